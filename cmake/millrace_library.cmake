@@ -1,0 +1,28 @@
+# Flags that every target of this project shares.
+add_library(millrace_options INTERFACE)
+target_include_directories(millrace_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(millrace_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror=unused-result
+  $<$<CONFIG:Release>:-O3>)
+if(MILLRACE_ARCH)
+  target_compile_options(millrace_options INTERFACE -march=${MILLRACE_ARCH})
+endif()
+# A gradient is recomputed to the same bytes after a crash, whichever file the code was inlined in.
+target_compile_options(millrace_options INTERFACE -ffp-contract=off)
+if(MILLRACE_SANITIZE)
+  target_compile_options(millrace_options INTERFACE
+    -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE})
+endif()
+
+# millrace_library(NAME SOURCES... [PUBLIC targets...] [PRIVATE targets...])
+# makes millrace::NAME from the sources of the current folder. PUBLIC names what its headers
+# include, PRIVATE what only its .cc files include; the include rules of tests/architecture agree.
+function(millrace_library name)
+  cmake_parse_arguments(LIB "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(millrace_${name} STATIC ${LIB_SOURCES})
+  add_library(millrace::${name} ALIAS millrace_${name})
+  target_link_libraries(millrace_${name}
+    PUBLIC millrace_options ${LIB_PUBLIC}
+    PRIVATE ${LIB_PRIVATE})
+endfunction()

@@ -1,0 +1,20 @@
+// One training row in the form that models compute on.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace millrace {
+
+// A row of a job with N numeric columns and H hashed features. In the model's feature space the
+// numeric columns are features [0, N), the hashed ones [N, N + H), and the bias is feature N + H.
+struct Row {
+  uint32_t label = 0;            // class id, an index into the job's classes
+  std::vector<double> numeric;   // N values as in the file, unscaled; NaN where missing
+  std::vector<uint32_t> index;   // hashed features, ascending and distinct, each in [N, N + H)
+  std::vector<float> value;      // one per index, finite
+
+  bool operator==(const Row&) const = default;
+};
+
+}  // namespace millrace
