@@ -1,0 +1,334 @@
+// The models' inner loops against the same arithmetic in bare Eigen, measured in turns.
+//
+// Softmax step, per batch: clear the gradient; logits = X W + b; probabilities = exp(logits -
+// their maximum), normalised; sum of the log losses; gradient += X^T (P - Y).
+//   ours   SoftmaxRegression::Compute, from rows as the buffers hold them: sparse rows one by one
+//          behind pointers, numeric columns as unscaled doubles, which it scales.
+//   floor  Eigen, from a matrix that lies ready: dense float rows already scaled, or one compressed
+//          sparse matrix for the batch. The number of classes is a constant of Eigen's types.
+// Optimizer step: our AdaGrad against the array expression of the same formula.
+//
+// Figures are items per second, higher is better; each is the median over the turns, and so is the
+// ratio of ours to the floor of the same turn.
+#include <CLI/CLI.hpp>
+#include <Eigen/Dense>
+#include <Eigen/SparseCore>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "models/optimizer.h"
+#include "models/softmax_regression.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kBatchRows = 64;
+constexpr size_t kBatches = 64;  // so that branches and caches meet more than one batch
+
+struct Shape {
+  const char* name;
+  size_t numeric;
+  size_t hashed;         // size of the hashed space
+  size_t hashed_in_row;  // of which a row has so many
+};
+
+std::vector<Row> MakeRows(const Shape& shape, size_t classes, std::mt19937& random) {
+  std::uniform_int_distribution<uint32_t> label(0, static_cast<uint32_t>(classes - 1));
+  std::uniform_int_distribution<int> pixel(0, 16);
+  std::uniform_int_distribution<uint32_t> feature(
+      static_cast<uint32_t>(shape.numeric),
+      static_cast<uint32_t>(shape.numeric + shape.hashed - (shape.hashed > 0 ? 1 : 0)));
+  std::normal_distribution<float> value(0.0f, 0.2f);
+  std::vector<Row> rows(kBatchRows * kBatches);
+  for (Row& row : rows) {
+    row.label = label(random);
+    for (size_t i = 0; i < shape.numeric; ++i) row.numeric.push_back(pixel(random));
+    while (row.index.size() < shape.hashed_in_row) {
+      row.index.push_back(feature(random));
+      std::sort(row.index.begin(), row.index.end());
+      row.index.erase(std::unique(row.index.begin(), row.index.end()), row.index.end());
+    }
+    for (size_t i = 0; i < row.index.size(); ++i) row.value.push_back(value(random));
+  }
+  return rows;
+}
+
+// The floor's step over one batch of prepared data, which may be a dense or a sparse matrix.
+template <class Data, int kClasses>
+class EigenSoftmax {
+ public:
+  using Table = Eigen::Matrix<float, Eigen::Dynamic, kClasses, Eigen::RowMajor>;
+  using Bias = Eigen::Matrix<float, 1, kClasses>;
+
+  explicit EigenSoftmax(size_t features)
+      : gradient_(features, kClasses), logits_(kBatchRows, kClasses) {}
+
+  double Step(const Data& data, const std::vector<uint32_t>& labels, const Table& weights,
+              const Bias& bias) {
+    gradient_.setZero();
+    bias_gradient_.setZero();
+    logits_.noalias() = data * weights;
+    logits_.rowwise() += bias;
+    logits_.colwise() -= logits_.rowwise().maxCoeff().eval();
+    double loss = 0;
+    for (size_t r = 0; r < labels.size(); ++r) loss -= static_cast<double>(logits_(r, labels[r]));
+    logits_ = logits_.array().exp();
+    const Eigen::Matrix<float, Eigen::Dynamic, 1> sums = logits_.rowwise().sum();
+    for (size_t r = 0; r < labels.size(); ++r) loss += std::log(static_cast<double>(sums(r)));
+    logits_.array().colwise() /= sums.array();
+    for (size_t r = 0; r < labels.size(); ++r) logits_(r, labels[r]) -= 1.0f;
+    gradient_.noalias() += data.transpose() * logits_;
+    bias_gradient_ += logits_.colwise().sum();
+    return loss;
+  }
+
+  const Table& gradient() const { return gradient_; }
+
+ private:
+  Table gradient_;
+  Bias bias_gradient_;
+  Table logits_;
+};
+
+using DenseData = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using SparseData = Eigen::SparseMatrix<float, Eigen::RowMajor>;
+
+DenseData ToData(RowsView rows, const Scaler& scaler, size_t features, DenseData*) {
+  DenseData data(rows.size(), features);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (size_t i = 0; i < features; ++i) data(r, i) = scaler.Scale(i, rows[r]->numeric[i]);
+  }
+  return data;
+}
+
+SparseData ToData(RowsView rows, const Scaler& scaler, size_t features, SparseData*) {
+  SparseData data(static_cast<Eigen::Index>(rows.size()), static_cast<Eigen::Index>(features));
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (size_t i = 0; i < scaler.columns(); ++i) {
+      data.insert(r, i) = scaler.Scale(i, rows[r]->numeric[i]);
+    }
+    for (size_t i = 0; i < rows[r]->index.size(); ++i) {
+      data.insert(r, rows[r]->index[i]) = rows[r]->value[i];
+    }
+  }
+  data.makeCompressed();
+  return data;
+}
+
+// A comparison's two sides; each call does `items` items and returns something of the result.
+struct Comparison {
+  std::string name;
+  std::string unit;
+  double items = 0;
+  std::function<double()> ours;
+  std::function<double()> floor;
+};
+
+template <class Data, int kClasses>
+Comparison CompareSoftmax(const Shape& shape) {
+  using Floor = EigenSoftmax<Data, kClasses>;
+  struct State {
+    std::vector<Row> rows;
+    std::vector<std::vector<const Row*>> batches;
+    std::vector<std::vector<uint32_t>> labels;
+    std::vector<Data> data;
+    std::vector<float> parameters;
+    std::unique_ptr<Scaler> scaler;
+    std::unique_ptr<SoftmaxRegression> model;
+    std::unique_ptr<GradientSum> gradient;
+    std::unique_ptr<Floor> floor;
+    typename Floor::Table weights;
+    typename Floor::Bias bias;
+  };
+  auto state = std::make_shared<State>();
+  std::mt19937 random(1);
+  const size_t features = shape.numeric + shape.hashed;
+  state->rows = MakeRows(shape, kClasses, random);
+  Moments moments(shape.numeric);
+  for (const Row& row : state->rows) moments.Add(row);
+  state->scaler = std::make_unique<Scaler>(moments);
+  state->model = std::make_unique<SoftmaxRegression>(features, kClasses);
+  state->gradient = std::make_unique<GradientSum>(state->model->parameter_count(), kClasses);
+  state->floor = std::make_unique<Floor>(features);
+  std::normal_distribution<float> weight(0.0f, 0.3f);
+  for (size_t i = 0; i < state->model->parameter_count(); ++i) {
+    state->parameters.push_back(weight(random));
+  }
+  state->weights = Eigen::Map<typename Floor::Table>(state->parameters.data(), features, kClasses);
+  state->bias =
+      Eigen::Map<typename Floor::Bias>(state->parameters.data() + state->model->penalised_end());
+  for (size_t b = 0; b < kBatches; ++b) {
+    std::vector<const Row*> batch;
+    std::vector<uint32_t> labels;
+    for (size_t r = 0; r < kBatchRows; ++r) {
+      batch.push_back(&state->rows[b * kBatchRows + r]);
+      labels.push_back(batch.back()->label);
+    }
+    state->data.push_back(ToData(batch, *state->scaler, features, static_cast<Data*>(nullptr)));
+    state->batches.push_back(std::move(batch));
+    state->labels.push_back(std::move(labels));
+  }
+
+  const auto ours = [state] {
+    double loss = 0;
+    for (const auto& batch : state->batches) {
+      state->gradient->Clear();
+      loss +=
+          state->model->Compute(batch, *state->scaler, state->parameters, state->gradient.get(), {})
+              .loss_sum;
+    }
+    return loss + static_cast<double>(state->gradient->values()[0]);
+  };
+  const auto floor = [state] {
+    double loss = 0;
+    for (size_t b = 0; b < kBatches; ++b) {
+      loss += state->floor->Step(state->data[b], state->labels[b], state->weights, state->bias);
+    }
+    return loss + static_cast<double>(state->floor->gradient()(0, 0));
+  };
+  return {.name = std::string("softmax step, ") + shape.name,
+          .unit = "rows/s",
+          .items = static_cast<double>(kBatches * kBatchRows),
+          .ours = ours,
+          .floor = floor};
+}
+
+Comparison CompareAdaGrad(size_t size) {
+  struct State {
+    std::vector<float> gradient;
+    std::vector<float> parameters;
+    std::vector<float> slots;
+    Eigen::ArrayXf floor_parameters;
+    Eigen::ArrayXf floor_squares;
+    std::unique_ptr<Optimizer> optimizer = Optimizer::Create({});
+  };
+  auto state = std::make_shared<State>();
+  std::mt19937 random(2);
+  std::normal_distribution<float> value;
+  for (size_t i = 0; i < size; ++i) state->gradient.push_back(value(random));
+  state->parameters.resize(size);
+  state->slots.resize(size);
+  state->floor_parameters.setZero(static_cast<Eigen::Index>(size));
+  state->floor_squares.setZero(static_cast<Eigen::Index>(size));
+  const auto ours = [state] {
+    state->optimizer->Step(0, state->gradient, state->parameters, state->slots);
+    return static_cast<double>(state->parameters[0]);
+  };
+  const auto floor = [state, size] {
+    const OptimizerOptions options;
+    const Eigen::Map<const Eigen::ArrayXf> gradient(state->gradient.data(),
+                                                    static_cast<Eigen::Index>(size));
+    state->floor_squares += gradient.square();
+    state->floor_parameters -= static_cast<float>(options.learning_rate) * gradient /
+                               (state->floor_squares.sqrt() + static_cast<float>(options.epsilon));
+    return static_cast<double>(state->floor_parameters[0]);
+  };
+  return {.name = "AdaGrad step, " + std::to_string(size) + " parameters",
+          .unit = "parameters/s",
+          .items = static_cast<double>(size),
+          .ours = ours,
+          .floor = floor};
+}
+
+double MeasureRate(const std::function<double()>& work, double items, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  double passed = 0;
+  double done = 0;
+  double result = 0;
+  while (passed < seconds) {
+    result += work();
+    done += items;
+    passed = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  MILLRACE_CHECK(std::isfinite(result));  // also keeps the compiler from dropping the work
+  return done / passed;
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+struct Measured {
+  std::string name;
+  std::string unit;
+  double ours = 0;
+  double floor = 0;
+  double ratio = 0;
+};
+
+Measured Measure(const Comparison& comparison, size_t turns, double seconds) {
+  std::vector<double> ours;
+  std::vector<double> floors;
+  std::vector<double> ratios;
+  for (size_t turn = 0; turn < turns; ++turn) {
+    ours.push_back(MeasureRate(comparison.ours, comparison.items, seconds));
+    floors.push_back(MeasureRate(comparison.floor, comparison.items, seconds));
+    ratios.push_back(ours.back() / floors.back());
+  }
+  return {comparison.name, comparison.unit, Median(ours), Median(floors), Median(ratios)};
+}
+
+// Names and units are ours and need no escapes.
+bool WriteJson(const std::string& path, const std::vector<Measured>& results) {
+  std::ofstream out(path);
+  out << "[";
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Measured& result = results[i];
+    out << (i == 0 ? "\n" : ",\n") << "  {\"name\": \"" << result.name
+        << "\", \"ours\": " << result.ours << ", \"floor\": " << result.floor
+        << ", \"ratio\": " << result.ratio << ", \"unit\": \"" << result.unit << "\"}";
+  }
+  out << "\n]\n";
+  return static_cast<bool>(out.flush());
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app("The models' inner loops against bare Eigen.");
+  std::string json;
+  size_t turns = 9;
+  double seconds = 0.1;
+  app.add_option("--json", json, "Write a list of {name, ours, floor, ratio, unit} to this file");
+  app.add_option("--turns", turns, "How often each side is measured")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seconds", seconds, "Length of one measurement")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+
+  const std::vector<Comparison> comparisons = {
+      CompareSoftmax<SparseData, 5>({"text: 80 of 1024 features x 5 classes", 0, 1024, 80}),
+      CompareSoftmax<SparseData, 2>({"table: 5 numeric + 15 of 1024 x 2 classes", 5, 1024, 15}),
+      CompareSoftmax<DenseData, 10>({"digits: 64 numeric x 10 classes", 64, 0, 0}),
+      CompareAdaGrad(6150),
+  };
+  std::vector<Measured> results;
+  for (const Comparison& comparison : comparisons) {
+    results.push_back(Measure(comparison, turns, seconds));
+    const Measured& result = results.back();
+    std::printf("%-55s ours %12.0f  floor %12.0f %-13s ratio %.2f\n", result.name.c_str(),
+                result.ours, result.floor, result.unit.c_str(), result.ratio);
+  }
+  if (!json.empty() && !WriteJson(json, results)) {
+    std::fprintf(stderr, "bench_models: cannot write %s\n", json.c_str());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) { return millrace::Run(argc, argv); }

@@ -1,0 +1,75 @@
+#include "features/class_scan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "csv/utf8.h"
+#include "features/csv_row_encoder.h"
+#include "features/label_index.h"
+#include "features/number.h"
+#include "features/quoted_value.h"
+
+namespace millrace {
+namespace {
+
+std::vector<std::string> Sorted(std::vector<std::string> classes) {
+  std::vector<std::pair<double, std::string>> numbers;
+  for (const std::string& name : classes) {
+    double value;
+    if (ParseNumber(name, &value) != NumberKind::kNumber) break;
+    numbers.emplace_back(value, name);
+  }
+  if (numbers.size() < classes.size()) {
+    std::sort(classes.begin(), classes.end());
+    return classes;
+  }
+  std::sort(numbers.begin(), numbers.end());
+  for (size_t i = 0; i < numbers.size(); ++i) classes[i] = std::move(numbers[i].second);
+  return classes;
+}
+
+}  // namespace
+
+StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec) {
+  MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder checker, FeatureEncoder::CreateWithoutClasses(spec));
+  MILLRACE_ASSIGN_OR_RETURN(
+      CsvRowEncoder rows, CsvRowEncoder::Create(std::move(checker), file.columns(), file.name()));
+  const std::string column = absl::StrCat(file.name(), ": column ", QuotedValue(spec.label()));
+  ClassScan scan;
+  LabelIndex labels;
+  CsvRecord record;
+  while (true) {
+    MILLRACE_ASSIGN_OR_RETURN(const bool found, file.Next(&record));
+    if (!found) break;
+    ++scan.rows;
+    StatusOr<std::span<const std::string_view>> fields =
+        record.ok() ? rows.Select(record.fields) : absl::InvalidArgumentError("");
+    std::string_view label;
+    if (fields.ok()) label = TrimSpaces((*fields)[0]);
+    if (label.empty() || !IsValidUtf8(label) || !rows.encoder().CheckFeatures(*fields).ok()) {
+      ++scan.malformed;
+      continue;
+    }
+    labels.FindOrAdd(label);
+    if (labels.size() > kMaxClasses) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(column, " has more than ", kMaxClasses,
+                       " distinct values: it is hardly a class; is it the right column?"));
+    }
+  }
+  if (scan.malformed == scan.rows) {
+    return absl::InvalidArgumentError(
+        scan.rows == 0 ? absl::StrCat(file.name(), " has a header but no rows")
+                       : absl::StrCat(file.name(), ": all ", scan.rows, " rows are malformed"));
+  }
+  if (labels.size() < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(column, " has only the value ", QuotedValue(labels.names()[0]),
+                     ": at least 2 classes are needed"));
+  }
+  scan.classes = Sorted(labels.names());
+  return scan;
+}
+
+}  // namespace millrace

@@ -1,0 +1,50 @@
+#include "features/csv_row_encoder.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "csv/csv_file.h"
+
+namespace millrace {
+
+CsvRowEncoder::CsvRowEncoder(FeatureEncoder encoder, std::vector<size_t> positions,
+                             size_t column_count)
+    : encoder_(std::move(encoder)),
+      positions_(std::move(positions)),
+      column_count_(column_count),
+      selected_(positions_.size()) {}
+
+StatusOr<CsvRowEncoder> CsvRowEncoder::Create(const FeatureSpec& spec,
+                                              const std::vector<std::string>& columns,
+                                              std::string_view file) {
+  MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder encoder, FeatureEncoder::Create(spec));
+  return Create(std::move(encoder), columns, file);
+}
+
+StatusOr<CsvRowEncoder> CsvRowEncoder::Create(FeatureEncoder encoder,
+                                              const std::vector<std::string>& columns,
+                                              std::string_view file) {
+  std::vector<size_t> positions;
+  for (const std::string& column : encoder.required_columns()) {
+    MILLRACE_ASSIGN_OR_RETURN(const size_t position, FindColumn(columns, column, file));
+    positions.push_back(position);
+  }
+  return CsvRowEncoder(std::move(encoder), std::move(positions), columns.size());
+}
+
+StatusOr<std::span<const std::string_view>> CsvRowEncoder::Select(
+    std::span<const std::string_view> fields) {
+  if (fields.size() != column_count_) {
+    return absl::InvalidArgumentError(absl::StrCat(fields.size(), fields.size() == 1 ? " field" : " fields",
+                                                   ", but the header has ", column_count_));
+  }
+  for (size_t i = 0; i < positions_.size(); ++i) selected_[i] = fields[positions_[i]];
+  return selected_;
+}
+
+Status CsvRowEncoder::Encode(std::span<const std::string_view> fields, Row* row) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::span<const std::string_view> selected, Select(fields));
+  return encoder_.Encode(selected, row);
+}
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+// A FeatureEncoder behind a CSV header: picks the columns by name from whole records.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "features/feature_encoder.h"
+#include "messages/features.pb.h"
+#include "models/row.h"
+
+namespace millrace {
+
+// Not thread-safe.
+class CsvRowEncoder {
+ public:
+  // `columns` are the header's names, `file` is how messages call the file. Errors: those of
+  // FeatureEncoder::Create(), and a column that the file has not.
+  static StatusOr<CsvRowEncoder> Create(const FeatureSpec& spec,
+                                        const std::vector<std::string>& columns,
+                                        std::string_view file);
+  static StatusOr<CsvRowEncoder> Create(FeatureEncoder encoder,
+                                        const std::vector<std::string>& columns,
+                                        std::string_view file);
+
+  // `fields` are all fields of a record. Beside the errors of FeatureEncoder::Encode(): their
+  // number is not that of the header.
+  Status Encode(std::span<const std::string_view> fields, Row* row);
+
+  // The fields of encoder().required_columns(), valid until the next call.
+  StatusOr<std::span<const std::string_view>> Select(std::span<const std::string_view> fields);
+
+  const FeatureEncoder& encoder() const { return encoder_; }
+
+ private:
+  CsvRowEncoder(FeatureEncoder encoder, std::vector<size_t> positions, size_t column_count);
+
+  FeatureEncoder encoder_;
+  std::vector<size_t> positions_;  // in the record, of each required column
+  size_t column_count_;
+  std::vector<std::string_view> selected_;
+};
+
+}  // namespace millrace

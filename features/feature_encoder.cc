@@ -1,0 +1,223 @@
+#include "features/feature_encoder.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "csv/utf8.h"
+#include "features/number.h"
+#include "features/quoted_value.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kShownClasses = 20;
+
+std::vector<std::string> ToVector(const google::protobuf::RepeatedPtrField<std::string>& field) {
+  return {field.begin(), field.end()};
+}
+
+Status CellError(std::string_view column, std::string_view value, std::string_view reason) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "column ", QuotedValue(column), ": ", QuotedValue(value), " ",
+      absl::string_view(reason.data(), reason.size())));
+}
+
+Status UnknownLabel(std::string_view column, std::string_view label,
+                    const std::vector<std::string>& classes) {
+  if (label.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("column ", QuotedValue(column), ": the label is empty"));
+  }
+  if (!IsValidUtf8(label)) return CellError(column, label, "is not valid UTF-8");
+  std::vector<std::string> shown(
+      classes.begin(),
+      classes.begin() + static_cast<ptrdiff_t>(std::min(classes.size(), kShownClasses)));
+  if (shown.size() < classes.size()) shown.push_back("...");
+  return CellError(column, label,
+                   absl::StrCat("is none of the classes (", absl::StrJoin(shown, ", "), ")"));
+}
+
+// What is wrong with a name of `field`, or with its use as a feature beside the label.
+Status CheckName(std::string_view field, std::string_view column, std::string_view label) {
+  const absl::string_view shown(field.data(), field.size());
+  if (TrimSpaces(column).empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(shown, " names an empty column"));
+  }
+  if (column == label) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        shown, " names the column ", QuotedValue(column),
+        ", which is the label: a model must not see what it is to tell; leave it out"));
+  }
+  return absl::OkStatus();
+}
+
+Status Repeated(std::string_view field, std::string_view name) {
+  return absl::InvalidArgumentError(absl::StrCat(absl::string_view(field.data(), field.size()),
+                                                 " names ", QuotedValue(name), " twice"));
+}
+
+}  // namespace
+
+Status ValidateColumns(const FeatureSpec& spec) {
+  if (TrimSpaces(spec.label()).empty()) {
+    return absl::InvalidArgumentError("no label column is named (field label)");
+  }
+  if (spec.numeric().empty() && spec.categorical().empty() && spec.text().empty()) {
+    return absl::InvalidArgumentError(
+        "no feature columns are named: name some as numeric, categorical or text");
+  }
+  std::set<std::string> numeric;
+  for (const std::string& column : spec.numeric()) {
+    MILLRACE_RETURN_IF_ERROR(CheckName("numeric", column, spec.label()));
+    if (!numeric.insert(column).second) return Repeated("numeric", column);
+  }
+  std::set<std::vector<std::string>> categorical;
+  for (const std::string& term : spec.categorical()) {
+    const std::vector<std::string> columns = ColumnsOfTerm(term);
+    std::set<std::string> distinct;
+    for (const std::string& column : columns) {
+      MILLRACE_RETURN_IF_ERROR(CheckName("categorical", column, spec.label()));
+      if (!distinct.insert(column).second) return Repeated("a cross of categorical", column);
+    }
+    if (!categorical.insert(columns).second) return Repeated("categorical", term);
+  }
+  if (!spec.text().empty()) MILLRACE_RETURN_IF_ERROR(CheckName("text", spec.text(), spec.label()));
+
+  uint64_t features = static_cast<uint64_t>(spec.numeric_size());
+  if (!spec.categorical().empty()) {
+    if (spec.categorical_buckets() == 0) {
+      return absl::InvalidArgumentError("categorical_buckets is 0; it must be at least 1");
+    }
+    features += spec.categorical_buckets();
+  }
+  if (!spec.text().empty()) {
+    if (spec.text_buckets() == 0) {
+      return absl::InvalidArgumentError("text_buckets is 0; it must be at least 1");
+    }
+    features += spec.text_buckets();
+  }
+  // The bias is one more.
+  if (features >= std::numeric_limits<uint32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        features, " features do not fit into 32 bits: lower categorical_buckets or text_buckets"));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<FeatureEncoder> FeatureEncoder::Create(const FeatureSpec& spec) {
+  MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec));
+  MILLRACE_ASSIGN_OR_RETURN(LabelIndex labels, LabelIndex::Create(ToVector(spec.classes())));
+  return FeatureEncoder(spec, std::move(labels));
+}
+
+StatusOr<FeatureEncoder> FeatureEncoder::CreateWithoutClasses(const FeatureSpec& spec) {
+  MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec));
+  return FeatureEncoder(spec, LabelIndex());
+}
+
+FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
+    : columns_{spec.label()},
+      labels_(std::move(labels)),
+      missing_is_nan_(spec.missing() == FeatureSpec::MEAN) {
+  for (const std::string& column : spec.numeric()) numeric_.push_back(Require(column));
+  if (!spec.categorical().empty()) {
+    category_hasher_.emplace(ToVector(spec.categorical()), spec.categorical_buckets());
+    for (const std::string& column : category_hasher_->columns()) {
+      categorical_.push_back(Require(column));
+    }
+    hashed_count_ += spec.categorical_buckets();
+  }
+  if (!spec.text().empty()) {
+    text_hasher_.emplace(spec.text_buckets());
+    text_ = Require(spec.text());
+    text_first_ = static_cast<uint32_t>(numeric_count() + hashed_count_);
+    hashed_count_ += spec.text_buckets();
+  }
+}
+
+size_t FeatureEncoder::Require(std::string_view column) {
+  const auto it = std::find(columns_.begin(), columns_.end(), column);
+  const size_t position = static_cast<size_t>(it - columns_.begin());
+  if (it == columns_.end()) columns_.emplace_back(column);
+  return position;
+}
+
+Status FeatureEncoder::Encode(std::span<const std::string_view> fields, Row* row) {
+  MILLRACE_CHECK(fields.size() == columns_.size());
+  const std::string_view label = TrimSpaces(fields[0]);
+  const std::optional<uint32_t> id = labels_.Find(label);
+  if (!id) return UnknownLabel(columns_[0], label, labels_.names());
+  MILLRACE_RETURN_IF_ERROR(EncodeFeatures(fields.subspan(1), row));
+  row->label = *id;
+  return absl::OkStatus();
+}
+
+Status FeatureEncoder::EncodeFeatures(std::span<const std::string_view> fields, Row* row) {
+  MILLRACE_CHECK(fields.size() + 1 == columns_.size());
+  row->label = 0;
+  row->index.clear();
+  row->value.clear();
+  row->numeric.resize(numeric_.size());
+  for (size_t i = 0; i < numeric_.size(); ++i) {
+    MILLRACE_RETURN_IF_ERROR(
+        EncodeNumeric(numeric_[i], fields[numeric_[i] - 1], &row->numeric[i]));
+  }
+  if (category_hasher_) {
+    cells_.clear();
+    for (size_t column : categorical_) {
+      if (!IsValidUtf8(fields[column - 1])) {
+        return CellError(columns_[column], fields[column - 1], "is not valid UTF-8");
+      }
+      cells_.push_back(TrimSpaces(fields[column - 1]));
+    }
+    category_hasher_->Append(cells_, static_cast<uint32_t>(numeric_.size()), &row->index,
+                             &row->value);
+  }
+  if (text_hasher_ &&
+      !text_hasher_->Append(fields[text_ - 1], text_first_, &row->index, &row->value)) {
+    return CellError(columns_[text_], fields[text_ - 1], "is not valid UTF-8");
+  }
+  return absl::OkStatus();
+}
+
+Status FeatureEncoder::CheckFeatures(std::span<const std::string_view> fields) const {
+  MILLRACE_CHECK(fields.size() == columns_.size());
+  double ignored;
+  for (size_t column : numeric_) {
+    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(column, fields[column], &ignored));
+  }
+  for (size_t column : categorical_) {
+    if (!IsValidUtf8(fields[column])) {
+      return CellError(columns_[column], fields[column], "is not valid UTF-8");
+    }
+  }
+  if (text_hasher_ && !IsValidUtf8(fields[text_])) {
+    return CellError(columns_[text_], fields[text_], "is not valid UTF-8");
+  }
+  return absl::OkStatus();
+}
+
+Status FeatureEncoder::EncodeNumeric(size_t column, std::string_view cell, double* value) const {
+  switch (ParseNumber(TrimSpaces(cell), value)) {
+    case NumberKind::kNumber:
+      return absl::OkStatus();
+    case NumberKind::kMissing:
+      if (missing_is_nan_) {
+        *value = std::numeric_limits<double>::quiet_NaN();
+        return absl::OkStatus();
+      }
+      return CellError(columns_[column], cell, "where a number is needed (see missing: MEAN)");
+    case NumberKind::kTooLarge:
+      return CellError(columns_[column], cell, "is beyond the range of a double");
+    case NumberKind::kInvalid:
+      break;
+  }
+  return CellError(columns_[column], cell, "is not a number");
+}
+
+}  // namespace millrace

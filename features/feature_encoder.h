@@ -1,0 +1,89 @@
+// Turns the fields of a raw record into the features and the class id of a Row. The same code
+// serves training rows, evaluation files and, later, predictors and JSON rows: all that it depends
+// on is the FeatureSpec, which travels with the job.
+//
+// Feature space: numeric columns are features [0, N) in the order of the spec, categorical ones
+// share the hash buckets [N, N + C), the text column has [N + C, N + C + T). C and T are 0 without
+// such columns. The bias is not counted here.
+//
+//  - Numeric cells: see features/number.h. An empty cell, NA or NaN is an error under
+//    Missing.REJECT, and NaN in the row under Missing.MEAN.
+//  - Categorical cells: see features/category_hasher.h. An empty cell is a category of its own.
+//  - Text: see features/text_hasher.h.
+//  - Label: see features/label_index.h.
+// Spaces and tabs around a numeric, categorical or label cell do not count.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "features/category_hasher.h"
+#include "features/label_index.h"
+#include "features/text_hasher.h"
+#include "messages/features.pb.h"
+#include "models/row.h"
+
+namespace millrace {
+
+// Checks all of a spec but its classes: a label, at least one feature, bucket counts above 0 that
+// fit together into 32 bits, no column twice in the same role, no crosses of a column with itself,
+// and the label not among its own features. The message names the field and the remedy.
+Status ValidateColumns(const FeatureSpec& spec);
+
+// Not thread-safe (it owns scratch memory); copies are independent.
+class FeatureEncoder {
+ public:
+  // `spec` must be complete: ValidateColumns() and at least two distinct classes.
+  static StatusOr<FeatureEncoder> Create(const FeatureSpec& spec);
+
+  // For records without a label, or before the classes are known: spec.classes is not looked at,
+  // and to Encode() every label is unknown.
+  static StatusOr<FeatureEncoder> CreateWithoutClasses(const FeatureSpec& spec);
+
+  // The names of the columns that Encode() reads, distinct, the label first.
+  const std::vector<std::string>& required_columns() const { return columns_; }
+
+  size_t numeric_count() const { return numeric_.size(); }     // N
+  size_t hashed_count() const { return hashed_count_; }        // H = C + T
+  size_t feature_count() const { return numeric_count() + hashed_count(); }
+  size_t class_count() const { return labels_.size(); }
+
+  // Makes *row of one record, given by its fields in the order of required_columns(). All of *row
+  // is overwritten; with a warm row nothing is allocated. The error names the column, the value and
+  // what is wrong with it; *row is then unspecified. Columns that are not required may hold
+  // anything, invalid UTF-8 too.
+  Status Encode(std::span<const std::string_view> fields, Row* row);
+
+  // The same for records without a label, for predictors: fields of required_columns() but the
+  // first. row->label becomes 0.
+  Status EncodeFeatures(std::span<const std::string_view> fields, Row* row);
+
+  // Whether Encode() would take all but the label of this record. Fields as for Encode().
+  Status CheckFeatures(std::span<const std::string_view> fields) const;
+
+ private:
+  FeatureEncoder(const FeatureSpec& spec, LabelIndex labels);
+
+  size_t Require(std::string_view column);
+  Status EncodeNumeric(size_t column, std::string_view cell, double* value) const;
+
+  std::vector<std::string> columns_;  // the label, then in order of first use
+  LabelIndex labels_;
+  bool missing_is_nan_;
+  std::vector<size_t> numeric_;      // positions in columns_
+  std::vector<size_t> categorical_;  // positions in columns_ of all that the hasher reads
+  size_t text_ = 0;                  // position in columns_, if there is a text hasher
+  uint32_t text_first_ = 0;          // the first feature of the text
+  std::optional<CategoryHasher> category_hasher_;
+  std::optional<TextHasher> text_hasher_;
+  size_t hashed_count_ = 0;
+  std::vector<std::string_view> cells_;  // scratch: trimmed categorical cells
+};
+
+}  // namespace millrace

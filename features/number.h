@@ -1,0 +1,23 @@
+// Numbers as people write them into tables.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace millrace {
+
+// Without the spaces and tabs around it.
+std::string_view TrimSpaces(std::string_view text);
+
+enum class NumberKind : uint8_t {
+  kNumber,    // finite
+  kMissing,   // empty, NA or NaN, in any case of letters
+  kTooLarge,  // a number beyond the range of a double
+  kInvalid,   // anything else, "inf" and hexadecimal among it
+};
+
+// Reads a trimmed decimal number: 12, +1.5, -.5, 1., 6.02e23. Independent of the locale. *value is
+// the nearest double, and is written only for kNumber.
+NumberKind ParseNumber(std::string_view text, double* value);
+
+}  // namespace millrace

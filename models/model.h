@@ -1,0 +1,44 @@
+// What a worker and an evaluator need of a model.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/gradient_sum.h"
+#include "models/moments.h"
+#include "models/row.h"
+
+namespace millrace {
+
+// A batch is a view of rows that the caller owns.
+using RowsView = std::span<const Row* const>;
+
+struct BatchLoss {
+  double loss_sum = 0;    // of row weight * log loss
+  double weight_sum = 0;  // of row weights; the mean loss is loss_sum / weight_sum
+};
+
+// A model is stateless: parameters come from outside as one vector of parameter_count() floats.
+// Implementations are immutable and may be shared by threads.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual size_t parameter_count() const = 0;
+  // Parameters come in blocks of this size (all classes of one feature).
+  virtual size_t block_size() const = 0;
+  // Parameters from this key on are not penalised by L2 (the bias).
+  virtual size_t penalised_end() const = 0;
+  // How many scores a row gets: its class probabilities.
+  virtual size_t score_count() const = 0;
+
+  // Computes each row's scores into `scores` (rows x score_count, row-major; may be empty) and
+  // adds the gradient of loss_sum with respect to the parameters to `gradient` (may be null).
+  // The rows are visited in order, so that the same input gives the same bytes.
+  virtual BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
+                            GradientSum* gradient, std::span<float> scores) const = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,100 @@
+#include "models/moments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+
+namespace millrace {
+namespace {
+
+// Shorter distances than this part of the mean are the mean's own rounding.
+constexpr double kRounding = 4 * std::numeric_limits<double>::epsilon();
+
+// Written with comparisons that become vector instructions; a NaN, which fails them all, is what a
+// missing value and infinity times 0 give, and ends as 0.
+inline float ScaleValue(double value, double offset, double factor, double limit) {
+  double scaled = (value - offset) * factor;
+  scaled = scaled > limit ? limit : scaled;
+  scaled = scaled < -limit ? -limit : scaled;
+  return static_cast<float>(scaled == scaled ? scaled : 0.0);
+}
+
+bool IsFiniteAndNotNegative(double value) { return std::isfinite(value) && value >= 0; }
+
+}  // namespace
+
+void Moments::Add(const Row& row) {
+  MILLRACE_CHECK(row.numeric.size() == columns());
+  for (size_t i = 0; i < columns(); ++i) {
+    if (std::isnan(row.numeric[i])) continue;
+    const double value = std::clamp(row.numeric[i], -kLimit, kLimit);
+    const double distance = value - mean[i];
+    count[i] += 1;
+    mean[i] += distance / count[i];
+    m2[i] += distance * (value - mean[i]);
+  }
+}
+
+void Moments::Merge(const Moments& other) {
+  MILLRACE_CHECK(other.columns() == columns());
+  for (size_t i = 0; i < columns(); ++i) {
+    if (other.count[i] == 0) continue;
+    const double total = count[i] + other.count[i];
+    const double distance = other.mean[i] - mean[i];
+    const double share = other.count[i] / total;
+    mean[i] += distance * share;
+    m2[i] += other.m2[i] + distance * distance * count[i] * share;
+    count[i] = total;
+  }
+}
+
+bool Moments::IsValid() const {
+  if (mean.size() != columns() || m2.size() != columns()) return false;
+  for (size_t i = 0; i < columns(); ++i) {
+    const bool is_mean_possible = std::abs(mean[i]) <= kLimit * (1 + kRounding);
+    if (!is_mean_possible || !IsFiniteAndNotNegative(count[i]) || !IsFiniteAndNotNegative(m2[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Scaler Scaler::Identity(size_t columns) {
+  Scaler scaler;
+  scaler.offset_.assign(columns, 0.0);
+  scaler.factor_.assign(columns, 1.0);
+  scaler.limit_ = std::numeric_limits<float>::max();
+  return scaler;
+}
+
+Scaler::Scaler(const Moments& moments)
+    : offset_(moments.columns()), factor_(moments.columns()), limit_(kClip) {
+  for (size_t i = 0; i < columns(); ++i) {
+    const double deviation = std::sqrt(moments.m2[i] / moments.count[i]);  // NaN without rows
+    const double factor = 1 / deviation;
+    const bool varies = deviation > kRounding * std::abs(moments.mean[i]);
+    if (!varies || !std::isfinite(factor) || !std::isfinite(moments.mean[i])) continue;
+    offset_[i] = moments.mean[i];
+    factor_[i] = factor;
+  }
+}
+
+float Scaler::Scale(size_t column, double value) const {
+  return ScaleValue(value, offset_[column], factor_[column], limit_);
+}
+
+void Scaler::ScaleRow(std::span<const double> numeric, std::span<float> features) const {
+  MILLRACE_CHECK(numeric.size() == columns() && features.size() == columns());
+  const double* __restrict offset = offset_.data();
+  const double* __restrict factor = factor_.data();
+  const double* __restrict values = numeric.data();
+  float* __restrict out = features.data();
+  const double limit = limit_;
+  for (size_t i = 0; i < numeric.size(); ++i) {
+    out[i] = ScaleValue(values[i], offset[i], factor[i], limit);
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,59 @@
+// Running mean and variance of the numeric columns, and the scaling that follows from them.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "models/row.h"
+
+namespace millrace {
+
+// Count, mean and sum of squared distances from the mean of each numeric column; missing values
+// (NaN) are not counted. Welford's update and Chan, Golub and LeVeque's merge (1979). The state
+// that makes unscaled numbers trainable: it belongs to shard 0 and travels with the weights.
+struct Moments {
+  // Values beyond +-kLimit, infinities too, are counted as +-kLimit: the squares of 10^24 of them
+  // still add up to a finite number, and every column that means something lies far inside.
+  static constexpr double kLimit = 1e140;
+
+  std::vector<double> count;
+  std::vector<double> mean;
+  std::vector<double> m2;
+
+  Moments() = default;
+  explicit Moments(size_t columns) : count(columns), mean(columns), m2(columns) {}
+
+  size_t columns() const { return count.size(); }
+  void Add(const Row& row);          // REQUIRES row.numeric.size() == columns()
+  void Merge(const Moments& other);  // REQUIRES the same number of columns
+  // Whether Add and Merge can have made it: for moments that came by a message.
+  bool IsValid() const;
+  bool operator==(const Moments&) const = default;
+};
+
+// Maps a numeric column's value to a feature: (x - mean) / deviation, clipped to +-kClip, so that
+// no unit and no outlier can make a step explode; 0 where the value is missing or the column has
+// been constant (its deviation is 0 or lost in the rounding of its mean). The deviation is the
+// population's, as in scikit-learn's StandardScaler; moments that are not IsValid() crash nothing,
+// such columns count as constant. Identity: the value itself (missing: 0;
+// beyond the range of float: the largest float). A feature is finite, whatever the value.
+class Scaler {
+ public:
+  static constexpr float kClip = 5.0f;
+  static Scaler Identity(size_t columns);
+  explicit Scaler(const Moments& moments);
+
+  size_t columns() const { return offset_.size(); }
+  float Scale(size_t column, double value) const;
+  // All columns of a row at once. REQUIRES numeric.size() == features.size() == columns()
+  void ScaleRow(std::span<const double> numeric, std::span<float> features) const;
+
+ private:
+  Scaler() = default;
+  std::vector<double> offset_;
+  std::vector<double> factor_;  // 0 for a constant column
+  double limit_ = 0;            // of a feature's absolute value
+};
+
+}  // namespace millrace

@@ -1,0 +1,71 @@
+// From records of input-data to rows: numbering, decoding, the end of the stream.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/records.pb.h"
+#include "models/row.h"
+#include "processors/batch_source.h"
+#include "topics/codec.h"
+
+namespace millrace {
+
+// A record of `input-data`, as it stands in the log.
+struct InputDataRecord {
+  Offset offset = 0;
+  int64_t timestamp_ms = 0;
+  std::string_view key;
+  std::string_view value;
+};
+
+// Hands each row to the batch source, in order and once. A repeated row number is dropped (a
+// producer that started again may repeat itself), a gap is an error, a value that cannot be
+// decoded uses up its number and is kept as a dead letter until an update that counts it was
+// accepted. Pure; not thread-safe.
+class InputDataProcessor {
+ public:
+  // `next_row`: the number of the row expected first; empty: that of the first record.
+  InputDataProcessor(WorkerId worker, const RowShape& shape, BatchSource& source,
+                     std::optional<RowNumber> next_row);
+
+  // DataLoss on a gap, naming both numbers.
+  Status Process(const InputDataRecord& record);
+
+  std::optional<RowNumber> next_row() const { return next_row_; }
+  bool ended() const { return ended_; }
+  uint64_t repeated_rows() const { return repeated_rows_; }
+
+  // Dead letters of rows in [begin, end), to travel with the update that counts those rows.
+  std::vector<DeadLetter> DeadLetters(RowNumber begin, RowNumber end) const;
+  // Forgets those of rows below `row`: they have been counted.
+  void ForgetDeadLetters(RowNumber row);
+  std::optional<RowNumber> FirstDeadLetter() const;
+  void SaveDeadLetters(BufferPosition& saved) const;
+  void RestoreDeadLetters(const BufferPosition& saved);
+
+ private:
+  struct Dead {
+    RowNumber row;
+    DeadLetter letter;
+  };
+  void AddDeadLetter(const InputDataRecord& record, std::string reason);
+
+  WorkerId worker_;
+  RowShape shape_;
+  BatchSource& source_;
+  std::optional<RowNumber> next_row_;
+  bool ended_ = false;
+  uint64_t repeated_rows_ = 0;
+  std::deque<Dead> dead_;
+  InputRecord record_;  // scratch, keeps its memory
+  Row row_;             // scratch
+};
+
+}  // namespace millrace

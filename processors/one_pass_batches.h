@@ -1,0 +1,39 @@
+// Each row once: batch(c) is rows [c * b, (c + 1) * b), so that a repeated update is the same bytes.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+
+#include "processors/batch_source.h"
+
+namespace millrace {
+
+class OnePassBatches final : public BatchSource {
+ public:
+  // REQUIRES batch_rows >= 1. `first_row`: the number of the first row that Add will bring.
+  OnePassBatches(size_t batch_rows, RowNumber first_row);
+
+  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
+           const Row* row) override;
+  void End(RowNumber row_count) override { end_ = row_count; }
+  StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
+  size_t size() const override { return rows_.size(); }
+  bool WantsRows() const override;
+  RowNumber NeededFrom(const Progress& progress) const override;
+
+ private:
+  struct Entry {
+    bool decoded = false;
+    Row row;
+  };
+  void DropBelow(RowNumber number);
+
+  size_t batch_rows_;
+  RowNumber first_;           // number of rows_.front()
+  std::deque<Entry> rows_;
+  std::vector<Row> spare_;    // used rows, kept for their memory
+  std::optional<RowNumber> end_;
+};
+
+}  // namespace millrace

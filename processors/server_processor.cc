@@ -1,0 +1,361 @@
+#include "processors/server_processor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "base/check.h"
+#include "topics/codec.h"
+
+namespace millrace {
+namespace {
+
+bool AllFinite(const Gradient& message) {
+  const auto finite = [](const auto& values) {
+    return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+  };
+  return AllFinite(message.slice()) && std::isfinite(message.weight_sum()) &&
+         message.weight_sum() >= 0 && std::isfinite(message.progressive().log_loss()) &&
+         std::isfinite(message.tail().log_loss()) && finite(message.moments().count()) &&
+         finite(message.moments().mean()) && finite(message.moments().m2());
+}
+
+DeadLetter MakeDeadLetter(const GradientRecord& record, ShardId shard, std::string reason) {
+  DeadLetter letter;
+  letter.set_topic("gradients");
+  letter.set_partition(static_cast<int32_t>(shard));
+  letter.set_offset(record.offset);
+  letter.set_reason(std::move(reason));
+  letter.set_key(std::string(record.key));
+  letter.set_value(std::string(record.value));
+  return letter;
+}
+
+}  // namespace
+
+ServerProcessor::ServerProcessor(const ServerOptions& options)
+    : options_(options),
+      optimizer_(Optimizer::Create(options.optimizer)),
+      shard_(options.range, options.average_changes ? 0 : optimizer_->slot_count()),
+      clocks_(options.workers),
+      moments_(options.numeric_columns),
+      sum_(options.range.size()) {
+  for (WorkerId worker = 0; worker < options.workers; ++worker) members_[worker];
+}
+
+void ServerProcessor::Process(const GradientRecord& record, ServerOutput& output) {
+  StatusOr<std::optional<Gradient>> message = Decode(record);
+  const Status usable =
+      message.ok() && message->has_value() ? Check(**message) : message.status();
+  if (!usable.ok()) {
+    counters_.set_refused(counters_.refused() + 1);
+    output.dead_letters.push_back(
+        MakeDeadLetter(record, options_.shard, std::string(usable.message())));
+    return;
+  }
+  if (message->has_value()) Handle(*std::move(*message), record, output);
+}
+
+StatusOr<std::optional<Gradient>> ServerProcessor::Decode(const GradientRecord& record) {
+  const std::optional<uint32_t> worker = DecodeBigEndian32(record.key);
+  if (!worker || !members_.contains(*worker)) {
+    return absl::InvalidArgumentError("the key names no worker of this job");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(record.value));
+  std::optional<std::string> joined;
+  std::string_view body = frame.body;
+  if (frame.is_chunk) {
+    joined = members_.at(*worker).joiner.Add(frame);
+    if (!joined) return std::optional<Gradient>();
+    body = *joined;
+  }
+  std::optional<Gradient> message(std::in_place);
+  MILLRACE_RETURN_IF_ERROR(ParseMessage(body, *message));
+  if (message->worker() != *worker) {
+    return absl::InvalidArgumentError("the key and the message name different workers");
+  }
+  return message;
+}
+
+Status ServerProcessor::Check(const Gradient& message) const {
+  if (message.epoch() != options_.epoch) {
+    return absl::InvalidArgumentError("epoch " + std::to_string(message.epoch()) +
+                                      " where this job is in epoch " +
+                                      std::to_string(options_.epoch));
+  }
+  if (!Gradient::Kind_IsValid(message.kind())) {
+    return absl::InvalidArgumentError("a message of an unknown kind");
+  }
+  if (message.kind() != Gradient::UPDATE) return absl::OkStatus();
+  if (message.row_count() > 0) {
+    MILLRACE_RETURN_IF_ERROR(CheckSlice(message.slice(), options_.range));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckSums(message.progressive(), options_.classes));
+  MILLRACE_RETURN_IF_ERROR(CheckSums(message.tail(), options_.classes));
+  return CheckMoments(message.moments(), options_.numeric_columns);
+}
+
+void ServerProcessor::Handle(Gradient message, const GradientRecord& record,
+                             ServerOutput& output) {
+  const WorkerId worker = message.worker();
+  if (message.kind() == Gradient::ASK) {
+    output.answers.push_back(worker);
+    return;
+  }
+  Member& member = members_.at(worker);
+  const bool current = message.clock() == clocks_.clock(worker) && !clocks_.left(worker);
+  if (!current || member.pending) {
+    if (message.kind() == Gradient::UPDATE) {
+      counters_.set_duplicates_ignored(counters_.duplicates_ignored() + 1);
+    }
+    // A repeat of what is held for the round: the answer comes when the round is complete.
+    if (!current) output.answers.push_back(worker);
+    return;
+  }
+  if (message.kind() == Gradient::LEAVE) {
+    const std::vector<WorkerId> released = ReleasedWorkers();
+    clocks_.Leave(worker);
+    CountDeadLetters(message, output);
+    output.answers.push_back(worker);
+    if (options_.consistency.sequential()) {
+      TryFinishRound(output);
+    } else {
+      AnswerNewlyReleased(released, output);
+    }
+    return;
+  }
+  DisarmPoison(message, record, output);
+  HandleUpdate(std::move(message), output);
+}
+
+void ServerProcessor::DisarmPoison(Gradient& message, const GradientRecord& record,
+                                   ServerOutput& output) {
+  if (AllFinite(message)) return;
+  counters_.set_poisoned(counters_.poisoned() + 1);
+  output.dead_letters.push_back(MakeDeadLetter(
+      record, options_.shard, "an update with a NaN or an infinity; it counts as an empty one"));
+  Gradient empty;
+  empty.set_epoch(message.epoch());
+  empty.set_worker(message.worker());
+  empty.set_clock(message.clock());
+  empty.set_kind(Gradient::UPDATE);
+  empty.set_rows_end(message.rows_end());
+  empty.set_buffer_rows(message.buffer_rows());
+  message = std::move(empty);
+}
+
+void ServerProcessor::HandleUpdate(Gradient message, ServerOutput& output) {
+  counters_.set_gradients_accepted(counters_.gradients_accepted() + 1);
+  const WorkerId worker = message.worker();
+  if (options_.consistency.sequential()) {
+    members_.at(worker).pending = std::move(message);
+    TryFinishRound(output);
+    return;
+  }
+  const std::vector<WorkerId> released = ReleasedWorkers();
+  size_t present = 0;
+  for (const auto& [id, entry] : clocks_.entries()) present += entry.left ? 0 : 1;
+  Apply({&message}, present);
+  Count(message, output);
+  clocks_.Advance(worker);
+  if (options_.consistency.Released(clocks_, worker)) output.answers.push_back(worker);
+  std::vector<WorkerId> before = released;
+  before.push_back(worker);
+  AnswerNewlyReleased(before, output);
+}
+
+void ServerProcessor::TryFinishRound(ServerOutput& output) {
+  std::vector<WorkerId> round;
+  std::vector<const Gradient*> messages;
+  for (auto& [worker, member] : members_) {
+    if (clocks_.left(worker)) continue;
+    if (!member.pending) return;
+    round.push_back(worker);
+    messages.push_back(&*member.pending);
+  }
+  if (round.empty()) return;
+  Apply(messages, 0);
+  for (const Gradient* message : messages) Count(*message, output);
+  for (WorkerId worker : round) {
+    members_.at(worker).pending.reset();
+    clocks_.Advance(worker);
+    output.answers.push_back(worker);
+  }
+}
+
+void ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size_t average_over) {
+  double weight = 0;
+  for (const Gradient* message : messages) {
+    if (message->row_count() > 0) weight += message->weight_sum();
+  }
+  if (weight <= 0) return;  // a round of nobody makes no step
+  std::fill(sum_.begin(), sum_.end(), 0.0f);
+  const std::span<float> weights = shard_.mutable_weights();
+  if (options_.average_changes) {
+    // Federated averaging (McMahan et al., AISTATS 2017): each change by its share of the rows; a
+    // change that comes alone moves the weights by its worker's share.
+    for (const Gradient* message : messages) {
+      if (message->row_count() == 0) continue;
+      const double share = average_over > 0 ? 1.0 / static_cast<double>(average_over)
+                                            : message->weight_sum() / weight;
+      AddSlice(message->slice(), static_cast<float>(share), sum_);
+    }
+    for (size_t i = 0; i < sum_.size(); ++i) weights[i] += sum_[i];
+  } else {
+    for (const Gradient* message : messages) {
+      if (message->row_count() > 0) AddSlice(message->slice(), 1.0f, sum_);
+    }
+    const auto scale = static_cast<float>(1.0 / weight);
+    for (float& value : sum_) value *= scale;
+    if (options_.l2 > 0) {
+      const auto l2 = static_cast<float>(options_.l2);
+      const uint64_t end = std::clamp(options_.penalised_end, options_.range.begin,
+                                      options_.range.end) - options_.range.begin;
+      for (size_t i = 0; i < end; ++i) sum_[i] += l2 * weights[i];
+    }
+    optimizer_->Step(steps_, sum_, weights, shard_.mutable_slots());
+  }
+  ++steps_;
+  shard_.MarkAllUpdated();
+}
+
+void ServerProcessor::Count(const Gradient& message, ServerOutput& output) {
+  Member& member = members_.at(message.worker());
+  const bool new_rows = message.rows_end() > member.rows_end;
+  member.updates_without_rows = new_rows ? 0 : member.updates_without_rows + 1;
+  member.rows_end = message.rows_end();
+  member.buffer_rows = message.buffer_rows();
+  if (message.progressive().rows() > 0) progressive_.Merge(FromProto(message.progressive()));
+  if (message.tail().rows() > 0) tail_.Merge(FromProto(message.tail()));
+  if (message.moments().count_size() > 0) moments_.Merge(FromProto(message.moments()));
+  rows_trained_ += message.new_rows();
+  if (message.row_count() > 0) train_loss_ = message.train_loss();
+  CountDeadLetters(message, output);
+}
+
+void ServerProcessor::CountDeadLetters(const Gradient& message, ServerOutput& output) {
+  for (const DeadLetter& letter : message.dead_letters()) {
+    counters_.set_undecodable_rows(counters_.undecodable_rows() + 1);
+    output.dead_letters.push_back(letter);
+  }
+}
+
+std::vector<WorkerId> ServerProcessor::ReleasedWorkers() const {
+  std::vector<WorkerId> released;
+  for (const auto& [worker, entry] : clocks_.entries()) {
+    if (options_.consistency.Released(clocks_, worker)) released.push_back(worker);
+  }
+  return released;
+}
+
+void ServerProcessor::AnswerNewlyReleased(const std::vector<WorkerId>& before,
+                                          ServerOutput& output) const {
+  for (WorkerId worker : ReleasedWorkers()) {
+    if (std::find(before.begin(), before.end(), worker) == before.end()) {
+      output.answers.push_back(worker);
+    }
+  }
+}
+
+std::string ServerProcessor::Answer(WorkerId worker) const {
+  const Member& member = members_.at(worker);
+  Weights message;
+  message.set_epoch(options_.epoch);
+  message.set_shard(options_.shard);
+  message.set_clock(clocks_.clock(worker));
+  message.set_left(clocks_.left(worker));
+  message.set_released(options_.consistency.Released(clocks_, worker));
+  if (message.released() && !message.left()) {
+    EncodeDenseSlice(shard_.weights(), options_.range, *message.mutable_slice());
+    if (options_.shard == 0) ToProto(moments_, *message.mutable_moments());
+  }
+  message.set_rows_end(member.rows_end);
+  message.set_updates_without_rows(member.updates_without_rows);
+  return message.SerializeAsString();
+}
+
+std::vector<WorkerId> ServerProcessor::WaitedFor() const {
+  std::vector<WorkerId> missing;
+  bool someone = false;
+  for (const auto& [worker, member] : members_) {
+    if (clocks_.left(worker)) continue;
+    if (member.pending) {
+      someone = true;
+    } else {
+      missing.push_back(worker);
+    }
+  }
+  if (!someone) missing.clear();
+  return missing;
+}
+
+void ServerProcessor::SaveState(ShardState& state) const {
+  state.set_epoch(options_.epoch);
+  state.set_shard(options_.shard);
+  state.set_steps(steps_);
+  for (const auto& [worker, member] : members_) {
+    ShardState::Member& saved = *state.add_members();
+    saved.set_worker(worker);
+    saved.set_clock(clocks_.clock(worker));
+    saved.set_left(clocks_.left(worker));
+    saved.set_rows_end(member.rows_end);
+    saved.set_buffer_rows(member.buffer_rows);
+    saved.set_updates_without_rows(member.updates_without_rows);
+    if (member.pending) *saved.mutable_pending() = *member.pending;
+    for (const ChunkJoiner::Partial& partial : member.joiner.partials()) {
+      ShardState::PartialMessage& chunks = *state.add_partial();
+      chunks.set_worker(worker);
+      chunks.set_message_id(partial.message_id);
+      chunks.set_count(partial.count);
+      for (const std::string& chunk : partial.chunks) chunks.add_chunk(chunk);
+    }
+  }
+  ToProto(moments_, *state.mutable_moments());
+  ToProto(progressive_, *state.mutable_progressive());
+  ToProto(tail_, *state.mutable_tail());
+  state.set_rows_trained(rows_trained_);
+  state.set_train_loss(train_loss_);
+  *state.mutable_counters() = counters_;
+}
+
+Status ServerProcessor::LoadState(const ShardState& state) {
+  if (state.epoch() != options_.epoch || state.shard() != options_.shard ||
+      static_cast<uint32_t>(state.members_size()) != options_.workers ||
+      static_cast<size_t>(state.moments().count_size()) != options_.numeric_columns) {
+    return absl::DataLossError(
+        "the saved state is of epoch " + std::to_string(state.epoch()) + ", shard " +
+        std::to_string(state.shard()) + ", " + std::to_string(state.members_size()) +
+        " workers and " + std::to_string(state.moments().count_size()) +
+        " numeric columns: it belongs to another job");
+  }
+  for (const ShardState::Member& saved : state.members()) {
+    if (!members_.contains(saved.worker())) {
+      return absl::DataLossError("the saved state names worker " + std::to_string(saved.worker()));
+    }
+    clocks_.Set(saved.worker(), {saved.clock(), saved.left()});
+    Member& member = members_.at(saved.worker());
+    member.rows_end = saved.rows_end();
+    member.buffer_rows = saved.buffer_rows();
+    member.updates_without_rows = saved.updates_without_rows();
+    member.pending.reset();
+    if (saved.has_pending()) member.pending = saved.pending();
+    std::vector<ChunkJoiner::Partial> partials;
+    for (const ShardState::PartialMessage& chunks : state.partial()) {
+      if (chunks.worker() != saved.worker()) continue;
+      partials.push_back({chunks.message_id(), chunks.count(),
+                          {chunks.chunk().begin(), chunks.chunk().end()}});
+    }
+    member.joiner.Restore(std::move(partials));
+  }
+  moments_ = FromProto(state.moments());
+  progressive_ = FromProto(state.progressive());
+  tail_ = FromProto(state.tail());
+  rows_trained_ = state.rows_trained();
+  steps_ = state.steps();
+  train_loss_ = state.train_loss();
+  counters_ = state.counters();
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

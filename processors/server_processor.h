@@ -1,0 +1,139 @@
+// What a shard does with a worker's message: the fold that is the server.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "consistency/policy.h"
+#include "consistency/vector_clock.h"
+#include "messages/records.pb.h"
+#include "models/evaluation.h"
+#include "models/moments.h"
+#include "models/optimizer.h"
+#include "stores/parameter_shard.h"
+#include "topics/frame.h"
+
+namespace millrace {
+
+struct ServerOptions {
+  uint64_t epoch = 1;
+  ShardId shard = 0;
+  KeyRange range;                 // of this shard
+  uint64_t penalised_end = 0;     // keys from here on (the bias) are not penalised
+  uint32_t workers = 1;
+  size_t classes = 2;
+  size_t numeric_columns = 0;
+  ConsistencyPolicy consistency = ConsistencyPolicy::Sequential();
+  bool average_changes = false;   // updates are weight changes, not gradients
+  OptimizerOptions optimizer;
+  double l2 = 0;
+};
+
+// A record of `gradients`, as it stands in the log.
+struct GradientRecord {
+  Offset offset = 0;
+  std::string_view key;
+  std::string_view value;
+};
+
+// What processing a record leads to. Answers are made from state, so only their receivers are
+// named; a worker named twice is answered twice.
+struct ServerOutput {
+  std::vector<WorkerId> answers;
+  std::vector<DeadLetter> dead_letters;
+
+  void Clear() {
+    answers.clear();
+    dead_letters.clear();
+  }
+};
+
+// State is a pure function of the records processed: no clock, no randomness, no thread, no
+// unordered container. The rules, and what each is for, are those of ARCHITECTURE.md:
+//  - an update of worker w is taken only if its clock equals the shard's clock of w; any other is
+//    counted and answered, never dropped in silence (a zombie's answer may be the newest);
+//  - sequential: updates are held and combined in worker order when the last has come, so that
+//    arrival order changes nothing, to the byte;
+//  - eventual and bounded: an update is applied when it comes; the answer may have to wait;
+//  - an update with a NaN or an infinity counts as an empty one of its clock;
+//  - a worker that left is in no minimum and no round.
+class ServerProcessor {
+ public:
+  explicit ServerProcessor(const ServerOptions& options);
+
+  // Folds the record in. Never fails: what cannot be used is a dead letter.
+  void Process(const GradientRecord& record, ServerOutput& output);
+
+  // The encoded Weights message for a worker, as of now.
+  std::string Answer(WorkerId worker) const;
+
+  const VectorClock& clocks() const { return clocks_; }
+  bool AllLeft() const { return clocks_.AllLeft(); }
+  // Sequential rounds: workers whose update of the present round has not come, ascending; empty
+  // when nobody's has.
+  std::vector<WorkerId> WaitedFor() const;
+
+  const ParameterShard& shard() const { return shard_; }
+  ParameterShard& mutable_shard() { return shard_; }
+  const Moments& moments() const { return moments_; }
+  const EvaluationSums& progressive() const { return progressive_; }
+  const EvaluationSums& tail() const { return tail_; }
+  const ShardState::Counters& counters() const { return counters_; }
+  uint64_t rows_trained() const { return rows_trained_; }
+  uint64_t steps() const { return steps_; }
+  double train_loss() const { return train_loss_; }
+  uint32_t buffer_rows(WorkerId worker) const { return members_.at(worker).buffer_rows; }
+
+  // All of the state but the parameters. `position` fields are the caller's.
+  void SaveState(ShardState& state) const;
+  // DataLoss when the state is of another epoch, shard or number of workers.
+  Status LoadState(const ShardState& state);
+
+ private:
+  struct Member {
+    std::optional<Gradient> pending;  // sequential: held for the unfinished round
+    RowNumber rows_end = 0;
+    uint32_t buffer_rows = 0;
+    uint64_t updates_without_rows = 0;
+    ChunkJoiner joiner;
+  };
+
+  // Both return the reason why the message cannot be used.
+  StatusOr<std::optional<Gradient>> Decode(const GradientRecord& record);
+  Status Check(const Gradient& message) const;
+
+  void Handle(Gradient message, const GradientRecord& record, ServerOutput& output);
+  void HandleUpdate(Gradient message, ServerOutput& output);
+  void DisarmPoison(Gradient& message, const GradientRecord& record, ServerOutput& output);
+  void TryFinishRound(ServerOutput& output);
+  // Applies the updates of `messages` as one step, in their order.
+  void Apply(const std::vector<const Gradient*>& messages, size_t average_over);
+  // Adds up what must be counted once.
+  void Count(const Gradient& message, ServerOutput& output);
+  void CountDeadLetters(const Gradient& message, ServerOutput& output);
+  std::vector<WorkerId> ReleasedWorkers() const;
+  void AnswerNewlyReleased(const std::vector<WorkerId>& before, ServerOutput& output) const;
+
+  ServerOptions options_;
+  std::unique_ptr<Optimizer> optimizer_;
+  ParameterShard shard_;
+  VectorClock clocks_;
+  std::map<WorkerId, Member> members_;
+  Moments moments_;
+  EvaluationSums progressive_;
+  EvaluationSums tail_;
+  uint64_t rows_trained_ = 0;
+  uint64_t steps_ = 0;
+  double train_loss_ = 0;
+  ShardState::Counters counters_;
+  std::vector<float> sum_;  // scratch of Apply
+};
+
+}  // namespace millrace

@@ -1,0 +1,63 @@
+#include "processors/sliding_buffer_batches.h"
+
+#include <algorithm>
+
+namespace millrace {
+
+SlidingBufferBatches::SlidingBufferBatches(const SlidingBufferOptions& options,
+                                           const RowShape& shape, TrainingBuffer& buffer)
+    : options_(options), shape_(shape), buffer_(buffer), cache_(options.max_rows) {}
+
+void SlidingBufferBatches::Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
+                               const Row*) {
+  buffer_.Add(number, timestamp_ms, value);
+}
+
+const Row* SlidingBufferBatches::Decoded(const TrainingBuffer::Slot& slot) {
+  CacheEntry& entry = cache_[slot.row % cache_.size()];
+  if (entry.number != slot.row) {
+    entry.number = slot.row;
+    entry.decoded = DecodeInput(slot.value, shape_, record_).ok() && record_.has_row();
+    if (entry.decoded) ToRow(record_.row(), entry.row);
+  }
+  return entry.decoded ? &entry.row : nullptr;
+}
+
+StatusOr<BatchState> SlidingBufferBatches::Next(const Progress& progress, Batch& batch) {
+  const RowNumber next_row = buffer_.size() == 0 ? 0 : buffer_.newest().row + 1;
+  const bool new_rows = next_row > progress.rows_end;
+  if (!new_rows) {
+    if (!end_) return BatchState::kWait;
+    if (buffer_.size() == 0 || progress.updates_without_rows >= options_.rounds_after_end) {
+      return BatchState::kLeave;
+    }
+  }
+  const RowNumber first =
+      options_.minibatch_rows == 0 || next_row < options_.minibatch_rows
+          ? 0
+          : next_row - options_.minibatch_rows;
+  batch.rows.clear();
+  batch.numbers.clear();
+  batch.first_new = 0;
+  batch.first_trained = 0;
+  buffer_.ForEach([&](const TrainingBuffer::Slot& slot) {
+    // New rows are tested and counted even where the mini-batch is smaller than what has come.
+    if (slot.row < std::min(first, progress.rows_end)) return;
+    const Row* row = Decoded(slot);
+    if (row == nullptr) return;
+    if (slot.row < progress.rows_end) ++batch.first_new;
+    if (slot.row < first) ++batch.first_trained;
+    batch.rows.push_back(row);
+    batch.numbers.push_back(slot.row);
+  });
+  batch.rows_end = std::max(next_row, progress.rows_end);
+  return BatchState::kReady;
+}
+
+RowNumber SlidingBufferBatches::NeededFrom(const Progress&) const {
+  const RowNumber next_row = buffer_.size() == 0 ? 0 : buffer_.newest().row + 1;
+  const RowNumber kept = options_.max_rows + ArrivalRate::kWindow + 1;
+  return next_row > kept ? next_row - kept : 0;
+}
+
+}  // namespace millrace

@@ -1,0 +1,55 @@
+// The newest rows, again at each new weights message: what the sliding buffer holds is the batch.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "messages/records.pb.h"
+#include "processors/batch_source.h"
+#include "stores/training_buffer.h"
+#include "topics/codec.h"
+
+namespace millrace {
+
+struct SlidingBufferOptions {
+  size_t max_rows = 1024;          // of the buffer
+  size_t minibatch_rows = 0;       // the newest so many; 0: all
+  uint64_t rounds_after_end = 0;   // further rounds on the last buffer
+};
+
+// Trains only if rows have come since the last accepted update; after the stream's end for
+// `rounds_after_end` further rounds, then leaves. The buffer is the caller's.
+class SlidingBufferBatches final : public BatchSource {
+ public:
+  SlidingBufferBatches(const SlidingBufferOptions& options, const RowShape& shape,
+                       TrainingBuffer& buffer);
+
+  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
+           const Row* row) override;
+  void End(RowNumber row_count) override { end_ = row_count; }
+  StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
+  size_t size() const override { return buffer_.size(); }
+  bool WantsRows() const override { return true; }
+  // The content of the buffer follows from the last max_rows + ArrivalRate::kWindow rows.
+  RowNumber NeededFrom(const Progress& progress) const override;
+
+ private:
+  const Row* Decoded(const TrainingBuffer::Slot& slot);
+
+  SlidingBufferOptions options_;
+  RowShape shape_;
+  TrainingBuffer& buffer_;
+  std::optional<RowNumber> end_;
+  InputRecord record_;  // scratch
+  // Decoded rows, by number modulo max_rows: the buffer holds at most so many consecutive rows.
+  struct CacheEntry {
+    std::optional<RowNumber> number;
+    bool decoded = false;
+    Row row;
+  };
+  std::vector<CacheEntry> cache_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,278 @@
+#include "processors/worker_training_processor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "models/local_solver.h"
+#include "topics/codec.h"
+#include "topics/partitioning.h"
+
+namespace millrace {
+namespace {
+
+LocalSolverOptions SolverOptions(const Training& training) {
+  LocalSolverOptions options;
+  const Training::Update& update = training.update();
+  options.kind = update.solver() == Training::Update::LOCAL_SGD ? LocalSolverOptions::Kind::kSgd
+                                                                : LocalSolverOptions::Kind::kLbfgs;
+  options.iterations = update.local_iterations();
+  options.learning_rate = update.local_learning_rate();
+  options.l2 = training.l2();
+  return options;
+}
+
+}  // namespace
+
+WorkerTrainingProcessor::WorkerTrainingProcessor(const WorkerOptions& options, const Model& model,
+                                                 BatchSource& source, InputDataProcessor& input)
+    : options_(options),
+      model_(model),
+      source_(source),
+      input_(input),
+      parts_(options.shards),
+      weights_(model.parameter_count()),
+      gradient_(model.parameter_count(), model.block_size()) {}
+
+KeyRange WorkerTrainingProcessor::RangeOf(ShardId shard) const {
+  return RangeOfShard(shard, options_.shards, model_.parameter_count());
+}
+
+Gradient WorkerTrainingProcessor::NewMessage(Gradient::Kind kind) const {
+  Gradient message;
+  message.set_epoch(options_.epoch);
+  message.set_worker(options_.worker);
+  message.set_kind(kind);
+  return message;
+}
+
+void WorkerTrainingProcessor::Ask(ShardId shard, WorkerOutput& output) const {
+  Gradient message = NewMessage(Gradient::ASK);
+  if (parts_[shard].known) {
+    message.set_has_clock(true);
+    message.set_clock(parts_[shard].clock);
+  }
+  output.messages.push_back({shard, message.SerializeAsString()});
+}
+
+void WorkerTrainingProcessor::Start(WorkerOutput& output) {
+  for (ShardId shard = 0; shard < options_.shards; ++shard) Ask(shard, output);
+}
+
+Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
+  Weights message;
+  MILLRACE_RETURN_IF_ERROR(ParseMessage(body, message));
+  if (message.epoch() != options_.epoch || message.shard() >= options_.shards) {
+    return absl::InvalidArgumentError("weights of epoch " + std::to_string(message.epoch()) +
+                                      ", shard " + std::to_string(message.shard()));
+  }
+  if (message.released() && !message.left()) {
+    MILLRACE_RETURN_IF_ERROR(CheckSlice(message.slice(), RangeOf(message.shard())));
+    if (static_cast<size_t>(message.slice().dense_size()) != RangeOf(message.shard()).size()) {
+      return absl::InvalidArgumentError("weights without values");
+    }
+  }
+  Part& part = parts_[message.shard()];
+  // A zombie's server answers late: what is older than what is known says nothing new.
+  const bool newer = !part.known || message.clock() > part.clock;
+  const bool better = part.known && message.clock() == part.clock &&
+                      ((message.released() && !part.released) || (message.left() && !part.left));
+  if (!newer && !better) return absl::OkStatus();
+  part.known = true;
+  part.clock = message.clock();
+  part.released = message.released();
+  part.left = message.left();
+  part.message.Swap(&message);
+  return absl::OkStatus();
+}
+
+bool WorkerTrainingProcessor::left() const {
+  return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.left; });
+}
+
+void WorkerTrainingProcessor::LeaveAll(WorkerOutput& output) {
+  unanswered_.clear();
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    if (parts_[shard].left) continue;
+    Gradient message = NewMessage(Gradient::LEAVE);
+    message.set_has_clock(true);
+    message.set_clock(parts_[shard].clock);
+    if (shard == 0) {
+      for (DeadLetter& letter : input_.DeadLetters(progress_.rows_end, UINT64_MAX)) {
+        *message.add_dead_letters() = std::move(letter);
+      }
+    }
+    unanswered_.push_back({shard, message.SerializeAsString()});
+  }
+  output.messages.insert(output.messages.end(), unanswered_.begin(), unanswered_.end());
+}
+
+Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
+  if (!std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.known; })) {
+    return absl::OkStatus();
+  }
+  Clock clock = parts_[0].clock;
+  bool someone_left = false;
+  for (const Part& part : parts_) {
+    clock = std::min(clock, part.clock);
+    someone_left = someone_left || part.left;
+  }
+  // What shard 0 says of the clock it is at, which is never behind the minimum.
+  progress_.clock = clock;
+  progress_.rows_end = parts_[0].message.rows_end();
+  progress_.updates_without_rows = parts_[0].message.updates_without_rows();
+  owed_ = false;
+  if (someone_left) {
+    // If one shard says left, the worker leaves all; the messages go out once, then by Repeat.
+    if (answered_ != UINT64_MAX && !left()) LeaveAll(output);
+    answered_ = UINT64_MAX;
+    return absl::OkStatus();
+  }
+  if (answered_ && clock <= *answered_) return absl::OkStatus();
+  unanswered_.clear();
+  for (const Part& part : parts_) {
+    if (part.clock == clock && !part.released) return absl::OkStatus();
+  }
+  owed_ = true;
+  input_.ForgetDeadLetters(progress_.rows_end);
+  MILLRACE_ASSIGN_OR_RETURN(const BatchState state, source_.Next(progress_, batch_));
+  if (state == BatchState::kWait) return absl::OkStatus();
+  owed_ = false;
+  answered_ = clock;
+  if (state == BatchState::kLeave) {
+    LeaveAll(output);
+  } else {
+    SendUpdate(batch_, output);
+  }
+  return absl::OkStatus();
+}
+
+void WorkerTrainingProcessor::AssembleWeights() {
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    const Slice& slice = parts_[shard].message.slice();
+    std::copy(slice.dense().begin(), slice.dense().end(),
+              weights_.begin() + static_cast<ptrdiff_t>(slice.begin()));
+  }
+  moments_ = FromProto(parts_[0].message.moments());
+}
+
+void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& output) {
+  AssembleWeights();
+  const Training& training = options_.training;
+  const auto stream_row = [&](size_t i) {
+    return StreamRow({options_.worker, batch.numbers[i]}, options_.workers);
+  };
+  const uint64_t freeze = training.freeze_after_rows();
+  const uint64_t tail = training.tail_after_rows() > 0 ? training.tail_after_rows() : freeze;
+  // Numbers ascend, so what may be learnt from is a range.
+  size_t trained_end = batch.rows.size();
+  while (freeze > 0 && trained_end > 0 && stream_row(trained_end - 1) >= freeze) --trained_end;
+  const size_t trained_begin = std::min(batch.first_trained, trained_end);
+
+  // The scaling knows the features of the rows it is about to scale, never their labels.
+  Moments new_moments(moments_.columns());
+  if (training.scaling() == Training::RUNNING) {
+    for (size_t i = batch.first_new; i < trained_end; ++i) new_moments.Add(*batch.rows[i]);
+  }
+  Moments moments = moments_;
+  moments.Merge(new_moments);
+  const Scaler scaler = training.scaling() == Training::RUNNING
+                            ? Scaler(moments)
+                            : Scaler::Identity(moments.columns());
+
+  const size_t classes = options_.classes;
+  const RowsView rows(batch.rows);
+  const RowsView trained = rows.subspan(trained_begin, trained_end - trained_begin);
+  scores_.resize(rows.size() * classes);
+  const std::span<float> scores(scores_);
+  const bool changes = training.update().kind() == Training::Update::WEIGHT_CHANGE;
+  gradient_.Clear();
+  const auto compute = [&](size_t begin, size_t end, GradientSum* gradient) {
+    return model_.Compute(rows.subspan(begin, end - begin), scaler, weights_, gradient,
+                          scores.subspan(begin * classes, (end - begin) * classes));
+  };
+  compute(0, trained_begin, nullptr);
+  BatchLoss loss = compute(trained_begin, trained_end, changes ? nullptr : &gradient_);
+  compute(trained_end, rows.size(), nullptr);
+  std::vector<float> change;
+  if (changes && !trained.empty()) {
+    change = SolveLocally(model_, trained, scaler, weights_, SolverOptions(training)).change;
+  }
+
+  EvaluationSums progressive;
+  EvaluationSums progressive_tail;
+  EvaluationSums whole_batch;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::span<const float> row_scores = scores.subspan(i * classes, classes);
+    if (i >= batch.first_new) {
+      progressive.Add(rows[i]->label, row_scores);
+      if (tail > 0 && stream_row(i) >= tail) progressive_tail.Add(rows[i]->label, row_scores);
+    }
+    if (options_.evaluate_batches) whole_batch.Add(rows[i]->label, row_scores);
+  }
+  const uint64_t new_trained =
+      trained_end > batch.first_new ? trained_end - batch.first_new : 0;
+  rows_seen_ += rows.size() - batch.first_new;
+  if (options_.evaluate_batches) {
+    output.evaluations.push_back(
+        {progress_.clock, ComputeFigures(whole_batch, classes), rows_seen_});
+  }
+
+  Gradient message = NewMessage(Gradient::UPDATE);
+  message.set_has_clock(true);
+  message.set_clock(progress_.clock);
+  message.set_attempt(++attempts_);
+  message.set_row_count(trained.size());
+  message.set_weight_sum(loss.weight_sum);
+  message.set_rows_end(batch.rows_end);
+  message.set_buffer_rows(static_cast<uint32_t>(source_.size()));
+  message.set_train_loss(loss.weight_sum > 0 ? loss.loss_sum / loss.weight_sum : 0);
+  unanswered_.clear();
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    const KeyRange range = RangeOf(shard);
+    if (trained.empty()) {
+      message.clear_slice();
+    } else if (changes) {
+      EncodeDenseSlice(std::span<const float>(change).subspan(range.begin, range.size()), range,
+                       *message.mutable_slice());
+    } else {
+      EncodeSlice(gradient_, range, *message.mutable_slice());
+    }
+    if (shard == 0) {
+      message.set_new_rows(new_trained);
+      ToProto(progressive, *message.mutable_progressive());
+      if (progressive_tail.rows > 0) ToProto(progressive_tail, *message.mutable_tail());
+      if (training.scaling() == Training::RUNNING) {
+        ToProto(new_moments, *message.mutable_moments());
+      }
+      for (DeadLetter& letter : input_.DeadLetters(progress_.rows_end, batch.rows_end)) {
+        *message.add_dead_letters() = std::move(letter);
+      }
+    } else {
+      message.clear_new_rows();
+      message.clear_progressive();
+      message.clear_tail();
+      message.clear_moments();
+      message.clear_dead_letters();
+    }
+    unanswered_.push_back({shard, message.SerializeAsString()});
+  }
+  output.messages.insert(output.messages.end(), unanswered_.begin(), unanswered_.end());
+}
+
+void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    if (!parts_[shard].known) Ask(shard, output);
+  }
+  if (left()) return;
+  if (!unanswered_.empty()) {
+    output.messages.insert(output.messages.end(), unanswered_.begin(), unanswered_.end());
+    return;
+  }
+  // Held back by the consistency model: the release may have gone by unread.
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    if (parts_[shard].known && !parts_[shard].released) Ask(shard, output);
+  }
+}
+
+}  // namespace millrace

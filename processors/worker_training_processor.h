@@ -1,0 +1,124 @@
+// What a worker does with a weights message: an update computed on its batch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/records.pb.h"
+#include "messages/training.pb.h"
+#include "models/evaluation.h"
+#include "models/gradient_sum.h"
+#include "models/model.h"
+#include "models/moments.h"
+#include "processors/batch_source.h"
+#include "processors/input_data_processor.h"
+
+namespace millrace {
+
+struct WorkerOptions {
+  uint64_t epoch = 1;
+  WorkerId worker = 0;
+  uint32_t workers = 1;
+  uint32_t shards = 1;
+  size_t classes = 2;
+  Training training;
+  bool evaluate_batches = false;  // fill WorkerOutput::evaluations
+};
+
+// What processing leads to.
+struct WorkerOutput {
+  struct Message {
+    ShardId shard = 0;
+    std::string body;  // an encoded Gradient
+  };
+  std::vector<Message> messages;
+
+  // For the local evaluation log: the batch, tested by the weights it is about to change.
+  struct Evaluation {
+    Clock clock = 0;
+    EvaluationFigures figures;
+    uint64_t rows_seen = 0;
+  };
+  std::vector<Evaluation> evaluations;
+
+  void Clear() {
+    messages.clear();
+    evaluations.clear();
+  }
+};
+
+// Everything hangs on one function, TryTrain, which is called after each weights message and after
+// rows have come: a clock without rows is owed until rows come, rows without a clock wait for it.
+// Nothing sleeps. Pure; not thread-safe.
+class WorkerTrainingProcessor {
+ public:
+  // All references outlive the processor.
+  WorkerTrainingProcessor(const WorkerOptions& options, const Model& model, BatchSource& source,
+                          InputDataProcessor& input);
+
+  // Asks every shard where this worker stands.
+  void Start(WorkerOutput& output);
+
+  // Takes the body of a Weights message. InvalidArgument when it is of another epoch, shape or
+  // worker count; nothing has changed then.
+  Status ProcessWeights(std::string_view body);
+
+  // Sends the update that is owed, if its rows are there.
+  Status TryTrain(WorkerOutput& output);
+
+  // Sends again what is unanswered. The runtime calls it after a while without an answer, and when
+  // a delivery failed for good; it changes no result.
+  void Repeat(WorkerOutput& output);
+
+  // Every shard knows that this worker has left.
+  bool left() const;
+  // What the server last said.
+  const Progress& progress() const { return progress_; }
+  // The weights of `progress().clock` have come and no update has been sent for it yet.
+  bool owes_update() const { return owed_; }
+  RowNumber NeededFrom() const { return source_.NeededFrom(progress_); }
+
+ private:
+  struct Part {
+    bool known = false;
+    Clock clock = 0;
+    bool released = false;
+    bool left = false;
+    Weights message;
+  };
+
+  Gradient NewMessage(Gradient::Kind kind) const;
+  void Ask(ShardId shard, WorkerOutput& output) const;
+  void LeaveAll(WorkerOutput& output);
+  void SendUpdate(const Batch& batch, WorkerOutput& output);
+  void AssembleWeights();
+  KeyRange RangeOf(ShardId shard) const;
+
+  WorkerOptions options_;
+  const Model& model_;
+  BatchSource& source_;
+  InputDataProcessor& input_;
+
+  std::vector<Part> parts_;  // by shard
+  Progress progress_;
+  bool owed_ = false;
+  std::optional<Clock> answered_;               // the clock of the last message sent
+  std::vector<WorkerOutput::Message> unanswered_;
+  uint64_t attempts_ = 0;
+  uint64_t rows_seen_ = 0;
+
+  // Scratch that keeps its memory.
+  std::vector<float> weights_;
+  Moments moments_;
+  GradientSum gradient_;
+  std::vector<float> scores_;
+  Batch batch_;
+};
+
+}  // namespace millrace

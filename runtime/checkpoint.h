@@ -1,0 +1,68 @@
+// A checkpoint of a shard, and the one order in which it becomes durable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "stores/ordered_byte_map.h"
+
+namespace millrace {
+
+// Frozen values: made at one position between two records, while training goes on.
+struct Checkpoint {
+  struct Entry {
+    std::string key;
+    std::string value;
+  };
+  Offset position = 0;                    // of the next record of `gradients` to fold
+  std::vector<Entry> entries;             // updated blocks, then the state: records of `parameters`
+  std::vector<std::string> dead_letters;  // framed DeadLetters since the last checkpoint
+  std::vector<size_t> blocks;             // which blocks the entries hold
+};
+
+// Where a checkpoint goes. Two implementations: Kafka and memory.
+class CheckpointLog {
+ public:
+  virtual ~CheckpointLog() = default;
+  // Appends entries to the shard's partition of `parameters` and the dead letters to theirs, in
+  // one transaction. Returns the offset behind the last entry, once the commit is confirmed.
+  // Aborted: nothing was written, the task may try again with a later checkpoint.
+  // FailedPrecondition: a newer instance of this shard has taken over.
+  virtual StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) = 0;
+  // `gradients` below `position` may be forgotten.
+  virtual Status TrimGradients(Offset position) = 0;
+};
+
+// Keys of a shard's store beside its blocks.
+inline constexpr char kStateKeyPrefix[] = "state";  // + number of the chunk, 4 bytes
+inline constexpr char kParametersOffsetKey[] = "parameters-offset";
+
+// (1) one transaction to `parameters`; (2) after its confirmed commit one batch to the local
+// store, with the transaction's end; (3) `gradients` may be deleted behind the position. Never
+// another order: the local store must stay a prefix of `parameters`, and the log must reach back
+// to the position of whatever copy survives. A crash between any two steps loses nothing.
+class CheckpointRun {
+ public:
+  // References outlive the run.
+  CheckpointRun(Checkpoint checkpoint, CheckpointLog& log, OrderedByteMap& store)
+      : checkpoint_(std::move(checkpoint)), log_(log), store_(store) {}
+
+  // Takes the next step. After an error the run is over and the task gets its blocks back.
+  Status Step();
+  bool done() const { return next_ == Next::kNothing; }
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+
+ private:
+  enum class Next { kCommit, kStore, kTrim, kNothing };
+
+  Checkpoint checkpoint_;
+  CheckpointLog& log_;
+  OrderedByteMap& store_;
+  Next next_ = Next::kCommit;
+  Offset parameters_end_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,33 @@
+// Owners of librdkafka's C objects. Private to this folder.
+#pragma once
+
+#include <librdkafka/rdkafka.h>
+
+#include <memory>
+
+namespace millrace::kafka_internal {
+
+struct HandleDeleter {
+  void operator()(rd_kafka_t* p) const { rd_kafka_destroy(p); }
+  void operator()(rd_kafka_conf_t* p) const { rd_kafka_conf_destroy(p); }
+  void operator()(rd_kafka_topic_conf_t* p) const { rd_kafka_topic_conf_destroy(p); }
+  void operator()(rd_kafka_topic_t* p) const { rd_kafka_topic_destroy(p); }
+  void operator()(rd_kafka_topic_partition_list_t* p) const {
+    rd_kafka_topic_partition_list_destroy(p);
+  }
+  void operator()(rd_kafka_error_t* p) const { rd_kafka_error_destroy(p); }
+  void operator()(rd_kafka_event_t* p) const { rd_kafka_event_destroy(p); }
+  void operator()(rd_kafka_queue_t* p) const { rd_kafka_queue_destroy(p); }
+  void operator()(const rd_kafka_metadata_t* p) const { rd_kafka_metadata_destroy(p); }
+  void operator()(rd_kafka_AdminOptions_t* p) const { rd_kafka_AdminOptions_destroy(p); }
+  void operator()(rd_kafka_NewTopic_t* p) const { rd_kafka_NewTopic_destroy(p); }
+  void operator()(rd_kafka_ConfigResource_t* p) const { rd_kafka_ConfigResource_destroy(p); }
+  void operator()(rd_kafka_DeleteRecords_t* p) const { rd_kafka_DeleteRecords_destroy(p); }
+};
+
+// Everything else of a client must be gone before its Handle<rd_kafka_t>, else its destruction
+// waits for ever: declare that one first.
+template <typename T>
+using Handle = std::unique_ptr<T, HandleDeleter>;
+
+}  // namespace millrace::kafka_internal

@@ -1,0 +1,188 @@
+#include "runtime/shard_task.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+
+namespace millrace {
+namespace {
+
+// Enough of a record to tell it from any other at its offset: FNV-1a over the key, the size and
+// the head of the value, where epoch, worker, clock and attempt stand.
+uint64_t RecordHash(const GradientRecord& record) {
+  constexpr size_t kHeadBytes = 256;
+  uint64_t hash = 14695981039346656037u;
+  const auto mix = [&hash](std::string_view bytes) {
+    for (char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
+  };
+  mix(record.key);
+  mix(EncodeBigEndian64(record.value.size()));
+  mix(record.value.substr(0, kHeadBytes));
+  return hash;
+}
+
+std::string StateKey(uint32_t chunk) { return kStateKeyPrefix + EncodeBigEndian32(chunk); }
+
+bool IsStateKey(std::string_view key) {
+  return key.size() == sizeof(kStateKeyPrefix) - 1 + 4 && key.starts_with(kStateKeyPrefix);
+}
+
+}  // namespace
+
+ShardTask::ShardTask(const ServerOptions& options) : options_(options), processor_(options) {}
+
+Status ShardTask::LoadStore(const OrderedByteMap& store) {
+  Status status = absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(store.Scan("", "", [&](std::string_view key, std::string_view value) {
+    if (ParameterShard::IsBlockKey(key)) {
+      status = processor_.mutable_shard().LoadBlock(key, value);
+    } else if (IsStateKey(key)) {
+      state_chunks_[std::string(key)] = value;
+    } else if (key == kParametersOffsetKey) {
+      parameters_position_ = static_cast<Offset>(DecodeBigEndian64(value).value_or(0));
+    }
+    return status.ok();
+  }));
+  return status;
+}
+
+Status ShardTask::AddParameter(std::string_view key, std::string_view value) {
+  if (IsStateKey(key)) {
+    state_chunks_[std::string(key)] = value;
+    return absl::OkStatus();
+  }
+  if (!ParameterShard::IsBlockKey(key)) {
+    return absl::DataLossError("parameters: a record with an unknown key");
+  }
+  ParameterShard& shard = processor_.mutable_shard();
+  MILLRACE_RETURN_IF_ERROR(shard.LoadBlock(key, value));
+  has_blocks_ = true;
+  // The local store has not got it yet, so the next checkpoint writes it again.
+  const uint64_t begin = *DecodeBigEndian64(key.substr(1)) - options_.range.begin;
+  shard.MarkUpdated(begin / ParameterShard::kBlockKeys);
+  return absl::OkStatus();
+}
+
+Status ShardTask::FinishParameters() {
+  if (state_chunks_.empty()) {
+    if (!has_blocks_) return absl::OkStatus();  // a job that has not begun
+    return absl::DataLossError(
+        "parameters: blocks without the state they belong to; the topic was not written by this "
+        "program, or records were deleted by hand");
+  }
+  // A state that has become shorter leaves chunks of an older one behind: the first says which.
+  std::optional<std::string> body;
+  ChunkJoiner joiner;
+  for (const auto& [key, value] : state_chunks_) {
+    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
+    body = joiner.Add(frame);
+    if (body) break;
+  }
+  if (!body) return absl::DataLossError("parameters: a part of the shard's state is missing");
+  state_chunks_.clear();
+  ShardState state;
+  MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, state));
+  MILLRACE_RETURN_IF_ERROR(processor_.LoadState(state));
+  position_ = state.position();
+  last_hash_ = state.last_record_hash();
+  checkpoint_begun_ = position_;
+  checkpointed_ = position_;
+  return absl::OkStatus();
+}
+
+Status ShardTask::StartReplay(Offset begin, Offset end) {
+  if (position_ < begin || position_ > end) {
+    return absl::DataLossError(
+        "gradients, partition " + std::to_string(options_.shard) + ": the checkpoint stands at " +
+        std::to_string(position_) + ", but the topic holds [" + std::to_string(begin) + ", " +
+        std::to_string(end) + "); the topics were made anew or records were deleted. Start a new "
+        "job (another name), or remove the server's data folder if the topics are new");
+  }
+  read_position_ = std::max(begin, position_ - (position_ > 0 ? 1 : 0));
+  replay_end_ = end;
+  return absl::OkStatus();
+}
+
+Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
+  if (record.offset < position_) {
+    if (record.offset == position_ - 1 && RecordHash(record) != last_hash_) {
+      return absl::DataLossError(
+          "gradients, partition " + std::to_string(options_.shard) + ", offset " +
+          std::to_string(record.offset) +
+          " is not the record that the checkpoint remembers: the topic was made anew. Remove the "
+          "server's data folder, or start a new job");
+    }
+    return absl::OkStatus();
+  }
+  if (record.offset != position_) {
+    return absl::DataLossError("gradients, partition " + std::to_string(options_.shard) +
+                               ": records [" + std::to_string(position_) + ", " +
+                               std::to_string(record.offset) + ") are missing");
+  }
+  const bool replaying = !replayed();
+  output_.Clear();
+  processor_.Process(record, output_);
+  last_hash_ = RecordHash(record);
+  position_ = record.offset + 1;
+  for (const DeadLetter& letter : output_.dead_letters) {
+    // Too large a letter is cut: the reason and the place are worth more than the last bytes.
+    DeadLetter cut = letter;
+    if (cut.value().size() > kMaxFrameBytes / 2) cut.mutable_value()->resize(kMaxFrameBytes / 2);
+    dead_letters_.push_back(std::move(MakeFrames(cut.SerializeAsString(), 0).front()));
+  }
+  if (replaying) {
+    ++replayed_records_;
+    return absl::OkStatus();
+  }
+  for (WorkerId worker : output_.answers) AppendAnswer(worker, out);
+  return absl::OkStatus();
+}
+
+void ShardTask::Announce(std::vector<OutgoingRecord>& out) {
+  for (const auto& [worker, entry] : processor_.clocks().entries()) AppendAnswer(worker, out);
+}
+
+void ShardTask::AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const {
+  // The same position gives the same bytes, so it can name the message.
+  uint32_t chunk = 0;
+  for (std::string& frame : MakeFrames(processor_.Answer(worker), static_cast<uint64_t>(position_))) {
+    out.push_back({Topic::kWeights, static_cast<int32_t>(worker),
+                   EncodeBigEndian32(options_.shard) + EncodeBigEndian32(chunk++),
+                   std::move(frame)});
+  }
+}
+
+std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
+  if (position_ == checkpoint_begun_) return std::nullopt;
+  Checkpoint checkpoint;
+  checkpoint.position = position_;
+  checkpoint.blocks = processor_.mutable_shard().TakeUpdated();
+  for (size_t block : checkpoint.blocks) {
+    ParameterShard::Encoded encoded = processor_.shard().EncodeBlock(block);
+    checkpoint.entries.push_back({std::move(encoded.key), std::move(encoded.value)});
+  }
+  ShardState state;
+  processor_.SaveState(state);
+  state.set_position(position_);
+  state.set_last_record_hash(last_hash_);
+  uint32_t chunk = 0;
+  for (std::string& frame :
+       MakeFrames(state.SerializeAsString(), static_cast<uint64_t>(position_))) {
+    checkpoint.entries.push_back({StateKey(chunk++), std::move(frame)});
+  }
+  checkpoint.dead_letters = std::exchange(dead_letters_, {});
+  checkpoint_begun_ = position_;
+  return checkpoint;
+}
+
+void ShardTask::CheckpointFailed(const Checkpoint& checkpoint) {
+  for (size_t block : checkpoint.blocks) processor_.mutable_shard().MarkUpdated(block);
+  dead_letters_.insert(dead_letters_.begin(), checkpoint.dead_letters.begin(),
+                       checkpoint.dead_letters.end());
+  checkpoint_begun_ = std::min(checkpoint_begun_, checkpointed_);
+}
+
+}  // namespace millrace

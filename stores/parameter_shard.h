@@ -1,0 +1,60 @@
+// A shard's weights and optimizer state, kept in memory, saved in blocks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace millrace {
+
+// The dense parameters of keys [begin, end), zero at birth, and the optimizer's slots beside them.
+// A block of kBlockKeys keys is the unit of saving: what was updated since the last checkpoint is
+// taken by TakeUpdated, and a block's bytes (key and value of a record of `parameters` and of a
+// RocksDB entry alike) come from EncodeBlock. Not thread-safe.
+class ParameterShard {
+ public:
+  static constexpr uint64_t kBlockKeys = 4096;
+
+  ParameterShard(KeyRange range, size_t slot_count);
+
+  KeyRange range() const { return range_; }
+  std::span<const float> weights() const { return weights_; }
+  std::span<float> mutable_weights() { return weights_; }
+  std::span<const float> slots() const { return slots_; }
+  std::span<float> mutable_slots() { return slots_; }  // slot s of key i: [s * range.size() + i]
+
+  size_t block_count() const { return is_updated_.size(); }
+  void MarkUpdated(size_t block) { is_updated_[block] = 1; }
+  void MarkAllUpdated() { is_updated_.assign(is_updated_.size(), 1); }
+  // The blocks marked since the last call, ascending. A checkpoint that fails marks them again.
+  std::vector<size_t> TakeUpdated();
+
+  struct Encoded {
+    std::string key;
+    std::string value;
+  };
+  Encoded EncodeBlock(size_t block) const;
+
+  // True when `key` is a block's.
+  static bool IsBlockKey(std::string_view key);
+  // Takes a block's bytes. DataLoss when they cannot be a block of this shard.
+  Status LoadBlock(std::string_view key, std::string_view value);
+
+ private:
+  size_t BlockBegin(size_t block) const { return block * kBlockKeys; }
+  size_t BlockEnd(size_t block) const;
+
+  KeyRange range_;
+  size_t slot_count_;
+  std::vector<float> weights_;
+  std::vector<float> slots_;
+  std::vector<uint8_t> is_updated_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,233 @@
+#include "stores/rocksdb_byte_map.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "rocksdb/cache.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+#include "rocksdb/table.h"
+#include "rocksdb/write_batch.h"
+#include "rocksdb/write_buffer_manager.h"
+
+namespace millrace {
+
+class RocksDbMemory {
+ public:
+  RocksDbMemory(size_t block_cache_bytes, size_t write_buffer_bytes)
+      : block_cache(rocksdb::NewLRUCache(block_cache_bytes)),
+        // Not charged to the cache: memtables would push out the indexes, and a read that has to
+        // load its index first takes twenty times as long.
+        write_buffers(std::make_shared<rocksdb::WriteBufferManager>(write_buffer_bytes)) {}
+
+  const std::shared_ptr<rocksdb::Cache> block_cache;
+  const std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;
+};
+
+std::shared_ptr<RocksDbMemory> MakeRocksDbMemory(size_t block_cache_bytes,
+                                                 size_t write_buffer_bytes) {
+  return std::make_shared<RocksDbMemory>(block_cache_bytes, write_buffer_bytes);
+}
+
+namespace {
+
+rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+std::string_view ToView(const rocksdb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
+
+std::string Message(const std::string& path, const std::string& what, std::string_view remedy) {
+  return "the store in folder '" + path + "': " + what + "; " + std::string(remedy);
+}
+
+Status Damaged(const std::string& path, const std::string& what) {
+  return absl::DataLossError(
+      Message(path, what,
+              "the folder is damaged: delete it (or move it away) and start again, what it held "
+              "is read from Kafka"));
+}
+
+Status FromErrno(const std::string& path, const std::string& what, int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return absl::ResourceExhaustedError(Message(path, what, "free space on this disk"));
+    case EMFILE:
+    case ENFILE:
+      return absl::ResourceExhaustedError(
+          Message(path, what, "raise the limit of open files (ulimit -n)"));
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(
+          Message(path, what, "let this user write there, or choose another folder"));
+    default:
+      return absl::UnavailableError(Message(path, what, "check the disk and the folder"));
+  }
+}
+
+// RocksDB tells the reason of an I/O error in words only, those of strerror.
+int ErrnoOf(const rocksdb::Status& status, const std::string& text) {
+  if (status.IsNoSpace()) return ENOSPC;
+  for (const int error : {ENOSPC, EDQUOT, EMFILE, ENFILE, EACCES, EPERM, EROFS}) {
+    if (text.ends_with(std::generic_category().message(error))) return error;
+  }
+  return EIO;
+}
+
+Status FromRocksDb(const rocksdb::Status& status, const std::string& path) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string text = status.ToString();
+  if (status.IsCorruption()) return Damaged(path, text);
+  // The folder's own list of files names one that is not there.
+  if (status.IsPathNotFound()) return Damaged(path, text);
+  if (status.IsIOError()) return FromErrno(path, text, ErrnoOf(status, text));
+  if (status.IsInvalidArgument() || status.IsNotSupported()) {
+    return absl::FailedPreconditionError(
+        Message(path, text,
+                "another program or version wrote it: delete it or choose another folder"));
+  }
+  return absl::UnavailableError(Message(path, text, "check the disk and the folder"));
+}
+
+// "process 123" if the operating system names who holds the lock of the folder. Asks by opening
+// the lock file, and closing it again gives up any lock that *this* process has on it: not to be
+// called when it has one.
+std::string LockHolder(const std::string& path) {
+  const int file = open((path + "/LOCK").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return "another process";
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  const bool is_known = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  close(file);
+  // A process of another container has no number here.
+  return is_known && lock.l_pid > 0 ? "process " + std::to_string(lock.l_pid) : "another process";
+}
+
+Status OpenError(const rocksdb::Status& status, const std::string& path) {
+  const std::string text = status.ToString();
+  if (status.IsIOError() && text.find("lock hold by current process") != std::string::npos) {
+    return absl::FailedPreconditionError(
+        Message(path, "this process has it open already", "give each part a folder of its own"));
+  }
+  if (status.IsIOError() && text.find("While lock file: ") != std::string::npos) {
+    return absl::FailedPreconditionError(
+        Message(path, "it is locked by " + LockHolder(path),
+                "stop that process, or give this one another folder"));
+  }
+  return FromRocksDb(status, path);
+}
+
+rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& memory) {
+  rocksdb::Options result;
+  result.create_if_missing = true;
+  result.max_open_files = options.max_open_files;
+
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = memory.block_cache;
+  table.cache_index_and_filter_blocks = true;  // else they are outside of every bound
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
+  result.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  result.write_buffer_manager = memory.write_buffers;
+  result.write_buffer_size = std::max<size_t>(memory.write_buffers->buffer_size() / 2, 64 << 10);
+  result.max_write_buffer_number = 2;
+  // There is one writer.
+  result.allow_concurrent_memtable_write = false;
+  result.enable_write_thread_adaptive_yield = false;
+
+  const std::vector<rocksdb::CompressionType> compressions = rocksdb::GetSupportedCompressions();
+  const bool has_lz4 = std::find(compressions.begin(), compressions.end(),
+                                 rocksdb::kLZ4Compression) != compressions.end();
+  result.compression = has_lz4 ? rocksdb::kLZ4Compression : rocksdb::kNoCompression;
+
+  // One thread writes files, one merges them; none to print statistics.
+  result.max_background_jobs = 2;
+  result.stats_dump_period_sec = 0;
+  result.stats_persist_period_sec = 0;
+  result.info_log_level = rocksdb::WARN_LEVEL;
+  result.keep_log_file_num = 2;
+  result.max_log_file_size = size_t{1} << 20;
+  result.max_manifest_file_size = size_t{1} << 20;
+  result.manifest_preallocation_size = size_t{64} << 10;
+
+  // A restart reads the log back into memory and goes on, without writing files first.
+  result.avoid_flush_during_recovery = true;
+  result.skip_stats_update_on_db_open = true;
+  // The end of the log may be torn. Up to there every batch is whole.
+  result.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  return result;
+}
+
+class RocksDbByteMap final : public OrderedByteMap {
+ public:
+  RocksDbByteMap(std::string path, std::shared_ptr<RocksDbMemory> memory,
+                 std::unique_ptr<rocksdb::DB> db)
+      : path_(std::move(path)), memory_(std::move(memory)), db_(std::move(db)) {}
+
+  StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
+    std::string value;
+    const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), ToSlice(key), &value);
+    if (status.IsNotFound()) return std::optional<std::string>();
+    if (!status.ok()) return FromRocksDb(status, path_);
+    return std::optional<std::string>(std::move(value));
+  }
+
+  Status Write(const WriteBatch& batch) override {
+    batch_.Clear();
+    for (const WriteBatch::Change& change : batch.changes()) {
+      const rocksdb::Status status = change.value ? batch_.Put(change.key, *change.value)
+                                                  : batch_.Delete(change.key);
+      if (!status.ok()) return FromRocksDb(status, path_);
+    }
+    return FromRocksDb(db_->Write(rocksdb::WriteOptions(), &batch_), path_);
+  }
+
+  // Each Write has handed its batch to the operating system.
+  Status Flush() override { return FromRocksDb(db_->FlushWAL(/*sync=*/false), path_); }
+
+  Status Scan(std::string_view begin, std::string_view end,
+              const std::function<bool(std::string_view key, std::string_view value)>& visit)
+      const override {
+    rocksdb::ReadOptions options;
+    const rocksdb::Slice upper_bound = ToSlice(end);
+    if (!end.empty()) options.iterate_upper_bound = &upper_bound;
+    const std::unique_ptr<rocksdb::Iterator> entry(db_->NewIterator(options));
+    for (entry->Seek(ToSlice(begin)); entry->Valid(); entry->Next()) {
+      if (!visit(ToView(entry->key()), ToView(entry->value()))) break;
+    }
+    return FromRocksDb(entry->status(), path_);
+  }
+
+ private:
+  const std::string path_;
+  const std::shared_ptr<RocksDbMemory> memory_;
+  const std::unique_ptr<rocksdb::DB> db_;
+  rocksdb::WriteBatch batch_;  // kept for its memory
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<OrderedByteMap>> OpenRocksDb(const std::string& path,
+                                                      const RocksDbOptions& options) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) {
+    return FromErrno(path, "it cannot be made: " + error.message(), error.value());
+  }
+  const std::shared_ptr<RocksDbMemory> memory =
+      options.memory != nullptr
+          ? options.memory
+          : MakeRocksDbMemory(options.block_cache_bytes, options.write_buffer_bytes);
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status = rocksdb::DB::Open(ToRocksDb(options, *memory), path, &db);
+  if (!status.ok()) return OpenError(status, path);
+  return std::make_unique<RocksDbByteMap>(path, memory, std::unique_ptr<rocksdb::DB>(db));
+}
+
+}  // namespace millrace

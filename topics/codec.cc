@@ -1,0 +1,234 @@
+#include "topics/codec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "topics/frame.h"
+
+namespace millrace {
+namespace {
+
+std::string EncodeInput(const InputRecord& record) {
+  std::string message = record.SerializeAsString();
+  return std::move(MakeFrames(message, 0, std::numeric_limits<size_t>::max()).front());
+}
+
+Status Invalid(std::string reason) { return absl::InvalidArgumentError(std::move(reason)); }
+
+template <typename Values>
+bool Finite(const Values& values) {
+  // A sum of zeros is zero, a product of zero with a NaN or an infinity is not: no branches.
+  typename Values::value_type sum = 0;
+  for (auto value : values) sum += value * 0;
+  return sum == 0;
+}
+
+Status CheckRow(const TrainingRow& row, const RowShape& shape) {
+  if (row.label() >= shape.classes) return Invalid("class id " + std::to_string(row.label()));
+  if (static_cast<size_t>(row.numeric_size()) != shape.numeric) {
+    return Invalid(std::to_string(row.numeric_size()) + " numeric values where the job has " +
+                   std::to_string(shape.numeric));
+  }
+  if (row.index_size() != row.value_size()) return Invalid("as many indices as values expected");
+  // -1 is the index before the first.
+  int64_t previous = static_cast<int64_t>(shape.numeric) - 1;
+  for (uint32_t index : row.index()) {
+    if (index <= previous) return Invalid("feature " + std::to_string(index) + " out of order");
+    previous = index;
+  }
+  if (previous >= static_cast<int64_t>(shape.features)) {
+    return Invalid("feature " + std::to_string(previous) + " where the job has " +
+                   std::to_string(shape.features));
+  }
+  if (!Finite(row.value())) return Invalid("a value that is not finite");
+  for (double value : row.numeric()) {
+    if (std::isinf(value)) return Invalid("an infinite number");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string EncodeRow(const Row& row) {
+  thread_local InputRecord record;  // keeps its memory from row to row
+  record.Clear();
+  TrainingRow& message = *record.mutable_row();
+  message.set_label(row.label);
+  message.mutable_numeric()->Add(row.numeric.begin(), row.numeric.end());
+  message.mutable_index()->Add(row.index.begin(), row.index.end());
+  message.mutable_value()->Add(row.value.begin(), row.value.end());
+  return EncodeInput(record);
+}
+
+std::string EncodeEnd(RowNumber row_count) {
+  InputRecord record;
+  record.mutable_end()->set_row_count(row_count);
+  return EncodeInput(record);
+}
+
+Status DecodeInput(std::string_view value, const RowShape& shape, InputRecord& record) {
+  MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
+  if (frame.is_chunk) return Invalid("a chunk where a whole row is expected");
+  MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, record));
+  if (record.has_row() == record.has_end()) return Invalid("neither a row nor an end");
+  return record.has_row() ? CheckRow(record.row(), shape) : absl::OkStatus();
+}
+
+void ToRow(const TrainingRow& message, Row& row) {
+  row.label = message.label();
+  row.numeric.assign(message.numeric().begin(), message.numeric().end());
+  row.index.assign(message.index().begin(), message.index().end());
+  row.value.assign(message.value().begin(), message.value().end());
+}
+
+EvaluationSums FromProto(const EvaluationSumsMessage& message) {
+  EvaluationSums sums;
+  sums.rows = message.rows();
+  sums.log_loss = message.log_loss();
+  for (int i = 0; i < message.cell_size(); ++i) {
+    sums.cells[message.cell(i)] += message.cell_count(i);
+  }
+  for (int i = 0; i < message.score_bin_size(); ++i) {
+    sums.score_bins[message.score_bin(i)] += message.score_count(i);
+  }
+  return sums;
+}
+
+void ToProto(const EvaluationSums& sums, EvaluationSumsMessage& message) {
+  message.Clear();
+  message.set_rows(sums.rows);
+  message.set_log_loss(sums.log_loss);
+  for (const auto& [cell, count] : sums.cells) {
+    message.add_cell(cell);
+    message.add_cell_count(count);
+  }
+  for (const auto& [bin, count] : sums.score_bins) {
+    message.add_score_bin(bin);
+    message.add_score_count(count);
+  }
+}
+
+Moments FromProto(const MomentsMessage& message) {
+  Moments moments;
+  moments.count.assign(message.count().begin(), message.count().end());
+  moments.mean.assign(message.mean().begin(), message.mean().end());
+  moments.m2.assign(message.m2().begin(), message.m2().end());
+  return moments;
+}
+
+void ToProto(const Moments& moments, MomentsMessage& message) {
+  message.Clear();
+  message.mutable_count()->Add(moments.count.begin(), moments.count.end());
+  message.mutable_mean()->Add(moments.mean.begin(), moments.mean.end());
+  message.mutable_m2()->Add(moments.m2.begin(), moments.m2.end());
+}
+
+void ToProto(const EvaluationFigures& figures, Figures& message) {
+  message.Clear();
+  message.set_rows(figures.rows);
+  message.set_accuracy(figures.accuracy);
+  message.set_f1_macro(figures.f1_macro);
+  message.set_f1_weighted(figures.f1_weighted);
+  message.set_log_loss(figures.log_loss);
+  message.set_has_auc(figures.auc.has_value());
+  message.set_auc(figures.auc.value_or(0));
+  message.set_prior_accuracy(figures.prior_accuracy);
+  message.set_prior_log_loss(figures.prior_log_loss);
+}
+
+Status CheckSums(const EvaluationSumsMessage& message, size_t classes) {
+  if (message.cell_size() != message.cell_count_size() ||
+      message.score_bin_size() != message.score_count_size()) {
+    return Invalid("evaluation sums of unequal length");
+  }
+  for (uint32_t cell : message.cell()) {
+    if (cell >= classes * classes) return Invalid("confusion cell " + std::to_string(cell));
+  }
+  for (uint32_t bin : message.score_bin()) {
+    if (bin >= 2 * EvaluationSums::kScoreBins) return Invalid("score bin " + std::to_string(bin));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckMoments(const MomentsMessage& message, size_t columns) {
+  const auto size = static_cast<int>(columns);
+  const bool empty = message.count_size() == 0;
+  if ((!empty && message.count_size() != size) || message.mean_size() != message.count_size() ||
+      message.m2_size() != message.count_size()) {
+    return Invalid("moments of " + std::to_string(message.count_size()) +
+                   " columns where the job has " + std::to_string(columns));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckSlice(const Slice& slice, KeyRange range) {
+  if (slice.begin() != range.begin || slice.end() != range.end) {
+    return Invalid("keys [" + std::to_string(slice.begin()) + ", " + std::to_string(slice.end()) +
+                   ") where this shard owns [" + std::to_string(range.begin) + ", " +
+                   std::to_string(range.end) + ")");
+  }
+  if (slice.dense_size() != 0 && static_cast<size_t>(slice.dense_size()) != range.size()) {
+    return Invalid(std::to_string(slice.dense_size()) + " values for " +
+                   std::to_string(range.size()) + " keys");
+  }
+  if (slice.sparse_index_size() != slice.sparse_value_size() ||
+      (slice.dense_size() != 0 && slice.sparse_index_size() != 0)) {
+    return Invalid("a slice neither dense nor sparse");
+  }
+  int64_t previous = -1;
+  for (uint32_t index : slice.sparse_index()) {
+    if (index <= previous) return Invalid("sparse keys out of order");
+    previous = index;
+  }
+  if (previous >= static_cast<int64_t>(range.size())) {
+    return Invalid("sparse key " + std::to_string(previous) + " outside the range");
+  }
+  return absl::OkStatus();
+}
+
+bool AllFinite(const Slice& slice) { return Finite(slice.dense()) && Finite(slice.sparse_value()); }
+
+void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slice) {
+  MILLRACE_CHECK(values.size() == range.size());
+  slice.Clear();
+  slice.set_begin(range.begin);
+  slice.set_end(range.end);
+  slice.mutable_dense()->Add(values.begin(), values.end());
+}
+
+void EncodeSlice(GradientSum& gradient, KeyRange range, Slice& slice) {
+  const size_t block = gradient.block_size();
+  const std::span<const float> values = gradient.values();
+  // A sparse entry takes twice the bytes of a dense one; touched blocks bound their number.
+  const std::span<const uint32_t> blocks = gradient.SortedBlocks();
+  if (2 * blocks.size() * block >= range.size()) {
+    EncodeDenseSlice(values.subspan(range.begin, range.size()), range, slice);
+    return;
+  }
+  slice.Clear();
+  slice.set_begin(range.begin);
+  slice.set_end(range.end);
+  for (uint32_t b : blocks) {
+    const uint64_t begin = std::max<uint64_t>(b * block, range.begin);
+    const uint64_t end = std::min<uint64_t>((b + uint64_t{1}) * block, range.end);
+    for (uint64_t key = begin; key < end; ++key) {
+      slice.add_sparse_index(static_cast<uint32_t>(key - range.begin));
+      slice.add_sparse_value(values[key]);
+    }
+  }
+}
+
+void AddSlice(const Slice& slice, float factor, std::span<float> target) {
+  if (slice.dense_size() != 0) {
+    const float* values = slice.dense().data();
+    for (size_t i = 0; i < target.size(); ++i) target[i] += factor * values[i];
+    return;
+  }
+  for (int i = 0; i < slice.sparse_index_size(); ++i) {
+    target[slice.sparse_index(i)] += factor * slice.sparse_value(i);
+  }
+}
+
+}  // namespace millrace

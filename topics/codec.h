@@ -1,0 +1,64 @@
+// Between the messages on the wire and what the code computes with.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/records.pb.h"
+#include "models/evaluation.h"
+#include "models/gradient_sum.h"
+#include "models/moments.h"
+#include "models/row.h"
+
+namespace millrace {
+
+// How large a row's parts may be: what a decoded row is checked against.
+struct RowShape {
+  size_t numeric = 0;        // numeric columns
+  size_t features = 0;       // without the bias
+  size_t classes = 0;
+};
+
+// input-data: values are single frames of InputRecord.
+std::string EncodeRow(const Row& row);
+std::string EncodeEnd(RowNumber row_count);
+
+// Parses a value of input-data into `record` (reused: no allocation when warm) and checks it
+// against `shape`. InvalidArgument with the reason.
+Status DecodeInput(std::string_view value, const RowShape& shape, InputRecord& record);
+void ToRow(const TrainingRow& message, Row& row);
+
+// Parses a whole message (the body of a frame).
+template <typename Message>
+Status ParseMessage(std::string_view body, Message& message) {
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+    return absl::InvalidArgumentError("not a " + message.GetTypeName());
+  }
+  return absl::OkStatus();
+}
+
+EvaluationSums FromProto(const EvaluationSumsMessage& message);
+void ToProto(const EvaluationSums& sums, EvaluationSumsMessage& message);
+Moments FromProto(const MomentsMessage& message);
+void ToProto(const Moments& moments, MomentsMessage& message);
+void ToProto(const EvaluationFigures& figures, Figures& message);
+
+// Checks of what came over the wire; InvalidArgument with the reason.
+Status CheckSums(const EvaluationSumsMessage& message, size_t classes);
+Status CheckMoments(const MomentsMessage& message, size_t columns);
+// The slice must cover exactly `range`, densely, sparsely or not at all.
+Status CheckSlice(const Slice& slice, KeyRange range);
+bool AllFinite(const Slice& slice);
+
+// Writes the part of `gradient` in `range` to `slice`, densely or sparsely, whichever is smaller.
+void EncodeSlice(GradientSum& gradient, KeyRange range, Slice& slice);
+void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slice);
+// target[i] += factor * slice[i]. REQUIRES a slice that passed CheckSlice for a range of
+// target.size() keys.
+void AddSlice(const Slice& slice, float factor, std::span<float> target);
+
+}  // namespace millrace

@@ -1,0 +1,28 @@
+#include "topics/partitioning.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace millrace {
+
+RowPlace PlaceOfRow(uint64_t stream_row, uint32_t workers) {
+  return {static_cast<WorkerId>(stream_row % workers), stream_row / workers};
+}
+
+uint64_t StreamRow(RowPlace place, uint32_t workers) { return place.row * workers + place.worker; }
+
+RowNumber RowsOfWorker(uint64_t stream_rows, WorkerId worker, uint32_t workers) {
+  return stream_rows / workers + (worker < stream_rows % workers ? 1 : 0);
+}
+
+KeyRange RangeOfShard(ShardId shard, uint32_t shards, uint64_t keys) {
+  MILLRACE_CHECK(shard < shards);
+  // The first `keys % shards` shards own one key more.
+  const uint64_t base = keys / shards;
+  const uint64_t extra = keys % shards;
+  const uint64_t begin = shard * base + std::min<uint64_t>(shard, extra);
+  return {begin, begin + base + (shard < extra ? 1 : 0)};
+}
+
+}  // namespace millrace

@@ -1,0 +1,93 @@
+#include "topics/topics.h"
+
+#include <limits>
+
+#include "base/check.h"
+#include "topics/frame.h"
+
+namespace millrace {
+namespace {
+
+std::string_view Suffix(Topic topic) {
+  switch (topic) {
+    case Topic::kJob:
+      return "job";
+    case Topic::kInputData:
+      return "input-data";
+    case Topic::kGradients:
+      return "gradients";
+    case Topic::kWeights:
+      return "weights";
+    case Topic::kParameters:
+      return "parameters";
+    case Topic::kMetrics:
+      return "metrics";
+    case Topic::kDeadLetter:
+      return "dead-letter";
+  }
+  MILLRACE_CHECK(false);
+}
+
+uint32_t Partitions(Topic topic, uint32_t workers, uint32_t shards) {
+  switch (topic) {
+    case Topic::kInputData:
+    case Topic::kWeights:
+      return workers;
+    case Topic::kGradients:
+    case Topic::kParameters:
+      return shards;
+    case Topic::kJob:
+    case Topic::kMetrics:
+    case Topic::kDeadLetter:
+      return 1;
+  }
+  MILLRACE_CHECK(false);
+}
+
+std::vector<std::pair<std::string, std::string>> Config(Topic topic) {
+  // Brokers free whole segments only, so what is deleted soon stands in small ones.
+  const std::pair<std::string, std::string> small_segments = {"segment.bytes", "33554432"};
+  const std::pair<std::string, std::string> for_ever = {"retention.ms", "-1"};
+  const std::pair<std::string, std::string> any_size = {"retention.bytes", "-1"};
+  const std::pair<std::string, std::string> deleted = {"cleanup.policy", "delete"};
+  switch (topic) {
+    case Topic::kInputData:
+    case Topic::kGradients:
+      // Neither time nor size may take what a task still needs: only its owner deletes.
+      return {deleted, for_ever, any_size, small_segments};
+    case Topic::kWeights:
+      return {deleted, {"retention.ms", "600000"}, {"retention.bytes", "134217728"},
+              small_segments};
+    case Topic::kParameters:
+      // A reader that starts at the beginning is consistent only at the end, so nothing newer than
+      // such a read lasts is compacted away (min.compaction.lag.ms).
+      return {{"cleanup.policy", "compact"}, {"segment.bytes", "33554432"},
+              {"min.compaction.lag.ms", "60000"}, {"max.compaction.lag.ms", "300000"},
+              {"delete.retention.ms", "604800000"}};
+    case Topic::kJob:
+      return {{"cleanup.policy", "compact"}};
+    case Topic::kMetrics:
+      return {deleted, {"retention.ms", "604800000"}, small_segments};
+    case Topic::kDeadLetter:
+      return {deleted, for_ever, any_size};
+  }
+  MILLRACE_CHECK(false);
+}
+
+}  // namespace
+
+std::string TopicName(std::string_view job, Topic topic) {
+  return std::string(job) + "." + std::string(Suffix(topic));
+}
+
+std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers, uint32_t shards) {
+  MILLRACE_CHECK(workers >= 1 && shards >= 1);
+  std::vector<TopicPlan> plans;
+  for (Topic topic : kAllTopics) {
+    plans.push_back({topic, TopicName(job, topic), Partitions(topic, workers, shards),
+                     Config(topic)});
+  }
+  return plans;
+}
+
+}  // namespace millrace

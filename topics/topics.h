@@ -1,0 +1,39 @@
+// The one table of topics.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace millrace {
+
+enum class Topic {
+  kJob,         // what all processes must agree on (features, training); compacted
+  kInputData,   // rows; a partition per worker; deleted by the worker behind what it needs
+  kGradients,   // workers to servers; a partition per shard; deleted behind the checkpoint
+  kWeights,     // servers to workers; a partition per worker; short-lived
+  kParameters,  // the durable model; a partition per shard; compacted
+  kMetrics,     // points for displays
+  kDeadLetter,  // what could not be used, with the reason
+};
+
+inline constexpr Topic kAllTopics[] = {Topic::kJob,        Topic::kInputData, Topic::kGradients,
+                                       Topic::kWeights,    Topic::kParameters, Topic::kMetrics,
+                                       Topic::kDeadLetter};
+
+// "<job>.input-data" and so on.
+std::string TopicName(std::string_view job, Topic topic);
+
+struct TopicPlan {
+  Topic topic;
+  std::string name;
+  uint32_t partitions;
+  std::vector<std::pair<std::string, std::string>> config;  // Kafka topic settings
+};
+
+// All topics of a job. REQUIRES workers, shards >= 1.
+std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers, uint32_t shards);
+
+}  // namespace millrace
