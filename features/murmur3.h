@@ -42,8 +42,8 @@ inline int32_t Murmur3Padded(const char* p, size_t size) {
   if (size < 16) {
     const size_t blocks = size / 4;
     for (size_t i = 0; i < 3; ++i) {
-      const uint32_t mixed = MixBlock(h, Load(p + 4 * i));
-      h = i < blocks ? mixed : h;
+      const uint32_t use = 0u - static_cast<uint32_t>(i < blocks);
+      h ^= (h ^ MixBlock(h, Load(p + 4 * i))) & use;
     }
     p += 4 * blocks;
   } else {

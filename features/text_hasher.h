@@ -28,14 +28,17 @@ class TextHasher {
   static constexpr uint32_t kMaxDenseBuckets = uint32_t{1} << 20;
 
  private:
-  void CountDense();
-  void CountSparse();
+  size_t HashWords();
+  size_t CountDense(size_t words);
+  size_t CountSparse(size_t words);
 
   uint32_t buckets_;
   uint64_t reciprocal_;  // 2^64 / buckets_, rounded up
   Tokenizer tokenizer_;
 
-  // The distinct features of the current text in ascending order, and their sums of signs.
+  // Of the current text: the hash of each word; the distinct features in ascending order, and
+  // their sums of signs. They only grow, and their ends may be left over from longer texts.
+  std::vector<int32_t> hashes_;
   std::vector<uint32_t> features_;
   std::vector<int32_t> counts_;
 

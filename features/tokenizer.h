@@ -23,6 +23,9 @@ class Tokenizer {
   // Reads a text, which may go afterwards. False if it is not valid UTF-8; there are no tokens then.
   bool Read(std::string_view text);
 
+  // The text has no more tokens than this: they take two bytes, and one between them.
+  size_t MaxTokens() const { return (size_ + 1) / 3; }
+
   // Calls visit(const char* token, size_t size) for each token of the text in its order, in UTF-8
   // and lower case. The bytes are valid until the next Read().
   template <typename Visit>

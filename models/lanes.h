@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 // Vectors are passed to inlined functions only, so that the calling convention does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -29,6 +30,14 @@ template <size_t kLanes>
   return lanes;
 }
 
+template <size_t kLanes, size_t... kIndex>
+[[gnu::always_inline]] inline void SplitInHalves(const Lanes<kLanes>& lanes,
+                                                 Lanes<kLanes / 2>& low, Lanes<kLanes / 2>& high,
+                                                 std::index_sequence<kIndex...>) {
+  low = __builtin_shufflevector(lanes, lanes, kIndex...);
+  high = __builtin_shufflevector(lanes, lanes, (kLanes / 2 + kIndex)...);
+}
+
 // Stores the first kCount lanes, and nothing behind them.
 template <size_t kCount, size_t kLanes>
 [[gnu::always_inline]] inline void StoreFirst(float* to, const Lanes<kLanes>& lanes) {
@@ -41,10 +50,7 @@ template <size_t kCount, size_t kLanes>
     static_assert(kCount < kLanes);
     Lanes<kHalf> low;
     Lanes<kHalf> high;
-    for (size_t i = 0; i < kHalf; ++i) {
-      low[i] = lanes[i];
-      high[i] = lanes[kHalf + i];
-    }
+    SplitInHalves<kLanes>(lanes, low, high, std::make_index_sequence<kHalf>());
     StoreFirst<(kCount < kHalf ? kCount : kHalf), kHalf>(to, low);
     if constexpr (kCount > kHalf) StoreFirst<kCount - kHalf, kHalf>(to + kHalf, high);
   }

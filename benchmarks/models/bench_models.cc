@@ -32,7 +32,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t kBatchRows = 64;
-constexpr size_t kBatches = 64;  // so that branches and caches meet more than one batch
+constexpr size_t kBatches = 16;  // a full buffer's rows, so that branches meet more than one batch
 
 struct Shape {
   const char* name;

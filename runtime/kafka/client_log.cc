@@ -143,7 +143,8 @@ void ClientLog::PrintOnceInAWhile(std::string_view kind, std::string_view text) 
 
 void ClientLog::AddSecret(const std::string& value) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (value.empty() || std::ranges::find(secrets_, value) != secrets_.end()) return;
+  // One or two letters would blot out every text, and are no secret.
+  if (value.size() < 3 || std::ranges::find(secrets_, value) != secrets_.end()) return;
   secrets_.push_back(value);
   // A secret that contains another must be looked for first.
   std::ranges::sort(secrets_, [](const auto& a, const auto& b) { return a.size() > b.size(); });

@@ -36,6 +36,12 @@ struct ConsumerOptions {
   double session_timeout_s = 6;  // group consumers
 };
 
+// The log of a partition.
+struct OffsetRange {
+  Offset begin = 0;  // of the first record that is still there
+  Offset end = 0;    // behind the last
+};
+
 // What Poll hands out, in the order of each partition.
 struct ConsumerHandler {
   std::function<void(const ConsumedRecord&)> on_record;
@@ -54,10 +60,7 @@ class PartitionConsumer {
                                                              std::string topic, Wakeup* wakeup);
   virtual ~PartitionConsumer() = default;
 
-  struct Range {
-    Offset begin = 0;  // of the first record that is still there
-    Offset end = 0;    // behind the last
-  };
+  using Range = OffsetRange;
   virtual StatusOr<Range> QueryRange(int32_t partition, std::chrono::milliseconds timeout) = 0;
 
   // Starts (or restarts) reading `partition` at `offset`; others go on.

@@ -1,11 +1,17 @@
 // What every Kafka client of a program shares.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace millrace {
+
+// The largest record (key and value) a producer takes; what is larger is split by its sender.
+inline constexpr size_t kMaxRecordBytes = 1150000;
+// The max.message.bytes that topics with such records need.
+inline constexpr char kTopicMaxMessageBytes[] = "1200000";
 
 struct KafkaOptions {
   std::string brokers = "localhost:9092";

@@ -1,0 +1,439 @@
+#include "apps/job_flags.h"
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "consistency/policy.h"
+
+namespace millrace {
+namespace {
+
+class FirstError final : public google::protobuf::io::ErrorCollector {
+ public:
+  explicit FirstError(std::string name) : name_(std::move(name)) {}
+  void AddError(int line, int column, const std::string& message) override {
+    if (!text_.empty()) return;
+    text_ = name_ + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " +
+            message;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string name_;
+  std::string text_;
+};
+
+template <typename Enum>
+Status ParseEnum(const std::map<std::string, Enum>& names, const std::string& text, Enum& value) {
+  const auto found = names.find(text);
+  if (found != names.end()) {
+    value = found->second;
+    return absl::OkStatus();
+  }
+  std::string known;
+  for (const auto& [name, unused] : names) known += (known.empty() ? "" : ", ") + name;
+  return absl::InvalidArgumentError("'" + text + "' is not one of " + known);
+}
+
+// CLI11 reports a failed flag by this exception, with the flag's name in front.
+void ThrowIfError(const Status& status, const std::string& flag) {
+  if (!status.ok()) throw CLI::ValidationError(flag, std::string(status.message()));
+}
+
+std::vector<std::string> SplitList(const std::string& text) {
+  std::vector<std::string> items;
+  std::istringstream stream(text);
+  for (std::string item; std::getline(stream, item, ',');) {
+    if (!item.empty()) items.push_back(item);
+  }
+  return items;
+}
+
+const std::map<std::string, Training::Schedule> kSchedules = {{"one-pass", Training::ONE_PASS},
+                                                              {"buffer", Training::BUFFER}};
+const std::map<std::string, Training::Update::Kind> kUpdates = {
+    {"gradient", Training::Update::GRADIENT}, {"weight-change", Training::Update::WEIGHT_CHANGE}};
+const std::map<std::string, Training::Update::Solver> kSolvers = {
+    {"lbfgs", Training::Update::LBFGS}, {"sgd", Training::Update::LOCAL_SGD}};
+const std::map<std::string, Training::Optimizer::Kind> kOptimizers = {
+    {"sgd", Training::Optimizer::SGD},
+    {"momentum", Training::Optimizer::MOMENTUM},
+    {"adagrad", Training::Optimizer::ADAGRAD},
+    {"adam", Training::Optimizer::ADAM}};
+const std::map<std::string, Training::Scaling> kScalings = {{"running", Training::RUNNING},
+                                                            {"none", Training::NONE}};
+const std::map<std::string, FeatureSpec::Missing> kMissing = {{"reject", FeatureSpec::REJECT},
+                                                              {"mean", FeatureSpec::MEAN}};
+
+Status SetConsistency(const std::string& text, JobConfig& config) {
+  MILLRACE_ASSIGN_OR_RETURN(const ConsistencyPolicy policy, ConsistencyPolicy::Parse(text));
+  Training::Consistency& consistency = *config.mutable_training()->mutable_consistency();
+  consistency.Clear();
+  if (policy.sequential()) {
+    consistency.set_model(Training::Consistency::SEQUENTIAL);
+  } else if (!policy.bound()) {
+    consistency.set_model(Training::Consistency::EVENTUAL);
+  } else {
+    consistency.set_model(Training::Consistency::BOUNDED);
+    consistency.set_max_delay(*policy.bound());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+JobFlags::JobFlags(CLI::App& app) : app_(app) {
+  app.set_version_flag("--version", std::string("Millrace ") + MILLRACE_VERSION);
+  app.add_option("--config", config_file_,
+                 "Job configuration in protobuf text format (messages/job.proto documents every "
+                 "field); flags override it")
+      ->type_name("FILE");
+  const char* group = "Job and Kafka";
+  Add<std::string>("--job", group, "Name of the job, the prefix of its topics [millrace]",
+                   [](JobConfig& c, const std::string& v) { c.set_name(v); });
+  Add<std::string>("--brokers", group, "HOST:PORT[,HOST:PORT...] of Kafka [localhost:9092]",
+                   [](JobConfig& c, const std::string& v) { c.set_brokers(v); });
+  Add<std::vector<std::string>>(
+      "--kafka", group,
+      "KEY=VALUE: a librdkafka setting for every client, such as security.protocol=SASL_SSL; may "
+      "be repeated",
+      [](JobConfig& c, const std::vector<std::string>& pairs) {
+        for (const std::string& pair : pairs) {
+          const size_t equals = pair.find('=');
+          if (equals == std::string::npos || equals == 0) {
+            throw CLI::ValidationError("--kafka", "expected KEY=VALUE");
+          }
+          KafkaSetting& setting = *c.add_kafka();
+          setting.set_key(pair.substr(0, equals));
+          setting.set_value(pair.substr(equals + 1));
+        }
+      });
+  Add<double>("--broker-timeout", group,
+              "Seconds to wait for a broker before giving up; 0 waits for ever [0]",
+              [](JobConfig& c, const double& v) { c.set_broker_timeout_s(v); });
+  Add<uint32_t>("--replication-factor", group, "Replicas of the topics that are created [1]",
+                [](JobConfig& c, const uint32_t& v) { c.set_replication_factor(v); });
+  Add<uint32_t>("--workers", group, "Logical workers = partitions of input-data [4]",
+                [](JobConfig& c, const uint32_t& v) { c.set_workers(v); });
+  Add<uint32_t>("--shards", group, "Server shards = partitions of gradients [1]",
+                [](JobConfig& c, const uint32_t& v) { c.set_shards(v); });
+  Add<uint64_t>("--job-epoch", group,
+                "Changes when a snapshot is restored or partitions change [1]",
+                [](JobConfig& c, const uint64_t& v) { c.set_epoch(v); });
+}
+
+template <typename T>
+void JobFlags::Add(const std::string& name, const std::string& group, const std::string& help,
+                   std::function<void(JobConfig&, const T&)> set) {
+  app_.add_option_function<T>(
+          name,
+          [this, set](const T& value) {
+            overrides_.push_back([set, value](JobConfig& config) { set(config, value); });
+          },
+          help)
+      ->group(group);
+}
+
+void JobFlags::AddFeatures() {
+  const char* group = "Features";
+  Add<std::string>("--label", group, "Column that holds the class",
+                   [](JobConfig& c, const std::string& v) { c.mutable_features()->set_label(v); });
+  Add<std::string>("--classes", group,
+                   "A,B,C: the classes; found by a first scan of the file if not given",
+                   [](JobConfig& c, const std::string& v) {
+                     c.mutable_features()->clear_classes();
+                     for (auto& item : SplitList(v)) c.mutable_features()->add_classes(item);
+                   });
+  Add<std::string>("--numeric", group, "A,B: numeric columns, unscaled",
+                   [](JobConfig& c, const std::string& v) {
+                     c.mutable_features()->clear_numeric();
+                     for (auto& item : SplitList(v)) c.mutable_features()->add_numeric(item);
+                   });
+  Add<std::string>("--categorical", group, "A,B,A*B: categorical columns and crosses, hashed",
+                   [](JobConfig& c, const std::string& v) {
+                     c.mutable_features()->clear_categorical();
+                     for (auto& item : SplitList(v)) c.mutable_features()->add_categorical(item);
+                   });
+  Add<std::string>("--text", group, "Column of text, hashed as scikit-learn's HashingVectorizer",
+                   [](JobConfig& c, const std::string& v) { c.mutable_features()->set_text(v); });
+  Add<uint32_t>("--categorical-buckets", group, "Hashed features of the categorical columns [4096]",
+                [](JobConfig& c, const uint32_t& v) {
+                  c.mutable_features()->set_categorical_buckets(v);
+                });
+  Add<uint32_t>("--text-buckets", group, "Hashed features of the text column [1024]",
+                [](JobConfig& c, const uint32_t& v) { c.mutable_features()->set_text_buckets(v); });
+  Add<std::string>("--missing", group,
+                   "Empty numeric cells: reject (the row) or mean (of the column) [reject]",
+                   [](JobConfig& c, const std::string& v) {
+                     FeatureSpec::Missing missing;
+                     ThrowIfError(ParseEnum(kMissing, v, missing), "--missing");
+                     c.mutable_features()->set_missing(missing);
+                   });
+}
+
+void JobFlags::AddTraining() {
+  const char* group = "Training";
+  Add<std::string>("--schedule", group,
+                   "one-pass (each row once, in batches) or buffer (the newest rows, again and "
+                   "again) [one-pass]",
+                   [](JobConfig& c, const std::string& v) {
+                     Training::Schedule schedule;
+                     ThrowIfError(ParseEnum(kSchedules, v, schedule), "--schedule");
+                     c.mutable_training()->set_schedule(schedule);
+                   });
+  Add<std::string>("--consistency,--max-vector-clock-delay,--max_vector_clock_delay", group,
+                   "sequential, eventual, bounded:K; or the maximum delay: 0, -1, K [sequential]",
+                   [](JobConfig& c, const std::string& v) {
+                     ThrowIfError(SetConsistency(v, c), "--consistency");
+                   });
+  Add<uint32_t>("--batch-rows", group, "One pass: rows of a worker's batch [32]",
+                [](JobConfig& c, const uint32_t& v) { c.mutable_training()->set_batch_rows(v); });
+  Add<std::string>("--update", group,
+                   "gradient (for the optimizer) or weight-change (averaged) [gradient]",
+                   [](JobConfig& c, const std::string& v) {
+                     Training::Update::Kind kind;
+                     ThrowIfError(ParseEnum(kUpdates, v, kind), "--update");
+                     c.mutable_training()->mutable_update()->set_kind(kind);
+                   });
+  Add<std::string>("--solver", group, "Weight changes: lbfgs or sgd [lbfgs]",
+                   [](JobConfig& c, const std::string& v) {
+                     Training::Update::Solver solver;
+                     ThrowIfError(ParseEnum(kSolvers, v, solver), "--solver");
+                     c.mutable_training()->mutable_update()->set_solver(solver);
+                   });
+  Add<uint32_t>("--local-iterations", group, "Weight changes: iterations on a batch [2]",
+                [](JobConfig& c, const uint32_t& v) {
+                  c.mutable_training()->mutable_update()->set_local_iterations(v);
+                });
+  Add<double>("--local-learning-rate", group, "Weight changes by sgd: its learning rate [0.1]",
+              [](JobConfig& c, const double& v) {
+                c.mutable_training()->mutable_update()->set_local_learning_rate(v);
+              });
+  Add<std::string>("--optimizer", group, "sgd, momentum, adagrad or adam [adagrad]",
+                   [](JobConfig& c, const std::string& v) {
+                     Training::Optimizer::Kind kind;
+                     ThrowIfError(ParseEnum(kOptimizers, v, kind), "--optimizer");
+                     c.mutable_training()->mutable_optimizer()->set_kind(kind);
+                   });
+  Add<double>("--learning-rate", group, "Of the optimizer [0.3]",
+              [](JobConfig& c, const double& v) {
+                c.mutable_training()->mutable_optimizer()->set_learning_rate(v);
+              });
+  Add<double>("--decay", group, "Step t uses learning-rate / (1 + decay * t) [0]",
+              [](JobConfig& c, const double& v) {
+                c.mutable_training()->mutable_optimizer()->set_decay(v);
+              });
+  Add<double>("--l2", group, "L2 penalty beside the mean loss [0]",
+              [](JobConfig& c, const double& v) { c.mutable_training()->set_l2(v); });
+  Add<std::vector<double>>("--class-weights", group, "A factor on each class's loss",
+                           [](JobConfig& c, const std::vector<double>& v) {
+                             c.mutable_training()->clear_class_weight();
+                             for (double w : v) c.mutable_training()->add_class_weight(w);
+                           });
+  Add<std::string>("--scaling", group, "Numeric columns: running (standardised) or none [running]",
+                   [](JobConfig& c, const std::string& v) {
+                     Training::Scaling scaling;
+                     ThrowIfError(ParseEnum(kScalings, v, scaling), "--scaling");
+                     c.mutable_training()->set_scaling(scaling);
+                   });
+  Add<uint64_t>("--freeze-after", group,
+                "Rows from this number on are tested, not learnt from; 0: none [0]",
+                [](JobConfig& c, const uint64_t& v) {
+                  c.mutable_training()->set_freeze_after_rows(v);
+                });
+  Add<uint64_t>("--tail-after", group,
+                "Rows from this number on are also counted apart (\"tail\"); 0: none [0]",
+                [](JobConfig& c, const uint64_t& v) {
+                  c.mutable_training()->set_tail_after_rows(v);
+                });
+  Add<uint32_t>("--rounds-after-end", group,
+                "Buffer schedule: further rounds after the end of the stream [0]",
+                [](JobConfig& c, const uint32_t& v) {
+                  c.mutable_training()->set_rounds_after_end(v);
+                });
+  Add<uint32_t>("--buffer-min", group, "Rows of the smallest buffer [128]",
+                [](JobConfig& c, const uint32_t& v) {
+                  c.mutable_training()->mutable_buffer()->set_min_rows(v);
+                });
+  Add<uint32_t>("--buffer-max", group, "Rows of the largest buffer [1024]",
+                [](JobConfig& c, const uint32_t& v) {
+                  c.mutable_training()->mutable_buffer()->set_max_rows(v);
+                });
+  Add<double>("--buffer-coefficient", group, "Rows of the buffer per row and minute [0.3]",
+              [](JobConfig& c, const double& v) {
+                c.mutable_training()->mutable_buffer()->set_coefficient(v);
+              });
+  Add<uint32_t>("--minibatch-rows", group,
+                "Buffer schedule: train on so many of the newest rows; 0: all [0]",
+                [](JobConfig& c, const uint32_t& v) {
+                  c.mutable_training()->mutable_buffer()->set_minibatch_rows(v);
+                });
+}
+
+void JobFlags::AddProducer() {
+  const char* group = "Stream";
+  Add<std::string>("--input,--data", group, "The CSV file, with a header; - is standard input",
+                   [](JobConfig& c, const std::string& v) { c.mutable_producer()->set_input(v); });
+  Add<std::string>("--reject-file", group,
+                   "Malformed rows go here, with line and reason [INPUT's name + .rejects.csv]",
+                   [](JobConfig& c, const std::string& v) {
+                     c.mutable_producer()->set_reject_file(v);
+                   });
+  Add<int64_t>("--max-rejects", group, "More malformed rows end the run; -1: no limit [-1]",
+               [](JobConfig& c, const int64_t& v) { c.mutable_producer()->set_max_rejects(v); });
+  Add<double>("--rate", group, "Rows per second; 0: as fast as the cluster takes them [0]",
+              [](JobConfig& c, const double& v) { c.mutable_producer()->set_rate(v); });
+  Add<std::string>("--time-column", group, "Replay by this column of timestamps",
+                   [](JobConfig& c, const std::string& v) {
+                     c.mutable_producer()->set_time_column(v);
+                   });
+  Add<double>("--speedup", group, "Replay so many times as fast as recorded [1]",
+              [](JobConfig& c, const double& v) { c.mutable_producer()->set_speedup(v); });
+  Add<uint32_t>("--epochs", group, "Stream the file so many times; row numbers go on [1]",
+                [](JobConfig& c, const uint32_t& v) { c.mutable_producer()->set_epochs(v); });
+}
+
+void JobFlags::AddServer() {
+  const char* group = "Server";
+  Add<std::vector<uint32_t>>("--server-ids", group, "Shards that this process hosts [all]",
+                             [](JobConfig& c, const std::vector<uint32_t>& v) {
+                               c.mutable_server()->clear_server_ids();
+                               for (uint32_t id : v) c.mutable_server()->add_server_ids(id);
+                             });
+  Add<std::string>("--data-dir", group, "RocksDB stores of the shards [millrace-data/server]",
+                   [](JobConfig& c, const std::string& v) { c.mutable_server()->set_data_dir(v); });
+  Add<double>("--checkpoint-interval", group, "Seconds between checkpoints [1]",
+              [](JobConfig& c, const double& v) {
+                c.mutable_server()->set_checkpoint_interval_s(v);
+              });
+  Add<uint64_t>("--checkpoint-records", group, "... or so many records [10000]",
+                [](JobConfig& c, const uint64_t& v) {
+                  c.mutable_server()->set_checkpoint_records(v);
+                });
+  Add<std::string>("--test", group, "A CSV to evaluate on, beside the training",
+                   [](JobConfig& c, const std::string& v) { c.mutable_server()->set_test_file(v); });
+  Add<double>("--evaluation-interval", group, "Seconds between evaluations [1]",
+              [](JobConfig& c, const double& v) {
+                c.mutable_server()->set_evaluation_interval_s(v);
+              });
+  Add<std::string>("--evaluation-log", group,
+                   "timestamp;partition;vectorClock;loss;fMeasure;accuracy of each evaluation",
+                   [](JobConfig& c, const std::string& v) {
+                     c.mutable_server()->set_evaluation_log(v);
+                   });
+  Add<std::string>("--weights-file", group, "Weights go here at the end, for numpy.load",
+                   [](JobConfig& c, const std::string& v) {
+                     c.mutable_server()->set_weights_file(v);
+                   });
+  Add<bool>("--weights-at-checkpoints", group, "... and at each checkpoint [false]",
+            [](JobConfig& c, const bool& v) {
+              c.mutable_server()->set_weights_at_checkpoints(v);
+            });
+  Add<double>("--waiting-report", group, "Say who is waited for after so many seconds [5]",
+              [](JobConfig& c, const double& v) { c.mutable_server()->set_waiting_report_s(v); });
+  Add<bool>("--stay", group, "Stay when the stream has ended [false]",
+            [](JobConfig& c, const bool& v) { c.mutable_server()->set_stay(v); });
+}
+
+void JobFlags::AddWorker() {
+  const char* group = "Worker";
+  Add<std::string>("--data-dir", group, "RocksDB stores of the buffers [millrace-data/worker]",
+                   [](JobConfig& c, const std::string& v) { c.mutable_worker()->set_data_dir(v); });
+  Add<std::string>("--evaluation-log", group,
+                   "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen",
+                   [](JobConfig& c, const std::string& v) {
+                     c.mutable_worker()->set_evaluation_log(v);
+                   });
+  Add<double>("--repeat-interval", group, "Seconds until what is unanswered is asked again [2]",
+              [](JobConfig& c, const double& v) { c.mutable_worker()->set_repeat_interval_s(v); });
+  Add<double>("--session-timeout", group,
+              "Seconds after which a killed process's partitions go to others [6]",
+              [](JobConfig& c, const double& v) { c.mutable_worker()->set_session_timeout_s(v); });
+  Add<bool>("--stay", group, "Stay when the stream has ended [false]",
+            [](JobConfig& c, const bool& v) { c.mutable_worker()->set_stay(v); });
+}
+
+StatusOr<JobConfig> JobFlags::Load() const {
+  JobConfig config;
+  if (!config_file_.empty()) {
+    std::ifstream file(config_file_);
+    if (!file) {
+      return absl::NotFoundError("the configuration " + config_file_ + " cannot be read");
+    }
+    std::ostringstream text;
+    text << file.rdbuf();
+    MILLRACE_RETURN_IF_ERROR(ParseConfigText(text.str(), config_file_, config));
+  }
+  try {
+    for (const auto& override : overrides_) override(config);
+  } catch (const CLI::ValidationError& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  MILLRACE_RETURN_IF_ERROR(ValidateConfig(config));
+  return config;
+}
+
+Status ParseConfigText(const std::string& text, const std::string& name, JobConfig& config) {
+  FirstError error(name);
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.MergeFromString(text, &config)) return absl::InvalidArgumentError(error.text());
+  return absl::OkStatus();
+}
+
+Status ValidateConfig(const JobConfig& config) {
+  const auto wrong = [](std::string what) { return absl::InvalidArgumentError(std::move(what)); };
+  const std::string& name = config.name();
+  const bool good_name = !name.empty() && name.size() <= 200 &&
+                         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+                         });
+  if (!good_name) return wrong("job name '" + name + "': use letters, digits, '.', '_' and '-'");
+  if (config.brokers().empty()) return wrong("brokers is empty: give HOST:PORT");
+  if (config.workers() < 1 || config.workers() > 10'000) return wrong("workers: give 1 to 10000");
+  if (config.shards() != 1) return wrong("shards: only 1 is supported by this version");
+  if (config.replication_factor() < 1) return wrong("replication_factor: give 1 or more");
+  const Training& training = config.training();
+  if (training.batch_rows() < 1) return wrong("batch_rows: give 1 or more");
+  const Training::Buffer& buffer = training.buffer();
+  if (buffer.min_rows() < 1 || buffer.max_rows() < buffer.min_rows()) {
+    return wrong("buffer: 1 <= min_rows <= max_rows is needed");
+  }
+  if (!(buffer.coefficient() >= 0)) return wrong("buffer.coefficient: give 0 or more");
+  if (training.consistency().model() == Training::Consistency::BOUNDED &&
+      training.consistency().max_delay() < 1) {
+    return wrong("consistency: BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
+  }
+  if (!(training.optimizer().learning_rate() > 0)) return wrong("learning_rate: give more than 0");
+  if (!(training.l2() >= 0)) return wrong("l2: give 0 or more");
+  if (training.update().local_iterations() < 1) return wrong("local_iterations: give 1 or more");
+  for (double weight : training.class_weight()) {
+    if (!(weight >= 0)) return wrong("class_weight: give 0 or more");
+  }
+  const Producer& producer = config.producer();
+  if (!(producer.rate() >= 0)) return wrong("rate: give 0 or more rows per second");
+  if (!(producer.speedup() > 0)) return wrong("speedup: give more than 0");
+  if (producer.epochs() < 1) return wrong("epochs: give 1 or more");
+  if (producer.rate() > 0 && !producer.time_column().empty()) {
+    return wrong("rate and time_column exclude each other");
+  }
+  return absl::OkStatus();
+}
+
+KafkaOptions KafkaOptionsOf(const JobConfig& config) {
+  KafkaOptions options;
+  options.brokers = config.brokers();
+  options.broker_timeout_s = config.broker_timeout_s();
+  for (const KafkaSetting& setting : config.kafka()) {
+    options.settings.emplace_back(setting.key(), setting.value());
+  }
+  return options;
+}
+
+}  // namespace millrace

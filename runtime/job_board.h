@@ -1,0 +1,42 @@
+// What all processes of a job must agree on, in the job topic: its features, its training.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+#include "runtime/kafka/options.h"
+
+namespace millrace {
+
+// The producer publishes the features (it finds the classes), the server the training; everybody
+// else waits for them, so that processes start in any order. What was published once stays: who
+// would publish something else gets FailedPrecondition with the differing fields.
+// Used by one thread.
+class JobBoard {
+ public:
+  // `stop` ends every wait with Cancelled; it outlives the board.
+  static StatusOr<std::unique_ptr<JobBoard>> Create(const JobConfig& config,
+                                                    const std::atomic<bool>& stop);
+  virtual ~JobBoard() = default;
+
+  // What stands there now; reads to the end of the topic.
+  virtual StatusOr<std::optional<JobFeatures>> ReadFeatures() = 0;
+  virtual StatusOr<std::optional<JobTraining>> ReadTraining() = 0;
+
+  // Wait until it stands there; a line to stderr every 5 s says what is waited for.
+  virtual StatusOr<JobFeatures> WaitForFeatures() = 0;
+  virtual StatusOr<JobTraining> WaitForTraining() = 0;
+
+  virtual Status PublishFeatures(const JobFeatures& features) = 0;
+  virtual Status PublishTraining(const JobTraining& training) = 0;
+};
+
+// Waits for a broker, then creates the job's topics, or checks them if they are there.
+Status PrepareTopics(const JobConfig& config, const std::atomic<bool>& stop);
+
+}  // namespace millrace

@@ -1,0 +1,12 @@
+// Ctrl-C and SIGTERM as a flag that run loops look at.
+#pragma once
+
+#include <atomic>
+
+namespace millrace {
+
+// Installs handlers for SIGINT and SIGTERM; a second signal ends the process at once (exit code
+// 130). Returns the flag they set. For main() only.
+const std::atomic<bool>& StopOnSignals();
+
+}  // namespace millrace
