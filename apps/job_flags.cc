@@ -426,14 +426,4 @@ Status ValidateConfig(const JobConfig& config) {
   return absl::OkStatus();
 }
 
-KafkaOptions KafkaOptionsOf(const JobConfig& config) {
-  KafkaOptions options;
-  options.brokers = config.brokers();
-  options.broker_timeout_s = config.broker_timeout_s();
-  for (const KafkaSetting& setting : config.kafka()) {
-    options.settings.emplace_back(setting.key(), setting.value());
-  }
-  return options;
-}
-
 }  // namespace millrace

@@ -8,7 +8,6 @@
 
 #include "base/status.h"
 #include "messages/job.pb.h"
-#include "runtime/kafka/options.h"
 
 namespace millrace {
 
@@ -42,7 +41,5 @@ Status ParseConfigText(const std::string& text, const std::string& name, JobConf
 
 // What is wrong with a config whatever the program, in one line.
 Status ValidateConfig(const JobConfig& config);
-
-KafkaOptions KafkaOptionsOf(const JobConfig& config);
 
 }  // namespace millrace

@@ -24,8 +24,8 @@ constexpr size_t kShownColumns = 50;
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 Status FileError(int error, std::string_view name, std::string_view what) {
-  const std::string message = absl::StrCat("cannot ", Absl(what),
-                                           " ", Absl(name), ": ", std::strerror(error));
+  const std::string message =
+      absl::StrCat("cannot ", Absl(what), " ", Absl(name), ": ", std::strerror(error));
   return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
 }
 
@@ -52,8 +52,7 @@ StatusOr<std::unique_ptr<CsvFile>> CsvFile::Open(std::string path, Options optio
   const bool is_stdin = path == "-";
   std::string name = is_stdin ? "standard input" : std::move(path);
   // A named pipe that nobody writes to yet must not hold us here, where a stop would go unseen.
-  const int fd =
-      is_stdin ? STDIN_FILENO : open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int fd = is_stdin ? STDIN_FILENO : open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return FileError(errno, name, "open");
   std::unique_ptr<CsvFile> file(new CsvFile(std::move(name), fd, is_stdin, options));
   struct stat info;
@@ -152,13 +151,13 @@ StatusOr<size_t> FindColumn(const std::vector<std::string>& columns, std::string
     if (columns[i] == name) return i;
   }
   std::string listed = absl::StrJoin(
-      columns.begin(), columns.begin() + static_cast<ptrdiff_t>(std::min(columns.size(), kShownColumns)),
-      ", ");
+      columns.begin(),
+      columns.begin() + static_cast<ptrdiff_t>(std::min(columns.size(), kShownColumns)), ", ");
   if (columns.size() > kShownColumns) {
     absl::StrAppend(&listed, " and ", columns.size() - kShownColumns, " more");
   }
-  return absl::NotFoundError(absl::StrCat(Absl(file), " has no column \"", Absl(name),
-                                          "\"; its columns are: ", listed));
+  return absl::NotFoundError(
+      absl::StrCat(Absl(file), " has no column \"", Absl(name), "\"; its columns are: ", listed));
 }
 
 }  // namespace millrace

@@ -103,8 +103,8 @@ CsvParser::Event CsvParser::Next(CsvRecord* record) {
         state_ = State::kQuoted;
         continue;
       }
-      const bool closes = at == quote_ + 1 ||
-                          (c == '\n' && at == quote_ + 2 && buffer_[quote_ + 1] == '\r');
+      const bool closes =
+          at == quote_ + 1 || (c == '\n' && at == quote_ + 2 && buffer_[quote_ + 1] == '\r');
       if (!closes) {
         return Fail(absl::StrCat("text after the closing quote of field ", spans_.size() + 1,
                                  " (a quote inside a quoted field is written twice)"),
@@ -205,9 +205,9 @@ std::string_view CsvParser::Unescape(std::string_view field, char** out) {
   char* begin = *out;
   while (!field.empty()) {
     const void* quote = std::memchr(field.data(), '"', field.size());
-    const size_t size = quote == nullptr
-                            ? field.size()
-                            : static_cast<size_t>(static_cast<const char*>(quote) - field.data()) + 1;
+    const size_t size =
+        quote == nullptr ? field.size()
+                         : static_cast<size_t>(static_cast<const char*>(quote) - field.data()) + 1;
     std::memcpy(*out, field.data(), size);
     *out += size;
     field.remove_prefix(std::min(field.size(), quote == nullptr ? size : size + 1));
@@ -259,9 +259,8 @@ CsvParser::Event CsvParser::FailTooLong(CsvRecord* record) {
 // caller goes on with the next record.
 CsvParser::Event CsvParser::SkipBadLine(CsvRecord* record) {
   const char* data = buffer_.data();
-  const void* found = block_end_ < size_
-                          ? std::memchr(data + block_end_, '\n', size_ - block_end_)
-                          : nullptr;
+  const void* found =
+      block_end_ < size_ ? std::memchr(data + block_end_, '\n', size_ - block_end_) : nullptr;
   const size_t end =
       found == nullptr ? size_ : static_cast<size_t>(static_cast<const char*>(found) - data);
   const bool known = found != nullptr || finished_;

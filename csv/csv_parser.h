@@ -34,10 +34,10 @@ struct CsvLimits {
 struct CsvRecord {
   std::vector<std::string_view> fields;  // without their quotes; empty for a malformed record
   uint64_t line = 0;                     // physical line where the record starts, from 1
-  uint64_t offset = 0;                   // of its first byte in the input, a byte order mark counted
-  std::string_view raw;                  // as in the input, quotes and all, without the line end;
-                                         // of a malformed record the first line of it
-  std::string error;                     // why the record is malformed; empty: it is well formed
+  uint64_t offset = 0;   // of its first byte in the input, a byte order mark counted
+  std::string_view raw;  // as in the input, quotes and all, without the line end;
+                         // of a malformed record the first line of it
+  std::string error;     // why the record is malformed; empty: it is well formed
 
   bool ok() const { return error.empty(); }
 };
@@ -70,6 +70,10 @@ class CsvParser {
   // Bytes of the input that came before the next record.
   uint64_t consumed() const { return buffer_offset_ + record_begin_; }
 
+  // Bytes that are kept: those of the next record and of what was fed behind it, and of records
+  // already returned that have not made room yet.
+  size_t buffered() const { return size_; }
+
  private:
   enum class State : uint8_t {
     kFileStart,   // a byte order mark may come
@@ -101,7 +105,7 @@ class CsvParser {
   void EmitBadLine(size_t end, CsvRecord* record);
 
   CsvLimits limits_;
-  std::vector<char> buffer_;    // [0, size_) is input, then room, and padding for whole blocks
+  std::vector<char> buffer_;  // [0, size_) is input, then room, and padding for whole blocks
   size_t size_ = 0;
   uint64_t buffer_offset_ = 0;  // of buffer_[0] in the input
   bool finished_ = false;

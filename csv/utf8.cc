@@ -25,7 +25,7 @@ bool IsValidUtf8(std::string_view text) {
   while (true) {
     text.remove_prefix(AsciiPrefix(text));
     // Text in other scripts: stay here until two ASCII characters in a row.
-    for (size_t ascii = 0; ascii < 2; ) {
+    for (size_t ascii = 0; ascii < 2;) {
       if (text.empty()) return true;
       const Utf8Char c = DecodeUtf8(text);
       if (c.size == 0) return false;

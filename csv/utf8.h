@@ -33,8 +33,8 @@ inline Utf8Char DecodeUtf8(std::string_view text) {
   }
   if (lead < 0xF5) {
     if (!continues(1) || !continues(2) || !continues(3)) return {};
-    const char32_t c = (lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 |
-                       (byte(3) & 0x3F);
+    const char32_t c =
+        (lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
     if (c < 0x10000 || c > 0x10FFFF) return {};
     return {4, c};
   }

@@ -1,7 +1,7 @@
 // Categorical columns and their crosses as hashed features.
 //
-// A cell of column c with value v is the key "c=v"; the cross of columns A and B with values v and w
-// is the key "A*B=v*w", and so on for more columns. The feature is the key's MurmurHash3 as an
+// A cell of column c with value v is the key "c=v"; the cross of columns A and B with values v and
+// w is the key "A*B=v*w", and so on for more columns. The feature is the key's MurmurHash3 as an
 // unsigned number, modulo the number of buckets, and has the value 1; the values of keys that
 // collide add up. So that different keys are different bytes, backslash, * and = are written with a
 // backslash before them in names, and backslash and * in the values of crosses.

@@ -33,8 +33,8 @@ std::vector<std::string> Sorted(std::vector<std::string> classes) {
 
 StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec) {
   MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder checker, FeatureEncoder::CreateWithoutClasses(spec));
-  MILLRACE_ASSIGN_OR_RETURN(
-      CsvRowEncoder rows, CsvRowEncoder::Create(std::move(checker), file.columns(), file.name()));
+  MILLRACE_ASSIGN_OR_RETURN(CsvRowEncoder rows,
+                            CsvRowEncoder::Create(std::move(checker), file.columns(), file.name()));
   const std::string column = absl::StrCat(file.name(), ": column ", QuotedValue(spec.label()));
   ClassScan scan;
   LabelIndex labels;
@@ -64,9 +64,9 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec) {
                        : absl::StrCat(file.name(), ": all ", scan.rows, " rows are malformed"));
   }
   if (labels.size() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(column, " has only the value ", QuotedValue(labels.names()[0]),
-                     ": at least 2 classes are needed"));
+    return absl::InvalidArgumentError(absl::StrCat(column, " has only the value ",
+                                                   QuotedValue(labels.names()[0]),
+                                                   ": at least 2 classes are needed"));
   }
   scan.classes = Sorted(labels.names());
   return scan;

@@ -35,7 +35,8 @@ StatusOr<CsvRowEncoder> CsvRowEncoder::Create(FeatureEncoder encoder,
 StatusOr<std::span<const std::string_view>> CsvRowEncoder::Select(
     std::span<const std::string_view> fields) {
   if (fields.size() != column_count_) {
-    return absl::InvalidArgumentError(absl::StrCat(fields.size(), fields.size() == 1 ? " field" : " fields",
+    return absl::InvalidArgumentError(absl::StrCat(fields.size(),
+                                                   fields.size() == 1 ? " field" : " fields",
                                                    ", but the header has ", column_count_));
   }
   for (size_t i = 0; i < positions_.size(); ++i) selected_[i] = fields[positions_[i]];

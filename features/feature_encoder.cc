@@ -22,9 +22,9 @@ std::vector<std::string> ToVector(const google::protobuf::RepeatedPtrField<std::
 }
 
 Status CellError(std::string_view column, std::string_view value, std::string_view reason) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "column ", QuotedValue(column), ": ", QuotedValue(value), " ",
-      absl::string_view(reason.data(), reason.size())));
+  return absl::InvalidArgumentError(absl::StrCat("column ", QuotedValue(column), ": ",
+                                                 QuotedValue(value), " ",
+                                                 absl::string_view(reason.data(), reason.size())));
 }
 
 Status UnknownLabel(std::string_view column, std::string_view label,
@@ -164,8 +164,7 @@ Status FeatureEncoder::EncodeFeatures(std::span<const std::string_view> fields, 
   row->value.clear();
   row->numeric.resize(numeric_.size());
   for (size_t i = 0; i < numeric_.size(); ++i) {
-    MILLRACE_RETURN_IF_ERROR(
-        EncodeNumeric(numeric_[i], fields[numeric_[i] - 1], &row->numeric[i]));
+    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(numeric_[i], fields[numeric_[i] - 1], &row->numeric[i]));
   }
   if (category_hasher_) {
     cells_.clear();

@@ -49,8 +49,8 @@ class FeatureEncoder {
   // The names of the columns that Encode() reads, distinct, the label first.
   const std::vector<std::string>& required_columns() const { return columns_; }
 
-  size_t numeric_count() const { return numeric_.size(); }     // N
-  size_t hashed_count() const { return hashed_count_; }        // H = C + T
+  size_t numeric_count() const { return numeric_.size(); }  // N
+  size_t hashed_count() const { return hashed_count_; }     // H = C + T
   size_t feature_count() const { return numeric_count() + hashed_count(); }
   size_t class_count() const { return labels_.size(); }
 

@@ -24,9 +24,9 @@ std::optional<double> AsNumber(std::string_view label) {
 
 StatusOr<LabelIndex> LabelIndex::Create(std::span<const std::string> classes) {
   if (classes.size() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("at least 2 classes are needed, there ", classes.size() == 1 ? "is " : "are ",
-                     classes.size()));
+    return absl::InvalidArgumentError(absl::StrCat("at least 2 classes are needed, there ",
+                                                   classes.size() == 1 ? "is " : "are ",
+                                                   classes.size()));
   }
   LabelIndex index;
   for (const std::string& name : classes) {

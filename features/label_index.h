@@ -14,8 +14,8 @@
 
 namespace millrace {
 
-// Labels match a class by their exact bytes, or else as numbers ("1" is the class "1.0"); spaces and
-// tabs around them do not count.
+// Labels match a class by their exact bytes, or else as numbers ("1" is the class "1.0"); spaces
+// and tabs around them do not count.
 class LabelIndex {
  public:
   // No classes: Find() finds nothing.

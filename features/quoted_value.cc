@@ -22,7 +22,8 @@ std::string QuotedValue(std::string_view value) {
   }
   const absl::string_view start(value.data(), shown);
   return absl::StrCat(
-      "\"", IsValidUtf8(value.substr(0, shown)) ? absl::Utf8SafeCEscape(start) : absl::CEscape(start),
+      "\"",
+      IsValidUtf8(value.substr(0, shown)) ? absl::Utf8SafeCEscape(start) : absl::CEscape(start),
       shown < value.size() ? "...\"" : "\"");
 }
 

@@ -20,7 +20,8 @@ class Tokenizer {
   // So many bytes behind a token may be read.
   static constexpr size_t kPadding = 64;
 
-  // Reads a text, which may go afterwards. False if it is not valid UTF-8; there are no tokens then.
+  // Reads a text, which may go afterwards. False if it is not valid UTF-8; there are no tokens
+  // then.
   bool Read(std::string_view text);
 
   // The text has no more tokens than this: they take two bytes, and one between them.
@@ -38,8 +39,8 @@ class Tokenizer {
   bool ReadCharacters(std::string_view text, size_t begin, size_t end, size_t* next);
   void AppendCharacter(char32_t c, bool word);
 
-  std::vector<char> lower_;      // the text in lower case, and padding
-  size_t size_ = 0;              // of it
+  std::vector<char> lower_;               // the text in lower case, and padding
+  size_t size_ = 0;                       // of it
   std::vector<uint64_t> words_ = {0, 0};  // a bit for each byte of it: part of a word character
   bool ascii_ = true;
 };

@@ -8,9 +8,9 @@
 namespace millrace {
 
 struct UnicodeProperties {
-  int32_t to_lower;    // add to the code point to get its lower case; of U+0130, to get its first
-  bool word;           // \w: alphanumeric or an underscore; its lower case then is too
-  bool cased;          // for the final sigma rule: cased and not case-ignorable
+  int32_t to_lower;  // add to the code point to get its lower case; of U+0130, to get its first
+  bool word;         // \w: alphanumeric or an underscore; its lower case then is too
+  bool cased;        // for the final sigma rule: cased and not case-ignorable
   bool case_ignorable;
 };
 

@@ -17,9 +17,9 @@ struct EvaluationSums {
   static constexpr uint32_t kScoreBins = 4096;  // of P(class 1), equal widths; two classes only
 
   uint64_t rows = 0;
-  double log_loss = 0;                        // summed, natural logarithm, probability >= 1e-15
-  std::map<uint32_t, uint64_t> cells;         // confusion: label * classes + predicted -> rows
-  std::map<uint32_t, uint64_t> score_bins;    // 2 * bin + label -> rows
+  double log_loss = 0;                      // summed, natural logarithm, probability >= 1e-15
+  std::map<uint32_t, uint64_t> cells;       // confusion: label * classes + predicted -> rows
+  std::map<uint32_t, uint64_t> score_bins;  // 2 * bin + label -> rows
 
   // Adds one row by its class probabilities (the first largest is the prediction).
   void Add(uint32_t label, std::span<const float> probabilities);

@@ -31,8 +31,8 @@ template <size_t kLanes>
 }
 
 template <size_t kLanes, size_t... kIndex>
-[[gnu::always_inline]] inline void SplitInHalves(const Lanes<kLanes>& lanes,
-                                                 Lanes<kLanes / 2>& low, Lanes<kLanes / 2>& high,
+[[gnu::always_inline]] inline void SplitInHalves(const Lanes<kLanes>& lanes, Lanes<kLanes / 2>& low,
+                                                 Lanes<kLanes / 2>& high,
                                                  std::index_sequence<kIndex...>) {
   low = __builtin_shufflevector(lanes, lanes, kIndex...);
   high = __builtin_shufflevector(lanes, lanes, (kLanes / 2 + kIndex)...);

@@ -9,10 +9,10 @@ namespace millrace {
 // A row of a job with N numeric columns and H hashed features. In the model's feature space the
 // numeric columns are features [0, N), the hashed ones [N, N + H), and the bias is feature N + H.
 struct Row {
-  uint32_t label = 0;            // class id, an index into the job's classes
-  std::vector<double> numeric;   // N values as in the file, unscaled; NaN where missing
-  std::vector<uint32_t> index;   // hashed features, ascending and distinct, each in [N, N + H)
-  std::vector<float> value;      // one per index, finite
+  uint32_t label = 0;           // class id, an index into the job's classes
+  std::vector<double> numeric;  // N values as in the file, unscaled; NaN where missing
+  std::vector<uint32_t> index;  // hashed features, ascending and distinct, each in [N, N + H)
+  std::vector<float> value;     // one per index, finite
 
   bool operator==(const Row&) const = default;
 };

@@ -62,12 +62,13 @@ class FewClasses {
     for (size_t r = 0; r < kTogether; ++r) StoreFirst<kLanes, kLanes>(logits + r * kLanes, sum[r]);
   }
 
-  void ScatterHashed(const Row& row, const float* residual, float* gradient) const {
+  void ScatterHashed(const Row& row, const float* residual, float* gradient, uint8_t* marks) const {
     const Vector factor = Load<kLanes>(residual);
     const uint32_t* index = row.index.data();
     const float* value = row.value.data();
     const size_t size = row.index.size();
     for (size_t i = 0; i < size; ++i) {
+      marks[index[i]] = 1;
       float* sums = gradient + index[i] * kClasses;
       StoreFirst<kClasses, kLanes>(sums, Load<kLanes>(sums) + value[i] * factor);
     }
@@ -120,8 +121,9 @@ class ManyClasses {
     }
   }
 
-  void ScatterHashed(const Row& row, const float* residual, float* gradient) const {
+  void ScatterHashed(const Row& row, const float* residual, float* gradient, uint8_t* marks) const {
     for (size_t i = 0; i < row.index.size(); ++i) {
+      marks[row.index[i]] = 1;
       AddProduct(row.value[i], residual, gradient + row.index[i] * classes_);
     }
   }
@@ -169,8 +171,8 @@ class Computation {
 
   BatchLoss Run() {
     if (call_.gradient != nullptr && !call_.rows.empty()) {
-      call_.gradient->TouchRange(0, static_cast<uint32_t>(columns_));
-      call_.gradient->Block(call_.features);
+      std::fill_n(call_.gradient->mutable_marks(), columns_, uint8_t{1});
+      call_.gradient->mutable_marks()[call_.features] = 1;
     }
     for (size_t begin = 0; begin < call_.rows.size(); begin += kBlockRows) {
       rows_ = call_.rows.subspan(begin, std::min(kBlockRows, call_.rows.size() - begin));
@@ -281,9 +283,9 @@ class Computation {
   void AddGradient() {
     float* sums = call_.gradient->mutable_values();
     float* bias = sums + call_.features * kernel_.classes();
+    uint8_t* marks = call_.gradient->mutable_marks();
     for (size_t r = 0; r < rows_.size(); ++r) {
-      call_.gradient->TouchAll(rows_[r]->index);
-      kernel_.ScatterHashed(*rows_[r], TableRow(r), sums);
+      kernel_.ScatterHashed(*rows_[r], TableRow(r), sums, marks);
       for (size_t k = 0; k < kernel_.classes(); ++k) bias[k] += TableRow(r)[k];
     }
     if (columns_ == 0) return;

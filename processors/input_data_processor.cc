@@ -74,6 +74,7 @@ std::optional<RowNumber> InputDataProcessor::FirstDeadLetter() const {
 
 void InputDataProcessor::SaveDeadLetters(BufferPosition& saved) const {
   for (const Dead& dead : dead_) {
+    if (dead.row >= next_row_.value_or(0)) continue;  // behind the last row: it is read again
     saved.add_dead_letter_row(dead.row);
     *saved.add_dead_letters() = dead.letter;
   }

@@ -38,6 +38,7 @@ class InputDataProcessor {
   // DataLoss on a gap, naming both numbers.
   Status Process(const InputDataRecord& record);
 
+  const RowShape& shape() const { return shape_; }
   std::optional<RowNumber> next_row() const { return next_row_; }
   bool ended() const { return ended_; }
   uint64_t repeated_rows() const { return repeated_rows_; }

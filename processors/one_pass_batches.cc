@@ -14,12 +14,13 @@ constexpr size_t kMinRowsAhead = 512;
 
 }  // namespace
 
-OnePassBatches::OnePassBatches(size_t batch_rows, RowNumber first_row)
-    : batch_rows_(batch_rows), first_(first_row) {
+OnePassBatches::OnePassBatches(size_t batch_rows) : batch_rows_(batch_rows) {
   MILLRACE_CHECK(batch_rows >= 1);
 }
 
 void OnePassBatches::Add(RowNumber number, int64_t, std::string_view, const Row* row) {
+  if (!has_first_) first_ = number;
+  has_first_ = true;
   MILLRACE_CHECK(number == first_ + rows_.size());
   Entry& entry = rows_.emplace_back();
   if (!spare_.empty()) {
@@ -40,7 +41,7 @@ void OnePassBatches::DropBelow(RowNumber number) {
 
 StatusOr<BatchState> OnePassBatches::Next(const Progress& progress, Batch& batch) {
   const RowNumber begin = progress.clock * batch_rows_;
-  if (begin < first_) {
+  if (has_first_ && begin < first_) {
     return absl::OutOfRangeError("row " + std::to_string(begin) +
                                  " is needed, but the first row there is " +
                                  std::to_string(first_));

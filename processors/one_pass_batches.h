@@ -11,8 +11,8 @@ namespace millrace {
 
 class OnePassBatches final : public BatchSource {
  public:
-  // REQUIRES batch_rows >= 1. `first_row`: the number of the first row that Add will bring.
-  OnePassBatches(size_t batch_rows, RowNumber first_row);
+  // REQUIRES batch_rows >= 1.
+  explicit OnePassBatches(size_t batch_rows);
 
   void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
            const Row* row) override;
@@ -30,7 +30,8 @@ class OnePassBatches final : public BatchSource {
   void DropBelow(RowNumber number);
 
   size_t batch_rows_;
-  RowNumber first_;           // number of rows_.front()
+  RowNumber first_ = 0;       // number of rows_.front(); of the next row when there is none
+  bool has_first_ = false;
   std::deque<Entry> rows_;
   std::vector<Row> spare_;    // used rows, kept for their memory
   std::optional<RowNumber> end_;

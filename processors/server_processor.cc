@@ -11,14 +11,16 @@
 namespace millrace {
 namespace {
 
+bool AllFinite(const std::vector<float>& values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+// Moments that no rows can have given are poison too: merged, they divide by zero.
 bool AllFinite(const Gradient& message) {
-  const auto finite = [](const auto& values) {
-    return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-  };
   return AllFinite(message.slice()) && std::isfinite(message.weight_sum()) &&
          message.weight_sum() >= 0 && std::isfinite(message.progressive().log_loss()) &&
-         std::isfinite(message.tail().log_loss()) && finite(message.moments().count()) &&
-         finite(message.moments().mean()) && finite(message.moments().m2());
+         std::isfinite(message.tail().log_loss()) && std::isfinite(message.train_loss()) &&
+         FromProto(message.moments()).IsValid();
 }
 
 DeadLetter MakeDeadLetter(const GradientRecord& record, ShardId shard, std::string reason) {
@@ -142,6 +144,7 @@ void ServerProcessor::DisarmPoison(Gradient& message, const GradientRecord& reco
   empty.set_kind(Gradient::UPDATE);
   empty.set_rows_end(message.rows_end());
   empty.set_buffer_rows(message.buffer_rows());
+  empty.mutable_dead_letters()->Swap(message.mutable_dead_letters());
   message = std::move(empty);
 }
 
@@ -201,6 +204,7 @@ void ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size_t
                                             : message->weight_sum() / weight;
       AddSlice(message->slice(), static_cast<float>(share), sum_);
     }
+    if (!AllFinite(sum_)) return;  // finite changes may still overflow together
     for (size_t i = 0; i < sum_.size(); ++i) weights[i] += sum_[i];
   } else {
     for (const Gradient* message : messages) {
@@ -214,6 +218,7 @@ void ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size_t
                                       options_.range.end) - options_.range.begin;
       for (size_t i = 0; i < end; ++i) sum_[i] += l2 * weights[i];
     }
+    if (!AllFinite(sum_)) return;  // finite gradients may still overflow together
     optimizer_->Step(steps_, sum_, weights, shard_.mutable_slots());
   }
   ++steps_;
@@ -228,7 +233,11 @@ void ServerProcessor::Count(const Gradient& message, ServerOutput& output) {
   member.buffer_rows = message.buffer_rows();
   if (message.progressive().rows() > 0) progressive_.Merge(FromProto(message.progressive()));
   if (message.tail().rows() > 0) tail_.Merge(FromProto(message.tail()));
-  if (message.moments().count_size() > 0) moments_.Merge(FromProto(message.moments()));
+  if (message.moments().count_size() > 0) {
+    Moments merged = moments_;
+    merged.Merge(FromProto(message.moments()));
+    if (merged.IsValid()) moments_ = std::move(merged);
+  }
   rows_trained_ += message.new_rows();
   if (message.row_count() > 0) train_loss_ = message.train_loss();
   CountDeadLetters(message, output);

@@ -34,6 +34,7 @@ struct ServerOptions {
   bool average_changes = false;   // updates are weight changes, not gradients
   OptimizerOptions optimizer;
   double l2 = 0;
+  size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split
 };
 
 // A record of `gradients`, as it stands in the log.

@@ -71,6 +71,13 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
     if (static_cast<size_t>(message.slice().dense_size()) != RangeOf(message.shard()).size()) {
       return absl::InvalidArgumentError("weights without values");
     }
+    if (message.shard() == 0) {
+      const size_t columns = input_.shape().numeric;
+      MILLRACE_RETURN_IF_ERROR(CheckMoments(message.moments(), columns));
+      if (static_cast<size_t>(message.moments().count_size()) != columns) {
+        return absl::InvalidArgumentError("weights without moments");
+      }
+    }
   }
   Part& part = parts_[message.shard()];
   // A zombie's server answers late: what is older than what is known says nothing new.
@@ -84,6 +91,10 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
   part.left = message.left();
   part.message.Swap(&message);
   return absl::OkStatus();
+}
+
+bool WorkerTrainingProcessor::answered() const {
+  return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.known; });
 }
 
 bool WorkerTrainingProcessor::left() const {
@@ -108,9 +119,7 @@ void WorkerTrainingProcessor::LeaveAll(WorkerOutput& output) {
 }
 
 Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
-  if (!std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.known; })) {
-    return absl::OkStatus();
-  }
+  if (!answered()) return absl::OkStatus();
   Clock clock = parts_[0].clock;
   bool someone_left = false;
   for (const Part& part : parts_) {
@@ -124,21 +133,30 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   owed_ = false;
   if (someone_left) {
     // If one shard says left, the worker leaves all; the messages go out once, then by Repeat.
-    if (answered_ != UINT64_MAX && !left()) LeaveAll(output);
-    answered_ = UINT64_MAX;
+    if (sent_clock_ != UINT64_MAX && !left()) LeaveAll(output);
+    sent_clock_ = UINT64_MAX;
     return absl::OkStatus();
   }
-  if (answered_ && clock <= *answered_) return absl::OkStatus();
+  if (sent_clock_ && clock <= *sent_clock_) return absl::OkStatus();
   unanswered_.clear();
   for (const Part& part : parts_) {
-    if (part.clock == clock && !part.released) return absl::OkStatus();
+    // One of a later clock would serve, but what is held back has no weights in it.
+    if (!part.released) return absl::OkStatus();
   }
   owed_ = true;
   input_.ForgetDeadLetters(progress_.rows_end);
-  MILLRACE_ASSIGN_OR_RETURN(const BatchState state, source_.Next(progress_, batch_));
+  const StatusOr<BatchState> next = source_.Next(progress_, batch_);
+  if (absl::IsOutOfRange(next.status())) {
+    // Rows in front of where reading began are needed by nobody, so this is what a zombie's server
+    // said long ago and got through only now. It is forgotten: the answer is still to come.
+    for (Part& part : parts_) part.known = part.known && part.clock != clock;
+    owed_ = false;
+    return absl::OkStatus();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const BatchState state, next);
   if (state == BatchState::kWait) return absl::OkStatus();
   owed_ = false;
-  answered_ = clock;
+  sent_clock_ = clock;
   if (state == BatchState::kLeave) {
     LeaveAll(output);
   } else {
@@ -211,7 +229,7 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
     if (options_.evaluate_batches) whole_batch.Add(rows[i]->label, row_scores);
   }
   const uint64_t new_trained =
-      trained_end > batch.first_new ? trained_end - batch.first_new : 0;
+      trained_end - std::clamp(batch.first_new, trained_begin, trained_end);
   rows_seen_ += rows.size() - batch.first_new;
   if (options_.evaluate_batches) {
     output.evaluations.push_back(
@@ -265,6 +283,8 @@ void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
     if (!parts_[shard].known) Ask(shard, output);
   }
   if (left()) return;
+  // Made anew: a shard takes a leave only of the clock that it has come to.
+  if (sent_clock_ == UINT64_MAX) return LeaveAll(output);
   if (!unanswered_.empty()) {
     output.messages.insert(output.messages.end(), unanswered_.begin(), unanswered_.end());
     return;

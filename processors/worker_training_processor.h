@@ -18,6 +18,7 @@
 #include "models/moments.h"
 #include "processors/batch_source.h"
 #include "processors/input_data_processor.h"
+#include "topics/frame.h"
 
 namespace millrace {
 
@@ -29,6 +30,7 @@ struct WorkerOptions {
   size_t classes = 2;
   Training training;
   bool evaluate_batches = false;  // fill WorkerOutput::evaluations
+  size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split
 };
 
 // What processing leads to.
@@ -76,6 +78,8 @@ class WorkerTrainingProcessor {
   // a delivery failed for good; it changes no result.
   void Repeat(WorkerOutput& output);
 
+  // Every shard has said where this worker stands.
+  bool answered() const;
   // Every shard knows that this worker has left.
   bool left() const;
   // What the server last said.
@@ -108,7 +112,7 @@ class WorkerTrainingProcessor {
   std::vector<Part> parts_;  // by shard
   Progress progress_;
   bool owed_ = false;
-  std::optional<Clock> answered_;               // the clock of the last message sent
+  std::optional<Clock> sent_clock_;             // of the last update or leave
   std::vector<WorkerOutput::Message> unanswered_;
   uint64_t attempts_ = 0;
   uint64_t rows_seen_ = 0;

@@ -34,6 +34,10 @@ class JobBoard {
 
   virtual Status PublishFeatures(const JobFeatures& features) = 0;
   virtual Status PublishTraining(const JobTraining& training) = 0;
+
+  // Every worker has left every shard: who comes now has nothing to do.
+  virtual StatusOr<bool> ReadEnded() = 0;
+  virtual Status PublishEnded() = 0;
 };
 
 // Waits for a broker, then creates the job's topics, or checks them if they are there.

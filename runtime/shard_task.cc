@@ -148,7 +148,8 @@ void ShardTask::Announce(std::vector<OutgoingRecord>& out) {
 void ShardTask::AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const {
   // The same position gives the same bytes, so it can name the message.
   uint32_t chunk = 0;
-  for (std::string& frame : MakeFrames(processor_.Answer(worker), static_cast<uint64_t>(position_))) {
+  for (std::string& frame : MakeFrames(processor_.Answer(worker), static_cast<uint64_t>(position_),
+                                       options_.max_frame_bytes)) {
     out.push_back({Topic::kWeights, static_cast<int32_t>(worker),
                    EncodeBigEndian32(options_.shard) + EncodeBigEndian32(chunk++),
                    std::move(frame)});
@@ -170,7 +171,8 @@ std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
   state.set_last_record_hash(last_hash_);
   uint32_t chunk = 0;
   for (std::string& frame :
-       MakeFrames(state.SerializeAsString(), static_cast<uint64_t>(position_))) {
+       MakeFrames(state.SerializeAsString(), static_cast<uint64_t>(position_),
+                  options_.max_frame_bytes)) {
     checkpoint.entries.push_back({StateKey(chunk++), std::move(frame)});
   }
   checkpoint.dead_letters = std::exchange(dead_letters_, {});

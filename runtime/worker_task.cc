@@ -59,37 +59,43 @@ WorkerTask::WorkerTask(const WorkerOptions& options, const RowShape& shape, cons
 std::string WorkerTask::StoreKey() const { return "w" + EncodeBigEndian32(options_.worker); }
 
 StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& committed,
-                                          const OrderedByteMap* store) {
-  InputPosition start = committed.value_or(InputPosition{});
+                                          Offset log_begin, const OrderedByteMap* store) {
+  const InputPosition position = committed.value_or(InputPosition{});
+  next_offset_ = std::max(position.offset, log_begin);
+  // Behind a deletion only the first record tells which row it is.
+  if (position.offset >= log_begin) offsets_begin_ = position.row;
   BufferPosition saved;
   if (options_.training.schedule() == Training::BUFFER) {
     buffer_ = std::make_unique<TrainingBuffer>(BufferOptions(options_.training), StoreKey() + "b");
     if (store != nullptr) {
-      MILLRACE_ASSIGN_OR_RETURN(saved, RestoreBuffer(*store, start));
-      if (saved.row() > start.row) start = {saved.offset(), saved.row()};
+      MILLRACE_ASSIGN_OR_RETURN(saved, RestoreBuffer(*store, {next_offset_, position.row}));
+      if (saved.row() > position.row) {
+        next_offset_ = saved.offset();
+        offsets_begin_ = saved.row();
+      }
     }
     source_ = std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_,
                                                      *buffer_);
   } else {
-    source_ =
-        std::make_unique<OnePassBatches>(options_.training.batch_rows(), start.row);
+    source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows());
   }
-  input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, start.row);
+  input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, offsets_begin_);
   input_->RestoreDeadLetters(saved);
   training_ = std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_, *input_);
-  offsets_begin_ = start.row;
-  next_offset_ = start.offset;
-  return start.offset;
+  return next_offset_;
 }
 
 StatusOr<BufferPosition> WorkerTask::RestoreBuffer(const OrderedByteMap& store,
-                                                   const InputPosition& committed) {
+                                                   const InputPosition& start) {
   BufferPosition position;
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> saved, store.Get(StoreKey() + "p"));
   if (!saved) return position;
   MILLRACE_RETURN_IF_ERROR(ParseMessage(*saved, position));
-  // What another process did since is in the log, behind its commit: the further one wins.
-  if (position.epoch() != options_.epoch || position.row() <= committed.row) {
+  // What another process did since is in the log, behind its commit: the further one wins. A copy
+  // that is not used has to go, or its rows would stand among those that are saved next.
+  if (position.epoch() != options_.epoch || position.row() <= start.row ||
+      position.offset() < start.offset) {
+    MILLRACE_RETURN_IF_ERROR(buffer_->Clear(store));
     return BufferPosition();
   }
   MILLRACE_RETURN_IF_ERROR(buffer_->Restore(store));
@@ -104,9 +110,12 @@ void WorkerTask::Start(std::vector<OutgoingRecord>& out) {
 Status WorkerTask::ProcessInput(const InputDataRecord& record) {
   const std::optional<RowNumber> before = input_->next_row();
   MILLRACE_RETURN_IF_ERROR(input_->Process(record));
-  if (input_->next_row() != before) offsets_.push_back(record.offset);
-  // The end stays to be read again: a task that starts behind it would wait for ever.
-  if (!input_->ended()) next_offset_ = record.offset + 1;
+  // The end is no row, so it stays to be read again: who starts behind it would wait for ever.
+  if (input_->ended() || input_->next_row() == before) return absl::OkStatus();
+  if (!offsets_begin_) offsets_begin_ = *input_->next_row() - 1;
+  // What stands between two rows and cannot be used is counted, and read again, with the later one.
+  offsets_.push_back(next_offset_);
+  next_offset_ = record.offset + 1;
   return absl::OkStatus();
 }
 
@@ -139,9 +148,9 @@ Status WorkerTask::Advance(std::vector<OutgoingRecord>& out) {
   MILLRACE_RETURN_IF_ERROR(training_->TryTrain(output_));
   Send(output_, out);
   const RowNumber needed = FirstNeededRow();
-  while (!offsets_.empty() && offsets_begin_ < needed) {
+  while (!offsets_.empty() && *offsets_begin_ < needed) {
     offsets_.pop_front();
-    ++offsets_begin_;
+    ++*offsets_begin_;
   }
   return absl::OkStatus();
 }
@@ -153,7 +162,8 @@ void WorkerTask::Repeat(std::vector<OutgoingRecord>& out) {
 
 void WorkerTask::Send(WorkerOutput& output, std::vector<OutgoingRecord>& out) {
   for (WorkerOutput::Message& message : output.messages) {
-    for (std::string& frame : MakeFrames(message.body, next_message_id_++)) {
+    for (std::string& frame :
+         MakeFrames(message.body, next_message_id_++, options_.max_frame_bytes)) {
       out.push_back({Topic::kGradients, static_cast<int32_t>(message.shard),
                      EncodeBigEndian32(options_.worker), std::move(frame)});
     }
@@ -174,15 +184,21 @@ RowNumber WorkerTask::FirstNeededRow() const {
 std::optional<InputPosition> WorkerTask::CommitPosition() const {
   const RowNumber row = FirstNeededRow();
   // Rows in front of where this task began reading are vouched for by the last commit.
-  if (row < offsets_begin_) return std::nullopt;
-  const size_t index = row - offsets_begin_;
+  if (!offsets_begin_ || row < *offsets_begin_) return std::nullopt;
+  const size_t index = row - *offsets_begin_;
   if (index < offsets_.size()) return InputPosition{offsets_[index], row};
-  // Behind everything read: the position is where reading goes on.
-  return InputPosition{next_offset_, offsets_begin_ + offsets_.size()};
+  // Behind all rows read: the position is where the next one may stand.
+  return InputPosition{next_offset_, *offsets_begin_ + offsets_.size()};
+}
+
+std::optional<Offset> WorkerTask::TrimPosition() const {
+  const std::optional<InputPosition> position = CommitPosition();
+  if (!position) return std::nullopt;
+  return std::max<Offset>(position->offset - 1, 0);
 }
 
 void WorkerTask::SaveTo(WriteBatch& batch) {
-  if (!buffer_) return;
+  if (!buffer_ || !input_->next_row()) return;
   buffer_->WriteTo(batch);
   BufferPosition position;
   position.set_epoch(options_.epoch);

@@ -21,7 +21,7 @@
 
 namespace millrace {
 
-// A position in `input-data`: the record at `offset` is row `row`, the first still needed.
+// A position in `input-data`: row `row`, the first still needed, is the first new one behind it.
 struct InputPosition {
   Offset offset = 0;
   RowNumber row = 0;
@@ -42,9 +42,10 @@ class WorkerTask {
   WorkerTask(const WorkerOptions& options, const RowShape& shape, const Model& model,
              uint64_t attempt);
 
-  // `store` (buffer schedule; may be null) may hold this worker's buffer further on than the
-  // committed position; then reading starts there. No commit: from the first row.
-  StatusOr<Offset> StartReading(const std::optional<InputPosition>& committed,
+  // Where to read `input-data`: at the committed position; at the first record that is still there
+  // (`log_begin`) when that is further on, since what was deleted is needed by nobody; or where
+  // `store` ends (buffer schedule; may be null), when it holds this worker's buffer further on.
+  StatusOr<Offset> StartReading(const std::optional<InputPosition>& committed, Offset log_begin,
                                 const OrderedByteMap* store);
 
   void Start(std::vector<OutgoingRecord>& out);
@@ -60,6 +61,8 @@ class WorkerTask {
   WorkerId worker() const { return options_.worker; }
   bool WantsRows() const { return source_->WantsRows(); }
   bool left() const { return training_->left(); }
+  // Every shard has said where this worker stands.
+  bool answered() const { return training_->answered(); }
   bool ended() const { return input_->ended(); }
   bool owes_update() const { return training_->owes_update(); }
   Clock clock() const { return training_->progress().clock; }
@@ -69,16 +72,20 @@ class WorkerTask {
   std::vector<WorkerOutput::Evaluation> TakeEvaluations();
 
   // The position to commit: a task that starts there, anywhere, goes on as this one would.
-  // `input-data` in front of it may be deleted. Empty: nothing new to commit.
+  // Empty: nothing new to commit.
   std::optional<InputPosition> CommitPosition() const;
+
+  // `input-data` in front of this offset may be deleted. The row in front of the first needed one
+  // always stays: it tells who starts there which row comes next, and a producer that starts again
+  // how far the partition has come.
+  std::optional<Offset> TrimPosition() const;
 
   // Appends the buffer's changes and the reader's position (buffer schedule; else nothing).
   void SaveTo(WriteBatch& batch);
 
  private:
-  // Empty when the store holds nothing that is further on than `committed`.
-  StatusOr<BufferPosition> RestoreBuffer(const OrderedByteMap& store,
-                                         const InputPosition& committed);
+  // Empty, and so is the buffer, when the store holds nothing that is further on than `start`.
+  StatusOr<BufferPosition> RestoreBuffer(const OrderedByteMap& store, const InputPosition& start);
   RowNumber FirstNeededRow() const;
   std::string StoreKey() const;
   void Send(WorkerOutput& output, std::vector<OutgoingRecord>& out);
@@ -96,7 +103,7 @@ class WorkerTask {
   std::vector<WorkerOutput::Evaluation> evaluations_;
 
   // Offsets of the rows [offsets_begin_, next row), to say where a row stands.
-  RowNumber offsets_begin_ = 0;
+  std::optional<RowNumber> offsets_begin_;  // known from the start, or from the first row on
   std::deque<Offset> offsets_;
   Offset next_offset_ = 0;
 };

@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// Changes that happen together or not at all.
+// Changes that happen together or not at all. Of several changes of a key the last one counts.
 class WriteBatch {
  public:
   void Put(std::string_view key, std::string_view value) {
@@ -45,10 +45,11 @@ class OrderedByteMap {
   virtual Status Write(const WriteBatch& batch) = 0;
   // Returns when all that was written survives the death of the process.
   virtual Status Flush() = 0;
-  // Visits keys of [begin, end) in order (empty end: to the last key) until `visit` returns false.
-  virtual Status Scan(std::string_view begin, std::string_view end,
-                      const std::function<bool(std::string_view key, std::string_view value)>&
-                          visit) const = 0;
+  // Visits keys of [begin, end) in order (empty end: to the last key) until `visit` returns false:
+  // the map as it was when Scan began, whatever is written meanwhile, by `visit` too.
+  virtual Status Scan(
+      std::string_view begin, std::string_view end,
+      const std::function<bool(std::string_view key, std::string_view value)>& visit) const = 0;
 };
 
 }  // namespace millrace

@@ -88,9 +88,8 @@ Status FromRocksDb(const rocksdb::Status& status, const std::string& path) {
   if (status.IsPathNotFound()) return Damaged(path, text);
   if (status.IsIOError()) return FromErrno(path, text, ErrnoOf(status, text));
   if (status.IsInvalidArgument() || status.IsNotSupported()) {
-    return absl::FailedPreconditionError(
-        Message(path, text,
-                "another program or version wrote it: delete it or choose another folder"));
+    return absl::FailedPreconditionError(Message(
+        path, text, "another program or version wrote it: delete it or choose another folder"));
   }
   return absl::UnavailableError(Message(path, text, "check the disk and the folder"));
 }
@@ -181,8 +180,8 @@ class RocksDbByteMap final : public OrderedByteMap {
   Status Write(const WriteBatch& batch) override {
     batch_.Clear();
     for (const WriteBatch::Change& change : batch.changes()) {
-      const rocksdb::Status status = change.value ? batch_.Put(change.key, *change.value)
-                                                  : batch_.Delete(change.key);
+      const rocksdb::Status status =
+          change.value ? batch_.Put(change.key, *change.value) : batch_.Delete(change.key);
       if (!status.ok()) return FromRocksDb(status, path_);
     }
     return FromRocksDb(db_->Write(rocksdb::WriteOptions(), &batch_), path_);

@@ -19,7 +19,7 @@ constexpr size_t kSpareBytes = 4096;
 
 void Store(std::string_view value, std::string& held) {
   if (held.capacity() > kSpareBytes && held.capacity() / 2 > value.size()) {
-    held = std::string(value);
+    std::string(value).swap(held);  // assigning a short string would keep the memory
   } else {
     held.assign(value);
   }
@@ -38,10 +38,10 @@ std::string EncodeSlot(const TrainingBuffer::Slot& slot) {
 std::optional<TrainingBuffer::Slot> DecodeSlot(std::string_view bytes) {
   constexpr size_t kHeader = 1 + 2 * sizeof(uint64_t);
   if (bytes.size() < kHeader || bytes.front() != kFormat) return std::nullopt;
-  return TrainingBuffer::Slot{
-      *DecodeBigEndian64(bytes.substr(1, sizeof(uint64_t))),
-      static_cast<int64_t>(*DecodeBigEndian64(bytes.substr(1 + sizeof(uint64_t), sizeof(uint64_t)))),
-      std::string(bytes.substr(kHeader))};
+  return TrainingBuffer::Slot{*DecodeBigEndian64(bytes.substr(1, sizeof(uint64_t))),
+                              static_cast<int64_t>(*DecodeBigEndian64(
+                                  bytes.substr(1 + sizeof(uint64_t), sizeof(uint64_t)))),
+                              std::string(bytes.substr(kHeader))};
 }
 
 // What is written beside the slots.
@@ -87,8 +87,7 @@ std::string Printable(std::string_view key) {
 }
 
 Status Damaged(std::string_view key, std::string_view what) {
-  return absl::DataLossError("training buffer, key '" + Printable(key) + "': " +
-                             std::string(what) +
+  return absl::DataLossError("training buffer, key '" + Printable(key) + "': " + std::string(what) +
                              "; the buffer is damaged and has to be read from input-data again");
 }
 
@@ -268,11 +267,11 @@ Status TrainingBuffer::Restore(const OrderedByteMap& store) {
 
 Status TrainingBuffer::Clear(const OrderedByteMap& store) {
   std::vector<std::string> keys;
-  MILLRACE_RETURN_IF_ERROR(store.Scan(key_prefix_, PrefixEnd(key_prefix_),
-                                      [&](std::string_view key, std::string_view) {
-                                        keys.emplace_back(key);
-                                        return true;
-                                      }));
+  MILLRACE_RETURN_IF_ERROR(
+      store.Scan(key_prefix_, PrefixEnd(key_prefix_), [&](std::string_view key, std::string_view) {
+        keys.emplace_back(key);
+        return true;
+      }));
   stale_keys_ = std::move(keys);
   rate_ = ArrivalRate();
   is_state_changed_ = false;

@@ -97,7 +97,7 @@ class TrainingBuffer {
   size_t size_ = 0;
   std::vector<uint8_t> is_changed_;  // per slot, since the last WriteTo
   std::vector<uint32_t> changed_;
-  bool is_state_changed_ = false;          // since the last WriteTo
+  bool is_state_changed_ = false;        // since the last WriteTo
   std::vector<std::string> stale_keys_;  // to be deleted by the next WriteTo
 };
 

@@ -201,8 +201,11 @@ void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slic
 void EncodeSlice(GradientSum& gradient, KeyRange range, Slice& slice) {
   const size_t block = gradient.block_size();
   const std::span<const float> values = gradient.values();
+  const std::span<const uint32_t> touched = gradient.SortedBlocks();
+  const auto begin = std::lower_bound(touched.begin(), touched.end(), range.begin / block);
+  const auto end = std::lower_bound(begin, touched.end(), (range.end + block - 1) / block);
+  const std::span<const uint32_t> blocks(begin, end);
   // A sparse entry takes twice the bytes of a dense one; touched blocks bound their number.
-  const std::span<const uint32_t> blocks = gradient.SortedBlocks();
   if (2 * blocks.size() * block >= range.size()) {
     EncodeDenseSlice(values.subspan(range.begin, range.size()), range, slice);
     return;
@@ -211,9 +214,9 @@ void EncodeSlice(GradientSum& gradient, KeyRange range, Slice& slice) {
   slice.set_begin(range.begin);
   slice.set_end(range.end);
   for (uint32_t b : blocks) {
-    const uint64_t begin = std::max<uint64_t>(b * block, range.begin);
-    const uint64_t end = std::min<uint64_t>((b + uint64_t{1}) * block, range.end);
-    for (uint64_t key = begin; key < end; ++key) {
+    const uint64_t first = std::max<uint64_t>(b * block, range.begin);
+    const uint64_t last = std::min<uint64_t>((b + uint64_t{1}) * block, range.end);
+    for (uint64_t key = first; key < last; ++key) {
       slice.add_sparse_index(static_cast<uint32_t>(key - range.begin));
       slice.add_sparse_value(values[key]);
     }

@@ -69,13 +69,14 @@ void OnLog(const rd_kafka_t*, int level, const char* kind, const char* text) {
 
 void OnError(rd_kafka_t*, int code, const char* text, void*) {
   switch (static_cast<rd_kafka_resp_err_t>(code)) {
-    // Lines of the kind FAIL have told it.
+    // Log lines of the kinds FAIL and FATAL have told it.
     case RD_KAFKA_RESP_ERR__TRANSPORT:
     case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
     case RD_KAFKA_RESP_ERR__RESOLVE:
     case RD_KAFKA_RESP_ERR__TIMED_OUT:
     case RD_KAFKA_RESP_ERR__AUTHENTICATION:
     case RD_KAFKA_RESP_ERR__SSL:
+    case RD_KAFKA_RESP_ERR__FATAL:
       return;
     default:
       ClientLog::OfProcess().Line(3, rd_kafka_err2name(static_cast<rd_kafka_resp_err_t>(code)),
@@ -114,8 +115,6 @@ StatusOr<Handle<rd_kafka_conf_t>> MakeConfiguration(const KafkaOptions& kafka,
   const Settings shared = {
       {"bootstrap.servers", kafka.brokers},
       {"client.id", client_id},
-      // Topics are made by those who know their settings.
-      {"allow.auto.create.topics", "false"},
       // The default (10 s) would leave everyone idle long after a broker is back.
       {"reconnect.backoff.ms", "50"},
       {"reconnect.backoff.max.ms", "500"},

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int kDebugLevel = 7;
 constexpr std::chrono::seconds kQuietTime(30);
+// What librdkafka mends by itself (a broker that has just come up) is told when it takes long.
+constexpr std::chrono::seconds kRetryTime(5);
 constexpr size_t kMaxKinds = 256;
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
@@ -63,6 +65,8 @@ void ClientLog::Line(int level, std::string_view kind, std::string_view text) {
   if (kind == "CONFWARN" && text.find("will be ignored by this") != std::string_view::npos) return;
   if (kind == "FAIL") {
     ConnectionFailed(text);
+  } else if (!outages_.empty() && text.find("transport failure") != std::string_view::npos) {
+    return;  // what the outage does to one request or another
   } else {
     PrintOnceInAWhile(kind, text);
   }
@@ -128,16 +132,21 @@ void ClientLog::BrokerUp(std::string_view host, int port) {
 void ClientLog::PrintOnceInAWhile(std::string_view kind, std::string_view text) {
   const Time now = now_();
   if (repeated_.size() > kMaxKinds) repeated_.clear();
-  auto [entry, first] = repeated_.try_emplace(absl::StrCat(View(kind), WithoutNumbers(text)));
-  if (!first && now - entry->second.last_printed < kQuietTime) {
-    ++entry->second.suppressed;
+  Repeated& entry = repeated_[absl::StrCat(View(kind), WithoutNumbers(text))];
+  if (now - entry.last_seen > kQuietTime) entry.first_seen = now;
+  entry.last_seen = now;
+  const bool retries = text.find("retrying") != std::string_view::npos;
+  if ((retries && now - entry.first_seen < kRetryTime) ||
+      (entry.last_printed.has_value() && now - *entry.last_printed < kQuietTime)) {
+    ++entry.suppressed;
     return;
   }
   std::string line = absl::StrCat("kafka: ", View(kind), ": ", View(text));
-  if (entry->second.suppressed > 0) {
-    absl::StrAppend(&line, " (and ", entry->second.suppressed, " more like it before)");
+  if (entry.suppressed > 0) {
+    absl::StrAppend(&line, " (and ", entry.suppressed, " more like it before)");
   }
-  entry->second = {now, 0};
+  entry.last_printed = now;
+  entry.suppressed = 0;
   print_(RedactLocked(std::move(line)));
 }
 

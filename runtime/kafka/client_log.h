@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -40,7 +41,9 @@ class ClientLog {
     std::set<std::string> reasons;    // told already
   };
   struct Repeated {
-    Time last_printed;
+    Time first_seen;
+    Time last_seen;
+    std::optional<Time> last_printed;
     size_t suppressed = 0;
   };
 

@@ -27,8 +27,8 @@ struct ConsumedRecord {
 };
 
 struct ConsumerOptions {
-  std::string client_id;
-  std::string group_id;          // group consumers; others get a private name
+  std::string client_id{};
+  std::string group_id{};    // of a GroupConsumer only
   bool read_committed = false;
   // Bounds on what is fetched ahead, over all partitions of this consumer. (Small queues are only
   // fast with a short back-off when they are full; the implementation sets it.)
@@ -84,7 +84,7 @@ class GroupConsumer {
 
   struct Committed {
     Offset offset = 0;
-    std::string metadata;
+    std::string metadata{};  // text: no NUL; at most 4096 bytes on a broker as it comes
   };
   struct Handler : ConsumerHandler {
     // Returns the offset to start at; `committed` is empty when nothing was committed.
@@ -93,12 +93,23 @@ class GroupConsumer {
     std::function<void(int32_t partition, bool lost)> on_revoked;
   };
 
+  // As PartitionConsumer::Poll; rebalances happen in it, too. (It waits for as long as half a
+  // second when the group's coordinator goes away just after a rebalance.)
   virtual StatusOr<size_t> Poll(size_t max_records, const Handler& handler) = 0;
-  // Stops and resumes handing out a partition's records; what was fetched is kept (no refetch).
+  // Stops and resumes handing out a partition's records, at once and from within handlers too;
+  // what was fetched is kept (no refetch). A partition that is assigned anew is not held.
   virtual void Hold(int32_t partition, bool held) = 0;
+  // Starts reading an assigned partition again at another offset (after on_out_of_range). Not from
+  // within handlers.
+  virtual Status Seek(int32_t partition, Offset offset) = 0;
+  virtual StatusOr<OffsetRange> QueryRange(int32_t partition,
+                                           std::chrono::milliseconds timeout) = 0;
   // Asynchronous; refused (and forgotten) when the partition is no longer ours.
   virtual void Commit(int32_t partition, const Committed& position) = 0;
-  // Leaves the group, so that others get the partitions at once. Synchronous commits first.
+  // Leaves the group, so that others get the partitions at once. Synchronous commits first. Calls
+  // no handler; afterwards only destruction is allowed, which does the same if it was forgotten.
+  // Takes at most a few seconds when no broker is there; the error then says that others wait for
+  // the session timeout.
   virtual Status Close() = 0;
 };
 

@@ -1,6 +1,8 @@
 #include "runtime/kafka/offset_range.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/kafka/rdkafka_handles.h"
@@ -8,6 +10,8 @@
 
 namespace millrace::kafka_internal {
 namespace {
+
+constexpr std::chrono::milliseconds kRetryEvery(20);
 
 // Kafka's ListOffsets takes the logical offsets where a time is meant. (librdkafka's
 // query_watermark_offsets does the same, but waits on when its time has run out.)
@@ -17,14 +21,21 @@ StatusOr<Offset> QueryOffset(rd_kafka_t* client, const std::string& topic, int32
   rd_kafka_topic_partition_t* const entry =
       rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), partition);
   entry->offset = logical;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-      deadline - std::chrono::steady_clock::now());
-  rd_kafka_resp_err_t error = rd_kafka_offsets_for_times(
-      client, list.get(), static_cast<int>(std::max<int64_t>(left.count(), 1)));
-  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) error = entry->err;
-  MILLRACE_RETURN_IF_ERROR(
-      StatusOfError(error, absl::StrCat("offsets of ", topic, " [", partition, "]")));
-  return entry->offset;
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    rd_kafka_resp_err_t error = rd_kafka_offsets_for_times(
+        client, list.get(), static_cast<int>(std::max<int64_t>(left.count(), 1)));
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) error = entry->err;
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return entry->offset;
+    // A topic that has just been made has no leader for a moment, nor has one whose broker starts.
+    if (IsPermanent(error) || left <= kRetryEvery) {
+      return StatusOfError(error, absl::StrCat("offsets of ", topic, " [", partition, "]"));
+    }
+    std::this_thread::sleep_for(kRetryEvery);
+    entry->offset = logical;
+    entry->err = RD_KAFKA_RESP_ERR_NO_ERROR;
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include <array>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -6,8 +6,8 @@
 #include "runtime/kafka/client_config.h"
 #include "runtime/kafka/consumer.h"
 #include "runtime/kafka/fetch_nudge.h"
+#include "runtime/kafka/fetch_queue.h"
 #include "runtime/kafka/offset_range.h"
-#include "runtime/kafka/poll_batch.h"
 #include "runtime/kafka/rdkafka_handles.h"
 #include "runtime/kafka/read_positions.h"
 #include "runtime/kafka/status_of_error.h"
@@ -40,14 +40,13 @@ class SimplePartitionConsumer final : public PartitionConsumer {
   Wakeup* const wakeup_;
   Handle<rd_kafka_t> client_;
   Handle<rd_kafka_topic_t> topic_;
-  Handle<rd_kafka_queue_t> queue_;
+  std::optional<kafka_internal::FetchQueue> queue_;  // of all partitions
   ReadPositions positions_;
   std::optional<kafka_internal::FetchNudge> nudge_;
+  bool polling_ = false;
 };
 
 SimplePartitionConsumer::~SimplePartitionConsumer() {
-  if (queue_ == nullptr) return;
-  rd_kafka_queue_cb_event_enable(queue_.get(), nullptr, nullptr);
   for (const auto& [partition, offset] : positions_.all()) {
     rd_kafka_consume_stop(topic_.get(), partition);
   }
@@ -65,12 +64,7 @@ Status SimplePartitionConsumer::Open(const KafkaOptions& kafka, const ConsumerOp
   if (topic_ == nullptr) {
     return StatusOfError(rd_kafka_last_error(), absl::StrCat("topic '", topic_name_, "'"));
   }
-  queue_.reset(rd_kafka_queue_new(client_.get()));
-  if (wakeup_ != nullptr) {
-    rd_kafka_queue_cb_event_enable(
-        queue_.get(), [](rd_kafka_t*, void* wakeup) { static_cast<Wakeup*>(wakeup)->Notify(); },
-        wakeup_);
-  }
+  queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_new(client_.get())), wakeup_);
   nudge_.emplace(client_.get(), topic_name_, options.queue_kbytes);
   return absl::OkStatus();
 }
@@ -78,7 +72,7 @@ Status SimplePartitionConsumer::Open(const KafkaOptions& kafka, const ConsumerOp
 Status SimplePartitionConsumer::Assign(int32_t partition, Offset offset) {
   MILLRACE_CHECK(offset >= 0);
   MILLRACE_RETURN_IF_ERROR(Unassign(partition));
-  if (rd_kafka_consume_start_queue(topic_.get(), partition, offset, queue_.get()) != 0) {
+  if (rd_kafka_consume_start_queue(topic_.get(), partition, offset, queue_->get()) != 0) {
     return StatusOfError(rd_kafka_last_error(),
                          absl::StrCat("reading ", topic_name_, " [", partition, "]"));
   }
@@ -87,8 +81,10 @@ Status SimplePartitionConsumer::Assign(int32_t partition, Offset offset) {
 }
 
 Status SimplePartitionConsumer::Unassign(int32_t partition) {
+  MILLRACE_CHECK(!polling_);
   if (!positions_.Contains(partition)) return absl::OkStatus();
   positions_.Stop(partition);
+  queue_->Drop(partition);
   if (rd_kafka_consume_stop(topic_.get(), partition) != 0) {
     return StatusOfError(rd_kafka_last_error(), absl::StrCat("ceasing to read ", topic_name_,
                                                              " [", partition, "]"));
@@ -99,15 +95,16 @@ Status SimplePartitionConsumer::Unassign(int32_t partition) {
 StatusOr<size_t> SimplePartitionConsumer::Poll(size_t max_records,
                                                const ConsumerHandler& handler) {
   rd_kafka_poll(client_.get(), 0);  // errors of the client as a whole
-  kafka_internal::BatchResult result;
-  MILLRACE_RETURN_IF_ERROR(kafka_internal::PollBatches(queue_.get(), max_records, handler,
-                                                       positions_, *nudge_, result));
+  kafka_internal::PollResult result;
+  polling_ = true;
+  const Status status = queue_->HandOut(max_records, handler, positions_, *nudge_, result);
+  polling_ = false;
+  MILLRACE_RETURN_IF_ERROR(status);
   for (const int32_t partition : result.restart) {
-    if (!positions_.Contains(partition)) continue;
     MILLRACE_RETURN_IF_ERROR(Assign(partition, positions_.all().at(partition)));
   }
   // The queue tells only when it has been empty.
-  if (!result.drained && wakeup_ != nullptr) wakeup_->Notify();
+  if (result.events >= max_records && wakeup_ != nullptr) wakeup_->Notify();
   return result.events;
 }
 

@@ -74,6 +74,8 @@ LibrdkafkaProducer::~LibrdkafkaProducer() {
 
 Status LibrdkafkaProducer::Open(const KafkaOptions& kafka, const ProducerOptions& options) {
   kafka_internal::Settings ours = {
+      // Topics are made by those who know their settings. (Consumers make none by default.)
+      {"allow.auto.create.topics", "false"},
       {"enable.idempotence", "true"},
       {"acks", "all"},
       {"linger.ms", absl::StrCat(options.linger_ms)},
@@ -82,7 +84,8 @@ Status LibrdkafkaProducer::Open(const KafkaOptions& kafka, const ProducerOptions
       // records alone would let small ones take ten times as much.
       {"queue.buffering.max.messages",
        absl::StrCat(std::max<size_t>(options.queue_kbytes * 2, 1000))},
-      {"message.max.bytes", absl::StrCat(kMaxRecordBytes)},
+      // librdkafka counts the frame of a record, too.
+      {"message.max.bytes", absl::StrCat(kMaxRecordBytes + 1024)},
       {"compression.type", options.compress ? "lz4" : "none"},
   };
   if (options.transactional_id.empty()) {
@@ -145,14 +148,10 @@ Status LibrdkafkaProducer::Prepare(const std::vector<std::string>& topics) {
 Status LibrdkafkaProducer::Send(const std::string& topic, int32_t partition, std::string_view key,
                                 std::string_view value, int64_t timestamp_ms) {
   MILLRACE_ASSIGN_OR_RETURN(Topic * found, Find(topic));
-  // Only an absent key or value may be null to librdkafka; an empty one is a value of no bytes.
-  static const char kEmpty[] = "";
-  rd_kafka_resp_err_t error = rd_kafka_producev(
+  const rd_kafka_resp_err_t error = rd_kafka_producev(
       client_.get(), RD_KAFKA_V_RKT(found->handle.get()), RD_KAFKA_V_PARTITION(partition),
-      RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-      RD_KAFKA_V_KEY(key.data() != nullptr ? key.data() : kEmpty, key.size()),
-      RD_KAFKA_V_VALUE(const_cast<char*>(value.data() != nullptr ? value.data() : kEmpty),
-                       value.size()),
+      RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_KEY(key.data(), key.size()),
+      RD_KAFKA_V_VALUE(const_cast<char*>(value.data()), value.size()),
       RD_KAFKA_V_TIMESTAMP(timestamp_ms), RD_KAFKA_V_END);
   switch (error) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:

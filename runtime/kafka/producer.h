@@ -16,10 +16,10 @@
 namespace millrace {
 
 struct ProducerOptions {
-  std::string client_id;          // shows up in broker logs and metrics
+  std::string client_id{};          // shows up in broker logs and metrics
   double linger_ms = 0;           // 0 for the hot path; 5 and more for bulk
   size_t queue_kbytes = 32768;    // bound on what waits to be sent
-  std::string transactional_id;   // empty: no transactions
+  std::string transactional_id{};  // empty: no transactions
   bool compress = false;          // lz4; for bulk only
 };
 
@@ -32,6 +32,8 @@ struct FailedDelivery {
 // Records of one partition are delivered in order and once (enable.idempotence, acks=all); a broker
 // that is away is waited for without an end (message.timeout.ms=0), unless the user's settings say
 // otherwise. Used by one thread, except that different producers may be used by different threads.
+//
+// Destruction does not wait: what no Flush has seen delivered may be lost.
 class KafkaProducer {
  public:
   // Errors: an unknown or invalid setting (InvalidArgument, naming it; values of secrets are never
@@ -42,16 +44,20 @@ class KafkaProducer {
   virtual ~KafkaProducer() = default;
 
   // Looks the topics up and keeps their handles: a topic first named by a Send costs a second.
+  // Errors: NotFound; DeadlineExceeded or Unavailable when no broker answers for 10 s.
   virtual Status Prepare(const std::vector<std::string>& topics) = 0;
 
-  // Copies key and value. ResourceExhausted when the queue is full: Poll and try again.
-  // timestamp_ms 0: now.
+  // Copies key and value; a default-constructed view (of no data) is sent as Kafka's null: no key,
+  // or a tombstone. timestamp_ms 0: now. Errors: ResourceExhausted when the queue is full: Poll and
+  // try again; InvalidArgument above kMaxRecordBytes; NotFound for a topic or partition that does
+  // not exist; FailedPrecondition: fatal or fenced, this producer can send nothing any more.
   virtual Status Send(const std::string& topic, int32_t partition, std::string_view key,
                       std::string_view value, int64_t timestamp_ms = 0) = 0;
 
   // Serves delivery reports, waiting for one at most `timeout`.
   virtual void Poll(std::chrono::milliseconds timeout) = 0;
-  // Deliveries that failed for good since the last call.
+  // Deliveries that failed for good since the last call (but for those that AbortTransaction threw
+  // away). With a fatal error all that was outstanding is among them.
   virtual std::vector<FailedDelivery> TakeFailures() = 0;
   // Records handed over and not yet reported on.
   virtual size_t outstanding() const = 0;

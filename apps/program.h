@@ -1,0 +1,26 @@
+// What the programs have in common: flags in, an exit code out.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+
+namespace millrace {
+
+// Exit codes of every program.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitError = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitInterrupted = 130;
+
+// Parses the command line, then runs `run`. A usage error prints what is wrong and where help is;
+// an error of `run` is one line on stderr: "PROGRAM: message".
+int RunProgram(CLI::App& app, const std::string& program, int argc, char** argv,
+               const std::function<Status()>& run);
+
+// Log lines on stderr: time, level, text.
+void SetUpLogging();
+
+}  // namespace millrace

@@ -1,0 +1,64 @@
+// ServerApp: hosts the server shards of a job.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "apps/job_flags.h"
+#include "apps/program.h"
+#include "runtime/job_board.h"
+#include "runtime/server_runtime.h"
+#include "runtime/stop_signal.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kDescription[] =
+    "Millrace ServerApp: holds the weights of a job, combines the workers' updates and answers\n"
+    "them by the consistency model. Every update is in Kafka before it counts, so a killed server\n"
+    "that is started again goes on where it was, with every update.";
+
+constexpr char kFooter[] =
+    "Examples\n"
+    "  ServerApp --brokers localhost:9092 --job flights\n"
+    "  ServerApp --job flights --consistency bounded:2 --optimizer adam --learning-rate 0.01 \\\n"
+    "            --test holdout.csv --evaluation-log server.csv --weights-file weights.npy\n"
+    "  python3 -c 'import numpy; print(numpy.load(\"weights.npy\").shape)'   # features + 1, classes\n"
+    "\n"
+    "The server publishes the training settings; the workers take them from the job's topic. It\n"
+    "waits for CsvProducer, which publishes the features. It ends when every worker has left.\n"
+    "\n"
+    "Exit codes: 0 the job ended, or stopped by Ctrl-C or SIGTERM with everything saved; 1 an\n"
+    "error; 2 wrong usage; 130 stopped before it had begun.";
+
+Status Run(const JobFlags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
+  const std::atomic<bool>& stop = StopOnSignals();
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board,
+                            JobBoard::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, board->WaitForFeatures());
+  if (config.training().class_weight_size() != 0 &&
+      config.training().class_weight_size() != features.spec().classes_size()) {
+    return absl::InvalidArgumentError(
+        "class_weight has " + std::to_string(config.training().class_weight_size()) +
+        " values, but the job has " + std::to_string(features.spec().classes_size()) + " classes");
+  }
+  JobTraining training;
+  training.set_epoch(config.epoch());
+  training.set_shards(config.shards());
+  *training.mutable_training() = config.training();
+  MILLRACE_RETURN_IF_ERROR(board->PublishTraining(training));
+  return RunServer(config, features, training, stop);
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  CLI::App app(millrace::kDescription, "ServerApp");
+  app.footer(millrace::kFooter);
+  millrace::JobFlags flags(app);
+  flags.AddTraining();
+  flags.AddServer();
+  return millrace::RunProgram(app, "ServerApp", argc, argv, [&] { return millrace::Run(flags); });
+}

@@ -1,0 +1,68 @@
+// Watch: shows a job while it runs.
+
+#include "display/watch.h"
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "apps/job_flags.h"
+#include "apps/program.h"
+#include "runtime/job_options.h"
+#include "runtime/stop_signal.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kDescription[] =
+    "Millrace Watch: shows a job while it runs: how far the stream is, rows and training rounds "
+    "per\n"
+    "second, each worker's clock and buffer, the staleness, and how good the model is on rows it "
+    "has\n"
+    "not yet trained on, beside what the class frequencies alone would give. It only reads the "
+    "job's\n"
+    "metrics topic: start it whenever and as often as you like.";
+
+constexpr char kFooter[] =
+    "Examples\n"
+    "  Watch --brokers localhost:9092 --job flights\n"
+    "  Watch --job flights --once                                  the present state, then exit\n"
+    "  Watch --job flights --summary summary.json --evaluation-csv evaluation.csv | tee run.log\n"
+    "\n"
+    "In a terminal it draws four times a second, in colour unless NO_COLOR is set; else it prints "
+    "a\n"
+    "line every two seconds. It ends when the job has ended, with a summary.\n"
+    "\n"
+    "The figures: progressive means that each row was tested before it was trained on, from the\n"
+    "stream's start; tail is the same for the rows from --tail-after on; held-out is the server's\n"
+    "--test file. The class prior answers with the frequencies of the classes in the same rows: a\n"
+    "model is worth something if its log loss is lower than that.\n"
+    "\n"
+    "Exit codes: 0 the job has ended (or --once); 1 an error; 2 wrong usage; 130 stopped by "
+    "Ctrl-C\n"
+    "or SIGTERM before the job's end, with the summary written.";
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  using namespace millrace;
+  CLI::App app(kDescription, "Watch");
+  app.footer(kFooter);
+  JobFlags flags(app);
+  WatchOptions options;
+  app.add_option("--summary", options.summary_file, "Write the summary here at the end, as JSON")
+      ->type_name("FILE")
+      ->group("Display");
+  app.add_option("--evaluation-csv", options.evaluation_csv,
+                 "Write every figure here as it comes: timestamp;partition;vectorClock;loss;"
+                 "fMeasure;accuracy;kind;rows;...")
+      ->type_name("FILE")
+      ->group("Display");
+  app.add_flag("--once", options.once, "Show the present state and exit")->group("Display");
+  return RunProgram(app, "Watch", argc, argv, [&]() -> Status {
+    MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
+    options.kafka = KafkaOptionsOf(config);
+    options.job = config.name();
+    return RunWatch(options, StopOnSignals());
+  });
+}

@@ -1,0 +1,51 @@
+// WorkerApp: hosts logical workers, as many as the consumer group gives it.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "apps/job_flags.h"
+#include "apps/program.h"
+#include "runtime/job_board.h"
+#include "runtime/stop_signal.h"
+#include "runtime/worker_runtime.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kDescription[] =
+    "Millrace WorkerApp: reads rows from the partitions that its consumer group gives it and\n"
+    "answers every weights message with an update computed on them. Start as many as you like:\n"
+    "they share the job's logical workers, and take over from one that dies.";
+
+constexpr char kFooter[] =
+    "Examples\n"
+    "  WorkerApp --brokers localhost:9092 --job flights\n"
+    "  WorkerApp --job flights --evaluation-log worker.csv --session-timeout 6\n"
+    "\n"
+    "How the job learns (schedule, batch, update) is published by ServerApp; WorkerApp waits for it.\n"
+    "It ends when the stream has ended and its workers have left.\n"
+    "\n"
+    "Exit codes: 0 the job ended, or stopped by Ctrl-C or SIGTERM with everything saved; 1 an\n"
+    "error; 2 wrong usage; 130 stopped before it had begun.";
+
+Status Run(const JobFlags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
+  const std::atomic<bool>& stop = StopOnSignals();
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board,
+                            JobBoard::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, board->WaitForFeatures());
+  MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, board->WaitForTraining());
+  return RunWorker(config, features, training, stop);
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  CLI::App app(millrace::kDescription, "WorkerApp");
+  app.footer(millrace::kFooter);
+  millrace::JobFlags flags(app);
+  flags.AddWorker();
+  return millrace::RunProgram(app, "WorkerApp", argc, argv, [&] { return millrace::Run(flags); });
+}

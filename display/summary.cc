@@ -1,0 +1,112 @@
+#include "display/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "display/figures_table.h"
+
+namespace millrace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxColumns = 100;
+
+// Six digits are more than any figure is worth, and read better than seventeen.
+double Short(double value) { return std::round(value * 1e6) / 1e6; }
+
+Json FiguresJson(const Figures& figures) {
+  Json json = {{"rows", figures.rows()},
+               {"accuracy", Short(figures.accuracy())},
+               {"f1_macro", Short(figures.f1_macro())},
+               {"f1_weighted", Short(figures.f1_weighted())},
+               {"log_loss", Short(figures.log_loss())}};
+  if (figures.has_auc()) json["auc"] = Short(figures.auc());
+  json["prior_accuracy"] = Short(figures.prior_accuracy());
+  json["prior_log_loss"] = Short(figures.prior_log_loss());
+  return json;
+}
+
+}  // namespace
+
+std::string SummaryJson(const JobProgress& job, const std::string& name) {
+  const JobProgress::ProducerPoint producer = job.producer().value_or(JobProgress::ProducerPoint());
+  const JobProgress::ServerPoint server = job.server().value_or(JobProgress::ServerPoint());
+  Json json = {
+      {"job", name},
+      {"ended", job.ended()},
+      {"rows_read", producer.rows_read()},
+      {"rows_rejected", producer.rows_rejected()},
+      {"rows_sent", producer.rows_sent()},
+      {"rows_trained", server.rows_trained()},
+      {"rounds", server.rounds()},
+      {"updates", server.updates()},
+      {"rounds_per_second", Short(job.rounds_per_second())},
+      {"duration_seconds", Short(job.duration_seconds().value_or(0))},
+      {"rows_per_second", Short(job.rows_per_second())},
+      {"consistency", ConsistencyName(server.training())},
+      {"schedule", ScheduleName(server.training())},
+      {"learner", LearnerName(server.training())},
+      {"workers", server.workers_size()},
+      {"staleness_max", job.staleness_max()},
+      {"duplicates_ignored", server.duplicates_ignored()},
+      {"poisoned", server.poisoned()},
+      {"refused", server.refused()},
+      {"undecodable_rows", server.undecodable_rows()},
+      {"train_loss", Short(server.train_loss())},
+  };
+  if (job.holdout()) json["holdout"] = FiguresJson(*job.holdout());
+  if (server.progressive().rows() > 0) json["progressive"] = FiguresJson(server.progressive());
+  if (server.tail().rows() > 0) json["tail"] = FiguresJson(server.tail());
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::vector<std::string> SummaryTable(const JobProgress& job, const std::string& name,
+                                      const Style& style, size_t width) {
+  width = std::min(width, kMaxColumns);
+  const JobProgress::ServerPoint server = job.server().value_or(JobProgress::ServerPoint());
+  std::vector<std::string> lines;
+  const auto line = [&](const std::string& title, const std::string& text) {
+    constexpr size_t kTitle = 15;
+    lines.push_back(
+        absl::StrCat("  ", Inked(style, Ink::kDim, PaddedRight(title, kTitle)), "  ", text));
+  };
+
+  lines.push_back(absl::StrCat(Inked(style, Ink::kBold, "Millrace"), "  ", name,
+                               job.ended() ? ": the job has ended" : ": the job has not ended"));
+  lines.emplace_back();
+  line("rows",
+       absl::StrCat(job.producer() ? GroupedNumber(job.producer()->rows_read()) : "-", " read, ",
+                    job.producer() ? GroupedNumber(job.producer()->rows_rejected()) : "-",
+                    " rejected, ", GroupedNumber(server.rows_trained()), " trained on"));
+  line("rounds",
+       absl::StrCat(GroupedNumber(server.rounds()), " of ", server.workers_size(),
+                    server.workers_size() == 1 ? " worker, " : " workers, ",
+                    ScheduleName(server.training()), ", ", ConsistencyName(server.training()), ", ",
+                    LearnerName(server.training())));
+  line("time", absl::StrFormat("%.1f s: %s rows/s, %s rounds/s", job.duration_seconds().value_or(0),
+                               RateText(job.rows_per_second()), RateText(job.rounds_per_second())));
+  line("staleness", absl::StrCat("at most ", job.staleness_max(), " rounds"));
+  std::string troubles;
+  const auto trouble = [&](uint64_t count, const char* what) {
+    if (count == 0) return;
+    absl::StrAppend(&troubles, troubles.empty() ? "" : ", ", GroupedNumber(count), " ", what);
+  };
+  trouble(server.duplicates_ignored(), "duplicates ignored");
+  trouble(server.poisoned(), "poisoned");
+  trouble(server.refused(), "refused");
+  trouble(server.undecodable_rows(), "rows undecodable");
+  line("irregular", troubles.empty() ? "nothing" : Inked(style, Ink::kWarn, troubles));
+
+  const size_t indent = 2;
+  const auto table = FiguresTable(job, style, width > indent ? width - indent : 0);
+  if (!table.empty()) lines.emplace_back();
+  for (const std::string& row : table) lines.push_back("  " + row);
+  for (std::string& text : lines) text = Clipped(text, width);
+  return lines;
+}
+
+}  // namespace millrace

@@ -1,0 +1,22 @@
+// What a run amounts to: as JSON for programs, as a table for people. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "display/job_progress.h"
+#include "display/terminal_text.h"
+
+namespace millrace {
+
+// One JSON object, indented, with an end of line. duration_seconds and the rates over it are those
+// of JobProgress; `holdout`, `progressive` and `tail` are there when there are such figures, `auc`
+// in them when there are two classes. `ended` is false for a job that goes on.
+std::string SummaryJson(const JobProgress& job, const std::string& name);
+
+// Lines of at most `width` columns.
+std::vector<std::string> SummaryTable(const JobProgress& job, const std::string& name,
+                                      const Style& style, size_t width);
+
+}  // namespace millrace

@@ -1,0 +1,23 @@
+// The first scan, with somebody watching.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "csv/csv_file.h"
+#include "messages/features.pb.h"
+#include "producer/progress_display.h"
+
+namespace millrace {
+
+// ScanClasses() over the file at `path`; says what was found, and while it takes long, that it
+// goes on. Errors: those of ScanClasses(); Cancelled when stopped meanwhile.
+StatusOr<std::vector<std::string>> SearchClasses(const std::string& path,
+                                                 const CsvFile::Options& options,
+                                                 const FeatureSpec& spec,
+                                                 const std::atomic<bool>& stop,
+                                                 ProgressDisplay& display);
+
+}  // namespace millrace

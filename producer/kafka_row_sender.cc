@@ -1,0 +1,58 @@
+#include "producer/kafka_row_sender.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/big_endian.h"
+#include "topics/codec.h"
+
+namespace millrace {
+namespace {
+
+// Delivery reports are taken by the hundred: a poll per row would cost as much as the row.
+constexpr uint32_t kSendsPerPoll = 256;
+
+}  // namespace
+
+StatusOr<std::unique_ptr<KafkaRowSender>> KafkaRowSender::Create(const KafkaOptions& kafka,
+                                                                 std::string topic, bool paced) {
+  ProducerOptions options;
+  options.client_id = "csv-producer";
+  options.linger_ms = paced ? 5 : 20;
+  options.compress = true;
+  // Workers rely on row numbers without gaps, so when a batch fails for good nothing may follow it.
+  KafkaOptions gapless = kafka;
+  gapless.settings.insert(gapless.settings.begin(), {"enable.gapless.guarantee", "true"});
+  MILLRACE_ASSIGN_OR_RETURN(auto producer, KafkaProducer::Create(gapless, options, nullptr));
+  return std::unique_ptr<KafkaRowSender>(
+      new KafkaRowSender(std::move(producer), std::move(topic)));
+}
+
+Status KafkaRowSender::SendRow(RowPlace place, std::string_view value) {
+  return Send(place.worker, place.row, value);
+}
+
+Status KafkaRowSender::SendEnd(WorkerId worker, RowNumber row_count) {
+  return Send(worker, row_count, EncodeEnd(row_count));
+}
+
+Status KafkaRowSender::Send(WorkerId worker, RowNumber key, std::string_view value) {
+  MILLRACE_RETURN_IF_ERROR(producer_->Send(topic_, static_cast<int32_t>(worker),
+                                           EncodeBigEndian64(key), value));
+  if (++since_poll_ < kSendsPerPoll) return absl::OkStatus();
+  return Wait(std::chrono::milliseconds(0));
+}
+
+Status KafkaRowSender::Wait(std::chrono::milliseconds timeout) {
+  since_poll_ = 0;
+  producer_->Poll(timeout);
+  const std::vector<FailedDelivery> failures = producer_->TakeFailures();
+  if (failures.empty()) return absl::OkStatus();
+  const FailedDelivery& first = failures.front();
+  return absl::UnavailableError(absl::StrCat(
+      failures.size(), " records were not taken by Kafka, the first by ", first.topic, " [",
+      first.partition, "]: ", first.reason, "; started again, the producer goes on in front of it"));
+}
+
+}  // namespace millrace

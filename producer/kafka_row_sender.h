@@ -1,0 +1,41 @@
+// Rows into the job's topic in Kafka.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "producer/row_sender.h"
+#include "runtime/kafka/options.h"
+#include "runtime/kafka/producer.h"
+
+namespace millrace {
+
+class KafkaRowSender final : public RowSender {
+ public:
+  // `paced`: rows come one by one and should go soon; else they come as fast as they are taken.
+  // Does not connect. Errors: a Kafka setting that is unknown or invalid.
+  static StatusOr<std::unique_ptr<KafkaRowSender>> Create(const KafkaOptions& kafka,
+                                                          std::string topic, bool paced);
+
+  // Looks the topic up: a topic first named by a row costs a second.
+  Status Prepare() { return producer_->Prepare({topic_}); }
+
+  Status SendRow(RowPlace place, std::string_view value) override;
+  Status SendEnd(WorkerId worker, RowNumber row_count) override;
+  Status Wait(std::chrono::milliseconds timeout) override;
+  size_t outstanding() const override { return producer_->outstanding(); }
+  const std::string& topic() const override { return topic_; }
+
+ private:
+  KafkaRowSender(std::unique_ptr<KafkaProducer> producer, std::string topic)
+      : producer_(std::move(producer)), topic_(std::move(topic)) {}
+
+  Status Send(WorkerId worker, RowNumber key, std::string_view value);
+
+  std::unique_ptr<KafkaProducer> producer_;
+  const std::string topic_;
+  uint32_t since_poll_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,165 @@
+#include "producer/partition_tails.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/kafka/consumer.h"
+#include "runtime/kafka/wakeup.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kQueryTimeout = seconds(2);
+constexpr milliseconds kPoll(100);
+constexpr seconds kReadTimeout(10);
+// A broker works off what a closed connection had sent within milliseconds; and a live producer
+// sends more often than this.
+constexpr milliseconds kStill(400);
+constexpr seconds kStillTimeout(10);
+
+class TailReader {
+ public:
+  TailReader(const TailReading& reading, const std::atomic<bool>& stop)
+      : reading_(reading), stop_(stop) {}
+
+  Status Open(const KafkaOptions& kafka) {
+    ConsumerOptions options;
+    options.client_id = "csv-producer-resume";
+    options.queue_kbytes = 1024;
+    MILLRACE_ASSIGN_OR_RETURN(
+        consumer_, PartitionConsumer::Create(kafka, options, reading_.topic, &wakeup_));
+    return absl::OkStatus();
+  }
+
+  StatusOr<std::vector<PartitionTail>> Read() {
+    const auto deadline = steady_clock::now() + kStillTimeout;
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<OffsetRange> ranges, Ranges());
+    while (true) {
+      std::vector<PartitionTail> tails;
+      for (uint32_t i = 0; i < reading_.partitions; ++i) {
+        MILLRACE_ASSIGN_OR_RETURN(PartitionTail tail, ReadTail(i, ranges[i]));
+        tails.push_back(std::move(tail));
+      }
+      if (reading_.untouched) return tails;
+      MILLRACE_RETURN_IF_ERROR(Sleep(kStill));
+      MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> later, Ranges());
+      const bool still = std::equal(
+          ranges.begin(), ranges.end(), later.begin(),
+          [](const OffsetRange& a, const OffsetRange& b) { return a.end == b.end; });
+      if (still) return tails;
+      if (steady_clock::now() > deadline) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("another producer is writing to ", reading_.topic,
+                         ": a job has one CsvProducer; stop that one, or start a new job (--job)"));
+      }
+      ranges = later;
+    }
+  }
+
+ private:
+  std::string Name(uint32_t partition) const {
+    return absl::StrCat(reading_.topic, " [", partition, "]");
+  }
+
+  Status CheckStop() const {
+    return stop_ ? absl::CancelledError("stopped") : absl::OkStatus();
+  }
+
+  Status Sleep(milliseconds time) const {
+    for (; time > milliseconds(0); time -= kPoll) {
+      MILLRACE_RETURN_IF_ERROR(CheckStop());
+      std::this_thread::sleep_for(std::min(time, kPoll));
+    }
+    return absl::OkStatus();
+  }
+
+  StatusOr<std::vector<OffsetRange>> Ranges() {
+    std::vector<OffsetRange> ranges;
+    for (uint32_t i = 0; i < reading_.partitions; ++i) {
+      MILLRACE_RETURN_IF_ERROR(CheckStop());
+      MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range,
+                                consumer_->QueryRange(static_cast<int32_t>(i), kQueryTimeout));
+      ranges.push_back(range);
+    }
+    return ranges;
+  }
+
+  StatusOr<PartitionTail> ReadTail(uint32_t partition, OffsetRange range) {
+    if (range.end == 0) return PartitionTail();
+    // The last offsets may be without a record, so look further and further back.
+    for (Offset back = 1; range.begin < range.end; back *= 16) {
+      const Offset from = std::max(range.begin, range.end - back);
+      MILLRACE_ASSIGN_OR_RETURN(std::optional<PartitionTail> tail, LastFrom(partition, from));
+      if (tail) return std::move(*tail);
+      if (from == range.begin) break;
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        Name(partition), " held rows that were all deleted, so it cannot be known which row comes "
+        "next: start a new job (--job)"));
+  }
+
+  // The last record at or behind `offset`, if there is one.
+  StatusOr<std::optional<PartitionTail>> LastFrom(uint32_t partition, Offset offset) {
+    const auto id = static_cast<int32_t>(partition);
+    std::optional<PartitionTail> last;
+    Status status = absl::OkStatus();
+    bool at_end = false;
+    ConsumerHandler handler;
+    handler.on_record = [&](const ConsumedRecord& record) {
+      StatusOr<PartitionTail> tail = TailOfRecord(record.key, record.value, reading_.shape);
+      if (tail.ok()) {
+        last = *std::move(tail);
+        at_end = false;
+      } else {
+        status = absl::FailedPreconditionError(
+            absl::StrCat("the record at offset ", record.offset, " of ", Name(partition),
+                         " is no row of this job: ", tail.status().message()));
+      }
+    };
+    handler.on_end = [&](int32_t, Offset) { at_end = true; };
+    handler.on_out_of_range = [&](int32_t) {
+      status = absl::UnavailableError(absl::StrCat("records of ", Name(partition),
+                                                   " were deleted while they were read"));
+    };
+    MILLRACE_RETURN_IF_ERROR(consumer_->Assign(id, offset));
+    const auto deadline = steady_clock::now() + kReadTimeout;
+    while (!at_end && status.ok()) {
+      MILLRACE_RETURN_IF_ERROR(CheckStop());
+      if (steady_clock::now() > deadline) {
+        return absl::DeadlineExceededError(
+            absl::StrCat("reading the end of ", Name(partition), " takes too long"));
+      }
+      MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(1000, handler));
+      if (events == 0) wakeup_.WaitFor(kPoll);
+    }
+    MILLRACE_RETURN_IF_ERROR(consumer_->Unassign(id));
+    MILLRACE_RETURN_IF_ERROR(status);
+    return last;
+  }
+
+  const TailReading& reading_;
+  const std::atomic<bool>& stop_;
+  Wakeup wakeup_;
+  std::unique_ptr<PartitionConsumer> consumer_;
+};
+
+}  // namespace
+
+StatusOr<std::vector<PartitionTail>> ReadTails(const KafkaOptions& kafka,
+                                               const TailReading& reading,
+                                               const std::atomic<bool>& stop) {
+  TailReader reader(reading, stop);
+  MILLRACE_RETURN_IF_ERROR(reader.Open(kafka));
+  return reader.Read();
+}
+
+}  // namespace millrace

@@ -1,0 +1,33 @@
+// Reads from Kafka how far a topic of rows has come.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "producer/resume_plan.h"
+#include "runtime/kafka/options.h"
+#include "topics/codec.h"
+
+namespace millrace {
+
+struct TailReading {
+  std::string topic;
+  uint32_t partitions = 1;
+  RowShape shape;
+  // Nobody can have written to the topic before. Otherwise requests of a producer that was killed
+  // a moment ago may still be on their way through the broker, so the tails are read until they
+  // stand still.
+  bool untouched = false;
+};
+
+// One tail per partition. Errors: Cancelled; records that are no rows of this job;
+// FailedPrecondition when the records of a partition were all deleted, or another producer is
+// writing; Unavailable and DeadlineExceeded when a broker is away: try again.
+StatusOr<std::vector<PartitionTail>> ReadTails(const KafkaOptions& kafka,
+                                               const TailReading& reading,
+                                               const std::atomic<bool>& stop);
+
+}  // namespace millrace

@@ -1,0 +1,357 @@
+#include "producer/producer_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "csv/csv_file.h"
+#include "features/csv_row_encoder.h"
+#include "producer/class_search.h"
+#include "producer/csv_stream.h"
+#include "producer/delivery_watch.h"
+#include "producer/job_features.h"
+#include "producer/kafka_row_sender.h"
+#include "producer/pacing.h"
+#include "producer/partition_tails.h"
+#include "producer/progress_display.h"
+#include "producer/progress_publisher.h"
+#include "producer/reject_file.h"
+#include "producer/resume_plan.h"
+#include "producer/stream_rows.h"
+#include "runtime/job_board.h"
+#include "runtime/job_options.h"
+#include "runtime/kafka/options.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr seconds kDrainTimeout(10);
+constexpr seconds kLastPointTimeout(3);
+constexpr seconds kRejectFlushEvery(1);
+
+bool MeansAway(const Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+class KafkaRun final : public ProducerRun {
+ public:
+  KafkaRun(const JobConfig& config, const Options& options)
+      : config_(config),
+        spec_(CompleteSpec(config.features())),
+        kafka_(KafkaOptionsOf(config)),
+        stop_(*options.stop),
+        display_(options.quiet) {
+    file_options_.stop = &stop_;
+  }
+
+  Status Open();
+  Status Run() override;
+
+ private:
+  const std::string& input() const { return config_.producer().input(); }
+  std::string NameOf(Topic topic) const { return TopicName(config_.name(), topic); }
+  bool paced() const {
+    return config_.producer().rate() > 0 || !config_.producer().time_column().empty();
+  }
+
+  Status CheckInput();
+  Status WhileAway(const std::string& what, const std::function<Status()>& action);
+  Status AgreeOnFeatures();
+  Status ReadPlan();
+  Status Stream();
+  Status EndEarly(const Status& reason, const StreamSurroundings& surroundings);
+  Status Tick();
+  ProducerProgress Progress(bool ended) const;
+  void SaySent(steady_clock::duration time);
+
+  const JobConfig config_;
+  FeatureSpec spec_;
+  const KafkaOptions kafka_;
+  const std::atomic<bool>& stop_;
+  ProgressDisplay display_;
+  CsvFile::Options file_options_;
+
+  std::unique_ptr<CsvFile> file_;  // until the stream takes it
+  bool can_read_again_ = false;
+  std::unique_ptr<RejectFile> rejects_;
+  std::unique_ptr<KafkaRowSender> sender_;
+  std::unique_ptr<ProgressPublisher> publisher_;
+
+  bool first_run_ = false;  // of this job, for all that the job board knows
+  RowShape shape_;
+  std::optional<ResumePlan> plan_;
+  std::unique_ptr<CsvStream> stream_;
+  StreamCounts counts_;
+  DeliveryWatch watch_;
+  steady_clock::time_point next_reject_flush_;
+};
+
+// ---- before any broker ----
+
+Status KafkaRun::Open() {
+  if (input().empty()) {
+    return absl::InvalidArgumentError("no input: give --input FILE, or --input - to read a pipe");
+  }
+  MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec_));
+  MILLRACE_ASSIGN_OR_RETURN(file_, CsvFile::Open(input(), file_options_));
+  can_read_again_ = CanReadAgain(*file_);
+  MILLRACE_RETURN_IF_ERROR(CheckInput());
+
+  std::string rejects = config_.producer().reject_file();
+  if (rejects.empty()) rejects = DefaultRejectPath(input());
+  MILLRACE_ASSIGN_OR_RETURN(rejects_, RejectFile::Create(std::move(rejects), input()));
+  MILLRACE_ASSIGN_OR_RETURN(
+      sender_, KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData), paced()));
+  MILLRACE_ASSIGN_OR_RETURN(publisher_,
+                            ProgressPublisher::Create(kafka_, NameOf(Topic::kMetrics)));
+  return absl::OkStatus();
+}
+
+Status KafkaRun::CheckInput() {
+  // The columns are looked up without the classes, which may not be known yet.
+  const bool classes_known = spec_.classes_size() > 0;
+  MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder encoder,
+                            classes_known ? FeatureEncoder::Create(spec_)
+                                          : FeatureEncoder::CreateWithoutClasses(spec_));
+  MILLRACE_RETURN_IF_ERROR(
+      CsvRowEncoder::Create(std::move(encoder), file_->columns(), file_->name()).status());
+  const std::string& time_column = config_.producer().time_column();
+  if (!time_column.empty()) {
+    MILLRACE_RETURN_IF_ERROR(
+        FindColumn(file_->columns(), time_column, file_->name()).status());
+  }
+  if (!can_read_again_) {
+    if (!classes_known) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          file_->name(), " can be read only once, so no first scan can find the classes: give ",
+          "them by --classes A,B,..."));
+    }
+    if (config_.producer().epochs() > 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          file_->name(), " can be read only once: more than one epoch needs a file"));
+    }
+    return absl::OkStatus();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> peek,
+                            CsvFile::Open(input(), file_options_));
+  CsvRecord record;
+  MILLRACE_ASSIGN_OR_RETURN(const bool found, peek->Next(&record));
+  if (found) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(file_->name(), " has a header but no rows"));
+}
+
+// ---- with a broker ----
+
+// Repeats what fails only because no broker answers.
+Status KafkaRun::WhileAway(const std::string& what, const std::function<Status()>& action) {
+  const auto begin = steady_clock::now();
+  auto next_report = begin + DeliveryWatch::kReportEvery;
+  while (true) {
+    const Status status = action();
+    if (!MeansAway(status)) return status;
+    if (stop_) return absl::CancelledError("stopped");
+    const auto now = steady_clock::now();
+    const std::chrono::duration<double> waited = now - begin;
+    if (kafka_.broker_timeout_s > 0 && waited.count() > kafka_.broker_timeout_s) return status;
+    if (now >= next_report) {
+      next_report = now + DeliveryWatch::kReportEvery;
+      display_.Warn(absl::StrCat("waiting for Kafka at ", kafka_.brokers, " to ", what, " (",
+                                 static_cast<int64_t>(waited.count()), " s): ", status.message()));
+    }
+    std::this_thread::sleep_for(milliseconds(200));
+  }
+}
+
+Status KafkaRun::Run() {
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, stop_));
+  MILLRACE_RETURN_IF_ERROR(AgreeOnFeatures());
+  const Status prepared = WhileAway("look up its topics", [this] {
+    MILLRACE_RETURN_IF_ERROR(sender_->Prepare());
+    return publisher_->Prepare();
+  });
+  MILLRACE_RETURN_IF_ERROR(prepared);
+  MILLRACE_RETURN_IF_ERROR(ReadPlan());
+  if (!plan_->fresh() && !can_read_again_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        sender_->topic(), " holds ", WithCommas(plan_->rows_present()), " rows already, and ",
+        file_->name(), " cannot be read again from its start to go on behind them: stream a file, "
+        "or start a new job (--job)"));
+  }
+  if (plan_->all_ended()) {
+    display_.Say(absl::StrCat("the stream has already been sent: ", sender_->topic(), " holds ",
+                              WithCommas(plan_->rows_present()), " rows and the end"));
+    return absl::OkStatus();
+  }
+  return Stream();
+}
+
+Status KafkaRun::AgreeOnFeatures() {
+  std::optional<JobFeatures> published;
+  const Status read = WhileAway("read the job's features", [&]() -> Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto board, JobBoard::Create(config_, stop_));
+    MILLRACE_ASSIGN_OR_RETURN(published, board->ReadFeatures());
+    return absl::OkStatus();
+  });
+  MILLRACE_RETURN_IF_ERROR(read);
+  first_run_ = !published;
+  if (spec_.classes_size() == 0) {
+    if (published) {
+      *spec_.mutable_classes() = published->spec().classes();
+    } else {
+      MILLRACE_ASSIGN_OR_RETURN(
+          const std::vector<std::string> classes,
+          SearchClasses(input(), file_options_, spec_, stop_, display_));
+      spec_.mutable_classes()->Assign(classes.begin(), classes.end());
+    }
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec_));
+  shape_ = {encoder.numeric_count(), encoder.feature_count(), encoder.class_count()};
+  JobFeatures features;
+  features.set_epoch(config_.epoch());
+  features.set_workers(config_.workers());
+  *features.mutable_spec() = spec_;
+  features.set_feature_count(encoder.feature_count());
+  return WhileAway("publish the job's features", [&]() -> Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto board, JobBoard::Create(config_, stop_));
+    return board->PublishFeatures(features);
+  });
+}
+
+Status KafkaRun::ReadPlan() {
+  TailReading reading;
+  reading.topic = sender_->topic();
+  reading.partitions = config_.workers();
+  reading.shape = shape_;
+  reading.untouched = first_run_;
+  std::vector<PartitionTail> tails;
+  const Status read = WhileAway("read how far the stream has come", [&]() -> Status {
+    MILLRACE_ASSIGN_OR_RETURN(tails, ReadTails(kafka_, reading, stop_));
+    return absl::OkStatus();
+  });
+  MILLRACE_RETURN_IF_ERROR(read);
+  plan_.emplace(std::move(tails));
+  return absl::OkStatus();
+}
+
+// ---- the stream ----
+
+Status KafkaRun::Stream() {
+  const Producer& settings = config_.producer();
+  if (!plan_->fresh()) {
+    display_.Say(absl::StrCat(sender_->topic(), " holds ", WithCommas(plan_->rows_present()),
+                              " rows already: going on behind them"));
+  }
+  CsvStream::Options options;
+  options.spec = spec_;
+  options.time_column = settings.time_column();
+  options.epochs = settings.epochs();
+  options.max_rejects = settings.max_rejects();
+  MILLRACE_ASSIGN_OR_RETURN(
+      stream_, CsvStream::Create(std::move(file_), file_options_, options, *rejects_));
+  Pacer pacer = settings.rate() > 0              ? Pacer::AtRate(settings.rate())
+                : !settings.time_column().empty() ? Pacer::Replay(settings.speedup())
+                                                  : Pacer::Unpaced();
+  const auto surroundings = StreamSurroundings::Real(&stop_, [this] { return Tick(); });
+  const auto begin = steady_clock::now();
+  const Status streamed =
+      StreamRows(*stream_, *plan_, pacer, *sender_, surroundings, counts_);
+  if (!streamed.ok()) return EndEarly(streamed, surroundings);
+  SaySent(steady_clock::now() - begin);
+  publisher_->PublishLast(Progress(true), kLastPointTimeout);
+  return absl::OkStatus();
+}
+
+Status KafkaRun::EndEarly(const Status& reason, const StreamSurroundings& surroundings) {
+  // What was handed over goes out if Kafka takes it. If not, the next run will send it.
+  const Status drained = Drain(*sender_, kDrainTimeout, surroundings);
+  const Status flushed = rejects_->Flush();
+  publisher_->PublishLast(Progress(false), kLastPointTimeout);
+  if (!absl::IsCancelled(reason)) return reason;
+  if (!flushed.ok()) display_.Warn(std::string(flushed.message()));
+  std::string line =
+      absl::StrCat("stopped: ", sender_->topic(), " holds ",
+                   WithCommas(Progress(false).rows_sent()), " rows, ",
+                   WithCommas(counts_.rows_sent), " of them from this run");
+  if (!drained.ok()) absl::StrAppend(&line, " (", drained.message(), ")");
+  absl::StrAppend(&line, can_read_again_
+                             ? "; started again with the same input, the producer goes on there"
+                             : "; a pipe cannot be continued: for its rest start a new job (--job)");
+  display_.Say(line);
+  return reason;
+}
+
+Status KafkaRun::Tick() {
+  const auto now = steady_clock::now();
+  const uint64_t outstanding = sender_->outstanding();
+  if (const auto stalled =
+          watch_.Observe(now, counts_.records_sent - outstanding, outstanding)) {
+    display_.Warn(absl::StrCat("waiting for Kafka at ", kafka_.brokers, ": ",
+                               WithCommas(outstanding), " records are not confirmed (",
+                               stalled->count(), " s)"));
+  }
+  const std::chrono::duration<double> stalled = watch_.stalled();
+  if (kafka_.broker_timeout_s > 0 && stalled.count() > kafka_.broker_timeout_s) {
+    return absl::UnavailableError(absl::StrCat(
+        "no broker at ", kafka_.brokers, " has taken a record for ", kafka_.broker_timeout_s,
+        " s (--broker-timeout); started again, the producer goes on where it was"));
+  }
+  if (now >= next_reject_flush_) {
+    next_reject_flush_ = now + kRejectFlushEvery;
+    MILLRACE_RETURN_IF_ERROR(rejects_->Flush());
+  }
+  const ProducerProgress progress = Progress(false);
+  display_.Show(now, progress);
+  publisher_->Publish(now, progress);
+  return absl::OkStatus();
+}
+
+ProducerProgress KafkaRun::Progress(bool ended) const {
+  ProducerProgress progress;
+  progress.set_bytes_read(stream_->bytes_read());
+  progress.set_bytes_total(stream_->total_bytes());
+  progress.set_rows_read(stream_->rows_read());
+  progress.set_rows_rejected(stream_->rows_rejected());
+  // Ends may be among the outstanding records, at the very last.
+  const uint64_t unconfirmed = std::min<uint64_t>(sender_->outstanding(), counts_.rows_sent);
+  progress.set_rows_sent(plan_->rows_present() + counts_.rows_sent - unconfirmed);
+  progress.set_ended(ended);
+  progress.set_epoch_of_stream(stream_->epoch() + 1);
+  progress.set_epochs_of_stream(stream_->epochs());
+  return progress;
+}
+
+void KafkaRun::SaySent(steady_clock::duration time) {
+  const double took = std::max(1e-3, std::chrono::duration<double>(time).count());
+  const auto rate = static_cast<uint64_t>(static_cast<double>(counts_.rows_sent) / took);
+  std::string line = absl::StrCat(
+      "sent ", WithCommas(counts_.rows_sent), " rows in ",
+      Duration(std::chrono::duration_cast<seconds>(time + milliseconds(500))), " (",
+      WithCommas(rate), " rows/s); ", sender_->topic(), " holds ",
+      WithCommas(plan_->rows_present() + counts_.rows_sent), " rows and the end");
+  if (stream_->rows_rejected() > 0) {
+    absl::StrAppend(&line, "; ", WithCommas(stream_->rows_rejected()), " malformed rows are in ",
+                    rejects_->name());
+  }
+  display_.Say(line);
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<ProducerRun>> ProducerRun::Create(const JobConfig& config,
+                                                           const Options& options) {
+  auto run = std::make_unique<KafkaRun>(config, options);
+  MILLRACE_RETURN_IF_ERROR(run->Open());
+  return std::unique_ptr<ProducerRun>(std::move(run));
+}
+
+}  // namespace millrace

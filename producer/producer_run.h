@@ -1,0 +1,34 @@
+// A run of CsvProducer, all but its command line.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "messages/job.pb.h"
+
+namespace millrace {
+
+// Used by one thread.
+class ProducerRun {
+ public:
+  struct Options {
+    bool quiet = false;  // on standard error only what goes wrong
+    // true: stop reading, deliver what was handed over, return Cancelled. Outlives the run.
+    const std::atomic<bool>* stop;
+  };
+
+  // Checks all that can be checked without a broker, and connects to none. Errors are one line:
+  // InvalidArgument for settings that make no sense, alone or with this input; others for an input
+  // that cannot be read.
+  static StatusOr<std::unique_ptr<ProducerRun>> Create(const JobConfig& config,
+                                                       const Options& options);
+  virtual ~ProducerRun() = default;
+
+  // Waits for a broker, finds the classes, publishes the job's features, and streams. A run after
+  // one that was cut off goes on behind its last rows.
+  virtual Status Run() = 0;
+};
+
+}  // namespace millrace

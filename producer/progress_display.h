@@ -1,0 +1,38 @@
+// Standard error as people see it: a bar on a terminal, else a line now and then.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "producer/progress_text.h"
+
+namespace millrace {
+
+// Used by one thread.
+class ProgressDisplay {
+ public:
+  using Time = ProgressRates::Time;
+
+  // `quiet`: only what goes wrong is shown.
+  explicit ProgressDisplay(bool quiet);
+  ~ProgressDisplay() { ClearBar(); }
+  ProgressDisplay(const ProgressDisplay&) = delete;
+  ProgressDisplay& operator=(const ProgressDisplay&) = delete;
+
+  // To be called often.
+  void Show(Time now, const ProducerProgress& progress);
+
+  void Say(const std::string& line);   // unless quiet
+  void Warn(const std::string& line);  // in any case
+
+ private:
+  void ClearBar();
+
+  const bool quiet_;
+  const bool terminal_;
+  bool bar_shown_ = false;
+  Time next_;
+  ProgressRates rates_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,107 @@
+#include "producer/progress_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kBarWidth = 24;
+
+double Fraction(const ProducerProgress& progress) {
+  if (progress.bytes_total() == 0) return 0;
+  return std::min(1.0, static_cast<double>(progress.bytes_read()) /
+                           static_cast<double>(progress.bytes_total()));
+}
+
+}  // namespace
+
+std::string WithCommas(uint64_t number) {
+  std::string text = absl::StrCat(number);
+  for (size_t i = text.size(); i > 3;) {
+    i -= 3;
+    text.insert(i, ",");
+  }
+  return text;
+}
+
+std::string Bytes(uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes < 1'000) return absl::StrCat(bytes, " B");
+  if (bytes < 1'000'000) return absl::StrFormat("%.1f kB", value / 1e3);
+  if (bytes < 1'000'000'000) return absl::StrFormat("%.1f MB", value / 1e6);
+  return absl::StrFormat("%.1f GB", value / 1e9);
+}
+
+std::string Duration(std::chrono::seconds time) {
+  const int64_t s = time.count();
+  if (s < 3600) return absl::StrFormat("%d:%02d", s / 60, s % 60);
+  return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
+}
+
+void ProgressRates::Add(Time now, const ProducerProgress& progress) {
+  samples_.push_back({now, progress.rows_sent(), progress.bytes_read(), progress.bytes_total()});
+  while (samples_.size() > 2 && now - samples_[1].time >= kWindow) samples_.pop_front();
+}
+
+double ProgressRates::Seconds() const {
+  if (samples_.size() < 2) return 0;
+  return std::chrono::duration<double>(samples_.back().time - samples_.front().time).count();
+}
+
+double ProgressRates::rows_per_second() const {
+  const double seconds = Seconds();
+  if (seconds <= 0) return 0;
+  return static_cast<double>(samples_.back().rows - samples_.front().rows) / seconds;
+}
+
+std::optional<std::chrono::seconds> ProgressRates::time_left() const {
+  const double seconds = Seconds();
+  if (seconds <= 0) return std::nullopt;
+  const Sample& last = samples_.back();
+  const uint64_t moved = last.bytes - samples_.front().bytes;
+  if (moved == 0 || last.total < last.bytes) return std::nullopt;
+  const double left =
+      static_cast<double>(last.total - last.bytes) * seconds / static_cast<double>(moved);
+  return std::chrono::seconds(static_cast<int64_t>(std::ceil(std::min(left, 1e9))));
+}
+
+std::string ProgressLine(const ProducerProgress& progress, const ProgressRates& rates) {
+  std::string line;
+  if (progress.bytes_total() > 0) {
+    line = absl::StrFormat("%.1f %% of %s, ", 100 * Fraction(progress),
+                           Bytes(progress.bytes_total()));
+  } else {
+    line = absl::StrCat(Bytes(progress.bytes_read()), ", ");
+  }
+  if (progress.epochs_of_stream() > 1) {
+    absl::StrAppend(&line, "epoch ", progress.epoch_of_stream(), " of ",
+                    progress.epochs_of_stream(), ", ");
+  }
+  absl::StrAppend(&line, WithCommas(progress.rows_sent()), " rows sent, ",
+                  WithCommas(static_cast<uint64_t>(std::llround(rates.rows_per_second()))),
+                  " rows/s");
+  if (progress.rows_rejected() > 0) {
+    absl::StrAppend(&line, ", ", WithCommas(progress.rows_rejected()), " rejected");
+  }
+  if (const auto left = rates.time_left(); left && !progress.ended()) {
+    absl::StrAppend(&line, ", ", Duration(*left), " left");
+  }
+  return line;
+}
+
+std::string ProgressBar(const ProducerProgress& progress, const ProgressRates& rates,
+                        size_t columns) {
+  std::string line = ProgressLine(progress, rates);
+  if (progress.bytes_total() > 0 && columns >= line.size() + kBarWidth + 3) {
+    const auto full = static_cast<size_t>(Fraction(progress) * kBarWidth);
+    line = absl::StrCat("[", std::string(full, '#'), std::string(kBarWidth - full, '.'), "] ",
+                        line);
+  }
+  return line.substr(0, columns);
+}
+
+}  // namespace millrace

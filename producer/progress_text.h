@@ -1,0 +1,50 @@
+// How far the stream is, in words and as a bar. Pure.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "messages/records.pb.h"
+
+namespace millrace {
+
+using ProducerProgress = MetricPoint::ProducerProgress;
+
+std::string WithCommas(uint64_t number);     // 1,234,567
+std::string Bytes(uint64_t bytes);           // 12.3 MB
+std::string Duration(std::chrono::seconds);  // 0:07, 12:34, 1:02:03
+
+// Rows per second and the time left, from what has moved in the last few seconds.
+class ProgressRates {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::seconds kWindow{4};
+
+  void Add(Time now, const ProducerProgress& progress);
+  double rows_per_second() const;
+  // Unknown without a total, or while nothing moves.
+  std::optional<std::chrono::seconds> time_left() const;
+
+ private:
+  struct Sample {
+    Time time;
+    uint64_t rows;
+    uint64_t bytes;
+    uint64_t total;
+  };
+  double Seconds() const;
+
+  std::deque<Sample> samples_;
+};
+
+// "43.2 %, 143,000 rows sent, 155,000 rows/s, 12 rejected, 0:07 left"
+std::string ProgressLine(const ProducerProgress& progress, const ProgressRates& rates);
+// The same behind a bar, at most `columns` characters.
+std::string ProgressBar(const ProducerProgress& progress, const ProgressRates& rates,
+                        size_t columns);
+
+}  // namespace millrace

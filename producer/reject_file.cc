@@ -1,0 +1,103 @@
+#include "producer/reject_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kHeader = "line,reason,row\n";
+
+void AppendQuoted(std::string_view field, std::string* out) {
+  *out += '"';
+  for (char c : field) {
+    if (c == '"') *out += '"';
+    *out += c;
+  }
+  *out += '"';
+}
+
+bool IsRejectFile(const std::string& path) {
+  std::string start(kHeader.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  return file.read(start.data(), static_cast<std::streamsize>(start.size())) && start == kHeader;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<RejectFile>> RejectFile::Create(std::string path,
+                                                         const std::string& input) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  const std::string advice = ": name another file with --reject-file";
+  if (std::filesystem::exists(status)) {
+    if (std::filesystem::equivalent(path, input, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rejected rows would overwrite the input ", path, advice));
+    }
+    if (std::filesystem::is_directory(status)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, " is a folder", advice));
+    }
+    if (std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, error) > 0 &&
+        !IsRejectFile(path)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, " exists and is not a file of rejected rows; it is not overwritten", advice));
+    }
+  }
+  return std::unique_ptr<RejectFile>(new RejectFile(std::move(path)));
+}
+
+RejectFile::~RejectFile() {
+  if (file_ != nullptr) std::fclose(file_);
+}
+
+Status RejectFile::Add(const RejectedRow& row) {
+  if (file_ == nullptr) {
+    file_ = std::fopen(path_.c_str(), "wbe");
+    if (file_ == nullptr) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot write rejected rows to ", path_, ": ", std::strerror(errno)));
+    }
+    MILLRACE_RETURN_IF_ERROR(Write(kHeader));
+  }
+  line_.clear();
+  absl::StrAppend(&line_, row.line, ",");
+  AppendQuoted(row.reason, &line_);
+  line_ += ',';
+  AppendQuoted(row.raw, &line_);
+  line_ += '\n';
+  return Write(line_);
+}
+
+Status RejectFile::Write(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), file_) == text.size()) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("cannot write rejected rows to ", path_, ": ", std::strerror(errno)));
+}
+
+Status RejectFile::Flush() {
+  if (file_ == nullptr || std::fflush(file_) == 0) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("cannot write rejected rows to ", path_, ": ", std::strerror(errno)));
+}
+
+Status RejectFile::Finish() {
+  if (file_ != nullptr) return Flush();
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path_, error) && IsRejectFile(path_)) {
+    std::filesystem::remove(path_, error);  // a leftover tells of rows that are mended now
+  }
+  return absl::OkStatus();
+}
+
+std::string DefaultRejectPath(std::string_view input) {
+  if (input == "-") return "stdin.rejects.csv";
+  return std::filesystem::path(input).filename().string() + ".rejects.csv";
+}
+
+}  // namespace millrace

@@ -1,0 +1,90 @@
+#include "producer/resume_plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/big_endian.h"
+
+namespace millrace {
+namespace {
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+Status OtherInput(std::string_view topic, uint32_t partition, const std::string& difference) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(View(topic), " [", partition, "] holds rows of another input: ", difference,
+                   "; give the input and flags that it was begun with, or start a new job (--job)"));
+}
+
+}  // namespace
+
+StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view value,
+                                     const RowShape& shape) {
+  const std::optional<uint64_t> number = DecodeBigEndian64(key);
+  if (!number) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a key of ", key.size(), " bytes is no row number"));
+  }
+  InputRecord record;
+  MILLRACE_RETURN_IF_ERROR(DecodeInput(value, shape, record));
+  PartitionTail tail;
+  tail.ended = record.has_end();
+  if (tail.ended) {
+    if (record.end().row_count() != *number) {
+      return absl::InvalidArgumentError(absl::StrCat("an end of ", record.end().row_count(),
+                                                     " rows with the key ", *number));
+    }
+    tail.rows = *number;
+  } else {
+    tail.rows = *number + 1;
+    tail.last_value = value;
+  }
+  return tail;
+}
+
+ResumePlan::ResumePlan(std::vector<PartitionTail> tails) : tails_(std::move(tails)) {}
+
+bool ResumePlan::fresh() const {
+  return std::all_of(tails_.begin(), tails_.end(),
+                     [](const PartitionTail& tail) { return tail.rows == 0 && !tail.ended; });
+}
+
+bool ResumePlan::all_ended() const {
+  return std::all_of(tails_.begin(), tails_.end(),
+                     [](const PartitionTail& tail) { return tail.ended; });
+}
+
+uint64_t ResumePlan::rows_present() const {
+  uint64_t rows = 0;
+  for (const PartitionTail& tail : tails_) rows += tail.rows;
+  return rows;
+}
+
+ResumePlan::Action ResumePlan::ActionFor(RowPlace place) const {
+  const PartitionTail& tail = tails_[place.worker];
+  if (place.row >= tail.rows) return tail.ended ? Action::kBehindEnd : Action::kSend;
+  return place.row + 1 == tail.rows && !tail.ended ? Action::kCheck : Action::kSkip;
+}
+
+Status ResumePlan::Check(RowPlace place, std::string_view value, std::string_view topic) const {
+  if (value == tails_[place.worker].last_value) return absl::OkStatus();
+  return OtherInput(topic, place.worker,
+                    absl::StrCat("its last row, ", place.row, ", is not the one read here"));
+}
+
+Status ResumePlan::CheckEnd(uint64_t rows, std::string_view topic) const {
+  for (uint32_t worker = 0; worker < workers(); ++worker) {
+    const PartitionTail& tail = tails_[worker];
+    const RowNumber expected = RowsOfWorker(rows, worker, workers());
+    if (tail.rows > expected || (tail.ended && tail.rows != expected)) {
+      return OtherInput(topic, worker,
+                        absl::StrCat("it has ", tail.rows, tail.ended ? " rows and an end" : " rows",
+                                     " where this input gives ", expected));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

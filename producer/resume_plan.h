@@ -1,0 +1,60 @@
+// What the topic holds already, and so which rows are still to be sent.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "topics/codec.h"
+#include "topics/partitioning.h"
+
+namespace millrace {
+
+// The end of a partition of input-data, as its last record tells.
+struct PartitionTail {
+  RowNumber rows = 0;      // that it holds or held; the number of the next one
+  bool ended = false;      // the last record is the end
+  std::string last_value;  // of row rows - 1; empty when there is none, or an end behind it
+};
+
+// From the last record of a partition. InvalidArgument: it is none of a job with this shape.
+StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view value,
+                                     const RowShape& shape);
+
+// Rows in a partition are in order and without gaps, so those up to its last row are there and all
+// others are not. Pure.
+class ResumePlan {
+ public:
+  // One tail per worker.
+  explicit ResumePlan(std::vector<PartitionTail> tails);
+
+  bool fresh() const;      // nothing was sent yet
+  bool all_ended() const;
+  uint64_t rows_present() const;  // in all partitions
+  const std::vector<PartitionTail>& tails() const { return tails_; }
+
+  enum class Action {
+    kSkip,   // it is there
+    kCheck,  // it is there, and must be equal to what is there: call Check()
+    kSend,
+    kBehindEnd,  // the partition has ended before it: CheckEnd() gives the error
+  };
+  Action ActionFor(RowPlace place) const;
+
+  // FailedPrecondition: the topic holds another row in this place, so it is not of this input.
+  Status Check(RowPlace place, std::string_view value, std::string_view topic) const;
+
+  // At the end of the input, which has `rows` rows. FailedPrecondition: the topic holds more, or
+  // a partition has ended elsewhere.
+  Status CheckEnd(uint64_t rows, std::string_view topic) const;
+
+ private:
+  uint32_t workers() const { return static_cast<uint32_t>(tails_.size()); }
+
+  std::vector<PartitionTail> tails_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,160 @@
+#include "producer/stream_rows.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "topics/codec.h"
+#include "topics/partitioning.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Between two looks at the world around: short for a person, long for the loop.
+constexpr milliseconds kLook(20);
+// Sleeps are hardly shorter than this, so at high rates rows go in bursts of this length.
+constexpr milliseconds kBurst(1);
+constexpr uint64_t kRecordsPerLook = 64;
+
+class Streamer {
+ public:
+  Streamer(CsvStream& stream, const ResumePlan& plan, Pacer& pacer, RowSender& sender,
+           const StreamSurroundings& around, StreamCounts& counts)
+      : stream_(stream),
+        plan_(plan),
+        pacer_(pacer),
+        sender_(sender),
+        around_(around),
+        counts_(counts),
+        workers_(static_cast<uint32_t>(plan.tails().size())) {}
+
+  Status Run() {
+    MILLRACE_RETURN_IF_ERROR(SendRows());
+    if (stream_.accepted() == 0) {
+      return absl::FailedPreconditionError(
+          stream_.rows_read() == 0
+              ? std::string("the input has a header but no rows")
+              : absl::StrCat("none of the ", stream_.rows_read(),
+                             " rows of the input can be used; the last: ", stream_.last_reason()));
+    }
+    MILLRACE_RETURN_IF_ERROR(plan_.CheckEnd(stream_.accepted(), sender_.topic()));
+    return SendEnds();
+  }
+
+ private:
+  Status Look() {
+    if (around_.stop->load(std::memory_order_relaxed)) return absl::CancelledError("stopped");
+    return around_.tick();
+  }
+
+  Status SendRows() {
+    StreamRecord record;
+    for (uint64_t i = 0;; ++i) {
+      if (i % kRecordsPerLook == 0) MILLRACE_RETURN_IF_ERROR(Look());
+      MILLRACE_ASSIGN_OR_RETURN(const CsvStream::Event event, stream_.Next(&record));
+      if (event == CsvStream::Event::kEnd) return absl::OkStatus();
+      if (event == CsvStream::Event::kRow) MILLRACE_RETURN_IF_ERROR(Take(record));
+    }
+  }
+
+  Status Take(const StreamRecord& record) {
+    const RowPlace place = PlaceOfRow(record.number, workers_);
+    const ResumePlan::Action action = plan_.ActionFor(place);
+    if (action == ResumePlan::Action::kSkip) {
+      ++counts_.rows_found;
+      return absl::OkStatus();
+    }
+    if (action == ResumePlan::Action::kBehindEnd) {
+      return plan_.CheckEnd(record.number + 1, sender_.topic());
+    }
+    const std::string value = EncodeRow(record.row);
+    if (action == ResumePlan::Action::kCheck) {
+      ++counts_.rows_found;
+      return plan_.Check(place, value, sender_.topic());
+    }
+    MILLRACE_RETURN_IF_ERROR(WaitUntilDue(record));
+    MILLRACE_RETURN_IF_ERROR(Send([&] { return sender_.SendRow(place, value); }));
+    ++counts_.rows_sent;
+    return absl::OkStatus();
+  }
+
+  Status WaitUntilDue(const StreamRecord& record) {
+    if (pacer_.unpaced()) return absl::OkStatus();
+    Pacer::Time now = around_.now();
+    const Pacer::Time due = pacer_.Due(now, record.epoch, record.time);
+    while (now < due) {
+      MILLRACE_RETURN_IF_ERROR(sender_.Wait(milliseconds(0)));
+      MILLRACE_RETURN_IF_ERROR(Look());
+      around_.sleep(std::clamp<Pacer::Time::duration>(due - now, kBurst, kLook));
+      now = around_.now();
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename SendOne>
+  Status Send(SendOne send) {
+    while (true) {
+      Status sent = send();
+      if (sent.ok()) {
+        ++counts_.records_sent;
+        return sent;
+      }
+      if (!absl::IsResourceExhausted(sent)) return sent;
+      MILLRACE_RETURN_IF_ERROR(Look());
+      MILLRACE_RETURN_IF_ERROR(sender_.Wait(kLook));
+    }
+  }
+
+  Status SendEnds() {
+    for (WorkerId worker = 0; worker < workers_; ++worker) {
+      if (plan_.tails()[worker].ended) continue;
+      const RowNumber rows = RowsOfWorker(stream_.accepted(), worker, workers_);
+      MILLRACE_RETURN_IF_ERROR(Send([&] { return sender_.SendEnd(worker, rows); }));
+    }
+    while (true) {
+      MILLRACE_RETURN_IF_ERROR(Look());
+      if (sender_.outstanding() == 0) return absl::OkStatus();
+      MILLRACE_RETURN_IF_ERROR(sender_.Wait(kLook));
+    }
+  }
+
+  CsvStream& stream_;
+  const ResumePlan& plan_;
+  Pacer& pacer_;
+  RowSender& sender_;
+  const StreamSurroundings& around_;
+  StreamCounts& counts_;
+  const uint32_t workers_;
+};
+
+}  // namespace
+
+StreamSurroundings StreamSurroundings::Real(const std::atomic<bool>* stop,
+                                            std::function<Status()> tick) {
+  return {stop, std::move(tick), [] { return std::chrono::steady_clock::now(); },
+          [](Pacer::Time::duration time) { std::this_thread::sleep_for(time); }};
+}
+
+Status StreamRows(CsvStream& stream, const ResumePlan& plan, Pacer& pacer, RowSender& sender,
+                  const StreamSurroundings& surroundings, StreamCounts& counts) {
+  return Streamer(stream, plan, pacer, sender, surroundings, counts).Run();
+}
+
+Status Drain(RowSender& sender, std::chrono::milliseconds timeout,
+             const StreamSurroundings& surroundings) {
+  const Pacer::Time deadline = surroundings.now() + timeout;
+  while (sender.outstanding() > 0) {
+    if (surroundings.now() >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(sender.outstanding(), " records are not confirmed"));
+    }
+    MILLRACE_RETURN_IF_ERROR(sender.Wait(kLook));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+// The loop of the producer: from the stream of rows to the sender, at its pace.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "base/status.h"
+#include "producer/csv_stream.h"
+#include "producer/pacing.h"
+#include "producer/resume_plan.h"
+#include "producer/row_sender.h"
+
+namespace millrace {
+
+// What the loop needs of the world around it.
+struct StreamSurroundings {
+  const std::atomic<bool>* stop;  // true: end with Cancelled
+  // Called often, also while nothing moves; an error ends the stream with it.
+  std::function<Status()> tick;
+  std::function<Pacer::Time()> now;
+  std::function<void(Pacer::Time::duration)> sleep;
+
+  // With the steady clock.
+  static StreamSurroundings Real(const std::atomic<bool>* stop, std::function<Status()> tick);
+};
+
+// How far the stream is; kept up to date during StreamRows().
+struct StreamCounts {
+  uint64_t rows_sent = 0;     // handed to the sender
+  uint64_t records_sent = 0;  // the same, with ends
+  uint64_t rows_found = 0;    // passed over, since they are in the topic already
+};
+
+// Sends the rows of `stream` that `plan` lacks, each to its place, and at last the end of each
+// partition; returns when all is delivered. On an error or a stop, what was handed over may still
+// be on its way: call Drain().
+Status StreamRows(CsvStream& stream, const ResumePlan& plan, Pacer& pacer, RowSender& sender,
+                  const StreamSurroundings& surroundings, StreamCounts& counts);
+
+// Waits until nothing is outstanding. DeadlineExceeded after `timeout`.
+Status Drain(RowSender& sender, std::chrono::milliseconds timeout,
+             const StreamSurroundings& surroundings);
+
+}  // namespace millrace

@@ -1,0 +1,20 @@
+// Times as they stand in the cells of a time column.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string_view>
+
+namespace millrace {
+
+// Since 1970-01-01T00:00:00Z.
+using RecordedTime = std::chrono::microseconds;
+
+// Reads a trimmed cell; nothing if it is no time. It takes
+//  - a number: seconds, or milliseconds from 1e11 on (as seconds that would be the year 5138; as
+//    milliseconds it is 1973). Fractions count.
+//  - ISO 8601: YYYY-MM-DD, then optionally T or a space and HH:MM[:SS[.fraction]], then optionally
+//    Z, +HH:MM, +HHMM or +HH. Without a zone it is UTC: a replay needs differences only.
+std::optional<RecordedTime> ParseTime(std::string_view text);
+
+}  // namespace millrace

@@ -1,0 +1,35 @@
+// Evaluation lines for people and spreadsheets: fields separated by semicolons, a header first.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "models/evaluation.h"
+
+namespace millrace {
+
+// timestamp;partition;vectorClock;loss;fMeasure;accuracy[;numTuplesSeen]
+// timestamp in ms since 1970, loss the mean log loss, fMeasure the weighted F1. Appends to a file
+// that is there, so that a program that starts again goes on. Used by one thread at a time.
+class EvaluationLog {
+ public:
+  static StatusOr<std::unique_ptr<EvaluationLog>> Open(const std::string& path,
+                                                       bool with_rows_seen);
+  ~EvaluationLog();
+  EvaluationLog(const EvaluationLog&) = delete;
+  EvaluationLog& operator=(const EvaluationLog&) = delete;
+
+  void Write(int64_t timestamp_ms, uint32_t partition, Clock clock,
+             const EvaluationFigures& figures, std::optional<uint64_t> rows_seen = std::nullopt);
+
+ private:
+  explicit EvaluationLog(std::FILE* file) : file_(file) {}
+  std::FILE* file_;
+};
+
+}  // namespace millrace

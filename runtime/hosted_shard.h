@@ -1,0 +1,56 @@
+// A shard task with what it needs of the world: its store, its checkpoints, its recovery.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "messages/job.pb.h"
+#include "runtime/checkpointer.h"
+#include "runtime/kafka/wakeup.h"
+#include "runtime/kafka_checkpoint_log.h"
+#include "runtime/shard_task.h"
+#include "stores/ordered_byte_map.h"
+
+namespace millrace {
+
+// Used by one thread; checkpoints run beside it.
+class HostedShard {
+ public:
+  // Fences older instances, takes the copy on disk, reads `parameters` to its end. What is left to
+  // do is to replay `gradients`: see task().
+  static StatusOr<std::unique_ptr<HostedShard>> Open(const JobConfig& config,
+                                                     const ServerOptions& options, Wakeup* wakeup,
+                                                     const std::atomic<bool>& stop);
+
+  ShardTask& task() { return *task_; }
+  const ShardTask& task() const { return *task_; }
+  ShardId shard() const { return shard_; }
+
+  // Starts a checkpoint when one is due, takes the result of one that has finished. Returns true
+  // when one has become durable. Errors: FailedPrecondition when fenced; those of the store.
+  StatusOr<bool> Checkpoint(std::chrono::steady_clock::time_point now);
+  // Makes everything that was processed durable; waits for it.
+  Status FinalCheckpoint();
+
+ private:
+  HostedShard(const JobConfig& config, const ServerOptions& options);
+
+  Status ReadParameters(const JobConfig& config, const std::atomic<bool>& stop);
+  // True when durable, false when it was aborted and will be made again.
+  StatusOr<bool> Take(const Checkpointer::Result& result);
+
+  ShardId shard_;
+  std::chrono::duration<double> interval_;
+  uint64_t records_;
+  std::unique_ptr<OrderedByteMap> store_;
+  std::unique_ptr<KafkaCheckpointLog> log_;
+  std::unique_ptr<ShardTask> task_;
+  std::unique_ptr<Checkpointer> checkpointer_;  // after what it uses
+  std::chrono::steady_clock::time_point last_checkpoint_;
+};
+
+}  // namespace millrace

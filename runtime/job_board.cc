@@ -1,0 +1,227 @@
+#include "runtime/job_board.h"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "runtime/kafka/admin.h"
+#include "runtime/kafka/consumer.h"
+#include "runtime/kafka/producer.h"
+#include "runtime/job_options.h"
+#include "runtime/kafka/wakeup.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr char kFeaturesKey[] = "features";
+constexpr char kTrainingKey[] = "training";
+constexpr char kEndedKey[] = "ended";
+constexpr milliseconds kBrokerCall = seconds(10);
+constexpr milliseconds kPoll = milliseconds(100);
+constexpr seconds kReportEvery = seconds(5);
+
+// Which fields differ, as "path: a -> b" lines joined by "; ".
+template <typename Message>
+Status CheckEqual(const Message& published, const Message& ours, std::string_view what) {
+  google::protobuf::util::MessageDifferencer differencer;
+  // A default that is written down is no difference.
+  differencer.set_message_field_comparison(
+      google::protobuf::util::MessageDifferencer::EQUIVALENT);
+  std::string differences;
+  differencer.ReportDifferencesToString(&differences);
+  if (differencer.Compare(published, ours)) return absl::OkStatus();
+  for (char& c : differences) {
+    if (c == '\n') c = ';';
+  }
+  return absl::FailedPreconditionError(
+      "this job has begun with another " + std::string(what) + " (published -> given): " +
+      differences + " start a new job (another name), or give the same settings");
+}
+
+class KafkaJobBoard final : public JobBoard {
+ public:
+  KafkaJobBoard(const JobConfig& config, const std::atomic<bool>& stop)
+      : kafka_(KafkaOptionsOf(config)),
+        topic_(TopicName(config.name(), Topic::kJob)),
+        job_(config.name()),
+        epoch_(config.epoch()),
+        stop_(stop) {}
+
+  Status Open() {
+    ConsumerOptions options;
+    options.client_id = "job-board";
+    MILLRACE_ASSIGN_OR_RETURN(consumer_,
+                              PartitionConsumer::Create(kafka_, options, topic_, &wakeup_));
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
+                              consumer_->QueryRange(0, kBrokerCall));
+    return consumer_->Assign(0, range.begin);
+  }
+
+  StatusOr<std::optional<JobFeatures>> ReadFeatures() override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    return features_;
+  }
+  StatusOr<std::optional<JobTraining>> ReadTraining() override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    return training_;
+  }
+
+  StatusOr<JobFeatures> WaitForFeatures() override {
+    MILLRACE_RETURN_IF_ERROR(Wait("its features, which CsvProducer publishes",
+                                  [this] { return features_.has_value(); }));
+    return *features_;
+  }
+  StatusOr<JobTraining> WaitForTraining() override {
+    MILLRACE_RETURN_IF_ERROR(Wait("its training settings, which ServerApp publishes",
+                                  [this] { return training_.has_value(); }));
+    return *training_;
+  }
+
+  Status PublishFeatures(const JobFeatures& features) override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    if (!features_) {
+      MILLRACE_RETURN_IF_ERROR(Publish(kFeaturesKey, features.SerializeAsString()));
+      MILLRACE_RETURN_IF_ERROR(WaitForFeatures().status());
+    }
+    return CheckEqual(*features_, features, "set of features");
+  }
+  StatusOr<bool> ReadEnded() override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    return ended_;
+  }
+  Status PublishEnded() override { return Publish(kEndedKey, EndedMessage()); }
+
+  Status PublishTraining(const JobTraining& training) override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    if (!training_) {
+      MILLRACE_RETURN_IF_ERROR(Publish(kTrainingKey, training.SerializeAsString()));
+      MILLRACE_RETURN_IF_ERROR(WaitForTraining().status());
+    }
+    return CheckEqual(*training_, training, "set of training settings");
+  }
+
+ private:
+  std::string EndedMessage() const {
+    JobEnded ended;
+    ended.set_epoch(epoch_);
+    return ended.SerializeAsString();
+  }
+
+  Status Publish(std::string_view key, const std::string& message) {
+    ProducerOptions options;
+    options.client_id = "job-board";
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaProducer> producer,
+                              KafkaProducer::Create(kafka_, options, nullptr));
+    MILLRACE_RETURN_IF_ERROR(producer->Prepare({topic_}));
+    MILLRACE_RETURN_IF_ERROR(producer->Send(topic_, 0, key, MakeFrames(message, 0).front()));
+    return producer->Flush(kBrokerCall);
+  }
+
+  StatusOr<bool> PollOnce() {
+    bool at_end = false;
+    Status status = absl::OkStatus();
+    ConsumerHandler handler;
+    handler.on_record = [&](const ConsumedRecord& record) {
+      if (const Status taken = Take(record); !taken.ok()) status = taken;
+    };
+    handler.on_end = [&](int32_t, Offset) { at_end = true; };
+    handler.on_out_of_range = [&](int32_t) {
+      status = absl::DataLossError(topic_ + ": its records were deleted while being read");
+    };
+    MILLRACE_RETURN_IF_ERROR(consumer_->Poll(1000, handler).status());
+    MILLRACE_RETURN_IF_ERROR(status);
+    return at_end;
+  }
+
+  Status Take(const ConsumedRecord& record) {
+    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(record.value));
+    if (record.key == kFeaturesKey) {
+      JobFeatures features;
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, features));
+      if (features.epoch() == epoch_) features_ = std::move(features);
+    } else if (record.key == kTrainingKey) {
+      JobTraining training;
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, training));
+      if (training.epoch() == epoch_) training_ = std::move(training);
+    } else if (record.key == kEndedKey) {
+      JobEnded ended;
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, ended));
+      if (ended.epoch() == epoch_) ended_ = true;
+    }
+    return absl::OkStatus();
+  }
+
+  // The end as it was when the call began, at least.
+  Status ReadToEnd() {
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
+                              consumer_->QueryRange(0, kBrokerCall));
+    MILLRACE_RETURN_IF_ERROR(consumer_->Assign(0, range.begin));
+    while (true) {
+      if (stop_) return absl::CancelledError("stopped");
+      MILLRACE_ASSIGN_OR_RETURN(const bool at_end, PollOnce());
+      if (at_end) return absl::OkStatus();
+      wakeup_.WaitFor(kPoll);
+    }
+  }
+
+  Status Wait(const std::string& what, const std::function<bool()>& ready) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto next_report = begin + kReportEvery;
+    while (!ready()) {
+      if (stop_) return absl::CancelledError("stopped");
+      MILLRACE_RETURN_IF_ERROR(PollOnce().status());
+      if (ready()) break;
+      wakeup_.WaitFor(kPoll);
+      const auto now = std::chrono::steady_clock::now();
+      if (now < next_report) continue;
+      next_report = now + kReportEvery;
+      std::fprintf(stderr, "job %s: waiting for %s (%lld s)\n", job_.c_str(), what.c_str(),
+                   static_cast<long long>(
+                       std::chrono::duration_cast<seconds>(now - begin).count()));
+    }
+    return absl::OkStatus();
+  }
+
+  KafkaOptions kafka_;
+  std::string topic_;
+  std::string job_;
+  uint64_t epoch_;
+  const std::atomic<bool>& stop_;
+  Wakeup wakeup_;
+  std::unique_ptr<PartitionConsumer> consumer_;
+  std::optional<JobFeatures> features_;
+  std::optional<JobTraining> training_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<JobBoard>> JobBoard::Create(const JobConfig& config,
+                                                     const std::atomic<bool>& stop) {
+  auto board = std::make_unique<KafkaJobBoard>(config, stop);
+  MILLRACE_RETURN_IF_ERROR(board->Open());
+  return std::unique_ptr<JobBoard>(std::move(board));
+}
+
+Status PrepareTopics(const JobConfig& config, const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
+                            KafkaAdmin::Create(KafkaOptionsOf(config), "topics"));
+  MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
+  std::vector<TopicSettings> topics;
+  for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), config.shards())) {
+    topics.push_back({plan.name, static_cast<int32_t>(plan.partitions), std::move(plan.config)});
+  }
+  return admin->EnsureTopics(topics, static_cast<int>(config.replication_factor()));
+}
+
+}  // namespace millrace

@@ -1,0 +1,28 @@
+// From what a job says of itself to what its parts are made with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+#include "models/model.h"
+#include "processors/server_processor.h"
+#include "processors/worker_training_processor.h"
+#include "runtime/kafka/options.h"
+#include "topics/codec.h"
+
+namespace millrace {
+
+KafkaOptions KafkaOptionsOf(const JobConfig& config);
+
+RowShape ShapeOf(const JobFeatures& features);
+// Shared by all tasks of a process.
+std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training);
+
+ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& training,
+                              ShardId shard);
+WorkerOptions WorkerOptionsOf(const JobFeatures& features, const JobTraining& training,
+                              WorkerId worker);
+
+}  // namespace millrace

@@ -1,0 +1,95 @@
+#include "runtime/kafka_checkpoint_log.h"
+
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "runtime/job_options.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kCall = seconds(5);
+constexpr milliseconds kQueueFull = milliseconds(10);
+
+// Calls again while the broker is away (Unavailable).
+Status Retry(const std::atomic<bool>& stop, const std::function<Status()>& call) {
+  while (true) {
+    Status status = call();
+    if (!absl::IsUnavailable(status)) return status;
+    if (stop) return absl::CancelledError("stopped while the broker was away");
+  }
+}
+
+}  // namespace
+
+KafkaCheckpointLog::KafkaCheckpointLog(const JobConfig& config, ShardId shard,
+                                       const std::atomic<bool>& stop)
+    : parameters_(TopicName(config.name(), Topic::kParameters)),
+      dead_letters_(TopicName(config.name(), Topic::kDeadLetter)),
+      gradients_(TopicName(config.name(), Topic::kGradients)),
+      shard_(shard),
+      stop_(stop) {}
+
+StatusOr<std::unique_ptr<KafkaCheckpointLog>> KafkaCheckpointLog::Create(
+    const JobConfig& config, ShardId shard, const std::atomic<bool>& stop) {
+  std::unique_ptr<KafkaCheckpointLog> log(new KafkaCheckpointLog(config, shard, stop));
+  const KafkaOptions kafka = KafkaOptionsOf(config);
+  ProducerOptions options;
+  options.client_id = "checkpoint-" + std::to_string(shard);
+  options.linger_ms = 5;
+  options.transactional_id = config.name() + "-shard-" + std::to_string(shard);
+  MILLRACE_ASSIGN_OR_RETURN(log->producer_, KafkaProducer::Create(kafka, options, nullptr));
+  MILLRACE_ASSIGN_OR_RETURN(log->admin_, KafkaAdmin::Create(kafka, options.client_id));
+  MILLRACE_RETURN_IF_ERROR(
+      Retry(stop, [&log] { return log->producer_->InitTransactions(kCall); }));
+  MILLRACE_RETURN_IF_ERROR(log->producer_->Prepare({log->parameters_, log->dead_letters_}));
+  return log;
+}
+
+Status KafkaCheckpointLog::SendAll(const Checkpoint& checkpoint) {
+  const auto send = [this](const std::string& topic, int32_t partition, const std::string& key,
+                           const std::string& value) -> Status {
+    while (true) {
+      Status status = producer_->Send(topic, partition, key, value);
+      if (!absl::IsResourceExhausted(status)) return status;
+      producer_->Poll(kQueueFull);
+    }
+  };
+  for (const Checkpoint::Entry& entry : checkpoint.entries) {
+    MILLRACE_RETURN_IF_ERROR(
+        send(parameters_, static_cast<int32_t>(shard_), entry.key, entry.value));
+  }
+  for (const std::string& letter : checkpoint.dead_letters) {
+    MILLRACE_RETURN_IF_ERROR(send(dead_letters_, 0, EncodeBigEndian32(shard_), letter));
+  }
+  return absl::OkStatus();
+}
+
+Status KafkaCheckpointLog::Abort(Status reason) {
+  if (!absl::IsAborted(reason)) return reason;
+  const Status aborted = Retry(stop_, [this] { return producer_->AbortTransaction(kCall); });
+  return aborted.ok() ? reason : aborted;
+}
+
+StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpoint) {
+  MILLRACE_RETURN_IF_ERROR(producer_->BeginTransaction());
+  if (Status sent = SendAll(checkpoint); !sent.ok()) return Abort(std::move(sent));
+  // A call that timed out is made again: the outcome is never guessed.
+  Status committed = Retry(stop_, [this] { return producer_->CommitTransaction(kCall); });
+  if (!committed.ok()) return Abort(std::move(committed));
+  return producer_->DeliveredEnd(parameters_, static_cast<int32_t>(shard_));
+}
+
+Status KafkaCheckpointLog::TrimGradients(Offset position) {
+  // Not done now is done with the next checkpoint: it only frees space.
+  (void)admin_->DeleteRecordsBefore(gradients_, static_cast<int32_t>(shard_), position, kCall);
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,72 @@
+#include "runtime/server_metrics.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "topics/codec.h"
+#include "topics/frame.h"
+
+namespace millrace {
+namespace {
+
+OutgoingRecord Record(std::string series, const MetricPoint& point) {
+  return {Topic::kMetrics, 0, std::move(series),
+          std::move(MakeFrames(point.SerializeAsString(), 0).front())};
+}
+
+}  // namespace
+
+int64_t NowMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard, size_t classes,
+                             const Training& training, bool ended) {
+  MetricPoint point;
+  point.set_timestamp_ms(NowMs());
+  MetricPoint::ServerProgress& server = *point.mutable_server();
+  const VectorClock& clocks = processor.clocks();
+  server.set_shard(shard);
+  Clock newest = 0;
+  for (const auto& [worker, entry] : clocks.entries()) {
+    WorkerProgress& progress = *server.add_workers();
+    progress.set_worker(worker);
+    progress.set_clock(entry.clock);
+    progress.set_left(entry.left);
+    progress.set_buffer_rows(processor.buffer_rows(worker));
+    newest = std::max(newest, entry.clock);
+  }
+  server.set_rounds(clocks.Min().value_or(newest));
+  server.set_updates(processor.counters().gradients_accepted());
+  server.set_rows_trained(processor.rows_trained());
+  server.set_duplicates_ignored(processor.counters().duplicates_ignored());
+  server.set_poisoned(processor.counters().poisoned());
+  server.set_refused(processor.counters().refused());
+  server.set_undecodable_rows(processor.counters().undecodable_rows());
+  server.set_staleness(clocks.Staleness());
+  server.set_train_loss(processor.train_loss());
+  ToProto(ComputeFigures(processor.progressive(), classes), *server.mutable_progressive());
+  if (processor.tail().rows > 0) {
+    ToProto(ComputeFigures(processor.tail(), classes), *server.mutable_tail());
+  }
+  server.set_ended(ended);
+  *server.mutable_training() = training;
+  return Record("server/" + std::to_string(shard), point);
+}
+
+OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
+                               bool last) {
+  MetricPoint point;
+  point.set_timestamp_ms(NowMs());
+  MetricPoint::Evaluation& evaluation = *point.mutable_evaluation();
+  evaluation.set_shard(shard);
+  evaluation.set_clock(clock);
+  ToProto(figures, *evaluation.mutable_holdout());
+  evaluation.set_last(last);
+  return Record("evaluation/" + std::to_string(shard), point);
+}
+
+}  // namespace millrace

@@ -1,0 +1,22 @@
+// What a server tells displays.
+#pragma once
+
+#include <cstdint>
+
+#include "base/types.h"
+#include "messages/records.pb.h"
+#include "models/evaluation.h"
+#include "processors/server_processor.h"
+#include "runtime/evaluator.h"
+#include "runtime/outgoing_record.h"
+
+namespace millrace {
+
+int64_t NowMs();  // since 1970
+
+OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard, size_t classes,
+                             const Training& training, bool ended);
+OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
+                               bool last);
+
+}  // namespace millrace

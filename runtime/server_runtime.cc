@@ -1,0 +1,346 @@
+#include "runtime/server_runtime.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/evaluation_log.h"
+#include "runtime/evaluator.h"
+#include "runtime/hosted_shard.h"
+#include "runtime/job_board.h"
+#include "runtime/job_options.h"
+#include "runtime/kafka/consumer.h"
+#include "runtime/npy_file.h"
+#include "runtime/record_sender.h"
+#include "runtime/server_metrics.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kBrokerCall = std::chrono::seconds(10);
+constexpr milliseconds kIdleWait(50);
+constexpr milliseconds kMetricsEvery(250);
+constexpr size_t kRecordsAtOnce = 256;
+
+std::chrono::duration<double> Seconds(double seconds) {
+  return std::chrono::duration<double>(seconds);
+}
+
+// Evaluations come from another thread; the loop sends them.
+class PointQueue {
+ public:
+  void Push(OutgoingRecord record) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    records_.push_back(std::move(record));
+  }
+  void MoveTo(std::vector<OutgoingRecord>& out) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::move(records_.begin(), records_.end(), std::back_inserter(out));
+    records_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<OutgoingRecord> records_;
+};
+
+class ServerLoop {
+ public:
+  ServerLoop(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
+             const std::atomic<bool>& stop)
+      : config_(config),
+        features_(features),
+        training_(training),
+        shape_(ShapeOf(features)),
+        model_(MakeModel(features, training.training())),
+        stop_(stop) {}
+
+  Status Run() {
+    MILLRACE_RETURN_IF_ERROR(Open());
+    while (!stop_) {
+      MILLRACE_ASSIGN_OR_RETURN(const size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
+      MILLRACE_RETURN_IF_ERROR(status_);
+      MILLRACE_RETURN_IF_ERROR(AnnounceReplayed());
+      if (sender_->DeliveryFailed()) AnnounceAll();
+      MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
+      MILLRACE_RETURN_IF_ERROR(BesideTheHotPath());
+      if (AllLeft() && !ended_) {
+        MILLRACE_RETURN_IF_ERROR(EndJob());
+        if (!config_.server().stay()) break;
+      }
+      if (events == 0) wakeup_.WaitFor(kIdleWait);
+    }
+    return Close();
+  }
+
+ private:
+  Status Open() {
+    const auto start = std::chrono::steady_clock::now();
+    MILLRACE_RETURN_IF_ERROR(OpenEvaluation());
+    MILLRACE_ASSIGN_OR_RETURN(
+        sender_, RecordSender::Create(config_, "server",
+                                      {Topic::kWeights, Topic::kMetrics}, &wakeup_));
+    ConsumerOptions options;
+    options.client_id = "server";
+    MILLRACE_ASSIGN_OR_RETURN(
+        gradients_,
+        PartitionConsumer::Create(KafkaOptionsOf(config_), options,
+                                  TopicName(config_.name(), Topic::kGradients), &wakeup_));
+    std::vector<ShardId> ids(config_.server().server_ids().begin(),
+                             config_.server().server_ids().end());
+    if (ids.empty()) {
+      for (ShardId shard = 0; shard < training_.shards(); ++shard) ids.push_back(shard);
+    }
+    for (ShardId shard : ids) {
+      MILLRACE_ASSIGN_OR_RETURN(
+          std::unique_ptr<HostedShard> hosted,
+          HostedShard::Open(config_, ServerOptionsOf(features_, training_, shard), &wakeup_,
+                            stop_));
+      const auto partition = static_cast<int32_t>(shard);
+      MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
+                                gradients_->QueryRange(partition, kBrokerCall));
+      MILLRACE_RETURN_IF_ERROR(hosted->task().StartReplay(range.begin, range.end));
+      MILLRACE_RETURN_IF_ERROR(
+          gradients_->Assign(partition, hosted->task().gradients_position()));
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
+                   hosted->task().position(), range.end, took.count());
+      shards_[shard] = std::move(hosted);
+    }
+    handler_.on_record = [this](const ConsumedRecord& record) {
+      ShardTask& task = shards_.at(static_cast<ShardId>(record.partition))->task();
+      Keep(task.ProcessGradient({record.offset, record.key, record.value}, out_));
+    };
+    handler_.on_out_of_range = [this](int32_t partition) {
+      Keep(absl::DataLossError(
+          "gradients, partition " + std::to_string(partition) +
+          ": the records to be read next were deleted. Another instance of this shard may have "
+          "gone ahead: start this one again"));
+    };
+    return absl::OkStatus();
+  }
+
+  Status OpenEvaluation() {
+    const Server& server = config_.server();
+    if (!server.has_test_file()) return absl::OkStatus();
+    MILLRACE_ASSIGN_OR_RETURN(TestSet test_set, ReadTestSet(server.test_file(), features_.spec()));
+    if (test_set.rejected > 0) {
+      spdlog::warn("{}: {} rows cannot be used; the first is {}", server.test_file(),
+                   test_set.rejected, test_set.first_reject);
+    }
+    if (server.has_evaluation_log()) {
+      MILLRACE_ASSIGN_OR_RETURN(evaluation_log_,
+                                EvaluationLog::Open(server.evaluation_log(), false));
+    }
+    evaluator_ = std::make_unique<Evaluator>(
+        std::move(test_set), *model_, training_.training().scaling() == Training::RUNNING,
+        [this](const Snapshot& snapshot, const EvaluationFigures& figures) {
+          if (evaluation_log_) evaluation_log_->Write(NowMs(), 0, snapshot.clock, figures);
+          points_.Push(EvaluationPoint(0, snapshot.clock, figures, snapshot.last));
+        });
+    return absl::OkStatus();
+  }
+
+  void Keep(Status status) {
+    if (status_.ok() && !status.ok()) status_ = std::move(status);
+  }
+
+  bool AllLeft() const {
+    return std::all_of(shards_.begin(), shards_.end(), [](const auto& entry) {
+      return entry.second->task().replayed() && entry.second->task().processor().AllLeft();
+    });
+  }
+
+  // A shard that has caught up with the log as it was at its start answers everybody.
+  Status AnnounceReplayed() {
+    for (auto& [shard, hosted] : shards_) {
+      if (announced_[shard] || !hosted->task().replayed()) continue;
+      announced_[shard] = true;
+      hosted->task().Announce(out_);
+      spdlog::info("shard {}: answers from gradient {} on ({} replayed)", shard,
+                   hosted->task().position(), hosted->task().replayed_records());
+    }
+    return absl::OkStatus();
+  }
+
+  void AnnounceAll() {
+    for (auto& [shard, hosted] : shards_) {
+      if (announced_[shard]) hosted->task().Announce(out_);
+    }
+  }
+
+  Status BesideTheHotPath() {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    for (auto& [shard, hosted] : shards_) {
+      MILLRACE_ASSIGN_OR_RETURN(const bool durable, hosted->Checkpoint(now));
+      if (durable && config_.server().weights_at_checkpoints()) {
+        MILLRACE_RETURN_IF_ERROR(SaveWeights());
+      }
+    }
+    if (now >= next_metrics_) {
+      next_metrics_ = now + kMetricsEvery;
+      PublishProgress(false);
+    }
+    if (evaluator_ && evaluator_->idle() && now >= next_evaluation_) {
+      next_evaluation_ = now + std::chrono::duration_cast<milliseconds>(
+                                   Seconds(config_.server().evaluation_interval_s()));
+      OfferEvaluation(false);
+    }
+    points_.MoveTo(out_);
+    ReportWaiting(now);
+    return sender_->Send(out_);
+  }
+
+  void PublishProgress(bool ended) {
+    for (auto& [shard, hosted] : shards_) {
+      const ServerProcessor& processor = hosted->task().processor();
+      if (!hosted->task().replayed()) continue;
+      out_.push_back(
+          ProgressPoint(processor, shard, shape_.classes, training_.training(), ended));
+    }
+  }
+
+  // The weights of all shards, if they are all here.
+  bool GatherWeights(std::vector<float>& parameters) const {
+    if (shards_.size() != training_.shards()) return false;
+    parameters.resize(model_->parameter_count());
+    for (const auto& [shard, hosted] : shards_) {
+      const ParameterShard& part = hosted->task().processor().shard();
+      std::copy(part.weights().begin(), part.weights().end(),
+                parameters.begin() + static_cast<ptrdiff_t>(part.range().begin));
+    }
+    return true;
+  }
+
+  void OfferEvaluation(bool last) {
+    Snapshot snapshot;
+    if (!GatherWeights(snapshot.parameters)) return;
+    const ServerProcessor& first = shards_.at(0)->task().processor();
+    for (const auto& [worker, entry] : first.clocks().entries()) {
+      snapshot.clock = std::max(snapshot.clock, entry.clock);
+    }
+    snapshot.moments = first.moments();
+    snapshot.last = last;
+    evaluator_->Offer(std::move(snapshot));
+  }
+
+  Status SaveWeights() const {
+    if (!config_.server().has_weights_file()) return absl::OkStatus();
+    std::vector<float> parameters;
+    if (!GatherWeights(parameters)) {
+      return absl::FailedPreconditionError(
+          "the weights file needs all shards in one process: leave server_ids empty");
+    }
+    const std::string& path = config_.server().weights_file();
+    MILLRACE_RETURN_IF_ERROR(
+        WriteNpy(path, parameters, shape_.features + 1, shape_.classes));
+    const Moments& moments = shards_.at(0)->task().processor().moments();
+    if (moments.columns() == 0) return absl::OkStatus();
+    std::vector<double> rows = moments.count;
+    rows.insert(rows.end(), moments.mean.begin(), moments.mean.end());
+    rows.insert(rows.end(), moments.m2.begin(), moments.m2.end());
+    return WriteNpy(path + ".scaling.npy", rows, 3, moments.columns());
+  }
+
+  // A sequential round waits for its slowest worker: people want to know for which one.
+  void ReportWaiting(SteadyTime now) {
+    for (auto& [shard, hosted] : shards_) {
+      const std::vector<WorkerId> missing = hosted->task().processor().WaitedFor();
+      Waiting& waiting = waiting_[shard];
+      const Offset position = hosted->task().position();
+      if (missing.empty() || waiting.position != position) {
+        waiting = {position, now, now};
+        continue;
+      }
+      const std::chrono::duration<double> every(config_.server().waiting_report_s());
+      if (now - waiting.reported < every) continue;
+      waiting.reported = now;
+      std::string names;
+      for (WorkerId worker : missing) names += " " + std::to_string(worker);
+      const std::chrono::duration<double> since = now - waiting.since;
+      spdlog::warn("shard {}: waiting for worker{} since {:.0f} s", shard, names, since.count());
+    }
+  }
+
+  Status EndJob() {
+    ended_ = true;
+    if (evaluator_) {
+      OfferEvaluation(true);
+      evaluator_->Finish();
+      points_.MoveTo(out_);
+    }
+    for (auto& [shard, hosted] : shards_) {
+      MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
+    }
+    MILLRACE_RETURN_IF_ERROR(SaveWeights());
+    PublishProgress(true);
+    MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
+    MILLRACE_RETURN_IF_ERROR(sender_->Flush(kBrokerCall));
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board,
+                              JobBoard::Create(config_, stop_));
+    MILLRACE_RETURN_IF_ERROR(board->PublishEnded());
+    spdlog::info("every worker has left: the job has ended");
+    return absl::OkStatus();
+  }
+
+  Status Close() {
+    for (auto& [shard, hosted] : shards_) {
+      MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
+    }
+    if (!ended_) MILLRACE_RETURN_IF_ERROR(SaveWeights());
+    // Answers that do not go out now are announced at the next start.
+    (void)sender_->Flush(std::chrono::seconds(2));
+    return absl::OkStatus();
+  }
+
+  struct Waiting {
+    Offset position = -1;
+    SteadyTime since;
+    SteadyTime reported;
+  };
+
+  const JobConfig& config_;
+  const JobFeatures& features_;
+  const JobTraining& training_;
+  RowShape shape_;
+  std::unique_ptr<Model> model_;
+  const std::atomic<bool>& stop_;
+
+  Wakeup wakeup_;
+  std::unique_ptr<RecordSender> sender_;
+  std::unique_ptr<PartitionConsumer> gradients_;
+  ConsumerHandler handler_;
+  std::map<ShardId, std::unique_ptr<HostedShard>> shards_;
+  std::map<ShardId, bool> announced_;
+  std::map<ShardId, Waiting> waiting_;
+  std::vector<OutgoingRecord> out_;
+  Status status_ = absl::OkStatus();
+  bool ended_ = false;
+  SteadyTime next_metrics_;
+  SteadyTime next_evaluation_;
+
+  PointQueue points_;
+  std::unique_ptr<EvaluationLog> evaluation_log_;
+  std::unique_ptr<Evaluator> evaluator_;  // last: its thread uses the two above
+};
+
+}  // namespace
+
+Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
+                 const std::atomic<bool>& stop) {
+  ServerLoop loop(config, features, training, stop);
+  return loop.Run();
+}
+
+}  // namespace millrace

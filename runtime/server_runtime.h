@@ -1,0 +1,19 @@
+// The run loop of ServerApp: one thread that folds gradients and answers, others beside it.
+#pragma once
+
+#include <atomic>
+
+#include "base/status.h"
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+
+namespace millrace {
+
+// Hosts the shards of config.server().server_ids (all when empty) until every worker has left, or
+// `stop`. Returns OK in both cases, Cancelled when stopped while starting; FailedPrecondition when
+// another instance has taken a shard over; DataLoss when a store, `parameters` or `gradients` do
+// not belong together. Everything that was received is durable when it returns OK.
+Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
+                 const std::atomic<bool>& stop);
+
+}  // namespace millrace

@@ -1,0 +1,164 @@
+#include "consistency/policy.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+// The definition, written down once more and with other means: worker w may go on unless somebody
+// who is still there is more than `bound` clocks behind it.
+bool ReleasedByDefinition(std::optional<uint64_t> bound,
+                          const std::vector<VectorClock::Entry>& members, WorkerId worker) {
+  if (members[worker].left) return true;
+  for (const VectorClock::Entry& other : members) {
+    if (other.left || !bound) continue;
+    if (members[worker].clock > other.clock && members[worker].clock - other.clock > *bound) {
+      return false;
+    }
+  }
+  return true;
+}
+
+struct NamedPolicy {
+  ConsistencyPolicy policy;
+  std::optional<uint64_t> bound;
+};
+
+std::vector<NamedPolicy> SomePolicies() {
+  return {{ConsistencyPolicy::Sequential(), 0},
+          {ConsistencyPolicy::Eventual(), std::nullopt},
+          {ConsistencyPolicy::Bounded(1), 1},
+          {ConsistencyPolicy::Bounded(2), 2},
+          {ConsistencyPolicy::Bounded(7), 7}};
+}
+
+TEST(ConsistencyPolicyTest, ReleasesExactlyWhomItsDefinitionReleases) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 3000; ++trial) {
+    const auto workers = static_cast<uint32_t>(1 + random() % 6);
+    const Clock spread = 1 + random() % 12;
+    const Clock base = trial % 5 == 0 ? std::numeric_limits<Clock>::max() - spread : random() % 100;
+    std::vector<VectorClock::Entry> members;
+    VectorClock clocks(workers);
+    for (WorkerId worker = 0; worker < workers; ++worker) {
+      members.push_back({base + random() % spread, random() % 4 == 0});
+      clocks.Set(worker, members.back());
+    }
+    for (const NamedPolicy& named : SomePolicies()) {
+      for (WorkerId worker = 0; worker < workers; ++worker) {
+        ASSERT_EQ(named.policy.Released(clocks, worker),
+                  ReleasedByDefinition(named.bound, members, worker))
+            << named.policy.ToString() << ", worker " << worker << ", trial " << trial;
+      }
+    }
+  }
+}
+
+TEST(ConsistencyPolicyTest, NeverHoldsBackTheSlowestWorker) {
+  std::mt19937 random(2);
+  for (int trial = 0; trial < 500; ++trial) {
+    VectorClock clocks(4);
+    for (WorkerId worker = 0; worker < 4; ++worker) {
+      clocks.Set(worker, {random() % 9, random() % 4 == 0});
+    }
+    for (const auto& [worker, entry] : clocks.entries()) {
+      if (entry.left || entry.clock != *clocks.Min()) continue;
+      for (const NamedPolicy& named : SomePolicies()) {
+        ASSERT_TRUE(named.policy.Released(clocks, worker)) << named.policy.ToString();
+      }
+    }
+  }
+}
+
+TEST(ConsistencyPolicyTest, SequentialReleasesAWorkerOnlyBesideTheSlowest) {
+  VectorClock clocks(2);
+  const ConsistencyPolicy policy = ConsistencyPolicy::Sequential();
+  EXPECT_TRUE(policy.Released(clocks, 0));
+  clocks.Advance(0);
+  EXPECT_FALSE(policy.Released(clocks, 0));
+  EXPECT_TRUE(policy.Released(clocks, 1));
+  clocks.Advance(1);
+  EXPECT_TRUE(policy.Released(clocks, 0));
+}
+
+TEST(ConsistencyPolicyTest, BoundedReleasesAWorkerThatIsExactlyTheBoundAhead) {
+  VectorClock clocks(2);
+  const ConsistencyPolicy policy = ConsistencyPolicy::Bounded(3);
+  clocks.Set(0, {3, false});
+  EXPECT_TRUE(policy.Released(clocks, 0));
+  clocks.Set(0, {4, false});
+  EXPECT_FALSE(policy.Released(clocks, 0));
+}
+
+TEST(ConsistencyPolicyTest, EventualReleasesHoweverFarAWorkerIsAhead) {
+  VectorClock clocks(2);
+  clocks.Set(0, {std::numeric_limits<Clock>::max(), false});
+  EXPECT_TRUE(ConsistencyPolicy::Eventual().Released(clocks, 0));
+}
+
+TEST(ConsistencyPolicyTest, WaitsForNobodyWhoHasLeft) {
+  VectorClock clocks(2);
+  clocks.Set(0, {50, false});
+  const ConsistencyPolicy policy = ConsistencyPolicy::Sequential();
+  EXPECT_FALSE(policy.Released(clocks, 0));
+  clocks.Leave(1);
+  EXPECT_TRUE(policy.Released(clocks, 0));
+}
+
+TEST(ConsistencyPolicyTest, AWorkerThatLeftIsReleasedEvenWhenAllHaveLeft) {
+  VectorClock clocks(2);
+  clocks.Set(0, {50, true});
+  for (const NamedPolicy& named : SomePolicies()) {
+    EXPECT_TRUE(named.policy.Released(clocks, 0)) << named.policy.ToString();
+  }
+  clocks.Leave(1);
+  for (const NamedPolicy& named : SomePolicies()) {
+    EXPECT_TRUE(named.policy.Released(clocks, 0)) << named.policy.ToString();
+    EXPECT_TRUE(named.policy.Released(clocks, 1)) << named.policy.ToString();
+  }
+}
+
+TEST(ConsistencyPolicyTest, IsParsedByName) {
+  EXPECT_EQ(*ConsistencyPolicy::Parse("sequential"), ConsistencyPolicy::Sequential());
+  EXPECT_EQ(*ConsistencyPolicy::Parse("eventual"), ConsistencyPolicy::Eventual());
+  EXPECT_EQ(*ConsistencyPolicy::Parse("bounded:1"), ConsistencyPolicy::Bounded(1));
+  EXPECT_EQ(*ConsistencyPolicy::Parse("bounded:250"), ConsistencyPolicy::Bounded(250));
+}
+
+TEST(ConsistencyPolicyTest, IsParsedFromTheNumberMaxVectorClockDelay) {
+  EXPECT_EQ(*ConsistencyPolicy::Parse("0"), ConsistencyPolicy::Sequential());
+  EXPECT_EQ(*ConsistencyPolicy::Parse("-1"), ConsistencyPolicy::Eventual());
+  EXPECT_EQ(*ConsistencyPolicy::Parse("1"), ConsistencyPolicy::Bounded(1));
+  EXPECT_EQ(*ConsistencyPolicy::Parse("10"), ConsistencyPolicy::Bounded(10));
+}
+
+TEST(ConsistencyPolicyTest, AnythingElseIsAnErrorThatNamesTheTextAndTheChoices) {
+  for (const std::string text :
+       {"", " ", "Sequential", "sequential ", " eventual", "bounded", "bounded:", "bounded:0",
+        "bounded:-1", "bounded:x", "bounded:1x", "bounded: 1", "bounded:1.5", "-2", "-", "1.5",
+        "0x1", "1 ", "99999999999999999999", "bounded:99999999999999999999"}) {
+    const StatusOr<ConsistencyPolicy> policy = ConsistencyPolicy::Parse(text);
+    ASSERT_FALSE(policy.ok()) << "'" << text << "' gave " << policy->ToString();
+    EXPECT_EQ(policy.status().code(), absl::StatusCode::kInvalidArgument);
+    const std::string message(policy.status().message());
+    EXPECT_NE(message.find("'" + text + "'"), std::string::npos) << message;
+    EXPECT_NE(message.find("bounded:K"), std::string::npos) << message;
+  }
+}
+
+TEST(ConsistencyPolicyTest, WhatItPrintsIsParsedToTheSamePolicy) {
+  for (const NamedPolicy& named : SomePolicies()) {
+    EXPECT_EQ(named.policy.bound(), named.bound);
+    EXPECT_EQ(named.policy.sequential(), named.bound == 0u);
+    EXPECT_EQ(*ConsistencyPolicy::Parse(named.policy.ToString()), named.policy);
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,149 @@
+#include "csv/csv_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace millrace {
+namespace {
+
+using testing::HasSubstr;
+
+class CsvFileTest : public testing::Test {
+ protected:
+  CsvFileTest() {
+    std::string pattern = testing::TempDir() + "millrace_csv_XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~CsvFileTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(std::string_view text) const {
+    const std::string path = folder_ + "/data.csv";
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+
+  // The message of the error that opening a file with this text gives.
+  std::string ErrorOf(std::string_view text) const {
+    return std::string(CsvFile::Open(Write(text)).status().message());
+  }
+
+  std::string folder_;
+};
+
+TEST_F(CsvFileTest, ReadsTheHeaderThenEachRow) {
+  const StatusOr<std::unique_ptr<CsvFile>> file =
+      CsvFile::Open(Write("\xEF\xBB\xBF id ,\"the, text\"\n1,a\n\"2\"x,b\n3\n"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->columns(), (std::vector<std::string>{"id", "the, text"}));
+  CsvRecord record;
+  ASSERT_TRUE((*file)->Next(&record).value());
+  EXPECT_EQ(record.fields, (std::vector<std::string_view>{"1", "a"}));
+  EXPECT_EQ(record.line, 2u);
+  ASSERT_TRUE((*file)->Next(&record).value());
+  EXPECT_FALSE(record.ok());
+  ASSERT_TRUE((*file)->Next(&record).value());
+  EXPECT_EQ(record.fields.size(), 1u);
+  EXPECT_FALSE((*file)->Next(&record).value());
+  EXPECT_FALSE((*file)->Next(&record).value());
+}
+
+TEST_F(CsvFileTest, CountsBytesUpToTheSizeOfTheFile) {
+  const std::string text = "a,b\n1,2\n\n3,4";
+  CsvFile::Options options;
+  options.block_bytes = 1;
+  const std::unique_ptr<CsvFile> file = CsvFile::Open(Write(text), options).value();
+  EXPECT_EQ(file->total_bytes(), text.size());
+  EXPECT_EQ(file->bytes_read(), 4u);
+  CsvRecord record;
+  while (file->Next(&record).value()) {
+  }
+  EXPECT_EQ(file->bytes_read(), text.size());
+}
+
+TEST_F(CsvFileTest, AMissingFileIsOneClearLine) {
+  const Status status = CsvFile::Open(folder_ + "/none.csv").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(status.message(), "cannot open " + folder_ + "/none.csv: No such file or directory");
+}
+
+TEST_F(CsvFileTest, AFolderIsOneClearLine) {
+  EXPECT_EQ(CsvFile::Open(folder_).status().message(),
+            "cannot read " + folder_ + ": Is a directory");
+}
+
+TEST_F(CsvFileTest, AnEmptyFileIsOneClearLine) {
+  for (const char* text : {"", "\n\n", "\xEF\xBB\xBF"}) {
+    EXPECT_THAT(ErrorOf(text), HasSubstr("data.csv is empty: a header line"));
+  }
+}
+
+TEST_F(CsvFileTest, RefusesAHeaderThatCannotBeUsed) {
+  EXPECT_THAT(ErrorOf("a,b,a\n"), HasSubstr("data.csv:1: two columns are called \"a\""));
+  EXPECT_THAT(ErrorOf("a, ,b\n"), HasSubstr("data.csv:1: column 2 has no name"));
+  EXPECT_THAT(ErrorOf("\n\"a\"b\n"), HasSubstr("data.csv:2: the header: text after"));
+  EXPECT_THAT(ErrorOf("a,\xFFz\n"), HasSubstr("data.csv:1: the header is not valid UTF-8"));
+  EXPECT_THAT(ErrorOf("a,b\r1,2\r"), HasSubstr("tr '\\r' '\\n'"));
+  EXPECT_THAT(ErrorOf(std::string_view("\xFF\xFE"
+                                       "a\0,\0",
+                                       6)),
+              HasSubstr("UTF-16"));
+}
+
+TEST_F(CsvFileTest, AMissingColumnNamesThoseThereAre) {
+  const std::vector<std::string> columns = {"id", "text"};
+  EXPECT_EQ(FindColumn(columns, "text", "x.csv").value(), 1u);
+  EXPECT_EQ(FindColumn(columns, "label", "x.csv").status().message(),
+            "x.csv has no column \"label\"; its columns are: id, text");
+  EXPECT_THAT(
+      std::string(FindColumn(std::vector<std::string>(60, "c"), "d", "x").status().message()),
+      HasSubstr("c, c and 10 more"));
+}
+
+TEST_F(CsvFileTest, GivesTheRowsOfAPipeAsTheyCome) {
+  const std::string path = folder_ + "/pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::atomic<int> seen = 0;
+  std::thread writer([&] {
+    std::ofstream out(path);
+    out << "a\n" << std::flush;
+    for (int i = 0; i < 3; ++i) {
+      out << i << "\n" << std::flush;
+      // The next row is written only when this one has been seen.
+      while (seen <= i) std::this_thread::yield();
+    }
+  });
+  const std::unique_ptr<CsvFile> file = CsvFile::Open(path).value();
+  EXPECT_EQ(file->total_bytes(), std::nullopt);
+  CsvRecord record;
+  while (file->Next(&record).value()) {
+    EXPECT_EQ(record.fields[0], std::to_string(seen));
+    ++seen;
+  }
+  EXPECT_EQ(seen, 3);
+  writer.join();
+}
+
+TEST_F(CsvFileTest, AStopEndsTheWaitForAPipe) {
+  const std::string path = folder_ + "/pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::atomic<bool> stop = false;
+  std::thread stopper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    stop = true;
+  });
+  CsvFile::Options options;
+  options.stop = &stop;
+  EXPECT_EQ(CsvFile::Open(path, options).status().code(), absl::StatusCode::kCancelled);
+  stopper.join();
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,174 @@
+#include "features/feature_encoder.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "features/murmur3.h"
+
+namespace millrace {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Fields = std::vector<std::string_view>;
+
+FeatureSpec Spec(const std::string& text) {
+  FeatureSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  return spec;
+}
+
+FeatureEncoder Encoder(const std::string& text) {
+  return FeatureEncoder::Create(Spec(text)).value();
+}
+
+std::string SpecError(const std::string& text) {
+  return std::string(FeatureEncoder::Create(Spec(text)).status().message());
+}
+
+std::string RowError(FeatureEncoder& encoder, const Fields& fields) {
+  Row row;
+  return std::string(encoder.Encode(fields, &row).message());
+}
+
+constexpr char kAll[] = R"(label: "y" classes: ["no", "yes"] numeric: ["n1", "n2"]
+                           categorical: ["c1", "c2*n1"] categorical_buckets: 100
+                           text: "t" text_buckets: 1024)";
+
+TEST(FeatureEncoder, PutsNumbersThenCategoriesThenText) {
+  FeatureEncoder encoder = Encoder(kAll);
+  EXPECT_EQ(encoder.required_columns(),
+            (std::vector<std::string>{"y", "n1", "n2", "c1", "c2", "t"}));
+  EXPECT_EQ(encoder.numeric_count(), 2u);
+  EXPECT_EQ(encoder.hashed_count(), 1124u);
+  EXPECT_EQ(encoder.feature_count(), 1126u);
+  EXPECT_EQ(encoder.class_count(), 2u);
+
+  Row row = {9, {1, 2, 3}, {5, 6}, {1, 1}};
+  ASSERT_TRUE(
+      encoder.Encode(Fields{" yes\t", " +1.5 ", "-2e3", " red", "x", "cat Cat"}, &row).ok());
+  EXPECT_EQ(row.label, 1u);
+  EXPECT_THAT(row.numeric, ElementsAre(1.5, -2000));
+  std::vector<uint32_t> index = {2 + static_cast<uint32_t>(Murmur3("c1=red")) % 100,
+                                 2 + static_cast<uint32_t>(Murmur3("c2*n1=x*+1.5")) % 100};
+  std::sort(index.begin(), index.end());
+  index.push_back(2 + 100 + 807);  // scikit-learn's feature of "cat" among 1024
+  EXPECT_EQ(row.index, index);
+  EXPECT_THAT(row.value, ElementsAre(1, 1, 1));
+}
+
+TEST(FeatureEncoder, SpendsNoFeaturesOnKindsOfColumnsThatThereAreNone) {
+  EXPECT_EQ(Encoder("label: 'y' classes: ['0', '1'] numeric: 'n'").feature_count(), 1u);
+  EXPECT_EQ(Encoder("label: 'y' classes: ['0', '1'] text: 't'").feature_count(), 1024u);
+  EXPECT_EQ(Encoder("label: 'y' classes: ['0', '1'] categorical: 'c'").feature_count(), 4096u);
+}
+
+TEST(FeatureEncoder, MatchesLabelsThatAreEqualNumbers) {
+  FeatureEncoder encoder = Encoder("label: 'y' classes: ['1', '2.0'] numeric: 'n'");
+  Row row;
+  ASSERT_TRUE(encoder.Encode(Fields{"2", "0"}, &row).ok());
+  EXPECT_EQ(row.label, 1u);
+  ASSERT_TRUE(encoder.Encode(Fields{"1.00", "0"}, &row).ok());
+  EXPECT_EQ(row.label, 0u);
+}
+
+TEST(FeatureEncoder, SaysWhichCellIsWrongAndWhy) {
+  FeatureEncoder encoder = Encoder(kAll);
+  EXPECT_EQ(RowError(encoder, {"maybe", "1", "2", "c", "d", "t"}),
+            "column \"y\": \"maybe\" is none of the classes (no, yes)");
+  EXPECT_EQ(RowError(encoder, {"  ", "1", "2", "c", "d", "t"}), "column \"y\": the label is empty");
+  EXPECT_EQ(RowError(encoder, {"\xFF", "1", "2", "c", "d", "t"}),
+            "column \"y\": \"\\377\" is not valid UTF-8");
+  EXPECT_EQ(RowError(encoder, {"no", "1", "2x", "c", "d", "t"}),
+            "column \"n2\": \"2x\" is not a number");
+  EXPECT_EQ(RowError(encoder, {"no", "inf", "2", "c", "d", "t"}),
+            "column \"n1\": \"inf\" is not a number");
+  EXPECT_EQ(RowError(encoder, {"no", "1e999", "2", "c", "d", "t"}),
+            "column \"n1\": \"1e999\" is beyond the range of a double");
+  EXPECT_EQ(RowError(encoder, {"no", "1", "", "c", "d", "t"}),
+            "column \"n2\": \"\" where a number is needed (see missing: MEAN)");
+  EXPECT_EQ(RowError(encoder, {"no", "1", "2", "\xC3", "d", "t"}),
+            "column \"c1\": \"\\303\" is not valid UTF-8");
+  EXPECT_EQ(RowError(encoder, {"no", "1", "2", "c", "d", "caf\xE9 noir"}),
+            "column \"t\": \"caf\\351 noir\" is not valid UTF-8");
+}
+
+TEST(FeatureEncoder, MakesMissingNumbersNotANumberIfTheSpecSaysSo) {
+  FeatureEncoder encoder =
+      Encoder("label: 'y' classes: ['0', '1'] numeric: ['a', 'b', 'c', 'd'] missing: MEAN");
+  Row row;
+  ASSERT_TRUE(encoder.Encode(Fields{"0", "", " NA ", "NaN", "1"}, &row).ok());
+  for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(row.numeric[i]));
+  EXPECT_EQ(row.numeric[3], 1);
+  EXPECT_THAT(RowError(encoder, {"0", "1", "2", "3", "inf"}), HasSubstr("is not a number"));
+}
+
+TEST(FeatureEncoder, EncodesRecordsWithoutALabel) {
+  FeatureEncoder encoder =
+      FeatureEncoder::CreateWithoutClasses(Spec("label: 'y' numeric: 'n' text: 't'")).value();
+  Row row;
+  row.label = 7;
+  ASSERT_TRUE(encoder.EncodeFeatures(Fields{"3", "cat"}, &row).ok());
+  EXPECT_EQ(row, (Row{0, {3}, {808}, {1}}));
+  EXPECT_THAT(RowError(encoder, {"a", "3", "cat"}), HasSubstr("none of the classes"));
+}
+
+TEST(FeatureEncoder, ChecksFeaturesAsEncodeDoes) {
+  const FeatureEncoder encoder = Encoder(kAll);
+  EXPECT_TRUE(encoder.CheckFeatures(Fields{"any", "1", "2", "c", "d", "t"}).ok());
+  EXPECT_FALSE(encoder.CheckFeatures(Fields{"no", "1", "x", "c", "d", "t"}).ok());
+  EXPECT_FALSE(encoder.CheckFeatures(Fields{"no", "1", "2", "\xFF", "d", "t"}).ok());
+  EXPECT_FALSE(encoder.CheckFeatures(Fields{"no", "1", "2", "c", "\xFF", "t"}).ok());
+  EXPECT_FALSE(encoder.CheckFeatures(Fields{"no", "1", "2", "c", "d", "\xFF"}).ok());
+}
+
+TEST(FeatureEncoder, AllocatesNothingForAWarmRow) {
+  FeatureEncoder encoder = Encoder(kAll);
+  Row row;
+  const Fields fields = {"no", "1", "2", "c", "d", "some words of a text"};
+  ASSERT_TRUE(encoder.Encode(fields, &row).ok());
+  const Row first = row;
+  const void* storage[] = {row.numeric.data(), row.index.data(), row.value.data()};
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(encoder.Encode(fields, &row).ok());
+  EXPECT_EQ(row, first);
+  EXPECT_THAT(storage, ElementsAre(row.numeric.data(), row.index.data(), row.value.data()));
+}
+
+TEST(FeatureEncoder, RefusesASpecThatCannotBeUsed) {
+  EXPECT_THAT(SpecError("numeric: 'n' classes: ['0', '1']"), HasSubstr("no label column"));
+  EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1']"), HasSubstr("no feature columns"));
+  EXPECT_EQ(SpecError("label: 'y' classes: '0' numeric: 'n'"),
+            "at least 2 classes are needed, there is 1");
+  EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] numeric: ['n', 'y']"),
+              HasSubstr("numeric names the column \"y\", which is the label"));
+  EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] categorical: 'a*y'"),
+              HasSubstr("categorical names the column \"y\", which is the label"));
+  EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] text: 'y'"),
+              HasSubstr("text names the column \"y\", which is the label"));
+  EXPECT_EQ(SpecError("label: 'y' classes: ['0', '1'] numeric: ['n', 'n']"),
+            "numeric names \"n\" twice");
+  EXPECT_EQ(SpecError("label: 'y' classes: ['0', '1'] categorical: ['a*b', 'a * b']"),
+            "categorical names \"a * b\" twice");
+  EXPECT_EQ(SpecError("label: 'y' classes: ['0', '1'] categorical: 'a*a'"),
+            "a cross of categorical names \"a\" twice");
+  EXPECT_EQ(SpecError("label: 'y' classes: ['0', '1'] categorical: 'a*'"),
+            "categorical names an empty column");
+  EXPECT_EQ(SpecError("label: 'y' classes: ['0', '1'] numeric: ''"),
+            "numeric names an empty column");
+  EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] text: 't' text_buckets: 0"),
+              HasSubstr("text_buckets is 0"));
+  EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] categorical: 'c' categorical_buckets: 0"),
+              HasSubstr("categorical_buckets is 0"));
+  EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] categorical: 'c' text: 't' "
+                        "categorical_buckets: 4000000000 text_buckets: 300000000"),
+              HasSubstr("do not fit into 32 bits"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,212 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mock_cluster.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// The mock's group forms after three seconds, so these tests do several things each.
+class Member {
+ public:
+  Member(const MockCluster& cluster, std::string name) : name_(std::move(name)) {
+    auto consumer = GroupConsumer::Create(
+        cluster.options(), {.client_id = name_, .group_id = "g", .session_timeout_s = 6}, "t",
+        &wakeup_);
+    EXPECT_TRUE(consumer.ok()) << consumer.status();
+    consumer_ = std::move(*consumer);
+    handler_.on_record = [this](const ConsumedRecord& record) {
+      EXPECT_TRUE(owned_.contains(record.partition));
+      EXPECT_FALSE(held_.contains(record.partition));
+      values_[record.partition].emplace_back(record.value);
+      if (on_record_) on_record_(record);
+    };
+    handler_.on_end = [this](int32_t partition, Offset) { ended_.insert(partition); };
+    handler_.on_out_of_range = [this](int32_t partition) { out_of_range_.push_back(partition); };
+    handler_.on_assigned = [this](int32_t partition,
+                                  const std::optional<GroupConsumer::Committed>& committed) {
+      owned_.insert(partition);
+      held_.erase(partition);
+      committed_[partition] = committed;
+      return start_ >= 0 ? start_ : committed.has_value() ? committed->offset : 0;
+    };
+    handler_.on_revoked = [this](int32_t partition, bool lost) {
+      owned_.erase(partition);
+      ended_.erase(partition);
+      revoked_.push_back({partition, lost});
+      if (on_revoked_) on_revoked_(partition);
+    };
+  }
+
+  void Poll(size_t max_records = 1000) {
+    const StatusOr<size_t> events = consumer_->Poll(max_records, handler_);
+    ASSERT_TRUE(events.ok()) << events.status();
+  }
+  void Hold(int32_t partition, bool held) {
+    held ? static_cast<void>(held_.insert(partition)) : static_cast<void>(held_.erase(partition));
+    consumer_->Hold(partition, held);
+  }
+
+  const std::string name_;
+  Wakeup wakeup_;
+  std::unique_ptr<GroupConsumer> consumer_;
+  GroupConsumer::Handler handler_;
+  std::function<void(const ConsumedRecord&)> on_record_;
+  std::function<void(int32_t)> on_revoked_;
+  Offset start_ = -1;
+  std::set<int32_t> owned_, held_, ended_;
+  std::map<int32_t, std::optional<GroupConsumer::Committed>> committed_;
+  std::map<int32_t, std::vector<std::string>> values_;
+  std::vector<std::pair<int32_t, bool>> revoked_;
+  std::vector<int32_t> out_of_range_;
+};
+
+class GroupConsumerTest : public testing::Test {
+ protected:
+  GroupConsumerTest() {
+    cluster_.CreateTopic("t", 2);
+    ProduceNumbers(cluster_.options(), "t", 0, 0, 1000);
+    ProduceNumbers(cluster_.options(), "t", 1, 0, 1000);
+  }
+  MockCluster cluster_;
+};
+
+TEST_F(GroupConsumerTest, AMemberThatLeavesHandsOverItsCommittedPositionsAndMetadata) {
+  auto first = std::make_unique<Member>(cluster_, "first");
+  ASSERT_TRUE(Until([&] {
+    first->Poll();
+    return first->ended_.size() == 2;
+  }));
+  EXPECT_EQ(first->committed_[0], std::nullopt);
+  EXPECT_EQ(first->values_[0], Numbers(0, 1000));
+  EXPECT_EQ(first->values_[1], Numbers(0, 1000));
+  first->consumer_->Commit(0, {.offset = 400, .metadata = "early"});
+  first->consumer_->Commit(0, {.offset = 700, .metadata = "rows 12..99"});
+  first->consumer_->Commit(17, {.offset = 1, .metadata = "not ours"});
+  ASSERT_TRUE(first->consumer_->Close().ok());
+  EXPECT_THAT(first->revoked_, IsEmpty());
+
+  Member second(cluster_, "second");
+  ASSERT_TRUE(Until([&] {
+    second.Poll();
+    return second.ended_.size() == 2;
+  }));
+  ASSERT_TRUE(second.committed_[0].has_value());
+  EXPECT_EQ(second.committed_[0]->offset, 700);
+  EXPECT_EQ(second.committed_[0]->metadata, "rows 12..99");
+  EXPECT_EQ(second.committed_[1], std::nullopt);
+  EXPECT_EQ(second.values_[0], Numbers(700, 1000));
+  EXPECT_EQ(second.values_[1], Numbers(0, 1000));
+}
+
+TEST_F(GroupConsumerTest, AJoiningMemberTakesOnePartitionAndTheOtherIsNotDisturbed) {
+  Member first(cluster_, "first");
+  first.on_revoked_ = [&](int32_t partition) {
+    first.consumer_->Commit(partition, {.offset = 600, .metadata = "handed over"});
+  };
+  ASSERT_TRUE(Until([&] {
+    first.Poll();
+    return first.ended_.size() == 2;
+  }));
+  Member second(cluster_, "second");
+  ASSERT_TRUE(Until([&] {
+    first.Poll();
+    second.Poll();
+    return first.ended_.size() == 1 && second.ended_.size() == 1;
+  }));
+  const int32_t moved = *second.owned_.begin();
+  EXPECT_THAT(first.revoked_, ElementsAre(std::pair(moved, false)));
+  EXPECT_THAT(first.owned_, ElementsAre(1 - moved));
+  ASSERT_TRUE(second.committed_[moved].has_value());
+  EXPECT_EQ(second.committed_[moved]->metadata, "handed over");
+  EXPECT_EQ(second.values_[moved], Numbers(600, 1000));
+  ProduceNumbers(cluster_.options(), "t", 1 - moved, 1000, 1100);
+  ASSERT_TRUE(Until([&] {
+    first.Poll();
+    second.Poll();
+    return first.values_[1 - moved].size() >= 1100;
+  }));
+  EXPECT_EQ(first.values_[1 - moved], Numbers(0, 1100));
+}
+
+TEST_F(GroupConsumerTest, AHeldPartitionRestsAtOnceAndGoesOnInOrder) {
+  Member member(cluster_, "member");
+  // From within the handler, in the middle of what was fetched at once.
+  member.on_record_ = [&](const ConsumedRecord& record) {
+    if (record.partition == 0 && record.offset % 100 == 10) member.Hold(0, true);
+  };
+  ASSERT_TRUE(Until([&] {
+    member.Poll();
+    return !member.values_[0].empty() && member.ended_.contains(1);
+  }));
+  EXPECT_EQ(member.values_[1], Numbers(0, 1000));
+  for (int rest = 0; rest < 10; ++rest) {
+    EXPECT_EQ(member.values_[0], Numbers(0, rest * 100 + 11));
+    for (int i = 0; i < 3; ++i) member.Poll();
+    EXPECT_EQ(member.values_[0], Numbers(0, rest * 100 + 11));
+    const auto began = std::chrono::steady_clock::now();
+    member.Hold(0, false);
+    member.wakeup_.WaitFor(seconds(5));
+    member.Poll();
+    // Everything was there: nothing is fetched again.
+    EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(200));
+  }
+  EXPECT_EQ(member.values_[0], Numbers(0, 1000));
+}
+
+TEST_F(GroupConsumerTest, APositionOutsideTheLogIsReportedAndMendedBySeek) {
+  Member member(cluster_, "member");
+  member.start_ = 5000;
+  ASSERT_TRUE(Until([&] {
+    member.Poll();
+    return member.out_of_range_.size() == 2;
+  }));
+  EXPECT_THAT(member.values_, IsEmpty());
+  const StatusOr<OffsetRange> range = member.consumer_->QueryRange(1, seconds(10));
+  ASSERT_TRUE(range.ok()) << range.status();
+  EXPECT_EQ(range->end, 1000);
+  ASSERT_TRUE(member.consumer_->Seek(1, 990).ok());
+  ASSERT_TRUE(Until([&] {
+    member.Poll();
+    return member.ended_.contains(1);
+  }));
+  EXPECT_EQ(member.values_[1], Numbers(990, 1000));
+  EXPECT_EQ(member.out_of_range_.size(), 2u);
+  EXPECT_TRUE(absl::IsNotFound(member.consumer_->Seek(17, 0)));
+}
+
+TEST_F(GroupConsumerTest, AMemberThatIsGivenPartitionsAndNeverPollsAgainCanBeClosed) {
+  Member member(cluster_, "member");
+  bool assigned = false;
+  member.handler_.on_assigned = [&](int32_t, const auto&) {
+    assigned = true;
+    return Offset{0};
+  };
+  std::this_thread::sleep_for(seconds(5));
+  EXPECT_FALSE(assigned);
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(member.consumer_->Close().ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(3));
+}
+
+TEST_F(GroupConsumerTest, ClosingEndsInTimeWhenTheBrokerIsAway) {
+  Member member(cluster_, "member");
+  ASSERT_TRUE(Until([&] {
+    member.Poll();
+    return member.ended_.size() == 2;
+  }));
+  member.consumer_->Commit(0, {.offset = 5, .metadata = ""});
+  cluster_.SetDown();
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_FALSE(member.consumer_->Close().ok());
+  member.consumer_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(10));
+}
+
+}  // namespace
+}  // namespace millrace

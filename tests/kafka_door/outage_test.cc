@@ -1,0 +1,107 @@
+// The broker goes away and comes back: everyone waits and goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "mock_cluster.h"
+#include "runtime/kafka/admin.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+TEST(Outage, ProducerAndReaderGoOnAfterIt) {
+  MockCluster cluster;
+  cluster.CreateTopic("t", 1);
+  auto producer = KafkaProducer::Create(cluster.options(), {.client_id = "p"}, nullptr);
+  ASSERT_TRUE((*producer)->Prepare({"t"}).ok());
+  auto consumer = PartitionConsumer::Create(cluster.options(), {.client_id = "c"}, "t", nullptr);
+  ASSERT_TRUE((*consumer)->Assign(0, 0).ok());
+  std::vector<std::string> values;
+  ConsumerHandler handler;
+  handler.on_record = [&](const ConsumedRecord& record) { values.emplace_back(record.value); };
+
+  testing::internal::CaptureStderr();
+  int sent = 0;
+  const auto send = [&](int count) {
+    for (int i = 0; i < count; ++i, ++sent) {
+      ASSERT_TRUE((*producer)->Send("t", 0, "", std::to_string(sent)).ok());
+      (*producer)->Poll(milliseconds(1));
+      ASSERT_TRUE((*consumer)->Poll(1000, handler).ok());
+    }
+  };
+  for (int outage = 0; outage < 2; ++outage) {
+    send(100);
+    cluster.SetDown();
+    send(100);
+    std::this_thread::sleep_for(seconds(1));
+    cluster.SetUp();
+    const auto began = std::chrono::steady_clock::now();
+    ASSERT_TRUE(Until([&] {
+      (*producer)->Poll(milliseconds(0));
+      EXPECT_TRUE((*consumer)->Poll(1000, handler).ok());
+      return values.size() == static_cast<size_t>(sent);
+    }));
+    EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(4));
+  }
+  EXPECT_EQ(values, Numbers(0, sent));
+  EXPECT_TRUE((*producer)->TakeFailures().empty());
+
+  // One line for each loss and each return, though two clients noticed.
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_LE(std::count(lines.begin(), lines.end(), '\n'), 4) << lines;
+}
+
+TEST(Outage, WaitingForABrokerEndsWhenItsTimeIsUp) {
+  KafkaOptions kafka;
+  kafka.brokers = "127.0.0.1:1";
+  kafka.broker_timeout_s = 0.5;
+  auto admin = KafkaAdmin::Create(kafka, "test");
+  ASSERT_TRUE(admin.ok());
+  const Status status = (*admin)->WaitForBroker({});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1"));
+}
+
+TEST(Outage, WaitingForABrokerEndsWhenTheUserWantsToStop) {
+  KafkaOptions kafka;
+  kafka.brokers = "127.0.0.1:1";
+  auto admin = KafkaAdmin::Create(kafka, "test");
+  ASSERT_TRUE(admin.ok());
+  int asked = 0;
+  const Status status = (*admin)->WaitForBroker([&] { return ++asked > 3; });
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+}
+
+TEST(Outage, WaitingForABrokerTellsItEveryFiveSeconds) {
+  KafkaOptions kafka;
+  kafka.brokers = "127.0.0.1:1";
+  kafka.broker_timeout_s = 5.6;
+  auto admin = KafkaAdmin::Create(kafka, "test");
+  ASSERT_TRUE(admin.ok());
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(absl::IsDeadlineExceeded((*admin)->WaitForBroker({})));
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(lines, HasSubstr("waiting for Kafka at 127.0.0.1:1 (5 s) ...\n"));
+  EXPECT_LE(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;
+}
+
+TEST(Outage, WaitingForABrokerEndsWhenItIsThere) {
+  MockCluster cluster;
+  cluster.SetDown();
+  auto admin = KafkaAdmin::Create(cluster.options(), "test");
+  ASSERT_TRUE(admin.ok());
+  std::thread later([&] {
+    std::this_thread::sleep_for(seconds(1));
+    cluster.SetUp();
+  });
+  EXPECT_TRUE((*admin)->WaitForBroker({}).ok());
+  later.join();
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,97 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mock_cluster.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::IsEmpty;
+
+class TransactionTest : public testing::Test {
+ protected:
+  TransactionTest() {
+    cluster_.CreateTopic("t", 1);
+    auto producer = KafkaProducer::Create(
+        cluster_.options(), {.client_id = "test", .transactional_id = "id"}, nullptr);
+    EXPECT_TRUE(producer.ok()) << producer.status();
+    producer_ = std::move(*producer);
+  }
+
+  void BeginWithARecord() {
+    ASSERT_TRUE(producer_->InitTransactions(seconds(20)).ok());
+    ASSERT_TRUE(producer_->BeginTransaction().ok());
+    ASSERT_TRUE(producer_->Send("t", 0, "k", "v").ok());
+  }
+
+  MockCluster cluster_;
+  std::unique_ptr<KafkaProducer> producer_;
+};
+
+TEST_F(TransactionTest, ATransactionCommitsAndTheNextBegins) {
+  BeginWithARecord();
+  ASSERT_TRUE(producer_->CommitTransaction(seconds(20)).ok());
+  EXPECT_EQ(producer_->outstanding(), 0u);
+  EXPECT_EQ(producer_->DeliveredEnd("t", 0), 1);
+  ASSERT_TRUE(producer_->BeginTransaction().ok());
+  ASSERT_TRUE(producer_->Send("t", 0, "k", "v").ok());
+  EXPECT_TRUE(producer_->CommitTransaction(seconds(20)).ok());
+}
+
+TEST_F(TransactionTest, AFencedProducerMustStop) {
+  BeginWithARecord();
+  cluster_.Fail(Request::kEndTransaction, {RD_KAFKA_RESP_ERR_PRODUCER_FENCED});
+  EXPECT_TRUE(absl::IsFailedPrecondition(producer_->CommitTransaction(seconds(20))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(producer_->BeginTransaction()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(producer_->Send("t", 0, "k", "v")));
+}
+
+TEST_F(TransactionTest, AFailedTransactionIsAbortedAndTheNextSucceeds) {
+  ASSERT_TRUE(producer_->InitTransactions(seconds(20)).ok());
+  ASSERT_TRUE(producer_->BeginTransaction().ok());
+  cluster_.Fail(Request::kAddPartitionsToTransaction,
+                {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED});
+  ASSERT_TRUE(producer_->Send("t", 0, "k", "v").ok());
+  const Status status = producer_->CommitTransaction(seconds(20));
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  ASSERT_TRUE(producer_->AbortTransaction(seconds(20)).ok());
+  ASSERT_TRUE(producer_->BeginTransaction().ok());
+  ASSERT_TRUE(producer_->Send("t", 0, "k", "v").ok());
+  EXPECT_TRUE(producer_->CommitTransaction(seconds(20)).ok());
+}
+
+TEST_F(TransactionTest, ACommitThatRunsOutOfTimeIsCalledAgain) {
+  BeginWithARecord();
+  ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
+  cluster_.SetRoundTrip(milliseconds(1500));
+  const Status status = producer_->CommitTransaction(milliseconds(200));
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(producer_->CommitTransaction(seconds(20)).ok());
+}
+
+TEST_F(TransactionTest, WithoutABrokerTransactionsDoNotStartButMayBeTriedAgain) {
+  cluster_.SetDown();
+  const Status status = producer_->InitTransactions(milliseconds(300));
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  cluster_.SetUp();
+  EXPECT_TRUE(producer_->InitTransactions(seconds(20)).ok());
+}
+
+TEST_F(TransactionTest, WhatAnAbortThrowsAwayIsNoFailedDelivery) {
+  ASSERT_TRUE(producer_->InitTransactions(seconds(20)).ok());
+  ASSERT_TRUE(producer_->BeginTransaction().ok());
+  cluster_.SetRoundTrip(milliseconds(300));
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(producer_->Send("t", 0, "k", "v").ok());
+  ASSERT_TRUE(producer_->AbortTransaction(seconds(20)).ok());
+  EXPECT_EQ(producer_->outstanding(), 0u);
+  EXPECT_THAT(producer_->TakeFailures(), IsEmpty());
+}
+
+TEST_F(TransactionTest, ATransactionThatWasNotStartedIsAnError) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(producer_->BeginTransaction()));
+}
+
+}  // namespace
+}  // namespace millrace

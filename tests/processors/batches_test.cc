@@ -1,0 +1,387 @@
+// Both schedules: which rows make up the update of a clock.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "processors/one_pass_batches.h"
+#include "processors/sliding_buffer_batches.h"
+#include "topics/codec.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const RowShape kShape = {.numeric = 1, .features = 4, .classes = 2};
+
+Row RowOf(RowNumber number) {
+  return {static_cast<uint32_t>(number % 2), {static_cast<double>(number)}, {1, 3}, {0.5f, 1}};
+}
+
+void AddRow(BatchSource& source, RowNumber number) {
+  const Row row = RowOf(number);
+  source.Add(number, static_cast<int64_t>(number), EncodeRow(row), &row);
+}
+
+void AddRows(BatchSource& source, RowNumber begin, RowNumber end) {
+  for (RowNumber number = begin; number < end; ++number) AddRow(source, number);
+}
+
+void AddDamaged(BatchSource& source, RowNumber number) {
+  source.Add(number, static_cast<int64_t>(number), "damaged", nullptr);
+}
+
+BatchState Next(BatchSource& source, const Progress& progress, Batch& batch) {
+  const StatusOr<BatchState> state = source.Next(progress, batch);
+  EXPECT_TRUE(state.ok()) << state.status();
+  return state.value_or(BatchState::kWait);
+}
+
+// The numbers stand beside the rows that have them.
+void ExpectRowsFitNumbers(const Batch& batch) {
+  ASSERT_EQ(batch.rows.size(), batch.numbers.size());
+  ASSERT_TRUE(std::is_sorted(batch.numbers.begin(), batch.numbers.end()));
+  for (size_t i = 0; i < batch.rows.size(); ++i) {
+    ASSERT_EQ(*batch.rows[i], RowOf(batch.numbers[i]));
+  }
+}
+
+// ---- one pass ----
+
+TEST(OnePassBatchesTest, ABatchIsCutByRowNumber) {
+  OnePassBatches source(3);
+  AddRows(source, 0, 6);
+  Batch batch;
+  ASSERT_EQ(Next(source, {.clock = 0}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(0, 1, 2));
+  EXPECT_EQ(batch.rows_end, 3u);
+  EXPECT_EQ(batch.first_new, 0u);
+  EXPECT_EQ(batch.first_trained, 0u);
+  ExpectRowsFitNumbers(batch);
+  ASSERT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(3, 4, 5));
+  EXPECT_EQ(batch.rows_end, 6u);
+  ExpectRowsFitNumbers(batch);
+}
+
+TEST(OnePassBatchesTest, ABatchWaitsForItsLastRow) {
+  OnePassBatches source(3);
+  Batch batch;
+  EXPECT_EQ(Next(source, {.clock = 0}, batch), BatchState::kWait);
+  AddRows(source, 0, 2);
+  EXPECT_EQ(Next(source, {.clock = 0}, batch), BatchState::kWait);
+  AddRow(source, 2);
+  EXPECT_EQ(Next(source, {.clock = 0}, batch), BatchState::kReady);
+}
+
+TEST(OnePassBatchesTest, TheLastBatchMayBeShort) {
+  OnePassBatches source(3);
+  AddRows(source, 0, 4);
+  Batch batch;
+  EXPECT_EQ(Next(source, {.clock = 1}, batch), BatchState::kWait);
+  source.End(4);
+  ASSERT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(3));
+  EXPECT_EQ(batch.rows_end, 4u);
+  EXPECT_EQ(Next(source, {.clock = 2}, batch), BatchState::kLeave);
+}
+
+TEST(OnePassBatchesTest, LeavesWhenTheLastBatchWasFull) {
+  OnePassBatches source(3);
+  AddRows(source, 0, 6);
+  source.End(6);
+  Batch batch;
+  EXPECT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
+  EXPECT_EQ(Next(source, {.clock = 2}, batch), BatchState::kLeave);
+}
+
+TEST(OnePassBatchesTest, AnEmptyStreamLeavesAtOnce) {
+  OnePassBatches source(3);
+  source.End(0);
+  Batch batch;
+  EXPECT_EQ(Next(source, {.clock = 0}, batch), BatchState::kLeave);
+}
+
+TEST(OnePassBatchesTest, ARowThatCouldNotBeDecodedUsesUpItsPlaceInTheBatch) {
+  OnePassBatches source(3);
+  AddRow(source, 0);
+  AddDamaged(source, 1);
+  AddRow(source, 2);
+  for (RowNumber number = 3; number < 6; ++number) AddDamaged(source, number);
+  Batch batch;
+  ASSERT_EQ(Next(source, {.clock = 0}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(0, 2));
+  EXPECT_EQ(batch.rows_end, 3u);
+  ExpectRowsFitNumbers(batch);
+  ASSERT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.rows, IsEmpty());
+  EXPECT_EQ(batch.rows_end, 6u);
+}
+
+// So that a repeated update is the same bytes, wherever it is computed and from whichever row on
+// the task began to read.
+TEST(OnePassBatchesTest, TheBatchOfAClockIsAFunctionOfTheClock) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 300; ++trial) {
+    const size_t batch_rows = 1 + random() % 9;
+    const RowNumber rows = 1 + random() % 100;
+    std::vector<bool> damaged(rows);
+    for (size_t i = 0; i < rows; ++i) damaged[i] = random() % 6 == 0;
+    const Clock first_clock = random() % (rows / batch_rows + 1);
+    const RowNumber first_row =
+        first_clock * batch_rows - std::min<RowNumber>(first_clock * batch_rows, random() % 20);
+    OnePassBatches source(batch_rows);
+    RowNumber added = first_row;
+    Clock clock = first_clock;
+    Batch batch;
+    for (int step = 0; step < 2000; ++step) {
+      if (added < rows) {
+        damaged[added] ? AddDamaged(source, added) : AddRow(source, added);
+        ++added;
+      } else {
+        source.End(rows);
+      }
+      if (random() % 3 != 0) continue;
+      const BatchState state = Next(source, {.clock = clock}, batch);
+      if (state == BatchState::kLeave) break;
+      const RowNumber begin = clock * batch_rows;
+      const RowNumber end = std::min<RowNumber>(begin + batch_rows, rows);
+      if (state == BatchState::kWait) {
+        ASSERT_TRUE(added < end || added == rows);
+        continue;
+      }
+      std::vector<RowNumber> expected;
+      for (RowNumber number = begin; number < end; ++number) {
+        if (!damaged[number]) expected.push_back(number);
+      }
+      ASSERT_EQ(batch.numbers, expected);
+      ASSERT_EQ(batch.rows_end, end);
+      ExpectRowsFitNumbers(batch);
+      if (random() % 2 == 0) ++clock;  // else the same clock is asked for again
+    }
+    ASSERT_EQ(clock, (rows + batch_rows - 1) / batch_rows);
+  }
+}
+
+TEST(OnePassBatchesTest, RowsThatAreNeededButNoLongerThereAreAnError) {
+  OnePassBatches source(3);
+  AddRows(source, 6, 12);
+  Batch batch;
+  const StatusOr<BatchState> state = source.Next({.clock = 1}, batch);
+  EXPECT_TRUE(absl::IsOutOfRange(state.status())) << state.status();
+  EXPECT_EQ(Next(source, {.clock = 2}, batch), BatchState::kReady);
+}
+
+TEST(OnePassBatchesTest, RowsOfOlderClocksAreReadOverWithoutBeingKept) {
+  OnePassBatches source(3);
+  AddRows(source, 0, 4);
+  Batch batch;
+  EXPECT_EQ(Next(source, {.clock = 5}, batch), BatchState::kWait);
+  EXPECT_EQ(source.size(), 0u);
+  AddRows(source, 4, 18);
+  ASSERT_EQ(Next(source, {.clock = 5}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(15, 16, 17));
+  ExpectRowsFitNumbers(batch);
+}
+
+TEST(OnePassBatchesTest, WantsNoRowsWhileEnoughWaitButAlwaysAWholeBatch) {
+  for (size_t batch_rows : {1u, 32u, 1000u}) {
+    OnePassBatches source(batch_rows);
+    RowNumber rows = 0;
+    while (source.WantsRows()) AddRow(source, rows++);
+    EXPECT_GE(rows, batch_rows);
+    EXPECT_LE(rows, std::max<size_t>(512, 8 * batch_rows));
+    Batch batch;
+    const Clock clock = rows / batch_rows - 1;
+    EXPECT_EQ(Next(source, {.clock = clock}, batch), BatchState::kReady);
+    EXPECT_TRUE(source.WantsRows()) << "used rows make room";
+  }
+}
+
+TEST(OnePassBatchesTest, NeedsTheRowsOfThePresentClockAndLater) {
+  const OnePassBatches source(32);
+  EXPECT_EQ(source.NeededFrom({.clock = 0}), 0u);
+  EXPECT_EQ(source.NeededFrom({.clock = 7}), 224u);
+}
+
+// ---- sliding buffer ----
+
+struct Sliding {
+  explicit Sliding(const SlidingBufferOptions& options, size_t min_rows = 4)
+      : buffer({.min_rows = min_rows, .max_rows = options.max_rows, .coefficient = 0}, "b"),
+        source(options, kShape, buffer) {}
+
+  TrainingBuffer buffer;
+  SlidingBufferBatches source;
+};
+
+TEST(SlidingBufferBatchesTest, TheBatchIsWhatTheBufferHolds) {
+  Sliding sliding({.max_rows = 8});
+  Batch batch;
+  AddRows(sliding.source, 0, 3);
+  ASSERT_EQ(Next(sliding.source, {}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(0, 1, 2));
+  EXPECT_EQ(batch.rows_end, 3u);
+  AddRows(sliding.source, 3, 9);
+  ASSERT_EQ(Next(sliding.source, {.clock = 1, .rows_end = 3}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(5, 6, 7, 8));
+  EXPECT_EQ(batch.rows_end, 9u);
+  EXPECT_EQ(batch.first_new, 0u);
+  ExpectRowsFitNumbers(batch);
+}
+
+TEST(SlidingBufferBatchesTest, RowsThatHaveBeenCountedAreNotNew) {
+  Sliding sliding({.max_rows = 8});
+  AddRows(sliding.source, 0, 6);
+  Batch batch;
+  ASSERT_EQ(Next(sliding.source, {.clock = 1, .rows_end = 4}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(2, 3, 4, 5));
+  EXPECT_EQ(batch.first_new, 2u);
+  EXPECT_EQ(batch.first_trained, 0u);
+}
+
+TEST(SlidingBufferBatchesTest, WithoutNewRowsAWorkerIsSilent) {
+  Sliding sliding({.max_rows = 8});
+  Batch batch;
+  EXPECT_EQ(Next(sliding.source, {}, batch), BatchState::kWait);
+  AddRows(sliding.source, 0, 3);
+  EXPECT_EQ(Next(sliding.source, {.clock = 1, .rows_end = 3}, batch), BatchState::kWait);
+  EXPECT_EQ(Next(sliding.source, {.clock = 9, .rows_end = 7}, batch), BatchState::kWait)
+      << "a task that reads back has no new rows before it is where the last one was";
+  AddRow(sliding.source, 3);
+  EXPECT_EQ(Next(sliding.source, {.clock = 1, .rows_end = 3}, batch), BatchState::kReady);
+}
+
+TEST(SlidingBufferBatchesTest, AfterTheEndItTrainsOnForTheRoundsAskedForAndLeaves) {
+  for (uint64_t rounds : {0u, 1u, 3u}) {
+    Sliding sliding({.max_rows = 8, .rounds_after_end = rounds});
+    AddRows(sliding.source, 0, 3);
+    sliding.source.End(3);
+    Batch batch;
+    Progress progress;
+    ASSERT_EQ(Next(sliding.source, progress, batch), BatchState::kReady) << "the new rows first";
+    progress.rows_end = 3;
+    for (uint64_t round = 0; round < rounds; ++round) {
+      progress.updates_without_rows = round;
+      ASSERT_EQ(Next(sliding.source, progress, batch), BatchState::kReady) << round;
+      EXPECT_THAT(batch.numbers, ElementsAre(0, 1, 2));
+      EXPECT_EQ(batch.first_new, 3u);
+      EXPECT_EQ(batch.rows_end, 3u);
+    }
+    progress.updates_without_rows = rounds;
+    EXPECT_EQ(Next(sliding.source, progress, batch), BatchState::kLeave);
+  }
+}
+
+TEST(SlidingBufferBatchesTest, AnEmptyStreamLeavesAtOnce) {
+  Sliding sliding({.max_rows = 8, .rounds_after_end = 5});
+  sliding.source.End(0);
+  Batch batch;
+  EXPECT_EQ(Next(sliding.source, {}, batch), BatchState::kLeave);
+}
+
+TEST(SlidingBufferBatchesTest, AMiniBatchIsTheNewestRows) {
+  Sliding sliding({.max_rows = 8, .minibatch_rows = 2});
+  AddRows(sliding.source, 0, 6);
+  Batch batch;
+  ASSERT_EQ(Next(sliding.source, {.clock = 2, .rows_end = 5}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(4, 5));
+  EXPECT_EQ(batch.first_new, 1u);
+  EXPECT_EQ(batch.first_trained, 0u);
+}
+
+TEST(SlidingBufferBatchesTest, NewRowsOutsideTheMiniBatchAreTestedAndCountedButNotTrainedOn) {
+  Sliding sliding({.max_rows = 8, .minibatch_rows = 1});
+  AddRows(sliding.source, 0, 4);
+  Batch batch;
+  ASSERT_EQ(Next(sliding.source, {.clock = 1, .rows_end = 1}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(1, 2, 3));
+  EXPECT_EQ(batch.first_new, 0u);
+  EXPECT_EQ(batch.first_trained, 2u);
+}
+
+TEST(SlidingBufferBatchesTest, AMiniBatchLargerThanTheBufferIsTheBuffer) {
+  Sliding sliding({.max_rows = 8, .minibatch_rows = 100});
+  AddRows(sliding.source, 0, 6);
+  Batch batch;
+  ASSERT_EQ(Next(sliding.source, {}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(2, 3, 4, 5));
+  EXPECT_EQ(batch.first_trained, 0u);
+}
+
+TEST(SlidingBufferBatchesTest, ADamagedRowTakesItsPlaceInTheBufferButNotInTheBatch) {
+  Sliding sliding({.max_rows = 8});
+  AddRow(sliding.source, 0);
+  AddDamaged(sliding.source, 1);
+  AddRow(sliding.source, 2);
+  AddDamaged(sliding.source, 3);
+  Batch batch;
+  ASSERT_EQ(Next(sliding.source, {.clock = 1, .rows_end = 1}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAre(0, 2));
+  EXPECT_EQ(batch.first_new, 1u);
+  EXPECT_EQ(batch.rows_end, 4u) << "a damaged row uses up its number";
+  EXPECT_EQ(sliding.source.size(), 4u);
+}
+
+// Rows are decoded once and kept; whatever the buffer does, a batch's rows are those it holds.
+TEST(SlidingBufferBatchesTest, EachRowOfABatchIsTheOneThatCameUnderItsNumber) {
+  std::mt19937 random(2);
+  for (int trial = 0; trial < 100; ++trial) {
+    const size_t max_rows = 4 + random() % 12;
+    const size_t minibatch = random() % 6;
+    TrainingBuffer buffer({.min_rows = 1 + random() % 4, .max_rows = max_rows, .coefficient = 0.1},
+                          "b");
+    SlidingBufferBatches source({.max_rows = max_rows, .minibatch_rows = minibatch}, kShape,
+                                buffer);
+    std::vector<bool> damaged;
+    int64_t now = 0;
+    Progress progress;
+    Batch batch;
+    for (int step = 0; step < 200; ++step) {
+      for (uint64_t rows = random() % 5; rows > 0; --rows) {
+        damaged.push_back(random() % 8 == 0);
+        now += static_cast<int64_t>(random() % 2000);
+        const Row row = RowOf(damaged.size() - 1);
+        source.Add(damaged.size() - 1, now, damaged.back() ? "damaged" : EncodeRow(row),
+                   damaged.back() ? nullptr : &row);
+      }
+      if (Next(source, progress, batch) != BatchState::kReady) {
+        ASSERT_EQ(progress.rows_end, damaged.size());
+        continue;
+      }
+      ASSERT_EQ(batch.rows_end, damaged.size());
+      ExpectRowsFitNumbers(batch);
+      std::vector<RowNumber> held;
+      buffer.ForEach([&](const TrainingBuffer::Slot& slot) {
+        const bool in_minibatch = minibatch == 0 || slot.row + minibatch >= damaged.size();
+        const bool is_new = slot.row >= progress.rows_end;
+        if (!damaged[slot.row] && (in_minibatch || is_new)) held.push_back(slot.row);
+      });
+      ASSERT_EQ(batch.numbers, held);
+      for (size_t i = 0; i < batch.numbers.size(); ++i) {
+        ASSERT_EQ(i >= batch.first_new, batch.numbers[i] >= progress.rows_end);
+        const bool in_minibatch = minibatch == 0 || batch.numbers[i] + minibatch >= damaged.size();
+        ASSERT_EQ(i >= batch.first_trained, in_minibatch);
+      }
+      if (random() % 2 == 0) progress.rows_end = batch.rows_end;
+    }
+  }
+}
+
+TEST(SlidingBufferBatchesTest, NeedsAsManyRowsAsTheBufferFollowsFrom) {
+  Sliding sliding({.max_rows = 8});
+  EXPECT_EQ(sliding.source.NeededFrom({}), 0u);
+  AddRows(sliding.source, 0, 100);
+  EXPECT_EQ(sliding.source.NeededFrom({}), 0u);
+  AddRows(sliding.source, 100, 1000);
+  EXPECT_LE(sliding.source.NeededFrom({}), 1000u - 8 - ArrivalRate::kWindow);
+  EXPECT_GE(sliding.source.NeededFrom({}), 1000u - 8 - ArrivalRate::kWindow - 1);
+}
+
+}  // namespace
+}  // namespace millrace

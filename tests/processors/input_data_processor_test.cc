@@ -1,0 +1,259 @@
+#include "processors/input_data_processor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "topics/codec.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const RowShape kShape = {.numeric = 1, .features = 4, .classes = 2};
+
+// Remembers what it was given.
+class RecordingSource final : public BatchSource {
+ public:
+  struct Added {
+    RowNumber number;
+    int64_t timestamp_ms;
+    std::string value;
+    std::optional<Row> row;
+  };
+
+  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
+           const Row* row) override {
+    added.push_back({number, timestamp_ms, std::string(value),
+                     row == nullptr ? std::nullopt : std::optional<Row>(*row)});
+  }
+  void End(RowNumber row_count) override { ends.push_back(row_count); }
+  StatusOr<BatchState> Next(const Progress&, Batch&) override { return BatchState::kWait; }
+  size_t size() const override { return added.size(); }
+  bool WantsRows() const override { return true; }
+  RowNumber NeededFrom(const Progress&) const override { return 0; }
+
+  std::vector<RowNumber> numbers() const {
+    std::vector<RowNumber> numbers;
+    for (const Added& row : added) numbers.push_back(row.number);
+    return numbers;
+  }
+
+  std::vector<Added> added;
+  std::vector<RowNumber> ends;
+};
+
+Row RowOf(RowNumber number) {
+  return {static_cast<uint32_t>(number % 2), {static_cast<double>(number)}, {1, 3}, {0.5f, 1}};
+}
+
+class InputDataProcessorTest : public ::testing::Test {
+ protected:
+  Status Send(const std::string& key, const std::string& value) {
+    const Offset offset = offset_++;
+    return input_.Process({offset, 1000 + offset, key, value});
+  }
+  Status SendRow(RowNumber number) {
+    return Send(EncodeBigEndian64(number), EncodeRow(RowOf(number)));
+  }
+  Status SendDamaged(RowNumber number) { return Send(EncodeBigEndian64(number), "damaged"); }
+  Status SendEnd(RowNumber row_count) {
+    return Send(EncodeBigEndian64(row_count), EncodeEnd(row_count));
+  }
+  std::vector<Offset> LetterOffsets(RowNumber begin, RowNumber end) const {
+    std::vector<Offset> offsets;
+    for (const DeadLetter& letter : input_.DeadLetters(begin, end)) {
+      offsets.push_back(letter.offset());
+    }
+    return offsets;
+  }
+
+  RecordingSource source_;
+  InputDataProcessor input_{3, kShape, source_, 0};
+  Offset offset_ = 0;
+};
+
+TEST_F(InputDataProcessorTest, HandsOverEachRowDecodedWithItsNumberTimeAndBytes) {
+  for (RowNumber number = 0; number < 3; ++number) ASSERT_TRUE(SendRow(number).ok());
+  ASSERT_EQ(source_.added.size(), 3u);
+  for (RowNumber number = 0; number < 3; ++number) {
+    const RecordingSource::Added& added = source_.added[number];
+    EXPECT_EQ(added.number, number);
+    EXPECT_EQ(added.timestamp_ms, 1000 + static_cast<int64_t>(number));
+    EXPECT_EQ(added.value, EncodeRow(RowOf(number)));
+    EXPECT_EQ(added.row, RowOf(number));
+  }
+  EXPECT_EQ(input_.next_row(), 3u);
+}
+
+TEST_F(InputDataProcessorTest, DropsARowNumberThatItHas) {
+  for (RowNumber number : {0u, 1u, 0u, 1u, 2u, 1u}) ASSERT_TRUE(SendRow(number).ok());
+  EXPECT_THAT(source_.numbers(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(input_.repeated_rows(), 3u);
+}
+
+TEST_F(InputDataProcessorTest, AGapIsAnErrorThatNamesThePlaceAndBothRows) {
+  ASSERT_TRUE(SendRow(0).ok());
+  const Status status = SendRow(2);
+  EXPECT_TRUE(absl::IsDataLoss(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("partition 3, offset 1: row 2 follows row 1"));
+  EXPECT_THAT(source_.numbers(), ElementsAre(0));
+  EXPECT_TRUE(SendRow(1).ok()) << "nothing has changed";
+}
+
+TEST_F(InputDataProcessorTest, AGapInFrontOfTheEndIsAnErrorToo) {
+  ASSERT_TRUE(SendRow(0).ok());
+  EXPECT_TRUE(absl::IsDataLoss(SendEnd(2)));
+  EXPECT_FALSE(input_.ended());
+}
+
+TEST_F(InputDataProcessorTest, WithoutAnExpectationTheFirstRecordSaysWhereItBegins) {
+  InputDataProcessor input(3, kShape, source_, std::nullopt);
+  EXPECT_EQ(input.next_row(), std::nullopt);
+  const std::string row = EncodeRow(RowOf(7));
+  ASSERT_TRUE(input.Process({0, 0, EncodeBigEndian64(7), row}).ok());
+  EXPECT_EQ(input.next_row(), 8u);
+  EXPECT_TRUE(absl::IsDataLoss(input.Process({1, 0, EncodeBigEndian64(9), row})));
+  EXPECT_THAT(source_.numbers(), ElementsAre(7));
+}
+
+TEST_F(InputDataProcessorTest, WhatCannotBeDecodedUsesUpItsNumberAsAnEmptyRow) {
+  ASSERT_TRUE(SendRow(0).ok());
+  ASSERT_TRUE(SendDamaged(1).ok());
+  ASSERT_TRUE(SendRow(2).ok());
+  ASSERT_EQ(source_.added.size(), 3u);
+  EXPECT_FALSE(source_.added[1].row.has_value());
+  EXPECT_EQ(source_.added[1].number, 1u);
+  EXPECT_EQ(source_.added[2].row, RowOf(2));
+}
+
+TEST_F(InputDataProcessorTest, ARowOfAnotherShapeIsOneThatCannotBeDecoded) {
+  Row row = RowOf(0);
+  row.index = {1, 4};
+  ASSERT_TRUE(Send(EncodeBigEndian64(0), EncodeRow(row)).ok());
+  EXPECT_FALSE(source_.added[0].row.has_value());
+  EXPECT_THAT(input_.DeadLetters(0, 1)[0].reason(), HasSubstr("feature 4"));
+}
+
+TEST_F(InputDataProcessorTest, ADeadLetterNamesThePlaceAndTheReasonAndKeepsTheBytes) {
+  ASSERT_TRUE(SendRow(0).ok());
+  ASSERT_TRUE(SendDamaged(1).ok());
+  const std::vector<DeadLetter> letters = input_.DeadLetters(0, 10);
+  ASSERT_EQ(letters.size(), 1u);
+  EXPECT_EQ(letters[0].topic(), "input-data");
+  EXPECT_EQ(letters[0].partition(), 3);
+  EXPECT_EQ(letters[0].offset(), 1);
+  EXPECT_EQ(letters[0].key(), EncodeBigEndian64(1));
+  EXPECT_EQ(letters[0].value(), "damaged");
+  EXPECT_THAT(letters[0].reason(), HasSubstr("format version"));
+}
+
+TEST_F(InputDataProcessorTest, DeadLettersAreThoseOfTheRowsAskedForUntilTheyAreForgotten) {
+  for (RowNumber number = 0; number < 6; ++number) {
+    ASSERT_TRUE((number % 2 == 0 ? SendDamaged(number) : SendRow(number)).ok());
+  }
+  EXPECT_THAT(LetterOffsets(0, 6), ElementsAre(0, 2, 4));
+  EXPECT_THAT(LetterOffsets(0, 2), ElementsAre(0));
+  EXPECT_THAT(LetterOffsets(2, 4), ElementsAre(2));
+  EXPECT_THAT(LetterOffsets(1, 2), IsEmpty());
+  EXPECT_EQ(input_.FirstDeadLetter(), 0u);
+  input_.ForgetDeadLetters(2);
+  EXPECT_EQ(input_.FirstDeadLetter(), 2u);
+  EXPECT_THAT(LetterOffsets(0, 6), ElementsAre(2, 4));
+  input_.ForgetDeadLetters(6);
+  EXPECT_EQ(input_.FirstDeadLetter(), std::nullopt);
+  EXPECT_THAT(LetterOffsets(0, 6), IsEmpty());
+}
+
+TEST_F(InputDataProcessorTest, ADamagedRowThatIsRepeatedIsOneDeadLetter) {
+  ASSERT_TRUE(SendDamaged(0).ok());
+  ASSERT_TRUE(SendDamaged(0).ok());
+  EXPECT_THAT(LetterOffsets(0, 1), ElementsAre(0));
+  EXPECT_EQ(input_.repeated_rows(), 1u);
+}
+
+TEST_F(InputDataProcessorTest, ARecordWhoseKeyIsNoRowNumberUsesUpNoNumber) {
+  ASSERT_TRUE(SendRow(0).ok());
+  ASSERT_TRUE(Send("key", EncodeRow(RowOf(1))).ok());
+  ASSERT_TRUE(Send("", EncodeRow(RowOf(1))).ok());
+  ASSERT_TRUE(SendRow(1).ok());
+  EXPECT_THAT(source_.numbers(), ElementsAre(0, 1));
+  EXPECT_THAT(LetterOffsets(0, 2), ElementsAre(1, 2));
+  EXPECT_THAT(input_.DeadLetters(1, 2)[0].reason(), HasSubstr("not a row number"));
+}
+
+TEST_F(InputDataProcessorTest, TheEndIsHandedOverOnce) {
+  ASSERT_TRUE(SendRow(0).ok());
+  EXPECT_FALSE(input_.ended());
+  ASSERT_TRUE(SendEnd(1).ok());
+  EXPECT_TRUE(input_.ended());
+  ASSERT_TRUE(SendEnd(1).ok());
+  EXPECT_THAT(source_.ends, ElementsAre(1));
+  EXPECT_EQ(input_.next_row(), 1u);
+  EXPECT_EQ(input_.repeated_rows(), 0u);
+}
+
+TEST_F(InputDataProcessorTest, AnEmptyPartitionEndsAtRowZero) {
+  ASSERT_TRUE(SendEnd(0).ok());
+  EXPECT_THAT(source_.ends, ElementsAre(0));
+  EXPECT_THAT(source_.added, IsEmpty());
+}
+
+TEST_F(InputDataProcessorTest, SavedDeadLettersComeBackWithTheirRows) {
+  ASSERT_TRUE(SendDamaged(0).ok());
+  ASSERT_TRUE(SendRow(1).ok());
+  ASSERT_TRUE(SendDamaged(2).ok());
+  BufferPosition saved;
+  input_.SaveDeadLetters(saved);
+  BufferPosition read;
+  ASSERT_TRUE(read.ParseFromString(saved.SerializeAsString()));
+  InputDataProcessor restored(3, kShape, source_, 3);
+  restored.RestoreDeadLetters(read);
+  EXPECT_EQ(restored.FirstDeadLetter(), 0u);
+  for (const auto& [begin, end] : std::vector<std::pair<RowNumber, RowNumber>>{{0, 1}, {1, 3}}) {
+    const std::vector<DeadLetter> before = input_.DeadLetters(begin, end);
+    const std::vector<DeadLetter> after = restored.DeadLetters(begin, end);
+    ASSERT_EQ(after.size(), 1u);
+    EXPECT_EQ(after[0].SerializeAsString(), before[0].SerializeAsString());
+  }
+}
+
+// Any log that a producer with crashes can leave: rows in order, each repeated stretch after what
+// it repeats, some damaged. Every number comes out once and in order.
+TEST_F(InputDataProcessorTest, EveryRowOfAnyLogComesOnceAndInOrder) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 200; ++trial) {
+    RecordingSource source;
+    InputDataProcessor input(3, kShape, source, 0);
+    std::map<RowNumber, bool> damaged;
+    RowNumber written = 0;
+    RowNumber next = 0;
+    uint64_t records = 0;
+    for (int step = 0; step < 100; ++step) {
+      if (random() % 10 == 0) next -= std::min<RowNumber>(next, random() % 8);
+      if (!damaged.contains(next)) damaged[next] = random() % 5 == 0;
+      const std::string value = damaged[next] ? "damaged" : EncodeRow(RowOf(next));
+      ASSERT_TRUE(input.Process({step, 0, EncodeBigEndian64(next), value}).ok());
+      written = std::max(written, ++next);
+      ++records;
+    }
+    ASSERT_EQ(source.added.size(), written);
+    for (RowNumber number = 0; number < written; ++number) {
+      ASSERT_EQ(source.added[number].number, number);
+      ASSERT_EQ(source.added[number].row.has_value(), !damaged[number]);
+    }
+    ASSERT_EQ(input.repeated_rows(), records - written);
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,62 @@
+// Logs for tests of the fold.
+#pragma once
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/processors/server_fixture.h"
+
+namespace millrace {
+
+// A log as workers, zombies and damage would write it.
+inline std::vector<LogRecord> RandomLog(std::mt19937& random, const ServerOptions& options, int records) {
+  std::normal_distribution<float> normal;
+  ServerProcessor guide(options);  // knows which clocks are due
+  std::vector<LogRecord> log;
+  while (static_cast<int>(log.size()) < records) {
+    const auto worker = static_cast<WorkerId>(random() % options.workers);
+    const Clock due = guide.clocks().clock(worker);
+    Gradient message = Message(Gradient::UPDATE, worker, due);
+    const uint64_t kind = random() % 40;
+    if (kind == 0 && log.size() > static_cast<size_t>(records) / 2) {
+      message.set_kind(Gradient::LEAVE);
+    } else if (kind < 4) {
+      message.set_kind(Gradient::ASK);
+    } else {
+      if (kind < 10) message.set_clock(due + random() % 3);
+      std::vector<float> sum(options.range.size());
+      for (float& value : sum) value = normal(random);
+      if (kind == 10) sum[0] = std::nanf("");
+      EncodeDenseSlice(sum, options.range, *message.mutable_slice());
+      message.set_row_count(1 + random() % 5);
+      message.set_weight_sum(static_cast<double>(message.row_count()));
+      message.set_rows_end(due * 3 + random() % 2);
+      message.set_new_rows(random() % 3);
+      message.set_buffer_rows(static_cast<uint32_t>(random() % 100));
+      message.set_train_loss(normal(random));
+      EvaluationSums sums;
+      sums.Add(random() % 2, std::vector<float>{0.375f, 0.625f});
+      ToProto(sums, *message.mutable_progressive());
+      if (kind % 2 == 0) ToProto(sums, *message.mutable_tail());
+      Moments moments(options.numeric_columns);
+      moments.Add({0, std::vector<double>(options.numeric_columns, normal(random)), {}, {}});
+      ToProto(moments, *message.mutable_moments());
+      if (kind == 11) message.add_dead_letters()->set_reason("a damaged row");
+    }
+    LogRecord record = RecordOf(message);
+    if (kind == 12) record.value[record.value.size() / 2] ^= 0x55;
+    std::vector<std::string> frames = {record.value};
+    if (kind > 30) frames = MakeFrames(message.SerializeAsString(), random(), 60);
+    if (kind == 39) frames.resize(1);  // the sender died
+    for (std::string& frame : frames) {
+      log.push_back({record.key, frame});
+      ServerOutput ignored;
+      guide.Process({0, log.back().key, log.back().value}, ignored);
+    }
+  }
+  return log;
+}
+
+}  // namespace millrace

@@ -1,0 +1,707 @@
+#include "processors/server_processor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/processors/server_fixture.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+const ConsistencyPolicy kSequential = ConsistencyPolicy::Sequential();
+const ConsistencyPolicy kEventual = ConsistencyPolicy::Eventual();
+constexpr KeyRange kRange = {0, 6};
+
+std::vector<ConsistencyPolicy> AllPolicies() {
+  return {kSequential, kEventual, ConsistencyPolicy::Bounded(2)};
+}
+
+std::vector<float> Same(float value) { return std::vector<float>(kRange.size(), value); }
+
+Gradient WithProgressive(Gradient message, uint64_t rows) {
+  EvaluationSums sums;
+  for (uint64_t row = 0; row < rows; ++row) sums.Add(1, std::vector<float>{0.25f, 0.75f});
+  ToProto(sums, *message.mutable_progressive());
+  message.set_new_rows(rows);
+  return message;
+}
+
+Gradient WithMoments(Gradient message, const std::vector<double>& values) {
+  Moments moments(1);
+  for (double value : values) moments.Add({0, {value}, {}, {}});
+  ToProto(moments, *message.mutable_moments());
+  return message;
+}
+
+Gradient WithDeadLetter(Gradient message, const std::string& reason) {
+  message.add_dead_letters()->set_reason(reason);
+  return message;
+}
+
+// ---- which updates count ----
+
+TEST(ServerProcessorTest, TakesAnUpdateOnlyOfExactlyTheShardsClock) {
+  for (Clock clock : {Clock{0}, Clock{2}, Clock{1000}}) {
+    TestServer server(SmallServer(kEventual));
+    server.SendNext(0);
+    const std::vector<float> before = server.weights();
+    const ServerOutput output = server.Send(Update(0, clock, Same(7), kRange));
+    EXPECT_EQ(server.weights(), before);
+    EXPECT_EQ(server.processor().clocks().clock(0), 1u);
+    EXPECT_EQ(server.processor().counters().gradients_accepted(), 1u);
+    EXPECT_EQ(server.processor().counters().duplicates_ignored(), 1u);
+    EXPECT_THAT(output.answers, ElementsAre(0)) << "what is dropped must be answered";
+    EXPECT_THAT(output.dead_letters, IsEmpty());
+  }
+}
+
+TEST(ServerProcessorTest, TheAnswerToARepeatedUpdateIsThePresentOne) {
+  TestServer server(SmallServer(kEventual));
+  server.SendNext(0);
+  server.SendNext(1);
+  server.Send(Update(0, 0, Same(1), kRange));
+  const Weights answer = server.Answer(0);
+  EXPECT_EQ(answer.clock(), 1u);
+  EXPECT_TRUE(answer.released());
+  EXPECT_EQ(std::vector<float>(answer.slice().dense().begin(), answer.slice().dense().end()),
+            server.weights());
+}
+
+TEST(ServerProcessorTest, ARepeatOfWhatIsHeldForTheRoundIsCountedAndAnsweredByTheRound) {
+  TestServer server(SmallServer(kSequential));
+  EXPECT_THAT(server.SendNext(0).answers, IsEmpty());
+  EXPECT_THAT(server.Send(Update(0, 0, Same(100), kRange)).answers, IsEmpty());
+  EXPECT_EQ(server.processor().counters().duplicates_ignored(), 1u);
+  server.SendNext(1);
+  EXPECT_THAT(server.SendNext(2).answers, UnorderedElementsAre(0, 1, 2));
+  EXPECT_EQ(server.weights(), Same(-0.5f)) << "the first version counts";
+}
+
+TEST(ServerProcessorTest, RepeatsOfAllRoundsChangeNothingButTheirCount) {
+  for (const ConsistencyPolicy& policy : AllPolicies()) {
+    TestServer once(SmallServer(policy));
+    TestServer often(SmallServer(policy));
+    uint64_t repeats = 0;
+    for (Clock clock = 0; clock < 20; ++clock) {
+      for (WorkerId worker : {2u, 0u, 1u}) {
+        const Gradient update = WithProgressive(
+            Update(worker, clock, Same(static_cast<float>(worker + clock)), kRange), 3);
+        once.Send(update);
+        for (int i = 0; i < 3; ++i) often.Send(update);
+        repeats += 2;
+      }
+    }
+    EXPECT_EQ(once.weights(), often.weights());
+    EXPECT_EQ(once.processor().progressive(), often.processor().progressive());
+    EXPECT_EQ(once.processor().rows_trained(), 180u);
+    EXPECT_EQ(often.processor().rows_trained(), 180u);
+    EXPECT_EQ(often.processor().counters().duplicates_ignored(), repeats);
+    EXPECT_EQ(once.processor().counters().duplicates_ignored(), 0u);
+  }
+}
+
+// ---- sequential ----
+
+TEST(ServerProcessorTest, ASequentialRoundIsOneStepAlongTheMeanOverAllItsRows) {
+  TestServer server(SmallServer(kSequential));
+  server.Send(Update(0, 0, Same(3), kRange, 1));
+  server.Send(Update(1, 0, Same(6), kRange, 2));
+  EXPECT_EQ(server.weights(), Same(0)) << "nothing moves before the last has come";
+  server.Send(Update(2, 0, Same(9), kRange, 5));
+  EXPECT_EQ(server.weights(), Same(-0.5f * (3 + 6 + 9) / 8));
+  EXPECT_EQ(server.processor().steps(), 1u);
+}
+
+TEST(ServerProcessorTest, SequentialRoundsDoNotDependOnTheArrivalOrderToTheByte) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> exponent(-20, 20);
+  for (int trial = 0; trial < 200; ++trial) {
+    ServerOptions options = SmallServer(kSequential);
+    options.workers = 5;
+    options.optimizer.kind = OptimizerOptions::Kind::kAdam;
+    options.l2 = 0.01;
+    TestServer in_order(options);
+    TestServer shuffled(options);
+    for (Clock clock = 0; clock < 3; ++clock) {
+      // Magnitudes so far apart that any other order of additions gives other bits.
+      std::vector<Gradient> round;
+      for (WorkerId worker = 0; worker < 5; ++worker) {
+        std::vector<float> sum;
+        for (size_t i = 0; i < kRange.size(); ++i) sum.push_back(std::exp2(exponent(random)));
+        round.push_back(WithMoments(WithProgressive(Update(worker, clock, sum, kRange), worker + 1),
+                                    {std::exp2(exponent(random)), 1, 3}));
+        round.back().set_train_loss(exponent(random));
+      }
+      for (const Gradient& update : round) in_order.Send(update);
+      std::shuffle(round.begin(), round.end(), random);
+      for (const Gradient& update : round) shuffled.Send(update);
+    }
+    ASSERT_EQ(in_order.StateBytes(), shuffled.StateBytes());
+    for (WorkerId worker = 0; worker < 5; ++worker) {
+      ASSERT_EQ(in_order.processor().Answer(worker), shuffled.processor().Answer(worker));
+    }
+  }
+}
+
+TEST(ServerProcessorTest, ASequentialRoundAnswersEachOfItsWorkersOnce) {
+  TestServer server(SmallServer(kSequential));
+  EXPECT_THAT(server.SendNext(2).answers, IsEmpty());
+  EXPECT_THAT(server.SendNext(0).answers, IsEmpty());
+  EXPECT_THAT(server.SendNext(1).answers, ElementsAre(0, 1, 2));
+  for (WorkerId worker = 0; worker < 3; ++worker) EXPECT_EQ(server.Answer(worker).clock(), 1u);
+}
+
+TEST(ServerProcessorTest, SaysWhomASequentialRoundWaitsFor) {
+  TestServer server(SmallServer(kSequential));
+  EXPECT_THAT(server.processor().WaitedFor(), IsEmpty()) << "nobody waits yet";
+  server.SendNext(1);
+  EXPECT_THAT(server.processor().WaitedFor(), ElementsAre(0, 2));
+  server.SendNext(0);
+  EXPECT_THAT(server.processor().WaitedFor(), ElementsAre(2));
+  server.SendNext(2);
+  EXPECT_THAT(server.processor().WaitedFor(), IsEmpty());
+  server.SendNext(1);
+  server.Send(Message(Gradient::LEAVE, 0, 1));
+  EXPECT_THAT(server.processor().WaitedFor(), ElementsAre(2)) << "nobody waits for who has left";
+}
+
+// ---- eventual and bounded ----
+
+TEST(ServerProcessorTest, EventualAppliesAndAnswersEachUpdateAtOnce) {
+  TestServer server(SmallServer(kEventual));
+  for (int i = 0; i < 50; ++i) EXPECT_THAT(server.SendNext(0, 2).answers, ElementsAre(0));
+  EXPECT_EQ(server.weights(), Same(-50));
+  EXPECT_EQ(server.processor().clocks().Staleness(), 50u);
+}
+
+TEST(ServerProcessorTest, BoundedAppliesAtOnceButHoldsBackTheAnswerOfWhoIsTooFarAhead) {
+  TestServer server(SmallServer(ConsistencyPolicy::Bounded(1)));
+  EXPECT_THAT(server.SendNext(0, 2).answers, ElementsAre(0));
+  EXPECT_THAT(server.SendNext(0, 2).answers, IsEmpty());
+  EXPECT_EQ(server.weights(), Same(-2));
+  EXPECT_FALSE(server.Answer(0).released());
+  EXPECT_FALSE(server.Answer(0).has_slice());
+  EXPECT_EQ(server.Answer(0).clock(), 2u);
+  EXPECT_THAT(server.SendNext(1).answers, ElementsAre(1));
+  EXPECT_THAT(server.SendNext(2).answers, UnorderedElementsAre(0, 2)) << "the slowest releases it";
+  EXPECT_TRUE(server.Answer(0).released());
+}
+
+// An answer is due when the policy releases its worker, and is given then: not earlier, not later,
+// not twice. Written down from the definition, beside a random schedule.
+TEST(ServerProcessorTest, AnswersEachWorkerExactlyWhenThePolicyReleasesIt) {
+  std::mt19937 random(2);
+  for (int trial = 0; trial < 300; ++trial) {
+    const uint64_t bound = 1 + random() % 3;
+    ServerOptions options = SmallServer(ConsistencyPolicy::Bounded(bound));
+    options.workers = static_cast<uint32_t>(2 + random() % 4);
+    TestServer server(options);
+    std::vector<uint64_t> clock(options.workers, 0);
+    std::vector<bool> has_left(options.workers, false);
+    std::set<WorkerId> waiting;
+    for (int step = 0; step < 60; ++step) {
+      const auto worker = static_cast<WorkerId>(random() % options.workers);
+      if (has_left[worker] || waiting.contains(worker)) continue;
+      std::vector<WorkerId> expected;
+      ServerOutput output;
+      if (random() % 15 == 0) {
+        output = server.Send(Message(Gradient::LEAVE, worker, clock[worker]));
+        has_left[worker] = true;
+        expected.push_back(worker);
+      } else {
+        output = server.SendNext(worker);
+        ++clock[worker];
+        waiting.insert(worker);
+      }
+      uint64_t min = std::numeric_limits<uint64_t>::max();
+      for (WorkerId w = 0; w < options.workers; ++w) {
+        if (!has_left[w]) min = std::min(min, clock[w]);
+      }
+      for (WorkerId w = 0; w < options.workers; ++w) {
+        if (waiting.contains(w) && clock[w] - min <= bound) expected.push_back(w);
+      }
+      ASSERT_THAT(output.answers, ::testing::UnorderedElementsAreArray(expected));
+      for (WorkerId w : expected) {
+        waiting.erase(w);
+        ASSERT_TRUE(server.Answer(w).released() || server.Answer(w).left());
+      }
+      for (WorkerId w : waiting) ASSERT_FALSE(server.Answer(w).released());
+    }
+  }
+}
+
+// ---- asking and leaving ----
+
+TEST(ServerProcessorTest, AnswersWhoeverAsksWhateverTheClock) {
+  for (const ConsistencyPolicy& policy : AllPolicies()) {
+    TestServer server(SmallServer(policy));
+    Gradient ask = Message(Gradient::ASK, 1, 0);
+    ask.set_has_clock(false);
+    EXPECT_THAT(server.Send(ask).answers, ElementsAre(1));
+    server.SendNext(1);
+    EXPECT_THAT(server.Send(Message(Gradient::ASK, 1, 77)).answers, ElementsAre(1));
+    EXPECT_EQ(server.processor().counters().duplicates_ignored(), 0u);
+    EXPECT_EQ(server.processor().counters().gradients_accepted(), 1u);
+  }
+}
+
+TEST(ServerProcessorTest, WhoAsksBeforeTheFirstUpdateGetsClockZeroAndTheWeightsOfBirth) {
+  for (const ConsistencyPolicy& policy : AllPolicies()) {
+    const TestServer server(SmallServer(policy));
+    const Weights answer = server.Answer(2);
+    EXPECT_EQ(answer.epoch(), 1u);
+    EXPECT_EQ(answer.clock(), 0u);
+    EXPECT_TRUE(answer.released());
+    EXPECT_FALSE(answer.left());
+    EXPECT_EQ(answer.slice().dense_size(), 6);
+    EXPECT_EQ(answer.moments().count_size(), 1);
+  }
+}
+
+TEST(ServerProcessorTest, TheLastMissingWorkersLeaveFinishesTheRoundOfTheOthers) {
+  TestServer server(SmallServer(kSequential));
+  server.SendNext(0, 2);
+  server.SendNext(2, 4);
+  const ServerOutput output = server.Send(Message(Gradient::LEAVE, 1, 0));
+  EXPECT_THAT(output.answers, UnorderedElementsAre(0, 1, 2));
+  EXPECT_EQ(server.weights(), Same(-1.5f));
+  EXPECT_TRUE(server.Answer(1).left());
+  EXPECT_FALSE(server.Answer(1).has_slice());
+  EXPECT_EQ(server.Answer(0).clock(), 1u);
+}
+
+TEST(ServerProcessorTest, ALeaveReleasesWhomTheLeaverHeldBack) {
+  TestServer server(SmallServer(ConsistencyPolicy::Bounded(1)));
+  for (WorkerId worker : {0u, 1u, 0u}) server.SendNext(worker);
+  EXPECT_FALSE(server.Answer(0).released());
+  EXPECT_THAT(server.Send(Message(Gradient::LEAVE, 2, 0)).answers, UnorderedElementsAre(0, 2));
+}
+
+TEST(ServerProcessorTest, ARoundOfNobodyMakesNoStep) {
+  for (const ConsistencyPolicy& policy : AllPolicies()) {
+    TestServer server(SmallServer(policy));
+    for (WorkerId worker = 0; worker < 3; ++worker) {
+      EXPECT_FALSE(server.processor().AllLeft());
+      server.Send(Message(Gradient::LEAVE, worker, 0));
+    }
+    EXPECT_TRUE(server.processor().AllLeft());
+    EXPECT_EQ(server.processor().steps(), 0u);
+    EXPECT_EQ(server.weights(), Same(0));
+  }
+}
+
+TEST(ServerProcessorTest, ARepeatedLeaveIsAnsweredAndDoesNothingElse) {
+  for (const ConsistencyPolicy& policy : AllPolicies()) {
+    TestServer server(SmallServer(policy));
+    const Gradient leave = WithDeadLetter(Message(Gradient::LEAVE, 1, 0), "a damaged row");
+    EXPECT_EQ(server.Send(leave).dead_letters.size(), 1u);
+    const ServerOutput again = server.Send(leave);
+    EXPECT_THAT(again.answers, ElementsAre(1));
+    EXPECT_THAT(again.dead_letters, IsEmpty());
+    EXPECT_EQ(server.processor().counters().undecodable_rows(), 1u);
+  }
+}
+
+TEST(ServerProcessorTest, AnUpdateOfWhoHasLeftIsCountedAndAnsweredAsLeft) {
+  for (const ConsistencyPolicy& policy : AllPolicies()) {
+    TestServer server(SmallServer(policy));
+    server.Send(Message(Gradient::LEAVE, 1, 0));
+    EXPECT_THAT(server.SendNext(1).answers, ElementsAre(1));
+    EXPECT_EQ(server.processor().counters().duplicates_ignored(), 1u);
+    EXPECT_EQ(server.processor().counters().gradients_accepted(), 0u);
+    EXPECT_TRUE(server.Answer(1).left());
+  }
+}
+
+TEST(ServerProcessorTest, ALeaveOfAnotherClockIsAnsweredButNotTaken) {
+  TestServer server(SmallServer(kEventual));
+  server.SendNext(1);
+  EXPECT_THAT(server.Send(Message(Gradient::LEAVE, 1, 0)).answers, ElementsAre(1));
+  EXPECT_FALSE(server.processor().clocks().left(1));
+  server.Send(Message(Gradient::LEAVE, 1, 1));
+  EXPECT_TRUE(server.processor().clocks().left(1));
+}
+
+// ---- poison ----
+
+struct Poison {
+  std::string name;
+  std::function<void(Gradient&)> put;
+};
+
+std::vector<Poison> Poisons() {
+  const double nan = std::nan("");
+  const double infinity = HUGE_VAL;
+  return {
+      {"NaN in the slice", [](Gradient& m) { m.mutable_slice()->set_dense(3, std::nanf("")); }},
+      {"infinity in the slice", [](Gradient& m) { m.mutable_slice()->set_dense(0, -HUGE_VALF); }},
+      {"NaN in a sparse slice",
+       [](Gradient& m) {
+         m.mutable_slice()->clear_dense();
+         m.mutable_slice()->add_sparse_index(5);
+         m.mutable_slice()->add_sparse_value(std::nanf(""));
+       }},
+      {"NaN weight", [=](Gradient& m) { m.set_weight_sum(nan); }},
+      {"infinite weight", [=](Gradient& m) { m.set_weight_sum(infinity); }},
+      {"negative weight", [](Gradient& m) { m.set_weight_sum(-1); }},
+      {"infinite training loss", [=](Gradient& m) { m.set_train_loss(infinity); }},
+      {"NaN loss", [=](Gradient& m) { m.mutable_progressive()->set_log_loss(nan); }},
+      {"infinite tail loss", [=](Gradient& m) { m.mutable_tail()->set_log_loss(infinity); }},
+      {"NaN mean", [=](Gradient& m) { m.mutable_moments()->set_mean(0, nan); }},
+      {"infinite square", [=](Gradient& m) { m.mutable_moments()->set_m2(0, infinity); }},
+      // Finite, but merged they would divide by zero.
+      {"negative count", [](Gradient& m) { m.mutable_moments()->set_count(0, -3); }},
+      {"negative square", [](Gradient& m) { m.mutable_moments()->set_m2(0, -1); }},
+      {"mean beyond the limit", [](Gradient& m) { m.mutable_moments()->set_mean(0, 1e300); }},
+  };
+}
+
+TEST(ServerProcessorTest, APoisonedUpdateCountsAsAnEmptyOneOfItsClock) {
+  for (const Poison& poison : Poisons()) {
+    for (const ConsistencyPolicy& policy : AllPolicies()) {
+      TestServer server(SmallServer(policy));
+      Gradient update = WithMoments(WithProgressive(Update(1, 0, Same(1), kRange), 2), {1, 2, 3});
+      update.set_rows_end(2);
+      poison.put(update);
+      const ServerOutput output = server.Send(update);
+      ASSERT_EQ(output.dead_letters.size(), 1u) << poison.name;
+      EXPECT_THAT(output.dead_letters[0].reason(), HasSubstr("NaN or an infinity"));
+      EXPECT_EQ(output.dead_letters[0].value(), RecordOf(update).value);
+      EXPECT_EQ(server.processor().counters().poisoned(), 1u);
+      EXPECT_EQ(server.processor().counters().gradients_accepted(), 1u);
+      // Nobody hangs: the round is complete when the others have come.
+      server.SendNext(0, 0);
+      server.SendNext(2, 0);
+      EXPECT_EQ(server.processor().clocks().Min(), 1u) << poison.name;
+      EXPECT_EQ(server.weights(), Same(0)) << poison.name;
+      EXPECT_EQ(server.processor().progressive().rows, 0u);
+      EXPECT_EQ(server.processor().moments(), Moments(1)) << poison.name;
+      EXPECT_EQ(server.Answer(1).rows_end(), 2u) << "its rows have been used up";
+    }
+  }
+}
+
+TEST(ServerProcessorTest, TheOthersUpdatesOfAPoisonedRoundCount) {
+  TestServer server(SmallServer(kSequential));
+  server.SendNext(0, 2);
+  server.SendNext(1, std::nanf(""));
+  server.SendNext(2, 4);
+  EXPECT_EQ(server.weights(), Same(-1.5f));
+}
+
+TEST(ServerProcessorTest, UndecodableRowsReportedByAPoisonedUpdateAreReportedAllTheSame) {
+  TestServer server(SmallServer(kEventual));
+  const ServerOutput output =
+      server.Send(WithDeadLetter(Update(1, 0, Same(std::nanf("")), kRange), "a damaged row"));
+  ASSERT_EQ(output.dead_letters.size(), 2u);
+  EXPECT_EQ(output.dead_letters[1].reason(), "a damaged row");
+  EXPECT_EQ(server.processor().counters().undecodable_rows(), 1u);
+}
+
+TEST(ServerProcessorTest, FiniteUpdatesWhoseMeanOverflowsMakeNoStep) {
+  const float largest = std::numeric_limits<float>::max();
+  TestServer server(SmallServer(kSequential));
+  for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker, largest);
+  EXPECT_EQ(server.weights(), Same(0));
+  EXPECT_EQ(server.processor().clocks().Min(), 1u);
+  TestServer eventual(SmallServer(kEventual));
+  Gradient update = Update(0, 0, Same(1), kRange);
+  update.set_weight_sum(1e-300);
+  eventual.Send(update);
+  for (float weight : eventual.weights()) EXPECT_TRUE(std::isfinite(weight)) << weight;
+}
+
+// ---- refused records ----
+
+TEST(ServerProcessorTest, WhatCannotBeUsedIsADeadLetterThatSaysWhyAndChangesNothing) {
+  const Gradient good = WithMoments(WithProgressive(Update(1, 0, Same(1), kRange), 1), {1});
+  struct Case {
+    std::string reason;
+    std::function<void(LogRecord&)> damage;
+  };
+  const auto message = [&](std::function<void(Gradient&)> change) {
+    return [=](LogRecord& record) {
+      Gradient damaged = good;
+      change(damaged);
+      record.value = MakeFrames(damaged.SerializeAsString(), 0).front();
+    };
+  };
+  const std::vector<Case> cases = {
+      {"names no worker", [](LogRecord& r) { r.key = EncodeBigEndian32(3); }},
+      {"names no worker", [](LogRecord& r) { r.key = ""; }},
+      {"names no worker", [](LogRecord& r) { r.key += '\0'; }},
+      {"different workers", [](LogRecord& r) { r.key = EncodeBigEndian32(2); }},
+      {"shorter than its header", [](LogRecord& r) { r.value = "\x01"; }},
+      {"format version 2", [](LogRecord& r) { r.value[0] = 2; }},
+      {"not a millrace.Gradient", [](LogRecord& r) { r.value.resize(r.value.size() - 1); }},
+      {"epoch 9", message([](Gradient& m) { m.set_epoch(9); })},
+      {"unknown kind", message([](Gradient& m) { m.set_kind(static_cast<Gradient::Kind>(7)); })},
+      {"keys [0, 7)", message([](Gradient& m) { m.mutable_slice()->set_end(7); })},
+      {"5 values for 6 keys", message([](Gradient& m) {
+         m.mutable_slice()->mutable_dense()->RemoveLast();
+       })},
+      {"confusion cell 4", message([](Gradient& m) { m.mutable_progressive()->set_cell(0, 4); })},
+      {"unequal length", message([](Gradient& m) { m.mutable_tail()->add_cell(0); })},
+      {"moments of 2 columns", message([](Gradient& m) { ToProto(Moments(2), *m.mutable_moments()); })},
+  };
+  for (const Case& test : cases) {
+    TestServer server(SmallServer(kEventual));
+    server.SendNext(0);
+    const std::vector<float> weights = server.weights();
+    server.set_next_offset(41);
+    LogRecord record = RecordOf(good);
+    test.damage(record);
+    const ServerOutput output = server.Send(record);
+    EXPECT_THAT(output.answers, IsEmpty()) << test.reason;
+    ASSERT_EQ(output.dead_letters.size(), 1u) << test.reason;
+    const DeadLetter& letter = output.dead_letters[0];
+    EXPECT_THAT(letter.reason(), HasSubstr(test.reason));
+    EXPECT_EQ(letter.topic(), "gradients");
+    EXPECT_EQ(letter.partition(), 0);
+    EXPECT_EQ(letter.offset(), 41);
+    EXPECT_EQ(letter.key(), record.key);
+    EXPECT_EQ(letter.value(), record.value);
+    EXPECT_EQ(server.processor().counters().refused(), 1u);
+    EXPECT_EQ(server.processor().counters().gradients_accepted(), 1u);
+    EXPECT_EQ(server.weights(), weights);
+    EXPECT_EQ(server.processor().clocks().clock(1), 0u);
+    EXPECT_EQ(server.processor().progressive().rows, 0u);
+    // The good record is still taken afterwards.
+    EXPECT_THAT(server.Send(good).answers, ElementsAre(1)) << test.reason;
+  }
+}
+
+TEST(ServerProcessorTest, NoDamageCrashesItOrReachesTheWeights) {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 200; ++trial) {
+    TestServer server(SmallServer(AllPolicies()[static_cast<size_t>(trial) % 3]));
+    for (int step = 0; step < 100; ++step) {
+      const auto worker = static_cast<WorkerId>(random() % 3);
+      LogRecord record = RecordOf(WithDeadLetter(
+          WithMoments(WithProgressive(Update(worker, server.processor().clocks().clock(worker),
+                                             Same(1), kRange),
+                                      2),
+                      {1, 2}),
+          "row"));
+      for (uint64_t change = random() % 5; change > 0; --change) {
+        if (random() % 30 == 0) record.key += 'x';
+        record.value[random() % record.value.size()] = static_cast<char>(random());
+      }
+      server.Send(record);
+      for (float weight : server.weights()) ASSERT_TRUE(std::isfinite(weight));
+      ASSERT_TRUE(server.processor().moments().IsValid());
+    }
+  }
+}
+
+// ---- what a step is ----
+
+TEST(ServerProcessorTest, EmptyUpdatesAdvanceTheClockWithoutAStep) {
+  TestServer server(SmallServer(kSequential));
+  for (WorkerId worker = 0; worker < 3; ++worker) server.Send(Message(Gradient::UPDATE, worker, 0));
+  EXPECT_EQ(server.processor().clocks().Min(), 1u);
+  EXPECT_EQ(server.processor().steps(), 0u);
+}
+
+TEST(ServerProcessorTest, SparseAndDenseSlicesOfTheSameGradientGiveTheSameBytes) {
+  TestServer dense(SmallServer(kEventual));
+  TestServer sparse(SmallServer(kEventual));
+  dense.Send(Update(0, 0, {0, 0, 3, 0.1f, 0, 7}, kRange));
+  Gradient update = Update(0, 0, Same(0), kRange);
+  Slice& slice = *update.mutable_slice();
+  slice.clear_dense();
+  for (const auto& [key, value] : std::vector<std::pair<uint32_t, float>>{{2, 3}, {3, 0.1f}, {5, 7}}) {
+    slice.add_sparse_index(key);
+    slice.add_sparse_value(value);
+  }
+  sparse.Send(update);
+  EXPECT_EQ(dense.weights(), sparse.weights());
+}
+
+TEST(ServerProcessorTest, ThePenaltyIsNotAppliedToTheBias) {
+  ServerOptions options = SmallServer(kEventual);
+  options.l2 = 0.5;
+  TestServer server(options);
+  std::ranges::fill(server.processor().mutable_shard().mutable_weights(), 8.0f);
+  server.SendNext(0, 0);
+  EXPECT_EQ(server.weights(), (std::vector<float>{6, 6, 6, 6, 8, 8}));
+}
+
+TEST(ServerProcessorTest, AShardPenalisesOnlyThoseOfItsOwnKeysThatAreNotTheBias) {
+  for (const auto& [range, expected] : std::vector<std::pair<KeyRange, std::vector<float>>>{
+           {{0, 3}, {6, 6, 6}}, {{3, 6}, {6, 8, 8}}, {{4, 6}, {8, 8}}, {{5, 6}, {8}}}) {
+    ServerOptions options = SmallServer(kEventual);
+    options.l2 = 0.5;
+    options.range = range;
+    TestServer server(options);
+    std::ranges::fill(server.processor().mutable_shard().mutable_weights(), 8.0f);
+    server.SendNext(0, 0);
+    EXPECT_EQ(server.weights(), expected);
+  }
+}
+
+TEST(ServerProcessorTest, ChangesOfARoundAreAveragedByTheirShareOfTheRows) {
+  ServerOptions options = SmallServer(kSequential);
+  options.average_changes = true;
+  TestServer server(options);
+  server.Send(Update(0, 0, Same(8), kRange, 1));
+  server.Send(Update(1, 0, Same(4), kRange, 3));
+  server.Send(Message(Gradient::UPDATE, 2, 0));
+  EXPECT_EQ(server.weights(), Same(8.0f / 4 + 4.0f * 3 / 4));
+}
+
+TEST(ServerProcessorTest, AChangeThatComesAloneMovesTheWeightsByItsWorkersShare) {
+  ServerOptions options = SmallServer(kEventual);
+  options.average_changes = true;
+  options.workers = 4;
+  TestServer server(options);
+  server.Send(Update(0, 0, Same(8), kRange, 100));
+  EXPECT_EQ(server.weights(), Same(2));
+  server.Send(Message(Gradient::LEAVE, 3, 0));
+  server.Send(Message(Gradient::LEAVE, 2, 0));
+  server.Send(Update(1, 0, Same(8), kRange, 1));
+  EXPECT_EQ(server.weights(), Same(6)) << "of two who are left";
+}
+
+TEST(ServerProcessorTest, ChangesAreAveragedWithoutOptimizerOrPenalty) {
+  ServerOptions options = SmallServer(kSequential);
+  options.average_changes = true;
+  options.l2 = 10;
+  options.optimizer.kind = OptimizerOptions::Kind::kAdam;
+  TestServer server(options);
+  EXPECT_TRUE(server.processor().shard().slots().empty());
+  for (Clock clock = 0; clock < 3; ++clock) {
+    for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker, 1);
+  }
+  for (float weight : server.weights()) EXPECT_NEAR(weight, 3, 1e-6);
+}
+
+TEST(ServerProcessorTest, TheOptimizersStateIsPartOfTheShard) {
+  ServerOptions options = SmallServer(kEventual);
+  options.optimizer.kind = OptimizerOptions::Kind::kMomentum;
+  options.optimizer.momentum = 0.5;
+  TestServer server(options);
+  ASSERT_EQ(server.processor().shard().slots().size(), 6u);
+  server.SendNext(0, 1);
+  server.SendNext(0, 1);
+  EXPECT_EQ(server.weights(), Same(-0.5f - 0.75f));
+  for (float slot : server.processor().shard().slots()) EXPECT_NE(slot, 0);
+  // Without it the next step is another one.
+  std::ranges::fill(server.processor().mutable_shard().mutable_slots(), 0.0f);
+  server.SendNext(0, 1);
+  EXPECT_EQ(server.weights(), Same(-1.75f));
+}
+
+TEST(ServerProcessorTest, AStepMarksTheShardAsUpdated) {
+  TestServer server(SmallServer(kEventual));
+  EXPECT_THAT(server.processor().mutable_shard().TakeUpdated(), IsEmpty());
+  server.Send(Message(Gradient::UPDATE, 0, 0));
+  EXPECT_THAT(server.processor().mutable_shard().TakeUpdated(), IsEmpty());
+  server.SendNext(0);
+  EXPECT_THAT(server.processor().mutable_shard().TakeUpdated(), ElementsAre(0));
+}
+
+// ---- what is counted once ----
+
+TEST(ServerProcessorTest, SumsTravelWithTheUpdateAndAreCountedWhenItIsApplied) {
+  TestServer server(SmallServer(kSequential));
+  Gradient update = WithMoments(WithProgressive(Update(0, 0, Same(1), kRange), 4), {1, 2, 3, 4});
+  EvaluationSums tail;
+  tail.Add(0, std::vector<float>{0.5f, 0.5f});
+  ToProto(tail, *update.mutable_tail());
+  update.set_train_loss(0.125);
+  server.Send(update);
+  EXPECT_EQ(server.processor().progressive().rows, 0u) << "held for the round";
+  server.Send(Message(Gradient::LEAVE, 1, 0));
+  server.Send(Message(Gradient::LEAVE, 2, 0));
+  EXPECT_EQ(server.processor().progressive().rows, 4u);
+  EXPECT_EQ(server.processor().tail(), tail);
+  EXPECT_EQ(server.processor().rows_trained(), 4u);
+  EXPECT_EQ(server.processor().moments().count, std::vector<double>{4});
+  EXPECT_EQ(server.processor().moments().mean, std::vector<double>{2.5});
+  EXPECT_EQ(server.processor().train_loss(), 0.125);
+  EXPECT_EQ(server.Answer(0).moments().mean(0), 2.5);
+}
+
+TEST(ServerProcessorTest, UndecodableRowsGoToTheDeadLettersOnce) {
+  for (const ConsistencyPolicy& policy : AllPolicies()) {
+    TestServer server(SmallServer(policy));
+    const Gradient update = WithDeadLetter(
+        WithDeadLetter(Update(1, 0, Same(1), kRange), "damaged row 3"), "damaged row 5");
+    std::vector<std::string> reasons;
+    const auto send = [&](const Gradient& message) {
+      for (const DeadLetter& letter : server.Send(message).dead_letters) {
+        reasons.push_back(letter.reason());
+      }
+    };
+    send(update);
+    send(update);
+    send(Update(0, 0, Same(1), kRange));
+    send(Update(2, 0, Same(1), kRange));
+    send(update);
+    EXPECT_THAT(reasons, ElementsAre("damaged row 3", "damaged row 5"));
+    EXPECT_EQ(server.processor().counters().undecodable_rows(), 2u);
+  }
+}
+
+TEST(ServerProcessorTest, TheAnswerSaysHowFarTheWorkersRowsAreCounted) {
+  TestServer server(SmallServer(kEventual));
+  const auto send = [&](RowNumber rows_end) {
+    Gradient update = Update(1, server.processor().clocks().clock(1), Same(1), kRange);
+    update.set_rows_end(rows_end);
+    update.set_buffer_rows(17);
+    server.Send(update);
+    return server.Answer(1);
+  };
+  EXPECT_EQ(send(10).rows_end(), 10u);
+  EXPECT_EQ(server.Answer(1).updates_without_rows(), 0u);
+  EXPECT_EQ(send(10).updates_without_rows(), 1u);
+  EXPECT_EQ(send(10).updates_without_rows(), 2u);
+  EXPECT_EQ(send(11).updates_without_rows(), 0u);
+  EXPECT_EQ(server.Answer(1).rows_end(), 11u);
+  EXPECT_EQ(server.Answer(0).rows_end(), 0u);
+  EXPECT_EQ(server.processor().buffer_rows(1), 17u);
+}
+
+TEST(ServerProcessorTest, OnlyShardZeroSendsTheMoments) {
+  ServerOptions options = SmallServer(kEventual);
+  options.shard = 1;
+  EXPECT_FALSE(TestServer(options).Answer(0).has_moments());
+}
+
+// ---- messages in chunks ----
+
+TEST(ServerProcessorTest, AnUpdateInChunksIsTheSameUpdate) {
+  TestServer whole(SmallServer(kEventual));
+  TestServer split(SmallServer(kEventual));
+  const Gradient update = WithProgressive(Update(1, 0, Same(3), kRange), 2);
+  whole.Send(update);
+  const std::vector<std::string> frames = MakeFrames(update.SerializeAsString(), 5, 40);
+  ASSERT_GT(frames.size(), 2u);
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const ServerOutput output = split.Send(LogRecord{EncodeBigEndian32(1), frames[i]});
+    EXPECT_THAT(output.dead_letters, IsEmpty());
+    EXPECT_EQ(output.answers.size(), i + 1 == frames.size() ? 1u : 0u);
+    // Chunks of another worker between them spoil nothing.
+    split.Send(LogRecord{EncodeBigEndian32(2), frames[0]});
+  }
+  EXPECT_EQ(split.weights(), whole.weights());
+  EXPECT_EQ(split.processor().progressive(), whole.processor().progressive());
+}
+
+}  // namespace
+}  // namespace millrace

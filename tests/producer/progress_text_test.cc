@@ -1,0 +1,78 @@
+#include "producer/progress_text.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr ProgressRates::Time kStart{hours(1000)};
+
+ProducerProgress At(uint64_t bytes, uint64_t rows) {
+  ProducerProgress progress;
+  progress.set_bytes_read(bytes);
+  progress.set_bytes_total(2'000'000);
+  progress.set_rows_sent(rows);
+  progress.set_epoch_of_stream(1);
+  progress.set_epochs_of_stream(1);
+  return progress;
+}
+
+TEST(ProgressText, WritesNumbersForPeople) {
+  EXPECT_EQ(WithCommas(0), "0");
+  EXPECT_EQ(WithCommas(999), "999");
+  EXPECT_EQ(WithCommas(1000), "1,000");
+  EXPECT_EQ(WithCommas(1234567), "1,234,567");
+  EXPECT_EQ(Bytes(12), "12 B");
+  EXPECT_EQ(Bytes(12'340'000), "12.3 MB");
+  EXPECT_EQ(Duration(seconds(7)), "0:07");
+  EXPECT_EQ(Duration(seconds(754)), "12:34");
+  EXPECT_EQ(Duration(seconds(3723)), "1:02:03");
+}
+
+TEST(ProgressText, RatesAreThoseOfTheLastSeconds) {
+  ProgressRates rates;
+  EXPECT_EQ(rates.rows_per_second(), 0);
+  // Slow at first, then ten times as fast.
+  uint64_t rows = 0;
+  for (int i = 0; i <= 200; ++i) {
+    rows += i < 100 ? 10 : 100;
+    rates.Add(kStart + milliseconds(100 * i), At(100 * rows, rows));
+  }
+  EXPECT_DOUBLE_EQ(rates.rows_per_second(), 1000);
+  const uint64_t left = 2'000'000 - 100 * rows;
+  EXPECT_EQ(rates.time_left()->count(), static_cast<int64_t>((left + 99'999) / 100'000));
+}
+
+TEST(ProgressText, ALineTellsWhatIsKnown) {
+  ProgressRates rates;
+  rates.Add(kStart, At(0, 0));
+  rates.Add(kStart + seconds(2), At(500'000, 10'000));
+  ProducerProgress progress = At(500'000, 10'000);
+  EXPECT_EQ(ProgressLine(progress, rates),
+            "25.0 % of 2.0 MB, 10,000 rows sent, 5,000 rows/s, 0:06 left");
+  progress.set_rows_rejected(3);
+  progress.set_epochs_of_stream(4);
+  EXPECT_EQ(ProgressLine(progress, rates),
+            "25.0 % of 2.0 MB, epoch 1 of 4, 10,000 rows sent, 5,000 rows/s, 3 rejected, 0:06 left");
+  progress = At(500'000, 10'000);
+  progress.clear_bytes_total();
+  ProgressRates unknown;
+  EXPECT_EQ(ProgressLine(progress, unknown), "500.0 kB, 10,000 rows sent, 0 rows/s");
+}
+
+TEST(ProgressText, ABarFitsIntoTheTerminal) {
+  const ProgressRates rates;
+  const ProducerProgress progress = At(500'000, 10'000);
+  EXPECT_EQ(ProgressBar(progress, rates, 200),
+            "[######..................] " + ProgressLine(progress, rates));
+  for (size_t columns = 1; columns < 100; ++columns) {
+    EXPECT_LE(ProgressBar(progress, rates, columns).size(), columns);
+  }
+}
+
+}  // namespace
+}  // namespace millrace

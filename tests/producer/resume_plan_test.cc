@@ -1,0 +1,86 @@
+#include "producer/resume_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "topics/codec.h"
+
+namespace millrace {
+namespace {
+
+using testing::HasSubstr;
+using Action = ResumePlan::Action;
+
+constexpr RowShape kShape = {.numeric = 1, .features = 1, .classes = 2};
+
+std::string Value(double number) { return EncodeRow({1, {number}, {}, {}}); }
+
+PartitionTail RowsUpTo(RowNumber rows, std::string last) { return {rows, false, std::move(last)}; }
+PartitionTail EndedAt(RowNumber rows) { return {rows, true, ""}; }
+
+TEST(PartitionTail, FollowsFromTheLastRecord) {
+  const PartitionTail row = TailOfRecord(EncodeBigEndian64(41), Value(3), kShape).value();
+  EXPECT_EQ(row.rows, 42u);
+  EXPECT_FALSE(row.ended);
+  EXPECT_EQ(row.last_value, Value(3));
+  const PartitionTail end = TailOfRecord(EncodeBigEndian64(42), EncodeEnd(42), kShape).value();
+  EXPECT_EQ(end.rows, 42u);
+  EXPECT_TRUE(end.ended);
+}
+
+TEST(PartitionTail, RefusesRecordsThatAreNotOfTheJob) {
+  EXPECT_FALSE(TailOfRecord("41", Value(3), kShape).ok());
+  EXPECT_FALSE(TailOfRecord(EncodeBigEndian64(1), "junk", kShape).ok());
+  EXPECT_FALSE(TailOfRecord(EncodeBigEndian64(41), EncodeEnd(42), kShape).ok());
+  const RowShape other = {.numeric = 2, .features = 2, .classes = 2};
+  EXPECT_FALSE(TailOfRecord(EncodeBigEndian64(1), Value(3), other).ok());
+}
+
+TEST(ResumePlan, AFreshTopicGetsEverything) {
+  const ResumePlan plan(std::vector<PartitionTail>(3));
+  EXPECT_TRUE(plan.fresh());
+  EXPECT_FALSE(plan.all_ended());
+  EXPECT_EQ(plan.ActionFor({2, 0}), Action::kSend);
+  EXPECT_TRUE(plan.CheckEnd(0, "t").ok());
+}
+
+TEST(ResumePlan, GoesOnBehindEachPartitionsLastRow) {
+  const ResumePlan plan({RowsUpTo(3, Value(2)), EndedAt(5), PartitionTail()});
+  EXPECT_FALSE(plan.fresh());
+  EXPECT_FALSE(plan.all_ended());
+  EXPECT_EQ(plan.rows_present(), 8u);
+  EXPECT_EQ(plan.ActionFor({0, 1}), Action::kSkip);
+  EXPECT_EQ(plan.ActionFor({0, 2}), Action::kCheck);
+  EXPECT_EQ(plan.ActionFor({0, 3}), Action::kSend);
+  EXPECT_EQ(plan.ActionFor({1, 4}), Action::kSkip);
+  EXPECT_EQ(plan.ActionFor({1, 5}), Action::kBehindEnd);
+  EXPECT_EQ(plan.ActionFor({2, 0}), Action::kSend);
+}
+
+TEST(ResumePlan, NoticesRowsOfAnotherInput) {
+  const ResumePlan plan({RowsUpTo(3, Value(2)), RowsUpTo(3, Value(9))});
+  EXPECT_TRUE(plan.Check({0, 2}, Value(2), "job.input-data").ok());
+  const Status other = plan.Check({1, 2}, Value(2), "job.input-data");
+  EXPECT_TRUE(absl::IsFailedPrecondition(other));
+  EXPECT_THAT(other.message(), HasSubstr("job.input-data [1] holds rows of another input"));
+}
+
+TEST(ResumePlan, NoticesAnInputThatIsTooShortOrEndedElsewhere) {
+  EXPECT_TRUE(ResumePlan({RowsUpTo(3, ""), RowsUpTo(2, "")}).CheckEnd(5, "t").ok());
+  EXPECT_FALSE(ResumePlan({RowsUpTo(3, ""), RowsUpTo(3, "")}).CheckEnd(5, "t").ok());
+  EXPECT_TRUE(ResumePlan({EndedAt(3), RowsUpTo(2, "")}).CheckEnd(5, "t").ok());
+  EXPECT_FALSE(ResumePlan({EndedAt(2), RowsUpTo(2, "")}).CheckEnd(5, "t").ok());
+  EXPECT_FALSE(ResumePlan({EndedAt(3), RowsUpTo(2, "")}).CheckEnd(7, "t").ok());
+}
+
+TEST(ResumePlan, KnowsWhenEverythingHasEnded) {
+  EXPECT_TRUE(ResumePlan({EndedAt(3), EndedAt(0)}).all_ended());
+  EXPECT_FALSE(ResumePlan({EndedAt(0), EndedAt(0)}).fresh());
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,377 @@
+#include "producer/stream_rows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "tests/producer/memory_rejects.h"
+#include "tests/producer/scratch_folder.h"
+#include "topics/codec.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+constexpr RowShape kShape = {.numeric = 1, .features = 1, .classes = 2};
+constexpr size_t kNever = std::numeric_limits<size_t>::max();
+
+struct MemoryRecord {
+  std::string key;
+  std::string value;
+  bool operator==(const MemoryRecord&) const = default;
+};
+using MemoryTopic = std::vector<std::vector<MemoryRecord>>;  // by partition
+
+// A broker in memory that takes what it is sent later, partition by partition, and a producer that
+// may die with some of it on its way.
+class MemorySender final : public RowSender {
+ public:
+  MemorySender(MemoryTopic& topic, uint32_t seed, size_t dies_after)
+      : topic_(topic), on_their_way_(topic.size()), random_(seed), dies_after_(dies_after) {}
+  // What is on its way now arrives in part: of each partition a prefix.
+  ~MemorySender() override {
+    for (size_t i = 0; i < topic_.size(); ++i) Deliver(i, random_() % (on_their_way_[i].size() + 1));
+  }
+
+  Status SendRow(RowPlace place, std::string_view value) override {
+    return Send(place.worker, place.row, std::string(value));
+  }
+  Status SendEnd(WorkerId worker, RowNumber row_count) override {
+    return Send(worker, row_count, EncodeEnd(row_count));
+  }
+  Status Wait(std::chrono::milliseconds) override {
+    ++waits;
+    const size_t partition = random_() % topic_.size();
+    Deliver(partition, on_their_way_[partition].size());
+    return absl::OkStatus();
+  }
+  size_t outstanding() const override {
+    size_t count = 0;
+    for (const auto& records : on_their_way_) count += records.size();
+    return count;
+  }
+  const std::string& topic() const override { return name_; }
+
+  int waits = 0;
+  size_t room = kNever;
+  std::function<void()> on_send = [] {};
+
+ private:
+  Status Send(WorkerId worker, RowNumber key, std::string value) {
+    on_send();
+    if (dies_after_ == 0) return absl::AbortedError("killed");
+    if (outstanding() >= room || random_() % 8 == 0) return absl::ResourceExhaustedError("full");
+    --dies_after_;
+    on_their_way_[worker].push_back({EncodeBigEndian64(key), std::move(value)});
+    return absl::OkStatus();
+  }
+  void Deliver(size_t partition, size_t count) {
+    auto& records = on_their_way_[partition];
+    const auto end = records.begin() + static_cast<ptrdiff_t>(count);
+    topic_[partition].insert(topic_[partition].end(), records.begin(), end);
+    records.erase(records.begin(), end);
+  }
+
+  MemoryTopic& topic_;
+  MemoryTopic on_their_way_;
+  std::mt19937 random_;
+  size_t dies_after_;
+  std::string name_ = "job.input-data";
+};
+
+ResumePlan PlanOf(const MemoryTopic& topic) {
+  std::vector<PartitionTail> tails;
+  for (const auto& records : topic) {
+    tails.push_back(records.empty()
+                        ? PartitionTail()
+                        : TailOfRecord(records.back().key, records.back().value, kShape).value());
+  }
+  return ResumePlan(std::move(tails));
+}
+
+class StreamRowsTest : public testing::Test {
+ protected:
+  StreamRowsTest() {
+    options_.spec.set_label("y");
+    options_.spec.add_classes("0");
+    options_.spec.add_classes("1");
+    options_.spec.add_numeric("x");
+    around_.stop = &stop_;
+    around_.tick = [this] {
+      ++ticks_;
+      return absl::OkStatus();
+    };
+    around_.now = [this] { return now_; };
+    around_.sleep = [this](Pacer::Time::duration time) { now_ += time; };
+  }
+
+  void Input(const std::string& text) { path_ = folder_.Write("input.csv", text); }
+  // Rows 0 to count - 1, with a malformed one behind each that `bad` names.
+  void InputRows(int count, const std::function<bool(int)>& bad) {
+    std::string text = "x,y\n";
+    for (int i = 0; i < count; ++i) {
+      text += std::to_string(i) + "," + std::to_string(i % 2) + "\n";
+      if (bad(i)) text += "bad,row\n";
+    }
+    Input(text);
+  }
+
+  // A run of a producer, to its end or death.
+  Status Run(MemoryTopic& topic, uint32_t seed = 1, size_t dies_after = kNever) {
+    MemorySender sender(topic, seed, dies_after);
+    return Run(topic, sender);
+  }
+  Status Run(const MemoryTopic& topic, MemorySender& sender) {
+    rejects_.rows.clear();
+    counts_ = {};
+    auto stream =
+        CsvStream::Create(CsvFile::Open(path_).value(), {}, options_, rejects_).value();
+    return StreamRows(*stream, PlanOf(topic), pacer_, sender, around_, counts_);
+  }
+
+  // What an undisturbed run gives, by definition.
+  MemoryTopic Expected(int rows, uint32_t workers) const {
+    MemoryTopic topic(workers);
+    for (uint32_t e = 0; e < options_.epochs; ++e) {
+      for (int i = 0; i < rows; ++i) {
+        const uint64_t number = e * static_cast<uint64_t>(rows) + static_cast<uint64_t>(i);
+        topic[number % workers].push_back(
+            {EncodeBigEndian64(number / workers),
+             EncodeRow({static_cast<uint32_t>(i % 2), {static_cast<double>(i)}, {}, {}})});
+      }
+    }
+    for (auto& records : topic) {
+      records.push_back({EncodeBigEndian64(records.size()), EncodeEnd(records.size())});
+    }
+    return topic;
+  }
+
+  ScratchFolder folder_;
+  std::string path_;
+  MemoryRejects rejects_;
+  CsvStream::Options options_;
+  Pacer pacer_ = Pacer::Unpaced();
+  std::atomic<bool> stop_ = false;
+  int ticks_ = 0;
+  Pacer::Time now_{std::chrono::hours(1000)};
+  StreamSurroundings around_;
+  StreamCounts counts_;
+};
+
+TEST_F(StreamRowsTest, DealsAcceptedRowsInTurnWhateverIsRejectedBetween) {
+  InputRows(103, [](int i) { return i % 3 == 0 || i > 90; });
+  MemoryTopic topic(4);
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(topic, Expected(103, 4));
+  EXPECT_EQ(counts_.rows_sent, 103u);
+  EXPECT_EQ(counts_.records_sent, 107u);
+  EXPECT_EQ(rejects_.rows.size(), 31u + 16u);
+}
+
+TEST_F(StreamRowsTest, EndsPartitionsOfUnequalCounts) {
+  InputRows(6, [](int) { return false; });
+  MemoryTopic topic(4);
+  ASSERT_TRUE(Run(topic).ok());
+  const std::vector<RowNumber> expected = {2, 2, 1, 1};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(topic[i].size(), expected[i] + 1);
+    EXPECT_EQ(topic[i].back().key, EncodeBigEndian64(expected[i]));
+    EXPECT_EQ(topic[i].back().value, EncodeEnd(expected[i]));
+  }
+}
+
+TEST_F(StreamRowsTest, EndsPartitionsWithoutRows) {
+  InputRows(1, [](int) { return false; });
+  MemoryTopic topic(3);
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(topic, Expected(1, 3));
+}
+
+TEST_F(StreamRowsTest, StreamsEpochAfterEpoch) {
+  options_.epochs = 3;
+  InputRows(10, [](int i) { return i == 4; });
+  MemoryTopic topic(4);
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(topic, Expected(10, 4));
+  EXPECT_EQ(rejects_.rows.size(), 1u);
+}
+
+TEST_F(StreamRowsTest, ResumedAnywhereItGivesWhatAnUninterruptedRunGives) {
+  std::mt19937 random(20240607);
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    const int rows = static_cast<int>(1 + random() % 60);
+    const uint32_t workers = 1 + random() % 5;
+    options_.epochs = 1 + random() % 3;
+    const uint32_t badness = random() % 4;
+    std::mt19937 bad(seed);
+    InputRows(rows, [&](int) { return badness > 0 && bad() % badness == 0; });
+    MemoryTopic topic(workers);
+    size_t rejected = 0;
+    int runs = 0;
+    while (true) {
+      ++runs;
+      // Dies after anything from the first record to the last, or not at all.
+      const size_t records = static_cast<size_t>(rows) * options_.epochs + workers;
+      const size_t dies = runs > 20 ? kNever : random() % (records + 2);
+      const Status status = Run(topic, static_cast<uint32_t>(random()), dies);
+      if (status.ok()) break;
+      ASSERT_TRUE(absl::IsAborted(status)) << status;
+      // Died behind the last record: the next run finds the end.
+      if (PlanOf(topic).all_ended()) break;
+    }
+    ASSERT_EQ(topic, Expected(rows, workers)) << "seed " << seed;
+    if (PlanOf(topic).all_ended()) {
+      // Whatever was cut off before, the last run that read to the end has rejected all of them.
+      std::mt19937 again(seed);
+      for (int i = 0; i < rows; ++i) rejected += badness > 0 && again() % badness == 0;
+      ASSERT_EQ(rejects_.rows.size(), rejected) << "seed " << seed;
+    }
+  }
+}
+
+TEST_F(StreamRowsTest, GoesOnWithPartitionsThatHaveNotEnded) {
+  InputRows(10, [](int) { return false; });
+  const MemoryTopic whole = Expected(10, 3);
+  MemoryTopic topic = whole;
+  topic[1].pop_back();
+  topic[2].resize(1);
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(topic, whole);
+  EXPECT_EQ(counts_.rows_found, 4u + 3u + 1u);
+}
+
+TEST_F(StreamRowsTest, RefusesToGoOnBehindRowsOfAnotherInput) {
+  InputRows(20, [](int) { return false; });
+  MemoryTopic topic(2);
+  EXPECT_TRUE(absl::IsAborted(Run(topic, 3, 11)));
+  const MemoryTopic before = topic;
+  ASSERT_FALSE(PlanOf(topic).fresh());
+  Input("x,y\n5,0\n6,1\n7,1\n8,1\n9,1\n10,1\n11,1\n12,1\n13,1\n14,1\n15,1\n16,1\n17,1\n");
+  const Status status = Run(topic);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(status.message(), HasSubstr("holds rows of another input"));
+}
+
+TEST_F(StreamRowsTest, RefusesAnInputShorterThanWhatTheTopicHolds) {
+  InputRows(20, [](int) { return false; });
+  MemoryTopic topic(2);
+  ASSERT_TRUE(Run(topic).ok());
+  topic[0].pop_back();
+  topic[1].pop_back();
+  InputRows(15, [](int) { return false; });
+  EXPECT_THAT(Run(topic).message(), HasSubstr("where this input gives"));
+}
+
+TEST_F(StreamRowsTest, RefusesAnInputLongerThanWhatHasEnded) {
+  InputRows(10, [](int) { return false; });
+  MemoryTopic topic = Expected(10, 2);
+  topic[1].pop_back();
+  InputRows(15, [](int) { return false; });
+  EXPECT_THAT(Run(topic).message(), HasSubstr("it has 5 rows and an end"));
+}
+
+TEST_F(StreamRowsTest, DoesNotEndAStreamOfWhichNothingCouldBeUsed) {
+  Input("x,y\nbad,0\nworse,1\n");
+  MemoryTopic topic(2);
+  const Status status = Run(topic);
+  EXPECT_THAT(status.message(), HasSubstr("none of the 2 rows of the input can be used"));
+  EXPECT_THAT(status.message(), HasSubstr("line 3: "));
+  EXPECT_EQ(topic, MemoryTopic(2));
+}
+
+TEST_F(StreamRowsTest, WaitsForRoomInsteadOfTakingMemory) {
+  InputRows(500, [](int) { return false; });
+  MemoryTopic topic(4);
+  MemorySender sender(topic, 1, kNever);
+  sender.room = 10;
+  size_t most = 0;
+  sender.on_send = [&] { most = std::max(most, sender.outstanding()); };
+  ASSERT_TRUE(Run(topic, sender).ok());
+  EXPECT_LE(most, 10u);
+  EXPECT_GT(sender.waits, 50);
+  EXPECT_EQ(topic, Expected(500, 4));
+}
+
+TEST_F(StreamRowsTest, LooksAroundWhileKafkaTakesNothing) {
+  InputRows(10, [](int) { return false; });
+  MemoryTopic topic(1);
+  MemorySender sender(topic, 1, kNever);
+  sender.room = 0;
+  around_.tick = [this] {
+    return ++ticks_ < 100 ? absl::OkStatus() : absl::UnavailableError("enough");
+  };
+  EXPECT_TRUE(absl::IsUnavailable(Run(topic, sender)));
+}
+
+TEST_F(StreamRowsTest, AStopEndsTheStreamAndWhatWasSentIsDelivered) {
+  InputRows(1000, [](int) { return false; });
+  MemoryTopic topic(4);
+  {
+    MemorySender sender(topic, 1, kNever);
+    int sends = 0;
+    sender.on_send = [&] { stop_ = ++sends > 300; };
+    EXPECT_TRUE(absl::IsCancelled(Run(topic, sender)));
+    EXPECT_TRUE(Drain(sender, seconds(10), around_).ok());
+    EXPECT_EQ(sender.outstanding(), 0u);
+  }
+  EXPECT_EQ(PlanOf(topic).rows_present(), counts_.rows_sent);
+  EXPECT_LT(counts_.rows_sent, 400u);
+  stop_ = false;
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(topic, Expected(1000, 4));
+}
+
+TEST_F(StreamRowsTest, KeepsToTheRate) {
+  InputRows(501, [](int i) { return i % 2 == 0; });
+  pacer_ = Pacer::AtRate(100);
+  MemoryTopic topic(4);
+  const Pacer::Time begin = now_;
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_GE(now_ - begin, milliseconds(5000));
+  EXPECT_LE(now_ - begin, milliseconds(5002));
+}
+
+TEST_F(StreamRowsTest, APauseInARateCanBeStopped) {
+  InputRows(10, [](int) { return false; });
+  pacer_ = Pacer::AtRate(1e-6);
+  around_.tick = [this] {
+    if (++ticks_ > 50) stop_ = true;
+    return absl::OkStatus();
+  };
+  MemoryTopic topic(1);
+  EXPECT_TRUE(absl::IsCancelled(Run(topic)));
+  EXPECT_EQ(counts_.rows_sent, 1u);
+}
+
+TEST_F(StreamRowsTest, AReplayTakesItsRecordedTimeAndSkipsWhatWasSent) {
+  options_.time_column = "t";
+  Input("x,y,t\n0,0,100\n1,1,160\n2,0,130\n3,1,220\n4,0,280\n");
+  pacer_ = Pacer::Replay(60);
+  MemoryTopic topic(1);
+  Pacer::Time begin = now_;
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(now_ - begin, seconds(3));
+  EXPECT_EQ(topic, Expected(5, 1));
+  // Resumed behind row 2, it starts at once with row 3.
+  topic[0].resize(3);
+  pacer_ = Pacer::Replay(60);
+  begin = now_;
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(now_ - begin, seconds(1));
+  EXPECT_EQ(topic, Expected(5, 1));
+}
+
+}  // namespace
+}  // namespace millrace

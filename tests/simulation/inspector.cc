@@ -1,0 +1,351 @@
+#include "tests/simulation/inspector.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/big_endian.h"
+
+namespace millrace::simulation {
+namespace {
+
+Referee::Job JobOf(const Scenario& scenario) {
+  Referee::Job job;
+  job.epoch = kEpoch;
+  job.workers = scenario.workers;
+  job.classes = static_cast<uint32_t>(scenario.classes);
+  job.numeric = static_cast<uint32_t>(scenario.numeric);
+  job.keys = (scenario.features() + 1) * scenario.classes;
+  job.penalised_keys = scenario.features() * scenario.classes;
+  job.training = scenario.training;
+  return job;
+}
+
+template <typename Floats>
+bool SameBits(const std::vector<float>& expected, const Floats& is) {
+  return expected.size() == static_cast<size_t>(is.size()) &&
+         std::memcmp(expected.data(), is.data(), expected.size() * sizeof(float)) == 0;
+}
+
+bool Near(double a, double b, double scale) {
+  return std::abs(a - b) <= 1e-9 * (1 + std::abs(scale));
+}
+
+bool SameColumn(const Referee::Column& column, double count, double mean, double m2) {
+  return column.count == count && Near(column.mean, mean, mean) &&
+         Near(column.m2, m2, m2 + count * mean * mean);
+}
+
+bool SameSums(const Referee::Sums& expected, const EvaluationSums& is) {
+  return expected.rows == is.rows && expected.log_loss == is.log_loss &&
+         expected.cells == is.cells && expected.bins == is.score_bins;
+}
+
+bool SameSums(const Referee::Sums& expected, const EvaluationSumsMessage& is) {
+  std::map<uint32_t, uint64_t> cells;
+  std::map<uint32_t, uint64_t> bins;
+  for (int i = 0; i < is.cell_size(); ++i) cells[is.cell(i)] += is.cell_count(i);
+  for (int i = 0; i < is.score_bin_size(); ++i) bins[is.score_bin(i)] += is.score_count(i);
+  return expected.rows == is.rows() && expected.log_loss == is.log_loss() &&
+         expected.cells == cells && expected.bins == bins;
+}
+
+bool SameCounters(const Referee::State& state, const ShardState::Counters& counters) {
+  return counters.gradients_accepted() == state.accepted &&
+         counters.duplicates_ignored() == state.duplicates &&
+         counters.poisoned() == state.poisoned && counters.refused() == state.refused &&
+         counters.undecodable_rows() == state.undecodable_rows;
+}
+
+// The first part of the live state that is not the fold of the log; null: none.
+const char* Difference(const Referee::State& state, const ServerProcessor& live,
+                       bool held_rounds) {
+  for (WorkerId worker = 0; worker < state.members.size(); ++worker) {
+    const Referee::Member& member = state.members[worker];
+    if (live.clocks().clock(worker) != member.clock) return "a clock";
+    if (live.clocks().left(worker) != member.left) return "who has left";
+    if (live.buffer_rows(worker) != member.buffer_rows) return "a buffer's size";
+  }
+  if (!SameBits(*state.weights, live.shard().weights())) return "the weights";
+  if (!SameBits(*state.slots, live.shard().slots())) return "the optimizer's state";
+  if (live.steps() != state.steps) return "the steps";
+  if (live.rows_trained() != state.rows_trained) return "the rows trained on";
+  if (live.train_loss() != state.train_loss) return "the training loss";
+  if (!SameSums(*state.progressive, live.progressive())) return "the progressive sums";
+  if (!SameSums(*state.tail, live.tail())) return "the tail sums";
+  if (!SameCounters(state, live.counters())) return "the counters";
+  for (size_t i = 0; i < state.columns.size(); ++i) {
+    const Moments& moments = live.moments();
+    if (!SameColumn(state.columns[i], moments.count[i], moments.mean[i], moments.m2[i])) {
+      return "the moments";
+    }
+  }
+  if (!held_rounds) return nullptr;
+  std::vector<WorkerId> missing;
+  bool someone = false;
+  for (WorkerId worker = 0; worker < state.members.size(); ++worker) {
+    if (state.members[worker].left) continue;
+    if (state.members[worker].held != nullptr) {
+      someone = true;
+    } else {
+      missing.push_back(worker);
+    }
+  }
+  if (!someone) missing.clear();
+  return live.WaitedFor() == missing ? nullptr : "whom the round waits for";
+}
+
+}  // namespace
+
+Inspector::Inspector(World& world)
+    : world_(world), referee_(JobOf(world.scenario)), rows_(world.scenario) {}
+
+bool Inspector::AllLeft() const {
+  const std::vector<Referee::Member>& members = referee_.now().members;
+  return std::all_of(members.begin(), members.end(),
+                     [](const Referee::Member& member) { return member.left; });
+}
+
+void Inspector::OnAppended(Topic topic, int32_t partition, const LogRecord& record) {
+  if (topic == Topic::kInputData) rows_.OnInput(static_cast<WorkerId>(partition), record);
+  if (topic != Topic::kGradients) return;
+  referee_.Append(record.key, record.value);
+  for (; audited_ < referee_.accepted().size(); ++audited_) {
+    const Referee::Accepted& accepted = referee_.accepted()[audited_];
+    const std::string wrong = rows_.Check(accepted);
+    if (!wrong.empty()) {
+      Fail("the update of worker " + std::to_string(accepted.worker) + ", clock " +
+           std::to_string(accepted.clock) + ": " + wrong);
+    }
+  }
+}
+
+void Inspector::OnFolded(const ShardTask& task) {
+  if (task.position() > referee_.end()) return Fail("a position behind the log's end");
+  const char* difference = Difference(referee_.At(task.position()), task.processor(),
+                                      world_.scenario.sequential());
+  if (difference != nullptr) {
+    Fail(std::string("the live state is not the fold of the log: ") + difference +
+         ", at position " + std::to_string(task.position()));
+  }
+}
+
+void Inspector::OnAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers) {
+  const Referee::State& state = referee_.At(task.position());
+  std::vector<Referee::Unfinished> unfinished;
+  for (const OutgoingRecord& answer : answers) {
+    if (answer.topic != Topic::kWeights) {
+      Fail("an answer to another topic");
+      continue;
+    }
+    bool bad = false;
+    const std::optional<std::string> body = Referee::Join(answer.value, unfinished, bad);
+    Weights message;
+    if (bad || (body && !message.ParseFromString(*body))) Fail("an answer without sense");
+    if (body) CheckAnswer(state, static_cast<WorkerId>(answer.partition), message);
+  }
+  if (!unfinished.empty()) Fail("an answer without its last chunk");
+}
+
+void Inspector::CheckAnswer(const Referee::State& state, WorkerId worker,
+                            const Weights& message) {
+  world_.Count("answer");
+  const Referee::Member& member = state.members.at(worker);
+  const bool released = referee_.IsReleased(state, worker);
+  if (message.epoch() != kEpoch || message.shard() != 0) Fail("an answer of another job");
+  if (message.clock() != member.clock || message.left() != member.left) {
+    Fail("an answer of another clock than the worker's");
+  }
+  const std::optional<uint64_t> bound = referee_.Bound();
+  if (message.released() && !message.left() && bound && referee_.Ahead(state, worker) > *bound) {
+    Fail("a clock released beyond the bound");
+  }
+  if (message.released() != released) Fail("an answer held back or released wrongly");
+  if (message.rows_end() != member.rows_end) Fail("an answer with another number of rows");
+  if (message.updates_without_rows() != member.without_rows) {
+    Fail("an answer with another number of rounds without rows");
+  }
+  if (!released || member.left) return;
+  if (!SameBits(*state.weights, message.slice().dense())) Fail("an answer with other weights");
+  const MomentsMessage& moments = message.moments();
+  for (size_t i = 0; i < state.columns.size(); ++i) {
+    const auto at = static_cast<int>(i);
+    if (moments.count_size() <= at ||
+        !SameColumn(state.columns[i], moments.count(at), moments.mean(at), moments.m2(at))) {
+      return Fail("an answer with other moments");
+    }
+  }
+}
+
+void Inspector::OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> records) {
+  const std::optional<uint64_t> bound = referee_.Bound();
+  std::vector<Referee::Unfinished> unfinished;
+  for (const OutgoingRecord& record : records) {
+    if (record.topic != Topic::kGradients) continue;
+    bool bad = false;
+    const std::optional<std::string> body = Referee::Join(record.value, unfinished, bad);
+    Gradient message;
+    if (bad || (body && !message.ParseFromString(*body))) Fail("an update without sense");
+    if (!body || message.kind() != Gradient::UPDATE) continue;
+    if (message.slice().dense_size() == 0 && message.slice().sparse_index_size() > 0) {
+      world_.Count("sparse update");
+    }
+    // What the worker trained on must have been released to it.
+    uint64_t slowest = message.clock();
+    for (const Referee::Member& member : referee_.now().members) {
+      if (!member.left) slowest = std::min(slowest, member.clock);
+    }
+    const bool left = referee_.now().members[worker].left;
+    if (bound && !left && message.clock() - slowest > *bound) {
+      Fail("worker " + std::to_string(worker) + " trained beyond the bound");
+    }
+    if (message.clock() > referee_.now().members[worker].clock) {
+      Fail("worker " + std::to_string(worker) + " is ahead of the server");
+    }
+  }
+}
+
+void Inspector::OnCheckpointCommitted() { CheckParameters(); }
+
+void Inspector::CheckParameters() {
+  std::map<std::string, std::string> newest;
+  const Offset end = world_.log.End(Topic::kParameters, 0);
+  for (Offset at = world_.log.Begin(Topic::kParameters, 0); at < end;) {
+    const LogRecord* record = world_.log.Next(Topic::kParameters, 0, at);
+    if (record == nullptr) break;
+    newest[record->key] = record->value;
+    at = record->offset + 1;
+  }
+  std::optional<std::string> body;
+  std::vector<Referee::Unfinished> unfinished;
+  for (const auto& [key, value] : newest) {
+    bool bad = false;
+    if (!key.starts_with("state") || body) continue;
+    body = Referee::Join(value, unfinished, bad);
+  }
+  ShardState saved;
+  if (!body || !saved.ParseFromString(*body)) return Fail("parameters: no whole marker");
+  if (saved.position() > referee_.end()) return Fail("parameters: a marker beyond the log");
+  const Referee::State& state = referee_.At(saved.position());
+
+  const auto fail = [&](const char* what) {
+    Fail(std::string("parameters is not the fold of the log: ") + what + ", at position " +
+         std::to_string(saved.position()));
+  };
+  std::vector<float> weights(state.weights->size());
+  std::vector<float> slots(state.slots->size());
+  const size_t slots_per_key = slots.size() / weights.size();
+  for (const auto& [key, value] : newest) {
+    if (!key.starts_with("p") || key.size() != 9) continue;
+    ParameterBlock block;
+    if (!block.ParseFromString(value.substr(2))) return fail("a block that cannot be decoded");
+    const auto count = static_cast<size_t>(block.weights_size());
+    if (block.begin() + count > weights.size() ||
+        static_cast<size_t>(block.slots_size()) != count * slots_per_key) {
+      return fail("a block of another shape");
+    }
+    for (size_t i = 0; i < count; ++i) {
+      weights[block.begin() + i] = block.weights(static_cast<int>(i));
+      for (size_t slot = 0; slot < slots_per_key; ++slot) {
+        slots[slot * weights.size() + block.begin() + i] =
+            block.slots(static_cast<int>(slot * count + i));
+      }
+    }
+  }
+  if (!SameBits(*state.weights, weights)) return fail("the weights");
+  if (!SameBits(*state.slots, slots)) return fail("the optimizer's state");
+  if (static_cast<size_t>(saved.members_size()) != state.members.size()) return fail("members");
+  for (const ShardState::Member& member : saved.members()) {
+    const Referee::Member& expected = state.members.at(member.worker());
+    if (member.clock() != expected.clock || member.left() != expected.left) return fail("a clock");
+    if (member.rows_end() != expected.rows_end) return fail("the rows counted");
+    if (member.updates_without_rows() != expected.without_rows) return fail("rounds without rows");
+    if (member.buffer_rows() != expected.buffer_rows) return fail("a buffer's size");
+    if (member.has_pending() != (expected.held != nullptr)) return fail("who has answered");
+    if (expected.held != nullptr &&
+        member.pending().SerializeAsString() != expected.held->SerializeAsString()) {
+      return fail("an update that is held");
+    }
+    size_t partial = 0;
+    for (const ShardState::PartialMessage& chunks : saved.partial()) {
+      if (chunks.worker() != member.worker()) continue;
+      if (partial == expected.unfinished.size()) return fail("unfinished chunks");
+      const Referee::Unfinished& is = expected.unfinished[partial++];
+      if (chunks.message_id() != is.id || chunks.count() != is.count ||
+          std::vector<std::string>(chunks.chunk().begin(), chunks.chunk().end()) != is.chunks) {
+        return fail("unfinished chunks");
+      }
+    }
+    if (partial != expected.unfinished.size()) return fail("unfinished chunks");
+  }
+  if (saved.steps() != state.steps) return fail("the steps");
+  if (saved.rows_trained() != state.rows_trained) return fail("the rows trained on");
+  if (saved.train_loss() != state.train_loss) return fail("the training loss");
+  if (!SameSums(*state.progressive, saved.progressive())) return fail("the progressive sums");
+  if (!SameSums(*state.tail, saved.tail())) return fail("the tail sums");
+  if (!SameCounters(state, saved.counters())) return fail("the counters");
+  CheckDeadLetters(state.dead_letters, true);
+}
+
+// The dead letters of all committed transactions are those of the fold up to the marker.
+void Inspector::CheckDeadLetters(size_t count, bool exactly) {
+  size_t seen = 0;
+  for (Offset at = 0; const LogRecord* record = world_.log.Next(Topic::kDeadLetter, 0, at);) {
+    at = record->offset + 1;
+    DeadLetter letter;
+    if (record->value.size() < 2 || !letter.ParseFromString(record->value.substr(2))) {
+      return Fail("a dead letter that cannot be decoded");
+    }
+    if (letter.topic() == "weights") continue;  // not counted: a worker sends them by itself
+    if (letter.reason().empty()) return Fail("a dead letter without a reason");
+    if (seen == referee_.dead_letters().size()) return Fail("a dead letter too many");
+    const Referee::Letter expected = referee_.dead_letters()[seen++];
+    if (!(expected == Referee::Letter{letter.topic(), letter.partition(), letter.offset()})) {
+      return Fail("dead letter " + std::to_string(seen) + " is of " + letter.topic() + ", offset " +
+                  std::to_string(letter.offset()) + " where " + expected.topic + ", offset " +
+                  std::to_string(expected.offset) + " is right");
+    }
+  }
+  if (exactly ? seen != count : seen > count) {
+    Fail(std::to_string(seen) + " dead letters where " + std::to_string(count) + " are right");
+  }
+}
+
+void Inspector::CheckEnd(const ShardTask& task) {
+  if (task.position() != referee_.end()) return Fail("the server has not read all");
+  OnFolded(task);
+  if (const std::string wrong = rows_.CheckEnd(referee_); !wrong.empty()) Fail(wrong);
+  CheckParameters();
+  CheckDeadLetters(referee_.dead_letters().size(), true);
+  CheckRecovery(task);
+}
+
+// A machine that has nothing at all gets to the same state from the topics.
+void Inspector::CheckRecovery(const ShardTask& task) {
+  ShardTask fresh(ServerOptionsOf(world_.scenario));
+  for (Offset at = world_.log.Begin(Topic::kParameters, 0);
+       const LogRecord* record = world_.log.Next(Topic::kParameters, 0, at);) {
+    at = record->offset + 1;
+    if (!fresh.AddParameter(record->key, record->value).ok()) return Fail("recovery: a record");
+  }
+  if (!fresh.FinishParameters().ok()) return Fail("recovery: the marker");
+  if (!fresh
+           .StartReplay(world_.log.Begin(Topic::kGradients, 0),
+                        world_.log.End(Topic::kGradients, 0))
+           .ok()) {
+    return Fail("recovery: the position");
+  }
+  std::vector<OutgoingRecord> out;
+  for (Offset at = fresh.gradients_position();
+       const LogRecord* record = world_.log.Next(Topic::kGradients, 0, at);) {
+    at = record->offset + 1;
+    if (!fresh.ProcessGradient({record->offset, record->key, record->value}, out).ok()) {
+      return Fail("recovery: a gradient");
+    }
+  }
+  if (!out.empty()) Fail("recovery: answers while replaying");
+  if (fresh.position() != task.position()) return Fail("recovery: another position");
+  OnFolded(fresh);
+}
+
+}  // namespace millrace::simulation

@@ -1,0 +1,91 @@
+// Kafka as far as the tasks can tell: partitions, offsets, transactions, deletion, compaction.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "topics/topics.h"
+
+namespace millrace::simulation {
+
+struct LogRecord {
+  Offset offset = 0;
+  int64_t timestamp_ms = 0;
+  std::string key;
+  std::string value;
+};
+
+// Readers are read_committed. What aborts, and the marker that ends a transaction, takes offsets
+// but is never read. Not thread-safe.
+class MemoryLog {
+ public:
+  MemoryLog(uint32_t workers, uint32_t shards);
+
+  Offset Append(Topic topic, int32_t partition, std::string_view key, std::string_view value,
+                int64_t timestamp_ms = 0);
+
+  // Of the first record that is still there.
+  Offset Begin(Topic topic, int32_t partition) const;
+  // Behind the last record or marker.
+  Offset End(Topic topic, int32_t partition) const;
+  // Where a read_committed reader has to stop: in front of the first open transaction.
+  Offset StableEnd(Topic topic, int32_t partition) const;
+  // What a reader that stands at `from` gets next; null at the end. Valid until the next change.
+  const LogRecord* Next(Topic topic, int32_t partition, Offset from) const;
+
+  void DeleteBefore(Topic topic, int32_t partition, Offset offset);
+  // Removes records below `limit` that a later committed record below `limit` with the same key
+  // has superseded, and aborted ones; returns how many. Offsets stay.
+  size_t Compact(Topic topic, int32_t partition, Offset limit);
+
+  // Fences older instances of this transactional id and aborts what they left open. Returns the
+  // new instance's epoch.
+  uint64_t InitTransactions(const std::string& id);
+  // The three calls below return FailedPrecondition to an instance that has been fenced.
+  StatusOr<Offset> AppendInTransaction(const std::string& id, uint64_t epoch, Topic topic,
+                                       int32_t partition, std::string_view key,
+                                       std::string_view value);
+  Status CommitTransaction(const std::string& id, uint64_t epoch);
+  Status AbortTransaction(const std::string& id, uint64_t epoch);
+
+ private:
+  enum class EntryState { kCommitted, kOpen, kAborted, kMarker, kGone };
+  struct Entry {
+    EntryState state = EntryState::kCommitted;
+    LogRecord record;
+  };
+  struct Partition {
+    Offset begin = 0;  // offset of entries.front()
+    std::deque<Entry> entries;
+    Offset end() const { return begin + static_cast<Offset>(entries.size()); }
+    Entry& at(Offset offset) { return entries[static_cast<size_t>(offset - begin)]; }
+    const Entry& at(Offset offset) const { return entries[static_cast<size_t>(offset - begin)]; }
+  };
+  struct Place {
+    Topic topic;
+    int32_t partition;
+    Offset offset;
+  };
+  struct Producer {
+    uint64_t epoch = 0;
+    std::vector<Place> open;
+  };
+
+  Partition& At(Topic topic, int32_t partition);
+  const Partition& At(Topic topic, int32_t partition) const;
+  Offset AppendEntry(Topic topic, int32_t partition, EntryState state, LogRecord record);
+  StatusOr<Producer*> Find(const std::string& id, uint64_t epoch);
+  void Finish(Producer& producer, EntryState state);
+
+  std::map<Topic, std::vector<Partition>> topics_;
+  std::map<std::string, Producer> producers_;
+};
+
+}  // namespace millrace::simulation

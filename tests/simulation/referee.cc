@@ -1,0 +1,384 @@
+#include "tests/simulation/referee.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace millrace::simulation {
+namespace {
+
+uint64_t BigEndian(const std::string& bytes, size_t begin, size_t count) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < count; ++i) {
+    number = number * 256 + static_cast<unsigned char>(bytes[begin + i]);
+  }
+  return number;
+}
+
+// What a slice says of each key; a slice may be dense, sparse or empty.
+std::vector<std::pair<size_t, float>> Values(const Slice& slice) {
+  std::vector<std::pair<size_t, float>> values;
+  for (int i = 0; i < slice.dense_size(); ++i) values.emplace_back(i, slice.dense(i));
+  for (int i = 0; i < slice.sparse_index_size(); ++i) {
+    values.emplace_back(slice.sparse_index(i), slice.sparse_value(i));
+  }
+  return values;
+}
+
+bool IsPoison(const Gradient& message) {
+  std::vector<double> numbers = {message.weight_sum(), message.progressive().log_loss(),
+                                 message.tail().log_loss(), message.train_loss()};
+  for (const auto& [key, value] : Values(message.slice())) {
+    numbers.push_back(static_cast<double>(value));
+  }
+  const MomentsMessage& moments = message.moments();
+  numbers.insert(numbers.end(), moments.count().begin(), moments.count().end());
+  numbers.insert(numbers.end(), moments.mean().begin(), moments.mean().end());
+  numbers.insert(numbers.end(), moments.m2().begin(), moments.m2().end());
+  for (double number : numbers) {
+    if (std::isnan(number) || std::isinf(number)) return true;
+  }
+  const auto negative = [](double number) { return number < 0; };
+  return message.weight_sum() < 0 ||
+         std::any_of(moments.count().begin(), moments.count().end(), negative) ||
+         std::any_of(moments.m2().begin(), moments.m2().end(), negative);
+}
+
+std::shared_ptr<const Referee::Sums> Plus(const std::shared_ptr<const Referee::Sums>& sums,
+                                          const EvaluationSumsMessage& more) {
+  if (more.rows() == 0) return sums;
+  auto total = std::make_shared<Referee::Sums>(*sums);
+  total->rows += more.rows();
+  total->log_loss += more.log_loss();
+  for (int i = 0; i < more.cell_size(); ++i) total->cells[more.cell(i)] += more.cell_count(i);
+  for (int i = 0; i < more.score_bin_size(); ++i) {
+    total->bins[more.score_bin(i)] += more.score_count(i);
+  }
+  return total;
+}
+
+bool SumsFit(const EvaluationSumsMessage& sums, uint32_t classes) {
+  if (sums.cell_size() != sums.cell_count_size()) return false;
+  if (sums.score_bin_size() != sums.score_count_size()) return false;
+  for (uint32_t cell : sums.cell()) {
+    if (cell / classes >= classes) return false;
+  }
+  for (uint32_t bin : sums.score_bin()) {
+    if (bin >= 8192) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Referee::Referee(Job job) : job_(std::move(job)) {
+  const bool averages = job_.training.update().kind() == Training::Update::WEIGHT_CHANGE;
+  switch (job_.training.optimizer().kind()) {
+    case Training::Optimizer::SGD:
+      slots_per_key_ = 0;
+      break;
+    case Training::Optimizer::MOMENTUM:
+    case Training::Optimizer::ADAGRAD:
+      slots_per_key_ = 1;
+      break;
+    case Training::Optimizer::ADAM:
+      slots_per_key_ = 2;
+      break;
+  }
+  if (averages) slots_per_key_ = 0;
+  State start;
+  start.members.resize(job_.workers);
+  start.weights = std::make_shared<std::vector<float>>(job_.keys);
+  start.slots = std::make_shared<std::vector<float>>(job_.keys * slots_per_key_);
+  start.progressive = std::make_shared<Sums>();
+  start.tail = std::make_shared<Sums>();
+  start.columns.resize(job_.numeric);
+  states_.push_back(std::move(start));
+}
+
+std::optional<uint64_t> Referee::Bound() const {
+  switch (job_.training.consistency().model()) {
+    case Training::Consistency::SEQUENTIAL:
+      return 0;
+    case Training::Consistency::BOUNDED:
+      return job_.training.consistency().max_delay();
+    case Training::Consistency::EVENTUAL:
+      break;
+  }
+  return std::nullopt;
+}
+
+uint64_t Referee::Ahead(const State& state, uint32_t worker) const {
+  uint64_t slowest = state.members[worker].clock;
+  for (const Member& member : state.members) {
+    if (!member.left) slowest = std::min(slowest, member.clock);
+  }
+  return state.members[worker].clock - slowest;
+}
+
+bool Referee::IsReleased(const State& state, uint32_t worker) const {
+  if (state.members[worker].left || !Bound()) return true;
+  return Ahead(state, worker) <= *Bound();
+}
+
+std::optional<std::string> Referee::Join(const std::string& value,
+                                         std::vector<Unfinished>& unfinished, bool& bad) {
+  bad = true;
+  if (value.size() < 2 || value[0] != 1) return std::nullopt;
+  if (value[1] == 0) {
+    bad = false;
+    return value.substr(2);
+  }
+  if (value[1] != 1 || value.size() < 18) return std::nullopt;
+  const uint64_t id = BigEndian(value, 2, 8);
+  const auto index = static_cast<uint32_t>(BigEndian(value, 10, 4));
+  const auto count = static_cast<uint32_t>(BigEndian(value, 14, 4));
+  if (count < 2 || index >= count) return std::nullopt;
+  bad = false;
+  size_t at = 0;
+  while (at < unfinished.size() && (unfinished[at].id != id || unfinished[at].count != count)) ++at;
+  if (index == 0) {
+    // A message that begins anew is the newest; only two may be unfinished.
+    if (at < unfinished.size()) unfinished.erase(unfinished.begin() + static_cast<ptrdiff_t>(at));
+    unfinished.push_back({id, count, {value.substr(18)}});
+    if (unfinished.size() > 2) unfinished.erase(unfinished.begin());
+    return std::nullopt;
+  }
+  if (at == unfinished.size() || unfinished[at].chunks.size() != index) return std::nullopt;
+  unfinished[at].chunks.push_back(value.substr(18));
+  if (index + 1 < count) return std::nullopt;
+  std::string whole;
+  for (const std::string& chunk : unfinished[at].chunks) whole += chunk;
+  unfinished.erase(unfinished.begin() + static_cast<ptrdiff_t>(at));
+  return whole;
+}
+
+bool Referee::Fits(const Gradient& message) const {
+  if (message.epoch() != job_.epoch) return false;
+  if (message.kind() == Gradient::ASK || message.kind() == Gradient::LEAVE) return true;
+  if (message.kind() != Gradient::UPDATE) return false;
+  if (message.row_count() > 0) {
+    const Slice& slice = message.slice();
+    if (slice.begin() != 0 || slice.end() != job_.keys) return false;
+    const bool dense = slice.dense_size() > 0;
+    if (dense && static_cast<uint64_t>(slice.dense_size()) != job_.keys) return false;
+    if (slice.sparse_index_size() != slice.sparse_value_size()) return false;
+    if (dense && slice.sparse_index_size() > 0) return false;
+    for (int i = 0; i < slice.sparse_index_size(); ++i) {
+      if (slice.sparse_index(i) >= job_.keys) return false;
+      if (i > 0 && slice.sparse_index(i) <= slice.sparse_index(i - 1)) return false;
+    }
+  }
+  const MomentsMessage& moments = message.moments();
+  const auto columns = static_cast<int>(job_.numeric);
+  if (moments.count_size() != 0 && moments.count_size() != columns) return false;
+  if (moments.mean_size() != moments.count_size()) return false;
+  if (moments.m2_size() != moments.count_size()) return false;
+  return SumsFit(message.progressive(), job_.classes) && SumsFit(message.tail(), job_.classes);
+}
+
+void Referee::Append(const std::string& key, const std::string& value) {
+  State state = states_.back();
+  const int64_t position = end();
+  const auto bury_record = [&] {
+    dead_letters_.push_back({"gradients", 0, position});
+    ++state.dead_letters;
+  };
+  const auto refuse = [&] {
+    ++state.refused;
+    bury_record();
+    states_.push_back(state);
+  };
+  const uint64_t worker = key.size() == 4 ? BigEndian(key, 0, 4) : job_.workers;
+  if (worker >= job_.workers) return refuse();
+  Member& member = state.members[worker];
+  bool bad = false;
+  const std::optional<std::string> body = Join(value, member.unfinished, bad);
+  if (bad) return refuse();
+  if (!body) {
+    states_.push_back(std::move(state));
+    return;
+  }
+  Gradient message;
+  if (!message.ParseFromString(*body) || message.worker() != worker || !Fits(message)) {
+    return refuse();
+  }
+  if (message.kind() != Gradient::ASK) {
+    const bool due =
+        !member.left && member.clock == message.clock() && member.held == nullptr;
+    if (!due) {
+      if (message.kind() == Gradient::UPDATE) ++state.duplicates;
+    } else if (message.kind() == Gradient::LEAVE) {
+      Leave(state, message);
+    } else {
+      const bool poison = IsPoison(message);
+      accepted_.push_back({position, message.worker(), message.clock(),
+                           member.rows_end, poison, message});
+      if (poison) {
+        ++state.poisoned;
+        bury_record();
+        Gradient nothing;
+        nothing.set_epoch(message.epoch());
+        nothing.set_worker(message.worker());
+        nothing.set_clock(message.clock());
+        nothing.set_kind(Gradient::UPDATE);
+        nothing.set_rows_end(message.rows_end());
+        nothing.set_buffer_rows(message.buffer_rows());
+        *nothing.mutable_dead_letters() = message.dead_letters();
+        message = nothing;
+      }
+      Take(state, std::move(message));
+    }
+  }
+  states_.push_back(std::move(state));
+}
+
+void Referee::Take(State& state, Gradient message) {
+  ++state.accepted;
+  const uint32_t worker = message.worker();
+  if (Bound() == 0) {
+    state.members[worker].held = std::make_shared<const Gradient>(std::move(message));
+    FinishRound(state);
+    return;
+  }
+  double present = 0;
+  for (const Member& member : state.members) {
+    if (!member.left) present += 1;
+  }
+  StepBy(state, {&message}, present);
+  Tally(state, message);
+  ++state.members[worker].clock;
+}
+
+void Referee::Leave(State& state, const Gradient& message) {
+  state.members[message.worker()].left = true;
+  Bury(state, message);
+  if (Bound() == 0) FinishRound(state);
+}
+
+void Referee::FinishRound(State& state) {
+  std::vector<const Gradient*> messages;
+  for (const Member& member : state.members) {
+    if (member.left) continue;
+    if (member.held == nullptr) return;
+    messages.push_back(member.held.get());
+  }
+  if (messages.empty()) return;
+  StepBy(state, messages, 0);
+  for (const Gradient* message : messages) Tally(state, *message);
+  for (Member& member : state.members) {
+    if (member.left) continue;
+    member.held = nullptr;
+    ++member.clock;
+  }
+}
+
+// One step by all messages. share_of > 0: a change counts as one of so many workers'.
+void Referee::StepBy(State& state, const std::vector<const Gradient*>& messages, double share_of) {
+  double total = 0;
+  for (const Gradient* message : messages) {
+    if (message->row_count() != 0) total += message->weight_sum();
+  }
+  if (!(total > 0)) return;
+  const bool averages = job_.training.update().kind() == Training::Update::WEIGHT_CHANGE;
+  std::vector<float> sum(job_.keys, 0.0f);
+  for (const Gradient* message : messages) {
+    if (message->row_count() == 0) continue;
+    float factor = 1.0f;
+    if (averages) {
+      factor = static_cast<float>(share_of > 0 ? 1.0 / share_of : message->weight_sum() / total);
+    }
+    for (const auto& [key, value] : Values(message->slice())) {
+      sum[key] = sum[key] + factor * value;
+    }
+  }
+  auto weights = std::make_shared<std::vector<float>>(*state.weights);
+  if (averages) {
+    for (size_t key = 0; key < sum.size(); ++key) (*weights)[key] = (*weights)[key] + sum[key];
+  } else {
+    const auto mean = static_cast<float>(1.0 / total);
+    const auto l2 = static_cast<float>(job_.training.l2());
+    for (size_t key = 0; key < sum.size(); ++key) {
+      sum[key] = sum[key] * mean;
+      if (l2 > 0 && key < job_.penalised_keys) sum[key] = sum[key] + l2 * (*weights)[key];
+    }
+    Optimise(state, sum, *weights);
+  }
+  state.weights = std::move(weights);
+  ++state.steps;
+}
+
+void Referee::Optimise(State& state, const std::vector<float>& gradient,
+                       std::vector<float>& weights) {
+  const Training::Optimizer& how = job_.training.optimizer();
+  const auto t = static_cast<double>(state.steps);
+  const auto rate = static_cast<float>(how.learning_rate() / (1.0 + how.decay() * t));
+  const size_t keys = gradient.size();
+  auto slots = std::make_shared<std::vector<float>>(*state.slots);
+  const auto epsilon = static_cast<float>(how.epsilon());
+  for (size_t key = 0; key < keys; ++key) {
+    const float g = gradient[key];
+    switch (how.kind()) {
+      case Training::Optimizer::SGD:
+        weights[key] -= rate * g;
+        break;
+      case Training::Optimizer::MOMENTUM: {
+        float& speed = (*slots)[key];
+        speed = static_cast<float>(how.momentum()) * speed + g;
+        weights[key] -= rate * speed;
+        break;
+      }
+      case Training::Optimizer::ADAGRAD: {
+        float& squares = (*slots)[key];
+        squares += g * g;
+        weights[key] -= rate * g / (std::sqrt(squares) + epsilon);
+        break;
+      }
+      case Training::Optimizer::ADAM: {
+        float& mean = (*slots)[key];
+        float& squares = (*slots)[keys + key];
+        mean = static_cast<float>(how.beta1()) * mean + static_cast<float>(1 - how.beta1()) * g;
+        squares = static_cast<float>(how.beta2()) * squares +
+                  static_cast<float>(1 - how.beta2()) * (g * g);
+        const auto grow1 = static_cast<float>(1 / (1 - std::pow(how.beta1(), t + 1)));
+        const auto grow2 = static_cast<float>(1 / (1 - std::pow(how.beta2(), t + 1)));
+        weights[key] -= rate * (mean * grow1) / (std::sqrt(squares * grow2) + epsilon);
+        break;
+      }
+    }
+  }
+  state.slots = std::move(slots);
+}
+
+void Referee::Tally(State& state, const Gradient& message) {
+  Member& member = state.members[message.worker()];
+  member.without_rows = message.rows_end() > member.rows_end ? 0 : member.without_rows + 1;
+  member.rows_end = std::max(member.rows_end, message.rows_end());
+  member.buffer_rows = message.buffer_rows();
+  state.rows_trained += message.new_rows();
+  if (message.row_count() > 0) state.train_loss = message.train_loss();
+  state.progressive = Plus(state.progressive, message.progressive());
+  state.tail = Plus(state.tail, message.tail());
+  const MomentsMessage& more = message.moments();
+  for (int i = 0; i < more.count_size(); ++i) {
+    // Chan, Golub and LeVeque (1979), as the textbook has it.
+    Column& column = state.columns[static_cast<size_t>(i)];
+    const double n = column.count + more.count(i);
+    if (more.count(i) == 0) continue;
+    const double delta = more.mean(i) - column.mean;
+    column.m2 = column.m2 + more.m2(i) + delta * delta * column.count * more.count(i) / n;
+    column.mean = (column.count * column.mean + more.count(i) * more.mean(i)) / n;
+    column.count = n;
+  }
+  Bury(state, message);
+}
+
+void Referee::Bury(State& state, const Gradient& message) {
+  for (const DeadLetter& letter : message.dead_letters()) {
+    dead_letters_.push_back({letter.topic(), letter.partition(), letter.offset()});
+    ++state.dead_letters;
+    ++state.undecodable_rows;
+  }
+}
+
+}  // namespace millrace::simulation

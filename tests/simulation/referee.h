@@ -1,0 +1,133 @@
+// What a shard's state has to be at each position of `gradients`, by other code than the shard's.
+//
+// Nothing but the generated messages is shared with what it judges: no frame, key or slice decoder,
+// no vector clock, no policy, no optimizer, no sums. Where floats are added, their order is part of
+// the protocol (it makes a repeated run the same bytes), so it is written down here once more.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "messages/records.pb.h"
+#include "messages/training.pb.h"
+
+namespace millrace::simulation {
+
+class Referee {
+ public:
+  struct Job {
+    uint64_t epoch = 1;
+    uint32_t workers = 1;
+    uint32_t classes = 2;
+    uint32_t numeric = 0;
+    uint64_t keys = 0;
+    uint64_t penalised_keys = 0;
+    Training training;
+  };
+
+  struct Sums {
+    uint64_t rows = 0;
+    double log_loss = 0;
+    std::map<uint32_t, uint64_t> cells;
+    std::map<uint32_t, uint64_t> bins;
+  };
+  struct Column {
+    double count = 0;
+    double mean = 0;
+    double m2 = 0;
+  };
+  // Chunks that have come of a message.
+  struct Unfinished {
+    uint64_t id = 0;
+    uint32_t count = 0;
+    std::vector<std::string> chunks;
+  };
+  struct Member {
+    uint64_t clock = 0;
+    bool left = false;
+    std::shared_ptr<const Gradient> held;
+    uint64_t rows_end = 0;
+    uint64_t without_rows = 0;
+    uint32_t buffer_rows = 0;
+    std::vector<Unfinished> unfinished;
+  };
+  struct State {
+    std::vector<Member> members;
+    std::shared_ptr<const std::vector<float>> weights;
+    std::shared_ptr<const std::vector<float>> slots;
+    std::shared_ptr<const Sums> progressive;
+    std::shared_ptr<const Sums> tail;
+    std::vector<Column> columns;
+    uint64_t steps = 0;
+    uint64_t rows_trained = 0;
+    double train_loss = 0;
+    uint64_t accepted = 0;
+    uint64_t duplicates = 0;
+    uint64_t poisoned = 0;
+    uint64_t refused = 0;
+    uint64_t undecodable_rows = 0;
+    size_t dead_letters = 0;  // of Referee::dead_letters(): how many the fold has led to so far
+  };
+
+  // An update that was taken.
+  struct Accepted {
+    int64_t position = 0;
+    uint32_t worker = 0;
+    uint64_t clock = 0;
+    uint64_t rows_end_before = 0;
+    bool poisoned = false;
+    Gradient message;  // as it came
+  };
+  struct Letter {
+    std::string topic;
+    int32_t partition = 0;
+    int64_t offset = 0;
+    bool operator==(const Letter&) const = default;
+  };
+
+  explicit Referee(Job job);
+
+  // The next record of `gradients`, from offset 0 on.
+  void Append(const std::string& key, const std::string& value);
+
+  int64_t end() const { return static_cast<int64_t>(states_.size()) - 1; }
+  // The state in front of the record at `position`.
+  const State& At(int64_t position) const { return states_.at(static_cast<size_t>(position)); }
+  const State& now() const { return states_.back(); }
+  const std::vector<Accepted>& accepted() const { return accepted_; }
+  const std::vector<Letter>& dead_letters() const { return dead_letters_; }
+
+  bool IsReleased(const State& state, uint32_t worker) const;
+  // clock(worker) - minimum over those that have not left.
+  uint64_t Ahead(const State& state, uint32_t worker) const;
+  // Of the job's consistency; empty: none.
+  std::optional<uint64_t> Bound() const;
+
+  // Takes a record's value apart; joins chunks with those in `unfinished`. Empty when there is no
+  // whole message (yet); `bad` says whether the bytes make no sense.
+  static std::optional<std::string> Join(const std::string& value,
+                                         std::vector<Unfinished>& unfinished, bool& bad);
+
+ private:
+  bool Fits(const Gradient& message) const;
+  void Take(State& state, Gradient message);
+  void Leave(State& state, const Gradient& message);
+  void FinishRound(State& state);
+  void StepBy(State& state, const std::vector<const Gradient*>& messages, double share_of);
+  void Optimise(State& state, const std::vector<float>& gradient, std::vector<float>& weights);
+  void Tally(State& state, const Gradient& message);
+  void Bury(State& state, const Gradient& message);
+
+  Job job_;
+  size_t slots_per_key_ = 0;
+  std::vector<State> states_;
+  std::vector<Accepted> accepted_;
+  std::vector<Letter> dead_letters_;
+};
+
+}  // namespace millrace::simulation

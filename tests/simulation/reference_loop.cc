@@ -1,0 +1,155 @@
+#include "tests/simulation/reference_loop.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "models/gradient_sum.h"
+#include "models/local_solver.h"
+#include "models/moments.h"
+#include "models/optimizer.h"
+#include "models/softmax_regression.h"
+
+namespace millrace::simulation {
+namespace {
+
+OptimizerOptions OptimizerFrom(const Training::Optimizer& from) {
+  OptimizerOptions to;
+  const std::pair<Training::Optimizer::Kind, OptimizerOptions::Kind> kinds[] = {
+      {Training::Optimizer::SGD, OptimizerOptions::Kind::kSgd},
+      {Training::Optimizer::MOMENTUM, OptimizerOptions::Kind::kMomentum},
+      {Training::Optimizer::ADAGRAD, OptimizerOptions::Kind::kAdaGrad},
+      {Training::Optimizer::ADAM, OptimizerOptions::Kind::kAdam}};
+  for (const auto& [named, kind] : kinds) {
+    if (from.kind() == named) to.kind = kind;
+  }
+  to.learning_rate = from.learning_rate();
+  to.decay = from.decay();
+  to.momentum = from.momentum();
+  to.beta1 = from.beta1();
+  to.beta2 = from.beta2();
+  to.epsilon = from.epsilon();
+  return to;
+}
+
+// What one worker adds to a round.
+struct Update {
+  bool trained = false;
+  double weight = 0;
+  std::vector<float> values;
+  Moments moments;
+};
+
+class Loop {
+ public:
+  explicit Loop(const Scenario& scenario)
+      : scenario_(scenario),
+        training_(scenario.training),
+        model_(scenario.features(), scenario.classes,
+               {training_.class_weight().begin(), training_.class_weight().end()}),
+        optimizer_(Optimizer::Create(OptimizerFrom(training_.optimizer()))),
+        weights_(model_.parameter_count()),
+        slots_(optimizer_->slot_count() * weights_.size()),
+        moments_(scenario.numeric) {}
+
+  std::vector<float> Run(const std::set<std::pair<WorkerId, Clock>>& skipped) {
+    RowNumber longest = 0;
+    for (RowNumber rows : scenario_.rows) longest = std::max(longest, rows);
+    for (Clock clock = 0; clock * training_.batch_rows() < longest; ++clock) {
+      std::vector<Update> round;
+      for (WorkerId worker = 0; worker < scenario_.workers; ++worker) {
+        if (skipped.contains({worker, clock})) continue;
+        if (clock * training_.batch_rows() >= scenario_.rows[worker]) continue;
+        round.push_back(Compute(worker, clock));
+      }
+      Apply(round);
+    }
+    return weights_;
+  }
+
+ private:
+  Update Compute(WorkerId worker, Clock clock) const {
+    Update update;
+    update.moments = Moments(scenario_.numeric);
+    std::vector<Row> rows;
+    const RowNumber begin = clock * training_.batch_rows();
+    const RowNumber end =
+        std::min<RowNumber>(begin + training_.batch_rows(), scenario_.rows[worker]);
+    for (RowNumber number = begin; number < end; ++number) {
+      const uint64_t stream_row = number * scenario_.workers + worker;
+      const uint64_t freeze = training_.freeze_after_rows();
+      if (IsUndecodable(scenario_, worker, number)) continue;
+      if (freeze > 0 && stream_row >= freeze) continue;
+      rows.push_back(MakeRow(scenario_, worker, number));
+    }
+    if (rows.empty()) return update;
+    std::vector<const Row*> batch;
+    for (const Row& row : rows) batch.push_back(&row);
+    const bool scales = training_.scaling() == Training::RUNNING;
+    if (scales) {
+      for (const Row& row : rows) update.moments.Add(row);
+    }
+    Moments seen = moments_;
+    seen.Merge(update.moments);
+    const Scaler scaler = scales ? Scaler(seen) : Scaler::Identity(scenario_.numeric);
+    GradientSum gradient(weights_.size(), scenario_.classes);
+    update.trained = true;
+    update.weight = model_.Compute(batch, scaler, weights_, &gradient, {}).weight_sum;
+    update.values.assign(gradient.values().begin(), gradient.values().end());
+    if (scenario_.averages()) {
+      LocalSolverOptions options;
+      options.kind = training_.update().solver() == Training::Update::LBFGS
+                         ? LocalSolverOptions::Kind::kLbfgs
+                         : LocalSolverOptions::Kind::kSgd;
+      options.iterations = training_.update().local_iterations();
+      options.learning_rate = training_.update().local_learning_rate();
+      options.l2 = training_.l2();
+      update.values = SolveLocally(model_, batch, scaler, weights_, options).change;
+    }
+    return update;
+  }
+
+  void Apply(const std::vector<Update>& round) {
+    double weight = 0;
+    for (const Update& update : round) weight += update.trained ? update.weight : 0;
+    if (weight > 0) {
+      std::vector<float> sum(weights_.size());
+      for (const Update& update : round) {
+        if (!update.trained) continue;
+        const float share =
+            scenario_.averages() ? static_cast<float>(update.weight / weight) : 1.0f;
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += share * update.values[i];
+      }
+      if (scenario_.averages()) {
+        for (size_t i = 0; i < sum.size(); ++i) weights_[i] += sum[i];
+      } else {
+        const auto mean = static_cast<float>(1 / weight);
+        const auto l2 = static_cast<float>(training_.l2());
+        for (float& value : sum) value *= mean;
+        for (size_t i = 0; l2 > 0 && i < model_.penalised_end(); ++i) sum[i] += l2 * weights_[i];
+        optimizer_->Step(steps_, sum, weights_, slots_);
+      }
+      ++steps_;
+    }
+    for (const Update& update : round) {
+      if (training_.scaling() == Training::RUNNING) moments_.Merge(update.moments);
+    }
+  }
+
+  const Scenario& scenario_;
+  const Training& training_;
+  const SoftmaxRegression model_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  std::vector<float> weights_;
+  std::vector<float> slots_;
+  Moments moments_;
+  uint64_t steps_ = 0;
+};
+
+}  // namespace
+
+std::vector<float> TrainInOneProcess(const Scenario& scenario,
+                                     const std::set<std::pair<WorkerId, Clock>>& skipped) {
+  return Loop(scenario).Run(skipped);
+}
+
+}  // namespace millrace::simulation

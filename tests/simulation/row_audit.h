@@ -1,0 +1,42 @@
+// Which rows an accepted update must hold: each once, in order, none invented.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/memory_log.h"
+#include "tests/simulation/referee.h"
+#include "tests/simulation/scenario.h"
+
+namespace millrace::simulation {
+
+// Sees `input-data` and the accepted updates. Updates name no rows, but the moments of the first
+// numeric column, which holds the row's own number, tell them apart.
+class RowAudit {
+ public:
+  explicit RowAudit(const Scenario& scenario);
+
+  void OnInput(WorkerId worker, const LogRecord& record);
+  // Empty, or what is wrong.
+  std::string Check(const Referee::Accepted& accepted) const;
+  // At the end: what each worker's accepted clocks must have been, and the dead letters.
+  std::string CheckEnd(const Referee& referee) const;
+
+ private:
+  struct Partition {
+    RowNumber next = 0;
+    std::vector<int64_t> times;        // of each row
+    std::vector<size_t> buffer_sizes;  // after each row, as the buffer rules have it
+    std::vector<Offset> dead;          // offsets of what cannot be used
+    std::vector<Offset> behind_the_end;  // what cannot be used there is read by chance only
+    bool ended = false;
+  };
+  size_t BufferSize(const Partition& partition, size_t before) const;
+  uint64_t StreamRow(WorkerId worker, RowNumber row) const { return row * scenario_.workers + worker; }
+
+  const Scenario& scenario_;
+  std::vector<Partition> partitions_;
+};
+
+}  // namespace millrace::simulation

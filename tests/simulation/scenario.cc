@@ -1,0 +1,200 @@
+#include "tests/simulation/scenario.h"
+
+#include <limits>
+#include <utility>
+
+#include "runtime/job_options.h"
+
+namespace millrace::simulation {
+namespace {
+
+double Unit(uint64_t hash) { return static_cast<double>(hash >> 11) * 0x1p-53; }
+
+void DrawSchedule(Random& random, Scenario& scenario) {
+  Training& training = scenario.training;
+  if (random.Chance(0.65)) {
+    training.set_schedule(Training::ONE_PASS);
+    training.set_batch_rows(static_cast<uint32_t>(random.Between(1, 5)));
+    return;
+  }
+  training.set_schedule(Training::BUFFER);
+  training.set_rounds_after_end(static_cast<uint32_t>(random.Below(4)));
+  Training::Buffer& buffer = *training.mutable_buffer();
+  buffer.set_min_rows(static_cast<uint32_t>(random.Between(1, 4)));
+  buffer.set_max_rows(buffer.min_rows() + static_cast<uint32_t>(random.Below(8)));
+  buffer.set_coefficient(random.Chance(0.5) ? 0.01 : 0.003);
+  buffer.set_minibatch_rows(random.Chance(0.3) ? static_cast<uint32_t>(random.Between(1, 4)) : 0);
+}
+
+void DrawRows(Random& random, Scenario& scenario) {
+  // The buffer schedule forgets rows only after hundreds of them.
+  const bool is_long = random.Chance(scenario.one_pass() ? 0.01 : 0.04);
+  const uint64_t most = is_long ? 700 : 24;
+  const uint64_t base = is_long ? random.Between(530, most) : random.Between(3, most);
+  const bool equal = random.Chance(0.4);
+  scenario.rows.clear();
+  for (WorkerId worker = 0; worker < scenario.workers; ++worker) {
+    scenario.rows.push_back(equal ? base : random.Chance(0.15) ? 0 : random.Below(base + 1));
+  }
+  if (is_long && scenario.one_pass()) scenario.training.set_batch_rows(40);
+  scenario.undecodable = random.Chance(0.4) ? 0.1 : 0;
+}
+
+void DrawConsistency(Random& random, Training& training) {
+  Training::Consistency& consistency = *training.mutable_consistency();
+  switch (random.Below(3)) {
+    case 0:
+      consistency.set_model(Training::Consistency::SEQUENTIAL);
+      return;
+    case 1:
+      consistency.set_model(Training::Consistency::EVENTUAL);
+      return;
+    default:
+      consistency.set_model(Training::Consistency::BOUNDED);
+      consistency.set_max_delay(random.Between(1, 3));
+  }
+}
+
+void DrawUpdate(Random& random, Scenario& scenario) {
+  Training& training = scenario.training;
+  if (random.Chance(0.25)) {
+    Training::Update& update = *training.mutable_update();
+    update.set_kind(Training::Update::WEIGHT_CHANGE);
+    update.set_solver(random.Chance(0.5) ? Training::Update::LBFGS : Training::Update::LOCAL_SGD);
+  }
+  Training::Optimizer& optimizer = *training.mutable_optimizer();
+  optimizer.set_kind(static_cast<Training::Optimizer::Kind>(random.Below(4)));
+  optimizer.set_learning_rate(0.1);
+  optimizer.set_decay(random.Chance(0.3) ? 0.05 : 0);
+  training.set_l2(random.Chance(0.3) ? 0.01 : 0);
+  training.set_scaling(random.Chance(0.7) ? Training::RUNNING : Training::NONE);
+  if (random.Chance(0.2)) {
+    for (size_t k = 0; k < scenario.classes; ++k) training.add_class_weight(0.5 + 0.5 * static_cast<double>(k));
+  }
+  if (random.Chance(0.15)) training.set_freeze_after_rows(random.Between(1, 40));
+  if (random.Chance(0.15)) training.set_tail_after_rows(random.Between(1, 40));
+}
+
+JobFeatures FeaturesOf(const Scenario& scenario) {
+  JobFeatures features;
+  features.set_epoch(kEpoch);
+  features.set_workers(scenario.workers);
+  features.set_feature_count(scenario.features());
+  for (size_t k = 0; k < scenario.classes; ++k) {
+    features.mutable_spec()->add_classes(std::to_string(k));
+  }
+  for (size_t column = 0; column < scenario.numeric; ++column) {
+    features.mutable_spec()->add_numeric(std::to_string(column));
+  }
+  return features;
+}
+
+JobTraining TrainingOf(const Scenario& scenario) {
+  JobTraining training;
+  training.set_epoch(kEpoch);
+  training.set_shards(1);
+  *training.mutable_training() = scenario.training;
+  return training;
+}
+
+}  // namespace
+
+Scenario DrawScenario(Random& random) {
+  Scenario scenario;
+  scenario.data_seed = random.Next();
+  scenario.workers = static_cast<uint32_t>(random.Between(1, 5));
+  scenario.classes = random.Chance(0.5) ? 2 : 3;
+  scenario.numeric = random.Below(3);
+  scenario.hashed = random.Between(1, 5);
+  // Now and then more keys than one block of the shard holds.
+  if (random.Chance(0.03)) scenario.hashed = 1500;
+  DrawConsistency(random, scenario.training);
+  DrawSchedule(random, scenario);
+  DrawRows(random, scenario);
+  DrawUpdate(random, scenario);
+  if (random.Chance(0.35)) {
+    scenario.max_frame_bytes = scenario.hashed > 100 ? 4000 : random.Between(40, 120);
+  }
+  scenario.evaluate_batches = random.Chance(0.1);
+  return scenario;
+}
+
+std::string Scenario::ToString() const {
+  std::string text = "workers " + std::to_string(workers) + ", classes " +
+                     std::to_string(classes) + ", numeric " + std::to_string(numeric) +
+                     ", hashed " + std::to_string(hashed) + ", rows";
+  for (RowNumber count : rows) text += " " + std::to_string(count);
+  text += ", undecodable " + std::to_string(undecodable) + ", max frame bytes " +
+          std::to_string(max_frame_bytes) + ", data seed " + std::to_string(data_seed) +
+          ", evaluate batches " + std::to_string(evaluate_batches) + ", training { " +
+          training.ShortDebugString() + " }";
+  return text;
+}
+
+Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number) {
+  const auto draw = [&](uint64_t what) {
+    return Random::Hash(scenario.data_seed, worker, number, what);
+  };
+  Row row;
+  row.label = static_cast<uint32_t>(draw(0) % scenario.classes);
+  for (size_t column = 0; column < scenario.numeric; ++column) {
+    if (column == 0) {
+      row.numeric.push_back(static_cast<double>(number * scenario.workers + worker));
+    } else if (draw(100 + column) % 8 == 0) {
+      row.numeric.push_back(std::numeric_limits<double>::quiet_NaN());
+    } else {
+      row.numeric.push_back(100 * Unit(draw(200 + column)) + 10 * row.label);
+    }
+  }
+  for (size_t feature = 0; feature < scenario.hashed; ++feature) {
+    const uint64_t rare = scenario.hashed > 100 ? 300 : 2;
+    if (draw(1000 + feature) % rare != 0) continue;
+    row.index.push_back(static_cast<uint32_t>(scenario.numeric + feature));
+    row.value.push_back(static_cast<float>(Unit(draw(10000 + feature)) - 0.3));
+  }
+  return row;
+}
+
+bool IsUndecodable(const Scenario& scenario, WorkerId worker, RowNumber number) {
+  return Unit(Random::Hash(scenario.data_seed, worker, number, 77)) < scenario.undecodable;
+}
+
+std::string InputValue(const Scenario& scenario, WorkerId worker, RowNumber number) {
+  if (number >= scenario.rows[worker]) return EncodeEnd(number);
+  if (!IsUndecodable(scenario, worker, number)) {
+    return EncodeRow(MakeRow(scenario, worker, number));
+  }
+  // Of several kinds: no frame, another format version, a class that does not exist.
+  switch (number % 3) {
+    case 0:
+      return "?";
+    case 1:
+      return std::string("\x09\x00row", 5);
+    default: {
+      Row row = MakeRow(scenario, worker, number);
+      row.label = static_cast<uint32_t>(scenario.classes);
+      return EncodeRow(row);
+    }
+  }
+}
+
+std::unique_ptr<Model> MakeModel(const Scenario& scenario) {
+  return millrace::MakeModel(FeaturesOf(scenario), scenario.training);
+}
+
+ServerOptions ServerOptionsOf(const Scenario& scenario) {
+  ServerOptions options =
+      millrace::ServerOptionsOf(FeaturesOf(scenario), TrainingOf(scenario), 0);
+  options.max_frame_bytes = scenario.max_frame_bytes;
+  return options;
+}
+
+WorkerOptions WorkerOptionsOf(const Scenario& scenario, WorkerId worker) {
+  WorkerOptions options =
+      millrace::WorkerOptionsOf(FeaturesOf(scenario), TrainingOf(scenario), worker);
+  options.evaluate_batches = scenario.evaluate_batches;
+  options.max_frame_bytes = scenario.max_frame_bytes;
+  return options;
+}
+
+}  // namespace millrace::simulation

@@ -1,0 +1,60 @@
+// A job to be run: its options, and its rows as a function of its number.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "messages/training.pb.h"
+#include "models/model.h"
+#include "models/row.h"
+#include "processors/server_processor.h"
+#include "processors/worker_training_processor.h"
+#include "tests/simulation/random.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+
+namespace millrace::simulation {
+
+inline constexpr uint64_t kEpoch = 7;
+
+struct Scenario {
+  uint64_t data_seed = 1;
+  uint32_t workers = 2;
+  size_t classes = 2;
+  size_t numeric = 1;  // columns; the first holds the row's own number, which tells rows apart
+  size_t hashed = 3;
+  std::vector<RowNumber> rows = {12, 12};  // by worker
+  double undecodable = 0;                  // part of the rows
+  Training training;
+  size_t max_frame_bytes = kMaxFrameBytes;
+  bool evaluate_batches = false;
+
+  size_t features() const { return numeric + hashed; }
+  RowShape shape() const { return {numeric, features(), classes}; }
+  bool one_pass() const { return training.schedule() == Training::ONE_PASS; }
+  bool sequential() const {
+    return training.consistency().model() == Training::Consistency::SEQUENTIAL;
+  }
+  bool averages() const {
+    return training.update().kind() == Training::Update::WEIGHT_CHANGE;
+  }
+  std::string ToString() const;
+};
+
+Scenario DrawScenario(Random& random);
+
+Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number);
+bool IsUndecodable(const Scenario& scenario, WorkerId worker, RowNumber number);
+// The record value of a row, or the end's.
+std::string InputValue(const Scenario& scenario, WorkerId worker, RowNumber number);
+
+// What the programs would be made with.
+std::unique_ptr<Model> MakeModel(const Scenario& scenario);
+ServerOptions ServerOptionsOf(const Scenario& scenario);
+WorkerOptions WorkerOptionsOf(const Scenario& scenario, WorkerId worker);
+
+}  // namespace millrace::simulation

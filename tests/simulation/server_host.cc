@@ -1,0 +1,255 @@
+#include "tests/simulation/server_host.h"
+
+#include <string>
+#include <utility>
+
+#include "base/big_endian.h"
+
+namespace millrace::simulation {
+namespace {
+
+constexpr char kTransactionalId[] = "shard-0";
+constexpr uint64_t kRecordsAtOnce = 3;
+
+}  // namespace
+
+// Both tell the host by a status and by `died` that the process ends in the middle of a call.
+class ServerHost::Store final : public OrderedByteMap {
+ public:
+  Store(World& world, Disk& disk) : world_(world), disk_(disk) {}
+
+  StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
+    return disk_.map.Get(key);
+  }
+  Status Write(const WriteBatch& batch) override { return disk_.map.Write(batch); }
+  Status Flush() override {
+    if (world_.Fault("crash between write and flush", 0.02)) {
+      died_ = true;
+      return absl::InternalError("the process has died");
+    }
+    return disk_.map.Flush();
+  }
+  Status Scan(std::string_view begin, std::string_view end,
+              const std::function<bool(std::string_view key, std::string_view value)>& visit)
+      const override {
+    return disk_.map.Scan(begin, end, visit);
+  }
+  bool died() const { return died_; }
+
+ private:
+  World& world_;
+  Disk& disk_;
+  bool died_ = false;
+};
+
+class ServerHost::Log final : public CheckpointLog {
+ public:
+  Log(World& world, const uint64_t& epoch, bool& died)
+      : world_(world), epoch_(epoch), died_(died) {}
+
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
+    Offset end = 0;
+    for (const Checkpoint::Entry& entry : checkpoint.entries) {
+      if (world_.Fault("crash in the middle of a transaction", 0.01)) return Died();
+      MILLRACE_ASSIGN_OR_RETURN(
+          const Offset offset,
+          world_.log.AppendInTransaction(kTransactionalId, epoch_, Topic::kParameters, 0,
+                                         entry.key, entry.value));
+      end = offset + 1;
+    }
+    for (const std::string& letter : checkpoint.dead_letters) {
+      MILLRACE_RETURN_IF_ERROR(world_.log
+                                   .AppendInTransaction(kTransactionalId, epoch_,
+                                                        Topic::kDeadLetter, 0,
+                                                        EncodeBigEndian32(0), letter)
+                                   .status());
+    }
+    if (world_.Fault("aborted transaction", 0.05)) {
+      MILLRACE_RETURN_IF_ERROR(world_.log.AbortTransaction(kTransactionalId, epoch_));
+      return absl::AbortedError("aborted");
+    }
+    MILLRACE_RETURN_IF_ERROR(world_.log.CommitTransaction(kTransactionalId, epoch_));
+    world_.Count("checkpoint");
+    world_.observer->OnCheckpointCommitted();
+    if (world_.Fault("crash before the commit is known", 0.02)) return Died();
+    return end;
+  }
+
+  Status TrimGradients(Offset position) override {
+    if (world_.Fault("failed trim", 0.05)) return absl::UnavailableError("the broker is away");
+    if (position > world_.log.Begin(Topic::kGradients, 0)) world_.Count("gradients truncated");
+    world_.log.DeleteBefore(Topic::kGradients, 0, position);
+    return absl::OkStatus();
+  }
+
+ private:
+  Status Died() {
+    died_ = true;
+    return absl::InternalError("the process has died");
+  }
+
+  World& world_;
+  const uint64_t& epoch_;
+  bool& died_;
+};
+
+ServerHost::ServerHost(World& world, std::shared_ptr<Disk> disk)
+    : Host(world), disk_(std::move(disk)) {
+  disk_->in_use = true;
+  store_ = std::make_unique<Store>(world_, *disk_);
+}
+
+ServerHost::~ServerHost() = default;
+
+void ServerHost::Die() {
+  if (!alive()) return;
+  Stop();
+  run_.reset();
+  disk_->map.Crash(world_.random.Below(disk_->map.unflushed_batches() + 1));
+  disk_->in_use = false;
+}
+
+void ServerHost::Failed(const char* where, const Status& status) {
+  must_stop_ = true;
+  if (!replaced_) {
+    world_.observer->OnError(std::string("server, ") + where + ": " + status.ToString());
+  }
+}
+
+bool ServerHost::Step() {
+  switch (phase_) {
+    case Phase::kFence:
+      if (FencesFirst()) Fence();
+      phase_ = Phase::kLoad;
+      return true;
+    case Phase::kLoad:
+      Load();
+      return true;
+    case Phase::kParameters:
+      ReadParameters();
+      return true;
+    case Phase::kStart:
+      if (!FencesFirst()) Fence();
+      StartReplay();
+      return true;
+    case Phase::kLive:
+      return ReadGradients();
+  }
+  return false;
+}
+
+void ServerHost::Fence() {
+  epoch_ = world_.log.InitTransactions(kTransactionalId);
+  log_ = MakeLog();
+}
+
+std::unique_ptr<CheckpointLog> ServerHost::MakeLog() {
+  return std::make_unique<Log>(world_, epoch_, must_stop_);
+}
+
+void ServerHost::Load() {
+  task_ = std::make_unique<ShardTask>(Options());
+  if (Status status = task_->LoadStore(*store_); !status.ok()) return Failed("store", status);
+  next_parameter_ = task_->parameters_position();
+  if (next_parameter_ > 0) world_.Count("recovery from a disk");
+  phase_ = Phase::kParameters;
+}
+
+void ServerHost::ReadParameters() {
+  for (uint64_t i = world_.random.Between(1, kRecordsAtOnce); i > 0; --i) {
+    const LogRecord* record = world_.log.Next(Topic::kParameters, 0, next_parameter_);
+    if (record == nullptr) {
+      if (Status status = task_->FinishParameters(); !status.ok()) {
+        return Failed("parameters", status);
+      }
+      phase_ = Phase::kStart;
+      return;
+    }
+    next_parameter_ = record->offset + 1;
+    world_.Count("record of parameters read at recovery");
+    if (Status status = task_->AddParameter(record->key, record->value); !status.ok()) {
+      return Failed("parameters", status);
+    }
+  }
+}
+
+void ServerHost::StartReplay() {
+  const Status status = task_->StartReplay(world_.log.Begin(Topic::kGradients, 0),
+                                           world_.log.End(Topic::kGradients, 0));
+  if (!status.ok()) return Failed("start of the replay", status);
+  world_.observer->OnFolded(*task_);
+  next_gradient_ = task_->gradients_position();
+  phase_ = Phase::kLive;
+}
+
+bool ServerHost::ReadGradients() {
+  if (task_->replayed() && !announced_) {
+    announced_ = true;
+    Announce(out_);
+    world_.observer->OnAnswers(*task_, out_);
+    Send(out_);
+    return true;
+  }
+  for (uint64_t i = world_.random.Between(1, kRecordsAtOnce); i > 0; --i) {
+    if (next_gradient_ < world_.log.Begin(Topic::kGradients, 0)) {
+      Failed("gradients", absl::DataLossError("the records to be read next were deleted"));
+      return true;
+    }
+    const LogRecord* record = world_.log.Next(Topic::kGradients, 0, next_gradient_);
+    if (record == nullptr) return false;
+    const bool replaying = !task_->replayed();
+    if (replaying) world_.Count("gradient replayed");
+    next_gradient_ = record->offset + 1;
+    const Status status = Fold({record->offset, record->key, record->value}, out_);
+    if (!status.ok()) {
+      Failed("gradients", status);
+      return true;
+    }
+    world_.observer->OnFolded(*task_);
+    world_.observer->OnAnswers(*task_, out_);
+    Send(out_);
+    // Who has just caught up answers everybody before it reads on.
+    if (replaying && task_->replayed()) break;
+  }
+  return true;
+}
+
+bool ServerHost::StepCheckpoint() {
+  if (phase_ != Phase::kLive && phase_ != Phase::kStart) return false;
+  if (!log_) return false;
+  if (!checkpoint_) {
+    checkpoint_ = task_->BeginCheckpoint();
+    if (!checkpoint_) return false;
+    run_ = std::make_unique<CheckpointRun>(*checkpoint_, *log_, *store_);
+    return true;
+  }
+  const StatusOr<bool> last = StepRun(*checkpoint_);
+  if (last.ok()) {
+    if (*last) {
+      task_->CheckpointDone(run_->checkpoint());
+      run_.reset();
+      checkpoint_.reset();
+    }
+    return true;
+  }
+  if (must_stop_ || store_->died()) {
+    must_stop_ = true;
+    return true;
+  }
+  if (absl::IsFailedPrecondition(last.status())) {
+    world_.Count("server fenced");
+    must_stop_ = true;
+    return true;
+  }
+  task_->CheckpointFailed(run_->checkpoint());
+  run_.reset();
+  checkpoint_.reset();
+  return true;
+}
+
+StatusOr<bool> ServerHost::StepRun(const Checkpoint&) {
+  MILLRACE_RETURN_IF_ERROR(run_->Step());
+  return run_->done();
+}
+
+}  // namespace millrace::simulation

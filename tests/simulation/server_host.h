@@ -1,0 +1,79 @@
+// A server process as the simulator runs it: the production ShardTask, driven through its life.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/checkpoint.h"
+#include "runtime/shard_task.h"
+#include "tests/simulation/host.h"
+
+namespace millrace::simulation {
+
+class ServerHost : public Host {
+ public:
+  // Uses the disk until it dies.
+  ServerHost(World& world, std::shared_ptr<Disk> disk);
+  ~ServerHost() override;
+
+  bool Step() override;
+  void Die() override;
+  // Begins a checkpoint, or takes the next step of the one that is under way. False when there is
+  // nothing to save.
+  bool StepCheckpoint();
+
+  // Its log was truncated under it, or it was fenced: it has to stop and start again.
+  bool must_stop() const { return must_stop_; }
+  bool live() const { return phase_ == Phase::kLive; }
+  bool checkpoint_under_way() const { return run_ != nullptr; }
+  const ShardTask& task() const { return *task_; }
+  const std::shared_ptr<Disk>& disk() const { return disk_; }
+  // A newer instance has been started.
+  void set_replaced() { replaced_ = true; }
+
+ protected:
+  // The seams: what a planted error may do otherwise.
+  virtual ServerOptions Options() const { return ServerOptionsOf(world_.scenario); }
+  virtual Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
+    return task_->ProcessGradient(record, out);
+  }
+  virtual void Announce(std::vector<OutgoingRecord>& out) { task_->Announce(out); }
+  virtual bool FencesFirst() const { return true; }
+  // What is committed instead of `checkpoint`.
+  virtual std::unique_ptr<CheckpointLog> MakeLog();
+  // One step of the checkpoint; true when it was the last.
+  virtual StatusOr<bool> StepRun(const Checkpoint& checkpoint);
+
+  class Store;  // the disk, which may fail between a write and its flush
+  class Log;    // the production port, on the memory log
+
+  std::unique_ptr<ShardTask> task_;
+  std::unique_ptr<CheckpointLog> log_;
+  std::unique_ptr<Store> store_;
+  std::shared_ptr<Disk> disk_;
+  uint64_t epoch_ = 0;
+
+ private:
+  enum class Phase { kFence, kLoad, kParameters, kStart, kLive };
+
+  void Fence();
+  void Load();
+  void ReadParameters();
+  void StartReplay();
+  bool ReadGradients();
+  // An error that the present instance must never meet; others stop.
+  void Failed(const char* where, const Status& status);
+
+  Phase phase_ = Phase::kFence;
+  bool replaced_ = false;
+  bool must_stop_ = false;
+  bool announced_ = false;
+  Offset next_parameter_ = 0;
+  Offset next_gradient_ = 0;
+  std::optional<Checkpoint> checkpoint_;  // under way
+  std::unique_ptr<CheckpointRun> run_;
+  std::vector<OutgoingRecord> out_;
+};
+
+}  // namespace millrace::simulation

@@ -1,0 +1,477 @@
+#include "tests/simulation/simulation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "tests/simulation/reference_loop.h"
+#include "topics/frame.h"
+
+namespace millrace::simulation {
+namespace {
+
+constexpr uint64_t kMostTurns = 400'000;
+constexpr int kIdleTurns = 30;
+constexpr int kMostRepeats = 8;
+
+}  // namespace
+
+std::string Faults::ToString() const {
+  return "turns with faults " + std::to_string(turns) + ", fault rate " + std::to_string(rate) +
+         ", duplicates " + std::to_string(duplicates) + ", checkpoints " +
+         std::to_string(checkpoints) + ", produce " + std::to_string(produce) + ", compaction " +
+         std::to_string(compaction) + ", timer " + std::to_string(timer) + ", retention " +
+         std::to_string(retention) + ", strangers " + std::to_string(strangers);
+}
+
+Faults DrawFaults(Random& random) {
+  Faults faults;
+  constexpr double kRates[] = {0.005, 0.01, 0.03};
+  constexpr double kCheckpoints[] = {0.005, 0.02, 0.08, 0.2};
+  constexpr double kProduce[] = {0.05, 0.2, 0.7};
+  faults.turns = random.Between(200, 2500);
+  faults.rate = kRates[random.Below(3)];
+  faults.checkpoints = kCheckpoints[random.Below(4)];
+  faults.produce = kProduce[random.Below(3)];
+  faults.duplicates = random.Chance(0.5) ? 0.03 : 0;
+  faults.compaction = random.Chance(0.8);
+  faults.timer = random.Chance(0.6);
+  faults.retention = faults.timer && random.Chance(0.6);
+  faults.strangers = random.Chance(0.4);
+  return faults;
+}
+
+Factory Factory::Production() {
+  Factory factory;
+  factory.server = [](World& world, std::shared_ptr<Disk> disk) {
+    return std::make_unique<ServerHost>(world, std::move(disk));
+  };
+  factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
+    return std::make_unique<WorkerHost>(world, std::move(disk));
+  };
+  return factory;
+}
+
+Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Factory& factory,
+                       uint64_t seed)
+    : faults_(faults),
+      factory_(factory),
+      world_(scenario, seed),
+      inspector_(world_),
+      owner_(scenario.workers),
+      next_row_(scenario.workers),
+      now_ms_(scenario.workers, 1'000'000) {
+  world_.observer = &inspector_;
+  world_.faults = faults.turns > 0;
+  const uint64_t processes = world_.random.Between(1, scenario.workers);
+  for (uint64_t i = 0; i < processes; ++i) StartWorkerProcess(AnyDisk(worker_disks_));
+  for (WorkerId worker = 0; worker < scenario.workers; ++worker) Give(worker, AnyProcess());
+}
+
+std::string Simulation::Run() {
+  int idle = 0;
+  int repeats = 0;
+  for (uint64_t turn = 0; !inspector_.failed(); ++turn) {
+    if (turn == kMostTurns) return "it never comes to rest";
+    if (world_.faults && turn >= faults_.turns) EndFaults();
+    if (world_.faults && world_.random.Chance(faults_.rate)) Fault();
+    if (Turn()) {
+      idle = 0;
+      continue;
+    }
+    if (world_.faults || ++idle < kIdleTurns) continue;
+    idle = 0;
+    if (Sweep() || inspector_.failed()) continue;
+    if (Done()) {
+      if (server_->StepCheckpoint()) continue;
+      return Finish();
+    }
+    if (!faults_.timer || ++repeats > kMostRepeats) return "it hangs: nobody has anything to do";
+    for (const auto& process : processes_) process->RepeatAll();
+  }
+  return inspector_.violation();
+}
+
+bool Simulation::Turn() {
+  Bury();
+  bool did = false;
+  if (server_ == nullptr && (!world_.faults || world_.random.Chance(0.2))) {
+    StartServer(AnyDisk(server_disks_));
+    did = true;
+  }
+  const size_t drawn = world_.random.Below(servers_.size() + processes_.size());
+  if (drawn < servers_.size()) {
+    did |= TurnServer(*servers_[drawn]);
+  } else {
+    did |= TurnWorker(*processes_[drawn - servers_.size()]);
+  }
+  if (world_.random.Chance(faults_.produce)) did |= Produce();
+  return did;
+}
+
+bool Simulation::TurnServer(ServerHost& server) {
+  bool did = false;
+  if (server.alive() && server.ZombieIsOver()) server.Die();
+  if (server.alive() && world_.random.Chance(0.6)) did |= server.Step();
+  if (server.alive() && (world_.random.Chance(faults_.checkpoints) ||
+                         (server.checkpoint_under_way() && world_.random.Chance(0.2)))) {
+    did |= server.StepCheckpoint();
+  }
+  if (server.alive() && server.must_stop()) {
+    world_.Count("server stopped by itself");
+    server.Die();
+  }
+  if (!server.alive() && &server == server_) server_ = nullptr;
+  return Deliver(server) || did;
+}
+
+bool Simulation::TurnWorker(WorkerHost& process) {
+  bool did = false;
+  if (process.alive() && process.ZombieIsOver()) process.Die();
+  if (process.alive()) {
+    if (world_.random.Chance(0.6)) did |= process.Step();
+    if (faults_.timer && world_.random.Chance(0.01)) process.RepeatAll();
+    if (world_.random.Chance(0.05)) process.CommitAll();
+    if (world_.random.Chance(0.03)) process.SaveAll();
+    for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
+      // Whoever has lost a partition gets to know it at last.
+      if (owner_[worker] != &process && process.Has(worker) && !process.zombie() &&
+          world_.random.Chance(world_.faults ? 0.02 : 0.2)) {
+        process.Revoke(worker, true);
+        did = true;
+      }
+    }
+  }
+  return Deliver(process) || did;
+}
+
+bool Simulation::Deliver(Host& host) {
+  if (host.sender().empty()) return false;
+  const bool slow = world_.faults && (host.zombie() || !host.alive());
+  if (!world_.random.Chance(slow ? 0.05 : 0.6)) return true;
+  OutgoingRecord& record = host.sender().Front(world_.random);
+  if (record.topic == Topic::kGradients && faults_.strangers) Poison(record);
+  if (!host.alive()) world_.Count("delivered after the sender's death");
+  if (host.alive() && host.zombie()) world_.Count("delivered by a zombie");
+  world_.Append(record);
+  if (!world_.Fault("duplicated record", faults_.duplicates)) host.sender().PopFront();
+  return true;
+}
+
+// A bit flips in a worker's memory.
+void Simulation::Poison(OutgoingRecord& record) {
+  if (record.value.size() < 2 || record.value[1] != 0 || !world_.Fault("poison", 0.01)) return;
+  Gradient message;
+  if (!message.ParseFromString(record.value.substr(2)) || message.kind() != Gradient::UPDATE) {
+    return;
+  }
+  Slice& slice = *message.mutable_slice();
+  const float poison = world_.random.Chance(0.5) ? std::numeric_limits<float>::quiet_NaN()
+                                                 : std::numeric_limits<float>::infinity();
+  if (slice.dense_size() > 0) {
+    slice.set_dense(static_cast<int>(world_.random.Below(slice.dense_size())), poison);
+  } else if (slice.sparse_value_size() > 0) {
+    slice.set_sparse_value(0, poison);
+  } else {
+    message.set_weight_sum(std::numeric_limits<double>::quiet_NaN());
+  }
+  record.value = MakeFrames(message.SerializeAsString(), 0).front();
+}
+
+bool Simulation::Produce() {
+  std::vector<WorkerId> open;
+  for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
+    if (next_row_[worker] <= world_.scenario.rows[worker]) open.push_back(worker);
+  }
+  if (open.empty()) return false;
+  const WorkerId worker = open[world_.random.Below(open.size())];
+  RowNumber& next = next_row_[worker];
+  if (next > 0 && world_.Fault("producer starts again behind", 0.03)) {
+    next -= std::min<RowNumber>(next, world_.random.Between(1, 3));
+  }
+  for (int i = 0; i < 10 && next <= world_.scenario.rows[worker]; ++i, ++next) {
+    now_ms_[worker] += static_cast<int64_t>(
+        world_.random.Chance(0.02) ? 60'000 : world_.random.Below(200));
+    world_.Append({Topic::kInputData, static_cast<int32_t>(worker), EncodeBigEndian64(next),
+                   InputValue(world_.scenario, worker, next)},
+                  now_ms_[worker]);
+    if (world_.scenario.rows[worker] < 100) {
+      ++next;
+      break;
+    }
+  }
+  return true;
+}
+
+void Simulation::Fault() {
+  const double kind = world_.random.Uniform();
+  if (kind < 0.27) return FaultOfServer();
+  if (kind < 0.45) return FaultOfWorker();
+  if (kind < 0.65) return Rebalance();
+  if (kind < 0.85) return Retention();
+  if (faults_.strangers) Stranger();
+}
+
+void Simulation::FaultOfServer() {
+  if (server_ == nullptr) return;
+  if (world_.random.Chance(0.5)) {
+    world_.Count(server_->live() ? "server killed" : "server killed while it recovers");
+    if (server_->checkpoint_under_way()) world_.Count("server killed within a checkpoint");
+    server_->Die();
+  } else {
+    world_.Count("server becomes a zombie");
+    server_->MakeZombie(world_.random.Between(5, 150));
+    server_->set_replaced();
+  }
+  server_ = nullptr;
+  if (world_.random.Chance(0.5)) StartServer(AnyDisk(server_disks_));
+}
+
+void Simulation::FaultOfWorker() {
+  WorkerHost& process = AnyProcess();
+  if (world_.random.Chance(0.5)) {
+    world_.Count("worker process killed");
+    process.Die();
+  } else {
+    world_.Count("worker process becomes a zombie");
+    process.MakeZombie(world_.random.Between(5, 150));
+  }
+  const bool others = std::any_of(processes_.begin(), processes_.end(), [](const auto& p) {
+    return p->alive() && !p->zombie();
+  });
+  WorkerHost* fresh = nullptr;
+  if (!others || world_.random.Chance(0.6)) fresh = &StartWorkerProcess(AnyDisk(worker_disks_));
+  for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
+    if (owner_[worker] != &process) continue;
+    Give(worker, fresh != nullptr && world_.random.Chance(0.8) ? *fresh : AnyProcess());
+  }
+}
+
+void Simulation::Rebalance() {
+  const auto worker = static_cast<WorkerId>(world_.random.Below(owner_.size()));
+  WorkerHost& to = world_.random.Chance(0.4) ? StartWorkerProcess(AnyDisk(worker_disks_))
+                                             : AnyProcess();
+  if (world_.random.Chance(0.5)) {
+    world_.Count("partition handed over");
+    owner_[worker]->Revoke(worker, false);
+  } else {
+    world_.Count("partition lost, its task goes on");
+  }
+  Give(worker, to);
+}
+
+void Simulation::Retention() {
+  MemoryLog& log = world_.log;
+  if (faults_.compaction && world_.random.Chance(0.6)) {
+    const Offset begin = log.Begin(Topic::kParameters, 0);
+    const Offset end = log.StableEnd(Topic::kParameters, 0);
+    const auto limit = begin + static_cast<Offset>(world_.random.Below(end - begin + 1));
+    world_.coverage["record compacted away"] += log.Compact(Topic::kParameters, 0, limit);
+    return;
+  }
+  if (!faults_.retention) return;
+  const auto partition = static_cast<int32_t>(world_.random.Below(owner_.size()));
+  const Offset begin = log.Begin(Topic::kWeights, partition);
+  const Offset end = log.End(Topic::kWeights, partition);
+  log.DeleteBefore(Topic::kWeights, partition,
+                   begin + static_cast<Offset>(world_.random.Below(end - begin + 1)));
+  world_.Count("weights deleted by retention");
+}
+
+// Records by somebody who should not write here.
+void Simulation::Stranger() {
+  const auto worker = static_cast<WorkerId>(world_.random.Below(owner_.size()));
+  const std::string key = EncodeBigEndian32(worker);
+  const auto partition = static_cast<int32_t>(worker);
+  Gradient message;
+  message.set_epoch(kEpoch);
+  message.set_worker(worker);
+  message.set_kind(Gradient::UPDATE);
+  const Referee::Member& member = inspector_.referee().now().members[worker];
+  message.set_clock(member.clock);
+  message.set_rows_end(member.rows_end);
+  message.set_buffer_rows(member.buffer_rows);
+  const auto gradient = [&](const std::string& from, const std::string& value) {
+    world_.Append({Topic::kGradients, 0, from, value});
+  };
+  switch (world_.random.Below(9)) {
+    case 0:
+      world_.Count("stranger: bytes in gradients");
+      return gradient(key, world_.random.Chance(0.5) ? "" : "\x01\x07garbage");
+    case 1:
+      world_.Count("stranger: a key of nobody");
+      return gradient("nobody", MakeFrames(message.SerializeAsString(), 0).front());
+    case 2:
+      world_.Count("stranger: another epoch");
+      message.set_epoch(kEpoch - 1);
+      return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
+    case 3:
+      world_.Count("stranger: another shape");
+      message.set_row_count(1);
+      message.set_weight_sum(1);
+      message.mutable_slice()->set_end(3);
+      message.mutable_slice()->add_dense(1);
+      return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
+    case 4: {
+      world_.Count("stranger: poison");
+      message.set_weight_sum(std::numeric_limits<double>::infinity());
+      return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
+    }
+    case 5: {
+      if (!faults_.timer) return;
+      world_.Count("stranger: a chunk that is never finished");
+      const std::string body(100, 'x');
+      return gradient(key, MakeFrames(body, world_.random.Next(), 60).front());
+    }
+    case 6:
+      world_.Count("stranger: a key of no row");
+      return world_.Append({Topic::kInputData, partition, "nobody", "?"}, now_ms_[worker]);
+    case 7:
+      world_.Count("stranger: bytes in weights");
+      return world_.Append({Topic::kWeights, partition, EncodeBigEndian32(0), "?"});
+    default: {
+      world_.Count("stranger: weights of another epoch");
+      Weights weights;
+      weights.set_epoch(kEpoch + 1);
+      weights.set_clock(1000);
+      weights.set_released(true);
+      return world_.Append({Topic::kWeights, partition, EncodeBigEndian32(0),
+                            MakeFrames(weights.SerializeAsString(), 0).front()});
+    }
+  }
+}
+
+std::shared_ptr<Disk> Simulation::AnyDisk(std::vector<std::shared_ptr<Disk>>& disks) {
+  std::vector<std::shared_ptr<Disk>> free;
+  for (const std::shared_ptr<Disk>& disk : disks) {
+    if (!disk->in_use) free.push_back(disk);
+  }
+  if (free.empty() || (world_.faults && world_.random.Chance(0.25))) {
+    world_.Count("a disk with nothing on it");
+    return disks.emplace_back(std::make_shared<Disk>());
+  }
+  return free[world_.random.Below(free.size())];
+}
+
+void Simulation::StartServer(std::shared_ptr<Disk> disk) {
+  servers_.push_back(factory_.server(world_, std::move(disk)));
+  server_ = servers_.back().get();
+}
+
+WorkerHost& Simulation::StartWorkerProcess(std::shared_ptr<Disk> disk) {
+  processes_.push_back(factory_.worker(world_, std::move(disk)));
+  return *processes_.back();
+}
+
+WorkerHost& Simulation::AnyProcess() {
+  std::vector<WorkerHost*> able;
+  for (const auto& process : processes_) {
+    if (process->alive() && !process->zombie()) able.push_back(process.get());
+  }
+  return *able[world_.random.Below(able.size())];
+}
+
+void Simulation::Give(WorkerId worker, WorkerHost& to) {
+  WorkerHost* from = owner_[worker];
+  if (from != nullptr && from != &to) from->Lose(worker);
+  if (to.Has(worker)) to.Revoke(worker, true);
+  owner_[worker] = &to;
+  to.Assign(worker);
+}
+
+void Simulation::Bury() {
+  const auto gone = [](const auto& host) { return !host->alive() && host->sender().empty(); };
+  std::erase_if(servers_, gone);
+  std::erase_if(processes_, gone);
+}
+
+void Simulation::EndFaults() {
+  world_.faults = false;
+  for (const auto& server : servers_) server->ShortenZombie(40);
+  for (const auto& process : processes_) process->ShortenZombie(40);
+}
+
+bool Simulation::Sweep() {
+  bool did = false;
+  for (const auto& server : servers_) {
+    if (server->zombie() && server->alive()) {
+      server->Die();
+      did = true;
+    }
+    while (!server->sender().empty()) did |= Deliver(*server);
+    if (server->alive()) did |= server->Step();
+  }
+  for (const auto& process : processes_) {
+    if (process->zombie() && process->alive()) {
+      process->Die();
+      did = true;
+    }
+    while (!process->sender().empty()) did |= Deliver(*process);
+    if (process->alive()) did |= process->Step();
+  }
+  return Produce() || did;
+}
+
+bool Simulation::Done() const {
+  for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
+    if (!owner_[worker]->Has(worker) || !owner_[worker]->task(worker).left()) return false;
+  }
+  return inspector_.AllLeft();
+}
+
+std::string Simulation::Finish() {
+  inspector_.CheckEnd(server_->task());
+  return inspector_.violation();
+}
+
+namespace {
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+Outcome RunSeed(uint64_t seed) {
+  return RunSeed(seed, Factory::Production(), [](Scenario&, Faults&) {});
+}
+
+Outcome RunSeed(uint64_t seed, const Factory& factory,
+                const std::function<void(Scenario&, Faults&)>& adjust) {
+  Random random(seed);
+  Scenario scenario = DrawScenario(random);
+  Faults faults = DrawFaults(random);
+  // Chunks that two senders interleave may be forgotten, until the timer sends them again.
+  if (scenario.max_frame_bytes < kMaxFrameBytes) faults.timer = true;
+  adjust(scenario, faults);
+  Outcome outcome;
+  outcome.options = scenario.ToString() + "; " + faults.ToString();
+  Simulation simulation(scenario, faults, factory, random.Next());
+  outcome.violation = simulation.Run();
+  outcome.coverage = simulation.coverage();
+  if (!outcome.violation.empty() || !scenario.sequential() || !scenario.one_pass()) return outcome;
+
+  std::set<std::pair<WorkerId, Clock>> poisoned;
+  for (const Referee::Accepted& accepted : simulation.referee().accepted()) {
+    if (accepted.poisoned) poisoned.insert({accepted.worker, accepted.clock});
+  }
+  const std::vector<float>& weights = *simulation.referee().now().weights;
+  ++outcome.coverage["compared with training in one process"];
+  if (!SameBits(weights, TrainInOneProcess(scenario, poisoned))) {
+    outcome.violation = "the weights are not those of training in one process";
+    return outcome;
+  }
+  if (!poisoned.empty()) return outcome;
+  ++outcome.coverage["compared with a run without faults"];
+  Simulation calm(scenario, Faults(), Factory::Production(), random.Next());
+  outcome.violation = calm.Run();
+  if (outcome.violation.empty() && !SameBits(weights, *calm.referee().now().weights)) {
+    outcome.violation = "the weights are not those of a run without faults";
+  }
+  return outcome;
+}
+
+}  // namespace millrace::simulation

@@ -1,0 +1,112 @@
+// One job under faults: one thread, one seed, one loop of events.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/simulation/inspector.h"
+#include "tests/simulation/scenario.h"
+#include "tests/simulation/server_host.h"
+#include "tests/simulation/worker_host.h"
+#include "tests/simulation/world.h"
+
+namespace millrace::simulation {
+
+// What may go wrong, and how often.
+struct Faults {
+  uint64_t turns = 0;         // with faults; then they end, and everything must come to rest
+  double rate = 0;            // of faults, per turn
+  double duplicates = 0;      // of a delivered record being delivered once more
+  double checkpoints = 0.05;  // per turn
+  double produce = 0.2;       // rows, per turn
+  bool compaction = false;
+  // The repeat timer. Off, the protocol has to get by without: then nothing may be lost that only
+  // the timer brings back (answers by retention, chunks by strangers).
+  bool timer = true;
+  bool retention = false;  // of weights
+  bool strangers = false;  // records by others, and poison
+  std::string ToString() const;
+};
+
+Faults DrawFaults(Random& random);
+
+// Makes the processes; a planted error makes others.
+struct Factory {
+  std::function<std::unique_ptr<ServerHost>(World&, std::shared_ptr<Disk>)> server;
+  std::function<std::unique_ptr<WorkerHost>(World&, std::shared_ptr<Disk>)> worker;
+  static Factory Production();
+};
+
+class Simulation {
+ public:
+  Simulation(const Scenario& scenario, const Faults& faults, const Factory& factory,
+             uint64_t seed);
+
+  // Until everything has come to rest, or something has gone wrong: then says what.
+  std::string Run();
+
+  // After Run.
+  const Referee& referee() const { return inspector_.referee(); }
+  const std::map<std::string_view, uint64_t>& coverage() const { return world_.coverage; }
+
+ private:
+  bool Turn();
+  bool TurnServer(ServerHost& server);
+  bool TurnWorker(WorkerHost& worker);
+  bool Deliver(Host& host);
+  bool Produce();
+  void Fault();
+  void FaultOfServer();
+  void FaultOfWorker();
+  void Rebalance();
+  void Retention();
+  void Stranger();
+  void Poison(OutgoingRecord& record);
+
+  void EndFaults();
+  // Does what is left to do; false when nothing is.
+  bool Sweep();
+  bool Done() const;
+  std::string Finish();
+
+  void StartServer(std::shared_ptr<Disk> disk);
+  WorkerHost& StartWorkerProcess(std::shared_ptr<Disk> disk);
+  std::shared_ptr<Disk> AnyDisk(std::vector<std::shared_ptr<Disk>>& disks);
+  // Gives the partition to a process, whoever had it.
+  void Give(WorkerId worker, WorkerHost& to);
+  WorkerHost& AnyProcess();
+  void Bury();
+
+  Faults faults_;
+  Factory factory_;
+  World world_;
+  Inspector inspector_;
+
+  std::vector<std::shared_ptr<Disk>> server_disks_;
+  std::vector<std::shared_ptr<Disk>> worker_disks_;
+  std::vector<std::unique_ptr<ServerHost>> servers_;
+  std::vector<std::unique_ptr<WorkerHost>> processes_;
+  ServerHost* server_ = nullptr;      // the present one; null while it is down
+  std::vector<WorkerHost*> owner_;    // by worker
+  std::vector<RowNumber> next_row_;   // of the producer, by worker
+  std::vector<int64_t> now_ms_;       // by worker
+};
+
+// Draws a job and its faults from the seed, runs it, and compares its end with that of training in
+// one process, and of the same job without faults.
+struct Outcome {
+  std::string violation;  // empty: none
+  std::string options;    // everything that was drawn
+  std::map<std::string_view, uint64_t> coverage;
+};
+Outcome RunSeed(uint64_t seed);
+// The same with planted errors; `adjust` changes what was drawn, so that the error can show.
+Outcome RunSeed(uint64_t seed, const Factory& factory,
+                const std::function<void(Scenario&, Faults&)>& adjust);
+
+}  // namespace millrace::simulation

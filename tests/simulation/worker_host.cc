@@ -1,0 +1,191 @@
+#include "tests/simulation/worker_host.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace millrace::simulation {
+
+WorkerHost::WorkerHost(World& world, std::shared_ptr<Disk> disk)
+    : Host(world), disk_(std::move(disk)) {
+  disk_->in_use = true;
+}
+
+void WorkerHost::Die() {
+  if (!alive()) return;
+  Stop();
+  tasks_.clear();
+  disk_->map.Crash(world_.random.Below(disk_->map.unflushed_batches() + 1));
+  disk_->in_use = false;
+}
+
+void WorkerHost::Failed(WorkerId worker, const Hosted& hosted, const char* where,
+                        const Status& status) {
+  world_.observer->OnError("worker " + std::to_string(worker) +
+                           (hosted.lost || zombie() ? " (zombie), " : ", ") + where + ": " +
+                           status.ToString());
+}
+
+void WorkerHost::SendFrom(WorkerId worker) {
+  world_.observer->OnSentByWorker(worker, out_);
+  Send(out_);
+}
+
+void WorkerHost::Assign(WorkerId worker) {
+  const auto partition = static_cast<int32_t>(worker);
+  Hosted hosted;
+  hosted.task =
+      std::make_unique<WorkerTask>(WorkerOptionsOf(world_.scenario, worker),
+                                   world_.scenario.shape(), *world_.model, world_.next_attempt++);
+  std::optional<InputPosition> committed;
+  if (const auto& commit = world_.committed[worker]) {
+    committed = InputPosition::FromCommit(commit->offset, commit->metadata);
+    world_.Count("worker starts at a commit");
+  }
+  const StatusOr<Offset> offset = hosted.task->StartReading(
+      committed, world_.log.Begin(Topic::kInputData, partition), &disk_->map);
+  if (!offset.ok()) return Failed(worker, hosted, "start", offset.status());
+  hosted.next_row = *offset;
+  // Reading stands at the end before the first question is asked: no answer is missed.
+  hosted.next_weights = world_.log.End(Topic::kWeights, partition);
+  hosted.task->Start(out_);
+  SendFrom(worker);
+  tasks_[worker] = std::move(hosted);
+}
+
+void WorkerHost::Revoke(WorkerId worker, bool lost) {
+  const auto found = tasks_.find(worker);
+  if (found == tasks_.end()) return;
+  if (!lost) Commit(worker, found->second);
+  Save(found->second);
+  tasks_.erase(found);
+}
+
+void WorkerHost::Lose(WorkerId worker) {
+  const auto found = tasks_.find(worker);
+  if (found != tasks_.end()) found->second.lost = true;
+}
+
+bool WorkerHost::Step() {
+  if (tasks_.empty()) return false;
+  const size_t first = world_.random.Below(tasks_.size());
+  const bool weights_first = world_.random.Chance(0.5);
+  // From a task drawn by chance on, the first that has something to do.
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    auto entry = tasks_.begin();
+    std::advance(entry, static_cast<ptrdiff_t>((first + i) % tasks_.size()));
+    auto& [worker, hosted] = *entry;
+    const bool did = weights_first ? ReadWeights(worker, hosted) || ReadRows(worker, hosted)
+                                   : ReadRows(worker, hosted) || ReadWeights(worker, hosted);
+    if (did) return true;
+  }
+  return false;
+}
+
+bool WorkerHost::ReadRows(WorkerId worker, Hosted& hosted) {
+  if (!hosted.task->WantsRows()) {
+    world_.Count("reader held back");
+    return false;
+  }
+  const auto partition = static_cast<int32_t>(worker);
+  if (hosted.next_row < world_.log.Begin(Topic::kInputData, partition)) {
+    // Another task of this worker, a zombie maybe, is further on. Nobody needs what was deleted.
+    world_.Count("worker behind a deletion of rows");
+    const bool lost = hosted.lost;
+    Revoke(worker, true);
+    if (!lost) Assign(worker);
+    return true;
+  }
+  const uint64_t most = world_.random.Chance(0.05) ? 50 : 3;
+  bool did = false;
+  for (uint64_t i = world_.random.Between(1, most); i > 0 && hosted.task->WantsRows(); --i) {
+    const LogRecord* record = world_.log.Next(Topic::kInputData, partition, hosted.next_row);
+    if (record == nullptr) break;
+    did = true;
+    hosted.next_row = record->offset + 1;
+    const Status status = hosted.task->ProcessInput(
+        {record->offset, record->timestamp_ms, record->key, record->value});
+    if (!status.ok()) {
+      Failed(worker, hosted, "row", status);
+      return true;
+    }
+  }
+  if (did) Advance(worker, hosted);
+  return did;
+}
+
+bool WorkerHost::ReadWeights(WorkerId worker, Hosted& hosted) {
+  const auto partition = static_cast<int32_t>(worker);
+  if (hosted.next_weights < world_.log.Begin(Topic::kWeights, partition)) {
+    // Weights are short-lived: who was away for longer than they are kept asks again.
+    world_.Count("worker behind the weights");
+    hosted.next_weights = world_.log.End(Topic::kWeights, partition);
+    hosted.task->Start(out_);
+    SendFrom(worker);
+    return true;
+  }
+  const LogRecord* record = world_.log.Next(Topic::kWeights, partition, hosted.next_weights);
+  if (record == nullptr) return false;
+  hosted.next_weights = record->offset + 1;
+  hosted.task->ProcessWeights(record->offset, record->key, record->value, out_);
+  Advance(worker, hosted);
+  return true;
+}
+
+void WorkerHost::Advance(WorkerId worker, Hosted& hosted) {
+  if (Status status = hosted.task->Advance(out_); !status.ok()) {
+    Failed(worker, hosted, "advance", status);
+  }
+  hosted.task->TakeEvaluations();
+  SendFrom(worker);
+}
+
+void WorkerHost::RepeatAll() {
+  for (auto& [worker, hosted] : tasks_) {
+    hosted.task->Repeat(out_);
+    if (!out_.empty()) world_.Count("repeat");
+    SendFrom(worker);
+  }
+}
+
+void WorkerHost::Commit(WorkerId worker, Hosted& hosted) {
+  const auto partition = static_cast<int32_t>(worker);
+  const std::optional<InputPosition> position = PositionToCommit(*hosted.task);
+  // A commit of one who has lost the partition is refused, and any may get lost; what is deleted
+  // is not coupled to it.
+  if (position && !hosted.lost && !zombie() && !world_.Fault("lost commit", 0.2)) {
+    world_.committed[worker] = {position->offset, position->Metadata()};
+    world_.Count("commit");
+  }
+  if (world_.random.Chance(0.5)) return;
+  if (const std::optional<Offset> offset = hosted.task->TrimPosition()) {
+    if (*offset > world_.log.Begin(Topic::kInputData, partition)) {
+      world_.Count("input-data truncated");
+    }
+    world_.log.DeleteBefore(Topic::kInputData, partition, *offset);
+  }
+  if (hosted.next_weights > 0) {
+    world_.log.DeleteBefore(Topic::kWeights, partition, hosted.next_weights - 1);
+  }
+}
+
+void WorkerHost::CommitAll() {
+  for (auto& [worker, hosted] : tasks_) Commit(worker, hosted);
+}
+
+void WorkerHost::Save(Hosted& hosted) {
+  WriteBatch batch;
+  hosted.task->SaveTo(batch);
+  if (batch.empty()) return;
+  world_.Count("buffer saved");
+  if (!disk_->map.Write(batch).ok()) world_.observer->OnError("a disk refuses a batch");
+}
+
+void WorkerHost::SaveAll() {
+  for (auto& [worker, hosted] : tasks_) Save(hosted);
+  if (world_.random.Chance(0.5) && !disk_->map.Flush().ok()) {
+    world_.observer->OnError("a disk refuses to flush");
+  }
+}
+
+}  // namespace millrace::simulation

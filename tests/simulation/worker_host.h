@@ -1,0 +1,65 @@
+// A worker process as the simulator runs it: production WorkerTasks for the partitions it has.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "runtime/worker_task.h"
+#include "tests/simulation/host.h"
+
+namespace millrace::simulation {
+
+class WorkerHost : public Host {
+ public:
+  // Uses the disk until it dies.
+  WorkerHost(World& world, std::shared_ptr<Disk> disk);
+
+  bool Step() override;
+  void Die() override;
+
+  // The group gives it a partition.
+  void Assign(WorkerId worker);
+  // The group takes a partition away. `lost`: it was told too late to commit.
+  void Revoke(WorkerId worker, bool lost);
+  // The group has given the partition to another, but this process does not know it yet.
+  void Lose(WorkerId worker);
+  bool Has(WorkerId worker) const { return tasks_.contains(worker); }
+  size_t task_count() const { return tasks_.size(); }
+
+  // What timers lead to.
+  void RepeatAll();
+  void CommitAll();
+  void SaveAll();
+
+  const WorkerTask& task(WorkerId worker) const { return *tasks_.at(worker).task; }
+  const std::shared_ptr<Disk>& disk() const { return disk_; }
+
+ protected:
+  // The seam: what a planted error may commit otherwise.
+  virtual std::optional<InputPosition> PositionToCommit(const WorkerTask& task) const {
+    return task.CommitPosition();
+  }
+
+ private:
+  struct Hosted {
+    std::unique_ptr<WorkerTask> task;
+    Offset next_row = 0;
+    Offset next_weights = 0;
+    bool lost = false;
+  };
+
+  bool ReadRows(WorkerId worker, Hosted& hosted);
+  bool ReadWeights(WorkerId worker, Hosted& hosted);
+  void Advance(WorkerId worker, Hosted& hosted);
+  void Commit(WorkerId worker, Hosted& hosted);
+  void Save(Hosted& hosted);
+  void SendFrom(WorkerId worker);
+  void Failed(WorkerId worker, const Hosted& hosted, const char* where, const Status& status);
+
+  std::shared_ptr<Disk> disk_;
+  std::map<WorkerId, Hosted> tasks_;
+  std::vector<OutgoingRecord> out_;
+};
+
+}  // namespace millrace::simulation

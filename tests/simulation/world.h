@@ -1,0 +1,84 @@
+// What the hosts of tasks share: the log, the random source, the faults, and who watches.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/model.h"
+#include "runtime/outgoing_record.h"
+#include "runtime/shard_task.h"
+#include "stores/memory_byte_map.h"
+#include "tests/simulation/memory_log.h"
+#include "tests/simulation/random.h"
+#include "tests/simulation/scenario.h"
+
+namespace millrace::simulation {
+
+// Is told of everything that can be judged.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void OnAppended(Topic, int32_t /*partition*/, const LogRecord&) {}
+  virtual void OnFolded(const ShardTask&) {}
+  virtual void OnAnswers(const ShardTask&, std::span<const OutgoingRecord>) {}
+  virtual void OnSentByWorker(WorkerId, std::span<const OutgoingRecord>) {}
+  virtual void OnCheckpointCommitted() {}
+  // What must never happen, in words.
+  virtual void OnError(const std::string&) {}
+};
+
+// A folder on a machine: outlives the process that used it.
+struct Disk {
+  MemoryByteMap map;
+  bool in_use = false;
+};
+
+struct World {
+  World(const Scenario& job, uint64_t seed)
+      : scenario(job),
+        model(MakeModel(job)),
+        log(job.workers, 1),
+        random(seed),
+        committed(job.workers) {}
+
+  Scenario scenario;
+  std::unique_ptr<Model> model;
+  MemoryLog log;
+  Random random;
+  Observer nobody;
+  Observer* observer = &nobody;
+
+  // The consumer group's commits, by partition of `input-data`.
+  struct Commit {
+    Offset offset = 0;
+    std::string metadata;
+  };
+  std::vector<std::optional<Commit>> committed;
+  uint64_t next_attempt = 1;
+
+  bool faults = false;
+  std::map<std::string_view, uint64_t> coverage;  // how often each thing happened
+
+  void Count(std::string_view what) { ++coverage[what]; }
+  // Whether a fault happens now; never while faults are off.
+  bool Fault(std::string_view what, double probability) {
+    if (!faults || !random.Chance(probability)) return false;
+    Count(what);
+    return true;
+  }
+
+  void Append(const OutgoingRecord& record, int64_t timestamp_ms = 0) {
+    const Offset offset =
+        log.Append(record.topic, record.partition, record.key, record.value, timestamp_ms);
+    observer->OnAppended(record.topic, record.partition,
+                         {offset, timestamp_ms, record.key, record.value});
+  }
+};
+
+}  // namespace millrace::simulation

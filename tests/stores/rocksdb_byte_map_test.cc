@@ -1,0 +1,193 @@
+// What RocksDbByteMap says when the disk is not as it should be, and how much memory it takes.
+#include "stores/rocksdb_byte_map.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "base/big_endian.h"
+#include "tests/stores/child_process.h"
+#include "tests/stores/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kIsSanitized = true;
+#else
+constexpr bool kIsSanitized = false;
+#endif
+
+RocksDbOptions SmallBuffers() {
+  RocksDbOptions options;
+  options.write_buffer_bytes = 256 << 10;
+  return options;
+}
+
+// A closed map in `folder` with a few files of entries.
+void WriteFiles(const std::string& folder) {
+  auto map = OpenRocksDb(folder, SmallBuffers());
+  ASSERT_TRUE(map.ok()) << map.status();
+  std::mt19937_64 random(3);
+  for (uint64_t i = 0; i < 1000; ++i) {
+    std::string value(1000, '\0');
+    for (char& c : value) c = static_cast<char>(random());
+    WriteBatch batch;
+    batch.Put(EncodeBigEndian64(i), value);
+    ASSERT_TRUE((*map)->Write(batch).ok());
+  }
+}
+
+std::vector<std::filesystem::path> FilesOf(const std::string& folder, const std::string& part) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    if (file.path().filename().string().find(part) != std::string::npos) {
+      files.push_back(file.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// Opens the folder and reads all of it.
+Status OpenAndRead(const std::string& folder) {
+  auto map = OpenRocksDb(folder, SmallBuffers());
+  if (!map.ok()) return map.status();
+  return (*map)->Scan("", "", [](std::string_view, std::string_view) { return true; });
+}
+
+void ExpectDamaged(const Status& status, const std::string& folder) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("'" + folder + "'"), HasSubstr("delete it")));
+}
+
+TEST(RocksDbByteMapTest, MakesTheFolderAndItsParents) {
+  TemporaryFolder folder;
+  auto map = OpenRocksDb(folder / "a/b/c");
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_TRUE(std::filesystem::exists(folder / "a/b/c/CURRENT"));
+}
+
+TEST(RocksDbByteMapTest, AFolderLockedByAnotherProcessIsAnErrorThatNamesTheProcess) {
+  TemporaryFolder folder;
+  ChildProcess child({STORES_CHILD, "hold", folder.path()});
+  ASSERT_EQ(child.ReadLine(), "open");
+  const Status status = OpenRocksDb(folder.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("'" + folder.path() + "'"),
+                    HasSubstr("locked by process " + std::to_string(child.pid())),
+                    HasSubstr("stop that process")));
+  child.Kill();
+  EXPECT_TRUE(OpenRocksDb(folder.path()).ok()) << "the lock goes with the process";
+}
+
+TEST(RocksDbByteMapTest, AFolderOpenTwiceInOneProcessIsAnErrorAndStaysLocked) {
+  TemporaryFolder folder;
+  const auto map = OpenRocksDb(folder.path());
+  ASSERT_TRUE(map.ok()) << map.status();
+  const Status status = OpenRocksDb(folder.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("this process has it open already"));
+  ChildProcess child({STORES_CHILD, "open", folder.path()});
+  EXPECT_THAT(child.ReadLine().value_or(""), HasSubstr("locked by process"));
+}
+
+TEST(RocksDbByteMapTest, AFileInPlaceOfTheFolderIsAnErrorThatNamesIt) {
+  TemporaryFolder folder;
+  std::ofstream(folder / "file") << "text";
+  for (const std::string& path : {folder / "file", folder / "file/below"}) {
+    const Status status = OpenRocksDb(path).status();
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("'" + path + "'"), HasSubstr("it cannot be made")));
+  }
+}
+
+TEST(RocksDbByteMapTest, ADamagedListOfFilesIsDataLoss) {
+  for (const char* part : {"CURRENT", "MANIFEST-"}) {
+    for (const char* content : {"", "garbage\n", "MANIFEST-000999\n"}) {
+      TemporaryFolder folder;
+      WriteFiles(folder.path());
+      for (const auto& file : FilesOf(folder.path(), part)) std::ofstream(file) << content;
+      SCOPED_TRACE(std::string(part) + " holds '" + content + "'");
+      ExpectDamaged(OpenAndRead(folder.path()), folder.path());
+    }
+  }
+}
+
+TEST(RocksDbByteMapTest, AMissingFileOfEntriesIsDataLoss) {
+  TemporaryFolder folder;
+  WriteFiles(folder.path());
+  const auto files = FilesOf(folder.path(), ".sst");
+  ASSERT_FALSE(files.empty());
+  std::filesystem::remove(files.front());
+  ExpectDamaged(OpenAndRead(folder.path()), folder.path());
+}
+
+TEST(RocksDbByteMapTest, AByteThatChangedInAFileOfEntriesIsDataLossWhenItIsRead) {
+  TemporaryFolder folder;
+  WriteFiles(folder.path());
+  for (const auto& path : FilesOf(folder.path(), ".sst")) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(1000);
+    const int byte = file.get();
+    file.seekp(1000);
+    file.put(static_cast<char>(byte ^ 1));
+  }
+  ExpectDamaged(OpenAndRead(folder.path()), folder.path());
+}
+
+TEST(RocksDbByteMapTest, AFullDiskIsAnErrorThatSaysSo) {
+  TemporaryFolder folder;
+  ChildProcess child({STORES_CHILD, "disk", folder.path(), "full"});
+  const std::string said = child.ReadLine().value_or("");
+  if (said == "no mount") GTEST_SKIP() << "this user may not mount a disk to fill";
+  EXPECT_THAT(said, AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr(folder / "map"),
+                          HasSubstr("free space")));
+}
+
+TEST(RocksDbByteMapTest, AReadOnlyDiskIsAnErrorThatSaysSo) {
+  TemporaryFolder folder;
+  ChildProcess child({STORES_CHILD, "disk", folder.path(), "readonly"});
+  const std::string said = child.ReadLine().value_or("");
+  if (said == "no mount") GTEST_SKIP() << "this user may not mount a disk";
+  EXPECT_THAT(said, AllOf(HasSubstr("PERMISSION_DENIED"), HasSubstr(folder / "map")));
+}
+
+TEST(RocksDbByteMapTest, TwoMapsCanShareTheirMemory) {
+  TemporaryFolder folder;
+  RocksDbOptions options;
+  options.memory = MakeRocksDbMemory(1 << 20, 512 << 10);
+  auto first = OpenRocksDb(folder / "first", options);
+  auto second = OpenRocksDb(folder / "second", options);
+  ASSERT_TRUE(first.ok() && second.ok());
+  options.memory.reset();
+  WriteBatch batch;
+  for (uint64_t i = 0; i < 2000; ++i) batch.Put(EncodeBigEndian64(i), std::string(1000, 'x'));
+  ASSERT_TRUE((*first)->Write(batch).ok());
+  ASSERT_TRUE((*second)->Write(batch).ok());
+  first->reset();
+  EXPECT_EQ(*(*second)->Get(EncodeBigEndian64(1999)), std::string(1000, 'x'));
+}
+
+TEST(RocksDbByteMapTest, MemoryStaysBoundedHoweverMuchIsWritten) {
+  if (kIsSanitized) GTEST_SKIP() << "sanitizers take memory of their own";
+  TemporaryFolder folder;
+  ChildProcess child({STORES_CHILD, "memory", folder.path()});
+  const std::string said = child.ReadLine().value_or("");
+  RecordProperty("grown_kilobytes", said);
+  ASSERT_FALSE(said.empty() || said.find_first_not_of("0123456789") != std::string::npos) << said;
+  EXPECT_LE(std::stoll(said), 40 * 1024);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,118 @@
+// The process that the store tests kill, lock out and put on a full disk:
+//   write FOLDER        goes on with the scripted batches, for ever; "written N", "flushed N"
+//   hold FOLDER         opens the folder, says "open", and waits for the end of its input
+//   open FOLDER         opens the folder and says "ok" or the error
+//   memory FOLDER       writes 100 MB and reads some; says by how many kB its memory grew
+//   disk FOLDER full|readonly
+//                       mounts a small disk on the folder and writes until it fails; says the
+//                       error, or "no mount" where that is not allowed
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <string>
+
+#include "base/big_endian.h"
+#include "stores/rocksdb_byte_map.h"
+#include "tests/stores/batch_script.h"
+
+namespace millrace {
+namespace {
+
+int Say(const std::string& line) {
+  std::cout << line << std::endl;
+  return 0;
+}
+
+int Write(OrderedByteMap& map) {
+  uint64_t n = 0;
+  const auto position = map.Get(kPositionKey);
+  if (!position.ok()) return Say(position.status().ToString());
+  if (*position) n = *DecodeBigEndian64(**position);
+  Say("open");
+  while (true) {
+    ++n;
+    if (const Status status = map.Write(ScriptedBatch(n)); !status.ok()) {
+      return Say(status.ToString());
+    }
+    Say("written " + std::to_string(n));
+    if (n % 7 == 0) {
+      if (const Status status = map.Flush(); !status.ok()) return Say(status.ToString());
+      Say("flushed " + std::to_string(n));
+    }
+  }
+}
+
+int64_t ResidentKilobytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0;
+  statm >> pages >> pages;
+  return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+int Memory(const std::string& folder) {
+  const int64_t before = ResidentKilobytes();
+  auto map = OpenRocksDb(folder);
+  if (!map.ok()) return Say(map.status().ToString());
+  std::mt19937_64 random(1);
+  int64_t most = 0;
+  for (int round = 0; round < 200; ++round) {
+    WriteBatch batch;
+    for (int i = 0; i < 500; ++i) {
+      std::string value;
+      while (value.size() < 1000) value += EncodeBigEndian64(random());
+      batch.Put(EncodeBigEndian64(random() % 100'000), value);
+    }
+    Status status = (*map)->Write(batch);
+    for (int i = 0; i < 50 && status.ok(); ++i) {
+      status = (*map)->Get(EncodeBigEndian64(random() % 100'000)).status();
+    }
+    if (!status.ok()) return Say(status.ToString());
+    most = std::max(most, ResidentKilobytes());
+  }
+  return Say(std::to_string(most - before));
+}
+
+int Disk(const std::string& folder, bool is_readonly) {
+  // A namespace of our own: nobody else sees the mount, and it goes with this process.
+  if (unshare(CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) != 0 ||
+      mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("tmpfs", folder.c_str(), "tmpfs", is_readonly ? MS_RDONLY : 0, "size=6m") != 0) {
+    return Say("no mount");
+  }
+  auto map = OpenRocksDb(folder + "/map");
+  if (!map.ok()) return Say(map.status().ToString());
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 10'000; ++i) {
+    std::string value(10'000, '\0');
+    for (char& c : value) c = static_cast<char>(random());
+    WriteBatch batch;
+    batch.Put(EncodeBigEndian64(static_cast<uint64_t>(i)), value);
+    if (const Status status = (*map)->Write(batch); !status.ok()) return Say(status.ToString());
+  }
+  return Say("ok");
+}
+
+int Main(const std::string& action, const std::string& folder, const std::string& kind) {
+  if (action == "memory") return Memory(folder);
+  if (action == "disk") return Disk(folder, kind == "readonly");
+  auto map = OpenRocksDb(folder);
+  if (!map.ok()) return Say(map.status().ToString());
+  if (action == "write") return Write(**map);
+  Say(action == "hold" ? "open" : "ok");
+  if (action == "hold") std::cin.get();
+  return 0;
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  return millrace::Main(argv[1], argv[2], argc > 3 ? argv[3] : "");
+}

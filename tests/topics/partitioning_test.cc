@@ -1,0 +1,98 @@
+#include "topics/partitioning.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+TEST(PartitioningTest, RowsGoRoundRobinSoThatNoWorkerStarvesAndNumbersHaveNoGaps) {
+  for (uint32_t workers : {1u, 2u, 3u, 4u, 7u, 64u}) {
+    std::vector<RowNumber> next(workers, 0);
+    for (uint64_t stream_row = 0; stream_row < 1000; ++stream_row) {
+      const RowPlace place = PlaceOfRow(stream_row, workers);
+      ASSERT_EQ(place.worker, stream_row % workers);
+      ASSERT_EQ(place.row, next[place.worker]++);
+    }
+    const auto [least, most] = std::minmax_element(next.begin(), next.end());
+    EXPECT_LE(*most - *least, 1u);
+  }
+}
+
+TEST(PartitioningTest, TheStreamRowOfAPlaceIsTheRowThatWentThere) {
+  std::mt19937_64 random(1);
+  for (int trial = 0; trial < 10'000; ++trial) {
+    const uint32_t workers = static_cast<uint32_t>(1 + random() % 1000);
+    const uint64_t stream_row = random() >> (1 + random() % 60);
+    ASSERT_EQ(StreamRow(PlaceOfRow(stream_row, workers), workers), stream_row);
+    const RowPlace place{static_cast<WorkerId>(random() % workers), random() % 1'000'000};
+    ASSERT_EQ(PlaceOfRow(StreamRow(place, workers), workers), place);
+  }
+}
+
+TEST(PartitioningTest, RowsOfWorkerCountsTheRowsThatWentToIt) {
+  for (uint32_t workers : {1u, 2u, 3u, 4u, 7u}) {
+    std::vector<RowNumber> counts(workers, 0);
+    for (uint64_t rows = 0; rows < 100; ++rows) {
+      for (WorkerId worker = 0; worker < workers; ++worker) {
+        ASSERT_EQ(RowsOfWorker(rows, worker, workers), counts[worker])
+            << rows << " rows, worker " << worker << " of " << workers;
+      }
+      ++counts[PlaceOfRow(rows, workers).worker];
+    }
+  }
+}
+
+TEST(PartitioningTest, EachKeyHasExactlyOneOwner) {
+  for (uint64_t keys : {0u, 1u, 2u, 5u, 10u, 97u, 1025u}) {
+    for (uint32_t shards = 1; shards <= 130; ++shards) {
+      std::vector<int> owners(keys, 0);
+      for (ShardId shard = 0; shard < shards; ++shard) {
+        const KeyRange range = RangeOfShard(shard, shards, keys);
+        ASSERT_LE(range.begin, range.end);
+        ASSERT_LE(range.end, keys);
+        for (uint64_t key = range.begin; key < range.end; ++key) ++owners[key];
+      }
+      ASSERT_EQ(std::count(owners.begin(), owners.end(), 1), static_cast<ptrdiff_t>(keys))
+          << keys << " keys, " << shards << " shards";
+    }
+  }
+}
+
+TEST(PartitioningTest, RangesFollowOneAnotherAndDifferByAtMostOneKey) {
+  std::mt19937_64 random(2);
+  for (int trial = 0; trial < 300; ++trial) {
+    const uint32_t shards = static_cast<uint32_t>(1 + random() % 3000);
+    const uint64_t keys = random() >> (4 + random() % 60);
+    uint64_t end = 0;
+    for (ShardId shard = 0; shard < shards; ++shard) {
+      const KeyRange range = RangeOfShard(shard, shards, keys);
+      ASSERT_EQ(range.begin, end);
+      ASSERT_GE(range.size(), keys / shards);
+      ASSERT_LE(range.size(), keys / shards + 1);
+      end = range.end;
+    }
+    ASSERT_EQ(end, keys) << shards << " shards";
+  }
+}
+
+// The first system on this design had one range half-open and the other closed, so that nobody
+// updated the last class's intercept.
+TEST(PartitioningTest, TheLastKeyBelongsToTheLastShard) {
+  const uint64_t keys = 6150;
+  for (uint32_t shards = 1; shards <= 8; ++shards) {
+    const KeyRange range = RangeOfShard(shards - 1, shards, keys);
+    EXPECT_EQ(range.end, keys);
+    EXPECT_LT(range.begin, keys);
+  }
+}
+
+TEST(PartitioningDeathTest, AShardThatDoesNotExistIsAnErrorOfOurOwn) {
+  EXPECT_DEATH(RangeOfShard(3, 3, 100), "broken invariant");
+}
+
+}  // namespace
+}  // namespace millrace
