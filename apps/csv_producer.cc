@@ -13,8 +13,10 @@ namespace millrace {
 namespace {
 
 constexpr char kDescription[] =
-    "Millrace CsvProducer: streams a CSV file into a job. It turns each row into features, says in\n"
-    "the job's topics how (so that everybody computes the same ones), deals the rows to the logical\n"
+    "Millrace CsvProducer: streams a CSV file into a job. It turns each row into features, says "
+    "in\n"
+    "the job's topics how (so that everybody computes the same ones), deals the rows to the "
+    "logical\n"
     "workers in turn, and at the end of the file ends the stream.";
 
 constexpr char kFooter[] =
@@ -32,19 +34,23 @@ constexpr char kFooter[] =
     "    zcat reviews.csv.gz | CsvProducer --job reviews --input - --label Score --text Text \\\n"
     "        --classes 1,2,3,4,5\n"
     "\n"
-    "The file is CSV as in RFC 4180 with a header line, in UTF-8. Malformed rows (a wrong number of\n"
+    "The file is CSV as in RFC 4180 with a header line, in UTF-8. Malformed rows (a wrong number "
+    "of\n"
     "fields, a number or time that is none, an unknown label, invalid UTF-8) are left out and\n"
     "written, with line and reason, to the reject file, a CSV with the columns line,reason,row.\n"
     "\n"
     "A --time-column holds seconds, milliseconds (from 1e11 on), or ISO 8601 such as 2013-01-31,\n"
-    "2013-01-31 10:00 or 2013-01-31T10:00:00Z. Only the pace follows it: to Kafka and to the workers\n"
+    "2013-01-31 10:00 or 2013-01-31T10:00:00Z. Only the pace follows it: to Kafka and to the "
+    "workers\n"
     "a row's time is that of its arrival.\n"
     "\n"
-    "Stop it by Ctrl-C or SIGTERM, or kill it: started again with the same flags it goes on behind\n"
+    "Stop it by Ctrl-C or SIGTERM, or kill it: started again with the same flags it goes on "
+    "behind\n"
     "the last row that Kafka has; nothing is sent twice or left out. A pipe cannot be continued.\n"
     "\n"
-    "Exit codes: 0 the whole stream is in Kafka (or was already); 1 an error; 2 wrong usage, flags\n"
-    "or columns; 130 stopped by Ctrl-C or SIGTERM.";
+    "Exit codes: 0 the whole stream is in Kafka (or was already); 1 an error of the input, of "
+    "Kafka\n"
+    "or of another program's making; 2 wrong usage; 130 stopped by Ctrl-C or SIGTERM.";
 
 Status Run(const JobFlags& flags, bool quiet) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());

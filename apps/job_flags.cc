@@ -19,8 +19,8 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
   explicit FirstError(std::string name) : name_(std::move(name)) {}
   void AddError(int line, int column, const std::string& message) override {
     if (!text_.empty()) return;
-    text_ = name_ + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " +
-            message;
+    text_ =
+        name_ + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " + message;
   }
   const std::string& text() const { return text_; }
 
@@ -162,10 +162,9 @@ void JobFlags::AddFeatures() {
                    });
   Add<std::string>("--text", group, "Column of text, hashed as scikit-learn's HashingVectorizer",
                    [](JobConfig& c, const std::string& v) { c.mutable_features()->set_text(v); });
-  Add<uint32_t>("--categorical-buckets", group, "Hashed features of the categorical columns [4096]",
-                [](JobConfig& c, const uint32_t& v) {
-                  c.mutable_features()->set_categorical_buckets(v);
-                });
+  Add<uint32_t>(
+      "--categorical-buckets", group, "Hashed features of the categorical columns [4096]",
+      [](JobConfig& c, const uint32_t& v) { c.mutable_features()->set_categorical_buckets(v); });
   Add<uint32_t>("--text-buckets", group, "Hashed features of the text column [1024]",
                 [](JobConfig& c, const uint32_t& v) { c.mutable_features()->set_text_buckets(v); });
   Add<std::string>("--missing", group,
@@ -242,21 +241,17 @@ void JobFlags::AddTraining() {
                      ThrowIfError(ParseEnum(kScalings, v, scaling), "--scaling");
                      c.mutable_training()->set_scaling(scaling);
                    });
-  Add<uint64_t>("--freeze-after", group,
-                "Rows from this number on are tested, not learnt from; 0: none [0]",
-                [](JobConfig& c, const uint64_t& v) {
-                  c.mutable_training()->set_freeze_after_rows(v);
-                });
-  Add<uint64_t>("--tail-after", group,
-                "Rows from this number on are also counted apart (\"tail\"); 0: none [0]",
-                [](JobConfig& c, const uint64_t& v) {
-                  c.mutable_training()->set_tail_after_rows(v);
-                });
-  Add<uint32_t>("--rounds-after-end", group,
-                "Buffer schedule: further rounds after the end of the stream [0]",
-                [](JobConfig& c, const uint32_t& v) {
-                  c.mutable_training()->set_rounds_after_end(v);
-                });
+  Add<uint64_t>(
+      "--freeze-after", group, "Rows from this number on are tested, not learnt from; 0: none [0]",
+      [](JobConfig& c, const uint64_t& v) { c.mutable_training()->set_freeze_after_rows(v); });
+  Add<uint64_t>(
+      "--tail-after", group,
+      "Rows from this number on are also counted apart (\"tail\"); 0: none [0]",
+      [](JobConfig& c, const uint64_t& v) { c.mutable_training()->set_tail_after_rows(v); });
+  Add<uint32_t>(
+      "--rounds-after-end", group,
+      "Buffer schedule: further rounds after the end of the stream [0]",
+      [](JobConfig& c, const uint32_t& v) { c.mutable_training()->set_rounds_after_end(v); });
   Add<uint32_t>("--buffer-min", group, "Rows of the smallest buffer [128]",
                 [](JobConfig& c, const uint32_t& v) {
                   c.mutable_training()->mutable_buffer()->set_min_rows(v);
@@ -280,19 +275,17 @@ void JobFlags::AddProducer() {
   const char* group = "Stream";
   Add<std::string>("--input,--data", group, "The CSV file, with a header; - is standard input",
                    [](JobConfig& c, const std::string& v) { c.mutable_producer()->set_input(v); });
-  Add<std::string>("--reject-file", group,
-                   "Malformed rows go here, with line and reason [INPUT's name + .rejects.csv]",
-                   [](JobConfig& c, const std::string& v) {
-                     c.mutable_producer()->set_reject_file(v);
-                   });
+  Add<std::string>(
+      "--reject-file", group,
+      "Malformed rows go here, with line and reason [INPUT's name + .rejects.csv]",
+      [](JobConfig& c, const std::string& v) { c.mutable_producer()->set_reject_file(v); });
   Add<int64_t>("--max-rejects", group, "More malformed rows end the run; -1: no limit [-1]",
                [](JobConfig& c, const int64_t& v) { c.mutable_producer()->set_max_rejects(v); });
   Add<double>("--rate", group, "Rows per second; 0: as fast as the cluster takes them [0]",
               [](JobConfig& c, const double& v) { c.mutable_producer()->set_rate(v); });
-  Add<std::string>("--time-column", group, "Replay by this column of timestamps",
-                   [](JobConfig& c, const std::string& v) {
-                     c.mutable_producer()->set_time_column(v);
-                   });
+  Add<std::string>(
+      "--time-column", group, "Replay by this column of timestamps",
+      [](JobConfig& c, const std::string& v) { c.mutable_producer()->set_time_column(v); });
   Add<double>("--speedup", group, "Replay so many times as fast as recorded [1]",
               [](JobConfig& c, const double& v) { c.mutable_producer()->set_speedup(v); });
   Add<uint32_t>("--epochs", group, "Stream the file so many times; row numbers go on [1]",
@@ -308,33 +301,27 @@ void JobFlags::AddServer() {
                              });
   Add<std::string>("--data-dir", group, "RocksDB stores of the shards [millrace-data/server]",
                    [](JobConfig& c, const std::string& v) { c.mutable_server()->set_data_dir(v); });
-  Add<double>("--checkpoint-interval", group, "Seconds between checkpoints [1]",
-              [](JobConfig& c, const double& v) {
-                c.mutable_server()->set_checkpoint_interval_s(v);
-              });
-  Add<uint64_t>("--checkpoint-records", group, "... or so many records [10000]",
-                [](JobConfig& c, const uint64_t& v) {
-                  c.mutable_server()->set_checkpoint_records(v);
-                });
-  Add<std::string>("--test", group, "A CSV to evaluate on, beside the training",
-                   [](JobConfig& c, const std::string& v) { c.mutable_server()->set_test_file(v); });
-  Add<double>("--evaluation-interval", group, "Seconds between evaluations [1]",
-              [](JobConfig& c, const double& v) {
-                c.mutable_server()->set_evaluation_interval_s(v);
-              });
-  Add<std::string>("--evaluation-log", group,
-                   "timestamp;partition;vectorClock;loss;fMeasure;accuracy of each evaluation",
-                   [](JobConfig& c, const std::string& v) {
-                     c.mutable_server()->set_evaluation_log(v);
-                   });
-  Add<std::string>("--weights-file", group, "Weights go here at the end, for numpy.load",
-                   [](JobConfig& c, const std::string& v) {
-                     c.mutable_server()->set_weights_file(v);
-                   });
+  Add<double>(
+      "--checkpoint-interval", group, "Seconds between checkpoints [1]",
+      [](JobConfig& c, const double& v) { c.mutable_server()->set_checkpoint_interval_s(v); });
+  Add<uint64_t>(
+      "--checkpoint-records", group, "... or so many records [10000]",
+      [](JobConfig& c, const uint64_t& v) { c.mutable_server()->set_checkpoint_records(v); });
+  Add<std::string>(
+      "--test", group, "A CSV to evaluate on, beside the training",
+      [](JobConfig& c, const std::string& v) { c.mutable_server()->set_test_file(v); });
+  Add<double>(
+      "--evaluation-interval", group, "Seconds between evaluations [1]",
+      [](JobConfig& c, const double& v) { c.mutable_server()->set_evaluation_interval_s(v); });
+  Add<std::string>(
+      "--evaluation-log", group,
+      "timestamp;partition;vectorClock;loss;fMeasure;accuracy of each evaluation",
+      [](JobConfig& c, const std::string& v) { c.mutable_server()->set_evaluation_log(v); });
+  Add<std::string>(
+      "--weights-file", group, "Weights go here at the end, for numpy.load",
+      [](JobConfig& c, const std::string& v) { c.mutable_server()->set_weights_file(v); });
   Add<bool>("--weights-at-checkpoints", group, "... and at each checkpoint [false]",
-            [](JobConfig& c, const bool& v) {
-              c.mutable_server()->set_weights_at_checkpoints(v);
-            });
+            [](JobConfig& c, const bool& v) { c.mutable_server()->set_weights_at_checkpoints(v); });
   Add<double>("--waiting-report", group, "Say who is waited for after so many seconds [5]",
               [](JobConfig& c, const double& v) { c.mutable_server()->set_waiting_report_s(v); });
   Add<bool>("--stay", group, "Stay when the stream has ended [false]",
@@ -345,11 +332,10 @@ void JobFlags::AddWorker() {
   const char* group = "Worker";
   Add<std::string>("--data-dir", group, "RocksDB stores of the buffers [millrace-data/worker]",
                    [](JobConfig& c, const std::string& v) { c.mutable_worker()->set_data_dir(v); });
-  Add<std::string>("--evaluation-log", group,
-                   "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen",
-                   [](JobConfig& c, const std::string& v) {
-                     c.mutable_worker()->set_evaluation_log(v);
-                   });
+  Add<std::string>(
+      "--evaluation-log", group,
+      "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen",
+      [](JobConfig& c, const std::string& v) { c.mutable_worker()->set_evaluation_log(v); });
   Add<double>("--repeat-interval", group, "Seconds until what is unanswered is asked again [2]",
               [](JobConfig& c, const double& v) { c.mutable_worker()->set_repeat_interval_s(v); });
   Add<double>("--session-timeout", group,

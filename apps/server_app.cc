@@ -22,7 +22,8 @@ constexpr char kFooter[] =
     "  ServerApp --brokers localhost:9092 --job flights\n"
     "  ServerApp --job flights --consistency bounded:2 --optimizer adam --learning-rate 0.01 \\\n"
     "            --test holdout.csv --evaluation-log server.csv --weights-file weights.npy\n"
-    "  python3 -c 'import numpy; print(numpy.load(\"weights.npy\").shape)'   # features + 1, classes\n"
+    "  python3 -c 'import numpy; print(numpy.load(\"weights.npy\").shape)'   # features + 1, "
+    "classes\n"
     "\n"
     "The server publishes the training settings; the workers take them from the job's topic. It\n"
     "waits for CsvProducer, which publishes the features. It ends when every worker has left.\n"
@@ -34,8 +35,7 @@ Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   const std::atomic<bool>& stop = StopOnSignals();
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board,
-                            JobBoard::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, JobBoard::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, board->WaitForFeatures());
   if (config.training().class_weight_size() != 0 &&
       config.training().class_weight_size() != features.spec().classes_size()) {

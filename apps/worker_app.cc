@@ -22,7 +22,8 @@ constexpr char kFooter[] =
     "  WorkerApp --brokers localhost:9092 --job flights\n"
     "  WorkerApp --job flights --evaluation-log worker.csv --session-timeout 6\n"
     "\n"
-    "How the job learns (schedule, batch, update) is published by ServerApp; WorkerApp waits for it.\n"
+    "How the job learns (schedule, batch, update) is published by ServerApp; WorkerApp waits for "
+    "it.\n"
     "It ends when the stream has ended and its workers have left.\n"
     "\n"
     "Exit codes: 0 the job ended, or stopped by Ctrl-C or SIGTERM with everything saved; 1 an\n"
@@ -32,8 +33,7 @@ Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   const std::atomic<bool>& stop = StopOnSignals();
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board,
-                            JobBoard::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, JobBoard::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, board->WaitForFeatures());
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, board->WaitForTraining());
   return RunWorker(config, features, training, stop);

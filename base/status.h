@@ -12,10 +12,10 @@ using absl::StatusOr;
 
 }  // namespace millrace
 
-#define MILLRACE_RETURN_IF_ERROR(expression)                       \
-  do {                                                             \
+#define MILLRACE_RETURN_IF_ERROR(expression)                                    \
+  do {                                                                          \
     if (::absl::Status millrace_status_ = (expression); !millrace_status_.ok()) \
-      return millrace_status_;                                     \
+      return millrace_status_;                                                  \
   } while (false)
 
 #define MILLRACE_CONCAT_INNER_(a, b) a##b

@@ -12,8 +12,9 @@ newest observation at the airport of departure that is at least one hour older t
 scheduled departure: at 10:05, what was observed at 9:00. Empty cells of an observation keep the
 last value known at that airport, so every numeric cell holds a number.
 
-Written to DIR: flights.csv and, with --holdout, flights-train.csv and flights-test.csv (the last
-part in time). See datasets/README.md for the columns.
+Written to DIR: flights.csv; with --holdout also flights-train.csv and flights-test.csv (the last
+part in time); with --holdout-every N also flights-heldout.csv (every Nth flight of the year) and
+flights-stream.csv (all the others). See datasets/README.md for the columns.
 """
 
 import argparse
@@ -41,6 +42,13 @@ HEADER = (["late", "time", "date", "month", "day", "weekday", "hour", "minute", 
            "sched_arr_time", "carrier", "flight", "tailnum", "origin", "dest", "distance",
            "hour_flights", "hour_origin_flights"] + WEATHER + PLANE)
 WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+
+
+def stride(text):
+    value = int(text)
+    if value < 2:
+        raise argparse.ArgumentTypeError("must be at least 2")
+    return value
 
 
 def package_data():
@@ -143,6 +151,8 @@ def main():
     parser.add_argument("--out", metavar="DIR", default="build/data", help="where to write")
     parser.add_argument("--holdout", metavar="SHARE", type=fraction, default=0.0,
                         help="write the last SHARE of the rows, such as 0.2, to a test file as well")
+    parser.add_argument("--holdout-every", metavar="N", type=stride,
+                        help="write every Nth row to a held-out file as well, the others to a stream")
     parser.add_argument("--rows", metavar="N", type=int, help="only the first N rows in time")
     options = parser.parse_args()
 
@@ -151,6 +161,11 @@ def main():
     lines, left_out = prepare(package_data())
     lines = lines[:options.rows]
     write_lines(options.out, "flights", csv_line(HEADER), lines, options.holdout)
+    if options.holdout_every:
+        nth = options.holdout_every
+        stream = [line for number, line in enumerate(lines, 1) if number % nth]
+        write_lines(options.out, "flights-stream", csv_line(HEADER), stream, 0)
+        write_lines(options.out, "flights-heldout", csv_line(HEADER), lines[nth - 1::nth], 0)
     late = sum(line.startswith("yes") for line in lines)
     print(f"{len(lines)} flights, {late} of them late ({late / max(1, len(lines)):.1%}); "
           f"{left_out} cancelled or diverted left out; {time.monotonic() - began:.1f} s")

@@ -49,7 +49,11 @@ void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
   const auto known = shards_.find(point.shard());
   // A server that was replaced may still send a point: it knows less than its successor.
   if (known != shards_.end() && point.updates() < known->second.updates()) return;
+  // A server that stays behind the end of its job goes on sending what is the end.
+  const bool still_ended = known != shards_.end() && known->second.ended() &&
+                           point.updates() == known->second.updates();
   shards_[point.shard()] = point;
+  if (still_ended) shards_[point.shard()].set_ended(true);
   last_server_ms_ = std::max(last_server_ms_, timestamp_ms);
   Combine();
 

@@ -9,12 +9,12 @@
 namespace millrace {
 namespace {
 
-// Beyond 2^53 different integers are the same double: there only equal bytes make equal labels.
-constexpr double kMaxExact = 9007199254740992.0;
+// From 2^53 on different integers are the same double: there only equal bytes make equal labels.
+constexpr double kEndOfExact = 9007199254740992.0;
 
 std::optional<double> AsNumber(std::string_view label) {
   double value;
-  if (ParseNumber(label, &value) != NumberKind::kNumber || std::abs(value) > kMaxExact) {
+  if (ParseNumber(label, &value) != NumberKind::kNumber || std::abs(value) >= kEndOfExact) {
     return std::nullopt;
   }
   return value == 0 ? 0.0 : value;  // -0 is 0

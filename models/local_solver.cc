@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "base/check.h"
@@ -95,12 +96,14 @@ void Descend(Objective& objective, uint32_t iterations, double rate, std::span<d
   }
 }
 
-// Zeros if anything is not finite: a change is averaged into everybody's weights.
+// Zeros if anything is not a finite float: a change is averaged into everybody's weights.
 std::vector<float> Difference(std::span<const double> end, std::span<const float> start) {
   std::vector<float> change(start.size());
   for (size_t i = 0; i < start.size(); ++i) {
-    change[i] = static_cast<float>(end[i] - static_cast<double>(start[i]));
-    if (!std::isfinite(change[i])) return std::vector<float>(start.size());
+    const double difference = end[i] - static_cast<double>(start[i]);
+    const bool fits = std::abs(difference) <= std::numeric_limits<float>::max();
+    if (!fits) return std::vector<float>(start.size());
+    change[i] = static_cast<float>(difference);
   }
   return change;
 }

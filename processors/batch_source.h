@@ -14,11 +14,11 @@ namespace millrace {
 
 // The rows of one update. Pointers stay valid until the source is changed.
 struct Batch {
-  std::vector<const Row*> rows;     // in order of their numbers; rows that could not be decoded
-  std::vector<RowNumber> numbers;   // are not among them
-  size_t first_new = 0;             // rows[first_new..] have not been in an accepted update
-  size_t first_trained = 0;         // rows[first_trained..] are trained on
-  RowNumber rows_end = 0;           // rows below this number are counted by this update
+  std::vector<const Row*> rows;    // in order of their numbers; rows that could not be decoded
+  std::vector<RowNumber> numbers;  // are not among them
+  size_t first_new = 0;            // rows[first_new..] have not been in an accepted update
+  size_t first_trained = 0;        // rows[first_trained..] are trained on
+  RowNumber rows_end = 0;          // rows below this number are counted by this update
 };
 
 // What the server last said about this worker.

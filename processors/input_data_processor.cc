@@ -18,9 +18,8 @@ Status InputDataProcessor::Process(const InputDataRecord& record) {
   if (!next_row_) next_row_ = *number;
   if (*number > *next_row_) {
     return absl::DataLossError("input-data, partition " + std::to_string(worker_) + ", offset " +
-                               std::to_string(record.offset) + ": row " +
-                               std::to_string(*number) + " follows row " +
-                               std::to_string(*next_row_) +
+                               std::to_string(record.offset) + ": row " + std::to_string(*number) +
+                               " follows row " + std::to_string(*next_row_) +
                                " - 1: rows between them are missing");
   }
   if (*number < *next_row_) {

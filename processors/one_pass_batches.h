@@ -1,4 +1,5 @@
-// Each row once: batch(c) is rows [c * b, (c + 1) * b), so that a repeated update is the same bytes.
+// Each row once: batch(c) is rows [c * b, (c + 1) * b), so that a repeated update is the same
+// bytes.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,7 @@ class OnePassBatches final : public BatchSource {
   // REQUIRES batch_rows >= 1.
   explicit OnePassBatches(size_t batch_rows);
 
-  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
-           const Row* row) override;
+  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value, const Row* row) override;
   void End(RowNumber row_count) override { end_ = row_count; }
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   size_t size() const override { return rows_.size(); }
@@ -30,10 +30,10 @@ class OnePassBatches final : public BatchSource {
   void DropBelow(RowNumber number);
 
   size_t batch_rows_;
-  RowNumber first_ = 0;       // number of rows_.front(); of the next row when there is none
+  RowNumber first_ = 0;  // number of rows_.front(); of the next row when there is none
   bool has_first_ = false;
   std::deque<Entry> rows_;
-  std::vector<Row> spare_;    // used rows, kept for their memory
+  std::vector<Row> spare_;  // used rows, kept for their memory
   std::optional<RowNumber> end_;
 };
 

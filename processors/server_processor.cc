@@ -48,8 +48,7 @@ ServerProcessor::ServerProcessor(const ServerOptions& options)
 
 void ServerProcessor::Process(const GradientRecord& record, ServerOutput& output) {
   StatusOr<std::optional<Gradient>> message = Decode(record);
-  const Status usable =
-      message.ok() && message->has_value() ? Check(**message) : message.status();
+  const Status usable = message.ok() && message->has_value() ? Check(**message) : message.status();
   if (!usable.ok()) {
     counters_.set_refused(counters_.refused() + 1);
     output.dead_letters.push_back(
@@ -98,8 +97,7 @@ Status ServerProcessor::Check(const Gradient& message) const {
   return CheckMoments(message.moments(), options_.numeric_columns);
 }
 
-void ServerProcessor::Handle(Gradient message, const GradientRecord& record,
-                             ServerOutput& output) {
+void ServerProcessor::Handle(Gradient message, const GradientRecord& record, ServerOutput& output) {
   const WorkerId worker = message.worker();
   if (message.kind() == Gradient::ASK) {
     output.answers.push_back(worker);
@@ -214,8 +212,9 @@ void ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size_t
     for (float& value : sum_) value *= scale;
     if (options_.l2 > 0) {
       const auto l2 = static_cast<float>(options_.l2);
-      const uint64_t end = std::clamp(options_.penalised_end, options_.range.begin,
-                                      options_.range.end) - options_.range.begin;
+      const uint64_t end =
+          std::clamp(options_.penalised_end, options_.range.begin, options_.range.end) -
+          options_.range.begin;
       for (size_t i = 0; i < end; ++i) sum_[i] += l2 * weights[i];
     }
     if (!AllFinite(sum_)) return;  // finite gradients may still overflow together
@@ -332,11 +331,11 @@ Status ServerProcessor::LoadState(const ShardState& state) {
   if (state.epoch() != options_.epoch || state.shard() != options_.shard ||
       static_cast<uint32_t>(state.members_size()) != options_.workers ||
       static_cast<size_t>(state.moments().count_size()) != options_.numeric_columns) {
-    return absl::DataLossError(
-        "the saved state is of epoch " + std::to_string(state.epoch()) + ", shard " +
-        std::to_string(state.shard()) + ", " + std::to_string(state.members_size()) +
-        " workers and " + std::to_string(state.moments().count_size()) +
-        " numeric columns: it belongs to another job");
+    return absl::DataLossError("the saved state is of epoch " + std::to_string(state.epoch()) +
+                               ", shard " + std::to_string(state.shard()) + ", " +
+                               std::to_string(state.members_size()) + " workers and " +
+                               std::to_string(state.moments().count_size()) +
+                               " numeric columns: it belongs to another job");
   }
   for (const ShardState::Member& saved : state.members()) {
     if (!members_.contains(saved.worker())) {
@@ -352,8 +351,8 @@ Status ServerProcessor::LoadState(const ShardState& state) {
     std::vector<ChunkJoiner::Partial> partials;
     for (const ShardState::PartialMessage& chunks : state.partial()) {
       if (chunks.worker() != saved.worker()) continue;
-      partials.push_back({chunks.message_id(), chunks.count(),
-                          {chunks.chunk().begin(), chunks.chunk().end()}});
+      partials.push_back(
+          {chunks.message_id(), chunks.count(), {chunks.chunk().begin(), chunks.chunk().end()}});
     }
     member.joiner.Restore(std::move(partials));
   }

@@ -25,13 +25,13 @@ namespace millrace {
 struct ServerOptions {
   uint64_t epoch = 1;
   ShardId shard = 0;
-  KeyRange range;                 // of this shard
-  uint64_t penalised_end = 0;     // keys from here on (the bias) are not penalised
+  KeyRange range;              // of this shard
+  uint64_t penalised_end = 0;  // keys from here on (the bias) are not penalised
   uint32_t workers = 1;
   size_t classes = 2;
   size_t numeric_columns = 0;
   ConsistencyPolicy consistency = ConsistencyPolicy::Sequential();
-  bool average_changes = false;   // updates are weight changes, not gradients
+  bool average_changes = false;  // updates are weight changes, not gradients
   OptimizerOptions optimizer;
   double l2 = 0;
   size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split

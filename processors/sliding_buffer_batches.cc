@@ -32,10 +32,9 @@ StatusOr<BatchState> SlidingBufferBatches::Next(const Progress& progress, Batch&
       return BatchState::kLeave;
     }
   }
-  const RowNumber first =
-      options_.minibatch_rows == 0 || next_row < options_.minibatch_rows
-          ? 0
-          : next_row - options_.minibatch_rows;
+  const RowNumber first = options_.minibatch_rows == 0 || next_row < options_.minibatch_rows
+                              ? 0
+                              : next_row - options_.minibatch_rows;
   batch.rows.clear();
   batch.numbers.clear();
   batch.first_new = 0;

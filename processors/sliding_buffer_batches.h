@@ -14,9 +14,9 @@
 namespace millrace {
 
 struct SlidingBufferOptions {
-  size_t max_rows = 1024;          // of the buffer
-  size_t minibatch_rows = 0;       // the newest so many; 0: all
-  uint64_t rounds_after_end = 0;   // further rounds on the last buffer
+  size_t max_rows = 1024;         // of the buffer
+  size_t minibatch_rows = 0;      // the newest so many; 0: all
+  uint64_t rounds_after_end = 0;  // further rounds on the last buffer
 };
 
 // Trains only if rows have come since the last accepted update; after the stream's end for
@@ -26,8 +26,7 @@ class SlidingBufferBatches final : public BatchSource {
   SlidingBufferBatches(const SlidingBufferOptions& options, const RowShape& shape,
                        TrainingBuffer& buffer);
 
-  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
-           const Row* row) override;
+  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value, const Row* row) override;
   void End(RowNumber row_count) override { end_ = row_count; }
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   size_t size() const override { return buffer_.size(); }

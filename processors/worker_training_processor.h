@@ -29,7 +29,7 @@ struct WorkerOptions {
   uint32_t shards = 1;
   size_t classes = 2;
   Training training;
-  bool evaluate_batches = false;  // fill WorkerOutput::evaluations
+  bool evaluate_batches = false;            // fill WorkerOutput::evaluations
   size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split
 };
 
@@ -112,7 +112,7 @@ class WorkerTrainingProcessor {
   std::vector<Part> parts_;  // by shard
   Progress progress_;
   bool owed_ = false;
-  std::optional<Clock> sent_clock_;             // of the last update or leave
+  std::optional<Clock> sent_clock_;  // of the last update or leave
   std::vector<WorkerOutput::Message> unanswered_;
   uint64_t attempts_ = 0;
   uint64_t rows_seen_ = 0;

@@ -29,7 +29,8 @@ class Ticker {
       : thread_([this, report = std::move(report)](const std::stop_token& stop) {
           const auto begin = steady_clock::now();
           std::unique_lock<std::mutex> lock(mutex_);
-          while (!condition_.wait_for(lock, stop, kReportEvery, [&] { return stop.stop_requested(); })) {
+          while (!condition_.wait_for(lock, stop, kReportEvery,
+                                      [&] { return stop.stop_requested(); })) {
             report(std::chrono::duration_cast<seconds>(steady_clock::now() - begin));
           }
         }) {}

@@ -86,12 +86,11 @@ Status CsvStream::Reject(const Status& reason) {
   const std::string_view text(reason.message().data(), reason.message().size());
   last_reason_ = absl::StrCat("line ", csv_record_.line, ": ", View(text));
   MILLRACE_RETURN_IF_ERROR(rejects_.Add({csv_record_.line, text, csv_record_.raw}));
-  if (options_.max_rejects >= 0 &&
-      rows_rejected_ > static_cast<uint64_t>(options_.max_rejects)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        file_->name(), " has more than ", options_.max_rejects,
-        " malformed rows (--max-rejects); the last: ", last_reason_, "; all are in ",
-        rejects_.name()));
+  if (options_.max_rejects >= 0 && rows_rejected_ > static_cast<uint64_t>(options_.max_rejects)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(file_->name(), " has more than ", options_.max_rejects,
+                     " malformed rows (--max-rejects); the last: ", last_reason_, "; all are in ",
+                     rejects_.name()));
   }
   return absl::OkStatus();
 }
@@ -101,10 +100,9 @@ StatusOr<bool> CsvStream::StartNextEpoch() {
     rows_per_epoch_ = next_number_;
     MILLRACE_RETURN_IF_ERROR(rejects_.Finish());
   } else if (next_number_ != rows_per_epoch_ * (epoch_ + 1)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(file_->name(), " changed while it was streamed: epoch ", epoch_ + 1, " has ",
-                     next_number_ - rows_per_epoch_ * epoch_, " rows, the first had ",
-                     rows_per_epoch_));
+    return absl::FailedPreconditionError(absl::StrCat(
+        file_->name(), " changed while it was streamed: epoch ", epoch_ + 1, " has ",
+        next_number_ - rows_per_epoch_ * epoch_, " rows, the first had ", rows_per_epoch_));
   }
   if (epoch_ + 1 >= options_.epochs) return false;
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<CsvFile> again,

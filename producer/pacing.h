@@ -41,9 +41,9 @@ class Pacer {
   Kind kind_;
   double factor_;  // rows per second, or speedup
   bool started_ = false;
-  Time start_;               // of the schedule
-  uint64_t rows_ = 0;        // kRate: since start_
-  uint32_t epoch_ = 0;       // kReplay: that start_ and first_ belong to
+  Time start_;          // of the schedule
+  uint64_t rows_ = 0;   // kRate: since start_
+  uint32_t epoch_ = 0;  // kReplay: that start_ and first_ belong to
   RecordedTime first_{};
 };
 

@@ -35,8 +35,8 @@ class TailReader {
     ConsumerOptions options;
     options.client_id = "csv-producer-resume";
     options.queue_kbytes = 1024;
-    MILLRACE_ASSIGN_OR_RETURN(
-        consumer_, PartitionConsumer::Create(kafka, options, reading_.topic, &wakeup_));
+    MILLRACE_ASSIGN_OR_RETURN(consumer_,
+                              PartitionConsumer::Create(kafka, options, reading_.topic, &wakeup_));
     return absl::OkStatus();
   }
 
@@ -52,9 +52,9 @@ class TailReader {
       if (reading_.untouched) return tails;
       MILLRACE_RETURN_IF_ERROR(Sleep(kStill));
       MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> later, Ranges());
-      const bool still = std::equal(
-          ranges.begin(), ranges.end(), later.begin(),
-          [](const OffsetRange& a, const OffsetRange& b) { return a.end == b.end; });
+      const bool still =
+          std::equal(ranges.begin(), ranges.end(), later.begin(),
+                     [](const OffsetRange& a, const OffsetRange& b) { return a.end == b.end; });
       if (still) return tails;
       if (steady_clock::now() > deadline) {
         return absl::FailedPreconditionError(
@@ -70,9 +70,7 @@ class TailReader {
     return absl::StrCat(reading_.topic, " [", partition, "]");
   }
 
-  Status CheckStop() const {
-    return stop_ ? absl::CancelledError("stopped") : absl::OkStatus();
-  }
+  Status CheckStop() const { return stop_ ? absl::CancelledError("stopped") : absl::OkStatus(); }
 
   Status Sleep(milliseconds time) const {
     for (; time > milliseconds(0); time -= kPoll) {
@@ -102,9 +100,10 @@ class TailReader {
       if (tail) return std::move(*tail);
       if (from == range.begin) break;
     }
-    return absl::FailedPreconditionError(absl::StrCat(
-        Name(partition), " held rows that were all deleted, so it cannot be known which row comes "
-        "next: start a new job (--job)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(Name(partition),
+                     " held rows that were all deleted, so it cannot be known which row comes "
+                     "next: start a new job (--job)"));
   }
 
   // The last record at or behind `offset`, if there is one.
@@ -127,8 +126,8 @@ class TailReader {
     };
     handler.on_end = [&](int32_t, Offset) { at_end = true; };
     handler.on_out_of_range = [&](int32_t) {
-      status = absl::UnavailableError(absl::StrCat("records of ", Name(partition),
-                                                   " were deleted while they were read"));
+      status = absl::UnavailableError(
+          absl::StrCat("records of ", Name(partition), " were deleted while they were read"));
     };
     MILLRACE_RETURN_IF_ERROR(consumer_->Assign(id, offset));
     const auto deadline = steady_clock::now() + kReadTimeout;

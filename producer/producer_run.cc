@@ -43,6 +43,11 @@ bool MeansAway(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
+// An input that is no good is no wrong usage, which InvalidArgument stands for.
+Status AsInputError(const Status& status) {
+  return absl::IsInvalidArgument(status) ? absl::FailedPreconditionError(status.message()) : status;
+}
+
 class KafkaRun final : public ProducerRun {
  public:
   KafkaRun(const JobConfig& config, const Options& options)
@@ -103,32 +108,32 @@ Status KafkaRun::Open() {
     return absl::InvalidArgumentError("no input: give --input FILE, or --input - to read a pipe");
   }
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec_));
-  MILLRACE_ASSIGN_OR_RETURN(file_, CsvFile::Open(input(), file_options_));
+  StatusOr<std::unique_ptr<CsvFile>> file = CsvFile::Open(input(), file_options_);
+  if (!file.ok()) return AsInputError(file.status());
+  file_ = *std::move(file);
   can_read_again_ = CanReadAgain(*file_);
   MILLRACE_RETURN_IF_ERROR(CheckInput());
 
   std::string rejects = config_.producer().reject_file();
   if (rejects.empty()) rejects = DefaultRejectPath(input());
   MILLRACE_ASSIGN_OR_RETURN(rejects_, RejectFile::Create(std::move(rejects), input()));
-  MILLRACE_ASSIGN_OR_RETURN(
-      sender_, KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData), paced()));
-  MILLRACE_ASSIGN_OR_RETURN(publisher_,
-                            ProgressPublisher::Create(kafka_, NameOf(Topic::kMetrics)));
+  MILLRACE_ASSIGN_OR_RETURN(sender_,
+                            KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData), paced()));
+  MILLRACE_ASSIGN_OR_RETURN(publisher_, ProgressPublisher::Create(kafka_, NameOf(Topic::kMetrics)));
   return absl::OkStatus();
 }
 
 Status KafkaRun::CheckInput() {
   // The columns are looked up without the classes, which may not be known yet.
   const bool classes_known = spec_.classes_size() > 0;
-  MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder encoder,
-                            classes_known ? FeatureEncoder::Create(spec_)
-                                          : FeatureEncoder::CreateWithoutClasses(spec_));
+  MILLRACE_ASSIGN_OR_RETURN(
+      FeatureEncoder encoder,
+      classes_known ? FeatureEncoder::Create(spec_) : FeatureEncoder::CreateWithoutClasses(spec_));
   MILLRACE_RETURN_IF_ERROR(
       CsvRowEncoder::Create(std::move(encoder), file_->columns(), file_->name()).status());
   const std::string& time_column = config_.producer().time_column();
   if (!time_column.empty()) {
-    MILLRACE_RETURN_IF_ERROR(
-        FindColumn(file_->columns(), time_column, file_->name()).status());
+    MILLRACE_RETURN_IF_ERROR(FindColumn(file_->columns(), time_column, file_->name()).status());
   }
   if (!can_read_again_) {
     if (!classes_known) {
@@ -137,8 +142,8 @@ Status KafkaRun::CheckInput() {
           "them by --classes A,B,..."));
     }
     if (config_.producer().epochs() > 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          file_->name(), " can be read only once: more than one epoch needs a file"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(file_->name(), " can be read only once: more than one epoch needs a file"));
     }
     return absl::OkStatus();
   }
@@ -182,10 +187,11 @@ Status KafkaRun::Run() {
   MILLRACE_RETURN_IF_ERROR(prepared);
   MILLRACE_RETURN_IF_ERROR(ReadPlan());
   if (!plan_->fresh() && !can_read_again_) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        sender_->topic(), " holds ", WithCommas(plan_->rows_present()), " rows already, and ",
-        file_->name(), " cannot be read again from its start to go on behind them: stream a file, "
-        "or start a new job (--job)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(sender_->topic(), " holds ", WithCommas(plan_->rows_present()),
+                     " rows already, and ", file_->name(),
+                     " cannot be read again from its start to go on behind them: stream a file, "
+                     "or start a new job (--job)"));
   }
   if (plan_->all_ended()) {
     display_.Say(absl::StrCat("the stream has already been sent: ", sender_->topic(), " holds ",
@@ -208,10 +214,10 @@ Status KafkaRun::AgreeOnFeatures() {
     if (published) {
       *spec_.mutable_classes() = published->spec().classes();
     } else {
-      MILLRACE_ASSIGN_OR_RETURN(
-          const std::vector<std::string> classes,
-          SearchClasses(input(), file_options_, spec_, stop_, display_));
-      spec_.mutable_classes()->Assign(classes.begin(), classes.end());
+      const StatusOr<std::vector<std::string>> classes =
+          SearchClasses(input(), file_options_, spec_, stop_, display_);
+      if (!classes.ok()) return AsInputError(classes.status());
+      spec_.mutable_classes()->Assign(classes->begin(), classes->end());
     }
   }
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec_));
@@ -256,15 +262,14 @@ Status KafkaRun::Stream() {
   options.time_column = settings.time_column();
   options.epochs = settings.epochs();
   options.max_rejects = settings.max_rejects();
-  MILLRACE_ASSIGN_OR_RETURN(
-      stream_, CsvStream::Create(std::move(file_), file_options_, options, *rejects_));
-  Pacer pacer = settings.rate() > 0              ? Pacer::AtRate(settings.rate())
+  MILLRACE_ASSIGN_OR_RETURN(stream_,
+                            CsvStream::Create(std::move(file_), file_options_, options, *rejects_));
+  Pacer pacer = settings.rate() > 0               ? Pacer::AtRate(settings.rate())
                 : !settings.time_column().empty() ? Pacer::Replay(settings.speedup())
                                                   : Pacer::Unpaced();
   const auto surroundings = StreamSurroundings::Real(&stop_, [this] { return Tick(); });
   const auto begin = steady_clock::now();
-  const Status streamed =
-      StreamRows(*stream_, *plan_, pacer, *sender_, surroundings, counts_);
+  const Status streamed = StreamRows(*stream_, *plan_, pacer, *sender_, surroundings, counts_);
   if (!streamed.ok()) return EndEarly(streamed, surroundings);
   SaySent(steady_clock::now() - begin);
   publisher_->PublishLast(Progress(true), kLastPointTimeout);
@@ -278,14 +283,14 @@ Status KafkaRun::EndEarly(const Status& reason, const StreamSurroundings& surrou
   publisher_->PublishLast(Progress(false), kLastPointTimeout);
   if (!absl::IsCancelled(reason)) return reason;
   if (!flushed.ok()) display_.Warn(std::string(flushed.message()));
-  std::string line =
-      absl::StrCat("stopped: ", sender_->topic(), " holds ",
-                   WithCommas(Progress(false).rows_sent()), " rows, ",
-                   WithCommas(counts_.rows_sent), " of them from this run");
+  std::string line = absl::StrCat("stopped: ", sender_->topic(), " holds ",
+                                  WithCommas(Progress(false).rows_sent()), " rows, ",
+                                  WithCommas(counts_.rows_sent), " of them from this run");
   if (!drained.ok()) absl::StrAppend(&line, " (", drained.message(), ")");
-  absl::StrAppend(&line, can_read_again_
-                             ? "; started again with the same input, the producer goes on there"
-                             : "; a pipe cannot be continued: for its rest start a new job (--job)");
+  absl::StrAppend(&line,
+                  can_read_again_
+                      ? "; started again with the same input, the producer goes on there"
+                      : "; a pipe cannot be continued: for its rest start a new job (--job)");
   display_.Say(line);
   return reason;
 }
@@ -293,8 +298,7 @@ Status KafkaRun::EndEarly(const Status& reason, const StreamSurroundings& surrou
 Status KafkaRun::Tick() {
   const auto now = steady_clock::now();
   const uint64_t outstanding = sender_->outstanding();
-  if (const auto stalled =
-          watch_.Observe(now, counts_.records_sent - outstanding, outstanding)) {
+  if (const auto stalled = watch_.Observe(now, counts_.records_sent - outstanding, outstanding)) {
     display_.Warn(absl::StrCat("waiting for Kafka at ", kafka_.brokers, ": ",
                                WithCommas(outstanding), " records are not confirmed (",
                                stalled->count(), " s)"));
@@ -310,7 +314,7 @@ Status KafkaRun::Tick() {
     MILLRACE_RETURN_IF_ERROR(rejects_->Flush());
   }
   const ProducerProgress progress = Progress(false);
-  display_.Show(now, progress);
+  if (stalled < DeliveryWatch::kReportEvery) display_.Show(now, progress);
   publisher_->Publish(now, progress);
   return absl::OkStatus();
 }
@@ -333,11 +337,11 @@ ProducerProgress KafkaRun::Progress(bool ended) const {
 void KafkaRun::SaySent(steady_clock::duration time) {
   const double took = std::max(1e-3, std::chrono::duration<double>(time).count());
   const auto rate = static_cast<uint64_t>(static_cast<double>(counts_.rows_sent) / took);
-  std::string line = absl::StrCat(
-      "sent ", WithCommas(counts_.rows_sent), " rows in ",
-      Duration(std::chrono::duration_cast<seconds>(time + milliseconds(500))), " (",
-      WithCommas(rate), " rows/s); ", sender_->topic(), " holds ",
-      WithCommas(plan_->rows_present() + counts_.rows_sent), " rows and the end");
+  std::string line =
+      absl::StrCat("sent ", WithCommas(counts_.rows_sent), " rows in ",
+                   Duration(std::chrono::duration_cast<seconds>(time + milliseconds(500))), " (",
+                   WithCommas(rate), " rows/s); ", sender_->topic(), " holds ",
+                   WithCommas(plan_->rows_present() + counts_.rows_sent), " rows and the end");
   if (stream_->rows_rejected() > 0) {
     absl::StrAppend(&line, "; ", WithCommas(stream_->rows_rejected()), " malformed rows are in ",
                     rejects_->name());

@@ -20,8 +20,8 @@ class ProducerRun {
   };
 
   // Checks all that can be checked without a broker, and connects to none. Errors are one line:
-  // InvalidArgument for settings that make no sense, alone or with this input; others for an input
-  // that cannot be read.
+  // InvalidArgument for settings that make no sense; others for an input that cannot be read or
+  // has not the columns that are named.
   static StatusOr<std::unique_ptr<ProducerRun>> Create(const JobConfig& config,
                                                        const Options& options);
   virtual ~ProducerRun() = default;

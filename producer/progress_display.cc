@@ -37,7 +37,8 @@ void ProgressDisplay::Show(Time now, const ProducerProgress& progress) {
   if (terminal_) {
     next_ = now + kBarEvery;
     // The last column stays free: a terminal may wrap the line there.
-    std::fprintf(stderr, "\r\033[K%s", ProgressBar(progress, rates_, TerminalColumns() - 1).c_str());
+    std::fprintf(stderr, "\r\033[K%s",
+                 ProgressBar(progress, rates_, TerminalColumns() - 1).c_str());
     bar_shown_ = true;
   } else {
     next_ = now + kLineEvery;

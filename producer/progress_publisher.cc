@@ -42,9 +42,9 @@ void ProgressPublisher::PublishLast(const MetricPoint::ProducerProgress& progres
 void ProgressPublisher::Send(const MetricPoint::ProducerProgress& progress) {
   producer_->TakeFailures();
   MetricPoint point;
-  point.set_timestamp_ms(std::chrono::duration_cast<milliseconds>(
-                             std::chrono::system_clock::now().time_since_epoch())
-                             .count());
+  point.set_timestamp_ms(
+      std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
   *point.mutable_producer() = progress;
   for (const std::string& frame : MakeFrames(point.SerializeAsString(), 0)) {
     producer_->Send(topic_, 0, kSeries, frame).IgnoreError();

@@ -2,19 +2,41 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 namespace millrace {
 namespace {
 
-constexpr size_t kBarWidth = 24;
+constexpr size_t kMinBar = 8;
+constexpr size_t kMaxBar = 30;
 
 double Fraction(const ProducerProgress& progress) {
   if (progress.bytes_total() == 0) return 0;
   return std::min(1.0, static_cast<double>(progress.bytes_read()) /
                            static_cast<double>(progress.bytes_total()));
+}
+
+std::vector<std::string> Facts(const std::string& done, const ProducerProgress& progress,
+                               const ProgressRates& rates) {
+  std::vector<std::string> facts = {done};
+  if (progress.epochs_of_stream() > 1) {
+    facts.push_back(
+        absl::StrCat("epoch ", progress.epoch_of_stream(), " of ", progress.epochs_of_stream()));
+  }
+  const auto speed = static_cast<uint64_t>(std::llround(rates.rows_per_second()));
+  facts.push_back(absl::StrCat(WithCommas(progress.rows_sent()), " rows"));
+  facts.push_back(absl::StrCat(WithCommas(speed), " rows/s"));
+  if (progress.rows_rejected() > 0) {
+    facts.push_back(absl::StrCat(WithCommas(progress.rows_rejected()), " rejected"));
+  }
+  if (const auto left = rates.time_left(); left && !progress.ended()) {
+    facts.push_back(absl::StrCat(Duration(*left), " left"));
+  }
+  return facts;
 }
 
 }  // namespace
@@ -70,36 +92,22 @@ std::optional<std::chrono::seconds> ProgressRates::time_left() const {
 }
 
 std::string ProgressLine(const ProducerProgress& progress, const ProgressRates& rates) {
-  std::string line;
-  if (progress.bytes_total() > 0) {
-    line = absl::StrFormat("%.1f %% of %s, ", 100 * Fraction(progress),
-                           Bytes(progress.bytes_total()));
-  } else {
-    line = absl::StrCat(Bytes(progress.bytes_read()), ", ");
-  }
-  if (progress.epochs_of_stream() > 1) {
-    absl::StrAppend(&line, "epoch ", progress.epoch_of_stream(), " of ",
-                    progress.epochs_of_stream(), ", ");
-  }
-  absl::StrAppend(&line, WithCommas(progress.rows_sent()), " rows sent, ",
-                  WithCommas(static_cast<uint64_t>(std::llround(rates.rows_per_second()))),
-                  " rows/s");
-  if (progress.rows_rejected() > 0) {
-    absl::StrAppend(&line, ", ", WithCommas(progress.rows_rejected()), " rejected");
-  }
-  if (const auto left = rates.time_left(); left && !progress.ended()) {
-    absl::StrAppend(&line, ", ", Duration(*left), " left");
-  }
-  return line;
+  const std::string done = progress.bytes_total() > 0
+                               ? absl::StrFormat("%.1f %% of %s", 100 * Fraction(progress),
+                                                 Bytes(progress.bytes_total()))
+                               : Bytes(progress.bytes_read());
+  return absl::StrJoin(Facts(done, progress, rates), ", ");
 }
 
 std::string ProgressBar(const ProducerProgress& progress, const ProgressRates& rates,
                         size_t columns) {
-  std::string line = ProgressLine(progress, rates);
-  if (progress.bytes_total() > 0 && columns >= line.size() + kBarWidth + 3) {
-    const auto full = static_cast<size_t>(Fraction(progress) * kBarWidth);
-    line = absl::StrCat("[", std::string(full, '#'), std::string(kBarWidth - full, '.'), "] ",
-                        line);
+  if (progress.bytes_total() == 0) return ProgressLine(progress, rates).substr(0, columns);
+  const std::string done = absl::StrFormat("%.1f %%", 100 * Fraction(progress));
+  std::string line = absl::StrJoin(Facts(done, progress, rates), "  ");
+  if (columns >= line.size() + kMinBar + 3) {
+    const size_t width = std::min(kMaxBar, columns - line.size() - 3);
+    const auto full = static_cast<size_t>(Fraction(progress) * static_cast<double>(width));
+    line = absl::StrCat("[", std::string(full, '#'), std::string(width - full, '.'), "] ", line);
   }
   return line.substr(0, columns);
 }

@@ -41,9 +41,10 @@ class ProgressRates {
   std::deque<Sample> samples_;
 };
 
-// "43.2 %, 143,000 rows sent, 155,000 rows/s, 12 rejected, 0:07 left"
+// "43.2 % of 56.2 MB, 143,000 rows, 155,000 rows/s, 12 rejected, 0:07 left"
 std::string ProgressLine(const ProducerProgress& progress, const ProgressRates& rates);
-// The same behind a bar, at most `columns` characters.
+// "[####......] 43.2 %  143,000 rows  155,000 rows/s ...", at most `columns` characters; the bar
+// takes what room the figures leave.
 std::string ProgressBar(const ProducerProgress& progress, const ProgressRates& rates,
                         size_t columns);
 

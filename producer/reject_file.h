@@ -12,9 +12,9 @@
 namespace millrace {
 
 struct RejectedRow {
-  uint64_t line = 0;         // of the input, where the row starts
+  uint64_t line = 0;  // of the input, where the row starts
   std::string_view reason;
-  std::string_view raw;      // as in the input
+  std::string_view raw;  // as in the input
 };
 
 class RejectSink {

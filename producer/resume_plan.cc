@@ -13,9 +13,9 @@ namespace {
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 Status OtherInput(std::string_view topic, uint32_t partition, const std::string& difference) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(View(topic), " [", partition, "] holds rows of another input: ", difference,
-                   "; give the input and flags that it was begun with, or start a new job (--job)"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      View(topic), " [", partition, "] holds rows of another input: ", difference,
+      "; give the input and flags that it was begun with, or start a new job (--job)"));
 }
 
 }  // namespace
@@ -33,8 +33,8 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
   tail.ended = record.has_end();
   if (tail.ended) {
     if (record.end().row_count() != *number) {
-      return absl::InvalidArgumentError(absl::StrCat("an end of ", record.end().row_count(),
-                                                     " rows with the key ", *number));
+      return absl::InvalidArgumentError(
+          absl::StrCat("an end of ", record.end().row_count(), " rows with the key ", *number));
     }
     tail.rows = *number;
   } else {
@@ -79,9 +79,10 @@ Status ResumePlan::CheckEnd(uint64_t rows, std::string_view topic) const {
     const PartitionTail& tail = tails_[worker];
     const RowNumber expected = RowsOfWorker(rows, worker, workers());
     if (tail.rows > expected || (tail.ended && tail.rows != expected)) {
-      return OtherInput(topic, worker,
-                        absl::StrCat("it has ", tail.rows, tail.ended ? " rows and an end" : " rows",
-                                     " where this input gives ", expected));
+      return OtherInput(
+          topic, worker,
+          absl::StrCat("it has ", tail.rows, tail.ended ? " rows and an end" : " rows",
+                       " where this input gives ", expected));
     }
   }
   return absl::OkStatus();

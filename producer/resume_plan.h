@@ -31,7 +31,7 @@ class ResumePlan {
   // One tail per worker.
   explicit ResumePlan(std::vector<PartitionTail> tails);
 
-  bool fresh() const;      // nothing was sent yet
+  bool fresh() const;  // nothing was sent yet
   bool all_ended() const;
   uint64_t rows_present() const;  // in all partitions
   const std::vector<PartitionTail>& tails() const { return tails_; }

@@ -9,6 +9,8 @@ Status CheckpointRun::Step() {
   switch (next_) {
     case Next::kCommit: {
       MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_));
+      // Whatever fails from here on: they have been delivered.
+      checkpoint_.dead_letters.clear();
       next_ = Next::kStore;
       return absl::OkStatus();
     }

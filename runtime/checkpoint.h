@@ -50,7 +50,8 @@ class CheckpointRun {
   CheckpointRun(Checkpoint checkpoint, CheckpointLog& log, OrderedByteMap& store)
       : checkpoint_(std::move(checkpoint)), log_(log), store_(store) {}
 
-  // Takes the next step. After an error the run is over and the task gets its blocks back.
+  // Takes the next step. After an error the run is over and the task gets back what checkpoint()
+  // still holds: its blocks and, unless they were committed, its dead letters.
   Status Step();
   bool done() const { return next_ == Next::kNothing; }
   const Checkpoint& checkpoint() const { return checkpoint_; }

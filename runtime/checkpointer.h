@@ -45,10 +45,10 @@ class Checkpointer {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ending_ = false;               // guarded by mutex_
-  std::optional<Checkpoint> todo_;    // guarded by mutex_
-  std::optional<Result> finished_;    // guarded by mutex_
-  std::thread thread_;                // last: it uses all of the above
+  bool ending_ = false;             // guarded by mutex_
+  std::optional<Checkpoint> todo_;  // guarded by mutex_
+  std::optional<Result> finished_;  // guarded by mutex_
+  std::thread thread_;              // last: it uses all of the above
 };
 
 }  // namespace millrace

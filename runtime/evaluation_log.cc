@@ -10,8 +10,8 @@ StatusOr<std::unique_ptr<EvaluationLog>> EvaluationLog::Open(const std::string& 
                                                              bool with_rows_seen) {
   std::FILE* file = std::fopen(path.c_str(), "a");
   if (file == nullptr) {
-    return absl::UnavailableError("the evaluation log " + path + " cannot be written: " +
-                                  std::strerror(errno));
+    return absl::UnavailableError("the evaluation log " + path +
+                                  " cannot be written: " + std::strerror(errno));
   }
   std::unique_ptr<EvaluationLog> log(new EvaluationLog(file));
   if (std::fseek(file, 0, SEEK_END) == 0 && std::ftell(file) == 0) {

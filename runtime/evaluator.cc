@@ -23,9 +23,8 @@ StatusOr<TestSet> ReadTestSet(const std::string& path, const FeatureSpec& spec) 
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const bool more, file->Next(&record));
     if (!more) break;
-    const Status encoded =
-        record.ok() ? encoder.Encode(record.fields, &row)
-                    : absl::InvalidArgumentError(record.error);
+    const Status encoded = record.ok() ? encoder.Encode(record.fields, &row)
+                                       : absl::InvalidArgumentError(record.error);
     if (encoded.ok()) {
       test_set.rows.push_back(row);
       continue;

@@ -65,10 +65,10 @@ class Evaluator {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ending_ = false;               // guarded by mutex_
-  bool working_ = false;              // guarded by mutex_
-  std::optional<Snapshot> mailbox_;   // guarded by mutex_
-  std::thread thread_;                // last: it uses all of the above
+  bool ending_ = false;              // guarded by mutex_
+  bool working_ = false;             // guarded by mutex_
+  std::optional<Snapshot> mailbox_;  // guarded by mutex_
+  std::thread thread_;               // last: it uses all of the above
 };
 
 }  // namespace millrace

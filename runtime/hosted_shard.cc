@@ -5,6 +5,7 @@
 
 #include "runtime/job_options.h"
 #include "runtime/kafka/consumer.h"
+#include "runtime/patience.h"
 #include "stores/rocksdb_byte_map.h"
 #include "topics/topics.h"
 
@@ -36,8 +37,7 @@ StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config
   MILLRACE_RETURN_IF_ERROR(hosted->task_->LoadStore(*hosted->store_));
   MILLRACE_RETURN_IF_ERROR(hosted->ReadParameters(config, stop));
   MILLRACE_RETURN_IF_ERROR(hosted->task_->FinishParameters());
-  hosted->checkpointer_ =
-      std::make_unique<Checkpointer>(*hosted->log_, *hosted->store_, wakeup);
+  hosted->checkpointer_ = std::make_unique<Checkpointer>(*hosted->log_, *hosted->store_, wakeup);
   return hosted;
 }
 
@@ -52,14 +52,16 @@ Status HostedShard::ReadParameters(const JobConfig& config, const std::atomic<bo
       const std::unique_ptr<PartitionConsumer> consumer,
       PartitionConsumer::Create(KafkaOptionsOf(config), options, topic, &wakeup));
   MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
-                            consumer->QueryRange(partition, kBrokerCall));
+                            Patience(stop, config.broker_timeout_s()).Try([&] {
+                              return consumer->QueryRange(partition, kBrokerCall);
+                            }));
   const Offset position = task_->parameters_position();
   if (position > range.end) {
-    return absl::DataLossError(
-        topic + " ends at " + std::to_string(range.end) + ", but the store of shard " +
-        std::to_string(shard_) + " has read it up to " + std::to_string(position) +
-        ": the topic was made anew. Remove " + config.server().data_dir() +
-        ", or start a new job (another name)");
+    return absl::DataLossError(topic + " ends at " + std::to_string(range.end) +
+                               ", but the store of shard " + std::to_string(shard_) +
+                               " has read it up to " + std::to_string(position) +
+                               ": the topic was made anew. Remove " + config.server().data_dir() +
+                               ", or start a new job (another name)");
   }
   MILLRACE_RETURN_IF_ERROR(consumer->Assign(partition, std::max(position, range.begin)));
   bool at_end = false;

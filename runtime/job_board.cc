@@ -8,11 +8,12 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/job_options.h"
 #include "runtime/kafka/admin.h"
 #include "runtime/kafka/consumer.h"
 #include "runtime/kafka/producer.h"
-#include "runtime/job_options.h"
 #include "runtime/kafka/wakeup.h"
+#include "runtime/patience.h"
 #include "topics/codec.h"
 #include "topics/frame.h"
 #include "topics/topics.h"
@@ -35,8 +36,7 @@ template <typename Message>
 Status CheckEqual(const Message& published, const Message& ours, std::string_view what) {
   google::protobuf::util::MessageDifferencer differencer;
   // A default that is written down is no difference.
-  differencer.set_message_field_comparison(
-      google::protobuf::util::MessageDifferencer::EQUIVALENT);
+  differencer.set_message_field_comparison(google::protobuf::util::MessageDifferencer::EQUIVALENT);
   std::string differences;
   differencer.ReportDifferencesToString(&differences);
   if (differencer.Compare(published, ours)) return absl::OkStatus();
@@ -55,6 +55,7 @@ class KafkaJobBoard final : public JobBoard {
         topic_(TopicName(config.name(), Topic::kJob)),
         job_(config.name()),
         epoch_(config.epoch()),
+        patience_(stop, config.broker_timeout_s()),
         stop_(stop) {}
 
   Status Open() {
@@ -62,8 +63,7 @@ class KafkaJobBoard final : public JobBoard {
     options.client_id = "job-board";
     MILLRACE_ASSIGN_OR_RETURN(consumer_,
                               PartitionConsumer::Create(kafka_, options, topic_, &wakeup_));
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
-                              consumer_->QueryRange(0, kBrokerCall));
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, QueryRange());
     return consumer_->Assign(0, range.begin);
   }
 
@@ -111,6 +111,10 @@ class KafkaJobBoard final : public JobBoard {
   }
 
  private:
+  StatusOr<PartitionConsumer::Range> QueryRange() {
+    return patience_.Try([this] { return consumer_->QueryRange(0, kBrokerCall); });
+  }
+
   std::string EndedMessage() const {
     JobEnded ended;
     ended.set_epoch(epoch_);
@@ -122,9 +126,9 @@ class KafkaJobBoard final : public JobBoard {
     options.client_id = "job-board";
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaProducer> producer,
                               KafkaProducer::Create(kafka_, options, nullptr));
-    MILLRACE_RETURN_IF_ERROR(producer->Prepare({topic_}));
+    MILLRACE_RETURN_IF_ERROR(patience_.Try([&] { return producer->Prepare({topic_}); }));
     MILLRACE_RETURN_IF_ERROR(producer->Send(topic_, 0, key, MakeFrames(message, 0).front()));
-    return producer->Flush(kBrokerCall);
+    return patience_.Try([&] { return producer->Flush(kBrokerCall); });
   }
 
   StatusOr<bool> PollOnce() {
@@ -163,8 +167,7 @@ class KafkaJobBoard final : public JobBoard {
 
   // The end as it was when the call began, at least.
   Status ReadToEnd() {
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
-                              consumer_->QueryRange(0, kBrokerCall));
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, QueryRange());
     MILLRACE_RETURN_IF_ERROR(consumer_->Assign(0, range.begin));
     while (true) {
       if (stop_) return absl::CancelledError("stopped");
@@ -185,9 +188,9 @@ class KafkaJobBoard final : public JobBoard {
       const auto now = std::chrono::steady_clock::now();
       if (now < next_report) continue;
       next_report = now + kReportEvery;
-      std::fprintf(stderr, "job %s: waiting for %s (%lld s)\n", job_.c_str(), what.c_str(),
-                   static_cast<long long>(
-                       std::chrono::duration_cast<seconds>(now - begin).count()));
+      std::fprintf(
+          stderr, "job %s: waiting for %s (%lld s)\n", job_.c_str(), what.c_str(),
+          static_cast<long long>(std::chrono::duration_cast<seconds>(now - begin).count()));
     }
     return absl::OkStatus();
   }
@@ -196,6 +199,7 @@ class KafkaJobBoard final : public JobBoard {
   std::string topic_;
   std::string job_;
   uint64_t epoch_;
+  Patience patience_;
   const std::atomic<bool>& stop_;
   Wakeup wakeup_;
   std::unique_ptr<PartitionConsumer> consumer_;
@@ -221,7 +225,9 @@ Status PrepareTopics(const JobConfig& config, const std::atomic<bool>& stop) {
   for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), config.shards())) {
     topics.push_back({plan.name, static_cast<int32_t>(plan.partitions), std::move(plan.config)});
   }
-  return admin->EnsureTopics(topics, static_cast<int>(config.replication_factor()));
+  const Patience patience(stop, config.broker_timeout_s());
+  return patience.Try(
+      [&] { return admin->EnsureTopics(topics, static_cast<int>(config.replication_factor())); });
 }
 
 }  // namespace millrace

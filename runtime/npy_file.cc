@@ -15,9 +15,8 @@ static_assert(std::endian::native == std::endian::little, "the header says littl
 
 Status Write(const std::string& path, std::string_view type, const void* data, size_t bytes,
              size_t rows, size_t columns) {
-  std::string header = "{'descr': '" + std::string(type) +
-                       "', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " +
-                       std::to_string(columns) + "), }";
+  std::string header = "{'descr': '" + std::string(type) + "', 'fortran_order': False, 'shape': (" +
+                       std::to_string(rows) + ", " + std::to_string(columns) + "), }";
   // Magic, version and length take 10 bytes; the data begins at a multiple of 64.
   while ((10 + header.size() + 1) % 64 != 0) header.push_back(' ');
   header.push_back('\n');
@@ -27,8 +26,8 @@ Status Write(const std::string& path, std::string_view type, const void* data, s
 
   const std::string temporary = path + ".tmp";
   const auto failed = [&path] {
-    return absl::UnavailableError("the weights file " + path + " cannot be written: " +
-                                  std::strerror(errno));
+    return absl::UnavailableError("the weights file " + path +
+                                  " cannot be written: " + std::strerror(errno));
   };
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (file == nullptr) return failed();

@@ -15,6 +15,7 @@ constexpr std::chrono::milliseconds kQueueFull(10);
 StatusOr<std::unique_ptr<RecordSender>> RecordSender::Create(const JobConfig& config,
                                                              std::string client_id,
                                                              const std::vector<Topic>& topics,
+                                                             const Patience& patience,
                                                              Wakeup* wakeup) {
   auto sender = std::make_unique<RecordSender>();
   ProducerOptions options;
@@ -27,7 +28,7 @@ StatusOr<std::unique_ptr<RecordSender>> RecordSender::Create(const JobConfig& co
     name = TopicName(config.name(), topic);
     names.push_back(name);
   }
-  MILLRACE_RETURN_IF_ERROR(sender->producer_->Prepare(names));
+  MILLRACE_RETURN_IF_ERROR(patience.Try([&] { return sender->producer_->Prepare(names); }));
   return sender;
 }
 

@@ -10,6 +10,7 @@
 #include "messages/job.pb.h"
 #include "runtime/kafka/producer.h"
 #include "runtime/outgoing_record.h"
+#include "runtime/patience.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -20,7 +21,7 @@ class RecordSender {
   static StatusOr<std::unique_ptr<RecordSender>> Create(const JobConfig& config,
                                                         std::string client_id,
                                                         const std::vector<Topic>& topics,
-                                                        Wakeup* wakeup);
+                                                        const Patience& patience, Wakeup* wakeup);
 
   // Sends all and empties `records`. Waits while the queue is full.
   Status Send(std::vector<OutgoingRecord>& records);

@@ -18,6 +18,7 @@
 #include "runtime/job_options.h"
 #include "runtime/kafka/consumer.h"
 #include "runtime/npy_file.h"
+#include "runtime/patience.h"
 #include "runtime/record_sender.h"
 #include "runtime/server_metrics.h"
 #include "topics/topics.h"
@@ -64,7 +65,8 @@ class ServerLoop {
         training_(training),
         shape_(ShapeOf(features)),
         model_(MakeModel(features, training.training())),
-        stop_(stop) {}
+        stop_(stop),
+        patience_(stop, config.broker_timeout_s()) {}
 
   Status Run() {
     MILLRACE_RETURN_IF_ERROR(Open());
@@ -89,8 +91,8 @@ class ServerLoop {
     const auto start = std::chrono::steady_clock::now();
     MILLRACE_RETURN_IF_ERROR(OpenEvaluation());
     MILLRACE_ASSIGN_OR_RETURN(
-        sender_, RecordSender::Create(config_, "server",
-                                      {Topic::kWeights, Topic::kMetrics}, &wakeup_));
+        sender_, RecordSender::Create(config_, "server", {Topic::kWeights, Topic::kMetrics},
+                                      patience_, &wakeup_));
     ConsumerOptions options;
     options.client_id = "server";
     MILLRACE_ASSIGN_OR_RETURN(
@@ -108,11 +110,11 @@ class ServerLoop {
           HostedShard::Open(config_, ServerOptionsOf(features_, training_, shard), &wakeup_,
                             stop_));
       const auto partition = static_cast<int32_t>(shard);
-      MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
-                                gradients_->QueryRange(partition, kBrokerCall));
+      MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience_.Try([&] {
+        return gradients_->QueryRange(partition, kBrokerCall);
+      }));
       MILLRACE_RETURN_IF_ERROR(hosted->task().StartReplay(range.begin, range.end));
-      MILLRACE_RETURN_IF_ERROR(
-          gradients_->Assign(partition, hosted->task().gradients_position()));
+      MILLRACE_RETURN_IF_ERROR(gradients_->Assign(partition, hosted->task().gradients_position()));
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
                    hosted->task().position(), range.end, took.count());
@@ -206,8 +208,7 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) {
       const ServerProcessor& processor = hosted->task().processor();
       if (!hosted->task().replayed()) continue;
-      out_.push_back(
-          ProgressPoint(processor, shard, shape_.classes, training_.training(), ended));
+      out_.push_back(ProgressPoint(processor, shard, shape_.classes, training_.training(), ended));
     }
   }
 
@@ -243,8 +244,7 @@ class ServerLoop {
           "the weights file needs all shards in one process: leave server_ids empty");
     }
     const std::string& path = config_.server().weights_file();
-    MILLRACE_RETURN_IF_ERROR(
-        WriteNpy(path, parameters, shape_.features + 1, shape_.classes));
+    MILLRACE_RETURN_IF_ERROR(WriteNpy(path, parameters, shape_.features + 1, shape_.classes));
     const Moments& moments = shards_.at(0)->task().processor().moments();
     if (moments.columns() == 0) return absl::OkStatus();
     std::vector<double> rows = moments.count;
@@ -316,6 +316,7 @@ class ServerLoop {
   RowShape shape_;
   std::unique_ptr<Model> model_;
   const std::atomic<bool>& stop_;
+  Patience patience_;
 
   Wakeup wakeup_;
   std::unique_ptr<RecordSender> sender_;

@@ -39,6 +39,7 @@ Status ShardTask::LoadStore(const OrderedByteMap& store) {
   MILLRACE_RETURN_IF_ERROR(store.Scan("", "", [&](std::string_view key, std::string_view value) {
     if (ParameterShard::IsBlockKey(key)) {
       status = processor_.mutable_shard().LoadBlock(key, value);
+      has_blocks_ = true;
     } else if (IsStateKey(key)) {
       state_chunks_[std::string(key)] = value;
     } else if (key == kParametersOffsetKey) {
@@ -98,7 +99,8 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
     return absl::DataLossError(
         "gradients, partition " + std::to_string(options_.shard) + ": the checkpoint stands at " +
         std::to_string(position_) + ", but the topic holds [" + std::to_string(begin) + ", " +
-        std::to_string(end) + "); the topics were made anew or records were deleted. Start a new "
+        std::to_string(end) +
+        "); the topics were made anew or records were deleted. Start a new "
         "job (another name), or remove the server's data folder if the topics are new");
   }
   read_position_ = std::max(begin, position_ - (position_ > 0 ? 1 : 0));
@@ -130,7 +132,9 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<Outg
   for (const DeadLetter& letter : output_.dead_letters) {
     // Too large a letter is cut: the reason and the place are worth more than the last bytes.
     DeadLetter cut = letter;
-    if (cut.value().size() > kMaxFrameBytes / 2) cut.mutable_value()->resize(kMaxFrameBytes / 2);
+    constexpr size_t kKept = kMaxFrameBytes / 3;
+    if (cut.key().size() > kKept) cut.mutable_key()->resize(kKept);
+    if (cut.value().size() > kKept) cut.mutable_value()->resize(kKept);
     dead_letters_.push_back(std::move(MakeFrames(cut.SerializeAsString(), 0).front()));
   }
   if (replaying) {
@@ -170,9 +174,8 @@ std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
   state.set_position(position_);
   state.set_last_record_hash(last_hash_);
   uint32_t chunk = 0;
-  for (std::string& frame :
-       MakeFrames(state.SerializeAsString(), static_cast<uint64_t>(position_),
-                  options_.max_frame_bytes)) {
+  for (std::string& frame : MakeFrames(state.SerializeAsString(), static_cast<uint64_t>(position_),
+                                       options_.max_frame_bytes)) {
     checkpoint.entries.push_back({StateKey(chunk++), std::move(frame)});
   }
   checkpoint.dead_letters = std::exchange(dead_letters_, {});

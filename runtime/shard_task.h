@@ -77,8 +77,8 @@ class ShardTask {
   Offset parameters_position_ = 0;
   std::map<std::string, std::string> state_chunks_;  // until FinishParameters
   bool has_blocks_ = false;
-  Offset position_ = 0;          // of the next record to fold
-  uint64_t last_hash_ = 0;       // of the record in front of it
+  Offset position_ = 0;     // of the next record to fold
+  uint64_t last_hash_ = 0;  // of the record in front of it
   Offset read_position_ = 0;
   Offset replay_end_ = 0;
   uint64_t replayed_records_ = 0;

@@ -31,10 +31,10 @@ class Trimmer {
   std::unique_ptr<KafkaAdmin> admin_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ending_ = false;            // guarded by mutex_
-  std::map<Place, Offset> todo_;   // guarded by mutex_
-  std::map<Place, Offset> done_;   // the thread's
-  std::thread thread_;             // last: it uses all of the above
+  bool ending_ = false;           // guarded by mutex_
+  std::map<Place, Offset> todo_;  // guarded by mutex_
+  std::map<Place, Offset> done_;  // the thread's
+  std::thread thread_;            // last: it uses all of the above
 };
 
 }  // namespace millrace

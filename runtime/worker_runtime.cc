@@ -18,6 +18,7 @@
 #include "runtime/job_options.h"
 #include "runtime/kafka/admin.h"
 #include "runtime/kafka/consumer.h"
+#include "runtime/patience.h"
 #include "runtime/record_sender.h"
 #include "runtime/server_metrics.h"
 #include "runtime/trimmer.h"
@@ -48,6 +49,7 @@ class WorkerLoop {
         shape_(ShapeOf(features)),
         model_(MakeModel(features, training.training())),
         stop_(stop),
+        patience_(stop, config.broker_timeout_s()),
         input_topic_(TopicName(config.name(), Topic::kInputData)),
         weights_topic_(TopicName(config.name(), Topic::kWeights)) {}
 
@@ -75,28 +77,27 @@ class WorkerLoop {
   // A task and what the loop remembers of it.
   struct Hosted {
     std::unique_ptr<WorkerTask> task;
-    bool dirty = false;       // something has come since the last Advance
+    bool dirty = false;  // something has come since the last Advance
     bool held = false;
     Clock clock = 0;
-    SteadyTime progressed;    // when its clock last moved, or it was last repeated
+    SteadyTime progressed;  // when its clock last moved, or it was last repeated
   };
 
   Status Open() {
     const KafkaOptions kafka = KafkaOptionsOf(config_);
     MILLRACE_ASSIGN_OR_RETURN(
-        sender_, RecordSender::Create(config_, "worker",
-                                      {Topic::kGradients, Topic::kDeadLetter}, &wakeup_));
+        sender_, RecordSender::Create(config_, "worker", {Topic::kGradients, Topic::kDeadLetter},
+                                      patience_, &wakeup_));
     ConsumerOptions options;
     options.client_id = "worker-weights";
-    MILLRACE_ASSIGN_OR_RETURN(
-        weights_, PartitionConsumer::Create(kafka, options, weights_topic_, &wakeup_));
+    MILLRACE_ASSIGN_OR_RETURN(weights_,
+                              PartitionConsumer::Create(kafka, options, weights_topic_, &wakeup_));
     options.client_id = "worker-input";
     options.group_id = config_.name() + "-workers";
     options.session_timeout_s = config_.worker().session_timeout_s();
     MILLRACE_ASSIGN_OR_RETURN(input_,
                               GroupConsumer::Create(kafka, options, input_topic_, &wakeup_));
-    MILLRACE_ASSIGN_OR_RETURN(ranges_,
-                              PartitionConsumer::Create(kafka, {}, input_topic_, nullptr));
+    MILLRACE_ASSIGN_OR_RETURN(ranges_, PartitionConsumer::Create(kafka, {}, input_topic_, nullptr));
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KafkaAdmin> admin,
                               KafkaAdmin::Create(kafka, "worker-trim"));
     trimmer_ = std::make_unique<Trimmer>(std::move(admin));
@@ -159,8 +160,7 @@ class WorkerLoop {
     const auto partition = static_cast<int32_t>(worker);
     std::optional<InputPosition> position;
     if (committed) position = InputPosition::FromCommit(committed->offset, committed->metadata);
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows,
-                              ranges_->QueryRange(partition, kBrokerCall));
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
     Hosted hosted;
     // Names this attempt, so that chunks of two instances of a worker are never joined.
     hosted.task = std::make_unique<WorkerTask>(options, shape_, *model_, random_() >> 20);
@@ -168,13 +168,17 @@ class WorkerLoop {
                               hosted.task->StartReading(position, rows.begin, store_.get()));
     // Reading stands at the end before the first question is asked: no answer is missed.
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range weights,
-                              weights_->QueryRange(partition, kBrokerCall));
+                              RangeOf(*weights_, partition));
     MILLRACE_RETURN_IF_ERROR(weights_->Assign(partition, weights.end));
     hosted.task->Start(out_);
     hosted.progressed = std::chrono::steady_clock::now();
     spdlog::info("worker {}: here, reading rows from offset {}", worker, offset);
     tasks_[worker] = std::move(hosted);
     return offset;
+  }
+
+  StatusOr<PartitionConsumer::Range> RangeOf(PartitionConsumer& consumer, int32_t partition) {
+    return patience_.Try([&] { return consumer.QueryRange(partition, kBrokerCall); });
   }
 
   void Revoke(WorkerId worker, bool lost) {
@@ -240,8 +244,7 @@ class WorkerLoop {
     const auto found = tasks_.find(worker);
     if (found == tasks_.end()) return absl::OkStatus();
     const auto partition = static_cast<int32_t>(worker);
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
-                              weights_->QueryRange(partition, kBrokerCall));
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, RangeOf(*weights_, partition));
     MILLRACE_RETURN_IF_ERROR(weights_->Assign(partition, range.end));
     found->second.task->Start(out_);
     return absl::OkStatus();
@@ -304,6 +307,7 @@ class WorkerLoop {
   RowShape shape_;
   std::unique_ptr<Model> model_;
   const std::atomic<bool>& stop_;
+  Patience patience_;
   const std::string input_topic_;
   const std::string weights_topic_;
   std::random_device random_device_;

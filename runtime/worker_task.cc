@@ -74,8 +74,8 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
         offsets_begin_ = saved.row();
       }
     }
-    source_ = std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_,
-                                                     *buffer_);
+    source_ =
+        std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_, *buffer_);
   } else {
     source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows());
   }
@@ -89,17 +89,19 @@ StatusOr<BufferPosition> WorkerTask::RestoreBuffer(const OrderedByteMap& store,
                                                    const InputPosition& start) {
   BufferPosition position;
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> saved, store.Get(StoreKey() + "p"));
-  if (!saved) return position;
-  MILLRACE_RETURN_IF_ERROR(ParseMessage(*saved, position));
-  // What another process did since is in the log, behind its commit: the further one wins. A copy
-  // that is not used has to go, or its rows would stand among those that are saved next.
-  if (position.epoch() != options_.epoch || position.row() <= start.row ||
-      position.offset() < start.offset) {
-    MILLRACE_RETURN_IF_ERROR(buffer_->Clear(store));
-    return BufferPosition();
+  // What another process did since is in the log, behind its commit: the further one wins.
+  const bool is_further = saved && ParseMessage(*saved, position).ok() &&
+                          position.epoch() == options_.epoch && position.row() > start.row &&
+                          position.offset() >= start.offset;
+  if (is_further) {
+    const Status restored = buffer_->Restore(store);
+    if (restored.ok()) return position;
+    // The log has all that a damaged copy has lost.
+    if (!absl::IsDataLoss(restored)) return restored;
   }
-  MILLRACE_RETURN_IF_ERROR(buffer_->Restore(store));
-  return position;
+  // A copy that is not used has to go, or its rows would stand among those that are saved next.
+  MILLRACE_RETURN_IF_ERROR(buffer_->Clear(store));
+  return BufferPosition();
 }
 
 void WorkerTask::Start(std::vector<OutgoingRecord>& out) {
@@ -138,8 +140,9 @@ void WorkerTask::ProcessWeights(Offset offset, std::string_view key, std::string
   letter.set_partition(static_cast<int32_t>(options_.worker));
   letter.set_offset(offset);
   letter.set_reason(std::string(status.message()));
-  letter.set_key(std::string(key));
-  letter.set_value(std::string(value.substr(0, kMaxFrameBytes / 2)));
+  // Cut, so that the letter is one record whatever it holds.
+  letter.set_key(std::string(key.substr(0, kMaxFrameBytes / 3)));
+  letter.set_value(std::string(value.substr(0, kMaxFrameBytes / 3)));
   out.push_back({Topic::kDeadLetter, 0, std::string(key),
                  std::move(MakeFrames(letter.SerializeAsString(), 0).front())});
 }
@@ -168,8 +171,7 @@ void WorkerTask::Send(WorkerOutput& output, std::vector<OutgoingRecord>& out) {
                      EncodeBigEndian32(options_.worker), std::move(frame)});
     }
   }
-  std::move(output.evaluations.begin(), output.evaluations.end(),
-            std::back_inserter(evaluations_));
+  std::move(output.evaluations.begin(), output.evaluations.end(), std::back_inserter(evaluations_));
   output.Clear();
 }
 

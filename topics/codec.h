@@ -18,8 +18,8 @@ namespace millrace {
 
 // How large a row's parts may be: what a decoded row is checked against.
 struct RowShape {
-  size_t numeric = 0;        // numeric columns
-  size_t features = 0;       // without the bias
+  size_t numeric = 0;   // numeric columns
+  size_t features = 0;  // without the bias
   size_t classes = 0;
 };
 

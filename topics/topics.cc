@@ -56,13 +56,15 @@ std::vector<std::pair<std::string, std::string>> Config(Topic topic) {
       // Neither time nor size may take what a task still needs: only its owner deletes.
       return {deleted, for_ever, any_size, small_segments};
     case Topic::kWeights:
-      return {deleted, {"retention.ms", "600000"}, {"retention.bytes", "134217728"},
-              small_segments};
+      return {
+          deleted, {"retention.ms", "600000"}, {"retention.bytes", "134217728"}, small_segments};
     case Topic::kParameters:
       // A reader that starts at the beginning is consistent only at the end, so nothing newer than
       // such a read lasts is compacted away (min.compaction.lag.ms).
-      return {{"cleanup.policy", "compact"}, {"segment.bytes", "33554432"},
-              {"min.compaction.lag.ms", "60000"}, {"max.compaction.lag.ms", "300000"},
+      return {{"cleanup.policy", "compact"},
+              {"segment.bytes", "33554432"},
+              {"min.compaction.lag.ms", "60000"},
+              {"max.compaction.lag.ms", "300000"},
               {"delete.retention.ms", "604800000"}};
     case Topic::kJob:
       return {{"cleanup.policy", "compact"}};
@@ -84,8 +86,8 @@ std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers, uint32
   MILLRACE_CHECK(workers >= 1 && shards >= 1);
   std::vector<TopicPlan> plans;
   for (Topic topic : kAllTopics) {
-    plans.push_back({topic, TopicName(job, topic), Partitions(topic, workers, shards),
-                     Config(topic)});
+    plans.push_back(
+        {topic, TopicName(job, topic), Partitions(topic, workers, shards), Config(topic)});
   }
   return plans;
 }

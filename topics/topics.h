@@ -19,8 +19,8 @@ enum class Topic {
   kDeadLetter,  // what could not be used, with the reason
 };
 
-inline constexpr Topic kAllTopics[] = {Topic::kJob,        Topic::kInputData, Topic::kGradients,
-                                       Topic::kWeights,    Topic::kParameters, Topic::kMetrics,
+inline constexpr Topic kAllTopics[] = {Topic::kJob,       Topic::kInputData,  Topic::kGradients,
+                                       Topic::kWeights,   Topic::kParameters, Topic::kMetrics,
                                        Topic::kDeadLetter};
 
 // "<job>.input-data" and so on.

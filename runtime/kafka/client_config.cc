@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <mutex>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
@@ -95,6 +95,16 @@ rd_kafka_resp_err_t OnNew(rd_kafka_t* client, const rd_kafka_conf_t*, void*, cha
                                                          nullptr);
 }
 
+// When rd_kafka_new() fails late, 2.0.2 has freed the interceptors of a configuration that is still
+// its caller's, so that destroying it would free them twice. It is kept instead: a program with
+// such settings ends anyway.
+void Bury(Handle<rd_kafka_conf_t> conf) {
+  static std::mutex mutex;
+  static auto& graves = *new std::vector<Handle<rd_kafka_conf_t>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  graves.push_back(std::move(conf));
+}
+
 bool UsesTokens(const rd_kafka_conf_t* conf) {
   std::array<char, 64> value{};
   size_t size = value.size();
@@ -144,6 +154,7 @@ StatusOr<Handle<rd_kafka_t>> MakeClient(rd_kafka_type_t type, Handle<rd_kafka_co
   std::array<char, 512> text{};
   Handle<rd_kafka_t> client(rd_kafka_new(type, conf.get(), text.data(), text.size()));
   if (client == nullptr) {
+    Bury(std::move(conf));
     return absl::InvalidArgumentError(ClientLog::OfProcess().Redact(
         absl::StrCat("Kafka settings do not fit together: ", text.data())));
   }

@@ -104,7 +104,9 @@ class GroupConsumer {
   virtual Status Seek(int32_t partition, Offset offset) = 0;
   virtual StatusOr<OffsetRange> QueryRange(int32_t partition,
                                            std::chrono::milliseconds timeout) = 0;
-  // Asynchronous; refused (and forgotten) when the partition is no longer ours.
+  // Asynchronous; refused (and forgotten) when the partition is no longer ours. May be called as
+  // often as one likes: ten times a second, in Poll, the last positions are sent; the last of all
+  // when a partition is taken away and in Close.
   virtual void Commit(int32_t partition, const Committed& position) = 0;
   // Leaves the group, so that others get the partitions at once. Synchronous commits first. Calls
   // no handler; afterwards only destruction is allowed, which does the same if it was forgotten.

@@ -33,7 +33,11 @@ constexpr size_t kPartitionsAtOnce = 4;
 constexpr size_t kSlice = 256;  // handed out of one partition before the next has its turn
 // The reply comes in a millisecond when the coordinator is there; Poll must not wait long for it.
 constexpr int kCommittedTimeoutMs = 500;
-// How long Close waits for a coordinator that may be away; others then wait for the session timeout.
+// Heartbeats wait behind commits on the coordinator's connection: a commit for each record would
+// end in a session timeout.
+constexpr std::chrono::milliseconds kBetweenCommits(100);
+// How long Close waits for a coordinator that may be away; others then wait for the session
+// timeout.
 constexpr int kCloseCommitTimeoutMs = 2000;
 constexpr std::chrono::seconds kCloseTimeout(3);
 
@@ -77,6 +81,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   struct Partition {
     std::unique_ptr<FetchQueue> queue;
     std::optional<Committed> last_commit;
+    bool commit_is_due = false;  // last_commit was not yet sent
   };
 
   // Called by librdkafka from within Poll or Close.
@@ -89,6 +94,8 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   Status StartReading(rd_kafka_topic_partition_list_t* partitions);
   void StopReading(int32_t partition);
   Status HandOut(size_t max_records, const Handler& handler, size_t& events);
+  PartitionList TakeDueCommits();
+  void SendCommits();
   Status CommitAgain();
   Status Leave();
   PartitionList ListOf(int32_t partition) const;
@@ -104,6 +111,8 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   // was told that reading has begun.
   PartitionList pending_;
   const Handler* handler_ = nullptr;  // of the Poll that runs
+  bool any_commit_is_due_ = false;
+  std::chrono::steady_clock::time_point next_commit_{};
   int32_t first_ = 0;                 // the partition whose turn is first
   bool closed_ = false;
 };
@@ -161,6 +170,7 @@ StatusOr<size_t> CooperativeGroupConsumer::Poll(size_t max_records, const Handle
   if (status.ok()) status = StartPending();
   if (status.ok()) status = HandOut(max_records, handler, events);
   handler_ = nullptr;
+  if (any_commit_is_due_ && std::chrono::steady_clock::now() >= next_commit_) SendCommits();
   if (!status.ok()) return status;
   // A queue tells only when it has been empty; a coordinator that was away must be asked again.
   if ((events >= max_records || pending_ != nullptr) && wakeup_ != nullptr) wakeup_->Notify();
@@ -188,6 +198,9 @@ void CooperativeGroupConsumer::OnRebalance(rd_kafka_t* client, rd_kafka_resp_err
     return;
   }
   consumer->OnRevoked(*partitions);
+  // Before the partitions go: the next owner asks for these over another connection, but only when
+  // this one has said that it is done.
+  consumer->SendCommits();
   const Handle<rd_kafka_error_t> error(rd_kafka_incremental_unassign(client, partitions));
   // Their records are outdated from here on; this frees what is left in the queues.
   for (int i = 0; i < partitions->cnt; ++i) {
@@ -306,23 +319,40 @@ Status CooperativeGroupConsumer::Seek(int32_t partition, Offset offset) {
 }
 
 void CooperativeGroupConsumer::Commit(int32_t partition, const Committed& position) {
+  MILLRACE_CHECK(position.metadata.find('\0') == std::string::npos);
   const auto found = partitions_.find(partition);
   if (found == partitions_.end()) return;
-  MILLRACE_CHECK(position.metadata.find('\0') == std::string::npos);
   found->second.last_commit = position;
-  const PartitionList list = ListOf(partition);
-  SetCommitted(list->elems[0], position);
-  static_cast<void>(rd_kafka_commit(client_.get(), list.get(), /*async=*/1));
+  found->second.commit_is_due = true;
+  any_commit_is_due_ = true;
+  if (std::chrono::steady_clock::now() >= next_commit_) SendCommits();
+}
+
+PartitionList CooperativeGroupConsumer::TakeDueCommits() {
+  PartitionList list(rd_kafka_topic_partition_list_new(static_cast<int>(partitions_.size())));
+  for (auto& [number, partition] : partitions_) {
+    if (!partition.commit_is_due) continue;
+    SetCommitted(*rd_kafka_topic_partition_list_add(list.get(), topic_.c_str(), number),
+                 *partition.last_commit);
+    partition.commit_is_due = false;
+  }
+  any_commit_is_due_ = false;
+  return list;
+}
+
+void CooperativeGroupConsumer::SendCommits() {
+  const PartitionList due = TakeDueCommits();
+  if (due->cnt == 0) return;
+  next_commit_ = std::chrono::steady_clock::now() + kBetweenCommits;
+  static_cast<void>(rd_kafka_commit(client_.get(), due.get(), /*async=*/1));
 }
 
 // Whether an asynchronous commit has arrived is not known, so each is made once more.
 Status CooperativeGroupConsumer::CommitAgain() {
-  const PartitionList list(rd_kafka_topic_partition_list_new(static_cast<int>(partitions_.size())));
-  for (const auto& [number, partition] : partitions_) {
-    if (!partition.last_commit.has_value()) continue;
-    SetCommitted(*rd_kafka_topic_partition_list_add(list.get(), topic_.c_str(), number),
-                 *partition.last_commit);
+  for (auto& [number, partition] : partitions_) {
+    partition.commit_is_due = partition.last_commit.has_value();
   }
+  const PartitionList list = TakeDueCommits();
   if (list->cnt == 0) return absl::OkStatus();
   const Handle<rd_kafka_queue_t> answers(rd_kafka_queue_new(client_.get()));
   rd_kafka_resp_err_t error =

@@ -175,21 +175,32 @@ TEST(LocalSolver, AtTheMinimumNothingChanges) {
   EXPECT_EQ(result.change, start);
 }
 
-TEST(LocalSolver, ANonFiniteValueGivesZeros) {
+TEST(LocalSolver, NonFiniteWeightsGiveZeros) {
   const SoftmaxRegression model(1, 2);
+  const std::vector<Row> rows = {{.label = 0, .numeric = {1.0}, .index = {}, .value = {}}};
   const std::vector<float> zeros(model.parameter_count());
   for (Kind kind : {Kind::kLbfgs, Kind::kSgd}) {
-    // Non-finite weights; and a row whose steps leave the range of floats.
-    const std::vector<Row> rows = {{.label = 0, .numeric = {1e38}, .index = {}, .value = {}}};
     std::vector<float> start = zeros;
-    const LocalSolverOptions options{.kind = kind, .iterations = 4, .learning_rate = 1e30};
-    EXPECT_EQ(SolveLocally(model, Pointers(rows), Scaler::Identity(1), {{1e38f, 0, 0, 0}}, options)
-                  .change,
-              zeros);
     start[0] = std::numeric_limits<float>::quiet_NaN();
-    EXPECT_EQ(SolveLocally(model, Pointers(rows), Scaler::Identity(1), start, options).change,
-              zeros);
+    const LocalChange result =
+        SolveLocally(model, Pointers(rows), Scaler::Identity(1), start, {.kind = kind});
+    EXPECT_EQ(result.change, zeros);
   }
+}
+
+TEST(LocalSolver, StepsThatLeaveTheRangeOfFloatsGiveZeros) {
+  const SoftmaxRegression model(1, 2);
+  const std::vector<Row> rows = {{.label = 0, .numeric = {1e30}, .index = {}, .value = {}}};
+  const std::vector<float> zeros(model.parameter_count());
+  for (uint32_t iterations : {1, 2, 5}) {  // at first too large a change, then NaN
+    const LocalChange result =
+        SolveLocally(model, Pointers(rows), Scaler::Identity(1), zeros,
+                     {.kind = Kind::kSgd, .iterations = iterations, .learning_rate = 1e30});
+    EXPECT_EQ(result.change, zeros);
+  }
+  const LocalChange by_lbfgs =
+      SolveLocally(model, Pointers(rows), Scaler::Identity(1), zeros, {.kind = Kind::kLbfgs});
+  for (float change : by_lbfgs.change) EXPECT_TRUE(std::isfinite(change));
 }
 
 TEST(LocalSolver, TheSameInputGivesTheSameBytes) {

@@ -48,7 +48,9 @@ inline std::vector<LogRecord> RandomLog(std::mt19937& random, const ServerOption
     LogRecord record = RecordOf(message);
     if (kind == 12) record.value[record.value.size() / 2] ^= 0x55;
     std::vector<std::string> frames = {record.value};
-    if (kind > 30) frames = MakeFrames(message.SerializeAsString(), random(), 60);
+    if (kind > 30) {
+      frames = MakeFrames(message.SerializeAsString(), random(), record.value.size() / 5 + 30);
+    }
     if (kind == 39) frames.resize(1);  // the sender died
     for (std::string& frame : frames) {
       log.push_back({record.key, frame});

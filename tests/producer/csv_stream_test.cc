@@ -58,7 +58,8 @@ class CsvStreamTest : public testing::Test {
 };
 
 TEST_F(CsvStreamTest, RejectedRowsTakeNoNumber) {
-  auto stream = Open("x,y\n1,yes\ntwo,yes\n3,no\n4,maybe\n\"5,no\n6,no,x\n7,yes\n\xFF,no\n9,no").value();
+  auto stream =
+      Open("x,y\n1,yes\ntwo,yes\n3,no\n4,maybe\n\"5,no\n6,no,x\n7,yes\n\xFF,no\n9,no").value();
   EXPECT_EQ(ReadAll(*stream), (std::vector<double>{1, 3, 7, 9}));
   EXPECT_EQ(stream->accepted(), 4u);
   EXPECT_EQ(stream->rows_read(), 9u);
@@ -67,7 +68,8 @@ TEST_F(CsvStreamTest, RejectedRowsTakeNoNumber) {
 }
 
 TEST_F(CsvStreamTest, RejectedRowsKeepTheirLineReasonAndBytes) {
-  auto stream = Open("x,y\r\n\"1\",\"yes\"\r\n\r\nthree,\"no\"\r\n\"multi\nline\",no\r\n5,no,6\r\n").value();
+  auto stream =
+      Open("x,y\r\n\"1\",\"yes\"\r\n\r\nthree,\"no\"\r\n\"multi\nline\",no\r\n5,no,6\r\n").value();
   ReadAll(*stream);
   ASSERT_EQ(rejects_.rows.size(), 3u);
   EXPECT_EQ(rejects_.rows[0].line, 4u);

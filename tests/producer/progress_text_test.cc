@@ -53,22 +53,24 @@ TEST(ProgressText, ALineTellsWhatIsKnown) {
   rates.Add(kStart + seconds(2), At(500'000, 10'000));
   ProducerProgress progress = At(500'000, 10'000);
   EXPECT_EQ(ProgressLine(progress, rates),
-            "25.0 % of 2.0 MB, 10,000 rows sent, 5,000 rows/s, 0:06 left");
+            "25.0 % of 2.0 MB, 10,000 rows, 5,000 rows/s, 0:06 left");
   progress.set_rows_rejected(3);
   progress.set_epochs_of_stream(4);
   EXPECT_EQ(ProgressLine(progress, rates),
-            "25.0 % of 2.0 MB, epoch 1 of 4, 10,000 rows sent, 5,000 rows/s, 3 rejected, 0:06 left");
+            "25.0 % of 2.0 MB, epoch 1 of 4, 10,000 rows, 5,000 rows/s, 3 rejected, 0:06 left");
   progress = At(500'000, 10'000);
   progress.clear_bytes_total();
   ProgressRates unknown;
-  EXPECT_EQ(ProgressLine(progress, unknown), "500.0 kB, 10,000 rows sent, 0 rows/s");
+  EXPECT_EQ(ProgressLine(progress, unknown), "500.0 kB, 10,000 rows, 0 rows/s");
 }
 
-TEST(ProgressText, ABarFitsIntoTheTerminal) {
+TEST(ProgressText, ABarTakesTheRoomThatTheFiguresLeave) {
   const ProgressRates rates;
   const ProducerProgress progress = At(500'000, 10'000);
   EXPECT_EQ(ProgressBar(progress, rates, 200),
-            "[######..................] " + ProgressLine(progress, rates));
+            "[#######.......................] 25.0 %  10,000 rows  0 rows/s");
+  EXPECT_EQ(ProgressBar(progress, rates, 42), "[##......] 25.0 %  10,000 rows  0 rows/s");
+  EXPECT_EQ(ProgressBar(progress, rates, 39), "25.0 %  10,000 rows  0 rows/s");
   for (size_t columns = 1; columns < 100; ++columns) {
     EXPECT_LE(ProgressBar(progress, rates, columns).size(), columns);
   }

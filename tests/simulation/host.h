@@ -17,6 +17,8 @@ class Host {
 
   // Does one thing. False when there is nothing to do.
   virtual bool Step() = 0;
+  // A record has not been delivered, and never will be; or so the client believes.
+  virtual void DeliveryFailed() = 0;
   // kill -9. What it had handed to its Kafka client may partly be on its way.
   virtual void Die() = 0;
 

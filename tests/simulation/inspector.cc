@@ -132,6 +132,23 @@ void Inspector::OnFolded(const ShardTask& task) {
 
 void Inspector::OnAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers) {
   const Referee::State& state = referee_.At(task.position());
+  const std::set<WorkerId> answered = CheckAnswers(state, answers);
+  for (WorkerId worker : state.answered) {
+    if (!answered.contains(worker)) {
+      Fail("worker " + std::to_string(worker) + " is not answered after gradient " +
+           std::to_string(task.position() - 1));
+    }
+  }
+}
+
+void Inspector::OnAnnouncement(const ShardTask& task, std::span<const OutgoingRecord> answers) {
+  // That nobody is left out shows when a run hangs.
+  CheckAnswers(referee_.At(task.position()), answers);
+}
+
+std::set<WorkerId> Inspector::CheckAnswers(const Referee::State& state,
+                                           std::span<const OutgoingRecord> answers) {
+  std::set<WorkerId> answered;
   std::vector<Referee::Unfinished> unfinished;
   for (const OutgoingRecord& answer : answers) {
     if (answer.topic != Topic::kWeights) {
@@ -142,9 +159,12 @@ void Inspector::OnAnswers(const ShardTask& task, std::span<const OutgoingRecord>
     const std::optional<std::string> body = Referee::Join(answer.value, unfinished, bad);
     Weights message;
     if (bad || (body && !message.ParseFromString(*body))) Fail("an answer without sense");
-    if (body) CheckAnswer(state, static_cast<WorkerId>(answer.partition), message);
+    if (!body) continue;
+    answered.insert(static_cast<WorkerId>(answer.partition));
+    CheckAnswer(state, static_cast<WorkerId>(answer.partition), message);
   }
   if (!unfinished.empty()) Fail("an answer without its last chunk");
+  return answered;
 }
 
 void Inspector::CheckAnswer(const Referee::State& state, WorkerId worker,

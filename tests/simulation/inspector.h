@@ -25,6 +25,7 @@ class Inspector final : public Observer {
   void OnAppended(Topic topic, int32_t partition, const LogRecord& record) override;
   void OnFolded(const ShardTask& task) override;
   void OnAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers) override;
+  void OnAnnouncement(const ShardTask& task, std::span<const OutgoingRecord> answers) override;
   void OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> records) override;
   void OnCheckpointCommitted() override;
   void OnError(const std::string& what) override { Fail(what); }
@@ -43,6 +44,9 @@ class Inspector final : public Observer {
   }
 
  private:
+  // Returns who is answered.
+  std::set<WorkerId> CheckAnswers(const Referee::State& state,
+                                  std::span<const OutgoingRecord> answers);
   void CheckAnswer(const Referee::State& state, WorkerId worker, const Weights& message);
   void CheckParameters();
   void CheckDeadLetters(size_t count, bool exactly);

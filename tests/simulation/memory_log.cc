@@ -90,6 +90,11 @@ uint64_t MemoryLog::InitTransactions(const std::string& id) {
   return ++producer.epoch;
 }
 
+bool MemoryLog::IsNewest(const std::string& id, uint64_t epoch) const {
+  const auto found = producers_.find(id);
+  return found != producers_.end() && found->second.epoch == epoch;
+}
+
 StatusOr<MemoryLog::Producer*> MemoryLog::Find(const std::string& id, uint64_t epoch) {
   Producer& producer = producers_[id];
   if (producer.epoch != epoch) {

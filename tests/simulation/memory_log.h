@@ -48,6 +48,7 @@ class MemoryLog {
   // Fences older instances of this transactional id and aborts what they left open. Returns the
   // new instance's epoch.
   uint64_t InitTransactions(const std::string& id);
+  bool IsNewest(const std::string& id, uint64_t epoch) const;
   // The three calls below return FailedPrecondition to an instance that has been fenced.
   StatusOr<Offset> AppendInTransaction(const std::string& id, uint64_t epoch, Topic topic,
                                        int32_t partition, std::string_view key,

@@ -179,6 +179,7 @@ bool Referee::Fits(const Gradient& message) const {
 
 void Referee::Append(const std::string& key, const std::string& value) {
   State state = states_.back();
+  state.answered.clear();
   const int64_t position = end();
   const auto bury_record = [&] {
     dead_letters_.push_back({"gradients", 0, position});
@@ -203,11 +204,16 @@ void Referee::Append(const std::string& key, const std::string& value) {
   if (!message.ParseFromString(*body) || message.worker() != worker || !Fits(message)) {
     return refuse();
   }
-  if (message.kind() != Gradient::ASK) {
+  if (message.kind() == Gradient::ASK) {
+    state.answered.insert(message.worker());
+  } else {
     const bool due =
         !member.left && member.clock == message.clock() && member.held == nullptr;
     if (!due) {
       if (message.kind() == Gradient::UPDATE) ++state.duplicates;
+      // Only who repeats what is held for the round is answered later, when the round ends.
+      const bool held = !member.left && member.clock == message.clock();
+      if (!held) state.answered.insert(message.worker());
     } else if (message.kind() == Gradient::LEAVE) {
       Leave(state, message);
     } else {
@@ -245,15 +251,30 @@ void Referee::Take(State& state, Gradient message) {
   for (const Member& member : state.members) {
     if (!member.left) present += 1;
   }
+  const State before = state;
   StepBy(state, {&message}, present);
   Tally(state, message);
   ++state.members[worker].clock;
+  AnswerReleased(before, state);
+  if (IsReleased(state, worker)) state.answered.insert(worker);
+}
+
+void Referee::AnswerReleased(const State& before, State& state) const {
+  for (uint32_t worker = 0; worker < job_.workers; ++worker) {
+    if (!IsReleased(before, worker) && IsReleased(state, worker)) state.answered.insert(worker);
+  }
 }
 
 void Referee::Leave(State& state, const Gradient& message) {
+  const State before = state;
   state.members[message.worker()].left = true;
+  state.answered.insert(message.worker());
   Bury(state, message);
-  if (Bound() == 0) FinishRound(state);
+  if (Bound() == 0) {
+    FinishRound(state);
+  } else {
+    AnswerReleased(before, state);
+  }
 }
 
 void Referee::FinishRound(State& state) {
@@ -266,10 +287,12 @@ void Referee::FinishRound(State& state) {
   if (messages.empty()) return;
   StepBy(state, messages, 0);
   for (const Gradient* message : messages) Tally(state, *message);
-  for (Member& member : state.members) {
+  for (uint32_t worker = 0; worker < job_.workers; ++worker) {
+    Member& member = state.members[worker];
     if (member.left) continue;
     member.held = nullptr;
     ++member.clock;
+    state.answered.insert(worker);
   }
 }
 

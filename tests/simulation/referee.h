@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,7 @@ class Referee {
     uint64_t refused = 0;
     uint64_t undecodable_rows = 0;
     size_t dead_letters = 0;  // of Referee::dead_letters(): how many the fold has led to so far
+    std::set<uint32_t> answered;  // who must be answered after the record in front of this state
   };
 
   // An update that was taken.
@@ -118,6 +120,8 @@ class Referee {
   void Take(State& state, Gradient message);
   void Leave(State& state, const Gradient& message);
   void FinishRound(State& state);
+  // Who had been held back and is no longer.
+  void AnswerReleased(const State& before, State& state) const;
   void StepBy(State& state, const std::vector<const Gradient*>& messages, double share_of);
   void Optimise(State& state, const std::vector<float>& gradient, std::vector<float>& weights);
   void Tally(State& state, const Gradient& message);

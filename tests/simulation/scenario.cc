@@ -28,8 +28,8 @@ void DrawSchedule(Random& random, Scenario& scenario) {
 
 void DrawRows(Random& random, Scenario& scenario) {
   // The buffer schedule forgets rows only after hundreds of them.
-  const bool is_long = random.Chance(scenario.one_pass() ? 0.01 : 0.04);
-  const uint64_t most = is_long ? 700 : 24;
+  const bool is_long = random.Chance(scenario.one_pass() ? 0.02 : 0.05);
+  const uint64_t most = !is_long ? 24 : scenario.one_pass() ? 2000 : 750;
   const uint64_t base = is_long ? random.Between(530, most) : random.Between(3, most);
   const bool equal = random.Chance(0.4);
   scenario.rows.clear();

@@ -77,6 +77,9 @@ class ServerHost::Log final : public CheckpointLog {
 
   Status TrimGradients(Offset position) override {
     if (world_.Fault("failed trim", 0.05)) return absl::UnavailableError("the broker is away");
+    if (position > world_.log.End(Topic::kGradients, 0)) {
+      return absl::OutOfRangeError("the log ends before that");
+    }
     if (position > world_.log.Begin(Topic::kGradients, 0)) world_.Count("gradients truncated");
     world_.log.DeleteBefore(Topic::kGradients, 0, position);
     return absl::OkStatus();
@@ -101,6 +104,8 @@ ServerHost::ServerHost(World& world, std::shared_ptr<Disk> disk)
 
 ServerHost::~ServerHost() = default;
 
+OrderedByteMap& ServerHost::store() { return *store_; }
+
 void ServerHost::Die() {
   if (!alive()) return;
   Stop();
@@ -111,7 +116,8 @@ void ServerHost::Die() {
 
 void ServerHost::Failed(const char* where, const Status& status) {
   must_stop_ = true;
-  if (!replaced_) {
+  // A zombie that fences late fences its successor, whose log it may then truncate.
+  if (!replaced_ && world_.log.IsNewest(kTransactionalId, epoch_)) {
     world_.observer->OnError(std::string("server, ") + where + ": " + status.ToString());
   }
 }
@@ -182,22 +188,32 @@ void ServerHost::StartReplay() {
   phase_ = Phase::kLive;
 }
 
+void ServerHost::AnnounceNow() {
+  Announce(out_);
+  world_.observer->OnAnnouncement(*task_, out_);
+  Send(out_);
+}
+
+void ServerHost::DeliveryFailed() {
+  if (announced_) AnnounceNow();
+}
+
 bool ServerHost::ReadGradients() {
   if (task_->replayed() && !announced_) {
     announced_ = true;
-    Announce(out_);
-    world_.observer->OnAnswers(*task_, out_);
-    Send(out_);
+    AnnounceNow();
     return true;
   }
+  const Offset before = next_gradient_;
   for (uint64_t i = world_.random.Between(1, kRecordsAtOnce); i > 0; --i) {
     if (next_gradient_ < world_.log.Begin(Topic::kGradients, 0)) {
       Failed("gradients", absl::DataLossError("the records to be read next were deleted"));
       return true;
     }
     const LogRecord* record = world_.log.Next(Topic::kGradients, 0, next_gradient_);
-    if (record == nullptr) return false;
+    if (record == nullptr) break;
     const bool replaying = !task_->replayed();
+    const Offset position = task_->position();
     if (replaying) world_.Count("gradient replayed");
     next_gradient_ = record->offset + 1;
     const Status status = Fold({record->offset, record->key, record->value}, out_);
@@ -206,12 +222,14 @@ bool ServerHost::ReadGradients() {
       return true;
     }
     world_.observer->OnFolded(*task_);
-    world_.observer->OnAnswers(*task_, out_);
+    // The record in front of the position is only looked at.
+    const bool folded = task_->position() > position;
+    if (folded && !replaying) world_.observer->OnAnswers(*task_, out_);
     Send(out_);
     // Who has just caught up answers everybody before it reads on.
     if (replaying && task_->replayed()) break;
   }
-  return true;
+  return next_gradient_ != before;
 }
 
 bool ServerHost::StepCheckpoint() {

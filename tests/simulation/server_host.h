@@ -19,6 +19,7 @@ class ServerHost : public Host {
 
   bool Step() override;
   void Die() override;
+  void DeliveryFailed() override;
   // Begins a checkpoint, or takes the next step of the one that is under way. False when there is
   // nothing to save.
   bool StepCheckpoint();
@@ -40,21 +41,18 @@ class ServerHost : public Host {
   }
   virtual void Announce(std::vector<OutgoingRecord>& out) { task_->Announce(out); }
   virtual bool FencesFirst() const { return true; }
-  // What is committed instead of `checkpoint`.
   virtual std::unique_ptr<CheckpointLog> MakeLog();
-  // One step of the checkpoint; true when it was the last.
+  // One step of the checkpoint that is under way; true when it was the last.
   virtual StatusOr<bool> StepRun(const Checkpoint& checkpoint);
 
-  class Store;  // the disk, which may fail between a write and its flush
-  class Log;    // the production port, on the memory log
-
-  std::unique_ptr<ShardTask> task_;
-  std::unique_ptr<CheckpointLog> log_;
-  std::unique_ptr<Store> store_;
-  std::shared_ptr<Disk> disk_;
-  uint64_t epoch_ = 0;
+  ShardTask& mutable_task() { return *task_; }
+  CheckpointLog& log() { return *log_; }
+  OrderedByteMap& store();
 
  private:
+  class Store;  // the disk, which may fail between a write and its flush
+  class Log;    // the port that the Kafka log implements too, on the memory log
+
   enum class Phase { kFence, kLoad, kParameters, kStart, kLive };
 
   void Fence();
@@ -62,9 +60,15 @@ class ServerHost : public Host {
   void ReadParameters();
   void StartReplay();
   bool ReadGradients();
+  void AnnounceNow();
   // An error that the present instance must never meet; others stop.
   void Failed(const char* where, const Status& status);
 
+  std::shared_ptr<Disk> disk_;
+  std::unique_ptr<Store> store_;
+  uint64_t epoch_ = 0;
+  std::unique_ptr<CheckpointLog> log_;
+  std::unique_ptr<ShardTask> task_;
   Phase phase_ = Phase::kFence;
   bool replaced_ = false;
   bool must_stop_ = false;

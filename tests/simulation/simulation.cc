@@ -24,7 +24,8 @@ std::string Faults::ToString() const {
          ", duplicates " + std::to_string(duplicates) + ", checkpoints " +
          std::to_string(checkpoints) + ", produce " + std::to_string(produce) + ", compaction " +
          std::to_string(compaction) + ", timer " + std::to_string(timer) + ", retention " +
-         std::to_string(retention) + ", strangers " + std::to_string(strangers);
+         std::to_string(retention) + ", strangers " + std::to_string(strangers) +
+         ", failed deliveries " + std::to_string(failed_deliveries);
 }
 
 Faults DrawFaults(Random& random) {
@@ -41,6 +42,7 @@ Faults DrawFaults(Random& random) {
   faults.timer = random.Chance(0.6);
   faults.retention = faults.timer && random.Chance(0.6);
   faults.strangers = random.Chance(0.4);
+  faults.failed_deliveries = random.Chance(0.4);
   return faults;
 }
 
@@ -89,7 +91,7 @@ std::string Simulation::Run() {
       if (server_->StepCheckpoint()) continue;
       return Finish();
     }
-    if (!faults_.timer || ++repeats > kMostRepeats) return "it hangs: nobody has anything to do";
+    if (!faults_.timer || ++repeats > kMostRepeats) return Standstill();
     for (const auto& process : processes_) process->RepeatAll();
   }
   return inspector_.violation();
@@ -156,6 +158,14 @@ bool Simulation::Deliver(Host& host) {
   if (record.topic == Topic::kGradients && faults_.strangers) Poison(record);
   if (!host.alive()) world_.Count("delivered after the sender's death");
   if (host.alive() && host.zombie()) world_.Count("delivered by a zombie");
+  if (faults_.failed_deliveries && host.alive() &&
+      world_.Fault("delivery that failed for good", 0.005)) {
+    // The broker may have it all the same.
+    if (world_.random.Chance(0.3)) world_.Append(record);
+    host.sender().PopFront();
+    host.DeliveryFailed();
+    return true;
+  }
   world_.Append(record);
   if (!world_.Fault("duplicated record", faults_.duplicates)) host.sender().PopFront();
   return true;
@@ -192,16 +202,13 @@ bool Simulation::Produce() {
   if (next > 0 && world_.Fault("producer starts again behind", 0.03)) {
     next -= std::min<RowNumber>(next, world_.random.Between(1, 3));
   }
-  for (int i = 0; i < 10 && next <= world_.scenario.rows[worker]; ++i, ++next) {
+  const int batch = world_.scenario.rows[worker] < 100 ? 1 : 20;
+  for (int i = 0; i < batch && next <= world_.scenario.rows[worker]; ++i, ++next) {
     now_ms_[worker] += static_cast<int64_t>(
         world_.random.Chance(0.02) ? 60'000 : world_.random.Below(200));
     world_.Append({Topic::kInputData, static_cast<int32_t>(worker), EncodeBigEndian64(next),
                    InputValue(world_.scenario, worker, next)},
                   now_ms_[worker]);
-    if (world_.scenario.rows[worker] < 100) {
-      ++next;
-      break;
-    }
   }
   return true;
 }
@@ -420,6 +427,25 @@ bool Simulation::Done() const {
     if (!owner_[worker]->Has(worker) || !owner_[worker]->task(worker).left()) return false;
   }
   return inspector_.AllLeft();
+}
+
+std::string Simulation::Standstill() const {
+  std::string text = "it hangs:";
+  for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
+    const Referee::Member& member = inspector_.referee().now().members[worker];
+    text += " worker " + std::to_string(worker) + " at clock " + std::to_string(member.clock) +
+            (member.left ? " (left)" : member.held != nullptr ? " (held)" : "");
+    if (!owner_[worker]->Has(worker)) {
+      text += " has no task;";
+      continue;
+    }
+    const WorkerTask& task = owner_[worker]->task(worker);
+    text += ", its task at " + std::to_string(task.clock()) +
+            (task.owes_update() ? " owes an update" : "") + (task.ended() ? ", has read all" : "") +
+            ", holds " + std::to_string(task.buffered_rows()) + ", " +
+            (task.WantsRows() ? "wants rows;" : "wants no rows;");
+  }
+  return text;
 }
 
 std::string Simulation::Finish() {

@@ -25,6 +25,7 @@ struct Faults {
   double checkpoints = 0.05;  // per turn
   double produce = 0.2;       // rows, per turn
   bool compaction = false;
+  bool failed_deliveries = false;
   // The repeat timer. Off, the protocol has to get by without: then nothing may be lost that only
   // the timer brings back (answers by retention, chunks by strangers).
   bool timer = true;
@@ -73,6 +74,8 @@ class Simulation {
   bool Sweep();
   bool Done() const;
   std::string Finish();
+  // What everybody waits for, when nobody has anything to do.
+  std::string Standstill() const;
 
   void StartServer(std::shared_ptr<Disk> disk);
   WorkerHost& StartWorkerProcess(std::shared_ptr<Disk> disk);

@@ -96,7 +96,8 @@ bool WorkerHost::ReadRows(WorkerId worker, Hosted& hosted) {
     if (!lost) Assign(worker);
     return true;
   }
-  const uint64_t most = world_.random.Chance(0.05) ? 50 : 3;
+  const bool in_bulk = world_.log.End(Topic::kInputData, partition) > 100;
+  const uint64_t most = in_bulk ? 100 : 3;
   bool did = false;
   for (uint64_t i = world_.random.Between(1, most); i > 0 && hosted.task->WantsRows(); --i) {
     const LogRecord* record = world_.log.Next(Topic::kInputData, partition, hosted.next_row);

@@ -17,6 +17,7 @@ class WorkerHost : public Host {
 
   bool Step() override;
   void Die() override;
+  void DeliveryFailed() override { RepeatAll(); }
 
   // The group gives it a partition.
   void Assign(WorkerId worker);

@@ -1,0 +1,48 @@
+// Calls that need a broker are made again while it is away.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "base/status.h"
+
+namespace millrace {
+
+// Made from a job's configuration; copies are cheap. `stop` outlives it.
+class Patience {
+ public:
+  // `timeout_s` 0: without an end.
+  Patience(const std::atomic<bool>& stop, double timeout_s) : stop_(stop), timeout_s_(timeout_s) {}
+
+  // Calls `call` until it says anything but Unavailable or DeadlineExceeded. Cancelled when
+  // stopped meanwhile; the last error when the timeout has passed.
+  template <typename Call>
+  auto Try(const Call& call) const -> decltype(call()) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (true) {
+      auto result = call();
+      const Status status = StatusOf(result);
+      if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return result;
+      if (stop_) return absl::CancelledError("stopped while the broker was away");
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+      if (timeout_s_ > 0 && waited.count() >= timeout_s_) return result;
+      // Most calls have waited themselves; those that fail at once must not spin.
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kPause{50};
+
+  static Status StatusOf(const Status& status) { return status; }
+  template <typename T>
+  static Status StatusOf(const StatusOr<T>& result) {
+    return result.status();
+  }
+
+  const std::atomic<bool>& stop_;
+  double timeout_s_;
+};
+
+}  // namespace millrace

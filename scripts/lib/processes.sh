@@ -1,0 +1,51 @@
+# shellcheck shell=bash
+# Sourced behind common.sh: programs in the background, known by pid and by what they are.
+# shellcheck disable=SC2154  # root, say and die are common.sh's
+
+# A registry is a file with a line for each program: pid, start time (ticks since boot; pids are used
+# again, the pair is not), name. Only what stands there, and is still the same process, is signalled.
+registry=''
+
+process_start() { # pid; its start time, nothing if there is none
+  local stat
+  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+  # The name, in parentheses, may hold anything; the start is the 20th word behind it.
+  read -ra stat <<<"${stat##*) }"
+  [[ ${stat[0]} == Z ]] || printf '%s\n' "${stat[19]}"
+}
+
+# launch NAME LOG COMMAND...: in a session of its own, so that Ctrl-C in the terminal is ours to
+# handle; without the lock that the script may hold as descriptor 9. Sets $launched to its pid.
+launch() {
+  local name=$1 log=$2
+  shift 2
+  setsid "$@" </dev/null >"$log" 2>&1 9>&- &
+  launched=$!
+  printf '%s %s %s\n' "$launched" "$(process_start "$launched")" "$name" >>"$registry"
+}
+
+# The lines of the registry whose processes are alive.
+launched_alive() {
+  local pid start name
+  [[ -n $registry && -f $registry ]] || return 0
+  while read -r pid start name; do
+    [[ -n $start && $(process_start "$pid") == "$start" ]] && printf '%s %s %s\n' "$pid" "$start" "$name"
+  done <"$registry"
+  return 0
+}
+
+# stop_launched [SECONDS]: SIGTERM to all; SIGKILL to what is there after SECONDS (10).
+stop_launched() {
+  local limit=$(($(now_ms) + ${1:-10} * 1000)) pid name
+  while read -r pid _ name; do kill -TERM "$pid" 2>/dev/null || true; done < <(launched_alive)
+  while [[ -n $(launched_alive) ]]; do
+    if (($(now_ms) > limit)); then
+      while read -r pid _ name; do
+        say "$name does not stop: SIGKILL"
+        kill -KILL "$pid" 2>/dev/null || true
+      done < <(launched_alive)
+    fi
+    sleep 0.05
+  done
+  rm -f "$registry"
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Draws a run's learning curve from the evaluation log that `Watch --evaluation-csv` writes.
+
+Two panels over the rows of the stream: how well the model ranks (AUC; accuracy when there are more
+than two classes), and its log loss. Lines: rows tested before they are trained on (progressive: from
+the stream's start to here; tail: from --tail-after on) and the held-out file. Dashed: what the
+frequencies of the classes alone would give.
+"""
+
+import argparse
+import csv
+import json
+import os
+import sys
+
+# kind in the log, name in the picture, colour (of Okabe and Ito: told apart by everybody)
+KINDS = [("holdout", "held-out file", "#0072B2"),
+         ("progressive", "tested, then trained on", "#D55E00"),
+         ("tail", "the same, tail of the stream only", "#009E73")]
+
+
+def read_points(path):
+    """Maps a kind to its points, as dicts of floats."""
+    points = {kind: [] for kind, _, _ in KINDS}
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file, delimiter=";"):
+            kind = row.pop("kind")
+            if kind in points:
+                points[kind].append({name: float(cell) for name, cell in row.items() if cell})
+    return points
+
+
+def draw(axes, points, figure, prior, title):
+    for kind, name, colour in KINDS:
+        line = [point for point in points[kind] if figure in point]
+        if not line:
+            continue
+        rows = [point["rows"] for point in line]
+        axes.plot(rows, [point[figure] for point in line], color=colour, linewidth=1.8, label=name,
+                  marker="o" if len(line) == 1 else None)
+        axes.annotate(f"{line[-1][figure]:.3f}", (rows[-1], line[-1][figure]), color=colour,
+                      xytext=(4, 0), textcoords="offset points", va="center", fontsize=9)
+    base = next((points[kind][-1] for kind, _, _ in KINDS if points[kind]), None)
+    if base is not None:
+        value = prior if isinstance(prior, float) else base[prior]
+        axes.axhline(value, color="#666666", linestyle="--", linewidth=1.2, label="class prior")
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.set_xlabel("rows of the stream")
+    axes.set_xlim(left=0)
+    axes.margins(x=0.09)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.xaxis.get_major_locator().set_params(nbins=5)
+    axes.grid(alpha=0.25)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def limit_loss(axes, points):
+    """The first batches' loss, before anything is learnt, would flatten the rest."""
+    losses = sorted(point["loss"] for kind in points.values() for point in kind)
+    priors = [point["prior_log_loss"] for kind in points.values() for point in kind[-1:]]
+    if len(losses) > 10:
+        high = max(losses[int(len(losses) * 0.98)], *priors)
+        low = min(losses[0], *priors)
+        axes.set_ylim(low - 0.08 * (high - low), high + 0.15 * (high - low))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("log", help="the evaluation log (CSV)")
+    parser.add_argument("picture", help="where to draw: a file name ending in .png, .svg or .pdf")
+    parser.add_argument("--summary", metavar="FILE", help="summary.json of the run, for the title")
+    options = parser.parse_args()
+
+    points = read_points(options.log)
+    if not any(points.values()):
+        sys.exit(f"plot_learning_curve.py: {options.log} has no figures")
+
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), dpi=130)
+    two_classes = any("auc" in point for kind in points.values() for point in kind)
+    if two_classes:
+        draw(left, points, "auc", 0.5, "AUC")
+    else:
+        draw(left, points, "accuracy", "prior_accuracy", "Accuracy")
+    draw(right, points, "loss", "prior_log_loss", "Log loss")
+    limit_loss(right, points)
+    handles, labels = right.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=4, frameon=False, fontsize=9)
+
+    title = os.path.basename(options.log)
+    if options.summary:
+        with open(options.summary) as file:
+            run = json.load(file)
+        title = (f"{run['job']}: {run['workers']} workers, {run['schedule']}, {run['consistency']}, "
+                 f"{run['learner']}; {run['rows_trained']:,} rows in {run['duration_seconds']:.1f} s")
+    figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    new = f"{options.picture}.new{os.path.splitext(options.picture)[1]}"
+    figure.savefig(new)
+    os.replace(new, options.picture)
+
+
+if __name__ == "__main__":
+    main()

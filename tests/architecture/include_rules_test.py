@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Shows that include_rules.py notices what it is there to notice: one planted violation each."""
+
+import os
+import tempfile
+import unittest
+
+import include_rules
+
+CMAKE = {
+    "base": "millrace_library(base\n  SOURCES check.cc)",
+    "models": "millrace_library(models\n  SOURCES model.cc\n  PUBLIC millrace::base)",
+    "topics": "millrace_library(topics\n  SOURCES codec.cc\n"
+              "  PUBLIC millrace::base millrace::messages millrace::models)",
+    "stores": "millrace_library(stores\n  SOURCES rocksdb_byte_map.cc\n"
+              "  PUBLIC millrace::base\n  PRIVATE millrace::topics)",
+    "processors": "millrace_library(processors  # pure\n  SOURCES server.cc\n"
+                  "  PUBLIC millrace::models millrace::stores millrace::topics)",
+    "runtime": "add_subdirectory(kafka)\nmillrace_library(runtime\n  SOURCES task.cc\n"
+               "  PUBLIC millrace::processors\n  PRIVATE millrace::kafka)",
+    "runtime/kafka": "millrace_library(kafka\n  SOURCES consumer.cc\n  PUBLIC millrace::base)",
+}
+HEADER = "#pragma once\n"
+TREE = {
+    "base/check.h": HEADER,
+    "base/check.cc": '#include "base/check.h"\n',
+    "models/model.h": HEADER + '#include "base/check.h"\n',
+    "models/model.cc": '#include "models/model.h"\n#include <vector>\n',
+    "topics/codec.h": HEADER + '#include "messages/records.pb.h"\n#include "models/model.h"\n',
+    "topics/codec.cc": '#include "topics/codec.h"\n',
+    "stores/map.h": HEADER,
+    "stores/rocksdb_byte_map.cc": '#include "stores/map.h"\n#include "rocksdb/db.h"\n'
+                                  '#include "topics/codec.h"\n',
+    "processors/server.h": HEADER + '#include "stores/map.h"\n',
+    "processors/server.cc": '#include "processors/server.h"\n#include "topics/codec.h"\n'
+                            "// no <thread>: we try to throw nothing, using namespace neither\n"
+                            'const char* k = "catch (time())";\n',
+    "runtime/task.h": HEADER + '#include "processors/server.h"\n',
+    "runtime/task.cc": '#include "runtime/task.h"\n#include "runtime/kafka/consumer.h"\n',
+    "runtime/kafka/consumer.h": HEADER + '#include "base/check.h"\n',
+    "runtime/kafka/handles.h": HEADER + "#include <librdkafka/rdkafka.h>\n",
+    "runtime/kafka/consumer.cc": '#include "runtime/kafka/consumer.h"\n'
+                                 '#include "runtime/kafka/handles.h"\n',
+    "apps/main.cc": '#include "runtime/task.h"\nint main() try {} catch (...) {}\n',
+    "tests/runtime/task_test.cc": '#include "runtime/task.h"\n#include <thread>\n',
+}
+
+
+class IncludeRulesTest(unittest.TestCase):
+    def violations(self, changes):
+        tree = {f"{folder}/CMakeLists.txt": text for folder, text in CMAKE.items()}
+        tree.update(TREE)
+        for path, text in changes.items():
+            tree[path] = tree.get(path, HEADER) + text if text is not None else None
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in tree.items():
+                if text is None:
+                    continue
+                os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+                with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                    file.write(text)
+            return include_rules.violations(root)
+
+    def assert_noticed(self, changes, *expected):
+        found = self.violations(changes)
+        for text in expected:
+            self.assertTrue(any(text in violation for violation in found),
+                            f"'{text}' is not in {found}")
+
+    def test_a_clean_tree_has_no_violations(self):
+        self.assertEqual(self.violations({}), [])
+
+    def test_a_lower_folder_must_not_use_a_higher_one(self):
+        self.assert_noticed({"models/model.h": '#include "stores/map.h"\n'},
+                            "models/model.h:3: models must not use stores (stores/map.h)")
+        self.assert_noticed({"processors/server.cc": '#include "runtime/task.h"\n'},
+                            "processors must not use runtime")
+        self.assert_noticed({"topics/codec.cc": '#include "stores/map.h"\n'},
+                            "topics must not use stores")
+        self.assert_noticed({"runtime/kafka/consumer.cc": '#include "topics/codec.h"\n'},
+                            "runtime/kafka must not use topics")
+        self.assert_noticed({"base/check.cc": '#include "models/model.h"\n'},
+                            "base must not use models")
+
+    def test_a_circle_in_the_rules_themselves_is_noticed(self):
+        include_rules.MAY_USE["base"] = ["topics"]
+        try:
+            self.assert_noticed({}, "is a circle")
+        finally:
+            include_rules.MAY_USE["base"] = []
+
+    def test_a_new_folder_needs_a_rule(self):
+        self.assert_noticed({"plots/plot.h": "\n"},
+                            "plots/plot.h:1: its folder is not in the rules")
+
+    def test_production_code_does_not_use_tests(self):
+        self.assert_noticed({"tests/fake.h": "\n", "runtime/task.cc": '#include "tests/fake.h"\n'},
+                            "tests/fake.h is for tests only")
+
+    def test_includes_are_written_from_the_root_and_exist(self):
+        self.assert_noticed({"models/model.cc": '#include "model.h"\n'}, "from the root")
+        self.assert_noticed({"models/model.cc": '#include "models/gone.h"\n'}, "does not exist")
+
+    def test_rocksdb_stands_in_one_file(self):
+        for path in ("stores/map.h", "processors/server.cc", "tests/runtime/task_test.cc"):
+            self.assert_noticed({path: '#include "rocksdb/db.h"\n'},
+                                "rocksdb/db.h may be included in stores/rocksdb_byte_map.cc")
+
+    def test_rdkafka_stands_in_one_folder(self):
+        for path in ("runtime/task.cc", "processors/server.h", "apps/main.cc"):
+            self.assert_noticed({path: "#include <librdkafka/rdkafka.h>\n"},
+                                "librdkafka/rdkafka.h may be included in runtime/kafka/")
+
+    def test_nobody_reaches_through_the_door_over_a_header(self):
+        self.assert_noticed(
+            {"runtime/kafka/consumer.h": '#include "runtime/kafka/handles.h"\n'},
+            "runtime/task.cc:1: must not know librdkafka/rdkafka.h, over "
+            "runtime/kafka/consumer.h and runtime/kafka/handles.h")
+
+    def test_models_know_nothing_of_protobuf(self):
+        self.assert_noticed({"models/model.cc": '#include "messages/records.pb.h"\n'},
+                            "models must not use messages", "models/model.cc:1: must not know")
+        self.assert_noticed({"models/model.cc": "#include <google/protobuf/message.h>\n"},
+                            "models/model.cc:1: must not know google/protobuf/message.h")
+
+    def test_other_libraries_stand_where_they_belong(self):
+        for header in ("Eigen/Dense", "CLI/CLI.hpp", "spdlog/spdlog.h", "lbfgs.h"):
+            self.assert_noticed({"processors/server.cc": f"#include <{header}>\n"},
+                                f"{header} may be included in")
+
+    def test_pure_folders_have_no_clock_chance_thread_or_hash_order(self):
+        for header in ("chrono", "random", "thread", "mutex", "unordered_map", "ctime",
+                       "absl/container/flat_hash_map.h", "absl/time/clock.h"):
+            self.assert_noticed({"processors/server.h": f"#include <{header}>\n"},
+                                f"processors/server.h:3: {header} has no place in processors")
+        self.assert_noticed({"models/model.cc": "int x = rand ();\n"},
+                            "models/model.cc:3: rand() has no place in models")
+
+    def test_nothing_throws_outside_the_apps(self):
+        self.assert_noticed({"models/model.cc": "void F() { throw 1; }\n"},
+                            "models/model.cc:3: 'throw'")
+        self.assert_noticed({"runtime/task.cc": "void F() { try { } catch (int) { } }\n"},
+                            "'try'", "'catch'")
+
+    def test_no_using_namespace_not_even_in_tests(self):
+        self.assert_noticed({"tests/runtime/task_test.cc": "using namespace std;\n"},
+                            "tests/runtime/task_test.cc:3: using namespace")
+
+    def test_every_header_has_its_guard(self):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, "tests"))
+            with open(os.path.join(root, "tests", "a.h"), "w", encoding="utf-8") as file:
+                file.write("// #pragma once\n")
+            self.assertEqual(include_rules.violations(root),
+                             ["tests/a.h:1: #pragma once is missing"])
+
+    def test_every_file_is_in_its_folders_one_library(self):
+        self.assert_noticed({"models/new.cc": "\n"}, "models/new.cc is in no library")
+        self.assert_noticed({"models/model.cc": None}, "models/model.cc is not there")
+        self.assert_noticed({"models/CMakeLists.txt": "\nmillrace_library(more SOURCES model.cc)"},
+                            "one library named models is expected")
+
+    def test_the_links_agree_with_the_includes(self):
+        self.assert_noticed({"models/CMakeLists.txt": None},
+                            "one library named models is expected")
+        self.assert_noticed({"stores/map.h": '#include "topics/codec.h"\n'},
+                            "stores/CMakeLists.txt does not link PUBLIC millrace::topics")
+        self.assert_noticed({"processors/server.cc": '#include "consistency/policy.h"\n'},
+                            "does not link millrace::consistency")
+
+
+if __name__ == "__main__":
+    unittest.main()

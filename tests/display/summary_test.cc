@@ -1,0 +1,97 @@
+#include "display/summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/display/points.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+JobProgress FinishedJob() {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 0));
+  job.Fold(ProducerAt(1'100, 100, 100, 4'000, true));
+  job.Fold(ServerAt(1'250, 5));
+  job.Fold(EvaluationAt(2'900, 10, true));
+  MetricPoint end = EndedAt(3'000, 10);
+  end.mutable_server()->set_duplicates_ignored(3);
+  *end.mutable_server()->mutable_tail() = MakeFigures(800, 0.7, 0.6);
+  job.Fold(end);
+  return job;
+}
+
+TEST(SummaryJson, HasWhatProgramsAskFor) {
+  const Json json = Json::parse(SummaryJson(FinishedJob(), "flights-1"));
+  EXPECT_EQ(json["job"], "flights-1");
+  EXPECT_EQ(json["ended"], true);
+  EXPECT_EQ(json["rows_read"], 4'001);
+  EXPECT_EQ(json["rows_rejected"], 1);
+  EXPECT_EQ(json["rows_trained"], 4'000);
+  EXPECT_EQ(json["rounds"], 10);
+  EXPECT_EQ(json["rounds_per_second"], 5.0);
+  EXPECT_EQ(json["duration_seconds"], 2.0);
+  EXPECT_EQ(json["rows_per_second"], 2'000.0);
+  EXPECT_EQ(json["consistency"], "sequential");
+  EXPECT_EQ(json["schedule"], "one-pass");
+  EXPECT_EQ(json["workers"], 4);
+  EXPECT_EQ(json["staleness_max"], 0);
+  EXPECT_EQ(json["duplicates_ignored"], 3);
+  for (const char* name : {"poisoned", "refused", "undecodable_rows"}) EXPECT_EQ(json[name], 0);
+  for (const char* part : {"holdout", "progressive", "tail"}) {
+    ASSERT_TRUE(json.contains(part)) << part;
+    for (const char* name : {"rows", "accuracy", "f1_macro", "f1_weighted", "log_loss", "auc",
+                             "prior_accuracy", "prior_log_loss"}) {
+      EXPECT_TRUE(json[part].contains(name)) << part << "." << name;
+    }
+  }
+  EXPECT_EQ(json["tail"]["rows"], 800);
+  EXPECT_EQ(json["holdout"]["accuracy"], 0.79);
+}
+
+TEST(SummaryJson, LeavesOutWhatThereIsNot) {
+  JobProgress job;
+  MetricPoint point = ServerAt(1'000, 5);
+  point.mutable_server()->mutable_progressive()->set_has_auc(false);
+  job.Fold(point);
+  const Json json = Json::parse(SummaryJson(job, "digits"));
+  EXPECT_EQ(json["ended"], false);
+  EXPECT_FALSE(json.contains("holdout"));
+  EXPECT_FALSE(json.contains("tail"));
+  EXPECT_FALSE(json["progressive"].contains("auc"));
+}
+
+TEST(SummaryJson, IsJsonBeforeAnythingHasHappenedAndWithoutNumbers) {
+  EXPECT_EQ(Json::parse(SummaryJson(JobProgress(), "x"))["rounds"], 0);
+  JobProgress job;
+  MetricPoint point = ServerAt(1'000, 5);
+  point.mutable_server()->mutable_progressive()->set_log_loss(INFINITY);
+  job.Fold(point);
+  EXPECT_TRUE(Json::parse(SummaryJson(job, "x"))["progressive"]["log_loss"].is_null());
+}
+
+TEST(SummaryTable, TellsTheRunAndFits) {
+  const Style style{.color = false, .unicode = true};
+  std::string text;
+  for (const std::string& line : SummaryTable(FinishedJob(), "flights-1", style, 80)) {
+    EXPECT_LE(ColumnsOf(line), 80u);
+    text += line + "\n";
+  }
+  for (const char* part : {"flights-1: the job has ended", "4,001 read", "4,000 trained on",
+                           "10 of 4 workers, one-pass, sequential", "2.0 s: 2,000 rows/s",
+                           "3 duplicates ignored", "progressive", "held-out", "tail"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  for (const std::string& line : SummaryTable(FinishedJob(), "flights-1", style, 20)) {
+    EXPECT_LE(ColumnsOf(line), 20u);
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,125 @@
+// The plain loop that a sequential one-pass run must equal, byte for byte: one process, no Kafka,
+// no shards, no clocks. It shares the features and the arithmetic of models/ with the product, and
+// none of the protocol.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/job_flags.h"
+#include "apps/program.h"
+#include "csv/csv_file.h"
+#include "features/class_scan.h"
+#include "features/csv_row_encoder.h"
+#include "models/softmax_regression.h"
+#include "runtime/job_options.h"
+#include "runtime/npy_file.h"
+
+namespace millrace {
+namespace {
+
+StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config,
+                                                       FeatureSpec& spec) {
+  const std::string& path = config.producer().input();
+  if (spec.classes_size() == 0) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> scanned, CsvFile::Open(path));
+    MILLRACE_ASSIGN_OR_RETURN(const ClassScan scan, ScanClasses(*scanned, spec));
+    for (const std::string& name : scan.classes) spec.add_classes(name);
+  }
+  std::vector<std::vector<Row>> partitions(config.workers());
+  uint64_t accepted = 0;
+  for (uint32_t epoch = 0; epoch < config.producer().epochs(); ++epoch) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(path));
+    MILLRACE_ASSIGN_OR_RETURN(CsvRowEncoder encoder,
+                              CsvRowEncoder::Create(spec, file->columns(), file->name()));
+    CsvRecord record;
+    Row row;
+    while (true) {
+      MILLRACE_ASSIGN_OR_RETURN(const bool more, file->Next(&record));
+      if (!more) break;
+      if (!record.ok() || !encoder.Encode(record.fields, &row).ok()) continue;
+      partitions[accepted++ % config.workers()].push_back(row);
+    }
+  }
+  return partitions;
+}
+
+Status Run(const JobFlags& flags, const std::string& output) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
+  FeatureSpec spec = config.features();
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::vector<Row>> partitions,
+                            ReadPartitions(config, spec));
+  MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec));
+  JobFeatures features;
+  features.set_workers(config.workers());
+  features.set_feature_count(encoder.feature_count());
+  *features.mutable_spec() = spec;
+  JobTraining job_training;
+  job_training.set_shards(1);
+  *job_training.mutable_training() = config.training();
+  const Training& training = config.training();
+  const ServerOptions options = ServerOptionsOf(features, job_training, 0);
+
+  const std::unique_ptr<Model> model = MakeModel(features, training);
+  const std::unique_ptr<Optimizer> optimizer = Optimizer::Create(options.optimizer);
+  std::vector<float> weights(model->parameter_count());
+  std::vector<float> slots(weights.size() * optimizer->slot_count());
+  Moments moments(encoder.numeric_count());
+  const bool scale = training.scaling() == Training::RUNNING;
+  const size_t batch_rows = training.batch_rows();
+
+  for (size_t round = 0;; ++round) {
+    std::vector<float> sum(weights.size());
+    std::vector<Moments> seen;
+    double weight = 0;
+    bool any = false;
+    for (const std::vector<Row>& rows : partitions) {
+      const size_t begin = round * batch_rows;
+      if (begin >= rows.size()) continue;
+      any = true;
+      std::vector<const Row*> batch;
+      Moments new_moments(moments.columns());
+      for (size_t i = begin; i < std::min(begin + batch_rows, rows.size()); ++i) {
+        batch.push_back(&rows[i]);
+        if (scale) new_moments.Add(rows[i]);
+      }
+      Moments merged = moments;
+      merged.Merge(new_moments);
+      GradientSum gradient(weights.size(), model->block_size());
+      const BatchLoss loss =
+          model->Compute(batch, scale ? Scaler(merged) : Scaler::Identity(moments.columns()),
+                         weights, &gradient, {});
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradient.values()[i];
+      weight += loss.weight_sum;
+      seen.push_back(new_moments);
+    }
+    if (!any) break;
+    const auto factor = static_cast<float>(1.0 / weight);
+    for (float& value : sum) value *= factor;
+    if (training.l2() > 0) {
+      for (size_t i = 0; i < model->penalised_end(); ++i) {
+        sum[i] += static_cast<float>(training.l2()) * weights[i];
+      }
+    }
+    optimizer->Step(round, sum, weights, slots);
+    for (const Moments& batch_moments : seen) moments.Merge(batch_moments);
+  }
+  return WriteNpy(output, weights, encoder.feature_count() + 1, encoder.class_count());
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  CLI::App app("The plain loop that a sequential one-pass run must equal", "reference_loop");
+  std::string output;
+  app.add_option("--output", output, "Weights go here")->required();
+  millrace::JobFlags flags(app);
+  flags.AddFeatures();
+  flags.AddTraining();
+  flags.AddProducer();
+  return millrace::RunProgram(app, "reference_loop", argc, argv,
+                              [&] { return millrace::Run(flags, output); });
+}

@@ -1,0 +1,237 @@
+"""Whole topologies on a real broker: every mode, SIGKILL of everything, restarts of the broker."""
+
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import topology  # noqa: E402
+
+ROWS = 24_001  # a short last batch, and unequal partitions
+SEQUENTIAL = ["--consistency", "sequential", "--batch-rows", "16", "--learning-rate", "0.2",
+              "--l2", "0.0001"]  # fmt: skip
+
+
+class OnABroker(unittest.TestCase):
+    version = "4.1.0"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = topology.temporary_folder()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.path = pathlib.Path(cls.folder.name)
+        cls.data = cls.path / "rows.csv"
+        topology.write_csv(cls.data, ROWS)
+        cls.broker = topology.Broker(cls.path / "kafka", cls.version).start()
+        cls.addClassCleanup(cls.broker.stop)
+
+    def job(self, **options):
+        name = self.id().rsplit(".", 1)[-1].replace("_", "-")
+        folder = self.path / name
+        folder.mkdir()
+        options.setdefault("data", self.data)
+        options.setdefault("training", SEQUENTIAL)
+        job = topology.Job(self.broker, name, folder, **options)
+        self.addCleanup(job.close)
+        return job
+
+    def assert_equals_reference(self, job):
+        self.assertEqual(job.weights.read_bytes(), job.reference_weights(),
+                         "the weights are not those of the plain loop")
+
+    def assert_every_row_counted_once(self, job, rows=ROWS):
+        summary = job.summary()
+        self.assertEqual(summary["rows_trained"], rows)
+        self.assertEqual(summary["progressive"]["rows"], rows)
+        return summary
+
+
+class Modes(OnABroker):
+    def test_sequential_one_pass_equals_the_plain_loop(self):
+        job = self.job().start()
+        job.wait_all()
+        self.assert_equals_reference(job)
+        summary = self.assert_every_row_counted_once(job)
+        self.assertEqual(summary["consistency"], "sequential")
+        self.assertGreater(summary["progressive"]["accuracy"],
+                           summary["progressive"]["prior_accuracy"] + 0.1)
+
+    def test_eventual_counts_every_row_once_and_learns(self):
+        job = self.job(training=["--consistency", "eventual", "--batch-rows", "16"]).start()
+        job.wait_all()
+        summary = self.assert_every_row_counted_once(job)
+        self.assertGreater(summary["progressive"]["accuracy"],
+                           summary["progressive"]["prior_accuracy"] + 0.1)
+
+    def test_bounded_counts_every_row_once_and_learns(self):
+        job = self.job(training=["--consistency", "bounded:2", "--batch-rows", "16"]).start()
+        job.wait_all()
+        summary = self.assert_every_row_counted_once(job)
+        self.assertLessEqual(summary["staleness_max"], 3)
+        self.assertGreater(summary["progressive"]["accuracy"],
+                           summary["progressive"]["prior_accuracy"] + 0.1)
+
+    def test_buffer_schedule_ends_with_the_stream(self):
+        job = self.job(training=["--schedule", "buffer", "--learning-rate", "0.2",
+                                 "--rounds-after-end", "5"]).start()  # fmt: skip
+        job.wait_all()
+        summary = job.summary()
+        self.assertEqual(summary["schedule"], "buffer")
+        self.assertGreater(summary["rounds"], 5)
+        self.assertGreater(summary["progressive"]["accuracy"],
+                           summary["progressive"]["prior_accuracy"])
+
+    def test_weight_changes_are_averaged(self):
+        job = self.job(training=["--update", "weight-change", "--batch-rows", "64",
+                                 "--l2", "0.001"]).start()  # fmt: skip
+        job.wait_all()
+        summary = self.assert_every_row_counted_once(job)
+        self.assertGreater(summary["progressive"]["accuracy"],
+                           summary["progressive"]["prior_accuracy"] + 0.1)
+
+    def test_epochs_go_on_with_the_row_numbers(self):
+        job = self.job(producer=["--epochs", "2"]).start()
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job, 2 * ROWS)
+
+    def test_fewer_rows_than_workers_finish(self):
+        data = self.path / "three.csv"
+        topology.write_csv(data, 3)
+        job = self.job(data=data, features=[*topology.FEATURES, "--classes", "low,middle,high"])
+        job.start()
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job, 3)
+
+
+class Crashes(OnABroker):
+    def disturb(self, job, victims, seed, pause=(0.3, 1.0)):
+        draw = random.Random(seed)
+        for victim in victims:
+            time.sleep(draw.uniform(*pause))
+            if job.processes[victim].poll() is None:
+                job.kill(victim)
+                job.start(victim)
+
+    def test_a_killed_server_comes_back_with_every_update(self):
+        job = self.job().start()
+        self.disturb(job, ["server"] * 4, seed=1)
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
+    def test_a_server_that_lost_its_disk_comes_back_from_the_topic(self):
+        job = self.job().start()
+        for _ in range(2):
+            time.sleep(1)
+            job.kill("server")
+            subprocess.run(["rm", "-rf", job.folder / "server"], check=True)
+            job.start("server")
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
+    def test_killed_workers_are_taken_over_and_come_back(self):
+        job = self.job().start()
+        self.disturb(job, ["worker0", "worker1", "worker0", "worker1"], seed=2)
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
+    def test_a_killed_producer_goes_on_behind_its_last_row(self):
+        job = self.job(producer=["--rate", "12000"]).start()
+        self.disturb(job, ["producer"] * 3, seed=3, pause=(0.2, 0.6))
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
+    def test_everything_killed_at_once_goes_on(self):
+        job = self.job(producer=["--rate", "12000"]).start()
+        for _ in range(2):
+            time.sleep(1)
+            alive = [name for name, process in job.processes.items() if process.poll() is None]
+            for name in alive:
+                job.processes[name].kill()
+            for name in alive:
+                job.processes[name].wait()
+            job.start(*alive)
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
+    def test_eventual_mode_counts_once_under_crashes(self):
+        job = self.job(training=["--consistency", "eventual", "--batch-rows", "16"]).start()
+        self.disturb(job, ["server", "worker0", "server", "worker1"], seed=4)
+        job.wait_all()
+        self.assert_every_row_counted_once(job)
+
+    def test_ctrl_c_stops_cleanly_and_loses_nothing(self):
+        job = self.job(producer=["--rate", "12000"]).start()
+        for name in ["worker0", "server", "producer", "worker1"]:
+            time.sleep(0.4)
+            if job.processes[name].poll() is not None:
+                continue
+            code = job.kill(name, signal.SIGINT)
+            self.assertIn(code, (0, 130), job.log(name))
+            job.start(name)
+        job.wait_all()
+        self.assert_equals_reference(job)
+
+    def test_a_killed_broker_is_waited_for(self):
+        job = self.job(producer=["--rate", "12000"]).start()
+        time.sleep(1)
+        self.broker.kill()
+        time.sleep(1)
+        self.broker.start()
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
+    def test_a_stopped_broker_is_waited_for(self):
+        job = self.job(producer=["--rate", "12000"]).start()
+        time.sleep(1)
+        self.broker.stop()
+        time.sleep(1)
+        self.broker.start()
+        job.wait_all()
+        self.assert_equals_reference(job)
+
+
+class Order(OnABroker):
+    def test_processes_start_in_any_order_and_before_the_broker(self):
+        self.broker.stop()
+        job = self.job()
+        for name in ["worker1", "server", "producer", "worker0"]:
+            job.start(name)
+        job.wait_for_log("server", "waiting for Kafka", timeout=15)
+        self.broker.start()
+        job.wait_all()
+        self.assert_equals_reference(job)
+
+    def test_a_worker_that_comes_after_the_end_ends_too(self):
+        job = self.job().start()
+        job.wait_all()
+        job.start("worker0")
+        self.assertEqual(job.wait("worker0", timeout=30), 0, job.log("worker0"))
+
+
+class OnKafka39(OnABroker):
+    version = "3.9.1"
+
+    def test_sequential_one_pass_with_a_killed_server_equals_the_plain_loop(self):
+        job = self.job().start()
+        time.sleep(1)
+        if job.processes["server"].poll() is None:
+            job.kill("server")
+            job.start("server")
+        job.wait_all()
+        self.assert_equals_reference(job)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,152 @@
+"""A whole job on a real broker: the processes, started and killed as a user's supervisor would."""
+
+import csv
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD_DIR", ROOT / "build" / "release"))
+PROGRAMS = BUILD / "apps"
+REFERENCE_LOOP = BUILD / "tests" / "kafka" / "reference_loop"
+
+FEATURES = [
+    "--label", "verdict",
+    "--numeric", "price,weight",
+    "--categorical", "shop,shop*day",
+    "--text", "words",
+    "--categorical-buckets", "64",
+    "--text-buckets", "64",
+]  # fmt: skip
+
+
+def write_csv(path, rows, seed=1):
+    """Rows whose verdict follows from price, shop and words, with noise; numbers unscaled."""
+    draw = random.Random(seed)
+    shops = ["north", "south", "east, west", 'the "old" one']
+    words = ["good", "bad", "plain", "quick", "slow", "Größe", "naïve", "new\nline"]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["id", "verdict", "price", "weight", "shop", "day", "words"])
+        for i in range(rows):
+            price = draw.gauss(1e5, 2e4)
+            shop = draw.randrange(len(shops))
+            said = [draw.choice(words) for _ in range(draw.randint(1, 6))]
+            score = (price - 1e5) / 2e4 + shop - 1.5 + said.count("good") - said.count("bad")
+            score += draw.gauss(0, 1)
+            verdict = "high" if score > 1 else "low" if score < -1 else "middle"
+            out.writerow([i, verdict, f"{price:.2f}", f"{draw.random() * 1e-3:.6f}", shops[shop],
+                          draw.randrange(7), " ".join(said)])
+
+
+class Broker:
+    def __init__(self, folder, version="4.1.0"):
+        self.folder, self.version = str(folder), version
+
+    def _call(self, *words):
+        return subprocess.run([ROOT / "scripts" / "kafka", *words, "--dir", self.folder],
+                              check=True, capture_output=True, text=True).stdout
+
+    def start(self):
+        self._call("start", "--version", self.version)
+        self.address = (pathlib.Path(self.folder) / "bootstrap").read_text().strip()
+        return self
+
+    def kill(self):
+        self._call("kill")
+
+    def stop(self):
+        self._call("stop")
+
+
+class Job:
+    """Processes of one job. Every process that was started is ended by close()."""
+
+    def __init__(self, broker, name, folder, workers=4, training=(), features=FEATURES, data=None,
+                 producer=()):
+        self.broker, self.name, self.folder = broker, name, pathlib.Path(folder)
+        self.workers, self.training, self.features = workers, list(training), list(features)
+        self.data, self.producer_flags = data, list(producer)
+        self.processes, self.commands, self.logs = {}, {}, {}
+        self.weights = self.folder / f"{name}-weights.npy"
+        common = ["--brokers", broker.address, "--job", name, "--workers", str(workers)]
+        self.commands["server"] = [
+            PROGRAMS / "ServerApp", *common, *self.training, "--data-dir", self.folder / "server",
+            "--weights-file", self.weights, "--checkpoint-interval", "0.3",
+        ]  # fmt: skip
+        for i in range(2):
+            self.commands[f"worker{i}"] = [
+                PROGRAMS / "WorkerApp", *common, "--data-dir", self.folder / f"worker{i}",
+                "--session-timeout", "1.5",
+            ]  # fmt: skip
+        self.commands["producer"] = [
+            PROGRAMS / "CsvProducer", *common, *self.features, "--input", data,
+            "--reject-file", self.folder / "rejects.csv", *self.producer_flags,
+        ]  # fmt: skip
+
+    def start(self, *names):
+        for name in names or self.commands:
+            log = self.folder / f"{self.name}-{name}.log"
+            self.logs[name] = log
+            with open(log, "a", encoding="utf-8") as out:
+                self.processes[name] = subprocess.Popen(
+                    [str(word) for word in self.commands[name]], stdout=out, stderr=out,
+                    stdin=subprocess.DEVNULL, cwd=self.folder)
+        return self
+
+    def kill(self, name, sig=signal.SIGKILL):
+        self.processes[name].send_signal(sig)
+        return self.processes[name].wait(timeout=30)
+
+    def log(self, name):
+        return self.logs[name].read_text(encoding="utf-8", errors="replace")
+
+    def wait(self, name, timeout=120):
+        """The exit code."""
+        try:
+            return self.processes[name].wait(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            tails = "".join(f"--- {n}\n{self.log(n)[-1500:]}\n" for n in self.logs)
+            raise AssertionError(f"{name} has not ended after {timeout} s\n{tails}") from None
+
+    def wait_for_log(self, name, text, timeout=60):
+        end = time.monotonic() + timeout
+        while text not in self.log(name):
+            if time.monotonic() > end:
+                raise AssertionError(f"'{text}' did not appear in\n{self.log(name)}")
+            time.sleep(0.02)
+
+    def wait_all(self, timeout=120):
+        codes = {name: self.wait(name, timeout) for name in self.processes}
+        assert all(code == 0 for code in codes.values()), (codes, {
+            name: self.log(name)[-2000:] for name, code in codes.items() if code != 0})
+
+    def summary(self):
+        path = self.folder / f"{self.name}-summary.json"
+        subprocess.run([PROGRAMS / "Watch", "--brokers", self.broker.address, "--job", self.name,
+                        "--workers", str(self.workers), "--summary", path],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       timeout=60)
+        return json.loads(path.read_text())
+
+    def reference_weights(self):
+        path = self.folder / "reference.npy"
+        command = [REFERENCE_LOOP, "--workers", str(self.workers), *self.features, *self.training,
+                   "--input", self.data, *self.producer_flags, "--output", path]
+        subprocess.run([str(word) for word in command], check=True, timeout=120)
+        return path.read_bytes()
+
+    def close(self):
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def temporary_folder():
+    return tempfile.TemporaryDirectory(prefix="millrace-test-")

@@ -1,0 +1,199 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "real_broker.h"
+#include "runtime/kafka/consumer.h"
+
+extern char** environ;
+
+namespace millrace {
+namespace {
+
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+// The program group_member.cc.
+class Victim {
+ public:
+  Victim(const KafkaOptions& kafka, std::string topic, std::string group) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    std::string program = MILLRACE_GROUP_MEMBER;
+    std::string brokers = kafka.brokers;
+    const std::array<char*, 5> arguments = {program.data(), brokers.data(), topic.data(),
+                                            group.data(), nullptr};
+    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ),
+              0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    output_ = ends[0];
+  }
+  ~Victim() {
+    Kill();
+    close(output_);
+  }
+
+  void Kill() {
+    if (pid_ == 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  // What it has read, by partition.
+  const std::map<int32_t, std::vector<Offset>>& Read() {
+    std::array<char, 65536> buffer;
+    for (ssize_t size; (size = read(output_, buffer.data(), buffer.size())) > 0;) {
+      text_.append(buffer.data(), static_cast<size_t>(size));
+    }
+    for (size_t end; (end = text_.find('\n')) != std::string::npos; text_.erase(0, end + 1)) {
+      int32_t partition = 0;
+      long long offset = 0;
+      EXPECT_EQ(std::sscanf(text_.c_str(), "%d %lld", &partition, &offset), 2);
+      offsets_[partition].push_back(offset);
+    }
+    return offsets_;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  int output_ = -1;
+  std::string text_;
+  std::map<int32_t, std::vector<Offset>> offsets_;
+};
+
+class BrokerGroupTest : public RealBrokerTest {};
+
+TEST_F(BrokerGroupTest, WhatAKilledMemberHadIsTakenOverAfterTheSessionTimeoutAndNothingIsLost) {
+  const std::string topic = CreateTopic(4);
+  const std::string group = FreshName();
+  constexpr int kRecords = 20000;  // of each partition: more than the victim reads in its life
+  for (int32_t partition = 0; partition < 4; ++partition) {
+    ProduceNumbers(topic, partition, 0, kRecords);
+  }
+  Victim victim(kafka_, topic, group);
+  ASSERT_TRUE(Until([&] { return victim.Read().size() == 4; }));
+
+  Wakeup wakeup;
+  auto survivor = GroupConsumer::Create(
+      kafka_, {.client_id = "survivor", .group_id = group, .session_timeout_s = 3}, topic,
+      &wakeup);
+  ASSERT_TRUE(survivor.ok()) << survivor.status();
+  std::map<int32_t, std::vector<Offset>> read;
+  std::map<int32_t, Offset> starts;
+  GroupConsumer::Handler handler;
+  handler.on_record = [&](const ConsumedRecord& record) {
+    read[record.partition].push_back(record.offset);
+  };
+  handler.on_assigned = [&](int32_t partition,
+                            const std::optional<GroupConsumer::Committed>& committed) {
+    EXPECT_TRUE(committed.has_value());
+    EXPECT_EQ(committed.value_or(GroupConsumer::Committed{}).metadata, "victim");
+    starts[partition] = committed.has_value() ? committed->offset : 0;
+    read[partition].clear();
+    return starts[partition];
+  };
+  handler.on_revoked = [](int32_t, bool) {};
+  const auto poll = [&] {
+    EXPECT_TRUE((*survivor)->Poll(1000, handler).ok());
+    wakeup.WaitFor(std::chrono::milliseconds(10));
+  };
+  // Cooperative: two go to the new member, the victim goes on with the others.
+  ASSERT_TRUE(Until([&] {
+    poll();
+    return read.size() == 2 && !read.begin()->second.empty() && !read.rbegin()->second.empty();
+  }));
+  const auto count = [&] {
+    size_t sum = 0;
+    for (const auto& [partition, offsets] : victim.Read()) sum += offsets.size();
+    return sum;
+  };
+  const size_t before = count();
+  ASSERT_TRUE(Until([&] {
+    poll();
+    return count() > before + 20;
+  }));
+
+  victim.Kill();
+  const auto killed = Clock::now();
+  ASSERT_TRUE(Until([&] {
+    poll();
+    return starts.size() == 4;
+  }));
+  const std::chrono::duration<double> took = Clock::now() - killed;
+  std::printf("killed member's partitions taken over after %.2f s (session timeout 3 s)\n",
+              took.count());
+  EXPECT_LT(took.count(), 10);
+  ASSERT_TRUE(Until([&] {
+    poll();
+    bool done = read.size() == 4;
+    for (const auto& [partition, offsets] : read) done &= !offsets.empty() && offsets.back() == kRecords - 1;
+    return done;
+  }));
+  for (int32_t partition = 0; partition < 4; ++partition) {
+    // The survivor begins behind a record that the victim had read, and reads on without a gap.
+    const std::vector<Offset>& by_victim = victim.Read().at(partition);
+    EXPECT_LE(starts[partition], by_victim.back() + 1);
+    Offset expected = starts[partition];
+    for (const Offset offset : read[partition]) ASSERT_EQ(offset, expected++);
+  }
+  EXPECT_TRUE((*survivor)->Close().ok());
+}
+
+TEST_F(BrokerGroupTest, AMemberThatLeavesIsReplacedAtOnce) {
+  const std::string topic = CreateTopic(2);
+  const std::string group = FreshName();
+  ProduceNumbers(topic, 0, 0, 10);
+  ProduceNumbers(topic, 1, 0, 10);
+  struct Member {
+    std::unique_ptr<GroupConsumer> consumer;
+    GroupConsumer::Handler handler;
+    std::set<int32_t> owned;
+  };
+  std::array<Member, 2> members;
+  for (Member& member : members) {
+    auto consumer = GroupConsumer::Create(
+        kafka_, {.client_id = "member", .group_id = group, .session_timeout_s = 30}, topic,
+        nullptr);
+    ASSERT_TRUE(consumer.ok());
+    member.consumer = std::move(*consumer);
+    member.handler.on_record = [](const ConsumedRecord&) {};
+    member.handler.on_assigned = [&](int32_t partition, const auto&) {
+      member.owned.insert(partition);
+      return Offset{0};
+    };
+    member.handler.on_revoked = [&](int32_t partition, bool lost) {
+      EXPECT_FALSE(lost);
+      member.owned.erase(partition);
+    };
+  }
+  ASSERT_TRUE(Until([&] {
+    for (Member& member : members) EXPECT_TRUE(member.consumer->Poll(100, member.handler).ok());
+    return members[0].owned.size() == 1 && members[1].owned.size() == 1;
+  }));
+  const auto began = Clock::now();
+  ASSERT_TRUE(members[0].consumer->Close().ok());
+  const std::chrono::duration<double> closing = Clock::now() - began;
+  ASSERT_TRUE(Until([&] {
+    EXPECT_TRUE(members[1].consumer->Poll(100, members[1].handler).ok());
+    return members[1].owned.size() == 2;
+  }));
+  const std::chrono::duration<double> took = Clock::now() - began;
+  std::printf("left in %.3f s, replaced after %.2f s\n", closing.count(), took.count());
+  EXPECT_LT(took.count(), 10);  // and not the session timeout
+}
+
+}  // namespace
+}  // namespace millrace

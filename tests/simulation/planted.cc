@@ -1,0 +1,401 @@
+#include "tests/simulation/planted.h"
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "topics/frame.h"
+
+namespace millrace::simulation {
+namespace {
+
+void Unchanged(Scenario&, Faults&) {}
+
+void WholeMessages(Scenario& scenario, Faults&) { scenario.max_frame_bytes = kMaxFrameBytes; }
+
+// The repeat timer would make up for what was not said; without it the run hangs.
+void WithoutTimer(Scenario& scenario, Faults& faults) {
+  scenario.max_frame_bytes = kMaxFrameBytes;
+  faults.timer = false;
+  faults.retention = false;
+}
+
+void Sequential(Scenario& scenario, Faults&) {
+  scenario.max_frame_bytes = kMaxFrameBytes;
+  scenario.training.mutable_consistency()->set_model(Training::Consistency::SEQUENTIAL);
+}
+
+// The update in a record that is not split; empty: none.
+std::optional<Gradient> UpdateIn(std::string_view value) {
+  Gradient message;
+  if (value.size() < 2 || value[1] != 0) return std::nullopt;
+  if (!message.ParseFromArray(value.data() + 2, static_cast<int>(value.size() - 2))) {
+    return std::nullopt;
+  }
+  if (message.kind() != Gradient::UPDATE) return std::nullopt;
+  return message;
+}
+
+std::string FrameOf(const google::protobuf::MessageLite& message) {
+  return MakeFrames(message.SerializeAsString(), 0).front();
+}
+
+template <class Server>
+PlantedError InServer(std::string name, uint64_t seeds,
+                      std::function<void(Scenario&, Faults&)> adjust) {
+  Factory factory = Factory::Production();
+  factory.server = [](World& world, std::shared_ptr<Disk> disk) {
+    return std::make_unique<Server>(world, std::move(disk));
+  };
+  return {std::move(name), seeds, std::move(factory), std::move(adjust)};
+}
+
+// Takes the update that it took last once more.
+class ForgetsDeduplication final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    std::optional<Gradient> update = UpdateIn(record.value);
+    const VectorClock& clocks = task().processor().clocks();
+    if (!update || !clocks.Contains(update->worker()) ||
+        update->clock() + 1 != clocks.clock(update->worker())) {
+      return ServerHost::Fold(record, out);
+    }
+    update->set_clock(update->clock() + 1);
+    const std::string value = FrameOf(*update);
+    return ServerHost::Fold({record.offset, record.key, value}, out);
+  }
+};
+
+class ForgetsAnnouncement final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  void Announce(std::vector<OutgoingRecord>&) override {}
+};
+
+class ReleasesOneTooFar final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  ServerOptions Options() const override {
+    ServerOptions options = ServerHost::Options();
+    options.consistency = ConsistencyPolicy::Bounded(*options.consistency.bound() + 1);
+    return options;
+  }
+};
+
+// Says nothing to who sends what is old.
+class DropsInSilence final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    const std::optional<Gradient> update = UpdateIn(record.value);
+    const VectorClock& clocks = task().processor().clocks();
+    const bool old = update && clocks.Contains(update->worker()) &&
+                     update->clock() < clocks.clock(update->worker());
+    const Status status = ServerHost::Fold(record, out);
+    if (old) out.clear();
+    return status;
+  }
+};
+
+class AppliesPoison final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    std::optional<Gradient> update = UpdateIn(record.value);
+    if (!update) return ServerHost::Fold(record, out);
+    for (float& value : *update->mutable_slice()->mutable_dense()) {
+      if (!std::isfinite(value)) value = 1;
+    }
+    for (float& value : *update->mutable_slice()->mutable_sparse_value()) {
+      if (!std::isfinite(value)) value = 1;
+    }
+    const std::string value = FrameOf(*update);
+    return ServerHost::Fold({record.offset, record.key, value}, out);
+  }
+};
+
+// Adds up a round's gradients as they came. (Plain SGD; for the rest of the state it is right.)
+class CombinesInArrivalOrder final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    const std::optional<Gradient> update = UpdateIn(record.value);
+    const ServerProcessor& processor = task().processor();
+    if (!update || !processor.clocks().Contains(update->worker())) {
+      return ServerHost::Fold(record, out);
+    }
+    const WorkerId worker = update->worker();
+    const uint64_t accepted = processor.counters().gradients_accepted();
+    const uint64_t steps = processor.steps();
+    const std::vector<float> before(processor.shard().weights().begin(),
+                                    processor.shard().weights().end());
+    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
+    if (processor.counters().gradients_accepted() > accepted) arrived_.push_back(*update);
+    if (processor.clocks().clock(worker) == update->clock()) return absl::OkStatus();
+    const std::vector<Gradient> round = std::exchange(arrived_, {});
+    if (processor.steps() == steps || round.size() < 3) return absl::OkStatus();
+    return Overwrite(before, round, steps);
+  }
+
+ private:
+  Status Overwrite(const std::vector<float>& before, const std::vector<Gradient>& round,
+                   uint64_t step) {
+    std::vector<float> sum(before.size());
+    double weight = 0;
+    for (const Gradient& update : round) {
+      if (update.row_count() == 0) continue;
+      weight += update.weight_sum();
+      const Slice& slice = update.slice();
+      for (int i = 0; i < slice.dense_size(); ++i) sum[i] += slice.dense(i);
+      for (int i = 0; i < slice.sparse_index_size(); ++i) {
+        sum[slice.sparse_index(i)] += slice.sparse_value(i);
+      }
+    }
+    const Training::Optimizer& optimizer = world_.scenario.training.optimizer();
+    const auto rate = static_cast<float>(optimizer.learning_rate() /
+                                         (1 + optimizer.decay() * static_cast<double>(step)));
+    ParameterBlock block;
+    for (size_t i = 0; i < sum.size(); ++i) {
+      block.add_weights(before[i] - rate * (sum[i] * static_cast<float>(1 / weight)));
+    }
+    return mutable_task().AddParameter("p" + EncodeBigEndian64(0), FrameOf(block));
+  }
+
+  std::vector<Gradient> arrived_;
+};
+
+void SequentialSgdOfThree(Scenario& scenario, Faults& faults) {
+  Sequential(scenario, faults);
+  while (scenario.workers < 3) {
+    ++scenario.workers;
+    scenario.rows.push_back(9);
+  }
+  scenario.hashed = 5;
+  scenario.training.set_l2(0);
+  scenario.training.mutable_update()->set_kind(Training::Update::GRADIENT);
+  scenario.training.mutable_optimizer()->set_kind(Training::Optimizer::SGD);
+}
+
+class FencesTooLate final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  bool FencesFirst() const override { return false; }
+};
+
+// The disk has what `parameters` may never get.
+class StoresBeforeItCommits final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  StatusOr<bool> StepRun(const Checkpoint& checkpoint) override {
+    switch (step_++ % 3) {
+      case 0: {
+        WriteBatch batch;
+        for (const Checkpoint::Entry& entry : checkpoint.entries) {
+          batch.Put(entry.key, entry.value);
+        }
+        const Offset end = world_.log.End(Topic::kParameters, 0);
+        batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(end)));
+        MILLRACE_RETURN_IF_ERROR(store().Write(batch));
+        MILLRACE_RETURN_IF_ERROR(store().Flush());
+        return false;
+      }
+      case 1: {
+        const StatusOr<Offset> end = log().CommitTransaction(checkpoint);
+        if (!end.ok()) step_ = 0;
+        return end.ok() ? StatusOr<bool>(false) : end.status();
+      }
+      default:
+        (void)log().TrimGradients(std::max<Offset>(checkpoint.position - 1, 0));
+        return true;
+    }
+  }
+
+ private:
+  int step_ = 0;
+};
+
+class TrimsBeforeItCommits final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  StatusOr<bool> StepRun(const Checkpoint& checkpoint) override {
+    if (!trimmed_) {
+      (void)log().TrimGradients(std::max<Offset>(checkpoint.position - 1, 0));
+      trimmed_ = true;
+      return false;
+    }
+    trimmed_ = false;
+    MILLRACE_RETURN_IF_ERROR(log().CommitTransaction(checkpoint).status());
+    return true;
+  }
+
+ private:
+  bool trimmed_ = false;
+};
+
+// Wraps the log of checkpoints.
+class WrongLog : public CheckpointLog {
+ public:
+  explicit WrongLog(std::unique_ptr<CheckpointLog> right) : right_(std::move(right)) {}
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
+    return right_->CommitTransaction(checkpoint);
+  }
+  Status TrimGradients(Offset position) override { return right_->TrimGradients(position); }
+
+ protected:
+  CheckpointLog& right() { return *right_; }
+
+ private:
+  std::unique_ptr<CheckpointLog> right_;
+};
+
+bool IsState(const Checkpoint::Entry& entry) { return entry.key.starts_with(kStateKeyPrefix); }
+
+class PositionApart final : public WrongLog {
+ public:
+  using WrongLog::WrongLog;
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
+    Checkpoint blocks = checkpoint;
+    Checkpoint state = checkpoint;
+    std::erase_if(blocks.entries, [](const auto& entry) { return IsState(entry); });
+    std::erase_if(state.entries, [](const auto& entry) { return !IsState(entry); });
+    blocks.dead_letters.clear();
+    if (!blocks.entries.empty()) {
+      MILLRACE_RETURN_IF_ERROR(right().CommitTransaction(blocks).status());
+    }
+    return right().CommitTransaction(state);
+  }
+};
+
+// Changes the state that is written.
+class OtherState : public WrongLog {
+ public:
+  using WrongLog::WrongLog;
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
+    Checkpoint other = checkpoint;
+    for (Checkpoint::Entry& entry : other.entries) {
+      ShardState state;
+      if (!IsState(entry) || !state.ParseFromString(entry.value.substr(2))) continue;
+      Change(state);
+      entry.value = FrameOf(state);
+    }
+    return right().CommitTransaction(other);
+  }
+
+ protected:
+  virtual void Change(ShardState& state) = 0;
+};
+
+class WithoutHeldUpdates final : public OtherState {
+ public:
+  using OtherState::OtherState;
+
+ protected:
+  void Change(ShardState& state) override {
+    for (ShardState::Member& member : *state.mutable_members()) member.clear_pending();
+  }
+};
+
+class PositionOneTooFar final : public OtherState {
+ public:
+  using OtherState::OtherState;
+
+ protected:
+  void Change(ShardState& state) override { state.set_position(state.position() + 1); }
+};
+
+class TrimsOneTooFar final : public WrongLog {
+ public:
+  using WrongLog::WrongLog;
+  // The port is called with the record in front of the position.
+  Status TrimGradients(Offset position) override { return right().TrimGradients(position + 2); }
+};
+
+template <class Wrapper>
+class WithLog final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  std::unique_ptr<CheckpointLog> MakeLog() override {
+    return std::make_unique<Wrapper>(ServerHost::MakeLog());
+  }
+};
+
+class CommitsOneRowTooFar final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  std::optional<InputPosition> PositionToCommit(const WorkerTask& task) const override {
+    std::optional<InputPosition> position = task.CommitPosition();
+    if (position && !task.ended()) *position = {position->offset + 1, position->row + 1};
+    return position;
+  }
+};
+
+}  // namespace
+
+std::vector<PlantedError> PlantedErrors() {
+  std::vector<PlantedError> errors;
+  errors.push_back(InServer<ForgetsDeduplication>("a dropped deduplication", 20, WholeMessages));
+  errors.push_back(
+      InServer<WithLog<PositionApart>>("a position written apart from the state", 20, Unchanged));
+  errors.push_back(
+      InServer<WithLog<PositionOneTooFar>>("a position one too far", 20, WholeMessages));
+  errors.push_back(InServer<WithLog<WithoutHeldUpdates>>(
+      "a checkpoint without the updates that are held", 20, Sequential));
+  errors.push_back(InServer<ForgetsAnnouncement>("a forgotten announcement", 20, WithoutTimer));
+  errors.push_back(InServer<DropsInSilence>("a repeat that is dropped in silence", 200,
+                                            WithoutTimer));
+  errors.push_back(InServer<ReleasesOneTooFar>(
+      "a bound off by one", 50, [](Scenario& scenario, Faults&) {
+        Training::Consistency& consistency = *scenario.training.mutable_consistency();
+        consistency.set_model(Training::Consistency::BOUNDED);
+        consistency.set_max_delay(std::max<uint64_t>(consistency.max_delay(), 1));
+      }));
+  errors.push_back(InServer<StoresBeforeItCommits>(
+      "a checkpoint that is stored before it is committed", 200, Unchanged));
+  errors.push_back(InServer<TrimsBeforeItCommits>(
+      "a log that is trimmed before the checkpoint is committed", 200, Unchanged));
+  errors.push_back(InServer<WithLog<TrimsOneTooFar>>("a log that is trimmed too far", 50,
+                                                     Unchanged));
+  errors.push_back(InServer<FencesTooLate>("fencing after reading", 500, Unchanged));
+  errors.push_back(InServer<CombinesInArrivalOrder>("a round combined in arrival order", 20,
+                                                    SequentialSgdOfThree));
+  errors.push_back(
+      InServer<AppliesPoison>("poison that is applied", 100, [](Scenario& scenario, Faults& faults) {
+        WholeMessages(scenario, faults);
+        faults.strangers = true;
+      }));
+  PlantedError commit{"a commit one row too far", 50, Factory::Production(),
+                      [](Scenario& scenario, Faults&) {
+                        scenario.training.set_schedule(Training::ONE_PASS);
+                      }};
+  commit.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
+    return std::make_unique<CommitsOneRowTooFar>(world, std::move(disk));
+  };
+  errors.push_back(std::move(commit));
+  return errors;
+}
+
+}  // namespace millrace::simulation

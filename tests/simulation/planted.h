@@ -1,0 +1,24 @@
+// Errors made on purpose, at the seams: does the simulator notice?
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/simulation.h"
+
+namespace millrace::simulation {
+
+struct PlantedError {
+  std::string name;
+  // Noticed within so many seeds from 0 on.
+  uint64_t seeds = 100;
+  Factory factory;
+  // Changes what was drawn, so that the error can show at all.
+  std::function<void(Scenario&, Faults&)> adjust;
+};
+
+std::vector<PlantedError> PlantedErrors();
+
+}  // namespace millrace::simulation

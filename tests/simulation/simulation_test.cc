@@ -1,0 +1,161 @@
+// test_simulation [--seeds N] [--first-seed K] [gtest flags]; also by the environment:
+// MILLRACE_SEEDS, MILLRACE_FIRST_SEED. What a failing seed had drawn is printed; `simulate --seeds
+// 1 --first K` runs it again.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+#include "tests/simulation/planted.h"
+#include "tests/simulation/simulation.h"
+
+namespace millrace::simulation {
+namespace {
+
+uint64_t seeds = 1000;
+uint64_t first_seed = 0;
+uint64_t current_seed = 0;
+
+void OnAbort(int) {
+  char text[64];
+  const int size = std::snprintf(text, sizeof(text), "aborted in seed %llu\n",
+                                 static_cast<unsigned long long>(current_seed));
+  if (size > 0 && write(STDERR_FILENO, text, static_cast<size_t>(size)) < 0) return;
+}
+
+// What must have happened in a thousand seeds, or the simulator is blind for it.
+constexpr std::string_view kMustHappen[] = {
+    "a disk with nothing on it",
+    "aborted transaction",
+    "buffer saved",
+    "checkpoint",
+    "commit",
+    "compared with a run without faults",
+    "compared with training in one process",
+    "crash before the commit is known",
+    "crash between write and flush",
+    "crash in the middle of a transaction",
+    "delivered after the sender's death",
+    "delivered by a zombie",
+    "delivery that failed for good",
+    "duplicated record",
+    "failed trim",
+    "gradient replayed",
+    "gradients truncated",
+    "input-data truncated",
+    "lost commit",
+    "partition handed over",
+    "partition lost, its task goes on",
+    "poison",
+    "producer starts again behind",
+    "reader held back",
+    "record compacted away",
+    "record of parameters read at recovery",
+    "recovery from a disk",
+    "repeat",
+    "server becomes a zombie",
+    "server fenced",
+    "server killed",
+    "server killed while it recovers",
+    "server killed within a checkpoint",
+    "server stopped by itself",
+    "sparse update",
+    "stranger: a chunk that is never finished",
+    "stranger: a key of no row",
+    "stranger: a key of nobody",
+    "stranger: another epoch",
+    "stranger: another shape",
+    "stranger: bytes in gradients",
+    "stranger: bytes in weights",
+    "stranger: poison",
+    "stranger: weights of another epoch",
+    "weights deleted by retention",
+    "worker behind a deletion of rows",
+    "worker behind the weights",
+    "worker process becomes a zombie",
+    "worker process killed",
+    "worker starts at a commit",
+};
+
+TEST(Simulation, EveryInvariantHoldsUnderEverySeed) {
+  std::map<std::string_view, uint64_t> coverage;
+  int failures = 0;
+  for (current_seed = first_seed; current_seed < first_seed + seeds; ++current_seed) {
+    const Outcome outcome = RunSeed(current_seed);
+    for (const auto& [what, count] : outcome.coverage) coverage[what] += count;
+    if (outcome.violation.empty()) continue;
+    ADD_FAILURE() << "seed " << current_seed << ": " << outcome.violation << "\n  "
+                  << outcome.options;
+    if (++failures == 5) break;
+  }
+  if (seeds < 1000) return;
+  for (std::string_view what : kMustHappen) {
+    EXPECT_GT(coverage[what], 0u) << "never happened: " << what;
+  }
+}
+
+TEST(Simulation, TheSameSeedGivesTheSameRun) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    current_seed = seed;
+    EXPECT_EQ(RunSeed(seed).coverage, RunSeed(seed).coverage);
+  }
+}
+
+class SimulationNotices : public testing::TestWithParam<PlantedError> {};
+
+TEST_P(SimulationNotices, PlantedErrors) {
+  const PlantedError& error = GetParam();
+  for (current_seed = 0; current_seed < error.seeds; ++current_seed) {
+    const Outcome outcome = RunSeed(current_seed, error.factory, error.adjust);
+    if (outcome.violation.empty()) continue;
+    std::printf("%s: noticed in seed %llu: %s\n", error.name.c_str(),
+                static_cast<unsigned long long>(current_seed), outcome.violation.c_str());
+    return;
+  }
+  FAIL() << error.name << " was not noticed in " << error.seeds << " seeds";
+}
+
+std::string NameOf(const testing::TestParamInfo<PlantedError>& info) {
+  std::string name;
+  bool upper = true;
+  for (char c : info.param.name) {
+    const bool letter = std::isalpha(static_cast<unsigned char>(c)) != 0;
+    if (letter) name += upper ? static_cast<char>(std::toupper(c)) : c;
+    upper = !letter;
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, SimulationNotices, testing::ValuesIn(PlantedErrors()), NameOf);
+
+void ReadOptions(int argc, char** argv) {
+  if (const char* value = std::getenv("MILLRACE_SEEDS")) seeds = std::strtoull(value, nullptr, 10);
+  if (const char* value = std::getenv("MILLRACE_FIRST_SEED")) {
+    first_seed = std::strtoull(value, nullptr, 10);
+  }
+  for (int i = 1; i + 1 < argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (flag == "--seeds") seeds = std::strtoull(argv[i + 1], nullptr, 10);
+    if (flag == "--first-seed") first_seed = std::strtoull(argv[i + 1], nullptr, 10);
+  }
+  std::signal(SIGABRT, OnAbort);
+}
+
+}  // namespace
+
+void PrintTo(const PlantedError& error, std::ostream* out) { *out << error.name; }
+
+void ReadSimulationOptions(int argc, char** argv) { ReadOptions(argc, argv); }
+
+}  // namespace millrace::simulation
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  millrace::simulation::ReadSimulationOptions(argc, argv);
+  return RUN_ALL_TESTS();
+}
