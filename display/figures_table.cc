@@ -59,6 +59,7 @@ class Table {
       prior += Cell(column, column.prior(figures));
     }
     lines_.push_back(line);
+    prior.erase(prior.find_last_not_of(' ') + 1);
     lines_.push_back(Inked(style_, Ink::kDim, prior));
   }
 

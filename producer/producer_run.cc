@@ -193,11 +193,6 @@ Status KafkaRun::Run() {
                      " cannot be read again from its start to go on behind them: stream a file, "
                      "or start a new job (--job)"));
   }
-  if (plan_->all_ended()) {
-    display_.Say(absl::StrCat("the stream has already been sent: ", sender_->topic(), " holds ",
-                              WithCommas(plan_->rows_present()), " rows and the end"));
-    return absl::OkStatus();
-  }
   return Stream();
 }
 
@@ -253,7 +248,12 @@ Status KafkaRun::ReadPlan() {
 
 Status KafkaRun::Stream() {
   const Producer& settings = config_.producer();
-  if (!plan_->fresh()) {
+  if (plan_->all_ended()) {
+    // The run that sent the end may have died before it told anybody. So the input is read all the
+    // same: what it rejects is written, and displays learn the figures and that it is the end.
+    display_.Say(absl::StrCat("the stream has already been sent: ", sender_->topic(), " holds ",
+                              WithCommas(plan_->rows_present()), " rows and the end"));
+  } else if (!plan_->fresh()) {
     display_.Say(absl::StrCat(sender_->topic(), " holds ", WithCommas(plan_->rows_present()),
                               " rows already: going on behind them"));
   }
@@ -271,7 +271,7 @@ Status KafkaRun::Stream() {
   const auto begin = steady_clock::now();
   const Status streamed = StreamRows(*stream_, *plan_, pacer, *sender_, surroundings, counts_);
   if (!streamed.ok()) return EndEarly(streamed, surroundings);
-  SaySent(steady_clock::now() - begin);
+  if (!plan_->all_ended()) SaySent(steady_clock::now() - begin);
   publisher_->PublishLast(Progress(true), kLastPointTimeout);
   return absl::OkStatus();
 }

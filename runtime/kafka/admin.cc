@@ -282,6 +282,11 @@ Status LibrdkafkaAdmin::DeleteRecordsBefore(const std::string& topic, int32_t pa
       absl::StrCat("deleting the records of ", topic, " [", partition, "] before ", offset);
   const Handle<rd_kafka_topic_partition_list_t> list(rd_kafka_topic_partition_list_new(1));
   rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), partition)->offset = offset;
+  // Else librdkafka says, after some time, that there is no leader, which is another matter.
+  MILLRACE_ASSIGN_OR_RETURN(const int32_t partitions, PartitionCount(topic));
+  if (partition < 0 || partition >= partitions) {
+    return absl::NotFoundError(absl::StrCat(context, ": it has ", partitions, " partitions"));
+  }
   const Handle<rd_kafka_DeleteRecords_t> wanted(rd_kafka_DeleteRecords_new(list.get()));
   MILLRACE_ASSIGN_OR_RETURN(
       const Handle<rd_kafka_event_t> answer,

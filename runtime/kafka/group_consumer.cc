@@ -115,6 +115,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   std::chrono::steady_clock::time_point next_commit_{};
   int32_t first_ = 0;                 // the partition whose turn is first
   bool closed_ = false;
+  bool was_assigned_ = false;         // ever, be it nothing
 };
 
 CooperativeGroupConsumer::~CooperativeGroupConsumer() {
@@ -122,6 +123,9 @@ CooperativeGroupConsumer::~CooperativeGroupConsumer() {
   static_cast<void>(Close());  // an error only means that the others wait for the session timeout
   partitions_.clear();
   group_queue_.reset();
+  // librdkafka before 2.3 aborts when a member of a cooperative-sticky group is destroyed before
+  // its first assignment (its issue 4312). It has left the group; the rest goes with the process.
+  if (!was_assigned_) static_cast<void>(client_.release());
 }
 
 Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerOptions& options) {
@@ -186,6 +190,7 @@ void CooperativeGroupConsumer::OnRebalance(rd_kafka_t* client, rd_kafka_resp_err
                                            rd_kafka_topic_partition_list_t* partitions,
                                            void* self) {
   auto* const consumer = static_cast<CooperativeGroupConsumer*>(self);
+  if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) consumer->was_assigned_ = true;
   if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS && !consumer->closed_) {
     // To be confirmed once the starting offsets are known (StartPending).
     MILLRACE_CHECK(consumer->pending_ == nullptr);

@@ -69,7 +69,7 @@ TEST(ProgressText, ABarTakesTheRoomThatTheFiguresLeave) {
   const ProducerProgress progress = At(500'000, 10'000);
   EXPECT_EQ(ProgressBar(progress, rates, 200),
             "[#######.......................] 25.0 %  10,000 rows  0 rows/s");
-  EXPECT_EQ(ProgressBar(progress, rates, 42), "[##......] 25.0 %  10,000 rows  0 rows/s");
+  EXPECT_EQ(ProgressBar(progress, rates, 42), "[##........] 25.0 %  10,000 rows  0 rows/s");
   EXPECT_EQ(ProgressBar(progress, rates, 39), "25.0 %  10,000 rows  0 rows/s");
   for (size_t columns = 1; columns < 100; ++columns) {
     EXPECT_LE(ProgressBar(progress, rates, columns).size(), columns);

@@ -327,7 +327,10 @@ class TrimsOneTooFar final : public WrongLog {
  public:
   using WrongLog::WrongLog;
   // The port is called with the record in front of the position.
-  Status TrimGradients(Offset position) override { return right().TrimGradients(position + 2); }
+  Status TrimGradients(Offset position) override {
+    const Status status = right().TrimGradients(position + 2);
+    return absl::IsOutOfRange(status) ? right().TrimGradients(position) : status;
+  }
 };
 
 template <class Wrapper>

@@ -116,6 +116,7 @@ void ServerHost::Die() {
 
 void ServerHost::Failed(const char* where, const Status& status) {
   must_stop_ = true;
+  failure_ = status;
   // A zombie that fences late fences its successor, whose log it may then truncate.
   if (!replaced_ && world_.log.IsNewest(kTransactionalId, epoch_)) {
     world_.observer->OnError(std::string("server, ") + where + ": " + status.ToString());

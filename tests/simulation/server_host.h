@@ -26,6 +26,8 @@ class ServerHost : public Host {
 
   // Its log was truncated under it, or it was fenced: it has to stop and start again.
   bool must_stop() const { return must_stop_; }
+  // Why, if a record or a position made it stop.
+  const Status& failure() const { return failure_; }
   bool live() const { return phase_ == Phase::kLive; }
   bool checkpoint_under_way() const { return run_ != nullptr; }
   const ShardTask& task() const { return *task_; }
@@ -72,6 +74,7 @@ class ServerHost : public Host {
   Phase phase_ = Phase::kFence;
   bool replaced_ = false;
   bool must_stop_ = false;
+  Status failure_ = absl::OkStatus();
   bool announced_ = false;
   Offset next_parameter_ = 0;
   Offset next_gradient_ = 0;
