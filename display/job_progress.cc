@@ -50,8 +50,8 @@ void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
   // A server that was replaced may still send a point: it knows less than its successor.
   if (known != shards_.end() && point.updates() < known->second.updates()) return;
   // A server that stays behind the end of its job goes on sending what is the end.
-  const bool still_ended = known != shards_.end() && known->second.ended() &&
-                           point.updates() == known->second.updates();
+  const bool still_ended =
+      known != shards_.end() && known->second.ended() && point.updates() == known->second.updates();
   shards_[point.shard()] = point;
   if (still_ended) shards_[point.shard()].set_ended(true);
   last_server_ms_ = std::max(last_server_ms_, timestamp_ms);
@@ -161,7 +161,8 @@ void JobProgress::AddProgressivePoints() {
 }
 
 void JobProgress::AddToCurve(CurvePoint point) {
-  curves_[static_cast<size_t>(point.kind)].Add(point);
+  // The untrained model is far from all others: it would flatten the curve. The log has it.
+  if (point.rows_tested > 0) curves_[static_cast<size_t>(point.kind)].Add(point);
   new_points_.push_back(std::move(point));
 }
 
@@ -227,7 +228,12 @@ std::optional<JobProgress::StreamShare> JobProgress::stream_share() const {
   } else {
     if (producer_->bytes_total() == 0 || producer_->bytes_read() == 0) return std::nullopt;
     share.sent = Share(producer_->bytes_read(), producer_->bytes_total());
-    share.rows = static_cast<uint64_t>(static_cast<double>(producer_->rows_sent()) / share.sent);
+    // Rows are read ahead of what Kafka has confirmed, and counted in the first pass only.
+    const uint64_t rejected = std::min(producer_->rows_rejected(), producer_->rows_read());
+    const uint64_t rows = producer_->rows_read() - rejected;
+    share.rows = producer_->epoch_of_stream() > 1
+                     ? rows * producer_->epochs_of_stream()
+                     : static_cast<uint64_t>(static_cast<double>(rows) / share.sent);
   }
   const bool every_row_counts = !server_ || server_->training().schedule() == Training::ONE_PASS;
   // Two clients' points: the one of the rows trained on may be the newer one.

@@ -17,6 +17,8 @@ using Lines = std::vector<std::string>;
 constexpr size_t kMaxColumns = 100;
 constexpr size_t kIndent = 2;
 constexpr double kSilenceTold = 3;
+constexpr size_t kTimeColumns = 17;   // "100 %  12:34 left"
+constexpr size_t kRowsColumns = 29;   // "310,979 of about 310,000 rows"
 constexpr size_t kTableWorkers = 24;  // more are told as ranges
 
 void Append(Lines& lines, Lines more) {
@@ -102,13 +104,15 @@ class Screen {
     if (share) {
       absl::StrAppend(&text, absl::StrFormat("%3.0f %%", std::floor(100 * share->learnt)));
       if (left) absl::StrAppend(&text, "  ", ClockTime(*left), " left");
+      text = PaddedRight(text, kTimeColumns);
     }
-    std::string rows = RowsText(share);
+    // Padded, so that the bar keeps its length.
+    const std::string rows = PaddedRight(RowsText(share), kRowsColumns);
     const size_t room = ColumnsOf(text) + 2 + ColumnsOf(rows) + 2;
     constexpr size_t kLeastBar = 12;
     if (share && room + kLeastBar <= width_) {
       lines.push_back(absl::StrCat(Bar(style_, share->learnt, share->sent, width_ - room), "  ",
-                                   text, rows.empty() ? "" : "  ", Inked(style_, Ink::kDim, rows)));
+                                   text, "  ", Inked(style_, Ink::kDim, rows)));
     } else {
       if (share) {
         const size_t used = ColumnsOf(text) + 2;
@@ -116,7 +120,7 @@ class Screen {
             absl::StrCat(Bar(style_, share->learnt, share->sent, width_ > used ? width_ - used : 0),
                          "  ", text));
       }
-      if (!rows.empty()) lines.push_back(rows);
+      lines.push_back(rows);
     }
     if (options_.silent_seconds > kSilenceTold && !job_.ended()) {
       lines.push_back(Inked(style_, Ink::kWarn,

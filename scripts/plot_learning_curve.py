@@ -25,12 +25,29 @@ def read_points(path):
     with open(path, newline="") as file:
         for row in csv.DictReader(file, delimiter=";"):
             kind = row.pop("kind")
-            if kind in points:
+            if kind in points and int(row["rows"]) > 0:  # before the first row there is no model
                 points[kind].append({name: float(cell) for name, cell in row.items() if cell})
+    # Figures of a few rows say little, and would spread the axis.
+    for line in points.values():
+        enough = line[-1]["rows_tested"] / 20 if line else 0
+        line[:-1] = [point for point in line[:-1] if point["rows_tested"] >= enough]
     return points
 
 
+def place_labels(axes, labels):
+    """Writes each line's last value beside its end, without overlap."""
+    low, high = axes.get_ylim()
+    least = (high - low) * 0.045
+    below = None
+    for value, rows, colour in sorted(labels):
+        at = value if below is None else max(value, below + least)
+        below = at
+        axes.annotate(f"{value:.3f}", (rows, at), color=colour, xytext=(5, 0),
+                      textcoords="offset points", va="center", fontsize=9)
+
+
 def draw(axes, points, figure, prior, title):
+    labels = []
     for kind, name, colour in KINDS:
         line = [point for point in points[kind] if figure in point]
         if not line:
@@ -38,8 +55,7 @@ def draw(axes, points, figure, prior, title):
         rows = [point["rows"] for point in line]
         axes.plot(rows, [point[figure] for point in line], color=colour, linewidth=1.8, label=name,
                   marker="o" if len(line) == 1 else None)
-        axes.annotate(f"{line[-1][figure]:.3f}", (rows[-1], line[-1][figure]), color=colour,
-                      xytext=(4, 0), textcoords="offset points", va="center", fontsize=9)
+        labels.append((line[-1][figure], rows[-1], colour))
     base = next((points[kind][-1] for kind, _, _ in KINDS if points[kind]), None)
     if base is not None:
         value = prior if isinstance(prior, float) else base[prior]
@@ -48,21 +64,12 @@ def draw(axes, points, figure, prior, title):
     axes.set_xlabel("rows of the stream")
     axes.set_xlim(left=0)
     axes.margins(x=0.09)
+    place_labels(axes, labels)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.xaxis.get_major_locator().set_params(nbins=5)
     axes.grid(alpha=0.25)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-
-
-def limit_loss(axes, points):
-    """The first batches' loss, before anything is learnt, would flatten the rest."""
-    losses = sorted(point["loss"] for kind in points.values() for point in kind)
-    priors = [point["prior_log_loss"] for kind in points.values() for point in kind[-1:]]
-    if len(losses) > 10:
-        high = max(losses[int(len(losses) * 0.98)], *priors)
-        low = min(losses[0], *priors)
-        axes.set_ylim(low - 0.08 * (high - low), high + 0.15 * (high - low))
 
 
 def main():
@@ -88,7 +95,6 @@ def main():
     else:
         draw(left, points, "accuracy", "prior_accuracy", "Accuracy")
     draw(right, points, "loss", "prior_log_loss", "Log loss")
-    limit_loss(right, points)
     handles, labels = right.get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=4, frameon=False, fontsize=9)
 

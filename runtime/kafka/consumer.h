@@ -105,8 +105,8 @@ class GroupConsumer {
   virtual StatusOr<OffsetRange> QueryRange(int32_t partition,
                                            std::chrono::milliseconds timeout) = 0;
   // Asynchronous; refused (and forgotten) when the partition is no longer ours. May be called as
-  // often as one likes: ten times a second, in Poll, the last positions are sent; the last of all
-  // when a partition is taken away and in Close.
+  // often as one likes: at most ten times a second, in Poll, the last positions are sent, and the
+  // last of all when a partition is taken away and in Close.
   virtual void Commit(int32_t partition, const Committed& position) = 0;
   // Leaves the group, so that others get the partitions at once. Synchronous commits first. Calls
   // no handler; afterwards only destruction is allowed, which does the same if it was forgotten.

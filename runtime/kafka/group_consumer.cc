@@ -87,6 +87,8 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   // Called by librdkafka from within Poll or Close.
   static void OnRebalance(rd_kafka_t*, rd_kafka_resp_err_t code,
                           rd_kafka_topic_partition_list_t* partitions, void* self);
+  static void OnCommitted(rd_kafka_t*, rd_kafka_resp_err_t error,
+                          rd_kafka_topic_partition_list_t* offsets, void* self);
   void OnRevoked(const rd_kafka_topic_partition_list_t& partitions);
 
   Status ServeGroup(const Handler& handler);
@@ -349,7 +351,24 @@ void CooperativeGroupConsumer::SendCommits() {
   const PartitionList due = TakeDueCommits();
   if (due->cnt == 0) return;
   next_commit_ = std::chrono::steady_clock::now() + kBetweenCommits;
-  static_cast<void>(rd_kafka_commit(client_.get(), due.get(), /*async=*/1));
+  static_cast<void>(rd_kafka_commit_queue(client_.get(), due.get(), group_queue_->get(),
+                                          &CooperativeGroupConsumer::OnCommitted, this));
+}
+
+void CooperativeGroupConsumer::OnCommitted(rd_kafka_t*, rd_kafka_resp_err_t error,
+                                           rd_kafka_topic_partition_list_t* offsets, void* self) {
+  auto* const consumer = static_cast<CooperativeGroupConsumer*>(self);
+  if (offsets == nullptr) return;
+  for (int i = 0; i < offsets->cnt; ++i) {
+    const rd_kafka_topic_partition_t& entry = offsets->elems[i];
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR && entry.err == RD_KAFKA_RESP_ERR_NO_ERROR) continue;
+    const auto found = consumer->partitions_.find(entry.partition);
+    if (found == consumer->partitions_.end() || !found->second.last_commit.has_value()) continue;
+    // In the middle of a rebalance commits are refused. If the partition stays ours, the last
+    // position is sent again.
+    found->second.commit_is_due = true;
+    consumer->any_commit_is_due_ = true;
+  }
 }
 
 // Whether an asynchronous commit has arrived is not known, so each is made once more.

@@ -111,6 +111,17 @@ TEST(JobProgress, EstimatesTheStreamByItsBytesUntilItHasBeenSent) {
   EXPECT_DOUBLE_EQ(job.stream_share()->sent, 1);
 }
 
+TEST(JobProgress, KnowsTheLengthOfAStreamOfSeveralPassesInTheSecond) {
+  MetricPoint point = ProducerAt(1'000, 1'500, 3'000, 1'400);
+  point.mutable_producer()->set_rows_read(1'001);  // the file's, one of them rejected
+  point.mutable_producer()->set_epoch_of_stream(2);
+  point.mutable_producer()->set_epochs_of_stream(3);
+  JobProgress job;
+  job.Fold(point);
+  EXPECT_DOUBLE_EQ(job.stream_share()->sent, 0.5);
+  EXPECT_EQ(job.stream_share()->rows, 3'000u);
+}
+
 TEST(JobProgress, HasNoShareOfAPipe) {
   JobProgress job;
   job.Fold(ProducerAt(1'000, 500, 0, 1'000));

@@ -153,6 +153,53 @@ TEST_F(BrokerGroupTest, WhatAKilledMemberHadIsTakenOverAfterTheSessionTimeoutAnd
   EXPECT_TRUE((*survivor)->Close().ok());
 }
 
+TEST_F(BrokerGroupTest, APositionCommittedWhileAPartitionIsTakenAwayReachesItsNextOwner) {
+  const std::string topic = CreateTopic(2);
+  const std::string group = FreshName();
+  const auto make = [&] {
+    auto consumer = GroupConsumer::Create(
+        kafka_, {.client_id = "member", .group_id = group, .session_timeout_s = 30}, topic,
+        nullptr);
+    EXPECT_TRUE(consumer.ok());
+    return std::move(*consumer);
+  };
+  auto first = make();
+  GroupConsumer::Handler first_handler;
+  int given = 0;
+  std::vector<int32_t> taken;
+  first_handler.on_record = [](const ConsumedRecord&) {};
+  first_handler.on_assigned = [&](int32_t, const auto&) {
+    ++given;
+    return Offset{0};
+  };
+  first_handler.on_revoked = [&](int32_t partition, bool lost) {
+    EXPECT_FALSE(lost);
+    taken.push_back(partition);
+    first->Commit(partition, {.offset = 3, .metadata = "early"});
+    first->Commit(partition, {.offset = 7, .metadata = "late"});
+  };
+  ASSERT_TRUE(Until([&] { return first->Poll(10, first_handler).ok() && given == 2; }));
+
+  auto second = make();
+  std::map<int32_t, std::optional<GroupConsumer::Committed>> got;
+  GroupConsumer::Handler second_handler;
+  second_handler.on_record = [](const ConsumedRecord&) {};
+  second_handler.on_assigned = [&](int32_t partition, const auto& committed) {
+    got[partition] = committed;
+    return Offset{0};
+  };
+  second_handler.on_revoked = [](int32_t, bool) {};
+  ASSERT_TRUE(Until([&] {
+    EXPECT_TRUE(first->Poll(10, first_handler).ok());
+    EXPECT_TRUE(second->Poll(10, second_handler).ok());
+    return !got.empty();
+  }));
+  ASSERT_THAT(taken, testing::ElementsAre(got.begin()->first));
+  ASSERT_TRUE(got.begin()->second.has_value());
+  EXPECT_EQ(got.begin()->second->offset, 7);
+  EXPECT_EQ(got.begin()->second->metadata, "late");
+}
+
 TEST_F(BrokerGroupTest, AMemberThatLeavesIsReplacedAtOnce) {
   const std::string topic = CreateTopic(2);
   const std::string group = FreshName();
