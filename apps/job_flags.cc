@@ -7,6 +7,7 @@
 #include <cctype>
 #include <fstream>
 #include <sstream>
+#include <type_traits>
 #include <utility>
 
 #include "consistency/policy.h"
@@ -131,13 +132,23 @@ JobFlags::JobFlags(CLI::App& app) : app_(app) {
 template <typename T>
 void JobFlags::Add(const std::string& name, const std::string& group, const std::string& help,
                    std::function<void(JobConfig&, const T&)> set) {
-  app_.add_option_function<T>(
+  CLI::Option* const option = app_.add_option_function<T>(
           name,
           [this, set](const T& value) {
             overrides_.push_back([set, value](JobConfig& config) { set(config, value); });
           },
-          help)
-      ->group(group);
+          help);
+  option->group(group);
+  // Numbers may stand in one word; a setting or a name may hold a comma of its own.
+  if constexpr (std::is_same_v<T, std::vector<double>> ||
+                std::is_same_v<T, std::vector<uint32_t>>) {
+    option->delimiter(',');
+  }
+}
+
+void JobFlags::AddFlag(const std::string& name, const std::string& group, const std::string& help,
+                       std::function<void(JobConfig&)> set) {
+  app_.add_flag_callback(name, [this, set] { overrides_.push_back(set); }, help)->group(group);
 }
 
 void JobFlags::AddFeatures() {
@@ -170,7 +181,7 @@ void JobFlags::AddFeatures() {
   Add<std::string>("--missing", group,
                    "Empty numeric cells: reject (the row) or mean (of the column) [reject]",
                    [](JobConfig& c, const std::string& v) {
-                     FeatureSpec::Missing missing;
+                     FeatureSpec::Missing missing = FeatureSpec::REJECT;
                      ThrowIfError(ParseEnum(kMissing, v, missing), "--missing");
                      c.mutable_features()->set_missing(missing);
                    });
@@ -182,7 +193,7 @@ void JobFlags::AddTraining() {
                    "one-pass (each row once, in batches) or buffer (the newest rows, again and "
                    "again) [one-pass]",
                    [](JobConfig& c, const std::string& v) {
-                     Training::Schedule schedule;
+                     Training::Schedule schedule = Training::ONE_PASS;
                      ThrowIfError(ParseEnum(kSchedules, v, schedule), "--schedule");
                      c.mutable_training()->set_schedule(schedule);
                    });
@@ -196,13 +207,13 @@ void JobFlags::AddTraining() {
   Add<std::string>("--update", group,
                    "gradient (for the optimizer) or weight-change (averaged) [gradient]",
                    [](JobConfig& c, const std::string& v) {
-                     Training::Update::Kind kind;
+                     Training::Update::Kind kind = Training::Update::GRADIENT;
                      ThrowIfError(ParseEnum(kUpdates, v, kind), "--update");
                      c.mutable_training()->mutable_update()->set_kind(kind);
                    });
   Add<std::string>("--solver", group, "Weight changes: lbfgs or sgd [lbfgs]",
                    [](JobConfig& c, const std::string& v) {
-                     Training::Update::Solver solver;
+                     Training::Update::Solver solver = Training::Update::LBFGS;
                      ThrowIfError(ParseEnum(kSolvers, v, solver), "--solver");
                      c.mutable_training()->mutable_update()->set_solver(solver);
                    });
@@ -216,7 +227,7 @@ void JobFlags::AddTraining() {
               });
   Add<std::string>("--optimizer", group, "sgd, momentum, adagrad or adam [adagrad]",
                    [](JobConfig& c, const std::string& v) {
-                     Training::Optimizer::Kind kind;
+                     Training::Optimizer::Kind kind = Training::Optimizer::ADAGRAD;
                      ThrowIfError(ParseEnum(kOptimizers, v, kind), "--optimizer");
                      c.mutable_training()->mutable_optimizer()->set_kind(kind);
                    });
@@ -237,7 +248,7 @@ void JobFlags::AddTraining() {
                            });
   Add<std::string>("--scaling", group, "Numeric columns: running (standardised) or none [running]",
                    [](JobConfig& c, const std::string& v) {
-                     Training::Scaling scaling;
+                     Training::Scaling scaling = Training::RUNNING;
                      ThrowIfError(ParseEnum(kScalings, v, scaling), "--scaling");
                      c.mutable_training()->set_scaling(scaling);
                    });
@@ -320,12 +331,12 @@ void JobFlags::AddServer() {
   Add<std::string>(
       "--weights-file", group, "Weights go here at the end, for numpy.load",
       [](JobConfig& c, const std::string& v) { c.mutable_server()->set_weights_file(v); });
-  Add<bool>("--weights-at-checkpoints", group, "... and at each checkpoint [false]",
-            [](JobConfig& c, const bool& v) { c.mutable_server()->set_weights_at_checkpoints(v); });
+  AddFlag("--weights-at-checkpoints", group, "... and at each checkpoint [false]",
+            [](JobConfig& c) { c.mutable_server()->set_weights_at_checkpoints(true); });
   Add<double>("--waiting-report", group, "Say who is waited for after so many seconds [5]",
               [](JobConfig& c, const double& v) { c.mutable_server()->set_waiting_report_s(v); });
-  Add<bool>("--stay", group, "Stay when the stream has ended [false]",
-            [](JobConfig& c, const bool& v) { c.mutable_server()->set_stay(v); });
+  AddFlag("--stay", group, "Stay when the stream has ended [false]",
+            [](JobConfig& c) { c.mutable_server()->set_stay(true); });
 }
 
 void JobFlags::AddWorker() {
@@ -341,8 +352,8 @@ void JobFlags::AddWorker() {
   Add<double>("--session-timeout", group,
               "Seconds after which a killed process's partitions go to others [6]",
               [](JobConfig& c, const double& v) { c.mutable_worker()->set_session_timeout_s(v); });
-  Add<bool>("--stay", group, "Stay when the stream has ended [false]",
-            [](JobConfig& c, const bool& v) { c.mutable_worker()->set_stay(v); });
+  AddFlag("--stay", group, "Stay when the stream has ended [false]",
+            [](JobConfig& c) { c.mutable_worker()->set_stay(true); });
 }
 
 StatusOr<JobConfig> JobFlags::Load() const {

@@ -31,6 +31,9 @@ class JobFlags {
   void Add(const std::string& name, const std::string& group, const std::string& help,
            std::function<void(JobConfig&, const T&)> set);
 
+  void AddFlag(const std::string& name, const std::string& group, const std::string& help,
+               std::function<void(JobConfig&)> set);
+
   CLI::App& app_;
   std::string config_file_;
   std::vector<std::function<void(JobConfig&)>> overrides_;

@@ -45,11 +45,10 @@ constexpr char kFooter[] =
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  using namespace millrace;
-  CLI::App app(kDescription, "Watch");
-  app.footer(kFooter);
-  JobFlags flags(app);
-  WatchOptions options;
+  CLI::App app(millrace::kDescription, "Watch");
+  app.footer(millrace::kFooter);
+  millrace::JobFlags flags(app);
+  millrace::WatchOptions options;
   app.add_option("--summary", options.summary_file, "Write the summary here at the end, as JSON")
       ->type_name("FILE")
       ->group("Display");
@@ -59,10 +58,10 @@ int main(int argc, char** argv) {
       ->type_name("FILE")
       ->group("Display");
   app.add_flag("--once", options.once, "Show the present state and exit")->group("Display");
-  return RunProgram(app, "Watch", argc, argv, [&]() -> Status {
-    MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
+  return millrace::RunProgram(app, "Watch", argc, argv, [&]() -> millrace::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const millrace::JobConfig config, flags.Load());
     options.kafka = KafkaOptionsOf(config);
     options.job = config.name();
-    return RunWatch(options, StopOnSignals());
+    return millrace::RunWatch(options, millrace::StopOnSignals());
   });
 }

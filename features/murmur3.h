@@ -36,33 +36,31 @@ inline uint32_t Finish(uint32_t h, size_t size) {
 // The hash of p[0, size). p[size, size + 12) must be readable too: with that, short keys (nearly
 // all words) are hashed without a branch that depends on their size.
 inline int32_t Murmur3Padded(const char* p, size_t size) {
-  using namespace murmur3;
   const size_t tail = size & 3;
   uint32_t h = 0;
   if (size < 16) {
     const size_t blocks = size / 4;
     for (size_t i = 0; i < 3; ++i) {
       const uint32_t use = 0u - static_cast<uint32_t>(i < blocks);
-      h ^= (h ^ MixBlock(h, Load(p + 4 * i))) & use;
+      h ^= (h ^ murmur3::MixBlock(h, murmur3::Load(p + 4 * i))) & use;
     }
     p += 4 * blocks;
   } else {
-    for (size_t i = 0; i < size / 4; ++i, p += 4) h = MixBlock(h, Load(p));
+    for (size_t i = 0; i < size / 4; ++i, p += 4) h = murmur3::MixBlock(h, murmur3::Load(p));
   }
   // The bytes of an incomplete block; without any, this changes nothing.
-  h ^= Scramble(Load(p) & ((1u << (8 * tail)) - 1));
-  return static_cast<int32_t>(Finish(h, size));
+  h ^= murmur3::Scramble(murmur3::Load(p) & ((1u << (8 * tail)) - 1));
+  return static_cast<int32_t>(murmur3::Finish(h, size));
 }
 
 inline int32_t Murmur3(std::string_view key) {
-  using namespace murmur3;
   const char* p = key.data();
   uint32_t h = 0;
-  for (size_t i = 0; i < key.size() / 4; ++i, p += 4) h = MixBlock(h, Load(p));
+  for (size_t i = 0; i < key.size() / 4; ++i, p += 4) h = murmur3::MixBlock(h, murmur3::Load(p));
   char last[4] = {0, 0, 0, 0};
   std::memcpy(last, p, key.size() & 3);
-  h ^= Scramble(Load(last));
-  return static_cast<int32_t>(Finish(h, key.size()));
+  h ^= murmur3::Scramble(murmur3::Load(last));
+  return static_cast<int32_t>(murmur3::Finish(h, key.size()));
 }
 
 }  // namespace millrace

@@ -11,6 +11,9 @@
 namespace millrace {
 namespace {
 
+// Answers that ask for rows which are not there, before it is believed that they are gone.
+constexpr uint32_t kPatienceWithMissingRows = 5;
+
 LocalSolverOptions SolverOptions(const Training& training) {
   LocalSolverOptions options;
   const Training::Update& update = training.update();
@@ -148,7 +151,11 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   const StatusOr<BatchState> next = source_.Next(progress_, batch_);
   if (absl::IsOutOfRange(next.status())) {
     // Rows in front of where reading began are needed by nobody, so this is what a zombie's server
-    // said long ago and got through only now. It is forgotten: the answer is still to come.
+    // said long ago and got through only now. It is forgotten: the answer is still to come. The
+    // same again and again is no zombie: the rows were deleted by somebody else.
+    missing_rows_ = missing_rows_clock_ == clock ? missing_rows_ + 1 : 1;
+    missing_rows_clock_ = clock;
+    if (missing_rows_ >= kPatienceWithMissingRows) return next.status();
     for (Part& part : parts_) part.known = part.known && part.clock != clock;
     owed_ = false;
     return absl::OkStatus();

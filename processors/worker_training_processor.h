@@ -115,6 +115,8 @@ class WorkerTrainingProcessor {
   std::optional<Clock> sent_clock_;  // of the last update or leave
   std::vector<WorkerOutput::Message> unanswered_;
   uint64_t attempts_ = 0;
+  Clock missing_rows_clock_ = 0;
+  uint32_t missing_rows_ = 0;  // answers in a row that asked for rows which are not there
   uint64_t rows_seen_ = 0;
 
   // Scratch that keeps its memory.

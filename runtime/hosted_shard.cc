@@ -113,8 +113,10 @@ Status HostedShard::FinalCheckpoint() {
     std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
     if (!checkpoint) return absl::OkStatus();
     checkpointer_->Start(*std::move(checkpoint));
-    MILLRACE_ASSIGN_OR_RETURN(const bool durable, Take(*checkpointer_->Wait()));
-    if (durable) return absl::OkStatus();
+    const std::optional<Checkpointer::Result> result = checkpointer_->Wait();
+    MILLRACE_ASSIGN_OR_RETURN(const bool durable, Take(*result));
+    // Cancelled: stopped while the broker is away. The log has what the checkpoint has not.
+    if (durable || absl::IsCancelled(result->status)) return absl::OkStatus();
   }
   // Nothing is lost: the log has what the checkpoint has not.
   return absl::OkStatus();

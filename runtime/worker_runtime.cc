@@ -133,10 +133,7 @@ class WorkerLoop {
       found->second.dirty = true;
     };
     input_handler_.on_out_of_range = [this](int32_t partition) {
-      Keep(absl::DataLossError(
-          "input-data, partition " + std::to_string(partition) +
-          ": the rows to be read next are not in the topic; was it made anew? Remove " +
-          config_.worker().data_dir() + ", or start a new job (another name)"));
+      rows_deleted_.insert(static_cast<WorkerId>(partition));
     };
     input_handler_.on_assigned = [this](int32_t partition,
                                         const std::optional<GroupConsumer::Committed>& committed) {
@@ -226,6 +223,9 @@ class WorkerLoop {
       hosted.progressed = now;
       hosted.task->Repeat(out_);
     }
+    for (const WorkerId worker : std::exchange(rows_deleted_, {})) {
+      MILLRACE_RETURN_IF_ERROR(StartAgain(worker));
+    }
     for (const WorkerId worker : std::exchange(behind_, {})) {
       MILLRACE_RETURN_IF_ERROR(CatchUp(worker));
     }
@@ -237,6 +237,25 @@ class WorkerLoop {
       }
     }
     return sender_->Send(out_);
+  }
+
+  // Rows were deleted under the reader: another instance of this worker, a zombie maybe, is further
+  // on. What it deleted is needed by nobody, so a new task starts at the first row that is there.
+  Status StartAgain(WorkerId worker) {
+    const auto found = tasks_.find(worker);
+    if (found == tasks_.end()) return absl::OkStatus();
+    const auto partition = static_cast<int32_t>(worker);
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
+    if (found->second.task->next_offset() > rows.end) {
+      return absl::DataLossError(
+          input_topic_ + ", partition " + std::to_string(partition) + " ends at " +
+          std::to_string(rows.end) + ", in front of what was read: the topic was made anew. Remove " +
+          config_.worker().data_dir() + ", or start a new job (another name)");
+    }
+    MILLRACE_RETURN_IF_ERROR(weights_->Unassign(partition));
+    tasks_.erase(found);
+    MILLRACE_ASSIGN_OR_RETURN(const Offset offset, Assign(worker, std::nullopt));
+    return input_->Seek(partition, offset);
   }
 
   // Weights are short-lived: who was away for longer than they are kept asks again.
@@ -328,7 +347,8 @@ class WorkerLoop {
   std::map<WorkerId, Hosted> tasks_;
   std::map<WorkerId, InputPosition> committed_;
   std::map<WorkerId, Offset> weights_read_;
-  std::set<WorkerId> behind_;
+  std::set<WorkerId> behind_;        // their weights were deleted before they were read
+  std::set<WorkerId> rows_deleted_;  // their rows were
   std::vector<OutgoingRecord> out_;
   Status status_ = absl::OkStatus();
   SteadyTime next_save_;

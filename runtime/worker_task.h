@@ -66,6 +66,7 @@ class WorkerTask {
   bool ended() const { return input_->ended(); }
   bool owes_update() const { return training_->owes_update(); }
   Clock clock() const { return training_->progress().clock; }
+  Offset next_offset() const { return next_offset_; }
   size_t buffered_rows() const { return source_->size(); }
   uint64_t repeated_rows() const { return input_->repeated_rows(); }
   // Evaluations of batches since the last call (WorkerOptions::evaluate_batches).

@@ -100,12 +100,11 @@ Status LibrdkafkaAdmin::WaitForBroker(const std::function<bool()>& cancelled) {
 
 StatusOr<int32_t> LibrdkafkaAdmin::PartitionCount(const std::string& topic) {
   const std::string context = absl::StrCat("looking up topic '", topic, "'");
-  const Handle<rd_kafka_topic_t> handle(
-      rd_kafka_topic_new(client_.get(), topic.c_str(), nullptr));
+  const Handle<rd_kafka_topic_t> handle(rd_kafka_topic_new(client_.get(), topic.c_str(), nullptr));
   if (handle == nullptr) return StatusOfError(rd_kafka_last_error(), context);
   const rd_kafka_metadata_t* raw = nullptr;
-  const rd_kafka_resp_err_t error = rd_kafka_metadata(client_.get(), 0, handle.get(), &raw,
-                                                      Milliseconds(kLookTimeout));
+  const rd_kafka_resp_err_t error =
+      rd_kafka_metadata(client_.get(), 0, handle.get(), &raw, Milliseconds(kLookTimeout));
   const Handle<const rd_kafka_metadata_t> metadata(raw);
   MILLRACE_RETURN_IF_ERROR(StatusOfError(error, context));
   if (metadata->topic_cnt != 1) {
@@ -172,8 +171,8 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
     if (!trouble.ok() && !WorthAnotherTry(trouble)) return trouble;
     if (SteadyClock::now() >= deadline) {
       if (!trouble.ok()) return trouble;
-      return absl::DeadlineExceededError(absl::StrCat(
-          "topic '", missing.front()->name, "' was created, but no broker knows it yet"));
+      return absl::DeadlineExceededError(absl::StrCat("topic '", missing.front()->name,
+                                                      "' was created, but no broker knows it yet"));
     }
     unchecked = std::move(missing);
     std::this_thread::sleep_for(kPause);
@@ -190,8 +189,7 @@ Status LibrdkafkaAdmin::Create(const std::vector<const TopicSettings*>& topics,
     owners.emplace_back(rd_kafka_NewTopic_new(topic->name.c_str(), topic->partitions,
                                               replication_factor, text.data(), text.size()));
     if (owners.back() == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("topic '", topic->name, "': ", text.data()));
+      return absl::InvalidArgumentError(absl::StrCat("topic '", topic->name, "': ", text.data()));
     }
     for (const auto& [name, value] : topic->config) {
       rd_kafka_NewTopic_set_config(owners.back().get(), name.c_str(), value.c_str());
@@ -206,8 +204,8 @@ Status LibrdkafkaAdmin::Create(const std::vector<const TopicSettings*>& topics,
                                       answers);
               }));
   size_t count = 0;
-  const rd_kafka_topic_result_t** const results = rd_kafka_CreateTopics_result_topics(
-      rd_kafka_event_CreateTopics_result(answer.get()), &count);
+  const rd_kafka_topic_result_t** const results =
+      rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(answer.get()), &count);
   Status status;
   for (size_t i = 0; i < count; ++i) {
     const rd_kafka_resp_err_t error = rd_kafka_topic_result_error(results[i]);
@@ -257,8 +255,7 @@ Status LibrdkafkaAdmin::CheckCleanupPolicy(const TopicSettings& topic) {
   const rd_kafka_ConfigResource_t** const resources = rd_kafka_DescribeConfigs_result_resources(
       rd_kafka_event_DescribeConfigs_result(answer.get()), &count);
   for (size_t i = 0; i < count; ++i) {
-    MILLRACE_RETURN_IF_ERROR(
-        StatusOfError(rd_kafka_ConfigResource_error(resources[i]), context));
+    MILLRACE_RETURN_IF_ERROR(StatusOfError(rd_kafka_ConfigResource_error(resources[i]), context));
     size_t entries = 0;
     const rd_kafka_ConfigEntry_t** const configs =
         rd_kafka_ConfigResource_configs(resources[i], &entries);
@@ -295,14 +292,15 @@ Status LibrdkafkaAdmin::DeleteRecordsBefore(const std::string& topic, int32_t pa
                 rd_kafka_DeleteRecords_t* one = wanted.get();
                 rd_kafka_DeleteRecords(client_.get(), &one, 1, options, answers);
               }));
-  const rd_kafka_topic_partition_list_t* const offsets = rd_kafka_DeleteRecords_result_offsets(
-      rd_kafka_event_DeleteRecords_result(answer.get()));
+  const rd_kafka_topic_partition_list_t* const offsets =
+      rd_kafka_DeleteRecords_result_offsets(rd_kafka_event_DeleteRecords_result(answer.get()));
   for (int i = 0; i < offsets->cnt; ++i) {
     const rd_kafka_resp_err_t error = offsets->elems[i].err;
     if (error == RD_KAFKA_RESP_ERR_POLICY_VIOLATION) {
       return absl::FailedPreconditionError(
-          absl::StrCat(context, ": a topic that is only compacted keeps its records; it needs "
-                                "cleanup.policy=compact,delete"));
+          absl::StrCat(context,
+                       ": a topic that is only compacted keeps its records; it needs "
+                       "cleanup.policy=compact,delete"));
     }
     MILLRACE_RETURN_IF_ERROR(StatusOfError(error, context));
   }

@@ -16,10 +16,15 @@ namespace {
 
 // A wrong value here would lose, skip or double records in silence; librdkafka has no say in what
 // Millrace promises.
-constexpr std::array<std::string_view, 9> kReserved = {
-    "auto.offset.reset",       "enable.auto.commit",   "auto.commit.enable",
-    "enable.auto.offset.store", "enable.partition.eof", "enable.idempotence",
-    "group.id",                "transactional.id",     "partition.assignment.strategy"};
+constexpr std::array<std::string_view, 9> kReserved = {"auto.offset.reset",
+                                                       "enable.auto.commit",
+                                                       "auto.commit.enable",
+                                                       "enable.auto.offset.store",
+                                                       "enable.partition.eof",
+                                                       "enable.idempotence",
+                                                       "group.id",
+                                                       "transactional.id",
+                                                       "partition.assignment.strategy"};
 
 bool IsSecret(const std::string& name) {
   const std::string lower = absl::AsciiStrToLower(name);
@@ -48,8 +53,8 @@ Status Set(rd_kafka_conf_t* conf, const std::string& name, const std::string& va
         return absl::InvalidArgumentError(
             absl::StrCat("Kafka setting '", name, "' has an invalid value (not shown)"));
       }
-      return absl::InvalidArgumentError(absl::StrCat("Kafka setting '", name, "' cannot be '",
-                                                     Shown(value), "': ", text.data()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("Kafka setting '", name, "' cannot be '", Shown(value), "': ", text.data()));
   }
 }
 
@@ -162,8 +167,8 @@ StatusOr<Handle<rd_kafka_t>> MakeClient(rd_kafka_type_t type, Handle<rd_kafka_co
   if (tokens) {
     const Handle<rd_kafka_error_t> error(rd_kafka_sasl_background_callbacks_enable(client.get()));
     if (error != nullptr) {
-      return absl::InvalidArgumentError(ClientLog::OfProcess().Redact(rd_kafka_error_string(
-          error.get())));
+      return absl::InvalidArgumentError(
+          ClientLog::OfProcess().Redact(rd_kafka_error_string(error.get())));
     }
   }
   return client;

@@ -47,9 +47,9 @@ ClientLog::ClientLog(std::function<void(const std::string&)> print, std::functio
 
 ClientLog& ClientLog::OfProcess() {
   // Never destroyed: librdkafka's threads may outlive main().
-  static auto& log = *new ClientLog(
-      [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); },
-      [] { return std::chrono::steady_clock::now(); });
+  static auto& log =
+      *new ClientLog([](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); },
+                     [] { return std::chrono::steady_clock::now(); });
   return log;
 }
 

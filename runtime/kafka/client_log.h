@@ -36,9 +36,9 @@ class ClientLog {
  private:
   struct Outage {
     Time since;
-    bool bootstrap = false;           // the address that the user gave; brokers call themselves
-                                      // by another, so any broker's return ends it
-    std::set<std::string> reasons;    // told already
+    bool bootstrap = false;         // the address that the user gave; brokers call themselves
+                                    // by another, so any broker's return ends it
+    std::set<std::string> reasons;  // told already
   };
   struct Repeated {
     Time first_seen;
@@ -54,8 +54,8 @@ class ClientLog {
   const std::function<void(const std::string&)> print_;
   const std::function<Time()> now_;
   mutable std::mutex mutex_;
-  std::map<std::string, Outage, std::less<>> outages_;      // by host:port
-  std::map<std::string, Repeated, std::less<>> repeated_;   // by the text without its numbers
+  std::map<std::string, Outage, std::less<>> outages_;     // by host:port
+  std::map<std::string, Repeated, std::less<>> repeated_;  // by the text without its numbers
   std::vector<std::string> secrets_;
 };
 

@@ -28,7 +28,7 @@ struct ConsumedRecord {
 
 struct ConsumerOptions {
   std::string client_id{};
-  std::string group_id{};    // of a GroupConsumer only
+  std::string group_id{};  // of a GroupConsumer only
   bool read_committed = false;
   // Bounds on what is fetched ahead, over all partitions of this consumer. (Small queues are only
   // fast with a short back-off when they are full; the implementation sets it.)

@@ -68,8 +68,7 @@ Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& hand
 
 }  // namespace
 
-FetchQueue::FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup)
-    : queue_(std::move(queue)) {
+FetchQueue::FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup) : queue_(std::move(queue)) {
   if (wakeup == nullptr) return;
   rd_kafka_queue_cb_event_enable(
       queue_.get(), [](rd_kafka_t*, void* target) { static_cast<Wakeup*>(target)->Notify(); },

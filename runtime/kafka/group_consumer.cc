@@ -115,9 +115,9 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   const Handler* handler_ = nullptr;  // of the Poll that runs
   bool any_commit_is_due_ = false;
   std::chrono::steady_clock::time_point next_commit_{};
-  int32_t first_ = 0;                 // the partition whose turn is first
+  int32_t first_ = 0;  // the partition whose turn is first
   bool closed_ = false;
-  bool was_assigned_ = false;         // ever, be it nothing
+  bool was_assigned_ = false;  // ever, be it nothing
 };
 
 CooperativeGroupConsumer::~CooperativeGroupConsumer() {
@@ -138,15 +138,17 @@ Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerO
   const size_t queue_kbytes = std::max<size_t>(options.queue_kbytes / kPartitionsAtOnce, 1);
   kafka_internal::Settings ours =
       kafka_internal::ConsumerSettings(queue_kbytes, options.read_committed);
-  ours.insert(ours.end(), {
-      {"group.id", options.group_id},
-      {"partition.assignment.strategy", "cooperative-sticky"},
-      {"session.timeout.ms", absl::StrCat(session_ms)},
-      // A rebalance is noticed at a heartbeat.
-      {"heartbeat.interval.ms", absl::StrCat(std::clamp<int64_t>(session_ms / 4, 1, 300))},
-      // Whether this process lives is told by heartbeats; a long training round is no death.
-      {"max.poll.interval.ms", "86400000"},
-  });
+  ours.insert(
+      ours.end(),
+      {
+          {"group.id", options.group_id},
+          {"partition.assignment.strategy", "cooperative-sticky"},
+          {"session.timeout.ms", absl::StrCat(session_ms)},
+          // A rebalance is noticed at a heartbeat.
+          {"heartbeat.interval.ms", absl::StrCat(std::clamp<int64_t>(session_ms / 4, 1, 300))},
+          // Whether this process lives is told by heartbeats; a long training round is no death.
+          {"max.poll.interval.ms", "86400000"},
+      });
   MILLRACE_ASSIGN_OR_RETURN(auto conf,
                             kafka_internal::MakeConfiguration(kafka, options.client_id, ours));
   rd_kafka_conf_set_rebalance_cb(conf.get(), &CooperativeGroupConsumer::OnRebalance);
@@ -409,8 +411,7 @@ Status CooperativeGroupConsumer::Close() {
 // rd_kafka_consumer_close() waits for ever when a commit was under way and the coordinator is away.
 Status CooperativeGroupConsumer::Leave() {
   const Handle<rd_kafka_queue_t> events(rd_kafka_queue_new(client_.get()));
-  const Handle<rd_kafka_error_t> error(
-      rd_kafka_consumer_close_queue(client_.get(), events.get()));
+  const Handle<rd_kafka_error_t> error(rd_kafka_consumer_close_queue(client_.get(), events.get()));
   if (error != nullptr) {
     return StatusOfError(rd_kafka_error_code(error.get()), "leaving the consumer group",
                          rd_kafka_error_string(error.get()));
@@ -435,8 +436,7 @@ Status CooperativeGroupConsumer::Leave() {
 
 StatusOr<std::unique_ptr<GroupConsumer>> GroupConsumer::Create(const KafkaOptions& kafka,
                                                                const ConsumerOptions& options,
-                                                               std::string topic,
-                                                               Wakeup* wakeup) {
+                                                               std::string topic, Wakeup* wakeup) {
   auto consumer = std::make_unique<CooperativeGroupConsumer>(std::move(topic), wakeup);
   MILLRACE_RETURN_IF_ERROR(consumer->Open(kafka, options));
   return std::unique_ptr<GroupConsumer>(std::move(consumer));

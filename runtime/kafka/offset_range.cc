@@ -22,8 +22,8 @@ StatusOr<Offset> QueryOffset(rd_kafka_t* client, const std::string& topic, int32
       rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), partition);
   entry->offset = logical;
   while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     rd_kafka_resp_err_t error = rd_kafka_offsets_for_times(
         client, list.get(), static_cast<int>(std::max<int64_t>(left.count(), 1)));
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) error = entry->err;
@@ -46,8 +46,8 @@ StatusOr<OffsetRange> QueryOffsetRange(rd_kafka_t* client, const std::string& to
   OffsetRange range;
   MILLRACE_ASSIGN_OR_RETURN(
       range.begin, QueryOffset(client, topic, partition, RD_KAFKA_OFFSET_BEGINNING, deadline));
-  MILLRACE_ASSIGN_OR_RETURN(
-      range.end, QueryOffset(client, topic, partition, RD_KAFKA_OFFSET_END, deadline));
+  MILLRACE_ASSIGN_OR_RETURN(range.end,
+                            QueryOffset(client, topic, partition, RD_KAFKA_OFFSET_END, deadline));
   // Records may have been deleted between the two questions.
   range.end = std::max(range.end, range.begin);
   return range;

@@ -53,11 +53,10 @@ SimplePartitionConsumer::~SimplePartitionConsumer() {
 }
 
 Status SimplePartitionConsumer::Open(const KafkaOptions& kafka, const ConsumerOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(
-      auto conf, kafka_internal::MakeConfiguration(
-                     kafka, options.client_id,
-                     kafka_internal::ConsumerSettings(options.queue_kbytes,
-                                                      options.read_committed)));
+  MILLRACE_ASSIGN_OR_RETURN(auto conf, kafka_internal::MakeConfiguration(
+                                           kafka, options.client_id,
+                                           kafka_internal::ConsumerSettings(
+                                               options.queue_kbytes, options.read_committed)));
   MILLRACE_ASSIGN_OR_RETURN(client_,
                             kafka_internal::MakeClient(RD_KAFKA_CONSUMER, std::move(conf)));
   topic_.reset(rd_kafka_topic_new(client_.get(), topic_name_.c_str(), nullptr));
@@ -86,14 +85,13 @@ Status SimplePartitionConsumer::Unassign(int32_t partition) {
   positions_.Stop(partition);
   queue_->Drop(partition);
   if (rd_kafka_consume_stop(topic_.get(), partition) != 0) {
-    return StatusOfError(rd_kafka_last_error(), absl::StrCat("ceasing to read ", topic_name_,
-                                                             " [", partition, "]"));
+    return StatusOfError(rd_kafka_last_error(),
+                         absl::StrCat("ceasing to read ", topic_name_, " [", partition, "]"));
   }
   return absl::OkStatus();
 }
 
-StatusOr<size_t> SimplePartitionConsumer::Poll(size_t max_records,
-                                               const ConsumerHandler& handler) {
+StatusOr<size_t> SimplePartitionConsumer::Poll(size_t max_records, const ConsumerHandler& handler) {
   rd_kafka_poll(client_.get(), 0);  // errors of the client as a whole
   kafka_internal::PollResult result;
   polling_ = true;

@@ -95,8 +95,8 @@ Status LibrdkafkaProducer::Open(const KafkaOptions& kafka, const ProducerOptions
     // transaction that takes longer must be aborted, which loses nothing.
     ours.emplace_back("transactional.id", options.transactional_id);
   }
-  MILLRACE_ASSIGN_OR_RETURN(
-      auto conf, kafka_internal::MakeConfiguration(kafka, options.client_id, ours));
+  MILLRACE_ASSIGN_OR_RETURN(auto conf,
+                            kafka_internal::MakeConfiguration(kafka, options.client_id, ours));
   rd_kafka_conf_set_dr_msg_cb(conf.get(), &LibrdkafkaProducer::OnDelivery);
   rd_kafka_conf_set_opaque(conf.get(), this);
   MILLRACE_ASSIGN_OR_RETURN(client_,
@@ -163,20 +163,17 @@ Status LibrdkafkaProducer::Send(const std::string& topic, int32_t partition, std
     case RD_KAFKA_RESP_ERR__FENCED:
       return FatalError();
     default:
-      return StatusOfError(error,
-                           absl::StrCat("sending ", key.size() + value.size(), " bytes to ",
-                                        topic, " [", partition, "]"));
+      return StatusOfError(error, absl::StrCat("sending ", key.size() + value.size(), " bytes to ",
+                                               topic, " [", partition, "]"));
   }
 }
 
 Status LibrdkafkaProducer::FatalError() const {
   std::array<char, 512> text{};
-  const rd_kafka_resp_err_t error =
-      rd_kafka_fatal_error(client_.get(), text.data(), text.size());
-  return absl::FailedPreconditionError(kafka_internal::ClientLog::OfProcess().Redact(
-      absl::StrCat("this producer can send nothing any more: ",
-                   error == RD_KAFKA_RESP_ERR_NO_ERROR ? "fenced by a newer instance"
-                                                       : text.data())));
+  const rd_kafka_resp_err_t error = rd_kafka_fatal_error(client_.get(), text.data(), text.size());
+  return absl::FailedPreconditionError(kafka_internal::ClientLog::OfProcess().Redact(absl::StrCat(
+      "this producer can send nothing any more: ",
+      error == RD_KAFKA_RESP_ERR_NO_ERROR ? "fenced by a newer instance" : text.data())));
 }
 
 void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self) {
@@ -199,9 +196,9 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
     case RD_KAFKA_RESP_ERR__PURGE_INFLIGHT:
       return;
     default:
-      producer->failures_.push_back({rd_kafka_topic_name(message->rkt), message->partition,
-                                     kafka_internal::ClientLog::OfProcess().Redact(
-                                         rd_kafka_message_errstr(message))});
+      producer->failures_.push_back(
+          {rd_kafka_topic_name(message->rkt), message->partition,
+           kafka_internal::ClientLog::OfProcess().Redact(rd_kafka_message_errstr(message))});
   }
 }
 
@@ -213,8 +210,7 @@ Status LibrdkafkaProducer::Flush(std::chrono::milliseconds timeout) {
   const rd_kafka_resp_err_t error = rd_kafka_flush(client_.get(), Milliseconds(timeout));
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR || outstanding_ == 0) return absl::OkStatus();
   if (error == RD_KAFKA_RESP_ERR__TIMED_OUT) {
-    return absl::DeadlineExceededError(absl::StrCat("after ", timeout.count(), " ms ",
-                                                    outstanding_,
+    return absl::DeadlineExceededError(absl::StrCat("after ", timeout.count(), " ms ", outstanding_,
                                                     " records are not yet delivered"));
   }
   return StatusOfError(error, "flush");
@@ -239,9 +235,8 @@ Status LibrdkafkaProducer::BeginTransaction() {
 }
 
 Status LibrdkafkaProducer::CommitTransaction(std::chrono::milliseconds timeout) {
-  return StatusOfTransactionError(
-      rd_kafka_commit_transaction(client_.get(), Milliseconds(timeout)),
-      "committing a transaction");
+  return StatusOfTransactionError(rd_kafka_commit_transaction(client_.get(), Milliseconds(timeout)),
+                                  "committing a transaction");
 }
 
 Status LibrdkafkaProducer::AbortTransaction(std::chrono::milliseconds timeout) {

@@ -16,11 +16,11 @@
 namespace millrace {
 
 struct ProducerOptions {
-  std::string client_id{};          // shows up in broker logs and metrics
-  double linger_ms = 0;           // 0 for the hot path; 5 and more for bulk
-  size_t queue_kbytes = 32768;    // bound on what waits to be sent
+  std::string client_id{};         // shows up in broker logs and metrics
+  double linger_ms = 0;            // 0 for the hot path; 5 and more for bulk
+  size_t queue_kbytes = 32768;     // bound on what waits to be sent
   std::string transactional_id{};  // empty: no transactions
-  bool compress = false;          // lz4; for bulk only
+  bool compress = false;           // lz4; for bulk only
 };
 
 struct FailedDelivery {

@@ -84,8 +84,7 @@ Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context) {
   return StatusOfError(error, context, rd_kafka_err2str(error));
 }
 
-Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context,
-                     std::string_view detail) {
+Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context, std::string_view detail) {
   return Status(CodeOf(error),
                 ClientLog::OfProcess().Redact(absl::StrCat(View(context), ": ", View(detail))));
 }

@@ -249,6 +249,13 @@ def read_library(root, folder):
     return libraries
 
 
+def read_extra_sources(root, folder):
+    """Files of the folder's library that only some builds have: target_sources(...)."""
+    with open(os.path.join(root, folder, "CMakeLists.txt"), encoding="utf-8") as file:
+        calls = re.findall(r"target_sources\(\s*millrace_\w+\s+PRIVATE\s+([^)]*)\)", file.read())
+    return [name for call in calls for name in call.split()]
+
+
 def check_libraries(root, sources):
     """One library per folder, of all its files; it links what it includes, PUBLIC from headers."""
     folders = [f for f in MAY_USE if f not in ("messages", "apps")]
@@ -265,6 +272,7 @@ def check_libraries(root, sources):
             continue
         parts = libraries[0][1]
         listed = {os.path.join(folder, name) for name in parts["SOURCES"]}
+        listed |= {os.path.join(folder, name) for name in read_extra_sources(root, folder)}
         for path in sorted(listed ^ {p for p in own if p.endswith(".cc")}):
             yield f"{place} {path} is {'not there' if path in listed else 'in no library'}"
         ours = {kind: [w.removeprefix("millrace::") for w in parts[kind]

@@ -67,8 +67,7 @@ TEST_F(BrokerAdminTest, ACleanupPolicyThatWouldLoseDataIsAnError) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("cleanup.policy=delete"));
   // The order of a list is of no importance; what is not said is Kafka's default.
   const std::string both = CreateTopic(1, {{"cleanup.policy", "compact,delete"}});
-  EXPECT_TRUE(
-      admin_->EnsureTopics({{both, 1, {{"cleanup.policy", "delete, compact"}}}}, 1).ok());
+  EXPECT_TRUE(admin_->EnsureTopics({{both, 1, {{"cleanup.policy", "delete, compact"}}}}, 1).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(admin_->EnsureTopics({{both, 1, {}}}, 1)));
 }
 
@@ -97,8 +96,7 @@ TEST_F(BrokerAdminTest, RecordsAreDeletedBelowAnOffsetAndOnlyThere) {
   EXPECT_TRUE(admin_->DeleteRecordsBefore(topic, 0, 10, seconds(10)).ok());
   EXPECT_EQ(RangeOf(topic).begin, 60);
   EXPECT_EQ(RangeOf(topic).end, 100);
-  EXPECT_TRUE(
-      absl::IsOutOfRange(admin_->DeleteRecordsBefore(topic, 0, 101, seconds(10))));
+  EXPECT_TRUE(absl::IsOutOfRange(admin_->DeleteRecordsBefore(topic, 0, 101, seconds(10))));
   const Status nowhere = admin_->DeleteRecordsBefore(FreshName(), 0, 1, seconds(2));
   EXPECT_TRUE(absl::IsNotFound(nowhere)) << nowhere;
 }

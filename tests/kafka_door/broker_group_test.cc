@@ -34,8 +34,7 @@ class Victim {
     std::string brokers = kafka.brokers;
     const std::array<char*, 5> arguments = {program.data(), brokers.data(), topic.data(),
                                             group.data(), nullptr};
-    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ),
-              0);
+    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ), 0);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -88,8 +87,7 @@ TEST_F(BrokerGroupTest, WhatAKilledMemberHadIsTakenOverAfterTheSessionTimeoutAnd
 
   Wakeup wakeup;
   auto survivor = GroupConsumer::Create(
-      kafka_, {.client_id = "survivor", .group_id = group, .session_timeout_s = 3}, topic,
-      &wakeup);
+      kafka_, {.client_id = "survivor", .group_id = group, .session_timeout_s = 3}, topic, &wakeup);
   ASSERT_TRUE(survivor.ok()) << survivor.status();
   std::map<int32_t, std::vector<Offset>> read;
   std::map<int32_t, Offset> starts;
@@ -140,7 +138,8 @@ TEST_F(BrokerGroupTest, WhatAKilledMemberHadIsTakenOverAfterTheSessionTimeoutAnd
   ASSERT_TRUE(Until([&] {
     poll();
     bool done = read.size() == 4;
-    for (const auto& [partition, offsets] : read) done &= !offsets.empty() && offsets.back() == kRecords - 1;
+    for (const auto& [partition, offsets] : read)
+      done &= !offsets.empty() && offsets.back() == kRecords - 1;
     return done;
   }));
   for (int32_t partition = 0; partition < 4; ++partition) {
@@ -153,51 +152,68 @@ TEST_F(BrokerGroupTest, WhatAKilledMemberHadIsTakenOverAfterTheSessionTimeoutAnd
   EXPECT_TRUE((*survivor)->Close().ok());
 }
 
-TEST_F(BrokerGroupTest, APositionCommittedWhileAPartitionIsTakenAwayReachesItsNextOwner) {
+TEST_F(BrokerGroupTest, AJoiningMemberTakesAPartitionOverAndTheOtherIsNotDisturbed) {
   const std::string topic = CreateTopic(2);
   const std::string group = FreshName();
-  const auto make = [&] {
+  ProduceNumbers(topic, 0, 0, 100);
+  ProduceNumbers(topic, 1, 0, 100);
+  struct Member {
+    std::unique_ptr<GroupConsumer> consumer;
+    GroupConsumer::Handler handler;
+    std::map<int32_t, std::optional<GroupConsumer::Committed>> given;
+    std::map<int32_t, std::vector<std::string>> values;
+    std::vector<int32_t> taken;
+  };
+  Member first, second;
+  for (Member* member : {&first, &second}) {
+    member->handler.on_record = [member](const ConsumedRecord& record) {
+      member->values[record.partition].emplace_back(record.value);
+    };
+    member->handler.on_assigned = [member](int32_t partition, const auto& committed) {
+      member->given[partition] = committed;
+      return committed.has_value() ? committed->offset : 0;
+    };
+    member->handler.on_revoked = [member](int32_t partition, bool lost) {
+      EXPECT_FALSE(lost);
+      member->taken.push_back(partition);
+      member->consumer->Commit(partition, {.offset = 30, .metadata = "early"});
+      member->consumer->Commit(partition, {.offset = 70, .metadata = "late"});
+    };
+  }
+  const auto join = [&](Member& member) {
     auto consumer = GroupConsumer::Create(
         kafka_, {.client_id = "member", .group_id = group, .session_timeout_s = 30}, topic,
         nullptr);
-    EXPECT_TRUE(consumer.ok());
-    return std::move(*consumer);
+    ASSERT_TRUE(consumer.ok());
+    member.consumer = std::move(*consumer);
   };
-  auto first = make();
-  GroupConsumer::Handler first_handler;
-  int given = 0;
-  std::vector<int32_t> taken;
-  first_handler.on_record = [](const ConsumedRecord&) {};
-  first_handler.on_assigned = [&](int32_t, const auto&) {
-    ++given;
-    return Offset{0};
+  const auto poll = [](Member& member) {
+    EXPECT_TRUE(member.consumer->Poll(10, member.handler).ok());
   };
-  first_handler.on_revoked = [&](int32_t partition, bool lost) {
-    EXPECT_FALSE(lost);
-    taken.push_back(partition);
-    first->Commit(partition, {.offset = 3, .metadata = "early"});
-    first->Commit(partition, {.offset = 7, .metadata = "late"});
-  };
-  ASSERT_TRUE(Until([&] { return first->Poll(10, first_handler).ok() && given == 2; }));
-
-  auto second = make();
-  std::map<int32_t, std::optional<GroupConsumer::Committed>> got;
-  GroupConsumer::Handler second_handler;
-  second_handler.on_record = [](const ConsumedRecord&) {};
-  second_handler.on_assigned = [&](int32_t partition, const auto& committed) {
-    got[partition] = committed;
-    return Offset{0};
-  };
-  second_handler.on_revoked = [](int32_t, bool) {};
+  join(first);
   ASSERT_TRUE(Until([&] {
-    EXPECT_TRUE(first->Poll(10, first_handler).ok());
-    EXPECT_TRUE(second->Poll(10, second_handler).ok());
-    return !got.empty();
+    poll(first);
+    return first.values[0].size() == 100 && first.values[1].size() == 100;
   }));
-  ASSERT_THAT(taken, testing::ElementsAre(got.begin()->first));
-  ASSERT_TRUE(got.begin()->second.has_value());
-  EXPECT_EQ(got.begin()->second->offset, 7);
-  EXPECT_EQ(got.begin()->second->metadata, "late");
+  join(second);
+  ASSERT_TRUE(Until([&] {
+    poll(first);
+    poll(second);
+    return !second.given.empty() && second.values[second.given.begin()->first].size() == 30;
+  }));
+  const int32_t moved = second.given.begin()->first;
+  EXPECT_EQ(second.given.size(), 1u);
+  EXPECT_THAT(first.taken, testing::ElementsAre(moved));
+  ASSERT_TRUE(second.given[moved].has_value());
+  EXPECT_EQ(second.given[moved]->metadata, "late");
+  EXPECT_EQ(second.values[moved], Numbers(70, 100));
+  ProduceNumbers(topic, 1 - moved, 100, 200);
+  ASSERT_TRUE(Until([&] {
+    poll(first);
+    poll(second);
+    return first.values[1 - moved].size() >= 200;
+  }));
+  EXPECT_EQ(first.values[1 - moved], Numbers(0, 200));
 }
 
 TEST_F(BrokerGroupTest, AMemberThatLeavesIsReplacedAtOnce) {

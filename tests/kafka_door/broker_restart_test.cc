@@ -66,8 +66,8 @@ TEST_F(BrokerRestartTest, AKilledBrokerThatComesBackFindsEveryoneWhereTheyWere) 
     static size_t seen = 0;
     if (by_reader.size() != seen) {
       seen = by_reader.size();
-      longest_pause = std::max<std::chrono::duration<double>>(longest_pause,
-                                                              Clock::now() - last_delivery);
+      longest_pause =
+          std::max<std::chrono::duration<double>>(longest_pause, Clock::now() - last_delivery);
       last_delivery = Clock::now();
     }
     wakeup.WaitFor(milliseconds(1));
@@ -100,10 +100,11 @@ TEST_F(BrokerRestartTest, AKilledBrokerThatComesBackFindsEveryoneWhereTheyWere) 
       seconds(120)));
   waiter.join();
   const std::string lines = testing::internal::GetCapturedStderr();
-  std::printf("%d records; longest pause %.1f s, of which the broker was away %.1f s; group %d "
-              "assignment(s)\n%s",
-              sent, longest_pause.count(),
-              std::chrono::duration<double>(back - began).count(), assignments, lines.c_str());
+  std::printf(
+      "%d records; longest pause %.1f s, of which the broker was away %.1f s; group %d "
+      "assignment(s)\n%s",
+      sent, longest_pause.count(), std::chrono::duration<double>(back - began).count(), assignments,
+      lines.c_str());
   EXPECT_EQ(by_reader, Numbers(0, sent));
   EXPECT_EQ(by_member, Numbers(0, sent));
   EXPECT_TRUE((*producer)->TakeFailures().empty());

@@ -75,10 +75,10 @@ TEST_F(BrokerThroughputTest, AReaderThatIsSlowerThanTheBrokerIsFedSteadilyInLitt
             return count == kRecords;
           },
           seconds(60)));
-      std::printf("read %.0f rows/s at %.0f us a row, queue of %zu kB: longest gap %.0f ms, %d MB "
-                  "more\n",
-                  count / Seconds(first), row_us, queue_kbytes, longest_gap * 1000,
-                  most - before);
+      std::printf(
+          "read %.0f rows/s at %.0f us a row, queue of %zu kB: longest gap %.0f ms, %d MB "
+          "more\n",
+          count / Seconds(first), row_us, queue_kbytes, longest_gap * 1000, most - before);
       EXPECT_LT(most - before, 60);
       EXPECT_GT(count / Seconds(first), 20000);
     }
@@ -109,9 +109,10 @@ TEST_F(BrokerThroughputTest, OneRecordGoesRoundInMilliseconds) {
   }
   const double first = times[0];
   std::ranges::sort(times);
-  std::printf("24.6 kB to the broker and back: first %.1f ms, median %.2f, 99 %% %.1f, longest "
-              "%.1f\n",
-              first, times[100], times[198], times[199]);
+  std::printf(
+      "24.6 kB to the broker and back: first %.1f ms, median %.2f, 99 %% %.1f, longest "
+      "%.1f\n",
+      first, times[100], times[198], times[199]);
   EXPECT_LT(times[100], 50);
   // Not a whole wait of the run loop: every record has woken it.
   EXPECT_LT(times[198], 900);

@@ -58,8 +58,8 @@ TEST_F(BrokerTransactionTest, ReadersOfCommittedRecordsSeeWholeTransactionsOnly)
   EXPECT_EQ(end, 7);
   EXPECT_THAT(ReadAll(topic, false, &end), ElementsAre("a", "b", "aborted", "c", "open"));
   EXPECT_EQ(end, 8);
-  auto consumer = PartitionConsumer::Create(
-      kafka_, {.client_id = "range", .read_committed = true}, topic, nullptr);
+  auto consumer = PartitionConsumer::Create(kafka_, {.client_id = "range", .read_committed = true},
+                                            topic, nullptr);
   EXPECT_EQ((*consumer)->QueryRange(0, seconds(10)).value_or(OffsetRange{}).end, 7);
 }
 

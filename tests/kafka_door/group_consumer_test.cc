@@ -8,10 +8,11 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::ElementsAre;
 using testing::IsEmpty;
 
-// The mock's group forms after three seconds, so these tests do several things each.
+// The mock's group forms after three seconds, so these tests do several things each. When a member
+// joins others the mock waits until just before their sessions run out: broker_group_test.cc has
+// that case.
 class Member {
  public:
   Member(const MockCluster& cluster, std::string name) : name_(std::move(name)) {
@@ -39,7 +40,6 @@ class Member {
       owned_.erase(partition);
       ended_.erase(partition);
       revoked_.push_back({partition, lost});
-      if (on_revoked_) on_revoked_(partition);
     };
   }
 
@@ -57,7 +57,6 @@ class Member {
   std::unique_ptr<GroupConsumer> consumer_;
   GroupConsumer::Handler handler_;
   std::function<void(const ConsumedRecord&)> on_record_;
-  std::function<void(int32_t)> on_revoked_;
   Offset start_ = -1;
   std::set<int32_t> owned_, held_, ended_;
   std::map<int32_t, std::optional<GroupConsumer::Committed>> committed_;
@@ -102,37 +101,6 @@ TEST_F(GroupConsumerTest, AMemberThatLeavesHandsOverItsCommittedPositionsAndMeta
   EXPECT_EQ(second.committed_[1], std::nullopt);
   EXPECT_EQ(second.values_[0], Numbers(700, 1000));
   EXPECT_EQ(second.values_[1], Numbers(0, 1000));
-}
-
-TEST_F(GroupConsumerTest, AJoiningMemberTakesOnePartitionAndTheOtherIsNotDisturbed) {
-  Member first(cluster_, "first");
-  ASSERT_TRUE(Until([&] {
-    first.Poll();
-    return first.ended_.size() == 2;
-  }));
-  // (The mock, other than a broker, may refuse a commit in on_revoked; see broker_group_test.cc.)
-  for (const int32_t partition : {0, 1}) {
-    first.consumer_->Commit(partition, {.offset = 600, .metadata = "handed over"});
-  }
-  Member second(cluster_, "second");
-  ASSERT_TRUE(Until([&] {
-    first.Poll();
-    second.Poll();
-    return first.ended_.size() == 1 && second.ended_.size() == 1;
-  }));
-  const int32_t moved = *second.owned_.begin();
-  EXPECT_THAT(first.revoked_, ElementsAre(std::pair(moved, false)));
-  EXPECT_THAT(first.owned_, ElementsAre(1 - moved));
-  ASSERT_TRUE(second.committed_[moved].has_value());
-  EXPECT_EQ(second.committed_[moved]->metadata, "handed over");
-  EXPECT_EQ(second.values_[moved], Numbers(600, 1000));
-  ProduceNumbers(cluster_.options(), "t", 1 - moved, 1000, 1100);
-  ASSERT_TRUE(Until([&] {
-    first.Poll();
-    second.Poll();
-    return first.values_[1 - moved].size() >= 1100;
-  }));
-  EXPECT_EQ(first.values_[1 - moved], Numbers(0, 1100));
 }
 
 TEST_F(GroupConsumerTest, AHeldPartitionRestsAtOnceAndGoesOnInOrder) {

@@ -29,12 +29,12 @@ void RealBrokerTest::SetUp() {
 std::string RealBrokerTest::FreshName() {
   static int count = 0;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return "door-" + std::to_string(getpid()) + "-" + std::to_string(now.count() % 1000000000) +
-         "-" + std::to_string(count++);
+  return "door-" + std::to_string(getpid()) + "-" + std::to_string(now.count() % 1000000000) + "-" +
+         std::to_string(count++);
 }
 
-std::string RealBrokerTest::CreateTopic(
-    int32_t partitions, std::vector<std::pair<std::string, std::string>> config) {
+std::string RealBrokerTest::CreateTopic(int32_t partitions,
+                                        std::vector<std::pair<std::string, std::string>> config) {
   const std::string name = FreshName();
   const Status status = admin_->EnsureTopics({{name, partitions, std::move(config)}}, 1);
   EXPECT_TRUE(status.ok()) << status;

@@ -14,8 +14,8 @@ class TransactionTest : public testing::Test {
  protected:
   TransactionTest() {
     cluster_.CreateTopic("t", 1);
-    auto producer = KafkaProducer::Create(
-        cluster_.options(), {.client_id = "test", .transactional_id = "id"}, nullptr);
+    auto producer = KafkaProducer::Create(cluster_.options(),
+                                          {.client_id = "test", .transactional_id = "id"}, nullptr);
     EXPECT_TRUE(producer.ok()) << producer.status();
     producer_ = std::move(*producer);
   }
