@@ -120,8 +120,10 @@ void JobProgress::ResolveEvaluations(bool all) {
     point.figures = evaluation.holdout();
     if (!samples_.empty()) {
       const Sample& after = behind == samples_.end() ? samples_.back() : *behind;
-      const Sample& before =
-          behind == samples_.begin() || behind == samples_.end() ? after : *std::prev(behind);
+      // Behind the newest point nothing is known, before the first there is the stream's start.
+      const Sample before = behind == samples_.end()     ? after
+                            : behind == samples_.begin() ? Sample()
+                                                         : *std::prev(behind);
       const Clock span = after.newest_clock - before.newest_clock;
       const double share = span == 0
                                ? 1

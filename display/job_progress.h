@@ -75,12 +75,12 @@ class JobProgress {
 
  private:
   struct Sample {
-    int64_t timestamp_ms;
-    uint64_t rounds;
-    uint64_t rows;
-    Clock newest_clock;
-    uint64_t rows_trained;
-    double train_loss;
+    int64_t timestamp_ms = 0;
+    uint64_t rounds = 0;
+    uint64_t rows = 0;
+    Clock newest_clock = 0;
+    uint64_t rows_trained = 0;
+    double train_loss = 0;
   };
   struct WaitingEvaluation {
     int64_t timestamp_ms;

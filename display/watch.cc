@@ -158,7 +158,10 @@ class Watcher {
       const bool patient =
           options_.kafka.broker_timeout_s <= 0 || waited.count() < options_.kafka.broker_timeout_s;
       if (options_.once || !patient) {
-        if (!unknown) return range.status();
+        if (!unknown) {
+          return Status(range.status().code(), "no answer from Kafka at " + options_.kafka.brokers +
+                                                   ": " + std::string(range.status().message()));
+        }
         return absl::NotFoundError("Kafka at " + options_.kafka.brokers + " has no job " +
                                    options_.job + " (no topic " + topic_ + ")");
       }

@@ -11,7 +11,8 @@
 namespace millrace {
 namespace {
 
-// Answers that ask for rows which are not there, before it is believed that they are gone.
+// Questions whose answers ask for rows which are not there, before it is believed that they are
+// gone.
 constexpr uint32_t kPatienceWithMissingRows = 5;
 
 LocalSolverOptions SolverOptions(const Training& training) {
@@ -152,9 +153,11 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   if (absl::IsOutOfRange(next.status())) {
     // Rows in front of where reading began are needed by nobody, so this is what a zombie's server
     // said long ago and got through only now. It is forgotten: the answer is still to come. The
-    // same again and again is no zombie: the rows were deleted by somebody else.
-    missing_rows_ = missing_rows_clock_ == clock ? missing_rows_ + 1 : 1;
+    // same to one question after the other is no zombie: the rows were deleted by somebody else.
+    // (A zombie may have said it many times; between two questions that counts once.)
+    if (missing_rows_clock_ != clock) missing_rows_ = 0;
     missing_rows_clock_ = clock;
+    if (std::exchange(asked_, false)) ++missing_rows_;
     if (missing_rows_ >= kPatienceWithMissingRows) return next.status();
     for (Part& part : parts_) part.known = part.known && part.clock != clock;
     owed_ = false;
@@ -287,7 +290,9 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
 
 void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
-    if (!parts_[shard].known) Ask(shard, output);
+    if (parts_[shard].known) continue;
+    Ask(shard, output);
+    asked_ = true;
   }
   if (left()) return;
   // Made anew: a shard takes a leave only of the clock that it has come to.

@@ -116,7 +116,8 @@ class WorkerTrainingProcessor {
   std::vector<WorkerOutput::Message> unanswered_;
   uint64_t attempts_ = 0;
   Clock missing_rows_clock_ = 0;
-  uint32_t missing_rows_ = 0;  // answers in a row that asked for rows which are not there
+  uint32_t missing_rows_ = 0;  // questions in a row whose answers asked for rows not there
+  bool asked_ = true;          // since the last such answer
   uint64_t rows_seen_ = 0;
 
   // Scratch that keeps its memory.

@@ -2,9 +2,9 @@
 """Draws a run's learning curve from the evaluation log that `Watch --evaluation-csv` writes.
 
 Two panels over the rows of the stream: how well the model ranks (AUC; accuracy when there are more
-than two classes), and its log loss. Lines: rows tested before they are trained on (progressive: from
-the stream's start to here; tail: from --tail-after on) and the held-out file. Dashed: what the
-frequencies of the classes alone would give.
+than two classes), and its log loss. Lines: rows tested before they are trained on (progressive:
+from the stream's start to here; tail: from --tail-after on) and the held-out file. Dashed: what
+the frequencies of the classes alone would give.
 """
 
 import argparse
@@ -27,10 +27,12 @@ def read_points(path):
             kind = row.pop("kind")
             if kind in points and int(row["rows"]) > 0:  # before the first row there is no model
                 points[kind].append({name: float(cell) for name, cell in row.items() if cell})
-    # Figures of a few rows say little, and would spread the axis.
+    # Figures of a few rows, or of a model that has seen a few, say little and spread the axis.
     for line in points.values():
-        enough = line[-1]["rows_tested"] / 20 if line else 0
-        line[:-1] = [point for point in line[:-1] if point["rows_tested"] >= enough]
+        if line:
+            tested, seen = line[-1]["rows_tested"] / 20, line[-1]["rows"] / 100
+            line[:-1] = [point for point in line[:-1]
+                         if point["rows_tested"] >= tested and point["rows"] >= seen]
     return points
 
 
@@ -102,8 +104,9 @@ def main():
     if options.summary:
         with open(options.summary) as file:
             run = json.load(file)
-        title = (f"{run['job']}: {run['workers']} workers, {run['schedule']}, {run['consistency']}, "
-                 f"{run['learner']}; {run['rows_trained']:,} rows in {run['duration_seconds']:.1f} s")
+        title = (f"{run['job']}: {run['workers']} workers, {run['schedule']}, "
+                 f"{run['consistency']}, {run['learner']}; "
+                 f"{run['rows_trained']:,} rows in {run['duration_seconds']:.1f} s")
     figure.suptitle(title, fontsize=12, x=0.01, ha="left")
     figure.tight_layout(rect=(0, 0.06, 1, 1))
     new = f"{options.picture}.new{os.path.splitext(options.picture)[1]}"

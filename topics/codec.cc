@@ -15,7 +15,7 @@ std::string EncodeInput(const InputRecord& record) {
   return std::move(MakeFrames(message, 0, std::numeric_limits<size_t>::max()).front());
 }
 
-Status Invalid(std::string reason) { return absl::InvalidArgumentError(std::move(reason)); }
+Status Invalid(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
 template <typename Values>
 bool Finite(const Values& values) {

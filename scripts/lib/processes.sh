@@ -14,6 +14,10 @@ process_start() { # pid; its start time, nothing if there is none
   [[ ${stat[0]} == Z ]] || printf '%s\n' "${stat[19]}"
 }
 
+register() { # pid name
+  printf '%s %s %s\n' "$1" "$(process_start "$1")" "$2" >>"$registry"
+}
+
 # launch NAME LOG COMMAND...: in a session of its own, so that Ctrl-C in the terminal is ours to
 # handle; without the lock that the script may hold as descriptor 9. Sets $launched to its pid.
 launch() {
@@ -21,7 +25,7 @@ launch() {
   shift 2
   setsid "$@" </dev/null >"$log" 2>&1 9>&- &
   launched=$!
-  printf '%s %s %s\n' "$launched" "$(process_start "$launched")" "$name" >>"$registry"
+  register "$launched" "$name"
 }
 
 # The lines of the registry whose processes are alive.

@@ -139,10 +139,26 @@ TEST(ConsistencyPolicyTest, IsParsedFromTheNumberMaxVectorClockDelay) {
 }
 
 TEST(ConsistencyPolicyTest, AnythingElseIsAnErrorThatNamesTheTextAndTheChoices) {
-  for (const std::string text :
-       {"", " ", "Sequential", "sequential ", " eventual", "bounded", "bounded:", "bounded:0",
-        "bounded:-1", "bounded:x", "bounded:1x", "bounded: 1", "bounded:1.5", "-2", "-", "1.5",
-        "0x1", "1 ", "99999999999999999999", "bounded:99999999999999999999"}) {
+  for (const std::string text : {"",
+                                 " ",
+                                 "Sequential",
+                                 "sequential ",
+                                 " eventual",
+                                 "bounded",
+                                 "bounded:",
+                                 "bounded:0",
+                                 "bounded:-1",
+                                 "bounded:x",
+                                 "bounded:1x",
+                                 "bounded: 1",
+                                 "bounded:1.5",
+                                 "-2",
+                                 "-",
+                                 "1.5",
+                                 "0x1",
+                                 "1 ",
+                                 "99999999999999999999",
+                                 "bounded:99999999999999999999"}) {
     const StatusOr<ConsistencyPolicy> policy = ConsistencyPolicy::Parse(text);
     ASSERT_FALSE(policy.ok()) << "'" << text << "' gave " << policy->ToString();
     EXPECT_EQ(policy.status().code(), absl::StatusCode::kInvalidArgument);

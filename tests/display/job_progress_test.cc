@@ -194,6 +194,14 @@ TEST(JobProgress, FindsTheRowsOfAnEvaluationByItsClock) {
   EXPECT_EQ(job.curve(Kind::kHoldout).points()[0].timestamp_ms, 1'100);
 }
 
+TEST(JobProgress, KnowsThatTheModelOfClockZeroHasSeenNothing) {
+  JobProgress job;
+  job.Fold(EvaluationAt(900, 0));
+  job.Fold(ServerAt(1'000, 10));
+  ASSERT_TRUE(job.curve(Kind::kHoldout).empty()) << "it would flatten the curve";
+  EXPECT_EQ(job.TakeCurvePoints().front().rows_tested, 0u);
+}
+
 TEST(JobProgress, GivesTheLastEvaluationTheLastRowsKnownWhenItFinishes) {
   JobProgress job;
   job.Fold(ServerAt(1'000, 10));

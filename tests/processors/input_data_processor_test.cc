@@ -105,7 +105,8 @@ TEST_F(InputDataProcessorTest, AGapIsAnErrorThatNamesThePlaceAndBothRows) {
   ASSERT_TRUE(SendRow(0).ok());
   const Status status = SendRow(2);
   EXPECT_TRUE(absl::IsDataLoss(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("partition 3, offset 1: row 2 follows row 1"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("partition 3, offset 1: row 2 follows row 1"));
   EXPECT_THAT(source_.numbers(), ElementsAre(0));
   EXPECT_TRUE(SendRow(1).ok()) << "nothing has changed";
 }

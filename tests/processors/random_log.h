@@ -11,7 +11,8 @@
 namespace millrace {
 
 // A log as workers, zombies and damage would write it.
-inline std::vector<LogRecord> RandomLog(std::mt19937& random, const ServerOptions& options, int records) {
+inline std::vector<LogRecord> RandomLog(std::mt19937& random, const ServerOptions& options,
+                                        int records) {
   std::normal_distribution<float> normal;
   ServerProcessor guide(options);  // knows which clocks are due
   std::vector<LogRecord> log;

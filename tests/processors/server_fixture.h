@@ -34,8 +34,8 @@ inline Gradient Message(Gradient::Kind kind, WorkerId worker, Clock clock) {
 }
 
 // The sum over `rows` rows of weight 1.
-inline Gradient Update(WorkerId worker, Clock clock, const std::vector<float>& sum,
-                       KeyRange range, uint64_t rows = 1) {
+inline Gradient Update(WorkerId worker, Clock clock, const std::vector<float>& sum, KeyRange range,
+                       uint64_t rows = 1) {
   Gradient message = Message(Gradient::UPDATE, worker, clock);
   EncodeDenseSlice(sum, range, *message.mutable_slice());
   message.set_row_count(rows);

@@ -451,12 +451,12 @@ TEST(ServerProcessorTest, WhatCannotBeUsedIsADeadLetterThatSaysWhyAndChangesNoth
       {"epoch 9", message([](Gradient& m) { m.set_epoch(9); })},
       {"unknown kind", message([](Gradient& m) { m.set_kind(static_cast<Gradient::Kind>(7)); })},
       {"keys [0, 7)", message([](Gradient& m) { m.mutable_slice()->set_end(7); })},
-      {"5 values for 6 keys", message([](Gradient& m) {
-         m.mutable_slice()->mutable_dense()->RemoveLast();
-       })},
+      {"5 values for 6 keys",
+       message([](Gradient& m) { m.mutable_slice()->mutable_dense()->RemoveLast(); })},
       {"confusion cell 4", message([](Gradient& m) { m.mutable_progressive()->set_cell(0, 4); })},
       {"unequal length", message([](Gradient& m) { m.mutable_tail()->add_cell(0); })},
-      {"moments of 2 columns", message([](Gradient& m) { ToProto(Moments(2), *m.mutable_moments()); })},
+      {"moments of 2 columns",
+       message([](Gradient& m) { ToProto(Moments(2), *m.mutable_moments()); })},
   };
   for (const Case& test : cases) {
     TestServer server(SmallServer(kEventual));
@@ -492,10 +492,10 @@ TEST(ServerProcessorTest, NoDamageCrashesItOrReachesTheWeights) {
     for (int step = 0; step < 100; ++step) {
       const auto worker = static_cast<WorkerId>(random() % 3);
       LogRecord record = RecordOf(WithDeadLetter(
-          WithMoments(WithProgressive(Update(worker, server.processor().clocks().clock(worker),
-                                             Same(1), kRange),
-                                      2),
-                      {1, 2}),
+          WithMoments(
+              WithProgressive(
+                  Update(worker, server.processor().clocks().clock(worker), Same(1), kRange), 2),
+              {1, 2}),
           "row"));
       for (uint64_t change = random() % 5; change > 0; --change) {
         if (random() % 30 == 0) record.key += 'x';
@@ -524,7 +524,8 @@ TEST(ServerProcessorTest, SparseAndDenseSlicesOfTheSameGradientGiveTheSameBytes)
   Gradient update = Update(0, 0, Same(0), kRange);
   Slice& slice = *update.mutable_slice();
   slice.clear_dense();
-  for (const auto& [key, value] : std::vector<std::pair<uint32_t, float>>{{2, 3}, {3, 0.1f}, {5, 7}}) {
+  for (const auto& [key, value] :
+       std::vector<std::pair<uint32_t, float>>{{2, 3}, {3, 0.1f}, {5, 7}}) {
     slice.add_sparse_index(key);
     slice.add_sparse_value(value);
   }

@@ -72,8 +72,8 @@ TEST_P(ServerStateTest, SavedAndLoadedAnywhereItsFutureIsTheSameToTheByte) {
       }
     }
     ASSERT_EQ(reborn.StateBytes(), live.StateBytes());
-    ASSERT_TRUE(std::ranges::equal(reborn.processor().shard().slots(),
-                                   live.processor().shard().slots()));
+    ASSERT_TRUE(
+        std::ranges::equal(reborn.processor().shard().slots(), live.processor().shard().slots()));
   }
 }
 

@@ -46,7 +46,8 @@ std::vector<float> SomeWeights(Clock clock) {
 }
 
 // The mean-free softmax of a row, written down plainly and in doubles.
-std::vector<double> Probabilities(const Row& row, const std::vector<float>& weights, double scaled) {
+std::vector<double> Probabilities(const Row& row, const std::vector<float>& weights,
+                                  double scaled) {
   std::vector<double> logits(2);
   for (size_t k = 0; k < 2; ++k) {
     logits[k] = weights[k] * scaled + weights[8 + k];
@@ -124,7 +125,7 @@ class Worker {
     EncodeDenseSlice(std::span(weights).subspan(range.begin, range.size()), range,
                      *message.mutable_slice());
     if (shard == 0) ToProto(Moments(1), *message.mutable_moments());
-    message.set_rows_end(std::min<RowNumber>(clock * source_rows_, next_row_));
+    message.set_rows_end(std::min<RowNumber>(clock * kBatchRows, next_row_));
     return message;
   }
   static Weights Held(Weights message) {
@@ -199,7 +200,7 @@ class Worker {
     return messages;
   }
 
-  static constexpr RowNumber source_rows_ = 4;
+  static constexpr RowNumber kBatchRows = 4;
   WorkerOptions options_;
   SoftmaxRegression model_{4, 2};
   OnePassBatches source_;

@@ -76,10 +76,10 @@ TEST_F(CheckpointRunTest, CommitsThenStoresThenTrims) {
 
   ASSERT_TRUE(run.Step().ok());
   EXPECT_THAT(log_.calls, ElementsAre("commit"));
-  EXPECT_EQ(store_.Content(), (std::map<std::string, std::string>{
-                                  {"p0", "block"},
-                                  {"state0", "state"},
-                                  {kParametersOffsetKey, EncodeBigEndian64(3)}}));
+  EXPECT_EQ(
+      store_.Content(),
+      (std::map<std::string, std::string>{
+          {"p0", "block"}, {"state0", "state"}, {kParametersOffsetKey, EncodeBigEndian64(3)}}));
   EXPECT_EQ(store_.unflushed_batches(), 0u) << "what is trimmed must not come from a lost batch";
   EXPECT_FALSE(run.done());
 

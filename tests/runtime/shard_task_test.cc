@@ -164,8 +164,9 @@ TEST_F(ShardTaskTest, RecoveredFromAnyCopyAtAnyPointItIsTheServerThatNeverCrashe
 
       const MemoryByteMap nothing;
       const uint64_t copy = random() % 3;
-      StatusOr<std::unique_ptr<ShardTask>> recovered =
-          Recover(copy == 0 ? *store_ : copy == 1 ? *old_copy : nothing);
+      StatusOr<std::unique_ptr<ShardTask>> recovered = Recover(copy == 0   ? *store_
+                                                               : copy == 1 ? *old_copy
+                                                                           : nothing);
       ASSERT_TRUE(recovered.ok()) << recovered.status();
       ASSERT_TRUE(StateBytes(**recovered) == StateBytes(live)) << "trial " << trial;
       task_ = *std::move(recovered);
@@ -265,10 +266,10 @@ TEST_F(ShardTaskTest, ChunksOfAnOlderLongerStateAreIgnored) {
     size_t chunks = 0;
     EXPECT_TRUE(store_
                     ->Scan("state", "statf",
-                          [&](std::string_view, std::string_view) {
-                            ++chunks;
-                            return true;
-                          })
+                           [&](std::string_view, std::string_view) {
+                             ++chunks;
+                             return true;
+                           })
                     .ok());
     return chunks;
   };
@@ -323,7 +324,8 @@ TEST_F(ShardTaskTest, AnotherRecordInFrontOfThePositionIsAnError) {
   Checkpoint();
   const LogRecord good = gradients_[2];
   EXPECT_TRUE(Recover(*store_).ok());
-  std::vector<LogRecord> others = {{good.key, good.value + "x"}, {good.key + "x", good.value},
+  std::vector<LogRecord> others = {{good.key, good.value + "x"},
+                                   {good.key + "x", good.value},
                                    RecordOf(Update(2, 7, std::vector<float>(6, 1), kRange)),
                                    RecordOf(Message(Gradient::ASK, 2, 0))};
   others.push_back(good);

@@ -19,8 +19,6 @@
 namespace millrace {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -300,8 +298,7 @@ TEST_F(WorkerTaskTest, RowsThatAreMissingAreAnErrorAndNotAGuess) {
   log_.AddRows(3);
   Start(OnePass());
   Read();
-  const Status status =
-      task_->ProcessInput({3, 0, EncodeBigEndian64(4), EncodeRow(RowOf(4))});
+  const Status status = task_->ProcessInput({3, 0, EncodeBigEndian64(4), EncodeRow(RowOf(4))});
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
 }
 
@@ -488,8 +485,9 @@ TEST_F(WorkerTaskTest, ADiskOfAnotherEpochIsNotUsedAndLeavesNoTrace) {
 }
 
 TEST_F(WorkerTaskTest, ADamagedDiskIsNoReasonToStopSinceTheLogHasItAll) {
-  for (const std::string& key : {std::string("w") + EncodeBigEndian32(0) + "b" + EncodeBigEndian32(1),
-                                 std::string("w") + EncodeBigEndian32(0) + "p"}) {
+  for (const std::string& key :
+       {std::string("w") + EncodeBigEndian32(0) + "b" + EncodeBigEndian32(1),
+        std::string("w") + EncodeBigEndian32(0) + "p"}) {
     log_ = InputLog();
     store_ = std::make_unique<MemoryByteMap>();
     log_.AddRows(20);

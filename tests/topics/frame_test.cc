@@ -88,8 +88,8 @@ TEST(FrameTest, RefusesAnotherFormatVersionAndNamesBoth) {
     const StatusOr<Frame> frame = ParseFrame(bytes);
     ASSERT_FALSE(frame.ok());
     EXPECT_EQ(frame.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(frame.status().message(), "format version " + std::to_string(version) +
-                                            " where this program knows 1");
+    EXPECT_EQ(frame.status().message(),
+              "format version " + std::to_string(version) + " where this program knows 1");
   }
 }
 

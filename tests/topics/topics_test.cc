@@ -61,10 +61,13 @@ TEST(TopicsTest, EachTopicIsPlannedOnceUnderItsName) {
 }
 
 TEST(TopicsTest, RowsAndWeightsHaveAPartitionPerWorkerGradientsAndParametersOnePerShard) {
-  const std::map<Topic, uint32_t> expected = {
-      {Topic::kJob, 1},          {Topic::kInputData, kWorkers},  {Topic::kGradients, kShards},
-      {Topic::kWeights, kWorkers}, {Topic::kParameters, kShards}, {Topic::kMetrics, 1},
-      {Topic::kDeadLetter, 1}};
+  const std::map<Topic, uint32_t> expected = {{Topic::kJob, 1},
+                                              {Topic::kInputData, kWorkers},
+                                              {Topic::kGradients, kShards},
+                                              {Topic::kWeights, kWorkers},
+                                              {Topic::kParameters, kShards},
+                                              {Topic::kMetrics, 1},
+                                              {Topic::kDeadLetter, 1}};
   for (const auto& [topic, partitions] : expected) EXPECT_EQ(Plan(topic).partitions, partitions);
 }
 
