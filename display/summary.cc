@@ -41,6 +41,7 @@ std::string SummaryJson(const JobProgress& job, const std::string& name) {
       {"rows_read", producer.rows_read()},
       {"rows_rejected", producer.rows_rejected()},
       {"rows_sent", producer.rows_sent()},
+      {"epochs", std::max<uint32_t>(producer.epochs_of_stream(), 1)},
       {"rows_trained", server.rows_trained()},
       {"rounds", server.rounds()},
       {"updates", server.updates()},
@@ -105,6 +106,10 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
   const auto table = FiguresTable(job, style, width > indent ? width - indent : 0);
   if (!table.empty()) lines.emplace_back();
   for (const std::string& row : table) lines.push_back("  " + row);
+  if (!table.empty() && job.producer() && job.producer()->epochs_of_stream() > 1) {
+    lines.push_back(Inked(style, Ink::kDim,
+                          "  progressive: from the second pass on, of rows trained on before"));
+  }
   for (std::string& text : lines) text = Clipped(text, width);
   return lines;
 }

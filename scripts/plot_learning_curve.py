@@ -90,6 +90,13 @@ def main():
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    run = {}
+    if options.summary:
+        with open(options.summary) as file:
+            run = json.load(file)
+    if run.get("epochs", 1) > 1:
+        KINDS[1] = (KINDS[1][0], "tested, then trained on (again, from pass 2 on)", KINDS[1][2])
+
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), dpi=130)
     two_classes = any("auc" in point for kind in points.values() for point in kind)
     if two_classes:
@@ -101,9 +108,7 @@ def main():
     figure.legend(handles, labels, loc="lower center", ncols=4, frameon=False, fontsize=9)
 
     title = os.path.basename(options.log)
-    if options.summary:
-        with open(options.summary) as file:
-            run = json.load(file)
+    if run:
         title = (f"{run['job']}: {run['workers']} workers, {run['schedule']}, "
                  f"{run['consistency']}, {run['learner']}; "
                  f"{run['rows_trained']:,} rows in {run['duration_seconds']:.1f} s")
