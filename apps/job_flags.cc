@@ -42,6 +42,11 @@ Status ParseEnum(const std::map<std::string, Enum>& names, const std::string& te
   return absl::InvalidArgumentError("'" + text + "' is not one of " + known);
 }
 
+template <typename T>
+struct IsVector : std::false_type {};
+template <typename T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
 // CLI11 reports a failed flag by this exception, with the flag's name in front.
 void ThrowIfError(const Status& status, const std::string& flag) {
   if (!status.ok()) throw CLI::ValidationError(flag, std::string(status.message()));
@@ -133,12 +138,16 @@ template <typename T>
 void JobFlags::Add(const std::string& name, const std::string& group, const std::string& help,
                    std::function<void(JobConfig&, const T&)> set) {
   CLI::Option* const option = app_.add_option_function<T>(
-          name,
-          [this, set](const T& value) {
-            overrides_.push_back([set, value](JobConfig& config) { set(config, value); });
-          },
-          help);
+      name,
+      [this, set](const T& value) {
+        overrides_.push_back([set, value](JobConfig& config) { set(config, value); });
+      },
+      help);
   option->group(group);
+  // A flag given twice: the last counts, as in most tools.
+  if constexpr (!IsVector<T>::value) {
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
   // Numbers may stand in one word; a setting or a name may hold a comma of its own.
   if constexpr (std::is_same_v<T, std::vector<double>> ||
                 std::is_same_v<T, std::vector<uint32_t>>) {
@@ -148,7 +157,9 @@ void JobFlags::Add(const std::string& name, const std::string& group, const std:
 
 void JobFlags::AddFlag(const std::string& name, const std::string& group, const std::string& help,
                        std::function<void(JobConfig&)> set) {
-  app_.add_flag_callback(name, [this, set] { overrides_.push_back(set); }, help)->group(group);
+  app_.add_flag_callback(
+          name, [this, set] { overrides_.push_back(set); }, help)
+      ->group(group);
 }
 
 void JobFlags::AddFeatures() {
@@ -332,11 +343,11 @@ void JobFlags::AddServer() {
       "--weights-file", group, "Weights go here at the end, for numpy.load",
       [](JobConfig& c, const std::string& v) { c.mutable_server()->set_weights_file(v); });
   AddFlag("--weights-at-checkpoints", group, "... and at each checkpoint [false]",
-            [](JobConfig& c) { c.mutable_server()->set_weights_at_checkpoints(true); });
+          [](JobConfig& c) { c.mutable_server()->set_weights_at_checkpoints(true); });
   Add<double>("--waiting-report", group, "Say who is waited for after so many seconds [5]",
               [](JobConfig& c, const double& v) { c.mutable_server()->set_waiting_report_s(v); });
   AddFlag("--stay", group, "Stay when the stream has ended [false]",
-            [](JobConfig& c) { c.mutable_server()->set_stay(true); });
+          [](JobConfig& c) { c.mutable_server()->set_stay(true); });
 }
 
 void JobFlags::AddWorker() {
@@ -353,7 +364,7 @@ void JobFlags::AddWorker() {
               "Seconds after which a killed process's partitions go to others [6]",
               [](JobConfig& c, const double& v) { c.mutable_worker()->set_session_timeout_s(v); });
   AddFlag("--stay", group, "Stay when the stream has ended [false]",
-            [](JobConfig& c) { c.mutable_worker()->set_stay(true); });
+          [](JobConfig& c) { c.mutable_worker()->set_stay(true); });
 }
 
 StatusOr<JobConfig> JobFlags::Load() const {
@@ -385,7 +396,7 @@ Status ParseConfigText(const std::string& text, const std::string& name, JobConf
 }
 
 Status ValidateConfig(const JobConfig& config) {
-  const auto wrong = [](std::string what) { return absl::InvalidArgumentError(std::move(what)); };
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   const std::string& name = config.name();
   const bool good_name = !name.empty() && name.size() <= 200 &&
                          std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -417,6 +428,13 @@ Status ValidateConfig(const JobConfig& config) {
   if (!(producer.rate() >= 0)) return wrong("rate: give 0 or more rows per second");
   if (!(producer.speedup() > 0)) return wrong("speedup: give more than 0");
   if (producer.epochs() < 1) return wrong("epochs: give 1 or more");
+  const Server& server = config.server();
+  if (server.has_evaluation_log() && !server.has_test_file()) {
+    return wrong("evaluation_log: there is nothing to evaluate on; give test_file (--test), too");
+  }
+  if (server.weights_at_checkpoints() && !server.has_weights_file()) {
+    return wrong("weights_at_checkpoints: give weights_file (--weights-file), too");
+  }
   if (producer.rate() > 0 && !producer.time_column().empty()) {
     return wrong("rate and time_column exclude each other");
   }

@@ -89,7 +89,7 @@ class Watcher {
       captured_.emplace();
       area_.emplace();
     }
-    const Status followed = Follow();
+    Status followed = Follow();
     job_.Finish();
     const Status logged = LogCurves();
     if (area_) {

@@ -13,6 +13,7 @@ struct Row {
   std::vector<double> numeric;  // N values as in the file, unscaled; NaN where missing
   std::vector<uint32_t> index;  // hashed features, ascending and distinct, each in [N, N + H)
   std::vector<float> value;     // one per index, finite
+  bool again = false;           // of a later epoch: the job has had this row before
 
   bool operator==(const Row&) const = default;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -11,13 +12,17 @@
 namespace millrace {
 namespace {
 
+// Of an update's values. The square of a larger one is no float any more, and a few of them would
+// carry the weights to infinity.
+constexpr float kLargestValue = 1e18f;
+
 bool AllFinite(const std::vector<float>& values) {
-  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+  return AllWithin(values, std::numeric_limits<float>::max());
 }
 
 // Moments that no rows can have given are poison too: merged, they divide by zero.
-bool AllFinite(const Gradient& message) {
-  return AllFinite(message.slice()) && std::isfinite(message.weight_sum()) &&
+bool IsSane(const Gradient& message) {
+  return AllWithin(message.slice(), kLargestValue) && std::isfinite(message.weight_sum()) &&
          message.weight_sum() >= 0 && std::isfinite(message.progressive().log_loss()) &&
          std::isfinite(message.tail().log_loss()) && std::isfinite(message.train_loss()) &&
          FromProto(message.moments()).IsValid();
@@ -131,10 +136,10 @@ void ServerProcessor::Handle(Gradient message, const GradientRecord& record, Ser
 
 void ServerProcessor::DisarmPoison(Gradient& message, const GradientRecord& record,
                                    ServerOutput& output) {
-  if (AllFinite(message)) return;
-  counters_.set_poisoned(counters_.poisoned() + 1);
+  if (IsSane(message)) return;
+  CountPoison();
   output.dead_letters.push_back(MakeDeadLetter(
-      record, options_.shard, "an update with a NaN or an infinity; it counts as an empty one"));
+      record, options_.shard, "an update with a NaN, an infinity or a value beyond 1e18; it counts as an empty one"));
   Gradient empty;
   empty.set_epoch(message.epoch());
   empty.set_worker(message.worker());
@@ -160,7 +165,7 @@ void ServerProcessor::HandleUpdate(Gradient message, ServerOutput& output) {
   Apply({&message}, present);
   Count(message, output);
   clocks_.Advance(worker);
-  if (options_.consistency.Released(clocks_, worker)) output.answers.push_back(worker);
+  if (Released(worker)) output.answers.push_back(worker);
   std::vector<WorkerId> before = released;
   before.push_back(worker);
   AnswerNewlyReleased(before, output);
@@ -202,7 +207,7 @@ void ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size_t
                                             : message->weight_sum() / weight;
       AddSlice(message->slice(), static_cast<float>(share), sum_);
     }
-    if (!AllFinite(sum_)) return;  // finite changes may still overflow together
+    if (!AllFinite(sum_)) return CountPoison();  // sane changes may still overflow together
     for (size_t i = 0; i < sum_.size(); ++i) weights[i] += sum_[i];
   } else {
     for (const Gradient* message : messages) {
@@ -217,7 +222,7 @@ void ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size_t
           options_.range.begin;
       for (size_t i = 0; i < end; ++i) sum_[i] += l2 * weights[i];
     }
-    if (!AllFinite(sum_)) return;  // finite gradients may still overflow together
+    if (!AllFinite(sum_)) return CountPoison();  // divided by a tiny weight, say
     optimizer_->Step(steps_, sum_, weights, shard_.mutable_slots());
   }
   ++steps_;
@@ -252,7 +257,7 @@ void ServerProcessor::CountDeadLetters(const Gradient& message, ServerOutput& ou
 std::vector<WorkerId> ServerProcessor::ReleasedWorkers() const {
   std::vector<WorkerId> released;
   for (const auto& [worker, entry] : clocks_.entries()) {
-    if (options_.consistency.Released(clocks_, worker)) released.push_back(worker);
+    if (Released(worker)) released.push_back(worker);
   }
   return released;
 }
@@ -273,7 +278,7 @@ std::string ServerProcessor::Answer(WorkerId worker) const {
   message.set_shard(options_.shard);
   message.set_clock(clocks_.clock(worker));
   message.set_left(clocks_.left(worker));
-  message.set_released(options_.consistency.Released(clocks_, worker));
+  message.set_released(Released(worker));
   if (message.released() && !message.left()) {
     EncodeDenseSlice(shard_.weights(), options_.range, *message.mutable_slice());
     if (options_.shard == 0) ToProto(moments_, *message.mutable_moments());

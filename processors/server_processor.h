@@ -63,7 +63,8 @@ struct ServerOutput {
 //  - sequential: updates are held and combined in worker order when the last has come, so that
 //    arrival order changes nothing, to the byte;
 //  - eventual and bounded: an update is applied when it comes; the answer may have to wait;
-//  - an update with a NaN or an infinity counts as an empty one of its clock;
+//  - an update with a NaN, an infinity or a value beyond 1e18 counts as an empty one of its clock;
+//    so does a step whose result would not be finite, for all that are combined in it;
 //  - a worker that left is in no minimum and no round.
 class ServerProcessor {
  public:
@@ -76,6 +77,8 @@ class ServerProcessor {
   std::string Answer(WorkerId worker) const;
 
   const VectorClock& clocks() const { return clocks_; }
+  // The consistency model lets the worker go on.
+  bool Released(WorkerId worker) const { return options_.consistency.Released(clocks_, worker); }
   bool AllLeft() const { return clocks_.AllLeft(); }
   // Sequential rounds: workers whose update of the present round has not come, ascending; empty
   // when nobody's has.
@@ -113,6 +116,7 @@ class ServerProcessor {
   void Handle(Gradient message, const GradientRecord& record, ServerOutput& output);
   void HandleUpdate(Gradient message, ServerOutput& output);
   void DisarmPoison(Gradient& message, const GradientRecord& record, ServerOutput& output);
+  void CountPoison() { counters_.set_poisoned(counters_.poisoned() + 1); }
   void TryFinishRound(ServerOutput& output);
   // Applies the updates of `messages` as one step, in their order.
   void Apply(const std::vector<const Gradient*>& messages, size_t average_over);

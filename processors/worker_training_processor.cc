@@ -230,17 +230,19 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
   EvaluationSums progressive;
   EvaluationSums progressive_tail;
   EvaluationSums whole_batch;
+  uint64_t new_rows = 0;
+  uint64_t new_trained = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const std::span<const float> row_scores = scores.subspan(i * classes, classes);
-    if (i >= batch.first_new) {
+    if (i >= batch.first_new && !rows[i]->again) {
+      ++new_rows;
+      if (i >= trained_begin && i < trained_end) ++new_trained;
       progressive.Add(rows[i]->label, row_scores);
       if (tail > 0 && stream_row(i) >= tail) progressive_tail.Add(rows[i]->label, row_scores);
     }
     if (options_.evaluate_batches) whole_batch.Add(rows[i]->label, row_scores);
   }
-  const uint64_t new_trained =
-      trained_end - std::clamp(batch.first_new, trained_begin, trained_end);
-  rows_seen_ += rows.size() - batch.first_new;
+  rows_seen_ += new_rows;
   if (options_.evaluate_batches) {
     output.evaluations.push_back(
         {progress_.clock, ComputeFigures(whole_batch, classes), rows_seen_});

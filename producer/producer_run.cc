@@ -162,7 +162,7 @@ Status KafkaRun::WhileAway(const std::string& what, const std::function<Status()
   const auto begin = steady_clock::now();
   auto next_report = begin + DeliveryWatch::kReportEvery;
   while (true) {
-    const Status status = action();
+    Status status = action();
     if (!MeansAway(status)) return status;
     if (stop_) return absl::CancelledError("stopped");
     const auto now = steady_clock::now();

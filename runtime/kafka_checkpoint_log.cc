@@ -47,8 +47,10 @@ StatusOr<std::unique_ptr<KafkaCheckpointLog>> KafkaCheckpointLog::Create(
   options.transactional_id = config.name() + "-shard-" + std::to_string(shard);
   MILLRACE_ASSIGN_OR_RETURN(log->producer_, KafkaProducer::Create(kafka, options, nullptr));
   MILLRACE_ASSIGN_OR_RETURN(log->admin_, KafkaAdmin::Create(kafka, options.client_id));
-  MILLRACE_RETURN_IF_ERROR(Retry(stop, [&log] { return log->producer_->InitTransactions(kCall); }));
-  MILLRACE_RETURN_IF_ERROR(Patience(stop, config.broker_timeout_s()).Try([&log] {
+  const Patience patience(stop, config.broker_timeout_s());
+  MILLRACE_RETURN_IF_ERROR(
+      patience.Try([&log] { return log->producer_->InitTransactions(kCall); }));
+  MILLRACE_RETURN_IF_ERROR(patience.Try([&log] {
     return log->producer_->Prepare({log->parameters_, log->dead_letters_});
   }));
   return log;

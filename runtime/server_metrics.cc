@@ -1,5 +1,6 @@
 #include "runtime/server_metrics.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -31,6 +32,7 @@ OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard, si
   const VectorClock& clocks = processor.clocks();
   server.set_shard(shard);
   Clock newest = 0;
+  uint64_t staleness = 0;
   for (const auto& [worker, entry] : clocks.entries()) {
     WorkerProgress& progress = *server.add_workers();
     progress.set_worker(worker);
@@ -38,6 +40,9 @@ OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard, si
     progress.set_left(entry.left);
     progress.set_buffer_rows(processor.buffer_rows(worker));
     newest = std::max(newest, entry.clock);
+    if (!entry.left && processor.Released(worker)) {
+      staleness = std::max(staleness, entry.clock - *clocks.Min());
+    }
   }
   server.set_rounds(clocks.Min().value_or(newest));
   server.set_updates(processor.counters().gradients_accepted());
@@ -46,7 +51,7 @@ OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard, si
   server.set_poisoned(processor.counters().poisoned());
   server.set_refused(processor.counters().refused());
   server.set_undecodable_rows(processor.counters().undecodable_rows());
-  server.set_staleness(clocks.Staleness());
+  server.set_staleness(staleness);
   server.set_train_loss(processor.train_loss());
   ToProto(ComputeFigures(processor.progressive(), classes), *server.mutable_progressive());
   if (processor.tail().rows > 0) {

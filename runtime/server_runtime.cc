@@ -192,7 +192,7 @@ class ServerLoop {
     }
     if (now >= next_metrics_) {
       next_metrics_ = now + kMetricsEvery;
-      PublishProgress(false);
+      PublishProgress(ended_);
     }
     if (evaluator_ && evaluator_->idle() && now >= next_evaluation_) {
       next_evaluation_ = now + std::chrono::duration_cast<milliseconds>(

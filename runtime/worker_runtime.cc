@@ -36,6 +36,7 @@ constexpr milliseconds kBrokerCall = std::chrono::seconds(10);
 constexpr milliseconds kIdleWait(50);
 constexpr milliseconds kSaveEvery(500);
 constexpr milliseconds kBoardEvery(3000);
+constexpr milliseconds kBoardEveryAtTheEnd(200);
 constexpr size_t kWeightsAtOnce = 64;
 constexpr size_t kRowsAtOnce = 512;
 
@@ -247,10 +248,11 @@ class WorkerLoop {
     const auto partition = static_cast<int32_t>(worker);
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
     if (found->second.task->next_offset() > rows.end) {
-      return absl::DataLossError(
-          input_topic_ + ", partition " + std::to_string(partition) + " ends at " +
-          std::to_string(rows.end) + ", in front of what was read: the topic was made anew. Remove " +
-          config_.worker().data_dir() + ", or start a new job (another name)");
+      return absl::DataLossError(input_topic_ + ", partition " + std::to_string(partition) +
+                                 " ends at " + std::to_string(rows.end) +
+                                 ", in front of what was read: the topic was made anew. Remove " +
+                                 config_.worker().data_dir() +
+                                 ", or start a new job (another name)");
     }
     MILLRACE_RETURN_IF_ERROR(weights_->Unassign(partition));
     tasks_.erase(found);
@@ -291,20 +293,19 @@ class WorkerLoop {
     return batch.empty() ? absl::OkStatus() : store_->Write(batch);
   }
 
+  // Whether all workers of the job have left, also those of other processes: until then this one
+  // takes over from a sister that dies.
   StatusOr<bool> JobEnded(SteadyTime now) {
-    if (!tasks_.empty()) {
-      const bool all_left = std::all_of(tasks_.begin(), tasks_.end(), [](const auto& entry) {
-        return entry.second.task->left();
-      });
-      if (all_left) return true;
-    }
-    // A process without partitions, or one that comes after the servers have gone, asks the board.
-    if (now < next_board_) return false;
-    next_board_ = now + kBoardEvery;
-    const bool stuck = tasks_.empty() || std::any_of(tasks_.begin(), tasks_.end(), [](auto& e) {
-                         return !e.second.task->answered();
-                       });
-    return stuck ? board_->ReadEnded() : StatusOr<bool>(false);
+    const auto all = [this](auto predicate) {
+      return std::all_of(tasks_.begin(), tasks_.end(),
+                         [&](const auto& entry) { return predicate(*entry.second.task); });
+    };
+    const bool all_left = !tasks_.empty() && all([](const WorkerTask& t) { return t.left(); });
+    // A process without partitions, or one that comes after the servers have gone, asks, too.
+    const bool stuck = tasks_.empty() || !all([](const WorkerTask& t) { return t.answered(); });
+    if (!(all_left || stuck) || now < next_board_) return false;
+    next_board_ = now + (all_left ? kBoardEveryAtTheEnd : kBoardEvery);
+    return board_->ReadEnded();
   }
 
   Status Close() {
@@ -317,7 +318,10 @@ class WorkerLoop {
     // What does not go out now is computed again by whoever gets the partition.
     (void)sender_->Flush(std::chrono::seconds(2));
     tasks_.clear();
-    return input_->Close();
+    if (const Status left = input_->Close(); !left.ok()) {
+      spdlog::warn("{}", std::string_view(left.message().data(), left.message().size()));
+    }
+    return absl::OkStatus();
   }
 
   const JobConfig& config_;

@@ -17,12 +17,12 @@ std::string EncodeInput(const InputRecord& record) {
 
 Status Invalid(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
+// NaN compares as false. No branch in the loop, so that it takes many values at once.
 template <typename Values>
-bool Finite(const Values& values) {
-  // A sum of zeros is zero, a product of zero with a NaN or an infinity is not: no branches.
-  typename Values::value_type sum = 0;
-  for (auto value : values) sum += value * 0;
-  return sum == 0;
+bool Within(const Values& values, float limit) {
+  bool all = true;
+  for (const float value : values) all = all & (std::abs(value) <= limit);
+  return all;
 }
 
 Status CheckRow(const TrainingRow& row, const RowShape& shape) {
@@ -42,7 +42,7 @@ Status CheckRow(const TrainingRow& row, const RowShape& shape) {
     return Invalid("feature " + std::to_string(previous) + " where the job has " +
                    std::to_string(shape.features));
   }
-  if (!Finite(row.value())) return Invalid("a value that is not finite");
+  if (!Within(row.value(), std::numeric_limits<float>::max())) return Invalid("a value that is not finite");
   for (double value : row.numeric()) {
     if (std::isinf(value)) return Invalid("an infinite number");
   }
@@ -59,6 +59,7 @@ std::string EncodeRow(const Row& row) {
   message.mutable_numeric()->Add(row.numeric.begin(), row.numeric.end());
   message.mutable_index()->Add(row.index.begin(), row.index.end());
   message.mutable_value()->Add(row.value.begin(), row.value.end());
+  message.set_again(row.again);
   return EncodeInput(record);
 }
 
@@ -81,6 +82,7 @@ void ToRow(const TrainingRow& message, Row& row) {
   row.numeric.assign(message.numeric().begin(), message.numeric().end());
   row.index.assign(message.index().begin(), message.index().end());
   row.value.assign(message.value().begin(), message.value().end());
+  row.again = message.again();
 }
 
 EvaluationSums FromProto(const EvaluationSumsMessage& message) {
@@ -188,7 +190,11 @@ Status CheckSlice(const Slice& slice, KeyRange range) {
   return absl::OkStatus();
 }
 
-bool AllFinite(const Slice& slice) { return Finite(slice.dense()) && Finite(slice.sparse_value()); }
+bool AllWithin(std::span<const float> values, float limit) { return Within(values, limit); }
+
+bool AllWithin(const Slice& slice, float limit) {
+  return Within(slice.dense(), limit) && Within(slice.sparse_value(), limit);
+}
 
 void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slice) {
   MILLRACE_CHECK(values.size() == range.size());

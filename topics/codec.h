@@ -52,7 +52,10 @@ Status CheckSums(const EvaluationSumsMessage& message, size_t classes);
 Status CheckMoments(const MomentsMessage& message, size_t columns);
 // The slice must cover exactly `range`, densely, sparsely or not at all.
 Status CheckSlice(const Slice& slice, KeyRange range);
-bool AllFinite(const Slice& slice);
+
+// Whether every value is a number in [-limit, limit].
+bool AllWithin(std::span<const float> values, float limit);
+bool AllWithin(const Slice& slice, float limit);
 
 // Writes the part of `gradient` in `range` to `slice`, densely or sparsely, whichever is smaller.
 void EncodeSlice(GradientSum& gradient, KeyRange range, Slice& slice);

@@ -44,34 +44,43 @@ uint32_t Partitions(Topic topic, uint32_t workers, uint32_t shards) {
   MILLRACE_CHECK(false);
 }
 
-std::vector<std::pair<std::string, std::string>> Config(Topic topic) {
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+Settings Config(Topic topic) {
+  // Kafka's default, so that a cluster with a lower one takes our frames too.
+  const std::pair<std::string, std::string> frames = {"max.message.bytes", "1048588"};
   // Brokers free whole segments only, so what is deleted soon stands in small ones.
   const std::pair<std::string, std::string> small_segments = {"segment.bytes", "33554432"};
   const std::pair<std::string, std::string> for_ever = {"retention.ms", "-1"};
   const std::pair<std::string, std::string> any_size = {"retention.bytes", "-1"};
   const std::pair<std::string, std::string> deleted = {"cleanup.policy", "delete"};
+  const std::pair<std::string, std::string> compacted = {"cleanup.policy", "compact"};
   switch (topic) {
     case Topic::kInputData:
     case Topic::kGradients:
       // Neither time nor size may take what a task still needs: only its owner deletes.
-      return {deleted, for_ever, any_size, small_segments};
+      return {deleted, for_ever, any_size, small_segments, frames};
     case Topic::kWeights:
-      return {
-          deleted, {"retention.ms", "600000"}, {"retention.bytes", "134217728"}, small_segments};
+      return {deleted,
+              {"retention.ms", "600000"},
+              {"retention.bytes", "134217728"},
+              small_segments,
+              frames};
     case Topic::kParameters:
       // A reader that starts at the beginning is consistent only at the end, so nothing newer than
       // such a read lasts is compacted away (min.compaction.lag.ms).
-      return {{"cleanup.policy", "compact"},
+      return {compacted,
               {"segment.bytes", "33554432"},
               {"min.compaction.lag.ms", "60000"},
               {"max.compaction.lag.ms", "300000"},
-              {"delete.retention.ms", "604800000"}};
+              {"delete.retention.ms", "604800000"},
+              frames};
     case Topic::kJob:
-      return {{"cleanup.policy", "compact"}};
+      return {compacted, frames};
     case Topic::kMetrics:
-      return {deleted, {"retention.ms", "604800000"}, small_segments};
+      return {deleted, {"retention.ms", "604800000"}, small_segments, frames};
     case Topic::kDeadLetter:
-      return {deleted, for_ever, any_size};
+      return {deleted, for_ever, any_size, frames};
   }
   MILLRACE_CHECK(false);
 }

@@ -10,7 +10,6 @@
 //
 // Figures are items per second of processor time, higher is better; each is the median over the
 // turns, and so is the ratio of ours to the floor of the same turn.
-#include <time.h>
 
 #include <CLI/CLI.hpp>
 #include <Eigen/Dense>
@@ -18,6 +17,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <memory>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -36,6 +37,34 @@ bool WorthAnotherTry(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
+std::vector<std::string> SortedPolicies(std::string_view text) {
+  std::vector<std::string> parts{""};
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else if (c != ' ') {
+      parts.back() += c;
+    }
+  }
+  std::ranges::sort(parts);
+  return parts;
+}
+
+// Whether a topic with the setting `found` takes and keeps all that one with `wanted` does.
+bool KeepsData(std::string_view name, std::string_view wanted, std::string_view found) {
+  if (name == "cleanup.policy") return SortedPolicies(found) == SortedPolicies(wanted);
+  if (name == "max.message.bytes") {
+    const auto number = [](std::string_view text) {
+      int64_t value = 0;
+      std::from_chars(text.data(), text.data() + text.size(), value);
+      return value;
+    };
+    return number(found) >= number(wanted);
+  }
+  const bool keeps_all = name.starts_with("retention.") && wanted == "-1";
+  return !keeps_all || found == "-1";
+}
+
 class LibrdkafkaAdmin final : public KafkaAdmin {
  public:
   Status Open(const KafkaOptions& kafka, const std::string& client_id);
@@ -52,7 +81,7 @@ class LibrdkafkaAdmin final : public KafkaAdmin {
   StatusOr<Handle<rd_kafka_event_t>> Request(rd_kafka_admin_op_t kind, milliseconds timeout,
                                              const std::string& context, const Send& send);
   Status Create(const std::vector<const TopicSettings*>& topics, int replication_factor);
-  Status CheckCleanupPolicy(const TopicSettings& topic);
+  Status CheckSettings(const TopicSettings& topic);
 
   KafkaOptions kafka_;
   Handle<rd_kafka_t> client_;
@@ -150,7 +179,7 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
     for (const TopicSettings* topic : unchecked) {
       const StatusOr<int32_t> partitions = PartitionCount(topic->name);
       if (partitions.ok() && *partitions == topic->partitions) {
-        MILLRACE_RETURN_IF_ERROR(CheckCleanupPolicy(*topic));
+        MILLRACE_RETURN_IF_ERROR(CheckSettings(*topic));
         continue;
       }
       if (partitions.ok() && *partitions > 0) {
@@ -221,26 +250,10 @@ Status LibrdkafkaAdmin::Create(const std::vector<const TopicSettings*>& topics,
   return status;
 }
 
-// Only the policy can lose data: a topic that should keep everything and is compacted, or one that
-// should be trimmed and refuses. Others may have been changed by those who run the cluster.
-Status LibrdkafkaAdmin::CheckCleanupPolicy(const TopicSettings& topic) {
-  const auto normalized = [](std::string_view policy) {
-    std::vector<std::string> parts{""};
-    for (const char c : policy) {
-      if (c == ',') {
-        parts.emplace_back();
-      } else if (c != ' ') {
-        parts.back() += c;
-      }
-    }
-    std::ranges::sort(parts);
-    return parts;
-  };
-  std::string wanted = "delete";  // Kafka's default
-  for (const auto& [name, value] : topic.config) {
-    if (name == "cleanup.policy") wanted = value;
-  }
-
+// Only settings that can lose data are ours to insist on: a topic that should keep everything and
+// is compacted or forgets, or one that should be trimmed and refuses. The others may have been
+// changed by those who run the cluster.
+Status LibrdkafkaAdmin::CheckSettings(const TopicSettings& topic) {
   const Handle<rd_kafka_ConfigResource_t> resource(
       rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.name.c_str()));
   const std::string context = absl::StrCat("looking up the settings of topic '", topic.name, "'");
@@ -260,14 +273,16 @@ Status LibrdkafkaAdmin::CheckCleanupPolicy(const TopicSettings& topic) {
     const rd_kafka_ConfigEntry_t** const configs =
         rd_kafka_ConfigResource_configs(resources[i], &entries);
     for (size_t j = 0; j < entries; ++j) {
-      if (std::string_view(rd_kafka_ConfigEntry_name(configs[j])) != "cleanup.policy") continue;
+      const std::string_view name = rd_kafka_ConfigEntry_name(configs[j]);
       const char* const value = rd_kafka_ConfigEntry_value(configs[j]);
-      const std::string policy = value != nullptr ? value : "";
-      if (normalized(policy) == normalized(wanted)) continue;
+      const std::string found = value != nullptr ? value : "";
+      const auto wanted = std::ranges::find(
+          topic.config, name, [](const auto& setting) { return std::string_view(setting.first); });
+      if (wanted == topic.config.end() || KeepsData(name, wanted->second, found)) continue;
       return absl::FailedPreconditionError(absl::StrFormat(
-          "topic '%s' has cleanup.policy=%s, but this job needs %s: use another job name (topic "
-          "prefix), or delete the topic, or change the setting with Kafka's kafka-configs",
-          topic.name, policy, wanted));
+          "topic '%s' has %s=%s, but this job needs %s: use another job name (topic prefix), or "
+          "delete the topic, or change the setting with Kafka's kafka-configs",
+          topic.name, name, found, wanted->second));
     }
   }
   return absl::OkStatus();
@@ -310,7 +325,7 @@ Status LibrdkafkaAdmin::DeleteRecordsBefore(const std::string& topic, int32_t pa
 }  // namespace
 
 StatusOr<std::unique_ptr<KafkaAdmin>> KafkaAdmin::Create(const KafkaOptions& kafka,
-                                                         std::string client_id) {
+                                                         const std::string& client_id) {
   auto admin = std::make_unique<LibrdkafkaAdmin>();
   MILLRACE_RETURN_IF_ERROR(admin->Open(kafka, client_id));
   return std::unique_ptr<KafkaAdmin>(std::move(admin));

@@ -25,7 +25,7 @@ struct TopicSettings {
 class KafkaAdmin {
  public:
   static StatusOr<std::unique_ptr<KafkaAdmin>> Create(const KafkaOptions& kafka,
-                                                      std::string client_id);
+                                                      const std::string& client_id);
   virtual ~KafkaAdmin() = default;
 
   // Waits until a broker answers; prints a line to stderr every 5 s. `cancelled` is asked often.
@@ -34,7 +34,8 @@ class KafkaAdmin {
 
   // Creates what is missing and checks what exists. A wrong partition count is a
   // FailedPrecondition that names the topic, both counts and the remedy; so is a setting that
-  // would lose data (a cleanup.policy that differs). A race with another creator is no error.
+  // would lose data (another cleanup.policy; a retention where -1 is wanted). A race with another
+  // creator is no error.
   virtual Status EnsureTopics(const std::vector<TopicSettings>& topics, int replication_factor) = 0;
 
   // Partitions of a topic; NotFound.

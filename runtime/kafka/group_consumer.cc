@@ -98,7 +98,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   Status HandOut(size_t max_records, const Handler& handler, size_t& events);
   PartitionList TakeDueCommits();
   void SendCommits();
-  Status CommitAgain();
+  void CommitAgain();
   Status Leave();
   PartitionList ListOf(int32_t partition) const;
 
@@ -373,29 +373,28 @@ void CooperativeGroupConsumer::OnCommitted(rd_kafka_t*, rd_kafka_resp_err_t erro
   }
 }
 
-// Whether an asynchronous commit has arrived is not known, so each is made once more.
-Status CooperativeGroupConsumer::CommitAgain() {
+// Whether an asynchronous commit has arrived is not known, so each is made once more. A group that
+// is being divided anew takes none, nor does one without a coordinator: then whoever gets the
+// partitions starts from an older position.
+void CooperativeGroupConsumer::CommitAgain() {
   for (auto& [number, partition] : partitions_) {
     partition.commit_is_due = partition.last_commit.has_value();
   }
   const PartitionList list = TakeDueCommits();
-  if (list->cnt == 0) return absl::OkStatus();
+  if (list->cnt == 0) return;
   const Handle<rd_kafka_queue_t> answers(rd_kafka_queue_new(client_.get()));
-  rd_kafka_resp_err_t error =
-      rd_kafka_commit_queue(client_.get(), list.get(), answers.get(), nullptr, nullptr);
-  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+  if (rd_kafka_commit_queue(client_.get(), list.get(), answers.get(), nullptr, nullptr) ==
+      RD_KAFKA_RESP_ERR_NO_ERROR) {
     const Handle<rd_kafka_event_t> answer(
         rd_kafka_queue_poll(answers.get(), kCloseCommitTimeoutMs));
-    error = answer != nullptr ? rd_kafka_event_error(answer.get()) : RD_KAFKA_RESP_ERR__TIMED_OUT;
   }
-  return StatusOfError(error, "committing before leaving the consumer group");
 }
 
 Status CooperativeGroupConsumer::Close() {
   if (closed_) return absl::OkStatus();
   MILLRACE_CHECK(handler_ == nullptr);
   closed_ = true;
-  Status status = CommitAgain();
+  CommitAgain();
   if (pending_ != nullptr) {
     // The group waits for our word on these.
     for (int i = 0; i < pending_->cnt; ++i) pending_->elems[i].offset = RD_KAFKA_OFFSET_END;
@@ -403,9 +402,9 @@ Status CooperativeGroupConsumer::Close() {
         rd_kafka_incremental_assign(client_.get(), pending_.get()));
     pending_.reset();
   }
-  const Status left = Leave();
+  Status left = Leave();
   partitions_.clear();
-  return status.ok() ? left : status;
+  return left;
 }
 
 // rd_kafka_consumer_close() waits for ever when a commit was under way and the coordinator is away.

@@ -8,10 +8,9 @@
 
 namespace millrace {
 
-// The largest record (key and value) a producer takes; what is larger is split by its sender.
-inline constexpr size_t kMaxRecordBytes = 1150000;
-// The max.message.bytes that topics with such records need.
-inline constexpr char kTopicMaxMessageBytes[] = "1200000";
+// The largest record (key and value) a producer takes; what is larger is split by its sender. With
+// what the protocol adds it is below Kafka's default max.message.bytes, 1048588.
+inline constexpr size_t kMaxRecordBytes = 1'000'000;
 
 struct KafkaOptions {
   std::string brokers = "localhost:9092";

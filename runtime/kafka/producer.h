@@ -52,7 +52,11 @@ class KafkaProducer {
   // try again; InvalidArgument above kMaxRecordBytes; NotFound for a topic or partition that does
   // not exist; FailedPrecondition: fatal or fenced, this producer can send nothing any more.
   virtual Status Send(const std::string& topic, int32_t partition, std::string_view key,
-                      std::string_view value, int64_t timestamp_ms = 0) = 0;
+                      std::string_view value, int64_t timestamp_ms) = 0;
+  Status Send(const std::string& topic, int32_t partition, std::string_view key,
+              std::string_view value) {
+    return Send(topic, partition, key, value, 0);
+  }
 
   // Serves delivery reports, waiting for one at most `timeout`.
   virtual void Poll(std::chrono::milliseconds timeout) = 0;

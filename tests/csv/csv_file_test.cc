@@ -25,7 +25,7 @@ class CsvFileTest : public testing::Test {
   ~CsvFileTest() override { std::filesystem::remove_all(folder_); }
 
   std::string Write(std::string_view text) const {
-    const std::string path = folder_ + "/data.csv";
+    std::string path = folder_ + "/data.csv";
     std::ofstream(path, std::ios::binary) << text;
     return path;
   }

@@ -12,7 +12,6 @@ namespace millrace {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 

@@ -116,8 +116,8 @@ TEST(Recovery, AProducerThatStartsAgainMayRepeatRows) {
   WorkerHost& process = job.StartWorkers({0});
   job.Produce(0, 4);
   for (RowNumber row : {2, 3}) {
-    job.world().Append({Topic::kInputData, 0, EncodeBigEndian64(row),
-                        InputValue(job.world().scenario, 0, row)});
+    job.world().Append(
+        {Topic::kInputData, 0, EncodeBigEndian64(row), InputValue(job.world().scenario, 0, row)});
   }
   job.ProduceAll();
   job.RunUntilIdle();
@@ -299,7 +299,7 @@ TEST(Recovery, RowsDeletedByAZombieAreNeededByNobody) {
   job.Produce(0, 9);
   job.RunUntilIdle();
   zombie.Lose(0);
-  WorkerHost& second = job.StartWorkers({0});  // without a commit: from the first row
+  WorkerHost& second = job.StartWorkers({0});       // without a commit: from the first row
   for (int i = 0; i < 10; ++i) zombie.CommitAll();  // refused; but what it deletes is gone
   EXPECT_GT(job.world().log.Begin(Topic::kInputData, 0), 0);
   zombie.Revoke(0, true);

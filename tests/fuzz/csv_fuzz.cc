@@ -66,16 +66,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 namespace {
 
 constexpr std::string_view kSeeds[] = {
-    "\xFF\xFF\x07"
-    "a,b,c\n1,2,3\n",
-    "\xFF\xFF\x03\xEF\xBB\xBF"
-    "id,text\r\n1,\"a, \"\"b\"\"\r\nc\"\r\n\r\n2,\"\"\r\n",
-    "\xFF\xFF\x40"
-    "x,\"never closed\n1,2\n3,\"4\"\n",
-    "\x10\x02\x05"
-    "\"too long a record\",1\n12345678901234567890\n1,2,3,4\n",
-    "\xFF\xFF\x01"
-    "5\" pipe,\"a\"b\n\"c\" ,d\r\r\n",
+    "\377\377\007a,b,c\n1,2,3\n",
+    "\377\377\003\357\273\277id,text\r\n1,\"a, \"\"b\"\"\r\nc\"\r\n\r\n2,\"\"\r\n",
+    "\377\377\100x,\"never closed\n1,2\n3,\"4\"\n",
+    "\020\002\005\"too long a record\",1\n12345678901234567890\n1,2,3,4\n",
+    "\377\377\0015\" pipe,\"a\"b\n\"c\" ,d\r\r\n",
 };
 constexpr std::string_view kPieces[] = {"\"", "\"\"", ",", "\n", "\r\n", "\r", "\xEF\xBB\xBF", "x"};
 

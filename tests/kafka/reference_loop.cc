@@ -20,8 +20,7 @@
 namespace millrace {
 namespace {
 
-StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config,
-                                                       FeatureSpec& spec) {
+StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config, FeatureSpec& spec) {
   const std::string& path = config.producer().input();
   if (spec.classes_size() == 0) {
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> scanned, CsvFile::Open(path));

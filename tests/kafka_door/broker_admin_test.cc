@@ -60,15 +60,25 @@ TEST_F(BrokerAdminTest, AWrongPartitionCountIsAnErrorThatSaysWhatToDo) {
   }
 }
 
-TEST_F(BrokerAdminTest, ACleanupPolicyThatWouldLoseDataIsAnError) {
+TEST_F(BrokerAdminTest, ASettingThatWouldLoseDataIsAnError) {
   const std::string topic = CreateTopic(1, {{"cleanup.policy", "delete"}});
   const Status status = admin_->EnsureTopics({{topic, 1, {{"cleanup.policy", "compact"}}}}, 1);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("cleanup.policy=delete"));
-  // The order of a list is of no importance; what is not said is Kafka's default.
+  // The order of a list is of no importance.
   const std::string both = CreateTopic(1, {{"cleanup.policy", "compact,delete"}});
   EXPECT_TRUE(admin_->EnsureTopics({{both, 1, {{"cleanup.policy", "delete, compact"}}}}, 1).ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(admin_->EnsureTopics({{both, 1, {}}}, 1)));
+
+  const std::string forgets =
+      CreateTopic(1, {{"retention.ms", "60000"}, {"max.message.bytes", "5000"}});
+  const Status short_lived = admin_->EnsureTopics({{forgets, 1, {{"retention.ms", "-1"}}}}, 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(short_lived)) << short_lived;
+  EXPECT_THAT(std::string(short_lived.message()), HasSubstr("retention.ms=60000"));
+  // A finite one is ours to propose and others' to change; a larger record limit harms nobody.
+  EXPECT_TRUE(admin_->EnsureTopics({{forgets, 1, {{"retention.ms", "5000"}}}}, 1).ok());
+  EXPECT_TRUE(admin_->EnsureTopics({{forgets, 1, {{"max.message.bytes", "4000"}}}}, 1).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      admin_->EnsureTopics({{forgets, 1, {{"max.message.bytes", "6000"}}}}, 1)));
 }
 
 TEST_F(BrokerAdminTest, AnImpossibleTopicIsAnError) {

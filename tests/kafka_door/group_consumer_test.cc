@@ -163,6 +163,21 @@ TEST_F(GroupConsumerTest, AMemberThatIsGivenPartitionsAndNeverPollsAgainCanBeClo
   EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(3));
 }
 
+// Two members that are stopped together: the second is in the middle of the rebalance that the
+// first one's leaving began.
+TEST_F(GroupConsumerTest, AMemberThatLeavesInTheMiddleOfARebalanceLeavesCleanly) {
+  Member member(cluster_, "member");
+  ASSERT_TRUE(Until([&] {
+    member.Poll();
+    return member.ended_.size() == 2;
+  }));
+  cluster_.Fail(Request::kCommitOffsets,
+                {RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION});
+  member.consumer_->Commit(0, {.offset = 5, .metadata = ""});
+  const Status left = member.consumer_->Close();
+  EXPECT_TRUE(left.ok()) << left;
+}
+
 TEST_F(GroupConsumerTest, ClosingEndsInTimeWhenTheBrokerIsAway) {
   Member member(cluster_, "member");
   ASSERT_TRUE(Until([&] {

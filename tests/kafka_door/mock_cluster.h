@@ -21,6 +21,7 @@ namespace millrace {
 enum class Request : int16_t {
   kProduce = 0,
   kFetch = 1,
+  kCommitOffsets = 8,
   kAddPartitionsToTransaction = 24,
   kEndTransaction = 26,
 };

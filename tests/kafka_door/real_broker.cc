@@ -35,7 +35,7 @@ std::string RealBrokerTest::FreshName() {
 
 std::string RealBrokerTest::CreateTopic(int32_t partitions,
                                         std::vector<std::pair<std::string, std::string>> config) {
-  const std::string name = FreshName();
+  std::string name = FreshName();
   const Status status = admin_->EnsureTopics({{name, partitions, std::move(config)}}, 1);
   EXPECT_TRUE(status.ok()) << status;
   return name;

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/row.h"
@@ -14,7 +15,7 @@ constexpr size_t kDigitsClasses = 10;
 
 // The pixels (0 to 16) are numeric columns.
 inline std::vector<Row> ReadDigits() {
-  static const std::string kPixelCharacters = "0123456789abcdefg";
+  static constexpr std::string_view kPixelCharacters = "0123456789abcdefg";
   std::ifstream in(MILLRACE_ORACLE_FOLDER "/digits.txt");
   std::vector<Row> rows;
   uint32_t label = 0;

@@ -166,7 +166,7 @@ TEST(SoftmaxRegression, TheSameInputGivesTheSameBytes) {
     const SoftmaxRegression model(shape.features(), classes, {});
     const std::vector<float> parameters = RandomFloats(model.parameter_count(), 0.5f, random);
     const Result once = ComputeAll(model, rows, scaler, parameters);
-    const std::vector<Row> copies = rows;  // elsewhere in memory
+    const std::vector<Row> copies(rows.begin(), rows.end());  // elsewhere in memory
     const Result again = ComputeAll(model, copies, scaler, parameters);
     EXPECT_TRUE(HasSameBytes(once.gradient, again.gradient));
     EXPECT_TRUE(HasSameBytes(once.scores, again.scores));

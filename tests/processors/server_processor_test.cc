@@ -348,6 +348,7 @@ std::vector<Poison> Poisons() {
   const double infinity = HUGE_VAL;
   return {
       {"NaN in the slice", [](Gradient& m) { m.mutable_slice()->set_dense(3, std::nanf("")); }},
+      {"a value whose square overflows", [](Gradient& m) { m.mutable_slice()->set_dense(0, 2e18f); }},
       {"infinity in the slice", [](Gradient& m) { m.mutable_slice()->set_dense(0, -HUGE_VALF); }},
       {"NaN in a sparse slice",
        [](Gradient& m) {
@@ -379,7 +380,7 @@ TEST(ServerProcessorTest, APoisonedUpdateCountsAsAnEmptyOneOfItsClock) {
       poison.put(update);
       const ServerOutput output = server.Send(update);
       ASSERT_EQ(output.dead_letters.size(), 1u) << poison.name;
-      EXPECT_THAT(output.dead_letters[0].reason(), HasSubstr("NaN or an infinity"));
+      EXPECT_THAT(output.dead_letters[0].reason(), HasSubstr("a NaN, an infinity or a value beyond"));
       EXPECT_EQ(output.dead_letters[0].value(), RecordOf(update).value);
       EXPECT_EQ(server.processor().counters().poisoned(), 1u);
       EXPECT_EQ(server.processor().counters().gradients_accepted(), 1u);
@@ -412,17 +413,23 @@ TEST(ServerProcessorTest, UndecodableRowsReportedByAPoisonedUpdateAreReportedAll
   EXPECT_EQ(server.processor().counters().undecodable_rows(), 1u);
 }
 
-TEST(ServerProcessorTest, FiniteUpdatesWhoseMeanOverflowsMakeNoStep) {
-  const float largest = std::numeric_limits<float>::max();
-  TestServer server(SmallServer(kSequential));
-  for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker, largest);
-  EXPECT_EQ(server.weights(), Same(0));
-  EXPECT_EQ(server.processor().clocks().Min(), 1u);
+TEST(ServerProcessorTest, UpdatesWhoseMeanOverflowsMakeNoStepAndAreCounted) {
   TestServer eventual(SmallServer(kEventual));
   Gradient update = Update(0, 0, Same(1), kRange);
   update.set_weight_sum(1e-300);
   eventual.Send(update);
-  for (float weight : eventual.weights()) EXPECT_TRUE(std::isfinite(weight)) << weight;
+  EXPECT_EQ(eventual.weights(), Same(0));
+  EXPECT_EQ(eventual.processor().counters().poisoned(), 1u);
+  EXPECT_EQ(eventual.processor().clocks().clock(0), 1u);
+}
+
+TEST(ServerProcessorTest, TheLargestUpdatesThatAreTakenLeaveTheWeightsFinite) {
+  TestServer server(SmallServer(kSequential));
+  for (int round = 0; round < 100; ++round) {
+    for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker, 1e18f);
+  }
+  EXPECT_EQ(server.processor().counters().poisoned(), 0u);
+  for (float weight : server.weights()) EXPECT_TRUE(std::isfinite(weight)) << weight;
 }
 
 // ---- refused records ----

@@ -111,6 +111,15 @@ class Worker {
       ++next_row_;
     }
   }
+  // Rows of a later epoch.
+  void AddRowsAgain(RowNumber count) {
+    for (; count > 0; --count) {
+      Row row = RowOf(next_row_);
+      row.again = true;
+      Input(EncodeBigEndian64(next_row_), EncodeRow(row));
+      ++next_row_;
+    }
+  }
   void AddDamagedRow() { Input(EncodeBigEndian64(next_row_++), "damaged"); }
   void End() { Input(EncodeBigEndian64(next_row_), EncodeEnd(next_row_)); }
 
@@ -370,6 +379,17 @@ TEST(WorkerTrainingTest, EachRowIsTestedByTheWeightsThatHaveNotSeenIt) {
   EXPECT_EQ(update.progressive().rows(), 4u);
   EXPECT_NEAR(update.progressive().log_loss(), expected.log_loss, 1e-5);
   EXPECT_FALSE(update.has_tail());
+}
+
+TEST(WorkerTrainingTest, ARowOfALaterEpochIsTrainedOnButNeitherTestedNorCountedAgain) {
+  Worker worker(Worker::Options());
+  worker.AddRows(1);
+  worker.AddRowsAgain(3);
+  const Gradient update = worker.UpdateOf(0);
+  EXPECT_EQ(update.row_count(), 4u);
+  EXPECT_EQ(update.rows_end(), 4u);
+  EXPECT_EQ(update.new_rows(), 1u);
+  EXPECT_EQ(update.progressive().rows(), 1u);
 }
 
 TEST(WorkerTrainingTest, ABatchOfDamagedRowsIsAnEmptyUpdateOfItsClock) {

@@ -59,8 +59,7 @@ bool SameCounters(const Referee::State& state, const ShardState::Counters& count
 }
 
 // The first part of the live state that is not the fold of the log; null: none.
-const char* Difference(const Referee::State& state, const ServerProcessor& live,
-                       bool held_rounds) {
+const char* Difference(const Referee::State& state, const ServerProcessor& live, bool held_rounds) {
   for (WorkerId worker = 0; worker < state.members.size(); ++worker) {
     const Referee::Member& member = state.members[worker];
     if (live.clocks().clock(worker) != member.clock) return "a clock";
@@ -123,8 +122,8 @@ void Inspector::OnAppended(Topic topic, int32_t partition, const LogRecord& reco
 
 void Inspector::OnFolded(const ShardTask& task) {
   if (task.position() > referee_.end()) return Fail("a position behind the log's end");
-  const char* difference = Difference(referee_.At(task.position()), task.processor(),
-                                      world_.scenario.sequential());
+  const char* difference =
+      Difference(referee_.At(task.position()), task.processor(), world_.scenario.sequential());
   if (difference != nullptr) {
     Fail(std::string("the live state is not the fold of the log: ") + difference +
          ", at position " + std::to_string(task.position()));
@@ -168,8 +167,7 @@ std::set<WorkerId> Inspector::CheckAnswers(const Referee::State& state,
   return answered;
 }
 
-void Inspector::CheckAnswer(const Referee::State& state, WorkerId worker,
-                            const Weights& message) {
+void Inspector::CheckAnswer(const Referee::State& state, WorkerId worker, const Weights& message) {
   world_.Count("answer");
   const Referee::Member& member = state.members.at(worker);
   const bool released = referee_.IsReleased(state, worker);

@@ -101,7 +101,7 @@ class DropsInSilence final : public ServerHost {
     const VectorClock& clocks = task().processor().clocks();
     const bool old = update && clocks.Contains(update->worker()) &&
                      update->clock() < clocks.clock(update->worker());
-    const Status status = ServerHost::Fold(record, out);
+    Status status = ServerHost::Fold(record, out);
     if (old) out.clear();
     return status;
   }
@@ -368,10 +368,10 @@ std::vector<PlantedError> PlantedErrors() {
   errors.push_back(InServer<WithLog<WithoutHeldUpdates>>(
       "a checkpoint without the updates that are held", 20, Sequential));
   errors.push_back(InServer<ForgetsAnnouncement>("a forgotten announcement", 20, WithoutTimer));
-  errors.push_back(InServer<DropsInSilence>("a repeat that is dropped in silence", 200,
-                                            WithoutTimer));
-  errors.push_back(InServer<ReleasesOneTooFar>(
-      "a bound off by one", 50, [](Scenario& scenario, Faults&) {
+  errors.push_back(
+      InServer<DropsInSilence>("a repeat that is dropped in silence", 200, WithoutTimer));
+  errors.push_back(
+      InServer<ReleasesOneTooFar>("a bound off by one", 50, [](Scenario& scenario, Faults&) {
         Training::Consistency& consistency = *scenario.training.mutable_consistency();
         consistency.set_model(Training::Consistency::BOUNDED);
         consistency.set_max_delay(std::max<uint64_t>(consistency.max_delay(), 1));
@@ -380,20 +380,19 @@ std::vector<PlantedError> PlantedErrors() {
       "a checkpoint that is stored before it is committed", 200, Unchanged));
   errors.push_back(InServer<TrimsBeforeItCommits>(
       "a log that is trimmed before the checkpoint is committed", 200, Unchanged));
-  errors.push_back(InServer<WithLog<TrimsOneTooFar>>("a log that is trimmed too far", 50,
-                                                     Unchanged));
+  errors.push_back(
+      InServer<WithLog<TrimsOneTooFar>>("a log that is trimmed too far", 50, Unchanged));
   errors.push_back(InServer<FencesTooLate>("fencing after reading", 500, Unchanged));
   errors.push_back(InServer<CombinesInArrivalOrder>("a round combined in arrival order", 20,
                                                     SequentialSgdOfThree));
-  errors.push_back(
-      InServer<AppliesPoison>("poison that is applied", 100, [](Scenario& scenario, Faults& faults) {
-        WholeMessages(scenario, faults);
-        faults.strangers = true;
-      }));
-  PlantedError commit{"a commit one row too far", 50, Factory::Production(),
-                      [](Scenario& scenario, Faults&) {
-                        scenario.training.set_schedule(Training::ONE_PASS);
-                      }};
+  errors.push_back(InServer<AppliesPoison>("poison that is applied", 100,
+                                           [](Scenario& scenario, Faults& faults) {
+                                             WholeMessages(scenario, faults);
+                                             faults.strangers = true;
+                                           }));
+  PlantedError commit{
+      "a commit one row too far", 50, Factory::Production(),
+      [](Scenario& scenario, Faults&) { scenario.training.set_schedule(Training::ONE_PASS); }};
   commit.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
     return std::make_unique<CommitsOneRowTooFar>(world, std::move(disk));
   };

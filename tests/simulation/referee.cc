@@ -30,6 +30,7 @@ bool IsPoison(const Gradient& message) {
                                  message.tail().log_loss(), message.train_loss()};
   for (const auto& [key, value] : Values(message.slice())) {
     numbers.push_back(static_cast<double>(value));
+    if (value > 1e18f || value < -1e18f) return true;
   }
   const MomentsMessage& moments = message.moments();
   numbers.insert(numbers.end(), moments.count().begin(), moments.count().end());
@@ -207,8 +208,7 @@ void Referee::Append(const std::string& key, const std::string& value) {
   if (message.kind() == Gradient::ASK) {
     state.answered.insert(message.worker());
   } else {
-    const bool due =
-        !member.left && member.clock == message.clock() && member.held == nullptr;
+    const bool due = !member.left && member.clock == message.clock() && member.held == nullptr;
     if (!due) {
       if (message.kind() == Gradient::UPDATE) ++state.duplicates;
       // Only who repeats what is held for the round is answered later, when the round ends.
@@ -218,8 +218,8 @@ void Referee::Append(const std::string& key, const std::string& value) {
       Leave(state, message);
     } else {
       const bool poison = IsPoison(message);
-      accepted_.push_back({position, message.worker(), message.clock(),
-                           member.rows_end, poison, message});
+      accepted_.push_back(
+          {position, message.worker(), message.clock(), member.rows_end, poison, message});
       if (poison) {
         ++state.poisoned;
         bury_record();

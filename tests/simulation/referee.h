@@ -72,7 +72,7 @@ class Referee {
     uint64_t poisoned = 0;
     uint64_t refused = 0;
     uint64_t undecodable_rows = 0;
-    size_t dead_letters = 0;  // of Referee::dead_letters(): how many the fold has led to so far
+    size_t dead_letters = 0;      // of Referee::dead_letters(): how many the fold has led to so far
     std::set<uint32_t> answered;  // who must be answered after the record in front of this state
   };
 

@@ -16,8 +16,7 @@ bool Near(double a, double b, double scale) {
 
 }  // namespace
 
-RowAudit::RowAudit(const Scenario& scenario)
-    : scenario_(scenario), partitions_(scenario.workers) {}
+RowAudit::RowAudit(const Scenario& scenario) : scenario_(scenario), partitions_(scenario.workers) {}
 
 void RowAudit::OnInput(WorkerId worker, const LogRecord& record) {
   Partition& partition = partitions_[worker];
@@ -53,9 +52,10 @@ size_t RowAudit::BufferSize(const Partition& partition, size_t before) const {
   }
   double target = options.min_rows();
   if (gaps > 0) {
-    target = passed > 0 ? std::floor(options.coefficient() *
-                                     (60000.0 * static_cast<double>(gaps) / passed))
-                        : options.max_rows();
+    target =
+        passed > 0
+            ? std::floor(options.coefficient() * (60000.0 * static_cast<double>(gaps) / passed))
+            : options.max_rows();
     target = std::min<double>(std::max<double>(target, options.min_rows()), options.max_rows());
   }
   return std::min(before + 1, static_cast<size_t>(target));

@@ -26,14 +26,16 @@ class RowAudit {
  private:
   struct Partition {
     RowNumber next = 0;
-    std::vector<int64_t> times;        // of each row
-    std::vector<size_t> buffer_sizes;  // after each row, as the buffer rules have it
-    std::vector<Offset> dead;          // offsets of what cannot be used
+    std::vector<int64_t> times;          // of each row
+    std::vector<size_t> buffer_sizes;    // after each row, as the buffer rules have it
+    std::vector<Offset> dead;            // offsets of what cannot be used
     std::vector<Offset> behind_the_end;  // what cannot be used there is read by chance only
     bool ended = false;
   };
   size_t BufferSize(const Partition& partition, size_t before) const;
-  uint64_t StreamRow(WorkerId worker, RowNumber row) const { return row * scenario_.workers + worker; }
+  uint64_t StreamRow(WorkerId worker, RowNumber row) const {
+    return row * scenario_.workers + worker;
+  }
 
   const Scenario& scenario_;
   std::vector<Partition> partitions_;

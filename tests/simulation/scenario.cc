@@ -69,7 +69,8 @@ void DrawUpdate(Random& random, Scenario& scenario) {
   training.set_l2(random.Chance(0.3) ? 0.01 : 0);
   training.set_scaling(random.Chance(0.7) ? Training::RUNNING : Training::NONE);
   if (random.Chance(0.2)) {
-    for (size_t k = 0; k < scenario.classes; ++k) training.add_class_weight(0.5 + 0.5 * static_cast<double>(k));
+    for (size_t k = 0; k < scenario.classes; ++k)
+      training.add_class_weight(0.5 + 0.5 * static_cast<double>(k));
   }
   if (random.Chance(0.15)) training.set_freeze_after_rows(random.Between(1, 40));
   if (random.Chance(0.15)) training.set_tail_after_rows(random.Between(1, 40));
@@ -120,9 +121,9 @@ Scenario DrawScenario(Random& random) {
 }
 
 std::string Scenario::ToString() const {
-  std::string text = "workers " + std::to_string(workers) + ", classes " +
-                     std::to_string(classes) + ", numeric " + std::to_string(numeric) +
-                     ", hashed " + std::to_string(hashed) + ", rows";
+  std::string text = "workers " + std::to_string(workers) + ", classes " + std::to_string(classes) +
+                     ", numeric " + std::to_string(numeric) + ", hashed " + std::to_string(hashed) +
+                     ", rows";
   for (RowNumber count : rows) text += " " + std::to_string(count);
   text += ", undecodable " + std::to_string(undecodable) + ", max frame bytes " +
           std::to_string(max_frame_bytes) + ", data seed " + std::to_string(data_seed) +
@@ -183,8 +184,7 @@ std::unique_ptr<Model> MakeModel(const Scenario& scenario) {
 }
 
 ServerOptions ServerOptionsOf(const Scenario& scenario) {
-  ServerOptions options =
-      millrace::ServerOptionsOf(FeaturesOf(scenario), TrainingOf(scenario), 0);
+  ServerOptions options = millrace::ServerOptionsOf(FeaturesOf(scenario), TrainingOf(scenario), 0);
   options.max_frame_bytes = scenario.max_frame_bytes;
   return options;
 }

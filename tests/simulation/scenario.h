@@ -39,9 +39,7 @@ struct Scenario {
   bool sequential() const {
     return training.consistency().model() == Training::Consistency::SEQUENTIAL;
   }
-  bool averages() const {
-    return training.update().kind() == Training::Update::WEIGHT_CHANGE;
-  }
+  bool averages() const { return training.update().kind() == Training::Update::WEIGHT_CHANGE; }
   std::string ToString() const;
 };
 

@@ -53,15 +53,15 @@ class ServerHost::Log final : public CheckpointLog {
       if (world_.Fault("crash in the middle of a transaction", 0.01)) return Died();
       MILLRACE_ASSIGN_OR_RETURN(
           const Offset offset,
-          world_.log.AppendInTransaction(kTransactionalId, epoch_, Topic::kParameters, 0,
-                                         entry.key, entry.value));
+          world_.log.AppendInTransaction(kTransactionalId, epoch_, Topic::kParameters, 0, entry.key,
+                                         entry.value));
       end = offset + 1;
     }
     for (const std::string& letter : checkpoint.dead_letters) {
       MILLRACE_RETURN_IF_ERROR(world_.log
                                    .AppendInTransaction(kTransactionalId, epoch_,
-                                                        Topic::kDeadLetter, 0,
-                                                        EncodeBigEndian32(0), letter)
+                                                        Topic::kDeadLetter, 0, EncodeBigEndian32(0),
+                                                        letter)
                                    .status());
     }
     if (world_.Fault("aborted transaction", 0.05)) {

@@ -1,4 +1,6 @@
 // simulate [--seeds N] [--first K] [-v]: runs seeds, prints what the failing ones had drawn.
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -6,7 +8,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 
 #include "tests/simulation/simulation.h"
 

@@ -204,8 +204,8 @@ bool Simulation::Produce() {
   }
   const int batch = world_.scenario.rows[worker] < 100 ? 1 : 20;
   for (int i = 0; i < batch && next <= world_.scenario.rows[worker]; ++i, ++next) {
-    now_ms_[worker] += static_cast<int64_t>(
-        world_.random.Chance(0.02) ? 60'000 : world_.random.Below(200));
+    now_ms_[worker] +=
+        static_cast<int64_t>(world_.random.Chance(0.02) ? 60'000 : world_.random.Below(200));
     world_.Append({Topic::kInputData, static_cast<int32_t>(worker), EncodeBigEndian64(next),
                    InputValue(world_.scenario, worker, next)},
                   now_ms_[worker]);
@@ -246,9 +246,8 @@ void Simulation::FaultOfWorker() {
     world_.Count("worker process becomes a zombie");
     process.MakeZombie(world_.random.Between(5, 150));
   }
-  const bool others = std::any_of(processes_.begin(), processes_.end(), [](const auto& p) {
-    return p->alive() && !p->zombie();
-  });
+  const bool others = std::any_of(processes_.begin(), processes_.end(),
+                                  [](const auto& p) { return p->alive() && !p->zombie(); });
   WorkerHost* fresh = nullptr;
   if (!others || world_.random.Chance(0.6)) fresh = &StartWorkerProcess(AnyDisk(worker_disks_));
   for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
@@ -259,8 +258,8 @@ void Simulation::FaultOfWorker() {
 
 void Simulation::Rebalance() {
   const auto worker = static_cast<WorkerId>(world_.random.Below(owner_.size()));
-  WorkerHost& to = world_.random.Chance(0.4) ? StartWorkerProcess(AnyDisk(worker_disks_))
-                                             : AnyProcess();
+  WorkerHost& to =
+      world_.random.Chance(0.4) ? StartWorkerProcess(AnyDisk(worker_disks_)) : AnyProcess();
   if (world_.random.Chance(0.5)) {
     world_.Count("partition handed over");
     owner_[worker]->Revoke(worker, false);
@@ -434,7 +433,9 @@ std::string Simulation::Standstill() const {
   for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
     const Referee::Member& member = inspector_.referee().now().members[worker];
     text += " worker " + std::to_string(worker) + " at clock " + std::to_string(member.clock) +
-            (member.left ? " (left)" : member.held != nullptr ? " (held)" : "");
+            (member.left              ? " (left)"
+             : member.held != nullptr ? " (held)"
+                                      : "");
     if (!owner_[worker]->Has(worker)) {
       text += " has no task;";
       continue;

@@ -45,8 +45,7 @@ struct Factory {
 
 class Simulation {
  public:
-  Simulation(const Scenario& scenario, const Faults& faults, const Factory& factory,
-             uint64_t seed);
+  Simulation(const Scenario& scenario, const Faults& faults, const Factory& factory, uint64_t seed);
 
   // Until everything has come to rest, or something has gone wrong: then says what.
   std::string Run();
@@ -58,7 +57,7 @@ class Simulation {
  private:
   bool Turn();
   bool TurnServer(ServerHost& server);
-  bool TurnWorker(WorkerHost& worker);
+  bool TurnWorker(WorkerHost& process);
   bool Deliver(Host& host);
   bool Produce();
   void Fault();
@@ -94,10 +93,10 @@ class Simulation {
   std::vector<std::shared_ptr<Disk>> worker_disks_;
   std::vector<std::unique_ptr<ServerHost>> servers_;
   std::vector<std::unique_ptr<WorkerHost>> processes_;
-  ServerHost* server_ = nullptr;      // the present one; null while it is down
-  std::vector<WorkerHost*> owner_;    // by worker
-  std::vector<RowNumber> next_row_;   // of the producer, by worker
-  std::vector<int64_t> now_ms_;       // by worker
+  ServerHost* server_ = nullptr;     // the present one; null while it is down
+  std::vector<WorkerHost*> owner_;   // by worker
+  std::vector<RowNumber> next_row_;  // of the producer, by worker
+  std::vector<int64_t> now_ms_;      // by worker
 };
 
 // Draws a job and its faults from the seed, runs it, and compares its end with that of training in

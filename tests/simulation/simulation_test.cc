@@ -1,7 +1,10 @@
 // test_simulation [--seeds N] [--first-seed K] [gtest flags]; also by the environment:
 // MILLRACE_SEEDS, MILLRACE_FIRST_SEED. What a failing seed had drawn is printed; `simulate --seeds
 // 1 --first K` runs it again.
+#include "tests/simulation/simulation.h"
+
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -9,10 +12,8 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 
 #include "tests/simulation/planted.h"
-#include "tests/simulation/simulation.h"
 
 namespace millrace::simulation {
 namespace {

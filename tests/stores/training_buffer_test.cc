@@ -367,7 +367,7 @@ TEST(TrainingBufferTest, BuffersAndOtherKeysLiveSideBySide) {
 class DamagedBufferTest : public ::testing::Test {
  protected:
   DamagedBufferTest() {
-    TrainingBuffer buffer(options_, "b");
+    TrainingBuffer buffer(kOptions, "b");
     for (RowNumber i = 0; i < 6; ++i) {
       buffer.Add(i, static_cast<int64_t>(i) * 10, "v" + std::to_string(i));
     }
@@ -389,7 +389,7 @@ class DamagedBufferTest : public ::testing::Test {
   }
   // Restoring fails, names the key and says what is wrong, and leaves the buffer as it was.
   void ExpectDamage(const std::string& named_key, const std::string& what = "") {
-    TrainingBuffer buffer(options_, "b");
+    TrainingBuffer buffer(kOptions, "b");
     buffer.Add(77, 7, "mine");
     const Status status = buffer.Restore(map_);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
@@ -398,7 +398,7 @@ class DamagedBufferTest : public ::testing::Test {
     EXPECT_THAT(RowsOf(buffer), ElementsAre(Row{77, 7, "mine"}));
   }
 
-  static constexpr TrainingBufferOptions options_ = {4, 8, 1000};
+  static constexpr TrainingBufferOptions kOptions = {4, 8, 1000};
   MemoryByteMap map_;
 };
 
@@ -407,7 +407,7 @@ constexpr char kSlotThree[] = R"(b\x00\x00\x00\x03)";
 constexpr char kState[] = R"(b\xff\xff\xff\xff)";
 
 TEST_F(DamagedBufferTest, IsFineUndamaged) {
-  TrainingBuffer buffer(options_, "b");
+  TrainingBuffer buffer(kOptions, "b");
   ASSERT_TRUE(buffer.Restore(map_).ok());
   EXPECT_EQ(buffer.size(), 6u);
 }
@@ -433,7 +433,7 @@ TEST_F(DamagedBufferTest, ARowTooManyIsDataLoss) {
 }
 TEST_F(DamagedBufferTest, ARowThatIsThereTwiceIsDataLoss) {
   Put(Key(3), Value(Key(0)));
-  TrainingBuffer buffer(options_, "b");
+  TrainingBuffer buffer(kOptions, "b");
   const Status status = buffer.Restore(map_);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
@@ -465,13 +465,13 @@ TEST_F(DamagedBufferTest, AStateOfABufferBeyondAllBoundsIsDataLoss) {
   ExpectDamage(kState);
 }
 TEST_F(DamagedBufferTest, AStateOlderThanTheRowsIsDataLoss) {
-  TrainingBuffer buffer(options_, "b");
+  TrainingBuffer buffer(kOptions, "b");
   ASSERT_TRUE(buffer.Restore(map_).ok());
   std::string old_state;
   // Full both times, so that only the time of the newest row tells.
   for (RowNumber i = 6; i < 12; ++i) {
     buffer.Add(i, static_cast<int64_t>(i) * 10, "v");
-    if (buffer.size() == options_.max_rows && old_state.empty()) {
+    if (buffer.size() == kOptions.max_rows && old_state.empty()) {
       Save(buffer, map_);
       old_state = Value(StateKey());
     }
@@ -479,21 +479,21 @@ TEST_F(DamagedBufferTest, AStateOlderThanTheRowsIsDataLoss) {
   Save(buffer, map_);
   ASSERT_FALSE(old_state.empty());
   Put(StateKey(), old_state);
-  TrainingBuffer restored(options_, "b");
+  TrainingBuffer restored(kOptions, "b");
   const Status status = restored.Restore(map_);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr("the newest row"));
 }
 TEST_F(DamagedBufferTest, ClearedItStartsAgainAndLeavesNothingBehind) {
   Put("bx", "1");
-  TrainingBuffer buffer(options_, "b");
+  TrainingBuffer buffer(kOptions, "b");
   ASSERT_FALSE(buffer.Restore(map_).ok());
   ASSERT_TRUE(buffer.Clear(map_).ok());
   EXPECT_EQ(buffer.size(), 0u);
   buffer.Add(3, 5, "new");
   Save(buffer, map_);
   EXPECT_EQ(ContentOf(map_).size(), 2u) << "the row and the state";
-  TrainingBuffer restored(options_, "b");
+  TrainingBuffer restored(kOptions, "b");
   ASSERT_TRUE(restored.Restore(map_).ok());
   EXPECT_THAT(RowsOf(restored), ElementsAre(Row{3, 5, "new"}));
 }

@@ -102,6 +102,14 @@ TEST(TopicsTest, WhatIsDeletedSoonStandsInSmallSegmentsSinceBrokersFreeWholeOnes
   }
 }
 
+TEST(TopicsTest, EveryTopicTakesTheLargestFrameWhateverTheClustersDefault) {
+  for (Topic topic : kAllTopics) {
+    const std::string bytes = Setting(topic, "max.message.bytes");
+    ASSERT_NE(bytes, "");
+    EXPECT_GT(std::stoll(bytes), static_cast<int64_t>(kMaxFrameBytes) + 50'000);
+  }
+}
+
 TEST(TopicsTest, WeightsAreShortLivedSinceAWorkerAsksAgain) {
   EXPECT_EQ(Setting(Topic::kWeights, "cleanup.policy"), "delete");
   EXPECT_GT(std::stoll(Setting(Topic::kWeights, "retention.ms")), 0);

@@ -1,0 +1,107 @@
+#include "runtime/job_board.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <thread>
+
+#include "mock_cluster.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+class JobBoardTest : public testing::Test {
+ protected:
+  JobBoardTest() {
+    config_.set_name("board");
+    config_.set_brokers(cluster_.options().brokers);
+    cluster_.CreateTopic(TopicName("board", Topic::kJob), 1);
+  }
+
+  std::unique_ptr<JobBoard> Open() {
+    StatusOr<std::unique_ptr<JobBoard>> board = JobBoard::Create(config_, stop_);
+    EXPECT_TRUE(board.ok()) << board.status();
+    return *std::move(board);
+  }
+
+  JobTraining TrainingWith(uint32_t batch_rows) const {
+    JobTraining training;
+    training.set_epoch(config_.epoch());
+    training.set_shards(1);
+    training.mutable_training()->set_batch_rows(batch_rows);
+    return training;
+  }
+
+  MockCluster cluster_;
+  JobConfig config_;
+  std::atomic<bool> stop_ = false;
+};
+
+TEST_F(JobBoardTest, WhatIsPublishedIsReadByThoseWhoCameBeforeAndAfter) {
+  const std::unique_ptr<JobBoard> early = Open();
+  EXPECT_EQ(*early->ReadTraining(), std::nullopt);
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  EXPECT_EQ(early->WaitForTraining()->training().batch_rows(), 7u);
+  EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
+  EXPECT_EQ(*Open()->ReadFeatures(), std::nullopt);
+  EXPECT_FALSE(*Open()->ReadEnded());
+}
+
+TEST_F(JobBoardTest, PublishingSomethingElseIsAnErrorThatNamesTheField) {
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  const Status other = Open()->PublishTraining(TrainingWith(8));
+  EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
+  EXPECT_THAT(std::string(other.message()), HasSubstr("training.batch_rows: 7 -> 8"));
+  EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
+}
+
+TEST_F(JobBoardTest, AnotherEpochIsAnotherJob) {
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  ASSERT_TRUE(Open()->PublishEnded().ok());
+  EXPECT_TRUE(*Open()->ReadEnded());
+  config_.set_epoch(2);
+  EXPECT_FALSE(*Open()->ReadEnded());
+  EXPECT_EQ(*Open()->ReadTraining(), std::nullopt);
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(8)).ok());
+}
+
+TEST_F(JobBoardTest, OfTwoThatPublishAtOnceOneWinsForEverybody) {
+  for (uint64_t race = 1; race <= 20; ++race) {
+    config_.set_epoch(race);
+    const std::unique_ptr<JobBoard> boards[] = {Open(), Open()};
+    Status published[2];
+    std::barrier start(2);
+    const auto publish = [&](uint32_t i) {
+      start.arrive_and_wait();
+      published[i] = boards[i]->PublishTraining(TrainingWith(i + 1));
+    };
+    std::thread other(publish, 1);
+    publish(0);
+    other.join();
+    ASSERT_NE(published[0].ok(), published[1].ok())
+        << "race " << race << ": " << published[0] << ", " << published[1];
+    const uint32_t winner = published[0].ok() ? 1 : 2;
+    for (const auto& board : {Open(), Open()}) {
+      EXPECT_EQ(board->ReadTraining()->value().training().batch_rows(), winner);
+    }
+  }
+}
+
+TEST_F(JobBoardTest, AWaitEndsWhenItIsStopped) {
+  const std::unique_ptr<JobBoard> board = Open();
+  std::thread stopper([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    stop_ = true;
+  });
+  EXPECT_TRUE(absl::IsCancelled(board->WaitForTraining().status()));
+  stopper.join();
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,196 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "mock_cluster.h"
+#include "runtime/server_runtime.h"
+#include "runtime/worker_runtime.h"
+#include "topics/codec.h"
+#include "topics/partitioning.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+constexpr uint32_t kWorkers = 4;
+constexpr uint64_t kRows = 1501;
+constexpr size_t kHashed = 16;
+
+std::string BytesOf(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+Row RowOf(uint64_t number) {
+  std::mt19937_64 random(number);
+  Row row;
+  row.numeric = {static_cast<double>(random() % 1000)};
+  row.index = {1 + static_cast<uint32_t>(random() % kHashed)};
+  row.value = {1.0f};
+  row.label = row.numeric[0] + static_cast<double>(random() % 200) > 600 ? 1 : 0;
+  return row;
+}
+
+// A job on a cluster of its own, in a folder of its own.
+class WholeJobTest : public testing::Test {
+ protected:
+  WholeJobTest() {
+    std::string pattern = testing::TempDir() + "millrace_job_XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    config_.set_workers(kWorkers);
+    config_.set_brokers(cluster_.options().brokers);
+    config_.mutable_server()->set_checkpoint_interval_s(0.1);
+    config_.mutable_server()->set_evaluation_interval_s(0.05);
+    config_.mutable_server()->set_weights_file(folder_ / "weights.npy");
+    config_.mutable_server()->set_weights_at_checkpoints(true);
+    config_.mutable_server()->set_test_file(folder_ / "test.csv");
+    config_.mutable_server()->set_evaluation_log(folder_ / "server.csv");
+    UseJob("job");
+    features_.set_epoch(config_.epoch());
+    features_.set_workers(kWorkers);
+    features_.set_feature_count(1 + kHashed);
+    FeatureSpec& spec = *features_.mutable_spec();
+    spec.set_label("y");
+    spec.add_classes("no");
+    spec.add_classes("yes");
+    spec.add_numeric("x");
+    spec.add_categorical("c");
+    spec.set_categorical_buckets(kHashed);
+    training_.set_epoch(config_.epoch());
+    training_.set_shards(1);
+    training_.mutable_training()->set_batch_rows(8);
+    std::ofstream test(folder_ / "test.csv");
+    test << "x,c,y\n";
+    for (int i = 0; i < 50; ++i) test << i * 20 << ",a," << (i * 20 > 500 ? "yes" : "no") << '\n';
+  }
+  ~WholeJobTest() override { std::filesystem::remove_all(folder_); }
+
+  void UseJob(const std::string& name) {
+    config_.set_name(name);
+    for (const TopicPlan& plan : PlanTopics(name, kWorkers, 1)) {
+      cluster_.CreateTopic(plan.name, static_cast<int>(plan.partitions));
+    }
+  }
+
+  void SendRows() {
+    auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "rows"}, nullptr);
+    ASSERT_TRUE(producer.ok()) << producer.status();
+    const std::string topic = TopicName(config_.name(), Topic::kInputData);
+    std::vector<RowNumber> rows(kWorkers);
+    for (uint64_t number = 0; number < kRows; ++number) {
+      const RowPlace place = PlaceOfRow(number, kWorkers);
+      rows[place.worker] = place.row + 1;
+      ASSERT_TRUE((*producer)
+                      ->Send(topic, static_cast<int32_t>(place.worker),
+                             EncodeBigEndian64(place.row), EncodeRow(RowOf(number)))
+                      .ok());
+    }
+    for (WorkerId worker = 0; worker < kWorkers; ++worker) {
+      ASSERT_TRUE((*producer)
+                      ->Send(topic, static_cast<int32_t>(worker), EncodeBigEndian64(rows[worker]),
+                             EncodeEnd(rows[worker]))
+                      .ok());
+    }
+    ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
+  }
+
+  std::thread Server(Status& status, const std::atomic<bool>& stop) {
+    JobConfig config = config_;
+    config.mutable_server()->set_data_dir(folder_ / "server");
+    return std::thread(
+        [this, config, &status, &stop] { status = RunServer(config, features_, training_, stop); });
+  }
+  std::thread Worker(int number, Status& status, const std::atomic<bool>& stop) {
+    JobConfig config = config_;
+    config.mutable_worker()->set_data_dir(folder_ / ("worker-" + std::to_string(number)));
+    config.mutable_worker()->set_evaluation_log(folder_ / ("worker" + std::to_string(number)));
+    config.mutable_worker()->set_repeat_interval_s(0.5);
+    return std::thread(
+        [this, config, &status, &stop] { status = RunWorker(config, features_, training_, stop); });
+  }
+
+  // Server and `processes` workers, undisturbed.
+  void Run(int processes) {
+    SendRows();
+    std::atomic<bool> stop = false;
+    std::vector<Status> statuses(static_cast<size_t>(processes) + 1);
+    std::vector<std::thread> threads;
+    threads.push_back(Server(statuses[0], stop));
+    for (int i = 0; i < processes; ++i) {
+      threads.push_back(Worker(i, statuses[static_cast<size_t>(i) + 1], stop));
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  }
+
+  MockCluster cluster_;
+  std::filesystem::path folder_;
+  JobConfig config_;
+  JobFeatures features_;
+  JobTraining training_;
+};
+
+class WholeJobInEachMode : public WholeJobTest,
+                           public testing::WithParamInterface<Training::Consistency::Model> {};
+
+TEST_P(WholeJobInEachMode, EndsWithEveryRowTrainedOnAndItsFilesWritten) {
+  Training::Consistency& consistency = *training_.mutable_training()->mutable_consistency();
+  consistency.set_model(GetParam());
+  if (GetParam() == Training::Consistency::BOUNDED) consistency.set_max_delay(2);
+  Run(2);
+  EXPECT_GT(BytesOf(folder_ / "weights.npy").size(), 128u);
+  EXPECT_NE(BytesOf(folder_ / "server.csv"), "");
+  EXPECT_NE(BytesOf(folder_ / "worker0") + BytesOf(folder_ / "worker1"), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, WholeJobInEachMode,
+                         testing::Values(Training::Consistency::SEQUENTIAL,
+                                         Training::Consistency::EVENTUAL,
+                                         Training::Consistency::BOUNDED));
+
+TEST_F(WholeJobTest, TheBufferScheduleEndsAfterItsFurtherRounds) {
+  training_.mutable_training()->set_schedule(Training::BUFFER);
+  training_.mutable_training()->set_rounds_after_end(5);
+  Run(2);
+  EXPECT_GT(BytesOf(folder_ / "weights.npy").size(), 128u);
+}
+
+TEST_F(WholeJobTest, ProcessesThatAreStoppedAndStartedAgainChangeNoWeight) {
+  const std::filesystem::path weights = folder_ / "weights.npy";
+  SendRows();
+  for (int stops = 0; stops <= 2; ++stops) {
+    std::filesystem::remove(weights);
+    std::atomic<bool> stop = false;
+    Status server;
+    Status worker;
+    std::thread first = Server(server, stop);
+    std::thread second = Worker(0, worker, stop);
+    // In the middle: after the first checkpoint, which writes the weights.
+    while (stops < 2 && !std::filesystem::exists(weights)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    stop = stops < 2;
+    first.join();
+    second.join();
+    ASSERT_TRUE(server.ok() || absl::IsCancelled(server)) << server;
+    ASSERT_TRUE(worker.ok() || absl::IsCancelled(worker)) << worker;
+  }
+  const std::string interrupted = BytesOf(weights);
+  ASSERT_NE(interrupted, "");
+
+  UseJob("undisturbed");
+  Run(2);
+  EXPECT_EQ(BytesOf(weights), interrupted);
+}
+
+}  // namespace
+}  // namespace millrace
