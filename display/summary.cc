@@ -107,8 +107,7 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
   if (!table.empty()) lines.emplace_back();
   for (const std::string& row : table) lines.push_back("  " + row);
   if (!table.empty() && job.producer() && job.producer()->epochs_of_stream() > 1) {
-    lines.push_back(Inked(style, Ink::kDim,
-                          "  progressive: from the second pass on, of rows trained on before"));
+    lines.push_back(Inked(style, Ink::kDim, "  progressive: of the first pass"));
   }
   for (std::string& text : lines) text = Clipped(text, width);
   return lines;

@@ -77,15 +77,15 @@ TEST(SummaryJson, IsJsonBeforeAnythingHasHappenedAndWithoutNumbers) {
   EXPECT_TRUE(Json::parse(SummaryJson(job, "x"))["progressive"]["log_loss"].is_null());
 }
 
-TEST(SummaryTable, SaysThatLaterPassesTestRowsTrainedOnBefore) {
+TEST(SummaryTable, SaysThatProgressiveFiguresAreOfTheFirstPass) {
   const Style style{.color = false, .unicode = true};
   JobProgress job = FinishedJob();
-  EXPECT_THAT(SummaryTable(job, "x", style, 80).back(), Not(HasSubstr("second pass")));
+  EXPECT_THAT(SummaryTable(job, "x", style, 80).back(), Not(HasSubstr("first pass")));
   EXPECT_EQ(Json::parse(SummaryJson(job, "x"))["epochs"], 1);
   MetricPoint point = ProducerAt(3'100, 200, 200, 8'000, true);
   point.mutable_producer()->set_epochs_of_stream(2);
   job.Fold(point);
-  EXPECT_THAT(SummaryTable(job, "x", style, 80).back(), HasSubstr("second pass"));
+  EXPECT_THAT(SummaryTable(job, "x", style, 80).back(), HasSubstr("first pass"));
   EXPECT_EQ(Json::parse(SummaryJson(job, "x"))["epochs"], 2);
 }
 

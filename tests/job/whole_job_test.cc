@@ -10,10 +10,12 @@
 #include <thread>
 #include <vector>
 
+#include "apps/program.h"
 #include "base/big_endian.h"
 #include "mock_cluster.h"
 #include "runtime/server_runtime.h"
 #include "runtime/worker_runtime.h"
+#include "stores/rocksdb_byte_map.h"
 #include "topics/codec.h"
 #include "topics/partitioning.h"
 #include "topics/topics.h"
@@ -43,6 +45,19 @@ Row RowOf(uint64_t number) {
 // A job on a cluster of its own, in a folder of its own.
 class WholeJobTest : public testing::Test {
  protected:
+  static void SetUpTestSuite() {
+    // Before there are threads: logging, as a program does it, and RocksDB's statics, whose guards
+    // ThreadSanitizer cannot see.
+    [[maybe_unused]] static const bool once = [] {
+      SetUpLogging();
+      std::string pattern = testing::TempDir() + "millrace_store_XXXXXX";
+      const std::string folder = mkdtemp(pattern.data());
+      EXPECT_TRUE(OpenRocksDb(folder + "/store").ok());
+      std::filesystem::remove_all(folder);
+      return true;
+    }();
+  }
+
   WholeJobTest() {
     std::string pattern = testing::TempDir() + "millrace_job_XXXXXX";
     folder_ = mkdtemp(pattern.data());

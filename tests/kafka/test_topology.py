@@ -71,7 +71,7 @@ class Modes(OnABroker):
         job = self.job(training=["--consistency", "bounded:2", "--batch-rows", "16"]).start()
         job.wait_all()
         summary = self.assert_every_row_counted_once(job)
-        self.assertLessEqual(summary["staleness_max"], 3)
+        self.assertLessEqual(summary["staleness_max"], 2)
         self.assertGreater(summary["progressive"]["accuracy"],
                            summary["progressive"]["prior_accuracy"] + 0.1)
 
@@ -81,7 +81,8 @@ class Modes(OnABroker):
         job.wait_all()
         summary = job.summary()
         self.assertEqual(summary["schedule"], "buffer")
-        self.assertGreater(summary["rounds"], 5)
+        # As fast a stream as there can be does not starve the training.
+        self.assertGreater(summary["rounds"], 25)
         self.assertGreater(summary["progressive"]["accuracy"],
                            summary["progressive"]["prior_accuracy"])
 
@@ -97,7 +98,9 @@ class Modes(OnABroker):
         job = self.job(producer=["--epochs", "2"]).start()
         job.wait_all()
         self.assert_equals_reference(job)
-        self.assert_every_row_counted_once(job, 2 * ROWS)
+        # Of distinct rows: in the second epoch each has been trained on.
+        summary = self.assert_every_row_counted_once(job)
+        self.assertEqual(summary["rows_sent"], 2 * ROWS)
 
     def test_fewer_rows_than_workers_finish(self):
         data = self.path / "three.csv"

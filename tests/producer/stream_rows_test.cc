@@ -149,7 +149,7 @@ class StreamRowsTest : public testing::Test {
         const uint64_t number = e * static_cast<uint64_t>(rows) + static_cast<uint64_t>(i);
         topic[number % workers].push_back(
             {EncodeBigEndian64(number / workers),
-             EncodeRow({static_cast<uint32_t>(i % 2), {static_cast<double>(i)}, {}, {}})});
+             EncodeRow({static_cast<uint32_t>(i % 2), {static_cast<double>(i)}, {}, {}, e > 0})});
       }
     }
     for (auto& records : topic) {
