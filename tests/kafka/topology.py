@@ -63,6 +63,28 @@ class Broker:
     def stop(self):
         self._call("stop")
 
+    def send(self, texts):
+        """A record without a key, which none of ours is, to each of the topics."""
+        tools = []
+        for topic, text in texts.items():
+            tool = subprocess.Popen(
+                [ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", "kafka-console-producer",
+                 "--topic", topic],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            tool.stdin.write(text.encode() + b"\n")
+            tool.stdin.close()
+            tools.append(tool)
+        for tool in tools:
+            if tool.wait(timeout=60) != 0:
+                raise AssertionError(f"{tool.args} failed")
+
+    def records(self, topic):
+        """What stands in a topic now, undecoded."""
+        return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool",
+                               "kafka-console-consumer", "--topic", topic, "--from-beginning",
+                               "--timeout-ms", "4000"],
+                              check=False, capture_output=True, timeout=60).stdout
+
 
 class Job:
     """Processes of one job. Every process that was started is ended by close()."""

@@ -1,0 +1,160 @@
+#include "apps/job_flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kFile[] = R"(
+    name: "flights"
+    workers: 2
+    kafka { key: "security.protocol" value: "SSL" }
+    features { label: "late" classes: ["no", "yes"] numeric: ["temp"] }
+    training {
+      batch_rows: 7
+      consistency { model: BOUNDED max_delay: 3 }
+      optimizer { kind: ADAM learning_rate: 0.5 }
+    }
+)";
+
+class JobFlagsTest : public testing::Test {
+ protected:
+  JobFlagsTest() {
+    std::string pattern = testing::TempDir() + "millrace_flags_XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    file_ = folder_ / "job.textproto";
+  }
+  ~JobFlagsTest() override { std::filesystem::remove_all(folder_); }
+
+  // As a program with all groups of flags but one of the two --data-dir.
+  StatusOr<JobConfig> Load(std::vector<std::string> words, const std::string& file = "") {
+    CLI::App app;
+    JobFlags flags(app);
+    flags.AddFeatures();
+    flags.AddTraining();
+    flags.AddServer();
+    if (!file.empty()) {
+      std::ofstream(file_) << file;
+      words.insert(words.begin(), {"--config", file_.string()});
+    }
+    std::reverse(words.begin(), words.end());
+    app.parse(words);
+    return flags.Load();
+  }
+
+  void ExpectError(const std::vector<std::string>& words, const std::string& text) {
+    const StatusOr<JobConfig> config = Load(words);
+    ASSERT_FALSE(config.ok());
+    EXPECT_TRUE(absl::IsInvalidArgument(config.status()));
+    EXPECT_THAT(std::string(config.status().message()), HasSubstr(text));
+  }
+
+  std::filesystem::path folder_;
+  std::filesystem::path file_;
+};
+
+TEST_F(JobFlagsTest, WithoutFlagsADefaultConfigIsValid) {
+  const StatusOr<JobConfig> config = Load({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->name(), "millrace");
+  EXPECT_EQ(config->workers(), 4u);
+}
+
+TEST_F(JobFlagsTest, AFlagOverridesItsFieldOfTheFileAndNoOther) {
+  const StatusOr<JobConfig> config =
+      Load({"--batch-rows", "9", "--learning-rate", "0.25", "--classes", "a,b"}, kFile);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->name(), "flights");
+  EXPECT_EQ(config->workers(), 2u);
+  EXPECT_EQ(config->training().batch_rows(), 9u);
+  EXPECT_EQ(config->training().optimizer().kind(), Training::Optimizer::ADAM);
+  EXPECT_EQ(config->training().optimizer().learning_rate(), 0.25);
+  EXPECT_EQ(config->training().consistency().max_delay(), 3u);
+  EXPECT_THAT(config->features().classes(), testing::ElementsAre("a", "b"));
+  EXPECT_THAT(config->features().numeric(), testing::ElementsAre("temp"));
+}
+
+TEST_F(JobFlagsTest, AConsistencyOnTheCommandLineReplacesThatOfTheFile) {
+  const StatusOr<JobConfig> config = Load({"--consistency", "sequential"}, kFile);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->training().consistency().model(), Training::Consistency::SEQUENTIAL);
+  EXPECT_FALSE(config->training().consistency().has_max_delay());
+}
+
+TEST_F(JobFlagsTest, MaxVectorClockDelayIsAnotherNameOfConsistency) {
+  const auto model = [&](const std::string& value) {
+    return Load({"--max_vector_clock_delay=" + value})->training().consistency();
+  };
+  EXPECT_EQ(model("0").model(), Training::Consistency::SEQUENTIAL);
+  EXPECT_EQ(model("-1").model(), Training::Consistency::EVENTUAL);
+  EXPECT_EQ(model("4").model(), Training::Consistency::BOUNDED);
+  EXPECT_EQ(model("4").max_delay(), 4u);
+}
+
+TEST_F(JobFlagsTest, OfAFlagGivenTwiceTheLastCounts) {
+  EXPECT_EQ(Load({"--l2", "1", "--l2", "2"})->training().l2(), 2);
+}
+
+TEST_F(JobFlagsTest, KafkaSettingsAddUpAndMayHoldEqualsSignsAndCommas) {
+  const StatusOr<JobConfig> config =
+      Load({"--kafka", "sasl.password=a=b,c", "--kafka", "client.rack=r"}, kFile);
+  ASSERT_TRUE(config.ok()) << config.status();
+  ASSERT_EQ(config->kafka_size(), 3);
+  EXPECT_EQ(config->kafka(1).key(), "sasl.password");
+  EXPECT_EQ(config->kafka(1).value(), "a=b,c");
+  EXPECT_EQ(config->kafka(2).value(), "r");
+}
+
+TEST_F(JobFlagsTest, AnErrorInTheFileNamesItsLineAndColumn) {
+  const auto error = [&](const std::string& text) {
+    return std::string(Load({}, text).status().message());
+  };
+  EXPECT_THAT(error("name: \"x\"\n  wrokers: 3\n"), HasSubstr(file_.string() + ":2:"));
+  EXPECT_THAT(error("name: \"x\"\n  wrokers: 3\n"), HasSubstr("wrokers"));
+  EXPECT_THAT(error("training {\n  schedule: SOMETIMES\n}\n"), HasSubstr("\"SOMETIMES\""));
+  EXPECT_THAT(error("workers: many"), HasSubstr(":1:"));
+  EXPECT_THAT(error("training { "), HasSubstr(":1:"));
+}
+
+TEST_F(JobFlagsTest, AMissingFileIsAnError) {
+  const Status status = Load({"--config", "/no/such/file"}).status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/no/such/file"));
+}
+
+TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
+  ExpectError({"--job", "with space"}, "job name 'with space': use letters");
+  ExpectError({"--job", ""}, "job name");
+  ExpectError({"--brokers", ""}, "brokers is empty");
+  ExpectError({"--workers", "0"}, "workers: give 1 to");
+  ExpectError({"--replication-factor", "0"}, "replication_factor: give 1");
+  ExpectError({"--batch-rows", "0"}, "batch_rows: give 1");
+  ExpectError({"--buffer-min", "9", "--buffer-max", "8"}, "min_rows <= max_rows");
+  ExpectError({"--buffer-coefficient", "nan"}, "coefficient");
+  ExpectError({"--learning-rate", "0"}, "learning_rate: give more than 0");
+  ExpectError({"--l2=-1"}, "l2: give 0 or more");
+  ExpectError({"--local-iterations", "0"}, "local_iterations");
+  ExpectError({"--class-weights=1,-1"}, "class_weight");
+  ExpectError({"--evaluation-log", "log"}, "--test");
+  ExpectError({"--weights-at-checkpoints"}, "--weights-file");
+  ExpectError({"--schedule", "sometimes"}, "'sometimes' is not one of buffer, one-pass");
+  ExpectError({"--consistency", "bounded:0"}, "--consistency");
+  ExpectError({"--kafka", "no-equals-sign"}, "KEY=VALUE");
+}
+
+TEST_F(JobFlagsTest, ABoundWithoutADelayIsRefused) {
+  EXPECT_THAT(
+      std::string(Load({}, "training { consistency { model: BOUNDED } }").status().message()),
+      HasSubstr("max_delay >= 1"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,116 @@
+"""The programs on a machine without a Kafka: help, wrong usage, wrong input, waiting."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+PROGRAMS = pathlib.Path(os.environ["MILLRACE_PROGRAMS"]).resolve()
+ALL = ["CsvProducer", "ServerApp", "WorkerApp", "Watch"]
+
+
+def run(program, *words, **options):
+    return subprocess.run([PROGRAMS / program, *map(str, words)], text=True, timeout=30,
+                          stdin=subprocess.DEVNULL, capture_output=True, check=False, **options)
+
+
+def unused_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="millrace-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.nobody = f"127.0.0.1:{unused_port()}"
+
+    def csv(self, text, name="rows.csv"):
+        path = self.folder / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    def assert_one_line(self, result, code, *parts):
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+        for part in parts:
+            self.assertIn(part, result.stderr)
+
+    def produce(self, path, *words):
+        return run("CsvProducer", "--brokers", self.nobody, "--broker-timeout", "1",
+                   "--input", path, "--label", "y", "--numeric", "x", *words, cwd=self.folder)
+
+    def test_help_teaches_with_examples_and_exit_codes(self):
+        for program in ALL:
+            result = run(program, "--help")
+            self.assertEqual(result.returncode, 0)
+            for part in ("Examples", "Exit codes", "--brokers", "--kafka", "[localhost:9092]"):
+                self.assertIn(part, result.stdout, program)
+
+    def test_the_version_is_told(self):
+        for program in ALL:
+            self.assertRegex(run(program, "--version").stdout, r"^Millrace \d+\.\d+\.\d+\n$")
+
+    def test_an_unknown_flag_is_wrong_usage(self):
+        for program in ALL:
+            result = run(program, "--no-such-flag")
+            self.assertEqual(result.returncode, 2, program)
+            self.assertIn("--no-such-flag", result.stderr)
+
+    def test_an_unknown_field_is_wrong_usage_with_line_and_column(self):
+        config = self.csv('name: "x"\nwrokers: 4\n', "job.textproto")
+        for program in ALL:
+            self.assert_one_line(run(program, "--config", config), 2, f"{config}:2:", "wrokers")
+
+    def test_a_missing_input_ends_at_once(self):
+        self.assert_one_line(self.produce(self.folder / "none.csv"), 1, "none.csv", "No such file")
+
+    def test_an_empty_input_ends_at_once(self):
+        self.assert_one_line(self.produce(self.csv("")), 1, "rows.csv", "empty")
+        self.assert_one_line(self.produce(self.csv("x,y\n")), 1, "rows.csv", "no rows")
+
+    def test_a_missing_column_ends_at_once_and_names_those_there_are(self):
+        self.assert_one_line(self.produce(self.csv("a,y\n1,no\n")), 1, '"x"', "columns are: a, y", "rows.csv")
+
+    def test_no_broker_ends_with_the_timeout_and_says_which(self):
+        path = self.csv("x,y\n1,no\n2,yes\n")
+        for result in (self.produce(path),
+                       run("ServerApp", "--brokers", self.nobody, "--broker-timeout", "1"),
+                       run("WorkerApp", "--brokers", self.nobody, "--broker-timeout", "1")):
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(f"no Kafka broker answered at {self.nobody} for 1 s", result.stderr)
+
+    def test_a_signal_ends_the_wait_for_a_broker(self):
+        for program in ("ServerApp", "WorkerApp"):
+            for sig in (signal.SIGINT, signal.SIGTERM):
+                process = subprocess.Popen([PROGRAMS / program, "--brokers", self.nobody],
+                                           stderr=subprocess.DEVNULL)
+                time.sleep(0.5)
+                self.assertIsNone(process.poll())
+                process.send_signal(sig)
+                self.assertEqual(process.wait(timeout=10), 130)
+
+    def test_a_password_is_in_no_output(self):
+        secret = "correct-horse-battery"
+        settings = ["--kafka", "security.protocol=SASL_PLAINTEXT", "--kafka", "sasl.mechanisms=PLAIN",
+                    "--kafka", "sasl.username=me", "--kafka", f"sasl.password={secret}"]  # fmt: skip
+        for extra in ([], ["--kafka", "debug=all"], ["--kafka", "sasl.pasword=" + secret]):
+            result = run("ServerApp", "--brokers", self.nobody, "--broker-timeout", "1", *settings,
+                         *extra)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertNotIn(secret, result.stderr + result.stdout)
+
+    def test_an_unknown_kafka_setting_is_named(self):
+        result = run("ServerApp", "--kafka", "no.such.setting=1", "--broker-timeout", "1")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("no.such.setting", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
