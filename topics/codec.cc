@@ -42,7 +42,8 @@ Status CheckRow(const TrainingRow& row, const RowShape& shape) {
     return Invalid("feature " + std::to_string(previous) + " where the job has " +
                    std::to_string(shape.features));
   }
-  if (!Within(row.value(), std::numeric_limits<float>::max())) return Invalid("a value that is not finite");
+  if (!Within(row.value(), std::numeric_limits<float>::max()))
+    return Invalid("a value that is not finite");
   for (double value : row.numeric()) {
     if (std::isinf(value)) return Invalid("an infinite number");
   }

@@ -348,7 +348,8 @@ std::vector<Poison> Poisons() {
   const double infinity = HUGE_VAL;
   return {
       {"NaN in the slice", [](Gradient& m) { m.mutable_slice()->set_dense(3, std::nanf("")); }},
-      {"a value whose square overflows", [](Gradient& m) { m.mutable_slice()->set_dense(0, 2e18f); }},
+      {"a value whose square overflows",
+       [](Gradient& m) { m.mutable_slice()->set_dense(0, 2e18f); }},
       {"infinity in the slice", [](Gradient& m) { m.mutable_slice()->set_dense(0, -HUGE_VALF); }},
       {"NaN in a sparse slice",
        [](Gradient& m) {
@@ -380,7 +381,8 @@ TEST(ServerProcessorTest, APoisonedUpdateCountsAsAnEmptyOneOfItsClock) {
       poison.put(update);
       const ServerOutput output = server.Send(update);
       ASSERT_EQ(output.dead_letters.size(), 1u) << poison.name;
-      EXPECT_THAT(output.dead_letters[0].reason(), HasSubstr("a NaN, an infinity or a value beyond"));
+      EXPECT_THAT(output.dead_letters[0].reason(),
+                  HasSubstr("a NaN, an infinity or a value beyond"));
       EXPECT_EQ(output.dead_letters[0].value(), RecordOf(update).value);
       EXPECT_EQ(server.processor().counters().poisoned(), 1u);
       EXPECT_EQ(server.processor().counters().gradients_accepted(), 1u);
