@@ -174,7 +174,8 @@ void JobProgress::Finish() { ResolveEvaluations(true); }
 
 uint64_t JobProgress::rows_tested() const {
   if (!server_) return 0;
-  return std::max(server_->progressive().rows(), server_->rows_trained());
+  return std::max(
+      {server_->progressive().rows(), server_->rows_trained(), server_->rows_counted()});
 }
 
 std::optional<double> JobProgress::duration_seconds() const {

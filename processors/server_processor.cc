@@ -139,7 +139,8 @@ void ServerProcessor::DisarmPoison(Gradient& message, const GradientRecord& reco
   if (IsSane(message)) return;
   CountPoison();
   output.dead_letters.push_back(MakeDeadLetter(
-      record, options_.shard, "an update with a NaN, an infinity or a value beyond 1e18; it counts as an empty one"));
+      record, options_.shard,
+      "an update with a NaN, an infinity or a value beyond 1e18; it counts as an empty one"));
   Gradient empty;
   empty.set_epoch(message.epoch());
   empty.set_worker(message.worker());

@@ -93,6 +93,8 @@ class ServerProcessor {
   uint64_t rows_trained() const { return rows_trained_; }
   uint64_t steps() const { return steps_; }
   double train_loss() const { return train_loss_; }
+  // Rows of the worker below this number have been counted.
+  RowNumber rows_end(WorkerId worker) const { return members_.at(worker).rows_end; }
   uint32_t buffer_rows(WorkerId worker) const { return members_.at(worker).buffer_rows; }
 
   // All of the state but the parameters. `position` fields are the caller's.

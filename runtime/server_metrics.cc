@@ -33,6 +33,7 @@ OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard, si
   server.set_shard(shard);
   Clock newest = 0;
   uint64_t staleness = 0;
+  uint64_t rows_counted = 0;
   for (const auto& [worker, entry] : clocks.entries()) {
     WorkerProgress& progress = *server.add_workers();
     progress.set_worker(worker);
@@ -40,12 +41,14 @@ OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard, si
     progress.set_left(entry.left);
     progress.set_buffer_rows(processor.buffer_rows(worker));
     newest = std::max(newest, entry.clock);
+    rows_counted += processor.rows_end(worker);
     if (!entry.left && processor.Released(worker)) {
       staleness = std::max(staleness, entry.clock - *clocks.Min());
     }
   }
   server.set_rounds(clocks.Min().value_or(newest));
   server.set_updates(processor.counters().gradients_accepted());
+  server.set_rows_counted(rows_counted);
   server.set_rows_trained(processor.rows_trained());
   server.set_duplicates_ignored(processor.counters().duplicates_ignored());
   server.set_poisoned(processor.counters().poisoned());

@@ -9,6 +9,16 @@ namespace {
 
 using Kind = CurvePoint::Kind;
 
+TEST(JobProgress, CountsTheRowsOfLaterEpochsWhichAreNeitherTestedNorNew) {
+  JobProgress job;
+  MetricPoint point = ServerAt(1'000, 10);
+  const uint64_t first_epoch = point.server().rows_trained();
+  point.mutable_server()->set_rows_counted(3 * first_epoch);
+  job.Fold(point);
+  EXPECT_EQ(job.rows_tested(), 3 * first_epoch);
+  EXPECT_EQ(job.server()->rows_trained(), first_epoch);
+}
+
 TEST(JobProgress, KnowsNothingBeforeThereIsAPoint) {
   const JobProgress job;
   EXPECT_FALSE(job.server());
