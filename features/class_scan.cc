@@ -13,6 +13,8 @@
 namespace millrace {
 namespace {
 
+constexpr uint64_t kRowsBetweenQuestions = 1000;
+
 std::vector<std::string> Sorted(std::vector<std::string> classes) {
   std::vector<std::pair<double, std::string>> numbers;
   for (const std::string& name : classes) {
@@ -31,7 +33,8 @@ std::vector<std::string> Sorted(std::vector<std::string> classes) {
 
 }  // namespace
 
-StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec) {
+StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
+                                const std::function<bool()>& stopped) {
   MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder checker, FeatureEncoder::CreateWithoutClasses(spec));
   MILLRACE_ASSIGN_OR_RETURN(CsvRowEncoder rows,
                             CsvRowEncoder::Create(std::move(checker), file.columns(), file.name()));
@@ -43,6 +46,9 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec) {
     MILLRACE_ASSIGN_OR_RETURN(const bool found, file.Next(&record));
     if (!found) break;
     ++scan.rows;
+    if (scan.rows % kRowsBetweenQuestions == 0 && stopped && stopped()) {
+      return absl::CancelledError("stopped while looking for the classes");
+    }
     StatusOr<std::span<const std::string_view>> fields =
         record.ok() ? rows.Select(record.fields) : absl::InvalidArgumentError("");
     std::string_view label;

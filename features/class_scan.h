@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct ClassScan {
 // Reads `file` from where it is to its end. Records that Encode() would reject whatever the classes
 // are, give no class. spec.classes is not looked at. Errors: those of ValidateColumns(), a column
 // that the file has not, no well-formed record at all, fewer than 2 or more than kMaxClasses
-// classes, and those of reading.
-StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec);
+// classes, and those of reading. Cancelled soon after `stopped` (may be empty) has become true.
+StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
+                                const std::function<bool()>& stopped);
 
 }  // namespace millrace

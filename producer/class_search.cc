@@ -55,9 +55,8 @@ StatusOr<std::vector<std::string>> SearchClasses(const std::string& path,
     const std::string what = absl::StrCat("looking for the classes in ", path, " (",
                                           Bytes(file->total_bytes().value_or(0)), "), ");
     const Ticker ticker([&](seconds time) { display.Say(absl::StrCat(what, time.count(), " s")); });
-    scan = ScanClasses(*file, spec);
+    scan = ScanClasses(*file, spec, [&stop] { return stop.load(); });
   }
-  if (stop) return absl::CancelledError("stopped");
   MILLRACE_RETURN_IF_ERROR(scan.status());
   const size_t shown = std::min(scan->classes.size(), kShownClasses);
   std::string line = absl::StrCat("found ", scan->classes.size(), " classes in ",

@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-StatusOr<ClassScan> Scan(const std::string& text) {
+StatusOr<ClassScan> Scan(const std::string& text, const std::function<bool()>& stopped = {}) {
   const std::string path =
       testing::TempDir() + "millrace_scan_" + std::to_string(getpid()) + ".csv";
   std::ofstream(path) << text;
@@ -25,7 +25,7 @@ StatusOr<ClassScan> Scan(const std::string& text) {
   spec.set_label("y");
   spec.add_numeric("n");
   spec.set_text("t");
-  return ScanClasses(*file, spec);
+  return ScanClasses(*file, spec, stopped);
 }
 
 std::string ErrorOf(const std::string& text) { return std::string(Scan(text).status().message()); }
@@ -40,6 +40,15 @@ TEST(ClassScan, SortsClassesByTheirBytes) {
 TEST(ClassScan, SortsNumbersAsNumbersAndJoinsEqualOnes) {
   EXPECT_THAT(Scan("y,n,t\n10,1,x\n9,1,x\n-1.5,1,x\n9.0,1,x\n+10,1,x\n").value().classes,
               ElementsAre("-1.5", "9", "10"));
+}
+
+TEST(ClassScan, EndsSoonAfterItIsStopped) {
+  std::string text = "y,n,t\n";
+  for (int i = 0; i < 5000; ++i) text += i % 2 == 0 ? "a,1,x\n" : "b,2,x\n";
+  int questions = 0;
+  const Status stopped = Scan(text, [&] { return ++questions == 2; }).status();
+  EXPECT_TRUE(absl::IsCancelled(stopped)) << stopped;
+  EXPECT_EQ(questions, 2);
 }
 
 TEST(ClassScan, TakesNoClassFromAMalformedRow) {

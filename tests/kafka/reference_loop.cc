@@ -24,7 +24,7 @@ StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config, 
   const std::string& path = config.producer().input();
   if (spec.classes_size() == 0) {
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> scanned, CsvFile::Open(path));
-    MILLRACE_ASSIGN_OR_RETURN(const ClassScan scan, ScanClasses(*scanned, spec));
+    MILLRACE_ASSIGN_OR_RETURN(const ClassScan scan, ScanClasses(*scanned, spec, {}));
     for (const std::string& name : scan.classes) spec.add_classes(name);
   }
   std::vector<std::vector<Row>> partitions(config.workers());
