@@ -126,14 +126,14 @@ class Crashes(OnABroker):
                 job.start(victim)
 
     def test_a_killed_server_comes_back_with_every_update(self):
-        job = self.job().start()
+        job = self.job(producer=["--rate", "8000"]).start()
         self.disturb(job, ["server"] * 4, seed=1)
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
 
     def test_a_server_that_lost_its_disk_comes_back_from_the_topic(self):
-        job = self.job().start()
+        job = self.job(producer=["--rate", "8000"]).start()
         for _ in range(2):
             time.sleep(1)
             job.kill("server")
@@ -144,7 +144,7 @@ class Crashes(OnABroker):
         self.assert_every_row_counted_once(job)
 
     def test_killed_workers_are_taken_over_and_come_back(self):
-        job = self.job().start()
+        job = self.job(producer=["--rate", "8000"]).start()
         self.disturb(job, ["worker0", "worker1", "worker0", "worker1"], seed=2)
         job.wait_all()
         self.assert_equals_reference(job)
@@ -172,7 +172,8 @@ class Crashes(OnABroker):
         self.assert_every_row_counted_once(job)
 
     def test_eventual_mode_counts_once_under_crashes(self):
-        job = self.job(training=["--consistency", "eventual", "--batch-rows", "16"]).start()
+        job = self.job(training=["--consistency", "eventual", "--batch-rows", "16"],
+                       producer=["--rate", "8000"]).start()  # fmt: skip
         self.disturb(job, ["server", "worker0", "server", "worker1"], seed=4)
         job.wait_all()
         self.assert_every_row_counted_once(job)
@@ -211,10 +212,13 @@ class Crashes(OnABroker):
 
 class BadInput(OnABroker):
     def test_records_that_nobody_can_decode_go_to_the_dead_letter_topic_and_harm_nothing(self):
-        job = self.job(producer=["--rate", "3000"]).start()
+        job = self.job(producer=["--rate", "3000"]).start("server", "worker0", "producer")
         job.wait_for_log("worker0", "here, reading rows")
+        job.processes["producer"].send_signal(signal.SIGSTOP)  # or all might be over by then
         self.broker.send({f"{job.name}.{topic}": f"no {topic} of ours"
                           for topic in ("gradients", "input-data", "weights")})
+        job.processes["producer"].send_signal(signal.SIGCONT)
+        job.start("worker1")
         job.wait_all()
         self.assert_equals_reference(job)
         summary = self.assert_every_row_counted_once(job)
@@ -265,7 +269,8 @@ class BadInput(OnABroker):
         self.assertIn("another job name", job.log("worker0"))
 
     def test_two_servers_with_different_settings_do_not_share_a_job(self):
-        job = self.job().start()
+        # A worker that is alone is sure to get partitions.
+        job = self.job().start("server", "worker0", "producer")
         job.wait_for_log("worker0", "here, reading rows")
         first = job.processes["server"]
         job.commands["server"] += ["--l2", "0.5", "--data-dir", job.folder / "other"]
@@ -273,6 +278,7 @@ class BadInput(OnABroker):
         self.assertEqual(job.wait("server"), 1)
         self.assertIn("l2", job.log("server"))
         job.processes["server"] = first
+        job.start("worker1")
         job.wait_all()
 
 
