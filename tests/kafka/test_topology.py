@@ -86,7 +86,7 @@ class Modes(OnABroker):
                            summary["progressive"]["prior_accuracy"])
 
     def test_a_stream_as_fast_as_can_be_does_not_starve_the_training(self):
-        job = self.job(training=["--schedule", "buffer"], producer=["--epochs", "8"]).start()
+        job = self.job(training=["--schedule", "buffer"], producer=["--epochs", "32"]).start()
         job.wait_all()
         self.assertGreater(job.summary()["rounds"], 10)
 
