@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "messages/records.pb.h"
 #include "models/row.h"
 
 namespace millrace {
@@ -39,10 +40,10 @@ class BatchSource {
  public:
   virtual ~BatchSource() = default;
 
-  // The next row: its record value and, decoded, `row`; or, for a record that cannot be decoded,
-  // `row` null: it uses up its number.
+  // The next row: its record value and, parsed and checked, `row`; or, for a record that cannot be
+  // decoded, `row` null: it uses up its number.
   virtual void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
-                   const Row* row) = 0;
+                   const TrainingRow* row) = 0;
   // The stream ends in front of row `row_count`.
   virtual void End(RowNumber row_count) = 0;
 

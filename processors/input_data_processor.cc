@@ -33,8 +33,7 @@ Status InputDataProcessor::Process(const InputDataRecord& record) {
     return absl::OkStatus();
   }
   if (decoded.ok()) {
-    ToRow(record_.row(), row_);
-    source_.Add(*number, record.timestamp_ms, record.value, &row_);
+    source_.Add(*number, record.timestamp_ms, record.value, &record_.row());
   } else {
     AddDeadLetter(record, std::string(decoded.message()));
     source_.Add(*number, record.timestamp_ms, record.value, nullptr);

@@ -66,7 +66,6 @@ class InputDataProcessor {
   uint64_t repeated_rows_ = 0;
   std::deque<Dead> dead_;
   InputRecord record_;  // scratch, keeps its memory
-  Row row_;             // scratch
 };
 
 }  // namespace millrace

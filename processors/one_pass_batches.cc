@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "topics/codec.h"
 
 namespace millrace {
 namespace {
@@ -18,7 +19,7 @@ OnePassBatches::OnePassBatches(size_t batch_rows) : batch_rows_(batch_rows) {
   MILLRACE_CHECK(batch_rows >= 1);
 }
 
-void OnePassBatches::Add(RowNumber number, int64_t, std::string_view, const Row* row) {
+void OnePassBatches::Add(RowNumber number, int64_t, std::string_view, const TrainingRow* row) {
   if (!has_first_) first_ = number;
   has_first_ = true;
   MILLRACE_CHECK(number == first_ + rows_.size());
@@ -28,7 +29,7 @@ void OnePassBatches::Add(RowNumber number, int64_t, std::string_view, const Row*
     spare_.pop_back();
   }
   entry.decoded = row != nullptr;
-  if (row != nullptr) entry.row = *row;
+  if (row != nullptr) ToRow(*row, entry.row);
 }
 
 void OnePassBatches::DropBelow(RowNumber number) {

@@ -15,7 +15,8 @@ class OnePassBatches final : public BatchSource {
   // REQUIRES batch_rows >= 1.
   explicit OnePassBatches(size_t batch_rows);
 
-  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value, const Row* row) override;
+  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
+           const TrainingRow* row) override;
   void End(RowNumber row_count) override { end_ = row_count; }
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   size_t size() const override { return rows_.size(); }

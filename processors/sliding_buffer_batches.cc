@@ -9,7 +9,7 @@ SlidingBufferBatches::SlidingBufferBatches(const SlidingBufferOptions& options,
     : options_(options), shape_(shape), buffer_(buffer), cache_(options.max_rows) {}
 
 void SlidingBufferBatches::Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
-                               const Row*) {
+                               const TrainingRow*) {
   buffer_.Add(number, timestamp_ms, value);
 }
 

@@ -26,7 +26,8 @@ class SlidingBufferBatches final : public BatchSource {
   SlidingBufferBatches(const SlidingBufferOptions& options, const RowShape& shape,
                        TrainingBuffer& buffer);
 
-  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value, const Row* row) override;
+  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
+           const TrainingRow* row) override;
   void End(RowNumber row_count) override { end_ = row_count; }
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   size_t size() const override { return buffer_.size(); }

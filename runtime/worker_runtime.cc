@@ -80,6 +80,7 @@ class WorkerLoop {
     std::unique_ptr<WorkerTask> task;
     bool dirty = false;  // something has come since the last Advance
     bool held = false;
+    bool ended = false;  // its stream, as was said in the log
     Clock clock = 0;
     SteadyTime progressed;  // when its clock last moved, or it was last repeated
   };
@@ -197,6 +198,11 @@ class WorkerLoop {
       if (hosted.task->clock() != hosted.clock) {
         hosted.clock = hosted.task->clock();
         hosted.progressed = std::chrono::steady_clock::now();
+      }
+      if (hosted.task->ended() != hosted.ended) {
+        hosted.ended = true;
+        spdlog::info("worker {}: here the stream ends, offset {}", worker,
+                     hosted.task->next_offset());
       }
       const bool hold = !hosted.task->WantsRows();
       if (hold != hosted.held) {

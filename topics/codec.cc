@@ -11,8 +11,9 @@ namespace millrace {
 namespace {
 
 std::string EncodeInput(const InputRecord& record) {
-  std::string message = record.SerializeAsString();
-  return std::move(MakeFrames(message, 0, std::numeric_limits<size_t>::max()).front());
+  std::string frame = WholeFrameHeader();
+  record.AppendToString(&frame);
+  return frame;
 }
 
 Status Invalid(const std::string& reason) { return absl::InvalidArgumentError(reason); }
@@ -20,9 +21,27 @@ Status Invalid(const std::string& reason) { return absl::InvalidArgumentError(re
 // NaN compares as false. No branch in the loop, so that it takes many values at once.
 template <typename Values>
 bool Within(const Values& values, float limit) {
-  bool all = true;
-  for (const float value : values) all = all & (std::abs(value) <= limit);
-  return all;
+  int beyond = 0;
+  for (const float value : values) beyond |= !(std::abs(value) <= limit);
+  return beyond == 0;
+}
+
+// Whether each is larger than the one before, and the first at least `least`; without branches.
+bool Ascend(const google::protobuf::RepeatedField<uint32_t>& indices, size_t least) {
+  const uint32_t* const index = indices.data();
+  const int size = indices.size();
+  int wrong = size > 0 && index[0] < least;
+  for (int i = 1; i < size; ++i) wrong |= index[i] <= index[i - 1];
+  return wrong == 0;
+}
+
+Status OutOfOrder(const TrainingRow& row, const RowShape& shape) {
+  int64_t previous = static_cast<int64_t>(shape.numeric) - 1;
+  for (uint32_t index : row.index()) {
+    if (index <= previous) return Invalid("feature " + std::to_string(index) + " out of order");
+    previous = index;
+  }
+  MILLRACE_CHECK(false);
 }
 
 Status CheckRow(const TrainingRow& row, const RowShape& shape) {
@@ -32,14 +51,9 @@ Status CheckRow(const TrainingRow& row, const RowShape& shape) {
                    std::to_string(shape.numeric));
   }
   if (row.index_size() != row.value_size()) return Invalid("as many indices as values expected");
-  // -1 is the index before the first.
-  int64_t previous = static_cast<int64_t>(shape.numeric) - 1;
-  for (uint32_t index : row.index()) {
-    if (index <= previous) return Invalid("feature " + std::to_string(index) + " out of order");
-    previous = index;
-  }
-  if (previous >= static_cast<int64_t>(shape.features)) {
-    return Invalid("feature " + std::to_string(previous) + " where the job has " +
+  if (!Ascend(row.index(), shape.numeric)) return OutOfOrder(row, shape);
+  if (!row.index().empty() && *row.index().rbegin() >= shape.features) {
+    return Invalid("feature " + std::to_string(*row.index().rbegin()) + " where the job has " +
                    std::to_string(shape.features));
   }
   if (!Within(row.value(), std::numeric_limits<float>::max()))

@@ -15,6 +15,8 @@ constexpr char kChunk = 1;
 
 }  // namespace
 
+std::string WholeFrameHeader() { return {static_cast<char>(kFormatVersion), kWhole}; }
+
 std::vector<std::string> MakeFrames(std::string_view message, uint64_t message_id,
                                     size_t max_frame_bytes) {
   MILLRACE_CHECK(max_frame_bytes > kChunkHeaderBytes);
@@ -22,9 +24,7 @@ std::vector<std::string> MakeFrames(std::string_view message, uint64_t message_i
   if (message.size() + kHeaderBytes <= max_frame_bytes) {
     std::string& frame = frames.emplace_back();
     frame.reserve(kHeaderBytes + message.size());
-    frame.push_back(static_cast<char>(kFormatVersion));
-    frame.push_back(kWhole);
-    frame.append(message);
+    frame.append(WholeFrameHeader()).append(message);
     return frames;
   }
   const size_t chunk_bytes = max_frame_bytes - kChunkHeaderBytes;

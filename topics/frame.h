@@ -32,6 +32,8 @@ struct Frame {
   std::string_view body;
 };
 
+// The begin of a frame that is not split; the message is to be appended, which spares a copy.
+std::string WholeFrameHeader();
 // One frame, or as many chunks as are needed. `message_id` tells apart messages of one sender.
 std::vector<std::string> MakeFrames(std::string_view message, uint64_t message_id,
                                     size_t max_frame_bytes = kMaxFrameBytes);

@@ -23,9 +23,16 @@ Row RowOf(RowNumber number) {
   return {static_cast<uint32_t>(number % 2), {static_cast<double>(number)}, {1, 3}, {0.5f, 1}};
 }
 
+InputRecord Parsed(std::string_view value) {
+  InputRecord record;
+  EXPECT_TRUE(DecodeInput(value, kShape, record).ok());
+  return record;
+}
+
 void AddRow(BatchSource& source, RowNumber number) {
-  const Row row = RowOf(number);
-  source.Add(number, static_cast<int64_t>(number), EncodeRow(row), &row);
+  const std::string value = EncodeRow(RowOf(number));
+  const InputRecord record = Parsed(value);
+  source.Add(number, static_cast<int64_t>(number), value, &record.row());
 }
 
 void AddRows(BatchSource& source, RowNumber begin, RowNumber end) {
@@ -346,9 +353,10 @@ TEST(SlidingBufferBatchesTest, EachRowOfABatchIsTheOneThatCameUnderItsNumber) {
       for (uint64_t rows = random() % 5; rows > 0; --rows) {
         damaged.push_back(random() % 8 == 0);
         now += static_cast<int64_t>(random() % 2000);
-        const Row row = RowOf(damaged.size() - 1);
-        source.Add(damaged.size() - 1, now, damaged.back() ? "damaged" : EncodeRow(row),
-                   damaged.back() ? nullptr : &row);
+        const std::string value = EncodeRow(RowOf(damaged.size() - 1));
+        const InputRecord record = Parsed(value);
+        source.Add(damaged.size() - 1, now, damaged.back() ? "damaged" : value,
+                   damaged.back() ? nullptr : &record.row());
       }
       if (Next(source, progress, batch) != BatchState::kReady) {
         ASSERT_EQ(progress.rows_end, damaged.size());

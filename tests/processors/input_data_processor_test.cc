@@ -32,9 +32,9 @@ class RecordingSource final : public BatchSource {
   };
 
   void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
-           const Row* row) override {
-    added.push_back({number, timestamp_ms, std::string(value),
-                     row == nullptr ? std::nullopt : std::optional<Row>(*row)});
+           const TrainingRow* row) override {
+    added.push_back({number, timestamp_ms, std::string(value), std::nullopt});
+    if (row != nullptr) ToRow(*row, added.back().row.emplace());
   }
   void End(RowNumber row_count) override { ends.push_back(row_count); }
   StatusOr<BatchState> Next(const Progress&, Batch&) override { return BatchState::kWait; }

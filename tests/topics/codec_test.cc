@@ -145,6 +145,17 @@ TEST(CodecRowTest, RefusesValuesThatAreNotFinite) {
   }
 }
 
+TEST(CodecRowTest, AReusedRecordKeepsItsMemory) {
+  const std::string value = EncodeRow(SomeRow());
+  InputRecord record;
+  ASSERT_TRUE(DecodeInput(value, kShape, record).ok());
+  const TrainingRow* const row = &record.row();
+  const uint32_t* const index = row->index().data();
+  ASSERT_TRUE(DecodeInput(value, kShape, record).ok());
+  EXPECT_EQ(&record.row(), row);
+  EXPECT_EQ(record.row().index().data(), index);
+}
+
 TEST(CodecRowTest, RefusesWhatIsNeitherARowNorAnEnd) {
   InputRecord record;
   EXPECT_FALSE(DecodeInput("", kShape, record).ok());
