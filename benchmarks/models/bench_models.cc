@@ -7,25 +7,17 @@
 //   floor  Eigen, from a matrix that lies ready: dense float rows already scaled, or one compressed
 //          sparse matrix for the batch. The number of classes is a constant of Eigen's types.
 // Optimizer step: our AdaGrad against the array expression of the same formula.
-//
-// Figures are items per second of processor time, higher is better; each is the median over the
-// turns, and so is the ratio of ours to the floor of the same turn.
-
 #include <CLI/CLI.hpp>
 #include <Eigen/Dense>
 #include <Eigen/SparseCore>
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <ctime>
-#include <fstream>
-#include <functional>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "base/check.h"
+#include "benchmarks/turns.h"
 #include "models/optimizer.h"
 #include "models/softmax_regression.h"
 
@@ -124,15 +116,6 @@ SparseData ToData(RowsView rows, const Scaler& scaler, size_t features, SparseDa
   data.makeCompressed();
   return data;
 }
-
-// A comparison's two sides; each call does `items` items and returns something of the result.
-struct Comparison {
-  std::string name;
-  std::string unit;
-  double items = 0;
-  std::function<double()> ours;
-  std::function<double()> floor;
-};
 
 template <class Data, int kClasses>
 Comparison CompareSoftmax(const Shape& shape) {
@@ -240,102 +223,19 @@ Comparison CompareAdaGrad(size_t size) {
           .floor = floor};
 }
 
-// Of this thread alone, so that a busy machine disturbs less.
-double CpuSeconds() {
-  timespec time;
-  MILLRACE_CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-double MeasureRate(const std::function<double()>& work, double items, double seconds) {
-  const double start = CpuSeconds();
-  double passed = 0;
-  double done = 0;
-  double result = 0;
-  while (passed < seconds) {
-    result += work();
-    done += items;
-    passed = CpuSeconds() - start;
-  }
-  MILLRACE_CHECK(std::isfinite(result));  // also keeps the compiler from dropping the work
-  return done / passed;
-}
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-struct Measured {
-  std::string name;
-  std::string unit;
-  double ours = 0;
-  double floor = 0;
-  double ratio = 0;
-};
-
-Measured Measure(const Comparison& comparison, size_t turns, double seconds) {
-  std::vector<double> ours;
-  std::vector<double> floors;
-  std::vector<double> ratios;
-  for (size_t turn = 0; turn < turns; ++turn) {
-    ours.push_back(MeasureRate(comparison.ours, comparison.items, seconds));
-    floors.push_back(MeasureRate(comparison.floor, comparison.items, seconds));
-    ratios.push_back(ours.back() / floors.back());
-  }
-  return {comparison.name, comparison.unit, Median(ours), Median(floors), Median(ratios)};
-}
-
-// Names and units are ours and need no escapes.
-bool WriteJson(const std::string& path, const std::vector<Measured>& results) {
-  std::ofstream out(path);
-  out << "[";
-  for (size_t i = 0; i < results.size(); ++i) {
-    const Measured& result = results[i];
-    out << (i == 0 ? "\n" : ",\n") << "  {\"name\": \"" << result.name
-        << "\", \"ours\": " << result.ours << ", \"floor\": " << result.floor
-        << ", \"ratio\": " << result.ratio << ", \"unit\": \"" << result.unit << "\"}";
-  }
-  out << "\n]\n";
-  return static_cast<bool>(out.flush());
-}
-
-int Run(int argc, char** argv) {
-  CLI::App app("The models' inner loops against bare Eigen.");
-  std::string json;
-  size_t turns = 9;
-  double seconds = 0.1;
-  app.add_option("--json", json, "Write a list of {name, ours, floor, ratio, unit} to this file");
-  app.add_option("--turns", turns, "How often each side is measured")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--seconds", seconds, "Length of one measurement")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-
-  const std::vector<Comparison> comparisons = {
+std::vector<Comparison> AllComparisons() {
+  return {
       CompareSoftmax<SparseData, 5>({"text: 80 of 1024 features x 5 classes", 0, 1024, 80}),
       CompareSoftmax<SparseData, 2>({"table: 5 numeric + 15 of 1024 x 2 classes", 5, 1024, 15}),
       CompareSoftmax<DenseData, 10>({"digits: 64 numeric x 10 classes", 64, 0, 0}),
       CompareAdaGrad(6150),
   };
-  std::vector<Measured> results;
-  for (const Comparison& comparison : comparisons) {
-    results.push_back(Measure(comparison, turns, seconds));
-    const Measured& result = results.back();
-    std::printf("%-55s ours %12.0f  floor %12.0f %-13s ratio %.2f\n", result.name.c_str(),
-                result.ours, result.floor, result.unit.c_str(), result.ratio);
-  }
-  if (!json.empty() && !WriteJson(json, results)) {
-    std::fprintf(stderr, "bench_models: cannot write %s\n", json.c_str());
-    return 1;
-  }
-  return 0;
 }
 
 }  // namespace
 }  // namespace millrace
 
-int main(int argc, char** argv) { return millrace::Run(argc, argv); }
+int main(int argc, char** argv) {
+  CLI::App app("The models' inner loops against bare Eigen.");
+  return millrace::RunComparisons(app, argc, argv, millrace::AllComparisons());
+}

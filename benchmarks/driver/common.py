@@ -1,0 +1,170 @@
+"""What the benchmarks of whole processes share: programs started and ended, medians, the report."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "release"
+APPS = BUILD / "apps"
+TOOLS = BUILD / "benchmarks"
+WORK = ROOT / "build" / "bench"
+
+WORKERS = 4
+TEXT = ["--label", "label", "--text", "text", "--classes", "1,2,3,4,5,6", "--text-buckets", "1024"]
+# Programs that are done, but for a benchmark of how they start, are given so long.
+PATIENCE_S = 300
+
+
+@dataclasses.dataclass
+class Result:
+    """A line of the table. Ours and the floor are in `unit`; `target` is what the ratio should be."""
+
+    name: str
+    ours: float
+    floor: float
+    unit: str
+    target: str = ""
+    ratio: float | None = None
+
+    def __post_init__(self):
+        if self.ratio is None:
+            self.ratio = self.ours / self.floor
+
+
+def in_turns(turns, ours, floor):
+    """Calls ours(turn) and floor(turn) alternately; returns the two lists of what they return."""
+    pairs = [(ours(turn), floor(turn)) for turn in range(turns)]
+    return [a for a, _ in pairs], [b for _, b in pairs]
+
+
+def compared(name, unit, ours, floors, target=""):
+    """The medians; the ratio is that of the turns, which both sides spent on the same machine."""
+    ratio = statistics.median(a / b for a, b in zip(ours, floors))
+    return Result(name, statistics.median(ours), statistics.median(floors), unit, target, ratio)
+
+
+def report(name, results):
+    """Prints the table and writes build/bench/NAME.json."""
+    width = max(len(result.name) for result in results)
+    print(f"\n{'':{width}}  {'ours':>12}  {'floor':>12}  {'ratio':>6}  {'target':>7}  unit")
+    for r in results:
+        digits = 0 if r.floor >= 1000 else 1
+        print(f"{r.name:{width}}  {r.ours:12,.{digits}f}  {r.floor:12,.{digits}f}  {r.ratio:6.2f}  "
+              f"{r.target:>7}  {r.unit}")
+    path = WORK / f"{name}.json"
+    fields = ("name", "ours", "floor", "ratio", "unit")
+    lines = [json.dumps({field: getattr(r, field) for field in fields}) for r in results]
+    path.write_text("[\n  " + ",\n  ".join(lines) + "\n]\n", encoding="utf-8")
+    print(f"\nbuild/bench/{path.name}")
+
+
+def text_rows(rows, name, *flags, vw=False):
+    """A file of generated texts, made once: the CSV, and if wanted the same for Vowpal Wabbit."""
+    stem = WORK / "data" / f"{name}-{rows}"
+    paths = [stem.with_suffix(".csv")] + ([stem.with_suffix(".vw")] if vw else [])
+    maker = TOOLS / "text" / "make_text"
+    if not all(p.exists() and p.stat().st_mtime > maker.stat().st_mtime for p in paths):
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        words = [maker, "--rows", str(rows), "--csv", paths[0], *flags]
+        subprocess.run(words + (["--vw", paths[1]] if vw else []), check=True)
+    return paths if vw else paths[0]
+
+
+class Programs:
+    """Programs running at the same time. Those still running are killed when the block is left."""
+
+    def __init__(self, folder):
+        self.folder = WORK / "state" / folder
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        self.running = {}
+        self.cpu_s = {}  # user and system time of those that have ended
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for name, process in list(self.running.items()):
+            process.kill()
+            self._reap(name)
+
+    def log(self, name):
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def start(self, name, *words):
+        with open(self.folder / f"{name}.log", "w", encoding="utf-8") as out:
+            self.running[name] = subprocess.Popen([str(word) for word in words], stdout=out,
+                                                  stderr=out, stdin=subprocess.DEVNULL,
+                                                  cwd=self.folder)
+        return self.running[name]
+
+    def _reap(self, name):
+        process = self.running.pop(name)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu_s[name] = usage.ru_utime + usage.ru_stime
+        return process.returncode
+
+    def wait(self, *names):
+        """Waits until they have ended well."""
+        limit = time.monotonic() + PATIENCE_S
+        for name in names:
+            pid = self.running[name].pid
+            # Left as it is, so that _reap gets its processor time.
+            while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+                if time.monotonic() > limit:
+                    raise RuntimeError(f"{name} does not end:\n{self.log(name)[-2000:]}")
+                time.sleep(0.01)
+            code = self._reap(name)
+            if code != 0:
+                raise RuntimeError(f"{name}: exit code {code}\n{self.log(name)[-2000:]}")
+
+    def stop(self, *names, sig=signal.SIGTERM):
+        for name in names:
+            self.running[name].send_signal(sig)
+        for name in names:
+            self._reap(name)
+
+    def wait_for(self, name, text, count=1):
+        """Waits until the program has said `text` so many times."""
+        limit = time.monotonic() + PATIENCE_S
+        while self.log(name).count(text) < count:
+            if time.monotonic() > limit:
+                raise RuntimeError(f"{name} does not say '{text}':\n{self.log(name)[-2000:]}")
+            time.sleep(0.02)
+
+
+class Job(Programs):
+    """The programs of one job, which has the folder's name."""
+
+    def __init__(self, broker, name, training=()):
+        super().__init__(name)
+        self.name, self.training = name, list(training)
+        self.common = ["--brokers", broker, "--job", name, "--workers", str(WORKERS)]
+
+    def produce(self, data, *flags):
+        """Starts CsvProducer."""
+        self.start("producer", APPS / "CsvProducer", *self.common, *TEXT, "--input", data,
+                   "--reject-file", self.folder / "rejects.csv", *flags)
+
+    def rows_per_second_sent(self):
+        """What CsvProducer says at its end."""
+        return float(re.search(r"\(([\d,]+) rows/s\)", self.log("producer"))[1].replace(",", ""))
+
+    def serve(self, *flags):
+        self.start("server", APPS / "ServerApp", *self.common, *self.training,
+                   "--data-dir", self.folder / "server", *flags)
+
+    def work(self, processes=2):
+        for i in range(processes):
+            self.start(f"worker-{i}", APPS / "WorkerApp", *self.common,
+                       "--data-dir", self.folder / f"worker-{i}")
+        return [f"worker-{i}" for i in range(processes)]

@@ -1,0 +1,85 @@
+"""Sequential rounds per second, against the same records moved by bare librdkafka.
+
+Ours is a ServerApp and two WorkerApps with two logical workers each; a batch is one row, so that
+next to nothing is computed. 6,150 weights: 1,024 hashed features and the bias, times 6 classes. The
+floor (benchmarks/kafka/bare_loop.cc) moves four gradients and four weights messages of 24,600 bytes
+a round over the same hops, between as many processes. Ours may move less: a gradient on one row is
+sent sparse. So there are two lines: with the gradient as it comes, and with an update that holds
+every weight, which is as many bytes as the floor moves.
+"""
+
+import time
+
+from common import Job, Programs, TOOLS, WORKERS, compared, text_rows
+
+WARM_UP_S = 3
+TARGET = 0.6
+SPARSE = ["--batch-rows", "1"]
+DENSE = ["--batch-rows", "1", "--update", "weight-change", "--solver", "sgd",
+         "--local-iterations", "1"]
+
+
+def rounds_per_second(points, seconds):
+    """Points are (milliseconds, rounds); those of the warm-up do not count."""
+    begun = next(ms for ms, rounds in points if rounds > 0)
+    window = [p for p in points if WARM_UP_S <= (p[0] - begun) / 1000 <= WARM_UP_S + seconds]
+    (ms0, rounds0), (ms1, rounds1) = window[0], window[-1]
+    return (rounds1 - rounds0) * 1000 / (ms1 - ms0)
+
+
+def ours(options, name, training, data):
+    with Job(options.broker, name, training) as job:
+        job.produce(data)
+        job.wait("producer")
+        job.serve()
+        workers = job.work()
+        job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
+        limit = time.monotonic() + WARM_UP_S + options.seconds + 60
+        points = []
+        while time.monotonic() < limit:
+            time.sleep(0.25)
+            lines = job.log("rounds").rsplit("\n", 1)[0].split("\n")
+            points = [tuple(map(int, line.split()[:2])) for line in lines if line]
+            begun = [ms for ms, rounds in points if rounds > 0]
+            if begun and points[-1][0] - begun[0] > (WARM_UP_S + options.seconds) * 1000:
+                break
+        job.stop(*workers, "server", "rounds")
+        rate = rounds_per_second(points, options.seconds)
+        print(f"  {name}: {rate:.0f} rounds/s", flush=True)
+        return rate
+
+
+def floor(options, name):
+    words = [TOOLS / "kafka" / "bare_loop", "--brokers", options.broker, "--prefix", name]
+    with Programs(name) as programs:
+        programs.start("create", *words, "create")
+        programs.wait("create")
+        programs.start("server", *words, "serve", "--warm-up", WARM_UP_S,
+                       "--seconds", options.seconds)
+        for i in range(2):
+            half = WORKERS // 2
+            mine = ",".join(str(w) for w in range(i * half, (i + 1) * half))
+            programs.start(f"worker-{i}", *words, "work", "--partitions", mine)
+        programs.wait("server")
+        rate = float(programs.log("server").split()[-1])
+        print(f"  {name}: {rate:.0f} rounds/s", flush=True)
+        return rate
+
+
+def run(options):
+    # More than any machine uses up: 4 rows a round.
+    data = text_rows(int(8000 * (WARM_UP_S + options.seconds)), "words",
+                     "--min-words", "1", "--max-words", "3")
+    floor(options, f"loop-warm-up-{options.stamp}")  # of the broker
+    dense, sparse, floors = [], [], []
+    for turn in range(options.turns):
+        tag = f"{options.stamp}-{turn}"
+        dense.append(ours(options, f"loop-dense-{tag}", DENSE, data))
+        floors.append(floor(options, f"loop-floor-{tag}"))
+        sparse.append(ours(options, f"loop-sparse-{tag}", SPARSE, data))
+    return [
+        compared("sequential rounds, every weight in each update", "rounds/s", dense, floors,
+                 f">= {TARGET}"),
+        compared("sequential rounds, gradients on one row", "rounds/s", sparse, floors,
+                 f">= {TARGET}"),
+    ]

@@ -1,0 +1,33 @@
+"""Runs one benchmark by name. scripts/bench calls it, and starts what it needs."""
+
+import argparse
+import importlib
+import signal
+import sys
+import time
+
+import common
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=["loop", "ingest", "train", "micro", "memory"])
+    parser.add_argument("--broker", help="HOST:PORT of a Kafka that nobody else uses")
+    parser.add_argument("--broker-pid", type=int, help="its process, whose time is counted")
+    parser.add_argument("--vw-python", help="a Python that has vowpalwabbit")
+    parser.add_argument("--turns", type=int, default=5, help="how often each side is measured")
+    parser.add_argument("--seconds", type=float, default=8, help="loop: length of a measurement")
+    parser.add_argument("--ingest-rows", type=int, default=500_000)
+    parser.add_argument("--train-rows", type=int, default=400_000)
+    parser.add_argument("--memory-rows", type=int, default=1_000_000)
+    options = parser.parse_args()
+    # As an exception, so that what was started is ended on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # Job names are used once: what an interrupted run left in the broker is no concern of ours.
+    options.stamp = time.strftime("%H%M%S")
+    common.WORK.mkdir(parents=True, exist_ok=True)
+    common.report(options.name, importlib.import_module(options.name).run(options))
+
+
+if __name__ == "__main__":
+    main()

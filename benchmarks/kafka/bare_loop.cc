@@ -1,0 +1,132 @@
+// The floor of a training round: what a sequential round sends, sent by bare librdkafka, and
+// nothing computed, decoded or kept. Processes and hops are as in a job of one server and two
+// WorkerApps with two logical workers each:
+//
+//   server   reads `gradients`; each time four records have come, sends one to each partition of
+//            `weights`
+//   worker   reads two partitions of `weights`, and answers each record by one to `gradients`
+//
+// All records have --bytes bytes.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "benchmarks/kafka/bare.h"
+
+namespace millrace::bare {
+namespace {
+
+struct Options {
+  std::string brokers;
+  std::string prefix;
+  size_t bytes = 24'600;
+  int workers = 4;
+  double warm_up = 3;
+  double seconds = 8;
+  std::vector<int> partitions;  // of a worker process
+
+  std::string gradients() const { return prefix + ".gradients"; }
+  std::string weights() const { return prefix + ".weights"; }
+};
+
+// Reads partitions of a topic from their beginning through one queue, and sends to another topic.
+class Hop {
+ public:
+  Hop(const Options& options, const std::string& from, const std::vector<int>& partitions,
+      const std::string& to)
+      : value_(options.bytes, 'x'),
+        consumer_(MakeClient(RD_KAFKA_CONSUMER, options.brokers, Consumer())),
+        producer_(MakeClient(RD_KAFKA_PRODUCER, options.brokers, PromptProducer())),
+        from_(OpenTopic(consumer_, from)),
+        to_(OpenTopic(producer_, to)),
+        queue_(rd_kafka_queue_new(consumer_)) {
+    for (const int partition : partitions) {
+      rd_kafka_consume_start_queue(from_, partition, 0, queue_);
+    }
+  }
+
+  // The partition of the next record; -1 if none has come.
+  int Receive() {
+    rd_kafka_message_t* const message = rd_kafka_consume_queue(queue_, 50);
+    if (message == nullptr) return -1;
+    const int partition = message->err == RD_KAFKA_RESP_ERR_NO_ERROR ? message->partition : -1;
+    rd_kafka_message_destroy(message);
+    return partition;
+  }
+
+  void Send(int partition) {
+    const int key = partition;
+    Produce(producer_, to_, partition, &key, sizeof(key), value_.data(), value_.size());
+    rd_kafka_poll(producer_, 0);
+  }
+
+ private:
+  const std::string value_;
+  rd_kafka_t* const consumer_;
+  rd_kafka_t* const producer_;
+  rd_kafka_topic_t* const from_;
+  rd_kafka_topic_t* const to_;
+  rd_kafka_queue_t* const queue_;
+};
+
+// Ends after the measurement and prints the rounds per second.
+void Serve(const Options& options) {
+  Hop hop(options, options.gradients(), {0}, options.weights());
+  int waiting_for = options.workers;
+  double begin = 0;
+  size_t rounds = 0;
+  while (true) {
+    if (hop.Receive() < 0 || --waiting_for > 0) continue;
+    waiting_for = options.workers;
+    const double now = Now();
+    if (begin == 0) begin = now + options.warm_up;
+    if (now >= begin) ++rounds;
+    if (now >= begin + options.seconds) break;
+    for (int worker = 0; worker < options.workers; ++worker) hop.Send(worker);
+  }
+  std::printf("%.1f\n", static_cast<double>(rounds) / options.seconds);
+  std::fflush(stdout);
+}
+
+// Ends when it is killed.
+void Work(const Options& options) {
+  Hop hop(options, options.weights(), options.partitions, options.gradients());
+  for (size_t i = 0; i < options.partitions.size(); ++i) hop.Send(0);
+  while (true) {
+    if (hop.Receive() >= 0) hop.Send(0);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::bare
+
+int main(int argc, char** argv) {
+  CLI::App app("The floor of a training round: the same records by bare librdkafka.");
+  millrace::bare::Options options;
+  app.add_option("--brokers", options.brokers)->required();
+  app.add_option("--prefix", options.prefix, "Of the topics' names")->required();
+  app.add_option("--bytes", options.bytes, "Of every record")->capture_default_str();
+  app.add_option("--workers", options.workers, "Logical ones")->capture_default_str();
+  CLI::App* const create = app.add_subcommand("create", "Create the topics");
+  CLI::App* const serve = app.add_subcommand("serve", "Be the server; prints rounds per second");
+  serve->add_option("--warm-up", options.warm_up, "Seconds")->capture_default_str();
+  serve->add_option("--seconds", options.seconds, "To be measured")->capture_default_str();
+  CLI::App* const work = app.add_subcommand("work", "Be a worker process");
+  work->add_option("--partitions", options.partitions, "Its logical workers")
+      ->delimiter(',')
+      ->required();
+  app.require_subcommand(1);
+  CLI11_PARSE(app, argc, argv);
+  if (create->parsed()) {
+    millrace::bare::CreateTopics(options.brokers,
+                                 {{options.gradients(), 1}, {options.weights(), options.workers}});
+  } else if (serve->parsed()) {
+    millrace::bare::Serve(options);
+    // Its clients have threads, and nothing to lose.
+    std::quick_exit(0);
+  } else if (work->parsed()) {
+    millrace::bare::Work(options);
+  }
+  return 0;
+}

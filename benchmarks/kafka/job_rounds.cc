@@ -1,0 +1,52 @@
+// Prints how a job gets on, as its server says four times a second: a line for each point with the
+// server's clock in milliseconds, training rounds, and rows trained on. Ends when it is killed.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "apps/job_flags.h"
+#include "apps/program.h"
+#include "messages/records.pb.h"
+#include "runtime/job_options.h"
+#include "runtime/kafka/consumer.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+Status Run(const JobFlags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
+  Wakeup wakeup;
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<PartitionConsumer> metrics,
+      PartitionConsumer::Create(KafkaOptionsOf(config), {.client_id = "job-rounds"},
+                                TopicName(config.name(), Topic::kMetrics), &wakeup));
+  MILLRACE_RETURN_IF_ERROR(metrics->Assign(0, 0));
+  ConsumerHandler handler;
+  handler.on_record = [](const ConsumedRecord& record) {
+    const StatusOr<Frame> frame = ParseFrame(record.value);
+    MetricPoint point;
+    if (!frame.ok() || !ParseMessage(frame->body, point).ok() || !point.has_server()) return;
+    std::printf("%lld %llu %llu\n", static_cast<long long>(point.timestamp_ms()),
+                static_cast<unsigned long long>(point.server().rounds()),
+                static_cast<unsigned long long>(point.server().rows_trained()));
+    std::fflush(stdout);
+  };
+  while (true) {
+    MILLRACE_RETURN_IF_ERROR(metrics->Poll(1000, handler).status());
+    wakeup.WaitFor(std::chrono::milliseconds(200));
+  }
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  CLI::App app("Prints the time, rounds and rows of a job's metrics", "job_rounds");
+  millrace::JobFlags flags(app);
+  return millrace::RunProgram(app, "job_rounds", argc, argv, [&] { return millrace::Run(flags); });
+}
