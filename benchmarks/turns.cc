@@ -1,10 +1,9 @@
 #include "benchmarks/turns.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 
 #include "base/check.h"

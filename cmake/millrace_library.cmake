@@ -4,6 +4,7 @@ target_include_directories(millrace_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(millrace_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror=unused-result
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # false alarms of GCC 12 on std::string (GCC bug 105651)
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-statement-expression>  # librdkafka's macros
 )
 if(MILLRACE_ARCH)
   target_compile_options(millrace_options INTERFACE -march=${MILLRACE_ARCH})

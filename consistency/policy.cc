@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-std::optional<int64_t> ParseNumber(std::string_view text) {
+std::optional<int64_t> ParseDelay(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -19,9 +19,9 @@ StatusOr<ConsistencyPolicy> ConsistencyPolicy::Parse(std::string_view text) {
   if (text == "sequential") return Sequential();
   if (text == "eventual") return Eventual();
   if (text.starts_with(kBounded)) {
-    const std::optional<int64_t> delay = ParseNumber(text.substr(kBounded.size()));
+    const std::optional<int64_t> delay = ParseDelay(text.substr(kBounded.size()));
     if (delay && *delay >= 1) return Bounded(static_cast<uint64_t>(*delay));
-  } else if (const std::optional<int64_t> delay = ParseNumber(text)) {
+  } else if (const std::optional<int64_t> delay = ParseDelay(text)) {
     if (*delay == 0) return Sequential();
     if (*delay == -1) return Eventual();
     if (*delay > 0) return Bounded(static_cast<uint64_t>(*delay));

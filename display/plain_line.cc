@@ -10,7 +10,6 @@
 namespace millrace {
 namespace {
 
-constexpr double kSilenceTold = 3;
 constexpr int kClocksTold = 8;
 
 std::string FiguresText(const char* name, const Figures& figures) {

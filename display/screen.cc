@@ -8,15 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "display/figures_table.h"
+#include "display/terminal_text.h"
 
 namespace millrace {
 namespace {
 
 using Lines = std::vector<std::string>;
 
-constexpr size_t kMaxColumns = 100;
 constexpr size_t kIndent = 2;
-constexpr double kSilenceTold = 3;
 constexpr size_t kTimeColumns = 17;   // "100 %  12:34 left"
 constexpr size_t kRowsColumns = 29;   // "310,979 of about 310,000 rows"
 constexpr size_t kTableWorkers = 24;  // more are told as ranges

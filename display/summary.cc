@@ -7,13 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "display/figures_table.h"
+#include "display/terminal_text.h"
 
 namespace millrace {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr size_t kMaxColumns = 100;
 
 // Six digits are more than any figure is worth, and read better than seventeen.
 double Short(double value) { return std::round(value * 1e6) / 1e6; }

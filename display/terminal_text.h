@@ -13,6 +13,11 @@ struct Style {
   bool unicode = true;  // false: ASCII only
 };
 
+// Wider is not easier to read.
+constexpr size_t kMaxColumns = 100;
+// A job that has been silent for longer is said to be, seconds.
+constexpr double kSilenceTold = 3;
+
 enum class Ink { kBold, kDim, kGood, kWarn, kAccent };
 
 // `text` in `ink`, as far as the style allows. Inks do not nest.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/kafka/consumer.h"
 #include "runtime/kafka/wakeup.h"
+#include "runtime/waits.h"
 
 namespace millrace {
 namespace {
@@ -19,7 +20,6 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kQueryTimeout = seconds(2);
-constexpr milliseconds kPoll(100);
 constexpr seconds kReadTimeout(10);
 // A broker works off what a closed connection had sent within milliseconds; and a live producer
 // sends more often than this.

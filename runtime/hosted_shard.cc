@@ -6,17 +6,11 @@
 #include "runtime/job_options.h"
 #include "runtime/kafka/consumer.h"
 #include "runtime/patience.h"
+#include "runtime/waits.h"
 #include "stores/rocksdb_byte_map.h"
 #include "topics/topics.h"
 
 namespace millrace {
-namespace {
-
-constexpr std::chrono::milliseconds kBrokerCall = std::chrono::seconds(10);
-constexpr std::chrono::milliseconds kPoll = std::chrono::milliseconds(100);
-
-}  // namespace
-
 HostedShard::HostedShard(const JobConfig& config, const ServerOptions& options)
     : shard_(options.shard),
       interval_(config.server().checkpoint_interval_s()),

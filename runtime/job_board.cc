@@ -15,6 +15,7 @@
 #include "runtime/kafka/producer.h"
 #include "runtime/kafka/wakeup.h"
 #include "runtime/patience.h"
+#include "runtime/waits.h"
 #include "topics/codec.h"
 #include "topics/frame.h"
 #include "topics/topics.h"
@@ -28,8 +29,6 @@ using std::chrono::seconds;
 constexpr char kFeaturesKey[] = "features";
 constexpr char kTrainingKey[] = "training";
 constexpr char kEndedKey[] = "ended";
-constexpr milliseconds kBrokerCall = seconds(10);
-constexpr milliseconds kPoll = milliseconds(100);
 constexpr seconds kReportEvery = seconds(5);
 
 // Which fields differ, as "path: a -> b" lines joined by "; ".

@@ -7,6 +7,7 @@
 #include "base/big_endian.h"
 #include "runtime/job_options.h"
 #include "runtime/patience.h"
+#include "runtime/waits.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -16,7 +17,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kCall = seconds(5);
-constexpr milliseconds kQueueFull = milliseconds(10);
 
 // Calls again while the broker is away (Unavailable).
 Status Retry(const std::atomic<bool>& stop, const std::function<Status()>& call) {

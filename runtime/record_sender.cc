@@ -4,14 +4,9 @@
 #include <utility>
 
 #include "runtime/job_options.h"
+#include "runtime/waits.h"
 
 namespace millrace {
-namespace {
-
-constexpr std::chrono::milliseconds kQueueFull(10);
-
-}  // namespace
-
 StatusOr<std::unique_ptr<RecordSender>> RecordSender::Create(const JobConfig& config,
                                                              std::string client_id,
                                                              const std::vector<Topic>& topics,

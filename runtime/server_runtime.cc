@@ -21,6 +21,7 @@
 #include "runtime/patience.h"
 #include "runtime/record_sender.h"
 #include "runtime/server_metrics.h"
+#include "runtime/waits.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -29,8 +30,6 @@ namespace {
 using SteadyTime = std::chrono::steady_clock::time_point;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBrokerCall = std::chrono::seconds(10);
-constexpr milliseconds kIdleWait(50);
 constexpr milliseconds kMetricsEvery(250);
 constexpr size_t kRecordsAtOnce = 256;
 

@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::chrono::milliseconds kCall = std::chrono::seconds(5);
+constexpr std::chrono::milliseconds kDeleteCall = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void Trimmer::Run() {
     lock.unlock();
     Offset& done = done_[place];
     if (offset > done &&
-        admin_->DeleteRecordsBefore(place.first, place.second, offset, kCall).ok()) {
+        admin_->DeleteRecordsBefore(place.first, place.second, offset, kDeleteCall).ok()) {
       done = offset;
     }
     lock.lock();

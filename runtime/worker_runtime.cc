@@ -22,6 +22,7 @@
 #include "runtime/record_sender.h"
 #include "runtime/server_metrics.h"
 #include "runtime/trimmer.h"
+#include "runtime/waits.h"
 #include "runtime/worker_task.h"
 #include "stores/rocksdb_byte_map.h"
 #include "topics/topics.h"
@@ -32,8 +33,6 @@ namespace {
 using SteadyTime = std::chrono::steady_clock::time_point;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBrokerCall = std::chrono::seconds(10);
-constexpr milliseconds kIdleWait(50);
 constexpr milliseconds kSaveEvery(500);
 constexpr milliseconds kBoardEvery(3000);
 constexpr milliseconds kBoardEveryAtTheEnd(200);

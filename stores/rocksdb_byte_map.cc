@@ -45,7 +45,7 @@ std::string Message(const std::string& path, const std::string& what, std::strin
   return "the store in folder '" + path + "': " + what + "; " + std::string(remedy);
 }
 
-Status Damaged(const std::string& path, const std::string& what) {
+Status DamagedStore(const std::string& path, const std::string& what) {
   return absl::DataLossError(
       Message(path, what,
               "the folder is damaged: delete it (or move it away) and start again, what it held "
@@ -83,9 +83,9 @@ int ErrnoOf(const rocksdb::Status& status, const std::string& text) {
 Status FromRocksDb(const rocksdb::Status& status, const std::string& path) {
   if (status.ok()) return absl::OkStatus();
   const std::string text = status.ToString();
-  if (status.IsCorruption()) return Damaged(path, text);
+  if (status.IsCorruption()) return DamagedStore(path, text);
   // The folder's own list of files names one that is not there.
-  if (status.IsPathNotFound()) return Damaged(path, text);
+  if (status.IsPathNotFound()) return DamagedStore(path, text);
   if (status.IsIOError()) return FromErrno(path, text, ErrnoOf(status, text));
   if (status.IsInvalidArgument() || status.IsNotSupported()) {
     return absl::FailedPreconditionError(Message(

@@ -17,8 +17,6 @@ constexpr std::chrono::seconds kQuietTime(30);
 constexpr std::chrono::seconds kRetryTime(5);
 constexpr size_t kMaxKinds = 256;
 
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
 // "[thrd:127.0.0.1:9092/1]: text" is only of interest with a debugger.
 std::string_view WithoutThread(std::string_view text) {
   if (!text.starts_with("[thrd:")) return text;

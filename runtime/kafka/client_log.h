@@ -12,7 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace millrace::kafka_internal {
+
+// For Abseil's functions, whose string_view is a type of its own in Debian's package.
+inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 // Thread-safe: librdkafka's threads call it. All clients of a process share one, since they all
 // notice the same outage.

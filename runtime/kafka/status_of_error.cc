@@ -9,8 +9,6 @@
 namespace millrace::kafka_internal {
 namespace {
 
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
 absl::StatusCode CodeOf(rd_kafka_resp_err_t error) {
   switch (error) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:

@@ -77,8 +77,10 @@ class Modes(OnABroker):
                            summary["progressive"]["prior_accuracy"] + 0.1)
 
     def test_buffer_schedule_ends_with_the_stream(self):
+        # Slowly enough for rounds between the rows also on a machine that has other things to do.
         job = self.job(training=["--schedule", "buffer", "--learning-rate", "0.2",
-                                 "--rounds-after-end", "5"]).start()  # fmt: skip
+                                 "--rounds-after-end", "5"],
+                       producer=["--rate", "6000"]).start()  # fmt: skip
         job.wait_all()
         summary = job.summary()
         self.assertEqual(summary["schedule"], "buffer")

@@ -14,6 +14,7 @@
 #include "runtime/kafka/consumer.h"
 #include "runtime/kafka/options.h"
 #include "runtime/kafka/producer.h"
+#include "until.h"
 
 namespace millrace {
 
@@ -56,11 +57,5 @@ struct Read {
 // Sends the values "0", "1", ... of [begin, end) and waits until they are delivered.
 void ProduceNumbers(const KafkaOptions& kafka, const std::string& topic, int32_t partition,
                     int begin, int end);
-
-// Calls `step` until it is true; false when that takes longer than `limit`.
-bool Until(const std::function<bool()>& step,
-           std::chrono::milliseconds limit = std::chrono::seconds(20));
-
-std::vector<std::string> Numbers(int begin, int end);
 
 }  // namespace millrace

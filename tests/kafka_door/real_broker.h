@@ -12,6 +12,7 @@
 #include "runtime/kafka/admin.h"
 #include "runtime/kafka/options.h"
 #include "runtime/kafka/producer.h"
+#include "until.h"
 
 namespace millrace {
 
@@ -34,10 +35,5 @@ class RealBrokerTest : public testing::Test {
 
 // Runs scripts/kafka COMMAND on the folder that MILLRACE_TEST_KAFKA_DIR names.
 void RunKafkaScript(const std::string& command);
-
-bool Until(const std::function<bool()>& step,
-           std::chrono::milliseconds limit = std::chrono::seconds(30));
-
-std::vector<std::string> Numbers(int begin, int end);
 
 }  // namespace millrace

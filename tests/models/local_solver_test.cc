@@ -124,7 +124,7 @@ TEST(LocalSolver, EachFurtherIterationLowersTheObjective) {
 
 TEST(LocalSolver, SgdStepsDownTheGradientOfThePenalisedMeanLoss) {
   std::mt19937 random(1);
-  const RowShape shape{.numeric = 2, .hashed = 5, .hashed_in_row = 3};
+  const RandomRowShape shape{.numeric = 2, .hashed = 5, .hashed_in_row = 3};
   const std::vector<Row> rows = RandomRows(shape, 3, 20, random);
   const SoftmaxRegression model(shape.features(), 3);
   const Scaler scaler = Scaler::Identity(2);
@@ -149,7 +149,7 @@ TEST(LocalSolver, SgdStepsDownTheGradientOfThePenalisedMeanLoss) {
 
 TEST(LocalSolver, NoIterationsOrNoRowsChangeNothing) {
   std::mt19937 random(2);
-  const RowShape shape{.numeric = 1, .hashed = 3, .hashed_in_row = 2};
+  const RandomRowShape shape{.numeric = 1, .hashed = 3, .hashed_in_row = 2};
   const std::vector<Row> rows = RandomRows(shape, 2, 5, random);
   const SoftmaxRegression model(shape.features(), 2);
   const std::vector<float> start(model.parameter_count(), 0.1f);

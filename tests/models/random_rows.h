@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-struct RowShape {
+struct RandomRowShape {
   size_t numeric = 0;
   size_t hashed = 0;         // size of the hashed space
   size_t hashed_in_row = 0;  // at most
@@ -21,7 +21,7 @@ struct RowShape {
   size_t features() const { return numeric + hashed; }
 };
 
-inline Row RandomRow(const RowShape& shape, size_t classes, std::mt19937& random) {
+inline Row RandomRow(const RandomRowShape& shape, size_t classes, std::mt19937& random) {
   std::normal_distribution<double> value;
   std::uniform_real_distribution<double> chance;
   Row row;
@@ -41,7 +41,7 @@ inline Row RandomRow(const RowShape& shape, size_t classes, std::mt19937& random
   return row;
 }
 
-inline std::vector<Row> RandomRows(const RowShape& shape, size_t classes, size_t count,
+inline std::vector<Row> RandomRows(const RandomRowShape& shape, size_t classes, size_t count,
                                    std::mt19937& random) {
   std::vector<Row> rows;
   for (size_t i = 0; i < count; ++i) rows.push_back(RandomRow(shape, classes, random));

@@ -107,7 +107,7 @@ Scaler ScalerOf(const std::vector<Row>& rows, size_t columns) {
 // definition in doubles, which the next test holds against the model's loss.
 TEST(SoftmaxRegression, GradientEqualsFiniteDifferences) {
   std::mt19937 random(1);
-  const RowShape shape{.numeric = 3, .hashed = 9, .hashed_in_row = 5, .missing = 0.2};
+  const RandomRowShape shape{.numeric = 3, .hashed = 9, .hashed_in_row = 5, .missing = 0.2};
   for (size_t classes : {2, 3, 5, 8, 10, 17}) {
     for (const std::vector<float>& weights : {std::vector<float>(), ClassWeights(classes)}) {
       const std::vector<Row> rows = RandomRows(shape, classes, 21, random);
@@ -135,7 +135,7 @@ TEST(SoftmaxRegression, LossAndProbabilitiesEqualTheirDefinition) {
   std::mt19937 random(2);
   for (size_t classes = 2; classes <= 20; ++classes) {
     for (size_t count : {1, 4, 15, 16, 17, 40}) {
-      const RowShape shape{
+      const RandomRowShape shape{
           .numeric = classes % 4 * 3, .hashed = 30, .hashed_in_row = count, .missing = 0.1};
       const std::vector<Row> rows = RandomRows(shape, classes, count, random);
       const Scaler scaler = ScalerOf(rows, shape.numeric);
@@ -159,7 +159,7 @@ TEST(SoftmaxRegression, LossAndProbabilitiesEqualTheirDefinition) {
 
 TEST(SoftmaxRegression, TheSameInputGivesTheSameBytes) {
   std::mt19937 random(3);
-  const RowShape shape{.numeric = 7, .hashed = 100, .hashed_in_row = 20, .missing = 0.1};
+  const RandomRowShape shape{.numeric = 7, .hashed = 100, .hashed_in_row = 20, .missing = 0.1};
   for (size_t classes : {2, 5, 10, 20}) {
     const std::vector<Row> rows = RandomRows(shape, classes, 77, random);
     const Scaler scaler = ScalerOf(rows, shape.numeric);
@@ -177,7 +177,7 @@ TEST(SoftmaxRegression, TheSameInputGivesTheSameBytes) {
 // A batch is a sum of its rows in their order, wherever it is cut.
 TEST(SoftmaxRegression, ABatchInPartsGivesTheSameBytes) {
   std::mt19937 random(4);
-  const RowShape shape{.numeric = 6, .hashed = 60, .hashed_in_row = 15, .missing = 0.1};
+  const RandomRowShape shape{.numeric = 6, .hashed = 60, .hashed_in_row = 15, .missing = 0.1};
   for (size_t classes : {2, 3, 5, 10, 20}) {
     const std::vector<Row> rows = RandomRows(shape, classes, 50, random);
     const Scaler scaler = ScalerOf(rows, shape.numeric);

@@ -134,7 +134,11 @@ std::string NameOf(const testing::TestParamInfo<PlantedError>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Planted, SimulationNotices, testing::ValuesIn(PlantedErrors()), NameOf);
 
-void ReadOptions(int argc, char** argv) {
+}  // namespace
+
+void PrintTo(const PlantedError& error, std::ostream* out) { *out << error.name; }
+
+void ReadSimulationOptions(int argc, char** argv) {
   if (const char* value = std::getenv("MILLRACE_SEEDS")) seeds = std::strtoull(value, nullptr, 10);
   if (const char* value = std::getenv("MILLRACE_FIRST_SEED")) {
     first_seed = std::strtoull(value, nullptr, 10);
@@ -146,12 +150,6 @@ void ReadOptions(int argc, char** argv) {
   }
   std::signal(SIGABRT, OnAbort);
 }
-
-}  // namespace
-
-void PrintTo(const PlantedError& error, std::ostream* out) { *out << error.name; }
-
-void ReadSimulationOptions(int argc, char** argv) { ReadOptions(argc, argv); }
 
 }  // namespace millrace::simulation
 

@@ -19,7 +19,11 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if !defined(__has_feature)
+#define __has_feature(feature) 0  // clang's; GCC has macros
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 constexpr bool kIsSanitized = true;
 #else
 constexpr bool kIsSanitized = false;
