@@ -1,5 +1,6 @@
 #include "benchmarks/turns.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -73,8 +74,9 @@ bool WriteJson(const std::string& path, const std::vector<Measured>& results) {
 
 }  // namespace
 
-int RunComparisons(CLI::App& app, int argc, char** argv,
+int RunComparisons(const std::string& description, int argc, char** argv,
                    const std::vector<Comparison>& comparisons) {
+  CLI::App app(description);
   std::string json;
   size_t turns = 9;
   double seconds = 0.1;

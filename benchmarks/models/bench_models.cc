@@ -7,7 +7,6 @@
 //   floor  Eigen, from a matrix that lies ready: dense float rows already scaled, or one compressed
 //          sparse matrix for the batch. The number of classes is a constant of Eigen's types.
 // Optimizer step: our AdaGrad against the array expression of the same formula.
-#include <CLI/CLI.hpp>
 #include <Eigen/Dense>
 #include <Eigen/SparseCore>
 #include <algorithm>
@@ -236,6 +235,6 @@ std::vector<Comparison> AllComparisons() {
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  CLI::App app("The models' inner loops against bare Eigen.");
-  return millrace::RunComparisons(app, argc, argv, millrace::AllComparisons());
+  return millrace::RunComparisons("The models' inner loops against bare Eigen.", argc, argv,
+                                  millrace::AllComparisons());
 }

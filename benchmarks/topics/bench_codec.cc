@@ -4,7 +4,6 @@
 //             time), decoded as a worker does, into the vector that it computes with
 //   row       a text of 60 hashed features: encoded as the producer does, decoded and checked as a
 //             worker does, into a warm Row
-#include <CLI/CLI.hpp>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -166,6 +165,6 @@ std::vector<Comparison> AllComparisons() {
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  CLI::App app("The codec against bare copies.");
-  return millrace::RunComparisons(app, argc, argv, millrace::AllComparisons());
+  return millrace::RunComparisons("The codec against bare copies.", argc, argv,
+                                  millrace::AllComparisons());
 }
