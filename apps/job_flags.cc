@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <type_traits>
 #include <utility>
@@ -127,8 +128,6 @@ JobFlags::JobFlags(CLI::App& app) : app_(app) {
                 [](JobConfig& c, const uint32_t& v) { c.set_replication_factor(v); });
   Add<uint32_t>("--workers", group, "Logical workers = partitions of input-data [4]",
                 [](JobConfig& c, const uint32_t& v) { c.set_workers(v); });
-  Add<uint32_t>("--shards", group, "Server shards = partitions of gradients [1]",
-                [](JobConfig& c, const uint32_t& v) { c.set_shards(v); });
   Add<uint64_t>("--job-epoch", group,
                 "Changes when a snapshot is restored or partitions change [1]",
                 [](JobConfig& c, const uint64_t& v) { c.set_epoch(v); });
@@ -316,6 +315,8 @@ void JobFlags::AddProducer() {
 
 void JobFlags::AddServer() {
   const char* group = "Server";
+  Add<uint32_t>("--shards", group, "Shards of the job = partitions of gradients [1]",
+                [](JobConfig& c, const uint32_t& v) { c.set_shards(v); });
   Add<std::vector<uint32_t>>("--server-ids", group, "Shards that this process hosts [all]",
                              [](JobConfig& c, const std::vector<uint32_t>& v) {
                                c.mutable_server()->clear_server_ids();
@@ -405,7 +406,7 @@ Status ValidateConfig(const JobConfig& config) {
   if (!good_name) return wrong("job name '" + name + "': use letters, digits, '.', '_' and '-'");
   if (config.brokers().empty()) return wrong("brokers is empty: give HOST:PORT");
   if (config.workers() < 1 || config.workers() > 10'000) return wrong("workers: give 1 to 10000");
-  if (config.shards() != 1) return wrong("shards: only 1 is supported by this version");
+  if (config.shards() < 1 || config.shards() > 1'000) return wrong("shards: give 1 to 1000");
   if (config.replication_factor() < 1) return wrong("replication_factor: give 1 or more");
   const Training& training = config.training();
   if (training.batch_rows() < 1) return wrong("batch_rows: give 1 or more");
@@ -429,6 +430,14 @@ Status ValidateConfig(const JobConfig& config) {
   if (!(producer.speedup() > 0)) return wrong("speedup: give more than 0");
   if (producer.epochs() < 1) return wrong("epochs: give 1 or more");
   const Server& server = config.server();
+  std::set<uint32_t> ids;
+  for (const uint32_t id : server.server_ids()) {
+    if (id >= config.shards()) {
+      return wrong("server_ids: " + std::to_string(id) + " is none of " +
+                   std::to_string(config.shards()) + " shards; they count from 0");
+    }
+    if (!ids.insert(id).second) return wrong("server_ids: " + std::to_string(id) + " stands twice");
+  }
   if (server.has_evaluation_log() && !server.has_test_file()) {
     return wrong("evaluation_log: there is nothing to evaluate on; give test_file (--test), too");
   }

@@ -262,7 +262,7 @@ std::optional<double> JobProgress::seconds_left() const {
 }
 
 bool JobProgress::ended() const {
-  return !shards_.empty() && std::all_of(shards_.begin(), shards_.end(),
+  return server_ && shards_.size() >= server_->shards() && std::all_of(shards_.begin(), shards_.end(),
                                          [](const auto& entry) { return entry.second.ended(); });
 }
 

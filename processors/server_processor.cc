@@ -44,9 +44,11 @@ DeadLetter MakeDeadLetter(const GradientRecord& record, ShardId shard, std::stri
 ServerProcessor::ServerProcessor(const ServerOptions& options)
     : options_(options),
       optimizer_(Optimizer::Create(options.optimizer)),
-      shard_(options.range, options.average_changes ? 0 : optimizer_->slot_count()),
+      shard_(options.range, options.average_changes ? 0 : optimizer_->slot_count(),
+             options.shards > 1 && options.consistency.sequential()),
       clocks_(options.workers),
       moments_(options.numeric_columns),
+      replaced_moments_(options.numeric_columns),
       sum_(options.range.size()) {
   for (WorkerId worker = 0; worker < options.workers; ++worker) members_[worker];
 }
@@ -105,7 +107,9 @@ Status ServerProcessor::Check(const Gradient& message) const {
 void ServerProcessor::Handle(Gradient message, const GradientRecord& record, ServerOutput& output) {
   const WorkerId worker = message.worker();
   if (message.kind() == Gradient::ASK) {
-    output.answers.push_back(worker);
+    const bool replaced = KeepsReplaced() && message.has_clock() && !clocks_.left(worker) &&
+                          message.clock() + 1 == clocks_.clock(worker);
+    (replaced ? output.replaced_answers : output.answers).push_back(worker);
     return;
   }
   Member& member = members_.at(worker);
@@ -182,6 +186,10 @@ void ServerProcessor::TryFinishRound(ServerOutput& output) {
     messages.push_back(&*member.pending);
   }
   if (round.empty()) return;
+  if (KeepsReplaced()) {
+    shard_.KeepReplaced();
+    replaced_moments_ = moments_;
+  }
   Apply(messages, 0);
   for (const Gradient* message : messages) Count(*message, output);
   for (WorkerId worker : round) {
@@ -232,9 +240,11 @@ void ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size_t
 
 void ServerProcessor::Count(const Gradient& message, ServerOutput& output) {
   Member& member = members_.at(message.worker());
-  const bool new_rows = message.rows_end() > member.rows_end;
-  member.updates_without_rows = new_rows ? 0 : member.updates_without_rows + 1;
-  member.rows_end = message.rows_end();
+  member.rows_before = member.rows;
+  const bool new_rows = message.rows_end() > member.rows.end();
+  member.rows.set_updates_without_rows(new_rows ? 0 : member.rows.updates_without_rows() + 1);
+  // Shards may take different attempts of a clock; only shard 0's word counts, and never goes back.
+  member.rows.set_end(std::max(member.rows.end(), message.rows_end()));
   member.buffer_rows = message.buffer_rows();
   if (message.progressive().rows() > 0) progressive_.Merge(FromProto(message.progressive()));
   if (message.tail().rows() > 0) tail_.Merge(FromProto(message.tail()));
@@ -272,20 +282,30 @@ void ServerProcessor::AnswerNewlyReleased(const std::vector<WorkerId>& before,
   }
 }
 
-std::string ServerProcessor::Answer(WorkerId worker) const {
+std::string ServerProcessor::Answer(WorkerId worker) const { return MakeAnswer(worker, false); }
+
+std::string ServerProcessor::ReplacedAnswer(WorkerId worker) const {
+  return MakeAnswer(worker, true);
+}
+
+std::string ServerProcessor::MakeAnswer(WorkerId worker, bool replaced) const {
   const Member& member = members_.at(worker);
   Weights message;
   message.set_epoch(options_.epoch);
   message.set_shard(options_.shard);
-  message.set_clock(clocks_.clock(worker));
+  message.set_clock(clocks_.clock(worker) - (replaced ? 1 : 0));
+  message.set_replaced(replaced);
   message.set_left(clocks_.left(worker));
   message.set_released(Released(worker));
   if (message.released() && !message.left()) {
-    EncodeDenseSlice(shard_.weights(), options_.range, *message.mutable_slice());
-    if (options_.shard == 0) ToProto(moments_, *message.mutable_moments());
+    EncodeDenseSlice(replaced ? shard_.replaced() : shard_.weights(), options_.range,
+                     *message.mutable_slice());
+    if (options_.shard == 0) {
+      ToProto(replaced ? replaced_moments_ : moments_, *message.mutable_moments());
+    }
   }
-  message.set_rows_end(member.rows_end);
-  message.set_updates_without_rows(member.updates_without_rows);
+  *message.mutable_rows() = replaced ? member.rows_before : member.rows;
+  if (!replaced) *message.mutable_rows_before() = member.rows_before;
   return message.SerializeAsString();
 }
 
@@ -313,9 +333,9 @@ void ServerProcessor::SaveState(ShardState& state) const {
     saved.set_worker(worker);
     saved.set_clock(clocks_.clock(worker));
     saved.set_left(clocks_.left(worker));
-    saved.set_rows_end(member.rows_end);
+    *saved.mutable_rows() = member.rows;
+    *saved.mutable_rows_before() = member.rows_before;
     saved.set_buffer_rows(member.buffer_rows);
-    saved.set_updates_without_rows(member.updates_without_rows);
     if (member.pending) *saved.mutable_pending() = *member.pending;
     for (const ChunkJoiner::Partial& partial : member.joiner.partials()) {
       ShardState::PartialMessage& chunks = *state.add_partial();
@@ -326,6 +346,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
     }
   }
   ToProto(moments_, *state.mutable_moments());
+  if (KeepsReplaced()) ToProto(replaced_moments_, *state.mutable_replaced_moments());
   ToProto(progressive_, *state.mutable_progressive());
   ToProto(tail_, *state.mutable_tail());
   state.set_rows_trained(rows_trained_);
@@ -349,9 +370,9 @@ Status ServerProcessor::LoadState(const ShardState& state) {
     }
     clocks_.Set(saved.worker(), {saved.clock(), saved.left()});
     Member& member = members_.at(saved.worker());
-    member.rows_end = saved.rows_end();
+    member.rows = saved.rows();
+    member.rows_before = saved.rows_before();
     member.buffer_rows = saved.buffer_rows();
-    member.updates_without_rows = saved.updates_without_rows();
     member.pending.reset();
     if (saved.has_pending()) member.pending = saved.pending();
     std::vector<ChunkJoiner::Partial> partials;
@@ -363,6 +384,7 @@ Status ServerProcessor::LoadState(const ShardState& state) {
     member.joiner.Restore(std::move(partials));
   }
   moments_ = FromProto(state.moments());
+  if (KeepsReplaced()) replaced_moments_ = FromProto(state.replaced_moments());
   progressive_ = FromProto(state.progressive());
   tail_ = FromProto(state.tail());
   rows_trained_ = state.rows_trained();

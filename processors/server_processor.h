@@ -25,6 +25,7 @@ namespace millrace {
 struct ServerOptions {
   uint64_t epoch = 1;
   ShardId shard = 0;
+  uint32_t shards = 1;         // of the job
   KeyRange range;              // of this shard
   uint64_t penalised_end = 0;  // keys from here on (the bias) are not penalised
   uint32_t workers = 1;
@@ -48,10 +49,12 @@ struct GradientRecord {
 // named; a worker named twice is answered twice.
 struct ServerOutput {
   std::vector<WorkerId> answers;
+  std::vector<WorkerId> replaced_answers;  // want that of the clock before
   std::vector<DeadLetter> dead_letters;
 
   void Clear() {
     answers.clear();
+    replaced_answers.clear();
     dead_letters.clear();
   }
 };
@@ -65,7 +68,10 @@ struct ServerOutput {
 //  - eventual and bounded: an update is applied when it comes; the answer may have to wait;
 //  - an update with a NaN, an infinity or a value beyond 1e18 counts as an empty one of its clock;
 //    so does a step whose result would not be finite, for all that are combined in it;
-//  - a worker that left is in no minimum and no round.
+//  - a worker that left is in no minimum and no round;
+//  - sequential, of several shards: a shard keeps what its last round replaced, and serves it to a
+//    worker that other shards still hold at the clock before, so that the worker's update of that
+//    clock is the same bytes again.
 class ServerProcessor {
  public:
   explicit ServerProcessor(const ServerOptions& options);
@@ -75,6 +81,8 @@ class ServerProcessor {
 
   // The encoded Weights message for a worker, as of now.
   std::string Answer(WorkerId worker) const;
+  // The one of the clock before. REQUIRES: the last Process has named the worker for it.
+  std::string ReplacedAnswer(WorkerId worker) const;
 
   const VectorClock& clocks() const { return clocks_; }
   // The consistency model lets the worker go on.
@@ -94,7 +102,7 @@ class ServerProcessor {
   uint64_t steps() const { return steps_; }
   double train_loss() const { return train_loss_; }
   // Rows of the worker below this number have been counted.
-  RowNumber rows_end(WorkerId worker) const { return members_.at(worker).rows_end; }
+  RowNumber rows_end(WorkerId worker) const { return members_.at(worker).rows.end(); }
   uint32_t buffer_rows(WorkerId worker) const { return members_.at(worker).buffer_rows; }
 
   // All of the state but the parameters. `position` fields are the caller's.
@@ -105,9 +113,9 @@ class ServerProcessor {
  private:
   struct Member {
     std::optional<Gradient> pending;  // sequential: held for the unfinished round
-    RowNumber rows_end = 0;
+    RowProgress rows;
+    RowProgress rows_before;  // of the clock before
     uint32_t buffer_rows = 0;
-    uint64_t updates_without_rows = 0;
     ChunkJoiner joiner;
   };
 
@@ -120,6 +128,7 @@ class ServerProcessor {
   void DisarmPoison(Gradient& message, const GradientRecord& record, ServerOutput& output);
   void CountPoison() { counters_.set_poisoned(counters_.poisoned() + 1); }
   void TryFinishRound(ServerOutput& output);
+  std::string MakeAnswer(WorkerId worker, bool replaced) const;
   // Applies the updates of `messages` as one step, in their order.
   void Apply(const std::vector<const Gradient*>& messages, size_t average_over);
   // Adds up what must be counted once.
@@ -127,6 +136,7 @@ class ServerProcessor {
   void CountDeadLetters(const Gradient& message, ServerOutput& output);
   std::vector<WorkerId> ReleasedWorkers() const;
   void AnswerNewlyReleased(const std::vector<WorkerId>& before, ServerOutput& output) const;
+  bool KeepsReplaced() const { return options_.shards > 1 && options_.consistency.sequential(); }
 
   ServerOptions options_;
   std::unique_ptr<Optimizer> optimizer_;
@@ -134,6 +144,7 @@ class ServerProcessor {
   VectorClock clocks_;
   std::map<WorkerId, Member> members_;
   Moments moments_;
+  Moments replaced_moments_;  // KeepsReplaced: beside the weights that the last round replaced
   EvaluationSums progressive_;
   EvaluationSums tail_;
   uint64_t rows_trained_ = 0;

@@ -50,17 +50,16 @@ Gradient WorkerTrainingProcessor::NewMessage(Gradient::Kind kind) const {
   return message;
 }
 
-void WorkerTrainingProcessor::Ask(ShardId shard, WorkerOutput& output) const {
+void WorkerTrainingProcessor::Ask(ShardId shard, std::optional<Clock> clock,
+                                  WorkerOutput& output) const {
   Gradient message = NewMessage(Gradient::ASK);
-  if (parts_[shard].known) {
-    message.set_has_clock(true);
-    message.set_clock(parts_[shard].clock);
-  }
+  message.set_has_clock(clock.has_value());
+  message.set_clock(clock.value_or(0));
   output.messages.push_back({shard, message.SerializeAsString()});
 }
 
 void WorkerTrainingProcessor::Start(WorkerOutput& output) {
-  for (ShardId shard = 0; shard < options_.shards; ++shard) Ask(shard, output);
+  for (ShardId shard = 0; shard < options_.shards; ++shard) Ask(shard, std::nullopt, output);
 }
 
 Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
@@ -84,11 +83,22 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
     }
   }
   Part& part = parts_[message.shard()];
+  if (message.replaced()) {
+    const bool serves = part.known && !part.left && message.clock() + 1 == part.clock;
+    if (serves && message.released() && !message.left()) part.replaced = std::move(message);
+    return absl::OkStatus();
+  }
   // A zombie's server answers late: what is older than what is known says nothing new.
   const bool newer = !part.known || message.clock() > part.clock;
   const bool better = part.known && message.clock() == part.clock &&
                       ((message.released() && !part.released) || (message.left() && !part.left));
-  if (!newer && !better) return absl::OkStatus();
+  if (!newer && !better) {
+    // A server that says all again may have lost what it was asked for besides.
+    part.asked_for_replaced = false;
+    return absl::OkStatus();
+  }
+  part.asked_for_replaced = false;
+  part.replaced.reset();
   part.known = true;
   part.clock = message.clock();
   part.released = message.released();
@@ -105,48 +115,44 @@ bool WorkerTrainingProcessor::left() const {
   return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.left; });
 }
 
-void WorkerTrainingProcessor::LeaveAll(WorkerOutput& output) {
+bool WorkerTrainingProcessor::SomeoneLeft() const {
+  return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.left; });
+}
+
+void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
   unanswered_.clear();
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
-    if (parts_[shard].left) continue;
+    Part& part = parts_[shard];
+    if (part.left || (!again && part.leave_sent == part.clock)) continue;
+    part.leave_sent = part.clock;
+    // A shard takes a leave only of the clock that it has come to.
     Gradient message = NewMessage(Gradient::LEAVE);
-    message.set_has_clock(true);
-    message.set_clock(parts_[shard].clock);
+    message.set_clock(part.clock);
     if (shard == 0) {
-      for (DeadLetter& letter : input_.DeadLetters(progress_.rows_end, UINT64_MAX)) {
+      for (DeadLetter& letter : input_.DeadLetters(part.message.rows().end(), UINT64_MAX)) {
         *message.add_dead_letters() = std::move(letter);
       }
     }
-    unanswered_.push_back({shard, message.SerializeAsString()});
+    output.messages.push_back({shard, message.SerializeAsString()});
   }
-  output.messages.insert(output.messages.end(), unanswered_.begin(), unanswered_.end());
 }
 
 Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   if (!answered()) return absl::OkStatus();
   Clock clock = parts_[0].clock;
-  bool someone_left = false;
-  for (const Part& part : parts_) {
-    clock = std::min(clock, part.clock);
-    someone_left = someone_left || part.left;
-  }
-  // What shard 0 says of the clock it is at, which is never behind the minimum.
-  progress_.clock = clock;
-  progress_.rows_end = parts_[0].message.rows_end();
-  progress_.updates_without_rows = parts_[0].message.updates_without_rows();
+  for (const Part& part : parts_) clock = std::min(clock, part.clock);
+  const Weights& first = parts_[0].message;
+  const RowProgress& rows = parts_[0].clock == clock ? first.rows() : first.rows_before();
+  progress_ = {clock, rows.end(), rows.updates_without_rows()};
   owed_ = false;
-  if (someone_left) {
-    // If one shard says left, the worker leaves all; the messages go out once, then by Repeat.
-    if (sent_clock_ != UINT64_MAX && !left()) LeaveAll(output);
-    sent_clock_ = UINT64_MAX;
+  if (SomeoneLeft()) {
+    // If one shard says left, the worker leaves all.
+    LeaveAll(false, output);
     return absl::OkStatus();
   }
   if (sent_clock_ && clock <= *sent_clock_) return absl::OkStatus();
   unanswered_.clear();
-  for (const Part& part : parts_) {
-    // One of a later clock would serve, but what is held back has no weights in it.
-    if (!part.released) return absl::OkStatus();
-  }
+  if (!HasAllOf(clock, output)) return absl::OkStatus();
   owed_ = true;
   input_.ForgetDeadLetters(progress_.rows_end);
   const StatusOr<BatchState> next = source_.Next(progress_, batch_);
@@ -168,20 +174,46 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   owed_ = false;
   sent_clock_ = clock;
   if (state == BatchState::kLeave) {
-    LeaveAll(output);
+    leaving_ = true;
+    LeaveAll(false, output);
   } else {
+    leaving_ = false;
     SendUpdate(batch_, output);
   }
   return absl::OkStatus();
 }
 
+bool WorkerTrainingProcessor::HasAllOf(Clock clock, WorkerOutput& output) {
+  const bool sequential =
+      options_.training.consistency().model() == Training::Consistency::SEQUENTIAL;
+  bool all = true;
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    Part& part = parts_[shard];
+    if (!part.released) {
+      // What is held back has no weights in it.
+      all = false;
+    } else if (part.clock > clock + 1) {
+      // Then no shard is at `clock` any more: what another said is old, and news are on their way.
+      all = false;
+    } else if (sequential && part.clock > clock && !part.replaced) {
+      // Weights of a later clock would serve to learn, but not to repeat an update to the byte.
+      if (!std::exchange(part.asked_for_replaced, true)) Ask(shard, clock, output);
+      all = false;
+    }
+  }
+  return all;
+}
+
 void WorkerTrainingProcessor::AssembleWeights() {
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
-    const Slice& slice = parts_[shard].message.slice();
+    const Part& part = parts_[shard];
+    const bool gone_on = part.clock > progress_.clock && part.replaced;
+    const Weights& message = gone_on ? *part.replaced : part.message;
+    const Slice& slice = message.slice();
     std::copy(slice.dense().begin(), slice.dense().end(),
               weights_.begin() + static_cast<ptrdiff_t>(slice.begin()));
+    if (shard == 0) moments_ = FromProto(message.moments());
   }
-  moments_ = FromProto(parts_[0].message.moments());
 }
 
 void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& output) {
@@ -249,7 +281,6 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
   }
 
   Gradient message = NewMessage(Gradient::UPDATE);
-  message.set_has_clock(true);
   message.set_clock(progress_.clock);
   message.set_attempt(++attempts_);
   message.set_row_count(trained.size());
@@ -293,19 +324,24 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
 void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     if (parts_[shard].known) continue;
-    Ask(shard, output);
+    Ask(shard, std::nullopt, output);
     asked_ = true;
   }
   if (left()) return;
-  // Made anew: a shard takes a leave only of the clock that it has come to.
-  if (sent_clock_ == UINT64_MAX) return LeaveAll(output);
+  if (leaving_ || SomeoneLeft()) return LeaveAll(true, output);
   if (!unanswered_.empty()) {
     output.messages.insert(output.messages.end(), unanswered_.begin(), unanswered_.end());
     return;
   }
-  // Held back by the consistency model: the release may have gone by unread.
+  Clock newest = 0;
+  for (const Part& part : parts_) newest = std::max(newest, part.clock);
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
-    if (parts_[shard].known && !parts_[shard].released) Ask(shard, output);
+    const Part& part = parts_[shard];
+    // Held back by the consistency model, the release may have gone by unread; so may what another
+    // instance of this worker was told.
+    const bool old = !part.released || part.clock + 1 < newest;
+    if (part.known && old) Ask(shard, std::nullopt, output);
+    if (part.asked_for_replaced && !part.replaced) Ask(shard, progress_.clock, output);
   }
 }
 

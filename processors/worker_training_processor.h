@@ -95,11 +95,21 @@ class WorkerTrainingProcessor {
     bool released = false;
     bool left = false;
     Weights message;
+    // Sequential, when other shards are still at the clock before: what this one answered then.
+    bool asked_for_replaced = false;
+    std::optional<Weights> replaced;
+    std::optional<Clock> leave_sent;  // of which clock
   };
 
   Gradient NewMessage(Gradient::Kind kind) const;
-  void Ask(ShardId shard, WorkerOutput& output) const;
-  void LeaveAll(WorkerOutput& output);
+  // For what is new, or for the answer of `clock`.
+  void Ask(ShardId shard, std::optional<Clock> clock, WorkerOutput& output) const;
+  // Whether every shard has said what it must have said at `clock`; asks those that have gone on.
+  bool HasAllOf(Clock clock, WorkerOutput& output);
+  bool SomeoneLeft() const;
+  // Sends a leave to each shard that has none of its present clock; `again`: that is not known to
+  // have it.
+  void LeaveAll(bool again, WorkerOutput& output);
   void SendUpdate(const Batch& batch, WorkerOutput& output);
   void AssembleWeights();
   KeyRange RangeOf(ShardId shard) const;
@@ -113,6 +123,7 @@ class WorkerTrainingProcessor {
   Progress progress_;
   bool owed_ = false;
   std::optional<Clock> sent_clock_;  // of the last update or leave
+  bool leaving_ = false;             // the last was a leave
   std::vector<WorkerOutput::Message> unanswered_;
   uint64_t attempts_ = 0;
   Clock missing_rows_clock_ = 0;

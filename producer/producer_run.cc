@@ -178,7 +178,7 @@ Status KafkaRun::WhileAway(const std::string& what, const std::function<Status()
 }
 
 Status KafkaRun::Run() {
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, stop_));
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, std::nullopt, stop_));
   MILLRACE_RETURN_IF_ERROR(AgreeOnFeatures());
   const Status prepared = WhileAway("look up its topics", [this] {
     MILLRACE_RETURN_IF_ERROR(sender_->Prepare());

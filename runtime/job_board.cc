@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 #include <random>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -96,11 +97,16 @@ class KafkaJobBoard final : public JobBoard {
     }
     return CheckEqual(*features_, features, "set of features");
   }
-  StatusOr<bool> ReadEnded() override {
+  StatusOr<bool> ReadEnded(uint32_t shards) override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());
-    return ended_;
+    return ended_.size() == shards;
   }
-  Status PublishEnded() override { return Publish(kEndedKey, EndedMessage()); }
+  Status PublishEnded(ShardId shard) override {
+    JobEnded ended;
+    ended.set_epoch(epoch_);
+    ended.set_shard(shard);
+    return Publish(kEndedKey, ended.SerializeAsString());
+  }
 
   Status PublishTraining(const JobTraining& training) override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());
@@ -115,12 +121,6 @@ class KafkaJobBoard final : public JobBoard {
  private:
   StatusOr<PartitionConsumer::Range> QueryRange() {
     return patience_.Try([this] { return consumer_->QueryRange(0, kBrokerCall); });
-  }
-
-  std::string EndedMessage() const {
-    JobEnded ended;
-    ended.set_epoch(epoch_);
-    return ended.SerializeAsString();
   }
 
   Status Vanished() const {
@@ -171,7 +171,7 @@ class KafkaJobBoard final : public JobBoard {
     } else if (name == kEndedKey) {
       JobEnded ended;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, ended));
-      if (ended.epoch() == epoch_) ended_ = true;
+      if (ended.epoch() == epoch_) ended_.insert(ended.shard());
     }
     return absl::OkStatus();
   }
@@ -216,7 +216,7 @@ class KafkaJobBoard final : public JobBoard {
   std::unique_ptr<PartitionConsumer> consumer_;
   std::optional<JobFeatures> features_;
   std::optional<JobTraining> training_;
-  bool ended_ = false;
+  std::set<ShardId> ended_;
 };
 
 }  // namespace
@@ -228,12 +228,13 @@ StatusOr<std::unique_ptr<JobBoard>> JobBoard::Create(const JobConfig& config,
   return std::unique_ptr<JobBoard>(std::move(board));
 }
 
-Status PrepareTopics(const JobConfig& config, const std::atomic<bool>& stop) {
+Status PrepareTopics(const JobConfig& config, std::optional<uint32_t> shards,
+                     const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
                             KafkaAdmin::Create(KafkaOptionsOf(config), "topics"));
   MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
   std::vector<TopicSettings> topics;
-  for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), config.shards())) {
+  for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), shards)) {
     topics.push_back({plan.name, static_cast<int32_t>(plan.partitions), std::move(plan.config)});
   }
   const Patience patience(stop, config.broker_timeout_s());

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/status.h"
+#include "base/types.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
 #include "runtime/kafka/options.h"
@@ -35,12 +37,15 @@ class JobBoard {
   virtual Status PublishFeatures(const JobFeatures& features) = 0;
   virtual Status PublishTraining(const JobTraining& training) = 0;
 
-  // Every worker has left every shard: who comes now has nothing to do.
-  virtual StatusOr<bool> ReadEnded() = 0;
-  virtual Status PublishEnded() = 0;
+  // Every worker has left each of the job's shards: who comes now has nothing to do.
+  virtual StatusOr<bool> ReadEnded(uint32_t shards) = 0;
+  // Every worker has left this shard, and its last checkpoint is durable.
+  virtual Status PublishEnded(ShardId shard) = 0;
 };
 
-// Waits for a broker, then creates the job's topics, or checks them if they are there.
-Status PrepareTopics(const JobConfig& config, const std::atomic<bool>& stop);
+// Waits for a broker, then creates the job's topics, or checks them if they are there. Who does not
+// know the number of shards yet leaves out the topics that have a partition for each.
+Status PrepareTopics(const JobConfig& config, std::optional<uint32_t> shards,
+                     const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -80,6 +80,7 @@ ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& tr
   ServerOptions options;
   options.epoch = features.epoch();
   options.shard = shard;
+  options.shards = training.shards();
   options.range = RangeOfShard(shard, training.shards(), model->parameter_count());
   options.penalised_end = model->penalised_end();
   options.workers = features.workers();

@@ -24,8 +24,8 @@ int64_t NowMs() {
       .count();
 }
 
-OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard, size_t classes,
-                             const Training& training, bool ended) {
+OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard,
+                             const JobTraining& training, size_t classes, bool ended) {
   MetricPoint point;
   point.set_timestamp_ms(NowMs());
   MetricPoint::ServerProgress& server = *point.mutable_server();
@@ -61,7 +61,8 @@ OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard, si
     ToProto(ComputeFigures(processor.tail(), classes), *server.mutable_tail());
   }
   server.set_ended(ended);
-  *server.mutable_training() = training;
+  *server.mutable_training() = training.training();
+  server.set_shards(training.shards());
   return Record("server/" + std::to_string(shard), point);
 }
 

@@ -14,8 +14,8 @@ namespace millrace {
 
 int64_t NowMs();  // since 1970
 
-OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard, size_t classes,
-                             const Training& training, bool ended);
+OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard,
+                             const JobTraining& training, size_t classes, bool ended);
 OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
                                bool last);
 

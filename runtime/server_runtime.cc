@@ -13,6 +13,7 @@
 
 #include "runtime/evaluation_log.h"
 #include "runtime/evaluator.h"
+#include "runtime/followed_shard.h"
 #include "runtime/hosted_shard.h"
 #include "runtime/job_board.h"
 #include "runtime/job_options.h"
@@ -70,8 +71,12 @@ class ServerLoop {
   Status Run() {
     MILLRACE_RETURN_IF_ERROR(Open());
     while (!stop_) {
-      MILLRACE_ASSIGN_OR_RETURN(const size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
+      MILLRACE_ASSIGN_OR_RETURN(size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
       MILLRACE_RETURN_IF_ERROR(status_);
+      for (auto& [shard, followed] : followed_) {
+        MILLRACE_ASSIGN_OR_RETURN(const size_t taken, followed->Poll());
+        events += taken;
+      }
       MILLRACE_RETURN_IF_ERROR(AnnounceReplayed());
       if (sender_->DeliveryFailed()) AnnounceAll();
       MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
@@ -88,7 +93,6 @@ class ServerLoop {
  private:
   Status Open() {
     const auto start = std::chrono::steady_clock::now();
-    MILLRACE_RETURN_IF_ERROR(OpenEvaluation());
     MILLRACE_ASSIGN_OR_RETURN(
         sender_, RecordSender::Create(config_, "server", {Topic::kWeights, Topic::kMetrics},
                                       patience_, &wakeup_));
@@ -98,12 +102,8 @@ class ServerLoop {
         gradients_,
         PartitionConsumer::Create(KafkaOptionsOf(config_), options,
                                   TopicName(config_.name(), Topic::kGradients), &wakeup_));
-    std::vector<ShardId> ids(config_.server().server_ids().begin(),
-                             config_.server().server_ids().end());
-    if (ids.empty()) {
-      for (ShardId shard = 0; shard < training_.shards(); ++shard) ids.push_back(shard);
-    }
-    for (ShardId shard : ids) {
+    for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+      if (!IsHosted(shard)) continue;
       MILLRACE_ASSIGN_OR_RETURN(
           std::unique_ptr<HostedShard> hosted,
           HostedShard::Open(config_, ServerOptionsOf(features_, training_, shard), &wakeup_,
@@ -129,7 +129,30 @@ class ServerLoop {
           ": the records to be read next were deleted. Another instance of this shard may have "
           "gone ahead: start this one again"));
     };
-    return absl::OkStatus();
+    return OpenAllWeights();
+  }
+
+  bool IsHosted(ShardId shard) const {
+    const auto& ids = config_.server().server_ids();
+    return ids.empty() || std::find(ids.begin(), ids.end(), shard) != ids.end();
+  }
+
+  // Evaluation and the weights file need all shards: the process of shard 0 follows those of others.
+  Status OpenAllWeights() {
+    const Server& server = config_.server();
+    if (!server.has_test_file() && !server.has_weights_file()) return absl::OkStatus();
+    if (!IsHosted(0)) {
+      spdlog::info("evaluation and the weights file are the business of the process of shard 0");
+      return absl::OkStatus();
+    }
+    for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+      if (IsHosted(shard)) continue;
+      MILLRACE_ASSIGN_OR_RETURN(
+          followed_[shard],
+          FollowedShard::Create(config_, ServerOptionsOf(features_, training_, shard), &wakeup_,
+                                stop_));
+    }
+    return OpenEvaluation();
   }
 
   Status OpenEvaluation() {
@@ -158,9 +181,13 @@ class ServerLoop {
   }
 
   bool AllLeft() const {
-    return std::all_of(shards_.begin(), shards_.end(), [](const auto& entry) {
-      return entry.second->task().replayed() && entry.second->task().processor().AllLeft();
-    });
+    return std::all_of(shards_.begin(), shards_.end(),
+                       [](const auto& entry) {
+                         return entry.second->task().replayed() &&
+                                entry.second->task().processor().AllLeft();
+                       }) &&
+           std::all_of(followed_.begin(), followed_.end(),
+                       [](const auto& entry) { return entry.second->processor().AllLeft(); });
   }
 
   // A shard that has caught up with the log as it was at its start answers everybody.
@@ -207,18 +234,22 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) {
       const ServerProcessor& processor = hosted->task().processor();
       if (!hosted->task().replayed()) continue;
-      out_.push_back(ProgressPoint(processor, shard, shape_.classes, training_.training(), ended));
+      out_.push_back(ProgressPoint(processor, shard, training_, shape_.classes, ended));
     }
   }
 
   // The weights of all shards, if they are all here.
   bool GatherWeights(std::vector<float>& parameters) const {
-    if (shards_.size() != training_.shards()) return false;
+    if (shards_.size() + followed_.size() != training_.shards()) return false;
     parameters.resize(model_->parameter_count());
-    for (const auto& [shard, hosted] : shards_) {
-      const ParameterShard& part = hosted->task().processor().shard();
+    const auto copy = [&](const ParameterShard& part) {
       std::copy(part.weights().begin(), part.weights().end(),
                 parameters.begin() + static_cast<ptrdiff_t>(part.range().begin));
+    };
+    for (const auto& [shard, hosted] : shards_) copy(hosted->task().processor().shard());
+    for (const auto& [shard, followed] : followed_) {
+      if (!followed->caught_up()) return false;
+      copy(followed->processor().shard());
     }
     return true;
   }
@@ -236,11 +267,12 @@ class ServerLoop {
   }
 
   Status SaveWeights() const {
-    if (!config_.server().has_weights_file()) return absl::OkStatus();
+    if (!config_.server().has_weights_file() || !IsHosted(0)) return absl::OkStatus();
     std::vector<float> parameters;
     if (!GatherWeights(parameters)) {
-      return absl::FailedPreconditionError(
-          "the weights file needs all shards in one process: leave server_ids empty");
+      spdlog::warn("{} is not written: not all shards' weights have come",
+                   config_.server().weights_file());
+      return absl::OkStatus();
     }
     const std::string& path = config_.server().weights_file();
     MILLRACE_RETURN_IF_ERROR(WriteNpy(path, parameters, shape_.features + 1, shape_.classes));
@@ -288,7 +320,9 @@ class ServerLoop {
     MILLRACE_RETURN_IF_ERROR(sender_->Flush(kBrokerCall));
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board,
                               JobBoard::Create(config_, stop_));
-    MILLRACE_RETURN_IF_ERROR(board->PublishEnded());
+    for (const auto& [shard, hosted] : shards_) {
+      MILLRACE_RETURN_IF_ERROR(board->PublishEnded(shard));
+    }
     spdlog::info("every worker has left: the job has ended");
     return absl::OkStatus();
   }
@@ -322,6 +356,7 @@ class ServerLoop {
   std::unique_ptr<PartitionConsumer> gradients_;
   ConsumerHandler handler_;
   std::map<ShardId, std::unique_ptr<HostedShard>> shards_;
+  std::map<ShardId, std::unique_ptr<FollowedShard>> followed_;
   std::map<ShardId, bool> announced_;
   std::map<ShardId, Waiting> waiting_;
   std::vector<OutgoingRecord> out_;

@@ -142,6 +142,7 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<Outg
     return absl::OkStatus();
   }
   for (WorkerId worker : output_.answers) AppendAnswer(worker, out);
+  for (WorkerId worker : output_.replaced_answers) AppendReplacedAnswer(worker, out);
   return absl::OkStatus();
 }
 
@@ -149,11 +150,20 @@ void ShardTask::Announce(std::vector<OutgoingRecord>& out) {
   for (const auto& [worker, entry] : processor_.clocks().entries()) AppendAnswer(worker, out);
 }
 
+// The same position gives the same bytes, so it can name the message. Of the two answers that a
+// worker may get there, one has an even number and one an odd.
 void ShardTask::AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const {
-  // The same position gives the same bytes, so it can name the message.
+  Append(worker, 2 * static_cast<uint64_t>(position_), processor_.Answer(worker), out);
+}
+
+void ShardTask::AppendReplacedAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const {
+  Append(worker, 2 * static_cast<uint64_t>(position_) + 1, processor_.ReplacedAnswer(worker), out);
+}
+
+void ShardTask::Append(WorkerId worker, uint64_t message_id, const std::string& body,
+                       std::vector<OutgoingRecord>& out) const {
   uint32_t chunk = 0;
-  for (std::string& frame : MakeFrames(processor_.Answer(worker), static_cast<uint64_t>(position_),
-                                       options_.max_frame_bytes)) {
+  for (std::string& frame : MakeFrames(body, message_id, options_.max_frame_bytes)) {
     out.push_back({Topic::kWeights, static_cast<int32_t>(worker),
                    EncodeBigEndian32(options_.shard) + EncodeBigEndian32(chunk++),
                    std::move(frame)});

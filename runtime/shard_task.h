@@ -61,6 +61,7 @@ class ShardTask {
   // The checkpoint's blocks and dead letters count as not saved again.
   void CheckpointFailed(const Checkpoint& checkpoint);
 
+  ShardId shard() const { return options_.shard; }
   const ServerProcessor& processor() const { return processor_; }
   Offset position() const { return position_; }
   uint64_t records_since_checkpoint() const {
@@ -69,6 +70,9 @@ class ShardTask {
 
  private:
   void AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const;
+  void AppendReplacedAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const;
+  void Append(WorkerId worker, uint64_t message_id, const std::string& body,
+              std::vector<OutgoingRecord>& out) const;
 
   ServerOptions options_;
   ServerProcessor processor_;

@@ -310,7 +310,7 @@ class WorkerLoop {
     const bool stuck = tasks_.empty() || !all([](const WorkerTask& t) { return t.answered(); });
     if (!(all_left || stuck) || now < next_board_) return false;
     next_board_ = now + (all_left ? kBoardEveryAtTheEnd : kBoardEvery);
-    return board_->ReadEnded();
+    return board_->ReadEnded(training_.shards());
   }
 
   Status Close() {

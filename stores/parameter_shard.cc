@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/big_endian.h"
+#include "base/check.h"
 #include "messages/records.pb.h"
 #include "topics/codec.h"
 #include "topics/frame.h"
@@ -14,12 +15,19 @@ constexpr char kBlockPrefix = 'p';
 
 }  // namespace
 
-ParameterShard::ParameterShard(KeyRange range, size_t slot_count)
+ParameterShard::ParameterShard(KeyRange range, size_t slot_count, bool keeps_replaced)
     : range_(range),
       slot_count_(slot_count),
       weights_(range.size()),
       slots_(range.size() * slot_count),
+      replaced_(keeps_replaced ? range.size() : 0),
       is_updated_((range.size() + kBlockKeys - 1) / kBlockKeys) {}
+
+void ParameterShard::KeepReplaced() {
+  MILLRACE_CHECK(replaced_.size() == weights_.size());
+  replaced_ = weights_;
+  MarkAllUpdated();
+}
 
 size_t ParameterShard::BlockEnd(size_t block) const {
   return std::min<size_t>(range_.size(), (block + 1) * kBlockKeys);
@@ -44,6 +52,10 @@ ParameterShard::Encoded ParameterShard::EncodeBlock(size_t block) const {
     const auto first = slots_.begin() + static_cast<ptrdiff_t>(slot * range_.size());
     message.mutable_slots()->Add(first + begin, first + end);
   }
+  if (!replaced_.empty()) {
+    message.mutable_replaced()->Add(replaced_.begin() + static_cast<ptrdiff_t>(begin),
+                                    replaced_.begin() + static_cast<ptrdiff_t>(end));
+  }
   return {kBlockPrefix + EncodeBigEndian64(range_.begin + begin),
           std::move(MakeFrames(message.SerializeAsString(), 0).front())};
 }
@@ -65,7 +77,8 @@ Status ParameterShard::LoadBlock(std::string_view key, std::string_view value) {
   const size_t block = in_range ? (begin - range_.begin) / kBlockKeys : 0;
   const size_t size = in_range ? BlockEnd(block) - BlockBegin(block) : 0;
   if (!in_range || static_cast<size_t>(message.weights_size()) != size ||
-      static_cast<size_t>(message.slots_size()) != size * slot_count_) {
+      static_cast<size_t>(message.slots_size()) != size * slot_count_ ||
+      static_cast<size_t>(message.replaced_size()) != (replaced_.empty() ? 0 : size)) {
     return absl::DataLossError("a parameter block at key " + std::to_string(begin) +
                                " does not fit this shard's keys [" + std::to_string(range_.begin) +
                                ", " + std::to_string(range_.end) +
@@ -73,6 +86,8 @@ Status ParameterShard::LoadBlock(std::string_view key, std::string_view value) {
   }
   std::copy(message.weights().begin(), message.weights().end(),
             weights_.begin() + static_cast<ptrdiff_t>(BlockBegin(block)));
+  std::copy(message.replaced().begin(), message.replaced().end(),
+            replaced_.begin() + static_cast<ptrdiff_t>(replaced_.empty() ? 0 : BlockBegin(block)));
   for (size_t slot = 0; slot < slot_count_; ++slot) {
     std::copy_n(message.slots().begin() + static_cast<ptrdiff_t>(slot * size), size,
                 slots_.begin() + static_cast<ptrdiff_t>(slot * range_.size() + BlockBegin(block)));

@@ -17,17 +17,23 @@ namespace millrace {
 // A block of kBlockKeys keys is the unit of saving: what was updated since the last checkpoint is
 // taken by TakeUpdated, and a block's bytes (key and value of a record of `parameters` and of a
 // RocksDB entry alike) come from EncodeBlock. Not thread-safe.
+//
+// A shard that keeps what it replaces also has the weights as they were at KeepReplaced.
 class ParameterShard {
  public:
   static constexpr uint64_t kBlockKeys = 4096;
 
-  ParameterShard(KeyRange range, size_t slot_count);
+  ParameterShard(KeyRange range, size_t slot_count, bool keeps_replaced = false);
 
   KeyRange range() const { return range_; }
   std::span<const float> weights() const { return weights_; }
   std::span<float> mutable_weights() { return weights_; }
   std::span<const float> slots() const { return slots_; }
   std::span<float> mutable_slots() { return slots_; }  // slot s of key i: [s * range.size() + i]
+
+  // REQUIRES of both: made with keeps_replaced
+  std::span<const float> replaced() const { return replaced_; }
+  void KeepReplaced();
 
   size_t block_count() const { return is_updated_.size(); }
   void MarkUpdated(size_t block) { is_updated_[block] = 1; }
@@ -54,6 +60,7 @@ class ParameterShard {
   size_t slot_count_;
   std::vector<float> weights_;
   std::vector<float> slots_;
+  std::vector<float> replaced_;  // as long as weights_, or empty
   std::vector<uint8_t> is_updated_;
 };
 

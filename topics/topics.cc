@@ -91,12 +91,15 @@ std::string TopicName(std::string_view job, Topic topic) {
   return std::string(job) + "." + std::string(Suffix(topic));
 }
 
-std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers, uint32_t shards) {
-  MILLRACE_CHECK(workers >= 1 && shards >= 1);
+std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers,
+                                  std::optional<uint32_t> shards) {
+  MILLRACE_CHECK(workers >= 1 && (!shards || *shards >= 1));
   std::vector<TopicPlan> plans;
   for (Topic topic : kAllTopics) {
-    plans.push_back(
-        {topic, TopicName(job, topic), Partitions(topic, workers, shards), Config(topic)});
+    const bool of_shards = topic == Topic::kGradients || topic == Topic::kParameters;
+    if (of_shards && !shards) continue;
+    plans.push_back({topic, TopicName(job, topic), Partitions(topic, workers, shards.value_or(1)),
+                     Config(topic)});
   }
   return plans;
 }

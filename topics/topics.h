@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,7 +34,9 @@ struct TopicPlan {
   std::vector<std::pair<std::string, std::string>> config;  // Kafka topic settings
 };
 
-// All topics of a job. REQUIRES workers, shards >= 1.
-std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers, uint32_t shards);
+// All topics of a job; without those that have a partition per shard when the number of shards is
+// not known. REQUIRES workers, shards >= 1.
+std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers,
+                                  std::optional<uint32_t> shards);
 
 }  // namespace millrace

@@ -42,7 +42,7 @@ class Topology {
   World& world() { return world_; }
   ServerHost& server() { return *server_; }
   const ServerProcessor& processor() const { return server_->task().processor(); }
-  const Referee& referee() const { return inspector_.referee(); }
+  const Referee& referee() const { return inspector_.referee(0); }
   // The first invariant that was broken; empty: none.
   const std::string& violation() const { return inspector_.violation(); }
   // What stands in `gradients` of a worker, and in `weights`.

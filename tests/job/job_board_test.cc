@@ -32,7 +32,7 @@ class JobBoardTest : public testing::Test {
   JobTraining TrainingWith(uint32_t batch_rows) const {
     JobTraining training;
     training.set_epoch(config_.epoch());
-    training.set_shards(1);
+    training.set_shards(2);
     training.mutable_training()->set_batch_rows(batch_rows);
     return training;
   }
@@ -49,7 +49,7 @@ TEST_F(JobBoardTest, WhatIsPublishedIsReadByThoseWhoCameBeforeAndAfter) {
   EXPECT_EQ(early->WaitForTraining()->training().batch_rows(), 7u);
   EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
   EXPECT_EQ(*Open()->ReadFeatures(), std::nullopt);
-  EXPECT_FALSE(*Open()->ReadEnded());
+  EXPECT_FALSE(*Open()->ReadEnded(2));
 }
 
 TEST_F(JobBoardTest, PublishingSomethingElseIsAnErrorThatNamesTheField) {
@@ -63,10 +63,13 @@ TEST_F(JobBoardTest, PublishingSomethingElseIsAnErrorThatNamesTheField) {
 
 TEST_F(JobBoardTest, AnotherEpochIsAnotherJob) {
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
-  ASSERT_TRUE(Open()->PublishEnded().ok());
-  EXPECT_TRUE(*Open()->ReadEnded());
+  ASSERT_TRUE(Open()->PublishEnded(0).ok());
+  ASSERT_TRUE(Open()->PublishEnded(0).ok());
+  EXPECT_FALSE(*Open()->ReadEnded(2)) << "shard 1 has not ended";
+  ASSERT_TRUE(Open()->PublishEnded(1).ok());
+  EXPECT_TRUE(*Open()->ReadEnded(2));
   config_.set_epoch(2);
-  EXPECT_FALSE(*Open()->ReadEnded());
+  EXPECT_FALSE(*Open()->ReadEnded(2));
   EXPECT_EQ(*Open()->ReadTraining(), std::nullopt);
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(8)).ok());
 }

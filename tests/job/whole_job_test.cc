@@ -81,7 +81,6 @@ class WholeJobTest : public testing::Test {
     spec.add_categorical("c");
     spec.set_categorical_buckets(kHashed);
     training_.set_epoch(config_.epoch());
-    training_.set_shards(1);
     training_.mutable_training()->set_batch_rows(8);
     std::ofstream test(folder_ / "test.csv");
     test << "x,c,y\n";
@@ -89,9 +88,10 @@ class WholeJobTest : public testing::Test {
   }
   ~WholeJobTest() override { std::filesystem::remove_all(folder_); }
 
-  void UseJob(const std::string& name) {
+  void UseJob(const std::string& name, uint32_t shards = 1) {
     config_.set_name(name);
-    for (const TopicPlan& plan : PlanTopics(name, kWorkers, 1)) {
+    training_.set_shards(shards);
+    for (const TopicPlan& plan : PlanTopics(name, kWorkers, shards)) {
       cluster_.CreateTopic(plan.name, static_cast<int>(plan.partitions));
     }
   }
@@ -118,8 +118,10 @@ class WholeJobTest : public testing::Test {
     ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
   }
 
-  std::thread Server(Status& status, const std::atomic<bool>& stop) {
+  std::thread Server(Status& status, const std::atomic<bool>& stop,
+                     const std::vector<ShardId>& ids = {}) {
     JobConfig config = config_;
+    config.mutable_server()->mutable_server_ids()->Add(ids.begin(), ids.end());
     config.mutable_server()->set_data_dir(folder_ / "server");
     return std::thread(
         [this, config, &status, &stop] { status = RunServer(config, features_, training_, stop); });
@@ -177,6 +179,24 @@ TEST_F(WholeJobTest, TheBufferScheduleEndsAfterItsFurtherRounds) {
   training_.mutable_training()->set_rounds_after_end(5);
   Run(2);
   EXPECT_GT(BytesOf(folder_ / "weights.npy").size(), 128u);
+}
+
+TEST_F(WholeJobTest, ShardsOfSeveralProcessesEndInTheWeightsOfOneShard) {
+  const std::filesystem::path weights = folder_ / "weights.npy";
+  Run(2);
+  const std::string of_one = BytesOf(weights);
+  std::filesystem::remove(weights);
+  UseJob("sharded", 3);
+  SendRows();
+  std::atomic<bool> stop = false;
+  std::vector<Status> statuses(4);
+  std::vector<std::thread> threads;
+  threads.push_back(Server(statuses[0], stop, {0, 2}));
+  threads.push_back(Server(statuses[1], stop, {1}));
+  for (int i = 0; i < 2; ++i) threads.push_back(Worker(i, statuses[2 + static_cast<size_t>(i)], stop));
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(BytesOf(weights), of_one);
 }
 
 TEST_F(WholeJobTest, ProcessesThatAreStoppedAndStartedAgainChangeNoWeight) {

@@ -30,8 +30,8 @@ class OnABroker(unittest.TestCase):
         cls.broker = topology.Broker(cls.path / "kafka", cls.version).start()
         cls.addClassCleanup(cls.broker.stop)
 
-    def job(self, **options):
-        name = self.id().rsplit(".", 1)[-1].replace("_", "-")
+    def job(self, name="", **options):
+        name = self.id().rsplit(".", 1)[-1].split(" ")[0].replace("_", "-") + name
         folder = self.path / name
         folder.mkdir()
         options.setdefault("data", self.data)
@@ -210,6 +210,46 @@ class Crashes(OnABroker):
         self.broker.start()
         job.wait_all()
         self.assert_equals_reference(job)
+
+
+class Shards(OnABroker):
+    servers = {"server": [0, 3], "server1": [1], "server2": [2, 4]}
+
+    def test_shards_of_several_processes_end_in_the_weights_of_the_plain_loop(self):
+        job = self.job(servers=self.servers).start()
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
+    def test_bounded_and_eventual_jobs_of_several_shards_count_every_row_once(self):
+        for consistency in ["bounded:2", "eventual"]:
+            with self.subTest(consistency):
+                job = self.job(name=consistency.replace(":", "-"), servers=self.servers, training=[
+                    "--consistency", consistency, "--batch-rows", "16"]).start()
+                job.wait_all()
+                summary = self.assert_every_row_counted_once(job)
+                self.assertGreater(summary["progressive"]["accuracy"],
+                                   summary["progressive"]["prior_accuracy"] + 0.1)
+
+    def test_servers_and_workers_killed_in_turn_change_no_weight(self):
+        job = self.job(servers=self.servers, producer=["--rate", "8000"]).start()
+        Crashes.disturb(self, job, ["server1", "worker0", "server", "server2", "worker1"], seed=6)
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
+    def test_all_servers_killed_at_once_come_back_without_their_disks(self):
+        job = self.job(servers=self.servers, producer=["--rate", "8000"]).start()
+        time.sleep(1.5)
+        for server in self.servers:
+            job.processes[server].kill()
+        for server in self.servers:
+            job.processes[server].wait()
+            subprocess.run(["rm", "-rf", job.folder / server], check=True)
+        job.start(*self.servers)
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
 
 
 class BadInput(OnABroker):

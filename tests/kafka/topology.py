@@ -90,17 +90,22 @@ class Job:
     """Processes of one job. Every process that was started is ended by close()."""
 
     def __init__(self, broker, name, folder, workers=4, training=(), features=FEATURES, data=None,
-                 producer=()):
+                 producer=(), servers=None):
+        """servers: the shards of each ServerApp, by its name; one server of all, if not given."""
         self.broker, self.name, self.folder = broker, name, pathlib.Path(folder)
         self.workers, self.training, self.features = workers, list(training), list(features)
         self.data, self.producer_flags = data, list(producer)
         self.processes, self.commands, self.logs = {}, {}, {}
         self.weights = self.folder / f"{name}-weights.npy"
         common = ["--brokers", broker.address, "--job", name, "--workers", str(workers)]
-        self.commands["server"] = [
-            PROGRAMS / "ServerApp", *common, *self.training, "--data-dir", self.folder / "server",
-            "--weights-file", self.weights, "--checkpoint-interval", "0.3",
-        ]  # fmt: skip
+        servers = servers or {"server": [0]}
+        for server, ids in servers.items():
+            self.commands[server] = [
+                PROGRAMS / "ServerApp", *common, *self.training, "--data-dir", self.folder / server,
+                "--weights-file", self.weights, "--checkpoint-interval", "0.3",
+                "--shards", str(sum(len(ids) for ids in servers.values())),
+                "--server-ids", ",".join(str(i) for i in ids),
+            ]  # fmt: skip
         for i in range(2):
             self.commands[f"worker{i}"] = [
                 PROGRAMS / "WorkerApp", *common, "--data-dir", self.folder / f"worker{i}",

@@ -25,6 +25,7 @@ inline std::vector<LogRecord> RandomLog(std::mt19937& random, const ServerOption
       message.set_kind(Gradient::LEAVE);
     } else if (kind < 4) {
       message.set_kind(Gradient::ASK);
+      if (due > 0 && random() % 2 == 0) message.set_clock(due - 1);
     } else {
       if (kind < 10) message.set_clock(due + random() % 3);
       std::vector<float> sum(options.range.size());

@@ -259,6 +259,68 @@ TEST(ServerProcessorTest, AnswersWhoeverAsksWhateverTheClock) {
   }
 }
 
+// ---- several shards ----
+
+// Which bytes an update was computed on must not depend on who was killed meanwhile.
+TEST(ServerProcessor, ASequentialShardAmongOthersServesTheClockThatItsLastRoundReplaced) {
+  ServerOptions options = SmallServer();
+  options.shards = 2;
+  TestServer server(options);
+  for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker);
+  Weights before = server.Answer(1);
+  for (WorkerId worker = 0; worker < 3; ++worker) {
+    Gradient update = Update(worker, 1, std::vector<float>(6, 2.0f), kRange);
+    update.set_rows_end(5);
+    Moments moments(1);
+    moments.Add({0, {7.0}, {}, {}});
+    ToProto(moments, *update.mutable_moments());
+    server.Send(update);
+  }
+  EXPECT_EQ(server.Answer(1).clock(), 2u);
+  const ServerOutput output = server.Send(Message(Gradient::ASK, 1, 1));
+  EXPECT_THAT(output.answers, IsEmpty());
+  EXPECT_THAT(output.replaced_answers, ElementsAre(1));
+  Weights replaced;
+  replaced.ParseFromString(server.processor().ReplacedAnswer(1));
+  EXPECT_TRUE(replaced.replaced());
+  before.set_replaced(true);
+  before.clear_rows_before();
+  EXPECT_EQ(replaced.SerializeAsString(), before.SerializeAsString());
+  EXPECT_EQ(server.Answer(1).rows().end(), 5u);
+  EXPECT_EQ(server.Answer(1).rows_before().end(), 0u);
+}
+
+TEST(ServerProcessor, OnlyTheClockBeforeIsServedBesideThePresentOne) {
+  ServerOptions options = SmallServer();
+  options.shards = 2;
+  TestServer server(options);
+  for (int round = 0; round < 3; ++round) {
+    for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker);
+  }
+  for (Clock clock : {0, 1, 3, 4}) {
+    const ServerOutput output = server.Send(Message(Gradient::ASK, 1, clock));
+    EXPECT_THAT(output.answers, ElementsAre(1)) << clock;
+    EXPECT_THAT(output.replaced_answers, IsEmpty()) << clock;
+  }
+  EXPECT_THAT(server.Send(Message(Gradient::ASK, 1, 2)).replaced_answers, ElementsAre(1));
+  server.Send(Message(Gradient::LEAVE, 1, 3));
+  EXPECT_THAT(server.Send(Message(Gradient::ASK, 1, 2)).answers, ElementsAre(1))
+      << "who has left repeats nothing";
+}
+
+TEST(ServerProcessor, AShardThatIsAloneOrDoesNotWaitKeepsNothingThatItReplaced) {
+  ServerOptions options = SmallServer(ConsistencyPolicy::Eventual());
+  options.shards = 2;
+  for (const ServerOptions& some : {SmallServer(), options}) {
+    TestServer server(some);
+    for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker);
+    const ServerOutput output = server.Send(Message(Gradient::ASK, 1, 0));
+    EXPECT_THAT(output.answers, ElementsAre(1));
+    EXPECT_THAT(output.replaced_answers, IsEmpty());
+    EXPECT_THAT(server.processor().shard().replaced(), IsEmpty());
+  }
+}
+
 TEST(ServerProcessorTest, WhoAsksBeforeTheFirstUpdateGetsClockZeroAndTheWeightsOfBirth) {
   for (const ConsistencyPolicy& policy : AllPolicies()) {
     const TestServer server(SmallServer(policy));
@@ -393,7 +455,7 @@ TEST(ServerProcessorTest, APoisonedUpdateCountsAsAnEmptyOneOfItsClock) {
       EXPECT_EQ(server.weights(), Same(0)) << poison.name;
       EXPECT_EQ(server.processor().progressive().rows, 0u);
       EXPECT_EQ(server.processor().moments(), Moments(1)) << poison.name;
-      EXPECT_EQ(server.Answer(1).rows_end(), 2u) << "its rows have been used up";
+      EXPECT_EQ(server.Answer(1).rows().end(), 2u) << "its rows have been used up";
     }
   }
 }
@@ -677,13 +739,13 @@ TEST(ServerProcessorTest, TheAnswerSaysHowFarTheWorkersRowsAreCounted) {
     server.Send(update);
     return server.Answer(1);
   };
-  EXPECT_EQ(send(10).rows_end(), 10u);
-  EXPECT_EQ(server.Answer(1).updates_without_rows(), 0u);
-  EXPECT_EQ(send(10).updates_without_rows(), 1u);
-  EXPECT_EQ(send(10).updates_without_rows(), 2u);
-  EXPECT_EQ(send(11).updates_without_rows(), 0u);
-  EXPECT_EQ(server.Answer(1).rows_end(), 11u);
-  EXPECT_EQ(server.Answer(0).rows_end(), 0u);
+  EXPECT_EQ(send(10).rows().end(), 10u);
+  EXPECT_EQ(server.Answer(1).rows().updates_without_rows(), 0u);
+  EXPECT_EQ(send(10).rows().updates_without_rows(), 1u);
+  EXPECT_EQ(send(10).rows().updates_without_rows(), 2u);
+  EXPECT_EQ(send(11).rows().updates_without_rows(), 0u);
+  EXPECT_EQ(server.Answer(1).rows().end(), 11u);
+  EXPECT_EQ(server.Answer(0).rows().end(), 0u);
   EXPECT_EQ(server.processor().buffer_rows(1), 17u);
 }
 

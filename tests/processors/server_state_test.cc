@@ -32,6 +32,7 @@ TestServer Reborn(const TestServer& server) {
 
 void ExpectSameOutput(const ServerOutput& a, const ServerOutput& b) {
   ASSERT_EQ(a.answers, b.answers);
+  ASSERT_EQ(a.replaced_answers, b.replaced_answers);
   ASSERT_EQ(a.dead_letters.size(), b.dead_letters.size());
   for (size_t i = 0; i < a.dead_letters.size(); ++i) {
     ASSERT_EQ(a.dead_letters[i].SerializeAsString(), b.dead_letters[i].SerializeAsString());
@@ -44,6 +45,7 @@ class ServerStateTest : public ::testing::TestWithParam<std::string> {
     using Kind = OptimizerOptions::Kind;
     ServerOptions options = SmallServer(*ConsistencyPolicy::Parse(GetParam()));
     options.workers = static_cast<uint32_t>(1 + random() % 5);
+    options.shards = static_cast<uint32_t>(1 + random() % 2);
     options.numeric_columns = random() % 3;
     const Kind kinds[] = {Kind::kSgd, Kind::kMomentum, Kind::kAdaGrad, Kind::kAdam};
     options.optimizer.kind = kinds[random() % 4];
@@ -65,7 +67,12 @@ TEST_P(ServerStateTest, SavedAndLoadedAnywhereItsFutureIsTheSameToTheByte) {
     TestServer reborn = Reborn(live);
     ASSERT_EQ(reborn.StateBytes(), live.StateBytes());
     for (size_t i = cut; i < log.size(); ++i) {
-      ExpectSameOutput(live.Send(log[i]), reborn.Send(log[i]));
+      const ServerOutput output = live.Send(log[i]);
+      ExpectSameOutput(output, reborn.Send(log[i]));
+      for (WorkerId worker : output.replaced_answers) {
+        ASSERT_EQ(live.processor().ReplacedAnswer(worker),
+                  reborn.processor().ReplacedAnswer(worker));
+      }
       ASSERT_EQ(live.processor().WaitedFor(), reborn.processor().WaitedFor());
       for (WorkerId worker = 0; worker < options.workers; ++worker) {
         ASSERT_EQ(live.processor().Answer(worker), reborn.processor().Answer(worker));

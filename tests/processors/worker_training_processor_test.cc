@@ -134,13 +134,17 @@ class Worker {
     EncodeDenseSlice(std::span(weights).subspan(range.begin, range.size()), range,
                      *message.mutable_slice());
     if (shard == 0) ToProto(Moments(1), *message.mutable_moments());
-    message.set_rows_end(std::min<RowNumber>(clock * kBatchRows, next_row_));
+    message.mutable_rows()->set_end(std::min<RowNumber>(clock * kBatchRows, next_row_));
     return message;
   }
   static Weights Held(Weights message) {
     message.set_released(false);
     message.clear_slice();
     message.clear_moments();
+    return message;
+  }
+  static Weights Replaced(Weights message) {
+    message.set_replaced(true);
     return message;
   }
   static Weights Left(Weights message) {
@@ -335,8 +339,7 @@ TEST(WorkerTrainingTest, AnAnswerThatIsNotReleasedHoldsTheWorkerBack) {
   const std::vector<Gradient> asks = worker.Repeat();
   ASSERT_THAT(asks, SizeIs(1)) << "the release may have gone by unread";
   EXPECT_EQ(asks[0].kind(), Gradient::ASK);
-  EXPECT_EQ(asks[0].clock(), 1u);
-  EXPECT_TRUE(asks[0].has_clock());
+  EXPECT_FALSE(asks[0].has_clock()) << "it asks for what is new";
   EXPECT_EQ(worker.UpdateOf(1).clock(), 1u);
   EXPECT_THAT(worker.ReceiveAndTrain(Worker::Held(worker.Answer(1))), IsEmpty());
 }
@@ -743,6 +746,7 @@ TEST(WorkerTrainingTest, WhatMustBeCountedOnceGoesToShardZero) {
 TEST(WorkerTrainingTest, ItsClockIsTheLeastOfItsShardsAndALaterPartServes) {
   WorkerOptions options = Worker::Options();
   options.shards = 2;
+  options.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
   Worker worker(options);
   worker.AddRows(12);
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
@@ -760,6 +764,7 @@ TEST(WorkerTrainingTest, ItsClockIsTheLeastOfItsShardsAndALaterPartServes) {
 TEST(WorkerTrainingTest, ALaterPartThatIsNotReleasedHoldsNoWeightsAndIsWaitedFor) {
   WorkerOptions options = Worker::Options();
   options.shards = 2;
+  options.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
   Worker worker(options);
   worker.AddRows(12);
   ASSERT_TRUE(worker.Receive(Worker::Held(worker.Answer(2, 1))).ok());
@@ -767,6 +772,93 @@ TEST(WorkerTrainingTest, ALaterPartThatIsNotReleasedHoldsNoWeightsAndIsWaitedFor
   EXPECT_THAT(worker.Repeat(), SizeIs(1));
   EXPECT_THAT(worker.receivers(), ElementsAre(1));
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 1)), SizeIs(2));
+}
+
+// Two shards, the second a clock ahead, as after a crash in the middle of sending.
+Worker TornWorker() {
+  WorkerOptions options = Worker::Options();
+  options.shards = 2;
+  options.training.mutable_consistency()->set_model(Training::Consistency::SEQUENTIAL);
+  return Worker(options);
+}
+
+void ExpectGradientOf(const std::vector<Gradient>& updates, const std::vector<RowNumber>& rows,
+                      const std::vector<float>& weights) {
+  std::vector<float> values;
+  for (const Gradient& update : updates) {
+    const std::vector<float> part = Values(update.slice());
+    values.insert(values.end(), part.begin(), part.end());
+  }
+  const Reference reference = ReferenceOf(rows, weights);
+  ASSERT_EQ(values.size(), kParameters);
+  for (size_t i = 0; i < kParameters; ++i) EXPECT_NEAR(values[i], reference.gradient[i], 1e-5);
+}
+
+TEST(WorkerTrainingTest, InSequentialModeAnUpdateIsRepeatedOnTheWeightsThatItWasComputedOn) {
+  Worker worker = TornWorker();
+  worker.AddRows(12);
+  ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
+  const std::vector<Gradient> asks = worker.ReceiveAndTrain(worker.Answer(1, 0));
+  EXPECT_THAT(worker.receivers(), ElementsAre(1));
+  EXPECT_EQ(asks[0].kind(), Gradient::ASK);
+  EXPECT_TRUE(asks[0].has_clock());
+  EXPECT_EQ(asks[0].clock(), 1u);
+  EXPECT_THAT(worker.ReceiveAndTrain(Worker::Replaced(worker.Answer(0, 1))), IsEmpty())
+      << "of another clock than what is needed";
+  const std::vector<Gradient> updates =
+      worker.ReceiveAndTrain(Worker::Replaced(worker.Answer(1, 1)));
+  ExpectGradientOf(updates, {4, 5, 6, 7}, SomeWeights(1));
+}
+
+TEST(WorkerTrainingTest, AsksForWhatWasReplacedAgainWhenTheShardSaysAllAgain) {
+  Worker worker = TornWorker();
+  worker.AddRows(12);
+  ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(1, 0)), SizeIs(1));
+  EXPECT_THAT(worker.Train(), IsEmpty()) << "it has asked";
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 1)), SizeIs(1))
+      << "a server that was restarted announces what it has, and has forgotten the question";
+  EXPECT_THAT(worker.Repeat(), SizeIs(1));
+  EXPECT_THAT(worker.receivers(), ElementsAre(1));
+}
+
+TEST(WorkerTrainingTest, WhatWasReplacedIsOfNoUseWhenTheOtherShardsHaveComeAfter) {
+  Worker worker = TornWorker();
+  worker.AddRows(12);
+  ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
+  worker.ReceiveAndTrain(worker.Answer(1, 0));
+  ASSERT_TRUE(worker.Receive(Worker::Replaced(worker.Answer(1, 1))).ok());
+  ExpectGradientOf(worker.ReceiveAndTrain(worker.Answer(2, 0)), {8, 9, 10, 11}, SomeWeights(2));
+}
+
+TEST(WorkerTrainingTest, WaitsForNewsOfAShardWhoseAnswerIsOlderThanTheOthersAllow) {
+  WorkerOptions options = Worker::Options();
+  options.shards = 2;
+  options.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  Worker worker(options);
+  worker.AddRows(16);
+  ASSERT_TRUE(worker.Receive(worker.Answer(3, 1)).ok());
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(1, 0)), IsEmpty())
+      << "shard 1 took the update of clock 2, so shard 0 has that of clock 1";
+  EXPECT_THAT(worker.Repeat(), SizeIs(1));
+  EXPECT_THAT(worker.receivers(), ElementsAre(0));
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 0)), SizeIs(2));
+}
+
+TEST(WorkerTrainingTest, WhenShardZeroIsAheadItsRowsAreThoseOfTheClockBefore) {
+  WorkerOptions options = Worker::Options();
+  options.shards = 2;
+  options.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  Worker worker(options);
+  worker.AddRows(12);
+  Weights ahead = worker.Answer(2, 0);
+  ahead.mutable_rows_before()->set_end(4);
+  ahead.mutable_rows_before()->set_updates_without_rows(3);
+  ASSERT_TRUE(worker.Receive(ahead).ok());
+  worker.ReceiveAndTrain(worker.Answer(1, 1));
+  EXPECT_EQ(worker.training().progress().clock, 1u);
+  EXPECT_EQ(worker.training().progress().rows_end, 4u);
+  EXPECT_EQ(worker.training().progress().updates_without_rows, 3u);
 }
 
 // ---- weights that cannot be used ----

@@ -157,7 +157,7 @@ class WorkerTaskTest : public ::testing::Test {
     message.set_epoch(1);
     message.set_clock(clock);
     message.set_released(true);
-    message.set_rows_end(rows_end);
+    message.mutable_rows()->set_end(rows_end);
     std::vector<float> weights;
     for (size_t i = 0; i < 10; ++i) weights.push_back(0.1f * static_cast<float>(i * clock % 7));
     EncodeDenseSlice(weights, {0, 10}, *message.mutable_slice());
@@ -366,7 +366,7 @@ TEST_F(WorkerTaskTest, KilledAnywhereAndStartedAtItsCommitTheModelIsTheSameToThe
           << "each once, trial " << trial << (kill ? ", killed" : ", left alone");
       ShardState state;
       processor.SaveState(state);
-      ASSERT_EQ(state.members(0).rows_end(), log_.rows);
+      ASSERT_EQ(state.members(0).rows().end(), log_.rows);
       ASSERT_EQ(processor.progressive().rows, processor.rows_trained());
       // Repeats are counted, and a sender that died leaves chunks behind.
       state.clear_counters();

@@ -9,15 +9,21 @@
 namespace millrace::simulation {
 namespace {
 
-Referee::Job JobOf(const Scenario& scenario) {
+Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   Referee::Job job;
   job.epoch = kEpoch;
   job.workers = scenario.workers;
   job.classes = static_cast<uint32_t>(scenario.classes);
   job.numeric = static_cast<uint32_t>(scenario.numeric);
-  job.keys = (scenario.features() + 1) * scenario.classes;
-  job.penalised_keys = scenario.features() * scenario.classes;
   job.training = scenario.training;
+  job.shard = static_cast<int32_t>(shard);
+  job.alone = scenario.shards == 1;
+  // Balanced and contiguous: whoever owns key k comes from k alone, by counting.
+  const uint64_t keys = (scenario.features() + 1) * scenario.classes;
+  const uint64_t penalised = scenario.features() * scenario.classes;
+  for (ShardId s = 0; s < shard; ++s) job.begin += (keys + scenario.shards - 1 - s) / scenario.shards;
+  job.keys = (keys + scenario.shards - 1 - shard) / scenario.shards;
+  job.penalised_keys = std::min(job.keys, penalised - std::min(penalised, job.begin));
   return job;
 }
 
@@ -97,21 +103,29 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
 
 }  // namespace
 
-Inspector::Inspector(World& world)
-    : world_(world), referee_(JobOf(world.scenario)), rows_(world.scenario) {}
+Inspector::Inspector(World& world) : world_(world), rows_(world.scenario) {
+  for (ShardId shard = 0; shard < world.scenario.shards; ++shard) {
+    shards_.push_back({Referee(JobOf(world.scenario, shard))});
+  }
+}
 
 bool Inspector::AllLeft() const {
-  const std::vector<Referee::Member>& members = referee_.now().members;
-  return std::all_of(members.begin(), members.end(),
-                     [](const Referee::Member& member) { return member.left; });
+  return std::all_of(shards_.begin(), shards_.end(), [](const Shard& shard) {
+    const std::vector<Referee::Member>& members = shard.referee.now().members;
+    return std::all_of(members.begin(), members.end(),
+                       [](const Referee::Member& member) { return member.left; });
+  });
 }
 
 void Inspector::OnAppended(Topic topic, int32_t partition, const LogRecord& record) {
   if (topic == Topic::kInputData) rows_.OnInput(static_cast<WorkerId>(partition), record);
   if (topic != Topic::kGradients) return;
-  referee_.Append(record.key, record.value);
-  for (; audited_ < referee_.accepted().size(); ++audited_) {
-    const Referee::Accepted& accepted = referee_.accepted()[audited_];
+  Shard& shard = shards_.at(static_cast<size_t>(partition));
+  shard.referee.Append(record.key, record.value);
+  CheckSkew();
+  if (partition != 0) return;  // only shard 0 is told what tells rows apart
+  for (; shard.audited < shard.referee.accepted().size(); ++shard.audited) {
+    const Referee::Accepted& accepted = shard.referee.accepted()[shard.audited];
     const std::string wrong = rows_.Check(accepted);
     if (!wrong.empty()) {
       Fail("the update of worker " + std::to_string(accepted.worker) + ", clock " +
@@ -120,10 +134,29 @@ void Inspector::OnAppended(Topic topic, int32_t partition, const LogRecord& reco
   }
 }
 
+// A worker goes on when all shards have its update, so none is two in front of another.
+void Inspector::CheckSkew() {
+  for (WorkerId worker = 0; worker < world_.scenario.workers; ++worker) {
+    uint64_t slowest = UINT64_MAX;
+    uint64_t fastest = 0;
+    for (const Shard& shard : shards_) {
+      const uint64_t clock = shard.referee.now().members[worker].clock;
+      slowest = std::min(slowest, clock);
+      fastest = std::max(fastest, clock);
+    }
+    if (fastest > slowest) world_.Count("shards at different clocks");
+    if (fastest - slowest > 1) {
+      Fail("worker " + std::to_string(worker) + " is at clock " + std::to_string(slowest) +
+           " on one shard and at " + std::to_string(fastest) + " on another");
+    }
+  }
+}
+
 void Inspector::OnFolded(const ShardTask& task) {
-  if (task.position() > referee_.end()) return Fail("a position behind the log's end");
+  const Referee& referee = RefereeOf(task);
+  if (task.position() > referee.end()) return Fail("a position behind the log's end");
   const char* difference =
-      Difference(referee_.At(task.position()), task.processor(), world_.scenario.sequential());
+      Difference(referee.At(task.position()), task.processor(), world_.scenario.sequential());
   if (difference != nullptr) {
     Fail(std::string("the live state is not the fold of the log: ") + difference +
          ", at position " + std::to_string(task.position()));
@@ -131,24 +164,27 @@ void Inspector::OnFolded(const ShardTask& task) {
 }
 
 void Inspector::OnAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers) {
-  const Referee::State& state = referee_.At(task.position());
-  const std::set<WorkerId> answered = CheckAnswers(state, answers);
-  for (WorkerId worker : state.answered) {
-    if (!answered.contains(worker)) {
+  const Referee::State& state = RefereeOf(task).At(task.position());
+  const auto [answered, answered_with_old] = CheckAnswers(task, answers);
+  const auto check = [&](const std::set<WorkerId>& expected, const std::set<WorkerId>& is) {
+    for (WorkerId worker : expected) {
+      if (is.contains(worker)) continue;
       Fail("worker " + std::to_string(worker) + " is not answered after gradient " +
            std::to_string(task.position() - 1));
     }
-  }
+  };
+  check(state.answered, answered);
+  check(state.answered_with_old, answered_with_old);
 }
 
 void Inspector::OnAnnouncement(const ShardTask& task, std::span<const OutgoingRecord> answers) {
   // That nobody is left out shows when a run hangs.
-  CheckAnswers(referee_.At(task.position()), answers);
+  CheckAnswers(task, answers);
 }
 
-std::set<WorkerId> Inspector::CheckAnswers(const Referee::State& state,
-                                           std::span<const OutgoingRecord> answers) {
-  std::set<WorkerId> answered;
+Inspector::Answered Inspector::CheckAnswers(const ShardTask& task,
+                                            std::span<const OutgoingRecord> answers) {
+  Answered answered;
   std::vector<Referee::Unfinished> unfinished;
   for (const OutgoingRecord& answer : answers) {
     if (answer.topic != Topic::kWeights) {
@@ -160,47 +196,82 @@ std::set<WorkerId> Inspector::CheckAnswers(const Referee::State& state,
     Weights message;
     if (bad || (body && !message.ParseFromString(*body))) Fail("an answer without sense");
     if (!body) continue;
-    answered.insert(static_cast<WorkerId>(answer.partition));
-    CheckAnswer(state, static_cast<WorkerId>(answer.partition), message);
+    const auto worker = static_cast<WorkerId>(answer.partition);
+    (message.replaced() ? answered.second : answered.first).insert(worker);
+    if (message.epoch() != kEpoch || message.shard() != task.shard()) {
+      Fail("an answer of another job or shard");
+    }
+    if (message.replaced()) {
+      CheckOldAnswer(task, worker, message);
+    } else {
+      CheckAnswer(task, worker, message);
+    }
   }
   if (!unfinished.empty()) Fail("an answer without its last chunk");
   return answered;
 }
 
-void Inspector::CheckAnswer(const Referee::State& state, WorkerId worker, const Weights& message) {
+void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weights& message) {
   world_.Count("answer");
+  const Referee& referee = RefereeOf(task);
+  const Referee::State& state = referee.At(task.position());
   const Referee::Member& member = state.members.at(worker);
-  const bool released = referee_.IsReleased(state, worker);
-  if (message.epoch() != kEpoch || message.shard() != 0) Fail("an answer of another job");
+  const bool released = referee.IsReleased(state, worker);
   if (message.clock() != member.clock || message.left() != member.left) {
     Fail("an answer of another clock than the worker's");
   }
-  const std::optional<uint64_t> bound = referee_.Bound();
-  if (message.released() && !message.left() && bound && referee_.Ahead(state, worker) > *bound) {
+  const std::optional<uint64_t> bound = referee.Bound();
+  if (message.released() && !message.left() && bound && referee.Ahead(state, worker) > *bound) {
     Fail("a clock released beyond the bound");
   }
   if (message.released() != released) Fail("an answer held back or released wrongly");
-  if (message.rows_end() != member.rows_end) Fail("an answer with another number of rows");
-  if (message.updates_without_rows() != member.without_rows) {
+  if (message.rows().end() != member.rows_end ||
+      message.rows_before().end() != member.rows_end_before) {
+    Fail("an answer with another number of rows");
+  }
+  if (message.rows().updates_without_rows() != member.without_rows ||
+      message.rows_before().updates_without_rows() != member.without_rows_before) {
     Fail("an answer with another number of rounds without rows");
   }
   if (!released || member.left) return;
   if (!SameBits(*state.weights, message.slice().dense())) Fail("an answer with other weights");
-  const MomentsMessage& moments = message.moments();
-  for (size_t i = 0; i < state.columns.size(); ++i) {
+  if (task.shard() == 0) CheckColumns(state.columns, message.moments());
+}
+
+void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Weights& message) {
+  world_.Count("answer of the clock before");
+  const Referee::State& state = RefereeOf(task).At(task.position());
+  const Referee::Member& member = state.members.at(worker);
+  if (message.clock() + 1 != member.clock || message.left() || !message.released()) {
+    Fail("an old answer that is not of the clock before");
+  }
+  if (message.rows().end() != member.rows_end_before ||
+      message.rows().updates_without_rows() != member.without_rows_before) {
+    Fail("an old answer with another number of rows");
+  }
+  if (!SameBits(*state.old_weights, message.slice().dense())) {
+    Fail("an old answer with other weights");
+  }
+  if (task.shard() == 0) CheckColumns(state.old_columns, message.moments());
+}
+
+void Inspector::CheckColumns(const std::vector<Referee::Column>& columns,
+                             const MomentsMessage& moments) {
+  for (size_t i = 0; i < columns.size(); ++i) {
     const auto at = static_cast<int>(i);
     if (moments.count_size() <= at ||
-        !SameColumn(state.columns[i], moments.count(at), moments.mean(at), moments.m2(at))) {
+        !SameColumn(columns[i], moments.count(at), moments.mean(at), moments.m2(at))) {
       return Fail("an answer with other moments");
     }
   }
 }
 
 void Inspector::OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> records) {
-  const std::optional<uint64_t> bound = referee_.Bound();
   std::vector<Referee::Unfinished> unfinished;
   for (const OutgoingRecord& record : records) {
     if (record.topic != Topic::kGradients) continue;
+    const Referee& referee = shards_.at(static_cast<size_t>(record.partition)).referee;
+    const std::optional<uint64_t> bound = referee.Bound();
     bool bad = false;
     const std::optional<std::string> body = Referee::Join(record.value, unfinished, bad);
     Gradient message;
@@ -211,29 +282,29 @@ void Inspector::OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> 
     }
     // What the worker trained on must have been released to it.
     uint64_t slowest = message.clock();
-    for (const Referee::Member& member : referee_.now().members) {
+    for (const Referee::Member& member : referee.now().members) {
       if (!member.left) slowest = std::min(slowest, member.clock);
     }
-    const bool left = referee_.now().members[worker].left;
+    const bool left = referee.now().members[worker].left;
     if (bound && !left && message.clock() - slowest > *bound) {
       Fail("worker " + std::to_string(worker) + " trained beyond the bound");
     }
-    if (message.clock() > referee_.now().members[worker].clock) {
+    if (message.clock() > referee.now().members[worker].clock) {
       Fail("worker " + std::to_string(worker) + " is ahead of the server");
     }
   }
 }
 
-void Inspector::OnCheckpointCommitted() { CheckParameters(); }
+void Inspector::OnCheckpointCommitted(ShardId shard) { CheckParameters(shard); }
 
-void Inspector::CheckParameters() {
-  std::map<std::string, std::string> newest;
-  const Offset end = world_.log.End(Topic::kParameters, 0);
-  for (Offset at = world_.log.Begin(Topic::kParameters, 0); at < end;) {
-    const LogRecord* record = world_.log.Next(Topic::kParameters, 0, at);
-    if (record == nullptr) break;
+void Inspector::CheckParameters(ShardId shard) {
+  const Referee& referee = shards_.at(shard).referee;
+  std::map<std::string, std::string>& newest = shards_.at(shard).newest;
+  Offset& read = shards_.at(shard).parameters_end;
+  for (const LogRecord* record :
+       world_.log.Committed(Topic::kParameters, static_cast<int32_t>(shard), read)) {
     newest[record->key] = record->value;
-    at = record->offset + 1;
+    read = record->offset + 1;
   }
   std::optional<std::string> body;
   std::vector<Referee::Unfinished> unfinished;
@@ -244,8 +315,9 @@ void Inspector::CheckParameters() {
   }
   ShardState saved;
   if (!body || !saved.ParseFromString(*body)) return Fail("parameters: no whole marker");
-  if (saved.position() > referee_.end()) return Fail("parameters: a marker beyond the log");
-  const Referee::State& state = referee_.At(saved.position());
+  if (saved.position() > referee.end()) return Fail("parameters: a marker beyond the log");
+  const Referee::State& state = referee.At(saved.position());
+  const uint64_t first_key = referee.job().begin;
 
   const auto fail = [&](const char* what) {
     Fail(std::string("parameters is not the fold of the log: ") + what + ", at position " +
@@ -253,32 +325,45 @@ void Inspector::CheckParameters() {
   };
   std::vector<float> weights(state.weights->size());
   std::vector<float> slots(state.slots->size());
-  const size_t slots_per_key = slots.size() / weights.size();
+  std::vector<float> old_weights(state.weights->size());
+  const size_t slots_per_key = weights.empty() ? 0 : slots.size() / weights.size();
   for (const auto& [key, value] : newest) {
     if (!key.starts_with("p") || key.size() != 9) continue;
     ParameterBlock block;
     if (!block.ParseFromString(value.substr(2))) return fail("a block that cannot be decoded");
     const auto count = static_cast<size_t>(block.weights_size());
-    if (block.begin() + count > weights.size() ||
+    const uint64_t begin = block.begin() - first_key;
+    if (block.begin() < first_key || begin + count > weights.size() ||
         static_cast<size_t>(block.slots_size()) != count * slots_per_key) {
       return fail("a block of another shape");
     }
     for (size_t i = 0; i < count; ++i) {
-      weights[block.begin() + i] = block.weights(static_cast<int>(i));
+      weights[begin + i] = block.weights(static_cast<int>(i));
+      if (block.replaced_size() > 0) old_weights[begin + i] = block.replaced(static_cast<int>(i));
       for (size_t slot = 0; slot < slots_per_key; ++slot) {
-        slots[slot * weights.size() + block.begin() + i] =
+        slots[slot * weights.size() + begin + i] =
             block.slots(static_cast<int>(slot * count + i));
       }
     }
   }
   if (!SameBits(*state.weights, weights)) return fail("the weights");
   if (!SameBits(*state.slots, slots)) return fail("the optimizer's state");
+  if (world_.scenario.sequential() && world_.scenario.shards > 1 &&
+      !SameBits(*state.old_weights, old_weights)) {
+    return fail("the weights of the clock before");
+  }
   if (static_cast<size_t>(saved.members_size()) != state.members.size()) return fail("members");
   for (const ShardState::Member& member : saved.members()) {
     const Referee::Member& expected = state.members.at(member.worker());
     if (member.clock() != expected.clock || member.left() != expected.left) return fail("a clock");
-    if (member.rows_end() != expected.rows_end) return fail("the rows counted");
-    if (member.updates_without_rows() != expected.without_rows) return fail("rounds without rows");
+    if (member.rows().end() != expected.rows_end ||
+        member.rows_before().end() != expected.rows_end_before) {
+      return fail("the rows counted");
+    }
+    if (member.rows().updates_without_rows() != expected.without_rows ||
+        member.rows_before().updates_without_rows() != expected.without_rows_before) {
+      return fail("rounds without rows");
+    }
     if (member.buffer_rows() != expected.buffer_rows) return fail("a buffer's size");
     if (member.has_pending() != (expected.held != nullptr)) return fail("who has answered");
     if (expected.held != nullptr &&
@@ -303,22 +388,25 @@ void Inspector::CheckParameters() {
   if (!SameSums(*state.progressive, saved.progressive())) return fail("the progressive sums");
   if (!SameSums(*state.tail, saved.tail())) return fail("the tail sums");
   if (!SameCounters(state, saved.counters())) return fail("the counters");
-  CheckDeadLetters(state.dead_letters, true);
+  CheckDeadLetters(shard, state.dead_letters, true);
 }
 
-// The dead letters of all committed transactions are those of the fold up to the marker.
-void Inspector::CheckDeadLetters(size_t count, bool exactly) {
-  size_t seen = 0;
-  for (Offset at = 0; const LogRecord* record = world_.log.Next(Topic::kDeadLetter, 0, at);) {
-    at = record->offset + 1;
+// The dead letters of all a shard's committed transactions are those of the fold up to the marker.
+void Inspector::CheckDeadLetters(ShardId shard, size_t count, bool exactly) {
+  const std::vector<Referee::Letter>& right = shards_.at(shard).referee.dead_letters();
+  size_t& seen = shards_.at(shard).letters;
+  Offset& read = shards_.at(shard).letters_end;
+  for (const LogRecord* record : world_.log.Committed(Topic::kDeadLetter, 0, read)) {
     DeadLetter letter;
     if (record->value.size() < 2 || !letter.ParseFromString(record->value.substr(2))) {
       return Fail("a dead letter that cannot be decoded");
     }
     if (letter.topic() == "weights") continue;  // not counted: a worker sends them by itself
     if (letter.reason().empty()) return Fail("a dead letter without a reason");
-    if (seen == referee_.dead_letters().size()) return Fail("a dead letter too many");
-    const Referee::Letter expected = referee_.dead_letters()[seen++];
+    if (record->key != EncodeBigEndian32(shard)) continue;
+    read = record->offset + 1;
+    if (seen == right.size()) return Fail("a dead letter too many");
+    const Referee::Letter expected = right[seen++];
     if (!(expected == Referee::Letter{letter.topic(), letter.partition(), letter.offset()})) {
       return Fail("dead letter " + std::to_string(seen) + " is of " + letter.topic() + ", offset " +
                   std::to_string(letter.offset()) + " where " + expected.topic + ", offset " +
@@ -331,32 +419,64 @@ void Inspector::CheckDeadLetters(size_t count, bool exactly) {
 }
 
 void Inspector::CheckEnd(const ShardTask& task) {
-  if (task.position() != referee_.end()) return Fail("the server has not read all");
+  const Referee& referee = RefereeOf(task);
+  if (task.position() != referee.end()) return Fail("the server has not read all");
   OnFolded(task);
-  if (const std::string wrong = rows_.CheckEnd(referee_); !wrong.empty()) Fail(wrong);
-  CheckParameters();
-  CheckDeadLetters(referee_.dead_letters().size(), true);
+  CheckParameters(task.shard());
+  CheckDeadLetters(task.shard(), referee.dead_letters().size(), true);
   CheckRecovery(task);
+}
+
+void Inspector::CheckEnd() {
+  if (const std::string wrong = rows_.CheckEnd(referee(0)); !wrong.empty()) Fail(wrong);
+  CheckSameRows();
+}
+
+// What a worker sent, every shard has; in one pass it is of the same rows on all of them.
+void Inspector::CheckSameRows() {
+  using Update = std::pair<uint32_t, uint64_t>;  // worker and clock
+  std::vector<std::map<Update, const Referee::Accepted*>> updates(shards_.size());
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    for (const Referee::Accepted& accepted : shards_[shard].referee.accepted()) {
+      updates[shard][{accepted.worker, accepted.clock}] = &accepted;
+    }
+  }
+  for (const auto& of_shard : updates) {
+    for (const auto& [update, accepted] : of_shard) {
+      if (accepted->poisoned) continue;  // by a stranger, maybe, who told one shard only
+      for (const auto& of_other : updates) {
+        const auto other = of_other.find(update);
+        if (other == of_other.end()) return Fail("an update that not all shards have");
+        const Gradient& message = other->second->message;
+        if (other->second->poisoned || !world_.scenario.one_pass()) continue;
+        if (message.row_count() != accepted->message.row_count() ||
+            message.rows_end() != accepted->message.rows_end()) {
+          return Fail("an update of different rows on two shards");
+        }
+      }
+    }
+  }
 }
 
 // A machine that has nothing at all gets to the same state from the topics.
 void Inspector::CheckRecovery(const ShardTask& task) {
-  ShardTask fresh(ServerOptionsOf(world_.scenario));
-  for (Offset at = world_.log.Begin(Topic::kParameters, 0);
-       const LogRecord* record = world_.log.Next(Topic::kParameters, 0, at);) {
+  const auto partition = static_cast<int32_t>(task.shard());
+  ShardTask fresh(ServerOptionsOf(world_.scenario, task.shard()));
+  for (Offset at = world_.log.Begin(Topic::kParameters, partition);
+       const LogRecord* record = world_.log.Next(Topic::kParameters, partition, at);) {
     at = record->offset + 1;
     if (!fresh.AddParameter(record->key, record->value).ok()) return Fail("recovery: a record");
   }
   if (!fresh.FinishParameters().ok()) return Fail("recovery: the marker");
   if (!fresh
-           .StartReplay(world_.log.Begin(Topic::kGradients, 0),
-                        world_.log.End(Topic::kGradients, 0))
+           .StartReplay(world_.log.Begin(Topic::kGradients, partition),
+                        world_.log.End(Topic::kGradients, partition))
            .ok()) {
     return Fail("recovery: the position");
   }
   std::vector<OutgoingRecord> out;
   for (Offset at = fresh.gradients_position();
-       const LogRecord* record = world_.log.Next(Topic::kGradients, 0, at);) {
+       const LogRecord* record = world_.log.Next(Topic::kGradients, partition, at);) {
     at = record->offset + 1;
     if (!fresh.ProcessGradient({record->offset, record->key, record->value}, out).ok()) {
       return Fail("recovery: a gradient");

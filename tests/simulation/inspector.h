@@ -27,13 +27,15 @@ class Inspector final : public Observer {
   void OnAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers) override;
   void OnAnnouncement(const ShardTask& task, std::span<const OutgoingRecord> answers) override;
   void OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> records) override;
-  void OnCheckpointCommitted() override;
+  void OnCheckpointCommitted(ShardId shard) override;
   void OnError(const std::string& what) override { Fail(what); }
 
-  // When everything has come to rest and the last checkpoint has been made.
+  // When everything has come to rest and the last checkpoints have been made: of each shard, then
+  // of all together.
   void CheckEnd(const ShardTask& task);
+  void CheckEnd();
 
-  const Referee& referee() const { return referee_; }
+  const Referee& referee(ShardId shard) const { return shards_[shard].referee; }
   bool AllLeft() const;
   bool failed() const { return !violation_.empty(); }
   // The first thing that went wrong.
@@ -44,18 +46,33 @@ class Inspector final : public Observer {
   }
 
  private:
-  // Returns who is answered.
-  std::set<WorkerId> CheckAnswers(const Referee::State& state,
-                                  std::span<const OutgoingRecord> answers);
-  void CheckAnswer(const Referee::State& state, WorkerId worker, const Weights& message);
-  void CheckParameters();
-  void CheckDeadLetters(size_t count, bool exactly);
+  struct Shard {
+    Referee referee;
+    size_t audited = 0;  // of referee.accepted()
+    // What its partition of `parameters` holds, and up to where that has been read.
+    std::map<std::string, std::string> newest = {};
+    Offset parameters_end = 0;
+    // How many of its dead letters have been seen, and up to where.
+    size_t letters = 0;
+    Offset letters_end = 0;
+  };
+  // Who is answered: by the present clock's answer, or by that of the clock before.
+  using Answered = std::pair<std::set<WorkerId>, std::set<WorkerId>>;
+
+  const Referee& RefereeOf(const ShardTask& task) const { return referee(task.shard()); }
+  Answered CheckAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers);
+  void CheckAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
+  void CheckOldAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
+  void CheckColumns(const std::vector<Referee::Column>& columns, const MomentsMessage& moments);
+  void CheckSkew();
+  void CheckSameRows();
+  void CheckParameters(ShardId shard);
+  void CheckDeadLetters(ShardId shard, size_t count, bool exactly);
   void CheckRecovery(const ShardTask& task);
 
   World& world_;
-  Referee referee_;
+  std::vector<Shard> shards_;
   RowAudit rows_;
-  size_t audited_ = 0;  // of referee_.accepted()
   std::string violation_;
 };
 

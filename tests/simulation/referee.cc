@@ -91,9 +91,11 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   start.members.resize(job_.workers);
   start.weights = std::make_shared<std::vector<float>>(job_.keys);
   start.slots = std::make_shared<std::vector<float>>(job_.keys * slots_per_key_);
+  start.old_weights = start.weights;
   start.progressive = std::make_shared<Sums>();
   start.tail = std::make_shared<Sums>();
   start.columns.resize(job_.numeric);
+  start.old_columns.resize(job_.numeric);
   states_.push_back(std::move(start));
 }
 
@@ -160,7 +162,7 @@ bool Referee::Fits(const Gradient& message) const {
   if (message.kind() != Gradient::UPDATE) return false;
   if (message.row_count() > 0) {
     const Slice& slice = message.slice();
-    if (slice.begin() != 0 || slice.end() != job_.keys) return false;
+    if (slice.begin() != job_.begin || slice.end() != job_.begin + job_.keys) return false;
     const bool dense = slice.dense_size() > 0;
     if (dense && static_cast<uint64_t>(slice.dense_size()) != job_.keys) return false;
     if (slice.sparse_index_size() != slice.sparse_value_size()) return false;
@@ -181,9 +183,10 @@ bool Referee::Fits(const Gradient& message) const {
 void Referee::Append(const std::string& key, const std::string& value) {
   State state = states_.back();
   state.answered.clear();
+  state.answered_with_old.clear();
   const int64_t position = end();
   const auto bury_record = [&] {
-    dead_letters_.push_back({"gradients", 0, position});
+    dead_letters_.push_back({"gradients", job_.shard, position});
     ++state.dead_letters;
   };
   const auto refuse = [&] {
@@ -206,7 +209,9 @@ void Referee::Append(const std::string& key, const std::string& value) {
     return refuse();
   }
   if (message.kind() == Gradient::ASK) {
-    state.answered.insert(message.worker());
+    const bool asks_for_old = message.has_clock() && message.clock() + 1 == member.clock;
+    const bool has_old = !job_.alone && Bound() == 0 && !member.left;
+    (asks_for_old && has_old ? state.answered_with_old : state.answered).insert(message.worker());
   } else {
     const bool due = !member.left && member.clock == message.clock() && member.held == nullptr;
     if (!due) {
@@ -285,6 +290,8 @@ void Referee::FinishRound(State& state) {
     messages.push_back(member.held.get());
   }
   if (messages.empty()) return;
+  state.old_weights = state.weights;
+  state.old_columns = state.columns;
   StepBy(state, messages, 0);
   for (const Gradient* message : messages) Tally(state, *message);
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
@@ -375,6 +382,8 @@ void Referee::Optimise(State& state, const std::vector<float>& gradient,
 
 void Referee::Tally(State& state, const Gradient& message) {
   Member& member = state.members[message.worker()];
+  member.without_rows_before = member.without_rows;
+  member.rows_end_before = member.rows_end;
   member.without_rows = message.rows_end() > member.rows_end ? 0 : member.without_rows + 1;
   member.rows_end = std::max(member.rows_end, message.rows_end());
   member.buffer_rows = message.buffer_rows();

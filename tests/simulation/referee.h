@@ -26,8 +26,11 @@ class Referee {
     uint32_t workers = 1;
     uint32_t classes = 2;
     uint32_t numeric = 0;
-    uint64_t keys = 0;
-    uint64_t penalised_keys = 0;
+    int32_t shard = 0;
+    uint64_t begin = 0;  // of the shard's keys
+    uint64_t keys = 0;   // how many it has
+    uint64_t penalised_keys = 0;  // so many of its first
+    bool alone = true;            // the job has no other shard
     Training training;
   };
 
@@ -54,6 +57,8 @@ class Referee {
     std::shared_ptr<const Gradient> held;
     uint64_t rows_end = 0;
     uint64_t without_rows = 0;
+    uint64_t rows_end_before = 0;  // both, one clock ago
+    uint64_t without_rows_before = 0;
     uint32_t buffer_rows = 0;
     std::vector<Unfinished> unfinished;
   };
@@ -61,6 +66,9 @@ class Referee {
     std::vector<Member> members;
     std::shared_ptr<const std::vector<float>> weights;
     std::shared_ptr<const std::vector<float>> slots;
+    // Sequential, and not alone: what the last round found.
+    std::shared_ptr<const std::vector<float>> old_weights;
+    std::vector<Column> old_columns;
     std::shared_ptr<const Sums> progressive;
     std::shared_ptr<const Sums> tail;
     std::vector<Column> columns;
@@ -73,7 +81,9 @@ class Referee {
     uint64_t refused = 0;
     uint64_t undecodable_rows = 0;
     size_t dead_letters = 0;      // of Referee::dead_letters(): how many the fold has led to so far
-    std::set<uint32_t> answered;  // who must be answered after the record in front of this state
+    // Who must be answered after the record in front of this state; or by what the last round found.
+    std::set<uint32_t> answered;
+    std::set<uint32_t> answered_with_old;
   };
 
   // An update that was taken.
@@ -101,6 +111,7 @@ class Referee {
   // The state in front of the record at `position`.
   const State& At(int64_t position) const { return states_.at(static_cast<size_t>(position)); }
   const State& now() const { return states_.back(); }
+  const Job& job() const { return job_; }
   const std::vector<Accepted>& accepted() const { return accepted_; }
   const std::vector<Letter>& dead_letters() const { return dead_letters_; }
 

@@ -8,6 +8,7 @@
 #include "models/moments.h"
 #include "models/optimizer.h"
 #include "models/softmax_regression.h"
+#include "topics/partitioning.h"
 
 namespace millrace::simulation {
 namespace {
@@ -33,6 +34,7 @@ OptimizerOptions OptimizerFrom(const Training::Optimizer& from) {
 
 // What one worker adds to a round.
 struct Update {
+  WorkerId worker = 0;
   bool trained = false;
   double weight = 0;
   std::vector<float> values;
@@ -49,19 +51,25 @@ class Loop {
         optimizer_(Optimizer::Create(OptimizerFrom(training_.optimizer()))),
         weights_(model_.parameter_count()),
         slots_(optimizer_->slot_count() * weights_.size()),
-        moments_(scenario.numeric) {}
+        moments_(scenario.numeric),
+        steps_(scenario.shards) {}
 
-  std::vector<float> Run(const std::set<std::pair<WorkerId, Clock>>& skipped) {
+  std::vector<float> Run(const SkippedUpdates& skipped) {
     RowNumber longest = 0;
     for (RowNumber rows : scenario_.rows) longest = std::max(longest, rows);
     for (Clock clock = 0; clock * training_.batch_rows() < longest; ++clock) {
       std::vector<Update> round;
       for (WorkerId worker = 0; worker < scenario_.workers; ++worker) {
-        if (skipped.contains({worker, clock})) continue;
         if (clock * training_.batch_rows() >= scenario_.rows[worker]) continue;
         round.push_back(Compute(worker, clock));
       }
-      Apply(round);
+      for (ShardId shard = 0; shard < scenario_.shards; ++shard) {
+        std::vector<Update> counted = round;
+        std::erase_if(counted, [&](const Update& update) {
+          return shard < skipped.size() && skipped[shard].contains({update.worker, clock});
+        });
+        Apply(counted, shard);
+      }
     }
     return weights_;
   }
@@ -69,6 +77,7 @@ class Loop {
  private:
   Update Compute(WorkerId worker, Clock clock) const {
     Update update;
+    update.worker = worker;
     update.moments = Moments(scenario_.numeric);
     std::vector<Row> rows;
     const RowNumber begin = clock * training_.batch_rows();
@@ -108,7 +117,12 @@ class Loop {
     return update;
   }
 
-  void Apply(const std::vector<Update>& round) {
+  // What the round does to one shard's part of the weights. Shard 0 has the moments.
+  void Apply(const std::vector<Update>& round, ShardId shard) {
+    if (shard == 0 && training_.scaling() == Training::RUNNING) {
+      for (const Update& update : round) moments_.Merge(update.moments);
+    }
+    const KeyRange range = RangeOfShard(shard, scenario_.shards, weights_.size());
     double weight = 0;
     for (const Update& update : round) weight += update.trained ? update.weight : 0;
     if (weight > 0) {
@@ -120,18 +134,32 @@ class Loop {
         for (size_t i = 0; i < sum.size(); ++i) sum[i] += share * update.values[i];
       }
       if (scenario_.averages()) {
-        for (size_t i = 0; i < sum.size(); ++i) weights_[i] += sum[i];
+        for (size_t i = range.begin; i < range.end; ++i) weights_[i] += sum[i];
       } else {
         const auto mean = static_cast<float>(1 / weight);
         const auto l2 = static_cast<float>(training_.l2());
         for (float& value : sum) value *= mean;
         for (size_t i = 0; l2 > 0 && i < model_.penalised_end(); ++i) sum[i] += l2 * weights_[i];
-        optimizer_->Step(steps_, sum, weights_, slots_);
+        Step(range, sum, shard);
       }
-      ++steps_;
+      ++steps_[shard];
     }
-    for (const Update& update : round) {
-      if (training_.scaling() == Training::RUNNING) moments_.Merge(update.moments);
+  }
+
+  void Step(KeyRange range, const std::vector<float>& gradient, ShardId shard) {
+    const size_t slot_count = optimizer_->slot_count();
+    const auto begin = static_cast<ptrdiff_t>(range.begin);
+    const auto end = static_cast<ptrdiff_t>(range.end);
+    std::vector<float> slots;  // of the range, slot by slot
+    for (size_t slot = 0; slot < slot_count; ++slot) {
+      const auto first = slots_.begin() + static_cast<ptrdiff_t>(slot * weights_.size());
+      slots.insert(slots.end(), first + begin, first + end);
+    }
+    optimizer_->Step(steps_[shard], std::span(gradient).subspan(range.begin, range.size()),
+                     std::span(weights_).subspan(range.begin, range.size()), slots);
+    for (size_t slot = 0; slot < slot_count; ++slot) {
+      std::copy_n(slots.begin() + static_cast<ptrdiff_t>(slot * range.size()), range.size(),
+                  slots_.begin() + static_cast<ptrdiff_t>(slot * weights_.size() + range.begin));
     }
   }
 
@@ -142,13 +170,12 @@ class Loop {
   std::vector<float> weights_;
   std::vector<float> slots_;
   Moments moments_;
-  uint64_t steps_ = 0;
+  std::vector<uint64_t> steps_;  // by shard
 };
 
 }  // namespace
 
-std::vector<float> TrainInOneProcess(const Scenario& scenario,
-                                     const std::set<std::pair<WorkerId, Clock>>& skipped) {
+std::vector<float> TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped) {
   return Loop(scenario).Run(skipped);
 }
 

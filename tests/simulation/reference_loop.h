@@ -9,9 +9,11 @@
 
 namespace millrace::simulation {
 
-// One process, one loop over the rounds, nothing but models/. `skipped`: (worker, clock) whose
-// update counts as an empty one. REQUIRES a sequential one-pass scenario.
-std::vector<float> TrainInOneProcess(const Scenario& scenario,
-                                     const std::set<std::pair<WorkerId, Clock>>& skipped);
+// By shard (none where there is no entry): (worker, clock) whose update counts as an empty one.
+using SkippedUpdates = std::vector<std::set<std::pair<WorkerId, Clock>>>;
+
+// One process, one loop over the rounds, nothing but models/. REQUIRES a sequential one-pass
+// scenario.
+std::vector<float> TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped);
 
 }  // namespace millrace::simulation

@@ -93,7 +93,7 @@ JobFeatures FeaturesOf(const Scenario& scenario) {
 JobTraining TrainingOf(const Scenario& scenario) {
   JobTraining training;
   training.set_epoch(kEpoch);
-  training.set_shards(1);
+  training.set_shards(scenario.shards);
   *training.mutable_training() = scenario.training;
   return training;
 }
@@ -104,6 +104,7 @@ Scenario DrawScenario(Random& random) {
   Scenario scenario;
   scenario.data_seed = random.Next();
   scenario.workers = static_cast<uint32_t>(random.Between(1, 5));
+  scenario.shards = random.Chance(0.4) ? 1 : static_cast<uint32_t>(random.Between(2, 4));
   scenario.classes = random.Chance(0.5) ? 2 : 3;
   scenario.numeric = random.Below(3);
   scenario.hashed = random.Between(1, 5);
@@ -121,7 +122,8 @@ Scenario DrawScenario(Random& random) {
 }
 
 std::string Scenario::ToString() const {
-  std::string text = "workers " + std::to_string(workers) + ", classes " + std::to_string(classes) +
+  std::string text = "workers " + std::to_string(workers) + ", shards " + std::to_string(shards) +
+                     ", classes " + std::to_string(classes) +
                      ", numeric " + std::to_string(numeric) + ", hashed " + std::to_string(hashed) +
                      ", rows";
   for (RowNumber count : rows) text += " " + std::to_string(count);
@@ -183,8 +185,9 @@ std::unique_ptr<Model> MakeModel(const Scenario& scenario) {
   return millrace::MakeModel(FeaturesOf(scenario), scenario.training);
 }
 
-ServerOptions ServerOptionsOf(const Scenario& scenario) {
-  ServerOptions options = millrace::ServerOptionsOf(FeaturesOf(scenario), TrainingOf(scenario), 0);
+ServerOptions ServerOptionsOf(const Scenario& scenario, ShardId shard) {
+  ServerOptions options =
+      millrace::ServerOptionsOf(FeaturesOf(scenario), TrainingOf(scenario), shard);
   options.max_frame_bytes = scenario.max_frame_bytes;
   return options;
 }

@@ -24,6 +24,7 @@ inline constexpr uint64_t kEpoch = 7;
 struct Scenario {
   uint64_t data_seed = 1;
   uint32_t workers = 2;
+  uint32_t shards = 1;
   size_t classes = 2;
   size_t numeric = 1;  // columns; the first holds the row's own number, which tells rows apart
   size_t hashed = 3;
@@ -52,7 +53,7 @@ std::string InputValue(const Scenario& scenario, WorkerId worker, RowNumber numb
 
 // What the programs would be made with.
 std::unique_ptr<Model> MakeModel(const Scenario& scenario);
-ServerOptions ServerOptionsOf(const Scenario& scenario);
+ServerOptions ServerOptionsOf(const Scenario& scenario, ShardId shard);
 WorkerOptions WorkerOptionsOf(const Scenario& scenario, WorkerId worker);
 
 }  // namespace millrace::simulation

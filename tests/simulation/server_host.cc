@@ -8,7 +8,6 @@
 namespace millrace::simulation {
 namespace {
 
-constexpr char kTransactionalId[] = "shard-0";
 constexpr uint64_t kRecordsAtOnce = 3;
 
 }  // namespace
@@ -44,8 +43,14 @@ class ServerHost::Store final : public OrderedByteMap {
 
 class ServerHost::Log final : public CheckpointLog {
  public:
-  Log(World& world, const uint64_t& epoch, bool& died)
-      : world_(world), epoch_(epoch), died_(died) {}
+  Log(World& world, ShardId shard, const std::string& transactional_id, const uint64_t& epoch,
+      bool& died)
+      : world_(world),
+        shard_(shard),
+        partition_(static_cast<int32_t>(shard)),
+        transactional_id_(transactional_id),
+        epoch_(epoch),
+        died_(died) {}
 
   StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
     Offset end = 0;
@@ -53,35 +58,35 @@ class ServerHost::Log final : public CheckpointLog {
       if (world_.Fault("crash in the middle of a transaction", 0.01)) return Died();
       MILLRACE_ASSIGN_OR_RETURN(
           const Offset offset,
-          world_.log.AppendInTransaction(kTransactionalId, epoch_, Topic::kParameters, 0, entry.key,
-                                         entry.value));
+          world_.log.AppendInTransaction(transactional_id_, epoch_, Topic::kParameters, partition_,
+                                         entry.key, entry.value));
       end = offset + 1;
     }
     for (const std::string& letter : checkpoint.dead_letters) {
       MILLRACE_RETURN_IF_ERROR(world_.log
-                                   .AppendInTransaction(kTransactionalId, epoch_,
-                                                        Topic::kDeadLetter, 0, EncodeBigEndian32(0),
-                                                        letter)
+                                   .AppendInTransaction(transactional_id_, epoch_,
+                                                        Topic::kDeadLetter, 0,
+                                                        EncodeBigEndian32(shard_), letter)
                                    .status());
     }
     if (world_.Fault("aborted transaction", 0.05)) {
-      MILLRACE_RETURN_IF_ERROR(world_.log.AbortTransaction(kTransactionalId, epoch_));
+      MILLRACE_RETURN_IF_ERROR(world_.log.AbortTransaction(transactional_id_, epoch_));
       return absl::AbortedError("aborted");
     }
-    MILLRACE_RETURN_IF_ERROR(world_.log.CommitTransaction(kTransactionalId, epoch_));
+    MILLRACE_RETURN_IF_ERROR(world_.log.CommitTransaction(transactional_id_, epoch_));
     world_.Count("checkpoint");
-    world_.observer->OnCheckpointCommitted();
+    world_.observer->OnCheckpointCommitted(shard_);
     if (world_.Fault("crash before the commit is known", 0.02)) return Died();
     return end;
   }
 
   Status TrimGradients(Offset position) override {
     if (world_.Fault("failed trim", 0.05)) return absl::UnavailableError("the broker is away");
-    if (position > world_.log.End(Topic::kGradients, 0)) {
+    if (position > world_.log.End(Topic::kGradients, partition_)) {
       return absl::OutOfRangeError("the log ends before that");
     }
-    if (position > world_.log.Begin(Topic::kGradients, 0)) world_.Count("gradients truncated");
-    world_.log.DeleteBefore(Topic::kGradients, 0, position);
+    if (position > world_.log.Begin(Topic::kGradients, partition_)) world_.Count("gradients truncated");
+    world_.log.DeleteBefore(Topic::kGradients, partition_, position);
     return absl::OkStatus();
   }
 
@@ -92,12 +97,19 @@ class ServerHost::Log final : public CheckpointLog {
   }
 
   World& world_;
+  ShardId shard_;
+  int32_t partition_;
+  const std::string& transactional_id_;
   const uint64_t& epoch_;
   bool& died_;
 };
 
-ServerHost::ServerHost(World& world, std::shared_ptr<Disk> disk)
-    : Host(world), disk_(std::move(disk)) {
+ServerHost::ServerHost(World& world, ShardId shard, std::shared_ptr<Disk> disk)
+    : Host(world),
+      shard_(shard),
+      partition_(static_cast<int32_t>(shard)),
+      transactional_id_("shard-" + std::to_string(shard)),
+      disk_(std::move(disk)) {
   disk_->in_use = true;
   store_ = std::make_unique<Store>(world_, *disk_);
 }
@@ -118,7 +130,7 @@ void ServerHost::Failed(const char* where, const Status& status) {
   must_stop_ = true;
   failure_ = status;
   // A zombie that fences late fences its successor, whose log it may then truncate.
-  if (!replaced_ && world_.log.IsNewest(kTransactionalId, epoch_)) {
+  if (!replaced_ && world_.log.IsNewest(transactional_id_, epoch_)) {
     world_.observer->OnError(std::string("server, ") + where + ": " + status.ToString());
   }
 }
@@ -146,12 +158,12 @@ bool ServerHost::Step() {
 }
 
 void ServerHost::Fence() {
-  epoch_ = world_.log.InitTransactions(kTransactionalId);
+  epoch_ = world_.log.InitTransactions(transactional_id_);
   log_ = MakeLog();
 }
 
 std::unique_ptr<CheckpointLog> ServerHost::MakeLog() {
-  return std::make_unique<Log>(world_, epoch_, must_stop_);
+  return std::make_unique<Log>(world_, shard_, transactional_id_, epoch_, must_stop_);
 }
 
 void ServerHost::Load() {
@@ -164,7 +176,7 @@ void ServerHost::Load() {
 
 void ServerHost::ReadParameters() {
   for (uint64_t i = world_.random.Between(1, kRecordsAtOnce); i > 0; --i) {
-    const LogRecord* record = world_.log.Next(Topic::kParameters, 0, next_parameter_);
+    const LogRecord* record = world_.log.Next(Topic::kParameters, partition_, next_parameter_);
     if (record == nullptr) {
       if (Status status = task_->FinishParameters(); !status.ok()) {
         return Failed("parameters", status);
@@ -181,8 +193,8 @@ void ServerHost::ReadParameters() {
 }
 
 void ServerHost::StartReplay() {
-  const Status status = task_->StartReplay(world_.log.Begin(Topic::kGradients, 0),
-                                           world_.log.End(Topic::kGradients, 0));
+  const Status status = task_->StartReplay(world_.log.Begin(Topic::kGradients, partition_),
+                                           world_.log.End(Topic::kGradients, partition_));
   if (!status.ok()) return Failed("start of the replay", status);
   world_.observer->OnFolded(*task_);
   next_gradient_ = task_->gradients_position();
@@ -207,11 +219,11 @@ bool ServerHost::ReadGradients() {
   }
   const Offset before = next_gradient_;
   for (uint64_t i = world_.random.Between(1, kRecordsAtOnce); i > 0; --i) {
-    if (next_gradient_ < world_.log.Begin(Topic::kGradients, 0)) {
+    if (next_gradient_ < world_.log.Begin(Topic::kGradients, partition_)) {
       Failed("gradients", absl::DataLossError("the records to be read next were deleted"));
       return true;
     }
-    const LogRecord* record = world_.log.Next(Topic::kGradients, 0, next_gradient_);
+    const LogRecord* record = world_.log.Next(Topic::kGradients, partition_, next_gradient_);
     if (record == nullptr) break;
     const bool replaying = !task_->replayed();
     const Offset position = task_->position();

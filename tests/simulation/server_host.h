@@ -1,8 +1,10 @@
-// A server process as the simulator runs it: the production ShardTask, driven through its life.
+// A server process as the simulator runs it: the production ShardTask of one shard, driven through
+// its life. (A ServerApp may host several; dying apart from each other is the worse case.)
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/checkpoint.h"
@@ -14,7 +16,7 @@ namespace millrace::simulation {
 class ServerHost : public Host {
  public:
   // Uses the disk until it dies.
-  ServerHost(World& world, std::shared_ptr<Disk> disk);
+  ServerHost(World& world, ShardId shard, std::shared_ptr<Disk> disk);
   ~ServerHost() override;
 
   bool Step() override;
@@ -28,6 +30,7 @@ class ServerHost : public Host {
   bool must_stop() const { return must_stop_; }
   // Why, if a record or a position made it stop.
   const Status& failure() const { return failure_; }
+  ShardId shard() const { return shard_; }
   bool live() const { return phase_ == Phase::kLive; }
   bool checkpoint_under_way() const { return run_ != nullptr; }
   const ShardTask& task() const { return *task_; }
@@ -37,7 +40,7 @@ class ServerHost : public Host {
 
  protected:
   // The seams: what a planted error may do otherwise.
-  virtual ServerOptions Options() const { return ServerOptionsOf(world_.scenario); }
+  virtual ServerOptions Options() const { return ServerOptionsOf(world_.scenario, shard_); }
   virtual Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
     return task_->ProcessGradient(record, out);
   }
@@ -66,6 +69,9 @@ class ServerHost : public Host {
   // An error that the present instance must never meet; others stop.
   void Failed(const char* where, const Status& status);
 
+  ShardId shard_;
+  int32_t partition_;
+  std::string transactional_id_;
   std::shared_ptr<Disk> disk_;
   std::unique_ptr<Store> store_;
   uint64_t epoch_ = 0;

@@ -13,7 +13,7 @@
 namespace millrace::simulation {
 namespace {
 
-constexpr uint64_t kMostTurns = 400'000;
+constexpr uint64_t kMostTurns = 400'000;  // for each shard
 constexpr int kIdleTurns = 30;
 constexpr int kMostRepeats = 8;
 
@@ -48,8 +48,8 @@ Faults DrawFaults(Random& random) {
 
 Factory Factory::Production() {
   Factory factory;
-  factory.server = [](World& world, std::shared_ptr<Disk> disk) {
-    return std::make_unique<ServerHost>(world, std::move(disk));
+  factory.server = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
+    return std::make_unique<ServerHost>(world, shard, std::move(disk));
   };
   factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
     return std::make_unique<WorkerHost>(world, std::move(disk));
@@ -63,6 +63,8 @@ Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Fac
       factory_(factory),
       world_(scenario, seed),
       inspector_(world_),
+      server_disks_(scenario.shards),
+      server_(scenario.shards),
       owner_(scenario.workers),
       next_row_(scenario.workers),
       now_ms_(scenario.workers, 1'000'000) {
@@ -77,7 +79,7 @@ std::string Simulation::Run() {
   int idle = 0;
   int repeats = 0;
   for (uint64_t turn = 0; !inspector_.failed(); ++turn) {
-    if (turn == kMostTurns) return "it never comes to rest";
+    if (turn == kMostTurns * server_.size()) return "it never comes to rest";
     if (world_.faults && turn >= faults_.turns) EndFaults();
     if (world_.faults && world_.random.Chance(faults_.rate)) Fault();
     if (Turn()) {
@@ -88,7 +90,9 @@ std::string Simulation::Run() {
     idle = 0;
     if (Sweep() || inspector_.failed()) continue;
     if (Done()) {
-      if (server_->StepCheckpoint()) continue;
+      bool did = false;
+      for (ServerHost* server : server_) did |= server->StepCheckpoint();
+      if (did) continue;
       return Finish();
     }
     if (!faults_.timer || ++repeats > kMostRepeats) return Standstill();
@@ -100,8 +104,9 @@ std::string Simulation::Run() {
 bool Simulation::Turn() {
   Bury();
   bool did = false;
-  if (server_ == nullptr && (!world_.faults || world_.random.Chance(0.2))) {
-    StartServer(AnyDisk(server_disks_));
+  for (ShardId shard = 0; shard < server_.size(); ++shard) {
+    if (server_[shard] != nullptr || (world_.faults && !world_.random.Chance(0.2))) continue;
+    StartServer(shard);
     did = true;
   }
   const size_t drawn = world_.random.Below(servers_.size() + processes_.size());
@@ -126,7 +131,7 @@ bool Simulation::TurnServer(ServerHost& server) {
     world_.Count("server stopped by itself");
     server.Die();
   }
-  if (!server.alive() && &server == server_) server_ = nullptr;
+  if (!server.alive() && &server == server_[server.shard()]) server_[server.shard()] = nullptr;
   return Deliver(server) || did;
 }
 
@@ -135,7 +140,10 @@ bool Simulation::TurnWorker(WorkerHost& process) {
   if (process.alive() && process.ZombieIsOver()) process.Die();
   if (process.alive()) {
     if (world_.random.Chance(0.6)) did |= process.Step();
-    if (faults_.timer && world_.random.Chance(0.01)) process.RepeatAll();
+    // It is long: what was said before has been delivered.
+    if (faults_.timer && process.sender().empty() && world_.random.Chance(0.01)) {
+      process.RepeatAll();
+    }
     if (world_.random.Chance(0.05)) process.CommitAll();
     if (world_.random.Chance(0.03)) process.SaveAll();
     for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
@@ -223,18 +231,19 @@ void Simulation::Fault() {
 }
 
 void Simulation::FaultOfServer() {
-  if (server_ == nullptr) return;
+  const auto shard = static_cast<ShardId>(world_.random.Below(server_.size()));
+  ServerHost* const server = std::exchange(server_[shard], nullptr);
+  if (server == nullptr) return;
   if (world_.random.Chance(0.5)) {
-    world_.Count(server_->live() ? "server killed" : "server killed while it recovers");
-    if (server_->checkpoint_under_way()) world_.Count("server killed within a checkpoint");
-    server_->Die();
+    world_.Count(server->live() ? "server killed" : "server killed while it recovers");
+    if (server->checkpoint_under_way()) world_.Count("server killed within a checkpoint");
+    server->Die();
   } else {
     world_.Count("server becomes a zombie");
-    server_->MakeZombie(world_.random.Between(5, 150));
-    server_->set_replaced();
+    server->MakeZombie(world_.random.Between(5, 150));
+    server->set_replaced();
   }
-  server_ = nullptr;
-  if (world_.random.Chance(0.5)) StartServer(AnyDisk(server_disks_));
+  if (world_.random.Chance(0.5)) StartServer(shard);
 }
 
 void Simulation::FaultOfWorker() {
@@ -272,10 +281,11 @@ void Simulation::Rebalance() {
 void Simulation::Retention() {
   MemoryLog& log = world_.log;
   if (faults_.compaction && world_.random.Chance(0.6)) {
-    const Offset begin = log.Begin(Topic::kParameters, 0);
-    const Offset end = log.StableEnd(Topic::kParameters, 0);
+    const auto shard = static_cast<int32_t>(world_.random.Below(server_.size()));
+    const Offset begin = log.Begin(Topic::kParameters, shard);
+    const Offset end = log.StableEnd(Topic::kParameters, shard);
     const auto limit = begin + static_cast<Offset>(world_.random.Below(end - begin + 1));
-    world_.coverage["record compacted away"] += log.Compact(Topic::kParameters, 0, limit);
+    world_.coverage["record compacted away"] += log.Compact(Topic::kParameters, shard, limit);
     return;
   }
   if (!faults_.retention) return;
@@ -296,12 +306,13 @@ void Simulation::Stranger() {
   message.set_epoch(kEpoch);
   message.set_worker(worker);
   message.set_kind(Gradient::UPDATE);
-  const Referee::Member& member = inspector_.referee().now().members[worker];
+  const auto shard = static_cast<ShardId>(world_.random.Below(server_.size()));
+  const Referee::Member& member = inspector_.referee(shard).now().members[worker];
   message.set_clock(member.clock);
   message.set_rows_end(member.rows_end);
   message.set_buffer_rows(member.buffer_rows);
   const auto gradient = [&](const std::string& from, const std::string& value) {
-    world_.Append({Topic::kGradients, 0, from, value});
+    world_.Append({Topic::kGradients, static_cast<int32_t>(shard), from, value});
   };
   switch (world_.random.Below(9)) {
     case 0:
@@ -322,6 +333,10 @@ void Simulation::Stranger() {
       message.mutable_slice()->add_dense(1);
       return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
     case 4: {
+      // Who forges updates of a worker's present clock again and again gets any shard anywhere.
+      for (ShardId other = 0; other < server_.size(); ++other) {
+        if (inspector_.referee(other).now().members[worker].clock < member.clock) return;
+      }
       world_.Count("stranger: poison");
       message.set_weight_sum(std::numeric_limits<double>::infinity());
       return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
@@ -362,9 +377,9 @@ std::shared_ptr<Disk> Simulation::AnyDisk(std::vector<std::shared_ptr<Disk>>& di
   return free[world_.random.Below(free.size())];
 }
 
-void Simulation::StartServer(std::shared_ptr<Disk> disk) {
-  servers_.push_back(factory_.server(world_, std::move(disk)));
-  server_ = servers_.back().get();
+void Simulation::StartServer(ShardId shard) {
+  servers_.push_back(factory_.server(world_, shard, AnyDisk(server_disks_[shard])));
+  server_[shard] = servers_.back().get();
 }
 
 WorkerHost& Simulation::StartWorkerProcess(std::shared_ptr<Disk> disk) {
@@ -431,11 +446,14 @@ bool Simulation::Done() const {
 std::string Simulation::Standstill() const {
   std::string text = "it hangs:";
   for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
-    const Referee::Member& member = inspector_.referee().now().members[worker];
-    text += " worker " + std::to_string(worker) + " at clock " + std::to_string(member.clock) +
-            (member.left              ? " (left)"
-             : member.held != nullptr ? " (held)"
-                                      : "");
+    text += " worker " + std::to_string(worker) + " at clock";
+    for (ShardId shard = 0; shard < server_.size(); ++shard) {
+      const Referee::Member& member = inspector_.referee(shard).now().members[worker];
+      text += " " + std::to_string(member.clock) +
+              (member.left              ? " (left)"
+               : member.held != nullptr ? " (held)"
+                                        : "");
+    }
     if (!owner_[worker]->Has(worker)) {
       text += " has no task;";
       continue;
@@ -450,8 +468,18 @@ std::string Simulation::Standstill() const {
 }
 
 std::string Simulation::Finish() {
-  inspector_.CheckEnd(server_->task());
+  for (const ServerHost* server : server_) inspector_.CheckEnd(server->task());
+  inspector_.CheckEnd();
   return inspector_.violation();
+}
+
+std::vector<float> Simulation::weights() const {
+  std::vector<float> all;
+  for (ShardId shard = 0; shard < server_.size(); ++shard) {
+    const std::vector<float>& part = *referee(shard).now().weights;
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
 }
 
 namespace {
@@ -481,21 +509,26 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   outcome.coverage = simulation.coverage();
   if (!outcome.violation.empty() || !scenario.sequential() || !scenario.one_pass()) return outcome;
 
-  std::set<std::pair<WorkerId, Clock>> poisoned;
-  for (const Referee::Accepted& accepted : simulation.referee().accepted()) {
-    if (accepted.poisoned) poisoned.insert({accepted.worker, accepted.clock});
+  SkippedUpdates poisoned(scenario.shards);
+  bool any_poisoned = false;
+  for (ShardId shard = 0; shard < scenario.shards; ++shard) {
+    for (const Referee::Accepted& accepted : simulation.referee(shard).accepted()) {
+      if (!accepted.poisoned) continue;
+      poisoned[shard].insert({accepted.worker, accepted.clock});
+      any_poisoned = true;
+    }
   }
-  const std::vector<float>& weights = *simulation.referee().now().weights;
+  const std::vector<float> weights = simulation.weights();
   ++outcome.coverage["compared with training in one process"];
   if (!SameBits(weights, TrainInOneProcess(scenario, poisoned))) {
     outcome.violation = "the weights are not those of training in one process";
     return outcome;
   }
-  if (!poisoned.empty()) return outcome;
+  if (any_poisoned) return outcome;
   ++outcome.coverage["compared with a run without faults"];
   Simulation calm(scenario, Faults(), Factory::Production(), random.Next());
   outcome.violation = calm.Run();
-  if (outcome.violation.empty() && !SameBits(weights, *calm.referee().now().weights)) {
+  if (outcome.violation.empty() && !SameBits(weights, calm.weights())) {
     outcome.violation = "the weights are not those of a run without faults";
   }
   return outcome;

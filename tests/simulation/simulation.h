@@ -38,7 +38,7 @@ Faults DrawFaults(Random& random);
 
 // Makes the processes; a planted error makes others.
 struct Factory {
-  std::function<std::unique_ptr<ServerHost>(World&, std::shared_ptr<Disk>)> server;
+  std::function<std::unique_ptr<ServerHost>(World&, ShardId, std::shared_ptr<Disk>)> server;
   std::function<std::unique_ptr<WorkerHost>(World&, std::shared_ptr<Disk>)> worker;
   static Factory Production();
 };
@@ -51,7 +51,9 @@ class Simulation {
   std::string Run();
 
   // After Run.
-  const Referee& referee() const { return inspector_.referee(); }
+  const Referee& referee(ShardId shard) const { return inspector_.referee(shard); }
+  // Of all shards.
+  std::vector<float> weights() const;
   const std::map<std::string_view, uint64_t>& coverage() const { return world_.coverage; }
 
  private:
@@ -76,7 +78,7 @@ class Simulation {
   // What everybody waits for, when nobody has anything to do.
   std::string Standstill() const;
 
-  void StartServer(std::shared_ptr<Disk> disk);
+  void StartServer(ShardId shard);
   WorkerHost& StartWorkerProcess(std::shared_ptr<Disk> disk);
   std::shared_ptr<Disk> AnyDisk(std::vector<std::shared_ptr<Disk>>& disks);
   // Gives the partition to a process, whoever had it.
@@ -89,11 +91,11 @@ class Simulation {
   World world_;
   Inspector inspector_;
 
-  std::vector<std::shared_ptr<Disk>> server_disks_;
+  std::vector<std::vector<std::shared_ptr<Disk>>> server_disks_;  // by shard
   std::vector<std::shared_ptr<Disk>> worker_disks_;
   std::vector<std::unique_ptr<ServerHost>> servers_;
   std::vector<std::unique_ptr<WorkerHost>> processes_;
-  ServerHost* server_ = nullptr;     // the present one; null while it is down
+  std::vector<ServerHost*> server_;  // by shard: the present one; null while it is down
   std::vector<WorkerHost*> owner_;   // by worker
   std::vector<RowNumber> next_row_;  // of the producer, by worker
   std::vector<int64_t> now_ms_;      // by worker

@@ -33,6 +33,7 @@ void OnAbort(int) {
 constexpr std::string_view kMustHappen[] = {
     "a disk with nothing on it",
     "aborted transaction",
+    "answer of the clock before",
     "buffer saved",
     "checkpoint",
     "commit",
@@ -65,6 +66,7 @@ constexpr std::string_view kMustHappen[] = {
     "server killed while it recovers",
     "server killed within a checkpoint",
     "server stopped by itself",
+    "shards at different clocks",
     "sparse update",
     "stranger: a chunk that is never finished",
     "stranger: a key of no row",

@@ -30,7 +30,7 @@ class Observer {
   virtual void OnAnswers(const ShardTask&, std::span<const OutgoingRecord>) {}
   virtual void OnAnnouncement(const ShardTask&, std::span<const OutgoingRecord>) {}
   virtual void OnSentByWorker(WorkerId, std::span<const OutgoingRecord>) {}
-  virtual void OnCheckpointCommitted() {}
+  virtual void OnCheckpointCommitted(ShardId) {}
   // What must never happen, in words.
   virtual void OnError(const std::string&) {}
 };
@@ -45,7 +45,7 @@ struct World {
   World(const Scenario& job, uint64_t seed)
       : scenario(job),
         model(MakeModel(job)),
-        log(job.workers, 1),
+        log(job.workers, job.shards),
         random(seed),
         committed(job.workers) {}
 

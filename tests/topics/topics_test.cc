@@ -120,6 +120,12 @@ TEST(TopicsTest, DeadLettersAreKeptForSomebodyToLookAt) {
   EXPECT_EQ(Setting(Topic::kDeadLetter, "retention.ms"), "-1");
 }
 
+TEST(TopicsTest, WhoDoesNotKnowTheNumberOfShardsLeavesTheirTopicsAlone) {
+  std::set<Topic> left_out(std::begin(kAllTopics), std::end(kAllTopics));
+  for (const TopicPlan& plan : PlanTopics("job", kWorkers, std::nullopt)) left_out.erase(plan.topic);
+  EXPECT_EQ(left_out, (std::set<Topic>{Topic::kGradients, Topic::kParameters}));
+}
+
 TEST(TopicsDeathTest, AJobWithoutWorkersOrShardsIsAnErrorOfOurOwn) {
   EXPECT_DEATH(PlanTopics("job", 0, 1), "broken invariant");
   EXPECT_DEATH(PlanTopics("job", 1, 0), "broken invariant");

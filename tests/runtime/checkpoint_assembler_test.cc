@@ -1,0 +1,101 @@
+#include "runtime/checkpoint_assembler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "topics/frame.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Hands records in at ascending offsets.
+class Partition {
+ public:
+  std::optional<CheckpointAssembler::Whole> Block(uint64_t begin, const std::string& value) {
+    return Add("p" + EncodeBigEndian64(begin), MakeFrames(value, 0).front());
+  }
+  // A state of so many chunks, or those of them that are still there.
+  std::optional<CheckpointAssembler::Whole> State(uint64_t position, uint32_t chunks,
+                                                  uint32_t first = 0) {
+    const std::vector<std::string> frames =
+        chunks == 1 ? MakeFrames("state", position)
+                    : MakeFrames(std::string(chunks * 100, 's'), position, kChunkHeader + 100);
+    EXPECT_EQ(frames.size(), chunks);
+    std::optional<CheckpointAssembler::Whole> whole;
+    for (uint32_t chunk = first; chunk < chunks; ++chunk) {
+      EXPECT_FALSE(whole) << "whole before its last chunk";
+      whole = Add("state" + EncodeBigEndian32(chunk), frames[chunk]);
+    }
+    return whole;
+  }
+  // The control record of a transaction, and what compaction took, use up offsets, too.
+  void Skip(Offset records) { next_ += records; }
+  Offset next() const { return next_; }
+
+ private:
+  static constexpr size_t kChunkHeader = 18;
+
+  std::optional<CheckpointAssembler::Whole> Add(const std::string& key, const std::string& value) {
+    StatusOr<std::optional<CheckpointAssembler::Whole>> whole =
+        assembler_.Add(next_++, key, value);
+    EXPECT_TRUE(whole.ok()) << whole.status();
+    return *std::move(whole);
+  }
+
+  CheckpointAssembler assembler_;
+  Offset next_ = 100;
+};
+
+std::vector<std::string> Keys(const CheckpointAssembler::Whole& whole) {
+  std::vector<std::string> keys;
+  for (const Checkpoint::Entry& entry : whole.entries) {
+    keys.push_back(entry.key.starts_with("state") ? "state" : entry.key.substr(0, 1));
+  }
+  return keys;
+}
+
+TEST(CheckpointAssembler, HandsOutACheckpointWithTheLastChunkOfItsState) {
+  for (uint32_t chunks : {1, 2, 5}) {
+    Partition partition;
+    for (int round = 0; round < 3; ++round) {
+      EXPECT_FALSE(partition.Block(0, "a"));
+      EXPECT_FALSE(partition.Block(4096, "b"));
+      const auto whole = partition.State(static_cast<uint64_t>(round), chunks);
+      ASSERT_TRUE(whole);
+      EXPECT_EQ(whole->end, partition.next());
+      EXPECT_EQ(whole->entries.size(), 2 + chunks);
+      partition.Skip(1);
+    }
+  }
+}
+
+TEST(CheckpointAssembler, ACheckpointWithoutBlocksIsOneToo) {
+  Partition partition;
+  EXPECT_THAT(Keys(*partition.State(1, 1)), ElementsAre("state"));
+}
+
+TEST(CheckpointAssembler, WhatCompactionLeftOfOlderOnesComesWithTheNextWholeOne) {
+  Partition partition;
+  EXPECT_FALSE(partition.Block(0, "old"));
+  EXPECT_FALSE(partition.State(7, 4, 2)) << "chunks 0 and 1 have been replaced since";
+  partition.Skip(3);
+  EXPECT_FALSE(partition.Block(4096, "new"));
+  EXPECT_THAT(Keys(*partition.State(9, 2)),
+              ElementsAre("p", "state", "state", "p", "state", "state"));
+}
+
+TEST(CheckpointAssembler, ARecordOfSomethingElseIsAnError) {
+  CheckpointAssembler assembler;
+  const Status status = assembler.Add(3, "somebody's", "record").status();
+  EXPECT_TRUE(absl::IsDataLoss(status));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("offset 3"));
+}
+
+}  // namespace
+}  // namespace millrace
