@@ -19,10 +19,10 @@ struct Comparison {
   std::function<double()> floor;
 };
 
-// The program around a list of comparisons: parses the flags --json, --turns and --seconds, prints a line for each comparison, and writes the list of {name, ours, floor, ratio,
-// unit}. Figures are items per second of this thread's processor time, higher is better; each is
-// the median over the turns, and so is the ratio of ours to the floor of the same turn. Returns the
-// exit code.
+// The program around a list of comparisons: parses the flags --json, --turns and --seconds, prints
+// a line for each comparison, and writes the list of {name, ours, floor, ratio, unit}. Figures are
+// items per second of this thread's processor time, higher is better; each is the median over the
+// turns, and so is the ratio of ours to the floor of the same turn. Returns the exit code.
 int RunComparisons(const std::string& description, int argc, char** argv,
                    const std::vector<Comparison>& comparisons);
 

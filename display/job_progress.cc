@@ -262,8 +262,9 @@ std::optional<double> JobProgress::seconds_left() const {
 }
 
 bool JobProgress::ended() const {
-  return server_ && shards_.size() >= server_->shards() && std::all_of(shards_.begin(), shards_.end(),
-                                         [](const auto& entry) { return entry.second.ended(); });
+  return server_ && shards_.size() >= server_->shards() &&
+         std::all_of(shards_.begin(), shards_.end(),
+                     [](const auto& entry) { return entry.second.ended(); });
 }
 
 bool JobProgress::complete() const {

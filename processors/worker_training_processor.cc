@@ -189,14 +189,11 @@ bool WorkerTrainingProcessor::HasAllOf(Clock clock, WorkerOutput& output) {
   bool all = true;
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     Part& part = parts_[shard];
-    if (!part.released) {
-      // What is held back has no weights in it.
-      all = false;
-    } else if (part.clock > clock + 1) {
-      // Then no shard is at `clock` any more: what another said is old, and news are on their way.
-      all = false;
-    } else if (sequential && part.clock > clock && !part.replaced) {
-      // Weights of a later clock would serve to learn, but not to repeat an update to the byte.
+    // What is held back has no weights in it. And when one shard is two clocks on, no shard is at
+    // `clock` any more: what another said is old, and news are on their way.
+    if (!part.released || part.clock > clock + 1) all = false;
+    // Weights of a later clock would serve to learn, but not to repeat an update to the byte.
+    if (sequential && part.clock == clock + 1 && !part.replaced) {
       if (!std::exchange(part.asked_for_replaced, true)) Ask(shard, clock, output);
       all = false;
     }

@@ -137,7 +137,8 @@ class ServerLoop {
     return ids.empty() || std::find(ids.begin(), ids.end(), shard) != ids.end();
   }
 
-  // Evaluation and the weights file need all shards: the process of shard 0 follows those of others.
+  // Evaluation and the weights file need all shards: the process of shard 0 follows those of
+  // others.
   Status OpenAllWeights() {
     const Server& server = config_.server();
     if (!server.has_test_file() && !server.has_weights_file()) return absl::OkStatus();

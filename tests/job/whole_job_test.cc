@@ -193,7 +193,8 @@ TEST_F(WholeJobTest, ShardsOfSeveralProcessesEndInTheWeightsOfOneShard) {
   std::vector<std::thread> threads;
   threads.push_back(Server(statuses[0], stop, {0, 2}));
   threads.push_back(Server(statuses[1], stop, {1}));
-  for (int i = 0; i < 2; ++i) threads.push_back(Worker(i, statuses[2 + static_cast<size_t>(i)], stop));
+  for (int i = 0; i < 2; ++i)
+    threads.push_back(Worker(i, statuses[2 + static_cast<size_t>(i)], stop));
   for (std::thread& thread : threads) thread.join();
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(BytesOf(weights), of_one);

@@ -42,8 +42,7 @@ class Partition {
   static constexpr size_t kChunkHeader = 18;
 
   std::optional<CheckpointAssembler::Whole> Add(const std::string& key, const std::string& value) {
-    StatusOr<std::optional<CheckpointAssembler::Whole>> whole =
-        assembler_.Add(next_++, key, value);
+    StatusOr<std::optional<CheckpointAssembler::Whole>> whole = assembler_.Add(next_++, key, value);
     EXPECT_TRUE(whole.ok()) << whole.status();
     return *std::move(whole);
   }

@@ -21,7 +21,8 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   // Balanced and contiguous: whoever owns key k comes from k alone, by counting.
   const uint64_t keys = (scenario.features() + 1) * scenario.classes;
   const uint64_t penalised = scenario.features() * scenario.classes;
-  for (ShardId s = 0; s < shard; ++s) job.begin += (keys + scenario.shards - 1 - s) / scenario.shards;
+  for (ShardId s = 0; s < shard; ++s)
+    job.begin += (keys + scenario.shards - 1 - s) / scenario.shards;
   job.keys = (keys + scenario.shards - 1 - shard) / scenario.shards;
   job.penalised_keys = std::min(job.keys, penalised - std::min(penalised, job.begin));
   return job;
@@ -341,8 +342,7 @@ void Inspector::CheckParameters(ShardId shard) {
       weights[begin + i] = block.weights(static_cast<int>(i));
       if (block.replaced_size() > 0) old_weights[begin + i] = block.replaced(static_cast<int>(i));
       for (size_t slot = 0; slot < slots_per_key; ++slot) {
-        slots[slot * weights.size() + begin + i] =
-            block.slots(static_cast<int>(slot * count + i));
+        slots[slot * weights.size() + begin + i] = block.slots(static_cast<int>(slot * count + i));
       }
     }
   }

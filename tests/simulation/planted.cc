@@ -132,7 +132,8 @@ class AppliesPoison final : public ServerHost {
   }
 };
 
-// Adds up a round's gradients as they came. (Plain SGD, one shard; for the rest of the state it is right.)
+// Adds up a round's gradients as they came. (Plain SGD, one shard; for the rest of the state it is
+// right.)
 class CombinesInArrivalOrder final : public ServerHost {
  public:
   using ServerHost::ServerHost;

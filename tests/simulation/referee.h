@@ -27,8 +27,8 @@ class Referee {
     uint32_t classes = 2;
     uint32_t numeric = 0;
     int32_t shard = 0;
-    uint64_t begin = 0;  // of the shard's keys
-    uint64_t keys = 0;   // how many it has
+    uint64_t begin = 0;           // of the shard's keys
+    uint64_t keys = 0;            // how many it has
     uint64_t penalised_keys = 0;  // so many of its first
     bool alone = true;            // the job has no other shard
     Training training;
@@ -80,8 +80,9 @@ class Referee {
     uint64_t poisoned = 0;
     uint64_t refused = 0;
     uint64_t undecodable_rows = 0;
-    size_t dead_letters = 0;      // of Referee::dead_letters(): how many the fold has led to so far
-    // Who must be answered after the record in front of this state; or by what the last round found.
+    size_t dead_letters = 0;  // of Referee::dead_letters(): how many the fold has led to so far
+    // Who must be answered after the record in front of this state; or by what the last round
+    // found.
     std::set<uint32_t> answered;
     std::set<uint32_t> answered_with_old;
   };

@@ -123,9 +123,8 @@ Scenario DrawScenario(Random& random) {
 
 std::string Scenario::ToString() const {
   std::string text = "workers " + std::to_string(workers) + ", shards " + std::to_string(shards) +
-                     ", classes " + std::to_string(classes) +
-                     ", numeric " + std::to_string(numeric) + ", hashed " + std::to_string(hashed) +
-                     ", rows";
+                     ", classes " + std::to_string(classes) + ", numeric " +
+                     std::to_string(numeric) + ", hashed " + std::to_string(hashed) + ", rows";
   for (RowNumber count : rows) text += " " + std::to_string(count);
   text += ", undecodable " + std::to_string(undecodable) + ", max frame bytes " +
           std::to_string(max_frame_bytes) + ", data seed " + std::to_string(data_seed) +

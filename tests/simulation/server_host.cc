@@ -85,7 +85,8 @@ class ServerHost::Log final : public CheckpointLog {
     if (position > world_.log.End(Topic::kGradients, partition_)) {
       return absl::OutOfRangeError("the log ends before that");
     }
-    if (position > world_.log.Begin(Topic::kGradients, partition_)) world_.Count("gradients truncated");
+    if (position > world_.log.Begin(Topic::kGradients, partition_))
+      world_.Count("gradients truncated");
     world_.log.DeleteBefore(Topic::kGradients, partition_, position);
     return absl::OkStatus();
   }

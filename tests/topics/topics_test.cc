@@ -122,7 +122,8 @@ TEST(TopicsTest, DeadLettersAreKeptForSomebodyToLookAt) {
 
 TEST(TopicsTest, WhoDoesNotKnowTheNumberOfShardsLeavesTheirTopicsAlone) {
   std::set<Topic> left_out(std::begin(kAllTopics), std::end(kAllTopics));
-  for (const TopicPlan& plan : PlanTopics("job", kWorkers, std::nullopt)) left_out.erase(plan.topic);
+  for (const TopicPlan& plan : PlanTopics("job", kWorkers, std::nullopt))
+    left_out.erase(plan.topic);
   EXPECT_EQ(left_out, (std::set<Topic>{Topic::kGradients, Topic::kParameters}));
 }
 
