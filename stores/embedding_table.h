@@ -1,0 +1,133 @@
+// A shard's embedding rows: in memory as far as they fit, on disk beyond.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/status.h"
+#include "stores/ordered_byte_map.h"
+
+namespace millrace {
+
+using EmbeddingId = uint64_t;
+
+struct EmbeddingTableOptions {
+  uint32_t table = 0;  // its number within the job
+  uint64_t seed = 0;
+  // Of a new row's values, a column each: they are drawn evenly from [-limit, limit].
+  std::vector<float> initial_limit = {0};
+  size_t slot_count = 0;  // floats of optimizer state for each value, zero at birth
+  // Rows in memory take at most so many bytes, but for those that no checkpoint has saved yet.
+  size_t cache_bytes = size_t{64} << 20;
+  // A row is stored from its n-th update on; the updates before are counted and change nothing.
+  uint32_t admit_after = 1;
+  // A row that no update has named for so long is as if it had never been. 0: never.
+  int64_t expire_after_ms = 0;
+
+  size_t width() const { return initial_limit.size(); }
+};
+
+// Rows come into being by their first update, with values that are a pure function of (seed, table,
+// id); reading creates nothing. What Read and Update lead to is a pure function of the updates so
+// far: cache size, evictions and checkpoints show in the time they take only.
+//
+// Rows updated since they were last saved stay in memory, since the store must remain a prefix of
+// `parameters`; all others may be evicted and are read from the store again (second chance, Corbato
+// 1968). `now_ms` is the log's time (of the record that is folded) and never goes back.
+//
+// Not thread-safe, but a checkpoint may be written to the store meanwhile by another thread.
+class EmbeddingTable {
+ public:
+  // The store holds what was saved, and outlives the table; null: nothing was.
+  EmbeddingTable(const EmbeddingTableOptions& options, const OrderedByteMap* store);
+
+  size_t width() const { return options_.width(); }
+  size_t slot_floats() const { return options_.slot_count * width(); }
+
+  // Copies the rows' values, ids.size() x width(), row by row. DataLoss when the store holds a row
+  // that cannot be decoded.
+  Status Read(std::span<const EmbeddingId> ids, int64_t now_ms, std::span<float> values);
+
+  // `step` changes a row's values and slots (slot by slot) by its gradient.
+  using Step = std::function<void(std::span<const float> gradient, std::span<float> values,
+                                  std::span<float> slots)>;
+  // Takes a step for each row. REQUIRES distinct ids; gradients: ids.size() x width(), row by row.
+  // After an error some rows may have made their step: the table is to be loaded anew.
+  Status Update(std::span<const EmbeddingId> ids, std::span<const float> gradients, int64_t now_ms,
+                const Step& step);
+
+  // ---- checkpoints: one at a time ----
+
+  // The rows updated since the last call, ascending. They are being saved until Saved or NotSaved.
+  std::vector<EmbeddingId> TakeUpdated();
+  struct Encoded {
+    std::string key;
+    std::string value;
+  };
+  // A row's bytes: key and value of a record of `parameters` and of an entry of the store alike.
+  // REQUIRES: the row is in memory, as those are that TakeUpdated has returned.
+  Encoded Encode(EmbeddingId id) const;
+  // The store has what TakeUpdated returned; or it has not, and the rows count as updated again.
+  void Saved(std::span<const EmbeddingId> ids);
+  void NotSaved(std::span<const EmbeddingId> ids);
+
+  // True when `key` is that of a row of some table.
+  static bool IsRowKey(std::string_view key);
+  // Takes a record of `parameters` which the store has not got. DataLoss when it is none of this
+  // table's rows.
+  Status Load(std::string_view key, std::string_view value);
+
+  size_t rows_in_memory() const { return places_.size(); }
+  // Bytes of the rows that cannot be evicted: a reason to make a checkpoint.
+  size_t unsaved_bytes() const { return unsaved_ * RowBytes(); }
+
+ private:
+  struct Row {
+    EmbeddingId id = 0;
+    int64_t updated_ms = 0;
+    uint32_t updates = 0;  // counted up to admit_after
+    bool updated = false;  // since TakeUpdated
+    bool saving = false;
+    bool touched = false;  // since the clock's hand came by
+    bool used = false;     // the place holds a row
+  };
+
+  size_t RowFloats() const { return width() + slot_floats(); }
+  size_t RowBytes() const;
+  std::string KeyOf(EmbeddingId id) const;
+  std::span<float> Values(size_t place) { return {floats_.data() + place * RowFloats(), width()}; }
+  std::span<float> Slots(size_t place) {
+    return {floats_.data() + place * RowFloats() + width(), slot_floats()};
+  }
+  bool Expired(const Row& row, int64_t now_ms) const;
+  bool Admitted(const Row& row) const { return row.updates >= options_.admit_after; }
+  void Draw(EmbeddingId id, std::span<float> values) const;
+
+  // The place of the row in memory, read from the store if need be; empty when there is no such row.
+  StatusOr<std::optional<size_t>> Find(EmbeddingId id);
+  size_t NewPlace(EmbeddingId id);
+  void Evict();
+  void Free(size_t place);
+  Status Decode(std::string_view value, EmbeddingId id, size_t place);
+  void MarkUpdated(Row& row);
+
+  EmbeddingTableOptions options_;
+  const OrderedByteMap* store_;
+  size_t most_rows_;  // in memory
+
+  absl::flat_hash_map<EmbeddingId, size_t> places_;  // place by id; never iterated
+  std::vector<Row> rows_;                              // by place
+  std::vector<float> floats_;                          // RowFloats() by place
+  std::vector<size_t> free_;
+  size_t hand_ = 0;
+  size_t unsaved_ = 0;
+  std::vector<EmbeddingId> updated_;
+};
+
+}  // namespace millrace

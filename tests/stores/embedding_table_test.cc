@@ -1,0 +1,327 @@
+// Embedding rows against a plain map of all of them, under evictions, checkpoints and crashes.
+#include "stores/embedding_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "stores/memory_byte_map.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+EmbeddingTableOptions Options(size_t width = 3) {
+  EmbeddingTableOptions options;
+  options.seed = 5;
+  options.initial_limit = std::vector<float>(width, 0.5f);
+  options.slot_count = 1;
+  return options;
+}
+
+// AdaGrad's shape, simple to write a second time.
+void Step(std::span<const float> gradient, std::span<float> values, std::span<float> slots) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    slots[i] += gradient[i] * gradient[i];
+    values[i] -= 0.1f * gradient[i] / (1 + slots[i]);
+  }
+}
+
+std::vector<float> ReadOne(EmbeddingTable& table, EmbeddingId id, int64_t now_ms = 0) {
+  std::vector<float> values(table.width());
+  EXPECT_TRUE(table.Read(std::vector<EmbeddingId>{id}, now_ms, values).ok());
+  return values;
+}
+
+void UpdateOne(EmbeddingTable& table, EmbeddingId id, float gradient, int64_t now_ms = 0) {
+  const std::vector<float> gradients(table.width(), gradient);
+  EXPECT_TRUE(table.Update(std::vector<EmbeddingId>{id}, gradients, now_ms, Step).ok());
+}
+
+// A checkpoint: what was updated goes to the store, and to `log` before.
+void Save(EmbeddingTable& table, MemoryByteMap& store, std::vector<EmbeddingTable::Encoded>* log) {
+  const std::vector<EmbeddingId> ids = table.TakeUpdated();
+  WriteBatch batch;
+  for (EmbeddingId id : ids) {
+    const EmbeddingTable::Encoded row = table.Encode(id);
+    batch.Put(row.key, row.value);
+    if (log != nullptr) log->push_back(row);
+  }
+  ASSERT_TRUE(store.Write(batch).ok());
+  table.Saved(ids);
+}
+
+// ---- birth ----
+
+TEST(EmbeddingTable, ANewRowIsAFunctionOfSeedTableIdAndColumn) {
+  EmbeddingTableOptions other_seed = Options();
+  other_seed.seed = 6;
+  EmbeddingTableOptions other_table = Options();
+  other_table.table = 1;
+  EmbeddingTable a(Options(), nullptr);
+  EmbeddingTable b(Options(), nullptr);
+  EmbeddingTable c(other_seed, nullptr);
+  EmbeddingTable d(other_table, nullptr);
+  UpdateOne(b, 7, 0);  // born by an update, not by reading
+  EXPECT_EQ(ReadOne(a, 7), ReadOne(b, 7));
+  EXPECT_NE(ReadOne(a, 7), ReadOne(a, 8));
+  EXPECT_NE(ReadOne(a, 7), ReadOne(c, 7));
+  EXPECT_NE(ReadOne(a, 7), ReadOne(d, 7));
+}
+
+TEST(EmbeddingTable, NewValuesAreSpreadEvenlyWithinEachColumnsLimit) {
+  EmbeddingTableOptions options = Options();
+  options.initial_limit = {0, 0.25f, 2};
+  EmbeddingTable table(options, nullptr);
+  constexpr int kRows = 20000;
+  std::vector<double> sums(3);
+  std::vector<double> squares(3);
+  std::set<float> distinct;
+  for (EmbeddingId id = 0; id < kRows; ++id) {
+    const std::vector<float> values = ReadOne(table, id);
+    distinct.insert(values[2]);
+    for (size_t i = 0; i < 3; ++i) {
+      ASSERT_LE(std::abs(values[i]), options.initial_limit[i]);
+      sums[i] += static_cast<double>(values[i]);
+      squares[i] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    }
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    const auto limit = static_cast<double>(options.initial_limit[i]);
+    EXPECT_NEAR(sums[i] / kRows, 0, 0.02 * limit);
+    EXPECT_NEAR(squares[i] / kRows, limit * limit / 3, 0.02 * limit * limit);
+  }
+  EXPECT_GT(distinct.size(), kRows * 99 / 100);
+}
+
+TEST(EmbeddingTable, ReadingCreatesNothing) {
+  EmbeddingTable table(Options(), nullptr);
+  ReadOne(table, 1);
+  EXPECT_EQ(table.rows_in_memory(), 0u);
+  EXPECT_THAT(table.TakeUpdated(), IsEmpty());
+}
+
+// ---- admission and expiry ----
+
+TEST(EmbeddingTable, ARowIsStoredFromItsNthUpdateOn) {
+  EmbeddingTableOptions options = Options();
+  options.admit_after = 3;
+  MemoryByteMap store;
+  EmbeddingTable table(options, &store);
+  const std::vector<float> born = ReadOne(table, 4);
+  for (int update = 1; update <= 2; ++update) {
+    UpdateOne(table, 4, 1);
+    EXPECT_EQ(ReadOne(table, 4), born) << update;
+    Save(table, store, nullptr);
+  }
+  EmbeddingTable restarted(options, &store);  // the count is kept, too
+  UpdateOne(restarted, 4, 1);
+  std::vector<float> stepped = born;
+  std::vector<float> slots(3);
+  Step(std::vector<float>(3, 1.0f), stepped, slots);
+  EXPECT_EQ(ReadOne(restarted, 4), stepped);
+}
+
+TEST(EmbeddingTable, ARowNotUpdatedForLongIsAsIfItHadNeverBeen) {
+  EmbeddingTableOptions options = Options();
+  options.expire_after_ms = 1000;
+  EmbeddingTable table(options, nullptr);
+  const std::vector<float> born = ReadOne(table, 4);
+  UpdateOne(table, 4, 1, 500);
+  const std::vector<float> once = ReadOne(table, 4, 1500);
+  EXPECT_NE(once, born);
+  EXPECT_EQ(ReadOne(table, 4, 1501), born) << "read does not keep it alive";
+  UpdateOne(table, 4, 1, 2000);
+  EXPECT_EQ(ReadOne(table, 4, 2000), once) << "born again: no state of its former life";
+}
+
+// ---- the cache ----
+
+TEST(EmbeddingTable, KeepsTheCacheAtItsSizeButForWhatIsNotSaved) {
+  EmbeddingTableOptions options = Options();
+  options.cache_bytes = 1;
+  MemoryByteMap store;
+  EmbeddingTable table(options, &store);
+  for (EmbeddingId id = 0; id < 100; ++id) UpdateOne(table, id, 1);
+  EXPECT_EQ(table.rows_in_memory(), 100u);
+  EXPECT_GT(table.unsaved_bytes(), 100 * 6 * sizeof(float));
+  Save(table, store, nullptr);
+  EXPECT_EQ(table.unsaved_bytes(), 0u);
+  EXPECT_EQ(table.rows_in_memory(), 1u);
+  EmbeddingTable all(Options(), &store);
+  for (EmbeddingId id = 0; id < 100; ++id) EXPECT_EQ(ReadOne(table, id), ReadOne(all, id)) << id;
+  EXPECT_EQ(table.rows_in_memory(), 1u);
+  EXPECT_EQ(all.rows_in_memory(), 100u);
+}
+
+TEST(EmbeddingTable, WhatIsUpdatedWhileItIsSavedIsSavedAgain) {
+  EmbeddingTable table(Options(), nullptr);
+  UpdateOne(table, 1, 1);
+  UpdateOne(table, 2, 1);
+  const std::vector<EmbeddingId> first = table.TakeUpdated();
+  EXPECT_THAT(first, ElementsAre(1, 2));
+  UpdateOne(table, 2, 1);
+  table.Saved(first);
+  EXPECT_THAT(table.TakeUpdated(), ElementsAre(2));
+}
+
+TEST(EmbeddingTable, WhatWasNotSavedIsUpdatedOnce) {
+  EmbeddingTable table(Options(), nullptr);
+  UpdateOne(table, 1, 1);
+  UpdateOne(table, 2, 1);
+  const std::vector<EmbeddingId> first = table.TakeUpdated();
+  UpdateOne(table, 2, 1);
+  table.NotSaved(first);
+  EXPECT_THAT(table.TakeUpdated(), ElementsAre(1, 2));
+}
+
+// ---- against a map of all rows ----
+
+struct Reference {
+  struct Row {
+    std::vector<float> values;
+    std::vector<float> slots;
+    uint32_t updates = 0;
+    int64_t updated_ms = 0;
+  };
+  const EmbeddingTableOptions options;
+  std::map<EmbeddingId, Row> rows;
+
+  bool Lives(EmbeddingId id, int64_t now_ms) const {
+    const auto row = rows.find(id);
+    if (row == rows.end() || row->second.updates < options.admit_after) return false;
+    return options.expire_after_ms == 0 ||
+           now_ms - row->second.updated_ms <= options.expire_after_ms;
+  }
+  std::vector<float> Born(EmbeddingId id) const {
+    EmbeddingTable table(options, nullptr);
+    return ReadOne(table, id);
+  }
+  std::vector<float> Read(EmbeddingId id, int64_t now_ms) const {
+    return Lives(id, now_ms) ? rows.at(id).values : Born(id);
+  }
+  void Update(EmbeddingId id, std::span<const float> gradient, int64_t now_ms) {
+    Row& row = rows[id];
+    if (options.expire_after_ms > 0 && now_ms - row.updated_ms > options.expire_after_ms) row = {};
+    row.updated_ms = now_ms;
+    if (row.updates < options.admit_after && ++row.updates == options.admit_after) {
+      row.values = Born(id);
+      row.slots.assign(row.values.size(), 0.0f);
+    }
+    if (row.updates == options.admit_after) Step(gradient, row.values, row.slots);
+  }
+};
+
+TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 200; ++trial) {
+    EmbeddingTableOptions options = Options(1 + random() % 4);
+    options.cache_bytes = random() % 2000;
+    options.admit_after = static_cast<uint32_t>(1 + random() % 3);
+    options.expire_after_ms = random() % 2 == 0 ? 0 : 50;
+    MemoryByteMap store;
+    std::vector<EmbeddingTable::Encoded> parameters;  // what was committed, in order
+    size_t stored = 0;                                // so many of them the store has
+    auto table = std::make_unique<EmbeddingTable>(options, &store);
+    Reference now{options, {}};
+    Reference committed{options, {}};
+    int64_t now_ms = 1000;
+    for (int step = 0; step < 300; ++step) {
+      now_ms += random() % 5;
+      std::set<EmbeddingId> chosen;
+      while (chosen.size() < 1 + random() % 6) chosen.insert(random() % 40);
+      const std::vector<EmbeddingId> ids(chosen.begin(), chosen.end());
+      std::vector<float> floats(ids.size() * table->width());
+      const auto row = [&](size_t i) {
+        return std::span(floats).subspan(i * table->width(), table->width());
+      };
+      const uint64_t what = random() % 20;
+      if (what < 8) {
+        ASSERT_TRUE(table->Read(ids, now_ms, floats).ok());
+        for (size_t i = 0; i < ids.size(); ++i) {
+          ASSERT_THAT(row(i), testing::ElementsAreArray(now.Read(ids[i], now_ms)));
+        }
+      } else if (what < 16) {
+        for (float& value : floats) value = static_cast<float>(random() % 100) / 50.0f - 1;
+        ASSERT_TRUE(table->Update(ids, floats, now_ms, Step).ok());
+        for (size_t i = 0; i < ids.size(); ++i) now.Update(ids[i], row(i), now_ms);
+      } else if (what < 18) {
+        // A checkpoint, which may fail, or be committed and not be stored before the process dies.
+        const std::vector<EmbeddingId> updated = table->TakeUpdated();
+        if (random() % 4 == 0) {
+          table->NotSaved(updated);
+          continue;
+        }
+        for (EmbeddingId id : updated) parameters.push_back(table->Encode(id));
+        committed.rows = now.rows;
+        if (random() % 4 == 0) {
+          table.reset();
+        } else {
+          WriteBatch batch;
+          for (; stored < parameters.size(); ++stored) {
+            batch.Put(parameters[stored].key, parameters[stored].value);
+          }
+          ASSERT_TRUE(store.Write(batch).ok());
+          table->Saved(updated);
+        }
+      } else if (what == 18) {
+        table.reset();
+      }
+      if (table == nullptr) {
+        table = std::make_unique<EmbeddingTable>(options, &store);
+        for (size_t i = stored; i < parameters.size(); ++i) {
+          ASSERT_TRUE(table->Load(parameters[i].key, parameters[i].value).ok());
+        }
+        now.rows = committed.rows;
+      }
+    }
+  }
+}
+
+// ---- what cannot be a row ----
+
+TEST(EmbeddingTable, ADamagedOrForeignRowIsAnErrorThatNamesIt) {
+  MemoryByteMap store;
+  EmbeddingTable writer(Options(2), &store);
+  UpdateOne(writer, 9, 1);
+  Save(writer, store, nullptr);
+  EmbeddingTable wider(Options(3), &store);
+  std::vector<float> values(3);
+  const Status shape = wider.Read(std::vector<EmbeddingId>{9}, 0, values);
+  EXPECT_TRUE(absl::IsDataLoss(shape));
+  EXPECT_THAT(std::string(shape.message()), HasSubstr("row 9 of table 0 has 2 values"));
+  EXPECT_TRUE(absl::IsDataLoss(wider.Read(std::vector<EmbeddingId>{9}, 0, values)))
+      << "and stays one";
+
+  WriteBatch batch;
+  batch.Put("e" + std::string(4, '\0') + std::string(7, '\0') + "\7",
+            "damaged");
+  ASSERT_TRUE(store.Write(batch).ok());
+  EmbeddingTable table(Options(2), &store);
+  values.resize(2);
+  EXPECT_THAT(std::string(table.Read(std::vector<EmbeddingId>{7}, 0, values).message()),
+              HasSubstr("row 7 of table 0 cannot be decoded"));
+  EXPECT_TRUE(absl::IsDataLoss(table.Load("p2345678", "")));
+}
+
+TEST(EmbeddingTable, KeysOfRowsAreToldFromOthers) {
+  EmbeddingTable table(Options(), nullptr);
+  UpdateOne(table, 1, 1);
+  table.TakeUpdated();
+  EXPECT_TRUE(EmbeddingTable::IsRowKey(table.Encode(1).key));
+  for (const char* other : {"", "e", "state", "parameters-offset", "p12345678"}) {
+    EXPECT_FALSE(EmbeddingTable::IsRowKey(other)) << other;
+  }
+}
+
+}  // namespace
+}  // namespace millrace
