@@ -170,7 +170,9 @@ TEST(EmbeddingTable, WhatIsUpdatedWhileItIsSavedIsSavedAgain) {
   const std::vector<EmbeddingId> first = table.TakeUpdated();
   EXPECT_THAT(first, ElementsAre(1, 2));
   UpdateOne(table, 2, 1);
+  const size_t of_two = table.unsaved_bytes();
   table.Saved(first);
+  EXPECT_EQ(table.unsaved_bytes(), of_two / 2);
   EXPECT_THAT(table.TakeUpdated(), ElementsAre(2));
 }
 
@@ -234,6 +236,12 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
     auto table = std::make_unique<EmbeddingTable>(options, &store);
     Reference now{options, {}};
     Reference committed{options, {}};
+    struct Checkpoint {
+      std::vector<EmbeddingId> ids;
+      std::vector<EmbeddingTable::Encoded> records;
+      std::map<EmbeddingId, Reference::Row> rows;
+    };
+    std::optional<Checkpoint> under_way;
     int64_t now_ms = 1000;
     for (int step = 0; step < 300; ++step) {
       now_ms += random() % 5;
@@ -255,14 +263,20 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
         ASSERT_TRUE(table->Update(ids, floats, now_ms, Step).ok());
         for (size_t i = 0; i < ids.size(); ++i) now.Update(ids[i], row(i), now_ms);
       } else if (what < 18) {
-        // A checkpoint, which may fail, or be committed and not be stored before the process dies.
-        const std::vector<EmbeddingId> updated = table->TakeUpdated();
-        if (random() % 4 == 0) {
-          table->NotSaved(updated);
+        // A checkpoint begins; the next time it fails, or is committed, and then it is stored or the
+        // process dies before.
+        if (!under_way) {
+          under_way = Checkpoint{table->TakeUpdated(), {}, now.rows};
+          for (EmbeddingId id : under_way->ids) under_way->records.push_back(table->Encode(id));
           continue;
         }
-        for (EmbeddingId id : updated) parameters.push_back(table->Encode(id));
-        committed.rows = now.rows;
+        const Checkpoint checkpoint = *std::exchange(under_way, std::nullopt);
+        if (random() % 4 == 0) {
+          table->NotSaved(checkpoint.ids);
+          continue;
+        }
+        parameters.insert(parameters.end(), checkpoint.records.begin(), checkpoint.records.end());
+        committed.rows = checkpoint.rows;
         if (random() % 4 == 0) {
           table.reset();
         } else {
@@ -271,7 +285,7 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
             batch.Put(parameters[stored].key, parameters[stored].value);
           }
           ASSERT_TRUE(store.Write(batch).ok());
-          table->Saved(updated);
+          table->Saved(checkpoint.ids);
         }
       } else if (what == 18) {
         table.reset();
@@ -282,6 +296,7 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
           ASSERT_TRUE(table->Load(parameters[i].key, parameters[i].value).ok());
         }
         now.rows = committed.rows;
+        under_way.reset();
       }
     }
   }
