@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/types.h"
+
 namespace millrace {
 
 // A row of a job with N numeric columns and H hashed features. In the model's feature space the
@@ -13,6 +15,8 @@ struct Row {
   std::vector<double> numeric;  // N values as in the file, unscaled; NaN where missing
   std::vector<uint32_t> index;  // hashed features, ascending and distinct, each in [N, N + H)
   std::vector<float> value;     // one per index, finite
+  std::vector<EmbeddingId> ids{};  // of embedding rows, one per id column, in the job's order
+  float target = 0;              // of a regression, instead of the label
   bool again = false;           // of a later epoch: the job has had this row before
 
   bool operator==(const Row&) const = default;

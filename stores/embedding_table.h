@@ -11,11 +11,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
+#include "base/types.h"
 #include "stores/ordered_byte_map.h"
 
 namespace millrace {
-
-using EmbeddingId = uint64_t;
 
 struct EmbeddingTableOptions {
   uint32_t table = 0;  // its number within the job

@@ -290,6 +290,19 @@ TEST(ServerProcessor, ASequentialShardAmongOthersServesTheClockThatItsLastRoundR
   EXPECT_EQ(server.Answer(1).rows_before().end(), 0u);
 }
 
+// Two instances of a worker may have sent updates of one clock, on buffers that they had read to
+// different rows; this shard took the one that had read further, shard 0 the other.
+TEST(ServerProcessor, TheRowsOfAWorkerNeverGoBack) {
+  TestServer server(SmallServer(ConsistencyPolicy::Eventual()));
+  for (const RowNumber end : {20, 15, 25}) {
+    Gradient update = Update(1, server.processor().clocks().clock(1), std::vector<float>(6), kRange);
+    update.set_rows_end(end);
+    server.Send(update);
+    EXPECT_EQ(server.Answer(1).rows().end(), std::max<RowNumber>(end, 20));
+  }
+  EXPECT_EQ(server.Answer(1).rows_before().end(), 20u);
+}
+
 TEST(ServerProcessor, OnlyTheClockBeforeIsServedBesideThePresentOne) {
   ServerOptions options = SmallServer();
   options.shards = 2;

@@ -774,6 +774,21 @@ TEST(WorkerTrainingTest, ALaterPartThatIsNotReleasedHoldsNoWeightsAndIsWaitedFor
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 1)), SizeIs(2));
 }
 
+TEST(WorkerTrainingTest, SaysItsLeaveAgainToAShardThatHasComeToALaterClockMeanwhile) {
+  WorkerOptions options = Worker::Options();
+  options.shards = 2;
+  Worker worker(options);
+  worker.AddRows(8);
+  worker.End();
+  ASSERT_TRUE(worker.Receive(Worker::Left(worker.Answer(2, 1))).ok());
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 0)), SizeIs(1));
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 0)), IsEmpty()) << "it has been said";
+  const std::vector<Gradient> again = worker.ReceiveAndTrain(worker.Answer(3, 0));
+  ASSERT_THAT(again, SizeIs(1)) << "a zombie's update was taken before the leave";
+  EXPECT_EQ(again[0].kind(), Gradient::LEAVE);
+  EXPECT_EQ(again[0].clock(), 3u);
+}
+
 // Two shards, the second a clock ahead, as after a crash in the middle of sending.
 Worker TornWorker() {
   WorkerOptions options = Worker::Options();

@@ -1,0 +1,233 @@
+// Factorization machines against the definition: every pair of ids, in doubles.
+#include "models/factorization_machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+using Loss = FactorizationMachine::Loss;
+using ::testing::Each;
+
+constexpr size_t kNumeric = 2;
+constexpr size_t kHashed = 5;
+constexpr size_t kFeatures = kNumeric + kHashed;
+
+// Rows of up to five ids out of `ids`.
+std::vector<Row> RandomRows(std::mt19937& random, const std::vector<EmbeddingId>& ids, int count) {
+  std::normal_distribution<double> normal;
+  std::vector<Row> rows;
+  for (int i = 0; i < count; ++i) {
+    Row row;
+    row.label = static_cast<uint32_t>(random() % 2);
+    row.target = static_cast<float>(normal(random));
+    for (size_t column = 0; column < kNumeric; ++column) row.numeric.push_back(normal(random));
+    for (uint32_t feature = kNumeric; feature < kFeatures; ++feature) {
+      if (random() % 2 == 0) continue;
+      row.index.push_back(feature);
+      row.value.push_back(static_cast<float>(normal(random)));
+    }
+    for (uint64_t id = random() % 6; id > 0; --id) row.ids.push_back(ids[random() % ids.size()]);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<const Row*> ViewOf(const std::vector<Row>& rows) {
+  std::vector<const Row*> view;
+  for (const Row& row : rows) view.push_back(&row);
+  return view;
+}
+
+// Dense parameters, then all embedding values.
+struct Point {
+  std::vector<double> parameters;
+  std::map<EmbeddingId, std::vector<double>> rows;
+};
+
+// y = bias + linear parts + the inner product of the factors of each pair.
+double ByTheBook(const Row& row, const Point& at) {
+  double y = at.parameters[kFeatures];
+  for (size_t i = 0; i < kNumeric; ++i) y += at.parameters[i] * row.numeric[i];
+  for (size_t i = 0; i < row.index.size(); ++i) {
+    y += at.parameters[row.index[i]] * static_cast<double>(row.value[i]);
+  }
+  for (size_t i = 0; i < row.ids.size(); ++i) {
+    y += at.rows.at(row.ids[i])[0];
+    for (size_t j = i + 1; j < row.ids.size(); ++j) {
+      const std::vector<double>& a = at.rows.at(row.ids[i]);
+      const std::vector<double>& b = at.rows.at(row.ids[j]);
+      for (size_t k = 1; k < a.size(); ++k) y += a[k] * b[k];
+    }
+  }
+  return y;
+}
+
+double LossByTheBook(const std::vector<Row>& rows, const Point& at, Loss loss) {
+  double sum = 0;
+  for (const Row& row : rows) {
+    const double y = ByTheBook(row, at);
+    const double error = y - static_cast<double>(row.target);
+    sum += loss == Loss::kSquared ? error * error / 2
+                                  : std::log(1 + std::exp(row.label == 1 ? -y : y));
+  }
+  return sum;
+}
+
+class Machine {
+ public:
+  Machine(size_t factors, Loss loss, std::mt19937& random)
+      : model(kFeatures, factors, loss), gradient(model.parameter_count(), 1) {
+    std::normal_distribution<float> normal(0, 0.5f);
+    for (size_t i = 0; i < model.parameter_count(); ++i) parameters.push_back(normal(random));
+    for (size_t i = 0; i < ids.size() * model.row_width(); ++i) values.push_back(normal(random));
+    row_gradient.resize(values.size());
+  }
+
+  BatchLoss Compute(RowsView rows) {
+    scores.resize(rows.size() * model.score_count());
+    return model.Compute(rows, Scaler::Identity(kNumeric), parameters, {ids, values}, &gradient,
+                         row_gradient, scores);
+  }
+
+  Point point() const {
+    Point point;
+    point.parameters.assign(parameters.begin(), parameters.end());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto begin = values.begin() + static_cast<ptrdiff_t>(i * model.row_width());
+      point.rows[ids[i]].assign(begin, begin + static_cast<ptrdiff_t>(model.row_width()));
+    }
+    return point;
+  }
+
+  const std::vector<EmbeddingId> ids = {3, 7, 1000, 1ull << 40, ~0ull};
+  FactorizationMachine model;
+  GradientSum gradient;
+  std::vector<float> parameters;
+  std::vector<float> values;
+  std::vector<float> row_gradient;
+  std::vector<float> scores;
+};
+
+TEST(FactorizationMachine, ScoresAndLossEqualTheirDefinition) {
+  std::mt19937 random(1);
+  for (const Loss loss : {Loss::kLog, Loss::kSquared}) {
+    for (const size_t factors : {0, 1, 4, 9}) {
+      Machine machine(factors, loss, random);
+      const std::vector<Row> rows = RandomRows(random, machine.ids, 30);
+      const BatchLoss is = machine.Compute(ViewOf(rows));
+      EXPECT_NEAR(is.loss_sum, LossByTheBook(rows, machine.point(), loss), 1e-4);
+      EXPECT_EQ(is.weight_sum, 30);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const double y = ByTheBook(rows[i], machine.point());
+        if (loss == Loss::kSquared) {
+          EXPECT_NEAR(machine.scores[i], y, 1e-5);
+        } else {
+          EXPECT_NEAR(machine.scores[2 * i + 1], 1 / (1 + std::exp(-y)), 1e-6);
+          EXPECT_NEAR(machine.scores[2 * i] + machine.scores[2 * i + 1], 1, 1e-6);
+        }
+      }
+    }
+  }
+}
+
+TEST(FactorizationMachine, GradientEqualsFiniteDifferences) {
+  std::mt19937 random(2);
+  for (const Loss loss : {Loss::kLog, Loss::kSquared}) {
+    Machine machine(4, loss, random);
+    const std::vector<Row> rows = RandomRows(random, machine.ids, 12);
+    machine.Compute(ViewOf(rows));
+    const auto difference = [&](const std::function<double&(Point&)>& coordinate) {
+      constexpr double kStep = 1e-5;
+      Point moved = machine.point();
+      coordinate(moved) += kStep;
+      const double after = LossByTheBook(rows, moved, loss);
+      coordinate(moved) -= 2 * kStep;
+      return (after - LossByTheBook(rows, moved, loss)) / (2 * kStep);
+    };
+    for (size_t i = 0; i < machine.parameters.size(); ++i) {
+      EXPECT_NEAR(machine.gradient.values()[i],
+                  difference([&](Point& p) -> double& { return p.parameters[i]; }), 1e-4);
+    }
+    for (size_t i = 0; i < machine.ids.size(); ++i) {
+      for (size_t k = 0; k < machine.model.row_width(); ++k) {
+        const double expected =
+            difference([&](Point& p) -> double& { return p.rows[machine.ids[i]][k]; });
+        EXPECT_NEAR(machine.row_gradient[i * machine.model.row_width() + k], expected, 1e-4)
+            << "id " << i << ", column " << k;
+      }
+    }
+  }
+}
+
+TEST(FactorizationMachine, TwoIdsAndTheSquaredLossAreBiasedMatrixFactorization) {
+  std::mt19937 random(3);
+  Machine machine(3, Loss::kSquared, random);
+  Row rating;
+  rating.numeric = {0, 0};
+  rating.ids = {7, 1000};
+  machine.Compute(std::vector<const Row*>{&rating});
+  const float* const user = machine.values.data() + 1 * 4;
+  const float* const item = machine.values.data() + 2 * 4;
+  const float mean = machine.parameters[kFeatures];
+  EXPECT_NEAR(machine.scores[0],
+              mean + user[0] + item[0] + user[1] * item[1] + user[2] * item[2] + user[3] * item[3],
+              1e-5);
+}
+
+TEST(FactorizationMachine, ABatchInPartsGivesTheSameBytes) {
+  std::mt19937 random(4);
+  Machine whole(5, Loss::kLog, random);
+  Machine parts = whole;
+  const std::vector<Row> rows = RandomRows(random, whole.ids, 40);
+  const std::vector<const Row*> view = ViewOf(rows);
+  whole.Compute(view);
+  for (size_t begin = 0; begin < 40; begin += 8) parts.Compute(std::span(view).subspan(begin, 8));
+  EXPECT_EQ(whole.row_gradient, parts.row_gradient);
+  EXPECT_TRUE(std::ranges::equal(whole.gradient.values(), parts.gradient.values()));
+}
+
+TEST(FactorizationMachine, AScoreOfThousandsGivesAFiniteLossAndSlope) {
+  std::mt19937 random(5);
+  Machine machine(1, Loss::kLog, random);
+  Row row;
+  row.numeric = {0, 0};
+  for (const float bias : {-5000.0f, 5000.0f}) {
+    for (const uint32_t label : {0u, 1u}) {
+      row.label = label;
+      machine.parameters[kFeatures] = bias;
+      const BatchLoss loss = machine.Compute(std::vector<const Row*>{&row});
+      EXPECT_NEAR(loss.loss_sum, (bias > 0) == (label == 1) ? 0 : 5000, 1e-9);
+      EXPECT_TRUE(std::isfinite(machine.gradient.values()[kFeatures]));
+    }
+  }
+}
+
+TEST(FactorizationMachine, WithoutAGradientOnlyScoresAreMade) {
+  std::mt19937 random(6);
+  Machine machine(2, Loss::kLog, random);
+  const std::vector<Row> rows = RandomRows(random, machine.ids, 5);
+  std::vector<float> scores(10);
+  machine.model.Compute(ViewOf(rows), Scaler::Identity(kNumeric), machine.parameters,
+                        {machine.ids, machine.values}, nullptr, {}, scores);
+  machine.Compute(ViewOf(rows));
+  EXPECT_EQ(scores, machine.scores);
+}
+
+TEST(FactorizationMachineDeathTest, AnIdThatWasNotBroughtIsAnErrorOfOurOwn) {
+  std::mt19937 random(7);
+  Machine machine(2, Loss::kLog, random);
+  Row row;
+  row.numeric = {0, 0};
+  row.ids = {8};
+  EXPECT_DEATH(machine.Compute(std::vector<const Row*>{&row}), "broken invariant");
+}
+
+}  // namespace
+}  // namespace millrace
