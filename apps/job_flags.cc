@@ -322,6 +322,9 @@ void JobFlags::AddServer() {
                                c.mutable_server()->clear_server_ids();
                                for (uint32_t id : v) c.mutable_server()->add_server_ids(id);
                              });
+  Add<uint32_t>("--replicas", group,
+                "Of each shard, so many of the servers behind it keep a copy [0]",
+                [](JobConfig& c, const uint32_t& v) { c.mutable_server()->set_replicas(v); });
   Add<std::string>("--data-dir", group, "RocksDB stores of the shards [millrace-data/server]",
                    [](JobConfig& c, const std::string& v) { c.mutable_server()->set_data_dir(v); });
   Add<double>(
@@ -437,6 +440,10 @@ Status ValidateConfig(const JobConfig& config) {
                    std::to_string(config.shards()) + " shards; they count from 0");
     }
     if (!ids.insert(id).second) return wrong("server_ids: " + std::to_string(id) + " stands twice");
+  }
+  if (server.replicas() >= config.shards() && server.replicas() > 0) {
+    return wrong("replicas: " + std::to_string(config.shards()) +
+                 " shards have that many servers less one to keep copies: give less");
   }
   if (server.has_evaluation_log() && !server.has_test_file()) {
     return wrong("evaluation_log: there is nothing to evaluate on; give test_file (--test), too");

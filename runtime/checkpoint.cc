@@ -5,6 +5,13 @@
 
 namespace millrace {
 
+WriteBatch BatchOf(const std::vector<Checkpoint::Entry>& entries, Offset parameters_end) {
+  WriteBatch batch;
+  for (const Checkpoint::Entry& entry : entries) batch.Put(entry.key, entry.value);
+  batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(parameters_end)));
+  return batch;
+}
+
 Status CheckpointRun::Step() {
   switch (next_) {
     case Next::kCommit: {
@@ -15,10 +22,7 @@ Status CheckpointRun::Step() {
       return absl::OkStatus();
     }
     case Next::kStore: {
-      WriteBatch batch;
-      for (const Checkpoint::Entry& entry : checkpoint_.entries) batch.Put(entry.key, entry.value);
-      batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(parameters_end_)));
-      MILLRACE_RETURN_IF_ERROR(store_.Write(batch));
+      MILLRACE_RETURN_IF_ERROR(store_.Write(BatchOf(checkpoint_.entries, parameters_end_)));
       MILLRACE_RETURN_IF_ERROR(store_.Flush());
       next_ = Next::kTrim;
       return absl::OkStatus();

@@ -40,6 +40,9 @@ class CheckpointLog {
 inline constexpr char kStateKeyPrefix[] = "state";  // + number of the chunk, 4 bytes
 inline constexpr char kParametersOffsetKey[] = "parameters-offset";
 
+// What a copy takes in one batch: a checkpoint's records, and where the next one begins.
+WriteBatch BatchOf(const std::vector<Checkpoint::Entry>& entries, Offset parameters_end);
+
 // (1) one transaction to `parameters`; (2) after its confirmed commit one batch to the local
 // store, with the transaction's end; (3) `gradients` may be deleted behind the position. Never
 // another order: the local store must stay a prefix of `parameters`, and the log must reach back

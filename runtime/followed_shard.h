@@ -1,4 +1,4 @@
-// A shard of another process, followed by its checkpoints.
+// A shard of another process, in memory, as its checkpoints have it.
 #pragma once
 
 #include <atomic>
@@ -7,8 +7,7 @@
 
 #include "base/status.h"
 #include "messages/job.pb.h"
-#include "runtime/checkpoint_assembler.h"
-#include "runtime/kafka/consumer.h"
+#include "runtime/parameters_tail.h"
 #include "runtime/shard_task.h"
 
 namespace millrace {
@@ -25,19 +24,15 @@ class FollowedShard {
 
   // Takes some of what has come, without waiting; returns how many events that were.
   StatusOr<size_t> Poll();
-  // Every checkpoint that there was when following began has been read. (A shard that has made
-  // none yet is as it was born.)
-  bool caught_up() const { return caught_up_; }
+  // (A shard that has made no checkpoint yet is as it was born.)
+  bool caught_up() const { return tail_->caught_up(); }
   const ServerProcessor& processor() const { return task_.processor(); }
 
  private:
   explicit FollowedShard(const ServerOptions& options) : task_(options) {}
-  Status Take(const ConsumedRecord& record);
 
   ShardTask task_;
-  CheckpointAssembler assembler_;
-  std::unique_ptr<PartitionConsumer> consumer_;
-  bool caught_up_ = false;
+  std::unique_ptr<ParametersTail> tail_;
 };
 
 }  // namespace millrace

@@ -6,8 +6,8 @@
 #include "runtime/job_options.h"
 #include "runtime/kafka/consumer.h"
 #include "runtime/patience.h"
+#include "runtime/shard_store.h"
 #include "runtime/waits.h"
-#include "stores/rocksdb_byte_map.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -25,9 +25,7 @@ StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config
   std::unique_ptr<HostedShard> hosted(new HostedShard(config, options));
   // Fencing comes first: what is read afterwards, no older instance can change.
   MILLRACE_ASSIGN_OR_RETURN(hosted->log_, KafkaCheckpointLog::Create(config, options.shard, stop));
-  const std::string folder =
-      config.server().data_dir() + "/" + config.name() + "-shard-" + std::to_string(options.shard);
-  MILLRACE_ASSIGN_OR_RETURN(hosted->store_, OpenRocksDb(folder));
+  MILLRACE_ASSIGN_OR_RETURN(hosted->store_, OpenShardStore(config, options.shard));
   MILLRACE_RETURN_IF_ERROR(hosted->task_->LoadStore(*hosted->store_));
   MILLRACE_RETURN_IF_ERROR(hosted->ReadParameters(config, stop));
   MILLRACE_RETURN_IF_ERROR(hosted->task_->FinishParameters());

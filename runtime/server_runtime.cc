@@ -21,6 +21,7 @@
 #include "runtime/npy_file.h"
 #include "runtime/patience.h"
 #include "runtime/record_sender.h"
+#include "runtime/replicator.h"
 #include "runtime/server_metrics.h"
 #include "runtime/waits.h"
 #include "topics/topics.h"
@@ -129,7 +130,16 @@ class ServerLoop {
           ": the records to be read next were deleted. Another instance of this shard may have "
           "gone ahead: start this one again"));
     };
+    StartReplicas();
     return OpenAllWeights();
+  }
+
+  void StartReplicas() {
+    std::vector<ShardId> hosted;
+    for (const auto& [shard, task] : shards_) hosted.push_back(shard);
+    const std::vector<ShardId> followed =
+        ReplicatedBy(hosted, training_.shards(), config_.server().replicas());
+    if (!followed.empty()) replicator_ = std::make_unique<Replicator>(config_, followed);
   }
 
   bool IsHosted(ShardId shard) const {
@@ -358,6 +368,7 @@ class ServerLoop {
   ConsumerHandler handler_;
   std::map<ShardId, std::unique_ptr<HostedShard>> shards_;
   std::map<ShardId, std::unique_ptr<FollowedShard>> followed_;
+  std::unique_ptr<Replicator> replicator_;
   std::map<ShardId, bool> announced_;
   std::map<ShardId, Waiting> waiting_;
   std::vector<OutgoingRecord> out_;

@@ -238,6 +238,25 @@ class Shards(OnABroker):
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
 
+    def test_a_server_takes_over_the_shard_of_another_from_its_replica(self):
+        job = self.job(servers={"server": [0], "server1": [1]}, producer=["--rate", "8000"])
+        for server in ["server", "server1"]:
+            job.commands[server] += ["--replicas", "1"]
+        job.start()
+        job.wait_for_log("server1", "shard 0: a replica is kept here")
+        time.sleep(2)
+        for server in ["server", "server1"]:
+            job.kill(server)
+        del job.processes["server"]
+        subprocess.run(["rm", "-rf", job.folder / "server"], check=True)
+        command = job.commands["server1"]
+        command[command.index("--server-ids") + 1] = "0,1"
+        job.start("server1")
+        job.wait_all()
+        self.assertIn("shard 0: takes over from the replica that was kept here", job.log("server1"))
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
     def test_all_servers_killed_at_once_come_back_without_their_disks(self):
         job = self.job(servers=self.servers, producer=["--rate", "8000"]).start()
         time.sleep(1.5)

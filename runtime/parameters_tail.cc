@@ -1,0 +1,65 @@
+#include "runtime/parameters_tail.h"
+
+#include <algorithm>
+#include <string>
+
+#include "runtime/job_options.h"
+#include "runtime/patience.h"
+#include "runtime/waits.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kRecordsAtOnce = 64;
+
+}  // namespace
+
+StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig& config,
+                                                                 ShardId shard, Offset from,
+                                                                 Wakeup* wakeup,
+                                                                 const std::atomic<bool>& stop) {
+  std::unique_ptr<ParametersTail> tail(new ParametersTail());
+  ConsumerOptions options;
+  options.client_id = "parameters-tail-" + std::to_string(shard);
+  options.read_committed = true;
+  const std::string topic = TopicName(config.name(), Topic::kParameters);
+  MILLRACE_ASSIGN_OR_RETURN(
+      tail->consumer_,
+      PartitionConsumer::Create(KafkaOptionsOf(config), options, topic, wakeup));
+  const auto partition = static_cast<int32_t>(shard);
+  MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
+                            Patience(stop, config.broker_timeout_s()).Try([&] {
+                              return tail->consumer_->QueryRange(partition, kBrokerCall);
+                            }));
+  if (from > range.end) {
+    return absl::OutOfRangeError(topic + ", partition " + std::to_string(shard) + " ends at " +
+                                 std::to_string(range.end) + ", in front of offset " +
+                                 std::to_string(from));
+  }
+  MILLRACE_RETURN_IF_ERROR(tail->consumer_->Assign(partition, std::max(from, range.begin)));
+  return tail;
+}
+
+StatusOr<size_t> ParametersTail::Poll(const Take& take) {
+  Status status = absl::OkStatus();
+  const auto on_record = [&](const ConsumedRecord& record) -> Status {
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<CheckpointAssembler::Whole> whole,
+                              assembler_.Add(record.offset, record.key, record.value));
+    return whole ? take(*whole) : absl::OkStatus();
+  };
+  ConsumerHandler handler;
+  handler.on_record = [&](const ConsumedRecord& record) {
+    if (status.ok()) status = on_record(record);
+  };
+  handler.on_end = [&](int32_t, Offset) { caught_up_ = true; };
+  handler.on_out_of_range = [&](int32_t partition) {
+    status = absl::DataLossError("parameters, partition " + std::to_string(partition) +
+                                 ": records were deleted while they were read");
+  };
+  MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kRecordsAtOnce, handler));
+  MILLRACE_RETURN_IF_ERROR(status);
+  return events;
+}
+
+}  // namespace millrace

@@ -1,0 +1,43 @@
+// The checkpoints of a shard, as they are committed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/job.pb.h"
+#include "runtime/checkpoint_assembler.h"
+#include "runtime/kafka/consumer.h"
+
+namespace millrace {
+
+// Reads a shard's partition of `parameters`, committed records only, whole checkpoints only. Used by
+// one thread.
+class ParametersTail {
+ public:
+  // From an offset on, or from the first record that is there. `wakeup` is told when there is
+  // something to poll; it outlives the tail. OutOfRange when the partition ends before `from`.
+  static StatusOr<std::unique_ptr<ParametersTail>> Create(const JobConfig& config, ShardId shard,
+                                                          Offset from, Wakeup* wakeup,
+                                                          const std::atomic<bool>& stop);
+
+  // Hands out some of what has come, without waiting; returns how many events that were. Errors:
+  // those of `take`, and DataLoss when the partition cannot be read on.
+  using Take = std::function<Status(const CheckpointAssembler::Whole& checkpoint)>;
+  StatusOr<size_t> Poll(const Take& take);
+
+  // Every checkpoint that there was when reading began has been handed out.
+  bool caught_up() const { return caught_up_; }
+
+ private:
+  ParametersTail() = default;
+
+  CheckpointAssembler assembler_;
+  std::unique_ptr<PartitionConsumer> consumer_;
+  bool caught_up_ = false;
+};
+
+}  // namespace millrace

@@ -1,0 +1,92 @@
+#include "runtime/replicator.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <string_view>
+
+#include "runtime/checkpoint.h"
+#include "runtime/shard_store.h"
+#include "runtime/waits.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::chrono::milliseconds kBeforeTryingAgain(1000);
+
+}  // namespace
+
+std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t shards,
+                                  uint32_t replicas) {
+  std::set<ShardId> followed;
+  for (const ShardId server : hosted) {
+    for (uint32_t distance = 1; distance <= std::min(replicas, shards - 1); ++distance) {
+      followed.insert((server + shards - distance) % shards);
+    }
+  }
+  for (const ShardId server : hosted) followed.erase(server);
+  return {followed.begin(), followed.end()};
+}
+
+Replicator::Replicator(const JobConfig& config, const std::vector<ShardId>& shards)
+    : config_(config) {
+  for (const ShardId shard : shards) replicas_.push_back({.shard = shard});
+  thread_ = std::thread([this] { Run(); });
+}
+
+Replicator::~Replicator() {
+  stop_ = true;
+  wakeup_.Notify();
+  thread_.join();
+}
+
+void Replicator::Run() {
+  while (!stop_) {
+    size_t events = 0;
+    bool failed = false;
+    for (Replica& replica : replicas_) {
+      const StatusOr<size_t> taken = Poll(replica);
+      if (taken.ok()) {
+        events += *taken;
+      } else if (!stop_) {
+        GiveUp(replica, taken.status());
+        failed = true;
+      }
+    }
+    if (events == 0) wakeup_.WaitFor(failed ? kBeforeTryingAgain : kPoll);
+  }
+}
+
+Status Replicator::Open(Replica& replica) {
+  MILLRACE_ASSIGN_OR_RETURN(replica.store, OpenReplicaStore(config_, replica.shard));
+  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*replica.store));
+  MILLRACE_ASSIGN_OR_RETURN(
+      replica.tail, ParametersTail::Create(config_, replica.shard, from, &wakeup_, stop_));
+  spdlog::info("shard {}: a replica is kept here, from offset {} of parameters on", replica.shard,
+               from);
+  return absl::OkStatus();
+}
+
+StatusOr<size_t> Replicator::Poll(Replica& replica) {
+  if (!replica.tail) MILLRACE_RETURN_IF_ERROR(Open(replica));
+  return replica.tail->Poll([&](const CheckpointAssembler::Whole& checkpoint) {
+    return replica.store->Write(BatchOf(checkpoint.entries, checkpoint.end));
+  });
+}
+
+void Replicator::GiveUp(Replica& replica, const Status& why) {
+  replica.tail.reset();
+  replica.store.reset();
+  const bool useless = absl::IsDataLoss(why) || absl::IsOutOfRange(why);
+  spdlog::warn("replica of shard {}: {}{}", replica.shard,
+               std::string_view(why.message().data(), why.message().size()),
+               useless ? "; it is begun again" : "");
+  if (!useless) return;
+  if (const Status removed = RemoveReplicaStore(config_, replica.shard); !removed.ok()) {
+    spdlog::warn("{}", std::string_view(removed.message().data(), removed.message().size()));
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,54 @@
+// Keeps replicas of other servers' shards on this server's disk.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/job.pb.h"
+#include "runtime/kafka/wakeup.h"
+#include "runtime/parameters_tail.h"
+#include "stores/ordered_byte_map.h"
+
+namespace millrace {
+
+// The shards of which a server that hosts `hosted` keeps replicas: PS(i) is followed by PS((i + 1)
+// mod N) .. PS((i + M) mod N). Ascending, without its own.
+std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t shards,
+                                  uint32_t replicas);
+
+// One thread. Each replica takes whole checkpoints of its shard in the order of `parameters`, each
+// in one batch together with its end, so a replica is at every moment a prefix of `parameters`, and
+// its offset says which rows it is behind by. A replica that cannot go on (the topic was made anew,
+// its folder is damaged) is begun again; whatever else goes wrong is said in the log and tried again:
+// training never waits for it.
+class Replicator {
+ public:
+  // `config` outlives the replicator.
+  Replicator(const JobConfig& config, const std::vector<ShardId>& shards);
+  ~Replicator();
+
+ private:
+  struct Replica {
+    ShardId shard = 0;
+    std::unique_ptr<OrderedByteMap> store{};
+    std::unique_ptr<ParametersTail> tail{};
+  };
+
+  void Run();
+  Status Open(Replica& replica);
+  StatusOr<size_t> Poll(Replica& replica);
+  // Closes it, and removes it if it is of no use any more.
+  void GiveUp(Replica& replica, const Status& why);
+
+  const JobConfig& config_;
+  std::vector<Replica> replicas_;
+  std::atomic<bool> stop_ = false;
+  Wakeup wakeup_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace millrace
