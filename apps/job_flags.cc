@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <sstream>
 #include <type_traits>
 #include <utility>
 
 #include "consistency/policy.h"
+#include "stores/training_buffer.h"
 
 namespace millrace {
 namespace {
@@ -21,8 +24,10 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
   explicit FirstError(std::string name) : name_(std::move(name)) {}
   void AddError(int line, int column, const std::string& message) override {
     if (!text_.empty()) return;
-    text_ =
-        name_ + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " + message;
+    // What was found instead may be a password without its quotes.
+    const std::string shown = message.substr(0, message.find(", got: "));
+    text_ = name_ + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " + shown;
+    if (shown == "Expected string") text_ += " in quotes";
   }
   const std::string& text() const { return text_; }
 
@@ -375,11 +380,15 @@ StatusOr<JobConfig> JobFlags::Load() const {
   JobConfig config;
   if (!config_file_.empty()) {
     std::ifstream file(config_file_);
-    if (!file) {
+    std::ostringstream text;
+    // An empty file, of which nothing can be put out either, is an empty configuration.
+    if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+    if (!file.eof() && (!file || !text)) {
       return absl::NotFoundError("the configuration " + config_file_ + " cannot be read");
     }
-    std::ostringstream text;
-    text << file.rdbuf();
+    if (std::filesystem::is_directory(config_file_)) {
+      return absl::NotFoundError("the configuration " + config_file_ + " is a folder");
+    }
     MILLRACE_RETURN_IF_ERROR(ParseConfigText(text.str(), config_file_, config));
   }
   try {
@@ -395,9 +404,63 @@ Status ParseConfigText(const std::string& text, const std::string& name, JobConf
   FirstError error(name);
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (!parser.MergeFromString(text, &config)) return absl::InvalidArgumentError(error.text());
+  if (!parser.ParseFromString(text, &config)) return absl::InvalidArgumentError(error.text());
   return absl::OkStatus();
 }
+
+namespace {
+
+// What is finite and within its bounds; each is named as in the configuration.
+Status CheckNumbers(const JobConfig& config) {
+  constexpr double kAny = std::numeric_limits<double>::max();
+  constexpr double kAboveZero = std::numeric_limits<double>::min();
+  constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon();
+  const Training::Optimizer& optimizer = config.training().optimizer();
+  const Training::Update& update = config.training().update();
+  struct Bound {
+    const char* name;
+    double value;
+    double least;
+    double most;
+  };
+  const Bound bounds[] = {
+      {"learning_rate", optimizer.learning_rate(), kAboveZero, kAny},
+      {"decay", optimizer.decay(), 0, kAny},
+      {"momentum", optimizer.momentum(), 0, kBelowOne},
+      {"beta1", optimizer.beta1(), 0, kBelowOne},
+      {"beta2", optimizer.beta2(), 0, kBelowOne},
+      {"epsilon", optimizer.epsilon(), kAboveZero, kAny},
+      {"local_learning_rate", update.local_learning_rate(), kAboveZero, kAny},
+      {"l2", config.training().l2(), 0, kAny},
+      {"buffer.coefficient", config.training().buffer().coefficient(), 0, kAny},
+      {"broker_timeout_s", config.broker_timeout_s(), 0, kAny},
+      {"rate", config.producer().rate(), 0, kAny},
+      {"speedup", config.producer().speedup(), kAboveZero, kAny},
+      {"checkpoint_interval_s", config.server().checkpoint_interval_s(), 0, kAny},
+      {"evaluation_interval_s", config.server().evaluation_interval_s(), 0, kAny},
+      {"waiting_report_s", config.server().waiting_report_s(), 0, kAny},
+      {"repeat_interval_s", config.worker().repeat_interval_s(), 0, kAny},
+      {"session_timeout_s", config.worker().session_timeout_s(), 0.001, 3600},
+  };
+  for (const Bound& bound : bounds) {
+    if (bound.value >= bound.least && bound.value <= bound.most) continue;
+    std::ostringstream text;
+    text << bound.name << ": " << bound.value << " is not ";
+    if (bound.most < kAny) {
+      text << "within " << (bound.least == kAboveZero ? 0 : bound.least) << " and " << bound.most;
+    } else {
+      text << (bound.least == kAboveZero ? "a number above 0" : "a number of 0 or more");
+    }
+    return absl::InvalidArgumentError(text.str());
+  }
+  for (const double weight : config.training().class_weight()) {
+    if (weight >= 0 && weight <= kAny) continue;
+    return absl::InvalidArgumentError("class_weight: give numbers of 0 or more");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 Status ValidateConfig(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
@@ -413,24 +476,20 @@ Status ValidateConfig(const JobConfig& config) {
   if (config.replication_factor() < 1) return wrong("replication_factor: give 1 or more");
   const Training& training = config.training();
   if (training.batch_rows() < 1) return wrong("batch_rows: give 1 or more");
+  MILLRACE_RETURN_IF_ERROR(CheckNumbers(config));
   const Training::Buffer& buffer = training.buffer();
   if (buffer.min_rows() < 1 || buffer.max_rows() < buffer.min_rows()) {
     return wrong("buffer: 1 <= min_rows <= max_rows is needed");
   }
-  if (!(buffer.coefficient() >= 0)) return wrong("buffer.coefficient: give 0 or more");
+  if (buffer.max_rows() > TrainingBuffer::kMaxRows) {
+    return wrong("buffer.max_rows: " + std::to_string(TrainingBuffer::kMaxRows) + " at most");
+  }
   if (training.consistency().model() == Training::Consistency::BOUNDED &&
       training.consistency().max_delay() < 1) {
     return wrong("consistency: BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
   }
-  if (!(training.optimizer().learning_rate() > 0)) return wrong("learning_rate: give more than 0");
-  if (!(training.l2() >= 0)) return wrong("l2: give 0 or more");
   if (training.update().local_iterations() < 1) return wrong("local_iterations: give 1 or more");
-  for (double weight : training.class_weight()) {
-    if (!(weight >= 0)) return wrong("class_weight: give 0 or more");
-  }
   const Producer& producer = config.producer();
-  if (!(producer.rate() >= 0)) return wrong("rate: give 0 or more rows per second");
-  if (!(producer.speedup() > 0)) return wrong("speedup: give more than 0");
   if (producer.epochs() < 1) return wrong("epochs: give 1 or more");
   const Server& server = config.server();
   std::set<uint32_t> ids;

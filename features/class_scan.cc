@@ -42,6 +42,7 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
   ClassScan scan;
   LabelIndex labels;
   CsvRecord record;
+  std::string first_reason;
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const bool found, file.Next(&record));
     if (!found) break;
@@ -50,11 +51,15 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
       return absl::CancelledError("stopped while looking for the classes");
     }
     StatusOr<std::span<const std::string_view>> fields =
-        record.ok() ? rows.Select(record.fields) : absl::InvalidArgumentError("");
+        record.ok() ? rows.Select(record.fields) : absl::InvalidArgumentError(record.error);
     std::string_view label;
     if (fields.ok()) label = TrimSpaces((*fields)[0]);
-    if (label.empty() || !IsValidUtf8(label) || !rows.encoder().CheckFeatures(*fields).ok()) {
-      ++scan.malformed;
+    const Status usable = !fields.ok()          ? fields.status()
+                          : label.empty()       ? absl::InvalidArgumentError("it has no label")
+                          : !IsValidUtf8(label) ? absl::InvalidArgumentError("its label is not UTF-8")
+                                                : rows.encoder().CheckFeatures(*fields);
+    if (!usable.ok()) {
+      if (scan.malformed++ == 0) first_reason = absl::StrCat("line ", record.line, ": ", usable.message());
       continue;
     }
     labels.FindOrAdd(label);
@@ -67,7 +72,8 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
   if (scan.malformed == scan.rows) {
     return absl::InvalidArgumentError(
         scan.rows == 0 ? absl::StrCat(file.name(), " has a header but no rows")
-                       : absl::StrCat(file.name(), ": all ", scan.rows, " rows are malformed"));
+                       : absl::StrCat(file.name(), ": all ", scan.rows,
+                                      " rows are malformed; the first: ", first_reason));
   }
   if (labels.size() < 2) {
     return absl::InvalidArgumentError(absl::StrCat(column, " has only the value ",

@@ -17,6 +17,11 @@ Status InputDataProcessor::Process(const InputDataRecord& record) {
   }
   if (!next_row_) next_row_ = *number;
   if (*number > *next_row_) {
+    // Eight bytes by chance: it has no number to use up either.
+    if (const Status decoded = DecodeInput(record.value, shape_, record_); !decoded.ok()) {
+      AddDeadLetter(record, std::string(decoded.message()));
+      return absl::OkStatus();
+    }
     return absl::DataLossError("input-data, partition " + std::to_string(worker_) + ", offset " +
                                std::to_string(record.offset) + ": row " + std::to_string(*number) +
                                " follows row " + std::to_string(*next_row_) +

@@ -111,6 +111,14 @@ bool WorkerTrainingProcessor::answered() const {
   return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.known; });
 }
 
+std::vector<ShardId> WorkerTrainingProcessor::SilentShards() const {
+  std::vector<ShardId> silent;
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    if (!parts_[shard].known) silent.push_back(shard);
+  }
+  return silent;
+}
+
 bool WorkerTrainingProcessor::left() const {
   return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.left; });
 }

@@ -80,6 +80,8 @@ class WorkerTrainingProcessor {
 
   // Every shard has said where this worker stands.
   bool answered() const;
+  // The shards that have not, ascending.
+  std::vector<ShardId> SilentShards() const;
   // Every shard knows that this worker has left.
   bool left() const;
   // What the server last said.

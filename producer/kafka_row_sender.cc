@@ -1,6 +1,5 @@
 #include "producer/kafka_row_sender.h"
 
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -23,13 +22,12 @@ StatusOr<std::unique_ptr<KafkaRowSender>> KafkaRowSender::Create(const KafkaOpti
   options.linger_ms = paced ? 5 : 20;
   options.compress = true;
   // Workers rely on row numbers without gaps, so when a batch fails for good nothing may follow it.
-  KafkaOptions gapless = kafka;
+  options.gapless = true;
   // librdkafka warns that this is an experiment; what else there is to warn of, the client of
   // ProgressPublisher tells, which has the same settings.
-  const std::pair<std::string, std::string> ours[] = {{"enable.gapless.guarantee", "true"},
-                                                      {"log_level", "3"}};
-  gapless.settings.insert(gapless.settings.begin(), std::begin(ours), std::end(ours));
-  MILLRACE_ASSIGN_OR_RETURN(auto producer, KafkaProducer::Create(gapless, options, nullptr));
+  KafkaOptions quiet = kafka;
+  quiet.settings.insert(quiet.settings.begin(), {"log_level", "3"});
+  MILLRACE_ASSIGN_OR_RETURN(auto producer, KafkaProducer::Create(quiet, options, nullptr));
   return std::unique_ptr<KafkaRowSender>(new KafkaRowSender(std::move(producer), std::move(topic)));
 }
 
@@ -42,8 +40,10 @@ Status KafkaRowSender::SendEnd(WorkerId worker, RowNumber row_count) {
 }
 
 Status KafkaRowSender::Send(WorkerId worker, RowNumber key, std::string_view value) {
-  MILLRACE_RETURN_IF_ERROR(
-      producer_->Send(topic_, static_cast<int32_t>(worker), EncodeBigEndian64(key), value));
+  const Status sent =
+      producer_->Send(topic_, static_cast<int32_t>(worker), EncodeBigEndian64(key), value);
+  if (absl::IsFailedPrecondition(sent)) return absl::AbortedError(sent.message());
+  MILLRACE_RETURN_IF_ERROR(sent);
   if (++since_poll_ < kSendsPerPoll) return absl::OkStatus();
   return Wait(std::chrono::milliseconds(0));
 }
@@ -54,10 +54,9 @@ Status KafkaRowSender::Wait(std::chrono::milliseconds timeout) {
   const std::vector<FailedDelivery> failures = producer_->TakeFailures();
   if (failures.empty()) return absl::OkStatus();
   const FailedDelivery& first = failures.front();
-  return absl::UnavailableError(
-      absl::StrCat(failures.size(), " records were not taken by Kafka, the first by ", first.topic,
-                   " [", first.partition, "]: ", first.reason,
-                   "; started again, the producer goes on in front of it"));
+  return absl::AbortedError(absl::StrCat(failures.size(),
+                                         " records were not taken by Kafka, the first by ",
+                                         first.topic, " [", first.partition, "]: ", first.reason));
 }
 
 }  // namespace millrace

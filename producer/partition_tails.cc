@@ -115,14 +115,10 @@ class TailReader {
     ConsumerHandler handler;
     handler.on_record = [&](const ConsumedRecord& record) {
       StatusOr<PartitionTail> tail = TailOfRecord(record.key, record.value, reading_.shape);
-      if (tail.ok()) {
-        last = *std::move(tail);
-        at_end = false;
-      } else {
-        status = absl::FailedPreconditionError(
-            absl::StrCat("the record at offset ", record.offset, " of ", Name(partition),
-                         " is no row of this job: ", tail.status().message()));
-      }
+      // Somebody else's record is a worker's business: it goes to the dead letters.
+      if (!tail.ok()) return;
+      last = *std::move(tail);
+      at_end = false;
     };
     handler.on_end = [&](int32_t, Offset) { at_end = true; };
     handler.on_out_of_range = [&](int32_t) {

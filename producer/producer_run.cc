@@ -36,6 +36,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr seconds kDrainTimeout(10);
+constexpr int kMostRestarts = 10;  // of the client, in one run
 constexpr seconds kLastPointTimeout(3);
 constexpr seconds kRejectFlushEvery(1);
 
@@ -70,6 +71,9 @@ class KafkaRun final : public ProducerRun {
   }
 
   Status CheckInput();
+  Status OpenRejects();
+  bool MayStartAgain(const Status& status) const;
+  Status StartAgain();
   Status WhileAway(const std::string& what, const std::function<Status()>& action);
   Status AgreeOnFeatures();
   Status ReadPlan();
@@ -92,6 +96,7 @@ class KafkaRun final : public ProducerRun {
   std::unique_ptr<KafkaRowSender> sender_;
   std::unique_ptr<ProgressPublisher> publisher_;
 
+  int restarts_ = 0;
   bool first_run_ = false;  // of this job, for all that the job board knows
   RowShape shape_;
   std::optional<ResumePlan> plan_;
@@ -114,12 +119,18 @@ Status KafkaRun::Open() {
   can_read_again_ = CanReadAgain(*file_);
   MILLRACE_RETURN_IF_ERROR(CheckInput());
 
-  std::string rejects = config_.producer().reject_file();
-  if (rejects.empty()) rejects = DefaultRejectPath(input());
-  MILLRACE_ASSIGN_OR_RETURN(rejects_, RejectFile::Create(std::move(rejects), input()));
+  MILLRACE_RETURN_IF_ERROR(OpenRejects());
   MILLRACE_ASSIGN_OR_RETURN(sender_,
                             KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData), paced()));
   MILLRACE_ASSIGN_OR_RETURN(publisher_, ProgressPublisher::Create(kafka_, NameOf(Topic::kMetrics)));
+  return absl::OkStatus();
+}
+
+Status KafkaRun::OpenRejects() {
+  rejects_.reset();
+  std::string path = config_.producer().reject_file();
+  if (path.empty()) path = DefaultRejectPath(input());
+  MILLRACE_ASSIGN_OR_RETURN(rejects_, RejectFile::Create(std::move(path), input()));
   return absl::OkStatus();
 }
 
@@ -193,7 +204,34 @@ Status KafkaRun::Run() {
                      " cannot be read again from its start to go on behind them: stream a file, "
                      "or start a new job (--job)"));
   }
-  return Stream();
+  while (true) {
+    const Status streamed = Stream();
+    if (!MayStartAgain(streamed)) return streamed;
+    ++restarts_;
+    display_.Warn(absl::StrCat(streamed.message(), "; going on in front of it"));
+    MILLRACE_RETURN_IF_ERROR(StartAgain());
+  }
+}
+
+// What this client can send no more, another one can.
+bool KafkaRun::MayStartAgain(const Status& status) const {
+  return absl::IsAborted(status) && can_read_again_ && restarts_ < kMostRestarts && !stop_;
+}
+
+// As another process would.
+Status KafkaRun::StartAgain() {
+  stream_.reset();
+  counts_ = StreamCounts();
+  StatusOr<std::unique_ptr<CsvFile>> file = CsvFile::Open(input(), file_options_);
+  if (!file.ok()) return AsInputError(file.status());
+  file_ = *std::move(file);
+  MILLRACE_RETURN_IF_ERROR(OpenRejects());
+  MILLRACE_ASSIGN_OR_RETURN(sender_,
+                            KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData), paced()));
+  const Status prepared = WhileAway("look up its topics", [this] { return sender_->Prepare(); });
+  MILLRACE_RETURN_IF_ERROR(prepared);
+  first_run_ = false;
+  return ReadPlan();
 }
 
 Status KafkaRun::AgreeOnFeatures() {
@@ -270,6 +308,7 @@ Status KafkaRun::Stream() {
   const auto surroundings = StreamSurroundings::Real(&stop_, [this] { return Tick(); });
   const auto begin = steady_clock::now();
   const Status streamed = StreamRows(*stream_, *plan_, pacer, *sender_, surroundings, counts_);
+  if (MayStartAgain(streamed)) return streamed;
   if (!streamed.ok()) return EndEarly(streamed, surroundings);
   if (!plan_->all_ended()) SaySent(steady_clock::now() - begin);
   publisher_->PublishLast(Progress(true), kLastPointTimeout);

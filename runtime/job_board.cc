@@ -1,6 +1,7 @@
 #include "runtime/job_board.h"
 
 #include <google/protobuf/util/message_differencer.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <cstdio>
@@ -146,7 +147,7 @@ class KafkaJobBoard final : public JobBoard {
     Status status = absl::OkStatus();
     ConsumerHandler handler;
     handler.on_record = [&](const ConsumedRecord& record) {
-      if (const Status taken = Take(record); !taken.ok()) status = taken;
+      Take(record);
     };
     handler.on_end = [&](int32_t, Offset) { at_end = true; };
     handler.on_out_of_range = [&](int32_t) {
@@ -157,9 +158,21 @@ class KafkaJobBoard final : public JobBoard {
     return at_end;
   }
 
-  Status Take(const ConsumedRecord& record) {
-    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(record.value));
+  // What is none of ours harms nobody; it is said once.
+  void Take(const ConsumedRecord& record) {
+    const Status taken = TakeOne(record);
+    if (taken.ok() || record.offset <= last_ignored_) return;
+    last_ignored_ = record.offset;
+    spdlog::warn("{}, offset {}: ignored, since it is no record of a job: {}", topic_,
+                 record.offset, std::string_view(taken.message().data(), taken.message().size()));
+  }
+
+  Status TakeOne(const ConsumedRecord& record) {
     const std::string_view name = std::string_view(record.key).substr(0, record.key.find(':'));
+    if (name != kFeaturesKey && name != kTrainingKey && name != kEndedKey) {
+      return absl::InvalidArgumentError("its key is unknown");
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(record.value));
     if (name == kFeaturesKey) {
       JobFeatures features;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, features));
@@ -168,7 +181,7 @@ class KafkaJobBoard final : public JobBoard {
       JobTraining training;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, training));
       if (training.epoch() == epoch_ && !training_) training_ = std::move(training);
-    } else if (name == kEndedKey) {
+    } else {
       JobEnded ended;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, ended));
       if (ended.epoch() == epoch_) ended_.insert(ended.shard());
@@ -217,6 +230,7 @@ class KafkaJobBoard final : public JobBoard {
   std::optional<JobFeatures> features_;
   std::optional<JobTraining> training_;
   std::set<ShardId> ended_;
+  Offset last_ignored_ = -1;
 };
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "runtime/server_runtime.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,6 +39,17 @@ constexpr size_t kRecordsAtOnce = 256;
 
 std::chrono::duration<double> Seconds(double seconds) {
   return std::chrono::duration<double>(seconds);
+}
+
+// What is written at the end has to be known to fail at the start.
+Status CheckFolderOf(const std::string& path) {
+  std::string folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  if (access(folder.c_str(), W_OK | X_OK) == 0 && !std::filesystem::is_directory(path)) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(path + " cannot be written: there is no folder " + folder +
+                             " in which this user may write, or a folder of that name");
 }
 
 // Evaluations come from another thread; the loop sends them.
@@ -156,6 +169,7 @@ class ServerLoop {
       spdlog::info("evaluation and the weights file are the business of the process of shard 0");
       return absl::OkStatus();
     }
+    if (server.has_weights_file()) MILLRACE_RETURN_IF_ERROR(CheckFolderOf(server.weights_file()));
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
       if (IsHosted(shard)) continue;
       MILLRACE_ASSIGN_OR_RETURN(

@@ -35,6 +35,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kSaveEvery(500);
 constexpr milliseconds kBoardEvery(3000);
+constexpr milliseconds kReportEvery(5000);
 constexpr milliseconds kBoardEveryAtTheEnd(200);
 constexpr size_t kWeightsAtOnce = 64;
 constexpr size_t kRowsAtOnce = 512;
@@ -55,6 +56,14 @@ class WorkerLoop {
 
   Status Run() {
     MILLRACE_RETURN_IF_ERROR(Open());
+    // A call that was waiting for a broker when the stop came ends as the loop does.
+    const Status status = Loop();
+    if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
+    return Close();
+  }
+
+ private:
+  Status Loop() {
     while (!stop_) {
       // Weights first: an update that is owed is what the whole job waits for.
       MILLRACE_ASSIGN_OR_RETURN(size_t events, weights_->Poll(kWeightsAtOnce, weights_handler_));
@@ -70,10 +79,9 @@ class WorkerLoop {
       if (ended && !config_.worker().stay()) break;
       if (events == 0) wakeup_.WaitFor(kIdleWait);
     }
-    return Close();
+    return absl::OkStatus();
   }
 
- private:
   // A task and what the loop remembers of it.
   struct Hosted {
     std::unique_ptr<WorkerTask> task;
@@ -229,6 +237,7 @@ class WorkerLoop {
       hosted.progressed = now;
       hosted.task->Repeat(out_);
     }
+    ReportSilence(now);
     for (const WorkerId worker : std::exchange(rows_deleted_, {})) {
       MILLRACE_RETURN_IF_ERROR(StartAgain(worker));
     }
@@ -243,6 +252,26 @@ class WorkerLoop {
       }
     }
     return sender_->Send(out_);
+  }
+
+  // Nobody trains before every shard has answered: people want to know which one does not.
+  void ReportSilence(SteadyTime now) {
+    std::set<ShardId> silent;
+    for (const auto& [worker, hosted] : tasks_) {
+      for (const ShardId shard : hosted.task->SilentShards()) silent.insert(shard);
+    }
+    if (silent.empty()) {
+      silent_since_ = now;
+      silence_reported_ = now;
+      return;
+    }
+    if (now - silence_reported_ < kReportEvery) return;
+    silence_reported_ = now;
+    std::string names;
+    for (const ShardId shard : silent) names += " " + std::to_string(shard);
+    const std::chrono::duration<double> since = now - silent_since_;
+    spdlog::warn("no answer from shard{} for {:.0f} s: is a ServerApp running that hosts it?", names,
+                 since.count());
   }
 
   // Rows were deleted under the reader: another instance of this worker, a zombie maybe, is further
@@ -360,6 +389,8 @@ class WorkerLoop {
   std::set<WorkerId> rows_deleted_;  // their rows were
   std::vector<OutgoingRecord> out_;
   Status status_ = absl::OkStatus();
+  SteadyTime silent_since_ = std::chrono::steady_clock::now();
+  SteadyTime silence_reported_ = silent_since_;
   SteadyTime next_save_;
   SteadyTime next_board_;
 };

@@ -63,6 +63,7 @@ class WorkerTask {
   bool left() const { return training_->left(); }
   // Every shard has said where this worker stands.
   bool answered() const { return training_->answered(); }
+  std::vector<ShardId> SilentShards() const { return training_->SilentShards(); }
   bool ended() const { return input_->ended(); }
   bool owes_update() const { return training_->owes_update(); }
   Clock clock() const { return training_->progress().clock; }

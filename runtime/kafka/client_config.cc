@@ -16,7 +16,11 @@ namespace {
 
 // A wrong value here would lose, skip or double records in silence; librdkafka has no say in what
 // Millrace promises.
-constexpr std::array<std::string_view, 9> kReserved = {"auto.offset.reset",
+constexpr std::array<std::string_view, 13> kReserved = {"auto.offset.reset",
+                                                       "acks",
+                                                       "request.required.acks",
+                                                       "enable.gapless.guarantee",
+                                                       "isolation.level",
                                                        "enable.auto.commit",
                                                        "auto.commit.enable",
                                                        "enable.auto.offset.store",
@@ -143,6 +147,10 @@ StatusOr<Handle<rd_kafka_conf_t>> MakeConfiguration(const KafkaOptions& kafka,
   for (const auto& [name, value] : ours) MILLRACE_RETURN_IF_ERROR(Set(conf.get(), name, value));
   for (const auto& [name, value] : kafka.settings) {
     if (IsSecret(name)) RememberSecret(name, value);
+    if (name == "bootstrap.servers" || name == "metadata.broker.list") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Kafka setting '", name, "': give --brokers HOST:PORT (brokers) instead"));
+    }
     if (std::ranges::find(kReserved, name) != kReserved.end()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "Kafka setting '", name, "' is Millrace's own: another value would lose records"));

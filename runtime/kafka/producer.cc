@@ -88,6 +88,7 @@ Status LibrdkafkaProducer::Open(const KafkaOptions& kafka, const ProducerOptions
       {"message.max.bytes", absl::StrCat(kMaxRecordBytes + 1024)},
       {"compression.type", options.compress ? "lz4" : "none"},
   };
+  if (options.gapless) ours.emplace_back("enable.gapless.guarantee", "true");
   if (options.transactional_id.empty()) {
     ours.emplace_back("message.timeout.ms", "0");  // a broker that is away is waited for
   } else {
@@ -197,8 +198,8 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
       return;
     default:
       producer->failures_.push_back(
-          {rd_kafka_topic_name(message->rkt), message->partition,
-           kafka_internal::ClientLog::OfProcess().Redact(rd_kafka_message_errstr(message))});
+          // (Not rd_kafka_message_errstr: of a record that was to be sent that is its value.)
+          {rd_kafka_topic_name(message->rkt), message->partition, rd_kafka_err2str(message->err)});
   }
 }
 

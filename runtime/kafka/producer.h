@@ -21,6 +21,8 @@ struct ProducerOptions {
   size_t queue_kbytes = 32768;     // bound on what waits to be sent
   std::string transactional_id{};  // empty: no transactions
   bool compress = false;           // lz4; for bulk only
+  // When a batch fails for good, nothing that follows it in its partition is delivered.
+  bool gapless = false;
 };
 
 struct FailedDelivery {

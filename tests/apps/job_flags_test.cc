@@ -139,8 +139,8 @@ TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
   ExpectError({"--batch-rows", "0"}, "batch_rows: give 1");
   ExpectError({"--buffer-min", "9", "--buffer-max", "8"}, "min_rows <= max_rows");
   ExpectError({"--buffer-coefficient", "nan"}, "coefficient");
-  ExpectError({"--learning-rate", "0"}, "learning_rate: give more than 0");
-  ExpectError({"--l2=-1"}, "l2: give 0 or more");
+  ExpectError({"--learning-rate", "0"}, "learning_rate: 0 is not a number above 0");
+  ExpectError({"--l2=-1"}, "l2: -1 is not a number of 0 or more");
   ExpectError({"--local-iterations", "0"}, "local_iterations");
   ExpectError({"--class-weights=1,-1"}, "class_weight");
   ExpectError({"--evaluation-log", "log"}, "--test");
@@ -148,6 +148,48 @@ TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
   ExpectError({"--schedule", "sometimes"}, "'sometimes' is not one of buffer, one-pass");
   ExpectError({"--consistency", "bounded:0"}, "--consistency");
   ExpectError({"--kafka", "no-equals-sign"}, "KEY=VALUE");
+}
+
+// Each of these once ended a program in the middle of a job, after it had published them.
+TEST_F(JobFlagsTest, NumbersThatWouldBreakTheTrainingAreRefusedBeforeAnythingIsPublished) {
+  ExpectError({"--learning-rate", "inf"}, "learning_rate");
+  ExpectError({"--decay=-1"}, "decay: -1 is not a number of 0 or more");
+  ExpectError({"--buffer-max", "4000000000"}, "buffer.max_rows: 16777216 at most");
+  ExpectError({"--class-weights", "inf,1"}, "class_weight");
+  ExpectError({"--checkpoint-interval", "nan"}, "checkpoint_interval_s");
+  ExpectError({"--broker-timeout=-1"}, "broker_timeout_s");
+  const auto error = [&](const std::string& optimizer) {
+    const std::string text = "training { optimizer { " + optimizer + " } }";
+    return std::string(Load({}, text).status().message());
+  };
+  EXPECT_THAT(error("epsilon: 0"), HasSubstr("epsilon: 0 is not a number above 0"));
+  EXPECT_THAT(error("beta2: 1"), HasSubstr("beta2: 1 is not within 0 and 1"));
+}
+
+TEST_F(JobFlagsTest, APasswordWithoutItsQuotesIsNotShown) {
+  const std::string error(
+      Load({}, "kafka { key: \"sasl.password\" value: hunter2 }").status().message());
+  EXPECT_THAT(error, HasSubstr(":1:37: Expected string in quotes"));
+  EXPECT_THAT(error, testing::Not(HasSubstr("hunter2")));
+}
+
+TEST_F(JobFlagsTest, AFieldThatStandsTwiceIsAnError) {
+  EXPECT_THAT(std::string(Load({}, "name: \"a\"\nname: \"b\"").status().message()),
+              HasSubstr("name"));
+}
+
+TEST_F(JobFlagsTest, AFolderOrAnEmptyFileIsNoReasonToGuess) {
+  EXPECT_TRUE(absl::IsNotFound(Load({"--config", folder_.string()}).status()));
+  std::ofstream(file_) << "";
+  EXPECT_TRUE(Load({"--config", file_.string()}).ok());
+}
+
+TEST_F(JobFlagsTest, ServerIdsAreDistinctShardsOfTheJob) {
+  EXPECT_TRUE(Load({"--shards", "3", "--server-ids", "0,2"}).ok());
+  ExpectError({"--shards", "3", "--server-ids", "0,3"}, "server_ids: 3 is none of 3 shards");
+  ExpectError({"--shards", "3", "--server-ids", "1,1"}, "server_ids: 1 stands twice");
+  ExpectError({"--shards", "0"}, "shards: give 1 to");
+  ExpectError({"--shards", "2", "--replicas", "2"}, "replicas");
 }
 
 TEST_F(JobFlagsTest, ABoundWithoutADelayIsRefused) {

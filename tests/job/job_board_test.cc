@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "mock_cluster.h"
+#include "runtime/kafka/producer.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -59,6 +60,19 @@ TEST_F(JobBoardTest, PublishingSomethingElseIsAnErrorThatNamesTheField) {
   EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
   EXPECT_THAT(std::string(other.message()), HasSubstr("training.batch_rows: 7 -> 8"));
   EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
+}
+
+TEST_F(JobBoardTest, RecordsOfStrangersHarmNobody) {
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "stranger"}, nullptr);
+  ASSERT_TRUE(producer.ok());
+  for (const char* key : {"training:1", "features:1", "ended:x", "foo:1", ""}) {
+    ASSERT_TRUE((*producer)->Send(TopicName("board", Topic::kJob), 0, key, "garbage").ok());
+  }
+  ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
+  EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
+  EXPECT_EQ(*Open()->ReadFeatures(), std::nullopt);
+  EXPECT_FALSE(*Open()->ReadEnded(2));
 }
 
 TEST_F(JobBoardTest, AnotherEpochIsAnotherJob) {

@@ -48,9 +48,12 @@ TEST(Settings, SettingsThatDoNotFitTogetherAreAnErrorWithoutSecrets) {
 }
 
 TEST(Settings, ASettingOnWhichNothingIsLostRestsIsRefused) {
-  const Status status = CreateWith({{"auto.offset.reset", "latest"}});
-  EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("auto.offset.reset"));
+  for (const char* name : {"auto.offset.reset", "isolation.level", "enable.gapless.guarantee",
+                           "acks", "bootstrap.servers"}) {
+    const Status status = CreateWith({{name, "1"}});
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(name));
+  }
 }
 
 TEST(Settings, TheUsersSettingsWin) {

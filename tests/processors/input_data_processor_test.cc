@@ -192,6 +192,14 @@ TEST_F(InputDataProcessorTest, ARecordWhoseKeyIsNoRowNumberUsesUpNoNumber) {
   EXPECT_THAT(input_.DeadLetters(1, 2)[0].reason(), HasSubstr("not a row number"));
 }
 
+TEST_F(InputDataProcessorTest, AKeyOfEightBytesByChanceUsesUpNoNumberEither) {
+  ASSERT_TRUE(SendRow(0).ok());
+  ASSERT_TRUE(Send("abcdefgh", "garbage").ok());
+  ASSERT_TRUE(SendRow(1).ok());
+  EXPECT_THAT(source_.numbers(), ElementsAre(0, 1));
+  EXPECT_THAT(LetterOffsets(0, 2), ElementsAre(1));
+}
+
 TEST_F(InputDataProcessorTest, TheEndIsHandedOverOnce) {
   ASSERT_TRUE(SendRow(0).ok());
   EXPECT_FALSE(input_.ended());

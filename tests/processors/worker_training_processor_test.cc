@@ -309,7 +309,9 @@ TEST(WorkerTrainingTest, RepeatAsksAgainWhoHasNotAnswered) {
   options.shards = 2;
   Worker worker(options);
   worker.Start();
+  EXPECT_THAT(worker.training().SilentShards(), ElementsAre(0, 1));
   ASSERT_TRUE(worker.Receive(worker.Answer(0, 1)).ok());
+  EXPECT_THAT(worker.training().SilentShards(), ElementsAre(0));
   const std::vector<Gradient> asks = worker.Repeat();
   EXPECT_THAT(worker.receivers(), ElementsAre(0));
   EXPECT_EQ(asks[0].kind(), Gradient::ASK);
