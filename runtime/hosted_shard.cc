@@ -81,7 +81,9 @@ StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {
   }
   task_->CheckpointFailed(result.checkpoint);
   if (absl::IsAborted(result.status) || absl::IsCancelled(result.status)) return false;
-  if (!absl::IsFailedPrecondition(result.status)) return result.status;
+  const bool fenced = absl::IsFailedPrecondition(result.status) &&
+                      result.status.message().find("fenced") != absl::string_view::npos;
+  if (!fenced) return result.status;
   return absl::FailedPreconditionError(
       "shard " + std::to_string(shard_) +
       " has been taken over by another process, and this one stops; each shard is for one process "

@@ -1,49 +1,78 @@
 #include "runtime/record_sender.h"
 
+#include <spdlog/spdlog.h>
+
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "runtime/job_options.h"
 #include "runtime/waits.h"
 
 namespace millrace {
+namespace {
+
+constexpr int kMostReplaced = 100;
+
+}  // namespace
+
+RecordSender::RecordSender(const JobConfig& config, std::string client_id,
+                           const std::vector<Topic>& topics, const Patience& patience,
+                           Wakeup* wakeup)
+    : config_(config), patience_(patience), wakeup_(wakeup) {
+  options_.client_id = std::move(client_id);
+  for (Topic topic : topics) {
+    std::string& name = names_[static_cast<size_t>(topic)];
+    name = TopicName(config.name(), topic);
+    prepared_.push_back(name);
+  }
+}
+
 StatusOr<std::unique_ptr<RecordSender>> RecordSender::Create(const JobConfig& config,
                                                              std::string client_id,
                                                              const std::vector<Topic>& topics,
                                                              const Patience& patience,
                                                              Wakeup* wakeup) {
-  auto sender = std::make_unique<RecordSender>();
-  ProducerOptions options;
-  options.client_id = std::move(client_id);
-  MILLRACE_ASSIGN_OR_RETURN(sender->producer_,
-                            KafkaProducer::Create(KafkaOptionsOf(config), options, wakeup));
-  std::vector<std::string> names;
-  for (Topic topic : topics) {
-    std::string& name = sender->names_[static_cast<size_t>(topic)];
-    name = TopicName(config.name(), topic);
-    names.push_back(name);
-  }
-  MILLRACE_RETURN_IF_ERROR(patience.Try([&] { return sender->producer_->Prepare(names); }));
+  std::unique_ptr<RecordSender> sender(
+      new RecordSender(config, std::move(client_id), topics, patience, wakeup));
+  MILLRACE_RETURN_IF_ERROR(sender->Connect());
   return sender;
 }
 
+Status RecordSender::Connect() {
+  MILLRACE_ASSIGN_OR_RETURN(producer_,
+                            KafkaProducer::Create(KafkaOptionsOf(config_), options_, wakeup_));
+  return patience_.Try([&] { return producer_->Prepare(prepared_); });
+}
+
 Status RecordSender::Send(std::vector<OutgoingRecord>& records) {
-  for (const OutgoingRecord& record : records) {
-    const std::string& topic = names_[static_cast<size_t>(record.topic)];
-    while (true) {
-      Status status = producer_->Send(topic, record.partition, record.key, record.value);
-      if (status.ok()) break;
-      if (!absl::IsResourceExhausted(status)) return status;
-      producer_->Poll(kQueueFull);
-    }
-  }
+  for (const OutgoingRecord& record : records) MILLRACE_RETURN_IF_ERROR(SendOne(record));
   records.clear();
   return absl::OkStatus();
 }
 
+Status RecordSender::SendOne(const OutgoingRecord& record) {
+  const std::string& topic = names_[static_cast<size_t>(record.topic)];
+  while (true) {
+    Status status = producer_->Send(topic, record.partition, record.key, record.value);
+    if (absl::IsResourceExhausted(status)) {
+      producer_->Poll(kQueueFull);
+    } else if (absl::IsFailedPrecondition(status) && replaced_ < kMostReplaced) {
+      ++replaced_;
+      lost_ = true;
+      spdlog::warn("{}: a new client, since {}", options_.client_id,
+                   std::string_view(status.message().data(), status.message().size()));
+      MILLRACE_RETURN_IF_ERROR(Connect());
+    } else {
+      return status;
+    }
+  }
+}
+
 bool RecordSender::DeliveryFailed() {
   producer_->Poll(std::chrono::milliseconds(0));
-  return !producer_->TakeFailures().empty();
+  const bool lost = std::exchange(lost_, false);
+  return !producer_->TakeFailures().empty() || lost;
 }
 
 }  // namespace millrace

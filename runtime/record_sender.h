@@ -15,9 +15,12 @@
 
 namespace millrace {
 
-// Used by one thread.
+// A client that has failed for good is replaced by another one: librdkafka's idempotent producer
+// gives up when a broker comes back without records that it had taken. What was lost with it counts
+// as failed deliveries. Used by one thread.
 class RecordSender {
  public:
+  // `config` and `patience` outlive the sender.
   static StatusOr<std::unique_ptr<RecordSender>> Create(const JobConfig& config,
                                                         std::string client_id,
                                                         const std::vector<Topic>& topics,
@@ -31,8 +34,20 @@ class RecordSender {
   Status Flush(std::chrono::milliseconds timeout) { return producer_->Flush(timeout); }
 
  private:
+  RecordSender(const JobConfig& config, std::string client_id, const std::vector<Topic>& topics,
+               const Patience& patience, Wakeup* wakeup);
+  Status Connect();
+  Status SendOne(const OutgoingRecord& record);
+
+  const JobConfig& config_;
+  ProducerOptions options_;
+  const Patience& patience_;
+  Wakeup* wakeup_;
   std::unique_ptr<KafkaProducer> producer_;
-  std::array<std::string, std::size(kAllTopics)> names_;
+  std::vector<std::string> prepared_;                          // names of the topics sent to
+  std::array<std::string, std::size(kAllTopics)> names_;       // by topic
+  int replaced_ = 0;
+  bool lost_ = false;  // with a client that was replaced
 };
 
 }  // namespace millrace
