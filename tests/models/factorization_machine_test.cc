@@ -13,7 +13,6 @@ namespace millrace {
 namespace {
 
 using Loss = FactorizationMachine::Loss;
-using ::testing::Each;
 
 constexpr size_t kNumeric = 2;
 constexpr size_t kHashed = 5;
