@@ -26,7 +26,8 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
     if (!text_.empty()) return;
     // What was found instead may be a password without its quotes.
     const std::string shown = message.substr(0, message.find(", got: "));
-    text_ = name_ + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " + shown;
+    text_ =
+        name_ + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " + shown;
     if (shown == "Expected string") text_ += " in quotes";
   }
   const std::string& text() const { return text_; }

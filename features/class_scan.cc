@@ -54,12 +54,14 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
         record.ok() ? rows.Select(record.fields) : absl::InvalidArgumentError(record.error);
     std::string_view label;
     if (fields.ok()) label = TrimSpaces((*fields)[0]);
-    const Status usable = !fields.ok()          ? fields.status()
-                          : label.empty()       ? absl::InvalidArgumentError("it has no label")
-                          : !IsValidUtf8(label) ? absl::InvalidArgumentError("its label is not UTF-8")
-                                                : rows.encoder().CheckFeatures(*fields);
+    const Status usable = !fields.ok()    ? fields.status()
+                          : label.empty() ? absl::InvalidArgumentError("it has no label")
+                          : !IsValidUtf8(label)
+                              ? absl::InvalidArgumentError("its label is not UTF-8")
+                              : rows.encoder().CheckFeatures(*fields);
     if (!usable.ok()) {
-      if (scan.malformed++ == 0) first_reason = absl::StrCat("line ", record.line, ": ", usable.message());
+      if (scan.malformed++ == 0)
+        first_reason = absl::StrCat("line ", record.line, ": ", usable.message());
       continue;
     }
     labels.FindOrAdd(label);

@@ -146,9 +146,7 @@ class KafkaJobBoard final : public JobBoard {
     bool at_end = false;
     Status status = absl::OkStatus();
     ConsumerHandler handler;
-    handler.on_record = [&](const ConsumedRecord& record) {
-      Take(record);
-    };
+    handler.on_record = [&](const ConsumedRecord& record) { Take(record); };
     handler.on_end = [&](int32_t, Offset) { at_end = true; };
     handler.on_out_of_range = [&](int32_t) {
       status = absl::DataLossError(topic_ + ": its records were deleted while being read");

@@ -14,8 +14,8 @@
 
 namespace millrace {
 
-// Reads a shard's partition of `parameters`, committed records only, whole checkpoints only. Used by
-// one thread.
+// Reads a shard's partition of `parameters`, committed records only, whole checkpoints only. Used
+// by one thread.
 class ParametersTail {
  public:
   // From an offset on, or from the first record that is there. `wakeup` is told when there is

@@ -44,8 +44,8 @@ class RecordSender {
   const Patience& patience_;
   Wakeup* wakeup_;
   std::unique_ptr<KafkaProducer> producer_;
-  std::vector<std::string> prepared_;                          // names of the topics sent to
-  std::array<std::string, std::size(kAllTopics)> names_;       // by topic
+  std::vector<std::string> prepared_;                     // names of the topics sent to
+  std::array<std::string, std::size(kAllTopics)> names_;  // by topic
   int replaced_ = 0;
   bool lost_ = false;  // with a client that was replaced
 };

@@ -62,8 +62,8 @@ void Replicator::Run() {
 Status Replicator::Open(Replica& replica) {
   MILLRACE_ASSIGN_OR_RETURN(replica.store, OpenReplicaStore(config_, replica.shard));
   MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*replica.store));
-  MILLRACE_ASSIGN_OR_RETURN(
-      replica.tail, ParametersTail::Create(config_, replica.shard, from, &wakeup_, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(replica.tail,
+                            ParametersTail::Create(config_, replica.shard, from, &wakeup_, stop_));
   spdlog::info("shard {}: a replica is kept here, from offset {} of parameters on", replica.shard,
                from);
   return absl::OkStatus();

@@ -23,8 +23,8 @@ std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t s
 // One thread. Each replica takes whole checkpoints of its shard in the order of `parameters`, each
 // in one batch together with its end, so a replica is at every moment a prefix of `parameters`, and
 // its offset says which rows it is behind by. A replica that cannot go on (the topic was made anew,
-// its folder is damaged) is begun again; whatever else goes wrong is said in the log and tried again:
-// training never waits for it.
+// its folder is damaged) is begun again; whatever else goes wrong is said in the log and tried
+// again: training never waits for it.
 class Replicator {
  public:
   // `config` outlives the replicator.

@@ -270,8 +270,8 @@ class WorkerLoop {
     std::string names;
     for (const ShardId shard : silent) names += " " + std::to_string(shard);
     const std::chrono::duration<double> since = now - silent_since_;
-    spdlog::warn("no answer from shard{} for {:.0f} s: is a ServerApp running that hosts it?", names,
-                 since.count());
+    spdlog::warn("no answer from shard{} for {:.0f} s: is a ServerApp running that hosts it?",
+                 names, since.count());
   }
 
   // Rows were deleted under the reader: another instance of this worker, a zombie maybe, is further

@@ -214,12 +214,12 @@ Status EmbeddingTable::Decode(std::string_view value, EmbeddingId id, size_t pla
   const size_t slots = Admitted(row) ? slot_floats() : 0;
   if (static_cast<size_t>(message.values_size()) != values ||
       static_cast<size_t>(message.slots_size()) != slots) {
-    return absl::DataLossError(
-        "embedding row " + std::to_string(id) + " of table " + std::to_string(options_.table) +
-        " has " + std::to_string(message.values_size()) + " values and " +
-        std::to_string(message.slots_size()) + " of optimizer state where " +
-        std::to_string(values) + " and " + std::to_string(slots) +
-        " are right: it was written by a job of another shape");
+    return absl::DataLossError("embedding row " + std::to_string(id) + " of table " +
+                               std::to_string(options_.table) + " has " +
+                               std::to_string(message.values_size()) + " values and " +
+                               std::to_string(message.slots_size()) + " of optimizer state where " +
+                               std::to_string(values) + " and " + std::to_string(slots) +
+                               " are right: it was written by a job of another shape");
   }
   std::ranges::copy(message.values(), Values(place).begin());
   std::ranges::copy(message.slots(), Slots(place).begin());

@@ -108,7 +108,8 @@ class EmbeddingTable {
   bool Admitted(const Row& row) const { return row.updates >= options_.admit_after; }
   void Draw(EmbeddingId id, std::span<float> values) const;
 
-  // The place of the row in memory, read from the store if need be; empty when there is no such row.
+  // The place of the row in memory, read from the store if need be; empty when there is no such
+  // row.
   StatusOr<std::optional<size_t>> Find(EmbeddingId id);
   size_t NewPlace(EmbeddingId id);
   void Evict();
@@ -121,8 +122,8 @@ class EmbeddingTable {
   size_t most_rows_;  // in memory
 
   absl::flat_hash_map<EmbeddingId, size_t> places_;  // place by id; never iterated
-  std::vector<Row> rows_;                              // by place
-  std::vector<float> floats_;                          // RowFloats() by place
+  std::vector<Row> rows_;                            // by place
+  std::vector<float> floats_;                        // RowFloats() by place
   std::vector<size_t> free_;
   size_t hand_ = 0;
   size_t unsaved_ = 0;

@@ -17,18 +17,18 @@ namespace {
 // A wrong value here would lose, skip or double records in silence; librdkafka has no say in what
 // Millrace promises.
 constexpr std::array<std::string_view, 13> kReserved = {"auto.offset.reset",
-                                                       "acks",
-                                                       "request.required.acks",
-                                                       "enable.gapless.guarantee",
-                                                       "isolation.level",
-                                                       "enable.auto.commit",
-                                                       "auto.commit.enable",
-                                                       "enable.auto.offset.store",
-                                                       "enable.partition.eof",
-                                                       "enable.idempotence",
-                                                       "group.id",
-                                                       "transactional.id",
-                                                       "partition.assignment.strategy"};
+                                                        "acks",
+                                                        "request.required.acks",
+                                                        "enable.gapless.guarantee",
+                                                        "isolation.level",
+                                                        "enable.auto.commit",
+                                                        "auto.commit.enable",
+                                                        "enable.auto.offset.store",
+                                                        "enable.partition.eof",
+                                                        "enable.idempotence",
+                                                        "group.id",
+                                                        "transactional.id",
+                                                        "partition.assignment.strategy"};
 
 bool IsSecret(const std::string& name) {
   const std::string lower = absl::AsciiStrToLower(name);

@@ -64,7 +64,8 @@ TEST(ClassScan, TakesNoClassFromAMalformedRow) {
 
 TEST(ClassScan, RefusesAFileThatGivesNoClasses) {
   EXPECT_THAT(ErrorOf("y,n,t\n"), HasSubstr("has a header but no rows"));
-  EXPECT_THAT(ErrorOf("y,n,t\na,x,x\nb\n"), HasSubstr("all 2 rows are malformed; the first: line 2: "));
+  EXPECT_THAT(ErrorOf("y,n,t\na,x,x\nb\n"),
+              HasSubstr("all 2 rows are malformed; the first: line 2: "));
   EXPECT_THAT(ErrorOf("y,n,t\na,1,x\na,2,x\n"),
               HasSubstr("column \"y\" has only the value \"a\": at least 2 classes"));
   EXPECT_THAT(ErrorOf("x,n,t\na,1,x\n"), HasSubstr("has no column \"y\""));

@@ -1,10 +1,9 @@
 // CsvProducer's way into Kafka, on librdkafka's mock cluster.
-#include "producer/kafka_row_sender.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "mock_cluster.h"
+#include "producer/kafka_row_sender.h"
 
 namespace millrace {
 namespace {

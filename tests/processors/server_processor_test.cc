@@ -295,7 +295,8 @@ TEST(ServerProcessor, ASequentialShardAmongOthersServesTheClockThatItsLastRoundR
 TEST(ServerProcessor, TheRowsOfAWorkerNeverGoBack) {
   TestServer server(SmallServer(ConsistencyPolicy::Eventual()));
   for (const RowNumber end : {20, 15, 25}) {
-    Gradient update = Update(1, server.processor().clocks().clock(1), std::vector<float>(6), kRange);
+    Gradient update =
+        Update(1, server.processor().clocks().clock(1), std::vector<float>(6), kRange);
     update.set_rows_end(end);
     server.Send(update);
     EXPECT_EQ(server.Answer(1).rows().end(), std::max<RowNumber>(end, 20));

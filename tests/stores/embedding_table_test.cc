@@ -262,8 +262,8 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
         ASSERT_TRUE(table->Update(ids, floats, now_ms, Step).ok());
         for (size_t i = 0; i < ids.size(); ++i) now.Update(ids[i], row(i), now_ms);
       } else if (what < 18) {
-        // A checkpoint begins; the next time it fails, or is committed, and then it is stored or the
-        // process dies before.
+        // A checkpoint begins; the next time it fails, or is committed, and then it is stored or
+        // the process dies before.
         if (!under_way) {
           under_way = Checkpoint{table->TakeUpdated(), {}, now.rows};
           for (EmbeddingId id : under_way->ids) under_way->records.push_back(table->Encode(id));
@@ -317,8 +317,7 @@ TEST(EmbeddingTable, ADamagedOrForeignRowIsAnErrorThatNamesIt) {
       << "and stays one";
 
   WriteBatch batch;
-  batch.Put("e" + std::string(4, '\0') + std::string(7, '\0') + "\7",
-            "damaged");
+  batch.Put("e" + std::string(4, '\0') + std::string(7, '\0') + "\7", "damaged");
   ASSERT_TRUE(store.Write(batch).ok());
   EmbeddingTable table(Options(2), &store);
   values.resize(2);
