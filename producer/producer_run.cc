@@ -205,7 +205,7 @@ Status KafkaRun::Run() {
                      "or start a new job (--job)"));
   }
   while (true) {
-    const Status streamed = Stream();
+    Status streamed = Stream();
     if (!MayStartAgain(streamed)) return streamed;
     ++restarts_;
     display_.Warn(absl::StrCat(streamed.message(), "; going on in front of it"));
@@ -307,7 +307,7 @@ Status KafkaRun::Stream() {
                                                   : Pacer::Unpaced();
   const auto surroundings = StreamSurroundings::Real(&stop_, [this] { return Tick(); });
   const auto begin = steady_clock::now();
-  const Status streamed = StreamRows(*stream_, *plan_, pacer, *sender_, surroundings, counts_);
+  Status streamed = StreamRows(*stream_, *plan_, pacer, *sender_, surroundings, counts_);
   if (MayStartAgain(streamed)) return streamed;
   if (!streamed.ok()) return EndEarly(streamed, surroundings);
   if (!plan_->all_ended()) SaySent(steady_clock::now() - begin);

@@ -57,7 +57,7 @@ class WorkerLoop {
   Status Run() {
     MILLRACE_RETURN_IF_ERROR(Open());
     // A call that was waiting for a broker when the stop came ends as the loop does.
-    const Status status = Loop();
+    Status status = Loop();
     if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
     return Close();
   }
