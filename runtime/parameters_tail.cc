@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kRecordsAtOnce = 64;
+constexpr size_t kParametersAtOnce = 64;
 
 }  // namespace
 
@@ -56,7 +56,7 @@ StatusOr<size_t> ParametersTail::Poll(const Take& take) {
     status = absl::DataLossError("parameters, partition " + std::to_string(partition) +
                                  ": records were deleted while they were read");
   };
-  MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kRecordsAtOnce, handler));
+  MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kParametersAtOnce, handler));
   MILLRACE_RETURN_IF_ERROR(status);
   return events;
 }

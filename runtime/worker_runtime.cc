@@ -35,7 +35,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kSaveEvery(500);
 constexpr milliseconds kBoardEvery(3000);
-constexpr milliseconds kReportEvery(5000);
+constexpr milliseconds kSilenceReportEvery(5000);
 constexpr milliseconds kBoardEveryAtTheEnd(200);
 constexpr size_t kWeightsAtOnce = 64;
 constexpr size_t kRowsAtOnce = 512;
@@ -265,7 +265,7 @@ class WorkerLoop {
       silence_reported_ = now;
       return;
     }
-    if (now - silence_reported_ < kReportEvery) return;
+    if (now - silence_reported_ < kSilenceReportEvery) return;
     silence_reported_ = now;
     std::string names;
     for (const ShardId shard : silent) names += " " + std::to_string(shard);
