@@ -89,6 +89,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
                           rd_kafka_topic_partition_list_t* partitions, void* self);
   static void OnCommitted(rd_kafka_t*, rd_kafka_resp_err_t error,
                           rd_kafka_topic_partition_list_t* offsets, void* self);
+  static void RefuseToRead(rd_kafka_t* client, rd_kafka_topic_partition_list_t* partitions);
   void OnRevoked(const rd_kafka_topic_partition_list_t& partitions);
 
   Status ServeGroup(const Handler& handler);
@@ -117,6 +118,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   std::chrono::steady_clock::time_point next_commit_{};
   int32_t first_ = 0;  // the partition whose turn is first
   bool closed_ = false;
+  bool left_ = false;          // the group, while it closed
   bool was_assigned_ = false;  // ever, be it nothing
 };
 
@@ -125,9 +127,10 @@ CooperativeGroupConsumer::~CooperativeGroupConsumer() {
   static_cast<void>(Close());  // an error only means that the others wait for the session timeout
   partitions_.clear();
   group_queue_.reset();
-  // librdkafka before 2.3 aborts when a member of a cooperative-sticky group is destroyed before
-  // its first assignment (its issue 4312). It has left the group; the rest goes with the process.
-  if (!was_assigned_) static_cast<void>(client_.release());
+  // Two clients are left alone, to go with the process. Before 2.3 librdkafka aborts when a member
+  // of a cooperative-sticky group is destroyed before its first assignment (its issue 4312). And it
+  // waits, maybe for ever, for a member that could not leave.
+  if (!was_assigned_ || !left_) static_cast<void>(client_.release());
 }
 
 Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerOptions& options) {
@@ -202,8 +205,7 @@ void CooperativeGroupConsumer::OnRebalance(rd_kafka_t* client, rd_kafka_resp_err
     return;
   }
   if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
-    // librdkafka wants an answer, and takes it for the opposite while it is closing.
-    const Handle<rd_kafka_error_t> error(rd_kafka_incremental_assign(client, partitions));
+    RefuseToRead(client, partitions);
     return;
   }
   consumer->OnRevoked(*partitions);
@@ -215,6 +217,13 @@ void CooperativeGroupConsumer::OnRebalance(rd_kafka_t* client, rd_kafka_resp_err
   for (int i = 0; i < partitions->cnt; ++i) {
     consumer->StopReading(partitions->elems[i].partition);
   }
+}
+
+// The answer to an assignment that comes while the consumer closes.
+void CooperativeGroupConsumer::RefuseToRead(rd_kafka_t* client,
+                                            rd_kafka_topic_partition_list_t* partitions) {
+  for (int i = 0; i < partitions->cnt; ++i) partitions->elems[i].offset = RD_KAFKA_OFFSET_END;
+  const Handle<rd_kafka_error_t> error(rd_kafka_incremental_assign(client, partitions));
 }
 
 void CooperativeGroupConsumer::OnRevoked(const rd_kafka_topic_partition_list_t& partitions) {
@@ -395,13 +404,11 @@ Status CooperativeGroupConsumer::Close() {
   MILLRACE_CHECK(handler_ == nullptr);
   closed_ = true;
   CommitAgain();
-  if (pending_ != nullptr) {
-    // The group waits for our word on these.
-    for (int i = 0; i < pending_->cnt; ++i) pending_->elems[i].offset = RD_KAFKA_OFFSET_END;
-    const Handle<rd_kafka_error_t> error(
-        rd_kafka_incremental_assign(client_.get(), pending_.get()));
-    pending_.reset();
-  }
+  // librdkafka before 2.6 waits for ever when it is told to close while it waits for the answer to
+  // an assignment (its issue 4527).
+  if (pending_ != nullptr) RefuseToRead(client_.get(), pending_.get());
+  pending_.reset();
+  group_queue_->DropAll();  // calls OnRebalance
   Status left = Leave();
   partitions_.clear();
   return left;
@@ -428,6 +435,7 @@ Status CooperativeGroupConsumer::Leave() {
       rd_kafka_message_destroy(message);
     }
   }
+  left_ = true;
   return absl::OkStatus();
 }
 

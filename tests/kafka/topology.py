@@ -128,7 +128,7 @@ class Job:
 
     def kill(self, name, sig=signal.SIGKILL):
         self.processes[name].send_signal(sig)
-        return self.processes[name].wait(timeout=30)
+        return self.wait(name, timeout=30)
 
     def log(self, name):
         return self.logs[name].read_text(encoding="utf-8", errors="replace")

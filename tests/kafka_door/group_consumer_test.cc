@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "mock_cluster.h"
 
 namespace millrace {
@@ -161,6 +163,19 @@ TEST_F(GroupConsumerTest, AMemberThatIsGivenPartitionsAndNeverPollsAgainCanBeClo
   const auto began = std::chrono::steady_clock::now();
   EXPECT_TRUE(member.consumer_->Close().ok());
   EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(3));
+}
+
+TEST_F(GroupConsumerTest, AMemberThatIsGivenNothingAndNeverPollsAgainCanBeClosed) {
+  std::array<Member, 3> members = {Member(cluster_, "0"), Member(cluster_, "1"),
+                                   Member(cluster_, "2")};
+  std::this_thread::sleep_for(seconds(5));
+  for (Member& member : members) {
+    const auto began = std::chrono::steady_clock::now();
+    const Status left = member.consumer_->Close();
+    EXPECT_TRUE(left.ok()) << left;
+    member.consumer_.reset();
+    EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(3));
+  }
 }
 
 // Two members that are stopped together: the second is in the middle of the rebalance that the
