@@ -1,7 +1,6 @@
 #include "tests/simulation/inspector.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/big_endian.h"
@@ -33,10 +32,6 @@ bool SameBits(const std::vector<float>& expected, const Floats& is) {
   if (expected.size() != static_cast<size_t>(is.size())) return false;
   return expected.empty() ||
          std::memcmp(expected.data(), is.data(), expected.size() * sizeof(float)) == 0;
-}
-
-bool Near(double a, double b, double scale) {
-  return std::abs(a - b) <= 1e-9 * (1 + std::abs(scale));
 }
 
 bool SameColumn(const Referee::Column& column, double count, double mean, double m2) {

@@ -5,6 +5,7 @@
 // the protocol (it makes a repeated run the same bytes), so it is written down here once more.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +19,11 @@
 #include "messages/training.pb.h"
 
 namespace millrace::simulation {
+
+// Sums of squares that were added in another order.
+inline bool Near(double a, double b, double scale) {
+  return std::abs(a - b) <= 1e-9 * (1 + std::abs(scale));
+}
 
 class Referee {
  public:

@@ -1,20 +1,12 @@
 #include "tests/simulation/row_audit.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
 #include "base/big_endian.h"
 
 namespace millrace::simulation {
-namespace {
-
-bool Near(double a, double b, double scale) {
-  return std::abs(a - b) <= 1e-9 * (1 + std::abs(scale));
-}
-
-}  // namespace
 
 RowAudit::RowAudit(const Scenario& scenario) : scenario_(scenario), partitions_(scenario.workers) {}
 
