@@ -315,7 +315,9 @@ void JobFlags::AddProducer() {
       [](JobConfig& c, const std::string& v) { c.mutable_producer()->set_time_column(v); });
   Add<double>("--speedup", group, "Replay so many times as fast as recorded [1]",
               [](JobConfig& c, const double& v) { c.mutable_producer()->set_speedup(v); });
-  Add<uint32_t>("--epochs", group, "Stream the file so many times; row numbers go on [1]",
+  Add<uint32_t>("--epochs", group,
+                "Stream the file so many times; row numbers go on. What is counted and\n"
+                "evaluated while learning are the rows of the first pass [1]",
                 [](JobConfig& c, const uint32_t& v) { c.mutable_producer()->set_epochs(v); });
 }
 

@@ -61,6 +61,8 @@ void ClientLog::Line(int level, std::string_view kind, std::string_view text) {
   // All clients get the same settings of the user; that a producer has no use for a consumer's is
   // no news.
   if (kind == "CONFWARN" && text.find("will be ignored by this") != std::string_view::npos) return;
+  // What is not delivered at the end is told by those who know what it means.
+  if (kind == "TERMINATE") return;
   if (kind == "FAIL") {
     ConnectionFailed(text);
   } else if (!outages_.empty() && text.find("transport failure") != std::string_view::npos) {

@@ -47,6 +47,13 @@ TEST_F(ClientLogTest, CoordinatorsAndBrokersOfOneAddressAreOneOutage) {
   EXPECT_THAT(lines_, SizeIs(1));
 }
 
+TEST_F(ClientLogTest, WhatIsUndeliveredAtTheEndIsLeftToThoseWhoKnowWhatItMeans) {
+  log_.Line(4, "TERMINATE",
+            "Producer terminating with 3 messages (92 bytes) still in queue or transit: use "
+            "flush() to wait for outstanding message delivery");
+  EXPECT_THAT(lines_, IsEmpty());
+}
+
 TEST_F(ClientLogTest, AnotherReasonIsAnotherLine) {
   log_.Line(3, "FAIL", kRefused);
   log_.Line(3, "FAIL", "127.0.0.1:9092/1: SASL authentication error: no (after 3ms in state X)");
