@@ -7,9 +7,9 @@
 namespace millrace {
 namespace {
 
-Pacer::Time After(Pacer::Time start, double seconds) {
+Pacer::Time After(Pacer::Time start, double delay_s) {
   // A hundred years: longer waits are the same, and do not overflow.
-  const std::chrono::duration<double> bounded(std::min(seconds, 3.2e9));
+  const std::chrono::duration<double> bounded(std::min(delay_s, 3.2e9));
   return start + std::chrono::duration_cast<Pacer::Time::duration>(bounded);
 }
 
