@@ -68,6 +68,8 @@ std::vector<std::string> SplitList(const std::string& text) {
   return items;
 }
 
+const std::map<std::string, Training::Model> kModels = {{"softmax", Training::SOFTMAX},
+                                                        {"fm", Training::FACTORIZATION_MACHINE}};
 const std::map<std::string, Training::Schedule> kSchedules = {{"one-pass", Training::ONE_PASS},
                                                               {"buffer", Training::BUFFER}};
 const std::map<std::string, Training::Update::Kind> kUpdates = {
@@ -187,6 +189,14 @@ void JobFlags::AddFeatures() {
                      c.mutable_features()->clear_categorical();
                      for (auto& item : SplitList(v)) c.mutable_features()->add_categorical(item);
                    });
+  Add<std::string>("--ids", group,
+                   "A,B,A*B: columns and crosses whose values have embedding rows (--model fm)",
+                   [](JobConfig& c, const std::string& v) {
+                     c.mutable_features()->clear_ids();
+                     for (auto& item : SplitList(v)) c.mutable_features()->add_ids(item);
+                   });
+  AddFlag("--regression", group, "The label is a number to be estimated, not a class",
+          [](JobConfig& c) { c.mutable_features()->set_regression(true); });
   Add<std::string>("--text", group, "Column of text, hashed as scikit-learn's HashingVectorizer",
                    [](JobConfig& c, const std::string& v) { c.mutable_features()->set_text(v); });
   Add<uint32_t>(
@@ -205,6 +215,13 @@ void JobFlags::AddFeatures() {
 
 void JobFlags::AddTraining() {
   const char* group = "Training";
+  Add<std::string>("--model", group,
+                   "softmax, or fm: a factorization machine on the id columns [softmax]",
+                   [](JobConfig& c, const std::string& v) {
+                     Training::Model model = Training::SOFTMAX;
+                     ThrowIfError(ParseEnum(kModels, v, model), "--model");
+                     c.mutable_training()->set_model(model);
+                   });
   Add<std::string>("--schedule", group,
                    "one-pass (each row once, in batches) or buffer (the newest rows, again and "
                    "again) [one-pass]",
@@ -296,6 +313,31 @@ void JobFlags::AddTraining() {
                 [](JobConfig& c, const uint32_t& v) {
                   c.mutable_training()->mutable_buffer()->set_minibatch_rows(v);
                 });
+  AddEmbeddings();
+}
+
+void JobFlags::AddEmbeddings() {
+  const char* group = "Embedding rows (--model fm)";
+  const auto embedding = [](JobConfig& c) { return c.mutable_training()->mutable_embedding(); };
+  Add<uint32_t>("--factors", group, "Factors of each row [8]",
+                [=](JobConfig& c, const uint32_t& v) { embedding(c)->set_factors(v); });
+  Add<double>("--embedding-init", group, "New factors are drawn evenly from [-V, V] [0.05]",
+              [=](JobConfig& c, const double& v) { embedding(c)->set_initial_limit(v); });
+  Add<double>("--offset", group,
+              "Regression: added to every estimate; about the mean of the targets [0]",
+              [=](JobConfig& c, const double& v) { embedding(c)->set_offset(v); });
+  Add<uint64_t>("--embedding-seed", group, "What new rows are drawn by, with their ids [1]",
+                [=](JobConfig& c, const uint64_t& v) { embedding(c)->set_seed(v); });
+  Add<double>("--embedding-l2", group, "L2 penalty on a row each time that it is named [0]",
+              [=](JobConfig& c, const double& v) { embedding(c)->set_l2(v); });
+  Add<uint32_t>("--admit-after", group, "A row is stored from its n-th update on [1]",
+                [=](JobConfig& c, const uint32_t& v) { embedding(c)->set_admit_after(v); });
+  Add<double>("--expire-after", group,
+              "A row not named for so many seconds begins anew; 0: never [0]",
+              [=](JobConfig& c, const double& v) { embedding(c)->set_expire_after_s(v); });
+  Add<uint32_t>(
+      "--embedding-cache", group, "MiB of rows in memory, for each shard [64]",
+      [](JobConfig& c, const uint32_t& v) { c.mutable_server()->set_embedding_cache_mib(v); });
 }
 
 void JobFlags::AddProducer() {
@@ -435,6 +477,10 @@ Status CheckNumbers(const JobConfig& config) {
       {"epsilon", optimizer.epsilon(), kAboveZero, kAny},
       {"local_learning_rate", update.local_learning_rate(), kAboveZero, kAny},
       {"l2", config.training().l2(), 0, kAny},
+      {"embedding.initial_limit", config.training().embedding().initial_limit(), 0, 1e6},
+      {"embedding.offset", config.training().embedding().offset(), -1e18, 1e18},
+      {"embedding.l2", config.training().embedding().l2(), 0, 1e6},
+      {"embedding.expire_after_s", config.training().embedding().expire_after_s(), 0, 1e10},
       {"buffer.coefficient", config.training().buffer().coefficient(), 0, kAny},
       {"broker_timeout_s", config.broker_timeout_s(), 0, kAny},
       {"rate", config.producer().rate(), 0, kAny},
@@ -460,6 +506,23 @@ Status CheckNumbers(const JobConfig& config) {
     if (weight >= 0 && weight <= kAny) continue;
     return absl::InvalidArgumentError("class_weight: give numbers of 0 or more");
   }
+  return absl::OkStatus();
+}
+
+Status CheckEmbeddings(const JobConfig& config) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  const Training& training = config.training();
+  if (training.schedule() != Training::ONE_PASS) {
+    return wrong("model: a factorization machine learns in one pass; schedule: ONE_PASS");
+  }
+  if (training.update().kind() != Training::Update::GRADIENT) {
+    return wrong("model: a factorization machine sends gradients; update.kind: GRADIENT");
+  }
+  if (training.class_weight_size() > 0) return wrong("class_weight: for the model SOFTMAX only");
+  const Training::Embedding& embedding = training.embedding();
+  if (embedding.factors() > 10'000) return wrong("embedding.factors: 10000 at most");
+  if (embedding.admit_after() < 1) return wrong("embedding.admit_after: give 1 or more");
+  if (config.server().embedding_cache_mib() < 1) return wrong("embedding_cache_mib: 1 or more");
   return absl::OkStatus();
 }
 
@@ -490,6 +553,9 @@ Status ValidateConfig(const JobConfig& config) {
   if (training.consistency().model() == Training::Consistency::BOUNDED &&
       training.consistency().max_delay() < 1) {
     return wrong("consistency: BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
+  }
+  if (training.model() == Training::FACTORIZATION_MACHINE) {
+    MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
   }
   if (training.update().local_iterations() < 1) return wrong("local_iterations: give 1 or more");
   const Producer& producer = config.producer();

@@ -27,6 +27,7 @@ class JobFlags {
   StatusOr<JobConfig> Load() const;
 
  private:
+  void AddEmbeddings();
   template <typename T>
   void Add(const std::string& name, const std::string& group, const std::string& help,
            std::function<void(JobConfig&, const T&)> set);

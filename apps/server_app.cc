@@ -6,6 +6,7 @@
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "runtime/job_board.h"
+#include "runtime/job_options.h"
 #include "runtime/server_runtime.h"
 #include "runtime/stop_signal.h"
 
@@ -37,12 +38,7 @@ Status Run(const JobFlags& flags) {
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, JobBoard::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, board->WaitForFeatures());
-  if (config.training().class_weight_size() != 0 &&
-      config.training().class_weight_size() != features.spec().classes_size()) {
-    return absl::InvalidArgumentError(
-        "class_weight has " + std::to_string(config.training().class_weight_size()) +
-        " values, but the job has " + std::to_string(features.spec().classes_size()) + " classes");
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckModel(features, config.training()));
   JobTraining training;
   training.set_epoch(config.epoch());
   training.set_shards(config.shards());

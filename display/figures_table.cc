@@ -16,8 +16,13 @@ constexpr size_t kNameColumns = 15;
 constexpr size_t kGap = 2;
 
 // The most telling first.
-std::vector<Column> Columns() {
+std::vector<Column> Columns(bool regression) {
   const auto none = [](const Figures&) { return std::string(); };
+  if (regression) {
+    return {{"  RMSE", [](const Figures& f) { return FigureText(f.rmse()); },
+             [](const Figures& f) { return FigureText(f.prior_rmse()); }},
+            {"     rows", [](const Figures& f) { return GroupedNumber(f.rows()); }, none}};
+  }
   return {
       {"accuracy", [](const Figures& f) { return FigureText(f.accuracy()); },
        [](const Figures& f) { return FigureText(f.prior_accuracy()); }},
@@ -33,9 +38,10 @@ std::vector<Column> Columns() {
 
 class Table {
  public:
-  Table(const Style& style, size_t width, bool with_auc) : style_(style) {
+  Table(const Style& style, size_t width, bool with_auc, bool regression)
+      : style_(style), regression_(regression) {
     size_t used = kNameColumns;
-    for (Column& column : Columns()) {
+    for (Column& column : Columns(regression)) {
       if (!with_auc && column.title == std::string("   AUC")) continue;
       const size_t needed = kGap + std::max<size_t>(std::string(column.title).size(), 6);
       if (used + needed > width) break;
@@ -49,12 +55,14 @@ class Table {
 
   void Add(const std::string& name, const Figures& figures) {
     // Better than knowing nothing but the classes' frequencies?
-    const bool better = figures.log_loss() < figures.prior_log_loss();
+    const bool better = regression_ ? figures.rmse() < figures.prior_rmse()
+                                    : figures.log_loss() < figures.prior_log_loss();
     std::string line = PaddedRight(name, kNameColumns);
-    std::string prior = PaddedRight("  class prior", kNameColumns);
+    std::string prior = PaddedRight(regression_ ? "  mean" : "  class prior", kNameColumns);
     for (const Column& column : columns_) {
       const std::string cell = Cell(column, column.figure(figures));
-      const bool judged = column.title == std::string("log loss");
+      const bool judged =
+          regression_ ? !column.prior(figures).empty() : column.title == std::string("log loss");
       line += judged ? Inked(style_, better ? Ink::kGood : Ink::kWarn, cell) : cell;
       prior += Cell(column, column.prior(figures));
     }
@@ -72,6 +80,7 @@ class Table {
   }
 
   const Style style_;
+  const bool regression_;
   std::vector<Column> columns_;
   std::vector<std::string> lines_;
 };
@@ -83,7 +92,9 @@ std::vector<std::string> FiguresTable(const JobProgress& job, const Style& style
   if (!progressive && !job.holdout()) return {};
   const bool with_auc = (progressive && job.server()->progressive().has_auc()) ||
                         (job.holdout() && job.holdout()->has_auc());
-  Table table(style, width, with_auc);
+  const bool regression =
+      progressive ? job.server()->progressive().has_rmse() : job.holdout()->has_rmse();
+  Table table(style, width, with_auc, regression);
   if (progressive) table.Add("progressive", job.server()->progressive());
   if (job.holdout()) table.Add("held-out", *job.holdout());
   if (job.server() && job.server()->tail().rows() > 0) table.Add("tail", job.server()->tail());

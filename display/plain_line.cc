@@ -13,6 +13,10 @@ namespace {
 constexpr int kClocksTold = 8;
 
 std::string FiguresText(const char* name, const Figures& figures) {
+  if (figures.has_rmse()) {
+    return absl::StrFormat("%s: RMSE %.4f (prior %.4f)", name, figures.rmse(),
+                           figures.prior_rmse());
+  }
   std::string text = absl::StrFormat("%s: accuracy %.4f (prior %.4f)", name, figures.accuracy(),
                                      figures.prior_accuracy());
   if (figures.has_auc()) absl::StrAppend(&text, absl::StrFormat(", AUC %.4f", figures.auc()));

@@ -252,16 +252,18 @@ class Screen {
         job_.curve(holdout ? CurvePoint::Kind::kHoldout : CurvePoint::Kind::kProgressive);
     if (curve.points().size() < 3) return {};
     const bool auc = curve.points().back().figures.has_auc();
+    const bool regression = curve.points().back().figures.has_rmse();
     const std::string who = holdout ? "held-out " : "progressive ";
     const auto score = [auc](const Figures& f) { return auc ? f.auc() : f.accuracy(); };
     const auto loss = [](const Figures& f) { return f.log_loss(); };
-    const std::string score_name = who + (auc ? "AUC" : "accuracy");
-    const std::string loss_name = who + "log loss";
-    const size_t name = std::max(score_name.size(), loss_name.size());
+    using Named = std::pair<std::string, std::function<double(const Figures&)>>;
+    std::vector<Named> shown = {{who + (auc ? "AUC" : "accuracy"), score},
+                                {who + "log loss", loss}};
+    if (regression) shown = {{who + "RMSE", [](const Figures& f) { return f.rmse(); }}};
+    size_t name = 0;
+    for (const auto& [title, figure] : shown) name = std::max(name, title.size());
     Lines lines;
-    for (const auto& [title, figure] :
-         {std::pair<std::string, std::function<double(const Figures&)>>{score_name, score},
-          {loss_name, loss}}) {
+    for (const auto& [title, figure] : shown) {
       const std::string ends = absl::StrCat(FigureText(figure(curve.points().front().figures)),
                                             style_.unicode ? " → " : " -> ",
                                             FigureText(figure(curve.points().back().figures)));

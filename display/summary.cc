@@ -18,6 +18,11 @@ using Json = nlohmann::ordered_json;
 double Short(double value) { return std::round(value * 1e6) / 1e6; }
 
 Json FiguresJson(const Figures& figures) {
+  if (figures.has_rmse()) {
+    return {{"rows", figures.rows()},
+            {"rmse", Short(figures.rmse())},
+            {"prior_rmse", Short(figures.prior_rmse())}};
+  }
   Json json = {{"rows", figures.rows()},
                {"accuracy", Short(figures.accuracy())},
                {"f1_macro", Short(figures.f1_macro())},

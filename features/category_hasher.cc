@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/mix.h"
 #include "features/murmur3.h"
 #include "features/number.h"
 
@@ -44,20 +45,36 @@ CategoryHasher::CategoryHasher(std::span<const std::string> terms, uint32_t buck
   }
 }
 
+void CategoryHasher::MakeKey(const Term& term, std::span<const std::string_view> cells) {
+  key_ = term.prefix;
+  if (term.cells.size() == 1) {
+    key_ += cells[term.cells[0]];
+    return;
+  }
+  for (size_t i = 0; i < term.cells.size(); ++i) {
+    if (i > 0) key_.push_back('*');
+    AppendEscaped(cells[term.cells[i]], "\\*", &key_);
+  }
+}
+
+void CategoryHasher::SetIds(std::span<const std::string_view> cells,
+                            std::vector<EmbeddingId>* ids) {
+  MILLRACE_CHECK(cells.size() == columns_.size());
+  ids->clear();
+  for (const Term& term : terms_) {
+    MakeKey(term, cells);
+    uint64_t hash = 14695981039346656037u;
+    for (char byte : key_) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
+    ids->push_back(Mix64(hash));
+  }
+}
+
 void CategoryHasher::Append(std::span<const std::string_view> cells, uint32_t first,
                             std::vector<uint32_t>* index, std::vector<float>* value) {
   MILLRACE_CHECK(cells.size() == columns_.size());
   features_.clear();
   for (const Term& term : terms_) {
-    key_ = term.prefix;
-    if (term.cells.size() == 1) {
-      key_ += cells[term.cells[0]];
-    } else {
-      for (size_t i = 0; i < term.cells.size(); ++i) {
-        if (i > 0) key_.push_back('*');
-        AppendEscaped(cells[term.cells[i]], "\\*", &key_);
-      }
-    }
+    MakeKey(term, cells);
     features_.push_back(static_cast<uint32_t>(Murmur3(key_)) % buckets_);
   }
   std::sort(features_.begin(), features_.end());

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/types.h"
 
 namespace millrace {
 
@@ -35,7 +36,16 @@ class CategoryHasher {
   void Append(std::span<const std::string_view> cells, uint32_t first, std::vector<uint32_t>* index,
               std::vector<float>* value);
 
+  // The ids of the embedding rows of the terms' keys, in the order of the terms: FNV-1a (64 bits)
+  // of the key, finished by SplitMix64, so that of a hundred million keys two share an id with a
+  // chance of one in three thousand.
+  void SetIds(std::span<const std::string_view> cells, std::vector<EmbeddingId>* ids);
+
  private:
+  struct Term;
+  // Into key_.
+  void MakeKey(const Term& term, std::span<const std::string_view> cells);
+
   struct Term {
     std::string prefix;         // of the key, to its =
     std::vector<size_t> cells;  // positions in columns_

@@ -1,6 +1,7 @@
 #include "features/feature_encoder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <utility>
@@ -61,31 +62,45 @@ Status Repeated(std::string_view field, std::string_view name) {
                                                  " names ", QuotedValue(name), " twice"));
 }
 
+Status CheckTerms(std::string_view field,
+                  const google::protobuf::RepeatedPtrField<std::string>& terms,
+                  std::string_view label) {
+  std::set<std::vector<std::string>> seen;
+  for (const std::string& term : terms) {
+    const std::vector<std::string> columns = ColumnsOfTerm(term);
+    std::set<std::string> distinct;
+    for (const std::string& column : columns) {
+      MILLRACE_RETURN_IF_ERROR(CheckName(field, column, label));
+      if (!distinct.insert(column).second) {
+        return Repeated("a cross of " + std::string(field), column);
+      }
+    }
+    if (!seen.insert(columns).second) return Repeated(field, term);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Status ValidateColumns(const FeatureSpec& spec) {
   if (TrimSpaces(spec.label()).empty()) {
     return absl::InvalidArgumentError("no label column is named (field label)");
   }
-  if (spec.numeric().empty() && spec.categorical().empty() && spec.text().empty()) {
+  if (spec.numeric().empty() && spec.categorical().empty() && spec.text().empty() &&
+      spec.ids().empty()) {
     return absl::InvalidArgumentError(
-        "no feature columns are named: name some as numeric, categorical or text");
+        "no feature columns are named: name some as numeric, categorical, text or ids");
+  }
+  if (spec.regression() && !spec.classes().empty()) {
+    return absl::InvalidArgumentError("a regression has no classes");
   }
   std::set<std::string> numeric;
   for (const std::string& column : spec.numeric()) {
     MILLRACE_RETURN_IF_ERROR(CheckName("numeric", column, spec.label()));
     if (!numeric.insert(column).second) return Repeated("numeric", column);
   }
-  std::set<std::vector<std::string>> categorical;
-  for (const std::string& term : spec.categorical()) {
-    const std::vector<std::string> columns = ColumnsOfTerm(term);
-    std::set<std::string> distinct;
-    for (const std::string& column : columns) {
-      MILLRACE_RETURN_IF_ERROR(CheckName("categorical", column, spec.label()));
-      if (!distinct.insert(column).second) return Repeated("a cross of categorical", column);
-    }
-    if (!categorical.insert(columns).second) return Repeated("categorical", term);
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckTerms("categorical", spec.categorical(), spec.label()));
+  MILLRACE_RETURN_IF_ERROR(CheckTerms("ids", spec.ids(), spec.label()));
   if (!spec.text().empty()) MILLRACE_RETURN_IF_ERROR(CheckName("text", spec.text(), spec.label()));
 
   uint64_t features = static_cast<uint64_t>(spec.numeric_size());
@@ -111,6 +126,7 @@ Status ValidateColumns(const FeatureSpec& spec) {
 
 StatusOr<FeatureEncoder> FeatureEncoder::Create(const FeatureSpec& spec) {
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec));
+  if (spec.regression()) return FeatureEncoder(spec, LabelIndex());
   MILLRACE_ASSIGN_OR_RETURN(LabelIndex labels, LabelIndex::Create(ToVector(spec.classes())));
   return FeatureEncoder(spec, std::move(labels));
 }
@@ -123,6 +139,7 @@ StatusOr<FeatureEncoder> FeatureEncoder::CreateWithoutClasses(const FeatureSpec&
 FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
     : columns_{spec.label()},
       labels_(std::move(labels)),
+      regression_(spec.regression()),
       missing_is_nan_(spec.missing() == FeatureSpec::MEAN) {
   for (const std::string& column : spec.numeric()) numeric_.push_back(Require(column));
   if (!spec.categorical().empty()) {
@@ -131,6 +148,10 @@ FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
       categorical_.push_back(Require(column));
     }
     hashed_count_ += spec.categorical_buckets();
+  }
+  if (!spec.ids().empty()) {
+    id_hasher_.emplace(ToVector(spec.ids()), 1);
+    for (const std::string& column : id_hasher_->columns()) ids_.push_back(Require(column));
   }
   if (!spec.text().empty()) {
     text_hasher_.emplace(spec.text_buckets());
@@ -150,6 +171,13 @@ size_t FeatureEncoder::Require(std::string_view column) {
 Status FeatureEncoder::Encode(std::span<const std::string_view> fields, Row* row) {
   MILLRACE_CHECK(fields.size() == columns_.size());
   const std::string_view label = TrimSpaces(fields[0]);
+  if (regression_) {
+    double target = 0;
+    MILLRACE_RETURN_IF_ERROR(EncodeTarget(label, &target));
+    MILLRACE_RETURN_IF_ERROR(EncodeFeatures(fields.subspan(1), row));
+    row->target = static_cast<float>(target);
+    return absl::OkStatus();
+  }
   const std::optional<uint32_t> id = labels_.Find(label);
   if (!id) return UnknownLabel(columns_[0], label, labels_.names());
   MILLRACE_RETURN_IF_ERROR(EncodeFeatures(fields.subspan(1), row));
@@ -160,20 +188,20 @@ Status FeatureEncoder::Encode(std::span<const std::string_view> fields, Row* row
 Status FeatureEncoder::EncodeFeatures(std::span<const std::string_view> fields, Row* row) {
   MILLRACE_CHECK(fields.size() + 1 == columns_.size());
   row->label = 0;
+  row->target = 0;
+  row->ids.clear();
   row->index.clear();
   row->value.clear();
   row->numeric.resize(numeric_.size());
   for (size_t i = 0; i < numeric_.size(); ++i) {
     MILLRACE_RETURN_IF_ERROR(EncodeNumeric(numeric_[i], fields[numeric_[i] - 1], &row->numeric[i]));
   }
+  if (id_hasher_) {
+    MILLRACE_RETURN_IF_ERROR(TrimCells(ids_, fields));
+    id_hasher_->SetIds(cells_, &row->ids);
+  }
   if (category_hasher_) {
-    cells_.clear();
-    for (size_t column : categorical_) {
-      if (!IsValidUtf8(fields[column - 1])) {
-        return CellError(columns_[column], fields[column - 1], "is not valid UTF-8");
-      }
-      cells_.push_back(TrimSpaces(fields[column - 1]));
-    }
+    MILLRACE_RETURN_IF_ERROR(TrimCells(categorical_, fields));
     category_hasher_->Append(cells_, static_cast<uint32_t>(numeric_.size()), &row->index,
                              &row->value);
   }
@@ -184,15 +212,36 @@ Status FeatureEncoder::EncodeFeatures(std::span<const std::string_view> fields, 
   return absl::OkStatus();
 }
 
+Status FeatureEncoder::TrimCells(const std::vector<size_t>& columns,
+                                 std::span<const std::string_view> fields) {
+  cells_.clear();
+  for (size_t column : columns) {
+    if (!IsValidUtf8(fields[column - 1])) {
+      return CellError(columns_[column], fields[column - 1], "is not valid UTF-8");
+    }
+    cells_.push_back(TrimSpaces(fields[column - 1]));
+  }
+  return absl::OkStatus();
+}
+
+Status FeatureEncoder::EncodeTarget(std::string_view cell, double* target) const {
+  const bool is_number = ParseNumber(cell, target) == NumberKind::kNumber;
+  // Its square must be a float's, too.
+  if (is_number && std::abs(*target) <= 1e18) return absl::OkStatus();
+  return CellError(columns_[0], cell, "is no number that can be learnt (the job is a regression)");
+}
+
 Status FeatureEncoder::CheckFeatures(std::span<const std::string_view> fields) const {
   MILLRACE_CHECK(fields.size() == columns_.size());
   double ignored;
   for (size_t column : numeric_) {
     MILLRACE_RETURN_IF_ERROR(EncodeNumeric(column, fields[column], &ignored));
   }
-  for (size_t column : categorical_) {
-    if (!IsValidUtf8(fields[column])) {
-      return CellError(columns_[column], fields[column], "is not valid UTF-8");
+  for (const std::vector<size_t>* columns : {&ids_, &categorical_}) {
+    for (size_t column : *columns) {
+      if (!IsValidUtf8(fields[column])) {
+        return CellError(columns_[column], fields[column], "is not valid UTF-8");
+      }
     }
   }
   if (text_hasher_ && !IsValidUtf8(fields[text_])) {

@@ -9,8 +9,9 @@
 //  - Numeric cells: see features/number.h. An empty cell, NA or NaN is an error under
 //    Missing.REJECT, and NaN in the row under Missing.MEAN.
 //  - Categorical cells: see features/category_hasher.h. An empty cell is a category of its own.
+//  - Ids: the keys of categorical cells, not as features but as 64-bit ids of embedding rows.
 //  - Text: see features/text_hasher.h.
-//  - Label: see features/label_index.h.
+//  - Label: see features/label_index.h; of a regression a number, the row's target.
 // Spaces and tabs around a numeric, categorical or label cell do not count.
 #pragma once
 
@@ -39,7 +40,7 @@ Status ValidateColumns(const FeatureSpec& spec);
 // Not thread-safe (it owns scratch memory); copies are independent.
 class FeatureEncoder {
  public:
-  // `spec` must be complete: ValidateColumns() and at least two distinct classes.
+  // `spec` must be complete: ValidateColumns() and at least two distinct classes, or a regression.
   static StatusOr<FeatureEncoder> Create(const FeatureSpec& spec);
 
   // For records without a label, or before the classes are known: spec.classes is not looked at,
@@ -71,16 +72,22 @@ class FeatureEncoder {
   FeatureEncoder(const FeatureSpec& spec, LabelIndex labels);
 
   size_t Require(std::string_view column);
+  // Into cells_.
+  Status TrimCells(const std::vector<size_t>& columns, std::span<const std::string_view> fields);
+  Status EncodeTarget(std::string_view cell, double* target) const;
   Status EncodeNumeric(size_t column, std::string_view cell, double* value) const;
 
   std::vector<std::string> columns_;  // the label, then in order of first use
   LabelIndex labels_;
+  bool regression_;
   bool missing_is_nan_;
   std::vector<size_t> numeric_;      // positions in columns_
   std::vector<size_t> categorical_;  // positions in columns_ of all that the hasher reads
+  std::vector<size_t> ids_;          // positions in columns_ of all that the id hasher reads
   size_t text_ = 0;                  // position in columns_, if there is a text hasher
   uint32_t text_first_ = 0;          // the first feature of the text
   std::optional<CategoryHasher> category_hasher_;
+  std::optional<CategoryHasher> id_hasher_;
   std::optional<TextHasher> text_hasher_;
   size_t hashed_count_ = 0;
   std::vector<std::string_view> cells_;  // scratch: trimmed categorical cells

@@ -78,9 +78,21 @@ void EvaluationSums::Add(uint32_t label, std::span<const float> probabilities) {
   if (classes == 2) ++score_bins[2 * ScoreBin(probabilities[1]) + label];
 }
 
+void EvaluationSums::AddTarget(float row_target, float prediction) {
+  ++rows;
+  const double wanted = static_cast<double>(row_target);
+  const double error = (std::isfinite(prediction) ? static_cast<double>(prediction) : 0) - wanted;
+  squared_error += error * error;
+  target += wanted;
+  squared_target += wanted * wanted;
+}
+
 void EvaluationSums::Merge(const EvaluationSums& other) {
   rows += other.rows;
   log_loss += other.log_loss;
+  squared_error += other.squared_error;
+  target += other.target;
+  squared_target += other.squared_target;
   for (const auto& [cell, count] : other.cells) cells[cell] += count;
   for (const auto& [bin, count] : other.score_bins) score_bins[bin] += count;
 }
@@ -90,6 +102,12 @@ EvaluationFigures ComputeFigures(const EvaluationSums& sums, size_t classes) {
   figures.rows = sums.rows;
   if (sums.rows == 0) return figures;
   const double rows = static_cast<double>(sums.rows);
+  if (classes == 0) {
+    const double mean = sums.target / rows;
+    figures.rmse = std::sqrt(sums.squared_error / rows);
+    figures.prior_rmse = std::sqrt(std::max(0.0, sums.squared_target / rows - mean * mean));
+    return figures;
+  }
   double correct = 0;
   double occurring = 0;
   for (const ClassCounts& counts : CountClasses(sums, classes)) {

@@ -20,9 +20,15 @@ struct EvaluationSums {
   double log_loss = 0;                      // summed, natural logarithm, probability >= 1e-15
   std::map<uint32_t, uint64_t> cells;       // confusion: label * classes + predicted -> rows
   std::map<uint32_t, uint64_t> score_bins;  // 2 * bin + label -> rows
+  // Of a regression, summed over the rows.
+  double squared_error = 0;
+  double target = 0;
+  double squared_target = 0;
 
   // Adds one row by its class probabilities (the first largest is the prediction).
   void Add(uint32_t label, std::span<const float> probabilities);
+  // Adds one row of a regression. A prediction that is no number counts as one of 0.
+  void AddTarget(float target, float prediction);
   void Merge(const EvaluationSums& other);
   bool operator==(const EvaluationSums&) const = default;
 };
@@ -39,9 +45,13 @@ struct EvaluationFigures {
   std::optional<double> auc;  // two classes, both present
   double prior_accuracy = 0;
   double prior_log_loss = 0;
+  // Of a regression, which has none of the above. Root of the mean squared error; prior_rmse: of
+  // always answering the mean of these rows.
+  std::optional<double> rmse;
+  double prior_rmse = 0;
 };
 
-// All zero when there are no rows.
+// All zero when there are no rows. `classes` 0: of a regression.
 EvaluationFigures ComputeFigures(const EvaluationSums& sums, size_t classes);
 
 }  // namespace millrace

@@ -38,17 +38,17 @@ RowLoss SquaredLoss(float y, float target, std::span<float> scores) {
 
 }  // namespace
 
-FactorizationMachine::FactorizationMachine(size_t features, size_t factors, Loss loss)
-    : features_(features), factors_(factors), loss_(loss) {}
+FactorizationMachine::FactorizationMachine(size_t features, size_t factors, Loss loss, float row_l2,
+                                           float offset)
+    : features_(features), factors_(factors), loss_(loss), row_l2_(row_l2), offset_(offset) {}
 
 BatchLoss FactorizationMachine::Compute(RowsView rows, const Scaler& scaler,
                                         std::span<const float> parameters,
                                         const EmbeddingBatch& embeddings, GradientSum* gradient,
-                                        std::span<float> row_gradient,
                                         std::span<float> scores) const {
   MILLRACE_CHECK(parameters.size() == parameter_count());
   MILLRACE_CHECK(embeddings.values.size() == embeddings.ids.size() * row_width());
-  MILLRACE_CHECK(gradient == nullptr || row_gradient.size() == embeddings.values.size());
+  MILLRACE_CHECK(gradient == nullptr || embeddings.gradient.size() == embeddings.values.size());
   MILLRACE_CHECK(scores.empty() || scores.size() == rows.size() * score_count());
   std::vector<float> numeric(scaler.columns());
   std::vector<float> sums(factors_);  // of the ids' factors
@@ -58,7 +58,7 @@ BatchLoss FactorizationMachine::Compute(RowsView rows, const Scaler& scaler,
     const Row& row = *rows[r];
     MILLRACE_CHECK(row.numeric.size() == numeric.size());
     scaler.ScaleRow(row.numeric, numeric);
-    float y = parameters[features_];
+    float y = offset_ + parameters[features_];
     for (size_t i = 0; i < numeric.size(); ++i) y += parameters[i] * numeric[i];
     for (size_t i = 0; i < row.index.size(); ++i) {
       MILLRACE_CHECK(row.index[i] < features_);
@@ -97,10 +97,10 @@ BatchLoss FactorizationMachine::Compute(RowsView rows, const Scaler& scaler,
     *gradient->Block(features_) += loss.slope;
     for (const size_t place : places) {
       const float* const values = embeddings.values.data() + place;
-      float* const slopes = row_gradient.data() + place;
-      slopes[0] += loss.slope;
+      float* const slopes = embeddings.gradient.data() + place;
+      slopes[0] += loss.slope + row_l2_ * values[0];
       for (size_t k = 0; k < factors_; ++k) {
-        slopes[1 + k] += loss.slope * (sums[k] - values[1 + k]);
+        slopes[1 + k] += loss.slope * (sums[k] - values[1 + k]) + row_l2_ * values[1 + k];
       }
     }
   }

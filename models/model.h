@@ -15,6 +15,13 @@ namespace millrace {
 // A batch is a view of rows that the caller owns.
 using RowsView = std::span<const Row* const>;
 
+// The embedding rows that a batch names.
+struct EmbeddingBatch {
+  std::span<const EmbeddingId> ids{};  // ascending, distinct
+  std::span<const float> values{};     // ids.size() x the model's row width, row by row
+  std::span<float> gradient{};         // of the shape of `values`; empty when there is no gradient
+};
+
 struct BatchLoss {
   double loss_sum = 0;    // of row weight * log loss
   double weight_sum = 0;  // of row weights; the mean loss is loss_sum / weight_sum
@@ -31,14 +38,23 @@ class Model {
   virtual size_t block_size() const = 0;
   // Parameters from this key on are not penalised by L2 (the bias).
   virtual size_t penalised_end() const = 0;
-  // How many scores a row gets: its class probabilities.
+  // How many scores a row gets: its class probabilities, or one number.
   virtual size_t score_count() const = 0;
+  // Floats of an embedding row; 0: the model has none.
+  virtual size_t row_width() const { return 0; }
 
   // Computes each row's scores into `scores` (rows x score_count, row-major; may be empty) and
-  // adds the gradient of loss_sum with respect to the parameters to `gradient` (may be null).
-  // The rows are visited in order, so that the same input gives the same bytes.
+  // adds the gradient of loss_sum with respect to the parameters to `gradient` (may be null), and
+  // to embeddings.gradient that with respect to the embedding rows. The rows are visited in order,
+  // so that the same input gives the same bytes. REQUIRES: `embeddings` has every id of the rows.
   virtual BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
-                            GradientSum* gradient, std::span<float> scores) const = 0;
+                            const EmbeddingBatch& embeddings, GradientSum* gradient,
+                            std::span<float> scores) const = 0;
+  // Of a model without embedding rows.
+  BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
+                    GradientSum* gradient, std::span<float> scores) const {
+    return Compute(rows, scaler, parameters, {}, gradient, scores);
+  }
 };
 
 }  // namespace millrace

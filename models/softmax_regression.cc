@@ -333,8 +333,8 @@ SoftmaxRegression::SoftmaxRegression(size_t features, size_t classes,
 }
 
 BatchLoss SoftmaxRegression::Compute(RowsView rows, const Scaler& scaler,
-                                     std::span<const float> parameters, GradientSum* gradient,
-                                     std::span<float> scores) const {
+                                     std::span<const float> parameters, const EmbeddingBatch&,
+                                     GradientSum* gradient, std::span<float> scores) const {
   MILLRACE_CHECK(parameters.size() == parameter_count());
   MILLRACE_CHECK(scaler.columns() <= features_);
   MILLRACE_CHECK(scores.empty() || scores.size() == rows.size() * classes_);

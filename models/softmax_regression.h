@@ -21,8 +21,10 @@ class SoftmaxRegression final : public Model {
   size_t block_size() const override { return classes_; }
   size_t penalised_end() const override { return features_ * classes_; }
   size_t score_count() const override { return classes_; }
+  using Model::Compute;
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
-                    GradientSum* gradient, std::span<float> scores) const override;
+                    const EmbeddingBatch& embeddings, GradientSum* gradient,
+                    std::span<float> scores) const override;
 
  private:
   size_t features_;

@@ -50,6 +50,10 @@ class BatchSource {
   // OutOfRange when rows are needed that are no longer there.
   virtual StatusOr<BatchState> Next(const Progress& progress, Batch& batch) = 0;
 
+  // Appends the ids of the rows of a batch to come, if all of them are there and it is known which
+  // they will be.
+  virtual void AppendIdsOf(Clock, std::vector<EmbeddingId>&) const {}
+
   // Rows held, for the display.
   virtual size_t size() const = 0;
   // False while enough rows wait to be used: reading on would only fill memory.

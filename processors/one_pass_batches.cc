@@ -65,6 +65,16 @@ StatusOr<BatchState> OnePassBatches::Next(const Progress& progress, Batch& batch
   return BatchState::kReady;
 }
 
+void OnePassBatches::AppendIdsOf(Clock clock, std::vector<EmbeddingId>& ids) const {
+  const RowNumber begin = clock * batch_rows_;
+  const RowNumber end = std::min<RowNumber>(begin + batch_rows_, end_.value_or(UINT64_MAX));
+  if (begin < first_ || end > first_ + rows_.size()) return;
+  for (RowNumber number = begin; number < end; ++number) {
+    const Row& row = rows_[number - first_].row;
+    if (rows_[number - first_].decoded) ids.insert(ids.end(), row.ids.begin(), row.ids.end());
+  }
+}
+
 bool OnePassBatches::WantsRows() const {
   return rows_.size() < std::max(kBatchesAhead * batch_rows_, kMinRowsAhead);
 }

@@ -19,6 +19,7 @@ class OnePassBatches final : public BatchSource {
            const TrainingRow* row) override;
   void End(RowNumber row_count) override { end_ = row_count; }
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
+  void AppendIdsOf(Clock clock, std::vector<EmbeddingId>& ids) const override;
   size_t size() const override { return rows_.size(); }
   bool WantsRows() const override;
   RowNumber NeededFrom(const Progress& progress) const override;

@@ -22,9 +22,12 @@ bool AllFinite(const std::vector<float>& values) {
 
 // Moments that no rows can have given are poison too: merged, they divide by zero.
 bool IsSane(const Gradient& message) {
-  return AllWithin(message.slice(), kLargestValue) && std::isfinite(message.weight_sum()) &&
+  return AllWithin(message.slice(), kLargestValue) &&
+         AllWithin(message.embeddings(), kLargestValue) && std::isfinite(message.weight_sum()) &&
          message.weight_sum() >= 0 && std::isfinite(message.progressive().log_loss()) &&
          std::isfinite(message.tail().log_loss()) && std::isfinite(message.train_loss()) &&
+         std::isfinite(message.progressive().squared_error()) &&
+         std::isfinite(message.progressive().squared_target()) &&
          FromProto(message.moments()).IsValid();
 }
 
@@ -41,7 +44,7 @@ DeadLetter MakeDeadLetter(const GradientRecord& record, ShardId shard, std::stri
 
 }  // namespace
 
-ServerProcessor::ServerProcessor(const ServerOptions& options)
+ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByteMap* store)
     : options_(options),
       optimizer_(Optimizer::Create(options.optimizer)),
       shard_(options.range, options.average_changes ? 0 : optimizer_->slot_count(),
@@ -51,18 +54,23 @@ ServerProcessor::ServerProcessor(const ServerOptions& options)
       replaced_moments_(options.numeric_columns),
       sum_(options.range.size()) {
   for (WorkerId worker = 0; worker < options.workers; ++worker) members_[worker];
+  if (!options.embeddings) return;
+  EmbeddingTableOptions table = *options.embeddings;
+  table.slot_count = optimizer_->slot_count();
+  embeddings_ = std::make_unique<EmbeddingTable>(table, store);
 }
 
-void ServerProcessor::Process(const GradientRecord& record, ServerOutput& output) {
+Status ServerProcessor::Process(const GradientRecord& record, ServerOutput& output) {
   StatusOr<std::optional<Gradient>> message = Decode(record);
   const Status usable = message.ok() && message->has_value() ? Check(**message) : message.status();
   if (!usable.ok()) {
     counters_.set_refused(counters_.refused() + 1);
     output.dead_letters.push_back(
         MakeDeadLetter(record, options_.shard, std::string(usable.message())));
-    return;
+    return absl::OkStatus();
   }
-  if (message->has_value()) Handle(*std::move(*message), record, output);
+  if (!message->has_value()) return absl::OkStatus();
+  return Handle(*std::move(*message), record, output);
 }
 
 StatusOr<std::optional<Gradient>> ServerProcessor::Decode(const GradientRecord& record) {
@@ -95,6 +103,7 @@ Status ServerProcessor::Check(const Gradient& message) const {
   if (!Gradient::Kind_IsValid(message.kind())) {
     return absl::InvalidArgumentError("a message of an unknown kind");
   }
+  MILLRACE_RETURN_IF_ERROR(CheckEmbeddingParts(message));
   if (message.kind() != Gradient::UPDATE) return absl::OkStatus();
   if (message.row_count() > 0) {
     MILLRACE_RETURN_IF_ERROR(CheckSlice(message.slice(), options_.range));
@@ -104,13 +113,42 @@ Status ServerProcessor::Check(const Gradient& message) const {
   return CheckMoments(message.moments(), options_.numeric_columns);
 }
 
-void ServerProcessor::Handle(Gradient message, const GradientRecord& record, ServerOutput& output) {
+Status ServerProcessor::CheckEmbeddingParts(const Gradient& message) const {
+  const bool has_rows = message.embeddings().id_size() > 0 || message.embeddings().value_size() > 0;
+  if (embeddings_ == nullptr) {
+    if (!has_rows && message.wanted_size() == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError("embedding rows, of which this job has none");
+  }
+  if (has_rows && message.row_count() == 0) {
+    return absl::InvalidArgumentError("embedding rows of a message without training rows");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckIds(message.wanted(), options_.shard, options_.shards));
+  return CheckEmbeddings(message.embeddings(), embeddings_->width(), options_.shard,
+                         options_.shards);
+}
+
+void ServerProcessor::HandleAsk(const Gradient& message, ServerOutput& output) {
+  const WorkerId worker = message.worker();
+  const bool replaced = KeepsReplaced() && message.has_clock() && !clocks_.left(worker) &&
+                        message.clock() + 1 == clocks_.clock(worker);
+  if (replaced) {
+    output.replaced_answers.push_back({worker, {message.wanted().begin(), message.wanted().end()}});
+    return;
+  }
+  // What a zombie wanted at another clock is of no use.
+  const bool present = !message.has_clock() || message.clock() == clocks_.clock(worker);
+  if (present && message.wanted_size() > 0) {
+    members_.at(worker).wanted.assign(message.wanted().begin(), message.wanted().end());
+  }
+  output.answers.push_back(worker);
+}
+
+Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
+                               ServerOutput& output) {
   const WorkerId worker = message.worker();
   if (message.kind() == Gradient::ASK) {
-    const bool replaced = KeepsReplaced() && message.has_clock() && !clocks_.left(worker) &&
-                          message.clock() + 1 == clocks_.clock(worker);
-    (replaced ? output.replaced_answers : output.answers).push_back(worker);
-    return;
+    HandleAsk(message, output);
+    return absl::OkStatus();
   }
   Member& member = members_.at(worker);
   const bool current = message.clock() == clocks_.clock(worker) && !clocks_.left(worker);
@@ -120,22 +158,20 @@ void ServerProcessor::Handle(Gradient message, const GradientRecord& record, Ser
     }
     // A repeat of what is held for the round: the answer comes when the round is complete.
     if (!current) output.answers.push_back(worker);
-    return;
+    return absl::OkStatus();
   }
+  seen_ms_ = std::max(seen_ms_, record.timestamp_ms);
   if (message.kind() == Gradient::LEAVE) {
     const std::vector<WorkerId> released = ReleasedWorkers();
     clocks_.Leave(worker);
     CountDeadLetters(message, output);
     output.answers.push_back(worker);
-    if (options_.consistency.sequential()) {
-      TryFinishRound(output);
-    } else {
-      AnswerNewlyReleased(released, output);
-    }
-    return;
+    if (options_.consistency.sequential()) return TryFinishRound(output);
+    AnswerNewlyReleased(released, output);
+    return absl::OkStatus();
   }
   DisarmPoison(message, record, output);
-  HandleUpdate(std::move(message), output);
+  return HandleUpdate(std::move(message), output);
 }
 
 void ServerProcessor::DisarmPoison(Gradient& message, const GradientRecord& record,
@@ -153,58 +189,65 @@ void ServerProcessor::DisarmPoison(Gradient& message, const GradientRecord& reco
   empty.set_rows_end(message.rows_end());
   empty.set_buffer_rows(message.buffer_rows());
   empty.mutable_dead_letters()->Swap(message.mutable_dead_letters());
+  empty.mutable_wanted()->Swap(message.mutable_wanted());
   message = std::move(empty);
 }
 
-void ServerProcessor::HandleUpdate(Gradient message, ServerOutput& output) {
+Status ServerProcessor::HandleUpdate(Gradient message, ServerOutput& output) {
   counters_.set_gradients_accepted(counters_.gradients_accepted() + 1);
   const WorkerId worker = message.worker();
   if (options_.consistency.sequential()) {
     members_.at(worker).pending = std::move(message);
-    TryFinishRound(output);
-    return;
+    return TryFinishRound(output);
   }
   const std::vector<WorkerId> released = ReleasedWorkers();
   size_t present = 0;
   for (const auto& [id, entry] : clocks_.entries()) present += entry.left ? 0 : 1;
-  Apply({&message}, present);
+  step_ms_ = seen_ms_;
+  MILLRACE_RETURN_IF_ERROR(Apply({&message}, present));
   Count(message, output);
   clocks_.Advance(worker);
   if (Released(worker)) output.answers.push_back(worker);
   std::vector<WorkerId> before = released;
   before.push_back(worker);
   AnswerNewlyReleased(before, output);
+  return absl::OkStatus();
 }
 
-void ServerProcessor::TryFinishRound(ServerOutput& output) {
+Status ServerProcessor::TryFinishRound(ServerOutput& output) {
   std::vector<WorkerId> round;
   std::vector<const Gradient*> messages;
   for (auto& [worker, member] : members_) {
     if (clocks_.left(worker)) continue;
-    if (!member.pending) return;
+    if (!member.pending) return absl::OkStatus();
     round.push_back(worker);
     messages.push_back(&*member.pending);
   }
-  if (round.empty()) return;
+  if (round.empty()) return absl::OkStatus();
   if (KeepsReplaced()) {
     shard_.KeepReplaced();
     replaced_moments_ = moments_;
+    replaced_ids_.clear();
+    replaced_rows_.clear();
+    replaced_step_ms_ = step_ms_;
   }
-  Apply(messages, 0);
+  step_ms_ = seen_ms_;
+  MILLRACE_RETURN_IF_ERROR(Apply(messages, 0));
   for (const Gradient* message : messages) Count(*message, output);
   for (WorkerId worker : round) {
     members_.at(worker).pending.reset();
     clocks_.Advance(worker);
     output.answers.push_back(worker);
   }
+  return absl::OkStatus();
 }
 
-void ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size_t average_over) {
+Status ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size_t average_over) {
   double weight = 0;
   for (const Gradient* message : messages) {
     if (message->row_count() > 0) weight += message->weight_sum();
   }
-  if (weight <= 0) return;  // a round of nobody makes no step
+  if (weight <= 0) return absl::OkStatus();  // a round of nobody makes no step
   std::fill(sum_.begin(), sum_.end(), 0.0f);
   const std::span<float> weights = shard_.mutable_weights();
   if (options_.average_changes) {
@@ -216,7 +259,10 @@ void ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size_t
                                             : message->weight_sum() / weight;
       AddSlice(message->slice(), static_cast<float>(share), sum_);
     }
-    if (!AllFinite(sum_)) return CountPoison();  // sane changes may still overflow together
+    if (!AllFinite(sum_)) {  // sane changes may still overflow together
+      CountPoison();
+      return absl::OkStatus();
+    }
     for (size_t i = 0; i < sum_.size(); ++i) weights[i] += sum_[i];
   } else {
     for (const Gradient* message : messages) {
@@ -231,11 +277,55 @@ void ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size_t
           options_.range.begin;
       for (size_t i = 0; i < end; ++i) sum_[i] += l2 * weights[i];
     }
-    if (!AllFinite(sum_)) return CountPoison();  // divided by a tiny weight, say
+    if (embeddings_ != nullptr) SumEmbeddings(messages, scale);
+    if (!AllFinite(sum_) || !AllFinite(row_sum_)) {  // divided by a tiny weight, say
+      CountPoison();
+      return absl::OkStatus();
+    }
     optimizer_->Step(steps_, sum_, weights, shard_.mutable_slots());
+    if (embeddings_ != nullptr) MILLRACE_RETURN_IF_ERROR(StepEmbeddings());
   }
   ++steps_;
   shard_.MarkAllUpdated();
+  return absl::OkStatus();
+}
+
+void ServerProcessor::SumEmbeddings(const std::vector<const Gradient*>& messages, float scale) {
+  row_ids_.clear();
+  for (const Gradient* message : messages) {
+    const auto& ids = message->embeddings().id();
+    row_ids_.insert(row_ids_.end(), ids.begin(), ids.end());
+  }
+  if (messages.size() > 1) {
+    std::ranges::sort(row_ids_);
+    row_ids_.erase(std::ranges::unique(row_ids_).begin(), row_ids_.end());
+  }
+  const size_t width = embeddings_->width();
+  row_sum_.assign(row_ids_.size() * width, 0.0f);
+  for (const Gradient* message : messages) {
+    const auto& ids = message->embeddings().id();
+    const float* value = message->embeddings().value().data();
+    size_t place = 0;
+    for (int i = 0; i < ids.size(); ++i, value += width) {
+      while (row_ids_[place] != ids[i]) ++place;
+      float* const sum = row_sum_.data() + place * width;
+      for (size_t k = 0; k < width; ++k) sum[k] += value[k];
+    }
+  }
+  for (float& value : row_sum_) value *= scale;
+}
+
+Status ServerProcessor::StepEmbeddings() {
+  if (KeepsReplaced()) {
+    replaced_ids_ = row_ids_;
+    replaced_rows_.resize(row_sum_.size());
+    MILLRACE_RETURN_IF_ERROR(embeddings_->Read(row_ids_, replaced_step_ms_, replaced_rows_));
+  }
+  return embeddings_->Update(
+      row_ids_, row_sum_, step_ms_,
+      [this](std::span<const float> gradient, std::span<float> values, std::span<float> slots) {
+        optimizer_->Step(steps_, gradient, values, slots);
+      });
 }
 
 void ServerProcessor::Count(const Gradient& message, ServerOutput& output) {
@@ -246,6 +336,7 @@ void ServerProcessor::Count(const Gradient& message, ServerOutput& output) {
   // Shards may take different attempts of a clock; only shard 0's word counts, and never goes back.
   member.rows.set_end(std::max(member.rows.end(), message.rows_end()));
   member.buffer_rows = message.buffer_rows();
+  member.wanted.assign(message.wanted().begin(), message.wanted().end());
   if (message.progressive().rows() > 0) progressive_.Merge(FromProto(message.progressive()));
   if (message.tail().rows() > 0) tail_.Merge(FromProto(message.tail()));
   if (message.moments().count_size() > 0) {
@@ -282,13 +373,17 @@ void ServerProcessor::AnswerNewlyReleased(const std::vector<WorkerId>& before,
   }
 }
 
-std::string ServerProcessor::Answer(WorkerId worker) const { return MakeAnswer(worker, false); }
-
-std::string ServerProcessor::ReplacedAnswer(WorkerId worker) const {
-  return MakeAnswer(worker, true);
+StatusOr<std::string> ServerProcessor::Answer(WorkerId worker) const {
+  return MakeAnswer(worker, false, members_.at(worker).wanted);
 }
 
-std::string ServerProcessor::MakeAnswer(WorkerId worker, bool replaced) const {
+StatusOr<std::string> ServerProcessor::ReplacedAnswer(
+    const ServerOutput::Replaced& receiver) const {
+  return MakeAnswer(receiver.worker, true, receiver.wanted);
+}
+
+StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool replaced,
+                                                  std::span<const EmbeddingId> wanted) const {
   const Member& member = members_.at(worker);
   Weights message;
   message.set_epoch(options_.epoch);
@@ -303,10 +398,31 @@ std::string ServerProcessor::MakeAnswer(WorkerId worker, bool replaced) const {
     if (options_.shard == 0) {
       ToProto(replaced ? replaced_moments_ : moments_, *message.mutable_moments());
     }
+    if (embeddings_ != nullptr && !wanted.empty()) {
+      MILLRACE_RETURN_IF_ERROR(ReadEmbeddings(wanted, replaced, *message.mutable_embeddings()));
+    }
   }
   *message.mutable_rows() = replaced ? member.rows_before : member.rows;
   if (!replaced) *message.mutable_rows_before() = member.rows_before;
   return message.SerializeAsString();
+}
+
+Status ServerProcessor::ReadEmbeddings(std::span<const EmbeddingId> ids, bool replaced,
+                                       EmbeddingBlock& block) const {
+  const size_t width = embeddings_->width();
+  block.mutable_id()->Add(ids.begin(), ids.end());
+  block.mutable_value()->Resize(static_cast<int>(ids.size() * width), 0.0f);
+  const std::span<float> values(block.mutable_value()->mutable_data(), ids.size() * width);
+  MILLRACE_RETURN_IF_ERROR(embeddings_->Read(ids, replaced ? replaced_step_ms_ : step_ms_, values));
+  if (!replaced) return absl::OkStatus();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto found = std::ranges::lower_bound(replaced_ids_, ids[i]);
+    if (found == replaced_ids_.end() || *found != ids[i]) continue;
+    const auto place = static_cast<size_t>(found - replaced_ids_.begin());
+    std::copy_n(replaced_rows_.begin() + static_cast<ptrdiff_t>(place * width), width,
+                values.begin() + static_cast<ptrdiff_t>(i * width));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<WorkerId> ServerProcessor::WaitedFor() const {
@@ -336,6 +452,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
     *saved.mutable_rows() = member.rows;
     *saved.mutable_rows_before() = member.rows_before;
     saved.set_buffer_rows(member.buffer_rows);
+    saved.mutable_wanted()->Add(member.wanted.begin(), member.wanted.end());
     if (member.pending) *saved.mutable_pending() = *member.pending;
     for (const ChunkJoiner::Partial& partial : member.joiner.partials()) {
       ShardState::PartialMessage& chunks = *state.add_partial();
@@ -347,6 +464,14 @@ void ServerProcessor::SaveState(ShardState& state) const {
   }
   ToProto(moments_, *state.mutable_moments());
   if (KeepsReplaced()) ToProto(replaced_moments_, *state.mutable_replaced_moments());
+  if (embeddings_ != nullptr) {
+    EmbeddingBlock& replaced = *state.mutable_replaced_embeddings();
+    replaced.mutable_id()->Add(replaced_ids_.begin(), replaced_ids_.end());
+    replaced.mutable_value()->Add(replaced_rows_.begin(), replaced_rows_.end());
+    state.set_seen_ms(seen_ms_);
+    state.set_step_ms(step_ms_);
+    state.set_replaced_step_ms(replaced_step_ms_);
+  }
   ToProto(progressive_, *state.mutable_progressive());
   ToProto(tail_, *state.mutable_tail());
   state.set_rows_trained(rows_trained_);
@@ -373,6 +498,7 @@ Status ServerProcessor::LoadState(const ShardState& state) {
     member.rows = saved.rows();
     member.rows_before = saved.rows_before();
     member.buffer_rows = saved.buffer_rows();
+    member.wanted.assign(saved.wanted().begin(), saved.wanted().end());
     member.pending.reset();
     if (saved.has_pending()) member.pending = saved.pending();
     std::vector<ChunkJoiner::Partial> partials;
@@ -385,6 +511,12 @@ Status ServerProcessor::LoadState(const ShardState& state) {
   }
   moments_ = FromProto(state.moments());
   if (KeepsReplaced()) replaced_moments_ = FromProto(state.replaced_moments());
+  const EmbeddingBlock& replaced = state.replaced_embeddings();
+  replaced_ids_.assign(replaced.id().begin(), replaced.id().end());
+  replaced_rows_.assign(replaced.value().begin(), replaced.value().end());
+  seen_ms_ = state.seen_ms();
+  step_ms_ = state.step_ms();
+  replaced_step_ms_ = state.replaced_step_ms();
   progressive_ = FromProto(state.progressive());
   tail_ = FromProto(state.tail());
   rows_trained_ = state.rows_trained();

@@ -17,6 +17,8 @@
 #include "models/evaluation.h"
 #include "models/moments.h"
 #include "models/optimizer.h"
+#include "stores/embedding_table.h"
+#include "stores/ordered_byte_map.h"
 #include "stores/parameter_shard.h"
 #include "topics/frame.h"
 
@@ -35,7 +37,8 @@ struct ServerOptions {
   bool average_changes = false;  // updates are weight changes, not gradients
   OptimizerOptions optimizer;
   double l2 = 0;
-  size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split
+  std::optional<EmbeddingTableOptions> embeddings;  // slot_count follows from the optimizer
+  size_t max_frame_bytes = kMaxFrameBytes;          // larger messages are split
 };
 
 // A record of `gradients`, as it stands in the log.
@@ -43,13 +46,19 @@ struct GradientRecord {
   Offset offset = 0;
   std::string_view key;
   std::string_view value;
+  int64_t timestamp_ms = 0;
 };
 
 // What processing a record leads to. Answers are made from state, so only their receivers are
 // named; a worker named twice is answered twice.
 struct ServerOutput {
+  struct Replaced {
+    WorkerId worker = 0;
+    std::vector<EmbeddingId> wanted{};
+    bool operator==(const Replaced&) const = default;
+  };
   std::vector<WorkerId> answers;
-  std::vector<WorkerId> replaced_answers;  // want that of the clock before
+  std::vector<Replaced> replaced_answers;  // want that of the clock before
   std::vector<DeadLetter> dead_letters;
 
   void Clear() {
@@ -71,18 +80,22 @@ struct ServerOutput {
 //  - a worker that left is in no minimum and no round;
 //  - sequential, of several shards: a shard keeps what its last round replaced, and serves it to a
 //    worker that other shards still hold at the clock before, so that the worker's update of that
-//    clock is the same bytes again.
+//    clock is the same bytes again;
+//  - an answer has the embedding rows that its worker wants, which the shard remembers. A row is
+//    one of its own with the time of the last step, so that the same answer said again is the same
+//    bytes, whatever expires.
 class ServerProcessor {
  public:
-  explicit ServerProcessor(const ServerOptions& options);
+  // Embedding rows are read from the store when they are not in memory; it outlives the processor.
+  ServerProcessor(const ServerOptions& options, const OrderedByteMap* store);
 
-  // Folds the record in. Never fails: what cannot be used is a dead letter.
-  void Process(const GradientRecord& record, ServerOutput& output);
+  // Folds the record in: what cannot be used is a dead letter. Errors are the store's, and final.
+  Status Process(const GradientRecord& record, ServerOutput& output);
 
-  // The encoded Weights message for a worker, as of now.
-  std::string Answer(WorkerId worker) const;
+  // The encoded Weights message for a worker, as of now. Errors: the store's.
+  StatusOr<std::string> Answer(WorkerId worker) const;
   // The one of the clock before. REQUIRES: the last Process has named the worker for it.
-  std::string ReplacedAnswer(WorkerId worker) const;
+  StatusOr<std::string> ReplacedAnswer(const ServerOutput::Replaced& receiver) const;
 
   const VectorClock& clocks() const { return clocks_; }
   // The consistency model lets the worker go on.
@@ -94,6 +107,12 @@ class ServerProcessor {
 
   const ParameterShard& shard() const { return shard_; }
   ParameterShard& mutable_shard() { return shard_; }
+  // The embedding rows as of now, ids.size() x width. Errors: the store's.
+  Status ReadEmbeddings(std::span<const EmbeddingId> ids, std::span<float> values) const {
+    return embeddings_->Read(ids, step_ms_, values);
+  }
+  // Null when the job has none.
+  EmbeddingTable* embeddings() const { return embeddings_.get(); }
   const Moments& moments() const { return moments_; }
   const EvaluationSums& progressive() const { return progressive_; }
   const EvaluationSums& tail() const { return tail_; }
@@ -116,6 +135,7 @@ class ServerProcessor {
     RowProgress rows;
     RowProgress rows_before;  // of the clock before
     uint32_t buffer_rows = 0;
+    std::vector<EmbeddingId> wanted;  // of the next answer
     ChunkJoiner joiner;
   };
 
@@ -123,14 +143,23 @@ class ServerProcessor {
   StatusOr<std::optional<Gradient>> Decode(const GradientRecord& record);
   Status Check(const Gradient& message) const;
 
-  void Handle(Gradient message, const GradientRecord& record, ServerOutput& output);
-  void HandleUpdate(Gradient message, ServerOutput& output);
+  Status CheckEmbeddingParts(const Gradient& message) const;
+
+  Status Handle(Gradient message, const GradientRecord& record, ServerOutput& output);
+  void HandleAsk(const Gradient& message, ServerOutput& output);
+  Status HandleUpdate(Gradient message, ServerOutput& output);
   void DisarmPoison(Gradient& message, const GradientRecord& record, ServerOutput& output);
   void CountPoison() { counters_.set_poisoned(counters_.poisoned() + 1); }
-  void TryFinishRound(ServerOutput& output);
-  std::string MakeAnswer(WorkerId worker, bool replaced) const;
+  Status TryFinishRound(ServerOutput& output);
+  StatusOr<std::string> MakeAnswer(WorkerId worker, bool replaced,
+                                   std::span<const EmbeddingId> wanted) const;
+  Status ReadEmbeddings(std::span<const EmbeddingId> ids, bool replaced,
+                        EmbeddingBlock& block) const;
   // Applies the updates of `messages` as one step, in their order.
-  void Apply(const std::vector<const Gradient*>& messages, size_t average_over);
+  Status Apply(const std::vector<const Gradient*>& messages, size_t average_over);
+  // Adds up their embedding rows, times `scale`, into row_ids_ and row_sum_.
+  void SumEmbeddings(const std::vector<const Gradient*>& messages, float scale);
+  Status StepEmbeddings();
   // Adds up what must be counted once.
   void Count(const Gradient& message, ServerOutput& output);
   void CountDeadLetters(const Gradient& message, ServerOutput& output);
@@ -144,14 +173,24 @@ class ServerProcessor {
   VectorClock clocks_;
   std::map<WorkerId, Member> members_;
   Moments moments_;
-  Moments replaced_moments_;  // KeepsReplaced: beside the weights that the last round replaced
+  // KeepsReplaced: beside the weights that the last round replaced.
+  Moments replaced_moments_;
+  std::vector<EmbeddingId> replaced_ids_;  // ascending
+  std::vector<float> replaced_rows_;
+  int64_t replaced_step_ms_ = 0;
+  std::unique_ptr<EmbeddingTable> embeddings_;
+  int64_t seen_ms_ = 0;  // newest time of an accepted message, by the log
+  int64_t step_ms_ = 0;  // as it was at the last step
   EvaluationSums progressive_;
   EvaluationSums tail_;
   uint64_t rows_trained_ = 0;
   uint64_t steps_ = 0;
   double train_loss_ = 0;
   ShardState::Counters counters_;
-  std::vector<float> sum_;  // scratch of Apply
+  // Scratch of Apply.
+  std::vector<float> sum_;
+  std::vector<EmbeddingId> row_ids_;
+  std::vector<float> row_sum_;
 };
 
 }  // namespace millrace

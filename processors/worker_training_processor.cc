@@ -51,15 +51,17 @@ Gradient WorkerTrainingProcessor::NewMessage(Gradient::Kind kind) const {
 }
 
 void WorkerTrainingProcessor::Ask(ShardId shard, std::optional<Clock> clock,
+                                  const std::vector<EmbeddingId>& wanted,
                                   WorkerOutput& output) const {
   Gradient message = NewMessage(Gradient::ASK);
+  message.mutable_wanted()->Add(wanted.begin(), wanted.end());
   message.set_has_clock(clock.has_value());
   message.set_clock(clock.value_or(0));
   output.messages.push_back({shard, message.SerializeAsString()});
 }
 
 void WorkerTrainingProcessor::Start(WorkerOutput& output) {
-  for (ShardId shard = 0; shard < options_.shards; ++shard) Ask(shard, std::nullopt, output);
+  for (ShardId shard = 0; shard < options_.shards; ++shard) Ask(shard, std::nullopt, {}, output);
 }
 
 Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
@@ -81,6 +83,8 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
         return absl::InvalidArgumentError("weights without moments");
       }
     }
+    MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(message.embeddings(), model_.row_width(),
+                                             message.shard(), options_.shards));
   }
   Part& part = parts_[message.shard()];
   if (message.replaced()) {
@@ -91,14 +95,13 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
   // A zombie's server answers late: what is older than what is known says nothing new.
   const bool newer = !part.known || message.clock() > part.clock;
   const bool better = part.known && message.clock() == part.clock &&
-                      ((message.released() && !part.released) || (message.left() && !part.left));
-  if (!newer && !better) {
-    // A server that says all again may have lost what it was asked for besides.
-    part.asked_for_replaced = false;
-    return absl::OkStatus();
-  }
+                      ((message.released() && !part.released) || (message.left() && !part.left) ||
+                       (message.released() && part.asked_for_embeddings));
+  // A server that says all again may have lost what it was asked for besides.
   part.asked_for_replaced = false;
-  part.replaced.reset();
+  part.asked_for_embeddings = false;
+  if (!newer && !better) return absl::OkStatus();
+  if (newer) part.replaced.reset();
   part.known = true;
   part.clock = message.clock();
   part.released = message.released();
@@ -179,6 +182,10 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   }
   MILLRACE_ASSIGN_OR_RETURN(const BatchState state, next);
   if (state == BatchState::kWait) return absl::OkStatus();
+  if (state == BatchState::kReady && model_.row_width() > 0) {
+    needed_ = IdsOf(RowsView(batch_.rows));
+    if (!HasEmbeddings(output)) return absl::OkStatus();
+  }
   owed_ = false;
   sent_clock_ = clock;
   if (state == BatchState::kLeave) {
@@ -202,18 +209,95 @@ bool WorkerTrainingProcessor::HasAllOf(Clock clock, WorkerOutput& output) {
     if (!part.released || part.clock > clock + 1) all = false;
     // Weights of a later clock would serve to learn, but not to repeat an update to the byte.
     if (sequential && part.clock == clock + 1 && !part.replaced) {
-      if (!std::exchange(part.asked_for_replaced, true)) Ask(shard, clock, output);
+      if (!std::exchange(part.asked_for_replaced, true)) Ask(shard, clock, {}, output);
       all = false;
     }
   }
   return all;
 }
 
+const Weights& WorkerTrainingProcessor::MessageOf(const Part& part) const {
+  const bool gone_on = part.clock > progress_.clock && part.replaced;
+  return gone_on ? *part.replaced : part.message;
+}
+
+std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::ByShard(
+    std::vector<EmbeddingId> ids) const {
+  std::ranges::sort(ids);
+  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  std::vector<std::vector<EmbeddingId>> parts(options_.shards);
+  for (EmbeddingId id : ids) parts[ShardOfEmbedding(id, options_.shards)].push_back(id);
+  return parts;
+}
+
+std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::IdsOf(RowsView rows) const {
+  std::vector<EmbeddingId> ids;
+  for (const Row* row : rows) ids.insert(ids.end(), row->ids.begin(), row->ids.end());
+  return ByShard(std::move(ids));
+}
+
+bool WorkerTrainingProcessor::LacksEmbeddings(ShardId shard) const {
+  return !std::ranges::includes(MessageOf(parts_[shard]).embeddings().id(), needed_[shard]);
+}
+
+bool WorkerTrainingProcessor::HasEmbeddings(WorkerOutput& output) {
+  bool all = true;
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    if (!LacksEmbeddings(shard)) continue;
+    all = false;
+    if (!parts_[shard].asked_for_embeddings) AskForEmbeddings(shard, output);
+  }
+  return all;
+}
+
+void WorkerTrainingProcessor::AskForEmbeddings(ShardId shard, WorkerOutput& output) {
+  Part& part = parts_[shard];
+  part.asked_for_embeddings = true;
+  // A shard that has gone on serves what it replaced, by the clock that it is asked for.
+  Ask(shard, MessageOf(part).clock(), needed_[shard], output);
+}
+
+void WorkerTrainingProcessor::AssembleEmbeddings() {
+  const size_t width = model_.row_width();
+  struct Source {
+    EmbeddingId id;
+    const float* values;
+  };
+  std::vector<Source> sources;
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    const EmbeddingBlock& block = MessageOf(parts_[shard]).embeddings();
+    size_t place = 0;
+    for (EmbeddingId id : needed_[shard]) {
+      while (block.id(static_cast<int>(place)) != id) ++place;
+      sources.push_back({id, block.value().data() + place * width});
+    }
+  }
+  std::ranges::sort(sources, {}, &Source::id);
+  ids_.clear();
+  rows_.clear();
+  for (const Source& source : sources) {
+    ids_.push_back(source.id);
+    rows_.insert(rows_.end(), source.values, source.values + width);
+  }
+  row_gradient_.assign(rows_.size(), 0.0f);
+}
+
+void WorkerTrainingProcessor::EncodeEmbeddings(const std::vector<EmbeddingId>& ids,
+                                               EmbeddingBlock& block) const {
+  const size_t width = model_.row_width();
+  block.Clear();
+  block.mutable_id()->Add(ids.begin(), ids.end());
+  size_t place = 0;
+  for (EmbeddingId id : ids) {
+    while (ids_[place] != id) ++place;
+    const float* const values = row_gradient_.data() + place * width;
+    block.mutable_value()->Add(values, values + width);
+  }
+}
+
 void WorkerTrainingProcessor::AssembleWeights() {
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
-    const Part& part = parts_[shard];
-    const bool gone_on = part.clock > progress_.clock && part.replaced;
-    const Weights& message = gone_on ? *part.replaced : part.message;
+    const Weights& message = MessageOf(parts_[shard]);
     const Slice& slice = message.slice();
     std::copy(slice.dense().begin(), slice.dense().end(),
               weights_.begin() + static_cast<ptrdiff_t>(slice.begin()));
@@ -223,6 +307,7 @@ void WorkerTrainingProcessor::AssembleWeights() {
 
 void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& output) {
   AssembleWeights();
+  if (model_.row_width() > 0) AssembleEmbeddings();
   const Training& training = options_.training;
   const auto stream_row = [&](size_t i) {
     return StreamRow({options_.worker, batch.numbers[i]}, options_.workers);
@@ -245,16 +330,17 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
                             ? Scaler(moments)
                             : Scaler::Identity(moments.columns());
 
-  const size_t classes = options_.classes;
+  const size_t width = model_.score_count();
   const RowsView rows(batch.rows);
   const RowsView trained = rows.subspan(trained_begin, trained_end - trained_begin);
-  scores_.resize(rows.size() * classes);
+  scores_.resize(rows.size() * width);
   const std::span<float> scores(scores_);
   const bool changes = training.update().kind() == Training::Update::WEIGHT_CHANGE;
   gradient_.Clear();
   const auto compute = [&](size_t begin, size_t end, GradientSum* gradient) {
-    return model_.Compute(rows.subspan(begin, end - begin), scaler, weights_, gradient,
-                          scores.subspan(begin * classes, (end - begin) * classes));
+    return model_.Compute(rows.subspan(begin, end - begin), scaler, weights_,
+                          {ids_, rows_, row_gradient_}, gradient,
+                          scores.subspan(begin * width, (end - begin) * width));
   };
   compute(0, trained_begin, nullptr);
   BatchLoss loss = compute(trained_begin, trained_end, changes ? nullptr : &gradient_);
@@ -270,19 +356,23 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
   uint64_t new_rows = 0;
   uint64_t new_trained = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const std::span<const float> row_scores = scores.subspan(i * classes, classes);
+    const std::span<const float> row_scores = scores.subspan(i * width, width);
+    const auto add = [&](EvaluationSums& sums) {
+      options_.classes > 0 ? sums.Add(rows[i]->label, row_scores)
+                           : sums.AddTarget(rows[i]->target, row_scores[0]);
+    };
     if (i >= batch.first_new && !rows[i]->again) {
       ++new_rows;
       if (i >= trained_begin && i < trained_end) ++new_trained;
-      progressive.Add(rows[i]->label, row_scores);
-      if (tail > 0 && stream_row(i) >= tail) progressive_tail.Add(rows[i]->label, row_scores);
+      add(progressive);
+      if (tail > 0 && stream_row(i) >= tail) add(progressive_tail);
     }
-    if (options_.evaluate_batches) whole_batch.Add(rows[i]->label, row_scores);
+    if (options_.evaluate_batches) add(whole_batch);
   }
   rows_seen_ += new_rows;
   if (options_.evaluate_batches) {
     output.evaluations.push_back(
-        {progress_.clock, ComputeFigures(whole_batch, classes), rows_seen_});
+        {progress_.clock, ComputeFigures(whole_batch, options_.classes), rows_seen_});
   }
 
   Gradient message = NewMessage(Gradient::UPDATE);
@@ -293,9 +383,19 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
   message.set_rows_end(batch.rows_end);
   message.set_buffer_rows(static_cast<uint32_t>(source_.size()));
   message.set_train_loss(loss.weight_sum > 0 ? loss.loss_sum / loss.weight_sum : 0);
+  // Rows that were read to be tested only are not among those that have been learnt from.
+  std::vector<std::vector<EmbeddingId>> learnt;
+  if (model_.row_width() > 0) learnt = trained.size() == rows.size() ? needed_ : IdsOf(trained);
+  std::vector<EmbeddingId> next_ids;
+  if (model_.row_width() > 0) source_.AppendIdsOf(progress_.clock + 1, next_ids);
+  const std::vector<std::vector<EmbeddingId>> next = ByShard(std::move(next_ids));
   unanswered_.clear();
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     const KeyRange range = RangeOf(shard);
+    message.mutable_wanted()->Assign(next[shard].begin(), next[shard].end());
+    if (model_.row_width() > 0 && !trained.empty()) {
+      EncodeEmbeddings(learnt[shard], *message.mutable_embeddings());
+    }
     if (trained.empty()) {
       message.clear_slice();
     } else if (changes) {
@@ -329,7 +429,7 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
 void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     if (parts_[shard].known) continue;
-    Ask(shard, std::nullopt, output);
+    Ask(shard, std::nullopt, {}, output);
     asked_ = true;
   }
   if (left()) return;
@@ -345,8 +445,9 @@ void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
     // Held back by the consistency model, the release may have gone by unread; so may what another
     // instance of this worker was told.
     const bool old = !part.released || part.clock + 1 < newest;
-    if (part.known && old) Ask(shard, std::nullopt, output);
-    if (part.asked_for_replaced && !part.replaced) Ask(shard, progress_.clock, output);
+    if (part.known && old) Ask(shard, std::nullopt, {}, output);
+    if (part.asked_for_replaced && !part.replaced) Ask(shard, progress_.clock, {}, output);
+    if (part.asked_for_embeddings && LacksEmbeddings(shard)) AskForEmbeddings(shard, output);
   }
 }
 

@@ -27,7 +27,7 @@ struct WorkerOptions {
   WorkerId worker = 0;
   uint32_t workers = 1;
   uint32_t shards = 1;
-  size_t classes = 2;
+  size_t classes = 2;  // 0: a regression
   Training training;
   bool evaluate_batches = false;            // fill WorkerOutput::evaluations
   size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split
@@ -100,20 +100,35 @@ class WorkerTrainingProcessor {
     // Sequential, when other shards are still at the clock before: what this one answered then.
     bool asked_for_replaced = false;
     std::optional<Weights> replaced;
-    std::optional<Clock> leave_sent;  // of which clock
+    bool asked_for_embeddings = false;  // of this clock
+    std::optional<Clock> leave_sent;    // of which clock
   };
 
   Gradient NewMessage(Gradient::Kind kind) const;
-  // For what is new, or for the answer of `clock`.
-  void Ask(ShardId shard, std::optional<Clock> clock, WorkerOutput& output) const;
+  // For what is new, or for the answer of `clock`, with these embedding rows.
+  void Ask(ShardId shard, std::optional<Clock> clock, const std::vector<EmbeddingId>& wanted,
+           WorkerOutput& output) const;
   // Whether every shard has said what it must have said at `clock`; asks those that have gone on.
   bool HasAllOf(Clock clock, WorkerOutput& output);
+  // What the shard said of the clock that is to be answered.
+  const Weights& MessageOf(const Part& part) const;
+  // Whether every shard has sent the embedding rows of the batch; asks those that have not. A
+  // worker that could look ahead has said already, with the last update, what it would need.
+  bool HasEmbeddings(WorkerOutput& output);
+  bool LacksEmbeddings(ShardId shard) const;
+  void AskForEmbeddings(ShardId shard, WorkerOutput& output);
+  // Each once, ascending, by the shard that has them.
+  std::vector<std::vector<EmbeddingId>> ByShard(std::vector<EmbeddingId> ids) const;
+  std::vector<std::vector<EmbeddingId>> IdsOf(RowsView rows) const;
   bool SomeoneLeft() const;
   // Sends a leave to each shard that has none of its present clock; `again`: that is not known to
   // have it.
   void LeaveAll(bool again, WorkerOutput& output);
   void SendUpdate(const Batch& batch, WorkerOutput& output);
   void AssembleWeights();
+  void AssembleEmbeddings();
+  // The gradients of some of ids_, ascending.
+  void EncodeEmbeddings(const std::vector<EmbeddingId>& ids, EmbeddingBlock& block) const;
   KeyRange RangeOf(ShardId shard) const;
 
   WorkerOptions options_;
@@ -133,12 +148,17 @@ class WorkerTrainingProcessor {
   bool asked_ = true;          // since the last such answer
   uint64_t rows_seen_ = 0;
 
+  std::vector<std::vector<EmbeddingId>> needed_;  // embedding rows of the batch, by shard
+
   // Scratch that keeps its memory.
   std::vector<float> weights_;
   Moments moments_;
   GradientSum gradient_;
   std::vector<float> scores_;
   Batch batch_;
+  std::vector<EmbeddingId> ids_;  // all that are needed_, ascending
+  std::vector<float> rows_;       // their values
+  std::vector<float> row_gradient_;
 };
 
 }  // namespace millrace

@@ -136,7 +136,7 @@ Status KafkaRun::OpenRejects() {
 
 Status KafkaRun::CheckInput() {
   // The columns are looked up without the classes, which may not be known yet.
-  const bool classes_known = spec_.classes_size() > 0;
+  const bool classes_known = spec_.classes_size() > 0 || spec_.regression();
   MILLRACE_ASSIGN_OR_RETURN(
       FeatureEncoder encoder,
       classes_known ? FeatureEncoder::Create(spec_) : FeatureEncoder::CreateWithoutClasses(spec_));
@@ -243,7 +243,7 @@ Status KafkaRun::AgreeOnFeatures() {
   });
   MILLRACE_RETURN_IF_ERROR(read);
   first_run_ = !published;
-  if (spec_.classes_size() == 0) {
+  if (spec_.classes_size() == 0 && !spec_.regression()) {
     if (published) {
       *spec_.mutable_classes() = published->spec().classes();
     } else {

@@ -5,10 +5,13 @@
 
 namespace millrace {
 
-WriteBatch BatchOf(const std::vector<Checkpoint::Entry>& entries, Offset parameters_end) {
+WriteBatch BatchOf(const std::vector<Checkpoint::Entry>& entries,
+                   std::optional<Offset> parameters_end) {
   WriteBatch batch;
   for (const Checkpoint::Entry& entry : entries) batch.Put(entry.key, entry.value);
-  batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(parameters_end)));
+  if (parameters_end) {
+    batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(*parameters_end)));
+  }
   return batch;
 }
 

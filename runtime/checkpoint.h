@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,11 @@ struct Checkpoint {
     std::string key;
     std::string value;
   };
-  Offset position = 0;                    // of the next record of `gradients` to fold
-  std::vector<Entry> entries;             // updated blocks, then the state: records of `parameters`
+  Offset position = 0;         // of the next record of `gradients` to fold
+  std::vector<Entry> entries;  // what was updated, then the state: records of `parameters`
   std::vector<std::string> dead_letters;  // framed DeadLetters since the last checkpoint
   std::vector<size_t> blocks;             // which blocks the entries hold
+  std::vector<EmbeddingId> embeddings;    // and which embedding rows
 };
 
 // Where a checkpoint goes. Two implementations: Kafka and memory.
@@ -40,8 +42,10 @@ class CheckpointLog {
 inline constexpr char kStateKeyPrefix[] = "state";  // + number of the chunk, 4 bytes
 inline constexpr char kParametersOffsetKey[] = "parameters-offset";
 
-// What a copy takes in one batch: a checkpoint's records, and where the next one begins.
-WriteBatch BatchOf(const std::vector<Checkpoint::Entry>& entries, Offset parameters_end);
+// What a copy takes in one batch: a checkpoint's records and, when with them it is whole, where the
+// next one begins.
+WriteBatch BatchOf(const std::vector<Checkpoint::Entry>& entries,
+                   std::optional<Offset> parameters_end);
 
 // (1) one transaction to `parameters`; (2) after its confirmed commit one batch to the local
 // store, with the transaction's end; (3) `gradients` may be deleted behind the position. Never

@@ -3,22 +3,30 @@
 #include <string>
 #include <utility>
 
+#include "stores/embedding_table.h"
 #include "stores/parameter_shard.h"
 
 namespace millrace {
 
-StatusOr<std::optional<CheckpointAssembler::Whole>> CheckpointAssembler::Add(
+StatusOr<std::optional<CheckpointAssembler::Part>> CheckpointAssembler::Add(
     Offset offset, std::string_view key, std::string_view value) {
   const bool is_state = key.starts_with(kStateKeyPrefix);
-  if (!is_state && !ParameterShard::IsBlockKey(key)) {
+  if (!is_state && !ParameterShard::IsBlockKey(key) && !EmbeddingTable::IsRowKey(key)) {
     return absl::DataLossError("parameters, offset " + std::to_string(offset) +
                                ": a record with an unknown key");
   }
   entries_.push_back({std::string(key), std::string(value)});
-  if (!is_state) return std::optional<Whole>();
-  MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
-  if (!state_.Add(frame)) return std::optional<Whole>();
-  return std::optional<Whole>({std::exchange(entries_, {}), offset + 1});
+  bytes_ += key.size() + value.size();
+  unfinished_ = true;
+  std::optional<Offset> end;
+  if (is_state) {
+    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
+    if (state_.Add(frame)) end = offset + 1;
+  }
+  if (!end && bytes_ < most_bytes_) return std::optional<Part>();
+  bytes_ = 0;
+  unfinished_ = !end;
+  return std::optional<Part>({std::exchange(entries_, {}), end});
 }
 
 }  // namespace millrace

@@ -1,6 +1,7 @@
 // Whole checkpoints out of the records of a shard's partition of `parameters`.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -13,22 +14,34 @@
 namespace millrace {
 
 // A checkpoint's records stand together in the partition, the state's last chunk at their end, so
-// whoever takes only what is whole is at every moment a prefix of the shard's checkpoints. (On a
+// whoever takes what is whole is at that moment a prefix of the shard's checkpoints. (On a
 // compacted topic, who has read from the beginning is consistent only at the end: what compaction
-// has left of older checkpoints comes with the next whole one.) Pure; not thread-safe.
+// has left of older checkpoints comes with the next whole one.) A large one comes in parts: a copy
+// that has taken some of them is of use again when it has the last, which tells where it stands;
+// taken twice they do no harm. Pure; not thread-safe.
 class CheckpointAssembler {
  public:
-  struct Whole {
+  struct Part {
     std::vector<Checkpoint::Entry> entries;  // in order; a later one of a key replaces an earlier
-    Offset end = 0;                          // behind the last record
+    std::optional<Offset> end;               // of a checkpoint's last part: behind its last record
   };
 
-  // The next committed record. Returns the checkpoint that it completes. DataLoss when it is no
-  // record of a checkpoint.
-  StatusOr<std::optional<Whole>> Add(Offset offset, std::string_view key, std::string_view value);
+  // Of a part, not counting its last record.
+  static constexpr size_t kMostBytes = size_t{4} << 20;
+
+  explicit CheckpointAssembler(size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
+
+  // The next committed record. Returns the part that it completes. DataLoss when it is no record
+  // of a checkpoint.
+  StatusOr<std::optional<Part>> Add(Offset offset, std::string_view key, std::string_view value);
+  // Records have come since the last whole checkpoint.
+  bool unfinished() const { return unfinished_; }
 
  private:
+  size_t most_bytes_;
   std::vector<Checkpoint::Entry> entries_;
+  size_t bytes_ = 0;
+  bool unfinished_ = false;
   ChunkJoiner state_;
 };
 

@@ -42,9 +42,19 @@ StatusOr<TestSet> ReadTestSet(const std::string& path, const FeatureSpec& spec) 
   return test_set;
 }
 
-Evaluator::Evaluator(TestSet test_set, const Model& model, bool scale, Report report)
-    : test_set_(std::move(test_set)), model_(model), scale_(scale), report_(std::move(report)) {
-  for (const Row& row : test_set_.rows) views_.push_back(&row);
+Evaluator::Evaluator(TestSet test_set, const Model& model, size_t classes, bool scale,
+                     Report report)
+    : test_set_(std::move(test_set)),
+      model_(model),
+      classes_(classes),
+      scale_(scale),
+      report_(std::move(report)) {
+  for (const Row& row : test_set_.rows) {
+    views_.push_back(&row);
+    ids_.insert(ids_.end(), row.ids.begin(), row.ids.end());
+  }
+  std::ranges::sort(ids_);
+  ids_.erase(std::ranges::unique(ids_).begin(), ids_.end());
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -90,19 +100,23 @@ void Evaluator::Run() {
 EvaluationFigures Evaluator::Evaluate(const Snapshot& snapshot) const {
   const Scaler scaler =
       scale_ ? Scaler(snapshot.moments) : Scaler::Identity(snapshot.moments.columns());
-  const size_t classes = model_.score_count();
+  const size_t width = model_.score_count();
   EvaluationSums sums;
-  std::vector<float> scores(kRowsAtOnce * classes);
+  std::vector<float> scores(kRowsAtOnce * width);
   for (size_t begin = 0; begin < views_.size(); begin += kRowsAtOnce) {
     const size_t count = std::min(kRowsAtOnce, views_.size() - begin);
     const RowsView rows(views_.data() + begin, count);
-    const std::span<float> part(scores.data(), count * classes);
-    model_.Compute(rows, scaler, snapshot.parameters, nullptr, part);
+    const std::span<float> part(scores.data(), count * width);
+    model_.Compute(rows, scaler, snapshot.parameters, {ids_, snapshot.rows}, nullptr, part);
     for (size_t i = 0; i < count; ++i) {
-      sums.Add(rows[i]->label, part.subspan(i * classes, classes));
+      if (classes_ > 0) {
+        sums.Add(rows[i]->label, part.subspan(i * width, width));
+      } else {
+        sums.AddTarget(rows[i]->target, part[i]);
+      }
     }
   }
-  return ComputeFigures(sums, classes);
+  return ComputeFigures(sums, classes_);
 }
 
 }  // namespace millrace

@@ -33,6 +33,7 @@ StatusOr<TestSet> ReadTestSet(const std::string& path, const FeatureSpec& spec);
 struct Snapshot {
   Clock clock = 0;
   std::vector<float> parameters;
+  std::vector<float> rows;  // of the embedding ids of the test set, in the order of ids()
   Moments moments;
   bool last = false;
 };
@@ -43,9 +44,12 @@ class Evaluator {
  public:
   using Report = std::function<void(const Snapshot&, const EvaluationFigures&)>;
   // `model` outlives the evaluator. `report` is called on the evaluator's thread.
-  Evaluator(TestSet test_set, const Model& model, bool scale, Report report);
+  // `classes` 0: a regression.
+  Evaluator(TestSet test_set, const Model& model, size_t classes, bool scale, Report report);
   ~Evaluator();
 
+  // The embedding ids of the test set, ascending, distinct.
+  const std::vector<EmbeddingId>& ids() const { return ids_; }
   // True when the last snapshot has been taken: the time to make another copy.
   bool idle() const { return idle_; }
   void Offer(Snapshot snapshot);
@@ -58,9 +62,11 @@ class Evaluator {
 
   TestSet test_set_;
   const Model& model_;
+  size_t classes_;
   bool scale_;
   Report report_;
   std::vector<const Row*> views_;
+  std::vector<EmbeddingId> ids_;
   std::atomic<bool> idle_ = true;
 
   std::mutex mutex_;

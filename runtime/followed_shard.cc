@@ -2,6 +2,9 @@
 
 namespace millrace {
 
+FollowedShard::FollowedShard(const ServerOptions& options)
+    : options_(options), task_(std::make_unique<ShardTask>(options, store_)) {}
+
 StatusOr<std::unique_ptr<FollowedShard>> FollowedShard::Create(const JobConfig& config,
                                                                const ServerOptions& options,
                                                                Wakeup* wakeup,
@@ -13,11 +16,12 @@ StatusOr<std::unique_ptr<FollowedShard>> FollowedShard::Create(const JobConfig& 
 }
 
 StatusOr<size_t> FollowedShard::Poll() {
-  return tail_->Poll([this](const CheckpointAssembler::Whole& checkpoint) -> Status {
-    for (const Checkpoint::Entry& entry : checkpoint.entries) {
-      MILLRACE_RETURN_IF_ERROR(task_.AddParameter(entry.key, entry.value));
-    }
-    return task_.FinishParameters();
+  return tail_->Poll([this](const CheckpointAssembler::Part& part) -> Status {
+    MILLRACE_RETURN_IF_ERROR(store_.Write(BatchOf(part.entries, part.end)));
+    if (!part.end) return absl::OkStatus();
+    MILLRACE_RETURN_IF_ERROR(store_.Flush());
+    task_ = std::make_unique<ShardTask>(options_, store_);
+    return task_->Load();
   });
 }
 

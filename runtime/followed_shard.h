@@ -9,6 +9,7 @@
 #include "messages/job.pb.h"
 #include "runtime/parameters_tail.h"
 #include "runtime/shard_task.h"
+#include "stores/memory_byte_map.h"
 
 namespace millrace {
 
@@ -26,12 +27,14 @@ class FollowedShard {
   StatusOr<size_t> Poll();
   // (A shard that has made no checkpoint yet is as it was born.)
   bool caught_up() const { return tail_->caught_up(); }
-  const ServerProcessor& processor() const { return task_.processor(); }
+  const ServerProcessor& processor() const { return task_->processor(); }
 
  private:
-  explicit FollowedShard(const ServerOptions& options) : task_(options) {}
+  explicit FollowedShard(const ServerOptions& options);
 
-  ShardTask task_;
+  ServerOptions options_;
+  MemoryByteMap store_;
+  std::unique_ptr<ShardTask> task_;  // on the store
   std::unique_ptr<ParametersTail> tail_;
 };
 

@@ -4,74 +4,58 @@
 #include <utility>
 
 #include "runtime/job_options.h"
-#include "runtime/kafka/consumer.h"
-#include "runtime/patience.h"
+#include "runtime/parameters_tail.h"
 #include "runtime/shard_store.h"
 #include "runtime/waits.h"
-#include "topics/topics.h"
 
 namespace millrace {
-HostedShard::HostedShard(const JobConfig& config, const ServerOptions& options)
-    : shard_(options.shard),
+
+HostedShard::HostedShard(const JobConfig& config, ShardId shard)
+    : shard_(shard),
       interval_(config.server().checkpoint_interval_s()),
       records_(config.server().checkpoint_records()),
-      task_(std::make_unique<ShardTask>(options)),
       last_checkpoint_(std::chrono::steady_clock::now()) {}
 
 StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config,
                                                          const ServerOptions& options,
                                                          Wakeup* wakeup,
                                                          const std::atomic<bool>& stop) {
-  std::unique_ptr<HostedShard> hosted(new HostedShard(config, options));
+  std::unique_ptr<HostedShard> hosted(new HostedShard(config, options.shard));
   // Fencing comes first: what is read afterwards, no older instance can change.
   MILLRACE_ASSIGN_OR_RETURN(hosted->log_, KafkaCheckpointLog::Create(config, options.shard, stop));
   MILLRACE_ASSIGN_OR_RETURN(hosted->store_, OpenShardStore(config, options.shard));
-  MILLRACE_RETURN_IF_ERROR(hosted->task_->LoadStore(*hosted->store_));
-  MILLRACE_RETURN_IF_ERROR(hosted->ReadParameters(config, stop));
-  MILLRACE_RETURN_IF_ERROR(hosted->task_->FinishParameters());
+  MILLRACE_RETURN_IF_ERROR(hosted->CatchUp(config, stop));
+  hosted->task_ = std::make_unique<ShardTask>(options, *hosted->store_);
+  MILLRACE_RETURN_IF_ERROR(hosted->task_->Load());
   hosted->checkpointer_ = std::make_unique<Checkpointer>(*hosted->log_, *hosted->store_, wakeup);
   return hosted;
 }
 
-Status HostedShard::ReadParameters(const JobConfig& config, const std::atomic<bool>& stop) {
-  const std::string topic = TopicName(config.name(), Topic::kParameters);
-  const auto partition = static_cast<int32_t>(shard_);
+// What stands in `parameters` behind the copy goes to the disk first, and is read from there: then
+// no memory is needed for it.
+Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& stop) {
   Wakeup wakeup;
-  ConsumerOptions options;
-  options.client_id = "parameters-" + std::to_string(shard_);
-  options.read_committed = true;
-  MILLRACE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<PartitionConsumer> consumer,
-      PartitionConsumer::Create(KafkaOptionsOf(config), options, topic, &wakeup));
-  MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
-                            Patience(stop, config.broker_timeout_s()).Try([&] {
-                              return consumer->QueryRange(partition, kBrokerCall);
-                            }));
-  const Offset position = task_->parameters_position();
-  if (position > range.end) {
-    return absl::DataLossError(topic + " ends at " + std::to_string(range.end) +
-                               ", but the store of shard " + std::to_string(shard_) +
-                               " has read it up to " + std::to_string(position) +
-                               ": the topic was made anew. Remove " + config.server().data_dir() +
-                               ", or start a new job (another name)");
+  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*store_));
+  StatusOr<std::unique_ptr<ParametersTail>> tail =
+      ParametersTail::Create(config, shard_, from, &wakeup, stop);
+  if (absl::IsOutOfRange(tail.status())) {
+    return absl::DataLossError(std::string(tail.status().message()) +
+                               ", up to which the store of shard " + std::to_string(shard_) +
+                               " has read it: the topic was made anew. Remove " +
+                               config.server().data_dir() + ", or start a new job (another name)");
   }
-  MILLRACE_RETURN_IF_ERROR(consumer->Assign(partition, std::max(position, range.begin)));
-  bool at_end = false;
-  Status status = absl::OkStatus();
-  ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord& record) {
-    if (status.ok()) status = task_->AddParameter(record.key, record.value);
-  };
-  handler.on_end = [&](int32_t, Offset) { at_end = true; };
-  handler.on_out_of_range = [&](int32_t) {
-    status = absl::DataLossError(topic + ": records were deleted while they were read");
-  };
-  while (!at_end && status.ok()) {
+  MILLRACE_RETURN_IF_ERROR(tail.status());
+  while (!(*tail)->caught_up()) {
     if (stop) return absl::CancelledError("stopped");
-    MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer->Poll(1000, handler));
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events,
+                              (*tail)->Poll([&](const CheckpointAssembler::Part& part) {
+                                return store_->Write(BatchOf(part.entries, part.end));
+                              }));
     if (events == 0) wakeup.WaitFor(kPoll);
   }
-  return status;
+  if (!(*tail)->unfinished()) return absl::OkStatus();
+  return absl::DataLossError("parameters, partition " + std::to_string(shard_) +
+                             ": the last checkpoint has no end; records were deleted by hand");
 }
 
 StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {
@@ -93,8 +77,8 @@ StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {
 
 StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now) {
   if (std::optional<Checkpointer::Result> result = checkpointer_->Finished()) return Take(*result);
-  const bool due =
-      now - last_checkpoint_ >= interval_ || task_->records_since_checkpoint() >= records_;
+  const bool due = now - last_checkpoint_ >= interval_ ||
+                   task_->records_since_checkpoint() >= records_ || task_->memory_is_short();
   if (!due || checkpointer_->busy()) return false;
   last_checkpoint_ = now;
   if (std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint()) {

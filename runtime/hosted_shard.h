@@ -20,8 +20,8 @@ namespace millrace {
 // Used by one thread; checkpoints run beside it.
 class HostedShard {
  public:
-  // Fences older instances, takes the copy on disk, reads `parameters` to its end. What is left to
-  // do is to replay `gradients`: see task().
+  // Fences older instances, takes the copy on disk, brings it up to the end of `parameters`. What
+  // is left to do is to replay `gradients`: see task().
   static StatusOr<std::unique_ptr<HostedShard>> Open(const JobConfig& config,
                                                      const ServerOptions& options, Wakeup* wakeup,
                                                      const std::atomic<bool>& stop);
@@ -37,9 +37,10 @@ class HostedShard {
   Status FinalCheckpoint();
 
  private:
-  HostedShard(const JobConfig& config, const ServerOptions& options);
+  HostedShard(const JobConfig& config, ShardId shard);
 
-  Status ReadParameters(const JobConfig& config, const std::atomic<bool>& stop);
+  // Brings the store up to the end of `parameters`.
+  Status CatchUp(const JobConfig& config, const std::atomic<bool>& stop);
   // True when durable, false when it was aborted and will be made again.
   StatusOr<bool> Take(const Checkpointer::Result& result);
 

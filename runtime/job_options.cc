@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "consistency/policy.h"
+#include "models/factorization_machine.h"
 #include "models/softmax_regression.h"
 #include "topics/partitioning.h"
 
@@ -46,6 +47,17 @@ OptimizerOptions OptimizerOf(const Training::Optimizer& optimizer) {
   return options;
 }
 
+EmbeddingTableOptions TableOf(const Training::Embedding& embedding, size_t width) {
+  EmbeddingTableOptions options;
+  options.seed = embedding.seed();
+  // The weight of an id begins at zero, as all weights do.
+  options.initial_limit.assign(width, static_cast<float>(embedding.initial_limit()));
+  options.initial_limit.front() = 0;
+  options.admit_after = embedding.admit_after();
+  options.expire_after_ms = static_cast<int64_t>(embedding.expire_after_s() * 1000);
+  return options;
+}
+
 }  // namespace
 
 KafkaOptions KafkaOptionsOf(const JobConfig& config) {
@@ -63,11 +75,46 @@ RowShape ShapeOf(const JobFeatures& features) {
   shape.numeric = static_cast<size_t>(features.spec().numeric_size());
   shape.features = features.feature_count();
   shape.classes = static_cast<size_t>(features.spec().classes_size());
+  shape.ids = static_cast<size_t>(features.spec().ids_size());
   return shape;
+}
+
+Status CheckModel(const JobFeatures& features, const Training& training) {
+  const FeatureSpec& spec = features.spec();
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  if (training.model() == Training::FACTORIZATION_MACHINE) {
+    if (spec.ids().empty()) {
+      return wrong("a factorization machine needs id columns: give CsvProducer --ids A,B");
+    }
+    if (!spec.regression() && spec.classes_size() != 2) {
+      return wrong(
+          "a factorization machine tells two classes apart, or estimates a number "
+          "(CsvProducer --regression); the job has " +
+          std::to_string(spec.classes_size()) + " classes");
+    }
+    return absl::OkStatus();
+  }
+  if (spec.regression()) return wrong("this job is a regression, for which --model fm is needed");
+  if (!spec.ids().empty()) {
+    return wrong("this job has id columns, of which only --model fm knows what to do");
+  }
+  if (training.class_weight_size() != 0 && training.class_weight_size() != spec.classes_size()) {
+    return wrong("class_weight has " + std::to_string(training.class_weight_size()) +
+                 " values, but the job has " + std::to_string(spec.classes_size()) + " classes");
+  }
+  return absl::OkStatus();
 }
 
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training) {
   const RowShape shape = ShapeOf(features);
+  if (training.model() == Training::FACTORIZATION_MACHINE) {
+    using Loss = FactorizationMachine::Loss;
+    return std::make_unique<FactorizationMachine>(
+        shape.features, training.embedding().factors(),
+        features.spec().regression() ? Loss::kSquared : Loss::kLog,
+        static_cast<float>(training.embedding().l2()),
+        static_cast<float>(training.embedding().offset()));
+  }
   std::vector<float> class_weights(training.class_weight().begin(), training.class_weight().end());
   return std::make_unique<SoftmaxRegression>(shape.features, shape.classes,
                                              std::move(class_weights));
@@ -90,6 +137,9 @@ ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& tr
   options.average_changes = training.training().update().kind() == Training::Update::WEIGHT_CHANGE;
   options.optimizer = OptimizerOf(training.training().optimizer());
   options.l2 = training.training().l2();
+  if (model->row_width() > 0) {
+    options.embeddings = TableOf(training.training().embedding(), model->row_width());
+  }
   return options;
 }
 

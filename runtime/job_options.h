@@ -18,6 +18,10 @@ KafkaOptions KafkaOptionsOf(const JobConfig& config);
 
 RowShape ShapeOf(const JobFeatures& features);
 // Shared by all tasks of a process.
+// Whether the model can learn from these features. InvalidArgument with what is wrong.
+Status CheckModel(const JobFeatures& features, const Training& training);
+
+// REQUIRES: CheckModel.
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training);
 
 ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& training,

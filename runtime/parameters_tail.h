@@ -14,8 +14,8 @@
 
 namespace millrace {
 
-// Reads a shard's partition of `parameters`, committed records only, whole checkpoints only. Used
-// by one thread.
+// Reads a shard's partition of `parameters`, committed records only, put together again to
+// checkpoints. Used by one thread.
 class ParametersTail {
  public:
   // From an offset on, or from the first record that is there. `wakeup` is told when there is
@@ -26,11 +26,13 @@ class ParametersTail {
 
   // Hands out some of what has come, without waiting; returns how many events that were. Errors:
   // those of `take`, and DataLoss when the partition cannot be read on.
-  using Take = std::function<Status(const CheckpointAssembler::Whole& checkpoint)>;
+  using Take = std::function<Status(const CheckpointAssembler::Part& part)>;
   StatusOr<size_t> Poll(const Take& take);
 
   // Every checkpoint that there was when reading began has been handed out.
   bool caught_up() const { return caught_up_; }
+  // Of the last one a part is missing. (Of a checkpoint that is committed that never is.)
+  bool unfinished() const { return assembler_.unfinished(); }
 
  private:
   ParametersTail() = default;

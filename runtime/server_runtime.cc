@@ -26,6 +26,7 @@
 #include "runtime/replicator.h"
 #include "runtime/server_metrics.h"
 #include "runtime/waits.h"
+#include "topics/partitioning.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -92,7 +93,7 @@ class ServerLoop {
         events += taken;
       }
       MILLRACE_RETURN_IF_ERROR(AnnounceReplayed());
-      if (sender_->DeliveryFailed()) AnnounceAll();
+      if (sender_->DeliveryFailed()) MILLRACE_RETURN_IF_ERROR(AnnounceAll());
       MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
       MILLRACE_RETURN_IF_ERROR(BesideTheHotPath());
       if (AllLeft() && !ended_) {
@@ -118,10 +119,8 @@ class ServerLoop {
                                   TopicName(config_.name(), Topic::kGradients), &wakeup_));
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
       if (!IsHosted(shard)) continue;
-      MILLRACE_ASSIGN_OR_RETURN(
-          std::unique_ptr<HostedShard> hosted,
-          HostedShard::Open(config_, ServerOptionsOf(features_, training_, shard), &wakeup_,
-                            stop_));
+      MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<HostedShard> hosted,
+                                HostedShard::Open(config_, HostedOptions(shard), &wakeup_, stop_));
       const auto partition = static_cast<int32_t>(shard);
       MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience_.Try([&] {
         return gradients_->QueryRange(partition, kBrokerCall);
@@ -135,7 +134,8 @@ class ServerLoop {
     }
     handler_.on_record = [this](const ConsumedRecord& record) {
       ShardTask& task = shards_.at(static_cast<ShardId>(record.partition))->task();
-      Keep(task.ProcessGradient({record.offset, record.key, record.value}, out_));
+      Keep(task.ProcessGradient({record.offset, record.key, record.value, record.timestamp_ms},
+                                out_));
     };
     handler_.on_out_of_range = [this](int32_t partition) {
       Keep(absl::DataLossError(
@@ -145,6 +145,14 @@ class ServerLoop {
     };
     StartReplicas();
     return OpenAllWeights();
+  }
+
+  ServerOptions HostedOptions(ShardId shard) const {
+    ServerOptions options = ServerOptionsOf(features_, training_, shard);
+    if (options.embeddings) {
+      options.embeddings->cache_bytes = size_t{config_.server().embedding_cache_mib()} << 20;
+    }
+    return options;
   }
 
   void StartReplicas() {
@@ -193,7 +201,8 @@ class ServerLoop {
                                 EvaluationLog::Open(server.evaluation_log(), false));
     }
     evaluator_ = std::make_unique<Evaluator>(
-        std::move(test_set), *model_, training_.training().scaling() == Training::RUNNING,
+        std::move(test_set), *model_, shape_.classes,
+        training_.training().scaling() == Training::RUNNING,
         [this](const Snapshot& snapshot, const EvaluationFigures& figures) {
           if (evaluation_log_) evaluation_log_->Write(NowMs(), 0, snapshot.clock, figures);
           points_.Push(EvaluationPoint(0, snapshot.clock, figures, snapshot.last));
@@ -220,17 +229,18 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) {
       if (announced_[shard] || !hosted->task().replayed()) continue;
       announced_[shard] = true;
-      hosted->task().Announce(out_);
+      MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(out_));
       spdlog::info("shard {}: answers from gradient {} on ({} replayed)", shard,
                    hosted->task().position(), hosted->task().replayed_records());
     }
     return absl::OkStatus();
   }
 
-  void AnnounceAll() {
+  Status AnnounceAll() {
     for (auto& [shard, hosted] : shards_) {
-      if (announced_[shard]) hosted->task().Announce(out_);
+      if (announced_[shard]) MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(out_));
     }
+    return absl::OkStatus();
   }
 
   Status BesideTheHotPath() {
@@ -248,7 +258,7 @@ class ServerLoop {
     if (evaluator_ && evaluator_->idle() && now >= next_evaluation_) {
       next_evaluation_ = now + std::chrono::duration_cast<milliseconds>(
                                    Seconds(config_.server().evaluation_interval_s()));
-      OfferEvaluation(false);
+      MILLRACE_RETURN_IF_ERROR(OfferEvaluation(false));
     }
     points_.MoveTo(out_);
     ReportWaiting(now);
@@ -279,9 +289,35 @@ class ServerLoop {
     return true;
   }
 
-  void OfferEvaluation(bool last) {
+  // The embedding rows of the test set, of all shards.
+  Status GatherRows(std::vector<float>& rows) {
+    const std::vector<EmbeddingId>& ids = evaluator_->ids();
+    const size_t width = model_->row_width();
+    std::vector<std::vector<EmbeddingId>> wanted(training_.shards());
+    std::vector<std::vector<size_t>> places(training_.shards());
+    for (size_t place = 0; place < ids.size(); ++place) {
+      const ShardId shard = ShardOfEmbedding(ids[place], training_.shards());
+      wanted[shard].push_back(ids[place]);
+      places[shard].push_back(place);
+    }
+    rows.resize(ids.size() * width);
+    for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+      const ServerProcessor& processor = IsHosted(shard) ? shards_.at(shard)->task().processor()
+                                                         : followed_.at(shard)->processor();
+      std::vector<float> values(wanted[shard].size() * width);
+      MILLRACE_RETURN_IF_ERROR(processor.ReadEmbeddings(wanted[shard], values));
+      for (size_t i = 0; i < wanted[shard].size(); ++i) {
+        std::copy_n(values.begin() + static_cast<ptrdiff_t>(i * width), width,
+                    rows.begin() + static_cast<ptrdiff_t>(places[shard][i] * width));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Status OfferEvaluation(bool last) {
     Snapshot snapshot;
-    if (!GatherWeights(snapshot.parameters)) return;
+    if (!GatherWeights(snapshot.parameters)) return absl::OkStatus();
+    if (model_->row_width() > 0) MILLRACE_RETURN_IF_ERROR(GatherRows(snapshot.rows));
     const ServerProcessor& first = shards_.at(0)->task().processor();
     for (const auto& [worker, entry] : first.clocks().entries()) {
       snapshot.clock = std::max(snapshot.clock, entry.clock);
@@ -289,6 +325,7 @@ class ServerLoop {
     snapshot.moments = first.moments();
     snapshot.last = last;
     evaluator_->Offer(std::move(snapshot));
+    return absl::OkStatus();
   }
 
   Status SaveWeights() const {
@@ -300,7 +337,7 @@ class ServerLoop {
       return absl::OkStatus();
     }
     const std::string& path = config_.server().weights_file();
-    MILLRACE_RETURN_IF_ERROR(WriteNpy(path, parameters, shape_.features + 1, shape_.classes));
+    MILLRACE_RETURN_IF_ERROR(WriteNpy(path, parameters, shape_.features + 1, model_->block_size()));
     const Moments& moments = shards_.at(0)->task().processor().moments();
     if (moments.columns() == 0) return absl::OkStatus();
     std::vector<double> rows = moments.count;
@@ -332,7 +369,7 @@ class ServerLoop {
   Status EndJob() {
     ended_ = true;
     if (evaluator_) {
-      OfferEvaluation(true);
+      MILLRACE_RETURN_IF_ERROR(OfferEvaluation(true));
       evaluator_->Finish();
       points_.MoveTo(out_);
     }

@@ -26,64 +26,41 @@ uint64_t RecordHash(const GradientRecord& record) {
 
 std::string StateKey(uint32_t chunk) { return kStateKeyPrefix + EncodeBigEndian32(chunk); }
 
-bool IsStateKey(std::string_view key) {
-  return key.size() == sizeof(kStateKeyPrefix) - 1 + 4 && key.starts_with(kStateKeyPrefix);
-}
-
 }  // namespace
 
-ShardTask::ShardTask(const ServerOptions& options) : options_(options), processor_(options) {}
+ShardTask::ShardTask(const ServerOptions& options, const OrderedByteMap& store)
+    : options_(options), store_(store), processor_(options, &store) {}
 
-Status ShardTask::LoadStore(const OrderedByteMap& store) {
+Status ShardTask::Load() {
+  bool has_blocks = false;
   Status status = absl::OkStatus();
-  MILLRACE_RETURN_IF_ERROR(store.Scan("", "", [&](std::string_view key, std::string_view value) {
-    if (ParameterShard::IsBlockKey(key)) {
-      status = processor_.mutable_shard().LoadBlock(key, value);
-      has_blocks_ = true;
-    } else if (IsStateKey(key)) {
-      state_chunks_[std::string(key)] = value;
-    } else if (key == kParametersOffsetKey) {
-      parameters_position_ = static_cast<Offset>(DecodeBigEndian64(value).value_or(0));
-    }
-    return status.ok();
-  }));
-  return status;
-}
-
-Status ShardTask::AddParameter(std::string_view key, std::string_view value) {
-  if (IsStateKey(key)) {
-    state_chunks_[std::string(key)] = value;
-    return absl::OkStatus();
-  }
-  if (!ParameterShard::IsBlockKey(key)) {
-    return absl::DataLossError("parameters: a record with an unknown key");
-  }
-  ParameterShard& shard = processor_.mutable_shard();
-  MILLRACE_RETURN_IF_ERROR(shard.LoadBlock(key, value));
-  has_blocks_ = true;
-  // The local store has not got it yet, so the next checkpoint writes it again.
-  const uint64_t begin = *DecodeBigEndian64(key.substr(1)) - options_.range.begin;
-  shard.MarkUpdated(begin / ParameterShard::kBlockKeys);
-  return absl::OkStatus();
-}
-
-Status ShardTask::FinishParameters() {
-  if (state_chunks_.empty()) {
-    if (!has_blocks_) return absl::OkStatus();  // a job that has not begun
-    return absl::DataLossError(
-        "parameters: blocks without the state they belong to; the topic was not written by this "
-        "program, or records were deleted by hand");
-  }
+  MILLRACE_RETURN_IF_ERROR(
+      ParameterShard::ScanBlocks(store_, [&](std::string_view key, std::string_view value) {
+        has_blocks = true;
+        status = processor_.mutable_shard().LoadBlock(key, value);
+        return status.ok();
+      }));
+  MILLRACE_RETURN_IF_ERROR(status);
   // A state that has become shorter leaves chunks of an older one behind: the first says which.
+  bool has_chunks = false;
   std::optional<std::string> body;
   ChunkJoiner joiner;
-  for (const auto& [key, value] : state_chunks_) {
-    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
-    body = joiner.Add(frame);
-    if (body) break;
+  MILLRACE_RETURN_IF_ERROR(
+      store_.Scan(StateKey(0), StateKey(UINT32_MAX), [&](std::string_view, std::string_view value) {
+        has_chunks = true;
+        const StatusOr<Frame> frame = ParseFrame(value);
+        status = frame.status();
+        if (frame.ok()) body = joiner.Add(*frame);
+        return status.ok() && !body;
+      }));
+  MILLRACE_RETURN_IF_ERROR(status);
+  if (!has_chunks && !has_blocks) return absl::OkStatus();  // a job that has not begun
+  if (!body) {
+    return absl::DataLossError(
+        has_chunks ? "parameters: a part of the shard's state is missing"
+                   : "parameters: blocks without the state they belong to; the topic was not "
+                     "written by this program, or records were deleted by hand");
   }
-  if (!body) return absl::DataLossError("parameters: a part of the shard's state is missing");
-  state_chunks_.clear();
   ShardState state;
   MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, state));
   MILLRACE_RETURN_IF_ERROR(processor_.LoadState(state));
@@ -126,7 +103,7 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<Outg
   }
   const bool replaying = !replayed();
   output_.Clear();
-  processor_.Process(record, output_);
+  MILLRACE_RETURN_IF_ERROR(processor_.Process(record, output_));
   last_hash_ = RecordHash(record);
   position_ = record.offset + 1;
   for (const DeadLetter& letter : output_.dead_letters) {
@@ -141,23 +118,33 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<Outg
     ++replayed_records_;
     return absl::OkStatus();
   }
-  for (WorkerId worker : output_.answers) AppendAnswer(worker, out);
-  for (WorkerId worker : output_.replaced_answers) AppendReplacedAnswer(worker, out);
+  for (WorkerId worker : output_.answers) MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, out));
+  for (const ServerOutput::Replaced& receiver : output_.replaced_answers) {
+    MILLRACE_RETURN_IF_ERROR(AppendReplacedAnswer(receiver, out));
+  }
   return absl::OkStatus();
 }
 
-void ShardTask::Announce(std::vector<OutgoingRecord>& out) {
-  for (const auto& [worker, entry] : processor_.clocks().entries()) AppendAnswer(worker, out);
+Status ShardTask::Announce(std::vector<OutgoingRecord>& out) {
+  for (const auto& [worker, entry] : processor_.clocks().entries()) {
+    MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, out));
+  }
+  return absl::OkStatus();
 }
 
 // The same position gives the same bytes, so it can name the message. Of the two answers that a
 // worker may get there, one has an even number and one an odd.
-void ShardTask::AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const {
-  Append(worker, 2 * static_cast<uint64_t>(position_), processor_.Answer(worker), out);
+Status ShardTask::AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.Answer(worker));
+  Append(worker, 2 * static_cast<uint64_t>(position_), body, out);
+  return absl::OkStatus();
 }
 
-void ShardTask::AppendReplacedAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const {
-  Append(worker, 2 * static_cast<uint64_t>(position_) + 1, processor_.ReplacedAnswer(worker), out);
+Status ShardTask::AppendReplacedAnswer(const ServerOutput::Replaced& receiver,
+                                       std::vector<OutgoingRecord>& out) const {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.ReplacedAnswer(receiver));
+  Append(receiver.worker, 2 * static_cast<uint64_t>(position_) + 1, body, out);
+  return absl::OkStatus();
 }
 
 void ShardTask::Append(WorkerId worker, uint64_t message_id, const std::string& body,
@@ -170,6 +157,11 @@ void ShardTask::Append(WorkerId worker, uint64_t message_id, const std::string& 
   }
 }
 
+bool ShardTask::memory_is_short() const {
+  return processor_.embeddings() != nullptr &&
+         processor_.embeddings()->unsaved_bytes() >= options_.embeddings->cache_bytes / 2;
+}
+
 std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
   if (position_ == checkpoint_begun_) return std::nullopt;
   Checkpoint checkpoint;
@@ -178,6 +170,13 @@ std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
   for (size_t block : checkpoint.blocks) {
     ParameterShard::Encoded encoded = processor_.shard().EncodeBlock(block);
     checkpoint.entries.push_back({std::move(encoded.key), std::move(encoded.value)});
+  }
+  if (EmbeddingTable* const table = processor_.embeddings()) {
+    checkpoint.embeddings = table->TakeUpdated();
+    for (EmbeddingId id : checkpoint.embeddings) {
+      EmbeddingTable::Encoded encoded = table->Encode(id);
+      checkpoint.entries.push_back({std::move(encoded.key), std::move(encoded.value)});
+    }
   }
   ShardState state;
   processor_.SaveState(state);
@@ -193,8 +192,14 @@ std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
   return checkpoint;
 }
 
+void ShardTask::CheckpointDone(const Checkpoint& checkpoint) {
+  checkpointed_ = checkpoint.position;
+  if (processor_.embeddings() != nullptr) processor_.embeddings()->Saved(checkpoint.embeddings);
+}
+
 void ShardTask::CheckpointFailed(const Checkpoint& checkpoint) {
   for (size_t block : checkpoint.blocks) processor_.mutable_shard().MarkUpdated(block);
+  if (processor_.embeddings() != nullptr) processor_.embeddings()->NotSaved(checkpoint.embeddings);
   dead_letters_.insert(dead_letters_.begin(), checkpoint.dead_letters.begin(),
                        checkpoint.dead_letters.end());
   checkpoint_begun_ = std::min(checkpoint_begun_, checkpointed_);

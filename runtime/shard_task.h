@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,25 +19,23 @@ namespace millrace {
 // Life of a task; the driver does the reading and sending:
 //
 //   fence older instances of the shard (init_transactions), before anything is read
-//   LoadStore()                                     any copy: the own disk, or nothing
-//   AddParameter(...) from parameters_position() to the end of `parameters`
-//   FinishParameters()
+//   bring the store, any copy of the shard or an empty one, up to the end of `parameters`
+//   Load()
 //   StartReplay(begin, end of `gradients`)
 //   ProcessGradient(...) from gradients_position() on; answers are made once offset `end` is
 //   reached (replayed() is true), when the driver calls Announce() for all workers
-//   BeginCheckpoint() / CheckpointDone() / CheckpointFailed(), any time after FinishParameters
+//   BeginCheckpoint() / CheckpointDone() / CheckpointFailed(), any time after Load
 //
 // Not thread-safe; no call blocks.
 class ShardTask {
  public:
-  explicit ShardTask(const ServerOptions& options);
+  // The store is a copy of the shard, and outlives the task. Checkpoints are written to it by
+  // others.
+  ShardTask(const ServerOptions& options, const OrderedByteMap& store);
 
-  // An empty store is a copy too: the empty prefix. DataLoss when it belongs to another job.
-  Status LoadStore(const OrderedByteMap& store);
-  Offset parameters_position() const { return parameters_position_; }
-  // A committed record of `parameters`.
-  Status AddParameter(std::string_view key, std::string_view value);
-  Status FinishParameters();
+  // Takes the state that the store has. An empty store is a copy, too: of a job that has not begun.
+  // DataLoss when it belongs to another job.
+  Status Load();
 
   // `begin` and `end`: what `gradients` holds now. DataLoss when the position is outside: it is
   // never skipped, since what was deleted there cannot be known.
@@ -50,37 +47,39 @@ class ShardTask {
   uint64_t replayed_records() const { return replayed_records_; }
 
   // Folds a record of `gradients`; appends answers to `out` unless replaying. DataLoss when the
-  // record in front of the position is not the one remembered, or records are missing.
+  // record in front of the position is not the one remembered, or records are missing. The store's
+  // errors are final: the task is to be loaded anew.
   Status ProcessGradient(const GradientRecord& record, std::vector<OutgoingRecord>& out);
   // Answers everybody from state.
-  void Announce(std::vector<OutgoingRecord>& out);
+  Status Announce(std::vector<OutgoingRecord>& out);
 
   // Freezes what was updated since the last checkpoint. Empty when nothing was.
   std::optional<Checkpoint> BeginCheckpoint();
-  void CheckpointDone(const Checkpoint& checkpoint) { checkpointed_ = checkpoint.position; }
-  // The checkpoint's blocks and dead letters count as not saved again.
+  void CheckpointDone(const Checkpoint& checkpoint);
+  // What the checkpoint holds counts as not saved again.
   void CheckpointFailed(const Checkpoint& checkpoint);
 
   ShardId shard() const { return options_.shard; }
   const ServerProcessor& processor() const { return processor_; }
   Offset position() const { return position_; }
+  // Embedding rows that no checkpoint has saved fill half of the cache: they cannot be evicted.
+  bool memory_is_short() const;
   uint64_t records_since_checkpoint() const {
     return static_cast<uint64_t>(position_ - checkpoint_begun_);
   }
 
  private:
-  void AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const;
-  void AppendReplacedAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const;
+  Status AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const;
+  Status AppendReplacedAnswer(const ServerOutput::Replaced& receiver,
+                              std::vector<OutgoingRecord>& out) const;
   void Append(WorkerId worker, uint64_t message_id, const std::string& body,
               std::vector<OutgoingRecord>& out) const;
 
   ServerOptions options_;
+  const OrderedByteMap& store_;
   ServerProcessor processor_;
   ServerOutput output_;  // scratch
 
-  Offset parameters_position_ = 0;
-  std::map<std::string, std::string> state_chunks_;  // until FinishParameters
-  bool has_blocks_ = false;
   Offset position_ = 0;     // of the next record to fold
   uint64_t last_hash_ = 0;  // of the record in front of it
   Offset read_position_ = 0;

@@ -5,6 +5,7 @@
 
 #include "base/big_endian.h"
 #include "base/check.h"
+#include "base/mix.h"
 #include "messages/records.pb.h"
 #include "topics/codec.h"
 #include "topics/frame.h"
@@ -14,14 +15,6 @@ namespace {
 
 constexpr char kRowPrefix = 'e';
 constexpr size_t kKeyBytes = 1 + 4 + 8;
-
-// SplitMix64 (Steele, Lea, Flood 2014).
-uint64_t Mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 }  // namespace
 
@@ -49,11 +42,12 @@ bool EmbeddingTable::Expired(const Row& row, int64_t now_ms) const {
 }
 
 void EmbeddingTable::Draw(EmbeddingId id, std::span<float> values) const {
-  const uint64_t row = Mix(Mix(options_.seed + options_.table) ^ id);
+  const uint64_t row = Mix64(Mix64(options_.seed + options_.table) ^ id);
   for (size_t column = 0; column < values.size(); ++column) {
     // 24 bits are what a float has: even steps, the same on every machine.
-    const auto steps = static_cast<float>(Mix(row + column) >> 40);
-    values[column] = options_.initial_limit[column] * (steps * 0x1p-23f - 1.0f);
+    const auto steps = static_cast<float>(Mix64(row + column) >> 40);
+    // (Not -0, where the limit is 0.)
+    values[column] = options_.initial_limit[column] * (steps * 0x1p-23f - 1.0f) + 0.0f;
   }
 }
 
@@ -223,21 +217,6 @@ Status EmbeddingTable::Decode(std::string_view value, EmbeddingId id, size_t pla
   }
   std::ranges::copy(message.values(), Values(place).begin());
   std::ranges::copy(message.slots(), Slots(place).begin());
-  return absl::OkStatus();
-}
-
-Status EmbeddingTable::Load(std::string_view key, std::string_view value) {
-  const std::optional<uint32_t> table =
-      IsRowKey(key) ? DecodeBigEndian32(key.substr(1, 4)) : std::nullopt;
-  if (table != options_.table) {
-    return absl::DataLossError("a record that is no row of table " +
-                               std::to_string(options_.table));
-  }
-  const EmbeddingId id = *DecodeBigEndian64(key.substr(5));
-  const auto found = places_.find(id);
-  const size_t place = found != places_.end() ? found->second : NewPlace(id);
-  MILLRACE_RETURN_IF_ERROR(Decode(value, id, place));
-  MarkUpdated(rows_[place]);
   return absl::OkStatus();
 }
 

@@ -78,9 +78,6 @@ class EmbeddingTable {
 
   // True when `key` is that of a row of some table.
   static bool IsRowKey(std::string_view key);
-  // Takes a record of `parameters` which the store has not got. DataLoss when it is none of this
-  // table's rows.
-  Status Load(std::string_view key, std::string_view value);
 
   size_t rows_in_memory() const { return places_.size(); }
   // Bytes of the rows that cannot be evicted: a reason to make a checkpoint.

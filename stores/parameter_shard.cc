@@ -60,6 +60,15 @@ ParameterShard::Encoded ParameterShard::EncodeBlock(size_t block) const {
           std::move(MakeFrames(message.SerializeAsString(), 0).front())};
 }
 
+Status ParameterShard::ScanBlocks(
+    const OrderedByteMap& store,
+    const std::function<bool(std::string_view key, std::string_view value)>& visit) {
+  const auto only_blocks = [&](std::string_view key, std::string_view value) {
+    return !IsBlockKey(key) || visit(key, value);
+  };
+  return store.Scan(std::string(1, kBlockPrefix), std::string(1, kBlockPrefix + 1), only_blocks);
+}
+
 bool ParameterShard::IsBlockKey(std::string_view key) {
   return key.size() == 9 && key.front() == kBlockPrefix;
 }

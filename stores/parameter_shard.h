@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "stores/ordered_byte_map.h"
 
 namespace millrace {
 
@@ -47,6 +49,10 @@ class ParameterShard {
   };
   Encoded EncodeBlock(size_t block) const;
 
+  // Visits the entries of a store that are blocks, in order, until `visit` returns false.
+  static Status ScanBlocks(
+      const OrderedByteMap& store,
+      const std::function<bool(std::string_view key, std::string_view value)>& visit);
   // True when `key` is a block's.
   static bool IsBlockKey(std::string_view key);
   // Takes a block's bytes. DataLoss when they cannot be a block of this shard.

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "topics/frame.h"
+#include "topics/partitioning.h"
 
 namespace millrace {
 namespace {
@@ -45,7 +46,8 @@ Status OutOfOrder(const TrainingRow& row, const RowShape& shape) {
 }
 
 Status CheckRow(const TrainingRow& row, const RowShape& shape) {
-  if (row.label() >= shape.classes) return Invalid("class id " + std::to_string(row.label()));
+  if (row.label() >= std::max<size_t>(shape.classes, 1))
+    return Invalid("class id " + std::to_string(row.label()));
   if (static_cast<size_t>(row.numeric_size()) != shape.numeric) {
     return Invalid(std::to_string(row.numeric_size()) + " numeric values where the job has " +
                    std::to_string(shape.numeric));
@@ -56,6 +58,11 @@ Status CheckRow(const TrainingRow& row, const RowShape& shape) {
     return Invalid("feature " + std::to_string(*row.index().rbegin()) + " where the job has " +
                    std::to_string(shape.features));
   }
+  if (static_cast<size_t>(row.id_size()) != shape.ids) {
+    return Invalid(std::to_string(row.id_size()) + " ids where the job has " +
+                   std::to_string(shape.ids));
+  }
+  if (!std::isfinite(row.target())) return Invalid("a target that is not finite");
   if (!Within(row.value(), std::numeric_limits<float>::max()))
     return Invalid("a value that is not finite");
   for (double value : row.numeric()) {
@@ -75,6 +82,8 @@ std::string EncodeRow(const Row& row) {
   message.mutable_index()->Add(row.index.begin(), row.index.end());
   message.mutable_value()->Add(row.value.begin(), row.value.end());
   message.set_again(row.again);
+  message.mutable_id()->Add(row.ids.begin(), row.ids.end());
+  message.set_target(row.target);
   return EncodeInput(record);
 }
 
@@ -98,12 +107,17 @@ void ToRow(const TrainingRow& message, Row& row) {
   row.index.assign(message.index().begin(), message.index().end());
   row.value.assign(message.value().begin(), message.value().end());
   row.again = message.again();
+  row.ids.assign(message.id().begin(), message.id().end());
+  row.target = message.target();
 }
 
 EvaluationSums FromProto(const EvaluationSumsMessage& message) {
   EvaluationSums sums;
   sums.rows = message.rows();
   sums.log_loss = message.log_loss();
+  sums.squared_error = message.squared_error();
+  sums.target = message.target();
+  sums.squared_target = message.squared_target();
   for (int i = 0; i < message.cell_size(); ++i) {
     sums.cells[message.cell(i)] += message.cell_count(i);
   }
@@ -117,6 +131,9 @@ void ToProto(const EvaluationSums& sums, EvaluationSumsMessage& message) {
   message.Clear();
   message.set_rows(sums.rows);
   message.set_log_loss(sums.log_loss);
+  message.set_squared_error(sums.squared_error);
+  message.set_target(sums.target);
+  message.set_squared_target(sums.squared_target);
   for (const auto& [cell, count] : sums.cells) {
     message.add_cell(cell);
     message.add_cell_count(count);
@@ -153,6 +170,9 @@ void ToProto(const EvaluationFigures& figures, Figures& message) {
   message.set_auc(figures.auc.value_or(0));
   message.set_prior_accuracy(figures.prior_accuracy);
   message.set_prior_log_loss(figures.prior_log_loss);
+  message.set_has_rmse(figures.rmse.has_value());
+  message.set_rmse(figures.rmse.value_or(0));
+  message.set_prior_rmse(figures.prior_rmse);
 }
 
 Status CheckSums(const EvaluationSumsMessage& message, size_t classes) {
@@ -205,7 +225,30 @@ Status CheckSlice(const Slice& slice, KeyRange range) {
   return absl::OkStatus();
 }
 
+Status CheckIds(const google::protobuf::RepeatedField<uint64_t>& ids, ShardId shard,
+                uint32_t shards) {
+  for (int i = 0; i < ids.size(); ++i) {
+    if (i > 0 && ids[i] <= ids[i - 1]) return Invalid("embedding ids out of order");
+    if (ShardOfEmbedding(ids[i], shards) != shard) {
+      return Invalid("embedding " + std::to_string(ids[i]) + " is of another shard");
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status CheckEmbeddings(const EmbeddingBlock& block, size_t width, ShardId shard, uint32_t shards) {
+  MILLRACE_RETURN_IF_ERROR(CheckIds(block.id(), shard, shards));
+  if (static_cast<size_t>(block.value_size()) != static_cast<size_t>(block.id_size()) * width) {
+    return Invalid(std::to_string(block.value_size()) + " values of " +
+                   std::to_string(block.id_size()) + " embedding rows where a row has " +
+                   std::to_string(width));
+  }
+  return absl::OkStatus();
+}
+
 bool AllWithin(std::span<const float> values, float limit) { return Within(values, limit); }
+
+bool AllWithin(const EmbeddingBlock& block, float limit) { return Within(block.value(), limit); }
 
 bool AllWithin(const Slice& slice, float limit) {
   return Within(slice.dense(), limit) && Within(slice.sparse_value(), limit);

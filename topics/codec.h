@@ -20,7 +20,8 @@ namespace millrace {
 struct RowShape {
   size_t numeric = 0;   // numeric columns
   size_t features = 0;  // without the bias
-  size_t classes = 0;
+  size_t classes = 0;   // 0: a regression
+  size_t ids = 0;       // of embedding rows
 };
 
 // input-data: values are single frames of InputRecord.
@@ -53,9 +54,15 @@ Status CheckMoments(const MomentsMessage& message, size_t columns);
 // The slice must cover exactly `range`, densely, sparsely or not at all.
 Status CheckSlice(const Slice& slice, KeyRange range);
 
+// Ids ascending, distinct and of the shard; with `width` values each, if it is a block.
+Status CheckIds(const google::protobuf::RepeatedField<uint64_t>& ids, ShardId shard,
+                uint32_t shards);
+Status CheckEmbeddings(const EmbeddingBlock& block, size_t width, ShardId shard, uint32_t shards);
+
 // Whether every value is a number in [-limit, limit].
 bool AllWithin(std::span<const float> values, float limit);
 bool AllWithin(const Slice& slice, float limit);
+bool AllWithin(const EmbeddingBlock& block, float limit);
 
 // Writes the part of `gradient` in `range` to `slice`, densely or sparsely, whichever is smaller.
 void EncodeSlice(GradientSum& gradient, KeyRange range, Slice& slice);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/mix.h"
 
 namespace millrace {
 
@@ -23,6 +24,10 @@ KeyRange RangeOfShard(ShardId shard, uint32_t shards, uint64_t keys) {
   const uint64_t extra = keys % shards;
   const uint64_t begin = shard * base + std::min<uint64_t>(shard, extra);
   return {begin, begin + base + (shard < extra ? 1 : 0)};
+}
+
+ShardId ShardOfEmbedding(EmbeddingId id, uint32_t shards) {
+  return static_cast<ShardId>(Mix64(id) % shards);
 }
 
 }  // namespace millrace

@@ -24,4 +24,7 @@ RowNumber RowsOfWorker(uint64_t stream_rows, WorkerId worker, uint32_t workers);
 // is longer than another by more than one key. REQUIRES shard < shards.
 KeyRange RangeOfShard(ShardId shard, uint32_t shards, uint64_t keys);
 
+// The owner of an embedding row. Ids may be anything, so they are spread by a hash.
+ShardId ShardOfEmbedding(EmbeddingId id, uint32_t shards);
+
 }  // namespace millrace

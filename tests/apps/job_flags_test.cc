@@ -166,6 +166,18 @@ TEST_F(JobFlagsTest, NumbersThatWouldBreakTheTrainingAreRefusedBeforeAnythingIsP
   EXPECT_THAT(error("beta2: 1"), HasSubstr("beta2: 1 is not within 0 and 1"));
 }
 
+TEST_F(JobFlagsTest, AFactorizationMachineLearnsInOnePassByGradients) {
+  const StatusOr<JobConfig> config = Load({"--model", "fm", "--factors", "4", "--ids", "a,b*c"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->training().embedding().factors(), 4u);
+  EXPECT_EQ(config->features().ids_size(), 2);
+  ExpectError({"--model", "fm", "--schedule", "buffer"}, "one pass");
+  ExpectError({"--model", "fm", "--update", "weight-change"}, "gradients");
+  ExpectError({"--model", "fm", "--class-weights", "1,2"}, "SOFTMAX only");
+  ExpectError({"--model", "fm", "--admit-after", "0"}, "admit_after");
+  ExpectError({"--embedding-l2", "-1"}, "embedding.l2");
+}
+
 TEST_F(JobFlagsTest, APasswordWithoutItsQuotesIsNotShown) {
   const std::string error(
       Load({}, "kafka { key: \"sasl.password\" value: hunter2 }").status().message());

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/mix.h"
 #include "features/murmur3.h"
 
 namespace millrace {
@@ -72,6 +74,21 @@ TEST(CategoryHasher, AddsUpValuesThatCollide) {
   hasher.Append(Cells{"x", "y", "z"}, 3, &index, &value);
   EXPECT_THAT(index, ElementsAre(3, 3));
   EXPECT_THAT(value, ElementsAre(0.5f, 3.0f));
+}
+
+TEST(CategoryHasher, GivesEachKeyOneIdWhateverTheBuckets) {
+  CategoryHasher hasher(Names{"user", "item", "user*item"}, 1);
+  std::vector<EmbeddingId> ids = {99};
+  hasher.SetIds(Cells{"7", "9"}, &ids);
+  ASSERT_EQ(ids.size(), 3u);
+  // FNV-1a of "user=7", computed by hand in Python, and then one step of SplitMix64.
+  EXPECT_EQ(ids[0], Mix64(0xf81520aa751bdf7e));
+  std::vector<EmbeddingId> others;
+  hasher.SetIds(Cells{"9", "7"}, &others);
+  for (size_t i = 0; i < 3; ++i) EXPECT_NE(ids[i], others[i]) << "of another column";
+  std::set<EmbeddingId> distinct(ids.begin(), ids.end());
+  distinct.insert(others.begin(), others.end());
+  EXPECT_EQ(distinct.size(), 6u);
 }
 
 TEST(CategoryHasher, SplitsTermsAtStars) {

@@ -63,6 +63,38 @@ TEST(FeatureEncoder, PutsNumbersThenCategoriesThenText) {
   EXPECT_THAT(row.value, ElementsAre(1, 1, 1));
 }
 
+TEST(FeatureEncoder, GivesIdColumnsIdsAndNoFeatures) {
+  FeatureEncoder encoder =
+      Encoder(R"(label: "y" classes: ["no", "yes"] ids: ["c1", "c2*c1"] numeric: "n")");
+  EXPECT_EQ(encoder.required_columns(), (std::vector<std::string>{"y", "n", "c1", "c2"}));
+  EXPECT_EQ(encoder.feature_count(), 1u);
+  Row row = {9, {1, 2}, {5}, {1}};
+  row.ids = {1, 2, 3};
+  ASSERT_TRUE(encoder.Encode(Fields{"no", "4", " red ", "x"}, &row).ok());
+  std::vector<EmbeddingId> ids;
+  CategoryHasher(std::vector<std::string>{"c1", "c2*c1"}, 1).SetIds(Fields{"red", "x"}, &ids);
+  EXPECT_EQ(row.ids, ids);
+  EXPECT_TRUE(row.index.empty());
+  EXPECT_THAT(RowError(encoder, {"no", "4", "\xff", "x"}), HasSubstr("column \"c1\""));
+}
+
+TEST(FeatureEncoder, OfARegressionTheLabelIsANumber) {
+  FeatureEncoder encoder = Encoder(R"(label: "stars" regression: true ids: "user")");
+  EXPECT_EQ(encoder.class_count(), 0u);
+  Row row;
+  row.target = 9;
+  ASSERT_TRUE(encoder.Encode(Fields{" 3.5", "u1"}, &row).ok());
+  EXPECT_EQ(row.target, 3.5f);
+  EXPECT_EQ(row.label, 0u);
+  for (const char* cell : {"", "many", "nan", "1e30", "-inf"}) {
+    EXPECT_THAT(RowError(encoder, {cell, "u1"}), HasSubstr("column \"stars\"")) << cell;
+  }
+  EXPECT_THAT(SpecError(R"(label: "y" regression: true classes: ["a", "b"] ids: "u")"),
+              HasSubstr("no classes"));
+  EXPECT_THAT(SpecError(R"(label: "y" regression: true ids: ["u", "y"])"), HasSubstr("the label"));
+  EXPECT_THAT(SpecError(R"(label: "y" regression: true ids: ["u", "u"])"), HasSubstr("twice"));
+}
+
 TEST(FeatureEncoder, SpendsNoFeaturesOnKindsOfColumnsThatThereAreNone) {
   EXPECT_EQ(Encoder("label: 'y' classes: ['0', '1'] numeric: 'n'").feature_count(), 1u);
   EXPECT_EQ(Encoder("label: 'y' classes: ['0', '1'] text: 't'").feature_count(), 1024u);

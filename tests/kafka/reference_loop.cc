@@ -4,25 +4,29 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
+#include "base/check.h"
 #include "csv/csv_file.h"
 #include "features/class_scan.h"
 #include "features/csv_row_encoder.h"
 #include "models/softmax_regression.h"
 #include "runtime/job_options.h"
 #include "runtime/npy_file.h"
+#include "stores/embedding_table.h"
 
 namespace millrace {
 namespace {
 
 StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config, FeatureSpec& spec) {
   const std::string& path = config.producer().input();
-  if (spec.classes_size() == 0) {
+  if (spec.classes_size() == 0 && !spec.regression()) {
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> scanned, CsvFile::Open(path));
     MILLRACE_ASSIGN_OR_RETURN(const ClassScan scan, ScanClasses(*scanned, spec, {}));
     for (const std::string& name : scan.classes) spec.add_classes(name);
@@ -45,6 +49,70 @@ StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config, 
   return partitions;
 }
 
+// The embedding rows, and the sums of a round that wait to be divided.
+class Rows {
+ public:
+  Rows(const ServerOptions& options, const Optimizer& optimizer)
+      : optimizer_(optimizer), width_(options.embeddings ? options.embeddings->width() : 0) {
+    if (options.embeddings) newborn_.emplace(*options.embeddings, nullptr);
+  }
+
+  BatchLoss Compute(const Model& model, RowsView batch, const Scaler& scaler,
+                    std::span<const float> weights, GradientSum& gradient) {
+    std::map<EmbeddingId, size_t> named;
+    for (const Row* row : batch) {
+      for (EmbeddingId id : row->ids) named[id] = 0;
+    }
+    std::vector<EmbeddingId> ids;
+    std::vector<float> values;
+    for (auto& [id, place] : named) {
+      const std::vector<float>& row = Find(id).values;
+      ids.push_back(id);
+      values.insert(values.end(), row.begin(), row.end());
+    }
+    std::vector<float> slopes(values.size());
+    const BatchLoss loss =
+        model.Compute(batch, scaler, weights, {ids, values, slopes}, &gradient, {});
+    for (size_t i = 0; i < ids.size(); ++i) {
+      std::vector<float>& sum = sums_[ids[i]];
+      sum.resize(width_);
+      for (size_t k = 0; k < width_; ++k) sum[k] += slopes[i * width_ + k];
+    }
+    return loss;
+  }
+
+  void Step(uint64_t step, float factor) {
+    for (auto& [id, sum] : sums_) {
+      for (float& value : sum) value *= factor;
+      optimizer_.Step(step, sum, rows_[id].values, rows_[id].slots);
+    }
+    sums_.clear();
+  }
+
+ private:
+  struct EmbeddingRow {
+    std::vector<float> values;
+    std::vector<float> slots;
+  };
+
+  EmbeddingRow& Find(EmbeddingId id) {
+    EmbeddingRow& row = rows_[id];
+    if (row.values.empty()) {
+      row.values.resize(width_);
+      row.slots.resize(width_ * optimizer_.slot_count());
+      const std::vector<EmbeddingId> ids = {id};
+      MILLRACE_CHECK(newborn_->Read(ids, 0, row.values).ok());
+    }
+    return row;
+  }
+
+  const Optimizer& optimizer_;
+  size_t width_;
+  std::optional<EmbeddingTable> newborn_;  // has nothing: each row is read as it is born
+  std::map<EmbeddingId, EmbeddingRow> rows_;
+  std::map<EmbeddingId, std::vector<float>> sums_;
+};
+
 Status Run(const JobFlags& flags, const std::string& output) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   FeatureSpec spec = config.features();
@@ -65,6 +133,7 @@ Status Run(const JobFlags& flags, const std::string& output) {
   const std::unique_ptr<Optimizer> optimizer = Optimizer::Create(options.optimizer);
   std::vector<float> weights(model->parameter_count());
   std::vector<float> slots(weights.size() * optimizer->slot_count());
+  Rows embeddings(options, *optimizer);
   Moments moments(encoder.numeric_count());
   const bool scale = training.scaling() == Training::RUNNING;
   const size_t batch_rows = training.batch_rows();
@@ -87,9 +156,9 @@ Status Run(const JobFlags& flags, const std::string& output) {
       Moments merged = moments;
       merged.Merge(new_moments);
       GradientSum gradient(weights.size(), model->block_size());
-      const BatchLoss loss =
-          model->Compute(batch, scale ? Scaler(merged) : Scaler::Identity(moments.columns()),
-                         weights, &gradient, {});
+      const BatchLoss loss = embeddings.Compute(
+          *model, batch, scale ? Scaler(merged) : Scaler::Identity(moments.columns()), weights,
+          gradient);
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradient.values()[i];
       weight += loss.weight_sum;
       seen.push_back(new_moments);
@@ -103,9 +172,10 @@ Status Run(const JobFlags& flags, const std::string& output) {
       }
     }
     optimizer->Step(round, sum, weights, slots);
+    embeddings.Step(round, factor);
     for (const Moments& batch_moments : seen) moments.Merge(batch_moments);
   }
-  return WriteNpy(output, weights, encoder.feature_count() + 1, encoder.class_count());
+  return WriteNpy(output, weights, encoder.feature_count() + 1, model->block_size());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 import csv
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,6 +40,14 @@ class OnABroker(unittest.TestCase):
         job = topology.Job(self.broker, name, folder, **options)
         self.addCleanup(job.close)
         return job
+
+    def disturb(self, job, victims, seed, pause=(0.3, 1.0)):
+        draw = random.Random(seed)
+        for victim in victims:
+            time.sleep(draw.uniform(*pause))
+            if job.processes[victim].poll() is None:
+                job.kill(victim)
+                job.start(victim)
 
     def assert_equals_reference(self, job):
         self.assertEqual(job.weights.read_bytes(), job.reference_weights(),
@@ -119,14 +128,6 @@ class Modes(OnABroker):
 
 
 class Crashes(OnABroker):
-    def disturb(self, job, victims, seed, pause=(0.3, 1.0)):
-        draw = random.Random(seed)
-        for victim in victims:
-            time.sleep(draw.uniform(*pause))
-            if job.processes[victim].poll() is None:
-                job.kill(victim)
-                job.start(victim)
-
     def test_a_killed_server_comes_back_with_every_update(self):
         job = self.job(producer=["--rate", "8000"]).start()
         self.disturb(job, ["server"] * 4, seed=1)
@@ -210,6 +211,57 @@ class Crashes(OnABroker):
         self.broker.start()
         job.wait_all()
         self.assert_equals_reference(job)
+
+
+class Embeddings(OnABroker):
+    """A factorization machine, its rows on several shards and in more than one file's memory."""
+
+    features = ["--label", "verdict", "--classes", "low,high", "--numeric", "price",
+                "--ids", "shop,day,shop*day,id", "--text", "words", "--text-buckets", "64"]  # fmt: skip
+    training = ["--model", "fm", "--factors", "4", "--consistency", "sequential", "--batch-rows", "32",
+                "--learning-rate", "0.05", "--embedding-cache", "1"]  # fmt: skip
+    servers = {"server": [0], "server1": [1, 2]}
+
+    def job(self, **options):
+        options.setdefault("training", self.training)
+        return super().job(features=self.features, servers=self.servers, **options)
+
+    def test_servers_and_workers_killed_in_turn_change_no_weight(self):
+        job = self.job(producer=["--rate", "6000"]).start()
+        self.disturb(job, ["server1", "worker0", "server", "worker1", "server1"], seed=5)
+        job.wait_all()
+        self.assert_equals_reference(job)
+
+    def test_all_servers_killed_at_once_come_back_without_their_disks(self):
+        job = self.job(producer=["--rate", "6000"]).start()
+        time.sleep(2)
+        for name in self.servers:
+            job.kill(name)
+        for name in self.servers:
+            shutil.rmtree(job.folder / name)
+            job.start(name)
+        job.wait_all()
+        self.assert_equals_reference(job)
+
+    def test_an_eventual_job_counts_every_row_once_and_learns(self):
+        training = [*self.training, "--consistency", "eventual", "--admit-after", "2"]
+        job = self.job(training=training).start()
+        job.wait_all()
+        summary = job.summary()
+        progressive = summary["progressive"]
+        self.assertEqual(progressive["rows"], summary["rows_trained"])
+        self.assertLess(progressive["log_loss"], progressive["prior_log_loss"])
+
+    def test_a_number_is_estimated(self):
+        # Its mean is a hundred thousand, and nothing else is to be known of it.
+        self.features = ["--label", "price", "--regression", "--ids", "shop,day"]
+        job = self.job(training=["--model", "fm", "--factors", "0", "--batch-rows", "32",
+                                 "--learning-rate", "5000", "--tail-after", "20000"]).start()  # fmt: skip
+        job.wait_all()
+        summary = job.summary()
+        self.assertEqual(summary["progressive"]["rows"], ROWS)
+        self.assertGreater(summary["tail"]["prior_rmse"], 15000)
+        self.assertLess(summary["tail"]["rmse"], 1.05 * summary["tail"]["prior_rmse"])
 
 
 class Shards(OnABroker):

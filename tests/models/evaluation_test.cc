@@ -83,6 +83,20 @@ TEST(Evaluation, MergedSumsGiveTheFiguresOfAllRows) {
   }
 }
 
+TEST(Evaluation, OfARegressionItIsTheRootOfTheMeanSquare) {
+  EvaluationSums sums;
+  EvaluationSums other;
+  sums.AddTarget(1, 2);
+  sums.AddTarget(5, 2);
+  other.AddTarget(3, std::nanf(""));  // counts as 0
+  sums.Merge(other);
+  const EvaluationFigures figures = ComputeFigures(sums, 0);
+  EXPECT_EQ(figures.rows, 3u);
+  EXPECT_DOUBLE_EQ(figures.rmse.value(), std::sqrt((1 + 9 + 9) / 3.0));
+  EXPECT_DOUBLE_EQ(figures.prior_rmse, std::sqrt((4 + 4 + 0) / 3.0));
+  EXPECT_FALSE(ComputeFigures(EvaluationSums(), 2).rmse);
+}
+
 TEST(Evaluation, WithoutRowsEveryFigureIsZero) {
   const EvaluationFigures figures = ComputeFigures(EvaluationSums(), 2);
   EXPECT_EQ(figures.rows, 0u);

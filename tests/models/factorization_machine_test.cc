@@ -91,8 +91,8 @@ class Machine {
 
   BatchLoss Compute(RowsView rows) {
     scores.resize(rows.size() * model.score_count());
-    return model.Compute(rows, Scaler::Identity(kNumeric), parameters, {ids, values}, &gradient,
-                         row_gradient, scores);
+    return model.Compute(rows, Scaler::Identity(kNumeric), parameters, {ids, values, row_gradient},
+                         &gradient, scores);
   }
 
   Point point() const {
@@ -165,6 +165,24 @@ TEST(FactorizationMachine, GradientEqualsFiniteDifferences) {
   }
 }
 
+TEST(FactorizationMachine, TheRowPenaltyCountsEachTimeAnIdIsNamed) {
+  std::mt19937 random(8);
+  Machine machine(3, Loss::kLog, random);
+  Machine penalised = machine;
+  penalised.model = FactorizationMachine(kFeatures, 3, Loss::kLog, 0.1f);
+  const std::vector<Row> rows = RandomRows(random, machine.ids, 9);
+  machine.Compute(ViewOf(rows));
+  penalised.Compute(ViewOf(rows));
+  for (size_t i = 0; i < machine.ids.size(); ++i) {
+    long named = 0;
+    for (const Row& row : rows) named += std::ranges::count(row.ids, machine.ids[i]);
+    for (size_t at = i * 4; at < (i + 1) * 4; ++at) {
+      EXPECT_NEAR(penalised.row_gradient[at] - machine.row_gradient[at],
+                  0.1f * static_cast<float>(named) * machine.values[at], 1e-5);
+    }
+  }
+}
+
 TEST(FactorizationMachine, TwoIdsAndTheSquaredLossAreBiasedMatrixFactorization) {
   std::mt19937 random(3);
   Machine machine(3, Loss::kSquared, random);
@@ -178,6 +196,19 @@ TEST(FactorizationMachine, TwoIdsAndTheSquaredLossAreBiasedMatrixFactorization) 
   EXPECT_NEAR(machine.scores[0],
               mean + user[0] + item[0] + user[1] * item[1] + user[2] * item[2] + user[3] * item[3],
               1e-5);
+}
+
+TEST(FactorizationMachine, TheOffsetIsAddedToEveryEstimate) {
+  std::mt19937 random(9);
+  Machine machine(2, Loss::kSquared, random);
+  Machine moved = machine;
+  moved.model = FactorizationMachine(kFeatures, 2, Loss::kSquared, 0, 3.5f);
+  const std::vector<Row> rows = RandomRows(random, machine.ids, 5);
+  machine.Compute(ViewOf(rows));
+  moved.Compute(ViewOf(rows));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_NEAR(moved.scores[i], machine.scores[i] + 3.5f, 1e-5);
+  }
 }
 
 TEST(FactorizationMachine, ABatchInPartsGivesTheSameBytes) {
@@ -214,7 +245,7 @@ TEST(FactorizationMachine, WithoutAGradientOnlyScoresAreMade) {
   const std::vector<Row> rows = RandomRows(random, machine.ids, 5);
   std::vector<float> scores(10);
   machine.model.Compute(ViewOf(rows), Scaler::Identity(kNumeric), machine.parameters,
-                        {machine.ids, machine.values}, nullptr, {}, scores);
+                        {machine.ids, machine.values}, nullptr, scores);
   machine.Compute(ViewOf(rows));
   EXPECT_EQ(scores, machine.scores);
 }

@@ -98,6 +98,33 @@ TEST(OnePassBatchesTest, TheLastBatchMayBeShort) {
   EXPECT_EQ(Next(source, {.clock = 2}, batch), BatchState::kLeave);
 }
 
+TEST(OnePassBatchesTest, TellsTheIdsOfABatchThatIsWholeAndOfNoOther) {
+  const RowShape shape = {.numeric = 0, .features = 1, .classes = 2, .ids = 1};
+  OnePassBatches source(3);
+  const auto add = [&](RowNumber number) {
+    Row row;
+    row.ids = {100 + number};
+    const std::string value = EncodeRow(row);
+    InputRecord record;
+    ASSERT_TRUE(DecodeInput(value, shape, record).ok());
+    source.Add(number, 0, value, &record.row());
+  };
+  const auto ids_of = [&](Clock clock) {
+    std::vector<EmbeddingId> ids;
+    source.AppendIdsOf(clock, ids);
+    return ids;
+  };
+  for (RowNumber number = 0; number < 5; ++number) add(number);
+  EXPECT_THAT(ids_of(0), ElementsAre(100, 101, 102));
+  EXPECT_THAT(ids_of(1), IsEmpty()) << "its last row may still come";
+  source.End(5);
+  EXPECT_THAT(ids_of(1), ElementsAre(103, 104));
+  EXPECT_THAT(ids_of(2), IsEmpty());
+  Batch batch;
+  EXPECT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
+  EXPECT_THAT(ids_of(0), IsEmpty()) << "its rows have gone";
+}
+
 TEST(OnePassBatchesTest, LeavesWhenTheLastBatchWasFull) {
   OnePassBatches source(3);
   AddRows(source, 0, 6);

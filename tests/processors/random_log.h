@@ -7,14 +7,30 @@
 #include <vector>
 
 #include "tests/processors/server_fixture.h"
+#include "topics/partitioning.h"
 
 namespace millrace {
+
+// Those of a shard among the first twenty ids, ascending.
+inline std::vector<EmbeddingId> EmbeddingsOf(const ServerOptions& options) {
+  std::vector<EmbeddingId> ids;
+  for (EmbeddingId id = 0; id < 20; ++id) {
+    if (ShardOfEmbedding(id, options.shards) == options.shard) ids.push_back(id);
+  }
+  return ids;
+}
+
+inline std::vector<EmbeddingId> SomeEmbeddings(std::mt19937& random, const ServerOptions& options) {
+  std::vector<EmbeddingId> ids = EmbeddingsOf(options);
+  std::erase_if(ids, [&](EmbeddingId) { return random() % 3 > 0; });
+  return ids;
+}
 
 // A log as workers, zombies and damage would write it.
 inline std::vector<LogRecord> RandomLog(std::mt19937& random, const ServerOptions& options,
                                         int records) {
   std::normal_distribution<float> normal;
-  ServerProcessor guide(options);  // knows which clocks are due
+  ServerProcessor guide(options, nullptr);  // knows which clocks are due
   std::vector<LogRecord> log;
   while (static_cast<int>(log.size()) < records) {
     const auto worker = static_cast<WorkerId>(random() % options.workers);
@@ -46,6 +62,17 @@ inline std::vector<LogRecord> RandomLog(std::mt19937& random, const ServerOption
       moments.Add({0, std::vector<double>(options.numeric_columns, normal(random)), {}, {}});
       ToProto(moments, *message.mutable_moments());
       if (kind == 11) message.add_dead_letters()->set_reason("a damaged row");
+      if (options.embeddings) {
+        for (EmbeddingId id : SomeEmbeddings(random, options)) {
+          message.mutable_embeddings()->add_id(id);
+          for (size_t i = 0; i < options.embeddings->width(); ++i) {
+            message.mutable_embeddings()->add_value(normal(random));
+          }
+        }
+      }
+    }
+    if (options.embeddings) {
+      for (EmbeddingId id : SomeEmbeddings(random, options)) message.add_wanted(id);
     }
     LogRecord record = RecordOf(message);
     if (kind == 12) record.value[record.value.size() / 2] ^= 0x55;
@@ -57,7 +84,7 @@ inline std::vector<LogRecord> RandomLog(std::mt19937& random, const ServerOption
     for (std::string& frame : frames) {
       log.push_back({record.key, frame});
       ServerOutput ignored;
-      guide.Process({0, log.back().key, log.back().value}, ignored);
+      EXPECT_TRUE(guide.Process({0, log.back().key, log.back().value}, ignored).ok());
     }
   }
   return log;

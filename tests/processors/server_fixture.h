@@ -1,6 +1,8 @@
 // A shard with a log in front of it, for tests.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -59,15 +61,20 @@ inline ServerOptions SmallServer(ConsistencyPolicy policy = ConsistencyPolicy::S
 
 class TestServer {
  public:
-  explicit TestServer(const ServerOptions& options) : options_(options), processor_(options) {}
+  explicit TestServer(const ServerOptions& options, const OrderedByteMap* store = nullptr)
+      : options_(options), processor_(options, store) {}
 
   // Appends the record to the log and folds it in.
-  ServerOutput Send(const LogRecord& record) {
+  ServerOutput Send(const LogRecord& record, int64_t timestamp_ms = 0) {
     ServerOutput output;
-    processor_.Process({next_offset_++, record.key, record.value}, output);
+    const Status status =
+        processor_.Process({next_offset_++, record.key, record.value, timestamp_ms}, output);
+    EXPECT_TRUE(status.ok()) << status;
     return output;
   }
-  ServerOutput Send(const Gradient& message) { return Send(RecordOf(message)); }
+  ServerOutput Send(const Gradient& message, int64_t timestamp_ms = 0) {
+    return Send(RecordOf(message), timestamp_ms);
+  }
 
   // An update of the worker's present clock whose every value is `value`.
   ServerOutput SendNext(WorkerId worker, float value = 1) {
@@ -75,10 +82,9 @@ class TestServer {
     return Send(Update(worker, processor_.clocks().clock(worker), sum, options_.range));
   }
 
-  Weights Answer(WorkerId worker) const {
-    Weights message;
-    message.ParseFromString(processor_.Answer(worker));
-    return message;
+  Weights Answer(WorkerId worker) const { return Parsed(processor_.Answer(worker)); }
+  Weights ReplacedAnswer(const ServerOutput::Replaced& receiver) const {
+    return Parsed(processor_.ReplacedAnswer(receiver));
   }
 
   std::vector<float> weights() const {
@@ -99,6 +105,12 @@ class TestServer {
   void set_next_offset(Offset offset) { next_offset_ = offset; }
 
  private:
+  static Weights Parsed(const StatusOr<std::string>& body) {
+    Weights message;
+    EXPECT_TRUE(body.ok() && message.ParseFromString(*body)) << body.status();
+    return message;
+  }
+
   ServerOptions options_;
   ServerProcessor processor_;
   Offset next_offset_ = 0;

@@ -152,7 +152,7 @@ TEST(ServerProcessorTest, SequentialRoundsDoNotDependOnTheArrivalOrderToTheByte)
     }
     ASSERT_EQ(in_order.StateBytes(), shuffled.StateBytes());
     for (WorkerId worker = 0; worker < 5; ++worker) {
-      ASSERT_EQ(in_order.processor().Answer(worker), shuffled.processor().Answer(worker));
+      ASSERT_EQ(*in_order.processor().Answer(worker), *shuffled.processor().Answer(worker));
     }
   }
 }
@@ -279,9 +279,8 @@ TEST(ServerProcessor, ASequentialShardAmongOthersServesTheClockThatItsLastRoundR
   EXPECT_EQ(server.Answer(1).clock(), 2u);
   const ServerOutput output = server.Send(Message(Gradient::ASK, 1, 1));
   EXPECT_THAT(output.answers, IsEmpty());
-  EXPECT_THAT(output.replaced_answers, ElementsAre(1));
-  Weights replaced;
-  replaced.ParseFromString(server.processor().ReplacedAnswer(1));
+  ASSERT_THAT(output.replaced_answers, ElementsAre(ServerOutput::Replaced{1}));
+  const Weights replaced = server.ReplacedAnswer(output.replaced_answers.front());
   EXPECT_TRUE(replaced.replaced());
   before.set_replaced(true);
   before.clear_rows_before();
@@ -316,7 +315,8 @@ TEST(ServerProcessor, OnlyTheClockBeforeIsServedBesideThePresentOne) {
     EXPECT_THAT(output.answers, ElementsAre(1)) << clock;
     EXPECT_THAT(output.replaced_answers, IsEmpty()) << clock;
   }
-  EXPECT_THAT(server.Send(Message(Gradient::ASK, 1, 2)).replaced_answers, ElementsAre(1));
+  EXPECT_THAT(server.Send(Message(Gradient::ASK, 1, 2)).replaced_answers,
+              ElementsAre(ServerOutput::Replaced{1}));
   server.Send(Message(Gradient::LEAVE, 1, 3));
   EXPECT_THAT(server.Send(Message(Gradient::ASK, 1, 2)).answers, ElementsAre(1))
       << "who has left repeats nothing";

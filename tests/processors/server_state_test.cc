@@ -69,13 +69,13 @@ TEST_P(ServerStateTest, SavedAndLoadedAnywhereItsFutureIsTheSameToTheByte) {
     for (size_t i = cut; i < log.size(); ++i) {
       const ServerOutput output = live.Send(log[i]);
       ExpectSameOutput(output, reborn.Send(log[i]));
-      for (WorkerId worker : output.replaced_answers) {
-        ASSERT_EQ(live.processor().ReplacedAnswer(worker),
-                  reborn.processor().ReplacedAnswer(worker));
+      for (const ServerOutput::Replaced& receiver : output.replaced_answers) {
+        ASSERT_EQ(*live.processor().ReplacedAnswer(receiver),
+                  *reborn.processor().ReplacedAnswer(receiver));
       }
       ASSERT_EQ(live.processor().WaitedFor(), reborn.processor().WaitedFor());
       for (WorkerId worker = 0; worker < options.workers; ++worker) {
-        ASSERT_EQ(live.processor().Answer(worker), reborn.processor().Answer(worker));
+        ASSERT_EQ(*live.processor().Answer(worker), *reborn.processor().Answer(worker));
       }
     }
     ASSERT_EQ(reborn.StateBytes(), live.StateBytes());

@@ -17,17 +17,17 @@ using ::testing::ElementsAre;
 // Hands records in at ascending offsets.
 class Partition {
  public:
-  std::optional<CheckpointAssembler::Whole> Block(uint64_t begin, const std::string& value) {
+  std::optional<CheckpointAssembler::Part> Block(uint64_t begin, const std::string& value) {
     return Add("p" + EncodeBigEndian64(begin), MakeFrames(value, 0).front());
   }
   // A state of so many chunks, or those of them that are still there.
-  std::optional<CheckpointAssembler::Whole> State(uint64_t position, uint32_t chunks,
-                                                  uint32_t first = 0) {
+  std::optional<CheckpointAssembler::Part> State(uint64_t position, uint32_t chunks,
+                                                 uint32_t first = 0) {
     const std::vector<std::string> frames =
         chunks == 1 ? MakeFrames("state", position)
                     : MakeFrames(std::string(chunks * 100, 's'), position, kChunkHeader + 100);
     EXPECT_EQ(frames.size(), chunks);
-    std::optional<CheckpointAssembler::Whole> whole;
+    std::optional<CheckpointAssembler::Part> whole;
     for (uint32_t chunk = first; chunk < chunks; ++chunk) {
       EXPECT_FALSE(whole) << "whole before its last chunk";
       whole = Add("state" + EncodeBigEndian32(chunk), frames[chunk]);
@@ -41,8 +41,8 @@ class Partition {
  private:
   static constexpr size_t kChunkHeader = 18;
 
-  std::optional<CheckpointAssembler::Whole> Add(const std::string& key, const std::string& value) {
-    StatusOr<std::optional<CheckpointAssembler::Whole>> whole = assembler_.Add(next_++, key, value);
+  std::optional<CheckpointAssembler::Part> Add(const std::string& key, const std::string& value) {
+    StatusOr<std::optional<CheckpointAssembler::Part>> whole = assembler_.Add(next_++, key, value);
     EXPECT_TRUE(whole.ok()) << whole.status();
     return *std::move(whole);
   }
@@ -51,7 +51,7 @@ class Partition {
   Offset next_ = 100;
 };
 
-std::vector<std::string> Keys(const CheckpointAssembler::Whole& whole) {
+std::vector<std::string> Keys(const CheckpointAssembler::Part& whole) {
   std::vector<std::string> keys;
   for (const Checkpoint::Entry& entry : whole.entries) {
     keys.push_back(entry.key.starts_with("state") ? "state" : entry.key.substr(0, 1));
@@ -87,6 +87,27 @@ TEST(CheckpointAssembler, WhatCompactionLeftOfOlderOnesComesWithTheNextWholeOne)
   EXPECT_FALSE(partition.Block(4096, "new"));
   EXPECT_THAT(Keys(*partition.State(9, 2)),
               ElementsAre("p", "state", "state", "p", "state", "state"));
+}
+
+TEST(CheckpointAssembler, ALargeCheckpointComesInPartsOfWhichTheLastSaysWhereItEnds) {
+  CheckpointAssembler assembler(100);
+  const std::string block = MakeFrames(std::string(60, 'b'), 0).front();
+  std::vector<size_t> parts;
+  for (uint64_t i = 0; i < 5; ++i) {
+    const auto part = assembler.Add(static_cast<Offset>(i), "p" + EncodeBigEndian64(i), block);
+    ASSERT_TRUE(part.ok());
+    EXPECT_TRUE(!*part || assembler.unfinished());
+    if (!*part) continue;
+    parts.push_back((*part)->entries.size());
+    EXPECT_FALSE((*part)->end);
+  }
+  EXPECT_THAT(parts, ElementsAre(2, 2));
+  const auto last =
+      assembler.Add(9, "state" + EncodeBigEndian32(0), MakeFrames("state", 1).front());
+  ASSERT_TRUE(last.ok() && *last);
+  EXPECT_EQ((*last)->entries.size(), 2u);
+  EXPECT_EQ((*last)->end, 10);
+  EXPECT_FALSE(assembler.unfinished());
 }
 
 TEST(CheckpointAssembler, ARecordOfSomethingElseIsAnError) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/checkpoint_assembler.h"
+#include "runtime/shard_store.h"
 #include "stores/memory_byte_map.h"
 #include "tests/processors/random_log.h"
 #include "tests/processors/server_fixture.h"
@@ -41,6 +43,14 @@ std::vector<Received> Take(std::vector<OutgoingRecord>& out) {
   return received;
 }
 
+std::string EmbeddingBytes(const ShardTask& task) {
+  if (task.processor().embeddings() == nullptr) return "";
+  const std::vector<EmbeddingId> ids = EmbeddingsOf(SmallServer());
+  std::vector<float> values(ids.size() * task.processor().embeddings()->width());
+  EXPECT_TRUE(task.processor().ReadEmbeddings(ids, values).ok());
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
 // All of a task's state as bytes.
 std::string StateBytes(const ShardTask& task) {
   ShardState state;
@@ -50,7 +60,7 @@ std::string StateBytes(const ShardTask& task) {
   for (size_t block = 0; block < task.processor().shard().block_count(); ++block) {
     bytes += task.processor().shard().EncodeBlock(block).value;
   }
-  return bytes;
+  return bytes + EmbeddingBytes(task);
 }
 
 // A shard, its topics and its disk. Crash and Recover are the two commands a session knows.
@@ -63,13 +73,13 @@ class ShardTaskTest : public ::testing::Test {
     gradients_.clear();
     log_ = MemoryCheckpointLog();
     store_ = std::make_unique<MemoryByteMap>();
-    task_ = std::make_unique<ShardTask>(options_);
+    task_ = std::make_unique<ShardTask>(options_, *store_);
     ASSERT_TRUE(task_->StartReplay(0, 0).ok());
   }
 
   Status Fold(ShardTask& task, Offset offset, std::vector<OutgoingRecord>& out) {
     const LogRecord& record = gradients_[static_cast<size_t>(offset)];
-    return task.ProcessGradient({offset, record.key, record.value}, out);
+    return task.ProcessGradient({offset, record.key, record.value, 10 * offset}, out);
   }
 
   void Append(const LogRecord& record) { gradients_.push_back(record); }
@@ -97,22 +107,25 @@ class ShardTaskTest : public ::testing::Test {
     if (run.done()) task_->CheckpointDone(run.checkpoint());
   }
 
-  // Loads the copy and reads `parameters` behind it.
-  StatusOr<std::unique_ptr<ShardTask>> Load(const OrderedByteMap& store) {
-    auto task = std::make_unique<ShardTask>(options_);
-    MILLRACE_RETURN_IF_ERROR(task->LoadStore(store));
-    for (size_t i = static_cast<size_t>(task->parameters_position()); i < log_.parameters.size();
-         ++i) {
-      if (log_.parameters[i].key.empty()) continue;
-      MILLRACE_RETURN_IF_ERROR(
-          task->AddParameter(log_.parameters[i].key, log_.parameters[i].value));
+  // Brings the copy up to the end of `parameters` and takes what it has.
+  StatusOr<std::unique_ptr<ShardTask>> Load(MemoryByteMap& store) {
+    MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(store));
+    CheckpointAssembler assembler;
+    for (auto i = static_cast<size_t>(from); i < log_.parameters.size(); ++i) {
+      const Checkpoint::Entry& entry = log_.parameters[i];
+      if (entry.key.empty()) continue;
+      MILLRACE_ASSIGN_OR_RETURN(const std::optional<CheckpointAssembler::Part> part,
+                                assembler.Add(static_cast<Offset>(i), entry.key, entry.value));
+      if (part) MILLRACE_RETURN_IF_ERROR(store.Write(BatchOf(part->entries, part->end)));
     }
-    MILLRACE_RETURN_IF_ERROR(task->FinishParameters());
+    if (assembler.unfinished()) return absl::DataLossError("a part is missing");
+    auto task = std::make_unique<ShardTask>(options_, store);
+    MILLRACE_RETURN_IF_ERROR(task->Load());
     return task;
   }
 
   // The whole procedure of recovery.
-  StatusOr<std::unique_ptr<ShardTask>> Recover(const OrderedByteMap& store) {
+  StatusOr<std::unique_ptr<ShardTask>> Recover(MemoryByteMap& store) {
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ShardTask> task, Load(store));
     MILLRACE_RETURN_IF_ERROR(task->StartReplay(log_.gradients_begin, End()));
     std::vector<OutgoingRecord> out;
@@ -144,9 +157,16 @@ TEST_F(ShardTaskTest, RecoveredFromAnyCopyAtAnyPointItIsTheServerThatNeverCrashe
     ServerOptions options = SmallServer(*ConsistencyPolicy::Parse(modes[trial % 3]));
     options.optimizer.kind = OptimizerOptions::Kind::kAdam;
     if (trial % 10 == 0) options.range = {0, 9000};  // three blocks
+    if (trial % 2 == 1) {
+      options.embeddings = {.seed = 5, .initial_limit = {0, 1, 1}};
+      options.embeddings->cache_bytes = trial % 4 == 1 ? 500 : 100'000;
+      if (trial % 3 == 0) options.embeddings->admit_after = 2;
+      if (trial % 5 == 0) options.embeddings->expire_after_ms = 100;
+    }
     options.max_frame_bytes = trial % 2 == 0 ? kMaxFrameBytes : 300;
     Use(options);
-    ShardTask live(options);
+    const MemoryByteMap no_disk;
+    ShardTask live(options, no_disk);
     std::vector<OutgoingRecord> live_out;
     ASSERT_TRUE(live.StartReplay(0, 0).ok());
     std::unique_ptr<MemoryByteMap> old_copy = store_->Clone();
@@ -162,18 +182,15 @@ TEST_F(ShardTaskTest, RecoveredFromAnyCopyAtAnyPointItIsTheServerThatNeverCrashe
       const bool crash = steps == 1 || steps == 2 || random() % 8 == 0;
       if (!crash) continue;
 
-      const MemoryByteMap nothing;
       const uint64_t copy = random() % 3;
-      StatusOr<std::unique_ptr<ShardTask>> recovered = Recover(copy == 0   ? *store_
-                                                               : copy == 1 ? *old_copy
-                                                                           : nothing);
+      if (copy == 1) store_ = old_copy->Clone();
+      if (copy == 2) store_ = std::make_unique<MemoryByteMap>();
+      StatusOr<std::unique_ptr<ShardTask>> recovered = Recover(*store_);
       ASSERT_TRUE(recovered.ok()) << recovered.status();
       ASSERT_TRUE(StateBytes(**recovered) == StateBytes(live)) << "trial " << trial;
       task_ = *std::move(recovered);
-      if (copy == 1) store_ = old_copy->Clone();
-      if (copy == 2) store_ = std::make_unique<MemoryByteMap>();
-      task_->Announce(out_);
-      live.Announce(live_out);
+      ASSERT_TRUE(task_->Announce(out_).ok());
+      ASSERT_TRUE(live.Announce(live_out).ok());
       ASSERT_TRUE(Take(out_) == Take(live_out));
     }
     ASSERT_TRUE(StateBytes(*task_) == StateBytes(live));
@@ -217,11 +234,10 @@ TEST_F(ShardTaskTest, DeadLettersAreInTheCommittedTransactionsOnceWhateverCrashe
 }
 
 TEST_F(ShardTaskTest, AJobThatHasNotBegunBeginsAtTheBeginning) {
-  const MemoryByteMap nothing;
+  MemoryByteMap nothing;
   const StatusOr<std::unique_ptr<ShardTask>> task = Recover(nothing);
   ASSERT_TRUE(task.ok()) << task.status();
   EXPECT_EQ((*task)->position(), 0);
-  EXPECT_EQ((*task)->parameters_position(), 0);
   EXPECT_EQ((*task)->replayed_records(), 0u);
 }
 
@@ -238,21 +254,7 @@ TEST_F(ShardTaskTest, RecoveryReplaysOnlyWhatStandsBehindTheCheckpoint) {
 TEST_F(ShardTaskTest, TheStoreSavesReadingWhatItHasOfParameters) {
   AppendAndFoldRound();
   Checkpoint();
-  ShardTask task(options_);
-  ASSERT_TRUE(task.LoadStore(*store_).ok());
-  EXPECT_EQ(task.parameters_position(), static_cast<Offset>(log_.parameters.size()));
-}
-
-TEST_F(ShardTaskTest, BlocksThatOnlyParametersHadAreInTheNextCheckpoint) {
-  AppendAndFoldRound();
-  Checkpoint(1);  // committed, but not on the disk
-  StatusOr<std::unique_ptr<ShardTask>> task = Recover(*store_);
-  ASSERT_TRUE(task.ok());
-  task_ = *std::move(task);
-  AppendAndFold(Message(Gradient::ASK, 0, 0));  // changes no weight
-  const std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
-  ASSERT_TRUE(checkpoint.has_value());
-  EXPECT_THAT(checkpoint->blocks, ElementsAre(0));
+  EXPECT_EQ(*ParametersOffsetOf(*store_), static_cast<Offset>(log_.parameters.size()));
 }
 
 TEST_F(ShardTaskTest, ChunksOfAnOlderLongerStateAreIgnored) {
@@ -279,9 +281,8 @@ TEST_F(ShardTaskTest, ChunksOfAnOlderLongerStateAreIgnored) {
   }
   Checkpoint();
   ASSERT_EQ(state_chunks(), before);
-  const MemoryByteMap nothing;
-  for (const OrderedByteMap* copy : {static_cast<const OrderedByteMap*>(store_.get()),
-                                     static_cast<const OrderedByteMap*>(&nothing)}) {
+  MemoryByteMap nothing;
+  for (MemoryByteMap* copy : {store_.get(), &nothing}) {
     const StatusOr<std::unique_ptr<ShardTask>> task = Recover(*copy);
     ASSERT_TRUE(task.ok()) << task.status();
     EXPECT_EQ(StateBytes(**task), StateBytes(*task_));
@@ -362,36 +363,30 @@ TEST_F(ShardTaskTest, RecordsThatAreReadAgainAreNotFoldedAgain) {
 TEST_F(ShardTaskTest, ACopyOfAnotherJobIsAnError) {
   AppendAndFoldRound();
   Checkpoint();
+  const auto load = [&](const ServerOptions& options) {
+    return ShardTask(options, *store_).Load();
+  };
   ServerOptions other = options_;
   other.epoch = 2;
-  ShardTask newer(other);
-  ASSERT_TRUE(newer.LoadStore(*store_).ok());
-  EXPECT_TRUE(absl::IsDataLoss(newer.FinishParameters()));
+  EXPECT_TRUE(absl::IsDataLoss(load(other)));
   other = options_;
   other.range = {0, 8};
-  ShardTask larger(other);
-  EXPECT_TRUE(absl::IsDataLoss(larger.LoadStore(*store_)));
+  EXPECT_TRUE(absl::IsDataLoss(load(other)));
   other = options_;
   other.optimizer.kind = OptimizerOptions::Kind::kAdam;
-  ShardTask adam(other);
-  EXPECT_TRUE(absl::IsDataLoss(adam.LoadStore(*store_))) << "its slots are missing";
+  EXPECT_TRUE(absl::IsDataLoss(load(other))) << "its slots are missing";
 }
 
-TEST_F(ShardTaskTest, BlocksWithoutTheirStateAreAnErrorWhereverTheyCameFrom) {
+TEST_F(ShardTaskTest, BlocksWithoutTheirStateAreAnError) {
   AppendAndFoldRound();
   Checkpoint();
   const Checkpoint::Entry block = log_.parameters[0];
   ASSERT_TRUE(ParameterShard::IsBlockKey(block.key));
-  ShardTask from_parameters(options_);
-  ASSERT_TRUE(from_parameters.AddParameter(block.key, block.value).ok());
-  EXPECT_TRUE(absl::IsDataLoss(from_parameters.FinishParameters()));
   MemoryByteMap store;
   WriteBatch batch;
   batch.Put(block.key, block.value);
   ASSERT_TRUE(store.Write(batch).ok());
-  ShardTask from_store(options_);
-  ASSERT_TRUE(from_store.LoadStore(store).ok());
-  EXPECT_TRUE(absl::IsDataLoss(from_store.FinishParameters()));
+  EXPECT_TRUE(absl::IsDataLoss(ShardTask(options_, store).Load()));
 }
 
 TEST_F(ShardTaskTest, AStateWithAPartMissingIsAnError) {
@@ -404,19 +399,22 @@ TEST_F(ShardTaskTest, AStateWithAPartMissingIsAnError) {
     if (log_.parameters[i].key.starts_with("state")) chunks.push_back(i);
   }
   ASSERT_GT(chunks.size(), 2u);
-  const MemoryByteMap nothing;
+  MemoryByteMap nothing;
   EXPECT_TRUE(Load(nothing).ok());
   for (size_t missing : chunks) {
+    MemoryByteMap empty;
     const Checkpoint::Entry entry = std::exchange(log_.parameters[missing], {});
-    EXPECT_TRUE(absl::IsDataLoss(Load(nothing).status())) << "chunk at " << missing;
+    EXPECT_TRUE(absl::IsDataLoss(Load(empty).status())) << "chunk at " << missing;
     log_.parameters[missing] = entry;
   }
 }
 
-TEST_F(ShardTaskTest, RecordsOfParametersThatNobodyOfUsWroteAreAnError) {
-  ShardTask task(options_);
-  EXPECT_TRUE(absl::IsDataLoss(task.AddParameter("key", "value")));
-  EXPECT_TRUE(absl::IsDataLoss(task.AddParameter("p" + EncodeBigEndian64(0), "damaged")));
+TEST_F(ShardTaskTest, ADamagedBlockIsAnError) {
+  MemoryByteMap store;
+  WriteBatch batch;
+  batch.Put("p" + EncodeBigEndian64(0), "damaged");
+  ASSERT_TRUE(store.Write(batch).ok());
+  EXPECT_TRUE(absl::IsDataLoss(ShardTask(options_, store).Load()));
 }
 
 // ---- answers ----
@@ -424,7 +422,7 @@ TEST_F(ShardTaskTest, RecordsOfParametersThatNobodyOfUsWroteAreAnError) {
 TEST_F(ShardTaskTest, AnswersAreOnlyGivenBehindTheEndOfTheReplay) {
   AppendAndFoldRound();
   Append(RecordOf(Message(Gradient::ASK, 1, 0)));
-  const MemoryByteMap nothing;
+  MemoryByteMap nothing;
   StatusOr<std::unique_ptr<ShardTask>> task = Load(nothing);
   ASSERT_TRUE((*task)->StartReplay(0, 3).ok());
   std::vector<OutgoingRecord> out;
@@ -445,14 +443,14 @@ TEST_F(ShardTaskTest, AnnouncesToEverybodyTheAnswerFromState) {
   AppendAndFoldRound();
   AppendAndFold(Message(Gradient::LEAVE, 2, 1));
   out_.clear();
-  task_->Announce(out_);
+  ASSERT_TRUE(task_->Announce(out_).ok());
   ASSERT_THAT(out_, SizeIs(3));
   for (WorkerId worker = 0; worker < 3; ++worker) {
     const OutgoingRecord& record = out_[worker];
     EXPECT_EQ(record.topic, Topic::kWeights);
     EXPECT_EQ(record.partition, static_cast<int32_t>(worker));
     EXPECT_EQ(record.key, EncodeBigEndian32(0) + EncodeBigEndian32(0));
-    EXPECT_EQ(ParseFrame(record.value)->body, task_->processor().Answer(worker));
+    EXPECT_EQ(ParseFrame(record.value)->body, *task_->processor().Answer(worker));
   }
 }
 
@@ -470,7 +468,7 @@ TEST_F(ShardTaskTest, ALargeAnswerIsSplitAndItsChunksAreKeyedByShardAndNumber) {
     EXPECT_LE(out_[chunk].value.size(), 30u);
     body = joiner.Add(*ParseFrame(out_[chunk].value));
   }
-  EXPECT_EQ(body, task_->processor().Answer(2));
+  EXPECT_EQ(body, *task_->processor().Answer(2));
 }
 
 // ---- checkpoints ----

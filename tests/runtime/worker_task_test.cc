@@ -334,7 +334,8 @@ TEST_F(WorkerTaskTest, KilledAnywhereAndStartedAtItsCommitTheModelIsTheSameToThe
       server.range = {0, 10};
       server.penalised_end = 8;
       server.numeric_columns = 1;
-      ShardTask shard(server);
+      const MemoryByteMap no_disk;
+      ShardTask shard(server, no_disk);
       ASSERT_TRUE(shard.StartReplay(0, 0).ok());
       Offset gradients = 0;
       std::optional<InputPosition> committed;

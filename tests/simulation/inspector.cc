@@ -4,6 +4,9 @@
 #include <cstring>
 
 #include "base/big_endian.h"
+#include "runtime/checkpoint_assembler.h"
+#include "stores/memory_byte_map.h"
+#include "topics/partitioning.h"
 
 namespace millrace::simulation {
 namespace {
@@ -18,8 +21,10 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   job.shard = static_cast<int32_t>(shard);
   job.alone = scenario.shards == 1;
   // Balanced and contiguous: whoever owns key k comes from k alone, by counting.
-  const uint64_t keys = (scenario.features() + 1) * scenario.classes;
-  const uint64_t penalised = scenario.features() * scenario.classes;
+  // A factorization machine has one weight per feature.
+  const uint64_t per_feature = scenario.ids > 0 ? 1 : scenario.classes;
+  const uint64_t keys = (scenario.features() + 1) * per_feature;
+  const uint64_t penalised = scenario.features() * per_feature;
   for (ShardId s = 0; s < shard; ++s)
     job.begin += (keys + scenario.shards - 1 - s) / scenario.shards;
   job.keys = (keys + scenario.shards - 1 - shard) / scenario.shards;
@@ -98,6 +103,19 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
 }
 
 }  // namespace
+
+std::map<EmbeddingId, std::vector<float>> EmbeddingRowsOf(const Scenario& scenario,
+                                                          const ShardTask& task) {
+  std::map<EmbeddingId, std::vector<float>> rows;
+  for (EmbeddingId id : AllIds(scenario)) {
+    if (ShardOfEmbedding(id, scenario.shards) != task.shard()) continue;
+    std::vector<float>& values = rows[id];
+    values.resize(task.processor().embeddings()->width());
+    const std::vector<EmbeddingId> ids = {id};
+    if (!task.processor().ReadEmbeddings(ids, values).ok()) values.clear();
+  }
+  return rows;
+}
 
 Inspector::Inspector(World& world) : world_(world), rows_(world.scenario) {
   for (ShardId shard = 0; shard < world.scenario.shards; ++shard) {
@@ -456,13 +474,19 @@ void Inspector::CheckSameRows() {
 // A machine that has nothing at all gets to the same state from the topics.
 void Inspector::CheckRecovery(const ShardTask& task) {
   const auto partition = static_cast<int32_t>(task.shard());
-  ShardTask fresh(ServerOptionsOf(world_.scenario, task.shard()));
+  MemoryByteMap disk;
+  CheckpointAssembler parameters;
   for (Offset at = world_.log.Begin(Topic::kParameters, partition);
        const LogRecord* record = world_.log.Next(Topic::kParameters, partition, at);) {
     at = record->offset + 1;
-    if (!fresh.AddParameter(record->key, record->value).ok()) return Fail("recovery: a record");
+    const auto part = parameters.Add(record->offset, record->key, record->value);
+    if (!part.ok()) return Fail("recovery: a record");
+    if (*part && !disk.Write(BatchOf((*part)->entries, (*part)->end)).ok()) {
+      return Fail("recovery: the disk");
+    }
   }
-  if (!fresh.FinishParameters().ok()) return Fail("recovery: the marker");
+  ShardTask fresh(ServerOptionsOf(world_.scenario, task.shard()), disk);
+  if (parameters.unfinished() || !fresh.Load().ok()) return Fail("recovery: the marker");
   if (!fresh
            .StartReplay(world_.log.Begin(Topic::kGradients, partition),
                         world_.log.End(Topic::kGradients, partition))
@@ -473,12 +497,17 @@ void Inspector::CheckRecovery(const ShardTask& task) {
   for (Offset at = fresh.gradients_position();
        const LogRecord* record = world_.log.Next(Topic::kGradients, partition, at);) {
     at = record->offset + 1;
-    if (!fresh.ProcessGradient({record->offset, record->key, record->value}, out).ok()) {
+    const GradientRecord gradient = {record->offset, record->key, record->value,
+                                     record->timestamp_ms};
+    if (!fresh.ProcessGradient(gradient, out).ok()) {
       return Fail("recovery: a gradient");
     }
   }
   if (!out.empty()) Fail("recovery: answers while replaying");
   if (fresh.position() != task.position()) return Fail("recovery: another position");
+  if (EmbeddingRowsOf(world_.scenario, fresh) != EmbeddingRowsOf(world_.scenario, task)) {
+    return Fail("recovery: other embedding rows");
+  }
   OnFolded(fresh);
 }
 

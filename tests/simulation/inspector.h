@@ -18,6 +18,10 @@ namespace millrace::simulation {
 
 // Holds the untruncated log's fold (the referee's) against the live state, against `parameters` at
 // every marker, against every answer; and every accepted update against the rows it must hold.
+// What a shard has of AllIds, by id.
+std::map<EmbeddingId, std::vector<float>> EmbeddingRowsOf(const Scenario& scenario,
+                                                          const ShardTask& task);
+
 class Inspector final : public Observer {
  public:
   explicit Inspector(World& world);

@@ -32,6 +32,22 @@ void SequentialShards(Scenario& scenario, Faults& faults) {
   scenario.shards = 3;
 }
 
+// So that rounds on several shards have embedding rows in them.
+void SequentialEmbeddings(Scenario& scenario, Faults& faults) {
+  SequentialShards(scenario, faults);
+  scenario.ids = 2;
+  scenario.classes = 2;
+  Training& training = scenario.training;
+  training.set_schedule(Training::ONE_PASS);
+  training.set_model(Training::FACTORIZATION_MACHINE);
+  training.clear_class_weight();
+  training.mutable_update()->set_kind(Training::Update::GRADIENT);
+  training.mutable_embedding()->set_factors(2);
+  training.mutable_embedding()->set_initial_limit(0.5);
+  training.mutable_embedding()->clear_admit_after();
+  training.mutable_embedding()->clear_expire_after_s();
+}
+
 // The update in a record that is not split; empty: none.
 std::optional<Gradient> UpdateIn(std::string_view value) {
   Gradient message;
@@ -81,7 +97,7 @@ class ForgetsAnnouncement final : public ServerHost {
   using ServerHost::ServerHost;
 
  protected:
-  void Announce(std::vector<OutgoingRecord>&) override {}
+  Status Announce(std::vector<OutgoingRecord>&) override { return absl::OkStatus(); }
 };
 
 class ReleasesOneTooFar final : public ServerHost {
@@ -179,7 +195,8 @@ class CombinesInArrivalOrder final : public ServerHost {
     for (size_t i = 0; i < sum.size(); ++i) {
       block.add_weights(before[i] - rate * (sum[i] * static_cast<float>(1 / weight)));
     }
-    return mutable_task().AddParameter("p" + EncodeBigEndian64(0), FrameOf(block));
+    auto& shard = const_cast<ParameterShard&>(task().processor().shard());
+    return shard.LoadBlock("p" + EncodeBigEndian64(0), FrameOf(block));
   }
 
   std::vector<Gradient> arrived_;
@@ -214,6 +231,39 @@ class AnswersTheClockBeforeByThePresent final : public ServerHost {
       answer.value = FrameOf(message);
     }
     return absl::OkStatus();
+  }
+};
+
+class AnswersRowsOfTheClockBeforeByThePresent final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
+    for (OutgoingRecord& answer : out) {
+      Weights message;
+      if (!message.ParseFromString(answer.value.substr(2)) || !message.replaced()) continue;
+      const auto& ids = message.embeddings().id();
+      std::vector<float> now(static_cast<size_t>(message.embeddings().value_size()));
+      MILLRACE_RETURN_IF_ERROR(
+          task().processor().ReadEmbeddings(std::vector<EmbeddingId>(ids.begin(), ids.end()), now));
+      message.mutable_embeddings()->mutable_value()->Assign(now.begin(), now.end());
+      answer.value = FrameOf(message);
+    }
+    return absl::OkStatus();
+  }
+};
+
+class ForgetsTheRowsOfAFailedCheckpoint final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  void GiveBack(const Checkpoint& checkpoint) override {
+    Checkpoint without_rows = checkpoint;
+    without_rows.embeddings.clear();
+    ServerHost::GiveBack(without_rows);
   }
 };
 
@@ -342,6 +392,14 @@ class WithoutHeldUpdates final : public OtherState {
   }
 };
 
+class WithoutReplacedRows final : public OtherState {
+ public:
+  using OtherState::OtherState;
+
+ protected:
+  void Change(ShardState& state) override { state.clear_replaced_embeddings(); }
+};
+
 class WithoutWhatTheLastRoundReplaced final : public WrongLog {
  public:
   using WrongLog::WrongLog;
@@ -349,7 +407,8 @@ class WithoutWhatTheLastRoundReplaced final : public WrongLog {
     Checkpoint other = checkpoint;
     for (Checkpoint::Entry& entry : other.entries) {
       ParameterBlock block;
-      if (IsState(entry) || !block.ParseFromString(entry.value.substr(2))) continue;
+      if (!ParameterShard::IsBlockKey(entry.key)) continue;
+      if (!block.ParseFromString(entry.value.substr(2))) continue;
       *block.mutable_replaced() = block.weights();
       entry.value = FrameOf(block);
     }
@@ -431,6 +490,13 @@ std::vector<PlantedError> PlantedErrors() {
       "a torn restart answered by the present weights", 50, SequentialShards));
   errors.push_back(InServer<WithLog<WithoutWhatTheLastRoundReplaced>>(
       "a checkpoint without what the last round replaced", 20, SequentialShards));
+  errors.push_back(InServer<AnswersRowsOfTheClockBeforeByThePresent>(
+      "a torn restart answered by the present embedding rows", 100, SequentialEmbeddings));
+  errors.push_back(InServer<WithLog<WithoutReplacedRows>>(
+      "a checkpoint without the embedding rows that the last round replaced", 500,
+      SequentialEmbeddings));
+  errors.push_back(InServer<ForgetsTheRowsOfAFailedCheckpoint>(
+      "an aborted checkpoint whose embedding rows are forgotten", 200, SequentialEmbeddings));
   errors.push_back(InServer<AppliesPoison>("poison that is applied", 100,
                                            [](Scenario& scenario, Faults& faults) {
                                              WholeMessages(scenario, faults);

@@ -236,6 +236,7 @@ void Referee::Append(const std::string& key, const std::string& value) {
         nothing.set_rows_end(message.rows_end());
         nothing.set_buffer_rows(message.buffer_rows());
         *nothing.mutable_dead_letters() = message.dead_letters();
+        *nothing.mutable_wanted() = message.wanted();
         message = nothing;
       }
       Take(state, std::move(message));

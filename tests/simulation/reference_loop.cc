@@ -1,13 +1,15 @@
 #include "tests/simulation/reference_loop.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
+#include "base/check.h"
 #include "models/gradient_sum.h"
 #include "models/local_solver.h"
 #include "models/moments.h"
 #include "models/optimizer.h"
-#include "models/softmax_regression.h"
+#include "stores/embedding_table.h"
 #include "topics/partitioning.h"
 
 namespace millrace::simulation {
@@ -39,6 +41,7 @@ struct Update {
   double weight = 0;
   std::vector<float> values;
   Moments moments;
+  std::map<EmbeddingId, std::vector<float>> rows;  // the sums of those that were named
 };
 
 class Loop {
@@ -46,13 +49,25 @@ class Loop {
   explicit Loop(const Scenario& scenario)
       : scenario_(scenario),
         training_(scenario.training),
-        model_(scenario.features(), scenario.classes,
-               {training_.class_weight().begin(), training_.class_weight().end()}),
+        model_(MakeModel(scenario)),
         optimizer_(Optimizer::Create(OptimizerFrom(training_.optimizer()))),
-        weights_(model_.parameter_count()),
+        weights_(model_->parameter_count()),
         slots_(optimizer_->slot_count() * weights_.size()),
         moments_(scenario.numeric),
-        steps_(scenario.shards) {}
+        steps_(scenario.shards) {
+    // A row that nobody has updated has the values that it is born with.
+    for (ShardId shard = 0; shard < scenario.shards; ++shard) {
+      const ServerOptions options = ServerOptionsOf(scenario, shard);
+      if (!options.embeddings) return;
+      EmbeddingTable newborn(*options.embeddings, nullptr);
+      for (EmbeddingId id : AllIds(scenario)) {
+        rows_[id].values.resize(model_->row_width());
+        rows_[id].slots.resize(optimizer_->slot_count() * model_->row_width());
+        const std::vector<EmbeddingId> ids = {id};
+        MILLRACE_CHECK(newborn.Read(ids, 0, rows_[id].values).ok());
+      }
+    }
+  }
 
   std::vector<float> Run(const SkippedUpdates& skipped) {
     RowNumber longest = 0;
@@ -71,10 +86,19 @@ class Loop {
         Apply(counted, shard);
       }
     }
-    return weights_;
+    std::vector<float> all = weights_;
+    for (const auto& [id, row] : rows_) {
+      all.insert(all.end(), row.values.begin(), row.values.end());
+    }
+    return all;
   }
 
  private:
+  struct EmbeddingRow {
+    std::vector<float> values;
+    std::vector<float> slots;
+  };
+
   Update Compute(WorkerId worker, Clock clock) const {
     Update update;
     update.worker = worker;
@@ -100,9 +124,26 @@ class Loop {
     Moments seen = moments_;
     seen.Merge(update.moments);
     const Scaler scaler = scales ? Scaler(seen) : Scaler::Identity(scenario_.numeric);
-    GradientSum gradient(weights_.size(), scenario_.classes);
+    GradientSum gradient(weights_.size(), model_->block_size());
     update.trained = true;
-    update.weight = model_.Compute(batch, scaler, weights_, &gradient, {}).weight_sum;
+    std::vector<EmbeddingId> ids;
+    std::vector<float> values;
+    for (const Row& row : rows) {
+      for (EmbeddingId id : row.ids) update.rows[id];
+    }
+    for (const auto& [id, sum] : update.rows) {
+      const std::vector<float>& row = rows_.at(id).values;
+      ids.push_back(id);
+      values.insert(values.end(), row.begin(), row.end());
+    }
+    std::vector<float> row_gradient(values.size());
+    update.weight =
+        model_->Compute(batch, scaler, weights_, {ids, values, row_gradient}, &gradient, {})
+            .weight_sum;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto first = row_gradient.begin() + static_cast<ptrdiff_t>(i * model_->row_width());
+      update.rows[ids[i]].assign(first, first + static_cast<ptrdiff_t>(model_->row_width()));
+    }
     update.values.assign(gradient.values().begin(), gradient.values().end());
     if (scenario_.averages()) {
       LocalSolverOptions options;
@@ -112,7 +153,7 @@ class Loop {
       options.iterations = training_.update().local_iterations();
       options.learning_rate = training_.update().local_learning_rate();
       options.l2 = training_.l2();
-      update.values = SolveLocally(model_, batch, scaler, weights_, options).change;
+      update.values = SolveLocally(*model_, batch, scaler, weights_, options).change;
     }
     return update;
   }
@@ -139,8 +180,9 @@ class Loop {
         const auto mean = static_cast<float>(1 / weight);
         const auto l2 = static_cast<float>(training_.l2());
         for (float& value : sum) value *= mean;
-        for (size_t i = 0; l2 > 0 && i < model_.penalised_end(); ++i) sum[i] += l2 * weights_[i];
+        for (size_t i = 0; l2 > 0 && i < model_->penalised_end(); ++i) sum[i] += l2 * weights_[i];
         Step(range, sum, shard);
+        StepRows(round, mean, shard);
       }
       ++steps_[shard];
     }
@@ -163,12 +205,29 @@ class Loop {
     }
   }
 
+  void StepRows(const std::vector<Update>& round, float mean, ShardId shard) {
+    std::map<EmbeddingId, std::vector<float>> sums;
+    for (const Update& update : round) {
+      for (const auto& [id, values] : update.rows) {
+        if (ShardOfEmbedding(id, scenario_.shards) != shard) continue;
+        std::vector<float>& sum = sums[id];
+        sum.resize(values.size());
+        for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
+      }
+    }
+    for (auto& [id, sum] : sums) {
+      for (float& value : sum) value *= mean;
+      optimizer_->Step(steps_[shard], sum, rows_[id].values, rows_[id].slots);
+    }
+  }
+
   const Scenario& scenario_;
   const Training& training_;
-  const SoftmaxRegression model_;
+  const std::unique_ptr<Model> model_;
   const std::unique_ptr<Optimizer> optimizer_;
   std::vector<float> weights_;
   std::vector<float> slots_;
+  std::map<EmbeddingId, EmbeddingRow> rows_;
   Moments moments_;
   std::vector<uint64_t> steps_;  // by shard
 };

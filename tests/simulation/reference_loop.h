@@ -13,7 +13,7 @@ namespace millrace::simulation {
 using SkippedUpdates = std::vector<std::set<std::pair<WorkerId, Clock>>>;
 
 // One process, one loop over the rounds, nothing but models/. REQUIRES a sequential one-pass
-// scenario.
+// scenario. Returns the weights and, behind them, the embedding rows of AllIds.
 std::vector<float> TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped);
 
 }  // namespace millrace::simulation

@@ -8,6 +8,9 @@
 namespace millrace::simulation {
 namespace {
 
+constexpr uint64_t kIdsOfColumn = 6;
+constexpr size_t kFactors = 2;
+
 double Unit(uint64_t hash) { return static_cast<double>(hash >> 11) * 0x1p-53; }
 
 void DrawSchedule(Random& random, Scenario& scenario) {
@@ -76,6 +79,24 @@ void DrawUpdate(Random& random, Scenario& scenario) {
   if (random.Chance(0.15)) training.set_tail_after_rows(random.Between(1, 40));
 }
 
+void DrawEmbeddings(Random& random, Scenario& scenario) {
+  if (!scenario.one_pass() || scenario.averages() || !random.Chance(0.35)) return;
+  Training& training = scenario.training;
+  scenario.ids = random.Between(1, 3);
+  scenario.classes = 2;
+  training.set_model(Training::FACTORIZATION_MACHINE);
+  training.clear_class_weight();
+  Training::Embedding& embedding = *training.mutable_embedding();
+  embedding.set_factors(kFactors);
+  embedding.set_initial_limit(0.5);
+  embedding.set_seed(random.Next());
+  embedding.set_l2(random.Chance(0.3) ? 0.01 : 0);
+  // When something is stored or expires depends on the order in which updates come.
+  if (scenario.sequential()) return;
+  embedding.set_admit_after(static_cast<uint32_t>(random.Between(1, 3)));
+  embedding.set_expire_after_s(random.Chance(0.3) ? 0.3 : 0);
+}
+
 JobFeatures FeaturesOf(const Scenario& scenario) {
   JobFeatures features;
   features.set_epoch(kEpoch);
@@ -86,6 +107,9 @@ JobFeatures FeaturesOf(const Scenario& scenario) {
   }
   for (size_t column = 0; column < scenario.numeric; ++column) {
     features.mutable_spec()->add_numeric(std::to_string(column));
+  }
+  for (size_t column = 0; column < scenario.ids; ++column) {
+    features.mutable_spec()->add_ids(std::to_string(column));
   }
   return features;
 }
@@ -114,6 +138,7 @@ Scenario DrawScenario(Random& random) {
   DrawSchedule(random, scenario);
   DrawRows(random, scenario);
   DrawUpdate(random, scenario);
+  DrawEmbeddings(random, scenario);
   if (random.Chance(0.35)) {
     scenario.max_frame_bytes = scenario.hashed > 100 ? 4000 : random.Between(40, 120);
   }
@@ -124,7 +149,8 @@ Scenario DrawScenario(Random& random) {
 std::string Scenario::ToString() const {
   std::string text = "workers " + std::to_string(workers) + ", shards " + std::to_string(shards) +
                      ", classes " + std::to_string(classes) + ", numeric " +
-                     std::to_string(numeric) + ", hashed " + std::to_string(hashed) + ", rows";
+                     std::to_string(numeric) + ", hashed " + std::to_string(hashed) + ", ids " +
+                     std::to_string(ids) + ", rows";
   for (RowNumber count : rows) text += " " + std::to_string(count);
   text += ", undecodable " + std::to_string(undecodable) + ", max frame bytes " +
           std::to_string(max_frame_bytes) + ", data seed " + std::to_string(data_seed) +
@@ -154,7 +180,18 @@ Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number) {
     row.index.push_back(static_cast<uint32_t>(scenario.numeric + feature));
     row.value.push_back(static_cast<float>(Unit(draw(10000 + feature)) - 0.3));
   }
+  for (size_t column = 0; column < scenario.ids; ++column) {
+    row.ids.push_back(100 * column + draw(20000 + column) % kIdsOfColumn);
+  }
   return row;
+}
+
+std::vector<EmbeddingId> AllIds(const Scenario& scenario) {
+  std::vector<EmbeddingId> ids;
+  for (size_t column = 0; column < scenario.ids; ++column) {
+    for (uint64_t i = 0; i < kIdsOfColumn; ++i) ids.push_back(100 * column + i);
+  }
+  return ids;
 }
 
 bool IsUndecodable(const Scenario& scenario, WorkerId worker, RowNumber number) {
@@ -188,6 +225,8 @@ ServerOptions ServerOptionsOf(const Scenario& scenario, ShardId shard) {
   ServerOptions options =
       millrace::ServerOptionsOf(FeaturesOf(scenario), TrainingOf(scenario), shard);
   options.max_frame_bytes = scenario.max_frame_bytes;
+  // Of some rows only.
+  if (options.embeddings) options.embeddings->cache_bytes = scenario.data_seed % 1500;
   return options;
 }
 

@@ -28,6 +28,7 @@ struct Scenario {
   size_t classes = 2;
   size_t numeric = 1;  // columns; the first holds the row's own number, which tells rows apart
   size_t hashed = 3;
+  size_t ids = 0;  // id columns; with some of them the model is a factorization machine
   std::vector<RowNumber> rows = {12, 12};  // by worker
   double undecodable = 0;                  // part of the rows
   Training training;
@@ -35,7 +36,7 @@ struct Scenario {
   bool evaluate_batches = false;
 
   size_t features() const { return numeric + hashed; }
-  RowShape shape() const { return {numeric, features(), classes}; }
+  RowShape shape() const { return {numeric, features(), classes, ids}; }
   bool one_pass() const { return training.schedule() == Training::ONE_PASS; }
   bool sequential() const {
     return training.consistency().model() == Training::Consistency::SEQUENTIAL;
@@ -50,6 +51,9 @@ Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number);
 bool IsUndecodable(const Scenario& scenario, WorkerId worker, RowNumber number);
 // The record value of a row, or the end's.
 std::string InputValue(const Scenario& scenario, WorkerId worker, RowNumber number);
+
+// All ids that rows may name, ascending.
+std::vector<EmbeddingId> AllIds(const Scenario& scenario);
 
 // What the programs would be made with.
 std::unique_ptr<Model> MakeModel(const Scenario& scenario);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/big_endian.h"
+#include "runtime/shard_store.h"
 
 namespace millrace::simulation {
 namespace {
@@ -146,7 +147,7 @@ bool ServerHost::Step() {
       Load();
       return true;
     case Phase::kParameters:
-      ReadParameters();
+      CatchUp();
       return true;
     case Phase::kStart:
       if (!FencesFirst()) Fence();
@@ -168,29 +169,39 @@ std::unique_ptr<CheckpointLog> ServerHost::MakeLog() {
 }
 
 void ServerHost::Load() {
-  task_ = std::make_unique<ShardTask>(Options());
-  if (Status status = task_->LoadStore(*store_); !status.ok()) return Failed("store", status);
-  next_parameter_ = task_->parameters_position();
+  const StatusOr<Offset> from = ParametersOffsetOf(*store_);
+  if (!from.ok()) return Failed("store", from.status());
+  next_parameter_ = *from;
   if (next_parameter_ > 0) world_.Count("recovery from a disk");
+  // Small enough for a checkpoint to come in parts, now and then.
+  parameters_.emplace(world_.random.Between(1, 2000));
   phase_ = Phase::kParameters;
 }
 
-void ServerHost::ReadParameters() {
+void ServerHost::CatchUp() {
   for (uint64_t i = world_.random.Between(1, kRecordsAtOnce); i > 0; --i) {
     const LogRecord* record = world_.log.Next(Topic::kParameters, partition_, next_parameter_);
-    if (record == nullptr) {
-      if (Status status = task_->FinishParameters(); !status.ok()) {
-        return Failed("parameters", status);
-      }
-      phase_ = Phase::kStart;
-      return;
-    }
+    if (record == nullptr) return TakeParameters();
     next_parameter_ = record->offset + 1;
     world_.Count("record of parameters read at recovery");
-    if (Status status = task_->AddParameter(record->key, record->value); !status.ok()) {
-      return Failed("parameters", status);
+    const StatusOr<std::optional<CheckpointAssembler::Part>> part =
+        parameters_->Add(record->offset, record->key, record->value);
+    if (!part.ok()) return Failed("parameters", part.status());
+    if (!*part) continue;
+    if (!(*part)->end) world_.Count("part of a checkpoint read at recovery");
+    if (Status status = store_->Write(BatchOf((*part)->entries, (*part)->end)); !status.ok()) {
+      return Failed("store", status);
     }
   }
+}
+
+void ServerHost::TakeParameters() {
+  if (parameters_->unfinished()) {
+    return Failed("parameters", absl::DataLossError("the last checkpoint has no end"));
+  }
+  task_ = std::make_unique<ShardTask>(Options(), *store_);
+  if (Status status = task_->Load(); !status.ok()) return Failed("parameters", status);
+  phase_ = Phase::kStart;
 }
 
 void ServerHost::StartReplay() {
@@ -203,7 +214,7 @@ void ServerHost::StartReplay() {
 }
 
 void ServerHost::AnnounceNow() {
-  Announce(out_);
+  if (Status status = Announce(out_); !status.ok()) return Failed("announcement", status);
   world_.observer->OnAnnouncement(*task_, out_);
   Send(out_);
 }
@@ -230,7 +241,8 @@ bool ServerHost::ReadGradients() {
     const Offset position = task_->position();
     if (replaying) world_.Count("gradient replayed");
     next_gradient_ = record->offset + 1;
-    const Status status = Fold({record->offset, record->key, record->value}, out_);
+    const Status status =
+        Fold({record->offset, record->key, record->value, record->timestamp_ms}, out_);
     if (!status.ok()) {
       Failed("gradients", status);
       return true;
@@ -273,7 +285,7 @@ bool ServerHost::StepCheckpoint() {
     must_stop_ = true;
     return true;
   }
-  task_->CheckpointFailed(run_->checkpoint());
+  GiveBack(run_->checkpoint());
   run_.reset();
   checkpoint_.reset();
   return true;

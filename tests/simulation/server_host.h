@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/checkpoint.h"
+#include "runtime/checkpoint_assembler.h"
 #include "runtime/shard_task.h"
 #include "tests/simulation/host.h"
 
@@ -44,7 +45,8 @@ class ServerHost : public Host {
   virtual Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
     return task_->ProcessGradient(record, out);
   }
-  virtual void Announce(std::vector<OutgoingRecord>& out) { task_->Announce(out); }
+  virtual Status Announce(std::vector<OutgoingRecord>& out) { return task_->Announce(out); }
+  virtual void GiveBack(const Checkpoint& checkpoint) { task_->CheckpointFailed(checkpoint); }
   virtual bool FencesFirst() const { return true; }
   virtual std::unique_ptr<CheckpointLog> MakeLog();
   // One step of the checkpoint that is under way; true when it was the last.
@@ -62,7 +64,8 @@ class ServerHost : public Host {
 
   void Fence();
   void Load();
-  void ReadParameters();
+  void CatchUp();
+  void TakeParameters();
   void StartReplay();
   bool ReadGradients();
   void AnnounceNow();
@@ -82,6 +85,7 @@ class ServerHost : public Host {
   bool must_stop_ = false;
   Status failure_ = absl::OkStatus();
   bool announced_ = false;
+  std::optional<CheckpointAssembler> parameters_;  // while it catches up
   Offset next_parameter_ = 0;
   Offset next_gradient_ = 0;
   std::optional<Checkpoint> checkpoint_;  // under way

@@ -174,7 +174,7 @@ bool Simulation::Deliver(Host& host) {
     host.DeliveryFailed();
     return true;
   }
-  world_.Append(record);
+  world_.Append(record, log_ms_ += 3);
   if (!world_.Fault("duplicated record", faults_.duplicates)) host.sender().PopFront();
   return true;
 }
@@ -479,6 +479,11 @@ std::vector<float> Simulation::weights() const {
     const std::vector<float>& part = *referee(shard).now().weights;
     all.insert(all.end(), part.begin(), part.end());
   }
+  std::map<EmbeddingId, std::vector<float>> rows;
+  for (const ServerHost* server : server_) {
+    rows.merge(EmbeddingRowsOf(world_.scenario, server->task()));
+  }
+  for (const auto& [id, values] : rows) all.insert(all.end(), values.begin(), values.end());
   return all;
 }
 

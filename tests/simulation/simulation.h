@@ -52,7 +52,7 @@ class Simulation {
 
   // After Run.
   const Referee& referee(ShardId shard) const { return inspector_.referee(shard); }
-  // Of all shards.
+  // Of all shards, and behind them the embedding rows by id. REQUIRES: Run has come to its end.
   std::vector<float> weights() const;
   const std::map<std::string_view, uint64_t>& coverage() const { return world_.coverage; }
 
@@ -93,6 +93,7 @@ class Simulation {
 
   std::vector<std::vector<std::shared_ptr<Disk>>> server_disks_;  // by shard
   std::vector<std::shared_ptr<Disk>> worker_disks_;
+  int64_t log_ms_ = 0;  // time of the last record delivered
   std::vector<std::unique_ptr<ServerHost>> servers_;
   std::vector<std::unique_ptr<WorkerHost>> processes_;
   std::vector<ServerHost*> server_;  // by shard: the present one; null while it is down

@@ -290,10 +290,13 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
         table.reset();
       }
       if (table == nullptr) {
-        table = std::make_unique<EmbeddingTable>(options, &store);
-        for (size_t i = stored; i < parameters.size(); ++i) {
-          ASSERT_TRUE(table->Load(parameters[i].key, parameters[i].value).ok());
+        // Recovery brings the store up to the end of `parameters` first.
+        WriteBatch batch;
+        for (; stored < parameters.size(); ++stored) {
+          batch.Put(parameters[stored].key, parameters[stored].value);
         }
+        ASSERT_TRUE(store.Write(batch).ok());
+        table = std::make_unique<EmbeddingTable>(options, &store);
         now.rows = committed.rows;
         under_way.reset();
       }
@@ -323,7 +326,6 @@ TEST(EmbeddingTable, ADamagedOrForeignRowIsAnErrorThatNamesIt) {
   values.resize(2);
   EXPECT_THAT(std::string(table.Read(std::vector<EmbeddingId>{7}, 0, values).message()),
               HasSubstr("row 7 of table 0 cannot be decoded"));
-  EXPECT_TRUE(absl::IsDataLoss(table.Load("p2345678", "")));
 }
 
 TEST(EmbeddingTable, KeysOfRowsAreToldFromOthers) {

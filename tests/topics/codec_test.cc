@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "topics/frame.h"
+#include "topics/partitioning.h"
 
 namespace millrace {
 namespace {
@@ -27,6 +28,7 @@ RowShape RandomShape(std::mt19937_64& random) {
   shape.numeric = random() % 5;
   shape.features = shape.numeric + random() % 50;
   shape.classes = 2 + random() % 5;
+  shape.ids = random() % 3;
   return shape;
 }
 
@@ -39,6 +41,8 @@ Row RandomRow(std::mt19937_64& random, const RowShape& shape) {
     row.index.push_back(static_cast<uint32_t>(i));
     row.value.push_back(static_cast<float>(RandomDouble(random)));
   }
+  for (size_t i = 0; i < shape.ids; ++i) row.ids.push_back(random());
+  row.target = static_cast<float>(random() % 1000) / 8;
   return row;
 }
 
@@ -51,6 +55,7 @@ bool Fits(const Row& row, const RowShape& shape) {
     if (i > 0 && row.index[i] <= row.index[i - 1]) return false;
     if (!std::isfinite(row.value[i])) return false;
   }
+  if (row.ids.size() != shape.ids || !std::isfinite(row.target)) return false;
   return std::none_of(row.numeric.begin(), row.numeric.end(),
                       [](double value) { return std::isinf(value); });
 }
@@ -120,6 +125,23 @@ TEST(CodecRowTest, RefusesARowThatDoesNotFitTheJobsShape) {
   EXPECT_EQ(ReasonFor(row), "feature 10 where the job has 10");
   row.index[2] = 0xffffffff;
   EXPECT_EQ(ReasonFor(row), "feature 4294967295 where the job has 10");
+}
+
+TEST(CodecRowTest, RefusesARowWithoutItsIdsOrWithATargetThatIsNoNumber) {
+  RowShape shape = kShape;
+  shape.ids = 2;
+  EXPECT_EQ(ReasonFor(SomeRow(), shape), "0 ids where the job has 2");
+  Row row = SomeRow();
+  row.ids = {7, 7};
+  EXPECT_EQ(ReasonFor(row, shape), "");
+  EXPECT_EQ(ReasonFor(row), "2 ids where the job has 0");
+  row.target = kNaN;
+  EXPECT_EQ(ReasonFor(row, shape), "a target that is not finite");
+  shape.classes = 0;
+  row.target = 3;
+  EXPECT_EQ(ReasonFor(row, shape), "class id 1") << "a regression has no classes";
+  row.label = 0;
+  EXPECT_EQ(ReasonFor(row, shape), "");
 }
 
 TEST(CodecRowTest, RefusesIndicesThatDoNotAscendOrAreThoseOfNumericColumns) {
@@ -326,6 +348,34 @@ std::vector<float> Values(const Slice& slice) {
   std::vector<float> values(slice.end() - slice.begin());
   AddSlice(slice, 1.0f, values);
   return values;
+}
+
+TEST(CodecSumsTest, SumsOfARegressionComeBackAsTheyWere) {
+  EvaluationSums sums;
+  sums.AddTarget(3, 2.5f);
+  sums.AddTarget(-1, 4);
+  EvaluationSumsMessage message;
+  ToProto(sums, message);
+  EXPECT_TRUE(CheckSums(message, 0).ok());
+  EXPECT_EQ(FromProto(message), sums);
+}
+
+TEST(CodecEmbeddingsTest, RefusesIdsOutOfOrderOfAnotherShardOrWithoutTheirValues) {
+  std::vector<uint64_t> ours;
+  uint64_t other = 0;
+  for (uint64_t id = 0; ours.size() < 3 || other == 0; ++id) {
+    ShardOfEmbedding(id, 2) == 1 ? ours.push_back(id) : static_cast<void>(other = id);
+  }
+  EmbeddingBlock block;
+  for (const uint64_t id : {ours[0], ours[1], ours[2]}) block.add_id(id);
+  block.mutable_value()->Resize(6, 1.0f);
+  EXPECT_TRUE(CheckEmbeddings(block, 2, 1, 2).ok());
+  EXPECT_FALSE(CheckEmbeddings(block, 3, 1, 2).ok()) << "two values each";
+  EXPECT_FALSE(CheckEmbeddings(block, 2, 0, 2).ok()) << "of the other shard";
+  block.set_id(2, ours[1]);
+  EXPECT_FALSE(CheckEmbeddings(block, 2, 1, 2).ok()) << "twice";
+  block.set_id(1, other);
+  EXPECT_FALSE(CheckEmbeddings(block, 2, 1, 2).ok()) << "one of the other shard";
 }
 
 TEST(CodecSliceTest, AnyGradientsSlicesPutTogetherAreTheGradient) {

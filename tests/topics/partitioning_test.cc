@@ -90,6 +90,20 @@ TEST(PartitioningTest, TheLastKeyBelongsToTheLastShard) {
   }
 }
 
+TEST(PartitioningTest, EmbeddingsOfAnyIdsAreSpreadEvenly) {
+  constexpr uint64_t kIds = 40'000;
+  for (const uint64_t step : {uint64_t{1}, uint64_t{8}, uint64_t{1000}, uint64_t{1} << 32}) {
+    for (const uint32_t shards : {1, 2, 3, 8}) {
+      std::vector<uint64_t> owned(shards);
+      for (uint64_t i = 0; i < kIds; ++i) ++owned.at(ShardOfEmbedding(i * step, shards));
+      for (const uint64_t count : owned) {
+        EXPECT_NEAR(static_cast<double>(count), static_cast<double>(kIds) / shards,
+                    0.05 * static_cast<double>(kIds) / shards);
+      }
+    }
+  }
+}
+
 TEST(PartitioningDeathTest, AShardThatDoesNotExistIsAnErrorOfOurOwn) {
   EXPECT_DEATH(RangeOfShard(3, 3, 100), "broken invariant");
 }
