@@ -150,9 +150,9 @@ class Job(Programs):
         self.name, self.training = name, list(training)
         self.common = ["--brokers", broker, "--job", name, "--workers", str(WORKERS)]
 
-    def produce(self, data, *flags):
+    def produce(self, data, *flags, features=None):
         """Starts CsvProducer."""
-        self.start("producer", APPS / "CsvProducer", *self.common, *TEXT, "--input", data,
+        self.start("producer", APPS / "CsvProducer", *self.common, *(features or TEXT), "--input", data,
                    "--reject-file", self.folder / "rejects.csv", *flags)
 
     def rows_per_second_sent(self):

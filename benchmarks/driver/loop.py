@@ -49,8 +49,12 @@ def ours(options, name, training, data):
         return rate
 
 
+def floor_words(options, name):
+    return [TOOLS / "kafka" / "bare_loop", "--brokers", options.broker, "--prefix", name]
+
+
 def floor(options, name):
-    words = [TOOLS / "kafka" / "bare_loop", "--brokers", options.broker, "--prefix", name]
+    words = floor_words(options, name)
     with Programs(name) as programs:
         programs.start("create", *words, "create")
         programs.wait("create")

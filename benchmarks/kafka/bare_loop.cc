@@ -6,10 +6,18 @@
 //            `weights`
 //   worker   reads two partitions of `weights`, and answers each record by one to `gradients`
 //
-// All records have --bytes bytes.
+// All records have --bytes bytes; or, with --ids, as many as that many embedding rows of 16 floats
+// and their ids have, and of `gradients` the ids that are wanted next, too. Then the server keeps
+// --rows rows in an unordered map, adds what has come to those that are named, and copies out those
+// that are wanted.
 #include <CLI/CLI.hpp>
+#include <array>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <random>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "benchmarks/kafka/bare.h"
@@ -17,10 +25,15 @@
 namespace millrace::bare {
 namespace {
 
+constexpr size_t kWidth = 16;
+constexpr size_t kRowBytes = kWidth * sizeof(float);
+
 struct Options {
   std::string brokers;
   std::string prefix;
   size_t bytes = 24'600;
+  size_t ids = 0;
+  uint64_t rows = 1'000'000;
   int workers = 4;
   double warm_up = 3;
   double seconds = 8;
@@ -28,14 +41,18 @@ struct Options {
 
   std::string gradients() const { return prefix + ".gradients"; }
   std::string weights() const { return prefix + ".weights"; }
+  size_t gradient_bytes() const {
+    return ids > 0 ? ids * (2 * sizeof(uint64_t) + kRowBytes) : bytes;
+  }
+  size_t weights_bytes() const { return ids > 0 ? ids * (sizeof(uint64_t) + kRowBytes) : bytes; }
 };
 
 // Reads partitions of a topic from their beginning through one queue, and sends to another topic.
 class Hop {
  public:
   Hop(const Options& options, const std::string& from, const std::vector<int>& partitions,
-      const std::string& to)
-      : value_(options.bytes, 'x'),
+      const std::string& to, size_t bytes)
+      : value_(bytes, 'x'),
         consumer_(MakeClient(RD_KAFKA_CONSUMER, options.brokers, Consumer())),
         producer_(MakeClient(RD_KAFKA_PRODUCER, options.brokers, PromptProducer())),
         from_(OpenTopic(consumer_, from)),
@@ -55,6 +72,8 @@ class Hop {
     return partition;
   }
 
+  std::string& value() { return value_; }
+
   void Send(int partition) {
     const int key = partition;
     Produce(producer_, to_, partition, &key, sizeof(key), value_.data(), value_.size());
@@ -62,7 +81,7 @@ class Hop {
   }
 
  private:
-  const std::string value_;
+  std::string value_;
   rd_kafka_t* const consumer_;
   rd_kafka_t* const producer_;
   rd_kafka_topic_t* const from_;
@@ -70,20 +89,54 @@ class Hop {
   rd_kafka_queue_t* const queue_;
 };
 
+// The table of a server that has nothing else to do.
+class Table {
+ public:
+  explicit Table(const Options& options) : ids_(options.ids), count_(options.rows) {
+    if (ids_ == 0) return;
+    rows_.reserve(count_);
+    for (uint64_t id = 0; id < count_; ++id) rows_[id] = {};
+  }
+
+  // What one message names: random ids.
+  void Add() {
+    for (size_t i = 0; i < ids_; ++i) {
+      for (float& value : rows_[random_() % count_]) value += 1;
+    }
+  }
+  void CopyTo(std::string& message) {
+    for (size_t i = 0; i < ids_; ++i) {
+      std::memcpy(message.data() + i * kRowBytes, rows_[random_() % count_].data(), kRowBytes);
+    }
+  }
+
+ private:
+  size_t ids_;
+  uint64_t count_;
+  std::unordered_map<uint64_t, std::array<float, kWidth>> rows_;
+  std::mt19937_64 random_{1};
+};
+
 // Ends after the measurement and prints the rounds per second.
 void Serve(const Options& options) {
-  Hop hop(options, options.gradients(), {0}, options.weights());
+  Table table(options);
+  Hop hop(options, options.gradients(), {0}, options.weights(), options.weights_bytes());
   int waiting_for = options.workers;
   double begin = 0;
   size_t rounds = 0;
   while (true) {
-    if (hop.Receive() < 0 || --waiting_for > 0) continue;
+    if (hop.Receive() < 0) continue;
+    table.Add();
+    if (--waiting_for > 0) continue;
     waiting_for = options.workers;
     const double now = Now();
     if (begin == 0) begin = now + options.warm_up;
     if (now >= begin) ++rounds;
     if (now >= begin + options.seconds) break;
-    for (int worker = 0; worker < options.workers; ++worker) hop.Send(worker);
+    for (int worker = 0; worker < options.workers; ++worker) {
+      table.CopyTo(hop.value());
+      hop.Send(worker);
+    }
   }
   std::printf("%.1f\n", static_cast<double>(rounds) / options.seconds);
   std::fflush(stdout);
@@ -91,7 +144,8 @@ void Serve(const Options& options) {
 
 // Ends when it is killed.
 void Work(const Options& options) {
-  Hop hop(options, options.weights(), options.partitions, options.gradients());
+  Hop hop(options, options.weights(), options.partitions, options.gradients(),
+          options.gradient_bytes());
   for (size_t i = 0; i < options.partitions.size(); ++i) hop.Send(0);
   while (true) {
     if (hop.Receive() >= 0) hop.Send(0);
@@ -107,6 +161,8 @@ int main(int argc, char** argv) {
   app.add_option("--brokers", options.brokers)->required();
   app.add_option("--prefix", options.prefix, "Of the topics' names")->required();
   app.add_option("--bytes", options.bytes, "Of every record")->capture_default_str();
+  app.add_option("--ids", options.ids, "Embedding rows in every record instead of bytes");
+  app.add_option("--rows", options.rows, "Of the table")->capture_default_str();
   app.add_option("--workers", options.workers, "Logical ones")->capture_default_str();
   CLI::App* const create = app.add_subcommand("create", "Create the topics");
   CLI::App* const serve = app.add_subcommand("serve", "Be the server; prints rounds per second");
