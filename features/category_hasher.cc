@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/mix.h"
+#include "base/hash.h"
 #include "features/murmur3.h"
 #include "features/number.h"
 
@@ -63,9 +63,7 @@ void CategoryHasher::SetIds(std::span<const std::string_view> cells,
   ids->clear();
   for (const Term& term : terms_) {
     MakeKey(term, cells);
-    uint64_t hash = 14695981039346656037u;
-    for (char byte : key_) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
-    ids->push_back(Mix64(hash));
+    ids->push_back(Mix64(Fnv1a64(key_)));
   }
 }
 

@@ -87,6 +87,10 @@ void EvaluationSums::AddTarget(float row_target, float prediction) {
   squared_target += wanted * wanted;
 }
 
+void EvaluationSums::AddRow(const Row& row, std::span<const float> scores, size_t classes) {
+  classes > 0 ? Add(row.label, scores) : AddTarget(row.target, scores[0]);
+}
+
 void EvaluationSums::Merge(const EvaluationSums& other) {
   rows += other.rows;
   log_loss += other.log_loss;

@@ -358,8 +358,7 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
   for (size_t i = 0; i < rows.size(); ++i) {
     const std::span<const float> row_scores = scores.subspan(i * width, width);
     const auto add = [&](EvaluationSums& sums) {
-      options_.classes > 0 ? sums.Add(rows[i]->label, row_scores)
-                           : sums.AddTarget(rows[i]->target, row_scores[0]);
+      sums.AddRow(*rows[i], row_scores, options_.classes);
     };
     if (i >= batch.first_new && !rows[i]->again) {
       ++new_rows;
@@ -385,16 +384,19 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
   message.set_train_loss(loss.weight_sum > 0 ? loss.loss_sum / loss.weight_sum : 0);
   // Rows that were read to be tested only are not among those that have been learnt from.
   std::vector<std::vector<EmbeddingId>> learnt;
-  if (model_.row_width() > 0) learnt = trained.size() == rows.size() ? needed_ : IdsOf(trained);
-  std::vector<EmbeddingId> next_ids;
-  if (model_.row_width() > 0) source_.AppendIdsOf(progress_.clock + 1, next_ids);
-  const std::vector<std::vector<EmbeddingId>> next = ByShard(std::move(next_ids));
+  std::vector<std::vector<EmbeddingId>> next;
+  if (model_.row_width() > 0) {
+    learnt = trained.size() == rows.size() ? needed_ : IdsOf(trained);
+    std::vector<EmbeddingId> ids;
+    source_.AppendIdsOf(progress_.clock + 1, ids);
+    next = ByShard(std::move(ids));
+  }
   unanswered_.clear();
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     const KeyRange range = RangeOf(shard);
-    message.mutable_wanted()->Assign(next[shard].begin(), next[shard].end());
-    if (model_.row_width() > 0 && !trained.empty()) {
-      EncodeEmbeddings(learnt[shard], *message.mutable_embeddings());
+    if (model_.row_width() > 0) {
+      message.mutable_wanted()->Assign(next[shard].begin(), next[shard].end());
+      if (!trained.empty()) EncodeEmbeddings(learnt[shard], *message.mutable_embeddings());
     }
     if (trained.empty()) {
       message.clear_slice();

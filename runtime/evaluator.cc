@@ -109,11 +109,7 @@ EvaluationFigures Evaluator::Evaluate(const Snapshot& snapshot) const {
     const std::span<float> part(scores.data(), count * width);
     model_.Compute(rows, scaler, snapshot.parameters, {ids_, snapshot.rows}, nullptr, part);
     for (size_t i = 0; i < count; ++i) {
-      if (classes_ > 0) {
-        sums.Add(rows[i]->label, part.subspan(i * width, width));
-      } else {
-        sums.AddTarget(rows[i]->target, part[i]);
-      }
+      sums.AddRow(*rows[i], part.subspan(i * width, width), classes_);
     }
   }
   return ComputeFigures(sums, classes_);

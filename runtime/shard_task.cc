@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/big_endian.h"
+#include "base/hash.h"
 #include "topics/codec.h"
 #include "topics/frame.h"
 
@@ -14,14 +15,8 @@ namespace {
 // the head of the value, where epoch, worker, clock and attempt stand.
 uint64_t RecordHash(const GradientRecord& record) {
   constexpr size_t kHeadBytes = 256;
-  uint64_t hash = 14695981039346656037u;
-  const auto mix = [&hash](std::string_view bytes) {
-    for (char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
-  };
-  mix(record.key);
-  mix(EncodeBigEndian64(record.value.size()));
-  mix(record.value.substr(0, kHeadBytes));
-  return hash;
+  const uint64_t hash = Fnv1a64(EncodeBigEndian64(record.value.size()), Fnv1a64(record.key));
+  return Fnv1a64(record.value.substr(0, kHeadBytes), hash);
 }
 
 std::string StateKey(uint32_t chunk) { return kStateKeyPrefix + EncodeBigEndian32(chunk); }

@@ -5,7 +5,7 @@
 
 #include "base/big_endian.h"
 #include "base/check.h"
-#include "base/mix.h"
+#include "base/hash.h"
 #include "messages/records.pb.h"
 #include "topics/codec.h"
 #include "topics/frame.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/mix.h"
+#include "base/hash.h"
 
 namespace millrace {
 

@@ -9,10 +9,10 @@ of a tenth of them before RocksDB (the floor's map has them all in memory).
 """
 
 import random
-import time
 
-from common import Job, Programs, TOOLS, WORK, WORKERS, compared
-from loop import floor_words, rounds_per_second
+import loop
+from common import Job, WORK, WORKERS, compared
+from loop import WARM_UP_S, job_rounds
 
 TARGET = 0.5
 IDS = 1_000_000
@@ -23,7 +23,6 @@ FEATURES = ["--label", "label", "--classes", "a,b",
 TRAINING = ["--model", "fm", "--factors", "15", "--batch-rows", str(BATCH_ROWS),
             "--learning-rate", "0.01"]
 BIRTH_ROUNDS = IDS // (WORKERS * BATCH_ROWS * COLUMNS)
-WARM_UP_S = 3
 # A row takes 16 floats, AdaGrad's state of each, and what is known of it.
 CACHES = {"all rows in memory": 512, "a tenth of the rows in memory": 20}
 
@@ -50,39 +49,11 @@ def ours(options, name, cache_mib, data):
         job.produce(data, features=FEATURES)
         job.wait("producer")
         job.serve("--embedding-cache", str(cache_mib))
-        workers = job.work()
-        job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
-        limit = time.monotonic() + 300
-        points = []
-        while time.monotonic() < limit:
-            time.sleep(0.25)
-            lines = job.log("rounds").rsplit("\n", 1)[0].split("\n")
-            points = [tuple(map(int, line.split()[:2])) for line in lines if line]
-            begun = [ms for ms, rounds in points if rounds > BIRTH_ROUNDS]
-            if begun and points[-1][0] - begun[0] > (WARM_UP_S + options.seconds) * 1000:
-                break
-        job.stop(*workers, "server", "rounds")
-        rate = rounds_per_second([(ms, max(0, rounds - BIRTH_ROUNDS)) for ms, rounds in points],
-                                 options.seconds)
-        print(f"  {name}: {rate:.0f} rounds/s", flush=True)
-        return rate
+        return job_rounds(job, options, begin=BIRTH_ROUNDS)
 
 
 def floor(options, name):
-    words = floor_words(options, name) + ["--ids", BATCH_ROWS * COLUMNS, "--rows", IDS]
-    with Programs(name) as programs:
-        programs.start("create", *words, "create")
-        programs.wait("create")
-        programs.start("server", *words, "serve", "--warm-up", WARM_UP_S,
-                       "--seconds", options.seconds)
-        for i in range(2):
-            half = WORKERS // 2
-            mine = ",".join(str(w) for w in range(i * half, (i + 1) * half))
-            programs.start(f"worker-{i}", *words, "work", "--partitions", mine)
-        programs.wait("server")
-        rate = float(programs.log("server").split()[-1])
-        print(f"  {name}: {rate:.0f} rounds/s", flush=True)
-        return rate
+    return loop.floor(options, name, "--ids", BATCH_ROWS * COLUMNS, "--rows", IDS)
 
 
 def run(options):

@@ -27,34 +27,36 @@ def rounds_per_second(points, seconds):
     return (rounds1 - rounds0) * 1000 / (ms1 - ms0)
 
 
+def job_rounds(job, options, begin=0):
+    """Lets the job's workers train; rounds per second, not counting its first `begin` rounds."""
+    workers = job.work()
+    job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
+    limit = time.monotonic() + 300
+    points = []
+    while time.monotonic() < limit:
+        time.sleep(0.25)
+        lines = job.log("rounds").rsplit("\n", 1)[0].split("\n")
+        points = [(ms, max(0, rounds - begin))
+                  for ms, rounds in (map(int, line.split()[:2]) for line in lines if line)]
+        begun = [ms for ms, rounds in points if rounds > 0]
+        if begun and points[-1][0] - begun[0] > (WARM_UP_S + options.seconds) * 1000:
+            break
+    job.stop(*workers, "server", "rounds")
+    rate = rounds_per_second(points, options.seconds)
+    print(f"  {job.name}: {rate:.0f} rounds/s", flush=True)
+    return rate
+
+
 def ours(options, name, training, data):
     with Job(options.broker, name, training) as job:
         job.produce(data)
         job.wait("producer")
         job.serve()
-        workers = job.work()
-        job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
-        limit = time.monotonic() + WARM_UP_S + options.seconds + 60
-        points = []
-        while time.monotonic() < limit:
-            time.sleep(0.25)
-            lines = job.log("rounds").rsplit("\n", 1)[0].split("\n")
-            points = [tuple(map(int, line.split()[:2])) for line in lines if line]
-            begun = [ms for ms, rounds in points if rounds > 0]
-            if begun and points[-1][0] - begun[0] > (WARM_UP_S + options.seconds) * 1000:
-                break
-        job.stop(*workers, "server", "rounds")
-        rate = rounds_per_second(points, options.seconds)
-        print(f"  {name}: {rate:.0f} rounds/s", flush=True)
-        return rate
+        return job_rounds(job, options)
 
 
-def floor_words(options, name):
-    return [TOOLS / "kafka" / "bare_loop", "--brokers", options.broker, "--prefix", name]
-
-
-def floor(options, name):
-    words = floor_words(options, name)
+def floor(options, name, *flags):
+    words = [TOOLS / "kafka" / "bare_loop", "--brokers", options.broker, "--prefix", name, *flags]
     with Programs(name) as programs:
         programs.start("create", *words, "create")
         programs.wait("create")

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mix.h"
+#include "base/hash.h"
 #include "features/murmur3.h"
 
 namespace millrace {

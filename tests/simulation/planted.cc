@@ -215,42 +215,49 @@ void SequentialSgdOfThree(Scenario& scenario, Faults& faults) {
   scenario.training.mutable_optimizer()->set_kind(Training::Optimizer::SGD);
 }
 
-// Tells a worker that has to repeat an update what it should learn from next.
-class AnswersTheClockBeforeByThePresent final : public ServerHost {
+// Tells a worker that has to repeat an update something else than what it learnt from.
+class ChangesTheAnswerOfTheClockBefore : public ServerHost {
  public:
   using ServerHost::ServerHost;
 
  protected:
-  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+  virtual Status Change(Weights& message) const = 0;
+
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) final {
     MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
     for (OutgoingRecord& answer : out) {
       Weights message;
       if (!message.ParseFromString(answer.value.substr(2)) || !message.replaced()) continue;
-      const std::span<const float> now = task().processor().shard().weights();
-      message.mutable_slice()->mutable_dense()->Assign(now.begin(), now.end());
+      MILLRACE_RETURN_IF_ERROR(Change(message));
       answer.value = FrameOf(message);
     }
     return absl::OkStatus();
   }
 };
 
-class AnswersRowsOfTheClockBeforeByThePresent final : public ServerHost {
+class AnswersTheClockBeforeByThePresent final : public ChangesTheAnswerOfTheClockBefore {
  public:
-  using ServerHost::ServerHost;
+  using ChangesTheAnswerOfTheClockBefore::ChangesTheAnswerOfTheClockBefore;
 
  protected:
-  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
-    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
-    for (OutgoingRecord& answer : out) {
-      Weights message;
-      if (!message.ParseFromString(answer.value.substr(2)) || !message.replaced()) continue;
-      const auto& ids = message.embeddings().id();
-      std::vector<float> now(static_cast<size_t>(message.embeddings().value_size()));
-      MILLRACE_RETURN_IF_ERROR(
-          task().processor().ReadEmbeddings(std::vector<EmbeddingId>(ids.begin(), ids.end()), now));
-      message.mutable_embeddings()->mutable_value()->Assign(now.begin(), now.end());
-      answer.value = FrameOf(message);
-    }
+  Status Change(Weights& message) const override {
+    const std::span<const float> now = task().processor().shard().weights();
+    message.mutable_slice()->mutable_dense()->Assign(now.begin(), now.end());
+    return absl::OkStatus();
+  }
+};
+
+class AnswersRowsOfTheClockBeforeByThePresent final : public ChangesTheAnswerOfTheClockBefore {
+ public:
+  using ChangesTheAnswerOfTheClockBefore::ChangesTheAnswerOfTheClockBefore;
+
+ protected:
+  Status Change(Weights& message) const override {
+    const auto& ids = message.embeddings().id();
+    std::vector<float> now(static_cast<size_t>(message.embeddings().value_size()));
+    MILLRACE_RETURN_IF_ERROR(
+        task().processor().ReadEmbeddings(std::vector<EmbeddingId>(ids.begin(), ids.end()), now));
+    message.mutable_embeddings()->mutable_value()->Assign(now.begin(), now.end());
     return absl::OkStatus();
   }
 };

@@ -56,16 +56,14 @@ class Loop {
         moments_(scenario.numeric),
         steps_(scenario.shards) {
     // A row that nobody has updated has the values that it is born with.
-    for (ShardId shard = 0; shard < scenario.shards; ++shard) {
-      const ServerOptions options = ServerOptionsOf(scenario, shard);
-      if (!options.embeddings) return;
-      EmbeddingTable newborn(*options.embeddings, nullptr);
-      for (EmbeddingId id : AllIds(scenario)) {
-        rows_[id].values.resize(model_->row_width());
-        rows_[id].slots.resize(optimizer_->slot_count() * model_->row_width());
-        const std::vector<EmbeddingId> ids = {id};
-        MILLRACE_CHECK(newborn.Read(ids, 0, rows_[id].values).ok());
-      }
+    const ServerOptions options = ServerOptionsOf(scenario, 0);
+    if (!options.embeddings) return;
+    EmbeddingTable newborn(*options.embeddings, nullptr);
+    for (EmbeddingId id : AllIds(scenario)) {
+      rows_[id].values.resize(model_->row_width());
+      rows_[id].slots.resize(optimizer_->slot_count() * model_->row_width());
+      const std::vector<EmbeddingId> ids = {id};
+      MILLRACE_CHECK(newborn.Read(ids, 0, rows_[id].values).ok());
     }
   }
 

@@ -1,0 +1,24 @@
+// Hashes that are the same everywhere and for ever: what they give stands in logs and stores.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace millrace {
+
+// One step of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+// 2014): a bijection that leaves no pattern.
+constexpr uint64_t Mix64(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// FNV-1a (Fowler, Noll, Vo), 64 bits; `hash` is that of what stands in front of the bytes.
+constexpr uint64_t Fnv1a64(std::string_view bytes, uint64_t hash = 14695981039346656037u) {
+  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
+  return hash;
+}
+
+}  // namespace millrace
