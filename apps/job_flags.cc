@@ -378,7 +378,7 @@ void JobFlags::AddServer() {
   Add<std::string>("--data-dir", group, "RocksDB stores of the shards [millrace-data/server]",
                    [](JobConfig& c, const std::string& v) { c.mutable_server()->set_data_dir(v); });
   Add<double>(
-      "--checkpoint-interval", group, "Seconds between checkpoints [1]",
+      "--checkpoint-interval", group, "Seconds between checkpoints; more where writing them takes more than a quarter of it [1]",
       [](JobConfig& c, const double& v) { c.mutable_server()->set_checkpoint_interval_s(v); });
   Add<uint64_t>(
       "--checkpoint-records", group, "... or so many records [10000]",

@@ -1,14 +1,28 @@
 #include "runtime/checkpoint.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/big_endian.h"
 #include "base/check.h"
 
 namespace millrace {
 
-WriteBatch BatchOf(const std::vector<Checkpoint::Entry>& entries,
-                   std::optional<Offset> parameters_end) {
+void Checkpoint::EncodeRows() {
+  if (rows.size() == 0) return;
+  std::vector<Entry> others = std::exchange(entries, {});
+  entries.reserve(rows.size() + others.size());
+  rows.Encode([this](std::string key, std::string value) {
+    entries.push_back({std::move(key), std::move(value)});
+  });
+  std::ranges::move(others, std::back_inserter(entries));
+}
+
+WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end) {
   WriteBatch batch;
-  for (const Checkpoint::Entry& entry : entries) batch.Put(entry.key, entry.value);
+  for (Checkpoint::Entry& entry : entries) {
+    batch.Put(std::move(entry.key), std::move(entry.value));
+  }
   if (parameters_end) {
     batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(*parameters_end)));
   }
@@ -18,6 +32,7 @@ WriteBatch BatchOf(const std::vector<Checkpoint::Entry>& entries,
 Status CheckpointRun::Step() {
   switch (next_) {
     case Next::kCommit: {
+      checkpoint_.EncodeRows();
       MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_));
       // Whatever fails from here on: they have been delivered.
       checkpoint_.dead_letters.clear();
@@ -25,7 +40,8 @@ Status CheckpointRun::Step() {
       return absl::OkStatus();
     }
     case Next::kStore: {
-      MILLRACE_RETURN_IF_ERROR(store_.Write(BatchOf(checkpoint_.entries, parameters_end_)));
+      MILLRACE_RETURN_IF_ERROR(
+          store_.Write(BatchOf(std::exchange(checkpoint_.entries, {}), parameters_end_)));
       MILLRACE_RETURN_IF_ERROR(store_.Flush());
       next_ = Next::kTrim;
       return absl::OkStatus();

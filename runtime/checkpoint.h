@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
+#include "stores/frozen_rows.h"
 #include "stores/ordered_byte_map.h"
 
 namespace millrace {
@@ -20,9 +22,12 @@ struct Checkpoint {
   };
   Offset position = 0;         // of the next record of `gradients` to fold
   std::vector<Entry> entries;  // what was updated, then the state: records of `parameters`
+  FrozenRows rows;             // embedding rows that were updated; EncodeRows makes entries of them
   std::vector<std::string> dead_letters;  // framed DeadLetters since the last checkpoint
   std::vector<size_t> blocks;             // which blocks the entries hold
-  std::vector<EmbeddingId> embeddings;    // and which embedding rows
+
+  // Puts the embedding rows in front of the entries; `rows` still says which they are.
+  void EncodeRows();
 };
 
 // Where a checkpoint goes. Two implementations: Kafka and memory.
@@ -44,8 +49,7 @@ inline constexpr char kParametersOffsetKey[] = "parameters-offset";
 
 // What a copy takes in one batch: a checkpoint's records and, when with them it is whole, where the
 // next one begins.
-WriteBatch BatchOf(const std::vector<Checkpoint::Entry>& entries,
-                   std::optional<Offset> parameters_end);
+WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end);
 
 // (1) one transaction to `parameters`; (2) after its confirmed commit one batch to the local
 // store, with the transaction's end; (3) `gradients` may be deleted behind the position. Never
@@ -58,10 +62,12 @@ class CheckpointRun {
       : checkpoint_(std::move(checkpoint)), log_(log), store_(store) {}
 
   // Takes the next step. After an error the run is over and the task gets back what checkpoint()
-  // still holds: its blocks and, unless they were committed, its dead letters.
+  // still holds: which blocks and rows it was of and, unless they were committed, its dead letters.
   Status Step();
   bool done() const { return next_ == Next::kNothing; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
+  // Hands it back. REQUIRES: the run is over.
+  Checkpoint TakeCheckpoint() { return std::move(checkpoint_); }
 
  private:
   enum class Next { kCommit, kStore, kTrim, kNothing };

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "stores/embedding_table.h"
+#include "stores/frozen_rows.h"
 #include "stores/parameter_shard.h"
 
 namespace millrace {
@@ -11,7 +11,7 @@ namespace millrace {
 StatusOr<std::optional<CheckpointAssembler::Part>> CheckpointAssembler::Add(
     Offset offset, std::string_view key, std::string_view value) {
   const bool is_state = key.starts_with(kStateKeyPrefix);
-  if (!is_state && !ParameterShard::IsBlockKey(key) && !EmbeddingTable::IsRowKey(key)) {
+  if (!is_state && !ParameterShard::IsBlockKey(key) && !IsEmbeddingRowKey(key)) {
     return absl::DataLossError("parameters, offset " + std::to_string(offset) +
                                ": a record with an unknown key");
   }

@@ -53,7 +53,7 @@ void Checkpointer::Run() {
     Status status = absl::OkStatus();
     while (status.ok() && !run.done()) status = run.Step();
     lock.lock();
-    finished_ = Result{run.checkpoint(), std::move(status)};
+    finished_ = Result{run.TakeCheckpoint(), std::move(status)};
     changed_.notify_all();
     if (wakeup_ != nullptr) wakeup_->Notify();
   }

@@ -16,8 +16,8 @@ StatusOr<std::unique_ptr<FollowedShard>> FollowedShard::Create(const JobConfig& 
 }
 
 StatusOr<size_t> FollowedShard::Poll() {
-  return tail_->Poll([this](const CheckpointAssembler::Part& part) -> Status {
-    MILLRACE_RETURN_IF_ERROR(store_.Write(BatchOf(part.entries, part.end)));
+  return tail_->Poll([this](CheckpointAssembler::Part part) -> Status {
+    MILLRACE_RETURN_IF_ERROR(store_.Write(BatchOf(std::move(part.entries), part.end)));
     if (!part.end) return absl::OkStatus();
     MILLRACE_RETURN_IF_ERROR(store_.Flush());
     task_ = std::make_unique<ShardTask>(options_, store_);

@@ -12,9 +12,8 @@ namespace millrace {
 
 HostedShard::HostedShard(const JobConfig& config, ShardId shard)
     : shard_(shard),
-      interval_(config.server().checkpoint_interval_s()),
-      records_(config.server().checkpoint_records()),
-      last_checkpoint_(std::chrono::steady_clock::now()) {}
+      schedule_(std::chrono::duration<double>(config.server().checkpoint_interval_s()),
+                config.server().checkpoint_records(), std::chrono::steady_clock::now()) {}
 
 StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config,
                                                          const ServerOptions& options,
@@ -48,8 +47,8 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
   while (!(*tail)->caught_up()) {
     if (stop) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(const size_t events,
-                              (*tail)->Poll([&](const CheckpointAssembler::Part& part) {
-                                return store_->Write(BatchOf(part.entries, part.end));
+                              (*tail)->Poll([&](CheckpointAssembler::Part part) {
+                                return store_->Write(BatchOf(std::move(part.entries), part.end));
                               }));
     if (events == 0) wakeup.WaitFor(kPoll);
   }
@@ -76,11 +75,15 @@ StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {
 }
 
 StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now) {
-  if (std::optional<Checkpointer::Result> result = checkpointer_->Finished()) return Take(*result);
-  const bool due = now - last_checkpoint_ >= interval_ ||
-                   task_->records_since_checkpoint() >= records_ || task_->memory_is_short();
-  if (!due || checkpointer_->busy()) return false;
-  last_checkpoint_ = now;
+  if (const std::optional<Checkpointer::Result> result = checkpointer_->Finished()) {
+    schedule_.End(now);
+    return Take(*result);
+  }
+  if (checkpointer_->busy() ||
+      !schedule_.Due(now, task_->records_since_checkpoint(), task_->memory_is_short())) {
+    return false;
+  }
+  schedule_.Begin(now);
   if (std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint()) {
     checkpointer_->Start(*std::move(checkpoint));
   }

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "messages/job.pb.h"
+#include "runtime/checkpoint_schedule.h"
 #include "runtime/checkpointer.h"
 #include "runtime/kafka/wakeup.h"
 #include "runtime/kafka_checkpoint_log.h"
@@ -45,13 +46,11 @@ class HostedShard {
   StatusOr<bool> Take(const Checkpointer::Result& result);
 
   ShardId shard_;
-  std::chrono::duration<double> interval_;
-  uint64_t records_;
   std::unique_ptr<OrderedByteMap> store_;
   std::unique_ptr<KafkaCheckpointLog> log_;
   std::unique_ptr<ShardTask> task_;
   std::unique_ptr<Checkpointer> checkpointer_;  // after what it uses
-  std::chrono::steady_clock::time_point last_checkpoint_;
+  CheckpointSchedule schedule_;
 };
 
 }  // namespace millrace

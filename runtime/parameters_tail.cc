@@ -43,9 +43,9 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
 StatusOr<size_t> ParametersTail::Poll(const Take& take) {
   Status status = absl::OkStatus();
   const auto on_record = [&](const ConsumedRecord& record) -> Status {
-    MILLRACE_ASSIGN_OR_RETURN(const std::optional<CheckpointAssembler::Part> part,
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<CheckpointAssembler::Part> part,
                               assembler_.Add(record.offset, record.key, record.value));
-    return part ? take(*part) : absl::OkStatus();
+    return part ? take(*std::move(part)) : absl::OkStatus();
   };
   ConsumerHandler handler;
   handler.on_record = [&](const ConsumedRecord& record) {

@@ -26,7 +26,7 @@ class ParametersTail {
 
   // Hands out some of what has come, without waiting; returns how many events that were. Errors:
   // those of `take`, and DataLoss when the partition cannot be read on.
-  using Take = std::function<Status(const CheckpointAssembler::Part& part)>;
+  using Take = std::function<Status(CheckpointAssembler::Part part)>;
   StatusOr<size_t> Poll(const Take& take);
 
   // Every checkpoint that there was when reading began has been handed out.

@@ -71,8 +71,8 @@ Status Replicator::Open(Replica& replica) {
 
 StatusOr<size_t> Replicator::Poll(Replica& replica) {
   if (!replica.tail) MILLRACE_RETURN_IF_ERROR(Open(replica));
-  return replica.tail->Poll([&](const CheckpointAssembler::Part& part) {
-    return replica.store->Write(BatchOf(part.entries, part.end));
+  return replica.tail->Poll([&](CheckpointAssembler::Part part) {
+    return replica.store->Write(BatchOf(std::move(part.entries), part.end));
   });
 }
 

@@ -167,11 +167,7 @@ std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
     checkpoint.entries.push_back({std::move(encoded.key), std::move(encoded.value)});
   }
   if (EmbeddingTable* const table = processor_.embeddings()) {
-    checkpoint.embeddings = table->TakeUpdated();
-    for (EmbeddingId id : checkpoint.embeddings) {
-      EmbeddingTable::Encoded encoded = table->Encode(id);
-      checkpoint.entries.push_back({std::move(encoded.key), std::move(encoded.value)});
-    }
+    checkpoint.rows = table->FreezeUpdated();
   }
   ShardState state;
   processor_.SaveState(state);
@@ -189,12 +185,12 @@ std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
 
 void ShardTask::CheckpointDone(const Checkpoint& checkpoint) {
   checkpointed_ = checkpoint.position;
-  if (processor_.embeddings() != nullptr) processor_.embeddings()->Saved(checkpoint.embeddings);
+  if (processor_.embeddings() != nullptr) processor_.embeddings()->Saved(checkpoint.rows);
 }
 
 void ShardTask::CheckpointFailed(const Checkpoint& checkpoint) {
   for (size_t block : checkpoint.blocks) processor_.mutable_shard().MarkUpdated(block);
-  if (processor_.embeddings() != nullptr) processor_.embeddings()->NotSaved(checkpoint.embeddings);
+  if (processor_.embeddings() != nullptr) processor_.embeddings()->NotSaved(checkpoint.rows);
   dead_letters_.insert(dead_letters_.begin(), checkpoint.dead_letters.begin(),
                        checkpoint.dead_letters.end());
   checkpoint_begun_ = std::min(checkpoint_begun_, checkpointed_);

@@ -3,20 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/big_endian.h"
 #include "base/check.h"
 #include "base/hash.h"
-#include "messages/records.pb.h"
-#include "topics/codec.h"
-#include "topics/frame.h"
 
 namespace millrace {
-namespace {
-
-constexpr char kRowPrefix = 'e';
-constexpr size_t kKeyBytes = 1 + 4 + 8;
-
-}  // namespace
 
 EmbeddingTable::EmbeddingTable(const EmbeddingTableOptions& options, const OrderedByteMap* store)
     : options_(options), store_(store) {
@@ -29,16 +19,8 @@ size_t EmbeddingTable::RowBytes() const {
   return RowFloats() * sizeof(float) + sizeof(Row) + 2 * (sizeof(EmbeddingId) + sizeof(size_t));
 }
 
-std::string EmbeddingTable::KeyOf(EmbeddingId id) const {
-  return kRowPrefix + EncodeBigEndian32(options_.table) + EncodeBigEndian64(id);
-}
-
-bool EmbeddingTable::IsRowKey(std::string_view key) {
-  return key.size() == kKeyBytes && key.front() == kRowPrefix;
-}
-
 bool EmbeddingTable::Expired(const Row& row, int64_t now_ms) const {
-  return options_.expire_after_ms > 0 && now_ms - row.updated_ms > options_.expire_after_ms;
+  return options_.expire_after_ms > 0 && now_ms - row.head.updated_ms > options_.expire_after_ms;
 }
 
 void EmbeddingTable::Draw(EmbeddingId id, std::span<float> values) const {
@@ -51,25 +33,68 @@ void EmbeddingTable::Draw(EmbeddingId id, std::span<float> values) const {
   }
 }
 
-StatusOr<std::optional<size_t>> EmbeddingTable::Find(EmbeddingId id) {
-  const auto found = places_.find(id);
-  if (found != places_.end()) {
-    rows_[found->second].touched = true;
-    return std::optional<size_t>(found->second);
+Status EmbeddingTable::Take(std::span<const EmbeddingId> ids) {
+  LetGo();
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    // Rows are scattered over the memory. What is asked for some steps ahead is not waited for.
+    constexpr size_t kAhead = 8;
+    if (i + kAhead < ids.size()) places_.prefetch(ids[i + kAhead]);
+    const auto found = places_.find(ids[i]);
+    if (found == places_.end()) {
+      in_hand_.push_back(kNowhere);
+      missing.push_back(i);
+      continue;
+    }
+    in_hand_.push_back(found->second);
+    __builtin_prefetch(&rows_[found->second]);
+    constexpr size_t kLineFloats = 64 / sizeof(float);
+    const float* const floats = floats_.data() + found->second * RowFloats();
+    for (size_t k = 0; k < RowFloats(); k += kLineFloats) __builtin_prefetch(floats + k);
   }
-  if (store_ == nullptr) return std::optional<size_t>();
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> value, store_->Get(KeyOf(id)));
-  if (!value) return std::optional<size_t>();
-  const size_t place = NewPlace(id);
-  if (Status status = Decode(*value, id, place); !status.ok()) {
+  for (const size_t place : in_hand_) {
+    if (place != kNowhere) rows_[place].in_hand = rows_[place].touched = true;
+  }
+  if (missing.empty() || store_ == nullptr) return absl::OkStatus();
+  return ReadStore(ids, missing);
+}
+
+void EmbeddingTable::LetGo() {
+  for (const size_t place : in_hand_) {
+    if (place != kNowhere) rows_[place].in_hand = false;
+  }
+  in_hand_.clear();
+}
+
+Status EmbeddingTable::ReadStore(std::span<const EmbeddingId> ids,
+                                 std::span<const size_t> missing) {
+  std::vector<std::string> keys;
+  keys.reserve(missing.size());
+  for (const size_t i : missing) keys.push_back(EmbeddingRowKey(options_.table, ids[i]));
+  Status status = absl::OkStatus();
+  const auto take = [&](size_t k, std::string_view value) {
+    const EmbeddingId id = ids[missing[k]];
+    const size_t place = NewPlace(id);
+    const StatusOr<EmbeddingRowHead> head =
+        DecodeEmbeddingRow(value, options_.admit_after, width(), Floats(place));
+    if (head.ok()) {
+      rows_[place].head = *head;
+      in_hand_[missing[k]] = place;
+      return;
+    }
     Free(place);
-    return status;
-  }
-  return std::optional<size_t>(place);
+    status = absl::DataLossError("embedding row " + std::to_string(id) + " of table " +
+                                 std::to_string(options_.table) + " " +
+                                 std::string(head.status().message()));
+  };
+  MILLRACE_RETURN_IF_ERROR(store_->GetMany(keys, take));
+  return status;
 }
 
 size_t EmbeddingTable::NewPlace(EmbeddingId id) {
-  if (places_.size() >= most_rows_) Evict();
+  while (places_.size() >= most_rows_) {
+    if (!Evict()) break;
+  }
   size_t place = rows_.size();
   if (free_.empty()) {
     rows_.emplace_back();
@@ -78,22 +103,24 @@ size_t EmbeddingTable::NewPlace(EmbeddingId id) {
     place = free_.back();
     free_.pop_back();
   }
-  rows_[place] = {.id = id, .touched = true, .used = true};
+  rows_[place] = {.id = id, .touched = true, .used = true, .in_hand = true};
   places_[id] = place;
   return place;
 }
 
 // Frees one place if any may be freed. The hand passes over what was touched since it last came by.
-void EmbeddingTable::Evict() {
+bool EmbeddingTable::Evict() {
+  if (unsaved_ >= places_.size()) return false;
   for (size_t passed = 0; passed < 2 * rows_.size(); ++passed) {
     const size_t place = hand_;
     hand_ = (hand_ + 1) % rows_.size();
     Row& row = rows_[place];
-    if (!row.used || row.updated || row.saving) continue;
+    if (!row.used || row.updated || row.saving || row.in_hand) continue;
     if (std::exchange(row.touched, false)) continue;
     Free(place);
-    return;
+    return true;
   }
+  return false;
 }
 
 void EmbeddingTable::Free(size_t place) {
@@ -105,119 +132,90 @@ void EmbeddingTable::Free(size_t place) {
 Status EmbeddingTable::Read(std::span<const EmbeddingId> ids, int64_t now_ms,
                             std::span<float> values) {
   MILLRACE_CHECK(values.size() == ids.size() * width());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const std::span<float> out = values.subspan(i * width(), width());
-    MILLRACE_ASSIGN_OR_RETURN(const std::optional<size_t> place, Find(ids[i]));
-    if (!place || !Admitted(rows_[*place]) || Expired(rows_[*place], now_ms)) {
-      Draw(ids[i], out);
-    } else {
-      std::ranges::copy(Values(*place), out.begin());
+  for (size_t begin = 0; begin < ids.size(); begin += kAtOnce) {
+    const auto some = ids.subspan(begin, std::min(kAtOnce, ids.size() - begin));
+    MILLRACE_RETURN_IF_ERROR(Take(some));
+    for (size_t i = 0; i < some.size(); ++i) {
+      const std::span<float> out = values.subspan((begin + i) * width(), width());
+      const size_t place = in_hand_[i];
+      if (place == kNowhere || !Admitted(rows_[place]) || Expired(rows_[place], now_ms)) {
+        Draw(some[i], out);
+      } else {
+        std::ranges::copy(Values(place), out.begin());
+      }
     }
   }
+  LetGo();
   return absl::OkStatus();
 }
 
 Status EmbeddingTable::Update(std::span<const EmbeddingId> ids, std::span<const float> gradients,
                               int64_t now_ms, const Step& step) {
   MILLRACE_CHECK(gradients.size() == ids.size() * width());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    MILLRACE_ASSIGN_OR_RETURN(std::optional<size_t> place, Find(ids[i]));
-    if (!place) place = NewPlace(ids[i]);
-    Row& row = rows_[*place];
-    if (Expired(row, now_ms)) row.updates = 0;
-    row.updated_ms = now_ms;
-    MarkUpdated(row);
-    if (!Admitted(row) && ++row.updates == options_.admit_after) {
-      Draw(row.id, Values(*place));
-      std::ranges::fill(Slots(*place), 0.0f);
-    }
-    if (Admitted(row)) {
-      step(gradients.subspan(i * width(), width()), Values(*place), Slots(*place));
+  for (size_t begin = 0; begin < ids.size(); begin += kAtOnce) {
+    const auto some = ids.subspan(begin, std::min(kAtOnce, ids.size() - begin));
+    MILLRACE_RETURN_IF_ERROR(Take(some));
+    for (size_t i = 0; i < some.size(); ++i) {
+      if (in_hand_[i] == kNowhere) in_hand_[i] = NewPlace(some[i]);
+      const size_t place = in_hand_[i];
+      MarkUpdated(place);
+      Row& row = rows_[place];
+      if (Expired(row, now_ms)) row.head.updates = 0;
+      row.head.updated_ms = now_ms;
+      if (!Admitted(row) && ++row.head.updates == options_.admit_after) {
+        Draw(row.id, Values(place));
+        std::ranges::fill(Slots(place), 0.0f);
+      }
+      if (Admitted(row)) {
+        step(gradients.subspan((begin + i) * width(), width()), Values(place), Slots(place));
+      }
     }
   }
+  LetGo();
   return absl::OkStatus();
 }
 
-void EmbeddingTable::MarkUpdated(Row& row) {
+void EmbeddingTable::MarkUpdated(size_t place) {
+  Row& row = rows_[place];
   if (row.updated) return;
   if (!row.saving) ++unsaved_;
   row.updated = true;
-  updated_.push_back(row.id);
+  updated_.push_back(place);
 }
 
-std::vector<EmbeddingId> EmbeddingTable::TakeUpdated() {
-  std::vector<EmbeddingId> ids = std::exchange(updated_, {});
-  std::ranges::sort(ids);
-  for (EmbeddingId id : ids) {
-    Row& row = rows_[places_.at(id)];
+FrozenRows EmbeddingTable::FreezeUpdated() {
+  FrozenRows frozen(options_.table, width(), slot_floats());
+  frozen.Reserve(updated_.size());
+  for (const size_t place : updated_) {
+    Row& row = rows_[place];
+    frozen.Add(row.id, place, row.head, Admitted(row) ? Floats(place) : std::span<const float>());
     row.updated = false;
     row.saving = true;
   }
-  return ids;
+  updated_.clear();
+  return frozen;
 }
 
-void EmbeddingTable::Saved(std::span<const EmbeddingId> ids) {
-  for (EmbeddingId id : ids) {
-    Row& row = rows_[places_.at(id)];
+void EmbeddingTable::Saved(const FrozenRows& rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Row& row = rows_[rows.place(i)];
     row.saving = false;
     if (!row.updated) --unsaved_;
   }
   // What was kept beyond the cache for want of a checkpoint goes now.
-  while (places_.size() > std::max(most_rows_, unsaved_)) {
-    const size_t before = places_.size();
-    Evict();
-    if (places_.size() == before) break;
+  while (places_.size() > most_rows_) {
+    if (!Evict()) break;
   }
 }
 
-void EmbeddingTable::NotSaved(std::span<const EmbeddingId> ids) {
-  for (EmbeddingId id : ids) {
-    Row& row = rows_[places_.at(id)];
+void EmbeddingTable::NotSaved(const FrozenRows& rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Row& row = rows_[rows.place(i)];
     row.saving = false;
     if (row.updated) continue;
     row.updated = true;
-    updated_.push_back(id);
+    updated_.push_back(rows.place(i));
   }
-}
-
-EmbeddingTable::Encoded EmbeddingTable::Encode(EmbeddingId id) const {
-  const size_t place = places_.at(id);
-  const Row& row = rows_[place];
-  EmbeddingRow message;
-  message.set_updates(row.updates);
-  message.set_updated_ms(row.updated_ms);
-  if (Admitted(row)) {
-    const float* floats = floats_.data() + place * RowFloats();
-    message.mutable_values()->Add(floats, floats + width());
-    message.mutable_slots()->Add(floats + width(), floats + RowFloats());
-  }
-  return {KeyOf(id), std::move(MakeFrames(message.SerializeAsString(), 0).front())};
-}
-
-Status EmbeddingTable::Decode(std::string_view value, EmbeddingId id, size_t place) {
-  const StatusOr<Frame> frame = ParseFrame(value);
-  EmbeddingRow message;
-  if (!frame.ok() || frame->is_chunk || !ParseMessage(frame->body, message).ok()) {
-    return absl::DataLossError("embedding row " + std::to_string(id) + " of table " +
-                               std::to_string(options_.table) + " cannot be decoded");
-  }
-  Row& row = rows_[place];
-  row.updates = message.updates();
-  row.updated_ms = message.updated_ms();
-  const size_t values = Admitted(row) ? width() : 0;
-  const size_t slots = Admitted(row) ? slot_floats() : 0;
-  if (static_cast<size_t>(message.values_size()) != values ||
-      static_cast<size_t>(message.slots_size()) != slots) {
-    return absl::DataLossError("embedding row " + std::to_string(id) + " of table " +
-                               std::to_string(options_.table) + " has " +
-                               std::to_string(message.values_size()) + " values and " +
-                               std::to_string(message.slots_size()) + " of optimizer state where " +
-                               std::to_string(values) + " and " + std::to_string(slots) +
-                               " are right: it was written by a job of another shape");
-  }
-  std::ranges::copy(message.values(), Values(place).begin());
-  std::ranges::copy(message.slots(), Slots(place).begin());
-  return absl::OkStatus();
 }
 
 }  // namespace millrace

@@ -3,15 +3,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "stores/frozen_rows.h"
 #include "stores/ordered_byte_map.h"
 
 namespace millrace {
@@ -49,70 +48,69 @@ class EmbeddingTable {
   size_t width() const { return options_.width(); }
   size_t slot_floats() const { return options_.slot_count * width(); }
 
-  // Copies the rows' values, ids.size() x width(), row by row. DataLoss when the store holds a row
-  // that cannot be decoded.
+  // Copies the rows' values, ids.size() x width(), row by row. REQUIRES ascending ids. DataLoss
+  // when the store holds a row that cannot be decoded.
   Status Read(std::span<const EmbeddingId> ids, int64_t now_ms, std::span<float> values);
 
   // `step` changes a row's values and slots (slot by slot) by its gradient.
   using Step = std::function<void(std::span<const float> gradient, std::span<float> values,
                                   std::span<float> slots)>;
-  // Takes a step for each row. REQUIRES distinct ids; gradients: ids.size() x width(), row by row.
+  // Takes a step for each row. REQUIRES ascending, distinct ids; gradients: ids.size() x width().
   // After an error some rows may have made their step: the table is to be loaded anew.
   Status Update(std::span<const EmbeddingId> ids, std::span<const float> gradients, int64_t now_ms,
                 const Step& step);
 
   // ---- checkpoints: one at a time ----
 
-  // The rows updated since the last call, ascending. They are being saved until Saved or NotSaved.
-  std::vector<EmbeddingId> TakeUpdated();
-  struct Encoded {
-    std::string key;
-    std::string value;
-  };
-  // A row's bytes: key and value of a record of `parameters` and of an entry of the store alike.
-  // REQUIRES: the row is in memory, as those are that TakeUpdated has returned.
-  Encoded Encode(EmbeddingId id) const;
-  // The store has what TakeUpdated returned; or it has not, and the rows count as updated again.
-  void Saved(std::span<const EmbeddingId> ids);
-  void NotSaved(std::span<const EmbeddingId> ids);
-
-  // True when `key` is that of a row of some table.
-  static bool IsRowKey(std::string_view key);
+  // The rows updated since the last call, as they are. They are being saved until Saved or
+  // NotSaved.
+  FrozenRows FreezeUpdated();
+  // The store has what FreezeUpdated returned; or it has not, and the rows count as updated again.
+  void Saved(const FrozenRows& rows);
+  void NotSaved(const FrozenRows& rows);
 
   size_t rows_in_memory() const { return places_.size(); }
   // Bytes of the rows that cannot be evicted: a reason to make a checkpoint.
   size_t unsaved_bytes() const { return unsaved_ * RowBytes(); }
 
  private:
+  // So many rows are in hand at once: they fit a processor's cache, and one call to the store.
+  static constexpr size_t kAtOnce = 256;
+  static constexpr size_t kNowhere = SIZE_MAX;
+
   struct Row {
     EmbeddingId id = 0;
-    int64_t updated_ms = 0;
-    uint32_t updates = 0;  // counted up to admit_after
-    bool updated = false;  // since TakeUpdated
+    EmbeddingRowHead head{};
+    bool updated = false;  // since FreezeUpdated
     bool saving = false;
     bool touched = false;  // since the clock's hand came by
     bool used = false;     // the place holds a row
+    bool in_hand = false;
   };
 
   size_t RowFloats() const { return width() + slot_floats(); }
   size_t RowBytes() const;
-  std::string KeyOf(EmbeddingId id) const;
-  std::span<float> Values(size_t place) { return {floats_.data() + place * RowFloats(), width()}; }
-  std::span<float> Slots(size_t place) {
-    return {floats_.data() + place * RowFloats() + width(), slot_floats()};
+  std::span<float> Floats(size_t place) {
+    return {floats_.data() + place * RowFloats(), RowFloats()};
   }
+  std::span<float> Values(size_t place) { return Floats(place).first(width()); }
+  std::span<float> Slots(size_t place) { return Floats(place).subspan(width()); }
   bool Expired(const Row& row, int64_t now_ms) const;
-  bool Admitted(const Row& row) const { return row.updates >= options_.admit_after; }
+  bool Admitted(const Row& row) const { return row.head.updates >= options_.admit_after; }
   void Draw(EmbeddingId id, std::span<float> values) const;
 
-  // The place of the row in memory, read from the store if need be; empty when there is no such
-  // row.
-  StatusOr<std::optional<size_t>> Find(EmbeddingId id);
+  // Takes the rows in hand, and lets go of those before: in_hand_ has the place in memory of each,
+  // read from the store if need be, or kNowhere when there is no such row. None of them is evicted
+  // meanwhile.
+  Status Take(std::span<const EmbeddingId> ids);
+  void LetGo();
+  // Reads rows that are not in memory, `missing` are their places in `ids`.
+  Status ReadStore(std::span<const EmbeddingId> ids, std::span<const size_t> missing);
+  // Makes a place for the row, which is in hand.
   size_t NewPlace(EmbeddingId id);
-  void Evict();
+  bool Evict();
   void Free(size_t place);
-  Status Decode(std::string_view value, EmbeddingId id, size_t place);
-  void MarkUpdated(Row& row);
+  void MarkUpdated(size_t place);
 
   EmbeddingTableOptions options_;
   const OrderedByteMap* store_;
@@ -124,7 +122,8 @@ class EmbeddingTable {
   std::vector<size_t> free_;
   size_t hand_ = 0;
   size_t unsaved_ = 0;
-  std::vector<EmbeddingId> updated_;
+  std::vector<size_t> in_hand_;
+  std::vector<size_t> updated_;  // places
 };
 
 }  // namespace millrace

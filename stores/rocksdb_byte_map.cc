@@ -12,6 +12,7 @@
 #include "rocksdb/cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
+#include "rocksdb/filter_policy.h"
 #include "rocksdb/options.h"
 #include "rocksdb/table.h"
 #include "rocksdb/write_batch.h"
@@ -132,6 +133,12 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
   table.block_cache = memory.block_cache;
   table.cache_index_and_filter_blocks = true;  // else they are outside of every bound
   table.pin_l0_filter_and_index_blocks_in_cache = true;
+  // Many keys that are asked for are not there: embedding rows that are yet to be born.
+  constexpr int kBloomBitsPerKey = 10;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBitsPerKey));
+  // In parts, so that a read loads a few kilobytes of them where they do not all fit.
+  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  table.partition_filters = true;
   result.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   result.write_buffer_manager = memory.write_buffers;
   result.write_buffer_size = std::max<size_t>(memory.write_buffers->buffer_size() / 2, 64 << 10);
@@ -140,10 +147,8 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
   result.allow_concurrent_memtable_write = false;
   result.enable_write_thread_adaptive_yield = false;
 
-  const std::vector<rocksdb::CompressionType> compressions = rocksdb::GetSupportedCompressions();
-  const bool has_lz4 = std::find(compressions.begin(), compressions.end(),
-                                 rocksdb::kLZ4Compression) != compressions.end();
-  result.compression = has_lz4 ? rocksdb::kLZ4Compression : rocksdb::kNoCompression;
+  // Floats that are learnt do not compress.
+  result.compression = rocksdb::kNoCompression;
 
   // One thread writes files, one merges them; none to print statistics.
   result.max_background_jobs = 2;
@@ -175,6 +180,22 @@ class RocksDbByteMap final : public OrderedByteMap {
     if (status.IsNotFound()) return std::optional<std::string>();
     if (!status.ok()) return FromRocksDb(status, path_);
     return std::optional<std::string>(std::move(value));
+  }
+
+  Status GetMany(
+      std::span<const std::string> keys,
+      const std::function<void(size_t i, std::string_view value)>& visit) const override {
+    const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
+    std::vector<rocksdb::PinnableSlice> values(keys.size());
+    std::vector<rocksdb::Status> statuses(keys.size());
+    db_->MultiGet(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), slices.size(), slices.data(),
+                  values.data(), statuses.data(), /*sorted_input=*/true);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (statuses[i].IsNotFound()) continue;
+      if (!statuses[i].ok()) return FromRocksDb(statuses[i], path_);
+      visit(i, ToView(values[i]));
+    }
+    return absl::OkStatus();
   }
 
   Status Write(const WriteBatch& batch) override {

@@ -270,7 +270,7 @@ void BenchMap(Bench& bench, const Values& values) {
             for (size_t i = 0; i < batches; ++i) {
               batch.Clear();
               for (size_t j = i * entries; j < (i + 1) * entries; ++j) {
-                batch.Put(key(j), values[j]);
+                batch.Put(key(j), std::string(values[j]));
               }
               MILLRACE_CHECK(map->Write(batch).ok());
             }
@@ -299,7 +299,7 @@ void BenchMap(Bench& bench, const Values& values) {
       const std::unique_ptr<OrderedByteMap> map = OpenOurs(folder);
       for (size_t i = 0; i < 3 * kKeys; ++i) {
         WriteBatch batch;
-        batch.Put(key(i), values[i]);
+        batch.Put(key(i), std::string(values[i]));
         MILLRACE_CHECK(map->Write(batch).ok());
       }
     }

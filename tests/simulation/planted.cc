@@ -269,7 +269,7 @@ class ForgetsTheRowsOfAFailedCheckpoint final : public ServerHost {
  protected:
   void GiveBack(const Checkpoint& checkpoint) override {
     Checkpoint without_rows = checkpoint;
-    without_rows.embeddings.clear();
+    without_rows.rows = {};
     ServerHost::GiveBack(without_rows);
   }
 };

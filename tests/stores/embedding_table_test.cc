@@ -17,7 +17,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 EmbeddingTableOptions Options(size_t width = 3) {
   EmbeddingTableOptions options;
@@ -46,17 +45,19 @@ void UpdateOne(EmbeddingTable& table, EmbeddingId id, float gradient, int64_t no
   EXPECT_TRUE(table.Update(std::vector<EmbeddingId>{id}, gradients, now_ms, Step).ok());
 }
 
-// A checkpoint: what was updated goes to the store, and to `log` before.
-void Save(EmbeddingTable& table, MemoryByteMap& store, std::vector<EmbeddingTable::Encoded>* log) {
-  const std::vector<EmbeddingId> ids = table.TakeUpdated();
+// A checkpoint: what was updated goes to the store.
+void Save(EmbeddingTable& table, MemoryByteMap& store) {
+  const FrozenRows rows = table.FreezeUpdated();
   WriteBatch batch;
-  for (EmbeddingId id : ids) {
-    const EmbeddingTable::Encoded row = table.Encode(id);
-    batch.Put(row.key, row.value);
-    if (log != nullptr) log->push_back(row);
-  }
+  rows.Encode([&](std::string key, std::string value) { batch.Put(key, value); });
   ASSERT_TRUE(store.Write(batch).ok());
-  table.Saved(ids);
+  table.Saved(rows);
+}
+
+std::vector<std::string> KeysOf(const FrozenRows& rows) {
+  std::vector<std::string> keys;
+  rows.Encode([&](std::string key, const std::string&) { keys.push_back(std::move(key)); });
+  return keys;
 }
 
 // ---- birth ----
@@ -106,7 +107,7 @@ TEST(EmbeddingTable, ReadingCreatesNothing) {
   EmbeddingTable table(Options(), nullptr);
   ReadOne(table, 1);
   EXPECT_EQ(table.rows_in_memory(), 0u);
-  EXPECT_THAT(table.TakeUpdated(), IsEmpty());
+  EXPECT_EQ(table.FreezeUpdated().size(), 0u);
 }
 
 // ---- admission and expiry ----
@@ -120,7 +121,7 @@ TEST(EmbeddingTable, ARowIsStoredFromItsNthUpdateOn) {
   for (int update = 1; update <= 2; ++update) {
     UpdateOne(table, 4, 1);
     EXPECT_EQ(ReadOne(table, 4), born) << update;
-    Save(table, store, nullptr);
+    Save(table, store);
   }
   EmbeddingTable restarted(options, &store);  // the count is kept, too
   UpdateOne(restarted, 4, 1);
@@ -153,7 +154,7 @@ TEST(EmbeddingTable, KeepsTheCacheAtItsSizeButForWhatIsNotSaved) {
   for (EmbeddingId id = 0; id < 100; ++id) UpdateOne(table, id, 1);
   EXPECT_EQ(table.rows_in_memory(), 100u);
   EXPECT_GT(table.unsaved_bytes(), 100 * 6 * sizeof(float));
-  Save(table, store, nullptr);
+  Save(table, store);
   EXPECT_EQ(table.unsaved_bytes(), 0u);
   EXPECT_EQ(table.rows_in_memory(), 1u);
   EmbeddingTable all(Options(), &store);
@@ -166,23 +167,24 @@ TEST(EmbeddingTable, WhatIsUpdatedWhileItIsSavedIsSavedAgain) {
   EmbeddingTable table(Options(), nullptr);
   UpdateOne(table, 1, 1);
   UpdateOne(table, 2, 1);
-  const std::vector<EmbeddingId> first = table.TakeUpdated();
-  EXPECT_THAT(first, ElementsAre(1, 2));
+  const FrozenRows first = table.FreezeUpdated();
+  EXPECT_THAT(KeysOf(first), ElementsAre(EmbeddingRowKey(0, 1), EmbeddingRowKey(0, 2)));
   UpdateOne(table, 2, 1);
   const size_t of_two = table.unsaved_bytes();
   table.Saved(first);
   EXPECT_EQ(table.unsaved_bytes(), of_two / 2);
-  EXPECT_THAT(table.TakeUpdated(), ElementsAre(2));
+  EXPECT_THAT(KeysOf(table.FreezeUpdated()), ElementsAre(EmbeddingRowKey(0, 2)));
 }
 
 TEST(EmbeddingTable, WhatWasNotSavedIsUpdatedOnce) {
   EmbeddingTable table(Options(), nullptr);
   UpdateOne(table, 1, 1);
   UpdateOne(table, 2, 1);
-  const std::vector<EmbeddingId> first = table.TakeUpdated();
+  const FrozenRows first = table.FreezeUpdated();
   UpdateOne(table, 2, 1);
   table.NotSaved(first);
-  EXPECT_THAT(table.TakeUpdated(), ElementsAre(1, 2));
+  EXPECT_THAT(KeysOf(table.FreezeUpdated()),
+              ElementsAre(EmbeddingRowKey(0, 1), EmbeddingRowKey(0, 2)));
 }
 
 // ---- against a map of all rows ----
@@ -230,14 +232,13 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
     options.admit_after = static_cast<uint32_t>(1 + random() % 3);
     options.expire_after_ms = random() % 2 == 0 ? 0 : 50;
     MemoryByteMap store;
-    std::vector<EmbeddingTable::Encoded> parameters;  // what was committed, in order
-    size_t stored = 0;                                // so many of them the store has
+    std::vector<std::pair<std::string, std::string>> parameters;  // what was committed, in order
+    size_t stored = 0;                                            // so many of them the store has
     auto table = std::make_unique<EmbeddingTable>(options, &store);
     Reference now{options, {}};
     Reference committed{options, {}};
     struct Checkpoint {
-      std::vector<EmbeddingId> ids;
-      std::vector<EmbeddingTable::Encoded> records;
+      FrozenRows frozen;
       std::map<EmbeddingId, Reference::Row> rows;
     };
     std::optional<Checkpoint> under_way;
@@ -265,26 +266,27 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
         // A checkpoint begins; the next time it fails, or is committed, and then it is stored or
         // the process dies before.
         if (!under_way) {
-          under_way = Checkpoint{table->TakeUpdated(), {}, now.rows};
-          for (EmbeddingId id : under_way->ids) under_way->records.push_back(table->Encode(id));
+          under_way = Checkpoint{table->FreezeUpdated(), now.rows};
           continue;
         }
         const Checkpoint checkpoint = *std::exchange(under_way, std::nullopt);
         if (random() % 4 == 0) {
-          table->NotSaved(checkpoint.ids);
+          table->NotSaved(checkpoint.frozen);
           continue;
         }
-        parameters.insert(parameters.end(), checkpoint.records.begin(), checkpoint.records.end());
+        checkpoint.frozen.Encode([&](std::string key, std::string value) {
+          parameters.emplace_back(std::move(key), std::move(value));
+        });
         committed.rows = checkpoint.rows;
         if (random() % 4 == 0) {
           table.reset();
         } else {
           WriteBatch batch;
           for (; stored < parameters.size(); ++stored) {
-            batch.Put(parameters[stored].key, parameters[stored].value);
+            batch.Put(parameters[stored].first, parameters[stored].second);
           }
           ASSERT_TRUE(store.Write(batch).ok());
-          table->Saved(checkpoint.ids);
+          table->Saved(checkpoint.frozen);
         }
       } else if (what == 18) {
         table.reset();
@@ -293,7 +295,7 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
         // Recovery brings the store up to the end of `parameters` first.
         WriteBatch batch;
         for (; stored < parameters.size(); ++stored) {
-          batch.Put(parameters[stored].key, parameters[stored].value);
+          batch.Put(parameters[stored].first, parameters[stored].second);
         }
         ASSERT_TRUE(store.Write(batch).ok());
         table = std::make_unique<EmbeddingTable>(options, &store);
@@ -310,7 +312,7 @@ TEST(EmbeddingTable, ADamagedOrForeignRowIsAnErrorThatNamesIt) {
   MemoryByteMap store;
   EmbeddingTable writer(Options(2), &store);
   UpdateOne(writer, 9, 1);
-  Save(writer, store, nullptr);
+  Save(writer, store);
   EmbeddingTable wider(Options(3), &store);
   std::vector<float> values(3);
   const Status shape = wider.Read(std::vector<EmbeddingId>{9}, 0, values);
@@ -329,12 +331,9 @@ TEST(EmbeddingTable, ADamagedOrForeignRowIsAnErrorThatNamesIt) {
 }
 
 TEST(EmbeddingTable, KeysOfRowsAreToldFromOthers) {
-  EmbeddingTable table(Options(), nullptr);
-  UpdateOne(table, 1, 1);
-  table.TakeUpdated();
-  EXPECT_TRUE(EmbeddingTable::IsRowKey(table.Encode(1).key));
+  EXPECT_TRUE(IsEmbeddingRowKey(EmbeddingRowKey(3, 1)));
   for (const char* other : {"", "e", "state", "parameters-offset", "p12345678"}) {
-    EXPECT_FALSE(EmbeddingTable::IsRowKey(other)) << other;
+    EXPECT_FALSE(IsEmbeddingRowKey(other)) << other;
   }
 }
 

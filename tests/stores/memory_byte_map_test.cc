@@ -26,7 +26,7 @@ Content ContentOf(const MemoryByteMap& map) {
 
 void Put(MemoryByteMap& map, std::string_view key, std::string_view value) {
   WriteBatch batch;
-  batch.Put(key, value);
+  batch.Put(std::string(key), std::string(value));
   ASSERT_TRUE(map.Write(batch).ok());
 }
 

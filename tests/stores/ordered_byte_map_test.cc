@@ -77,7 +77,7 @@ class OrderedByteMapTest : public ::testing::TestWithParam<Implementation> {
 
   void Put(std::string_view key, std::string_view value) {
     WriteBatch batch;
-    batch.Put(key, value);
+    batch.Put(std::string(key), std::string(value));
     ASSERT_TRUE(map().Write(batch).ok());
   }
   std::optional<std::string> Get(std::string_view key) {

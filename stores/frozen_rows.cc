@@ -1,0 +1,83 @@
+#include "stores/frozen_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "messages/records.pb.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kRowPrefix = 'e';
+constexpr size_t kRowKeyBytes = 1 + 4 + 8;
+
+}  // namespace
+
+std::string EmbeddingRowKey(uint32_t table, EmbeddingId id) {
+  return kRowPrefix + EncodeBigEndian32(table) + EncodeBigEndian64(id);
+}
+
+bool IsEmbeddingRowKey(std::string_view key) {
+  return key.size() == kRowKeyBytes && key.front() == kRowPrefix;
+}
+
+void FrozenRows::Reserve(size_t rows) {
+  rows_.reserve(rows);
+  floats_.reserve(rows * row_floats_);
+}
+
+void FrozenRows::Add(EmbeddingId id, size_t place, const EmbeddingRowHead& head,
+                     std::span<const float> floats) {
+  rows_.push_back({id, place, head, floats_.size(), !floats.empty()});
+  floats_.insert(floats_.end(), floats.begin(), floats.end());
+}
+
+void FrozenRows::Encode(
+    const std::function<void(std::string key, std::string value)>& visit) const {
+  std::vector<const Row*> ascending;
+  ascending.reserve(rows_.size());
+  for (const Row& row : rows_) ascending.push_back(&row);
+  std::ranges::sort(ascending, {}, &Row::id);
+  EmbeddingRow message;  // its memory is used again
+  for (const Row* row : ascending) {
+    message.Clear();
+    message.set_updates(row->head.updates);
+    message.set_updated_ms(row->head.updated_ms);
+    if (row->admitted) {
+      const float* const floats = floats_.data() + row->begin;
+      message.mutable_values()->Add(floats, floats + width_);
+      message.mutable_slots()->Add(floats + width_, floats + row_floats_);
+    }
+    std::string value = WholeFrameHeader();
+    value.reserve(value.size() + message.ByteSizeLong());
+    message.AppendToString(&value);
+    visit(EmbeddingRowKey(table_, row->id), std::move(value));
+  }
+}
+
+StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t admit_after,
+                                              size_t width, std::span<float> floats) {
+  const StatusOr<Frame> frame = ParseFrame(value);
+  EmbeddingRow message;
+  if (!frame.ok() || frame->is_chunk || !ParseMessage(frame->body, message).ok()) {
+    return absl::DataLossError("cannot be decoded");
+  }
+  const bool admitted = message.updates() >= admit_after;
+  const size_t values = admitted ? width : 0;
+  const size_t slots = admitted ? floats.size() - width : 0;
+  if (static_cast<size_t>(message.values_size()) != values ||
+      static_cast<size_t>(message.slots_size()) != slots) {
+    return absl::DataLossError("has " + std::to_string(message.values_size()) + " values and " +
+                               std::to_string(message.slots_size()) + " of optimizer state where " +
+                               std::to_string(values) + " and " + std::to_string(slots) +
+                               " are right: it was written by a job of another shape");
+  }
+  std::ranges::copy(message.values(), floats.begin());
+  std::ranges::copy(message.slots(), floats.begin() + static_cast<ptrdiff_t>(width));
+  return EmbeddingRowHead{message.updates(), message.updated_ms()};
+}
+
+}  // namespace millrace

@@ -1,0 +1,71 @@
+// Embedding rows as they were at one moment, for a checkpoint to write while training goes on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace millrace {
+
+// What is known of an embedding row beside its floats.
+struct EmbeddingRowHead {
+  uint32_t updates = 0;    // that named it; counted until it is admitted
+  int64_t updated_ms = 0;  // time of the last one, by the log
+};
+
+// ---- a row's bytes: key and value of a record of `parameters` and of an entry of a store ----
+
+std::string EmbeddingRowKey(uint32_t table, EmbeddingId id);
+// True when `key` is that of a row of some table.
+bool IsEmbeddingRowKey(std::string_view key);
+
+// Copies are cheap to make and to drop: three blocks of memory, however many rows. Encoding is the
+// slow part, and may be done by another thread than that which froze them.
+class FrozenRows {
+ public:
+  FrozenRows() = default;
+  // Rows have `width` values and `slot_floats` floats of optimizer state.
+  FrozenRows(uint32_t table, size_t width, size_t slot_floats)
+      : table_(table), width_(width), row_floats_(width + slot_floats) {}
+
+  void Reserve(size_t rows);
+  // Values and slots; none of a row that is not admitted. `place` is the caller's name of it.
+  void Add(EmbeddingId id, size_t place, const EmbeddingRowHead& head,
+           std::span<const float> floats);
+
+  size_t size() const { return rows_.size(); }
+  // In the order of Add.
+  size_t place(size_t i) const { return rows_[i].place; }
+
+  // Ascending by id.
+  void Encode(const std::function<void(std::string key, std::string value)>& visit) const;
+
+ private:
+  struct Row {
+    EmbeddingId id = 0;
+    size_t place = 0;
+    EmbeddingRowHead head;
+    size_t begin = 0;  // of its floats
+    bool admitted = false;
+  };
+
+  uint32_t table_ = 0;
+  size_t width_ = 0;
+  size_t row_floats_ = 0;
+  std::vector<Row> rows_;
+  std::vector<float> floats_;
+};
+
+// Takes a row's value apart: values and slots go to `floats` (as many as a row has), unless it is
+// not admitted (fewer than `admit_after` updates). DataLoss when it is no row of this shape.
+StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t admit_after,
+                                              size_t width, std::span<float> floats);
+
+}  // namespace millrace
