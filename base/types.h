@@ -7,6 +7,7 @@
 namespace millrace {
 
 using WorkerId = uint32_t;     // logical worker = partition of input-data and of weights
+inline constexpr WorkerId kNoWorker = UINT32_MAX;
 using ShardId = uint32_t;      // server shard = partition of gradients and of parameters
 using Clock = uint64_t;        // how many updates of a worker have been accepted
 using RowNumber = uint64_t;    // of a row within its partition, from 0, without gaps

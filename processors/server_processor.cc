@@ -75,6 +75,7 @@ Status ServerProcessor::Process(const GradientRecord& record, ServerOutput& outp
 
 StatusOr<std::optional<Gradient>> ServerProcessor::Decode(const GradientRecord& record) {
   const std::optional<uint32_t> worker = DecodeBigEndian32(record.key);
+  if (worker == kNoWorker) return DecodeRequest(record);
   if (!worker || !members_.contains(*worker)) {
     return absl::InvalidArgumentError("the key names no worker of this job");
   }
@@ -92,6 +93,15 @@ StatusOr<std::optional<Gradient>> ServerProcessor::Decode(const GradientRecord& 
     return absl::InvalidArgumentError("the key and the message name different workers");
   }
   return message;
+}
+
+// What no worker sends is never split.
+StatusOr<std::optional<Gradient>> ServerProcessor::DecodeRequest(const GradientRecord& record) {
+  MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(record.value));
+  std::optional<Gradient> message(std::in_place);
+  MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, *message));
+  if (message->kind() == Gradient::SNAPSHOT || message->kind() == Gradient::CANCEL) return message;
+  return absl::InvalidArgumentError("a worker's message whose key names no worker");
 }
 
 Status ServerProcessor::Check(const Gradient& message) const {
@@ -145,6 +155,10 @@ void ServerProcessor::HandleAsk(const Gradient& message, ServerOutput& output) {
 
 Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
                                ServerOutput& output) {
+  if (message.kind() == Gradient::SNAPSHOT || message.kind() == Gradient::CANCEL) {
+    HandleSnapshot(message, output);
+    return absl::OkStatus();
+  }
   const WorkerId worker = message.worker();
   if (message.kind() == Gradient::ASK) {
     HandleAsk(message, output);
@@ -163,11 +177,16 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
   seen_ms_ = std::max(seen_ms_, record.timestamp_ms);
   if (message.kind() == Gradient::LEAVE) {
     const std::vector<WorkerId> released = ReleasedWorkers();
+    NoteCut(message);
     clocks_.Leave(worker);
     CountDeadLetters(message, output);
     output.answers.push_back(worker);
-    if (options_.consistency.sequential()) return TryFinishRound(output);
-    AnswerNewlyReleased(released, output);
+    if (options_.consistency.sequential()) {
+      MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
+    } else {
+      AnswerNewlyReleased(released, output);
+    }
+    CheckCut(output);
     return absl::OkStatus();
   }
   DisarmPoison(message, record, output);
@@ -188,6 +207,8 @@ void ServerProcessor::DisarmPoison(Gradient& message, const GradientRecord& reco
   empty.set_kind(Gradient::UPDATE);
   empty.set_rows_end(message.rows_end());
   empty.set_buffer_rows(message.buffer_rows());
+  empty.set_snapshot(message.snapshot());
+  empty.set_cut(message.cut());
   empty.mutable_dead_letters()->Swap(message.mutable_dead_letters());
   empty.mutable_wanted()->Swap(message.mutable_wanted());
   message = std::move(empty);
@@ -197,9 +218,22 @@ Status ServerProcessor::HandleUpdate(Gradient message, ServerOutput& output) {
   counters_.set_gradients_accepted(counters_.gradients_accepted() + 1);
   const WorkerId worker = message.worker();
   if (options_.consistency.sequential()) {
+    NoteCut(message);
     members_.at(worker).pending = std::move(message);
-    return TryFinishRound(output);
+    MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
+  } else if (HeldAtCut(worker)) {
+    members_.at(worker).pending = std::move(message);
+    return absl::OkStatus();
+  } else {
+    MILLRACE_RETURN_IF_ERROR(TakeUpdate(message, output));
   }
+  CheckCut(output);
+  return absl::OkStatus();
+}
+
+Status ServerProcessor::TakeUpdate(const Gradient& message, ServerOutput& output) {
+  NoteCut(message);
+  const WorkerId worker = message.worker();
   const std::vector<WorkerId> released = ReleasedWorkers();
   size_t present = 0;
   for (const auto& [id, entry] : clocks_.entries()) present += entry.left ? 0 : 1;
@@ -211,6 +245,76 @@ Status ServerProcessor::HandleUpdate(Gradient message, ServerOutput& output) {
   std::vector<WorkerId> before = released;
   before.push_back(worker);
   AnswerNewlyReleased(before, output);
+  return absl::OkStatus();
+}
+
+void ServerProcessor::HandleSnapshot(const Gradient& message, ServerOutput& output) {
+  const bool known = message.snapshot() <= snapshot_;
+  if (message.kind() == Gradient::CANCEL) {
+    if (known && message.snapshot() != snapshot_) return;
+    // Who has not heard of it yet must not begin it any more.
+    snapshot_ = message.snapshot();
+    if (std::exchange(snapshot_open_, false)) at_cut_ = true;  // to fold what is held
+    return;
+  }
+  // Of an end nothing is to be cut off: it is a snapshot itself.
+  if (known || options_.shard != 0 || clocks_.AllLeft() || !CutIsPast()) return;
+  snapshot_ = message.snapshot();
+  snapshot_open_ = true;
+  for (auto& [worker, member] : members_) {
+    // The update of the present clock may be under way, and knows nothing of this; that of the next
+    // one is made from an answer that says it. So two updates on, every shard has heard it.
+    member.cut = clocks_.clock(worker) + 2;
+    if (!clocks_.left(worker)) output.answers.push_back(worker);
+  }
+}
+
+// One at a time: every worker must have sent an update behind the last cut, so that every shard has
+// heard of that one.
+bool ServerProcessor::CutIsPast() const {
+  return !snapshot_open_ && std::ranges::all_of(members_, [this](const auto& entry) {
+    const auto& [worker, member] = entry;
+    return clocks_.left(worker) || !member.cut || clocks_.clock(worker) > *member.cut;
+  });
+}
+
+void ServerProcessor::NoteCut(const Gradient& message) {
+  if (message.snapshot() > snapshot_) {
+    snapshot_ = message.snapshot();
+    snapshot_open_ = true;
+    for (auto& [worker, member] : members_) member.cut.reset();
+  }
+  if (snapshot_open_ && message.snapshot() == snapshot_) {
+    members_.at(message.worker()).cut = message.cut();
+  }
+}
+
+bool ServerProcessor::HeldAtCut(WorkerId worker) const {
+  const std::optional<Clock>& cut = members_.at(worker).cut;
+  return snapshot_open_ && cut && clocks_.clock(worker) >= *cut;
+}
+
+bool ServerProcessor::CutReached() const {
+  return std::ranges::all_of(members_, [this](const auto& entry) {
+    return clocks_.left(entry.first) || HeldAtCut(entry.first);
+  });
+}
+
+void ServerProcessor::CheckCut(ServerOutput& output) {
+  if (!snapshot_open_ || !CutReached()) return;
+  snapshot_open_ = false;
+  at_cut_ = true;
+  output.snapshot = snapshot_;
+}
+
+Status ServerProcessor::LeaveCut(ServerOutput& output) {
+  at_cut_ = false;
+  if (options_.consistency.sequential()) return absl::OkStatus();  // rounds are held as ever
+  for (auto& [worker, member] : members_) {
+    if (!member.pending) continue;
+    const Gradient message = std::move(*std::exchange(member.pending, std::nullopt));
+    MILLRACE_RETURN_IF_ERROR(TakeUpdate(message, output));
+  }
   return absl::OkStatus();
 }
 
@@ -402,6 +506,10 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool replaced
       MILLRACE_RETURN_IF_ERROR(ReadEmbeddings(wanted, replaced, *message.mutable_embeddings()));
     }
   }
+  if (options_.shard == 0 && snapshot_ > 0 && member.cut) {
+    message.set_snapshot(snapshot_);
+    message.set_cut(*member.cut);
+  }
   *message.mutable_rows() = replaced ? member.rows_before : member.rows;
   if (!replaced) *message.mutable_rows_before() = member.rows_before;
   return message.SerializeAsString();
@@ -454,6 +562,8 @@ void ServerProcessor::SaveState(ShardState& state) const {
     saved.set_buffer_rows(member.buffer_rows);
     saved.mutable_wanted()->Add(member.wanted.begin(), member.wanted.end());
     if (member.pending) *saved.mutable_pending() = *member.pending;
+    saved.set_has_cut(member.cut.has_value());
+    saved.set_cut(member.cut.value_or(0));
     for (const ChunkJoiner::Partial& partial : member.joiner.partials()) {
       ShardState::PartialMessage& chunks = *state.add_partial();
       chunks.set_worker(worker);
@@ -477,6 +587,9 @@ void ServerProcessor::SaveState(ShardState& state) const {
   state.set_rows_trained(rows_trained_);
   state.set_train_loss(train_loss_);
   *state.mutable_counters() = counters_;
+  state.set_snapshot(snapshot_);
+  state.set_snapshot_open(snapshot_open_);
+  state.set_at_cut(at_cut_);
 }
 
 Status ServerProcessor::LoadState(const ShardState& state) {
@@ -501,6 +614,8 @@ Status ServerProcessor::LoadState(const ShardState& state) {
     member.wanted.assign(saved.wanted().begin(), saved.wanted().end());
     member.pending.reset();
     if (saved.has_pending()) member.pending = saved.pending();
+    member.cut.reset();
+    if (saved.has_cut()) member.cut = saved.cut();
     std::vector<ChunkJoiner::Partial> partials;
     for (const ShardState::PartialMessage& chunks : state.partial()) {
       if (chunks.worker() != saved.worker()) continue;
@@ -523,6 +638,9 @@ Status ServerProcessor::LoadState(const ShardState& state) {
   steps_ = state.steps();
   train_loss_ = state.train_loss();
   counters_ = state.counters();
+  snapshot_ = state.snapshot();
+  snapshot_open_ = state.snapshot_open();
+  at_cut_ = state.at_cut();
   return absl::OkStatus();
 }
 

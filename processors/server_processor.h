@@ -60,8 +60,11 @@ struct ServerOutput {
   std::vector<WorkerId> answers;
   std::vector<Replaced> replaced_answers;  // want that of the clock before
   std::vector<DeadLetter> dead_letters;
+  // The shard stands at the cut of this snapshot: see ServerProcessor::LeaveCut.
+  std::optional<uint64_t> snapshot;
 
   void Clear() {
+    snapshot.reset();
     answers.clear();
     replaced_answers.clear();
     dead_letters.clear();
@@ -81,6 +84,10 @@ struct ServerOutput {
 //  - sequential, of several shards: a shard keeps what its last round replaced, and serves it to a
 //    worker that other shards still hold at the clock before, so that the worker's update of that
 //    clock is the same bytes again;
+//  - a snapshot is one cut through all shards (Chandy and Lamport 1985): shard 0 says for each
+//    worker at which clock, two updates on; its answers and then the worker's updates carry that to
+//    all shards, so that each knows it in time, whichever attempt of an update it takes. A worker's
+//    updates behind the cut are held until all workers have come to it or left;
 //  - an answer has the embedding rows that its worker wants, which the shard remembers. A row is
 //    one of its own with the time of the last step, so that the same answer said again is the same
 //    bytes, whatever expires.
@@ -91,6 +98,16 @@ class ServerProcessor {
 
   // Folds the record in: what cannot be used is a dead letter. Errors are the store's, and final.
   Status Process(const GradientRecord& record, ServerOutput& output);
+
+  // Folds in what is held back at the cut. When Process has said that the shard stands at one,
+  // this is the next call that changes state, after the state has been saved or not: the fold of
+  // the log is the same.
+  Status LeaveCut(ServerOutput& output);
+  bool at_cut() const { return at_cut_; }
+  // The snapshot that this shard has been told of and has not come to the cut of.
+  std::optional<uint64_t> open_snapshot() const {
+    return snapshot_open_ ? std::optional<uint64_t>(snapshot_) : std::nullopt;
+  }
 
   // The encoded Weights message for a worker, as of now. Errors: the store's.
   StatusOr<std::string> Answer(WorkerId worker) const;
@@ -136,11 +153,13 @@ class ServerProcessor {
     RowProgress rows_before;  // of the clock before
     uint32_t buffer_rows = 0;
     std::vector<EmbeddingId> wanted;  // of the next answer
+    std::optional<Clock> cut;         // of snapshot_
     ChunkJoiner joiner;
   };
 
   // Both return the reason why the message cannot be used.
   StatusOr<std::optional<Gradient>> Decode(const GradientRecord& record);
+  static StatusOr<std::optional<Gradient>> DecodeRequest(const GradientRecord& record);
   Status Check(const Gradient& message) const;
 
   Status CheckEmbeddingParts(const Gradient& message) const;
@@ -148,6 +167,17 @@ class ServerProcessor {
   Status Handle(Gradient message, const GradientRecord& record, ServerOutput& output);
   void HandleAsk(const Gradient& message, ServerOutput& output);
   Status HandleUpdate(Gradient message, ServerOutput& output);
+  // Eventual and bounded: the update is applied at once.
+  Status TakeUpdate(const Gradient& message, ServerOutput& output);
+
+  void HandleSnapshot(const Gradient& message, ServerOutput& output);
+  bool CutIsPast() const;
+  // Learns of a snapshot from a worker.
+  void NoteCut(const Gradient& message);
+  bool HeldAtCut(WorkerId worker) const;
+  bool CutReached() const;
+  // Ends what was open, and says so, when every worker has come to the cut.
+  void CheckCut(ServerOutput& output);
   void DisarmPoison(Gradient& message, const GradientRecord& record, ServerOutput& output);
   void CountPoison() { counters_.set_poisoned(counters_.poisoned() + 1); }
   Status TryFinishRound(ServerOutput& output);
@@ -187,6 +217,9 @@ class ServerProcessor {
   uint64_t steps_ = 0;
   double train_loss_ = 0;
   ShardState::Counters counters_;
+  uint64_t snapshot_ = 0;  // the newest known
+  bool snapshot_open_ = false;
+  bool at_cut_ = false;
   // Scratch of Apply.
   std::vector<float> sum_;
   std::vector<EmbeddingId> row_ids_;

@@ -130,6 +130,12 @@ bool WorkerTrainingProcessor::SomeoneLeft() const {
   return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.left; });
 }
 
+void WorkerTrainingProcessor::NoteCut(Gradient& message) const {
+  const Weights& first = MessageOf(parts_[0]);
+  message.set_snapshot(first.snapshot());
+  message.set_cut(first.cut());
+}
+
 void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
   unanswered_.clear();
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
@@ -139,6 +145,7 @@ void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
     // A shard takes a leave only of the clock that it has come to.
     Gradient message = NewMessage(Gradient::LEAVE);
     message.set_clock(part.clock);
+    NoteCut(message);
     if (shard == 0) {
       for (DeadLetter& letter : input_.DeadLetters(part.message.rows().end(), UINT64_MAX)) {
         *message.add_dead_letters() = std::move(letter);
@@ -375,6 +382,7 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
   }
 
   Gradient message = NewMessage(Gradient::UPDATE);
+  NoteCut(message);
   message.set_clock(progress_.clock);
   message.set_attempt(++attempts_);
   message.set_row_count(trained.size());

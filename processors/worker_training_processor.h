@@ -121,6 +121,8 @@ class WorkerTrainingProcessor {
   std::vector<std::vector<EmbeddingId>> ByShard(std::vector<EmbeddingId> ids) const;
   std::vector<std::vector<EmbeddingId>> IdsOf(RowsView rows) const;
   bool SomeoneLeft() const;
+  // Passes on to all shards what shard 0 has said of a snapshot.
+  void NoteCut(Gradient& message) const;
   // Sends a leave to each shard that has none of its present clock; `again`: that is not known to
   // have it.
   void LeaveAll(bool again, WorkerOutput& output);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/big_endian.h"
+#include "base/check.h"
 #include "base/hash.h"
 #include "topics/codec.h"
 #include "topics/frame.h"
@@ -59,6 +60,7 @@ Status ShardTask::Load() {
   ShardState state;
   MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, state));
   MILLRACE_RETURN_IF_ERROR(processor_.LoadState(state));
+  if (processor_.at_cut()) MILLRACE_RETURN_IF_ERROR(FoldHeld());
   position_ = state.position();
   last_hash_ = state.last_record_hash();
   checkpoint_begun_ = position_;
@@ -96,11 +98,37 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<Outg
                                ": records [" + std::to_string(position_) + ", " +
                                std::to_string(record.offset) + ") are missing");
   }
+  MILLRACE_CHECK(!snapshot_);
   const bool replaying = !replayed();
   output_.Clear();
   MILLRACE_RETURN_IF_ERROR(processor_.Process(record, output_));
   last_hash_ = RecordHash(record);
   position_ = record.offset + 1;
+  KeepDeadLetters();
+  // A snapshot that was given up leaves nothing to save; nor does one of long ago.
+  if (!replaying) snapshot_ = output_.snapshot;
+  if (processor_.at_cut() && !snapshot_) MILLRACE_RETURN_IF_ERROR(FoldHeld());
+  if (replaying) {
+    ++replayed_records_;
+    return absl::OkStatus();
+  }
+  // At a cut they are made behind it: one position has one answer.
+  return snapshot_ ? absl::OkStatus() : AppendAnswers(out);
+}
+
+Status ShardTask::LeaveCut(std::vector<OutgoingRecord>& out) {
+  snapshot_.reset();
+  MILLRACE_RETURN_IF_ERROR(FoldHeld());
+  return AppendAnswers(out);
+}
+
+Status ShardTask::FoldHeld() {
+  MILLRACE_RETURN_IF_ERROR(processor_.LeaveCut(output_));
+  KeepDeadLetters();
+  return absl::OkStatus();
+}
+
+void ShardTask::KeepDeadLetters() {
   for (const DeadLetter& letter : output_.dead_letters) {
     // Too large a letter is cut: the reason and the place are worth more than the last bytes.
     DeadLetter cut = letter;
@@ -109,10 +137,10 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<Outg
     if (cut.value().size() > kKept) cut.mutable_value()->resize(kKept);
     dead_letters_.push_back(std::move(MakeFrames(cut.SerializeAsString(), 0).front()));
   }
-  if (replaying) {
-    ++replayed_records_;
-    return absl::OkStatus();
-  }
+  output_.dead_letters.clear();
+}
+
+Status ShardTask::AppendAnswers(std::vector<OutgoingRecord>& out) const {
   for (WorkerId worker : output_.answers) MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, out));
   for (const ServerOutput::Replaced& receiver : output_.replaced_answers) {
     MILLRACE_RETURN_IF_ERROR(AppendReplacedAnswer(receiver, out));

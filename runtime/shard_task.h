@@ -50,6 +50,10 @@ class ShardTask {
   // record in front of the position is not the one remembered, or records are missing. The store's
   // errors are final: the task is to be loaded anew.
   Status ProcessGradient(const GradientRecord& record, std::vector<OutgoingRecord>& out);
+  // The snapshot at whose cut the shard stands: it is to be checkpointed, or not, and then to go
+  // on by LeaveCut, before anything else is processed. None while replaying.
+  std::optional<uint64_t> snapshot() const { return snapshot_; }
+  Status LeaveCut(std::vector<OutgoingRecord>& out);
   // Answers everybody from state.
   Status Announce(std::vector<OutgoingRecord>& out);
 
@@ -72,6 +76,10 @@ class ShardTask {
   Status AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const;
   Status AppendReplacedAnswer(const ServerOutput::Replaced& receiver,
                               std::vector<OutgoingRecord>& out) const;
+  Status FoldHeld();
+  // Frames those of output_ for the next checkpoint.
+  void KeepDeadLetters();
+  Status AppendAnswers(std::vector<OutgoingRecord>& out) const;
   void Append(WorkerId worker, uint64_t message_id, const std::string& body,
               std::vector<OutgoingRecord>& out) const;
 
@@ -79,6 +87,7 @@ class ShardTask {
   const OrderedByteMap& store_;
   ServerProcessor processor_;
   ServerOutput output_;  // scratch
+  std::optional<uint64_t> snapshot_;
 
   Offset position_ = 0;     // of the next record to fold
   uint64_t last_hash_ = 0;  // of the record in front of it

@@ -1,245 +1,11 @@
 // Embedding rows on their way between workers and shards: both processors, messages by hand.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <deque>
-#include <map>
-#include <memory>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "base/big_endian.h"
-#include "models/factorization_machine.h"
-#include "processors/one_pass_batches.h"
-#include "processors/server_processor.h"
-#include "processors/worker_training_processor.h"
-#include "stores/memory_byte_map.h"
-#include "topics/codec.h"
-#include "topics/partitioning.h"
+#include "tests/processors/topology.h"
 
 namespace millrace {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-constexpr size_t kFeatures = 3;
-constexpr size_t kFactors = 2;
-constexpr size_t kBatchRows = 4;
-constexpr RowNumber kRows = 22;  // of a worker: the last batch is short
-const RowShape kShape = {.numeric = 1, .features = kFeatures, .classes = 2, .ids = 2};
-
-Row RowOf(WorkerId worker, RowNumber number) {
-  std::mt19937 random(static_cast<uint32_t>(worker * 1000 + number));
-  Row row{static_cast<uint32_t>(random() % 2), {static_cast<double>(random() % 7)}, {}, {}};
-  row.index = {1 + static_cast<uint32_t>(random() % 2)};
-  row.value = {1};
-  row.ids = {random() % 9, 100 + random() % 5};
-  return row;
-}
-
-struct Job {
-  uint32_t workers = 1;
-  uint32_t shards = 1;
-  Training training{};
-  bool rows_first = true;  // else they come one by one, as they are needed
-};
-
-ServerOptions ServerOptionsOf(const Job& job, ShardId shard, const Model& model) {
-  ServerOptions options;
-  options.shard = shard;
-  options.shards = job.shards;
-  options.range = RangeOfShard(shard, job.shards, model.parameter_count());
-  options.penalised_end = model.penalised_end();
-  options.workers = job.workers;
-  options.numeric_columns = kShape.numeric;
-  options.embeddings = {.seed = 3, .initial_limit = {0, 0.5f, 0.5f}};
-  const auto consistency = job.training.consistency().model();
-  if (consistency == Training::Consistency::EVENTUAL) {
-    options.consistency = ConsistencyPolicy::Eventual();
-  }
-  return options;
-}
-
-class Worker {
- public:
-  Worker(const Job& job, WorkerId id, const Model& model)
-      : options_(OptionsOf(job, id)),
-        source_(kBatchRows),
-        input_(id, kShape, source_, RowNumber{0}),
-        training_(options_, model, source_, input_) {}
-
-  bool AddRow() {
-    if (next_row_ > kRows) return false;
-    const std::string value =
-        next_row_ < kRows ? EncodeRow(RowOf(options_.worker, next_row_)) : EncodeEnd(kRows);
-    const Status status =
-        input_.Process({static_cast<Offset>(next_row_), 0, EncodeBigEndian64(next_row_), value});
-    EXPECT_TRUE(status.ok()) << status;
-    ++next_row_;
-    return true;
-  }
-  void AddAll() {
-    while (AddRow()) {
-    }
-  }
-
-  static WorkerOptions OptionsOf(const Job& job, WorkerId id) {
-    WorkerOptions options;
-    options.worker = id;
-    options.workers = job.workers;
-    options.shards = job.shards;
-    options.training = job.training;
-    return options;
-  }
-
-  WorkerOptions options_;
-  OnePassBatches source_;
-  InputDataProcessor input_;
-  RowNumber next_row_ = 0;
-  WorkerTrainingProcessor training_;
-};
-
-// Messages wait, are reordered between partitions, and may be lost on a worker's death.
-class Topology {
- public:
-  explicit Topology(const Job& job, uint32_t seed = 1) : job_(job), random_(seed) {
-    for (ShardId shard = 0; shard < job.shards; ++shard) {
-      servers_.push_back(
-          std::make_unique<ServerProcessor>(ServerOptionsOf(job, shard, model_), nullptr));
-    }
-    for (WorkerId id = 0; id < job.workers; ++id) StartWorker(id);
-  }
-
-  void StartWorker(WorkerId id) {
-    workers_[id] = std::make_unique<Worker>(job_, id, model_);
-    if (job_.rows_first) workers_[id]->AddAll();
-    WorkerOutput output;
-    workers_[id]->training_.Start(output);
-    Send(id, output);
-  }
-
-  // Until everybody has left, or nothing more happens.
-  void Run(double deaths = 0) {
-    for (int idle = 0; idle < 3;) {
-      if (deaths > 0 && std::uniform_real_distribution<>()(random_) < deaths) {
-        StartWorker(static_cast<WorkerId>(random_() % job_.workers));
-      }
-      if (Deliver() || (!job_.rows_first && AddSomeRow())) {
-        idle = 0;
-        continue;
-      }
-      ++idle;
-      for (auto& [id, worker] : workers_) {
-        WorkerOutput output;
-        worker->training_.Repeat(output);
-        Send(id, output);
-      }
-    }
-    for (const auto& server : servers_) EXPECT_TRUE(server->AllLeft());
-  }
-
-  std::vector<float> Parameters() const {
-    std::vector<float> parameters;
-    for (const auto& server : servers_) {
-      const auto part = server->shard().weights();
-      parameters.insert(parameters.end(), part.begin(), part.end());
-    }
-    return parameters;
-  }
-  std::map<EmbeddingId, std::vector<float>> Embeddings() const {
-    std::map<EmbeddingId, std::vector<float>> rows;
-    for (EmbeddingId id = 0; id < 110; ++id) {
-      std::vector<float>& values = rows[id];
-      values.resize(model_.row_width());
-      const std::vector<EmbeddingId> ids = {id};
-      const ShardId shard = ShardOfEmbedding(id, job_.shards);
-      EXPECT_TRUE(servers_[shard]->ReadEmbeddings(ids, values).ok());
-    }
-    return rows;
-  }
-
-  uint64_t asks() const { return asks_; }
-  const FactorizationMachine& model() const { return model_; }
-
- private:
-  bool AddSomeRow() {
-    Worker& worker = *workers_[static_cast<WorkerId>(random_() % job_.workers)];
-    if (!worker.AddRow()) {
-      bool any = false;
-      for (auto& [id, other] : workers_) any |= other->AddRow() && Train(id);
-      return any;
-    }
-    return Train(worker.options_.worker);
-  }
-  bool Train(WorkerId id) {
-    WorkerOutput output;
-    const Status status = workers_[id]->training_.TryTrain(output);
-    EXPECT_TRUE(status.ok()) << status;
-    Send(id, output);
-    return true;
-  }
-  void Send(WorkerId id, const WorkerOutput& output) {
-    for (const WorkerOutput::Message& message : output.messages) {
-      Gradient gradient;
-      EXPECT_TRUE(gradient.ParseFromString(message.body));
-      asks_ += gradient.kind() == Gradient::ASK ? 1 : 0;
-      gradients_[message.shard].push_back({EncodeBigEndian32(id), MakeFrames(message.body, 0)[0]});
-    }
-  }
-  bool Deliver() {
-    std::vector<std::pair<bool, uint32_t>> ready;
-    for (auto& [shard, queue] : gradients_) {
-      if (!queue.empty()) ready.push_back({true, shard});
-    }
-    for (auto& [id, queue] : weights_) {
-      if (!queue.empty()) ready.push_back({false, id});
-    }
-    if (ready.empty()) return false;
-    const auto [to_server, number] = ready[random_() % ready.size()];
-    if (to_server) {
-      Fold(number);
-      return true;
-    }
-    const std::string body = weights_[number].front();
-    weights_[number].pop_front();
-    const Status status = workers_[number]->training_.ProcessWeights(body);
-    EXPECT_TRUE(status.ok()) << status;
-    return Train(number);
-  }
-  void Fold(ShardId shard) {
-    const auto [key, value] = gradients_[shard].front();
-    gradients_[shard].pop_front();
-    ServerOutput output;
-    ServerProcessor& server = *servers_[shard];
-    EXPECT_TRUE(server.Process({offset_++, key, value}, output).ok());
-    EXPECT_THAT(output.dead_letters, IsEmpty());
-    for (WorkerId id : output.answers) weights_[id].push_back(*server.Answer(id));
-    for (const auto& receiver : output.replaced_answers) {
-      weights_[receiver.worker].push_back(*server.ReplacedAnswer(receiver));
-    }
-  }
-
-  Job job_;
-  std::mt19937 random_;
-  FactorizationMachine model_{kFeatures, kFactors, FactorizationMachine::Loss::kLog};
-  std::vector<std::unique_ptr<ServerProcessor>> servers_;
-  std::map<WorkerId, std::unique_ptr<Worker>> workers_;
-  std::map<ShardId, std::deque<std::pair<std::string, std::string>>> gradients_;
-  std::map<WorkerId, std::deque<std::string>> weights_;
-  Offset offset_ = 0;
-  uint64_t asks_ = 0;
-};
-
-Training Sequential() {
-  Training training;
-  training.set_batch_rows(kBatchRows);
-  training.set_scaling(Training::NONE);
-  return training;
-}
 
 // One worker, one shard, no messages: the sums, the step and the rows as they are defined.
 TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
@@ -291,11 +57,11 @@ TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
 }
 
 TEST(EmbeddingRound, ShardsDeathsAndLateRowsChangeNoByteOfASequentialJob) {
-  const Job job = {.workers = 3, .training = Sequential()};
+  const TestJob job = {.workers = 3, .training = Sequential()};
   Topology plain(job);
   plain.Run();
   for (uint32_t seed = 0; seed < 60; ++seed) {
-    Job other = job;
+    TestJob other = job;
     other.shards = 1 + seed % 4;
     other.rows_first = seed % 3 > 0;
     Topology topology(other, seed);
@@ -313,7 +79,7 @@ TEST(EmbeddingRound, RowsThatAreKnownAheadComeWithoutAQuestion) {
 }
 
 TEST(EmbeddingRound, EventualJobsEndWithEveryUpdateApplied) {
-  Job job = {.workers = 3, .shards = 2, .training = Sequential()};
+  TestJob job = {.workers = 3, .shards = 2, .training = Sequential()};
   job.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
   for (uint32_t seed = 0; seed < 20; ++seed) {
     job.rows_first = seed % 2 == 0;

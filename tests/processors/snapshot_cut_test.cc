@@ -1,0 +1,108 @@
+// One cut through all shards, whatever order messages come in and whoever dies.
+#include "tests/processors/topology.h"
+
+namespace millrace {
+namespace {
+
+Training Eventual() {
+  Training training = Sequential();
+  training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  return training;
+}
+
+// Every shard that comes to a cut stands at the same clock of every worker as the others, and who
+// is not at its cut has left.
+void ExpectOneCut(const std::map<ShardId, Topology::Cut>& cut) {
+  for (const auto& [shard, part] : cut) {
+    for (const auto& [worker, entry] : part.clocks) {
+      EXPECT_EQ(entry.clock, cut.begin()->second.clocks.at(worker).clock)
+          << "worker " << worker << ", shard " << shard;
+    }
+  }
+}
+
+TEST(SnapshotCut, AllShardsStandAtTheSameClockOfEveryWorker) {
+  size_t whole = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(seed);
+    const TestJob job = {.workers = 1 + seed % 4,
+                         .shards = 1 + seed % 3,
+                         .training = seed % 2 == 0 ? Sequential() : Eventual(),
+                         .rows_first = seed % 5 != 0};
+    Topology topology(job, seed);
+    uint64_t asked = 0;
+    topology.meanwhile = [&](std::mt19937& random) {
+      if (random() % 20 == 0) topology.AskForSnapshot(++asked);
+    };
+    topology.Run(seed % 7 == 0 ? 0.05 : 0);
+    for (const auto& [id, cut] : topology.cuts()) {
+      ExpectOneCut(cut);
+      if (cut.size() == job.shards) ++whole;
+    }
+  }
+  EXPECT_GT(whole, 400u);
+}
+
+TEST(SnapshotCut, ChangesNoByteOfASequentialJob) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const TestJob job = {.workers = 1 + seed % 3, .shards = 1 + seed % 3, .training = Sequential()};
+    Topology undisturbed(job);
+    undisturbed.Run();
+    Topology topology(job, seed);
+    uint64_t asked = 0;
+    topology.meanwhile = [&](std::mt19937& random) {
+      if (random() % 20 == 0) topology.AskForSnapshot(++asked);
+    };
+    topology.Run(seed % 2 == 0 ? 0.05 : 0);
+    EXPECT_EQ(topology.Parameters(), undisturbed.Parameters());
+    EXPECT_EQ(topology.Embeddings(), undisturbed.Embeddings());
+  }
+}
+
+TEST(SnapshotCut, WhatIsGivenUpHoldsNobodyBack) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const TestJob job = {.workers = 1 + seed % 4, .shards = 1 + seed % 3, .training = Eventual()};
+    Topology topology(job, seed);
+    uint64_t asked = 0;
+    topology.meanwhile = [&](std::mt19937& random) {
+      if (random() % 20 == 0) topology.AskForSnapshot(++asked);
+      if (random() % 10 == 0) topology.Cancel(static_cast<ShardId>(random() % job.shards), asked);
+    };
+    topology.Run();  // expects that everybody leaves
+    for (const auto& [id, cut] : topology.cuts()) ExpectOneCut(cut);
+  }
+}
+
+TEST(SnapshotCut, AShardStoppedAtTheCutGoesOnAsOneThatWasNot) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const TestJob job = {.workers = 3, .shards = 2, .training = Eventual()};
+    Topology topology(job, seed);
+    topology.meanwhile = [&, asked = 0](std::mt19937& random) mutable {
+      if (random() % 20 == 0) topology.AskForSnapshot(static_cast<uint64_t>(++asked));
+    };
+    topology.Run();
+    for (const auto& [id, cut] : topology.cuts()) {
+      for (const auto& [shard, part] : cut) {
+        ShardState state;
+        ASSERT_TRUE(state.ParseFromString(part.state));
+        EXPECT_TRUE(state.at_cut());
+        EXPECT_FALSE(state.snapshot_open());
+        ServerProcessor restarted(ServerOptionsOf(job, shard, topology.model()), nullptr);
+        ASSERT_TRUE(restarted.LoadState(state).ok());
+        EXPECT_TRUE(restarted.at_cut());
+        ServerOutput output;
+        ASSERT_TRUE(restarted.LeaveCut(output).ok());
+        for (const ShardState::Member& member : state.members()) {
+          const Clock folded = member.clock() + (member.has_pending() ? 1 : 0);
+          EXPECT_EQ(restarted.clocks().clock(member.worker()), folded);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,290 @@
+// Workers and shards with their processors only; messages go by hand, in any order.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "models/factorization_machine.h"
+#include "processors/one_pass_batches.h"
+#include "processors/server_processor.h"
+#include "processors/worker_training_processor.h"
+#include "stores/memory_byte_map.h"
+#include "topics/codec.h"
+#include "topics/partitioning.h"
+
+namespace millrace {
+
+inline constexpr size_t kFeatures = 3;
+inline constexpr size_t kFactors = 2;
+inline constexpr size_t kBatchRows = 4;
+inline constexpr RowNumber kRows = 22;  // of a worker: the last batch is short
+inline const RowShape kShape = {.numeric = 1, .features = kFeatures, .classes = 2, .ids = 2};
+
+inline Row RowOf(WorkerId worker, RowNumber number) {
+  std::mt19937 random(static_cast<uint32_t>(worker * 1000 + number));
+  Row row{static_cast<uint32_t>(random() % 2), {static_cast<double>(random() % 7)}, {}, {}};
+  row.index = {1 + static_cast<uint32_t>(random() % 2)};
+  row.value = {1};
+  row.ids = {random() % 9, 100 + random() % 5};
+  return row;
+}
+
+struct TestJob {
+  uint32_t workers = 1;
+  uint32_t shards = 1;
+  Training training{};
+  bool rows_first = true;  // else they come one by one, as they are needed
+};
+
+inline ServerOptions ServerOptionsOf(const TestJob& job, ShardId shard, const Model& model) {
+  ServerOptions options;
+  options.shard = shard;
+  options.shards = job.shards;
+  options.range = RangeOfShard(shard, job.shards, model.parameter_count());
+  options.penalised_end = model.penalised_end();
+  options.workers = job.workers;
+  options.numeric_columns = kShape.numeric;
+  options.embeddings = {.seed = 3, .initial_limit = {0, 0.5f, 0.5f}};
+  const auto consistency = job.training.consistency().model();
+  if (consistency == Training::Consistency::EVENTUAL) {
+    options.consistency = ConsistencyPolicy::Eventual();
+  }
+  return options;
+}
+
+class TestWorker {
+ public:
+  TestWorker(const TestJob& job, WorkerId id, const Model& model)
+      : options_(OptionsOf(job, id)),
+        source_(kBatchRows),
+        input_(id, kShape, source_, RowNumber{0}),
+        training_(options_, model, source_, input_) {}
+
+  bool AddRow() {
+    if (next_row_ > kRows) return false;
+    const std::string value =
+        next_row_ < kRows ? EncodeRow(RowOf(options_.worker, next_row_)) : EncodeEnd(kRows);
+    const Status status =
+        input_.Process({static_cast<Offset>(next_row_), 0, EncodeBigEndian64(next_row_), value});
+    EXPECT_TRUE(status.ok()) << status;
+    ++next_row_;
+    return true;
+  }
+  void AddAll() {
+    while (AddRow()) {
+    }
+  }
+
+  static WorkerOptions OptionsOf(const TestJob& job, WorkerId id) {
+    WorkerOptions options;
+    options.worker = id;
+    options.workers = job.workers;
+    options.shards = job.shards;
+    options.training = job.training;
+    return options;
+  }
+
+  WorkerOptions options_;
+  OnePassBatches source_;
+  InputDataProcessor input_;
+  RowNumber next_row_ = 0;
+  WorkerTrainingProcessor training_;
+};
+
+// Messages wait, are reordered between partitions, and may be lost on a worker's death.
+class Topology {
+ public:
+  explicit Topology(const TestJob& job, uint32_t seed = 1) : job_(job), random_(seed) {
+    for (ShardId shard = 0; shard < job.shards; ++shard) {
+      servers_.push_back(
+          std::make_unique<ServerProcessor>(ServerOptionsOf(job, shard, model_), nullptr));
+    }
+    for (WorkerId id = 0; id < job.workers; ++id) StartWorker(id);
+  }
+
+  void StartWorker(WorkerId id) {
+    workers_[id] = std::make_unique<TestWorker>(job_, id, model_);
+    if (job_.rows_first) workers_[id]->AddAll();
+    WorkerOutput output;
+    workers_[id]->training_.Start(output);
+    Send(id, output);
+  }
+
+  // Until everybody has left, or nothing more happens.
+  void Run(double deaths = 0) {
+    int steps = 0;
+    for (int idle = 0; idle < 3 && steps < 100'000; ++steps) {
+      if (deaths > 0 && std::uniform_real_distribution<>()(random_) < deaths) {
+        StartWorker(static_cast<WorkerId>(random_() % job_.workers));
+      }
+      if (meanwhile) meanwhile(random_);
+      if (Deliver() || (!job_.rows_first && AddSomeRow())) {
+        idle = 0;
+        continue;
+      }
+      ++idle;
+      for (auto& [id, worker] : workers_) {
+        WorkerOutput output;
+        worker->training_.Repeat(output);
+        Send(id, output);
+      }
+    }
+    for (const auto& server : servers_) EXPECT_TRUE(server->AllLeft()) << "after " << steps;
+  }
+
+  // To shard 0, like any record.
+  void AskForSnapshot(uint64_t id) {
+    Gradient request;
+    request.set_epoch(1);
+    request.set_kind(Gradient::SNAPSHOT);
+    request.set_snapshot(id);
+    gradients_[0].push_back(
+        {EncodeBigEndian32(kNoWorker), MakeFrames(request.SerializeAsString(), 0)[0]});
+  }
+  void Cancel(ShardId shard, uint64_t id) {
+    Gradient request;
+    request.set_epoch(1);
+    request.set_kind(Gradient::CANCEL);
+    request.set_snapshot(id);
+    gradients_[shard].push_back(
+        {EncodeBigEndian32(kNoWorker), MakeFrames(request.SerializeAsString(), 0)[0]});
+  }
+  // What each shard was at the cut.
+  struct Cut {
+    std::map<WorkerId, VectorClock::Entry> clocks;
+    std::vector<float> weights;
+    std::string state;
+  };
+  // By snapshot and shard.
+  const std::map<uint64_t, std::map<ShardId, Cut>>& cuts() const { return cuts_; }
+  // Another thing to do between two deliveries.
+  std::function<void(std::mt19937&)> meanwhile;
+
+  std::vector<float> Parameters() const {
+    std::vector<float> parameters;
+    for (const auto& server : servers_) {
+      const auto part = server->shard().weights();
+      parameters.insert(parameters.end(), part.begin(), part.end());
+    }
+    return parameters;
+  }
+  std::map<EmbeddingId, std::vector<float>> Embeddings() const {
+    std::map<EmbeddingId, std::vector<float>> rows;
+    for (EmbeddingId id = 0; id < 110; ++id) {
+      std::vector<float>& values = rows[id];
+      values.resize(model_.row_width());
+      const std::vector<EmbeddingId> ids = {id};
+      const ShardId shard = ShardOfEmbedding(id, job_.shards);
+      EXPECT_TRUE(servers_[shard]->ReadEmbeddings(ids, values).ok());
+    }
+    return rows;
+  }
+
+  uint64_t asks() const { return asks_; }
+  const FactorizationMachine& model() const { return model_; }
+
+ private:
+  bool AddSomeRow() {
+    TestWorker& worker = *workers_[static_cast<WorkerId>(random_() % job_.workers)];
+    if (!worker.AddRow()) {
+      bool any = false;
+      for (auto& [id, other] : workers_) any |= other->AddRow() && Train(id);
+      return any;
+    }
+    return Train(worker.options_.worker);
+  }
+  bool Train(WorkerId id) {
+    WorkerOutput output;
+    const Status status = workers_[id]->training_.TryTrain(output);
+    EXPECT_TRUE(status.ok()) << status;
+    Send(id, output);
+    return true;
+  }
+  void Send(WorkerId id, const WorkerOutput& output) {
+    for (const WorkerOutput::Message& message : output.messages) {
+      Gradient gradient;
+      EXPECT_TRUE(gradient.ParseFromString(message.body));
+      asks_ += gradient.kind() == Gradient::ASK ? 1 : 0;
+      gradients_[message.shard].push_back({EncodeBigEndian32(id), MakeFrames(message.body, 0)[0]});
+    }
+  }
+  bool Deliver() {
+    std::vector<std::pair<bool, uint32_t>> ready;
+    for (auto& [shard, queue] : gradients_) {
+      if (!queue.empty()) ready.push_back({true, shard});
+    }
+    for (auto& [id, queue] : weights_) {
+      if (!queue.empty()) ready.push_back({false, id});
+    }
+    if (ready.empty()) return false;
+    const auto [to_server, number] = ready[random_() % ready.size()];
+    if (to_server) {
+      Fold(number);
+      return true;
+    }
+    const std::string body = weights_[number].front();
+    weights_[number].pop_front();
+    const Status status = workers_[number]->training_.ProcessWeights(body);
+    EXPECT_TRUE(status.ok()) << status;
+    return Train(number);
+  }
+  void AtCut(ShardId shard, uint64_t id, ServerOutput& output) {
+    ServerProcessor& server = *servers_[shard];
+    Cut cut;
+    for (const auto& [worker, entry] : server.clocks().entries()) cut.clocks[worker] = entry;
+    cut.weights.assign(server.shard().weights().begin(), server.shard().weights().end());
+    ShardState state;
+    server.SaveState(state);
+    cut.state = state.SerializeAsString();
+    EXPECT_TRUE(cuts_[id].emplace(shard, std::move(cut)).second) << "twice at one cut";
+    EXPECT_TRUE(server.LeaveCut(output).ok());
+  }
+  void Fold(ShardId shard) {
+    const auto [key, value] = gradients_[shard].front();
+    gradients_[shard].pop_front();
+    ServerOutput output;
+    ServerProcessor& server = *servers_[shard];
+    EXPECT_TRUE(server.Process({offset_++, key, value}, output).ok());
+    EXPECT_THAT(output.dead_letters, testing::IsEmpty());
+    if (output.snapshot) AtCut(shard, *output.snapshot, output);
+    // Of one that was given up nothing is kept.
+    if (server.at_cut()) {
+      EXPECT_TRUE(server.LeaveCut(output).ok());
+    }
+    for (WorkerId id : output.answers) weights_[id].push_back(*server.Answer(id));
+    for (const auto& receiver : output.replaced_answers) {
+      weights_[receiver.worker].push_back(*server.ReplacedAnswer(receiver));
+    }
+  }
+
+  TestJob job_;
+  std::mt19937 random_;
+  FactorizationMachine model_{kFeatures, kFactors, FactorizationMachine::Loss::kLog};
+  std::vector<std::unique_ptr<ServerProcessor>> servers_;
+  std::map<WorkerId, std::unique_ptr<TestWorker>> workers_;
+  std::map<ShardId, std::deque<std::pair<std::string, std::string>>> gradients_;
+  std::map<WorkerId, std::deque<std::string>> weights_;
+  Offset offset_ = 0;
+  uint64_t asks_ = 0;
+  std::map<uint64_t, std::map<ShardId, Cut>> cuts_;
+};
+
+inline Training Sequential() {
+  Training training;
+  training.set_batch_rows(kBatchRows);
+  training.set_scaling(Training::NONE);
+  return training;
+}
+
+}  // namespace millrace
