@@ -80,7 +80,8 @@ const std::map<std::string, Training::Optimizer::Kind> kOptimizers = {
     {"sgd", Training::Optimizer::SGD},
     {"momentum", Training::Optimizer::MOMENTUM},
     {"adagrad", Training::Optimizer::ADAGRAD},
-    {"adam", Training::Optimizer::ADAM}};
+    {"adam", Training::Optimizer::ADAM},
+    {"ftrl", Training::Optimizer::FTRL}};
 const std::map<std::string, Training::Scaling> kScalings = {{"running", Training::RUNNING},
                                                             {"none", Training::NONE}};
 const std::map<std::string, FeatureSpec::Missing> kMissing = {{"reject", FeatureSpec::REJECT},
@@ -258,7 +259,9 @@ void JobFlags::AddTraining() {
               [](JobConfig& c, const double& v) {
                 c.mutable_training()->mutable_update()->set_local_learning_rate(v);
               });
-  Add<std::string>("--optimizer", group, "sgd, momentum, adagrad or adam [adagrad]",
+  Add<std::string>("--optimizer", group,
+                   "sgd, momentum, adagrad, adam, or ftrl: FTRL-Proximal for the linear part (with "
+                   "AdaGrad for factors and networks) [adagrad]",
                    [](JobConfig& c, const std::string& v) {
                      Training::Optimizer::Kind kind = Training::Optimizer::ADAGRAD;
                      ThrowIfError(ParseEnum(kOptimizers, v, kind), "--optimizer");
@@ -272,7 +275,16 @@ void JobFlags::AddTraining() {
               [](JobConfig& c, const double& v) {
                 c.mutable_training()->mutable_optimizer()->set_decay(v);
               });
-  Add<double>("--l2", group, "L2 penalty beside the mean loss [0]",
+  Add<double>("--ftrl-beta", group,
+              "FTRL: a weight's rate is learning-rate / (V + root of its summed squares) [1]",
+              [](JobConfig& c, const double& v) {
+                c.mutable_training()->mutable_optimizer()->set_ftrl_beta(v);
+              });
+  Add<double>(
+      "--l1", group, "FTRL: L1 penalty; more of it, and more weights are exactly 0 [0]",
+      [](JobConfig& c, const double& v) { c.mutable_training()->mutable_optimizer()->set_l1(v); });
+  Add<double>("--l2", group,
+              "L2 penalty beside the mean loss; of FTRL: beside the sum of all steps' [0]",
               [](JobConfig& c, const double& v) { c.mutable_training()->set_l2(v); });
   Add<std::vector<double>>("--class-weights", group, "A factor on each class's loss",
                            [](JobConfig& c, const std::vector<double>& v) {
@@ -486,6 +498,8 @@ Status CheckNumbers(const JobConfig& config) {
       {"rate", config.producer().rate(), 0, kAny},
       {"speedup", config.producer().speedup(), kAboveZero, kAny},
       {"checkpoint_interval_s", config.server().checkpoint_interval_s(), 0, kAny},
+      {"ftrl_beta", optimizer.ftrl_beta(), 1e-6, 1e6},
+      {"l1", optimizer.l1(), 0, 1e18},
       {"evaluation_interval_s", config.server().evaluation_interval_s(), 0, kAny},
       {"waiting_report_s", config.server().waiting_report_s(), 0, kAny},
       {"repeat_interval_s", config.worker().repeat_interval_s(), 0, kAny},
@@ -520,6 +534,20 @@ Status CheckEmbeddings(const JobConfig& config) {
   }
   if (training.class_weight_size() > 0) return wrong("class_weight: for the model SOFTMAX only");
   const Training::Embedding& embedding = training.embedding();
+// What only FTRL knows, and what it does not know.
+Status CheckFtrl(const Training& training) {
+  const Training::Optimizer& optimizer = training.optimizer();
+  if (optimizer.kind() != Training::Optimizer::FTRL) {
+    if (optimizer.l1() == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError("l1: of the optimizer ftrl only; give --optimizer ftrl, too");
+  }
+  if (optimizer.learning_rate() > 1e6 || optimizer.learning_rate() < 1e-6) {
+    return absl::InvalidArgumentError("learning_rate: with the optimizer ftrl, 1e-6 to 1e6");
+  }
+  if (optimizer.decay() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("decay: the rates of ftrl fall by themselves; leave it out");
+}
+
   if (embedding.factors() > 10'000) return wrong("embedding.factors: 10000 at most");
   if (embedding.admit_after() < 1) return wrong("embedding.admit_after: give 1 or more");
   if (config.server().embedding_cache_mib() < 1) return wrong("embedding_cache_mib: 1 or more");
@@ -554,9 +582,9 @@ Status ValidateConfig(const JobConfig& config) {
       training.consistency().max_delay() < 1) {
     return wrong("consistency: BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
   }
-  if (training.model() == Training::FACTORIZATION_MACHINE) {
-    MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
-  }
+  if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
+  MILLRACE_RETURN_IF_ERROR(CheckNetwork(training));
+  MILLRACE_RETURN_IF_ERROR(CheckFtrl(training));
   if (training.update().local_iterations() < 1) return wrong("local_iterations: give 1 or more");
   const Producer& producer = config.producer();
   if (producer.epochs() < 1) return wrong("epochs: give 1 or more");

@@ -22,7 +22,8 @@ ConsistencyPolicy PolicyOf(const Training::Consistency& consistency) {
   return ConsistencyPolicy::Sequential();
 }
 
-OptimizerOptions OptimizerOf(const Training::Optimizer& optimizer) {
+OptimizerOptions OptimizerOf(const Training& training) {
+  const Training::Optimizer& optimizer = training.optimizer();
   OptimizerOptions options;
   switch (optimizer.kind()) {
     case Training::Optimizer::SGD:
@@ -38,6 +39,9 @@ OptimizerOptions OptimizerOf(const Training::Optimizer& optimizer) {
       options.kind = OptimizerOptions::Kind::kAdam;
       break;
   }
+    case Training::Optimizer::FTRL:
+      options.kind = OptimizerOptions::Kind::kFtrl;
+      break;
   options.learning_rate = optimizer.learning_rate();
   options.decay = optimizer.decay();
   options.momentum = optimizer.momentum();
@@ -45,6 +49,9 @@ OptimizerOptions OptimizerOf(const Training::Optimizer& optimizer) {
   options.beta2 = optimizer.beta2();
   options.epsilon = optimizer.epsilon();
   return options;
+  options.ftrl_beta = optimizer.ftrl_beta();
+  options.l1 = optimizer.l1();
+  options.l2 = training.l2();
 }
 
 EmbeddingTableOptions TableOf(const Training::Embedding& embedding, size_t width) {
@@ -135,8 +142,10 @@ ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& tr
   options.numeric_columns = shape.numeric;
   options.consistency = PolicyOf(training.training().consistency());
   options.average_changes = training.training().update().kind() == Training::Update::WEIGHT_CHANGE;
-  options.optimizer = OptimizerOf(training.training().optimizer());
-  options.l2 = training.training().l2();
+  options.optimizer = OptimizerOf(training.training());
+  // FTRL has the penalty in its own formula.
+  const bool ftrl = training.training().optimizer().kind() == Training::Optimizer::FTRL;
+  options.l2 = ftrl ? 0 : training.training().l2();
   if (model->row_width() > 0) {
     options.embeddings = TableOf(training.training().embedding(), model->row_width());
   }
@@ -144,6 +153,9 @@ ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& tr
 }
 
 WorkerOptions WorkerOptionsOf(const JobFeatures& features, const JobTraining& training,
+  options.linear_end = model->linear_end();
+  options.drawn = model->drawn();
+  options.seed = training.training().embedding().seed();
                               WorkerId worker) {
   WorkerOptions options;
   options.epoch = features.epoch();

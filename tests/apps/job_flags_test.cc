@@ -166,6 +166,19 @@ TEST_F(JobFlagsTest, NumbersThatWouldBreakTheTrainingAreRefusedBeforeAnythingIsP
   EXPECT_THAT(error("beta2: 1"), HasSubstr("beta2: 1 is not within 0 and 1"));
 }
 
+TEST_F(JobFlagsTest, WhatOnlyFtrlKnowsIsRefusedWithoutIt) {
+  const StatusOr<JobConfig> config =
+      Load({"--optimizer", "ftrl", "--l1", "0.5", "--ftrl-beta", "2"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->training().optimizer().kind(), Training::Optimizer::FTRL);
+  EXPECT_EQ(config->training().optimizer().l1(), 0.5);
+  EXPECT_EQ(config->training().optimizer().ftrl_beta(), 2);
+  ExpectError({"--l1", "0.5"}, "--optimizer ftrl");
+  ExpectError({"--optimizer", "ftrl", "--decay", "0.1"}, "decay: the rates of ftrl");
+  ExpectError({"--optimizer", "ftrl", "--learning-rate", "1e9"}, "learning_rate: with");
+  ExpectError({"--ftrl-beta", "0"}, "ftrl_beta");
+}
+
 TEST_F(JobFlagsTest, AFactorizationMachineLearnsInOnePassByGradients) {
   const StatusOr<JobConfig> config = Load({"--model", "fm", "--factors", "4", "--ids", "a,b*c"});
   ASSERT_TRUE(config.ok()) << config.status();

@@ -83,13 +83,14 @@ Referee::Referee(Job job) : job_(std::move(job)) {
       slots_per_key_ = 1;
       break;
     case Training::Optimizer::ADAM:
+    case Training::Optimizer::FTRL:
       slots_per_key_ = 2;
       break;
   }
   if (averages) slots_per_key_ = 0;
   State start;
   start.members.resize(job_.workers);
-  start.weights = std::make_shared<std::vector<float>>(job_.keys);
+  start.weights = std::make_shared<std::vector<float>>(job_.born);
   start.slots = std::make_shared<std::vector<float>>(job_.keys * slots_per_key_);
   start.old_weights = start.weights;
   start.progressive = std::make_shared<Sums>();
@@ -328,7 +329,8 @@ void Referee::StepBy(State& state, const std::vector<const Gradient*>& messages,
     for (size_t key = 0; key < sum.size(); ++key) (*weights)[key] = (*weights)[key] + sum[key];
   } else {
     const auto mean = static_cast<float>(1.0 / total);
-    const auto l2 = static_cast<float>(job_.training.l2());
+    const bool ftrl = job_.training.optimizer().kind() == Training::Optimizer::FTRL;
+    const auto l2 = static_cast<float>(ftrl ? 0 : job_.training.l2());
     for (size_t key = 0; key < sum.size(); ++key) {
       sum[key] = sum[key] * mean;
       if (l2 > 0 && key < job_.penalised_keys) sum[key] = sum[key] + l2 * (*weights)[key];
@@ -374,6 +376,29 @@ void Referee::Optimise(State& state, const std::vector<float>& gradient,
         const auto grow1 = static_cast<float>(1 / (1 - std::pow(how.beta1(), t + 1)));
         const auto grow2 = static_cast<float>(1 / (1 - std::pow(how.beta2(), t + 1)));
         weights[key] -= rate * (mean * grow1) / (std::sqrt(squares * grow2) + epsilon);
+        break;
+      }
+      case Training::Optimizer::FTRL: {
+        float& squares = (*slots)[key];
+        if (key >= job_.linear_keys) {  // AdaGrad
+          squares += g * g;
+          weights[key] -= rate * g / (std::sqrt(squares) + epsilon);
+          break;
+        }
+        float& z = (*slots)[keys + key];
+        const bool free = key >= job_.penalised_keys;
+        const auto l1 = static_cast<float>(free ? 0 : how.l1());
+        const auto l2 = static_cast<float>(free ? 0 : job_.training.l2());
+        const float root = std::sqrt(squares);
+        squares += g * g;
+        const float sigma = (std::sqrt(squares) - root) / rate;
+        z += g - sigma * weights[key];
+        if (std::abs(z) <= l1) {
+          weights[key] = 0;
+        } else {
+          const float slope = (static_cast<float>(how.ftrl_beta()) + std::sqrt(squares)) / rate;
+          weights[key] = -(z > 0 ? z - l1 : z + l1) / (slope + l2);
+        }
         break;
       }
     }

@@ -36,6 +36,8 @@ class Referee {
     uint64_t begin = 0;           // of the shard's keys
     uint64_t keys = 0;            // how many it has
     uint64_t penalised_keys = 0;  // so many of its first
+    uint64_t linear_keys = 0;     // the same: what is not a network's
+    std::vector<float> born;      // its weights before anything is learnt
     bool alone = true;            // the job has no other shard
     Training training;
   };

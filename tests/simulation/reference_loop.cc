@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "models/birth.h"
 #include "models/gradient_sum.h"
 #include "models/local_solver.h"
 #include "models/moments.h"
@@ -15,13 +16,15 @@
 namespace millrace::simulation {
 namespace {
 
-OptimizerOptions OptimizerFrom(const Training::Optimizer& from) {
+OptimizerOptions OptimizerFrom(const Training& training) {
+  const Training::Optimizer& from = training.optimizer();
   OptimizerOptions to;
   const std::pair<Training::Optimizer::Kind, OptimizerOptions::Kind> kinds[] = {
       {Training::Optimizer::SGD, OptimizerOptions::Kind::kSgd},
       {Training::Optimizer::MOMENTUM, OptimizerOptions::Kind::kMomentum},
       {Training::Optimizer::ADAGRAD, OptimizerOptions::Kind::kAdaGrad},
-      {Training::Optimizer::ADAM, OptimizerOptions::Kind::kAdam}};
+      {Training::Optimizer::ADAM, OptimizerOptions::Kind::kAdam},
+      {Training::Optimizer::FTRL, OptimizerOptions::Kind::kFtrl}};
   for (const auto& [named, kind] : kinds) {
     if (from.kind() == named) to.kind = kind;
   }
@@ -31,6 +34,9 @@ OptimizerOptions OptimizerFrom(const Training::Optimizer& from) {
   to.beta1 = from.beta1();
   to.beta2 = from.beta2();
   to.epsilon = from.epsilon();
+  to.ftrl_beta = from.ftrl_beta();
+  to.l1 = from.l1();
+  to.l2 = training.l2();
   return to;
 }
 
@@ -50,8 +56,9 @@ class Loop {
       : scenario_(scenario),
         training_(scenario.training),
         model_(MakeModel(scenario)),
-        optimizer_(Optimizer::Create(OptimizerFrom(training_.optimizer()))),
-        weights_(model_->parameter_count()),
+        optimizer_(Optimizer::Create(OptimizerFrom(training_))),
+        weights_(WeightsAtBirth(model_->drawn(), training_.embedding().seed(),
+                                {0, model_->parameter_count()})),
         slots_(optimizer_->slot_count() * weights_.size()),
         moments_(scenario.numeric),
         steps_(scenario.shards) {
@@ -176,7 +183,8 @@ class Loop {
         for (size_t i = range.begin; i < range.end; ++i) weights_[i] += sum[i];
       } else {
         const auto mean = static_cast<float>(1 / weight);
-        const auto l2 = static_cast<float>(training_.l2());
+        const bool in_gradient = training_.optimizer().kind() != Training::Optimizer::FTRL;
+        const auto l2 = static_cast<float>(in_gradient ? training_.l2() : 0);
         for (float& value : sum) value *= mean;
         for (size_t i = 0; l2 > 0 && i < model_->penalised_end(); ++i) sum[i] += l2 * weights_[i];
         Step(range, sum, shard);
@@ -195,8 +203,10 @@ class Loop {
       const auto first = slots_.begin() + static_cast<ptrdiff_t>(slot * weights_.size());
       slots.insert(slots.end(), first + begin, first + end);
     }
+    const auto before = [range](size_t key) { return key - std::min<size_t>(range.begin, key); };
     optimizer_->Step(steps_[shard], std::span(gradient).subspan(range.begin, range.size()),
-                     std::span(weights_).subspan(range.begin, range.size()), slots);
+                     std::span(weights_).subspan(range.begin, range.size()), slots,
+                     {before(model_->penalised_end()), before(model_->linear_end())});
     for (size_t slot = 0; slot < slot_count; ++slot) {
       std::copy_n(slots.begin() + static_cast<ptrdiff_t>(slot * range.size()), range.size(),
                   slots_.begin() + static_cast<ptrdiff_t>(slot * weights_.size() + range.begin));
@@ -215,7 +225,7 @@ class Loop {
     }
     for (auto& [id, sum] : sums) {
       for (float& value : sum) value *= mean;
-      optimizer_->Step(steps_[shard], sum, rows_[id].values, rows_[id].slots);
+      optimizer_->Step(steps_[shard], sum, rows_[id].values, rows_[id].slots, {1, 1});
     }
   }
 

@@ -66,9 +66,14 @@ void DrawUpdate(Random& random, Scenario& scenario) {
     update.set_solver(random.Chance(0.5) ? Training::Update::LBFGS : Training::Update::LOCAL_SGD);
   }
   Training::Optimizer& optimizer = *training.mutable_optimizer();
-  optimizer.set_kind(static_cast<Training::Optimizer::Kind>(random.Below(4)));
+  optimizer.set_kind(static_cast<Training::Optimizer::Kind>(random.Below(5)));
   optimizer.set_learning_rate(0.1);
-  optimizer.set_decay(random.Chance(0.3) ? 0.05 : 0);
+  if (optimizer.kind() == Training::Optimizer::FTRL) {
+    optimizer.set_ftrl_beta(0.5);
+    optimizer.set_l1(random.Chance(0.7) ? 0.1 : 0);
+  } else {
+    optimizer.set_decay(random.Chance(0.3) ? 0.05 : 0);
+  }
   training.set_l2(random.Chance(0.3) ? 0.01 : 0);
   training.set_scaling(random.Chance(0.7) ? Training::RUNNING : Training::NONE);
   if (random.Chance(0.2)) {
