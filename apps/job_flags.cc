@@ -69,7 +69,8 @@ std::vector<std::string> SplitList(const std::string& text) {
 }
 
 const std::map<std::string, Training::Model> kModels = {{"softmax", Training::SOFTMAX},
-                                                        {"fm", Training::FACTORIZATION_MACHINE}};
+                                                        {"fm", Training::FACTORIZATION_MACHINE},
+                                                        {"deepfm", Training::DEEP_FM}};
 const std::map<std::string, Training::Schedule> kSchedules = {{"one-pass", Training::ONE_PASS},
                                                               {"buffer", Training::BUFFER}};
 const std::map<std::string, Training::Update::Kind> kUpdates = {
@@ -191,7 +192,8 @@ void JobFlags::AddFeatures() {
                      for (auto& item : SplitList(v)) c.mutable_features()->add_categorical(item);
                    });
   Add<std::string>("--ids", group,
-                   "A,B,A*B: columns and crosses whose values have embedding rows (--model fm)",
+                   "A,B,A*B: columns and crosses whose values have embedding rows (--model fm or "
+                   "deepfm)",
                    [](JobConfig& c, const std::string& v) {
                      c.mutable_features()->clear_ids();
                      for (auto& item : SplitList(v)) c.mutable_features()->add_ids(item);
@@ -217,7 +219,8 @@ void JobFlags::AddFeatures() {
 void JobFlags::AddTraining() {
   const char* group = "Training";
   Add<std::string>("--model", group,
-                   "softmax, or fm: a factorization machine on the id columns [softmax]",
+                   "softmax; fm: a factorization machine on the id columns; deepfm: the same and a "
+                   "network beside it, on the ids' factors and the numeric columns [softmax]",
                    [](JobConfig& c, const std::string& v) {
                      Training::Model model = Training::SOFTMAX;
                      ThrowIfError(ParseEnum(kModels, v, model), "--model");
@@ -329,16 +332,24 @@ void JobFlags::AddTraining() {
 }
 
 void JobFlags::AddEmbeddings() {
-  const char* group = "Embedding rows (--model fm)";
+  const char* group = "Embedding rows (--model fm or deepfm)";
   const auto embedding = [](JobConfig& c) { return c.mutable_training()->mutable_embedding(); };
   Add<uint32_t>("--factors", group, "Factors of each row [8]",
                 [=](JobConfig& c, const uint32_t& v) { embedding(c)->set_factors(v); });
+  Add<std::vector<uint32_t>>("--hidden", group,
+                             "A,B: deepfm's network, units of each hidden layer from its inputs on "
+                             "[64,32]",
+                             [](JobConfig& c, const std::vector<uint32_t>& v) {
+                               c.mutable_training()->clear_hidden();
+                               for (uint32_t units : v) c.mutable_training()->add_hidden(units);
+                             });
   Add<double>("--embedding-init", group, "New factors are drawn evenly from [-V, V] [0.05]",
               [=](JobConfig& c, const double& v) { embedding(c)->set_initial_limit(v); });
   Add<double>("--offset", group,
               "Regression: added to every estimate; about the mean of the targets [0]",
               [=](JobConfig& c, const double& v) { embedding(c)->set_offset(v); });
-  Add<uint64_t>("--embedding-seed", group, "What new rows are drawn by, with their ids [1]",
+  Add<uint64_t>("--embedding-seed", group,
+                "What new rows are drawn by, with their ids, and deepfm's network [1]",
                 [=](JobConfig& c, const uint64_t& v) { embedding(c)->set_seed(v); });
   Add<double>("--embedding-l2", group, "L2 penalty on a row each time that it is named [0]",
               [=](JobConfig& c, const double& v) { embedding(c)->set_l2(v); });
@@ -487,6 +498,8 @@ Status CheckNumbers(const JobConfig& config) {
       {"beta1", optimizer.beta1(), 0, kBelowOne},
       {"beta2", optimizer.beta2(), 0, kBelowOne},
       {"epsilon", optimizer.epsilon(), kAboveZero, kAny},
+      {"ftrl_beta", optimizer.ftrl_beta(), 1e-6, 1e6},
+      {"l1", optimizer.l1(), 0, 1e18},
       {"local_learning_rate", update.local_learning_rate(), kAboveZero, kAny},
       {"l2", config.training().l2(), 0, kAny},
       {"embedding.initial_limit", config.training().embedding().initial_limit(), 0, 1e6},
@@ -498,8 +511,6 @@ Status CheckNumbers(const JobConfig& config) {
       {"rate", config.producer().rate(), 0, kAny},
       {"speedup", config.producer().speedup(), kAboveZero, kAny},
       {"checkpoint_interval_s", config.server().checkpoint_interval_s(), 0, kAny},
-      {"ftrl_beta", optimizer.ftrl_beta(), 1e-6, 1e6},
-      {"l1", optimizer.l1(), 0, 1e18},
       {"evaluation_interval_s", config.server().evaluation_interval_s(), 0, kAny},
       {"waiting_report_s", config.server().waiting_report_s(), 0, kAny},
       {"repeat_interval_s", config.worker().repeat_interval_s(), 0, kAny},
@@ -523,17 +534,6 @@ Status CheckNumbers(const JobConfig& config) {
   return absl::OkStatus();
 }
 
-Status CheckEmbeddings(const JobConfig& config) {
-  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
-  const Training& training = config.training();
-  if (training.schedule() != Training::ONE_PASS) {
-    return wrong("model: a factorization machine learns in one pass; schedule: ONE_PASS");
-  }
-  if (training.update().kind() != Training::Update::GRADIENT) {
-    return wrong("model: a factorization machine sends gradients; update.kind: GRADIENT");
-  }
-  if (training.class_weight_size() > 0) return wrong("class_weight: for the model SOFTMAX only");
-  const Training::Embedding& embedding = training.embedding();
 // What only FTRL knows, and what it does not know.
 Status CheckFtrl(const Training& training) {
   const Training::Optimizer& optimizer = training.optimizer();
@@ -548,9 +548,36 @@ Status CheckFtrl(const Training& training) {
   return absl::InvalidArgumentError("decay: the rates of ftrl fall by themselves; leave it out");
 }
 
+Status CheckEmbeddings(const JobConfig& config) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  const Training& training = config.training();
+  if (training.schedule() != Training::ONE_PASS) {
+    return wrong("model: a factorization machine learns in one pass; schedule: ONE_PASS");
+  }
+  if (training.update().kind() != Training::Update::GRADIENT) {
+    return wrong("model: a factorization machine sends gradients; update.kind: GRADIENT");
+  }
+  if (training.class_weight_size() > 0) return wrong("class_weight: for the model SOFTMAX only");
+  const Training::Embedding& embedding = training.embedding();
   if (embedding.factors() > 10'000) return wrong("embedding.factors: 10000 at most");
   if (embedding.admit_after() < 1) return wrong("embedding.admit_after: give 1 or more");
   if (config.server().embedding_cache_mib() < 1) return wrong("embedding_cache_mib: 1 or more");
+  return absl::OkStatus();
+}
+
+Status CheckNetwork(const Training& training) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  if (training.model() != Training::DEEP_FM) {
+    if (training.hidden().empty()) return absl::OkStatus();
+    return wrong("hidden: of the model deepfm only; give --model deepfm, too");
+  }
+  if (training.embedding().factors() < 1) {
+    return wrong("embedding.factors: deepfm's network learns from them; give 1 or more");
+  }
+  if (training.hidden_size() > 8) return wrong("hidden: 8 layers at most");
+  for (const uint32_t units : training.hidden()) {
+    if (units < 1 || units > 4096) return wrong("hidden: give each layer 1 to 4096 units");
+  }
   return absl::OkStatus();
 }
 

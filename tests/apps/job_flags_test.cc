@@ -191,6 +191,18 @@ TEST_F(JobFlagsTest, AFactorizationMachineLearnsInOnePassByGradients) {
   ExpectError({"--embedding-l2", "-1"}, "embedding.l2");
 }
 
+TEST_F(JobFlagsTest, ANetworkHasLayersAndFactorsToLearnFrom) {
+  const StatusOr<JobConfig> config = Load({"--model", "deepfm", "--hidden", "16,8", "--ids", "a"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->training().model(), Training::DEEP_FM);
+  EXPECT_THAT(config->training().hidden(), testing::ElementsAre(16u, 8u));
+  EXPECT_TRUE(Load({"--model", "deepfm"}).ok());
+  ExpectError({"--model", "fm", "--hidden", "16"}, "--model deepfm");
+  ExpectError({"--model", "deepfm", "--factors", "0"}, "factors");
+  ExpectError({"--model", "deepfm", "--hidden", "16,0"}, "1 to 4096 units");
+  ExpectError({"--model", "deepfm", "--schedule", "buffer"}, "one pass");
+}
+
 TEST_F(JobFlagsTest, APasswordWithoutItsQuotesIsNotShown) {
   const std::string error(
       Load({}, "kafka { key: \"sasl.password\" value: hunter2 }").status().message());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
+#include "models/deep_fm.h"
 #include "models/factorization_machine.h"
 #include "processors/one_pass_batches.h"
 #include "processors/server_processor.h"
@@ -46,7 +47,16 @@ struct Job {
   uint32_t shards = 1;
   Training training{};
   bool rows_first = true;  // else they come one by one, as they are needed
+  OptimizerOptions optimizer{};
+  bool deep = false;
 };
+
+std::unique_ptr<Model> ModelOf(const Job& job) {
+  constexpr auto kLog = FactorizationMachine::Loss::kLog;
+  if (!job.deep) return std::make_unique<FactorizationMachine>(kFeatures, kFactors, kLog);
+  return std::make_unique<DeepFm>(
+      DeepFm::Shape{kFeatures, kShape.numeric, kShape.ids, kFactors, {5, 3}}, kLog);
+}
 
 ServerOptions ServerOptionsOf(const Job& job, ShardId shard, const Model& model) {
   ServerOptions options;
@@ -54,6 +64,9 @@ ServerOptions ServerOptionsOf(const Job& job, ShardId shard, const Model& model)
   options.shards = job.shards;
   options.range = RangeOfShard(shard, job.shards, model.parameter_count());
   options.penalised_end = model.penalised_end();
+  options.linear_end = model.linear_end();
+  options.drawn = model.drawn();
+  options.optimizer = job.optimizer;
   options.workers = job.workers;
   options.numeric_columns = kShape.numeric;
   options.embeddings = {.seed = 3, .initial_limit = {0, 0.5f, 0.5f}};
@@ -106,16 +119,17 @@ class Worker {
 // Messages wait, are reordered between partitions, and may be lost on a worker's death.
 class Topology {
  public:
-  explicit Topology(const Job& job, uint32_t seed = 1) : job_(job), random_(seed) {
+  explicit Topology(const Job& job, uint32_t seed = 1)
+      : job_(job), random_(seed), model_(ModelOf(job)) {
     for (ShardId shard = 0; shard < job.shards; ++shard) {
       servers_.push_back(
-          std::make_unique<ServerProcessor>(ServerOptionsOf(job, shard, model_), nullptr));
+          std::make_unique<ServerProcessor>(ServerOptionsOf(job, shard, *model_), nullptr));
     }
     for (WorkerId id = 0; id < job.workers; ++id) StartWorker(id);
   }
 
   void StartWorker(WorkerId id) {
-    workers_[id] = std::make_unique<Worker>(job_, id, model_);
+    workers_[id] = std::make_unique<Worker>(job_, id, *model_);
     if (job_.rows_first) workers_[id]->AddAll();
     WorkerOutput output;
     workers_[id]->training_.Start(output);
@@ -154,7 +168,7 @@ class Topology {
     std::map<EmbeddingId, std::vector<float>> rows;
     for (EmbeddingId id = 0; id < 110; ++id) {
       std::vector<float>& values = rows[id];
-      values.resize(model_.row_width());
+      values.resize(model_->row_width());
       const std::vector<EmbeddingId> ids = {id};
       const ShardId shard = ShardOfEmbedding(id, job_.shards);
       EXPECT_TRUE(servers_[shard]->ReadEmbeddings(ids, values).ok());
@@ -163,7 +177,7 @@ class Topology {
   }
 
   uint64_t asks() const { return asks_; }
-  const FactorizationMachine& model() const { return model_; }
+  const Model& model() const { return *model_; }
 
  private:
   bool AddSomeRow() {
@@ -225,7 +239,7 @@ class Topology {
 
   Job job_;
   std::mt19937 random_;
-  FactorizationMachine model_{kFeatures, kFactors, FactorizationMachine::Loss::kLog};
+  std::unique_ptr<Model> model_;
   std::vector<std::unique_ptr<ServerProcessor>> servers_;
   std::map<WorkerId, std::unique_ptr<Worker>> workers_;
   std::map<ShardId, std::deque<std::pair<std::string, std::string>>> gradients_;
@@ -245,7 +259,7 @@ Training Sequential() {
 TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
   Topology topology({.training = Sequential()});
   topology.Run();
-  const FactorizationMachine& model = topology.model();
+  const Model& model = topology.model();
   const std::unique_ptr<Optimizer> optimizer = Optimizer::Create({});
   ServerProcessor born(ServerOptionsOf({}, 0, model), nullptr);
   std::map<EmbeddingId, std::vector<float>> rows, slots;
@@ -290,8 +304,10 @@ TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
   for (const auto& [id, values] : rows) EXPECT_EQ(trained.at(id), values) << id;
 }
 
-TEST(EmbeddingRound, ShardsDeathsAndLateRowsChangeNoByteOfASequentialJob) {
-  const Job job = {.workers = 3, .training = Sequential()};
+class SequentialJob : public testing::TestWithParam<Job> {};
+
+TEST_P(SequentialJob, IsTheSameBytesWhateverShardsDeathsAndLateRows) {
+  const Job job = GetParam();
   Topology plain(job);
   plain.Run();
   for (uint32_t seed = 0; seed < 60; ++seed) {
@@ -303,6 +319,31 @@ TEST(EmbeddingRound, ShardsDeathsAndLateRowsChangeNoByteOfASequentialJob) {
     ASSERT_EQ(topology.Parameters(), plain.Parameters()) << "seed " << seed;
     ASSERT_EQ(topology.Embeddings(), plain.Embeddings()) << "seed " << seed;
   }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EmbeddingRound, SequentialJob,
+    testing::Values(
+        Job{.workers = 3, .training = Sequential()},
+        Job{.workers = 3,
+            .training = Sequential(),
+            .optimizer = {.kind = OptimizerOptions::Kind::kFtrl, .l1 = 0.05, .l2 = 0.1}},
+        Job{.workers = 3, .training = Sequential(), .deep = true},
+        Job{.workers = 3,
+            .training = Sequential(),
+            .optimizer = {.kind = OptimizerOptions::Kind::kFtrl, .l1 = 0.05},
+            .deep = true}),
+    [](const auto& job) {
+      const bool ftrl = job.param.optimizer.kind == OptimizerOptions::Kind::kFtrl;
+      return std::string(job.param.deep ? "DeepFm" : "FactorizationMachine") +
+             (ftrl ? "ByFtrl" : "");
+    });
+
+// A row has its values, a sum of squares for each of them, and z of its weight.
+TEST(EmbeddingRound, FtrlAddsOneFloatToTheStateOfARow) {
+  const Job job = {.optimizer = {.kind = OptimizerOptions::Kind::kFtrl}};
+  const ServerProcessor server(ServerOptionsOf(job, 0, *ModelOf(job)), nullptr);
+  EXPECT_EQ(server.embeddings()->slot_floats(), 1 + kFactors + 1);
 }
 
 TEST(EmbeddingRound, RowsThatAreKnownAheadComeWithoutAQuestion) {

@@ -90,6 +90,12 @@ void DrawEmbeddings(Random& random, Scenario& scenario) {
   scenario.ids = random.Between(1, 3);
   scenario.classes = 2;
   training.set_model(Training::FACTORIZATION_MACHINE);
+  if (random.Chance(0.4)) {
+    training.set_model(Training::DEEP_FM);
+    for (uint64_t layers = random.Between(1, 2); layers > 0; --layers) {
+      training.add_hidden(static_cast<uint32_t>(random.Between(1, 9)));
+    }
+  }
   training.clear_class_weight();
   Training::Embedding& embedding = *training.mutable_embedding();
   embedding.set_factors(kFactors);
