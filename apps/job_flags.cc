@@ -83,6 +83,10 @@ const std::map<std::string, Training::Optimizer::Kind> kOptimizers = {
     {"adagrad", Training::Optimizer::ADAGRAD},
     {"adam", Training::Optimizer::ADAM},
     {"ftrl", Training::Optimizer::FTRL}};
+const std::map<std::string, Training::Compression::Values> kCompressions = {
+    {"none", Training::Compression::FLOAT32},
+    {"fp16", Training::Compression::FP16},
+    {"bf16", Training::Compression::BF16}};
 const std::map<std::string, Training::Scaling> kScalings = {{"running", Training::RUNNING},
                                                             {"none", Training::NONE}};
 const std::map<std::string, FeatureSpec::Missing> kMissing = {{"reject", FeatureSpec::REJECT},
@@ -294,6 +298,23 @@ void JobFlags::AddTraining() {
                              c.mutable_training()->clear_class_weight();
                              for (double w : v) c.mutable_training()->add_class_weight(w);
                            });
+  Add<std::string>(
+      "--compress", group,
+      "Values of updates on their way to the server: none (32 bits), fp16 or bf16 (half "
+      "the bytes; a sequential one-pass run is still the same bytes, whoever dies) [none]",
+      [](JobConfig& c, const std::string& v) {
+        Training::Compression::Values values = Training::Compression::FLOAT32;
+        ThrowIfError(ParseEnum(kCompressions, v, values), "--compress");
+        c.mutable_training()->mutable_compression()->set_values(values);
+      });
+  Add<double>(
+      "--top-k", group,
+      "Of what a batch touches, send this fraction: the largest values, and the largest rows; "
+      "the rest is kept at the worker and added to its next gradients. A worker that dies "
+      "loses what it kept, so such runs may differ after a death [1]",
+      [](JobConfig& c, const double& v) {
+        c.mutable_training()->mutable_compression()->set_top_k(v);
+      });
   Add<std::string>("--scaling", group, "Numeric columns: running (standardised) or none [running]",
                    [](JobConfig& c, const std::string& v) {
                      Training::Scaling scaling = Training::RUNNING;
@@ -502,6 +523,7 @@ Status CheckNumbers(const JobConfig& config) {
       {"l1", optimizer.l1(), 0, 1e18},
       {"local_learning_rate", update.local_learning_rate(), kAboveZero, kAny},
       {"l2", config.training().l2(), 0, kAny},
+      {"compression.top_k", config.training().compression().top_k(), kAboveZero, 1},
       {"embedding.initial_limit", config.training().embedding().initial_limit(), 0, 1e6},
       {"embedding.offset", config.training().embedding().offset(), -1e18, 1e18},
       {"embedding.l2", config.training().embedding().l2(), 0, 1e6},
@@ -612,6 +634,10 @@ Status ValidateConfig(const JobConfig& config) {
   if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
   MILLRACE_RETURN_IF_ERROR(CheckNetwork(training));
   MILLRACE_RETURN_IF_ERROR(CheckFtrl(training));
+  if (training.compression().top_k() < 1 &&
+      training.update().kind() != Training::Update::GRADIENT) {
+    return wrong("compression.top_k: for gradients only; weight changes are averaged as a whole");
+  }
   if (training.update().local_iterations() < 1) return wrong("local_iterations: give 1 or more");
   const Producer& producer = config.producer();
   if (producer.epochs() < 1) return wrong("epochs: give 1 or more");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 
@@ -147,15 +148,16 @@ class Ftrl final : public Optimizer {
 
  private:
   // The differences of the roots add up to the last root, whatever was rounded on the way; as one
-  // fraction they would not.
+  // fraction they would not. Infinite squares would have no such difference.
   void StepLinear(float l1, float l2, size_t size, const float* __restrict gradient,
                   float* __restrict parameters, float* __restrict squares,
                   float* __restrict z) const {
     const float rate = static_cast<float>(options_.learning_rate);
     const float beta = static_cast<float>(options_.ftrl_beta);
+    constexpr float kMost = std::numeric_limits<float>::max();
     for (size_t i = 0; i < size; ++i) {
       const float before = std::sqrt(squares[i]);
-      squares[i] += gradient[i] * gradient[i];
+      squares[i] = std::min(squares[i] + gradient[i] * gradient[i], kMost);
       const float after = std::sqrt(squares[i]);
       z[i] += gradient[i] - (after - before) / rate * parameters[i];
       const float beyond = std::max(std::abs(z[i]) - l1, 0.0f);

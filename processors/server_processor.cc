@@ -100,6 +100,7 @@ StatusOr<std::optional<Gradient>> ServerProcessor::Decode(const GradientRecord& 
   }
   std::optional<Gradient> message(std::in_place);
   MILLRACE_RETURN_IF_ERROR(ParseMessage(body, *message));
+  MILLRACE_RETURN_IF_ERROR(UnpackUpdate(options_.values, *message));
   if (message->worker() != *worker) {
     return absl::InvalidArgumentError("the key and the message name different workers");
   }

@@ -22,6 +22,7 @@
 #include "stores/ordered_byte_map.h"
 #include "stores/parameter_shard.h"
 #include "topics/frame.h"
+#include "topics/packed_floats.h"
 
 namespace millrace {
 
@@ -38,7 +39,8 @@ struct ServerOptions {
   size_t classes = 2;
   size_t numeric_columns = 0;
   ConsistencyPolicy consistency = ConsistencyPolicy::Sequential();
-  bool average_changes = false;  // updates are weight changes, not gradients
+  bool average_changes = false;                         // updates are weight changes, not gradients
+  FloatFormat values = Training::Compression::FLOAT32;  // of updates
   OptimizerOptions optimizer;
   double l2 = 0;                                    // added to the gradient
   std::optional<EmbeddingTableOptions> embeddings;  // slot_floats follows from the optimizer

@@ -159,6 +159,7 @@ ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& tr
   options.numeric_columns = shape.numeric;
   options.consistency = PolicyOf(training.training().consistency());
   options.average_changes = training.training().update().kind() == Training::Update::WEIGHT_CHANGE;
+  options.values = training.training().compression().values();
   options.optimizer = OptimizerOf(training.training());
   // FTRL has the penalty in its own formula.
   const bool ftrl = training.training().optimizer().kind() == Training::Optimizer::FTRL;

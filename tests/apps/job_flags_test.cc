@@ -203,6 +203,17 @@ TEST_F(JobFlagsTest, ANetworkHasLayersAndFactorsToLearnFrom) {
   ExpectError({"--model", "deepfm", "--schedule", "buffer"}, "one pass");
 }
 
+TEST_F(JobFlagsTest, UpdatesAreCompressedByRoundingAndByAFraction) {
+  const StatusOr<JobConfig> config = Load({"--compress", "bf16", "--top-k", "0.1"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->training().compression().values(), Training::Compression::BF16);
+  EXPECT_EQ(config->training().compression().top_k(), 0.1);
+  ExpectError({"--compress", "fp8"}, "'fp8' is not one of bf16, fp16, none");
+  ExpectError({"--top-k", "0"}, "top_k: 0 is not within 0 and 1");
+  ExpectError({"--top-k", "2"}, "top_k: 2 is not within 0 and 1");
+  ExpectError({"--top-k", "0.1", "--update", "weight-change"}, "for gradients only");
+}
+
 TEST_F(JobFlagsTest, APasswordWithoutItsQuotesIsNotShown) {
   const std::string error(
       Load({}, "kafka { key: \"sasl.password\" value: hunter2 }").status().message());

@@ -173,6 +173,21 @@ TEST(Ftrl, PenaltiesAreThoseOfThePaper) {
   EXPECT_GT(zeros, 0u);
 }
 
+TEST(Ftrl, TheLargestGradientsThatAServerTakesLeaveItsWeightsFinite) {
+  for (const double rate : {1e-6, 0.3, 1e6}) {
+    const auto optimizer =
+        Optimizer::Create({.kind = Kind::kFtrl, .learning_rate = rate, .ftrl_beta = 1e-6});
+    std::vector<float> parameters(3);
+    std::vector<float> slots(6);
+    for (uint64_t step = 0; step < 1000; ++step) {
+      const float flips = step % 2 == 0 ? 1e18f : -1e18f;
+      const float tiny = step % 100 == 99 ? 1e18f : 1e-30f;
+      optimizer->Step(step, std::vector<float>{1e18f, flips, tiny}, parameters, slots);
+      for (float parameter : parameters) ASSERT_TRUE(std::isfinite(parameter)) << step;
+    }
+  }
+}
+
 // y follows 3 of 200 columns; the others are noise.
 size_t WeightsThatAreNotZero(double l1, std::vector<float>& parameters) {
   constexpr size_t kColumns = 200;

@@ -67,6 +67,7 @@ ServerOptions ServerOptionsOf(const Job& job, ShardId shard, const Model& model)
   options.linear_end = model.linear_end();
   options.drawn = model.drawn();
   options.optimizer = job.optimizer;
+  options.values = job.training.compression().values();
   options.workers = job.workers;
   options.numeric_columns = kShape.numeric;
   options.embeddings = {.seed = 3, .initial_limit = {0, 0.5f, 0.5f}};
@@ -138,7 +139,9 @@ class Topology {
 
   // Until everybody has left, or nothing more happens.
   void Run(double deaths = 0) {
+    int turns = 0;
     for (int idle = 0; idle < 3;) {
+      ASSERT_LT(++turns, 100'000) << "it never comes to rest";
       if (deaths > 0 && std::uniform_real_distribution<>()(random_) < deaths) {
         StartWorker(static_cast<WorkerId>(random_() % job_.workers));
       }
@@ -338,6 +341,50 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(job.param.deep ? "DeepFm" : "FactorizationMachine") +
              (ftrl ? "ByFtrl" : "");
     });
+
+Training Compressed(Training::Compression::Values values, double top_k = 1) {
+  Training training = Sequential();
+  training.mutable_compression()->set_values(values);
+  training.mutable_compression()->set_top_k(top_k);
+  return training;
+}
+
+// What is sent is chosen, and rounded, before an update is cut into shards.
+TEST(EmbeddingRound, CompressedJobsAreTheSameBytesOnAnyNumberOfShards) {
+  for (const auto values :
+       {Training::Compression::FLOAT32, Training::Compression::FP16, Training::Compression::BF16}) {
+    for (const double top_k : {1.0, 0.4, 0.1}) {
+      const Job job = {.workers = 3, .training = Compressed(values, top_k), .deep = true};
+      Topology plain(job);
+      plain.Run();
+      for (uint32_t seed = 1; seed < 12; ++seed) {
+        Job other = job;
+        other.shards = 1 + seed % 4;
+        other.rows_first = seed % 3 > 0;
+        Topology topology(other, seed);
+        // What is kept back dies with a worker.
+        topology.Run(top_k == 1 && seed % 2 == 0 ? 0.02 : 0);
+        ASSERT_EQ(topology.Parameters(), plain.Parameters()) << "seed " << seed;
+        ASSERT_EQ(topology.Embeddings(), plain.Embeddings()) << "seed " << seed;
+      }
+      Topology all({.workers = 3, .training = Sequential(), .deep = true});
+      all.Run();
+      const bool same = values == Training::Compression::FLOAT32 && top_k == 1;
+      EXPECT_EQ(all.Parameters() == plain.Parameters(), same);
+    }
+  }
+}
+
+TEST(EmbeddingRound, TopKStillLosesNoUpdateWhenWorkersDie) {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    Topology topology({.workers = 3,
+                       .shards = 1 + seed % 3,
+                       .training = Compressed(Training::Compression::BF16, 0.2),
+                       .rows_first = seed % 2 == 0},
+                      seed);
+    topology.Run(0.02);  // which ends with everybody having left
+  }
+}
 
 // A row has its values, a sum of squares for each of them, and z of its weight.
 TEST(EmbeddingRound, FtrlAddsOneFloatToTheStateOfARow) {

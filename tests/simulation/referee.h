@@ -137,6 +137,8 @@ class Referee {
 
  private:
   bool Fits(const Gradient& message) const;
+  // Puts values in 16 bits where those in 32 would stand; false: they are not as the job has them.
+  bool Unpack(Gradient& message) const;
   void Take(State& state, Gradient message);
   void Leave(State& state, const Gradient& message);
   void FinishRound(State& state);

@@ -1,6 +1,7 @@
 #include "tests/simulation/reference_loop.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -38,6 +39,14 @@ OptimizerOptions OptimizerFrom(const Training& training) {
   to.l1 = from.l1();
   to.l2 = training.l2();
   return to;
+}
+
+// The nearest number of `digits` binary digits whose last is 2^least or more; of two the even one.
+float Rounded(float value, int digits, int least) {
+  const auto exact = static_cast<double>(value);
+  if (value == 0) return value;
+  const double step = std::ldexp(1.0, std::max(std::ilogb(exact) - digits + 1, least));
+  return static_cast<float>(std::nearbyint(exact / step) * step);
 }
 
 // What one worker adds to a round.
@@ -160,7 +169,29 @@ class Loop {
       options.l2 = training_.l2();
       update.values = SolveLocally(*model_, batch, scaler, weights_, options).change;
     }
+    Round(update);
     return update;
+  }
+
+  // As the values arrive at the server.
+  void Round(Update& update) const {
+    const auto format = training_.compression().values();
+    if (format == Training::Compression::FLOAT32) return;
+    float largest = 0;
+    const auto each = [&](const auto& change) {
+      for (float& value : update.values) change(value);
+      for (auto& [id, row] : update.rows) {
+        for (float& value : row) change(value);
+      }
+    };
+    each([&](float& value) { largest = std::max(largest, std::abs(value)); });
+    if (largest == 0) return;
+    if (format == Training::Compression::BF16) {
+      each([](float& value) { value = Rounded(value, 8, -133); });
+    } else {
+      const int scale = std::ilogb(largest) - 14;
+      each([scale](float& value) { value = Rounded(value, 11, scale - 24); });
+    }
   }
 
   // What the round does to one shard's part of the weights. Shard 0 has the moments.

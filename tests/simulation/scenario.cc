@@ -108,6 +108,15 @@ void DrawEmbeddings(Random& random, Scenario& scenario) {
   embedding.set_expire_after_s(random.Chance(0.3) ? 0.3 : 0);
 }
 
+void DrawCompression(Random& random, Scenario& scenario) {
+  if (!random.Chance(0.35)) return;
+  Training::Compression& compression = *scenario.training.mutable_compression();
+  compression.set_values(static_cast<Training::Compression::Values>(random.Below(3)));
+  if (!scenario.averages() && random.Chance(0.3)) {
+    compression.set_top_k(random.Chance(0.5) ? 0.3 : 0.05);
+  }
+}
+
 JobFeatures FeaturesOf(const Scenario& scenario) {
   JobFeatures features;
   features.set_epoch(kEpoch);
@@ -154,6 +163,7 @@ Scenario DrawScenario(Random& random) {
     scenario.max_frame_bytes = scenario.hashed > 100 ? 4000 : random.Between(40, 120);
   }
   scenario.evaluate_batches = random.Chance(0.1);
+  DrawCompression(random, scenario);
   return scenario;
 }
 
