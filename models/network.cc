@@ -69,7 +69,7 @@ float SumOf(const UnitLanes& lanes) {
 
 }  // namespace
 
-Network::Network(size_t inputs, std::vector<size_t> units) {
+Network::Network(size_t inputs, const std::vector<size_t>& units) {
   MILLRACE_CHECK(inputs > 0 && !units.empty());
   for (const size_t count : units) {
     MILLRACE_CHECK(count > 0);

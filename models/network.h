@@ -19,7 +19,7 @@ namespace millrace {
 class Network {
  public:
   // REQUIRES: no layer is empty, and there is one.
-  Network(size_t inputs, std::vector<size_t> units);
+  Network(size_t inputs, const std::vector<size_t>& units);
 
   size_t inputs() const { return layers_.front().inputs; }
   size_t parameter_count() const { return output_ + layers_.back().units; }

@@ -203,7 +203,7 @@ class EigenNetwork {
   EigenNetwork(const float* parameters, Eigen::Index inputs, Eigen::Index first,
                Eigen::Index second) {
     const auto table = [&](Eigen::Index rows, Eigen::Index columns) {
-      const Table values = Eigen::Map<const Table>(parameters, rows, columns);
+      Table values = Eigen::Map<const Table>(parameters, rows, columns);
       parameters += rows * columns;
       return values;
     };
