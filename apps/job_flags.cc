@@ -69,7 +69,8 @@ std::vector<std::string> SplitList(const std::string& text) {
 }
 
 const std::map<std::string, Training::Model> kModels = {{"softmax", Training::SOFTMAX},
-                                                        {"fm", Training::FACTORIZATION_MACHINE}};
+                                                        {"fm", Training::FACTORIZATION_MACHINE},
+                                                        {"deepfm", Training::DEEP_FM}};
 const std::map<std::string, Training::Schedule> kSchedules = {{"one-pass", Training::ONE_PASS},
                                                               {"buffer", Training::BUFFER}};
 const std::map<std::string, Training::Update::Kind> kUpdates = {
@@ -80,7 +81,12 @@ const std::map<std::string, Training::Optimizer::Kind> kOptimizers = {
     {"sgd", Training::Optimizer::SGD},
     {"momentum", Training::Optimizer::MOMENTUM},
     {"adagrad", Training::Optimizer::ADAGRAD},
-    {"adam", Training::Optimizer::ADAM}};
+    {"adam", Training::Optimizer::ADAM},
+    {"ftrl", Training::Optimizer::FTRL}};
+const std::map<std::string, Training::Compression::Values> kCompressions = {
+    {"none", Training::Compression::FLOAT32},
+    {"fp16", Training::Compression::FP16},
+    {"bf16", Training::Compression::BF16}};
 const std::map<std::string, Training::Scaling> kScalings = {{"running", Training::RUNNING},
                                                             {"none", Training::NONE}};
 const std::map<std::string, FeatureSpec::Missing> kMissing = {{"reject", FeatureSpec::REJECT},
@@ -190,7 +196,8 @@ void JobFlags::AddFeatures() {
                      for (auto& item : SplitList(v)) c.mutable_features()->add_categorical(item);
                    });
   Add<std::string>("--ids", group,
-                   "A,B,A*B: columns and crosses whose values have embedding rows (--model fm)",
+                   "A,B,A*B: columns and crosses whose values have embedding rows (--model fm or "
+                   "deepfm)",
                    [](JobConfig& c, const std::string& v) {
                      c.mutable_features()->clear_ids();
                      for (auto& item : SplitList(v)) c.mutable_features()->add_ids(item);
@@ -216,7 +223,8 @@ void JobFlags::AddFeatures() {
 void JobFlags::AddTraining() {
   const char* group = "Training";
   Add<std::string>("--model", group,
-                   "softmax, or fm: a factorization machine on the id columns [softmax]",
+                   "softmax; fm: a factorization machine on the id columns; deepfm: the same and a "
+                   "network beside it, on the ids' factors and the numeric columns [softmax]",
                    [](JobConfig& c, const std::string& v) {
                      Training::Model model = Training::SOFTMAX;
                      ThrowIfError(ParseEnum(kModels, v, model), "--model");
@@ -258,7 +266,9 @@ void JobFlags::AddTraining() {
               [](JobConfig& c, const double& v) {
                 c.mutable_training()->mutable_update()->set_local_learning_rate(v);
               });
-  Add<std::string>("--optimizer", group, "sgd, momentum, adagrad or adam [adagrad]",
+  Add<std::string>("--optimizer", group,
+                   "sgd, momentum, adagrad, adam, or ftrl: FTRL-Proximal for the linear part (with "
+                   "AdaGrad for factors and networks) [adagrad]",
                    [](JobConfig& c, const std::string& v) {
                      Training::Optimizer::Kind kind = Training::Optimizer::ADAGRAD;
                      ThrowIfError(ParseEnum(kOptimizers, v, kind), "--optimizer");
@@ -272,13 +282,39 @@ void JobFlags::AddTraining() {
               [](JobConfig& c, const double& v) {
                 c.mutable_training()->mutable_optimizer()->set_decay(v);
               });
-  Add<double>("--l2", group, "L2 penalty beside the mean loss [0]",
+  Add<double>("--ftrl-beta", group,
+              "FTRL: a weight's rate is learning-rate / (V + root of its summed squares) [1]",
+              [](JobConfig& c, const double& v) {
+                c.mutable_training()->mutable_optimizer()->set_ftrl_beta(v);
+              });
+  Add<double>(
+      "--l1", group, "FTRL: L1 penalty; more of it, and more weights are exactly 0 [0]",
+      [](JobConfig& c, const double& v) { c.mutable_training()->mutable_optimizer()->set_l1(v); });
+  Add<double>("--l2", group,
+              "L2 penalty beside the mean loss; of FTRL: beside the sum of all steps' [0]",
               [](JobConfig& c, const double& v) { c.mutable_training()->set_l2(v); });
   Add<std::vector<double>>("--class-weights", group, "A factor on each class's loss",
                            [](JobConfig& c, const std::vector<double>& v) {
                              c.mutable_training()->clear_class_weight();
                              for (double w : v) c.mutable_training()->add_class_weight(w);
                            });
+  Add<std::string>(
+      "--compress", group,
+      "Values of updates on their way to the server: none (32 bits), fp16 or bf16 (half "
+      "the bytes; a sequential one-pass run is still the same bytes, whoever dies) [none]",
+      [](JobConfig& c, const std::string& v) {
+        Training::Compression::Values values = Training::Compression::FLOAT32;
+        ThrowIfError(ParseEnum(kCompressions, v, values), "--compress");
+        c.mutable_training()->mutable_compression()->set_values(values);
+      });
+  Add<double>(
+      "--top-k", group,
+      "Of what a batch touches, send this fraction: the largest values, and the largest rows; "
+      "the rest is kept at the worker and added to its next gradients. A worker that dies "
+      "loses what it kept, so such runs may differ after a death [1]",
+      [](JobConfig& c, const double& v) {
+        c.mutable_training()->mutable_compression()->set_top_k(v);
+      });
   Add<std::string>("--scaling", group, "Numeric columns: running (standardised) or none [running]",
                    [](JobConfig& c, const std::string& v) {
                      Training::Scaling scaling = Training::RUNNING;
@@ -317,16 +353,24 @@ void JobFlags::AddTraining() {
 }
 
 void JobFlags::AddEmbeddings() {
-  const char* group = "Embedding rows (--model fm)";
+  const char* group = "Embedding rows (--model fm or deepfm)";
   const auto embedding = [](JobConfig& c) { return c.mutable_training()->mutable_embedding(); };
   Add<uint32_t>("--factors", group, "Factors of each row [8]",
                 [=](JobConfig& c, const uint32_t& v) { embedding(c)->set_factors(v); });
+  Add<std::vector<uint32_t>>("--hidden", group,
+                             "A,B: deepfm's network, units of each hidden layer from its inputs on "
+                             "[64,32]",
+                             [](JobConfig& c, const std::vector<uint32_t>& v) {
+                               c.mutable_training()->clear_hidden();
+                               for (uint32_t units : v) c.mutable_training()->add_hidden(units);
+                             });
   Add<double>("--embedding-init", group, "New factors are drawn evenly from [-V, V] [0.05]",
               [=](JobConfig& c, const double& v) { embedding(c)->set_initial_limit(v); });
   Add<double>("--offset", group,
               "Regression: added to every estimate; about the mean of the targets [0]",
               [=](JobConfig& c, const double& v) { embedding(c)->set_offset(v); });
-  Add<uint64_t>("--embedding-seed", group, "What new rows are drawn by, with their ids [1]",
+  Add<uint64_t>("--embedding-seed", group,
+                "What new rows are drawn by, with their ids, and deepfm's network [1]",
                 [=](JobConfig& c, const uint64_t& v) { embedding(c)->set_seed(v); });
   Add<double>("--embedding-l2", group, "L2 penalty on a row each time that it is named [0]",
               [=](JobConfig& c, const double& v) { embedding(c)->set_l2(v); });
@@ -475,8 +519,11 @@ Status CheckNumbers(const JobConfig& config) {
       {"beta1", optimizer.beta1(), 0, kBelowOne},
       {"beta2", optimizer.beta2(), 0, kBelowOne},
       {"epsilon", optimizer.epsilon(), kAboveZero, kAny},
+      {"ftrl_beta", optimizer.ftrl_beta(), 1e-6, 1e6},
+      {"l1", optimizer.l1(), 0, 1e18},
       {"local_learning_rate", update.local_learning_rate(), kAboveZero, kAny},
       {"l2", config.training().l2(), 0, kAny},
+      {"compression.top_k", config.training().compression().top_k(), kAboveZero, 1},
       {"embedding.initial_limit", config.training().embedding().initial_limit(), 0, 1e6},
       {"embedding.offset", config.training().embedding().offset(), -1e18, 1e18},
       {"embedding.l2", config.training().embedding().l2(), 0, 1e6},
@@ -509,6 +556,20 @@ Status CheckNumbers(const JobConfig& config) {
   return absl::OkStatus();
 }
 
+// What only FTRL knows, and what it does not know.
+Status CheckFtrl(const Training& training) {
+  const Training::Optimizer& optimizer = training.optimizer();
+  if (optimizer.kind() != Training::Optimizer::FTRL) {
+    if (optimizer.l1() == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError("l1: of the optimizer ftrl only; give --optimizer ftrl, too");
+  }
+  if (optimizer.learning_rate() > 1e6 || optimizer.learning_rate() < 1e-6) {
+    return absl::InvalidArgumentError("learning_rate: with the optimizer ftrl, 1e-6 to 1e6");
+  }
+  if (optimizer.decay() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("decay: the rates of ftrl fall by themselves; leave it out");
+}
+
 Status CheckEmbeddings(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   const Training& training = config.training();
@@ -523,6 +584,22 @@ Status CheckEmbeddings(const JobConfig& config) {
   if (embedding.factors() > 10'000) return wrong("embedding.factors: 10000 at most");
   if (embedding.admit_after() < 1) return wrong("embedding.admit_after: give 1 or more");
   if (config.server().embedding_cache_mib() < 1) return wrong("embedding_cache_mib: 1 or more");
+  return absl::OkStatus();
+}
+
+Status CheckNetwork(const Training& training) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  if (training.model() != Training::DEEP_FM) {
+    if (training.hidden().empty()) return absl::OkStatus();
+    return wrong("hidden: of the model deepfm only; give --model deepfm, too");
+  }
+  if (training.embedding().factors() < 1) {
+    return wrong("embedding.factors: deepfm's network learns from them; give 1 or more");
+  }
+  if (training.hidden_size() > 8) return wrong("hidden: 8 layers at most");
+  for (const uint32_t units : training.hidden()) {
+    if (units < 1 || units > 4096) return wrong("hidden: give each layer 1 to 4096 units");
+  }
   return absl::OkStatus();
 }
 
@@ -554,8 +631,12 @@ Status ValidateConfig(const JobConfig& config) {
       training.consistency().max_delay() < 1) {
     return wrong("consistency: BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
   }
-  if (training.model() == Training::FACTORIZATION_MACHINE) {
-    MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
+  if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
+  MILLRACE_RETURN_IF_ERROR(CheckNetwork(training));
+  MILLRACE_RETURN_IF_ERROR(CheckFtrl(training));
+  if (training.compression().top_k() < 1 &&
+      training.update().kind() != Training::Update::GRADIENT) {
+    return wrong("compression.top_k: for gradients only; weight changes are averaged as a whole");
   }
   if (training.update().local_iterations() < 1) return wrong("local_iterations: give 1 or more");
   const Producer& producer = config.producer();

@@ -15,6 +15,11 @@ constexpr uint64_t Mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// From a hash to a float of [-1, 1): even steps, by the 24 bits that a float has.
+constexpr float EvenlyFrom(uint64_t hash) {
+  return static_cast<float>(hash >> 40) * 0x1p-23f - 1.0f;
+}
+
 // FNV-1a (Fowler, Noll, Vo), 64 bits; `hash` is that of what stands in front of the bytes.
 constexpr uint64_t Fnv1a64(std::string_view bytes, uint64_t hash = 14695981039346656037u) {
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;

@@ -22,6 +22,13 @@ struct EmbeddingBatch {
   std::span<float> gradient{};         // of the shape of `values`; empty when there is no gradient
 };
 
+// Parameters that are drawn at birth, evenly from [-limit, limit]: those of the keys [begin, end).
+struct DrawnKeys {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  float limit = 0;
+};
+
 struct BatchLoss {
   double loss_sum = 0;    // of row weight * log loss
   double weight_sum = 0;  // of row weights; the mean loss is loss_sum / weight_sum
@@ -38,9 +45,13 @@ class Model {
   virtual size_t block_size() const = 0;
   // Parameters from this key on are not penalised by L2 (the bias).
   virtual size_t penalised_end() const = 0;
+  // Parameters from this key on are not of a linear model (a network's).
+  virtual size_t linear_end() const { return parameter_count(); }
+  // Parameters that are not zero at birth (models/birth.h draws them).
+  virtual std::vector<DrawnKeys> drawn() const { return {}; }
   // How many scores a row gets: its class probabilities, or one number.
   virtual size_t score_count() const = 0;
-  // Floats of an embedding row; 0: the model has none.
+  // Floats of an embedding row, the first of which is a linear weight; 0: the model has none.
   virtual size_t row_width() const { return 0; }
 
   // Computes each row's scores into `scores` (rows x score_count, row-major; may be empty) and

@@ -1,6 +1,8 @@
 #include "models/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 
@@ -17,7 +19,7 @@ class ElementwiseOptimizer : public Optimizer {
   explicit ElementwiseOptimizer(const OptimizerOptions& options) : options_(options) {}
 
   void Step(uint64_t step, std::span<const float> gradient, std::span<float> parameters,
-            std::span<float> slots) const final {
+            std::span<float> slots, const ParameterParts& /*parts*/) const final {
     MILLRACE_CHECK(gradient.size() == parameters.size());
     MILLRACE_CHECK(slots.size() == slot_count() * parameters.size());
     StepAll(step, parameters.size(), gradient.data(), parameters.data(), slots.data());
@@ -63,21 +65,25 @@ class Momentum final : public ElementwiseOptimizer {
   }
 };
 
+// A zero gradient leaves the parameter as it is: epsilon > 0 makes the step 0 / epsilon.
+void AdaGradStep(float rate, float epsilon, size_t size, const float* __restrict gradient,
+                 float* __restrict parameters, float* __restrict squares) {
+  for (size_t i = 0; i < size; ++i) {
+    squares[i] += gradient[i] * gradient[i];
+    parameters[i] -= rate * gradient[i] / (std::sqrt(squares[i]) + epsilon);
+  }
+}
+
 class AdaGrad final : public ElementwiseOptimizer {
  public:
   using ElementwiseOptimizer::ElementwiseOptimizer;
   size_t slot_count() const override { return 1; }
 
  private:
-  // A zero gradient leaves the parameter as it is: epsilon > 0 makes the step 0 / epsilon.
-  void StepAll(uint64_t step, size_t size, const float* __restrict gradient,
-               float* __restrict parameters, float* __restrict squares) const override {
-    const float rate = static_cast<float>(DecayedRate(options(), step));
-    const float epsilon = static_cast<float>(options().epsilon);
-    for (size_t i = 0; i < size; ++i) {
-      squares[i] += gradient[i] * gradient[i];
-      parameters[i] -= rate * gradient[i] / (std::sqrt(squares[i]) + epsilon);
-    }
+  void StepAll(uint64_t step, size_t size, const float* gradient, float* parameters,
+               float* squares) const override {
+    AdaGradStep(static_cast<float>(DecayedRate(options(), step)),
+                static_cast<float>(options().epsilon), size, gradient, parameters, squares);
   }
 };
 
@@ -108,6 +114,61 @@ class Adam final : public ElementwiseOptimizer {
   }
 };
 
+class Ftrl final : public Optimizer {
+ public:
+  explicit Ftrl(const OptimizerOptions& options) : options_(options) {
+    // A rate of no more than rate / beta: the first step divides by it, and a float's square may
+    // be 0. The rate of a weight follows its squares, which `decay` would contradict.
+    MILLRACE_CHECK(static_cast<float>(options.ftrl_beta / options.learning_rate) > 0);
+    MILLRACE_CHECK(options.decay == 0 && options.l1 >= 0 && options.l2 >= 0);
+  }
+  size_t slot_count() const override { return 2; }
+  size_t slot_floats(size_t size, const ParameterParts& parts) const override {
+    return size + std::min(size, parts.linear_end);
+  }
+
+  void Step(uint64_t /*step*/, std::span<const float> gradient, std::span<float> parameters,
+            std::span<float> slots, const ParameterParts& parts) const override {
+    const size_t size = parameters.size();
+    MILLRACE_CHECK(gradient.size() == size);
+    MILLRACE_CHECK(slots.size() >= slot_floats(size, parts));
+    const size_t linear = std::min(size, parts.linear_end);
+    const size_t penalised = std::min(linear, parts.penalised_end);
+    const float l1 = static_cast<float>(options_.l1);
+    const float l2 = static_cast<float>(options_.l2);
+    float* const squares = slots.data();
+    float* const z = squares + size;
+    StepLinear(l1, l2, penalised, gradient.data(), parameters.data(), squares, z);
+    StepLinear(0, 0, linear - penalised, gradient.data() + penalised, parameters.data() + penalised,
+               squares + penalised, z + penalised);
+    AdaGradStep(static_cast<float>(options_.learning_rate), static_cast<float>(options_.epsilon),
+                size - linear, gradient.data() + linear, parameters.data() + linear,
+                squares + linear);
+  }
+
+ private:
+  // The differences of the roots add up to the last root, whatever was rounded on the way; as one
+  // fraction they would not. Infinite squares would have no such difference.
+  void StepLinear(float l1, float l2, size_t size, const float* __restrict gradient,
+                  float* __restrict parameters, float* __restrict squares,
+                  float* __restrict z) const {
+    const float rate = static_cast<float>(options_.learning_rate);
+    const float beta = static_cast<float>(options_.ftrl_beta);
+    constexpr float kMost = std::numeric_limits<float>::max();
+    for (size_t i = 0; i < size; ++i) {
+      const float before = std::sqrt(squares[i]);
+      squares[i] = std::min(squares[i] + gradient[i] * gradient[i], kMost);
+      const float after = std::sqrt(squares[i]);
+      z[i] += gradient[i] - (after - before) / rate * parameters[i];
+      const float beyond = std::max(std::abs(z[i]) - l1, 0.0f);
+      // (Not -0, where z is within l1.)
+      parameters[i] = -std::copysign(beyond, z[i]) / ((beta + after) / rate + l2) + 0.0f;
+    }
+  }
+
+  const OptimizerOptions options_;
+};
+
 }  // namespace
 
 std::unique_ptr<Optimizer> Optimizer::Create(const OptimizerOptions& options) {
@@ -123,6 +184,8 @@ std::unique_ptr<Optimizer> Optimizer::Create(const OptimizerOptions& options) {
       return std::make_unique<AdaGrad>(options);
     case OptimizerOptions::Kind::kAdam:
       return std::make_unique<Adam>(options);
+    case OptimizerOptions::Kind::kFtrl:
+      return std::make_unique<Ftrl>(options);
   }
   MILLRACE_CHECK(false);
 }

@@ -7,6 +7,7 @@
 
 #include "base/big_endian.h"
 #include "base/check.h"
+#include "models/birth.h"
 #include "topics/codec.h"
 
 namespace millrace {
@@ -15,6 +16,14 @@ namespace {
 // Of an update's values. The square of a larger one is no float any more, and a few of them would
 // carry the weights to infinity.
 constexpr float kLargestValue = 1e18f;
+
+// An embedding row is a linear weight, then factors.
+constexpr ParameterParts kPartsOfRow = {.penalised_end = 1, .linear_end = 1};
+
+// How many of the range's keys stand in front of `end`.
+size_t CountBefore(uint64_t end, KeyRange range) {
+  return std::clamp(end, range.begin, range.end) - range.begin;
+}
 
 bool AllFinite(const std::vector<float>& values) {
   return AllWithin(values, std::numeric_limits<float>::max());
@@ -46,9 +55,12 @@ DeadLetter MakeDeadLetter(const GradientRecord& record, ShardId shard, std::stri
 
 ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByteMap* store)
     : options_(options),
+      parts_{CountBefore(options.penalised_end, options.range),
+             CountBefore(options.linear_end, options.range)},
       optimizer_(Optimizer::Create(options.optimizer)),
       shard_(options.range, options.average_changes ? 0 : optimizer_->slot_count(),
-             options.shards > 1 && options.consistency.sequential()),
+             options.shards > 1 && options.consistency.sequential(),
+             WeightsAtBirth(options.drawn, options.seed, options.range)),
       clocks_(options.workers),
       moments_(options.numeric_columns),
       replaced_moments_(options.numeric_columns),
@@ -56,7 +68,7 @@ ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByte
   for (WorkerId worker = 0; worker < options.workers; ++worker) members_[worker];
   if (!options.embeddings) return;
   EmbeddingTableOptions table = *options.embeddings;
-  table.slot_count = optimizer_->slot_count();
+  table.slot_floats = optimizer_->slot_floats(table.width(), kPartsOfRow);
   embeddings_ = std::make_unique<EmbeddingTable>(table, store);
 }
 
@@ -89,6 +101,7 @@ StatusOr<std::optional<Gradient>> ServerProcessor::Decode(const GradientRecord& 
   }
   std::optional<Gradient> message(std::in_place);
   MILLRACE_RETURN_IF_ERROR(ParseMessage(body, *message));
+  MILLRACE_RETURN_IF_ERROR(UnpackUpdate(options_.values, *message));
   if (message->worker() != *worker) {
     return absl::InvalidArgumentError("the key and the message name different workers");
   }
@@ -376,17 +389,14 @@ Status ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size
     for (float& value : sum_) value *= scale;
     if (options_.l2 > 0) {
       const auto l2 = static_cast<float>(options_.l2);
-      const uint64_t end =
-          std::clamp(options_.penalised_end, options_.range.begin, options_.range.end) -
-          options_.range.begin;
-      for (size_t i = 0; i < end; ++i) sum_[i] += l2 * weights[i];
+      for (size_t i = 0; i < parts_.penalised_end; ++i) sum_[i] += l2 * weights[i];
     }
     if (embeddings_ != nullptr) SumEmbeddings(messages, scale);
     if (!AllFinite(sum_) || !AllFinite(row_sum_)) {  // divided by a tiny weight, say
       CountPoison();
       return absl::OkStatus();
     }
-    optimizer_->Step(steps_, sum_, weights, shard_.mutable_slots());
+    optimizer_->Step(steps_, sum_, weights, shard_.mutable_slots(), parts_);
     if (embeddings_ != nullptr) MILLRACE_RETURN_IF_ERROR(StepEmbeddings());
   }
   ++steps_;
@@ -428,7 +438,7 @@ Status ServerProcessor::StepEmbeddings() {
   return embeddings_->Update(
       row_ids_, row_sum_, step_ms_,
       [this](std::span<const float> gradient, std::span<float> values, std::span<float> slots) {
-        optimizer_->Step(steps_, gradient, values, slots);
+        optimizer_->Step(steps_, gradient, values, slots, kPartsOfRow);
       });
 }
 

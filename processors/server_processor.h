@@ -15,29 +15,35 @@
 #include "consistency/vector_clock.h"
 #include "messages/records.pb.h"
 #include "models/evaluation.h"
+#include "models/model.h"
 #include "models/moments.h"
 #include "models/optimizer.h"
 #include "stores/embedding_table.h"
 #include "stores/ordered_byte_map.h"
 #include "stores/parameter_shard.h"
 #include "topics/frame.h"
+#include "topics/packed_floats.h"
 
 namespace millrace {
 
 struct ServerOptions {
   uint64_t epoch = 1;
   ShardId shard = 0;
-  uint32_t shards = 1;         // of the job
-  KeyRange range;              // of this shard
-  uint64_t penalised_end = 0;  // keys from here on (the bias) are not penalised
+  uint32_t shards = 1;               // of the job
+  KeyRange range;                    // of this shard
+  uint64_t penalised_end = 0;        // keys from here on (the bias) are not penalised
+  uint64_t linear_end = UINT64_MAX;  // keys from here on (a network's) are not of a linear model
+  std::vector<DrawnKeys> drawn{};    // of the job's keys, those that are not zero at birth
+  uint64_t seed = 1;                 // by which they are drawn
   uint32_t workers = 1;
   size_t classes = 2;
   size_t numeric_columns = 0;
   ConsistencyPolicy consistency = ConsistencyPolicy::Sequential();
-  bool average_changes = false;  // updates are weight changes, not gradients
+  bool average_changes = false;                         // updates are weight changes, not gradients
+  FloatFormat values = Training::Compression::FLOAT32;  // of updates
   OptimizerOptions optimizer;
-  double l2 = 0;
-  std::optional<EmbeddingTableOptions> embeddings;  // slot_count follows from the optimizer
+  double l2 = 0;                                    // added to the gradient
+  std::optional<EmbeddingTableOptions> embeddings;  // slot_floats follows from the optimizer
   size_t max_frame_bytes = kMaxFrameBytes;          // larger messages are split
 };
 
@@ -198,6 +204,7 @@ class ServerProcessor {
   bool KeepsReplaced() const { return options_.shards > 1 && options_.consistency.sequential(); }
 
   ServerOptions options_;
+  ParameterParts parts_;  // of the shard's keys
   std::unique_ptr<Optimizer> optimizer_;
   ParameterShard shard_;
   VectorClock clocks_;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "models/local_solver.h"
 #include "topics/codec.h"
+#include "topics/packed_floats.h"
 #include "topics/partitioning.h"
 
 namespace millrace {
@@ -36,7 +37,10 @@ WorkerTrainingProcessor::WorkerTrainingProcessor(const WorkerOptions& options, c
       input_(input),
       parts_(options.shards),
       weights_(model.parameter_count()),
-      gradient_(model.parameter_count(), model.block_size()) {}
+      gradient_(model.parameter_count(), model.block_size()) {
+  const double top_k = options.training.compression().top_k();
+  if (top_k < 1) top_k_.emplace(top_k, model.parameter_count(), model.row_width());
+}
 
 KeyRange WorkerTrainingProcessor::RangeOf(ShardId shard) const {
   return RangeOfShard(shard, options_.shards, model_.parameter_count());
@@ -289,16 +293,55 @@ void WorkerTrainingProcessor::AssembleEmbeddings() {
   row_gradient_.assign(rows_.size(), 0.0f);
 }
 
-void WorkerTrainingProcessor::EncodeEmbeddings(const std::vector<EmbeddingId>& ids,
-                                               EmbeddingBlock& block) const {
+std::vector<float> WorkerTrainingProcessor::GradientOf(std::span<const EmbeddingId> ids) const {
   const size_t width = model_.row_width();
-  block.Clear();
-  block.mutable_id()->Add(ids.begin(), ids.end());
+  std::vector<float> gradient;
+  gradient.reserve(ids.size() * width);
   size_t place = 0;
   for (EmbeddingId id : ids) {
     while (ids_[place] != id) ++place;
     const float* const values = row_gradient_.data() + place * width;
-    block.mutable_value()->Add(values, values + width);
+    gradient.insert(gradient.end(), values, values + width);
+  }
+  return gradient;
+}
+
+const TopK::Chosen* WorkerTrainingProcessor::ChooseLargest(
+    const std::vector<std::vector<EmbeddingId>>& learnt) {
+  if (!top_k_) return nullptr;
+  std::vector<EmbeddingId> ids;
+  for (const std::vector<EmbeddingId>& part : learnt)
+    ids.insert(ids.end(), part.begin(), part.end());
+  std::ranges::sort(ids);
+  return &top_k_->Choose(gradient_, ids, GradientOf(ids));
+}
+
+// One for all shards: what a value is rounded to must not depend on how many there are.
+int32_t WorkerTrainingProcessor::ExponentOf(std::span<const float> change,
+                                            const TopK::Chosen* chosen) {
+  const FloatFormat format = options_.training.compression().values();
+  if (format != Training::Compression::FP16) return 0;
+  if (chosen != nullptr) {
+    return PackingExponent(format,
+                           std::max(LargestFinite(chosen->values), LargestFinite(chosen->rows)));
+  }
+  const std::span<const float> dense = change.empty() ? gradient_.values() : change;
+  return PackingExponent(format, std::max(LargestFinite(dense), LargestFinite(row_gradient_)));
+}
+
+void WorkerTrainingProcessor::EncodePart(ShardId shard, const TopK::Chosen& chosen,
+                                         Gradient& message) const {
+  const size_t value_bytes = BytesOfValue(options_.training.compression().values());
+  EncodeSlice(chosen.keys, chosen.values, RangeOf(shard), value_bytes, *message.mutable_slice());
+  const size_t width = model_.row_width();
+  if (width == 0) return;
+  EmbeddingBlock& block = *message.mutable_embeddings();
+  block.Clear();
+  for (size_t i = 0; i < chosen.ids.size(); ++i) {
+    if (ShardOfEmbedding(chosen.ids[i], options_.shards) != shard) continue;
+    block.add_id(chosen.ids[i]);
+    const float* const row = chosen.rows.data() + i * width;
+    block.mutable_value()->Add(row, row + width);
   }
 }
 
@@ -399,21 +442,34 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
     source_.AppendIdsOf(progress_.clock + 1, ids);
     next = ByShard(std::move(ids));
   }
+  const FloatFormat format = training.compression().values();
+  const TopK::Chosen* const chosen = trained.empty() ? nullptr : ChooseLargest(learnt);
+  const int32_t exponent = trained.empty() ? 0 : ExponentOf(change, chosen);
   unanswered_.clear();
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     const KeyRange range = RangeOf(shard);
     if (model_.row_width() > 0) {
       message.mutable_wanted()->Assign(next[shard].begin(), next[shard].end());
-      if (!trained.empty()) EncodeEmbeddings(learnt[shard], *message.mutable_embeddings());
     }
     if (trained.empty()) {
       message.clear_slice();
-    } else if (changes) {
-      EncodeDenseSlice(std::span<const float>(change).subspan(range.begin, range.size()), range,
-                       *message.mutable_slice());
+    } else if (chosen != nullptr) {
+      EncodePart(shard, *chosen, message);
     } else {
-      EncodeSlice(gradient_, range, *message.mutable_slice());
+      if (changes) {
+        EncodeDenseSlice(std::span<const float>(change).subspan(range.begin, range.size()), range,
+                         *message.mutable_slice());
+      } else {
+        EncodeSlice(gradient_, range, BytesOfValue(format), *message.mutable_slice());
+      }
+      if (model_.row_width() > 0) {
+        const std::vector<EmbeddingId>& ids = learnt[shard];
+        const std::vector<float> sums = GradientOf(ids);
+        message.mutable_embeddings()->mutable_id()->Assign(ids.begin(), ids.end());
+        message.mutable_embeddings()->mutable_value()->Assign(sums.begin(), sums.end());
+      }
     }
+    if (!trained.empty()) PackUpdate(format, exponent, message);
     if (shard == 0) {
       message.set_new_rows(new_trained);
       ToProto(progressive, *message.mutable_progressive());

@@ -16,6 +16,7 @@
 #include "models/gradient_sum.h"
 #include "models/model.h"
 #include "models/moments.h"
+#include "models/top_k.h"
 #include "processors/batch_source.h"
 #include "processors/input_data_processor.h"
 #include "topics/frame.h"
@@ -130,7 +131,12 @@ class WorkerTrainingProcessor {
   void AssembleWeights();
   void AssembleEmbeddings();
   // The gradients of some of ids_, ascending.
-  void EncodeEmbeddings(const std::vector<EmbeddingId>& ids, EmbeddingBlock& block) const;
+  std::vector<float> GradientOf(std::span<const EmbeddingId> ids) const;
+  // What is sent of the update, and the power of two by which it is packed. Empty: all of it.
+  const TopK::Chosen* ChooseLargest(const std::vector<std::vector<EmbeddingId>>& learnt);
+  int32_t ExponentOf(std::span<const float> change, const TopK::Chosen* chosen);
+  // A shard's part of it.
+  void EncodePart(ShardId shard, const TopK::Chosen& chosen, Gradient& message) const;
   KeyRange RangeOf(ShardId shard) const;
 
   WorkerOptions options_;
@@ -144,6 +150,8 @@ class WorkerTrainingProcessor {
   std::optional<Clock> sent_clock_;  // of the last update or leave
   bool leaving_ = false;             // the last was a leave
   std::vector<WorkerOutput::Message> unanswered_;
+  // With top_k: what the updates have kept back. It is this processor's alone and dies with it.
+  std::optional<TopK> top_k_;
   uint64_t attempts_ = 0;
   Clock missing_rows_clock_ = 0;
   uint32_t missing_rows_ = 0;  // questions in a row whose answers asked for rows not there

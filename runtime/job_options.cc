@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "consistency/policy.h"
+#include "models/deep_fm.h"
 #include "models/factorization_machine.h"
 #include "models/softmax_regression.h"
 #include "topics/partitioning.h"
@@ -22,7 +23,8 @@ ConsistencyPolicy PolicyOf(const Training::Consistency& consistency) {
   return ConsistencyPolicy::Sequential();
 }
 
-OptimizerOptions OptimizerOf(const Training::Optimizer& optimizer) {
+OptimizerOptions OptimizerOf(const Training& training) {
+  const Training::Optimizer& optimizer = training.optimizer();
   OptimizerOptions options;
   switch (optimizer.kind()) {
     case Training::Optimizer::SGD:
@@ -37,6 +39,9 @@ OptimizerOptions OptimizerOf(const Training::Optimizer& optimizer) {
     case Training::Optimizer::ADAM:
       options.kind = OptimizerOptions::Kind::kAdam;
       break;
+    case Training::Optimizer::FTRL:
+      options.kind = OptimizerOptions::Kind::kFtrl;
+      break;
   }
   options.learning_rate = optimizer.learning_rate();
   options.decay = optimizer.decay();
@@ -44,7 +49,15 @@ OptimizerOptions OptimizerOf(const Training::Optimizer& optimizer) {
   options.beta1 = optimizer.beta1();
   options.beta2 = optimizer.beta2();
   options.epsilon = optimizer.epsilon();
+  options.ftrl_beta = optimizer.ftrl_beta();
+  options.l1 = optimizer.l1();
+  options.l2 = training.l2();
   return options;
+}
+
+std::vector<size_t> HiddenLayers(const Training& training) {
+  if (training.hidden().empty()) return {64, 32};
+  return {training.hidden().begin(), training.hidden().end()};
 }
 
 EmbeddingTableOptions TableOf(const Training::Embedding& embedding, size_t width) {
@@ -82,7 +95,7 @@ RowShape ShapeOf(const JobFeatures& features) {
 Status CheckModel(const JobFeatures& features, const Training& training) {
   const FeatureSpec& spec = features.spec();
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
-  if (training.model() == Training::FACTORIZATION_MACHINE) {
+  if (training.model() != Training::SOFTMAX) {
     if (spec.ids().empty()) {
       return wrong("a factorization machine needs id columns: give CsvProducer --ids A,B");
     }
@@ -94,9 +107,11 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
     }
     return absl::OkStatus();
   }
-  if (spec.regression()) return wrong("this job is a regression, for which --model fm is needed");
+  if (spec.regression()) {
+    return wrong("this job is a regression, for which --model fm or deepfm is needed");
+  }
   if (!spec.ids().empty()) {
-    return wrong("this job has id columns, of which only --model fm knows what to do");
+    return wrong("this job has id columns, of which only --model fm and deepfm know what to do");
   }
   if (training.class_weight_size() != 0 && training.class_weight_size() != spec.classes_size()) {
     return wrong("class_weight has " + std::to_string(training.class_weight_size()) +
@@ -107,13 +122,19 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
 
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training) {
   const RowShape shape = ShapeOf(features);
-  if (training.model() == Training::FACTORIZATION_MACHINE) {
+  if (training.model() != Training::SOFTMAX) {
     using Loss = FactorizationMachine::Loss;
-    return std::make_unique<FactorizationMachine>(
-        shape.features, training.embedding().factors(),
-        features.spec().regression() ? Loss::kSquared : Loss::kLog,
-        static_cast<float>(training.embedding().l2()),
-        static_cast<float>(training.embedding().offset()));
+    const Training::Embedding& embedding = training.embedding();
+    const Loss loss = features.spec().regression() ? Loss::kSquared : Loss::kLog;
+    const auto l2 = static_cast<float>(embedding.l2());
+    const auto offset = static_cast<float>(embedding.offset());
+    if (training.model() == Training::FACTORIZATION_MACHINE) {
+      return std::make_unique<FactorizationMachine>(shape.features, embedding.factors(), loss, l2,
+                                                    offset);
+    }
+    return std::make_unique<DeepFm>(DeepFm::Shape{shape.features, shape.numeric, shape.ids,
+                                                  embedding.factors(), HiddenLayers(training)},
+                                    loss, l2, offset);
   }
   std::vector<float> class_weights(training.class_weight().begin(), training.class_weight().end());
   return std::make_unique<SoftmaxRegression>(shape.features, shape.classes,
@@ -130,13 +151,19 @@ ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& tr
   options.shards = training.shards();
   options.range = RangeOfShard(shard, training.shards(), model->parameter_count());
   options.penalised_end = model->penalised_end();
+  options.linear_end = model->linear_end();
+  options.drawn = model->drawn();
+  options.seed = training.training().embedding().seed();
   options.workers = features.workers();
   options.classes = shape.classes;
   options.numeric_columns = shape.numeric;
   options.consistency = PolicyOf(training.training().consistency());
   options.average_changes = training.training().update().kind() == Training::Update::WEIGHT_CHANGE;
-  options.optimizer = OptimizerOf(training.training().optimizer());
-  options.l2 = training.training().l2();
+  options.values = training.training().compression().values();
+  options.optimizer = OptimizerOf(training.training());
+  // FTRL has the penalty in its own formula.
+  const bool ftrl = training.training().optimizer().kind() == Training::Optimizer::FTRL;
+  options.l2 = ftrl ? 0 : training.training().l2();
   if (model->row_width() > 0) {
     options.embeddings = TableOf(training.training().embedding(), model->row_width());
   }

@@ -337,7 +337,8 @@ class ServerLoop {
       return absl::OkStatus();
     }
     const std::string& path = config_.server().weights_file();
-    MILLRACE_RETURN_IF_ERROR(WriteNpy(path, parameters, shape_.features + 1, model_->block_size()));
+    const size_t width = model_->block_size();
+    MILLRACE_RETURN_IF_ERROR(WriteNpy(path, parameters, parameters.size() / width, width));
     const Moments& moments = shards_.at(0)->task().processor().moments();
     if (moments.columns() == 0) return absl::OkStatus();
     std::vector<double> rows = moments.count;

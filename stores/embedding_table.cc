@@ -26,10 +26,8 @@ bool EmbeddingTable::Expired(const Row& row, int64_t now_ms) const {
 void EmbeddingTable::Draw(EmbeddingId id, std::span<float> values) const {
   const uint64_t row = Mix64(Mix64(options_.seed + options_.table) ^ id);
   for (size_t column = 0; column < values.size(); ++column) {
-    // 24 bits are what a float has: even steps, the same on every machine.
-    const auto steps = static_cast<float>(Mix64(row + column) >> 40);
     // (Not -0, where the limit is 0.)
-    values[column] = options_.initial_limit[column] * (steps * 0x1p-23f - 1.0f) + 0.0f;
+    values[column] = options_.initial_limit[column] * EvenlyFrom(Mix64(row + column)) + 0.0f;
   }
 }
 

@@ -20,7 +20,7 @@ struct EmbeddingTableOptions {
   uint64_t seed = 0;
   // Of a new row's values, a column each: they are drawn evenly from [-limit, limit].
   std::vector<float> initial_limit = {0};
-  size_t slot_count = 0;  // floats of optimizer state for each value, zero at birth
+  size_t slot_floats = 0;  // of optimizer state beside a row's values, zero at birth
   // Rows in memory take at most so many bytes, but for those that no checkpoint has saved yet.
   size_t cache_bytes = size_t{64} << 20;
   // A row is stored from its n-th update on; the updates before are counted and change nothing.
@@ -46,7 +46,7 @@ class EmbeddingTable {
   EmbeddingTable(const EmbeddingTableOptions& options, const OrderedByteMap* store);
 
   size_t width() const { return options_.width(); }
-  size_t slot_floats() const { return options_.slot_count * width(); }
+  size_t slot_floats() const { return options_.slot_floats; }
 
   // Copies the rows' values, ids.size() x width(), row by row. REQUIRES ascending ids. DataLoss
   // when the store holds a row that cannot be decoded.

@@ -15,13 +15,17 @@ constexpr char kBlockPrefix = 'p';
 
 }  // namespace
 
-ParameterShard::ParameterShard(KeyRange range, size_t slot_count, bool keeps_replaced)
+ParameterShard::ParameterShard(KeyRange range, size_t slot_count, bool keeps_replaced,
+                               std::vector<float> born)
     : range_(range),
       slot_count_(slot_count),
-      weights_(range.size()),
+      weights_(std::move(born)),
       slots_(range.size() * slot_count),
       replaced_(keeps_replaced ? range.size() : 0),
-      is_updated_((range.size() + kBlockKeys - 1) / kBlockKeys) {}
+      is_updated_((range.size() + kBlockKeys - 1) / kBlockKeys) {
+  if (weights_.empty()) weights_.resize(range.size());
+  MILLRACE_CHECK(weights_.size() == range.size());
+}
 
 void ParameterShard::KeepReplaced() {
   MILLRACE_CHECK(replaced_.size() == weights_.size());

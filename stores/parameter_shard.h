@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// The dense parameters of keys [begin, end), zero at birth, and the optimizer's slots beside them.
+// The dense parameters of keys [begin, end), and the optimizer's slots beside them, zero at birth.
 // A block of kBlockKeys keys is the unit of saving: what was updated since the last checkpoint is
 // taken by TakeUpdated, and a block's bytes (key and value of a record of `parameters` and of a
 // RocksDB entry alike) come from EncodeBlock. Not thread-safe.
@@ -25,7 +25,10 @@ class ParameterShard {
  public:
   static constexpr uint64_t kBlockKeys = 4096;
 
-  ParameterShard(KeyRange range, size_t slot_count, bool keeps_replaced = false);
+  // `born`: the parameters at birth, range.size() of them; empty: zeros. A block that has never
+  // been saved has them again when the shard is loaded.
+  ParameterShard(KeyRange range, size_t slot_count, bool keeps_replaced = false,
+                 std::vector<float> born = {});
 
   KeyRange range() const { return range_; }
   std::span<const float> weights() const { return weights_; }

@@ -262,15 +262,24 @@ void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slic
   slice.mutable_dense()->Add(values.begin(), values.end());
 }
 
-void EncodeSlice(GradientSum& gradient, KeyRange range, Slice& slice) {
+namespace {
+
+// A sparse entry has its key beside it.
+bool DenseIsSmaller(size_t entries, KeyRange range, size_t value_bytes) {
+  return entries * (sizeof(uint32_t) + value_bytes) >= range.size() * value_bytes;
+}
+
+}  // namespace
+
+void EncodeSlice(GradientSum& gradient, KeyRange range, size_t value_bytes, Slice& slice) {
   const size_t block = gradient.block_size();
   const std::span<const float> values = gradient.values();
   const std::span<const uint32_t> touched = gradient.SortedBlocks();
   const auto begin = std::lower_bound(touched.begin(), touched.end(), range.begin / block);
   const auto end = std::lower_bound(begin, touched.end(), (range.end + block - 1) / block);
   const std::span<const uint32_t> blocks(begin, end);
-  // A sparse entry takes twice the bytes of a dense one; touched blocks bound their number.
-  if (2 * blocks.size() * block >= range.size()) {
+  // Touched blocks bound the number of sparse entries.
+  if (DenseIsSmaller(blocks.size() * block, range, value_bytes)) {
     EncodeDenseSlice(values.subspan(range.begin, range.size()), range, slice);
     return;
   }
@@ -283,6 +292,27 @@ void EncodeSlice(GradientSum& gradient, KeyRange range, Slice& slice) {
     for (uint64_t key = first; key < last; ++key) {
       slice.add_sparse_index(static_cast<uint32_t>(key - range.begin));
       slice.add_sparse_value(values[key]);
+    }
+  }
+}
+
+void EncodeSlice(std::span<const uint64_t> keys, std::span<const float> values, KeyRange range,
+                 size_t value_bytes, Slice& slice) {
+  MILLRACE_CHECK(keys.size() == values.size());
+  const auto first = std::ranges::lower_bound(keys, range.begin) - keys.begin();
+  const auto last = std::ranges::lower_bound(keys, range.end) - keys.begin();
+  slice.Clear();
+  slice.set_begin(range.begin);
+  slice.set_end(range.end);
+  const bool dense = DenseIsSmaller(static_cast<size_t>(last - first), range, value_bytes);
+  if (dense) slice.mutable_dense()->Resize(static_cast<int>(range.size()), 0.0f);
+  for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
+    const uint64_t place = keys[i] - range.begin;
+    if (dense) {
+      slice.set_dense(static_cast<int>(place), values[i]);
+    } else {
+      slice.add_sparse_index(static_cast<uint32_t>(place));
+      slice.add_sparse_value(values[i]);
     }
   }
 }

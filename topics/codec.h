@@ -64,8 +64,12 @@ bool AllWithin(std::span<const float> values, float limit);
 bool AllWithin(const Slice& slice, float limit);
 bool AllWithin(const EmbeddingBlock& block, float limit);
 
-// Writes the part of `gradient` in `range` to `slice`, densely or sparsely, whichever is smaller.
-void EncodeSlice(GradientSum& gradient, KeyRange range, Slice& slice);
+// Writes the part of `gradient` in `range` to `slice`, densely or sparsely, whichever is smaller
+// when a value takes `value_bytes` in the end.
+void EncodeSlice(GradientSum& gradient, KeyRange range, size_t value_bytes, Slice& slice);
+// The same of single values of a vector that is zero elsewhere; keys ascend.
+void EncodeSlice(std::span<const uint64_t> keys, std::span<const float> values, KeyRange range,
+                 size_t value_bytes, Slice& slice);
 void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slice);
 // target[i] += factor * slice[i]. REQUIRES a slice that passed CheckSlice for a range of
 // target.size() keys.

@@ -56,7 +56,7 @@ def report(name, results):
     width = max(len(result.name) for result in results)
     print(f"\n{'':{width}}  {'ours':>12}  {'floor':>12}  {'ratio':>6}  {'target':>7}  unit")
     for r in results:
-        digits = 0 if r.floor >= 1000 else 1
+        digits = 0 if r.floor >= 1000 else 1 if r.floor >= 10 else 3
         print(f"{r.name:{width}}  {r.ours:12,.{digits}f}  {r.floor:12,.{digits}f}  {r.ratio:6.2f}  "
               f"{r.target:>7}  {r.unit}")
     path = WORK / f"{name}.json"

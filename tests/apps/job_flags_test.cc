@@ -166,6 +166,19 @@ TEST_F(JobFlagsTest, NumbersThatWouldBreakTheTrainingAreRefusedBeforeAnythingIsP
   EXPECT_THAT(error("beta2: 1"), HasSubstr("beta2: 1 is not within 0 and 1"));
 }
 
+TEST_F(JobFlagsTest, WhatOnlyFtrlKnowsIsRefusedWithoutIt) {
+  const StatusOr<JobConfig> config =
+      Load({"--optimizer", "ftrl", "--l1", "0.5", "--ftrl-beta", "2"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->training().optimizer().kind(), Training::Optimizer::FTRL);
+  EXPECT_EQ(config->training().optimizer().l1(), 0.5);
+  EXPECT_EQ(config->training().optimizer().ftrl_beta(), 2);
+  ExpectError({"--l1", "0.5"}, "--optimizer ftrl");
+  ExpectError({"--optimizer", "ftrl", "--decay", "0.1"}, "decay: the rates of ftrl");
+  ExpectError({"--optimizer", "ftrl", "--learning-rate", "1e9"}, "learning_rate: with");
+  ExpectError({"--ftrl-beta", "0"}, "ftrl_beta");
+}
+
 TEST_F(JobFlagsTest, AFactorizationMachineLearnsInOnePassByGradients) {
   const StatusOr<JobConfig> config = Load({"--model", "fm", "--factors", "4", "--ids", "a,b*c"});
   ASSERT_TRUE(config.ok()) << config.status();
@@ -176,6 +189,29 @@ TEST_F(JobFlagsTest, AFactorizationMachineLearnsInOnePassByGradients) {
   ExpectError({"--model", "fm", "--class-weights", "1,2"}, "SOFTMAX only");
   ExpectError({"--model", "fm", "--admit-after", "0"}, "admit_after");
   ExpectError({"--embedding-l2", "-1"}, "embedding.l2");
+}
+
+TEST_F(JobFlagsTest, ANetworkHasLayersAndFactorsToLearnFrom) {
+  const StatusOr<JobConfig> config = Load({"--model", "deepfm", "--hidden", "16,8", "--ids", "a"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->training().model(), Training::DEEP_FM);
+  EXPECT_THAT(config->training().hidden(), testing::ElementsAre(16u, 8u));
+  EXPECT_TRUE(Load({"--model", "deepfm"}).ok());
+  ExpectError({"--model", "fm", "--hidden", "16"}, "--model deepfm");
+  ExpectError({"--model", "deepfm", "--factors", "0"}, "factors");
+  ExpectError({"--model", "deepfm", "--hidden", "16,0"}, "1 to 4096 units");
+  ExpectError({"--model", "deepfm", "--schedule", "buffer"}, "one pass");
+}
+
+TEST_F(JobFlagsTest, UpdatesAreCompressedByRoundingAndByAFraction) {
+  const StatusOr<JobConfig> config = Load({"--compress", "bf16", "--top-k", "0.1"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->training().compression().values(), Training::Compression::BF16);
+  EXPECT_EQ(config->training().compression().top_k(), 0.1);
+  ExpectError({"--compress", "fp8"}, "'fp8' is not one of bf16, fp16, none");
+  ExpectError({"--top-k", "0"}, "top_k: 0 is not within 0 and 1");
+  ExpectError({"--top-k", "2"}, "top_k: 2 is not within 0 and 1");
+  ExpectError({"--top-k", "0.1", "--update", "weight-change"}, "for gradients only");
 }
 
 TEST_F(JobFlagsTest, APasswordWithoutItsQuotesIsNotShown) {

@@ -16,7 +16,9 @@
 #include "csv/csv_file.h"
 #include "features/class_scan.h"
 #include "features/csv_row_encoder.h"
-#include "models/softmax_regression.h"
+#include "models/birth.h"
+#include "models/model.h"
+#include "models/optimizer.h"
 #include "runtime/job_options.h"
 #include "runtime/npy_file.h"
 #include "stores/embedding_table.h"
@@ -84,7 +86,7 @@ class Rows {
   void Step(uint64_t step, float factor) {
     for (auto& [id, sum] : sums_) {
       for (float& value : sum) value *= factor;
-      optimizer_.Step(step, sum, rows_[id].values, rows_[id].slots);
+      optimizer_.Step(step, sum, rows_[id].values, rows_[id].slots, {1, 1});
     }
     sums_.clear();
   }
@@ -131,7 +133,8 @@ Status Run(const JobFlags& flags, const std::string& output) {
 
   const std::unique_ptr<Model> model = MakeModel(features, training);
   const std::unique_ptr<Optimizer> optimizer = Optimizer::Create(options.optimizer);
-  std::vector<float> weights(model->parameter_count());
+  std::vector<float> weights =
+      WeightsAtBirth(options.drawn, options.seed, {0, model->parameter_count()});
   std::vector<float> slots(weights.size() * optimizer->slot_count());
   Rows embeddings(options, *optimizer);
   Moments moments(encoder.numeric_count());
@@ -166,16 +169,16 @@ Status Run(const JobFlags& flags, const std::string& output) {
     if (!any) break;
     const auto factor = static_cast<float>(1.0 / weight);
     for (float& value : sum) value *= factor;
-    if (training.l2() > 0) {
+    if (options.l2 > 0) {
       for (size_t i = 0; i < model->penalised_end(); ++i) {
-        sum[i] += static_cast<float>(training.l2()) * weights[i];
+        sum[i] += static_cast<float>(options.l2) * weights[i];
       }
     }
-    optimizer->Step(round, sum, weights, slots);
+    optimizer->Step(round, sum, weights, slots, {model->penalised_end(), model->linear_end()});
     embeddings.Step(round, factor);
     for (const Moments& batch_moments : seen) moments.Merge(batch_moments);
   }
-  return WriteNpy(output, weights, encoder.feature_count() + 1, model->block_size());
+  return WriteNpy(output, weights, weights.size() / model->block_size(), model->block_size());
 }
 
 }  // namespace

@@ -243,6 +243,31 @@ class Embeddings(OnABroker):
         job.wait_all()
         self.assert_equals_reference(job)
 
+    def test_a_network_and_ftrl_survive_the_same(self):
+        training = [*self.training, "--model", "deepfm", "--hidden", "24,16",
+                    "--optimizer", "ftrl", "--l1", "0.01"]
+        job = self.job(training=training, producer=["--rate", "6000"]).start()
+        job.wait_for_log("server1", "answers from gradient")
+        time.sleep(1)
+        job.kill("server1")
+        shutil.rmtree(job.folder / "server1")
+        job.start("server1")
+        self.disturb(job, ["worker0", "server", "worker1"], seed=6)
+        job.wait_all()
+        self.assert_equals_reference(job)
+
+    def test_updates_in_16_bits_give_the_same_weights_whoever_dies(self):
+        weights = []
+        for victims in [], ["server1", "worker0", "server", "worker1"]:
+            job = self.job(name="-killed" if victims else "",
+                           training=[*self.training, "--compress", "fp16"],
+                           producer=["--rate", "6000"] if victims else []).start()
+            self.disturb(job, victims, seed=7)
+            job.wait_all()
+            weights.append(job.weights.read_bytes())
+        self.assertEqual(weights[0], weights[1])
+        self.assertNotEqual(weights[0], job.reference_weights())  # which knows no compression
+
     def test_an_eventual_job_counts_every_row_once_and_learns(self):
         training = [*self.training, "--consistency", "eventual", "--admit-after", "2"]
         job = self.job(training=training).start()

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -13,7 +14,8 @@ namespace {
 
 using Kind = OptimizerOptions::Kind;
 
-constexpr Kind kAllKinds[] = {Kind::kSgd, Kind::kMomentum, Kind::kAdaGrad, Kind::kAdam};
+constexpr Kind kAllKinds[] = {Kind::kSgd, Kind::kMomentum, Kind::kAdaGrad, Kind::kAdam,
+                              Kind::kFtrl};
 
 // One parameter in doubles, by the formulas of the papers.
 class Textbook {
@@ -43,6 +45,19 @@ class Textbook {
         parameter_ = parameter_ - rate * first / (std::sqrt(second) + options_.epsilon);
         break;
       }
+      case Kind::kFtrl: {  // first_ is z, second_ is n
+        const double alpha = options_.learning_rate;
+        const double sigma =
+            (std::sqrt(second_ + gradient * gradient) - std::sqrt(second_)) / alpha;
+        first_ = first_ + gradient - sigma * parameter_;
+        second_ = second_ + gradient * gradient;
+        const double sign = first_ > 0 ? 1 : -1;
+        parameter_ = std::abs(first_) <= options_.l1
+                         ? 0
+                         : -(first_ - sign * options_.l1) /
+                               ((options_.ftrl_beta + std::sqrt(second_)) / alpha + options_.l2);
+        break;
+      }
     }
   }
 
@@ -59,6 +74,7 @@ TEST(Optimizer, StepsAsTheTextbooksDo) {
   constexpr size_t kSize = 37;
   for (Kind kind : kAllKinds) {
     for (double decay : {0.0, 0.05}) {
+      if (kind == Kind::kFtrl && decay > 0) continue;
       const OptimizerOptions options{.kind = kind, .learning_rate = 0.1, .decay = decay};
       const auto optimizer = Optimizer::Create(options);
       std::vector<float> parameters(kSize);
@@ -84,10 +100,12 @@ TEST(Optimizer, KeepsAsManySlotsAsItsMethodNeeds) {
   EXPECT_EQ(slots(Kind::kMomentum), 1u);
   EXPECT_EQ(slots(Kind::kAdaGrad), 1u);
   EXPECT_EQ(slots(Kind::kAdam), 2u);
+  EXPECT_EQ(slots(Kind::kFtrl), 2u);
 }
 
 TEST(Optimizer, AZeroGradientLeavesAParameterThatNeverMovedAsItIs) {
   for (Kind kind : kAllKinds) {
+    if (kind == Kind::kFtrl) continue;  // whose parameters follow from its state
     const auto optimizer = Optimizer::Create({.kind = kind});
     std::vector<float> parameters = {0.0f, 0.7f, -3e8f};
     const std::vector<float> before = parameters;
@@ -113,7 +131,8 @@ TEST(Optimizer, ARangeOfKeysThatStepsAloneGetsTheSameBytes) {
   constexpr size_t kSize = 53;
   constexpr size_t kCut = 19;
   for (Kind kind : kAllKinds) {
-    const auto optimizer = Optimizer::Create({.kind = kind, .decay = 0.1});
+    const double decay = kind == Kind::kFtrl ? 0 : 0.1;
+    const auto optimizer = Optimizer::Create({.kind = kind, .decay = decay, .l1 = 0.5, .l2 = 0.1});
     std::vector<float> whole(kSize);
     std::vector<float> whole_slots(optimizer->slot_count() * kSize);
     std::vector<float> low(kCut);
@@ -130,6 +149,94 @@ TEST(Optimizer, ARangeOfKeysThatStepsAloneGetsTheSameBytes) {
     }
     low.insert(low.end(), high.begin(), high.end());
     EXPECT_EQ(whole, low) << "kind " << static_cast<int>(kind);
+  }
+}
+
+TEST(Ftrl, PenaltiesAreThoseOfThePaper) {
+  const OptimizerOptions options{
+      .kind = Kind::kFtrl, .learning_rate = 0.2, .ftrl_beta = 0.7, .l1 = 0.9, .l2 = 1.5};
+  const auto optimizer = Optimizer::Create(options);
+  std::vector<float> parameters(23);
+  std::vector<float> slots(46);
+  std::vector<Textbook> expected(23, Textbook(options));
+  std::mt19937 random(3);
+  size_t zeros = 0;
+  for (uint64_t step = 0; step < 60; ++step) {
+    const std::vector<float> gradient = RandomFloats(23, 1.0f, random);
+    optimizer->Step(step, gradient, parameters, slots);
+    for (size_t i = 0; i < 23; ++i) {
+      expected[i].Step(static_cast<int>(step), static_cast<double>(gradient[i]));
+      ASSERT_NEAR(parameters[i], expected[i].parameter(), 1e-5) << "step " << step;
+      zeros += parameters[i] == 0.0f ? 1 : 0;
+    }
+  }
+  EXPECT_GT(zeros, 0u);
+}
+
+TEST(Ftrl, TheLargestGradientsThatAServerTakesLeaveItsWeightsFinite) {
+  for (const double rate : {1e-6, 0.3, 1e6}) {
+    const auto optimizer =
+        Optimizer::Create({.kind = Kind::kFtrl, .learning_rate = rate, .ftrl_beta = 1e-6});
+    std::vector<float> parameters(3);
+    std::vector<float> slots(6);
+    for (uint64_t step = 0; step < 1000; ++step) {
+      const float flips = step % 2 == 0 ? 1e18f : -1e18f;
+      const float tiny = step % 100 == 99 ? 1e18f : 1e-30f;
+      optimizer->Step(step, std::vector<float>{1e18f, flips, tiny}, parameters, slots);
+      for (float parameter : parameters) ASSERT_TRUE(std::isfinite(parameter)) << step;
+    }
+  }
+}
+
+// y follows 3 of 200 columns; the others are noise.
+size_t WeightsThatAreNotZero(double l1, std::vector<float>& parameters) {
+  constexpr size_t kColumns = 200;
+  const auto optimizer = Optimizer::Create({.kind = Kind::kFtrl, .learning_rate = 0.1, .l1 = l1});
+  parameters.assign(kColumns, 0.0f);
+  std::vector<float> slots(2 * kColumns);
+  std::mt19937 random(4);
+  for (uint64_t step = 0; step < 3000; ++step) {
+    const std::vector<float> x = RandomFloats(kColumns, 1.0f, random);
+    float error = RandomFloats(1, 0.5f, random)[0];
+    for (size_t i = 0; i < kColumns; ++i) error += (parameters[i] - (i < 3 ? 1.0f : 0.0f)) * x[i];
+    std::vector<float> gradient(kColumns);
+    for (size_t i = 0; i < kColumns; ++i) gradient[i] = error * x[i];
+    optimizer->Step(step, gradient, parameters, slots);
+  }
+  return kColumns - static_cast<size_t>(std::ranges::count(parameters, 0.0f));
+}
+
+TEST(Ftrl, L1KeepsWhatMattersAndMakesTheRestExactlyZero) {
+  std::vector<float> parameters;
+  EXPECT_EQ(WeightsThatAreNotZero(0, parameters), 200u);
+  const size_t few = WeightsThatAreNotZero(100, parameters);
+  EXPECT_GE(few, 3u);
+  EXPECT_LE(few, 20u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(parameters[i], 1, 0.2);
+}
+
+TEST(Ftrl, TheBiasIsNotPenalisedAndWhatIsNotLinearLearnsByAdaGrad) {
+  const OptimizerOptions options{.kind = Kind::kFtrl, .learning_rate = 0.2, .l1 = 0.9, .l2 = 1.5};
+  OptimizerOptions bias = options;
+  bias.l1 = bias.l2 = 0;
+  OptimizerOptions deep = options;
+  deep.kind = Kind::kAdaGrad;
+  const auto optimizer = Optimizer::Create(options);
+  const ParameterParts parts = {.penalised_end = 1, .linear_end = 2};
+  std::vector<Textbook> expected = {Textbook(options), Textbook(bias), Textbook(deep),
+                                    Textbook(deep)};
+  std::vector<float> parameters(4);
+  // Squares of all four, z of the first two.
+  EXPECT_EQ(optimizer->slot_floats(4, parts), 6u);
+  std::vector<float> slots(6);
+  std::mt19937 random(5);
+  for (int step = 0; step < 20; ++step) {
+    const std::vector<float> gradient = RandomFloats(4, 1.0f, random);
+    optimizer->Step(static_cast<uint64_t>(step), gradient, parameters, slots, parts);
+    for (size_t i = 0; i < 4; ++i) {
+      expected[i].Step(step, static_cast<double>(gradient[i]));
+      ASSERT_NEAR(parameters[i], expected[i].parameter(), 1e-5) << "parameter " << i;
+    }
   }
 }
 

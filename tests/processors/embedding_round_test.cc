@@ -11,7 +11,7 @@ using ::testing::IsEmpty;
 TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
   Topology topology({.training = Sequential()});
   topology.Run();
-  const FactorizationMachine& model = topology.model();
+  const Model& model = topology.model();
   const std::unique_ptr<Optimizer> optimizer = Optimizer::Create({});
   ServerProcessor born(ServerOptionsOf({}, 0, model), nullptr);
   std::map<EmbeddingId, std::vector<float>> rows, slots;
@@ -56,8 +56,10 @@ TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
   for (const auto& [id, values] : rows) EXPECT_EQ(trained.at(id), values) << id;
 }
 
-TEST(EmbeddingRound, ShardsDeathsAndLateRowsChangeNoByteOfASequentialJob) {
-  const TestJob job = {.workers = 3, .training = Sequential()};
+class SequentialJob : public testing::TestWithParam<TestJob> {};
+
+TEST_P(SequentialJob, IsTheSameBytesWhateverShardsDeathsAndLateRows) {
+  const TestJob job = GetParam();
   Topology plain(job);
   plain.Run();
   for (uint32_t seed = 0; seed < 60; ++seed) {
@@ -69,6 +71,75 @@ TEST(EmbeddingRound, ShardsDeathsAndLateRowsChangeNoByteOfASequentialJob) {
     ASSERT_EQ(topology.Parameters(), plain.Parameters()) << "seed " << seed;
     ASSERT_EQ(topology.Embeddings(), plain.Embeddings()) << "seed " << seed;
   }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EmbeddingRound, SequentialJob,
+    testing::Values(
+        TestJob{.workers = 3, .training = Sequential()},
+        TestJob{.workers = 3,
+                .training = Sequential(),
+                .optimizer = {.kind = OptimizerOptions::Kind::kFtrl, .l1 = 0.05, .l2 = 0.1}},
+        TestJob{.workers = 3, .training = Sequential(), .deep = true},
+        TestJob{.workers = 3,
+                .training = Sequential(),
+                .optimizer = {.kind = OptimizerOptions::Kind::kFtrl, .l1 = 0.05},
+                .deep = true}),
+    [](const auto& job) {
+      const bool ftrl = job.param.optimizer.kind == OptimizerOptions::Kind::kFtrl;
+      return std::string(job.param.deep ? "DeepFm" : "FactorizationMachine") +
+             (ftrl ? "ByFtrl" : "");
+    });
+
+Training Compressed(Training::Compression::Values values, double top_k = 1) {
+  Training training = Sequential();
+  training.mutable_compression()->set_values(values);
+  training.mutable_compression()->set_top_k(top_k);
+  return training;
+}
+
+// What is sent is chosen, and rounded, before an update is cut into shards.
+TEST(EmbeddingRound, CompressedJobsAreTheSameBytesOnAnyNumberOfShards) {
+  for (const auto values :
+       {Training::Compression::FLOAT32, Training::Compression::FP16, Training::Compression::BF16}) {
+    for (const double top_k : {1.0, 0.4, 0.1}) {
+      const TestJob job = {.workers = 3, .training = Compressed(values, top_k), .deep = true};
+      Topology plain(job);
+      plain.Run();
+      for (uint32_t seed = 1; seed < 12; ++seed) {
+        TestJob other = job;
+        other.shards = 1 + seed % 4;
+        other.rows_first = seed % 3 > 0;
+        Topology topology(other, seed);
+        // What is kept back dies with a worker.
+        topology.Run(top_k == 1 && seed % 2 == 0 ? 0.02 : 0);
+        ASSERT_EQ(topology.Parameters(), plain.Parameters()) << "seed " << seed;
+        ASSERT_EQ(topology.Embeddings(), plain.Embeddings()) << "seed " << seed;
+      }
+      Topology all({.workers = 3, .training = Sequential(), .deep = true});
+      all.Run();
+      const bool same = values == Training::Compression::FLOAT32 && top_k == 1;
+      EXPECT_EQ(all.Parameters() == plain.Parameters(), same);
+    }
+  }
+}
+
+TEST(EmbeddingRound, TopKStillLosesNoUpdateWhenWorkersDie) {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    Topology topology({.workers = 3,
+                       .shards = 1 + seed % 3,
+                       .training = Compressed(Training::Compression::BF16, 0.2),
+                       .rows_first = seed % 2 == 0},
+                      seed);
+    topology.Run(0.02);  // which ends with everybody having left
+  }
+}
+
+// A row has its values, a sum of squares for each of them, and z of its weight.
+TEST(EmbeddingRound, FtrlAddsOneFloatToTheStateOfARow) {
+  const TestJob job = {.optimizer = {.kind = OptimizerOptions::Kind::kFtrl}};
+  const ServerProcessor server(ServerOptionsOf(job, 0, *ModelOf(job)), nullptr);
+  EXPECT_EQ(server.embeddings()->slot_floats(), 1 + kFactors + 1);
 }
 
 TEST(EmbeddingRound, RowsThatAreKnownAheadComeWithoutAQuestion) {

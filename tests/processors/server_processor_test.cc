@@ -474,6 +474,36 @@ TEST(ServerProcessorTest, APoisonedUpdateCountsAsAnEmptyOneOfItsClock) {
   }
 }
 
+TEST(ServerProcessorTest, ValuesIn16BitsAreTakenAsWhatTheyMeanAndPoisonInThemIsFound) {
+  for (const FloatFormat format : {Training::Compression::FP16, Training::Compression::BF16}) {
+    ServerOptions options = SmallServer(kEventual);
+    options.values = format;
+    const auto packed = [&](Clock clock, float value) {
+      Gradient update = Update(0, clock, Same(value), kRange);
+      PackUpdate(format, PackingExponent(format, LargestFinite(std::vector{value})), update);
+      return update;
+    };
+    TestServer server(options);
+    EXPECT_THAT(server.Send(packed(0, 1024)).dead_letters, IsEmpty());
+    EXPECT_EQ(server.weights(), Same(-512));
+    for (const float poison : {std::nanf(""), std::numeric_limits<float>::infinity(), 1e30f}) {
+      EXPECT_EQ(server.Send(packed(server.processor().clocks().clock(0), poison)).answers.size(),
+                1u);
+    }
+    EXPECT_EQ(server.processor().counters().poisoned(), 3u);
+    EXPECT_EQ(server.weights(), Same(-512));
+    // An update in 32 bits comes from nobody of this job.
+    const ServerOutput output = server.Send(Update(0, 4, Same(1), kRange));
+    ASSERT_EQ(output.dead_letters.size(), 1u);
+    EXPECT_THAT(output.dead_letters[0].reason(), HasSubstr("where this job has 16"));
+    EXPECT_EQ(server.processor().counters().refused(), 1u);
+    // One whose values are not as many as the keys.
+    Gradient few = packed(4, 1);
+    few.mutable_packed_slice()->resize(4);
+    EXPECT_THAT(server.Send(few).dead_letters[0].reason(), HasSubstr("2 values for 6 keys"));
+  }
+}
+
 TEST(ServerProcessorTest, TheOthersUpdatesOfAPoisonedRoundCount) {
   TestServer server(SmallServer(kSequential));
   server.SendNext(0, 2);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
+#include "models/deep_fm.h"
 #include "models/factorization_machine.h"
 #include "processors/one_pass_batches.h"
 #include "processors/server_processor.h"
@@ -45,7 +46,16 @@ struct TestJob {
   uint32_t shards = 1;
   Training training{};
   bool rows_first = true;  // else they come one by one, as they are needed
+  OptimizerOptions optimizer{};
+  bool deep = false;
 };
+
+inline std::unique_ptr<Model> ModelOf(const TestJob& job) {
+  constexpr auto kLog = FactorizationMachine::Loss::kLog;
+  if (!job.deep) return std::make_unique<FactorizationMachine>(kFeatures, kFactors, kLog);
+  return std::make_unique<DeepFm>(
+      DeepFm::Shape{kFeatures, kShape.numeric, kShape.ids, kFactors, {5, 3}}, kLog);
+}
 
 inline ServerOptions ServerOptionsOf(const TestJob& job, ShardId shard, const Model& model) {
   ServerOptions options;
@@ -53,6 +63,10 @@ inline ServerOptions ServerOptionsOf(const TestJob& job, ShardId shard, const Mo
   options.shards = job.shards;
   options.range = RangeOfShard(shard, job.shards, model.parameter_count());
   options.penalised_end = model.penalised_end();
+  options.linear_end = model.linear_end();
+  options.drawn = model.drawn();
+  options.optimizer = job.optimizer;
+  options.values = job.training.compression().values();
   options.workers = job.workers;
   options.numeric_columns = kShape.numeric;
   options.embeddings = {.seed = 3, .initial_limit = {0, 0.5f, 0.5f}};
@@ -105,16 +119,17 @@ class TestWorker {
 // Messages wait, are reordered between partitions, and may be lost on a worker's death.
 class Topology {
  public:
-  explicit Topology(const TestJob& job, uint32_t seed = 1) : job_(job), random_(seed) {
+  explicit Topology(const TestJob& job, uint32_t seed = 1)
+      : job_(job), random_(seed), model_(ModelOf(job)) {
     for (ShardId shard = 0; shard < job.shards; ++shard) {
       servers_.push_back(
-          std::make_unique<ServerProcessor>(ServerOptionsOf(job, shard, model_), nullptr));
+          std::make_unique<ServerProcessor>(ServerOptionsOf(job, shard, *model_), nullptr));
     }
     for (WorkerId id = 0; id < job.workers; ++id) StartWorker(id);
   }
 
   void StartWorker(WorkerId id) {
-    workers_[id] = std::make_unique<TestWorker>(job_, id, model_);
+    workers_[id] = std::make_unique<TestWorker>(job_, id, *model_);
     if (job_.rows_first) workers_[id]->AddAll();
     WorkerOutput output;
     workers_[id]->training_.Start(output);
@@ -183,7 +198,7 @@ class Topology {
     std::map<EmbeddingId, std::vector<float>> rows;
     for (EmbeddingId id = 0; id < 110; ++id) {
       std::vector<float>& values = rows[id];
-      values.resize(model_.row_width());
+      values.resize(model_->row_width());
       const std::vector<EmbeddingId> ids = {id};
       const ShardId shard = ShardOfEmbedding(id, job_.shards);
       EXPECT_TRUE(servers_[shard]->ReadEmbeddings(ids, values).ok());
@@ -192,7 +207,7 @@ class Topology {
   }
 
   uint64_t asks() const { return asks_; }
-  const FactorizationMachine& model() const { return model_; }
+  const Model& model() const { return *model_; }
 
  private:
   bool AddSomeRow() {
@@ -270,7 +285,7 @@ class Topology {
 
   TestJob job_;
   std::mt19937 random_;
-  FactorizationMachine model_{kFeatures, kFactors, FactorizationMachine::Loss::kLog};
+  std::unique_ptr<Model> model_;
   std::vector<std::unique_ptr<ServerProcessor>> servers_;
   std::map<WorkerId, std::unique_ptr<TestWorker>> workers_;
   std::map<ShardId, std::deque<std::pair<std::string, std::string>>> gradients_;

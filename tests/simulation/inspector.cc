@@ -1,15 +1,38 @@
 #include "tests/simulation/inspector.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/big_endian.h"
+#include "base/hash.h"
 #include "runtime/checkpoint_assembler.h"
 #include "stores/memory_byte_map.h"
 #include "topics/partitioning.h"
 
 namespace millrace::simulation {
 namespace {
+
+// The parameters of a network whose first key is `key`: each layer's weights are drawn by key and
+// seed, then come its biases; in the end the output's weights.
+std::vector<float> NetworkAtBirth(const Scenario& scenario, uint64_t key) {
+  std::vector<float> network;
+  if (scenario.training.model() != Training::DEEP_FM) return network;
+  const Training::Embedding& embedding = scenario.training.embedding();
+  const uint64_t start = Mix64(~embedding.seed());
+  uint64_t inputs = scenario.ids * embedding.factors() + scenario.numeric;
+  for (const uint32_t units : scenario.training.hidden()) {
+    const auto limit = static_cast<float>(std::sqrt(6.0 / static_cast<double>(inputs)));
+    for (uint64_t i = 0; i < inputs * units; ++i) {
+      const auto draw = static_cast<double>(Mix64(start + key + network.size()) >> 40);
+      network.push_back(limit * static_cast<float>(std::ldexp(draw, -23) - 1));
+    }
+    network.resize(network.size() + units);
+    inputs = units;
+  }
+  network.resize(network.size() + inputs);
+  return network;
+}
 
 Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   Referee::Job job;
@@ -23,12 +46,19 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   // Balanced and contiguous: whoever owns key k comes from k alone, by counting.
   // A factorization machine has one weight per feature.
   const uint64_t per_feature = scenario.ids > 0 ? 1 : scenario.classes;
-  const uint64_t keys = (scenario.features() + 1) * per_feature;
+  const uint64_t linear = (scenario.features() + 1) * per_feature;
+  const std::vector<float> network = NetworkAtBirth(scenario, linear);
+  const uint64_t keys = linear + network.size();
   const uint64_t penalised = scenario.features() * per_feature;
   for (ShardId s = 0; s < shard; ++s)
     job.begin += (keys + scenario.shards - 1 - s) / scenario.shards;
   job.keys = (keys + scenario.shards - 1 - shard) / scenario.shards;
   job.penalised_keys = std::min(job.keys, penalised - std::min(penalised, job.begin));
+  job.linear_keys = std::min(job.keys, linear - std::min(linear, job.begin));
+  job.born.resize(linear);
+  job.born.insert(job.born.end(), network.begin(), network.end());
+  job.born = {job.born.begin() + static_cast<ptrdiff_t>(job.begin),
+              job.born.begin() + static_cast<ptrdiff_t>(job.begin + job.keys)};
   return job;
 }
 
@@ -337,9 +367,9 @@ void Inspector::CheckParameters(ShardId shard) {
     Fail(std::string("parameters is not the fold of the log: ") + what + ", at position " +
          std::to_string(saved.position()));
   };
-  std::vector<float> weights(state.weights->size());
+  std::vector<float> weights = referee.job().born;  // where no block has been saved
   std::vector<float> slots(state.slots->size());
-  std::vector<float> old_weights(state.weights->size());
+  std::vector<float> old_weights = weights;
   const size_t slots_per_key = weights.empty() ? 0 : slots.size() / weights.size();
   for (const auto& [key, value] : newest) {
     if (!key.starts_with("p") || key.size() != 9) continue;

@@ -45,6 +45,21 @@ bool IsPoison(const Gradient& message) {
          std::any_of(moments.m2().begin(), moments.m2().end(), negative);
 }
 
+// What 16 bits mean, of which `fraction_bits` are the last of the number's.
+double ValueOf(uint32_t bits, int fraction_bits) {
+  const int exponents = 1 << (15 - fraction_bits);
+  const int exponent = static_cast<int>(bits >> fraction_bits) % exponents;
+  const auto fraction = static_cast<double>(bits % (1u << fraction_bits));
+  const double sign = bits >= 0x8000 ? -1 : 1;
+  const int smallest = 2 - exponents / 2 - fraction_bits;  // of the last bit, where it is least
+  if (exponent == exponents - 1) {
+    return fraction > 0 ? std::numeric_limits<double>::quiet_NaN()
+                        : sign * std::numeric_limits<double>::infinity();
+  }
+  if (exponent == 0) return sign * std::ldexp(fraction, smallest);
+  return sign * std::ldexp(fraction + (1 << fraction_bits), smallest + exponent - 1);
+}
+
 std::shared_ptr<const Referee::Sums> Plus(const std::shared_ptr<const Referee::Sums>& sums,
                                           const EvaluationSumsMessage& more) {
   if (more.rows() == 0) return sums;
@@ -83,13 +98,14 @@ Referee::Referee(Job job) : job_(std::move(job)) {
       slots_per_key_ = 1;
       break;
     case Training::Optimizer::ADAM:
+    case Training::Optimizer::FTRL:
       slots_per_key_ = 2;
       break;
   }
   if (averages) slots_per_key_ = 0;
   State start;
   start.members.resize(job_.workers);
-  start.weights = std::make_shared<std::vector<float>>(job_.keys);
+  start.weights = std::make_shared<std::vector<float>>(job_.born);
   start.slots = std::make_shared<std::vector<float>>(job_.keys * slots_per_key_);
   start.old_weights = start.weights;
   start.progressive = std::make_shared<Sums>();
@@ -180,6 +196,41 @@ bool Referee::Fits(const Gradient& message) const {
   return SumsFit(message.progressive(), job_.classes) && SumsFit(message.tail(), job_.classes);
 }
 
+bool Referee::Unpack(Gradient& message) const {
+  const auto values = job_.training.compression().values();
+  const std::string slice = message.packed_slice();
+  const std::string rows = message.packed_embeddings();
+  if (values == Training::Compression::FLOAT32) return slice.empty() && rows.empty();
+  const Slice& plain = message.slice();
+  if (plain.dense_size() + plain.sparse_value_size() + message.embeddings().value_size() > 0) {
+    return false;
+  }
+  if (std::abs(message.packed_exponent()) > 126) return false;
+  if (slice.size() % 2 + rows.size() % 2 > 0) return false;
+  const auto number = [&](const std::string& bytes, size_t i) {
+    const auto low = static_cast<unsigned char>(bytes[2 * i]);
+    const auto high = static_cast<unsigned char>(bytes[2 * i + 1]);
+    const bool fp16 = values == Training::Compression::FP16;
+    const double value = ValueOf(low + 256u * high, fp16 ? 10 : 7);
+    return static_cast<float>(std::ldexp(value, message.packed_exponent()));
+  };
+  const bool sparse = plain.sparse_index_size() > 0;
+  for (size_t i = 0; i < slice.size() / 2; ++i) {
+    if (sparse) {
+      message.mutable_slice()->add_sparse_value(number(slice, i));
+    } else {
+      message.mutable_slice()->add_dense(number(slice, i));
+    }
+  }
+  for (size_t i = 0; i < rows.size() / 2; ++i) {
+    message.mutable_embeddings()->add_value(number(rows, i));
+  }
+  message.clear_packed_slice();
+  message.clear_packed_embeddings();
+  message.clear_packed_exponent();
+  return true;
+}
+
 void Referee::Append(const std::string& key, const std::string& value) {
   State state = states_.back();
   state.answered.clear();
@@ -205,7 +256,8 @@ void Referee::Append(const std::string& key, const std::string& value) {
     return;
   }
   Gradient message;
-  if (!message.ParseFromString(*body) || message.worker() != worker || !Fits(message)) {
+  if (!message.ParseFromString(*body) || !Unpack(message) || message.worker() != worker ||
+      !Fits(message)) {
     return refuse();
   }
   if (message.kind() == Gradient::ASK) {
@@ -328,7 +380,8 @@ void Referee::StepBy(State& state, const std::vector<const Gradient*>& messages,
     for (size_t key = 0; key < sum.size(); ++key) (*weights)[key] = (*weights)[key] + sum[key];
   } else {
     const auto mean = static_cast<float>(1.0 / total);
-    const auto l2 = static_cast<float>(job_.training.l2());
+    const bool ftrl = job_.training.optimizer().kind() == Training::Optimizer::FTRL;
+    const auto l2 = static_cast<float>(ftrl ? 0 : job_.training.l2());
     for (size_t key = 0; key < sum.size(); ++key) {
       sum[key] = sum[key] * mean;
       if (l2 > 0 && key < job_.penalised_keys) sum[key] = sum[key] + l2 * (*weights)[key];
@@ -374,6 +427,29 @@ void Referee::Optimise(State& state, const std::vector<float>& gradient,
         const auto grow1 = static_cast<float>(1 / (1 - std::pow(how.beta1(), t + 1)));
         const auto grow2 = static_cast<float>(1 / (1 - std::pow(how.beta2(), t + 1)));
         weights[key] -= rate * (mean * grow1) / (std::sqrt(squares * grow2) + epsilon);
+        break;
+      }
+      case Training::Optimizer::FTRL: {
+        float& squares = (*slots)[key];
+        if (key >= job_.linear_keys) {  // AdaGrad
+          squares += g * g;
+          weights[key] -= rate * g / (std::sqrt(squares) + epsilon);
+          break;
+        }
+        float& z = (*slots)[keys + key];
+        const bool free = key >= job_.penalised_keys;
+        const auto l1 = static_cast<float>(free ? 0 : how.l1());
+        const auto l2 = static_cast<float>(free ? 0 : job_.training.l2());
+        const float root = std::sqrt(squares);
+        squares += g * g;
+        const float sigma = (std::sqrt(squares) - root) / rate;
+        z += g - sigma * weights[key];
+        if (std::abs(z) <= l1) {
+          weights[key] = 0;
+        } else {
+          const float slope = (static_cast<float>(how.ftrl_beta()) + std::sqrt(squares)) / rate;
+          weights[key] = -(z > 0 ? z - l1 : z + l1) / (slope + l2);
+        }
         break;
       }
     }

@@ -36,6 +36,8 @@ class Referee {
     uint64_t begin = 0;           // of the shard's keys
     uint64_t keys = 0;            // how many it has
     uint64_t penalised_keys = 0;  // so many of its first
+    uint64_t linear_keys = 0;     // the same: what is not a network's
+    std::vector<float> born;      // its weights before anything is learnt
     bool alone = true;            // the job has no other shard
     Training training;
   };
@@ -135,6 +137,8 @@ class Referee {
 
  private:
   bool Fits(const Gradient& message) const;
+  // Puts values in 16 bits where those in 32 would stand; false: they are not as the job has them.
+  bool Unpack(Gradient& message) const;
   void Take(State& state, Gradient message);
   void Leave(State& state, const Gradient& message);
   void FinishRound(State& state);

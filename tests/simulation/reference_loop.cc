@@ -1,10 +1,12 @@
 #include "tests/simulation/reference_loop.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 
 #include "base/check.h"
+#include "models/birth.h"
 #include "models/gradient_sum.h"
 #include "models/local_solver.h"
 #include "models/moments.h"
@@ -15,13 +17,15 @@
 namespace millrace::simulation {
 namespace {
 
-OptimizerOptions OptimizerFrom(const Training::Optimizer& from) {
+OptimizerOptions OptimizerFrom(const Training& training) {
+  const Training::Optimizer& from = training.optimizer();
   OptimizerOptions to;
   const std::pair<Training::Optimizer::Kind, OptimizerOptions::Kind> kinds[] = {
       {Training::Optimizer::SGD, OptimizerOptions::Kind::kSgd},
       {Training::Optimizer::MOMENTUM, OptimizerOptions::Kind::kMomentum},
       {Training::Optimizer::ADAGRAD, OptimizerOptions::Kind::kAdaGrad},
-      {Training::Optimizer::ADAM, OptimizerOptions::Kind::kAdam}};
+      {Training::Optimizer::ADAM, OptimizerOptions::Kind::kAdam},
+      {Training::Optimizer::FTRL, OptimizerOptions::Kind::kFtrl}};
   for (const auto& [named, kind] : kinds) {
     if (from.kind() == named) to.kind = kind;
   }
@@ -31,7 +35,18 @@ OptimizerOptions OptimizerFrom(const Training::Optimizer& from) {
   to.beta1 = from.beta1();
   to.beta2 = from.beta2();
   to.epsilon = from.epsilon();
+  to.ftrl_beta = from.ftrl_beta();
+  to.l1 = from.l1();
+  to.l2 = training.l2();
   return to;
+}
+
+// The nearest number of `digits` binary digits whose last is 2^least or more; of two the even one.
+float Rounded(float value, int digits, int least) {
+  const auto exact = static_cast<double>(value);
+  if (value == 0) return value;
+  const double step = std::ldexp(1.0, std::max(std::ilogb(exact) - digits + 1, least));
+  return static_cast<float>(std::nearbyint(exact / step) * step);
 }
 
 // What one worker adds to a round.
@@ -50,8 +65,9 @@ class Loop {
       : scenario_(scenario),
         training_(scenario.training),
         model_(MakeModel(scenario)),
-        optimizer_(Optimizer::Create(OptimizerFrom(training_.optimizer()))),
-        weights_(model_->parameter_count()),
+        optimizer_(Optimizer::Create(OptimizerFrom(training_))),
+        weights_(WeightsAtBirth(model_->drawn(), training_.embedding().seed(),
+                                {0, model_->parameter_count()})),
         slots_(optimizer_->slot_count() * weights_.size()),
         moments_(scenario.numeric),
         steps_(scenario.shards) {
@@ -153,7 +169,29 @@ class Loop {
       options.l2 = training_.l2();
       update.values = SolveLocally(*model_, batch, scaler, weights_, options).change;
     }
+    Round(update);
     return update;
+  }
+
+  // As the values arrive at the server.
+  void Round(Update& update) const {
+    const auto format = training_.compression().values();
+    if (format == Training::Compression::FLOAT32) return;
+    float largest = 0;
+    const auto each = [&](const auto& change) {
+      for (float& value : update.values) change(value);
+      for (auto& [id, row] : update.rows) {
+        for (float& value : row) change(value);
+      }
+    };
+    each([&](float& value) { largest = std::max(largest, std::abs(value)); });
+    if (largest == 0) return;
+    if (format == Training::Compression::BF16) {
+      each([](float& value) { value = Rounded(value, 8, -133); });
+    } else {
+      const int scale = std::ilogb(largest) - 14;
+      each([scale](float& value) { value = Rounded(value, 11, scale - 24); });
+    }
   }
 
   // What the round does to one shard's part of the weights. Shard 0 has the moments.
@@ -176,7 +214,8 @@ class Loop {
         for (size_t i = range.begin; i < range.end; ++i) weights_[i] += sum[i];
       } else {
         const auto mean = static_cast<float>(1 / weight);
-        const auto l2 = static_cast<float>(training_.l2());
+        const bool in_gradient = training_.optimizer().kind() != Training::Optimizer::FTRL;
+        const auto l2 = static_cast<float>(in_gradient ? training_.l2() : 0);
         for (float& value : sum) value *= mean;
         for (size_t i = 0; l2 > 0 && i < model_->penalised_end(); ++i) sum[i] += l2 * weights_[i];
         Step(range, sum, shard);
@@ -195,8 +234,10 @@ class Loop {
       const auto first = slots_.begin() + static_cast<ptrdiff_t>(slot * weights_.size());
       slots.insert(slots.end(), first + begin, first + end);
     }
+    const auto before = [range](size_t key) { return key - std::min<size_t>(range.begin, key); };
     optimizer_->Step(steps_[shard], std::span(gradient).subspan(range.begin, range.size()),
-                     std::span(weights_).subspan(range.begin, range.size()), slots);
+                     std::span(weights_).subspan(range.begin, range.size()), slots,
+                     {before(model_->penalised_end()), before(model_->linear_end())});
     for (size_t slot = 0; slot < slot_count; ++slot) {
       std::copy_n(slots.begin() + static_cast<ptrdiff_t>(slot * range.size()), range.size(),
                   slots_.begin() + static_cast<ptrdiff_t>(slot * weights_.size() + range.begin));
@@ -215,7 +256,7 @@ class Loop {
     }
     for (auto& [id, sum] : sums) {
       for (float& value : sum) value *= mean;
-      optimizer_->Step(steps_[shard], sum, rows_[id].values, rows_[id].slots);
+      optimizer_->Step(steps_[shard], sum, rows_[id].values, rows_[id].slots, {1, 1});
     }
   }
 

@@ -66,9 +66,14 @@ void DrawUpdate(Random& random, Scenario& scenario) {
     update.set_solver(random.Chance(0.5) ? Training::Update::LBFGS : Training::Update::LOCAL_SGD);
   }
   Training::Optimizer& optimizer = *training.mutable_optimizer();
-  optimizer.set_kind(static_cast<Training::Optimizer::Kind>(random.Below(4)));
+  optimizer.set_kind(static_cast<Training::Optimizer::Kind>(random.Below(5)));
   optimizer.set_learning_rate(0.1);
-  optimizer.set_decay(random.Chance(0.3) ? 0.05 : 0);
+  if (optimizer.kind() == Training::Optimizer::FTRL) {
+    optimizer.set_ftrl_beta(0.5);
+    optimizer.set_l1(random.Chance(0.7) ? 0.1 : 0);
+  } else {
+    optimizer.set_decay(random.Chance(0.3) ? 0.05 : 0);
+  }
   training.set_l2(random.Chance(0.3) ? 0.01 : 0);
   training.set_scaling(random.Chance(0.7) ? Training::RUNNING : Training::NONE);
   if (random.Chance(0.2)) {
@@ -85,6 +90,12 @@ void DrawEmbeddings(Random& random, Scenario& scenario) {
   scenario.ids = random.Between(1, 3);
   scenario.classes = 2;
   training.set_model(Training::FACTORIZATION_MACHINE);
+  if (random.Chance(0.4)) {
+    training.set_model(Training::DEEP_FM);
+    for (uint64_t layers = random.Between(1, 2); layers > 0; --layers) {
+      training.add_hidden(static_cast<uint32_t>(random.Between(1, 9)));
+    }
+  }
   training.clear_class_weight();
   Training::Embedding& embedding = *training.mutable_embedding();
   embedding.set_factors(kFactors);
@@ -95,6 +106,15 @@ void DrawEmbeddings(Random& random, Scenario& scenario) {
   if (scenario.sequential()) return;
   embedding.set_admit_after(static_cast<uint32_t>(random.Between(1, 3)));
   embedding.set_expire_after_s(random.Chance(0.3) ? 0.3 : 0);
+}
+
+void DrawCompression(Random& random, Scenario& scenario) {
+  if (!random.Chance(0.35)) return;
+  Training::Compression& compression = *scenario.training.mutable_compression();
+  compression.set_values(static_cast<Training::Compression::Values>(random.Below(3)));
+  if (!scenario.averages() && random.Chance(0.3)) {
+    compression.set_top_k(random.Chance(0.5) ? 0.3 : 0.05);
+  }
 }
 
 JobFeatures FeaturesOf(const Scenario& scenario) {
@@ -143,6 +163,7 @@ Scenario DrawScenario(Random& random) {
     scenario.max_frame_bytes = scenario.hashed > 100 ? 4000 : random.Between(40, 120);
   }
   scenario.evaluate_batches = random.Chance(0.1);
+  DrawCompression(random, scenario);
   return scenario;
 }
 

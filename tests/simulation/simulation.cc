@@ -186,6 +186,11 @@ void Simulation::Poison(OutgoingRecord& record) {
   if (!message.ParseFromString(record.value.substr(2)) || message.kind() != Gradient::UPDATE) {
     return;
   }
+  if (!message.packed_slice().empty()) {
+    message.mutable_packed_slice()->replace(0, 2, "\xff\x7f");  // NaN, in both formats of 16 bits
+    record.value = MakeFrames(message.SerializeAsString(), 0).front();
+    return;
+  }
   Slice& slice = *message.mutable_slice();
   const float poison = world_.random.Chance(0.5) ? std::numeric_limits<float>::quiet_NaN()
                                                  : std::numeric_limits<float>::infinity();
@@ -513,6 +518,7 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   outcome.violation = simulation.Run();
   outcome.coverage = simulation.coverage();
   if (!outcome.violation.empty() || !scenario.sequential() || !scenario.one_pass()) return outcome;
+  if (!scenario.repeatable()) return outcome;
 
   SkippedUpdates poisoned(scenario.shards);
   bool any_poisoned = false;

@@ -22,7 +22,7 @@ EmbeddingTableOptions Options(size_t width = 3) {
   EmbeddingTableOptions options;
   options.seed = 5;
   options.initial_limit = std::vector<float>(width, 0.5f);
-  options.slot_count = 1;
+  options.slot_floats = options.width();
   return options;
 }
 

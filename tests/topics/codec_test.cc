@@ -392,7 +392,7 @@ TEST(CodecSliceTest, AnyGradientsSlicesPutTogetherAreTheGradient) {
     for (uint64_t shard = 0; shard < shards; ++shard) {
       const KeyRange range = {keys * shard / shards, keys * (shard + 1) / shards};
       Slice slice;
-      EncodeSlice(gradient, range, slice);
+      EncodeSlice(gradient, range, sizeof(float), slice);
       ASSERT_TRUE(CheckSlice(slice, range).ok()) << CheckSlice(slice, range);
       ++(slice.dense_size() > 0 ? dense : sparse);
       const std::vector<float> values = Values(slice);
@@ -414,7 +414,7 @@ TEST(CodecSliceTest, SendsAGradientInWhicheverFormIsSmaller) {
     GradientSum gradient(all.size(), block_size);
     for (size_t block = 0; block < touched; ++block) gradient.Block(block)[0] = 1;
     Slice slice;
-    EncodeSlice(gradient, all, slice);
+    EncodeSlice(gradient, all, sizeof(float), slice);
     Slice whole;
     EncodeDenseSlice(gradient.values(), all, whole);
     EXPECT_LE(slice.ByteSizeLong(), whole.ByteSizeLong() + 8) << touched << " blocks touched";
@@ -429,10 +429,10 @@ TEST(CodecSliceTest, AShardsFormFollowsFromItsOwnKeysAlone) {
   GradientSum gradient(400, 4);
   for (size_t block = 0; block < 50; ++block) gradient.Block(block)[0] = 1;
   Slice slice;
-  EncodeSlice(gradient, {200, 400}, slice);
+  EncodeSlice(gradient, {200, 400}, sizeof(float), slice);
   EXPECT_EQ(slice.dense_size(), 0);
   EXPECT_EQ(slice.sparse_index_size(), 0);
-  EncodeSlice(gradient, {0, 200}, slice);
+  EncodeSlice(gradient, {0, 200}, sizeof(float), slice);
   EXPECT_EQ(slice.dense_size(), 200);
 }
 

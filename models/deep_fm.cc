@@ -1,0 +1,76 @@
+#include "models/deep_fm.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "models/fm_terms.h"
+#include "models/row_loss.h"
+
+namespace millrace {
+
+DeepFm::DeepFm(const Shape& shape, Loss loss, float row_l2, float offset)
+    : shape_(shape),
+      network_(shape.fields * shape.factors + shape.numeric, shape.hidden),
+      loss_(loss),
+      row_l2_(row_l2),
+      offset_(offset) {}
+
+BatchLoss DeepFm::Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
+                          const EmbeddingBatch& embeddings, GradientSum* gradient,
+                          std::span<float> scores) const {
+  constexpr size_t kBlock = NetworkPass::kBlockRows;
+  MILLRACE_CHECK(parameters.size() == parameter_count());
+  MILLRACE_CHECK(scaler.columns() == shape_.numeric);
+  MILLRACE_CHECK(gradient == nullptr || embeddings.gradient.size() == embeddings.values.size());
+  MILLRACE_CHECK(scores.empty() || scores.size() == rows.size() * score_count());
+  const size_t factors = shape_.factors;
+  const FmTerms terms(shape_.features, factors, row_l2_, scaler, parameters, embeddings);
+  std::span<float> sums;
+  if (gradient != nullptr && !rows.empty()) {
+    sums = {gradient->mutable_values() + linear_end(), network_.parameter_count()};
+    std::fill_n(gradient->mutable_marks() + linear_end(), sums.size(), uint8_t{1});
+  }
+  NetworkPass pass(network_, parameters.subspan(linear_end()), sums);
+  std::array<FmRow, kBlock> found;
+  std::array<float, kBlock> values;  // estimates, later slopes
+  BatchLoss total;
+  for (size_t begin = 0; begin < rows.size(); begin += kBlock) {
+    const RowsView block = rows.subspan(begin, std::min(kBlock, rows.size() - begin));
+    for (size_t r = 0; r < block.size(); ++r) {
+      MILLRACE_CHECK(block[r]->ids.size() <= shape_.fields);
+      values[r] = terms.Score(*block[r], offset_, found[r]);
+      float* to = pass.input(r).data();
+      for (const size_t place : found[r].places) {
+        to = std::copy_n(terms.FactorsAt(place), factors, to);
+      }
+      to = std::fill_n(to, (shape_.fields - found[r].places.size()) * factors, 0.0f);
+      std::ranges::copy(found[r].numeric, to);
+    }
+    pass.Forward(block.size());
+    for (size_t r = 0; r < block.size(); ++r) {
+      const float y = values[r] + pass.output(r);
+      const std::span<float> row_scores =
+          scores.empty() ? scores : scores.subspan((begin + r) * score_count(), score_count());
+      const RowLoss loss = loss_ == Loss::kLog ? LogLoss(y, block[r]->label, row_scores)
+                                               : SquaredLoss(y, block[r]->target, row_scores);
+      total.loss_sum += loss.loss;
+      total.weight_sum += 1;
+      values[r] = loss.slope;
+    }
+    if (gradient == nullptr) continue;
+    pass.Backward(std::span(values).first(block.size()));
+    for (size_t r = 0; r < block.size(); ++r) {
+      terms.AddGradient(*block[r], found[r], values[r], *gradient);
+      const float* slope = pass.input_slope(r).data();
+      for (const size_t place : found[r].places) {
+        float* const to = terms.FactorSlopesAt(place);
+        for (size_t k = 0; k < factors; ++k) to[k] += *slope++;
+      }
+    }
+  }
+  pass.Finish();
+  return total;
+}
+
+}  // namespace millrace
