@@ -22,6 +22,7 @@
 #include "runtime/kafka/consumer.h"
 #include "runtime/npy_file.h"
 #include "runtime/patience.h"
+#include "runtime/peer_replicas.h"
 #include "runtime/record_sender.h"
 #include "runtime/replicator.h"
 #include "runtime/server_metrics.h"
@@ -117,10 +118,19 @@ class ServerLoop {
         gradients_,
         PartitionConsumer::Create(KafkaOptionsOf(config_), options,
                                   TopicName(config_.name(), Topic::kGradients), &wakeup_));
+    MILLRACE_ASSIGN_OR_RETURN(const ReplicaTls tls, ReplicaTlsOf(config_));
+    std::vector<ShardId> ids;
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
-      if (!IsHosted(shard)) continue;
-      MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<HostedShard> hosted,
-                                HostedShard::Open(config_, HostedOptions(shard), &wakeup_, stop_));
+      if (IsHosted(shard)) ids.push_back(shard);
+    }
+    PeerReplicas peers(config_, tls, ids, stop_);
+    const FetchCopy fetch = [&peers](ShardId shard, const std::string& folder) {
+      return peers.Fetch(shard, folder);
+    };
+    for (const ShardId shard : ids) {
+      MILLRACE_ASSIGN_OR_RETURN(
+          std::unique_ptr<HostedShard> hosted,
+          HostedShard::Open(config_, HostedOptions(shard), fetch, &wakeup_, stop_));
       const auto partition = static_cast<int32_t>(shard);
       MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience_.Try([&] {
         return gradients_->QueryRange(partition, kBrokerCall);
@@ -143,7 +153,7 @@ class ServerLoop {
           ": the records to be read next were deleted. Another instance of this shard may have "
           "gone ahead: start this one again"));
     };
-    StartReplicas();
+    MILLRACE_RETURN_IF_ERROR(StartReplicas(ids, tls));
     return OpenAllWeights();
   }
 
@@ -155,12 +165,14 @@ class ServerLoop {
     return options;
   }
 
-  void StartReplicas() {
-    std::vector<ShardId> hosted;
-    for (const auto& [shard, task] : shards_) hosted.push_back(shard);
+  Status StartReplicas(const std::vector<ShardId>& hosted, const ReplicaTls& tls) {
     const std::vector<ShardId> followed =
         ReplicatedBy(hosted, training_.shards(), config_.server().replicas());
-    if (!followed.empty()) replicator_ = std::make_unique<Replicator>(config_, followed);
+    if (followed.empty()) return absl::OkStatus();
+    replicator_ = std::make_unique<Replicator>(config_, followed);
+    MILLRACE_ASSIGN_OR_RETURN(replica_server_,
+                              ServeReplicas(config_, tls, hosted, followed, *replicator_, stop_));
+    return absl::OkStatus();
   }
 
   bool IsHosted(ShardId shard) const {
@@ -420,6 +432,7 @@ class ServerLoop {
   std::map<ShardId, std::unique_ptr<HostedShard>> shards_;
   std::map<ShardId, std::unique_ptr<FollowedShard>> followed_;
   std::unique_ptr<Replicator> replicator_;
+  std::unique_ptr<ReplicaServer> replica_server_;  // after what it serves
   std::map<ShardId, bool> announced_;
   std::map<ShardId, Waiting> waiting_;
   std::vector<OutgoingRecord> out_;

@@ -323,6 +323,38 @@ class Shards(OnABroker):
         self.assert_every_row_counted_once(job)
 
 
+class Recovery(OnABroker):
+    """Three servers, each with a replica of its neighbour's shard, which it gives to it if asked.
+    Embedding rows of several MiB, so that a store is more than its state."""
+
+    features = Embeddings.features
+    servers = {"server": [0], "server1": [1], "server2": [2]}
+
+    def start(self, rate="6000"):
+        job = self.job(features=self.features, servers=self.servers, training=Embeddings.training,
+                       producer=["--rate", rate])
+        for server in self.servers:
+            job.commands[server] += ["--replicas", "1", "--replica-listen", "127.0.0.1:0"]
+        job.start()
+        for i, server in enumerate(self.servers):
+            job.wait_for_log(server, f"replicas of shard {(i - 1) % 3} are served at 127.0.0.1:")
+        time.sleep(1.5)
+        self.assertIsNone(job.processes["producer"].poll(), "all was over before the accident")
+        return job
+
+    def finish(self, job):
+        job.wait_all()
+        self.assert_equals_reference(job)
+
+    def test_a_server_without_its_folder_takes_the_replica_of_another(self):
+        job = self.start()
+        job.kill("server1")
+        shutil.rmtree(job.folder / "server1")
+        job.start("server1")
+        job.wait_for_log("server1", "shard 1: took the replica of 127.0.0.1:")
+        self.finish(job)
+
+
 class BadInput(OnABroker):
     def test_records_that_nobody_can_decode_go_to_the_dead_letter_topic_and_harm_nothing(self):
         job = self.job(producer=["--rate", "3000"]).start("server", "worker0", "producer")
