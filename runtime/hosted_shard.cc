@@ -30,6 +30,7 @@ StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config
     spdlog::warn("shard {}: the replica of {} is of no use: {}; all of it is read from parameters",
                  options.shard, hosted->copy_.peer,
                  std::string_view(restored.message().data(), restored.message().size()));
+    hosted->phases_ = {};
     hosted->task_.reset();
     hosted->copy_.store.reset();
     MILLRACE_RETURN_IF_ERROR(RemoveShardStore(hosted->copy_));
@@ -43,10 +44,21 @@ StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config
 
 Status HostedShard::Restore(const JobConfig& config, const ServerOptions& options,
                             const FetchCopy& fetch, const std::atomic<bool>& stop) {
+  using std::chrono::steady_clock;
+  const auto begin = steady_clock::now();
   MILLRACE_ASSIGN_OR_RETURN(copy_, OpenShardStore(config, shard_, fetch));
+  phases_.source = copy_.source;
+  phases_.peer = copy_.peer;
+  phases_.restored_bytes = copy_.bytes;
+  const auto opened = steady_clock::now();
   MILLRACE_RETURN_IF_ERROR(CatchUp(config, stop));
+  const auto caught_up = steady_clock::now();
+  phases_.parameters_s = std::chrono::duration<double>(caught_up - opened).count();
   task_ = std::make_unique<ShardTask>(options, *copy_.store);
-  return task_->Load();
+  MILLRACE_RETURN_IF_ERROR(task_->Load());
+  const auto restore = opened - begin + (steady_clock::now() - caught_up);
+  phases_.restore_s = std::chrono::duration<double>(restore).count();
+  return absl::OkStatus();
 }
 
 // What stands in `parameters` behind the copy goes to the disk first, and is read from there: then
@@ -67,6 +79,7 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
     if (stop) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(const size_t events,
                               (*tail)->Poll([&](const CheckpointAssembler::Part& part) {
+                                Count(part);
                                 return copy_.store->Write(BatchOf(part.entries, part.end));
                               }));
     if (events == 0) wakeup.WaitFor(kPoll);
@@ -74,6 +87,13 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
   if (!(*tail)->unfinished()) return absl::OkStatus();
   return absl::DataLossError("parameters, partition " + std::to_string(shard_) +
                              ": the last checkpoint has no end; records were deleted by hand");
+}
+
+void HostedShard::Count(const CheckpointAssembler::Part& part) {
+  phases_.parameters_records += part.entries.size();
+  for (const Checkpoint::Entry& entry : part.entries) {
+    phases_.parameters_bytes += entry.key.size() + entry.value.size();
+  }
 }
 
 StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {

@@ -9,9 +9,11 @@
 
 #include "base/status.h"
 #include "messages/job.pb.h"
+#include "runtime/checkpoint_assembler.h"
 #include "runtime/checkpointer.h"
 #include "runtime/kafka/wakeup.h"
 #include "runtime/kafka_checkpoint_log.h"
+#include "runtime/recovery.h"
 #include "runtime/shard_store.h"
 #include "runtime/shard_task.h"
 
@@ -31,6 +33,8 @@ class HostedShard {
   ShardTask& task() { return *task_; }
   const ShardTask& task() const { return *task_; }
   ShardId shard() const { return shard_; }
+  // What Open did; the rest is its caller's.
+  RecoveryPhases& phases() { return phases_; }
 
   // Starts a checkpoint when one is due, takes the result of one that has finished. Returns true
   // when one has become durable. Errors: FailedPrecondition when fenced; those of the store.
@@ -45,6 +49,7 @@ class HostedShard {
                  const std::atomic<bool>& stop);
   // Brings the store up to the end of `parameters`.
   Status CatchUp(const JobConfig& config, const std::atomic<bool>& stop);
+  void Count(const CheckpointAssembler::Part& part);
   // True when durable, false when it was aborted and will be made again.
   StatusOr<bool> Take(const Checkpointer::Result& result);
 
@@ -52,6 +57,7 @@ class HostedShard {
   std::chrono::duration<double> interval_;
   uint64_t records_;
   ShardCopy copy_;
+  RecoveryPhases phases_;
   std::unique_ptr<KafkaCheckpointLog> log_;
   std::unique_ptr<ShardTask> task_;
   std::unique_ptr<Checkpointer> checkpointer_;  // after what it uses

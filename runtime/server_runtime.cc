@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,10 +21,12 @@
 #include "runtime/job_board.h"
 #include "runtime/job_options.h"
 #include "runtime/kafka/consumer.h"
+#include "runtime/last_signs.h"
 #include "runtime/npy_file.h"
 #include "runtime/patience.h"
 #include "runtime/peer_replicas.h"
 #include "runtime/record_sender.h"
+#include "runtime/recovery.h"
 #include "runtime/replicator.h"
 #include "runtime/server_metrics.h"
 #include "runtime/waits.h"
@@ -38,6 +41,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kMetricsEvery(250);
 constexpr size_t kRecordsAtOnce = 256;
+// A shard's last sign of life is looked for so long behind its recovery, at most.
+constexpr std::chrono::seconds kForSigns(2);
 
 std::chrono::duration<double> Seconds(double seconds) {
   return std::chrono::duration<double>(seconds);
@@ -108,7 +113,7 @@ class ServerLoop {
 
  private:
   Status Open() {
-    const auto start = std::chrono::steady_clock::now();
+    OpenSigns();
     MILLRACE_ASSIGN_OR_RETURN(
         sender_, RecordSender::Create(config_, "server", {Topic::kWeights, Topic::kMetrics},
                                       patience_, &wakeup_));
@@ -137,9 +142,10 @@ class ServerLoop {
       }));
       MILLRACE_RETURN_IF_ERROR(hosted->task().StartReplay(range.begin, range.end));
       MILLRACE_RETURN_IF_ERROR(gradients_->Assign(partition, hosted->task().gradients_position()));
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started_;
       spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
                    hosted->task().position(), range.end, took.count());
+      recoveries_[shard].replay_began = std::chrono::steady_clock::now();
       shards_[shard] = std::move(hosted);
     }
     handler_.on_record = [this](const ConsumedRecord& record) {
@@ -244,8 +250,43 @@ class ServerLoop {
       MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(out_));
       spdlog::info("shard {}: answers from gradient {} on ({} replayed)", shard,
                    hosted->task().position(), hosted->task().replayed_records());
+      const SteadyTime now = std::chrono::steady_clock::now();
+      RecoveryPhases& phases = hosted->phases();
+      phases.gradients_records = hosted->task().replayed_records();
+      phases.gradients_s =
+          std::chrono::duration<double>(now - recoveries_[shard].replay_began).count();
+      phases.total_s = std::chrono::duration<double>(now - started_).count();
+      recoveries_[shard].answered = now;
     }
     return absl::OkStatus();
+  }
+
+  // Recovery does not wait for it, nor does it fail when this does.
+  void OpenSigns() {
+    StatusOr<std::unique_ptr<LastSigns>> signs = LastSigns::Create(config_, NowMs(), &wakeup_);
+    if (signs.ok()) signs_ = *std::move(signs);
+  }
+
+  // Says how the shards came back, once it is known since when they had been away.
+  void ReportRecoveries(SteadyTime now) {
+    if (signs_ && !signs_->Poll().ok()) signs_.reset();
+    bool all = true;
+    for (auto& [shard, hosted] : shards_) {
+      Recovered& recovered = recoveries_[shard];
+      if (recovered.reported) continue;
+      const bool in_vain = !signs_ || now - recovered.answered > kForSigns;
+      if (!announced_[shard] || (!in_vain && !signs_->done())) {
+        all = false;
+        continue;
+      }
+      recovered.reported = true;
+      RecoveryPhases& phases = hosted->phases();
+      if (signs_) phases.down_ms = signs_->DownMs(shard);
+      if (!phases.recovered()) continue;
+      recovered.point = RecoveryOf(phases);
+      spdlog::info("shard {}: {}", shard, RecoveryText(phases));
+    }
+    if (all) signs_.reset();
   }
 
   Status AnnounceAll() {
@@ -274,6 +315,7 @@ class ServerLoop {
     }
     points_.MoveTo(out_);
     ReportWaiting(now);
+    ReportRecoveries(now);
     return sender_->Send(out_);
   }
 
@@ -281,7 +323,8 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) {
       const ServerProcessor& processor = hosted->task().processor();
       if (!hosted->task().replayed()) continue;
-      out_.push_back(ProgressPoint(processor, shard, training_, shape_.classes, ended));
+      out_.push_back(ProgressPoint(processor, shard, training_, shape_.classes, ended,
+                                   recoveries_.at(shard).point));
     }
   }
 
@@ -417,6 +460,14 @@ class ServerLoop {
     SteadyTime reported;
   };
 
+  struct Recovered {
+    SteadyTime replay_began;
+    SteadyTime answered;
+    bool reported = false;
+    std::optional<MetricPoint::ServerProgress::Recovery> point{};
+  };
+
+  const SteadyTime started_ = std::chrono::steady_clock::now();
   const JobConfig& config_;
   const JobFeatures& features_;
   const JobTraining& training_;
@@ -434,6 +485,8 @@ class ServerLoop {
   std::unique_ptr<Replicator> replicator_;
   std::unique_ptr<ReplicaServer> replica_server_;  // after what it serves
   std::map<ShardId, bool> announced_;
+  std::map<ShardId, Recovered> recoveries_;
+  std::unique_ptr<LastSigns> signs_;
   std::map<ShardId, Waiting> waiting_;
   std::vector<OutgoingRecord> out_;
   Status status_ = absl::OkStatus();
