@@ -98,8 +98,8 @@ StatusOr<std::unique_ptr<DiskByteMap>> OpenPatiently(const std::string& folder) 
   }
 }
 
-// The furthest of the shard's stores that are not locked by others; its store is null when there
-// is none. Removes the others.
+// The furthest of the shard's stores that are not locked by others (kNothing when nothing whole is
+// in it); its store is null when there is none. Removes the others.
 StatusOr<ShardCopy> OpenFurthest(const std::string& folder, ShardId shard) {
   struct Opened {
     ShardCopy copy;
@@ -127,6 +127,7 @@ StatusOr<ShardCopy> OpenFurthest(const std::string& folder, ShardId shard) {
   }
   if (opened.empty()) return ShardCopy();
   const auto furthest = std::ranges::max_element(opened, {}, &Opened::offset);
+  if (furthest->offset == 0) furthest->copy.source = ShardCopy::Source::kNothing;
   for (Opened& other : opened) {
     if (&other == &*furthest) continue;
     spdlog::info("shard {}: {} ends at offset {} of parameters, {} at {}: the former is removed",
@@ -151,7 +152,11 @@ StatusOr<bool> HasReplica(const std::string& replica) {
 StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const FetchCopy& fetch) {
   const std::string own = ShardFolder(config, shard);
   MILLRACE_ASSIGN_OR_RETURN(ShardCopy copy, OpenFurthest(own, shard));
-  if (copy.store != nullptr) return copy;
+  if (copy.store != nullptr && copy.source == ShardCopy::Source::kDisk) return copy;
+  if (copy.store != nullptr) {  // of who died before anything whole was in it
+    copy.store.reset();
+    MILLRACE_RETURN_IF_ERROR(RemoveFolder(copy.folder));
+  }
   copy.folder = FreeNameOf(own);
   const std::string replica = ReplicaFolder(config, shard);
   MILLRACE_ASSIGN_OR_RETURN(const bool has_replica, HasReplica(replica));

@@ -77,6 +77,17 @@ TEST_F(ShardStoreTest, ItsOwnStoreComesBeforeAReplicaAndThatBeforeOthersReplicas
             Source::kNothing);
 }
 
+TEST_F(ShardStoreTest, AStoreInWhichNothingWholeIsYetIsAsGoodAsNone) {
+  Open();
+  ASSERT_TRUE(IsThere("job-shard-1"));
+  const ShardCopy copy = Open([&](ShardId, const std::string&) {
+    Make("job-shard-1", 30);
+    return std::optional<std::string>("peer:1");
+  });
+  EXPECT_EQ(copy.source, Source::kPeer);
+  EXPECT_EQ(OffsetOf(copy), 30);
+}
+
 TEST_F(ShardStoreTest, BesideAStoreThatAnotherProcessHoldsANewOneIsMadeAndTheFurthestStays) {
   Make("job-shard-1", 10);
   {
