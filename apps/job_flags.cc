@@ -401,6 +401,11 @@ void JobFlags::AddServer() {
           [](JobConfig& c) { c.mutable_server()->set_weights_at_checkpoints(true); });
   Add<double>("--waiting-report", group, "Say who is waited for after so many seconds [5]",
               [](JobConfig& c, const double& v) { c.mutable_server()->set_waiting_report_s(v); });
+  AddFlag("--weights-from-workers", group,
+          "When no copy of a shard is left, on no disk and not in parameters: go on from the\n"
+          "weights that running workers have. Optimizer state, embedding rows and what was\n"
+          "counted begin anew [false: an error]",
+          [](JobConfig& c) { c.mutable_server()->set_weights_from_workers(true); });
   AddFlag("--stay", group, "Stay when the stream has ended [false]",
           [](JobConfig& c) { c.mutable_server()->set_stay(true); });
 }

@@ -145,6 +145,14 @@ class ServerLoop {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started_;
       spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
                    hosted->task().position(), range.end, took.count());
+      lost_[shard] = hosted->task().processor().lost();
+      if (lost_[shard]) {
+        spdlog::warn(
+            "shard {}: NO COPY OF IT IS LEFT. It waits until all {} workers have said what weights "
+            "they have, and goes on from the newest. Its optimizer state, its embedding rows and "
+            "what it had counted are lost (--weights-from-workers)",
+            shard, config_.workers());
+      }
       recoveries_[shard].replay_began = std::chrono::steady_clock::now();
       shards_[shard] = std::move(hosted);
     }
@@ -165,6 +173,7 @@ class ServerLoop {
 
   ServerOptions HostedOptions(ShardId shard) const {
     ServerOptions options = ServerOptionsOf(features_, training_, shard);
+    options.weights_from_workers = config_.server().weights_from_workers();
     if (options.embeddings) {
       options.embeddings->cache_bytes = size_t{config_.server().embedding_cache_mib()} << 20;
     }
@@ -261,6 +270,16 @@ class ServerLoop {
     return absl::OkStatus();
   }
 
+  // Says when workers have given a lost shard its weights.
+  void ReportRestored() {
+    for (auto& [shard, hosted] : shards_) {
+      if (!lost_[shard] || hosted->task().processor().lost()) continue;
+      lost_[shard] = false;
+      spdlog::warn("shard {}: goes on from the weights of a worker, at round {}", shard,
+                   hosted->task().processor().steps());
+    }
+  }
+
   // Recovery does not wait for it, nor does it fail when this does.
   void OpenSigns() {
     StatusOr<std::unique_ptr<LastSigns>> signs = LastSigns::Create(config_, NowMs(), &wakeup_);
@@ -316,6 +335,7 @@ class ServerLoop {
     points_.MoveTo(out_);
     ReportWaiting(now);
     ReportRecoveries(now);
+    ReportRestored();
     return sender_->Send(out_);
   }
 
@@ -406,14 +426,23 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) {
       const std::vector<WorkerId> missing = hosted->task().processor().WaitedFor();
       Waiting& waiting = waiting_[shard];
-      const Offset position = hosted->task().position();
-      if (missing.empty() || waiting.position != position) {
+      const bool lost = hosted->task().processor().lost();
+      // (What is said to a lost shard again and again is no progress.)
+      const Offset position = lost ? 0 : hosted->task().position();
+      if ((missing.empty() && !lost) || waiting.position != position) {
         waiting = {position, now, now};
         continue;
       }
       const std::chrono::duration<double> every(config_.server().waiting_report_s());
       if (now - waiting.reported < every) continue;
       waiting.reported = now;
+      if (missing.empty()) {
+        spdlog::warn(
+            "shard {}: no worker has weights of it: each started after the shard had gone. The job "
+            "cannot go on; start a new one (another name)",
+            shard);
+        continue;
+      }
       std::string names;
       for (WorkerId worker : missing) names += " " + std::to_string(worker);
       const std::chrono::duration<double> since = now - waiting.since;
@@ -486,6 +515,7 @@ class ServerLoop {
   std::unique_ptr<ReplicaServer> replica_server_;  // after what it serves
   std::map<ShardId, bool> announced_;
   std::map<ShardId, Recovered> recoveries_;
+  std::map<ShardId, bool> lost_;  // as it was said last
   std::unique_ptr<LastSigns> signs_;
   std::map<ShardId, Waiting> waiting_;
   std::vector<OutgoingRecord> out_;

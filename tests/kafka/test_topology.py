@@ -3,6 +3,7 @@
 import csv
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -410,6 +411,40 @@ class Recovery(OnABroker):
         folders = {path.name for path in (job.folder / "server1").iterdir()}
         self.assertIn(f"{job.name}-shard-1.2", folders)
         self.assertNotIn(f"{job.name}-shard-1", folders)
+
+
+class NoCopyLeft(OnABroker):
+    """`parameters` deleted, and the disk with it."""
+
+    def lose(self, job):
+        job.kill("server")
+        shutil.rmtree(job.folder / "server")
+        self.broker.tool("kafka-topics", "--delete", "--topic", f"{job.name}.parameters")
+
+    def test_a_shard_goes_on_from_the_weights_of_a_worker_if_that_is_wanted(self):
+        # One worker process: where workers move meanwhile, nobody has the weights.
+        job = self.job(producer=["--rate", "3000"]).start("server", "worker0", "producer")
+        job.wait_for_log("worker0", "here, reading rows")
+        time.sleep(2)
+        self.lose(job)
+        job.start("server")
+        self.assertEqual(job.wait("server"), 1)
+        self.assertIn("give --weights-from-workers", job.log("server"))
+        self.assertIsNone(job.processes["producer"].poll(), "all was over before the accident")
+
+        job.commands["server"].append("--weights-from-workers")
+        job.start("server")
+        job.wait_for_log("server", "NO COPY OF IT IS LEFT")
+        job.wait_for_log("server", "shard 0: goes on from the weights of a worker, at round ")
+        job.wait_all()
+        # Its optimizer began anew, so the weights are others; but what was learnt is not gone.
+        rounds = int(re.search("of a worker, at round ([0-9]+)", job.log("server")).group(1))
+        self.assertGreater(rounds, 10)
+        summary = job.summary()
+        self.assertGreaterEqual(summary["rounds"], ROWS // 4 // 16)
+        self.assertLess(summary["rows_trained"], ROWS, "what was counted before is lost")
+        self.assertGreater(summary["progressive"]["accuracy"],
+                           summary["progressive"]["prior_accuracy"] + 0.1)
 
 
 class ThreeBrokers(OnABroker):

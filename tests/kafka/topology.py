@@ -78,6 +78,11 @@ class Broker:
             if tool.wait(timeout=60) != 0:
                 raise AssertionError(f"{tool.args} failed")
 
+    def tool(self, *words):
+        """One of Kafka's command-line tools; what it prints."""
+        return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", *words],
+                              check=True, capture_output=True, text=True, timeout=60).stdout
+
     def records(self, topic):
         """What stands in a topic now, undecoded."""
         return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool",
