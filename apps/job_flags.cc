@@ -419,10 +419,12 @@ void JobFlags::AddServer() {
   Add<uint32_t>("--replicas", group,
                 "Of each shard, so many of the servers behind it keep a copy [0]",
                 [](JobConfig& c, const uint32_t& v) { c.mutable_server()->set_replicas(v); });
+  AddReplicaServing();
   Add<std::string>("--data-dir", group, "RocksDB stores of the shards [millrace-data/server]",
                    [](JobConfig& c, const std::string& v) { c.mutable_server()->set_data_dir(v); });
   Add<double>(
-      "--checkpoint-interval", group, "Seconds between checkpoints; more where writing them takes more than a quarter of it [1]",
+      "--checkpoint-interval", group,
+      "Seconds between checkpoints; more where writing them takes more than a quarter of it [1]",
       [](JobConfig& c, const double& v) { c.mutable_server()->set_checkpoint_interval_s(v); });
   Add<uint64_t>(
       "--checkpoint-records", group, "... or so many records [10000]",
@@ -444,8 +446,39 @@ void JobFlags::AddServer() {
           [](JobConfig& c) { c.mutable_server()->set_weights_at_checkpoints(true); });
   Add<double>("--waiting-report", group, "Say who is waited for after so many seconds [5]",
               [](JobConfig& c, const double& v) { c.mutable_server()->set_waiting_report_s(v); });
+  AddFlag("--weights-from-workers", group,
+          "When no copy of a shard is left, on no disk and not in parameters: go on from the\n"
+          "weights that running workers have. Optimizer state, embedding rows and what was\n"
+          "counted begin anew [false: an error]",
+          [](JobConfig& c) { c.mutable_server()->set_weights_from_workers(true); });
   AddFlag("--stay", group, "Stay when the stream has ended [false]",
           [](JobConfig& c) { c.mutable_server()->set_stay(true); });
+}
+
+void JobFlags::AddReplicaServing() {
+  const char* group = "Replicas for servers that lost their disks (GetReplica)";
+  Add<std::string>(
+      "--replica-listen", group,
+      "HOST:PORT to give the replicas kept here to such servers; port 0: a free one.\n"
+      "Without TLS (below) whoever reaches it can read the weights: keep it in a\n"
+      "network that you trust [off]",
+      [](JobConfig& c, const std::string& v) { c.mutable_server()->set_replica_listen(v); });
+  Add<std::string>(
+      "--replica-advertise", group,
+      "HOST:PORT that others dial for it; port 0: as above [as above]",
+      [](JobConfig& c, const std::string& v) { c.mutable_server()->set_replica_advertise(v); });
+  Add<std::string>(
+      "--replica-tls-cert", group,
+      "PEM file of this server's certificate, for the host that others dial [no TLS]",
+      [](JobConfig& c, const std::string& v) { c.mutable_server()->set_replica_tls_cert(v); });
+  Add<std::string>(
+      "--replica-tls-key", group, "... and of its key",
+      [](JobConfig& c, const std::string& v) { c.mutable_server()->set_replica_tls_key(v); });
+  Add<std::string>(
+      "--replica-tls-ca", group,
+      "PEM file of the authority whose certificates both sides must show (mutual\n"
+      "TLS) [anybody may fetch; servers are checked by the system's authorities]",
+      [](JobConfig& c, const std::string& v) { c.mutable_server()->set_replica_tls_ca(v); });
 }
 
 void JobFlags::AddWorker() {
@@ -570,6 +603,51 @@ Status CheckFtrl(const Training& training) {
   return absl::InvalidArgumentError("decay: the rates of ftrl fall by themselves; leave it out");
 }
 
+// HOST:PORT; an IPv6 host stands in brackets.
+bool IsHostAndPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  const std::string host = text.substr(0, colon);
+  const std::string port = text.substr(colon + 1);
+  const bool bracketed = host.front() == '[' && host.back() == ']';
+  return (bracketed || host.find(':') == std::string::npos) && !port.empty() && port.size() <= 5 &&
+         std::all_of(port.begin(), port.end(), [](unsigned char c) { return std::isdigit(c); }) &&
+         std::stoi(port) <= 65535;
+}
+
+Status CheckReplicas(const JobConfig& config) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  const Server& server = config.server();
+  if (server.replicas() >= config.shards() && server.replicas() > 0) {
+    return wrong("replicas: " + std::to_string(config.shards()) +
+                 " shards have that many servers less one to keep copies: give less");
+  }
+  if (server.has_replica_listen()) {
+    if (!IsHostAndPort(server.replica_listen())) {
+      return wrong("replica_listen: '" + server.replica_listen() + "' is not HOST:PORT");
+    }
+    if (server.replicas() == 0) {
+      return wrong("replica_listen: no replicas are kept here; give replicas (--replicas), too");
+    }
+  }
+  if (server.has_replica_advertise()) {
+    if (!IsHostAndPort(server.replica_advertise())) {
+      return wrong("replica_advertise: '" + server.replica_advertise() + "' is not HOST:PORT");
+    }
+    if (!server.has_replica_listen()) {
+      return wrong("replica_advertise: nothing is served; give replica_listen, too");
+    }
+  }
+  if (server.has_replica_tls_cert() != server.has_replica_tls_key()) {
+    return wrong("replica_tls_cert and replica_tls_key belong together: give both");
+  }
+  if (server.has_replica_listen() && server.has_replica_tls_ca() &&
+      !server.has_replica_tls_cert()) {
+    return wrong("replica_tls_ca: who listens needs replica_tls_cert and replica_tls_key, too");
+  }
+  return absl::OkStatus();
+}
+
 Status CheckEmbeddings(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   const Training& training = config.training();
@@ -650,10 +728,7 @@ Status ValidateConfig(const JobConfig& config) {
     }
     if (!ids.insert(id).second) return wrong("server_ids: " + std::to_string(id) + " stands twice");
   }
-  if (server.replicas() >= config.shards() && server.replicas() > 0) {
-    return wrong("replicas: " + std::to_string(config.shards()) +
-                 " shards have that many servers less one to keep copies: give less");
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckReplicas(config));
   if (server.has_evaluation_log() && !server.has_test_file()) {
     return wrong("evaluation_log: there is nothing to evaluate on; give test_file (--test), too");
   }

@@ -28,6 +28,7 @@ class JobFlags {
 
  private:
   void AddEmbeddings();
+  void AddReplicaServing();
   template <typename T>
   void Add(const std::string& name, const std::string& group, const std::string& help,
            std::function<void(JobConfig&, const T&)> set);

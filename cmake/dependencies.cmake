@@ -1,6 +1,7 @@
 # Every dependency is a Debian 12 package; scripts/setup installs them.
 find_package(absl REQUIRED)
 find_package(Protobuf REQUIRED)
+find_package(gRPC REQUIRED)
 find_package(RocksDB REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)

@@ -91,6 +91,14 @@ void JobProgress::Combine() {
   server_ = std::move(all);
 }
 
+std::map<ShardId, MetricPoint::ServerProgress::Recovery> JobProgress::recoveries() const {
+  std::map<ShardId, ServerPoint::Recovery> recoveries;
+  for (const auto& [shard, point] : shards_) {
+    if (point.has_recovery()) recoveries[shard] = point.recovery();
+  }
+  return recoveries;
+}
+
 JobProgress::Sample JobProgress::SampleOf(int64_t timestamp_ms) const {
   return {timestamp_ms,          server_->rounds(),       rows_tested(),
           NewestClock(*server_), server_->rows_trained(), server_->train_loss()};

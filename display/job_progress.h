@@ -29,6 +29,8 @@ class JobProgress {
   // All shards in one: the rounds of the slowest, the sum of what each shard counts for itself, and
   // shard 0's word on what only shard 0 counts (rows, figures).
   const std::optional<ServerPoint>& server() const { return server_; }
+  // How each shard came back to the process that hosts it, by shard; of those that began anew none.
+  std::map<ShardId, ServerPoint::Recovery> recoveries() const;
   const std::optional<Figures>& holdout() const { return holdout_; }
   int64_t last_timestamp_ms() const { return last_timestamp_ms_; }  // 0: no point yet
   int64_t last_server_ms() const { return last_server_ms_; }        // 0: no server's point yet

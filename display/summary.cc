@@ -63,6 +63,22 @@ std::string SummaryJson(const JobProgress& job, const std::string& name) {
       {"undecodable_rows", server.undecodable_rows()},
       {"train_loss", Short(server.train_loss())},
   };
+  for (const auto& [shard, recovery] : job.recoveries()) {
+    Json one = {{"shard", shard},
+                {"seconds", Short(recovery.total_s())},
+                {"source", recovery.source()},
+                {"restored_bytes", recovery.restored_bytes()},
+                {"restore_seconds", Short(recovery.restore_s())},
+                {"parameters_records", recovery.parameters_records()},
+                {"parameters_bytes", recovery.parameters_bytes()},
+                {"parameters_seconds", Short(recovery.parameters_s())},
+                {"gradients_records", recovery.gradients_records()},
+                {"gradients_seconds", Short(recovery.gradients_s())}};
+    if (recovery.down_ms() > 0) {
+      one["down_seconds"] = Short(static_cast<double>(recovery.down_ms()) / 1e3);
+    }
+    json["recoveries"].push_back(std::move(one));
+  }
   if (job.holdout()) json["holdout"] = FiguresJson(*job.holdout());
   if (server.progressive().rows() > 0) json["progressive"] = FiguresJson(server.progressive());
   if (server.tail().rows() > 0) json["tail"] = FiguresJson(server.tail());
@@ -105,6 +121,17 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
   trouble(server.refused(), "refused");
   trouble(server.undecodable_rows(), "rows undecodable");
   line("irregular", troubles.empty() ? "nothing" : Inked(style, Ink::kWarn, troubles));
+
+  for (const auto& [shard, recovery] : job.recoveries()) {
+    const std::string down =
+        recovery.down_ms() > 0
+            ? absl::StrFormat(" after %.1f s", static_cast<double>(recovery.down_ms()) / 1e3)
+            : "";
+    line("recovery", absl::StrFormat("shard %d in %.2f s%s: %s, %s records, %s gradients", shard,
+                                     recovery.total_s(), down, recovery.source(),
+                                     GroupedNumber(recovery.parameters_records()),
+                                     GroupedNumber(recovery.gradients_records())));
+  }
 
   const size_t indent = 2;
   const auto table = FiguresTable(job, style, width > indent ? width - indent : 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -127,6 +128,13 @@ Status ServerProcessor::Check(const Gradient& message) const {
     return absl::InvalidArgumentError("a message of an unknown kind");
   }
   MILLRACE_RETURN_IF_ERROR(CheckEmbeddingParts(message));
+  if (message.kind() == Gradient::RESTORE && message.has_slice()) {
+    MILLRACE_RETURN_IF_ERROR(CheckSlice(message.slice(), options_.range));
+    if (static_cast<size_t>(message.slice().dense_size()) != options_.range.size()) {
+      return absl::InvalidArgumentError("a copy of weights that are not all there");
+    }
+    return CheckMoments(message.moments(), options_.numeric_columns);
+  }
   if (message.kind() != Gradient::UPDATE) return absl::OkStatus();
   if (message.row_count() > 0) {
     MILLRACE_RETURN_IF_ERROR(CheckSlice(message.slice(), options_.range));
@@ -173,6 +181,14 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
     return absl::OkStatus();
   }
   const WorkerId worker = message.worker();
+  if (lost_) {
+    HandleWhileLost(std::move(message), output);
+    return absl::OkStatus();
+  }
+  if (message.kind() == Gradient::RESTORE) {  // it is too late for that
+    output.answers.push_back(worker);
+    return absl::OkStatus();
+  }
   if (message.kind() == Gradient::ASK) {
     HandleAsk(message, output);
     return absl::OkStatus();
@@ -204,6 +220,64 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
   }
   DisarmPoison(message, record, output);
   return HandleUpdate(std::move(message), output);
+}
+
+void ServerProcessor::HandleWhileLost(Gradient message, ServerOutput& output) {
+  const WorkerId worker = message.worker();
+  if (message.kind() != Gradient::RESTORE) {
+    output.answers.push_back(worker);  // which asks it
+    return;
+  }
+  if (!IsSane(message)) message.clear_slice();
+  std::optional<Gradient>& said = members_.at(worker).restore;
+  // Of two that believe to be this worker the one counts that knows more.
+  const auto knows = [](const Gradient& one) {
+    return std::make_tuple(one.has_clock(), one.clock(), one.left(), one.has_slice());
+  };
+  if (!said || knows(*said) <= knows(message)) said = std::move(message);
+  for (const auto& [id, member] : members_) {
+    if (!member.restore) return;
+  }
+  if (!TryRestore()) return;
+  for (const auto& [id, member] : members_) output.answers.push_back(id);
+}
+
+// In a sequential job all that have not left stand at the newest clock that anybody knows: a round
+// that somebody was told the end of was everybody's. (An update of it that is said again is old;
+// what was sent behind it is said again.) In others each stands where it says, and of whom nobody
+// knows it at the least of the others.
+bool ServerProcessor::TryRestore() {
+  const Gradient* newest = nullptr;
+  std::optional<Clock> least;
+  for (const auto& [worker, member] : members_) {
+    const Gradient& said = *member.restore;
+    if (said.has_clock() && !said.left())
+      least = std::min(least.value_or(said.clock()), said.clock());
+    if (!said.has_slice()) continue;
+    if (newest == nullptr || said.clock() > newest->clock()) newest = &said;
+  }
+  if (newest == nullptr) return false;
+  std::ranges::fill(shard_.mutable_weights(), 0.0f);
+  AddSlice(newest->slice(), 1.0f, shard_.mutable_weights());
+  shard_.MarkAllUpdated();
+  if (newest->moments().count_size() > 0) moments_ = FromProto(newest->moments());
+  if (KeepsReplaced()) {
+    shard_.KeepReplaced();
+    replaced_moments_ = moments_;
+  }
+  steps_ = newest->clock();
+  for (auto& [worker, member] : members_) {
+    const Gradient& said = *member.restore;
+    const bool left = said.has_clock() && said.left();
+    Clock clock = said.has_clock() ? said.clock() : least.value_or(newest->clock());
+    if (options_.consistency.sequential() && !left) clock = newest->clock();
+    clocks_.Set(worker, {clock, left});
+    member.rows = said.rows();
+    member.rows_before = said.rows_before();
+  }
+  for (auto& [worker, member] : members_) member.restore.reset();
+  lost_ = false;
+  return true;
 }
 
 void ServerProcessor::DisarmPoison(Gradient& message, const GradientRecord& record,
@@ -262,6 +336,7 @@ Status ServerProcessor::TakeUpdate(const Gradient& message, ServerOutput& output
 }
 
 void ServerProcessor::HandleSnapshot(const Gradient& message, ServerOutput& output) {
+  if (lost_) return;
   const bool known = message.snapshot() <= snapshot_;
   if (message.kind() == Gradient::CANCEL) {
     if (known && message.snapshot() != snapshot_) return;
@@ -502,6 +577,10 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool replaced
   Weights message;
   message.set_epoch(options_.epoch);
   message.set_shard(options_.shard);
+  if (lost_) {
+    message.set_lost(true);
+    return message.SerializeAsString();
+  }
   message.set_clock(clocks_.clock(worker) - (replaced ? 1 : 0));
   message.set_replaced(replaced);
   message.set_left(clocks_.left(worker));
@@ -545,6 +624,12 @@ Status ServerProcessor::ReadEmbeddings(std::span<const EmbeddingId> ids, bool re
 
 std::vector<WorkerId> ServerProcessor::WaitedFor() const {
   std::vector<WorkerId> missing;
+  if (lost_) {
+    for (const auto& [worker, member] : members_) {
+      if (!member.restore) missing.push_back(worker);
+    }
+    return missing;
+  }
   bool someone = false;
   for (const auto& [worker, member] : members_) {
     if (clocks_.left(worker)) continue;
@@ -562,6 +647,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
   state.set_epoch(options_.epoch);
   state.set_shard(options_.shard);
   state.set_steps(steps_);
+  state.set_lost(lost_);
   for (const auto& [worker, member] : members_) {
     ShardState::Member& saved = *state.add_members();
     saved.set_worker(worker);
@@ -574,6 +660,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
     if (member.pending) *saved.mutable_pending() = *member.pending;
     saved.set_has_cut(member.cut.has_value());
     saved.set_cut(member.cut.value_or(0));
+    if (member.restore) *state.add_restoring() = *member.restore;
     for (const ChunkJoiner::Partial& partial : member.joiner.partials()) {
       ShardState::PartialMessage& chunks = *state.add_partial();
       chunks.set_worker(worker);
@@ -633,6 +720,10 @@ Status ServerProcessor::LoadState(const ShardState& state) {
           {chunks.message_id(), chunks.count(), {chunks.chunk().begin(), chunks.chunk().end()}});
     }
     member.joiner.Restore(std::move(partials));
+  }
+  lost_ = state.lost();
+  for (const Gradient& said : state.restoring()) {
+    if (members_.contains(said.worker())) members_.at(said.worker()).restore = said;
   }
   moments_ = FromProto(state.moments());
   if (KeepsReplaced()) replaced_moments_ = FromProto(state.replaced_moments());

@@ -45,6 +45,8 @@ struct ServerOptions {
   double l2 = 0;                                    // added to the gradient
   std::optional<EmbeddingTableOptions> embeddings;  // slot_floats follows from the optimizer
   size_t max_frame_bytes = kMaxFrameBytes;          // larger messages are split
+  // A shard of which no copy is left goes on from the weights that workers have (Lose).
+  bool weights_from_workers = false;
 };
 
 // A record of `gradients`, as it stands in the log.
@@ -97,6 +99,8 @@ struct ServerOutput {
 //  - an answer has the embedding rows that its worker wants, which the shard remembers. A row is
 //    one of its own with the time of the last step, so that the same answer said again is the same
 //    bytes, whatever expires.
+//  - a shard that has lost its state asks every worker what it has of it, takes nothing else
+//    meanwhile, and goes on from the newest weights that one has when all have spoken.
 class ServerProcessor {
  public:
   // Embedding rows are read from the store when they are not in memory; it outlives the processor.
@@ -125,7 +129,7 @@ class ServerProcessor {
   bool Released(WorkerId worker) const { return options_.consistency.Released(clocks_, worker); }
   bool AllLeft() const { return clocks_.AllLeft(); }
   // Sequential rounds: workers whose update of the present round has not come, ascending; empty
-  // when nobody's has.
+  // when nobody's has. While lost: who has not said yet what it has.
   std::vector<WorkerId> WaitedFor() const;
 
   const ParameterShard& shard() const { return shard_; }
@@ -147,6 +151,12 @@ class ServerProcessor {
   RowNumber rows_end(WorkerId worker) const { return members_.at(worker).rows.end(); }
   uint32_t buffer_rows(WorkerId worker) const { return members_.at(worker).buffer_rows; }
 
+  // From here on the state is what the workers say. Lost stay the optimizer's state, the embedding
+  // rows, and what was counted once (rows, sums); the bytes of an undisturbed run are lost with
+  // them. REQUIRES: nothing has been processed or loaded.
+  void Lose() { lost_ = true; }
+  bool lost() const { return lost_; }
+
   // All of the state but the parameters. `position` fields are the caller's.
   void SaveState(ShardState& state) const;
   // DataLoss when the state is of another epoch, shard or number of workers.
@@ -161,6 +171,7 @@ class ServerProcessor {
     std::vector<EmbeddingId> wanted;  // of the next answer
     std::optional<Clock> cut;         // of snapshot_
     ChunkJoiner joiner;
+    std::optional<Gradient> restore;  // while lost: what it has said that it has
   };
 
   // Both return the reason why the message cannot be used.
@@ -172,6 +183,9 @@ class ServerProcessor {
 
   Status Handle(Gradient message, const GradientRecord& record, ServerOutput& output);
   void HandleAsk(const Gradient& message, ServerOutput& output);
+  void HandleWhileLost(Gradient message, ServerOutput& output);
+  // Takes the newest weights that a worker has. REQUIRES: every worker has said what it has.
+  bool TryRestore();
   Status HandleUpdate(Gradient message, ServerOutput& output);
   // Eventual and bounded: the update is applied at once.
   Status TakeUpdate(const Gradient& message, ServerOutput& output);
@@ -223,6 +237,7 @@ class ServerProcessor {
   uint64_t rows_trained_ = 0;
   uint64_t steps_ = 0;
   double train_loss_ = 0;
+  bool lost_ = false;
   ShardState::Counters counters_;
   uint64_t snapshot_ = 0;  // the newest known
   bool snapshot_open_ = false;

@@ -75,6 +75,10 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
     return absl::InvalidArgumentError("weights of epoch " + std::to_string(message.epoch()) +
                                       ", shard " + std::to_string(message.shard()));
   }
+  if (message.lost()) {
+    parts_[message.shard()].asked_to_restore = true;
+    return absl::OkStatus();
+  }
   if (message.released() && !message.left()) {
     MILLRACE_RETURN_IF_ERROR(CheckSlice(message.slice(), RangeOf(message.shard())));
     if (static_cast<size_t>(message.slice().dense_size()) != RangeOf(message.shard()).size()) {
@@ -159,7 +163,26 @@ void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
   }
 }
 
+void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    Part& part = parts_[shard];
+    if (!std::exchange(part.asked_to_restore, false)) continue;
+    Gradient message = NewMessage(Gradient::RESTORE);
+    if (part.known) {
+      message.set_has_clock(true);
+      message.set_clock(part.clock);
+      message.set_left(part.left);
+      *message.mutable_rows() = part.message.rows();
+      *message.mutable_rows_before() = part.message.rows_before();
+      if (part.message.has_slice()) *message.mutable_slice() = part.message.slice();
+      if (part.message.has_moments()) *message.mutable_moments() = part.message.moments();
+    }
+    output.messages.push_back({shard, message.SerializeAsString()});
+  }
+}
+
 Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
+  AnswerLostShards(output);
   if (!answered()) return absl::OkStatus();
   Clock clock = parts_[0].clock;
   for (const Part& part : parts_) clock = std::min(clock, part.clock);

@@ -102,6 +102,7 @@ class WorkerTrainingProcessor {
     bool asked_for_replaced = false;
     std::optional<Weights> replaced;
     bool asked_for_embeddings = false;  // of this clock
+    bool asked_to_restore = false;      // the shard has lost its state
     std::optional<Clock> leave_sent;    // of which clock
   };
 
@@ -109,6 +110,8 @@ class WorkerTrainingProcessor {
   // For what is new, or for the answer of `clock`, with these embedding rows.
   void Ask(ShardId shard, std::optional<Clock> clock, const std::vector<EmbeddingId>& wanted,
            WorkerOutput& output) const;
+  // Says to shards that have lost their state what this worker has of it.
+  void AnswerLostShards(WorkerOutput& output);
   // Whether every shard has said what it must have said at `clock`; asks those that have gone on.
   bool HasAllOf(Clock clock, WorkerOutput& output);
   // What the shard said of the clock that is to be answered.

@@ -1,11 +1,13 @@
 #include "runtime/hosted_shard.h"
 
+#include <spdlog/spdlog.h>
+
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "runtime/job_options.h"
 #include "runtime/parameters_tail.h"
-#include "runtime/shard_store.h"
 #include "runtime/waits.h"
 
 namespace millrace {
@@ -17,44 +19,80 @@ HostedShard::HostedShard(const JobConfig& config, ShardId shard)
 
 StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config,
                                                          const ServerOptions& options,
-                                                         Wakeup* wakeup,
+                                                         const FetchCopy& fetch, Wakeup* wakeup,
                                                          const std::atomic<bool>& stop) {
   std::unique_ptr<HostedShard> hosted(new HostedShard(config, options.shard));
   // Fencing comes first: what is read afterwards, no older instance can change.
   MILLRACE_ASSIGN_OR_RETURN(hosted->log_, KafkaCheckpointLog::Create(config, options.shard, stop));
-  MILLRACE_ASSIGN_OR_RETURN(hosted->store_, OpenShardStore(config, options.shard));
-  MILLRACE_RETURN_IF_ERROR(hosted->CatchUp(config, stop));
-  hosted->task_ = std::make_unique<ShardTask>(options, *hosted->store_);
-  MILLRACE_RETURN_IF_ERROR(hosted->task_->Load());
-  hosted->checkpointer_ = std::make_unique<Checkpointer>(*hosted->log_, *hosted->store_, wakeup);
+  Status restored = hosted->Restore(config, options, fetch, stop);
+  if (absl::IsDataLoss(restored) && hosted->copy_.source == ShardCopy::Source::kPeer) {
+    spdlog::warn("shard {}: the replica of {} is of no use: {}; all of it is read from parameters",
+                 options.shard, hosted->copy_.peer,
+                 std::string_view(restored.message().data(), restored.message().size()));
+    hosted->phases_ = {};
+    hosted->task_.reset();
+    hosted->copy_.store.reset();
+    MILLRACE_RETURN_IF_ERROR(RemoveShardStore(hosted->copy_));
+    restored = hosted->Restore(config, options, nullptr, stop);
+  }
+  MILLRACE_RETURN_IF_ERROR(restored);
+  hosted->checkpointer_ =
+      std::make_unique<Checkpointer>(*hosted->log_, *hosted->copy_.store, wakeup);
   return hosted;
+}
+
+Status HostedShard::Restore(const JobConfig& config, const ServerOptions& options,
+                            const FetchCopy& fetch, const std::atomic<bool>& stop) {
+  using std::chrono::steady_clock;
+  const auto begin = steady_clock::now();
+  MILLRACE_ASSIGN_OR_RETURN(copy_, OpenShardStore(config, shard_, fetch));
+  phases_.source = copy_.source;
+  phases_.peer = copy_.peer;
+  phases_.restored_bytes = copy_.bytes;
+  const auto opened = steady_clock::now();
+  MILLRACE_RETURN_IF_ERROR(CatchUp(config, stop));
+  const auto caught_up = steady_clock::now();
+  phases_.parameters_s = std::chrono::duration<double>(caught_up - opened).count();
+  task_ = std::make_unique<ShardTask>(options, *copy_.store);
+  MILLRACE_RETURN_IF_ERROR(task_->Load());
+  const auto restore = opened - begin + (steady_clock::now() - caught_up);
+  phases_.restore_s = std::chrono::duration<double>(restore).count();
+  return absl::OkStatus();
 }
 
 // What stands in `parameters` behind the copy goes to the disk first, and is read from there: then
 // no memory is needed for it.
 Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& stop) {
   Wakeup wakeup;
-  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*store_));
+  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*copy_.store));
   StatusOr<std::unique_ptr<ParametersTail>> tail =
       ParametersTail::Create(config, shard_, from, &wakeup, stop);
   if (absl::IsOutOfRange(tail.status())) {
     return absl::DataLossError(std::string(tail.status().message()) +
                                ", up to which the store of shard " + std::to_string(shard_) +
-                               " has read it: the topic was made anew. Remove " +
-                               config.server().data_dir() + ", or start a new job (another name)");
+                               " has read it: the topic was made anew. Remove " + copy_.folder +
+                               ", or start a new job (another name)");
   }
   MILLRACE_RETURN_IF_ERROR(tail.status());
   while (!(*tail)->caught_up()) {
     if (stop) return absl::CancelledError("stopped");
-    MILLRACE_ASSIGN_OR_RETURN(const size_t events,
-                              (*tail)->Poll([&](CheckpointAssembler::Part part) {
-                                return store_->Write(BatchOf(std::move(part.entries), part.end));
-                              }));
+    MILLRACE_ASSIGN_OR_RETURN(
+        const size_t events, (*tail)->Poll([&](CheckpointAssembler::Part part) {
+          Count(part);
+          return copy_.store->Write(BatchOf(std::move(part.entries), part.end));
+        }));
     if (events == 0) wakeup.WaitFor(kPoll);
   }
   if (!(*tail)->unfinished()) return absl::OkStatus();
   return absl::DataLossError("parameters, partition " + std::to_string(shard_) +
                              ": the last checkpoint has no end; records were deleted by hand");
+}
+
+void HostedShard::Count(const CheckpointAssembler::Part& part) {
+  phases_.parameters_records += part.entries.size();
+  for (const Checkpoint::Entry& entry : part.entries) {
+    phases_.parameters_bytes += entry.key.size() + entry.value.size();
+  }
 }
 
 StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {

@@ -9,27 +9,33 @@
 
 #include "base/status.h"
 #include "messages/job.pb.h"
+#include "runtime/checkpoint_assembler.h"
 #include "runtime/checkpoint_schedule.h"
 #include "runtime/checkpointer.h"
 #include "runtime/kafka/wakeup.h"
 #include "runtime/kafka_checkpoint_log.h"
+#include "runtime/recovery.h"
+#include "runtime/shard_store.h"
 #include "runtime/shard_task.h"
-#include "stores/ordered_byte_map.h"
 
 namespace millrace {
 
 // Used by one thread; checkpoints run beside it.
 class HostedShard {
  public:
-  // Fences older instances, takes the copy on disk, brings it up to the end of `parameters`. What
-  // is left to do is to replay `gradients`: see task().
+  // Fences older instances, takes a copy (OpenShardStore), brings it up to the end of `parameters`.
+  // A copy that another server has given and that does not fit the topic is forgotten, and all of
+  // the topic read. What is left to do is to replay `gradients`: see task().
   static StatusOr<std::unique_ptr<HostedShard>> Open(const JobConfig& config,
-                                                     const ServerOptions& options, Wakeup* wakeup,
+                                                     const ServerOptions& options,
+                                                     const FetchCopy& fetch, Wakeup* wakeup,
                                                      const std::atomic<bool>& stop);
 
   ShardTask& task() { return *task_; }
   const ShardTask& task() const { return *task_; }
   ShardId shard() const { return shard_; }
+  // What Open did; the rest is its caller's.
+  RecoveryPhases& phases() { return phases_; }
 
   // Starts a checkpoint when one is due, takes the result of one that has finished. Returns true
   // when one has become durable. Errors: FailedPrecondition when fenced; those of the store.
@@ -40,13 +46,17 @@ class HostedShard {
  private:
   HostedShard(const JobConfig& config, ShardId shard);
 
+  Status Restore(const JobConfig& config, const ServerOptions& options, const FetchCopy& fetch,
+                 const std::atomic<bool>& stop);
   // Brings the store up to the end of `parameters`.
   Status CatchUp(const JobConfig& config, const std::atomic<bool>& stop);
+  void Count(const CheckpointAssembler::Part& part);
   // True when durable, false when it was aborted and will be made again.
   StatusOr<bool> Take(const Checkpointer::Result& result);
 
   ShardId shard_;
-  std::unique_ptr<OrderedByteMap> store_;
+  ShardCopy copy_;
+  RecoveryPhases phases_;
   std::unique_ptr<KafkaCheckpointLog> log_;
   std::unique_ptr<ShardTask> task_;
   std::unique_ptr<Checkpointer> checkpointer_;  // after what it uses

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <random>
 #include <set>
 #include <string_view>
@@ -31,6 +32,7 @@ using std::chrono::seconds;
 constexpr char kFeaturesKey[] = "features";
 constexpr char kTrainingKey[] = "training";
 constexpr char kEndedKey[] = "ended";
+constexpr char kReplicasKey[] = "replicas";
 constexpr seconds kReportEvery = seconds(5);
 
 // Which fields differ, as "path: a -> b" lines joined by "; ".
@@ -109,6 +111,17 @@ class KafkaJobBoard final : public JobBoard {
     return Publish(kEndedKey, ended.SerializeAsString());
   }
 
+  StatusOr<std::vector<ReplicaOffer>> ReadOffers() override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    std::vector<ReplicaOffer> offers;
+    for (const auto& [server, offer] : offers_) offers.push_back(offer);
+    return offers;
+  }
+  Status PublishOffer(const ReplicaOffer& offer) override {
+    return PublishAs(std::string(kReplicasKey) + ":" + std::to_string(offer.server()),
+                     offer.SerializeAsString());
+  }
+
   Status PublishTraining(const JobTraining& training) override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!training_) {
@@ -132,7 +145,10 @@ class KafkaJobBoard final : public JobBoard {
   // of its own, so that compaction never takes the first for the sake of the second.
   Status Publish(std::string_view name, const std::string& message) {
     std::random_device random;
-    const std::string key = std::string(name) + ":" + std::to_string(random());
+    return PublishAs(std::string(name) + ":" + std::to_string(random()), message);
+  }
+
+  Status PublishAs(const std::string& key, const std::string& message) {
     ProducerOptions options;
     options.client_id = "job-board";
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaProducer> producer,
@@ -167,7 +183,7 @@ class KafkaJobBoard final : public JobBoard {
 
   Status TakeOne(const ConsumedRecord& record) {
     const std::string_view name = std::string_view(record.key).substr(0, record.key.find(':'));
-    if (name != kFeaturesKey && name != kTrainingKey && name != kEndedKey) {
+    if (name != kFeaturesKey && name != kTrainingKey && name != kEndedKey && name != kReplicasKey) {
       return absl::InvalidArgumentError("its key is unknown");
     }
     MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(record.value));
@@ -179,6 +195,10 @@ class KafkaJobBoard final : public JobBoard {
       JobTraining training;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, training));
       if (training.epoch() == epoch_ && !training_) training_ = std::move(training);
+    } else if (name == kReplicasKey) {
+      ReplicaOffer offer;
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, offer));
+      if (offer.epoch() == epoch_) offers_[offer.server()] = std::move(offer);
     } else {
       JobEnded ended;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, ended));
@@ -228,6 +248,7 @@ class KafkaJobBoard final : public JobBoard {
   std::optional<JobFeatures> features_;
   std::optional<JobTraining> training_;
   std::set<ShardId> ended_;
+  std::map<ShardId, ReplicaOffer> offers_;  // by server
   Offset last_ignored_ = -1;
 };
 

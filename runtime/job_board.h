@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
@@ -41,6 +42,11 @@ class JobBoard {
   virtual StatusOr<bool> ReadEnded(uint32_t shards) = 0;
   // Every worker has left this shard, and its last checkpoint is durable.
   virtual Status PublishEnded(ShardId shard) = 0;
+
+  // Where copies of shards are to be had: each server's last word, by its first shard. Some may
+  // have gone.
+  virtual StatusOr<std::vector<ReplicaOffer>> ReadOffers() = 0;
+  virtual Status PublishOffer(const ReplicaOffer& offer) = 0;
 };
 
 // Waits for a broker, then creates the job's topics, or checks them if they are there. Who does not

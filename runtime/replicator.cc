@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "runtime/checkpoint.h"
 #include "runtime/shard_store.h"
@@ -32,6 +34,7 @@ std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t s
 
 Replicator::Replicator(const JobConfig& config, const std::vector<ShardId>& shards)
     : config_(config) {
+  replicas_.reserve(shards.size());
   for (const ShardId shard : shards) replicas_.push_back({.shard = shard});
   thread_ = std::thread([this] { Run(); });
 }
@@ -60,7 +63,13 @@ void Replicator::Run() {
 }
 
 Status Replicator::Open(Replica& replica) {
-  MILLRACE_ASSIGN_OR_RETURN(replica.store, OpenReplicaStore(config_, replica.shard));
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<DiskByteMap> store,
+                            OpenReplicaStore(config_, replica.shard));
+  RemoveFrozenReplicas(config_, replica.shard);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    replica.store = std::move(store);
+  }
   MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*replica.store));
   MILLRACE_ASSIGN_OR_RETURN(replica.tail,
                             ParametersTail::Create(config_, replica.shard, from, &wakeup_, stop_));
@@ -76,9 +85,36 @@ StatusOr<size_t> Replicator::Poll(Replica& replica) {
   });
 }
 
+StatusOr<const Replicator::Replica*> Replicator::Find(ShardId shard) const {
+  for (const Replica& replica : replicas_) {
+    if (replica.shard == shard && replica.store != nullptr) return &replica;
+  }
+  return absl::NotFoundError("no replica of shard " + std::to_string(shard) + " is kept here");
+}
+
+StatusOr<Offset> Replicator::OffsetOf(ShardId shard) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard));
+  MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ParametersOffsetOf(*replica->store));
+  if (offset > 0) return offset;
+  return absl::NotFoundError("no whole checkpoint of shard " + std::to_string(shard) +
+                             " has come here yet");
+}
+
+StatusOr<std::string> Replicator::Freeze(ShardId shard) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard));
+  std::string folder = FrozenReplicaFolder(config_, shard, ++frozen_);
+  MILLRACE_RETURN_IF_ERROR(replica->store->CopyTo(folder));
+  return folder;
+}
+
 void Replicator::GiveUp(Replica& replica, const Status& why) {
   replica.tail.reset();
-  replica.store.reset();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    replica.store.reset();
+  }
   const bool useless = absl::IsDataLoss(why) || absl::IsOutOfRange(why);
   spdlog::warn("replica of shard {}: {}{}", replica.shard,
                std::string_view(why.message().data(), why.message().size()),

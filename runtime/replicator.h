@@ -3,15 +3,18 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/job.pb.h"
+#include "runtime/grpc/replica_server.h"
 #include "runtime/kafka/wakeup.h"
 #include "runtime/parameters_tail.h"
-#include "stores/ordered_byte_map.h"
+#include "stores/rocksdb_byte_map.h"
 
 namespace millrace {
 
@@ -25,16 +28,23 @@ std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t s
 // its offset says which rows it is behind by. A replica that cannot go on (the topic was made anew,
 // its folder is damaged) is begun again; whatever else goes wrong is said in the log and tried
 // again: training never waits for it.
-class Replicator {
+//
+// As a ReplicaSource it gives copies of the replicas as they are at that moment, also in the middle
+// of a large checkpoint: who goes on from the copy's offset goes through that one again.
+class Replicator final : public ReplicaSource {
  public:
   // `config` outlives the replicator.
   Replicator(const JobConfig& config, const std::vector<ShardId>& shards);
-  ~Replicator();
+  ~Replicator() override;
+
+  // Any thread.
+  StatusOr<Offset> OffsetOf(ShardId shard) override;
+  StatusOr<std::string> Freeze(ShardId shard) override;
 
  private:
   struct Replica {
     ShardId shard = 0;
-    std::unique_ptr<OrderedByteMap> store{};
+    std::unique_ptr<DiskByteMap> store{};  // changed under mutex_; written to by thread_ alone
     std::unique_ptr<ParametersTail> tail{};
   };
 
@@ -43,9 +53,13 @@ class Replicator {
   StatusOr<size_t> Poll(Replica& replica);
   // Closes it, and removes it if it is of no use any more.
   void GiveUp(Replica& replica, const Status& why);
+  // Whose store is open. REQUIRES: mutex_ is held, for as long as it is used.
+  StatusOr<const Replica*> Find(ShardId shard) const;
 
   const JobConfig& config_;
   std::vector<Replica> replicas_;
+  std::mutex mutex_;
+  uint64_t frozen_ = 0;
   std::atomic<bool> stop_ = false;
   Wakeup wakeup_;
   std::thread thread_;  // last: it uses all of the above

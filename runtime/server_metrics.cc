@@ -25,7 +25,8 @@ int64_t NowMs() {
 }
 
 OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard,
-                             const JobTraining& training, size_t classes, bool ended) {
+                             const JobTraining& training, size_t classes, bool ended,
+                             const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
   MetricPoint point;
   point.set_timestamp_ms(NowMs());
   MetricPoint::ServerProgress& server = *point.mutable_server();
@@ -63,6 +64,7 @@ OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard,
   server.set_ended(ended);
   *server.mutable_training() = training.training();
   server.set_shards(training.shards());
+  if (recovery) *server.mutable_recovery() = *recovery;
   return Record("server/" + std::to_string(shard), point);
 }
 

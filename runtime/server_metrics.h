@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/types.h"
 #include "messages/records.pb.h"
@@ -15,7 +16,8 @@ namespace millrace {
 int64_t NowMs();  // since 1970
 
 OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard,
-                             const JobTraining& training, size_t classes, bool ended);
+                             const JobTraining& training, size_t classes, bool ended,
+                             const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);
 OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
                                bool last);
 

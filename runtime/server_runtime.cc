@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,9 +21,12 @@
 #include "runtime/job_board.h"
 #include "runtime/job_options.h"
 #include "runtime/kafka/consumer.h"
+#include "runtime/last_signs.h"
 #include "runtime/npy_file.h"
 #include "runtime/patience.h"
+#include "runtime/peer_replicas.h"
 #include "runtime/record_sender.h"
+#include "runtime/recovery.h"
 #include "runtime/replicator.h"
 #include "runtime/server_metrics.h"
 #include "runtime/waits.h"
@@ -37,6 +41,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kMetricsEvery(250);
 constexpr size_t kRecordsAtOnce = 256;
+// A shard's last sign of life is looked for so long behind its recovery, at most.
+constexpr std::chrono::seconds kForSigns(2);
 
 std::chrono::duration<double> Seconds(double seconds) {
   return std::chrono::duration<double>(seconds);
@@ -107,7 +113,7 @@ class ServerLoop {
 
  private:
   Status Open() {
-    const auto start = std::chrono::steady_clock::now();
+    OpenSigns();
     MILLRACE_ASSIGN_OR_RETURN(
         sender_, RecordSender::Create(config_, "server", {Topic::kWeights, Topic::kMetrics},
                                       patience_, &wakeup_));
@@ -117,19 +123,37 @@ class ServerLoop {
         gradients_,
         PartitionConsumer::Create(KafkaOptionsOf(config_), options,
                                   TopicName(config_.name(), Topic::kGradients), &wakeup_));
+    MILLRACE_ASSIGN_OR_RETURN(const ReplicaTls tls, ReplicaTlsOf(config_));
+    std::vector<ShardId> ids;
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
-      if (!IsHosted(shard)) continue;
-      MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<HostedShard> hosted,
-                                HostedShard::Open(config_, HostedOptions(shard), &wakeup_, stop_));
+      if (IsHosted(shard)) ids.push_back(shard);
+    }
+    PeerReplicas peers(config_, tls, ids, stop_);
+    const FetchCopy fetch = [&peers](ShardId shard, const std::string& folder) {
+      return peers.Fetch(shard, folder);
+    };
+    for (const ShardId shard : ids) {
+      MILLRACE_ASSIGN_OR_RETURN(
+          std::unique_ptr<HostedShard> hosted,
+          HostedShard::Open(config_, HostedOptions(shard), fetch, &wakeup_, stop_));
       const auto partition = static_cast<int32_t>(shard);
       MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience_.Try([&] {
         return gradients_->QueryRange(partition, kBrokerCall);
       }));
       MILLRACE_RETURN_IF_ERROR(hosted->task().StartReplay(range.begin, range.end));
       MILLRACE_RETURN_IF_ERROR(gradients_->Assign(partition, hosted->task().gradients_position()));
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started_;
       spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
                    hosted->task().position(), range.end, took.count());
+      lost_[shard] = hosted->task().processor().lost();
+      if (lost_[shard]) {
+        spdlog::warn(
+            "shard {}: NO COPY OF IT IS LEFT. It waits until all {} workers have said what weights "
+            "they have, and goes on from the newest. Its optimizer state, its embedding rows and "
+            "what it had counted are lost (--weights-from-workers)",
+            shard, config_.workers());
+      }
+      recoveries_[shard].replay_began = std::chrono::steady_clock::now();
       shards_[shard] = std::move(hosted);
     }
     handler_.on_record = [this](const ConsumedRecord& record) {
@@ -143,24 +167,27 @@ class ServerLoop {
           ": the records to be read next were deleted. Another instance of this shard may have "
           "gone ahead: start this one again"));
     };
-    StartReplicas();
+    MILLRACE_RETURN_IF_ERROR(StartReplicas(ids, tls));
     return OpenAllWeights();
   }
 
   ServerOptions HostedOptions(ShardId shard) const {
     ServerOptions options = ServerOptionsOf(features_, training_, shard);
+    options.weights_from_workers = config_.server().weights_from_workers();
     if (options.embeddings) {
       options.embeddings->cache_bytes = size_t{config_.server().embedding_cache_mib()} << 20;
     }
     return options;
   }
 
-  void StartReplicas() {
-    std::vector<ShardId> hosted;
-    for (const auto& [shard, task] : shards_) hosted.push_back(shard);
+  Status StartReplicas(const std::vector<ShardId>& hosted, const ReplicaTls& tls) {
     const std::vector<ShardId> followed =
         ReplicatedBy(hosted, training_.shards(), config_.server().replicas());
-    if (!followed.empty()) replicator_ = std::make_unique<Replicator>(config_, followed);
+    if (followed.empty()) return absl::OkStatus();
+    replicator_ = std::make_unique<Replicator>(config_, followed);
+    MILLRACE_ASSIGN_OR_RETURN(replica_server_,
+                              ServeReplicas(config_, tls, hosted, followed, *replicator_, stop_));
+    return absl::OkStatus();
   }
 
   bool IsHosted(ShardId shard) const {
@@ -232,8 +259,53 @@ class ServerLoop {
       MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(out_));
       spdlog::info("shard {}: answers from gradient {} on ({} replayed)", shard,
                    hosted->task().position(), hosted->task().replayed_records());
+      const SteadyTime now = std::chrono::steady_clock::now();
+      RecoveryPhases& phases = hosted->phases();
+      phases.gradients_records = hosted->task().replayed_records();
+      phases.gradients_s =
+          std::chrono::duration<double>(now - recoveries_[shard].replay_began).count();
+      phases.total_s = std::chrono::duration<double>(now - started_).count();
+      recoveries_[shard].answered = now;
     }
     return absl::OkStatus();
+  }
+
+  // Says when workers have given a lost shard its weights.
+  void ReportRestored() {
+    for (auto& [shard, hosted] : shards_) {
+      if (!lost_[shard] || hosted->task().processor().lost()) continue;
+      lost_[shard] = false;
+      spdlog::warn("shard {}: goes on from the weights of a worker, at round {}", shard,
+                   hosted->task().processor().steps());
+    }
+  }
+
+  // Recovery does not wait for it, nor does it fail when this does.
+  void OpenSigns() {
+    StatusOr<std::unique_ptr<LastSigns>> signs = LastSigns::Create(config_, NowMs(), &wakeup_);
+    if (signs.ok()) signs_ = *std::move(signs);
+  }
+
+  // Says how the shards came back, once it is known since when they had been away.
+  void ReportRecoveries(SteadyTime now) {
+    if (signs_ && !signs_->Poll().ok()) signs_.reset();
+    bool all = true;
+    for (auto& [shard, hosted] : shards_) {
+      Recovered& recovered = recoveries_[shard];
+      if (recovered.reported) continue;
+      const bool in_vain = !signs_ || now - recovered.answered > kForSigns;
+      if (!announced_[shard] || (!in_vain && !signs_->done())) {
+        all = false;
+        continue;
+      }
+      recovered.reported = true;
+      RecoveryPhases& phases = hosted->phases();
+      if (signs_) phases.down_ms = signs_->DownMs(shard);
+      if (!phases.recovered()) continue;
+      recovered.point = RecoveryOf(phases);
+      spdlog::info("shard {}: {}", shard, RecoveryText(phases));
+    }
+    if (all) signs_.reset();
   }
 
   Status AnnounceAll() {
@@ -262,6 +334,8 @@ class ServerLoop {
     }
     points_.MoveTo(out_);
     ReportWaiting(now);
+    ReportRecoveries(now);
+    ReportRestored();
     return sender_->Send(out_);
   }
 
@@ -269,7 +343,8 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) {
       const ServerProcessor& processor = hosted->task().processor();
       if (!hosted->task().replayed()) continue;
-      out_.push_back(ProgressPoint(processor, shard, training_, shape_.classes, ended));
+      out_.push_back(ProgressPoint(processor, shard, training_, shape_.classes, ended,
+                                   recoveries_.at(shard).point));
     }
   }
 
@@ -352,14 +427,23 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) {
       const std::vector<WorkerId> missing = hosted->task().processor().WaitedFor();
       Waiting& waiting = waiting_[shard];
-      const Offset position = hosted->task().position();
-      if (missing.empty() || waiting.position != position) {
+      const bool lost = hosted->task().processor().lost();
+      // (What is said to a lost shard again and again is no progress.)
+      const Offset position = lost ? 0 : hosted->task().position();
+      if ((missing.empty() && !lost) || waiting.position != position) {
         waiting = {position, now, now};
         continue;
       }
       const std::chrono::duration<double> every(config_.server().waiting_report_s());
       if (now - waiting.reported < every) continue;
       waiting.reported = now;
+      if (missing.empty()) {
+        spdlog::warn(
+            "shard {}: no worker has weights of it: each started after the shard had gone. The job "
+            "cannot go on; start a new one (another name)",
+            shard);
+        continue;
+      }
       std::string names;
       for (WorkerId worker : missing) names += " " + std::to_string(worker);
       const std::chrono::duration<double> since = now - waiting.since;
@@ -406,6 +490,14 @@ class ServerLoop {
     SteadyTime reported;
   };
 
+  struct Recovered {
+    SteadyTime replay_began;
+    SteadyTime answered;
+    bool reported = false;
+    std::optional<MetricPoint::ServerProgress::Recovery> point{};
+  };
+
+  const SteadyTime started_ = std::chrono::steady_clock::now();
   const JobConfig& config_;
   const JobFeatures& features_;
   const JobTraining& training_;
@@ -421,7 +513,11 @@ class ServerLoop {
   std::map<ShardId, std::unique_ptr<HostedShard>> shards_;
   std::map<ShardId, std::unique_ptr<FollowedShard>> followed_;
   std::unique_ptr<Replicator> replicator_;
+  std::unique_ptr<ReplicaServer> replica_server_;  // after what it serves
   std::map<ShardId, bool> announced_;
+  std::map<ShardId, Recovered> recoveries_;
+  std::map<ShardId, bool> lost_;  // as it was said last
+  std::unique_ptr<LastSigns> signs_;
   std::map<ShardId, Waiting> waiting_;
   std::vector<OutgoingRecord> out_;
   Status status_ = absl::OkStatus();

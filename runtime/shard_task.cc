@@ -60,6 +60,7 @@ Status ShardTask::Load() {
   ShardState state;
   MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, state));
   MILLRACE_RETURN_IF_ERROR(processor_.LoadState(state));
+  has_state_ = true;
   if (processor_.at_cut()) MILLRACE_RETURN_IF_ERROR(FoldHeld());
   position_ = state.position();
   last_hash_ = state.last_record_hash();
@@ -69,6 +70,22 @@ Status ShardTask::Load() {
 }
 
 Status ShardTask::StartReplay(Offset begin, Offset end) {
+  if (!has_state_ && begin > 0) {
+    if (!options_.weights_from_workers) {
+      return absl::DataLossError(
+          "shard " + std::to_string(options_.shard) +
+          " has no copy left, neither on a disk nor in parameters, and gradients begins at " +
+          std::to_string(begin) +
+          ", so that it cannot be computed anew. Bring back the topic or a data folder; start a "
+          "new "
+          "job (another name); or give --weights-from-workers: then it goes on from the weights "
+          "that the workers have, without optimizer state and embedding rows");
+    }
+    processor_.Lose();
+    position_ = begin;
+    checkpoint_begun_ = begin;
+    checkpointed_ = begin;
+  }
   if (position_ < begin || position_ > end) {
     return absl::DataLossError(
         "gradients, partition " + std::to_string(options_.shard) + ": the checkpoint stands at " +

@@ -38,7 +38,8 @@ class ShardTask {
   Status Load();
 
   // `begin` and `end`: what `gradients` holds now. DataLoss when the position is outside: it is
-  // never skipped, since what was deleted there cannot be known.
+  // never skipped, since what was deleted there cannot be known. (With weights_from_workers a shard
+  // of which no copy is left loses its state instead.)
   Status StartReplay(Offset begin, Offset end);
   // Where reading starts: at the record in front of the position, if it is still there, which must
   // be the one that the checkpoint remembers.
@@ -88,6 +89,7 @@ class ShardTask {
   ServerProcessor processor_;
   ServerOutput output_;  // scratch
   std::optional<uint64_t> snapshot_;
+  bool has_state_ = false;  // Load found one
 
   Offset position_ = 0;     // of the next record to fold
   uint64_t last_hash_ = 0;  // of the record in front of it

@@ -15,6 +15,7 @@
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/options.h"
 #include "rocksdb/table.h"
+#include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
 #include "rocksdb/write_buffer_manager.h"
 
@@ -110,6 +111,8 @@ std::string LockHolder(const std::string& path) {
   return is_known && lock.l_pid > 0 ? "process " + std::to_string(lock.l_pid) : "another process";
 }
 
+constexpr char kLocked[] = "millrace/locked";
+
 Status OpenError(const rocksdb::Status& status, const std::string& path) {
   const std::string text = status.ToString();
   if (status.IsIOError() && text.find("lock hold by current process") != std::string::npos) {
@@ -117,9 +120,11 @@ Status OpenError(const rocksdb::Status& status, const std::string& path) {
         Message(path, "this process has it open already", "give each part a folder of its own"));
   }
   if (status.IsIOError() && text.find("While lock file: ") != std::string::npos) {
-    return absl::FailedPreconditionError(
+    Status locked = absl::FailedPreconditionError(
         Message(path, "it is locked by " + LockHolder(path),
                 "stop that process, or give this one another folder"));
+    locked.SetPayload(kLocked, absl::Cord(path));
+    return locked;
   }
   return FromRocksDb(status, path);
 }
@@ -168,7 +173,7 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
   return result;
 }
 
-class RocksDbByteMap final : public OrderedByteMap {
+class RocksDbByteMap final : public DiskByteMap {
  public:
   RocksDbByteMap(std::string path, std::shared_ptr<RocksDbMemory> memory,
                  std::unique_ptr<rocksdb::DB> db)
@@ -224,6 +229,15 @@ class RocksDbByteMap final : public OrderedByteMap {
     return FromRocksDb(entry->status(), path_);
   }
 
+  // What is in memory only is written to a file first, so that there is no log to be copied.
+  Status CopyTo(const std::string& folder) const override {
+    rocksdb::Checkpoint* raw = nullptr;
+    const rocksdb::Status made = rocksdb::Checkpoint::Create(db_.get(), &raw);
+    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+    if (!made.ok()) return FromRocksDb(made, path_);
+    return FromRocksDb(checkpoint->CreateCheckpoint(folder, /*log_size_for_flush=*/0), folder);
+  }
+
  private:
   const std::string path_;
   const std::shared_ptr<RocksDbMemory> memory_;
@@ -233,8 +247,8 @@ class RocksDbByteMap final : public OrderedByteMap {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<OrderedByteMap>> OpenRocksDb(const std::string& path,
-                                                      const RocksDbOptions& options) {
+StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
+                                                   const RocksDbOptions& options) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
@@ -249,5 +263,7 @@ StatusOr<std::unique_ptr<OrderedByteMap>> OpenRocksDb(const std::string& path,
   if (!status.ok()) return OpenError(status, path);
   return std::make_unique<RocksDbByteMap>(path, memory, std::unique_ptr<rocksdb::DB>(db));
 }
+
+bool IsLockedByAnother(const Status& status) { return status.GetPayload(kLocked).has_value(); }
 
 }  // namespace millrace

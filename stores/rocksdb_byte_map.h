@@ -26,8 +26,18 @@ struct RocksDbOptions {
   std::shared_ptr<RocksDbMemory> memory;
 };
 
+// A map on disk can make a copy of itself.
+class DiskByteMap : public OrderedByteMap {
+ public:
+  // Makes `folder`, which must not be there, a map of its own with what this one holds now. On the
+  // same file system its files are hard links, so that it costs little whatever they hold. Any
+  // thread, beside the writer.
+  virtual Status CopyTo(const std::string& folder) const = 0;
+};
+
 // Opens the map in the folder `path`, which is made (with its parents) if it is not there. Errors:
-//   FailedPrecondition  another process, or another map of this one, has the folder open
+//   FailedPrecondition  another process (IsLockedByAnother), or another map of this one, has the
+//                       folder open
 //   DataLoss            the folder is damaged
 //   ResourceExhausted   the disk is full, or no more files can be opened
 //   PermissionDenied    the folder cannot be written
@@ -37,7 +47,10 @@ struct RocksDbOptions {
 // A batch is in the page cache of the operating system when Write returns, so the death of the
 // process loses none and Flush has nothing to wait for. The death of the machine may lose the last
 // ones, in order; Kafka has them.
-StatusOr<std::unique_ptr<OrderedByteMap>> OpenRocksDb(const std::string& path,
-                                                      const RocksDbOptions& options = {});
+StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
+                                                   const RocksDbOptions& options = {});
+
+// Whether OpenRocksDb failed since another process, which may hang, has the folder open.
+bool IsLockedByAnother(const Status& status);
 
 }  // namespace millrace

@@ -240,6 +240,30 @@ TEST_F(JobFlagsTest, ServerIdsAreDistinctShardsOfTheJob) {
   ExpectError({"--shards", "2", "--replicas", "2"}, "replicas");
 }
 
+TEST_F(JobFlagsTest, ReplicasAreServedWhereTheyAreKeptAndWithWholeCertificates) {
+  const std::vector<std::string> kept = {"--shards", "3", "--replicas", "1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), kept.begin(), kept.end());
+    return more;
+  };
+  const StatusOr<JobConfig> config =
+      Load(with({"--replica-listen", "[::]:0", "--replica-advertise", "a.example:0",
+                 "--replica-tls-cert", "c", "--replica-tls-key", "k", "--replica-tls-ca", "a"}));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->server().replica_listen(), "[::]:0");
+  EXPECT_EQ(config->server().replica_tls_ca(), "a");
+  EXPECT_TRUE(Load({"--replica-tls-ca", "a"}).ok()) << "who only fetches";
+  for (const char* wrong : {"9000", "host:", ":9000", "host:65536", "host:9000x", "::1:9000"}) {
+    ExpectError(with({"--replica-listen", wrong}), "is not HOST:PORT");
+  }
+  ExpectError({"--replica-listen", "host:1"}, "--replicas");
+  ExpectError(with({"--replica-advertise", "host:1"}), "replica_listen");
+  ExpectError(with({"--replica-listen", "host:1", "--replica-advertise", "x"}),
+              "replica_advertise: 'x' is not");
+  ExpectError({"--replica-tls-cert", "c"}, "replica_tls_key");
+  ExpectError(with({"--replica-listen", "host:1", "--replica-tls-ca", "a"}), "who listens");
+}
+
 TEST_F(JobFlagsTest, ABoundWithoutADelayIsRefused) {
   EXPECT_THAT(
       std::string(Load({}, "training { consistency { model: BOUNDED } }").status().message()),

@@ -24,9 +24,10 @@ MAY_USE = {
     "topics": ["base", "messages", "models"],
     "stores": ["base", "messages", "topics"],
     "processors": ["base", "consistency", "messages", "models", "stores", "topics"],
+    "runtime/grpc": ["base", "messages"],
     "runtime/kafka": ["base"],
     "runtime": ["base", "consistency", "csv", "features", "messages", "models", "processors",
-                "runtime/kafka", "stores", "topics"],
+                "runtime/grpc", "runtime/kafka", "stores", "topics"],
     "producer": ["base", "csv", "features", "messages", "models", "runtime", "runtime/kafka",
                  "topics"],
     "display": ["base", "messages", "runtime/kafka", "topics"],
@@ -36,6 +37,9 @@ MAY_USE["apps"] = sorted(MAY_USE)
 # Foreign headers and the places (files or folders) that may include them.
 DOORS = {
     "librdkafka/": ["runtime/kafka/", "tests/kafka_door/", "benchmarks/"],
+    "grpc/": ["runtime/grpc/"],
+    "grpcpp/": ["runtime/grpc/", "tests/grpc_door/"],
+    "messages/replica.grpc": ["runtime/grpc/", "tests/grpc_door/"],
     "rocksdb/": ["stores/rocksdb_byte_map.cc", "benchmarks/"],
     "Eigen/": ["benchmarks/", "tests/models/"],
     "lbfgs.h": ["models/local_solver.cc"],
@@ -48,6 +52,8 @@ UNREACHABLE = {
     "messages/": ["base/", "consistency/", "models/", "csv/"],
     "librdkafka/": ["base/", "consistency/", "models/", "csv/", "features/", "topics/", "stores/",
                     "processors/", "runtime/*", "producer/", "display/", "apps/"],
+    "grpcpp/": ["base/", "consistency/", "models/", "csv/", "features/", "topics/", "stores/",
+                "processors/", "runtime/kafka/", "runtime/*", "producer/", "display/", "apps/"],
     "rocksdb/": ["base/", "consistency/", "models/", "csv/", "features/", "topics/", "processors/",
                  "runtime/", "producer/", "display/", "apps/"],
 }
@@ -225,7 +231,7 @@ def check_style(sources):
 
 
 def library_of(folder):
-    return "kafka" if folder == "runtime/kafka" else folder
+    return folder.removeprefix("runtime/")
 
 
 def read_library(root, folder):

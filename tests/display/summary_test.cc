@@ -56,6 +56,45 @@ TEST(SummaryJson, HasWhatProgramsAskFor) {
   EXPECT_EQ(json["holdout"]["accuracy"], 0.79);
 }
 
+JobProgress RecoveredJob() {
+  JobProgress job;
+  MetricPoint point = ServerAt(1'000, 5);
+  point.mutable_server()->set_shard(1);
+  auto& recovery = *point.mutable_server()->mutable_recovery();
+  recovery.set_source("replica of b:9000");
+  recovery.set_total_s(0.84);
+  recovery.set_down_ms(3'240);
+  recovery.set_restored_bytes(1 << 20);
+  recovery.set_parameters_records(1'412);
+  recovery.set_gradients_records(512);
+  job.Fold(ServerAt(1'000, 5));
+  job.Fold(point);
+  return job;
+}
+
+TEST(SummaryJson, SaysHowShardsCameBack) {
+  const Json json = Json::parse(SummaryJson(RecoveredJob(), "job"));
+  ASSERT_EQ(json["recoveries"].size(), 1u) << "shard 0 began anew";
+  const Json& recovery = json["recoveries"][0];
+  EXPECT_EQ(recovery["shard"], 1);
+  EXPECT_EQ(recovery["seconds"], 0.84);
+  EXPECT_EQ(recovery["down_seconds"], 3.24);
+  EXPECT_EQ(recovery["source"], "replica of b:9000");
+  EXPECT_EQ(recovery["restored_bytes"], 1 << 20);
+  EXPECT_EQ(recovery["parameters_records"], 1'412);
+  EXPECT_EQ(recovery["gradients_records"], 512);
+  EXPECT_FALSE(Json::parse(SummaryJson(FinishedJob(), "job")).contains("recoveries"));
+}
+
+TEST(SummaryTable, SaysHowShardsCameBack) {
+  std::string text;
+  for (const std::string& row : SummaryTable(RecoveredJob(), "job", Style(), 100)) {
+    text += row + "\n";
+  }
+  EXPECT_THAT(text, HasSubstr("shard 1 in 0.84 s after 3.2 s: replica of b:9000, 1,412 records, "
+                              "512 gradients"));
+}
+
 TEST(SummaryJson, LeavesOutWhatThereIsNot) {
   JobProgress job;
   MetricPoint point = ServerAt(1'000, 5);

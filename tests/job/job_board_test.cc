@@ -88,6 +88,28 @@ TEST_F(JobBoardTest, AnotherEpochIsAnotherJob) {
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(8)).ok());
 }
 
+TEST_F(JobBoardTest, OfEachServersOffersTheLastCounts) {
+  const auto publish = [&](uint32_t server, const std::string& address) {
+    ReplicaOffer offer;
+    offer.set_epoch(config_.epoch());
+    offer.set_server(server);
+    offer.add_shard(server + 1);
+    offer.set_address(address);
+    ASSERT_TRUE(Open()->PublishOffer(offer).ok());
+  };
+  EXPECT_TRUE(Open()->ReadOffers()->empty());
+  publish(3, "b:1");
+  publish(0, "a:1");
+  publish(3, "b:2");
+  const std::vector<ReplicaOffer> offers = *Open()->ReadOffers();
+  ASSERT_EQ(offers.size(), 2u);
+  EXPECT_EQ(offers[0].address(), "a:1");
+  EXPECT_EQ(offers[1].address(), "b:2");
+  EXPECT_EQ(offers[1].shard(0), 4u);
+  config_.set_epoch(2);
+  EXPECT_TRUE(Open()->ReadOffers()->empty()) << "of another epoch";
+}
+
 TEST_F(JobBoardTest, OfTwoThatPublishAtOnceOneWinsForEverybody) {
   for (uint64_t race = 1; race <= 20; ++race) {
     config_.set_epoch(race);

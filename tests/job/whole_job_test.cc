@@ -13,7 +13,9 @@
 #include "apps/program.h"
 #include "base/big_endian.h"
 #include "mock_cluster.h"
+#include "runtime/replicator.h"
 #include "runtime/server_runtime.h"
+#include "runtime/shard_store.h"
 #include "runtime/worker_runtime.h"
 #include "stores/rocksdb_byte_map.h"
 #include "topics/codec.h"
@@ -198,6 +200,43 @@ TEST_F(WholeJobTest, ShardsOfSeveralProcessesEndInTheWeightsOfOneShard) {
   for (std::thread& thread : threads) thread.join();
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(BytesOf(weights), of_one);
+}
+
+TEST_F(WholeJobTest, CopiesOfAReplicaMadeWhileItIsWrittenToAreStoresThatGoForward) {
+  JobConfig config = config_;
+  config.mutable_server()->set_data_dir(folder_ / "follower");
+  config_.mutable_server()->set_checkpoint_interval_s(0.05);
+  std::atomic<bool> done = false;
+  int copies = 0;
+  Offset last = 0;
+  Replicator replicator(config, {0});
+  std::thread copier([&] {
+    // Once more behind the end: at least one copy has all.
+    for (bool again = true; again;) {
+      again = !done;
+      const StatusOr<Offset> offset = replicator.OffsetOf(0);
+      if (absl::IsNotFound(offset.status())) continue;
+      ASSERT_TRUE(offset.ok()) << offset.status();
+      const StatusOr<std::string> folder = replicator.Freeze(0);
+      ASSERT_TRUE(folder.ok()) << folder.status();
+      {
+        const auto store = OpenRocksDb(*folder);
+        ASSERT_TRUE(store.ok()) << store.status();
+        const Offset copied = *ParametersOffsetOf(**store);
+        EXPECT_GE(copied, *offset) << "what was said before";
+        EXPECT_GE(copied, last);
+        last = copied;
+      }
+      std::filesystem::remove_all(*folder);
+      ++copies;
+    }
+  });
+  Run(1);
+  done = true;
+  copier.join();
+  EXPECT_GT(copies, 0);
+  EXPECT_GT(last, 0);
+  EXPECT_FALSE(replicator.OffsetOf(1).ok()) << "kept by nobody here";
 }
 
 TEST_F(WholeJobTest, ProcessesThatAreStoppedAndStartedAgainChangeNoWeight) {

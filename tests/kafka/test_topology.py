@@ -3,6 +3,7 @@
 import csv
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ SEQUENTIAL = ["--consistency", "sequential", "--batch-rows", "16", "--learning-r
 
 class OnABroker(unittest.TestCase):
     version = "4.1.0"
+    brokers = 1
 
     @classmethod
     def setUpClass(cls):
@@ -28,7 +30,7 @@ class OnABroker(unittest.TestCase):
         cls.path = pathlib.Path(cls.folder.name)
         cls.data = cls.path / "rows.csv"
         topology.write_csv(cls.data, ROWS)
-        cls.broker = topology.Broker(cls.path / "kafka", cls.version).start()
+        cls.broker = topology.Broker(cls.path / "kafka", cls.version, cls.brokers).start()
         cls.addClassCleanup(cls.broker.stop)
 
     def job(self, name="", **options):
@@ -343,6 +345,145 @@ class Shards(OnABroker):
             job.processes[server].wait()
             subprocess.run(["rm", "-rf", job.folder / server], check=True)
         job.start(*self.servers)
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
+
+class Recovery(OnABroker):
+    """Three servers, each with a replica of its neighbour's shard, which it gives to it if asked."""
+
+    features = Embeddings.features
+    servers = {"server": [0], "server1": [1], "server2": [2]}
+
+    def start(self, rate="2500"):
+        job = self.job(features=self.features, servers=self.servers, training=Embeddings.training,
+                       producer=["--rate", rate])  # fmt: skip
+        for server in self.servers:
+            job.commands[server] += ["--replicas", "1", "--replica-listen", "127.0.0.1:0"]
+        job.start()
+        for i, server in enumerate(self.servers):
+            job.wait_for_log(server, f"replicas of shard {(i - 1) % 3} are served at 127.0.0.1:")
+        job.wait_for_log(["worker0", "worker1"], "here, reading rows")
+        time.sleep(1.5)  # for some checkpoints
+        self.assertIsNone(job.processes["producer"].poll(), "all was over before the accident")
+        return job
+
+    def finish(self, job, came_back):
+        """came_back: the shards, and where each had its copy from."""
+        job.wait_all()
+        self.assert_equals_reference(job)
+        recoveries = {r["shard"]: r for r in job.summary().get("recoveries", [])}
+        self.assertEqual(sorted(recoveries), sorted(came_back))
+        for shard, source in came_back.items():
+            recovery = recoveries[shard]
+            self.assertIn(source, recovery["source"])
+            self.assertGreater(recovery["down_seconds"], 0)
+            self.assertLess(recovery["down_seconds"], 60)
+            self.assertIn(f"shard {shard}: recovered in ", job.log(list(self.servers)[shard]))
+
+    def test_a_killed_server_goes_on_from_its_disk(self):
+        job = self.start()
+        job.kill("server1")
+        job.start("server1")
+        self.finish(job, {1: "own disk"})
+
+    def test_a_server_without_its_folder_takes_the_replica_of_another(self):
+        job = self.start()
+        job.kill("server1")
+        shutil.rmtree(job.folder / "server1")
+        job.start("server1")
+        job.wait_for_log("server1", "shard 1: took the replica of 127.0.0.1:")
+        self.finish(job, {1: "replica of 127.0.0.1:"})
+
+    def test_a_server_whose_folder_and_whose_replica_are_gone_reads_the_topic(self):
+        job = self.start()
+        job.kill_all(["server1", "server2"])
+        for server in ["server1", "server2"]:
+            shutil.rmtree(job.folder / server)
+        job.start("server1")
+        job.wait_for_log("server1", "shard 1: no server could give a replica")
+        job.start("server2")
+        # The first is back and may have a replica of shard 1 again, but of shard 2 has none: its
+        # neighbour is server 0, which lives.
+        self.finish(job, {1: "no copy, all of parameters", 2: "replica of 127.0.0.1:"})
+
+    def test_all_servers_killed_at_once_go_on_from_their_disks(self):
+        job = self.start()
+        job.kill_all(self.servers)
+        job.start(*self.servers)
+        self.finish(job, dict.fromkeys(range(3), "own disk"))
+
+    def test_a_server_that_hangs_is_replaced_and_stops_when_it_moves_again(self):
+        job = self.start()
+        zombie = job.processes["server1"]
+        zombie.send_signal(signal.SIGSTOP)
+        start = job.log("server1")
+        job.start("server1")
+        job.wait_for_log("server1", "This one goes on without that folder")
+        job.wait_for_log("server1", "shard 1: recovered in ")
+        self.assertIn("shard 1: took the replica of 127.0.0.1:", job.log("server1"))
+        zombie.send_signal(signal.SIGCONT)
+        self.assertEqual(zombie.wait(timeout=30), 1, job.log("server1"))
+        # Whichever it meets first: its checkpoint is refused, or what it would read is gone.
+        self.assertRegex(job.log("server1")[len(start):], "ServerApp: (shard 1 has been taken over by "
+                         "another process|gradients.*Another instance of this shard)")
+        # The zombie has let go of its folder: of the two the one that is further on stays.
+        job.kill("server1")
+        job.start("server1")
+        job.wait_for_log("server1", "the former is removed")
+        self.finish(job, {1: "own disk"})
+        folders = {path.name for path in (job.folder / "server1").iterdir()}
+        self.assertIn(f"{job.name}-shard-1.2", folders)
+        self.assertNotIn(f"{job.name}-shard-1", folders)
+
+
+class NoCopyLeft(OnABroker):
+    """`parameters` deleted, and the disk with it."""
+
+    def lose(self, job):
+        job.kill("server")
+        shutil.rmtree(job.folder / "server")
+        self.broker.tool("kafka-topics", "--delete", "--topic", f"{job.name}.parameters")
+
+    def test_a_shard_goes_on_from_the_weights_of_a_worker_if_that_is_wanted(self):
+        # One worker process: where workers move meanwhile, nobody has the weights.
+        job = self.job(producer=["--rate", "3000"]).start("server", "worker0", "producer")
+        job.wait_for_log("worker0", "here, reading rows")
+        time.sleep(2)
+        self.lose(job)
+        job.start("server")
+        self.assertEqual(job.wait("server"), 1)
+        self.assertIn("give --weights-from-workers", job.log("server"))
+        self.assertIsNone(job.processes["producer"].poll(), "all was over before the accident")
+
+        job.commands["server"].append("--weights-from-workers")
+        job.start("server")
+        job.wait_for_log("server", "NO COPY OF IT IS LEFT")
+        job.wait_for_log("server", "shard 0: goes on from the weights of a worker, at round ")
+        job.wait_all()
+        # Its optimizer began anew, so the weights are others; but what was learnt is not gone.
+        rounds = int(re.search("of a worker, at round ([0-9]+)", job.log("server")).group(1))
+        self.assertGreater(rounds, 10)
+        summary = job.summary()
+        self.assertGreaterEqual(summary["rounds"], ROWS // 4 // 16)
+        self.assertLess(summary["rows_trained"], ROWS, "what was counted before is lost")
+        self.assertGreater(summary["progressive"]["accuracy"],
+                           summary["progressive"]["prior_accuracy"] + 0.1)
+
+
+class ThreeBrokers(OnABroker):
+    brokers = 3
+
+    def test_one_of_three_brokers_killed_costs_a_pause_and_nothing_else(self):
+        job = self.job(producer=["--rate", "8000"], common=["--replication-factor", "3"]).start()
+        job.wait_for_log(["worker0", "worker1"], "here, reading rows")
+        time.sleep(1)
+        # One that leads something of the job, whichever it is.
+        self.broker.kill(node=2)
+        self.assertIsNone(job.processes["producer"].poll(), "all was over before the accident")
+        time.sleep(4)
+        self.broker.start()
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)

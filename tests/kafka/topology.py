@@ -45,20 +45,20 @@ def write_csv(path, rows, seed=1):
 
 
 class Broker:
-    def __init__(self, folder, version="4.1.0"):
-        self.folder, self.version = str(folder), version
+    def __init__(self, folder, version="4.1.0", brokers=1):
+        self.folder, self.version, self.brokers = str(folder), version, brokers
 
     def _call(self, *words):
         return subprocess.run([ROOT / "scripts" / "kafka", *words, "--dir", self.folder],
                               check=True, capture_output=True, text=True).stdout
 
     def start(self):
-        self._call("start", "--version", self.version)
+        self._call("start", "--version", self.version, "--brokers", str(self.brokers))
         self.address = (pathlib.Path(self.folder) / "bootstrap").read_text().strip()
         return self
 
-    def kill(self):
-        self._call("kill")
+    def kill(self, node=None):
+        self._call("kill", *([] if node is None else ["--node", str(node)]))
 
     def stop(self):
         self._call("stop")
@@ -78,6 +78,11 @@ class Broker:
             if tool.wait(timeout=60) != 0:
                 raise AssertionError(f"{tool.args} failed")
 
+    def tool(self, *words):
+        """One of Kafka's command-line tools; what it prints."""
+        return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", *words],
+                              check=True, capture_output=True, text=True, timeout=60).stdout
+
     def records(self, topic):
         """What stands in a topic now, undecoded."""
         return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool",
@@ -90,14 +95,15 @@ class Job:
     """Processes of one job. Every process that was started is ended by close()."""
 
     def __init__(self, broker, name, folder, workers=4, training=(), features=FEATURES, data=None,
-                 producer=(), servers=None):
+                 producer=(), servers=None, common=()):
         """servers: the shards of each ServerApp, by its name; one server of all, if not given."""
         self.broker, self.name, self.folder = broker, name, pathlib.Path(folder)
         self.workers, self.training, self.features = workers, list(training), list(features)
         self.data, self.producer_flags = data, list(producer)
         self.processes, self.commands, self.logs = {}, {}, {}
         self.weights = self.folder / f"{name}-weights.npy"
-        common = ["--brokers", broker.address, "--job", name, "--workers", str(workers)]
+        common = ["--brokers", broker.address, "--job", name, "--workers", str(workers),
+                  *common]  # fmt: skip
         servers = servers or {"server": [0]}
         for server, ids in servers.items():
             self.commands[server] = [
@@ -126,6 +132,13 @@ class Job:
                     stdin=subprocess.DEVNULL, cwd=self.folder)
         return self
 
+    def kill_all(self, names):
+        """At once: nobody sees another go."""
+        for name in names:
+            self.processes[name].kill()
+        for name in names:
+            self.processes[name].wait()
+
     def kill(self, name, sig=signal.SIGKILL):
         self.processes[name].send_signal(sig)
         return self.wait(name, timeout=30)
@@ -141,11 +154,14 @@ class Job:
             tails = "".join(f"--- {n}\n{self.log(n)[-1500:]}\n" for n in self.logs)
             raise AssertionError(f"{name} has not ended after {timeout} s\n{tails}") from None
 
-    def wait_for_log(self, name, text, timeout=60):
+    def wait_for_log(self, names, text, timeout=60):
+        """names: of a process, or of several of which one says it."""
+        names = [names] if isinstance(names, str) else names
         end = time.monotonic() + timeout
-        while text not in self.log(name):
+        while not any(text in self.log(name) for name in names):
             if time.monotonic() > end:
-                raise AssertionError(f"'{text}' did not appear in\n{self.log(name)}")
+                logs = "\n".join(self.log(name) for name in names)
+                raise AssertionError(f"'{text}' did not appear in\n{logs}")
             time.sleep(0.02)
 
     def wait_all(self, timeout=120):

@@ -922,5 +922,41 @@ TEST(WorkerTrainingTest, NoDamageToAnAnswerCrashesIt) {
   }
 }
 
+TEST(WorkerTrainingProcessor, TellsAShardThatHasLostItsStateWhatItHasOfIt) {
+  WorkerOptions options = Worker::Options();
+  options.shards = 2;
+  Worker worker(options);
+  worker.AddRows(12);
+  Weights lost;
+  lost.set_epoch(options.epoch);
+  lost.set_shard(1);
+  lost.set_lost(true);
+  // An instance that has just started knows nothing, and says so.
+  std::vector<Gradient> said = worker.ReceiveAndTrain(lost);
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_THAT(worker.receivers(), ElementsAre(1));
+  EXPECT_EQ(said[0].kind(), Gradient::RESTORE);
+  EXPECT_FALSE(said[0].has_clock());
+  EXPECT_FALSE(said[0].has_slice());
+  EXPECT_THAT(worker.Train(), IsEmpty()) << "once for each time that it is asked";
+
+  worker.ReceiveAndTrain(worker.Answer(2, 0));
+  ASSERT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 1)), SizeIs(2)) << "the update";
+  said = worker.ReceiveAndTrain(lost);
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_TRUE(said[0].has_clock());
+  EXPECT_EQ(said[0].clock(), 2u);
+  EXPECT_EQ(said[0].slice().SerializeAsString(), worker.Answer(2, 1).slice().SerializeAsString());
+  EXPECT_EQ(said[0].rows().end(), worker.Answer(2, 1).rows().end());
+  EXPECT_FALSE(said[0].has_moments()) << "they come from shard 0";
+
+  lost.set_shard(0);
+  said = worker.ReceiveAndTrain(lost);
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_TRUE(said[0].has_moments());
+  // What it was told before still counts: the update is said again, and nothing else is asked.
+  EXPECT_THAT(worker.Repeat(), SizeIs(2));
+}
+
 }  // namespace
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
+#include "stores/memory_byte_map.h"
 #include "topics/frame.h"
 
 namespace millrace {
@@ -108,6 +109,67 @@ TEST(CheckpointAssembler, ALargeCheckpointComesInPartsOfWhichTheLastSaysWhereItE
   EXPECT_EQ((*last)->entries.size(), 2u);
   EXPECT_EQ((*last)->end, 10);
   EXPECT_FALSE(assembler.unfinished());
+}
+
+// Replicas are given away in the middle of a large checkpoint, too.
+TEST(CheckpointAssembler, WhoGoesOnFromACopyOfAnyMomentHasTheSameInTheEnd) {
+  struct Record {
+    Offset offset;
+    std::string key;
+    std::string value;
+  };
+  std::vector<Record> log;
+  Offset next = 0;
+  for (uint64_t checkpoint = 0; checkpoint < 4; ++checkpoint) {
+    for (uint64_t block = checkpoint % 2; block < 6; ++block) {
+      const std::string value(40, static_cast<char>('a' + checkpoint));
+      log.push_back({next++, "p" + EncodeBigEndian64(block), MakeFrames(value, 0).front()});
+    }
+    // A state of several chunks, and one of fewer: what is left of the older one is no harm.
+    const std::vector<std::string> chunks =
+        MakeFrames(std::string(checkpoint % 2 == 0 ? 90 : 30, 's'), checkpoint, 40);
+    for (uint32_t i = 0; i < chunks.size(); ++i) {
+      log.push_back({next++, kStateKeyPrefix + EncodeBigEndian32(i), chunks[i]});
+    }
+    ++next;  // of the transaction's end
+  }
+  const auto apply = [&](MemoryByteMap& map, size_t& parts, size_t most_parts) {
+    Offset from = 0;
+    if (const auto value = *map.Get(kParametersOffsetKey)) {
+      from = static_cast<Offset>(*DecodeBigEndian64(*value));
+    }
+    CheckpointAssembler assembler(100);
+    for (const Record& record : log) {
+      if (record.offset < from || parts == most_parts) continue;
+      const auto part = assembler.Add(record.offset, record.key, record.value);
+      ASSERT_TRUE(part.ok()) << part.status();
+      if (!*part) continue;
+      ASSERT_TRUE(map.Write(BatchOf((*part)->entries, (*part)->end)).ok());
+      ++parts;
+    }
+  };
+  const auto contents = [](const MemoryByteMap& map) {
+    std::vector<std::pair<std::string, std::string>> all;
+    EXPECT_TRUE(map.Scan("", "",
+                         [&](std::string_view key, std::string_view value) {
+                           all.emplace_back(key, value);
+                           return true;
+                         })
+                    .ok());
+    return all;
+  };
+  MemoryByteMap whole;
+  size_t all_parts = 0;
+  apply(whole, all_parts, SIZE_MAX);
+  ASSERT_GT(all_parts, 8u) << "some end within a checkpoint";
+  for (size_t most = 0; most <= all_parts; ++most) {
+    MemoryByteMap copy;
+    size_t parts = 0;
+    apply(copy, parts, most);
+    parts = 0;
+    apply(copy, parts, SIZE_MAX);
+    EXPECT_EQ(contents(copy), contents(whole)) << "copied after " << most << " parts";
+  }
 }
 
 TEST(CheckpointAssembler, ARecordOfSomethingElseIsAnError) {

@@ -548,5 +548,37 @@ TEST_F(ShardTaskTest, ADeadLetterTooLargeForARecordIsCutNotSplit) {
   EXPECT_TRUE(value.starts_with(letter.value()));
 }
 
+TEST_F(ShardTaskTest, AShardWithoutAnyCopyGoesOnFromTheWorkersOnlyIfThatIsWanted) {
+  const MemoryByteMap empty;
+  ShardTask refuses(options_, empty);
+  ASSERT_TRUE(refuses.Load().ok());
+  const Status status = refuses.StartReplay(7, 9);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--weights-from-workers"));
+  EXPECT_FALSE(refuses.processor().lost());
+
+  ServerOptions options = options_;
+  options.weights_from_workers = true;
+  ShardTask whole(options, empty);
+  ASSERT_TRUE(whole.Load().ok());
+  ASSERT_TRUE(whole.StartReplay(0, 9).ok());
+  EXPECT_FALSE(whole.processor().lost()) << "the log has everything";
+
+  ShardTask lost(options, empty);
+  ASSERT_TRUE(lost.Load().ok());
+  ASSERT_TRUE(lost.StartReplay(7, 9).ok());
+  EXPECT_TRUE(lost.processor().lost());
+  EXPECT_EQ(lost.gradients_position(), 7);
+  EXPECT_FALSE(lost.replayed());
+
+  // A store that has a state is no lost one, wherever the log begins.
+  AppendAndFoldRound();
+  Checkpoint();
+  ShardTask stored(options, *store_);
+  ASSERT_TRUE(stored.Load().ok());
+  EXPECT_TRUE(absl::IsDataLoss(stored.StartReplay(100, 120)));
+  EXPECT_FALSE(stored.processor().lost());
+}
+
 }  // namespace
 }  // namespace millrace

@@ -90,6 +90,7 @@ TEST(RocksDbByteMapTest, AFolderLockedByAnotherProcessIsAnErrorThatNamesTheProce
               AllOf(HasSubstr("'" + folder.path() + "'"),
                     HasSubstr("locked by process " + std::to_string(child.pid())),
                     HasSubstr("stop that process")));
+  EXPECT_TRUE(IsLockedByAnother(status));
   child.Kill();
   EXPECT_TRUE(OpenRocksDb(folder.path()).ok()) << "the lock goes with the process";
 }
@@ -101,8 +102,28 @@ TEST(RocksDbByteMapTest, AFolderOpenTwiceInOneProcessIsAnErrorAndStaysLocked) {
   const Status status = OpenRocksDb(folder.path()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("this process has it open already"));
+  EXPECT_FALSE(IsLockedByAnother(status));
   ChildProcess child({STORES_CHILD, "open", folder.path()});
   EXPECT_THAT(child.ReadLine().value_or(""), HasSubstr("locked by process"));
+}
+
+TEST(RocksDbByteMapTest, ACopyHasWhatTheMapHadAndGoesItsOwnWay) {
+  TemporaryFolder folder;
+  auto map = OpenRocksDb(folder / "map", SmallBuffers());
+  ASSERT_TRUE(map.ok()) << map.status();
+  WriteBatch batch;
+  batch.Put("a", "before");
+  ASSERT_TRUE((*map)->Write(batch).ok());
+  ASSERT_TRUE((*map)->CopyTo(folder / "copy").ok());
+  batch.Put("a", "after");
+  ASSERT_TRUE((*map)->Write(batch).ok());
+  auto copy = OpenRocksDb(folder / "copy");
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ(*(*copy)->Get("a"), "before") << "although it was in memory only";
+  batch.Put("a", "elsewhere");
+  ASSERT_TRUE((*copy)->Write(batch).ok());
+  EXPECT_EQ(*(*map)->Get("a"), "after");
+  EXPECT_FALSE((*map)->CopyTo(folder / "copy").ok()) << "never into a folder that is there";
 }
 
 TEST(RocksDbByteMapTest, AFileInPlaceOfTheFolderIsAnErrorThatNamesIt) {

@@ -1,0 +1,25 @@
+// What two servers prove to each other with.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+
+namespace millrace {
+
+// PEM texts; all empty: no TLS, and the network must be trusted. With a certificate authority both
+// sides must show a certificate that it signed (mutual TLS); without, a caller checks the server
+// against the system's authorities and shows nothing.
+struct ReplicaTls {
+  std::string certificate;
+  std::string key;
+  std::string authority;
+  bool used() const { return !certificate.empty() || !authority.empty(); }
+};
+
+// Reads the files; an empty name leaves its text empty. NotFound or InvalidArgument with the file's
+// name, and never what stands in it.
+StatusOr<ReplicaTls> ReadReplicaTls(const std::string& certificate_file,
+                                    const std::string& key_file, const std::string& authority_file);
+
+}  // namespace millrace

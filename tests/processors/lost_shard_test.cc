@@ -1,0 +1,175 @@
+// A shard of which no copy is left goes on from what the workers have.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "tests/processors/server_fixture.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// What a worker says that was told of `clock`: weights that are all `value`.
+Gradient Restore(const TestServer& server, WorkerId worker, Clock clock, float value) {
+  Gradient message = Message(Gradient::RESTORE, worker, clock);
+  EncodeDenseSlice(std::vector<float>(server.options().range.size(), value), server.options().range,
+                   *message.mutable_slice());
+  Moments moments(1);
+  moments.count = {static_cast<double>(clock)};
+  ToProto(moments, *message.mutable_moments());
+  message.mutable_rows()->set_end(10 * clock + worker);
+  return message;
+}
+
+Gradient KnowsNothing(WorkerId worker) {
+  Gradient message = Message(Gradient::RESTORE, worker, 0);
+  message.set_has_clock(false);
+  return message;
+}
+
+std::vector<Clock> ClocksOf(const TestServer& server) {
+  std::vector<Clock> clocks;
+  for (const auto& [worker, entry] : server.processor().clocks().entries()) {
+    clocks.push_back(entry.clock);
+  }
+  return clocks;
+}
+
+class LostShard : public testing::Test {
+ protected:
+  explicit LostShard(ConsistencyPolicy policy = ConsistencyPolicy::Sequential())
+      : server_(Momentum(policy)) {
+    server_.processor().Lose();
+  }
+  static ServerOptions Momentum(ConsistencyPolicy policy) {
+    ServerOptions options = SmallServer(policy);
+    options.optimizer.kind = OptimizerOptions::Kind::kMomentum;
+    return options;
+  }
+
+  TestServer server_;
+};
+
+class LostEventualShard : public LostShard {
+ protected:
+  LostEventualShard() : LostShard(ConsistencyPolicy::Eventual()) {}
+};
+
+TEST_F(LostShard, AsksWhoeverSaysAnythingAndTakesNothingElse) {
+  const std::string before = server_.StateBytes();
+  EXPECT_THAT(server_.SendNext(0).answers, ElementsAre(0));
+  EXPECT_THAT(server_.Send(Message(Gradient::ASK, 1, 0)).answers, ElementsAre(1));
+  EXPECT_THAT(server_.Send(Message(Gradient::LEAVE, 2, 0)).answers, ElementsAre(2));
+  EXPECT_EQ(server_.StateBytes(), before);
+  EXPECT_THAT(server_.weights(), Each(0.0f));
+  const Weights answer = server_.Answer(1);
+  EXPECT_TRUE(answer.lost());
+  EXPECT_FALSE(answer.released());
+  EXPECT_FALSE(answer.has_slice());
+  EXPECT_THAT(server_.processor().WaitedFor(), ElementsAre(0, 1, 2));
+}
+
+TEST_F(LostShard, GoesOnFromTheNewestWeightsWhenAllHaveSpoken) {
+  EXPECT_THAT(server_.Send(Restore(server_, 2, 4, 0.4f)).answers, IsEmpty());
+  EXPECT_THAT(server_.Send(Restore(server_, 0, 5, 0.5f)).answers, IsEmpty());
+  EXPECT_TRUE(server_.processor().lost());
+  EXPECT_THAT(server_.processor().WaitedFor(), ElementsAre(1));
+  EXPECT_THAT(server_.Send(KnowsNothing(1)).answers, ElementsAre(0, 1, 2));
+  EXPECT_FALSE(server_.processor().lost());
+  EXPECT_THAT(server_.weights(), Each(0.5f));
+  EXPECT_EQ(server_.processor().moments().count[0], 5);
+  EXPECT_EQ(server_.processor().steps(), 5u);
+  // Somebody was told of the end of round 4: it was everybody's.
+  EXPECT_THAT(ClocksOf(server_), ElementsAre(5, 5, 5));
+  EXPECT_EQ(server_.processor().rows_end(0), 50u);
+  EXPECT_EQ(server_.processor().rows_end(1), 0u);
+  EXPECT_EQ(server_.processor().rows_end(2), 42u);
+  const Weights answer = server_.Answer(2);
+  EXPECT_FALSE(answer.lost());
+  EXPECT_TRUE(answer.released());
+  EXPECT_EQ(answer.clock(), 5u);
+  for (WorkerId worker : {0, 1, 2}) server_.SendNext(worker);
+  EXPECT_THAT(ClocksOf(server_), ElementsAre(6, 6, 6));
+  EXPECT_THAT(server_.weights(), Each(0.0f)) << "0.5 - 0.5 * 1, without a momentum of before";
+}
+
+TEST_F(LostShard, ItsBlocksAreSavedWithTheNextCheckpoint) {
+  server_.processor().mutable_shard().TakeUpdated();
+  for (WorkerId worker : {0, 1, 2}) server_.Send(Restore(server_, worker, 3, 0.25f));
+  EXPECT_THAT(server_.processor().mutable_shard().TakeUpdated(), ElementsAre(0));
+}
+
+TEST_F(LostShard, WhoHasLeftStaysSo) {
+  Gradient left = Message(Gradient::RESTORE, 1, 2);
+  left.set_left(true);
+  server_.Send(Restore(server_, 0, 5, 0.5f));
+  server_.Send(left);
+  server_.Send(Restore(server_, 2, 5, 0.5f));
+  EXPECT_THAT(ClocksOf(server_), ElementsAre(5, 2, 5));
+  EXPECT_TRUE(server_.processor().clocks().left(1));
+}
+
+TEST_F(LostShard, OfTwoInstancesOfAWorkerTheOneCountsThatKnowsMore) {
+  server_.Send(Restore(server_, 0, 5, 0.5f));
+  server_.Send(KnowsNothing(0));
+  server_.Send(Restore(server_, 0, 4, 0.4f));
+  server_.Send(KnowsNothing(1));
+  server_.Send(KnowsNothing(2));
+  EXPECT_THAT(server_.weights(), Each(0.5f));
+}
+
+TEST_F(LostShard, WaitsUntilSomebodyHasWeightsThatAreNumbers) {
+  for (WorkerId worker : {0, 1}) server_.Send(KnowsNothing(worker));
+  server_.Send(Restore(server_, 2, 5, std::numeric_limits<float>::quiet_NaN()));
+  EXPECT_TRUE(server_.processor().lost());
+  server_.Send(Restore(server_, 1, 4, 0.4f));
+  EXPECT_FALSE(server_.processor().lost());
+  EXPECT_THAT(server_.weights(), Each(0.4f));
+}
+
+TEST_F(LostShard, ACopyOfOtherWeightsIsRefused) {
+  Gradient wrong = Restore(server_, 0, 5, 0.5f);
+  wrong.mutable_slice()->mutable_dense()->RemoveLast();
+  EXPECT_EQ(server_.Send(wrong).dead_letters.size(), 1u);
+  EXPECT_THAT(server_.processor().WaitedFor(), ElementsAre(0, 1, 2));
+}
+
+TEST_F(LostShard, GoesOnWaitingFromASavedState) {
+  server_.Send(Restore(server_, 0, 5, 0.5f));
+  ShardState state;
+  server_.processor().SaveState(state);
+  TestServer loaded(server_.options());
+  ASSERT_TRUE(loaded.processor().LoadState(state).ok());
+  for (TestServer* server : {&server_, &loaded}) {
+    EXPECT_THAT(server->processor().WaitedFor(), ElementsAre(1, 2));
+    server->Send(KnowsNothing(1));
+    server->Send(KnowsNothing(2));
+    EXPECT_THAT(server->weights(), Each(0.5f));
+  }
+  EXPECT_EQ(loaded.StateBytes(), server_.StateBytes());
+}
+
+TEST_F(LostEventualShard, EachWorkerGoesOnFromWhereItSaysAndWhoKnowsNothingFromTheLeast) {
+  server_.Send(Restore(server_, 0, 9, 0.9f));
+  server_.Send(KnowsNothing(1));
+  server_.Send(Restore(server_, 2, 5, 0.5f));
+  EXPECT_THAT(ClocksOf(server_), ElementsAre(9, 5, 5));
+  EXPECT_THAT(server_.weights(), Each(0.9f));
+}
+
+TEST(ServerProcessor, ACopyOfferedToAShardThatHasItsStateIsAnsweredAndChangesNothing) {
+  TestServer server(SmallServer());
+  server.SendNext(0);
+  const std::string before = server.StateBytes();
+  EXPECT_THAT(server.Send(Restore(server, 1, 7, 0.7f)).answers, ElementsAre(1));
+  EXPECT_EQ(server.StateBytes(), before);
+  EXPECT_THAT(server.weights(), Each(0.0f));
+}
+
+}  // namespace
+}  // namespace millrace

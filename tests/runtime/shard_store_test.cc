@@ -1,0 +1,152 @@
+#include "runtime/shard_store.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "runtime/checkpoint.h"
+#include "tests/stores/child_process.h"
+#include "tests/stores/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using Source = ShardCopy::Source;
+
+class ShardStoreTest : public testing::Test {
+ protected:
+  ShardStoreTest() {
+    config_.set_name("job");
+    config_.mutable_server()->set_data_dir(folder_ / "data");
+  }
+
+  std::string Path(const std::string& name) const { return folder_ / ("data/" + name); }
+  bool IsThere(const std::string& name) const { return std::filesystem::exists(Path(name)); }
+
+  static void Write(DiskByteMap& store, Offset offset) {
+    ASSERT_TRUE(store.Write(BatchOf({}, offset)).ok());
+  }
+  void Make(const std::string& name, Offset offset) {
+    auto store = OpenRocksDb(Path(name));
+    ASSERT_TRUE(store.ok()) << store.status();
+    Write(**store, offset);
+  }
+  ShardCopy Open(const FetchCopy& fetch = nullptr) {
+    StatusOr<ShardCopy> copy = OpenShardStore(config_, 1, fetch);
+    EXPECT_TRUE(copy.ok()) << copy.status();
+    return *std::move(copy);
+  }
+  static Offset OffsetOf(const ShardCopy& copy) { return *ParametersOffsetOf(*copy.store); }
+
+  TemporaryFolder folder_;
+  JobConfig config_;
+};
+
+TEST_F(ShardStoreTest, ItsOwnStoreComesBeforeAReplicaAndThatBeforeOthersReplicas) {
+  int asked = 0;
+  const FetchCopy fetch = [&](ShardId shard, const std::string& folder) {
+    ++asked;
+    EXPECT_EQ(shard, 1u);
+    EXPECT_EQ(folder, Path("job-shard-1"));
+    Make("job-shard-1", 30);
+    return std::optional<std::string>("peer:1");
+  };
+  {
+    const ShardCopy copy = Open(fetch);
+    EXPECT_EQ(copy.source, Source::kPeer);
+    EXPECT_EQ(copy.peer, "peer:1");
+    EXPECT_EQ(OffsetOf(copy), 30);
+    EXPECT_GT(copy.bytes, 0u);
+  }
+  EXPECT_EQ(Open(fetch).source, Source::kDisk);
+  ASSERT_TRUE(RemoveShardStore(Open()).ok());
+  Make("job-shard-1-replica", 20);
+  {
+    const ShardCopy copy = Open(fetch);
+    EXPECT_EQ(copy.source, Source::kReplicaHere);
+    EXPECT_EQ(OffsetOf(copy), 20);
+  }
+  EXPECT_FALSE(IsThere("job-shard-1-replica"));
+  EXPECT_EQ(asked, 1);
+  ASSERT_TRUE(RemoveShardStore(Open()).ok());
+  EXPECT_EQ(Open([](ShardId, const std::string&) { return std::optional<std::string>(); }).source,
+            Source::kNothing);
+}
+
+TEST_F(ShardStoreTest, AStoreInWhichNothingWholeIsYetIsAsGoodAsNone) {
+  Open();
+  ASSERT_TRUE(IsThere("job-shard-1"));
+  const ShardCopy copy = Open([&](ShardId, const std::string&) {
+    Make("job-shard-1", 30);
+    return std::optional<std::string>("peer:1");
+  });
+  EXPECT_EQ(copy.source, Source::kPeer);
+  EXPECT_EQ(OffsetOf(copy), 30);
+}
+
+TEST_F(ShardStoreTest, BesideAStoreThatAnotherProcessHoldsANewOneIsMadeAndTheFurthestStays) {
+  Make("job-shard-1", 10);
+  {
+    ChildProcess zombie({STORES_CHILD, "hold", Path("job-shard-1")});
+    ASSERT_EQ(zombie.ReadLine(), "open");
+    ShardCopy second = Open();
+    EXPECT_EQ(second.source, Source::kNothing);
+    EXPECT_EQ(second.folder, Path("job-shard-1.2"));
+    Write(*second.store, 20);
+    ChildProcess another({STORES_CHILD, "hold", Path("job-shard-1.3")});
+    ASSERT_EQ(another.ReadLine(), "open");
+    second.store.reset();
+    // Whose own folder is free again takes that.
+    EXPECT_EQ(OffsetOf(Open()), 20);
+    EXPECT_TRUE(IsThere("job-shard-1")) << "what is locked is not touched";
+    EXPECT_TRUE(IsThere("job-shard-1.3"));
+  }
+  const ShardCopy copy = Open();
+  EXPECT_EQ(OffsetOf(copy), 20);
+  EXPECT_EQ(copy.folder, Path("job-shard-1.2"));
+  EXPECT_FALSE(IsThere("job-shard-1")) << "the furthest has all that it had";
+  EXPECT_FALSE(IsThere("job-shard-1.3"));
+}
+
+TEST_F(ShardStoreTest, AStoreThatIsLetGoAfterAMomentIsWaitedFor) {
+  Make("job-shard-1", 10);
+  ChildProcess dying({STORES_CHILD, "hold", Path("job-shard-1")});
+  ASSERT_EQ(dying.ReadLine(), "open");
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    dying.Kill();
+  });
+  EXPECT_EQ(Open().folder, Path("job-shard-1"));
+  killer.join();
+}
+
+TEST_F(ShardStoreTest, AReplicaThatAnotherProcessHoldsIsNotTaken) {
+  Make("job-shard-1-replica", 10);
+  ChildProcess zombie({STORES_CHILD, "hold", Path("job-shard-1-replica")});
+  ASSERT_EQ(zombie.ReadLine(), "open");
+  EXPECT_EQ(Open().source, Source::kNothing);
+  EXPECT_TRUE(IsThere("job-shard-1-replica"));
+}
+
+TEST_F(ShardStoreTest, FoldersOfOtherThingsAreLeftAlone) {
+  for (const char* name :
+       {"job-shard-1.incoming", "job-shard-1.x", "job-shard-10", "job-shard-1-replica-frozen-1"}) {
+    Make(name, 99);
+  }
+  EXPECT_EQ(OffsetOf(Open()), 0);
+  for (const char* name : {"job-shard-1.incoming", "job-shard-1.x", "job-shard-10"}) {
+    EXPECT_TRUE(IsThere(name)) << name;
+  }
+  EXPECT_EQ(FrozenReplicaFolder(config_, 1, 1), Path("job-shard-1-replica-frozen-1"));
+  RemoveFrozenReplicas(config_, 10);
+  EXPECT_TRUE(IsThere("job-shard-1-replica-frozen-1"));
+  RemoveFrozenReplicas(config_, 1);
+  EXPECT_FALSE(IsThere("job-shard-1-replica-frozen-1"));
+}
+
+}  // namespace
+}  // namespace millrace
