@@ -179,7 +179,11 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
     for (const TopicSettings* topic : unchecked) {
       const StatusOr<int32_t> partitions = PartitionCount(topic->name);
       if (partitions.ok() && *partitions == topic->partitions) {
-        MILLRACE_RETURN_IF_ERROR(CheckSettings(*topic));
+        const Status settings = CheckSettings(*topic);
+        if (settings.ok()) continue;
+        // Of several brokers one may know it, and the one that is asked for its settings not yet.
+        if (!absl::IsNotFound(settings)) return settings;
+        missing.push_back(topic);
         continue;
       }
       if (partitions.ok() && *partitions > 0) {
