@@ -453,6 +453,27 @@ void JobFlags::AddServer() {
           [](JobConfig& c) { c.mutable_server()->set_weights_from_workers(true); });
   AddFlag("--stay", group, "Stay when the stream has ended [false]",
           [](JobConfig& c) { c.mutable_server()->set_stay(true); });
+  AddSnapshots();
+}
+
+void JobFlags::AddSnapshots() {
+  const char* group = "Snapshots of all shards";
+  AddFlag("--checkpoint-now", group,
+          "Ask the running job for a snapshot, wait for it if --snapshot-dir is given, and end.\n"
+          "(SIGUSR1 to the ServerApp of shard 0 asks for one, too)",
+          [](JobConfig& c) { c.mutable_server()->set_checkpoint_now(true); });
+  Add<std::string>(
+      "--snapshot-dir", group,
+      "Snapshots go here, a folder each, the last one at the job's end. All servers need the same\n"
+      "one, on a disk that they share [snapshots in --data-dir, and none at the end]",
+      [](JobConfig& c, const std::string& v) { c.mutable_server()->set_snapshot_dir(v); });
+  Add<std::string>(
+      "--from-snapshot", group,
+      "Begin a new job (another --job) with this snapshot, on any number of shards, and go on\n"
+      "behind the rows that it has learnt from: CsvProducer sends the same rows again",
+      [](JobConfig& c, const std::string& v) { c.mutable_server()->set_from_snapshot(v); });
+  AddFlag("--new-stream", group, "... at the first row of another stream [false]",
+          [](JobConfig& c) { c.mutable_server()->set_new_stream(true); });
 }
 
 void JobFlags::AddReplicaServing() {

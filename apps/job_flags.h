@@ -29,6 +29,7 @@ class JobFlags {
  private:
   void AddEmbeddings();
   void AddReplicaServing();
+  void AddSnapshots();
   template <typename T>
   void Add(const std::string& name, const std::string& group, const std::string& help,
            std::function<void(JobConfig&, const T&)> set);

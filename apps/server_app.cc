@@ -1,6 +1,7 @@
 // ServerApp: hosts the server shards of a job.
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "apps/job_flags.h"
@@ -8,6 +9,9 @@
 #include "runtime/job_board.h"
 #include "runtime/job_options.h"
 #include "runtime/server_runtime.h"
+#include "runtime/snapshot_files.h"
+#include "runtime/snapshot_reader.h"
+#include "runtime/snapshot_taker.h"
 #include "runtime/stop_signal.h"
 
 namespace millrace {
@@ -35,11 +39,25 @@ constexpr char kFooter[] =
 Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   const std::atomic<bool>& stop = StopOnSignals();
+  if (config.server().checkpoint_now()) return AskForSnapshot(config, stop);
+  RequestSnapshotsOnSignal();
+  std::optional<SnapshotManifest> snapshot;
+  if (config.server().has_from_snapshot()) {
+    MILLRACE_ASSIGN_OR_RETURN(snapshot, CheckSnapshot(config.server().from_snapshot()));
+  }
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, JobBoard::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, board->WaitForFeatures());
   MILLRACE_RETURN_IF_ERROR(CheckModel(features, config.training()));
   JobTraining training;
+  if (snapshot) {
+    const bool anew = config.server().new_stream();
+    MILLRACE_RETURN_IF_ERROR(
+        CheckSnapshotFits(*snapshot, features, config.training(), config.workers(),
+                          anew ? SnapshotStart::kNewStream : SnapshotStart::kSameStream));
+    training.set_start(snapshot->job() + "-" + std::to_string(snapshot->snapshot()) +
+                       (anew ? ", a new stream" : ""));
+  }
   training.set_epoch(config.epoch());
   training.set_shards(config.shards());
   *training.mutable_training() = config.training();

@@ -8,6 +8,8 @@
 
 #include "runtime/job_options.h"
 #include "runtime/parameters_tail.h"
+#include "runtime/snapshot_files.h"
+#include "runtime/snapshot_reader.h"
 #include "runtime/waits.h"
 
 namespace millrace {
@@ -55,6 +57,9 @@ Status HostedShard::Restore(const JobConfig& config, const ServerOptions& option
   phases_.parameters_s = std::chrono::duration<double>(caught_up - opened).count();
   task_ = std::make_unique<ShardTask>(options, *copy_.store);
   MILLRACE_RETURN_IF_ERROR(task_->Load());
+  if (config.server().has_from_snapshot() && !task_->has_state()) {
+    MILLRACE_RETURN_IF_ERROR(StartFromSnapshot(config, options));
+  }
   const auto restore = opened - begin + (steady_clock::now() - caught_up);
   phases_.restore_s = std::chrono::duration<double>(restore).count();
   return absl::OkStatus();
@@ -93,6 +98,21 @@ void HostedShard::Count(const CheckpointAssembler::Part& part) {
   for (const Checkpoint::Entry& entry : part.entries) {
     phases_.parameters_bytes += entry.key.size() + entry.value.size();
   }
+}
+
+Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptions& options) {
+  const std::string& folder = config.server().from_snapshot();
+  SnapshotManifest manifest;
+  MILLRACE_RETURN_IF_ERROR(ReadJson(folder + "/manifest.json", manifest));
+  const SnapshotStart start =
+      config.server().new_stream() ? SnapshotStart::kNewStream : SnapshotStart::kSameStream;
+  MILLRACE_ASSIGN_OR_RETURN(millrace::Checkpoint first,
+                            FirstCheckpoint(folder, manifest, options, start));
+  CheckpointRun run(std::move(first), *log_, *copy_.store);
+  while (!run.done()) MILLRACE_RETURN_IF_ERROR(run.Step());
+  task_ = std::make_unique<ShardTask>(options, *copy_.store);
+  spdlog::info("shard {}: starts from the snapshot {}", shard_, folder);
+  return task_->Load();
 }
 
 StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {

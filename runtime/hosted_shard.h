@@ -40,6 +40,8 @@ class HostedShard {
   // Starts a checkpoint when one is due, takes the result of one that has finished. Returns true
   // when one has become durable. Errors: FailedPrecondition when fenced; those of the store.
   StatusOr<bool> Checkpoint(std::chrono::steady_clock::time_point now);
+  // What was made durable last.
+  const OrderedByteMap& store() const { return *copy_.store; }
   // Makes everything that was processed durable; waits for it.
   Status FinalCheckpoint();
 
@@ -51,6 +53,8 @@ class HostedShard {
   // Brings the store up to the end of `parameters`.
   Status CatchUp(const JobConfig& config, const std::atomic<bool>& stop);
   void Count(const CheckpointAssembler::Part& part);
+  // Makes the snapshot that the job starts from the shard's first checkpoint.
+  Status StartFromSnapshot(const JobConfig& config, const ServerOptions& options);
   // True when durable, false when it was aborted and will be made again.
   StatusOr<bool> Take(const Checkpointer::Result& result);
 

@@ -1,10 +1,12 @@
 #include "runtime/npy_file.h"
 
+#include <unistd.h>
+
 #include <bit>
 #include <cerrno>
-#include <cstdio>
+#include <charconv>
 #include <cstring>
-#include <string_view>
+#include <utility>
 
 #include "base/check.h"
 
@@ -13,26 +15,38 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the header says little-endian");
 
+// The header of an array. Room is left for any number of rows, so that it may be written last.
+std::string Header(std::string_view type, size_t rows, size_t columns) {
+  constexpr size_t kBytes = 128;
+  const std::string shape = columns == 0 ? std::to_string(rows) + ","
+                                         : std::to_string(rows) + ", " + std::to_string(columns);
+  std::string header("\x93NUMPY\x01\x00", 8);
+  constexpr size_t kLength = kBytes - 10;  // of what follows magic, version and length
+  header.push_back(static_cast<char>(kLength & 0xff));
+  header.push_back(static_cast<char>(kLength >> 8));
+  header +=
+      "{'descr': '" + std::string(type) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  header.resize(kBytes - 1, ' ');
+  header.push_back('\n');
+  return header;
+}
+
+Status FileError(const std::string& path, int error) {
+  const std::string message = path + " cannot be written: " + std::strerror(error);
+  if (error == ENOSPC || error == EDQUOT) {
+    return absl::ResourceExhaustedError(message + "; free space on this disk");
+  }
+  return absl::UnavailableError(message);
+}
+
 Status Write(const std::string& path, std::string_view type, const void* data, size_t bytes,
              size_t rows, size_t columns) {
-  std::string header = "{'descr': '" + std::string(type) + "', 'fortran_order': False, 'shape': (" +
-                       std::to_string(rows) + ", " + std::to_string(columns) + "), }";
-  // Magic, version and length take 10 bytes; the data begins at a multiple of 64.
-  while ((10 + header.size() + 1) % 64 != 0) header.push_back(' ');
-  header.push_back('\n');
-  std::string start("\x93NUMPY\x01\x00", 8);
-  start.push_back(static_cast<char>(header.size() & 0xff));
-  start.push_back(static_cast<char>(header.size() >> 8));
-
+  const std::string header = Header(type, rows, columns);
   const std::string temporary = path + ".tmp";
-  const auto failed = [&path] {
-    return absl::UnavailableError("the weights file " + path +
-                                  " cannot be written: " + std::strerror(errno));
-  };
+  const auto failed = [&path] { return FileError(path, errno); };
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (file == nullptr) return failed();
-  bool good = std::fwrite(start.data(), 1, start.size(), file) == start.size() &&
-              std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
+  bool good = std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
               std::fwrite(data, 1, bytes, file) == bytes;
   good = std::fclose(file) == 0 && good;
   if (!good || std::rename(temporary.c_str(), path.c_str()) != 0) return failed();
@@ -44,13 +58,81 @@ Status Write(const std::string& path, std::string_view type, const void* data, s
 Status WriteNpy(const std::string& path, std::span<const float> values, size_t rows,
                 size_t columns) {
   MILLRACE_CHECK(values.size() == rows * columns);
-  return Write(path, "<f4", values.data(), values.size_bytes(), rows, columns);
+  return Write(path, kNpyFloat, values.data(), values.size_bytes(), rows, columns);
 }
 
 Status WriteNpy(const std::string& path, std::span<const double> values, size_t rows,
                 size_t columns) {
   MILLRACE_CHECK(values.size() == rows * columns);
-  return Write(path, "<f8", values.data(), values.size_bytes(), rows, columns);
+  return Write(path, kNpyDouble, values.data(), values.size_bytes(), rows, columns);
+}
+
+StatusOr<NpyWriter> NpyWriter::Create(const std::string& path, std::string_view type,
+                                      size_t columns) {
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return FileError(path, errno);
+  NpyWriter writer(path, type, columns, file);
+  MILLRACE_RETURN_IF_ERROR(writer.AppendBytes(Header(type, 0, columns)));
+  return writer;
+}
+
+Status NpyWriter::Failed() const { return FileError(path_, errno); }
+
+Status NpyWriter::AppendBytes(std::string_view bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) {
+    return absl::OkStatus();
+  }
+  return Failed();
+}
+
+Status NpyWriter::Finish(size_t rows) {
+  if (std::fseek(file_.get(), 0, SEEK_SET) != 0) return Failed();
+  MILLRACE_RETURN_IF_ERROR(AppendBytes(Header(type_, rows, columns_)));
+  if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) return Failed();
+  return std::fclose(file_.release()) == 0 ? absl::OkStatus() : Failed();
+}
+
+StatusOr<NpyReader> NpyReader::Open(const std::string& path, std::string_view type,
+                                    size_t columns) {
+  const auto wrong = [&path](const std::string& what) {
+    return absl::DataLossError(path + ": " + what);
+  };
+  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return wrong(std::strerror(errno));
+  NpyReader reader(path, file);
+  std::string start(10, '\0');
+  MILLRACE_RETURN_IF_ERROR(reader.ReadBytes(start));
+  if (!start.starts_with(std::string("\x93NUMPY\x01", 7))) {
+    return wrong("no NumPy array of version 1");
+  }
+  std::string header(static_cast<uint8_t>(start[8]) + 256u * static_cast<uint8_t>(start[9]), '\0');
+  MILLRACE_RETURN_IF_ERROR(reader.ReadBytes(header));
+  const size_t shape = header.find("'shape': (");
+  if (header.find("'" + std::string(type) + "'") == std::string::npos ||
+      header.find("'fortran_order': False") == std::string::npos || shape == std::string::npos) {
+    return wrong("no array of " + std::string(type) + " in rows");
+  }
+  const char* const end = header.data() + header.size();
+  const auto rows = std::from_chars(header.data() + shape + 10, end, reader.rows_);
+  size_t found = 0;
+  if (rows.ec == std::errc() && end - rows.ptr > 2) (void)std::from_chars(rows.ptr + 2, end, found);
+  if (rows.ec != std::errc() || found != columns) {
+    return wrong("an array of another shape than (rows" +
+                 (columns > 0 ? ", " + std::to_string(columns) : "") + ")");
+  }
+  return reader;
+}
+
+Status NpyReader::ReadBytes(std::span<char> bytes) {
+  if (std::fread(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(path_ + ": ends too early");
+}
+
+Status NpyReader::Skip(size_t bytes) {
+  if (std::fseek(file_.get(), static_cast<long>(bytes), SEEK_CUR) == 0) return absl::OkStatus();
+  return absl::DataLossError(path_ + ": " + std::strerror(errno));
 }
 
 }  // namespace millrace

@@ -1,9 +1,14 @@
-// Arrays that numpy.load reads.
+// Arrays that numpy.load reads, and that numpy.save has written.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
@@ -15,5 +20,66 @@ Status WriteNpy(const std::string& path, std::span<const float> values, size_t r
                 size_t columns);
 Status WriteNpy(const std::string& path, std::span<const double> values, size_t rows,
                 size_t columns);
+
+// NumPy's names of the types that Millrace writes, all little-endian.
+inline constexpr std::string_view kNpyFloat = "<f4";
+inline constexpr std::string_view kNpyDouble = "<f8";
+inline constexpr std::string_view kNpyUint32 = "<u4";
+inline constexpr std::string_view kNpyUint64 = "<u8";
+inline constexpr std::string_view kNpyInt64 = "<i8";
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { (void)std::fclose(file); }
+};
+
+// Writes an array row by row, whose number of rows is not known yet. Errors (all Unavailable, or
+// ResourceExhausted when the disk is full) name the file. Not thread-safe.
+class NpyWriter {
+ public:
+  // Columns 0: an array of one dimension.
+  static StatusOr<NpyWriter> Create(const std::string& path, std::string_view type, size_t columns);
+
+  template <typename T>
+  Status Append(std::span<const T> values) {
+    return AppendBytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+  }
+  // Writes the shape and gives the file to the disk.
+  Status Finish(size_t rows);
+
+ private:
+  NpyWriter(std::string path, std::string_view type, size_t columns, std::FILE* file)
+      : path_(std::move(path)), type_(type), columns_(columns), file_(file) {}
+  Status AppendBytes(std::string_view bytes);
+  Status Failed() const;
+
+  std::string path_;
+  std::string type_;
+  size_t columns_;
+  std::unique_ptr<std::FILE, CloseFile> file_;
+};
+
+// Reads an array row by row. Errors: DataLoss, with the file's name and what is wrong.
+class NpyReader {
+ public:
+  // The array must have this type and these columns (0: one dimension).
+  static StatusOr<NpyReader> Open(const std::string& path, std::string_view type, size_t columns);
+
+  size_t rows() const { return rows_; }
+  // Reads the next values, as many as there is room for.
+  template <typename T>
+  Status Read(std::span<T> values) {
+    return ReadBytes({reinterpret_cast<char*>(values.data()), values.size_bytes()});
+  }
+  // Passes over so many bytes.
+  Status Skip(size_t bytes);
+
+ private:
+  NpyReader(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+  Status ReadBytes(std::span<char> bytes);
+
+  std::string path_;
+  std::unique_ptr<std::FILE, CloseFile> file_;
+  size_t rows_ = 0;
+};
 
 }  // namespace millrace

@@ -29,6 +29,8 @@
 #include "runtime/recovery.h"
 #include "runtime/replicator.h"
 #include "runtime/server_metrics.h"
+#include "runtime/snapshot_taker.h"
+#include "runtime/stop_signal.h"
 #include "runtime/waits.h"
 #include "topics/partitioning.h"
 #include "topics/topics.h"
@@ -115,7 +117,8 @@ class ServerLoop {
   Status Open() {
     OpenSigns();
     MILLRACE_ASSIGN_OR_RETURN(
-        sender_, RecordSender::Create(config_, "server", {Topic::kWeights, Topic::kMetrics},
+        sender_, RecordSender::Create(config_, "server",
+                                      {Topic::kWeights, Topic::kMetrics, Topic::kGradients},
                                       patience_, &wakeup_));
     ConsumerOptions options;
     options.client_id = "server";
@@ -157,9 +160,11 @@ class ServerLoop {
       shards_[shard] = std::move(hosted);
     }
     handler_.on_record = [this](const ConsumedRecord& record) {
-      ShardTask& task = shards_.at(static_cast<ShardId>(record.partition))->task();
-      Keep(task.ProcessGradient({record.offset, record.key, record.value, record.timestamp_ms},
-                                out_));
+      HostedShard& hosted = *shards_.at(static_cast<ShardId>(record.partition));
+      if (!status_.ok()) return;
+      Keep(hosted.task().ProcessGradient(
+          {record.offset, record.key, record.value, record.timestamp_ms}, out_));
+      if (hosted.task().snapshot()) Keep(SaveAtCut(hosted));
     };
     handler_.on_out_of_range = [this](int32_t partition) {
       Keep(absl::DataLossError(
@@ -315,8 +320,44 @@ class ServerLoop {
     return absl::OkStatus();
   }
 
+  // Before anything else is folded: what the store has then is the cut.
+  Status SaveAtCut(HostedShard& hosted) {
+    const uint64_t id = *hosted.task().snapshot();
+    MILLRACE_RETURN_IF_ERROR(hosted.FinalCheckpoint());
+    if (hosted.task().saved()) {
+      snapshots_.WritePart(id, HostedOptions(hosted.shard()), hosted.task().processor(),
+                           hosted.store(), std::chrono::steady_clock::now());
+    } else {
+      spdlog::warn("shard {}: no part of snapshot {}: its checkpoint is not durable",
+                   hosted.shard(), id);
+    }
+    return hosted.task().LeaveCut(out_);
+  }
+
+  void TendSnapshots(SteadyTime now) {
+    if (IsHosted(0) && TakeSnapshotRequest()) {
+      spdlog::info("a snapshot is asked for");
+      out_.push_back(SnapshotRequest(config_, static_cast<uint64_t>(NowMs())));
+    }
+    for (auto& [shard, hosted] : shards_) {
+      snapshots_.Tick(shard, hosted->task().processor(), now, out_);
+    }
+  }
+
+  // The end is a cut, too.
+  void SaveAtEnd() {
+    if (!config_.server().has_snapshot_dir()) return;
+    for (auto& [shard, hosted] : shards_) {
+      if (!hosted->task().saved()) continue;
+      snapshots_.WritePart(0, HostedOptions(shard), hosted->task().processor(), hosted->store(),
+                           std::chrono::steady_clock::now());
+    }
+    snapshots_.Finish();
+  }
+
   Status BesideTheHotPath() {
     const SteadyTime now = std::chrono::steady_clock::now();
+    TendSnapshots(now);
     for (auto& [shard, hosted] : shards_) {
       MILLRACE_ASSIGN_OR_RETURN(const bool durable, hosted->Checkpoint(now));
       if (durable && config_.server().weights_at_checkpoints()) {
@@ -462,6 +503,7 @@ class ServerLoop {
       MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
     }
     MILLRACE_RETURN_IF_ERROR(SaveWeights());
+    SaveAtEnd();
     PublishProgress(true);
     MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
     MILLRACE_RETURN_IF_ERROR(sender_->Flush(kBrokerCall));
@@ -524,6 +566,8 @@ class ServerLoop {
   bool ended_ = false;
   SteadyTime next_metrics_;
   SteadyTime next_evaluation_;
+
+  SnapshotTaker snapshots_{config_, features_, training_};
 
   PointQueue points_;
   std::unique_ptr<EvaluationLog> evaluation_log_;

@@ -67,6 +67,10 @@ class ShardTask {
   ShardId shard() const { return options_.shard; }
   const ServerProcessor& processor() const { return processor_; }
   Offset position() const { return position_; }
+  // A checkpoint has all that was processed.
+  bool saved() const { return checkpointed_ == position_; }
+  // The store had a state: the job has begun.
+  bool has_state() const { return has_state_; }
   // Embedding rows that no checkpoint has saved fill half of the cache: they cannot be evicted.
   bool memory_is_short() const;
   uint64_t records_since_checkpoint() const {

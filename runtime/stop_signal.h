@@ -9,4 +9,9 @@ namespace millrace {
 // 130). Returns the flag they set. For main() only.
 const std::atomic<bool>& StopOnSignals();
 
+// From now on SIGUSR1 asks for a snapshot.
+void RequestSnapshotsOnSignal();
+// Whether one was asked for since the last call.
+bool TakeSnapshotRequest();
+
 }  // namespace millrace

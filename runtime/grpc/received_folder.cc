@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "runtime/grpc/crc32c.h"
+#include "base/crc32c.h"
 
 namespace millrace {
 namespace {

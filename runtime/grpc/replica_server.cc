@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "messages/replica.grpc.pb.h"
-#include "runtime/grpc/crc32c.h"
+#include "base/crc32c.h"
 #include "runtime/grpc/credentials.h"
 
 namespace millrace {

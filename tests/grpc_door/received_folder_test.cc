@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "runtime/grpc/crc32c.h"
+#include "base/crc32c.h"
 #include "tests/stores/temporary_folder.h"
 
 namespace millrace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "messages/replica.grpc.pb.h"
-#include "runtime/grpc/crc32c.h"
+#include "base/crc32c.h"
 #include "runtime/grpc/replica_client.h"
 #include "runtime/grpc/replica_server.h"
 #include "tests/grpc_door/kept_copy.h"

@@ -49,7 +49,8 @@ void UpdateOne(EmbeddingTable& table, EmbeddingId id, float gradient, int64_t no
 void Save(EmbeddingTable& table, MemoryByteMap& store) {
   const FrozenRows rows = table.FreezeUpdated();
   WriteBatch batch;
-  rows.Encode([&](std::string key, std::string value) { batch.Put(key, value); });
+  rows.Encode(
+      [&](std::string key, std::string value) { batch.Put(std::move(key), std::move(value)); });
   ASSERT_TRUE(store.Write(batch).ok());
   table.Saved(rows);
 }

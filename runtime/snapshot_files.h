@@ -1,0 +1,42 @@
+// A snapshot on disk: which files, and whether they are whole.
+//
+//   manifest.json            SnapshotManifest (messages/snapshot.proto), written last
+//   part-S.json              SnapshotPart of shard S
+//   weights-S.npy            float32 (keys): the shard's dense parameters [begin, end)
+//   slots-S.npy              float32 (slots, keys): the optimizer's state, slot by slot
+//   embedding-ids-S.npy      uint64 (rows)
+//   embedding-values-S.npy   float32 (rows, width)
+//   embedding-slots-S.npy    float32 (rows, slots of a row)
+//   embedding-updates-S.npy  uint32 (rows): that named the row; it has values from --admit-after on
+//   embedding-times-S.npy    int64 (rows): milliseconds of the last one, by the log
+//   state-S.pb               ShardState without what a worker says again
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/snapshot.pb.h"
+
+namespace millrace {
+
+inline constexpr uint32_t kSnapshotFormat = 1;
+
+// "FOLDER/weights-2.npy"
+std::string SnapshotFile(const std::string& folder, std::string_view what, ShardId shard,
+                         std::string_view extension);
+
+// Size and checksum of a file. Errors: DataLoss, with its name.
+StatusOr<SnapshotPart::File> DescribeFile(const std::string& path);
+
+// JSON, whole or not at all. Errors: Unavailable.
+Status WriteJson(const std::string& path, const google::protobuf::Message& message);
+// NotFound when there is no such file; DataLoss when it is not what `message` is.
+Status ReadJson(const std::string& path, google::protobuf::Message& message);
+
+// Reads the manifest and holds every file against it. Errors name the file: NotFound, DataLoss.
+StatusOr<SnapshotManifest> CheckSnapshot(const std::string& folder);
+
+}  // namespace millrace

@@ -1,0 +1,63 @@
+// What a server process does for snapshots: asks for them, writes its shards' parts, ends them.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+#include "processors/server_processor.h"
+#include "runtime/outgoing_record.h"
+#include "stores/ordered_byte_map.h"
+
+namespace millrace {
+
+// Asks shard 0 for a snapshot; a later one has a larger id.
+OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t id);
+// Where all servers of the job put it. Id 0: that of the job's end.
+std::string SnapshotFolder(const JobConfig& config, uint64_t id);
+
+// Asks a running job for a snapshot; waits until it is there, where it will be visible here.
+Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop);
+
+// A snapshot that fails costs a warning, never the training. Not thread-safe.
+class SnapshotTaker {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // References outlive it.
+  SnapshotTaker(const JobConfig& config, const JobFeatures& features, const JobTraining& training)
+      : config_(config), features_(features), training_(training) {}
+
+  // Writes the part of a shard that stands at the cut; the store holds all of it.
+  void WritePart(uint64_t id, const ServerOptions& options, const ServerProcessor& processor,
+                 const OrderedByteMap& store, Time now);
+  // Ends what all parts are there of, if this is the process of shard 0; and gives up what does not
+  // come to its cut, since updates are held for it: appends the records that say so.
+  void Tick(ShardId shard, const ServerProcessor& processor, Time now,
+            std::vector<OutgoingRecord>& out);
+  // Waits for the parts of the job's last snapshot.
+  void Finish();
+
+ private:
+  struct Open {
+    uint64_t id = 0;
+    Time since;
+  };
+  // True when there is nothing more to wait for.
+  bool TryToEnd(uint64_t id);
+
+  const JobConfig& config_;
+  const JobFeatures& features_;
+  const JobTraining& training_;
+  std::map<ShardId, Open> at_work_;  // shards on their way to a cut
+  std::optional<Open> unfinished_;   // of shard 0's process: the manifest is to be written
+};
+
+}  // namespace millrace

@@ -1,0 +1,193 @@
+#include "runtime/snapshot_writer.h"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "runtime/npy_file.h"
+#include "runtime/snapshot_files.h"
+#include "stores/frozen_rows.h"
+
+namespace millrace {
+namespace {
+
+// The arrays of embedding rows, which grow together.
+class RowArrays {
+ public:
+  static StatusOr<RowArrays> Create(const std::string& folder, ShardId shard, size_t width,
+                                    size_t slots) {
+    const auto open = [&](std::string_view what, std::string_view type, size_t columns) {
+      return NpyWriter::Create(SnapshotFile(folder, what, shard, "npy"), type, columns);
+    };
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter ids, open("embedding-ids", kNpyUint64, 0));
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter values, open("embedding-values", kNpyFloat, width));
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter state, open("embedding-slots", kNpyFloat, slots));
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter updates, open("embedding-updates", kNpyUint32, 0));
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter times, open("embedding-times", kNpyInt64, 0));
+    return RowArrays(std::move(ids), std::move(values), std::move(state), std::move(updates),
+                     std::move(times), width, slots);
+  }
+
+  // A row that is not admitted has zeros where it will have values.
+  Status Add(std::string_view key, std::string_view value, uint32_t admit_after) {
+    std::ranges::fill(floats_, 0.0f);
+    const std::span<float> floats(floats_);
+    MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRowHead head,
+                              DecodeEmbeddingRow(value, admit_after, width_, floats));
+    const EmbeddingId id = *DecodeBigEndian64(key.substr(key.size() - 8));
+    ++rows_;
+    MILLRACE_RETURN_IF_ERROR(ids_.Append(std::span<const EmbeddingId>(&id, 1)));
+    MILLRACE_RETURN_IF_ERROR(values_.Append(std::span<const float>(floats.first(width_))));
+    MILLRACE_RETURN_IF_ERROR(slots_.Append(std::span<const float>(floats.subspan(width_))));
+    MILLRACE_RETURN_IF_ERROR(updates_.Append(std::span<const uint32_t>(&head.updates, 1)));
+    return times_.Append(std::span<const int64_t>(&head.updated_ms, 1));
+  }
+
+  Status Finish() {
+    for (NpyWriter* file : {&ids_, &values_, &slots_, &updates_, &times_}) {
+      MILLRACE_RETURN_IF_ERROR(file->Finish(rows_));
+    }
+    return absl::OkStatus();
+  }
+  size_t rows() const { return rows_; }
+
+ private:
+  RowArrays(NpyWriter ids, NpyWriter values, NpyWriter slots, NpyWriter updates, NpyWriter times,
+            size_t width, size_t slot_floats)
+      : ids_(std::move(ids)),
+        values_(std::move(values)),
+        slots_(std::move(slots)),
+        updates_(std::move(updates)),
+        times_(std::move(times)),
+        width_(width),
+        floats_(width + slot_floats) {}
+
+  NpyWriter ids_, values_, slots_, updates_, times_;
+  size_t width_;
+  std::vector<float> floats_;
+  size_t rows_ = 0;
+};
+
+Status WriteArray(const std::string& path, std::span<const float> values, size_t rows,
+                  size_t columns) {
+  MILLRACE_ASSIGN_OR_RETURN(NpyWriter file, NpyWriter::Create(path, kNpyFloat, columns));
+  MILLRACE_RETURN_IF_ERROR(file.Append(values));
+  return file.Finish(rows);
+}
+
+// What the workers say again belongs to messages under way, not to the model.
+ShardState StateOf(const ServerProcessor& processor) {
+  ShardState state;
+  processor.SaveState(state);
+  for (ShardState::Member& member : *state.mutable_members()) {
+    member.clear_pending();
+    member.clear_wanted();
+    member.clear_has_cut();
+    member.clear_cut();
+  }
+  state.clear_partial();
+  state.clear_replaced_embeddings();
+  state.clear_snapshot();
+  state.clear_snapshot_open();
+  state.clear_at_cut();
+  return state;
+}
+
+Status WriteState(const std::string& path, const ShardState& state) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  if (file && state.SerializeToOstream(&file) && file.flush()) return absl::OkStatus();
+  return absl::UnavailableError(path + " cannot be written: " + std::strerror(errno));
+}
+
+}  // namespace
+
+Status WriteSnapshotPart(const std::string& folder, SnapshotPart head, const ServerOptions& options,
+                         const ServerProcessor& processor, const OrderedByteMap& store) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return absl::UnavailableError("the folder " + folder + " cannot be made: " + error.message());
+  }
+  const ShardId shard = options.shard;
+  const ParameterShard& dense = processor.shard();
+  const size_t keys = dense.range().size();
+  const size_t slots = keys == 0 ? 0 : dense.slots().size() / keys;
+  std::vector<std::string> paths = {SnapshotFile(folder, "weights", shard, "npy"),
+                                    SnapshotFile(folder, "slots", shard, "npy"),
+                                    SnapshotFile(folder, "state", shard, "pb")};
+  MILLRACE_RETURN_IF_ERROR(WriteArray(paths[0], dense.weights(), keys, 0));
+  MILLRACE_RETURN_IF_ERROR(WriteArray(paths[1], dense.slots(), slots, keys));
+  MILLRACE_RETURN_IF_ERROR(WriteState(paths[2], StateOf(processor)));
+  if (const EmbeddingTable* const table = processor.embeddings()) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        RowArrays rows, RowArrays::Create(folder, shard, table->width(), table->slot_floats()));
+    Status status = absl::OkStatus();
+    const std::string begin = EmbeddingRowKey(options.embeddings->table, 0);
+    MILLRACE_RETURN_IF_ERROR(store.Scan(
+        begin, begin.substr(0, 1) + '\xff', [&](std::string_view key, std::string_view v) {
+          if (IsEmbeddingRowKey(key)) status = rows.Add(key, v, options.embeddings->admit_after);
+          return status.ok();
+        }));
+    MILLRACE_RETURN_IF_ERROR(status);
+    MILLRACE_RETURN_IF_ERROR(rows.Finish());
+    head.set_rows(rows.rows());
+    for (const char* what : {"embedding-ids", "embedding-values", "embedding-slots",
+                             "embedding-updates", "embedding-times"}) {
+      paths.push_back(SnapshotFile(folder, what, shard, "npy"));
+    }
+  }
+  head.set_shard(shard);
+  head.set_shards(options.shards);
+  head.set_begin(dense.range().begin);
+  head.set_end(dense.range().end);
+  for (const auto& [worker, entry] : processor.clocks().entries()) {
+    SnapshotPart::Worker& at = *head.add_workers();
+    at.set_worker(worker);
+    at.set_clock(entry.clock);
+    at.set_left(entry.left);
+  }
+  for (const std::string& path : paths) {
+    MILLRACE_ASSIGN_OR_RETURN(*head.add_files(), DescribeFile(path));
+  }
+  return WriteJson(SnapshotFile(folder, "part", shard, "json"), head);
+}
+
+StatusOr<bool> WriteManifest(const std::string& folder, SnapshotManifest head) {
+  std::vector<SnapshotPart> parts;
+  uint32_t shards = 1;
+  for (ShardId shard = 0; shard < shards; ++shard) {
+    SnapshotPart part;
+    const Status read = ReadJson(SnapshotFile(folder, "part", shard, "json"), part);
+    if (absl::IsNotFound(read)) return false;
+    MILLRACE_RETURN_IF_ERROR(read);
+    if (part.shard() != shard || part.snapshot() != head.snapshot() || part.job() != head.job()) {
+      return absl::DataLossError(folder + ": the part of shard " + std::to_string(shard) +
+                                 " is of another snapshot; give every job a folder of its own");
+    }
+    shards = part.shards();
+    parts.push_back(std::move(part));
+  }
+  for (const SnapshotPart& part : parts) {
+    for (int i = 0; i < part.workers_size(); ++i) {
+      if (google::protobuf::util::MessageDifferencer::Equals(part.workers(i),
+                                                             parts[0].workers(i))) {
+        continue;
+      }
+      return absl::DataLossError(folder + ": shard " + std::to_string(part.shard()) +
+                                 " does not stand where shard 0 does; make another snapshot");
+    }
+  }
+  *head.mutable_workers() = parts[0].workers();
+  head.set_parameters(parts.back().end());
+  head.set_format(kSnapshotFormat);
+  for (SnapshotPart& part : parts) head.mutable_parts()->Add(std::move(part));
+  MILLRACE_RETURN_IF_ERROR(WriteJson(folder + "/manifest.json", head));
+  return true;
+}
+
+}  // namespace millrace
