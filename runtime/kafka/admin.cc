@@ -179,7 +179,7 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
     for (const TopicSettings* topic : unchecked) {
       const StatusOr<int32_t> partitions = PartitionCount(topic->name);
       if (partitions.ok() && *partitions == topic->partitions) {
-        const Status settings = CheckSettings(*topic);
+        Status settings = CheckSettings(*topic);
         if (settings.ok()) continue;
         // Of several brokers one may know it, and the one that is asked for its settings not yet.
         if (!absl::IsNotFound(settings)) return settings;
