@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "messages/replica.grpc.pb.h"
 #include "base/crc32c.h"
+#include "messages/replica.grpc.pb.h"
 #include "runtime/grpc/credentials.h"
 
 namespace millrace {

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "messages/replica.grpc.pb.h"
 #include "base/crc32c.h"
+#include "messages/replica.grpc.pb.h"
 #include "runtime/grpc/replica_client.h"
 #include "runtime/grpc/replica_server.h"
 #include "tests/grpc_door/kept_copy.h"
