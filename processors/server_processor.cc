@@ -65,6 +65,7 @@ ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByte
       clocks_(options.workers),
       moments_(options.numeric_columns),
       replaced_moments_(options.numeric_columns),
+      cut_(options.workers),
       sum_(options.range.size()) {
   for (WorkerId worker = 0; worker < options.workers; ++worker) members_[worker];
   if (!options.embeddings) return;
@@ -206,7 +207,7 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
   seen_ms_ = std::max(seen_ms_, record.timestamp_ms);
   if (message.kind() == Gradient::LEAVE) {
     const std::vector<WorkerId> released = ReleasedWorkers();
-    NoteCut(message);
+    cut_.Note(message);
     clocks_.Leave(worker);
     CountDeadLetters(message, output);
     output.answers.push_back(worker);
@@ -305,10 +306,10 @@ Status ServerProcessor::HandleUpdate(Gradient message, ServerOutput& output) {
   counters_.set_gradients_accepted(counters_.gradients_accepted() + 1);
   const WorkerId worker = message.worker();
   if (options_.consistency.sequential()) {
-    NoteCut(message);
+    cut_.Note(message);
     members_.at(worker).pending = std::move(message);
     MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
-  } else if (HeldAtCut(worker)) {
+  } else if (cut_.IsBehind(worker, clocks_.clock(worker))) {
     members_.at(worker).pending = std::move(message);
     return absl::OkStatus();
   } else {
@@ -319,7 +320,7 @@ Status ServerProcessor::HandleUpdate(Gradient message, ServerOutput& output) {
 }
 
 Status ServerProcessor::TakeUpdate(const Gradient& message, ServerOutput& output) {
-  NoteCut(message);
+  cut_.Note(message);
   const WorkerId worker = message.worker();
   const std::vector<WorkerId> released = ReleasedWorkers();
   size_t present = 0;
@@ -337,66 +338,22 @@ Status ServerProcessor::TakeUpdate(const Gradient& message, ServerOutput& output
 
 void ServerProcessor::HandleSnapshot(const Gradient& message, ServerOutput& output) {
   if (lost_) return;
-  const bool known = message.snapshot() <= snapshot_;
   if (message.kind() == Gradient::CANCEL) {
-    if (known && message.snapshot() != snapshot_) return;
-    // Who has not heard of it yet must not begin it any more.
-    snapshot_ = message.snapshot();
-    if (std::exchange(snapshot_open_, false)) at_cut_ = true;  // to fold what is held
+    cut_.Cancel(message.snapshot());
     return;
   }
-  // Of an end nothing is to be cut off: it is a snapshot itself.
-  if (known || options_.shard != 0 || clocks_.AllLeft() || !CutIsPast()) return;
-  snapshot_ = message.snapshot();
-  snapshot_open_ = true;
-  for (auto& [worker, member] : members_) {
-    // The update of the present clock may be under way, and knows nothing of this; that of the next
-    // one is made from an answer that says it. So two updates on, every shard has heard it.
-    member.cut = clocks_.clock(worker) + 2;
+  if (options_.shard != 0 || !cut_.Begin(message.snapshot(), clocks_)) return;
+  for (const auto& [worker, member] : members_) {
     if (!clocks_.left(worker)) output.answers.push_back(worker);
   }
 }
 
-// One at a time: every worker must have sent an update behind the last cut, so that every shard has
-// heard of that one.
-bool ServerProcessor::CutIsPast() const {
-  return !snapshot_open_ && std::ranges::all_of(members_, [this](const auto& entry) {
-    const auto& [worker, member] = entry;
-    return clocks_.left(worker) || !member.cut || clocks_.clock(worker) > *member.cut;
-  });
-}
-
-void ServerProcessor::NoteCut(const Gradient& message) {
-  if (message.snapshot() > snapshot_) {
-    snapshot_ = message.snapshot();
-    snapshot_open_ = true;
-    for (auto& [worker, member] : members_) member.cut.reset();
-  }
-  if (snapshot_open_ && message.snapshot() == snapshot_) {
-    members_.at(message.worker()).cut = message.cut();
-  }
-}
-
-bool ServerProcessor::HeldAtCut(WorkerId worker) const {
-  const std::optional<Clock>& cut = members_.at(worker).cut;
-  return snapshot_open_ && cut && clocks_.clock(worker) >= *cut;
-}
-
-bool ServerProcessor::CutReached() const {
-  return std::ranges::all_of(members_, [this](const auto& entry) {
-    return clocks_.left(entry.first) || HeldAtCut(entry.first);
-  });
-}
-
 void ServerProcessor::CheckCut(ServerOutput& output) {
-  if (!snapshot_open_ || !CutReached()) return;
-  snapshot_open_ = false;
-  at_cut_ = true;
-  output.snapshot = snapshot_;
+  if (const std::optional<uint64_t> snapshot = cut_.Reach(clocks_)) output.snapshot = snapshot;
 }
 
 Status ServerProcessor::LeaveCut(ServerOutput& output) {
-  at_cut_ = false;
+  cut_.Leave();
   if (options_.consistency.sequential()) return absl::OkStatus();  // rounds are held as ever
   for (auto& [worker, member] : members_) {
     if (!member.pending) continue;
@@ -595,10 +552,7 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool replaced
       MILLRACE_RETURN_IF_ERROR(ReadEmbeddings(wanted, replaced, *message.mutable_embeddings()));
     }
   }
-  if (options_.shard == 0 && snapshot_ > 0 && member.cut) {
-    message.set_snapshot(snapshot_);
-    message.set_cut(*member.cut);
-  }
+  if (options_.shard == 0) cut_.Tell(worker, message);
   *message.mutable_rows() = replaced ? member.rows_before : member.rows;
   if (!replaced) *message.mutable_rows_before() = member.rows_before;
   return message.SerializeAsString();
@@ -658,8 +612,6 @@ void ServerProcessor::SaveState(ShardState& state) const {
     saved.set_buffer_rows(member.buffer_rows);
     saved.mutable_wanted()->Add(member.wanted.begin(), member.wanted.end());
     if (member.pending) *saved.mutable_pending() = *member.pending;
-    saved.set_has_cut(member.cut.has_value());
-    saved.set_cut(member.cut.value_or(0));
     if (member.restore) *state.add_restoring() = *member.restore;
     for (const ChunkJoiner::Partial& partial : member.joiner.partials()) {
       ShardState::PartialMessage& chunks = *state.add_partial();
@@ -684,9 +636,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
   state.set_rows_trained(rows_trained_);
   state.set_train_loss(train_loss_);
   *state.mutable_counters() = counters_;
-  state.set_snapshot(snapshot_);
-  state.set_snapshot_open(snapshot_open_);
-  state.set_at_cut(at_cut_);
+  cut_.Save(state);
 }
 
 Status ServerProcessor::LoadState(const ShardState& state) {
@@ -711,8 +661,6 @@ Status ServerProcessor::LoadState(const ShardState& state) {
     member.wanted.assign(saved.wanted().begin(), saved.wanted().end());
     member.pending.reset();
     if (saved.has_pending()) member.pending = saved.pending();
-    member.cut.reset();
-    if (saved.has_cut()) member.cut = saved.cut();
     std::vector<ChunkJoiner::Partial> partials;
     for (const ShardState::PartialMessage& chunks : state.partial()) {
       if (chunks.worker() != saved.worker()) continue;
@@ -739,9 +687,7 @@ Status ServerProcessor::LoadState(const ShardState& state) {
   steps_ = state.steps();
   train_loss_ = state.train_loss();
   counters_ = state.counters();
-  snapshot_ = state.snapshot();
-  snapshot_open_ = state.snapshot_open();
-  at_cut_ = state.at_cut();
+  cut_.Load(state);
   return absl::OkStatus();
 }
 

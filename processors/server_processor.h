@@ -18,6 +18,7 @@
 #include "models/model.h"
 #include "models/moments.h"
 #include "models/optimizer.h"
+#include "processors/snapshot_cut.h"
 #include "stores/embedding_table.h"
 #include "stores/ordered_byte_map.h"
 #include "stores/parameter_shard.h"
@@ -92,10 +93,8 @@ struct ServerOutput {
 //  - sequential, of several shards: a shard keeps what its last round replaced, and serves it to a
 //    worker that other shards still hold at the clock before, so that the worker's update of that
 //    clock is the same bytes again;
-//  - a snapshot is one cut through all shards (Chandy and Lamport 1985): shard 0 says for each
-//    worker at which clock, two updates on; its answers and then the worker's updates carry that to
-//    all shards, so that each knows it in time, whichever attempt of an update it takes. A worker's
-//    updates behind the cut are held until all workers have come to it or left;
+//  - a snapshot is one cut through all shards (SnapshotCut): a worker's updates behind it are held
+//    until all workers have come to it or left;
 //  - an answer has the embedding rows that its worker wants, which the shard remembers. A row is
 //    one of its own with the time of the last step, so that the same answer said again is the same
 //    bytes, whatever expires.
@@ -113,11 +112,9 @@ class ServerProcessor {
   // this is the next call that changes state, after the state has been saved or not: the fold of
   // the log is the same.
   Status LeaveCut(ServerOutput& output);
-  bool at_cut() const { return at_cut_; }
+  bool at_cut() const { return cut_.reached(); }
   // The snapshot that this shard has been told of and has not come to the cut of.
-  std::optional<uint64_t> open_snapshot() const {
-    return snapshot_open_ ? std::optional<uint64_t>(snapshot_) : std::nullopt;
-  }
+  std::optional<uint64_t> open_snapshot() const { return cut_.open(); }
 
   // The encoded Weights message for a worker, as of now. Errors: the store's.
   StatusOr<std::string> Answer(WorkerId worker) const;
@@ -169,7 +166,6 @@ class ServerProcessor {
     RowProgress rows_before;  // of the clock before
     uint32_t buffer_rows = 0;
     std::vector<EmbeddingId> wanted;  // of the next answer
-    std::optional<Clock> cut;         // of snapshot_
     ChunkJoiner joiner;
     std::optional<Gradient> restore;  // while lost: what it has said that it has
   };
@@ -191,12 +187,7 @@ class ServerProcessor {
   Status TakeUpdate(const Gradient& message, ServerOutput& output);
 
   void HandleSnapshot(const Gradient& message, ServerOutput& output);
-  bool CutIsPast() const;
-  // Learns of a snapshot from a worker.
-  void NoteCut(const Gradient& message);
-  bool HeldAtCut(WorkerId worker) const;
-  bool CutReached() const;
-  // Ends what was open, and says so, when every worker has come to the cut.
+  // Says so when the shard has come to the cut.
   void CheckCut(ServerOutput& output);
   void DisarmPoison(Gradient& message, const GradientRecord& record, ServerOutput& output);
   void CountPoison() { counters_.set_poisoned(counters_.poisoned() + 1); }
@@ -239,9 +230,7 @@ class ServerProcessor {
   double train_loss_ = 0;
   bool lost_ = false;
   ShardState::Counters counters_;
-  uint64_t snapshot_ = 0;  // the newest known
-  bool snapshot_open_ = false;
-  bool at_cut_ = false;
+  SnapshotCut cut_;
   // Scratch of Apply.
   std::vector<float> sum_;
   std::vector<EmbeddingId> row_ids_;

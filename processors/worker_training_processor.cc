@@ -259,9 +259,7 @@ std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::ByShard(
     std::vector<EmbeddingId> ids) const {
   std::ranges::sort(ids);
   ids.erase(std::ranges::unique(ids).begin(), ids.end());
-  std::vector<std::vector<EmbeddingId>> parts(options_.shards);
-  for (EmbeddingId id : ids) parts[ShardOfEmbedding(id, options_.shards)].push_back(id);
-  return parts;
+  return SplitByShard(ids, options_.shards);
 }
 
 std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::IdsOf(RowsView rows) const {

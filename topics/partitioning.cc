@@ -30,4 +30,11 @@ ShardId ShardOfEmbedding(EmbeddingId id, uint32_t shards) {
   return static_cast<ShardId>(Mix64(id) % shards);
 }
 
+std::vector<std::vector<EmbeddingId>> SplitByShard(std::span<const EmbeddingId> ids,
+                                                   uint32_t shards) {
+  std::vector<std::vector<EmbeddingId>> parts(shards);
+  for (const EmbeddingId id : ids) parts[ShardOfEmbedding(id, shards)].push_back(id);
+  return parts;
+}
+
 }  // namespace millrace

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "base/types.h"
 
@@ -26,5 +28,8 @@ KeyRange RangeOfShard(ShardId shard, uint32_t shards, uint64_t keys);
 
 // The owner of an embedding row. Ids may be anything, so they are spread by a hash.
 ShardId ShardOfEmbedding(EmbeddingId id, uint32_t shards);
+// The ids of each shard, in their order.
+std::vector<std::vector<EmbeddingId>> SplitByShard(std::span<const EmbeddingId> ids,
+                                                   uint32_t shards);
 
 }  // namespace millrace

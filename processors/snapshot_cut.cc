@@ -1,0 +1,89 @@
+#include "processors/snapshot_cut.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace {
+
+SnapshotCut::SnapshotCut(uint32_t workers) {
+  for (WorkerId worker = 0; worker < workers; ++worker) cuts_[worker];
+}
+
+bool SnapshotCut::Begin(uint64_t snapshot, const VectorClock& clocks) {
+  if (snapshot <= snapshot_ || open_ || clocks.AllLeft() || !AllBehindTheLast(clocks)) return false;
+  snapshot_ = snapshot;
+  open_ = true;
+  // The update of the present clock may be under way, and knows nothing of this; that of the next
+  // one is made from an answer that says it. So two updates on, every shard has heard it.
+  for (auto& [worker, cut] : cuts_) cut = clocks.clock(worker) + 2;
+  return true;
+}
+
+// So that every shard has heard of the last one.
+bool SnapshotCut::AllBehindTheLast(const VectorClock& clocks) const {
+  return std::ranges::all_of(cuts_, [&clocks](const auto& entry) {
+    const auto& [worker, cut] = entry;
+    return clocks.left(worker) || !cut || clocks.clock(worker) > *cut;
+  });
+}
+
+void SnapshotCut::Cancel(uint64_t snapshot) {
+  if (snapshot < snapshot_) return;
+  snapshot_ = snapshot;
+  if (std::exchange(open_, false)) reached_ = true;
+}
+
+void SnapshotCut::Note(const Gradient& message) {
+  if (message.snapshot() > snapshot_) {
+    snapshot_ = message.snapshot();
+    open_ = true;
+    for (auto& [worker, cut] : cuts_) cut.reset();
+  }
+  if (open_ && message.snapshot() == snapshot_) cuts_.at(message.worker()) = message.cut();
+}
+
+bool SnapshotCut::IsBehind(WorkerId worker, Clock clock) const {
+  const std::optional<Clock>& cut = cuts_.at(worker);
+  return open_ && cut && clock >= *cut;
+}
+
+std::optional<uint64_t> SnapshotCut::Reach(const VectorClock& clocks) {
+  const bool all = std::ranges::all_of(cuts_, [&](const auto& entry) {
+    return clocks.left(entry.first) || IsBehind(entry.first, clocks.clock(entry.first));
+  });
+  if (!open_ || !all) return std::nullopt;
+  open_ = false;
+  reached_ = true;
+  return snapshot_;
+}
+
+void SnapshotCut::Tell(WorkerId worker, Weights& message) const {
+  const std::optional<Clock>& cut = cuts_.at(worker);
+  if (snapshot_ == 0 || !cut) return;
+  message.set_snapshot(snapshot_);
+  message.set_cut(*cut);
+}
+
+void SnapshotCut::Save(ShardState& state) const {
+  state.set_snapshot(snapshot_);
+  state.set_snapshot_open(open_);
+  state.set_at_cut(reached_);
+  for (ShardState::Member& member : *state.mutable_members()) {
+    const std::optional<Clock>& cut = cuts_.at(member.worker());
+    member.set_has_cut(cut.has_value());
+    member.set_cut(cut.value_or(0));
+  }
+}
+
+void SnapshotCut::Load(const ShardState& state) {
+  snapshot_ = state.snapshot();
+  open_ = state.snapshot_open();
+  reached_ = state.at_cut();
+  for (const ShardState::Member& member : state.members()) {
+    std::optional<Clock>& cut = cuts_.at(member.worker());
+    cut.reset();
+    if (member.has_cut()) cut = member.cut();
+  }
+}
+
+}  // namespace millrace
