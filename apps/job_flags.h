@@ -45,7 +45,4 @@ class JobFlags {
 // Parses text format into a config; errors as "NAME:LINE:COLUMN: reason". For JobFlags and tests.
 Status ParseConfigText(const std::string& text, const std::string& name, JobConfig& config);
 
-// What is wrong with a config whatever the program, in one line.
-Status ValidateConfig(const JobConfig& config);
-
 }  // namespace millrace

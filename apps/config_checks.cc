@@ -1,0 +1,222 @@
+#include "apps/config_checks.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string>
+
+#include "stores/training_buffer.h"
+
+namespace millrace {
+namespace {
+
+// What is finite and within its bounds; each is named as in the configuration.
+Status CheckNumbers(const JobConfig& config) {
+  constexpr double kAny = std::numeric_limits<double>::max();
+  constexpr double kAboveZero = std::numeric_limits<double>::min();
+  constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon();
+  const Training::Optimizer& optimizer = config.training().optimizer();
+  const Training::Update& update = config.training().update();
+  struct Bound {
+    const char* name;
+    double value;
+    double least;
+    double most;
+  };
+  const Bound bounds[] = {
+      {"learning_rate", optimizer.learning_rate(), kAboveZero, kAny},
+      {"decay", optimizer.decay(), 0, kAny},
+      {"momentum", optimizer.momentum(), 0, kBelowOne},
+      {"beta1", optimizer.beta1(), 0, kBelowOne},
+      {"beta2", optimizer.beta2(), 0, kBelowOne},
+      {"epsilon", optimizer.epsilon(), kAboveZero, kAny},
+      {"ftrl_beta", optimizer.ftrl_beta(), 1e-6, 1e6},
+      {"l1", optimizer.l1(), 0, 1e18},
+      {"local_learning_rate", update.local_learning_rate(), kAboveZero, kAny},
+      {"l2", config.training().l2(), 0, kAny},
+      {"compression.top_k", config.training().compression().top_k(), kAboveZero, 1},
+      {"embedding.initial_limit", config.training().embedding().initial_limit(), 0, 1e6},
+      {"embedding.offset", config.training().embedding().offset(), -1e18, 1e18},
+      {"embedding.l2", config.training().embedding().l2(), 0, 1e6},
+      {"embedding.expire_after_s", config.training().embedding().expire_after_s(), 0, 1e10},
+      {"buffer.coefficient", config.training().buffer().coefficient(), 0, kAny},
+      {"broker_timeout_s", config.broker_timeout_s(), 0, kAny},
+      {"rate", config.producer().rate(), 0, kAny},
+      {"speedup", config.producer().speedup(), kAboveZero, kAny},
+      {"checkpoint_interval_s", config.server().checkpoint_interval_s(), 0, kAny},
+      {"evaluation_interval_s", config.server().evaluation_interval_s(), 0, kAny},
+      {"waiting_report_s", config.server().waiting_report_s(), 0, kAny},
+      {"repeat_interval_s", config.worker().repeat_interval_s(), 0, kAny},
+      {"session_timeout_s", config.worker().session_timeout_s(), 0.001, 3600},
+  };
+  for (const Bound& bound : bounds) {
+    if (bound.value >= bound.least && bound.value <= bound.most) continue;
+    std::ostringstream text;
+    text << bound.name << ": " << bound.value << " is not ";
+    if (bound.most < kAny) {
+      text << "within " << (bound.least == kAboveZero ? 0 : bound.least) << " and " << bound.most;
+    } else {
+      text << (bound.least == kAboveZero ? "a number above 0" : "a number of 0 or more");
+    }
+    return absl::InvalidArgumentError(text.str());
+  }
+  for (const double weight : config.training().class_weight()) {
+    if (weight >= 0 && weight <= kAny) continue;
+    return absl::InvalidArgumentError("class_weight: give numbers of 0 or more");
+  }
+  return absl::OkStatus();
+}
+
+// What only FTRL knows, and what it does not know.
+Status CheckFtrl(const Training& training) {
+  const Training::Optimizer& optimizer = training.optimizer();
+  if (optimizer.kind() != Training::Optimizer::FTRL) {
+    if (optimizer.l1() == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError("l1: of the optimizer ftrl only; give --optimizer ftrl, too");
+  }
+  if (optimizer.learning_rate() > 1e6 || optimizer.learning_rate() < 1e-6) {
+    return absl::InvalidArgumentError("learning_rate: with the optimizer ftrl, 1e-6 to 1e6");
+  }
+  if (optimizer.decay() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("decay: the rates of ftrl fall by themselves; leave it out");
+}
+
+// HOST:PORT; an IPv6 host stands in brackets.
+bool IsHostAndPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  const std::string host = text.substr(0, colon);
+  const std::string port = text.substr(colon + 1);
+  const bool bracketed = host.front() == '[' && host.back() == ']';
+  return (bracketed || host.find(':') == std::string::npos) && !port.empty() && port.size() <= 5 &&
+         std::all_of(port.begin(), port.end(), [](unsigned char c) { return std::isdigit(c); }) &&
+         std::stoi(port) <= 65535;
+}
+
+Status CheckReplicas(const JobConfig& config) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  const Server& server = config.server();
+  if (server.replicas() >= config.shards() && server.replicas() > 0) {
+    return wrong("replicas: " + std::to_string(config.shards()) +
+                 " shards have that many servers less one to keep copies: give less");
+  }
+  if (server.has_replica_listen()) {
+    if (!IsHostAndPort(server.replica_listen())) {
+      return wrong("replica_listen: '" + server.replica_listen() + "' is not HOST:PORT");
+    }
+    if (server.replicas() == 0) {
+      return wrong("replica_listen: no replicas are kept here; give replicas (--replicas), too");
+    }
+  }
+  if (server.has_replica_advertise()) {
+    if (!IsHostAndPort(server.replica_advertise())) {
+      return wrong("replica_advertise: '" + server.replica_advertise() + "' is not HOST:PORT");
+    }
+    if (!server.has_replica_listen()) {
+      return wrong("replica_advertise: nothing is served; give replica_listen, too");
+    }
+  }
+  if (server.has_replica_tls_cert() != server.has_replica_tls_key()) {
+    return wrong("replica_tls_cert and replica_tls_key belong together: give both");
+  }
+  if (server.has_replica_listen() && server.has_replica_tls_ca() &&
+      !server.has_replica_tls_cert()) {
+    return wrong("replica_tls_ca: who listens needs replica_tls_cert and replica_tls_key, too");
+  }
+  return absl::OkStatus();
+}
+
+Status CheckEmbeddings(const JobConfig& config) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  const Training& training = config.training();
+  if (training.schedule() != Training::ONE_PASS) {
+    return wrong("model: a factorization machine learns in one pass; schedule: ONE_PASS");
+  }
+  if (training.update().kind() != Training::Update::GRADIENT) {
+    return wrong("model: a factorization machine sends gradients; update.kind: GRADIENT");
+  }
+  if (training.class_weight_size() > 0) return wrong("class_weight: for the model SOFTMAX only");
+  const Training::Embedding& embedding = training.embedding();
+  if (embedding.factors() > 10'000) return wrong("embedding.factors: 10000 at most");
+  if (embedding.admit_after() < 1) return wrong("embedding.admit_after: give 1 or more");
+  if (config.server().embedding_cache_mib() < 1) return wrong("embedding_cache_mib: 1 or more");
+  return absl::OkStatus();
+}
+
+Status CheckNetwork(const Training& training) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  if (training.model() != Training::DEEP_FM) {
+    if (training.hidden().empty()) return absl::OkStatus();
+    return wrong("hidden: of the model deepfm only; give --model deepfm, too");
+  }
+  if (training.embedding().factors() < 1) {
+    return wrong("embedding.factors: deepfm's network learns from them; give 1 or more");
+  }
+  if (training.hidden_size() > 8) return wrong("hidden: 8 layers at most");
+  for (const uint32_t units : training.hidden()) {
+    if (units < 1 || units > 4096) return wrong("hidden: give each layer 1 to 4096 units");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status ValidateConfig(const JobConfig& config) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  const std::string& name = config.name();
+  const bool good_name = !name.empty() && name.size() <= 200 &&
+                         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+                         });
+  if (!good_name) return wrong("job name '" + name + "': use letters, digits, '.', '_' and '-'");
+  if (config.brokers().empty()) return wrong("brokers is empty: give HOST:PORT");
+  if (config.workers() < 1 || config.workers() > 10'000) return wrong("workers: give 1 to 10000");
+  if (config.shards() < 1 || config.shards() > 1'000) return wrong("shards: give 1 to 1000");
+  if (config.replication_factor() < 1) return wrong("replication_factor: give 1 or more");
+  const Training& training = config.training();
+  if (training.batch_rows() < 1) return wrong("batch_rows: give 1 or more");
+  MILLRACE_RETURN_IF_ERROR(CheckNumbers(config));
+  const Training::Buffer& buffer = training.buffer();
+  if (buffer.min_rows() < 1 || buffer.max_rows() < buffer.min_rows()) {
+    return wrong("buffer: 1 <= min_rows <= max_rows is needed");
+  }
+  if (buffer.max_rows() > TrainingBuffer::kMaxRows) {
+    return wrong("buffer.max_rows: " + std::to_string(TrainingBuffer::kMaxRows) + " at most");
+  }
+  if (training.consistency().model() == Training::Consistency::BOUNDED &&
+      training.consistency().max_delay() < 1) {
+    return wrong("consistency: BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
+  }
+  if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
+  MILLRACE_RETURN_IF_ERROR(CheckNetwork(training));
+  MILLRACE_RETURN_IF_ERROR(CheckFtrl(training));
+  if (training.compression().top_k() < 1 &&
+      training.update().kind() != Training::Update::GRADIENT) {
+    return wrong("compression.top_k: for gradients only; weight changes are averaged as a whole");
+  }
+  if (training.update().local_iterations() < 1) return wrong("local_iterations: give 1 or more");
+  const Producer& producer = config.producer();
+  if (producer.epochs() < 1) return wrong("epochs: give 1 or more");
+  const Server& server = config.server();
+  std::set<uint32_t> ids;
+  for (const uint32_t id : server.server_ids()) {
+    if (id >= config.shards()) {
+      return wrong("server_ids: " + std::to_string(id) + " is none of " +
+                   std::to_string(config.shards()) + " shards; they count from 0");
+    }
+    if (!ids.insert(id).second) return wrong("server_ids: " + std::to_string(id) + " stands twice");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckReplicas(config));
+  if (server.has_evaluation_log() && !server.has_test_file()) {
+    return wrong("evaluation_log: there is nothing to evaluate on; give test_file (--test), too");
+  }
+  if (server.weights_at_checkpoints() && !server.has_weights_file()) {
+    return wrong("weights_at_checkpoints: give weights_file (--weights-file), too");
+  }
+  if (producer.rate() > 0 && !producer.time_column().empty()) {
+    return wrong("rate and time_column exclude each other");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace
