@@ -12,6 +12,7 @@
 
 #include "models/birth.h"
 #include "models/optimizer.h"
+#include "tests/models/random_rows.h"
 
 namespace millrace {
 namespace {
@@ -23,33 +24,12 @@ constexpr size_t kFeatures = 5;  // three of them hashed
 constexpr size_t kFields = 3;
 const std::vector<EmbeddingId> kIds = {3, 7, 1000, 1ull << 40, ~0ull};
 
-// A row of up to kFields ids, each of another name than the row's others.
-std::vector<Row> RandomRows(std::mt19937& random, int count) {
-  std::normal_distribution<double> normal;
-  std::vector<Row> rows;
-  for (int i = 0; i < count; ++i) {
-    Row row;
-    row.label = static_cast<uint32_t>(random() % 2);
-    row.target = static_cast<float>(normal(random));
-    for (size_t column = 0; column < kNumeric; ++column) row.numeric.push_back(normal(random));
-    for (uint32_t feature = kNumeric; feature < kFeatures; ++feature) {
-      if (random() % 2 == 0) continue;
-      row.index.push_back(feature);
-      row.value.push_back(static_cast<float>(normal(random)));
-    }
-    for (size_t id = random() % (kFields + 1); id > 0; --id) {
-      row.ids.push_back(kIds[random() % kIds.size()]);
-    }
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-std::vector<const Row*> ViewOf(const std::vector<Row>& rows) {
-  std::vector<const Row*> view;
-  for (const Row& row : rows) view.push_back(&row);
-  return view;
-}
+// An id may stand in a row more than once.
+const RandomRowShape kShape = {.numeric = kNumeric,
+                               .hashed = kFeatures - kNumeric,
+                               .hashed_in_row = 2,
+                               .ids = kIds,
+                               .ids_in_row = kFields};
 
 struct Point {
   std::vector<double> parameters;
@@ -146,8 +126,8 @@ TEST(DeepFm, ScoresAndLossEqualTheirDefinition) {
     for (const std::vector<size_t>& hidden :
          std::vector<std::vector<size_t>>{{1}, {8}, {9, 4}, {3, 17, 2}}) {
       Subject subject(3, hidden, loss, random);
-      const std::vector<Row> rows = RandomRows(random, 37);
-      const BatchLoss is = subject.Compute(ViewOf(rows));
+      const std::vector<Row> rows = RandomRows(kShape, 2, 37, random);
+      const BatchLoss is = subject.Compute(Pointers(rows));
       EXPECT_NEAR(is.loss_sum, subject.LossByTheBook(rows, subject.point()), 2e-4);
       EXPECT_EQ(is.weight_sum, 37);
       for (size_t i = 0; i < rows.size(); ++i) {
@@ -166,8 +146,8 @@ TEST(DeepFm, GradientEqualsFiniteDifferences) {
   std::mt19937 random(2);
   for (const Loss loss : {Loss::kLog, Loss::kSquared}) {
     Subject subject(3, {9, 5}, loss, random);
-    const std::vector<Row> rows = RandomRows(random, 21);
-    subject.Compute(ViewOf(rows));
+    const std::vector<Row> rows = RandomRows(kShape, 2, 21, random);
+    subject.Compute(Pointers(rows));
     const auto difference = [&](const std::function<double&(Point&)>& coordinate) {
       constexpr double kStep = 1e-6;
       Point moved = subject.point();
@@ -193,8 +173,8 @@ TEST(DeepFm, ABatchInPartsGivesTheSameBytes) {
   std::mt19937 random(3);
   Subject whole(5, {11, 6}, Loss::kLog, random);
   Subject parts = whole;
-  const std::vector<Row> rows = RandomRows(random, 40);
-  const std::vector<const Row*> view = ViewOf(rows);
+  const std::vector<Row> rows = RandomRows(kShape, 2, 40, random);
+  const std::vector<const Row*> view = Pointers(rows);
   whole.Compute(view);
   std::vector<float> scores;
   for (size_t begin = 0; begin < 40; begin += 5) {
@@ -209,11 +189,11 @@ TEST(DeepFm, ABatchInPartsGivesTheSameBytes) {
 TEST(DeepFm, WithoutAGradientOnlyScoresAreMade) {
   std::mt19937 random(4);
   Subject subject(2, {4}, Loss::kLog, random);
-  const std::vector<Row> rows = RandomRows(random, 18);
+  const std::vector<Row> rows = RandomRows(kShape, 2, 18, random);
   std::vector<float> scores(36);
-  subject.model.Compute(ViewOf(rows), Scaler::Identity(kNumeric), subject.parameters,
+  subject.model.Compute(Pointers(rows), Scaler::Identity(kNumeric), subject.parameters,
                         {kIds, subject.values}, nullptr, scores);
-  subject.Compute(ViewOf(rows));
+  subject.Compute(Pointers(rows));
   EXPECT_EQ(scores, subject.scores);
 }
 
@@ -239,10 +219,10 @@ TEST(DeepFm, AtBirthItIsAFactorizationMachine) {
       WeightsAtBirth(subject.model.drawn(), 1, {0, subject.model.parameter_count()});
   std::copy(born.begin() + kFeatures + 1, born.end(), subject.parameters.begin() + kFeatures + 1);
   const FactorizationMachine machine(kFeatures, 3, Loss::kSquared);
-  const std::vector<Row> rows = RandomRows(random, 10);
-  subject.Compute(ViewOf(rows));
+  const std::vector<Row> rows = RandomRows(kShape, 2, 10, random);
+  subject.Compute(Pointers(rows));
   std::vector<float> scores(10);
-  machine.Compute(ViewOf(rows), Scaler::Identity(kNumeric),
+  machine.Compute(Pointers(rows), Scaler::Identity(kNumeric),
                   std::span(subject.parameters).first(kFeatures + 1), {kIds, subject.values},
                   nullptr, scores);
   EXPECT_EQ(scores, subject.scores);
@@ -275,7 +255,7 @@ double LossOnParity(const Model& model) {
     }
     GradientSum gradient(parameters.size(), 1);
     std::vector<float> row_gradient(values.size());
-    const BatchLoss loss = model.Compute(ViewOf(rows), Scaler::Identity(0), parameters,
+    const BatchLoss loss = model.Compute(Pointers(rows), Scaler::Identity(0), parameters,
                                          {ids, values, row_gradient}, &gradient, {});
     if (step >= 369) last += loss.loss_sum / loss.weight_sum / 31;
     std::vector<float> mean(gradient.values().begin(), gradient.values().end());

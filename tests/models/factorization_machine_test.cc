@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/models/random_rows.h"
+
 namespace millrace {
 namespace {
 
@@ -19,29 +21,11 @@ constexpr size_t kHashed = 5;
 constexpr size_t kFeatures = kNumeric + kHashed;
 
 // Rows of up to five ids out of `ids`.
-std::vector<Row> RandomRows(std::mt19937& random, const std::vector<EmbeddingId>& ids, int count) {
-  std::normal_distribution<double> normal;
-  std::vector<Row> rows;
-  for (int i = 0; i < count; ++i) {
-    Row row;
-    row.label = static_cast<uint32_t>(random() % 2);
-    row.target = static_cast<float>(normal(random));
-    for (size_t column = 0; column < kNumeric; ++column) row.numeric.push_back(normal(random));
-    for (uint32_t feature = kNumeric; feature < kFeatures; ++feature) {
-      if (random() % 2 == 0) continue;
-      row.index.push_back(feature);
-      row.value.push_back(static_cast<float>(normal(random)));
-    }
-    for (uint64_t id = random() % 6; id > 0; --id) row.ids.push_back(ids[random() % ids.size()]);
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-std::vector<const Row*> ViewOf(const std::vector<Row>& rows) {
-  std::vector<const Row*> view;
-  for (const Row& row : rows) view.push_back(&row);
-  return view;
+std::vector<Row> RandomRows(std::mt19937& random, const std::vector<EmbeddingId>& ids,
+                            size_t count) {
+  const RandomRowShape shape = {
+      .numeric = kNumeric, .hashed = kHashed, .hashed_in_row = 3, .ids = ids, .ids_in_row = 5};
+  return millrace::RandomRows(shape, 2, count, random);
 }
 
 // Dense parameters, then all embedding values.
@@ -120,7 +104,7 @@ TEST(FactorizationMachine, ScoresAndLossEqualTheirDefinition) {
     for (const size_t factors : {0, 1, 4, 9}) {
       Machine machine(factors, loss, random);
       const std::vector<Row> rows = RandomRows(random, machine.ids, 30);
-      const BatchLoss is = machine.Compute(ViewOf(rows));
+      const BatchLoss is = machine.Compute(Pointers(rows));
       EXPECT_NEAR(is.loss_sum, LossByTheBook(rows, machine.point(), loss), 1e-4);
       EXPECT_EQ(is.weight_sum, 30);
       for (size_t i = 0; i < rows.size(); ++i) {
@@ -141,7 +125,7 @@ TEST(FactorizationMachine, GradientEqualsFiniteDifferences) {
   for (const Loss loss : {Loss::kLog, Loss::kSquared}) {
     Machine machine(4, loss, random);
     const std::vector<Row> rows = RandomRows(random, machine.ids, 12);
-    machine.Compute(ViewOf(rows));
+    machine.Compute(Pointers(rows));
     const auto difference = [&](const std::function<double&(Point&)>& coordinate) {
       constexpr double kStep = 1e-5;
       Point moved = machine.point();
@@ -171,8 +155,8 @@ TEST(FactorizationMachine, TheRowPenaltyCountsEachTimeAnIdIsNamed) {
   Machine penalised = machine;
   penalised.model = FactorizationMachine(kFeatures, 3, Loss::kLog, 0.1f);
   const std::vector<Row> rows = RandomRows(random, machine.ids, 9);
-  machine.Compute(ViewOf(rows));
-  penalised.Compute(ViewOf(rows));
+  machine.Compute(Pointers(rows));
+  penalised.Compute(Pointers(rows));
   for (size_t i = 0; i < machine.ids.size(); ++i) {
     long named = 0;
     for (const Row& row : rows) named += std::ranges::count(row.ids, machine.ids[i]);
@@ -204,8 +188,8 @@ TEST(FactorizationMachine, TheOffsetIsAddedToEveryEstimate) {
   Machine moved = machine;
   moved.model = FactorizationMachine(kFeatures, 2, Loss::kSquared, 0, 3.5f);
   const std::vector<Row> rows = RandomRows(random, machine.ids, 5);
-  machine.Compute(ViewOf(rows));
-  moved.Compute(ViewOf(rows));
+  machine.Compute(Pointers(rows));
+  moved.Compute(Pointers(rows));
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_NEAR(moved.scores[i], machine.scores[i] + 3.5f, 1e-5);
   }
@@ -216,7 +200,7 @@ TEST(FactorizationMachine, ABatchInPartsGivesTheSameBytes) {
   Machine whole(5, Loss::kLog, random);
   Machine parts = whole;
   const std::vector<Row> rows = RandomRows(random, whole.ids, 40);
-  const std::vector<const Row*> view = ViewOf(rows);
+  const std::vector<const Row*> view = Pointers(rows);
   whole.Compute(view);
   for (size_t begin = 0; begin < 40; begin += 8) parts.Compute(std::span(view).subspan(begin, 8));
   EXPECT_EQ(whole.row_gradient, parts.row_gradient);
@@ -244,9 +228,9 @@ TEST(FactorizationMachine, WithoutAGradientOnlyScoresAreMade) {
   Machine machine(2, Loss::kLog, random);
   const std::vector<Row> rows = RandomRows(random, machine.ids, 5);
   std::vector<float> scores(10);
-  machine.model.Compute(ViewOf(rows), Scaler::Identity(kNumeric), machine.parameters,
+  machine.model.Compute(Pointers(rows), Scaler::Identity(kNumeric), machine.parameters,
                         {machine.ids, machine.values}, nullptr, scores);
-  machine.Compute(ViewOf(rows));
+  machine.Compute(Pointers(rows));
   EXPECT_EQ(scores, machine.scores);
 }
 

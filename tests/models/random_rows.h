@@ -14,9 +14,11 @@ namespace millrace {
 
 struct RandomRowShape {
   size_t numeric = 0;
-  size_t hashed = 0;         // size of the hashed space
-  size_t hashed_in_row = 0;  // at most
-  double missing = 0;        // chance that a numeric value is NaN
+  size_t hashed = 0;               // size of the hashed space
+  size_t hashed_in_row = 0;        // at most
+  double missing = 0;              // chance that a numeric value is NaN
+  std::vector<EmbeddingId> ids{};  // of whose a row has some, and a target beside its label
+  size_t ids_in_row = 0;           // at most
 
   size_t features() const { return numeric + hashed; }
 };
@@ -37,6 +39,11 @@ inline Row RandomRow(const RandomRowShape& shape, size_t classes, std::mt19937& 
   row.index.erase(std::unique(row.index.begin(), row.index.end()), row.index.end());
   for (size_t i = 0; i < row.index.size(); ++i) {
     row.value.push_back(static_cast<float>(value(random)));
+  }
+  if (shape.ids.empty()) return row;
+  row.target = static_cast<float>(value(random));
+  for (size_t i = random() % (shape.ids_in_row + 1); i > 0; --i) {
+    row.ids.push_back(shape.ids[random() % shape.ids.size()]);
   }
   return row;
 }

@@ -56,21 +56,30 @@ TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
   for (const auto& [id, values] : rows) EXPECT_EQ(trained.at(id), values) << id;
 }
 
+struct Seeds {
+  uint32_t begin;
+  uint32_t end;
+};
+
+// The job on other numbers of shards, with late rows, and with deaths in every other run.
+void ExpectSameOnAnyShards(TestJob job, const Topology& plain, Seeds seeds, double death) {
+  for (uint32_t seed = seeds.begin; seed < seeds.end; ++seed) {
+    job.shards = 1 + seed % 4;
+    job.rows_first = seed % 3 > 0;
+    Topology topology(job, seed);
+    topology.Run(seed % 2 == 0 ? death : 0);
+    ASSERT_EQ(topology.Parameters(), plain.Parameters()) << "seed " << seed;
+    ASSERT_EQ(topology.Embeddings(), plain.Embeddings()) << "seed " << seed;
+  }
+}
+
 class SequentialJob : public testing::TestWithParam<TestJob> {};
 
 TEST_P(SequentialJob, IsTheSameBytesWhateverShardsDeathsAndLateRows) {
   const TestJob job = GetParam();
   Topology plain(job);
   plain.Run();
-  for (uint32_t seed = 0; seed < 60; ++seed) {
-    TestJob other = job;
-    other.shards = 1 + seed % 4;
-    other.rows_first = seed % 3 > 0;
-    Topology topology(other, seed);
-    topology.Run(seed % 2 == 0 ? 0.02 : 0);
-    ASSERT_EQ(topology.Parameters(), plain.Parameters()) << "seed " << seed;
-    ASSERT_EQ(topology.Embeddings(), plain.Embeddings()) << "seed " << seed;
-  }
+  ExpectSameOnAnyShards(job, plain, {0, 60}, 0.02);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -106,16 +115,8 @@ TEST(EmbeddingRound, CompressedJobsAreTheSameBytesOnAnyNumberOfShards) {
       const TestJob job = {.workers = 3, .training = Compressed(values, top_k), .deep = true};
       Topology plain(job);
       plain.Run();
-      for (uint32_t seed = 1; seed < 12; ++seed) {
-        TestJob other = job;
-        other.shards = 1 + seed % 4;
-        other.rows_first = seed % 3 > 0;
-        Topology topology(other, seed);
-        // What is kept back dies with a worker.
-        topology.Run(top_k == 1 && seed % 2 == 0 ? 0.02 : 0);
-        ASSERT_EQ(topology.Parameters(), plain.Parameters()) << "seed " << seed;
-        ASSERT_EQ(topology.Embeddings(), plain.Embeddings()) << "seed " << seed;
-      }
+      // What is kept back dies with a worker.
+      ExpectSameOnAnyShards(job, plain, {1, 12}, top_k == 1 ? 0.02 : 0);
       Topology all({.workers = 3, .training = Sequential(), .deep = true});
       all.Run();
       const bool same = values == Training::Compression::FLOAT32 && top_k == 1;
