@@ -11,7 +11,7 @@
 #include "runtime/server_runtime.h"
 #include "runtime/snapshot_files.h"
 #include "runtime/snapshot_reader.h"
-#include "runtime/snapshot_taker.h"
+#include "runtime/snapshot_request.h"
 #include "runtime/stop_signal.h"
 
 namespace millrace {

@@ -4,12 +4,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/file_error.h"
+#include "base/new_file.h"
 #include "display/evaluation_csv.h"
 #include "display/job_progress.h"
 #include "display/plain_line.h"
@@ -39,42 +39,6 @@ constexpr size_t kRecordsAtOnce = 1000;
 // The last word of the producer and of the evaluator may come a little behind the server's.
 constexpr seconds kGrace(3);
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, CloseFile>;
-
-StatusOr<File> OpenForWriting(const std::string& path, const char* what) {
-  File file(std::fopen(path.c_str(), "w"));
-  if (file != nullptr) return file;
-  return absl::UnavailableError(std::string(what) + " " + path +
-                                " cannot be written: " + std::strerror(errno));
-}
-
-// Written under another name first: a summary that is there is whole.
-class SummaryFile {
- public:
-  static StatusOr<std::optional<SummaryFile>> Open(const std::string& path) {
-    if (path.empty()) return std::optional<SummaryFile>();
-    MILLRACE_ASSIGN_OR_RETURN(File file, OpenForWriting(path + ".new", "the summary"));
-    return std::optional<SummaryFile>(SummaryFile(path, std::move(file)));
-  }
-  Status Write(const std::string& text) {
-    const bool written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() &&
-                         std::fflush(file_.get()) == 0 &&
-                         std::rename((path_ + ".new").c_str(), path_.c_str()) == 0;
-    if (written) return absl::OkStatus();
-    return absl::UnavailableError("the summary " + path_ +
-                                  " cannot be written: " + std::strerror(errno));
-  }
-
- private:
-  SummaryFile(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
-
-  std::string path_;
-  File file_;
-};
-
 class Watcher {
  public:
   Watcher(const WatchOptions& options, const std::atomic<bool>& stop)
@@ -99,7 +63,8 @@ class Watcher {
     }
     if (!followed.ok() && !absl::IsCancelled(followed)) return followed;
     if (summary_) {
-      MILLRACE_RETURN_IF_ERROR(summary_->Write(SummaryJson(job_, options_.job)));
+      MILLRACE_RETURN_IF_ERROR(summary_->Append(SummaryJson(job_, options_.job)));
+      MILLRACE_RETURN_IF_ERROR(summary_->Commit());
     }
     ShowResult();
     MILLRACE_RETURN_IF_ERROR(logged);
@@ -108,9 +73,13 @@ class Watcher {
 
  private:
   Status OpenFiles() {
-    MILLRACE_ASSIGN_OR_RETURN(summary_, SummaryFile::Open(options_.summary_file));
+    if (!options_.summary_file.empty()) {
+      MILLRACE_ASSIGN_OR_RETURN(NewFile file, NewFile::Create(options_.summary_file));
+      summary_.emplace(std::move(file));
+    }
     if (options_.evaluation_csv.empty()) return absl::OkStatus();
-    MILLRACE_ASSIGN_OR_RETURN(csv_, OpenForWriting(options_.evaluation_csv, "the evaluation log"));
+    csv_.reset(std::fopen(options_.evaluation_csv.c_str(), "w"));
+    if (csv_ == nullptr) return CannotWrite(options_.evaluation_csv, errno);
     std::fputs(EvaluationCsvHeader().c_str(), csv_.get());
     return absl::OkStatus();
   }
@@ -199,8 +168,7 @@ class Watcher {
       std::fputs(EvaluationCsvLine(point).c_str(), csv_.get());
     }
     if (std::fflush(csv_.get()) == 0) return absl::OkStatus();
-    return absl::UnavailableError("the evaluation log " + options_.evaluation_csv +
-                                  " cannot be written: " + std::strerror(errno));
+    return CannotWrite(options_.evaluation_csv, errno);
   }
 
   double SilentSeconds() const {
@@ -261,7 +229,7 @@ class Watcher {
   JobProgress job_;
   steady_clock::time_point last_record_;
   steady_clock::time_point next_show_;
-  std::optional<SummaryFile> summary_;
+  std::optional<NewFile> summary_;
   File csv_;
   std::optional<StderrCapture> captured_;
   std::optional<LiveArea> area_;

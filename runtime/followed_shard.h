@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <set>
+#include <span>
+#include <string>
 
 #include "base/status.h"
 #include "messages/job.pb.h"
@@ -17,9 +20,11 @@ namespace millrace {
 // needs all weights but not to the moment, as evaluations do. Not thread-safe.
 class FollowedShard {
  public:
-  // `wakeup` is told when there is something to poll; it outlives the shard.
+  // Of the embedding rows it has those of `ids` only: a table may be larger than memory. `wakeup`
+  // is told when there is something to poll; it outlives the shard.
   static StatusOr<std::unique_ptr<FollowedShard>> Create(const JobConfig& config,
                                                          const ServerOptions& options,
+                                                         std::span<const EmbeddingId> ids,
                                                          Wakeup* wakeup,
                                                          const std::atomic<bool>& stop);
 
@@ -30,9 +35,10 @@ class FollowedShard {
   const ServerProcessor& processor() const { return task_->processor(); }
 
  private:
-  explicit FollowedShard(const ServerOptions& options);
+  FollowedShard(const ServerOptions& options, std::span<const EmbeddingId> ids);
 
   ServerOptions options_;
+  std::set<std::string> row_keys_;
   MemoryByteMap store_;
   std::unique_ptr<ShardTask> task_;  // on the store
   std::unique_ptr<ParametersTail> tail_;

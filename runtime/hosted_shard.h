@@ -35,7 +35,7 @@ class HostedShard {
   const ShardTask& task() const { return *task_; }
   ShardId shard() const { return shard_; }
   // What Open did; the rest is its caller's.
-  RecoveryPhases& phases() { return phases_; }
+  const RecoveryPhases& phases() const { return phases_; }
 
   // Starts a checkpoint when one is due, takes the result of one that has finished. Returns true
   // when one has become durable. Errors: FailedPrecondition when fenced; those of the store.

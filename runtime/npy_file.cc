@@ -1,10 +1,10 @@
 #include "runtime/npy_file.h"
 
-#include <unistd.h>
-
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -31,65 +31,38 @@ std::string Header(std::string_view type, size_t rows, size_t columns) {
   return header;
 }
 
-Status FileError(const std::string& path, int error) {
-  const std::string message = path + " cannot be written: " + std::strerror(error);
-  if (error == ENOSPC || error == EDQUOT) {
-    return absl::ResourceExhaustedError(message + "; free space on this disk");
-  }
-  return absl::UnavailableError(message);
-}
-
-Status Write(const std::string& path, std::string_view type, const void* data, size_t bytes,
-             size_t rows, size_t columns) {
-  const std::string header = Header(type, rows, columns);
-  const std::string temporary = path + ".tmp";
-  const auto failed = [&path] { return FileError(path, errno); };
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return failed();
-  bool good = std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
-              std::fwrite(data, 1, bytes, file) == bytes;
-  good = std::fclose(file) == 0 && good;
-  if (!good || std::rename(temporary.c_str(), path.c_str()) != 0) return failed();
-  return absl::OkStatus();
+template <typename T>
+Status Write(const std::string& path, std::string_view type, std::span<const T> values, size_t rows,
+             size_t columns) {
+  MILLRACE_CHECK(values.size() == rows * std::max<size_t>(columns, 1));
+  MILLRACE_ASSIGN_OR_RETURN(NpyWriter file, NpyWriter::Create(path, type, columns));
+  MILLRACE_RETURN_IF_ERROR(file.Append(values));
+  return file.Finish(rows);
 }
 
 }  // namespace
 
 Status WriteNpy(const std::string& path, std::span<const float> values, size_t rows,
                 size_t columns) {
-  MILLRACE_CHECK(values.size() == rows * columns);
-  return Write(path, kNpyFloat, values.data(), values.size_bytes(), rows, columns);
+  return Write(path, kNpyFloat, values, rows, columns);
 }
 
 Status WriteNpy(const std::string& path, std::span<const double> values, size_t rows,
                 size_t columns) {
-  MILLRACE_CHECK(values.size() == rows * columns);
-  return Write(path, kNpyDouble, values.data(), values.size_bytes(), rows, columns);
+  return Write(path, kNpyDouble, values, rows, columns);
 }
 
 StatusOr<NpyWriter> NpyWriter::Create(const std::string& path, std::string_view type,
                                       size_t columns) {
-  std::FILE* const file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return FileError(path, errno);
-  NpyWriter writer(path, type, columns, file);
-  MILLRACE_RETURN_IF_ERROR(writer.AppendBytes(Header(type, 0, columns)));
-  return writer;
-}
-
-Status NpyWriter::Failed() const { return FileError(path_, errno); }
-
-Status NpyWriter::AppendBytes(std::string_view bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) {
-    return absl::OkStatus();
-  }
-  return Failed();
+  MILLRACE_ASSIGN_OR_RETURN(NewFile file, NewFile::Create(path));
+  MILLRACE_RETURN_IF_ERROR(file.Append(Header(type, 0, columns)));
+  return NpyWriter(std::move(file), type, columns);
 }
 
 Status NpyWriter::Finish(size_t rows) {
-  if (std::fseek(file_.get(), 0, SEEK_SET) != 0) return Failed();
-  MILLRACE_RETURN_IF_ERROR(AppendBytes(Header(type_, rows, columns_)));
-  if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) return Failed();
-  return std::fclose(file_.release()) == 0 ? absl::OkStatus() : Failed();
+  MILLRACE_RETURN_IF_ERROR(file_.Rewind());
+  MILLRACE_RETURN_IF_ERROR(file_.Append(Header(type_, rows, columns_)));
+  return file_.Commit();
 }
 
 StatusOr<NpyReader> NpyReader::Open(const std::string& path, std::string_view type,
@@ -97,9 +70,9 @@ StatusOr<NpyReader> NpyReader::Open(const std::string& path, std::string_view ty
   const auto wrong = [&path](const std::string& what) {
     return absl::DataLossError(path + ": " + what);
   };
-  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  File file(std::fopen(path.c_str(), "rb"));
   if (file == nullptr) return wrong(std::strerror(errno));
-  NpyReader reader(path, file);
+  NpyReader reader(path, std::move(file));
   std::string start(10, '\0');
   MILLRACE_RETURN_IF_ERROR(reader.ReadBytes(start));
   if (!start.starts_with(std::string("\x93NUMPY\x01", 7))) {

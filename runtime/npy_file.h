@@ -3,19 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
+#include "base/new_file.h"
 #include "base/status.h"
 
 namespace millrace {
 
 // Writes `values` (rows x columns, row-major) as a NumPy .npy file, version 1.0
-// (numpy.lib.format). The file appears whole or not at all (written beside, then renamed).
+// (numpy.lib.format): a NewFile. Columns 0: an array of one dimension.
 Status WriteNpy(const std::string& path, std::span<const float> values, size_t rows,
                 size_t columns);
 Status WriteNpy(const std::string& path, std::span<const double> values, size_t rows,
@@ -28,12 +27,8 @@ inline constexpr std::string_view kNpyUint32 = "<u4";
 inline constexpr std::string_view kNpyUint64 = "<u8";
 inline constexpr std::string_view kNpyInt64 = "<i8";
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { (void)std::fclose(file); }
-};
-
-// Writes an array row by row, whose number of rows is not known yet. Errors (all Unavailable, or
-// ResourceExhausted when the disk is full) name the file. Not thread-safe.
+// Writes an array row by row, whose number of rows is not known yet. Errors are those of NewFile.
+// Not thread-safe.
 class NpyWriter {
  public:
   // Columns 0: an array of one dimension.
@@ -41,21 +36,18 @@ class NpyWriter {
 
   template <typename T>
   Status Append(std::span<const T> values) {
-    return AppendBytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+    return file_.Append({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
   }
-  // Writes the shape and gives the file to the disk.
+  // Writes the shape, and commits.
   Status Finish(size_t rows);
 
  private:
-  NpyWriter(std::string path, std::string_view type, size_t columns, std::FILE* file)
-      : path_(std::move(path)), type_(type), columns_(columns), file_(file) {}
-  Status AppendBytes(std::string_view bytes);
-  Status Failed() const;
+  NpyWriter(NewFile file, std::string_view type, size_t columns)
+      : file_(std::move(file)), type_(type), columns_(columns) {}
 
-  std::string path_;
+  NewFile file_;
   std::string type_;
   size_t columns_;
-  std::unique_ptr<std::FILE, CloseFile> file_;
 };
 
 // Reads an array row by row. Errors: DataLoss, with the file's name and what is wrong.
@@ -74,11 +66,11 @@ class NpyReader {
   Status Skip(size_t bytes);
 
  private:
-  NpyReader(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+  NpyReader(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
   Status ReadBytes(std::span<char> bytes);
 
   std::string path_;
-  std::unique_ptr<std::FILE, CloseFile> file_;
+  File file_;
   size_t rows_ = 0;
 };
 

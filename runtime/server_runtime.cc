@@ -21,14 +21,14 @@
 #include "runtime/job_board.h"
 #include "runtime/job_options.h"
 #include "runtime/kafka/consumer.h"
-#include "runtime/last_signs.h"
 #include "runtime/npy_file.h"
 #include "runtime/patience.h"
 #include "runtime/peer_replicas.h"
 #include "runtime/record_sender.h"
-#include "runtime/recovery.h"
+#include "runtime/recovery_report.h"
 #include "runtime/replicator.h"
 #include "runtime/server_metrics.h"
+#include "runtime/snapshot_request.h"
 #include "runtime/snapshot_taker.h"
 #include "runtime/stop_signal.h"
 #include "runtime/waits.h"
@@ -43,8 +43,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kMetricsEvery(250);
 constexpr size_t kRecordsAtOnce = 256;
-// A shard's last sign of life is looked for so long behind its recovery, at most.
-constexpr std::chrono::seconds kForSigns(2);
 
 std::chrono::duration<double> Seconds(double seconds) {
   return std::chrono::duration<double>(seconds);
@@ -115,7 +113,6 @@ class ServerLoop {
 
  private:
   Status Open() {
-    OpenSigns();
     MILLRACE_ASSIGN_OR_RETURN(
         sender_, RecordSender::Create(config_, "server",
                                       {Topic::kWeights, Topic::kMetrics, Topic::kGradients},
@@ -145,9 +142,9 @@ class ServerLoop {
       }));
       MILLRACE_RETURN_IF_ERROR(hosted->task().StartReplay(range.begin, range.end));
       MILLRACE_RETURN_IF_ERROR(gradients_->Assign(partition, hosted->task().gradients_position()));
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started_;
       spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
-                   hosted->task().position(), range.end, took.count());
+                   hosted->task().position(), range.end,
+                   recoveries_.Restored(shard, hosted->phases()));
       lost_[shard] = hosted->task().processor().lost();
       if (lost_[shard]) {
         spdlog::warn(
@@ -156,7 +153,6 @@ class ServerLoop {
             "what it had counted are lost (--weights-from-workers)",
             shard, config_.workers());
       }
-      recoveries_[shard].replay_began = std::chrono::steady_clock::now();
       shards_[shard] = std::move(hosted);
     }
     handler_.on_record = [this](const ConsumedRecord& record) {
@@ -210,14 +206,17 @@ class ServerLoop {
       return absl::OkStatus();
     }
     if (server.has_weights_file()) MILLRACE_RETURN_IF_ERROR(CheckFolderOf(server.weights_file()));
+    MILLRACE_RETURN_IF_ERROR(OpenEvaluation());
+    const std::vector<EmbeddingId> ids =
+        evaluator_ ? evaluator_->ids() : std::vector<EmbeddingId>();
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
       if (IsHosted(shard)) continue;
       MILLRACE_ASSIGN_OR_RETURN(
           followed_[shard],
-          FollowedShard::Create(config_, ServerOptionsOf(features_, training_, shard), &wakeup_,
-                                stop_));
+          FollowedShard::Create(config_, ServerOptionsOf(features_, training_, shard), ids,
+                                &wakeup_, stop_));
     }
-    return OpenEvaluation();
+    return absl::OkStatus();
   }
 
   Status OpenEvaluation() {
@@ -264,13 +263,7 @@ class ServerLoop {
       MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(out_));
       spdlog::info("shard {}: answers from gradient {} on ({} replayed)", shard,
                    hosted->task().position(), hosted->task().replayed_records());
-      const SteadyTime now = std::chrono::steady_clock::now();
-      RecoveryPhases& phases = hosted->phases();
-      phases.gradients_records = hosted->task().replayed_records();
-      phases.gradients_s =
-          std::chrono::duration<double>(now - recoveries_[shard].replay_began).count();
-      phases.total_s = std::chrono::duration<double>(now - started_).count();
-      recoveries_[shard].answered = now;
+      recoveries_.Answered(shard, hosted->task().replayed_records());
     }
     return absl::OkStatus();
   }
@@ -283,34 +276,6 @@ class ServerLoop {
       spdlog::warn("shard {}: goes on from the weights of a worker, at round {}", shard,
                    hosted->task().processor().steps());
     }
-  }
-
-  // Recovery does not wait for it, nor does it fail when this does.
-  void OpenSigns() {
-    StatusOr<std::unique_ptr<LastSigns>> signs = LastSigns::Create(config_, NowMs(), &wakeup_);
-    if (signs.ok()) signs_ = *std::move(signs);
-  }
-
-  // Says how the shards came back, once it is known since when they had been away.
-  void ReportRecoveries(SteadyTime now) {
-    if (signs_ && !signs_->Poll().ok()) signs_.reset();
-    bool all = true;
-    for (auto& [shard, hosted] : shards_) {
-      Recovered& recovered = recoveries_[shard];
-      if (recovered.reported) continue;
-      const bool in_vain = !signs_ || now - recovered.answered > kForSigns;
-      if (!announced_[shard] || (!in_vain && !signs_->done())) {
-        all = false;
-        continue;
-      }
-      recovered.reported = true;
-      RecoveryPhases& phases = hosted->phases();
-      if (signs_) phases.down_ms = signs_->DownMs(shard);
-      if (!phases.recovered()) continue;
-      recovered.point = RecoveryOf(phases);
-      spdlog::info("shard {}: {}", shard, RecoveryText(phases));
-    }
-    if (all) signs_.reset();
   }
 
   Status AnnounceAll() {
@@ -375,7 +340,7 @@ class ServerLoop {
     }
     points_.MoveTo(out_);
     ReportWaiting(now);
-    ReportRecoveries(now);
+    recoveries_.Tick(now);
     ReportRestored();
     return sender_->Send(out_);
   }
@@ -385,7 +350,7 @@ class ServerLoop {
       const ServerProcessor& processor = hosted->task().processor();
       if (!hosted->task().replayed()) continue;
       out_.push_back(ProgressPoint(processor, shard, training_, shape_.classes, ended,
-                                   recoveries_.at(shard).point));
+                                   recoveries_.point(shard)));
     }
   }
 
@@ -409,23 +374,20 @@ class ServerLoop {
   Status GatherRows(std::vector<float>& rows) {
     const std::vector<EmbeddingId>& ids = evaluator_->ids();
     const size_t width = model_->row_width();
-    std::vector<std::vector<EmbeddingId>> wanted(training_.shards());
-    std::vector<std::vector<size_t>> places(training_.shards());
-    for (size_t place = 0; place < ids.size(); ++place) {
-      const ShardId shard = ShardOfEmbedding(ids[place], training_.shards());
-      wanted[shard].push_back(ids[place]);
-      places[shard].push_back(place);
-    }
-    rows.resize(ids.size() * width);
+    const std::vector<std::vector<EmbeddingId>> wanted = SplitByShard(ids, training_.shards());
+    std::vector<std::vector<float>> values(training_.shards());
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
       const ServerProcessor& processor = IsHosted(shard) ? shards_.at(shard)->task().processor()
                                                          : followed_.at(shard)->processor();
-      std::vector<float> values(wanted[shard].size() * width);
-      MILLRACE_RETURN_IF_ERROR(processor.ReadEmbeddings(wanted[shard], values));
-      for (size_t i = 0; i < wanted[shard].size(); ++i) {
-        std::copy_n(values.begin() + static_cast<ptrdiff_t>(i * width), width,
-                    rows.begin() + static_cast<ptrdiff_t>(places[shard][i] * width));
-      }
+      values[shard].resize(wanted[shard].size() * width);
+      MILLRACE_RETURN_IF_ERROR(processor.ReadEmbeddings(wanted[shard], values[shard]));
+    }
+    rows.clear();
+    std::vector<size_t> taken(training_.shards());
+    for (const EmbeddingId id : ids) {
+      const ShardId shard = ShardOfEmbedding(id, training_.shards());
+      const float* const row = values[shard].data() + taken[shard]++ * width;
+      rows.insert(rows.end(), row, row + width);
     }
     return absl::OkStatus();
   }
@@ -532,14 +494,6 @@ class ServerLoop {
     SteadyTime reported;
   };
 
-  struct Recovered {
-    SteadyTime replay_began;
-    SteadyTime answered;
-    bool reported = false;
-    std::optional<MetricPoint::ServerProgress::Recovery> point{};
-  };
-
-  const SteadyTime started_ = std::chrono::steady_clock::now();
   const JobConfig& config_;
   const JobFeatures& features_;
   const JobTraining& training_;
@@ -549,6 +503,7 @@ class ServerLoop {
   Patience patience_;
 
   Wakeup wakeup_;
+  RecoveryReport recoveries_{config_, &wakeup_};
   std::unique_ptr<RecordSender> sender_;
   std::unique_ptr<PartitionConsumer> gradients_;
   ConsumerHandler handler_;
@@ -557,9 +512,7 @@ class ServerLoop {
   std::unique_ptr<Replicator> replicator_;
   std::unique_ptr<ReplicaServer> replica_server_;  // after what it serves
   std::map<ShardId, bool> announced_;
-  std::map<ShardId, Recovered> recoveries_;
   std::map<ShardId, bool> lost_;  // as it was said last
-  std::unique_ptr<LastSigns> signs_;
   std::map<ShardId, Waiting> waiting_;
   std::vector<OutgoingRecord> out_;
   Status status_ = absl::OkStatus();

@@ -7,16 +7,13 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 #include <set>
 
 #include "base/crc32c.h"
-#include "runtime/npy_file.h"
+#include "base/new_file.h"
 
 namespace millrace {
 namespace {
-
-using File = std::unique_ptr<std::FILE, CloseFile>;
 
 Status Damaged(const std::string& path, const std::string& what) {
   return absl::DataLossError("the snapshot is damaged: " + path + ": " + what);
@@ -67,13 +64,7 @@ Status WriteJson(const std::string& path, const google::protobuf::Message& messa
   if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
     return absl::InternalError(path + ": the message cannot be written as JSON");
   }
-  const std::string temporary = path + ".tmp";
-  const File file(std::fopen(temporary.c_str(), "wb"));
-  const bool good =
-      file != nullptr && std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() &&
-      std::fflush(file.get()) == 0 && std::rename(temporary.c_str(), path.c_str()) == 0;
-  if (good) return absl::OkStatus();
-  return absl::UnavailableError(path + " cannot be written: " + std::strerror(errno));
+  return WriteNewFile(path, text);
 }
 
 Status ReadJson(const std::string& path, google::protobuf::Message& message) {

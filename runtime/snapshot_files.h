@@ -31,7 +31,7 @@ std::string SnapshotFile(const std::string& folder, std::string_view what, Shard
 // Size and checksum of a file. Errors: DataLoss, with its name.
 StatusOr<SnapshotPart::File> DescribeFile(const std::string& path);
 
-// JSON, whole or not at all. Errors: Unavailable.
+// JSON, as a NewFile.
 Status WriteJson(const std::string& path, const google::protobuf::Message& message);
 // NotFound when there is no such file; DataLoss when it is not what `message` is.
 Status ReadJson(const std::string& path, google::protobuf::Message& message);

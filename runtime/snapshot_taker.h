@@ -1,7 +1,6 @@
 // What a server process does for snapshots: asks for them, writes its shards' parts, ends them.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -17,14 +16,6 @@
 #include "stores/ordered_byte_map.h"
 
 namespace millrace {
-
-// Asks shard 0 for a snapshot; a later one has a larger id.
-OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t id);
-// Where all servers of the job put it. Id 0: that of the job's end.
-std::string SnapshotFolder(const JobConfig& config, uint64_t id);
-
-// Asks a running job for a snapshot; waits until it is there, where it will be visible here.
-Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop);
 
 // A snapshot that fails costs a warning, never the training. Not thread-safe.
 class SnapshotTaker {
@@ -49,6 +40,7 @@ class SnapshotTaker {
   struct Open {
     uint64_t id = 0;
     Time since;
+    Time look;  // whether its parts have come
   };
   // True when there is nothing more to wait for.
   bool TryToEnd(uint64_t id);

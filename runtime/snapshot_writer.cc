@@ -2,13 +2,13 @@
 
 #include <google/protobuf/util/message_differencer.h>
 
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 #include <vector>
 
 #include "base/big_endian.h"
+#include "base/file_error.h"
+#include "base/new_file.h"
 #include "runtime/npy_file.h"
 #include "runtime/snapshot_files.h"
 #include "stores/frozen_rows.h"
@@ -16,13 +16,35 @@
 namespace millrace {
 namespace {
 
+// The files of a part, which are named here and nowhere else.
+class PartFiles {
+ public:
+  PartFiles(std::string folder, ShardId shard) : folder_(std::move(folder)), shard_(shard) {}
+
+  // The path of a file that is to be written now.
+  const std::string& New(std::string_view what, std::string_view extension) {
+    return paths_.emplace_back(SnapshotFile(folder_, what, shard_, extension));
+  }
+  // REQUIRES: all of them have been written.
+  Status Describe(SnapshotPart& part) const {
+    for (const std::string& path : paths_) {
+      MILLRACE_ASSIGN_OR_RETURN(*part.add_files(), DescribeFile(path));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string folder_;
+  ShardId shard_;
+  std::vector<std::string> paths_;
+};
+
 // The arrays of embedding rows, which grow together.
 class RowArrays {
  public:
-  static StatusOr<RowArrays> Create(const std::string& folder, ShardId shard, size_t width,
-                                    size_t slots) {
+  static StatusOr<RowArrays> Create(PartFiles& files, size_t width, size_t slots) {
     const auto open = [&](std::string_view what, std::string_view type, size_t columns) {
-      return NpyWriter::Create(SnapshotFile(folder, what, shard, "npy"), type, columns);
+      return NpyWriter::Create(files.New(what, "npy"), type, columns);
     };
     MILLRACE_ASSIGN_OR_RETURN(NpyWriter ids, open("embedding-ids", kNpyUint64, 0));
     MILLRACE_ASSIGN_OR_RETURN(NpyWriter values, open("embedding-values", kNpyFloat, width));
@@ -73,13 +95,6 @@ class RowArrays {
   size_t rows_ = 0;
 };
 
-Status WriteArray(const std::string& path, std::span<const float> values, size_t rows,
-                  size_t columns) {
-  MILLRACE_ASSIGN_OR_RETURN(NpyWriter file, NpyWriter::Create(path, kNpyFloat, columns));
-  MILLRACE_RETURN_IF_ERROR(file.Append(values));
-  return file.Finish(rows);
-}
-
 // What the workers say again belongs to messages under way, not to the model.
 ShardState StateOf(const ServerProcessor& processor) {
   ShardState state;
@@ -98,10 +113,28 @@ ShardState StateOf(const ServerProcessor& processor) {
   return state;
 }
 
-Status WriteState(const std::string& path, const ShardState& state) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  if (file && state.SerializeToOstream(&file) && file.flush()) return absl::OkStatus();
-  return absl::UnavailableError(path + " cannot be written: " + std::strerror(errno));
+Status WriteDense(const ParameterShard& shard, PartFiles& files) {
+  const size_t keys = shard.range().size();
+  const size_t slots = keys == 0 ? 0 : shard.slots().size() / keys;
+  MILLRACE_RETURN_IF_ERROR(WriteNpy(files.New("weights", "npy"), shard.weights(), keys, 0));
+  return WriteNpy(files.New("slots", "npy"), shard.slots(), slots, keys);
+}
+
+// Returns how many they are.
+StatusOr<size_t> WriteRows(const EmbeddingTable& table, const EmbeddingTableOptions& options,
+                           const OrderedByteMap& store, PartFiles& files) {
+  MILLRACE_ASSIGN_OR_RETURN(RowArrays rows,
+                            RowArrays::Create(files, table.width(), table.slot_floats()));
+  Status status = absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(store.Scan(EmbeddingRowKey(options.table, 0),
+                                      EmbeddingRowKey(options.table + 1, 0),
+                                      [&](std::string_view key, std::string_view value) {
+                                        status = rows.Add(key, value, options.admit_after);
+                                        return status.ok();
+                                      }));
+  MILLRACE_RETURN_IF_ERROR(status);
+  MILLRACE_RETURN_IF_ERROR(rows.Finish());
+  return rows.rows();
 }
 
 }  // namespace
@@ -110,51 +143,28 @@ Status WriteSnapshotPart(const std::string& folder, SnapshotPart head, const Ser
                          const ServerProcessor& processor, const OrderedByteMap& store) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) {
-    return absl::UnavailableError("the folder " + folder + " cannot be made: " + error.message());
-  }
-  const ShardId shard = options.shard;
-  const ParameterShard& dense = processor.shard();
-  const size_t keys = dense.range().size();
-  const size_t slots = keys == 0 ? 0 : dense.slots().size() / keys;
-  std::vector<std::string> paths = {SnapshotFile(folder, "weights", shard, "npy"),
-                                    SnapshotFile(folder, "slots", shard, "npy"),
-                                    SnapshotFile(folder, "state", shard, "pb")};
-  MILLRACE_RETURN_IF_ERROR(WriteArray(paths[0], dense.weights(), keys, 0));
-  MILLRACE_RETURN_IF_ERROR(WriteArray(paths[1], dense.slots(), slots, keys));
-  MILLRACE_RETURN_IF_ERROR(WriteState(paths[2], StateOf(processor)));
+  if (error) return CannotWrite(folder, error.value());
+  PartFiles files(folder, options.shard);
+  MILLRACE_RETURN_IF_ERROR(WriteDense(processor.shard(), files));
+  MILLRACE_RETURN_IF_ERROR(
+      WriteNewFile(files.New("state", "pb"), StateOf(processor).SerializeAsString()));
   if (const EmbeddingTable* const table = processor.embeddings()) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        RowArrays rows, RowArrays::Create(folder, shard, table->width(), table->slot_floats()));
-    Status status = absl::OkStatus();
-    const std::string begin = EmbeddingRowKey(options.embeddings->table, 0);
-    MILLRACE_RETURN_IF_ERROR(store.Scan(
-        begin, begin.substr(0, 1) + '\xff', [&](std::string_view key, std::string_view v) {
-          if (IsEmbeddingRowKey(key)) status = rows.Add(key, v, options.embeddings->admit_after);
-          return status.ok();
-        }));
-    MILLRACE_RETURN_IF_ERROR(status);
-    MILLRACE_RETURN_IF_ERROR(rows.Finish());
-    head.set_rows(rows.rows());
-    for (const char* what : {"embedding-ids", "embedding-values", "embedding-slots",
-                             "embedding-updates", "embedding-times"}) {
-      paths.push_back(SnapshotFile(folder, what, shard, "npy"));
-    }
+    MILLRACE_ASSIGN_OR_RETURN(const size_t rows,
+                              WriteRows(*table, *options.embeddings, store, files));
+    head.set_rows(rows);
   }
-  head.set_shard(shard);
+  head.set_shard(options.shard);
   head.set_shards(options.shards);
-  head.set_begin(dense.range().begin);
-  head.set_end(dense.range().end);
+  head.set_begin(options.range.begin);
+  head.set_end(options.range.end);
   for (const auto& [worker, entry] : processor.clocks().entries()) {
     SnapshotPart::Worker& at = *head.add_workers();
     at.set_worker(worker);
     at.set_clock(entry.clock);
     at.set_left(entry.left);
   }
-  for (const std::string& path : paths) {
-    MILLRACE_ASSIGN_OR_RETURN(*head.add_files(), DescribeFile(path));
-  }
-  return WriteJson(SnapshotFile(folder, "part", shard, "json"), head);
+  MILLRACE_RETURN_IF_ERROR(files.Describe(head));
+  return WriteJson(SnapshotFile(folder, "part", options.shard, "json"), head);
 }
 
 StatusOr<bool> WriteManifest(const std::string& folder, SnapshotManifest head) {

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file_error.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
@@ -43,8 +44,12 @@ namespace {
 rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 std::string_view ToView(const rocksdb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
 
+std::string Place(const std::string& path, const std::string& what) {
+  return "the store in folder '" + path + "': " + what;
+}
+
 std::string Message(const std::string& path, const std::string& what, std::string_view remedy) {
-  return "the store in folder '" + path + "': " + what + "; " + std::string(remedy);
+  return Place(path, what) + "; " + std::string(remedy);
 }
 
 Status DamagedStore(const std::string& path, const std::string& what) {
@@ -52,25 +57,6 @@ Status DamagedStore(const std::string& path, const std::string& what) {
       Message(path, what,
               "the folder is damaged: delete it (or move it away) and start again, what it held "
               "is read from Kafka"));
-}
-
-Status FromErrno(const std::string& path, const std::string& what, int error) {
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-      return absl::ResourceExhaustedError(Message(path, what, "free space on this disk"));
-    case EMFILE:
-    case ENFILE:
-      return absl::ResourceExhaustedError(
-          Message(path, what, "raise the limit of open files (ulimit -n)"));
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::PermissionDeniedError(
-          Message(path, what, "let this user write there, or choose another folder"));
-    default:
-      return absl::UnavailableError(Message(path, what, "check the disk and the folder"));
-  }
 }
 
 // RocksDB tells the reason of an I/O error in words only, those of strerror.
@@ -88,7 +74,7 @@ Status FromRocksDb(const rocksdb::Status& status, const std::string& path) {
   if (status.IsCorruption()) return DamagedStore(path, text);
   // The folder's own list of files names one that is not there.
   if (status.IsPathNotFound()) return DamagedStore(path, text);
-  if (status.IsIOError()) return FromErrno(path, text, ErrnoOf(status, text));
+  if (status.IsIOError()) return FileError(Place(path, text), ErrnoOf(status, text));
   if (status.IsInvalidArgument() || status.IsNotSupported()) {
     return absl::FailedPreconditionError(Message(
         path, text, "another program or version wrote it: delete it or choose another folder"));
@@ -252,7 +238,7 @@ StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
-    return FromErrno(path, "it cannot be made: " + error.message(), error.value());
+    return FileError(Place(path, "it cannot be made: " + error.message()), error.value());
   }
   const std::shared_ptr<RocksDbMemory> memory =
       options.memory != nullptr

@@ -10,18 +10,10 @@
 #include <system_error>
 
 #include "base/crc32c.h"
+#include "base/file_error.h"
 
 namespace millrace {
 namespace {
-
-Status DiskError(const std::string& what, int error) {
-  const std::string message =
-      "cannot write " + what + ": " + std::generic_category().message(error);
-  if (error == ENOSPC || error == EDQUOT) {
-    return absl::ResourceExhaustedError(message + "; free space on this disk");
-  }
-  return absl::UnavailableError(message);
-}
 
 // Into no other folder, whatever the other side says.
 bool IsPlainName(const std::string& name) {
@@ -33,11 +25,11 @@ bool IsPlainName(const std::string& name) {
 
 Status SyncFolder(const std::string& folder) {
   const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) return DiskError(folder, errno);
+  if (file < 0) return CannotWrite(folder, errno);
   const int result = fsync(file);
   const int error = errno;
   close(file);
-  return result == 0 ? absl::OkStatus() : DiskError(folder, error);
+  return result == 0 ? absl::OkStatus() : CannotWrite(folder, error);
 }
 
 }  // namespace
@@ -50,7 +42,7 @@ StatusOr<std::unique_ptr<ReceivedFolder>> ReceivedFolder::Begin(const std::strin
   std::error_code error;
   std::filesystem::remove_all(received->path_, error);
   if (!error) std::filesystem::create_directories(received->path_, error);
-  if (error) return DiskError(received->path_, error.value());
+  if (error) return CannotWrite(received->path_, error.value());
   return received;
 }
 
@@ -69,7 +61,7 @@ Status ReceivedFolder::BeginFile(const std::string& name, uint64_t bytes) {
   crc_ = 0;
   file_ = open((path_ + "/" + name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file_ < 0 && errno == EEXIST) return absl::DataLossError("the file " + name + " came twice");
-  if (file_ < 0) return DiskError(path_ + "/" + name, errno);
+  if (file_ < 0) return CannotWrite(path_ + "/" + name, errno);
   return absl::OkStatus();
 }
 
@@ -84,7 +76,7 @@ Status ReceivedFolder::Append(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = write(file_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return DiskError(path_ + "/" + name_, errno);
+    if (count < 0) return CannotWrite(path_ + "/" + name_, errno);
     bytes.remove_prefix(static_cast<size_t>(count));
   }
   return absl::OkStatus();
@@ -101,8 +93,8 @@ Status ReceivedFolder::EndFile(uint32_t crc32c) {
   const int error = errno;
   const bool closed = close(file_) == 0;
   file_ = -1;
-  if (!synced) return DiskError(path_ + "/" + name_, error);
-  if (!closed) return DiskError(path_ + "/" + name_, errno);
+  if (!synced) return CannotWrite(path_ + "/" + name_, error);
+  if (!closed) return CannotWrite(path_ + "/" + name_, errno);
   return absl::OkStatus();
 }
 
@@ -111,7 +103,7 @@ Status ReceivedFolder::Commit() {
   MILLRACE_RETURN_IF_ERROR(SyncFolder(path_));
   std::error_code error;
   std::filesystem::rename(path_, folder_, error);
-  if (error) return DiskError(folder_, error.value());
+  if (error) return CannotWrite(folder_, error.value());
   committed_ = true;
   const std::string parent = std::filesystem::path(folder_).parent_path();
   return SyncFolder(parent.empty() ? "." : parent);

@@ -1,0 +1,49 @@
+// A file that is there when it is whole, and not before.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/status.h"
+
+namespace millrace {
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { (void)std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+// Written beside its name (`path`.tmp), which it gets by Commit when it is on the disk: a crash in
+// between leaves what was there before. Errors are those of CannotWrite. Not thread-safe.
+class NewFile {
+ public:
+  static StatusOr<NewFile> Create(const std::string& path);
+  NewFile(NewFile&&) = default;
+  NewFile& operator=(NewFile&&) = delete;
+  // Removes what was not committed.
+  ~NewFile();
+
+  Status Append(std::string_view bytes);
+  // Goes back to the beginning, to write over what stands there.
+  Status Rewind();
+  // REQUIRES: nothing is called behind it.
+  Status Commit();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  NewFile(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
+  std::string temporary() const { return path_ + ".tmp"; }
+  Status Failed() const;
+
+  std::string path_;
+  File file_;
+};
+
+// The whole of it in one call.
+Status WriteNewFile(const std::string& path, std::string_view bytes);
+
+}  // namespace millrace

@@ -1,0 +1,87 @@
+#include "runtime/snapshot_request.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "messages/records.pb.h"
+#include "messages/snapshot.pb.h"
+#include "runtime/patience.h"
+#include "runtime/record_sender.h"
+#include "runtime/server_metrics.h"
+#include "runtime/snapshot_files.h"
+#include "runtime/waits.h"
+#include "topics/frame.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::chrono::seconds kMostToWait(120);
+constexpr std::chrono::milliseconds kLookAgain(200);
+
+OutgoingRecord Request(const JobConfig& config, Gradient::Kind kind, ShardId shard, uint64_t id) {
+  Gradient message;
+  message.set_epoch(config.epoch());
+  message.set_worker(kNoWorker);
+  message.set_kind(kind);
+  message.set_snapshot(id);
+  return {Topic::kGradients, static_cast<int32_t>(shard), EncodeBigEndian32(kNoWorker),
+          std::move(MakeFrames(message.SerializeAsString(), 0).front())};
+}
+
+}  // namespace
+
+OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t id) {
+  return Request(config, Gradient::SNAPSHOT, 0, id);
+}
+
+OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t id) {
+  return Request(config, Gradient::CANCEL, shard, id);
+}
+
+std::string SnapshotFolder(const JobConfig& config, uint64_t id) {
+  const Server& server = config.server();
+  const std::string parent =
+      server.has_snapshot_dir() ? server.snapshot_dir() : server.data_dir() + "/snapshots";
+  return parent + "/" + config.name() + "-" + (id > 0 ? std::to_string(id) : "end");
+}
+
+Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
+  const Patience patience(stop, config.broker_timeout_s());
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<RecordSender> sender,
+      RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, patience, nullptr));
+  const auto id = static_cast<uint64_t>(NowMs());
+  std::vector<OutgoingRecord> records = {SnapshotRequest(config, id)};
+  MILLRACE_RETURN_IF_ERROR(sender->Send(records));
+  MILLRACE_RETURN_IF_ERROR(sender->Flush(kBrokerCall));
+  const std::string folder = SnapshotFolder(config, id);
+  if (!config.server().has_snapshot_dir()) {
+    spdlog::info("asked for snapshot {}: the servers write it to their --snapshot-dir", id);
+    return absl::OkStatus();
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  SnapshotManifest manifest;
+  while (true) {
+    Status read = ReadJson(folder + "/manifest.json", manifest);
+    if (read.ok()) break;
+    if (!absl::IsNotFound(read)) return read;
+    if (stop) return absl::CancelledError("stopped");
+    if (std::chrono::steady_clock::now() - begin > kMostToWait) {
+      return absl::DeadlineExceededError(
+          folder +
+          " has not come: is it the servers' --snapshot-dir, and does the job get rows? "
+          "The servers' logs say more");
+    }
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  spdlog::info("{}", folder);
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,70 @@
+#include "base/new_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "tests/stores/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ContentOf(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(NewFile, IsThereWhenItIsWholeAndNotBefore) {
+  const TemporaryFolder folder;
+  StatusOr<NewFile> file = NewFile::Create(folder / "file");
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(file->Append("0123").ok());
+  EXPECT_FALSE(std::filesystem::exists(folder / "file"));
+  ASSERT_TRUE(file->Rewind().ok());
+  ASSERT_TRUE(file->Append("ab").ok());
+  ASSERT_TRUE(file->Commit().ok());
+  EXPECT_EQ(ContentOf(folder / "file"), "ab23");
+  EXPECT_FALSE(std::filesystem::exists(folder / "file.tmp"));
+}
+
+TEST(NewFile, LeavesWhatWasThereWhenItIsNotCommitted) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(WriteNewFile(folder / "file", "old").ok());
+  {
+    StatusOr<NewFile> file = NewFile::Create(folder / "file");
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE(file->Append("new").ok());
+    const NewFile moved = *std::move(file);
+  }
+  EXPECT_EQ(ContentOf(folder / "file"), "old");
+  EXPECT_FALSE(std::filesystem::exists(folder / "file.tmp"));
+}
+
+TEST(NewFile, ThatDoesNotFitOnTheDiskIsAnErrorThatSaysSo) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(WriteNewFile(folder / "file", "old").ok());
+  std::filesystem::create_symlink("/dev/full", folder / "file.tmp");
+  const Status status = WriteNewFile(folder / "file", "new");
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "file"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("free space"));
+  EXPECT_EQ(ContentOf(folder / "file"), "old");
+}
+
+TEST(NewFile, OfNoFolderIsAnErrorThatNamesIt) {
+  const TemporaryFolder folder;
+  const Status status = NewFile::Create(folder / "none/file").status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "none/file"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,323 @@
+#include "runtime/snapshot_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "runtime/shard_task.h"
+#include "runtime/snapshot_reader.h"
+#include "runtime/snapshot_writer.h"
+#include "stores/frozen_rows.h"
+#include "stores/memory_byte_map.h"
+#include "tests/processors/server_fixture.h"
+#include "tests/stores/temporary_folder.h"
+#include "topics/partitioning.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kKeys = 11;
+constexpr EmbeddingId kIds = 40;
+constexpr size_t kWidth = 2;
+
+ServerOptions ShardOf(ShardId shard, uint32_t shards) {
+  ServerOptions options = SmallServer();
+  options.shard = shard;
+  options.shards = shards;
+  options.range = RangeOfShard(shard, shards, kKeys);
+  options.optimizer.kind = OptimizerOptions::Kind::kAdam;
+  options.embeddings.emplace();
+  options.embeddings->table = 3;
+  options.embeddings->seed = 9;
+  options.embeddings->initial_limit.assign(kWidth, 0.5f);
+  options.embeddings->admit_after = 2;
+  return options;
+}
+
+// Anything that is the same for the key or row whatever shard it is of.
+float NumberOf(uint64_t thing, uint64_t part) {
+  return static_cast<float>(std::mt19937(static_cast<uint32_t>(31 * thing + part))() % 1000) / 8;
+}
+
+// A shard in the middle of a job: weights, state, and those rows of its that somebody has named.
+struct Shard {
+  explicit Shard(ServerOptions with)
+      : options(std::move(with)),
+        task(std::make_unique<ShardTask>(options, store)),
+        processor(task->processor()) {
+    Status status = LoadMembers();
+    EXPECT_TRUE(status.ok()) << status;
+    auto& dense = const_cast<ParameterShard&>(processor.shard());
+    const size_t keys = dense.range().size();
+    for (size_t i = 0; i < keys; ++i) {
+      const uint64_t key = dense.range().begin + i;
+      dense.mutable_weights()[i] = NumberOf(key, 1);
+      for (size_t slot = 0; slot * keys < dense.slots().size(); ++slot) {
+        dense.mutable_slots()[slot * keys + i] = NumberOf(key, 2 + slot);
+      }
+    }
+    const EmbeddingTable& table = *processor.embeddings();
+    FrozenRows rows(options.embeddings->table, table.width(), table.slot_floats());
+    for (EmbeddingId id = 0; id < kIds; id += 3) {
+      if (ShardOfEmbedding(id, options.shards) != options.shard) continue;
+      std::vector<float> floats(table.width() + table.slot_floats());
+      for (size_t i = 0; i < floats.size(); ++i) floats[i] = NumberOf(id, 100 + i);
+      const auto updates = static_cast<uint32_t>(1 + id % 4);  // some are not admitted
+      rows.Add(id, 0, {updates, static_cast<int64_t>(1000 + id)},
+               updates >= 2 ? std::span<const float>(floats) : std::span<const float>());
+    }
+    WriteBatch batch;
+    rows.Encode([&batch](std::string key, std::string value) {
+      batch.Put(std::move(key), std::move(value));
+    });
+    status = store.Write(batch);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+
+  // Worker 0 has left, the others stand at the cut.
+  Status LoadMembers() const {
+    ShardState state;
+    processor.SaveState(state);
+    for (ShardState::Member& member : *state.mutable_members()) {
+      member.set_clock(5 + member.worker());
+      member.set_left(member.worker() == 0);
+      member.mutable_rows()->set_end(70 + member.worker());
+    }
+    state.set_steps(9);
+    state.set_seen_ms(2000 + static_cast<int64_t>(options.shard));
+    state.set_step_ms(2000);
+    return const_cast<ServerProcessor&>(processor).LoadState(state);
+  }
+
+  Status WritePart(const std::string& folder, uint64_t snapshot = 4) const {
+    SnapshotPart head;
+    head.set_job("job");
+    head.set_epoch(1);
+    head.set_snapshot(snapshot);
+    return WriteSnapshotPart(folder, head, options, processor, store);
+  }
+
+  ServerOptions options;
+  MemoryByteMap store;
+  std::unique_ptr<ShardTask> task;
+  const ServerProcessor& processor;
+};
+
+SnapshotManifest HeadOf(uint64_t snapshot = 4) {
+  SnapshotManifest head;
+  head.set_job("job");
+  head.set_epoch(1);
+  head.set_snapshot(snapshot);
+  head.mutable_training()->set_model(Training::FACTORIZATION_MACHINE);
+  return head;
+}
+
+void WriteAll(const std::string& folder, uint32_t shards) {
+  for (ShardId shard = 0; shard < shards; ++shard) {
+    const Status status = Shard(ShardOf(shard, shards)).WritePart(folder);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  const StatusOr<bool> whole = WriteManifest(folder, HeadOf());
+  ASSERT_TRUE(whole.ok() && *whole) << whole.status();
+}
+
+// What a store holds of embedding rows.
+std::vector<std::pair<std::string, std::string>> RowsOf(const OrderedByteMap& store) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  const Status status = store.Scan("", "", [&rows](std::string_view key, std::string_view value) {
+    if (IsEmbeddingRowKey(key)) rows.emplace_back(key, value);
+    return true;
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  return rows;
+}
+
+void ExpectSame(const Shard& expected, const ServerProcessor& found, const OrderedByteMap& store) {
+  const ParameterShard& dense = expected.processor.shard();
+  EXPECT_TRUE(std::ranges::equal(found.shard().weights(), dense.weights()));
+  EXPECT_TRUE(std::ranges::equal(found.shard().slots(), dense.slots()));
+  EXPECT_EQ(RowsOf(store), RowsOf(expected.store));
+  EXPECT_EQ(found.steps(), 9u);
+}
+
+class Resharded : public ::testing::TestWithParam<std::tuple<uint32_t, uint32_t>> {};
+
+TEST_P(Resharded, EveryShardBeginsWithItsWeightsStateAndRows) {
+  const auto [from, to] = GetParam();
+  const TemporaryFolder folder;
+  WriteAll(folder.path(), from);
+  const StatusOr<SnapshotManifest> manifest = CheckSnapshot(folder.path());
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  size_t rows = 0;
+  for (ShardId shard = 0; shard < to; ++shard) {
+    const ServerOptions options = ShardOf(shard, to);
+    StatusOr<Checkpoint> first =
+        FirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kSameStream);
+    ASSERT_TRUE(first.ok()) << first.status();
+    EXPECT_EQ(first->position, 0);
+    first->EncodeRows();
+    MemoryByteMap store;
+    ASSERT_TRUE(store.Write(BatchOf(std::move(first->entries), 1)).ok());
+    ShardTask task(options, store);
+    const Status loaded = task.Load();
+    ASSERT_TRUE(loaded.ok()) << loaded;
+    ExpectSame(Shard(options), task.processor(), store);
+    EXPECT_EQ(task.processor().clocks().clock(2), 7u);
+    EXPECT_TRUE(task.processor().clocks().left(0));
+    rows += RowsOf(store).size();
+  }
+  EXPECT_EQ(rows, (kIds + 2) / 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Snapshots, Resharded,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 5),
+                                            ::testing::Values(1, 2, 4, 12)));
+
+TEST(SnapshotFiles, OfANewStreamBeginWithTheModelAtItsFirstRow) {
+  const TemporaryFolder folder;
+  WriteAll(folder.path(), 2);
+  const StatusOr<SnapshotManifest> manifest = CheckSnapshot(folder.path());
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  ServerOptions options = ShardOf(0, 1);
+  options.workers = 7;  // as many as one likes
+  StatusOr<Checkpoint> first =
+      FirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kNewStream);
+  ASSERT_TRUE(first.ok()) << first.status();
+  first->EncodeRows();
+  MemoryByteMap store;
+  ASSERT_TRUE(store.Write(BatchOf(std::move(first->entries), 1)).ok());
+  ShardTask task(options, store);
+  ASSERT_TRUE(task.Load().ok());
+  for (WorkerId worker = 0; worker < options.workers; ++worker) {
+    EXPECT_EQ(task.processor().clocks().clock(worker), 0u);
+    EXPECT_FALSE(task.processor().clocks().left(worker));
+    EXPECT_EQ(task.processor().rows_end(worker), 0u);
+  }
+  EXPECT_EQ(task.processor().shard().weights()[10], NumberOf(10, 1));
+  EXPECT_EQ(RowsOf(store).size(), (kIds + 2) / 3);
+}
+
+TEST(SnapshotFiles, AreNoSnapshotUntilAllPartsAreThere) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(Shard(ShardOf(0, 2)).WritePart(folder.path()).ok());
+  const StatusOr<bool> whole = WriteManifest(folder.path(), HeadOf());
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_FALSE(*whole);
+  const Status status = CheckSnapshot(folder.path()).status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(folder.path()));
+}
+
+TEST(SnapshotFiles, OfTwoSnapshotsOrTwoCutsMakeNone) {
+  const TemporaryFolder other;
+  ASSERT_TRUE(Shard(ShardOf(0, 2)).WritePart(other.path(), 4).ok());
+  ASSERT_TRUE(Shard(ShardOf(1, 2)).WritePart(other.path(), 5).ok());
+  EXPECT_TRUE(absl::IsDataLoss(WriteManifest(other.path(), HeadOf()).status()));
+
+  const TemporaryFolder torn;
+  ASSERT_TRUE(Shard(ShardOf(0, 2)).WritePart(torn.path()).ok());
+  const Shard late(ShardOf(1, 2));
+  ShardState state;
+  late.processor.SaveState(state);
+  state.mutable_members(1)->set_clock(state.members(1).clock() + 1);
+  ASSERT_TRUE(const_cast<ServerProcessor&>(late.processor).LoadState(state).ok());
+  ASSERT_TRUE(late.WritePart(torn.path()).ok());
+  const Status status = WriteManifest(torn.path(), HeadOf()).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shard 1"));
+}
+
+std::vector<std::filesystem::path> FilesOf(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    // A part's JSON has served when the manifest is there.
+    if (!entry.path().filename().string().starts_with("part-")) files.push_back(entry.path());
+  }
+  return files;
+}
+
+// Each file in turn.
+void ExpectErrorsThatNameTheFile(void (*damage)(const std::filesystem::path&)) {
+  const TemporaryFolder whole;
+  WriteAll(whole.path(), 2);
+  EXPECT_EQ(FilesOf(whole.path()).size(), 1u + 2 * 8);
+  for (const std::filesystem::path& file : FilesOf(whole.path())) {
+    const TemporaryFolder folder;
+    std::filesystem::copy(whole.path(), folder.path());
+    damage(folder / file.filename());
+    const Status status = CheckSnapshot(folder.path()).status();
+    EXPECT_FALSE(status.ok()) << file;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(folder / file.filename()));
+  }
+}
+
+TEST(SnapshotFiles, ThatAreMissingAreErrorsThatNameThem) {
+  ExpectErrorsThatNameTheFile(
+      [](const std::filesystem::path& file) { std::filesystem::remove(file); });
+}
+
+TEST(SnapshotFiles, ThatAreCutShortAreErrorsThatNameThem) {
+  ExpectErrorsThatNameTheFile([](const std::filesystem::path& file) {
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) - 3);
+  });
+}
+
+TEST(SnapshotFiles, WithOneOtherByteAreErrorsThatNameThem) {
+  ExpectErrorsThatNameTheFile([](const std::filesystem::path& file) {
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(1);
+    stream.put('\x07');
+  });
+}
+
+TEST(SnapshotFiles, ThatDoNotFitOnTheDiskAreErrorsAndNoSnapshot) {
+  const TemporaryFolder folder;
+  for (const char* name :
+       {"weights-0.npy", "embedding-values-0.npy", "state-0.pb", "part-0.json"}) {
+    std::filesystem::create_symlink("/dev/full", folder / (std::string(name) + ".tmp"));
+    const Status status = Shard(ShardOf(0, 1)).WritePart(folder.path());
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(folder / name));
+    const StatusOr<bool> whole = WriteManifest(folder.path(), HeadOf());
+    EXPECT_TRUE(whole.ok() && !*whole) << whole.status();
+  }
+}
+
+TEST(SnapshotFiles, OfAnotherJobsShapeAreRefused) {
+  SnapshotManifest manifest = HeadOf();
+  manifest.mutable_features()->mutable_spec()->add_numeric("x");
+  manifest.add_workers();
+  const auto fits = [&manifest](const Training& training, const std::string& column,
+                                uint32_t workers, SnapshotStart start) {
+    JobFeatures features;
+    features.mutable_spec()->add_numeric(column);
+    return CheckSnapshotFits(manifest, features, training, workers, start);
+  };
+  const Training same = manifest.training();
+  EXPECT_TRUE(fits(same, "x", 1, SnapshotStart::kSameStream).ok());
+  EXPECT_FALSE(fits(same, "y", 1, SnapshotStart::kSameStream).ok());
+  EXPECT_FALSE(fits(same, "x", 2, SnapshotStart::kSameStream).ok());
+  EXPECT_TRUE(fits(same, "x", 2, SnapshotStart::kNewStream).ok());
+  Training other = same;
+  other.set_model(Training::SOFTMAX);
+  EXPECT_FALSE(fits(other, "x", 1, SnapshotStart::kSameStream).ok());
+  other = same;
+  other.mutable_optimizer()->set_kind(Training::Optimizer::FTRL);
+  EXPECT_FALSE(fits(other, "x", 1, SnapshotStart::kSameStream).ok());
+  other = same;
+  other.mutable_embedding()->set_factors(same.embedding().factors() + 1);
+  EXPECT_FALSE(fits(other, "x", 1, SnapshotStart::kSameStream).ok());
+}
+
+}  // namespace
+}  // namespace millrace
