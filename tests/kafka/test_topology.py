@@ -301,16 +301,17 @@ class Snapshots(OnABroker):
         """A job that is asked for a snapshot in the middle; the folder of that one."""
         self.snapshots = self.path / (self.id().rsplit(".", 1)[-1] + "-snapshots")
         job = self.job(features=self.features, training=self.training, servers=self.servers,
-                       producer=["--rate", "6000"], **options)
+                       producer=["--rate", "6000"], fed=True, **options)
         for server in self.servers:
             job.commands[server] += ["--snapshot-dir", self.snapshots]
-        job.start()
+        job.start().feed(0.9)
         job.wait_for_log(["worker0", "worker1"], "here, reading rows")
         time.sleep(1)
         asked = subprocess.run(
             [*job.commands["server"], "--checkpoint-now"], capture_output=True, text=True,
             timeout=60, check=False)  # fmt: skip
         self.assertEqual(asked.returncode, 0, asked.stderr)
+        job.feed(1)
         job.wait_all()
         taken = [folder for folder in self.snapshots.iterdir() if not folder.name.endswith("-end")]
         self.assertEqual(len(taken), 1)
@@ -333,6 +334,23 @@ class Snapshots(OnABroker):
             again.wait_all()
             self.assertIn("starts from the snapshot", again.log("server"))
             self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
+
+    def test_a_new_stream_begins_with_what_was_learnt_from_another(self):
+        _, folder = self.run_with_snapshots()
+        other = self.path / "other.csv"
+        topology.write_csv(other, 3000, seed=2)
+        ends = {}
+        for name, flags in {"cold": [], "warm": ["--from-snapshot", folder, "--new-stream"]}.items():
+            again = self.job(name=f"-{name}", features=self.features, training=self.training,
+                             data=other, workers=2)  # fmt: skip
+            again.commands["server"] += flags
+            again.start()
+            again.wait_all()
+            ends[name] = again.summary()
+        self.assertGreater(ends["cold"]["rows_trained"], 1000)
+        self.assertEqual(ends["warm"]["rows_trained"], ends["cold"]["rows_trained"])
+        self.assertGreater(ends["warm"]["progressive"]["accuracy"],
+                           ends["cold"]["progressive"]["accuracy"] + 0.01)
 
     def test_numpy_loads_it_and_damage_is_an_error_that_names_the_file(self):
         job, folder = self.run_with_snapshots()
@@ -422,21 +440,25 @@ class Recovery(OnABroker):
     features = Embeddings.features
     servers = {"server": [0], "server1": [1], "server2": [2]}
 
-    def start(self, rate="2500"):
+    def start(self, replicas=1):
         job = self.job(features=self.features, servers=self.servers, training=Embeddings.training,
-                       producer=["--rate", rate])  # fmt: skip
+                       producer=["--rate", "2500"], fed=True)  # fmt: skip
         for server in self.servers:
-            job.commands[server] += ["--replicas", "1", "--replica-listen", "127.0.0.1:0"]
+            job.commands[server] += ["--replicas", str(replicas),
+                                     "--replica-listen", "127.0.0.1:0"]  # fmt: skip
         job.start()
+        job.feed(0.9)
         for i, server in enumerate(self.servers):
-            job.wait_for_log(server, f"replicas of shard {(i - 1) % 3} are served at 127.0.0.1:")
+            job.wait_for_log(server, " are served at 127.0.0.1:")
+            for j in range(1, 1 + replicas):
+                self.assertRegex(job.log(server), f"replicas of shard.* {(i - j) % 3}[ ,].*are served")
         job.wait_for_log(["worker0", "worker1"], "here, reading rows")
         time.sleep(1.5)  # for some checkpoints
-        self.assertIsNone(job.processes["producer"].poll(), "all was over before the accident")
         return job
 
     def finish(self, job, came_back):
         """came_back: the shards, and where each had its copy from."""
+        job.feed(1)
         job.wait_all()
         self.assert_equals_reference(job)
         recoveries = {r["shard"]: r for r in job.summary().get("recoveries", [])}
@@ -473,6 +495,14 @@ class Recovery(OnABroker):
         # The first is back and may have a replica of shard 1 again, but of shard 2 has none: its
         # neighbour is server 0, which lives.
         self.finish(job, {1: "no copy, all of parameters", 2: "replica of 127.0.0.1:"})
+
+    def test_as_many_as_there_are_replicas_may_lose_their_folders_at_once(self):
+        job = self.start(replicas=2)
+        job.kill_all(["server1", "server2"])
+        for server in ["server1", "server2"]:
+            shutil.rmtree(job.folder / server)
+        job.start("server1", "server2")
+        self.finish(job, dict.fromkeys([1, 2], "replica of 127.0.0.1:"))
 
     def test_all_servers_killed_at_once_go_on_from_their_disks(self):
         job = self.start()
@@ -514,19 +544,20 @@ class NoCopyLeft(OnABroker):
 
     def test_a_shard_goes_on_from_the_weights_of_a_worker_if_that_is_wanted(self):
         # One worker process: where workers move meanwhile, nobody has the weights.
-        job = self.job(producer=["--rate", "1500"]).start("server", "worker0", "producer")
+        job = self.job(producer=["--rate", "1500"], fed=True)
+        job.start("server", "worker0", "producer").feed(0.9)
         job.wait_for_log("worker0", "here, reading rows")
         time.sleep(1)
         self.lose(job)
         job.start("server")
         self.assertEqual(job.wait("server"), 1)
         self.assertIn("give --weights-from-workers", job.log("server"))
-        self.assertIsNone(job.processes["producer"].poll(), "all was over before the accident")
 
         job.commands["server"].append("--weights-from-workers")
         job.start("server")
         job.wait_for_log("server", "NO COPY OF IT IS LEFT")
         job.wait_for_log("server", "shard 0: goes on from the weights of a worker, at round ")
+        job.feed(1)
         job.wait_all()
         # Its optimizer began anew, so the weights are others; but what was learnt is not gone.
         rounds = int(re.search("of a worker, at round ([0-9]+)", job.log("server")).group(1))
@@ -639,6 +670,29 @@ class OnKafka39(OnABroker):
             job.start("server")
         job.wait_all()
         self.assert_equals_reference(job)
+
+
+class ThreeBrokers(OnABroker):
+    """Of topics with three replicas, two of which must be in sync."""
+
+    brokers = 3
+
+    def test_each_killed_in_turn_costs_a_pause_and_nothing_else(self):
+        job = self.job(common=["--replication-factor", "3"], fed=True,
+                       servers={"server0": [0], "server1": [1]}).start()  # fmt: skip
+        job.feed(0.2)
+        job.wait_for_log(["worker0", "worker1"], "here, reading rows")
+        for node in 1, 2, 3:
+            self.broker.kill(node=node)
+            job.feed(0.2 * node + 0.1)
+            time.sleep(3)
+            self.broker.start()
+            job.feed(0.2 * node + 0.2)
+            time.sleep(1)
+        job.feed(1)
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -91,12 +92,39 @@ class Broker:
                               check=False, capture_output=True, timeout=60).stdout
 
 
+class _Stream:
+    """A file as somebody else writes it into a pipe."""
+
+    def __init__(self, data, pipe):
+        self.pipe, self._bytes, self._given = pipe, data.read_bytes(), 0
+        os.mkfifo(pipe)
+        self._out, self._thread = None, None
+
+    def feed(self, share):
+        before, end = self._thread, round(share * len(self._bytes))
+        self._thread = threading.Thread(target=self._write, args=(before, end), daemon=True)
+        self._thread.start()
+
+    def _write(self, before, end):
+        if before:
+            before.join()
+        try:
+            self._out = self._out or open(self.pipe, "wb", buffering=0)
+            while self._given < end:
+                self._given += self._out.write(self._bytes[self._given:end])
+        except BrokenPipeError:
+            return  # the producer has died, which its exit code says
+        if end == len(self._bytes):
+            self._out.close()
+
+
 class Job:
     """Processes of one job. Every process that was started is ended by close()."""
 
     def __init__(self, broker, name, folder, workers=4, training=(), features=FEATURES, data=None,
-                 producer=(), servers=None, common=()):
-        """servers: the shards of each ServerApp, by its name; one server of all, if not given."""
+                 producer=(), servers=None, common=(), fed=False):
+        """servers: the shards of each ServerApp, by its name; one server of all, if not given.
+        fed: the producer gets its rows from feed(), and not at once; it cannot be started again."""
         self.broker, self.name, self.folder = broker, name, pathlib.Path(folder)
         self.workers, self.training, self.features = workers, list(training), list(features)
         self.data, self.producer_flags = data, list(producer)
@@ -121,6 +149,19 @@ class Job:
             PROGRAMS / "CsvProducer", *common, *self.features, "--input", data,
             "--reject-file", self.folder / "rejects.csv", *self.producer_flags,
         ]  # fmt: skip
+        if fed:  # what can be read once only is not searched for its classes
+            if "--classes" not in self.features:
+                self.features += ["--classes", "low,middle,high"]
+                self.commands["producer"] += ["--classes", "low,middle,high"]
+            self.stream = _Stream(data, self.folder / f"{name}-stream.csv")
+            command = self.commands["producer"]
+            command[command.index(data)] = self.stream.pipe
+
+    def feed(self, share):
+        """The producer gets rows until it has this share of all; 1: all, and their end. It does so
+        beside what the caller does next, so that accidents happen in the middle of the stream,
+        however slow the machine. REQUIRES: the producer has been started."""
+        self.stream.feed(share)
 
     def start(self, *names):
         for name in names or self.commands:
