@@ -7,6 +7,7 @@
 #include "base/big_endian.h"
 #include "base/hash.h"
 #include "runtime/checkpoint_assembler.h"
+#include "runtime/shard_store.h"
 #include "stores/memory_byte_map.h"
 #include "topics/partitioning.h"
 
@@ -341,6 +342,11 @@ void Inspector::OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> 
 
 void Inspector::OnCheckpointCommitted(ShardId shard) { CheckParameters(shard); }
 
+void Inspector::OnCopy(ShardId shard, const OrderedByteMap& copy) {
+  const std::string wrong = shards_.at(shard).history.Check(copy);
+  if (!wrong.empty()) Fail("a copy of shard " + std::to_string(shard) + ": " + wrong);
+}
+
 void Inspector::CheckParameters(ShardId shard) {
   const Referee& referee = shards_.at(shard).referee;
   std::map<std::string, std::string>& newest = shards_.at(shard).newest;
@@ -348,8 +354,10 @@ void Inspector::CheckParameters(ShardId shard) {
   for (const LogRecord* record :
        world_.log.Committed(Topic::kParameters, static_cast<int32_t>(shard), read)) {
     newest[record->key] = record->value;
+    shards_.at(shard).history.Put(record->key, record->value);
     read = record->offset + 1;
   }
+  shards_.at(shard).history.Committed(read);
   std::optional<std::string> body;
   std::vector<Referee::Unfinished> unfinished;
   for (const auto& [key, value] : newest) {
@@ -467,7 +475,8 @@ void Inspector::CheckEnd(const ShardTask& task) {
   OnFolded(task);
   CheckParameters(task.shard());
   CheckDeadLetters(task.shard(), referee.dead_letters().size(), true);
-  CheckRecovery(task);
+  MemoryByteMap nothing;
+  CheckRecovery(task, nothing);
 }
 
 void Inspector::CheckEnd() {
@@ -501,12 +510,12 @@ void Inspector::CheckSameRows() {
   }
 }
 
-// A machine that has nothing at all gets to the same state from the topics.
-void Inspector::CheckRecovery(const ShardTask& task) {
+void Inspector::CheckRecovery(const ShardTask& task, MemoryByteMap& disk) {
   const auto partition = static_cast<int32_t>(task.shard());
-  MemoryByteMap disk;
   CheckpointAssembler parameters;
-  for (Offset at = world_.log.Begin(Topic::kParameters, partition);
+  const StatusOr<Offset> from = ParametersOffsetOf(disk);
+  if (!from.ok()) return Fail("recovery: the offset");
+  for (Offset at = std::max(*from, world_.log.Begin(Topic::kParameters, partition));
        const LogRecord* record = world_.log.Next(Topic::kParameters, partition, at);) {
     at = record->offset + 1;
     const auto part = parameters.Add(record->offset, record->key, record->value);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "messages/records.pb.h"
+#include "tests/simulation/checkpoint_history.h"
 #include "tests/simulation/referee.h"
 #include "tests/simulation/row_audit.h"
 #include "tests/simulation/world.h"
@@ -32,12 +33,15 @@ class Inspector final : public Observer {
   void OnAnnouncement(const ShardTask& task, std::span<const OutgoingRecord> answers) override;
   void OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> records) override;
   void OnCheckpointCommitted(ShardId shard) override;
+  void OnCopy(ShardId shard, const OrderedByteMap& copy) override;
   void OnError(const std::string& what) override { Fail(what); }
 
   // When everything has come to rest and the last checkpoints have been made: of each shard, then
   // of all together.
   void CheckEnd(const ShardTask& task);
   void CheckEnd();
+  // A machine that has nothing but this copy gets to the same state from the topics.
+  void CheckRecovery(const ShardTask& task, MemoryByteMap& copy);
 
   const Referee& referee(ShardId shard) const { return shards_[shard].referee; }
   bool AllLeft() const;
@@ -56,6 +60,7 @@ class Inspector final : public Observer {
     // What its partition of `parameters` holds, and up to where that has been read.
     std::map<std::string, std::string> newest = {};
     Offset parameters_end = 0;
+    CheckpointHistory history = {};
     // How many of its dead letters have been seen, and up to where.
     size_t letters = 0;
     Offset letters_end = 0;
@@ -72,7 +77,6 @@ class Inspector final : public Observer {
   void CheckSameRows();
   void CheckParameters(ShardId shard);
   void CheckDeadLetters(ShardId shard, size_t count, bool exactly);
-  void CheckRecovery(const ShardTask& task);
 
   World& world_;
   std::vector<Shard> shards_;

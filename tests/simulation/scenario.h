@@ -25,6 +25,7 @@ struct Scenario {
   uint64_t data_seed = 1;
   uint32_t workers = 2;
   uint32_t shards = 1;
+  uint32_t replicas = 0;  // of each shard, beside its own disk
   size_t classes = 2;
   size_t numeric = 1;  // columns; the first holds the row's own number, which tells rows apart
   size_t hashed = 3;

@@ -19,20 +19,20 @@ class ServerHost::Store final : public OrderedByteMap {
   Store(World& world, Disk& disk) : world_(world), disk_(disk) {}
 
   StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
-    return disk_.map.Get(key);
+    return disk_.map->Get(key);
   }
-  Status Write(const WriteBatch& batch) override { return disk_.map.Write(batch); }
+  Status Write(const WriteBatch& batch) override { return disk_.map->Write(batch); }
   Status Flush() override {
     if (world_.Fault("crash between write and flush", 0.02)) {
       died_ = true;
       return absl::InternalError("the process has died");
     }
-    return disk_.map.Flush();
+    return disk_.map->Flush();
   }
   Status Scan(std::string_view begin, std::string_view end,
               const std::function<bool(std::string_view key, std::string_view value)>& visit)
       const override {
-    return disk_.map.Scan(begin, end, visit);
+    return disk_.map->Scan(begin, end, visit);
   }
   bool died() const { return died_; }
 
@@ -124,7 +124,7 @@ void ServerHost::Die() {
   if (!alive()) return;
   Stop();
   run_.reset();
-  disk_->map.Crash(world_.random.Below(disk_->map.unflushed_batches() + 1));
+  disk_->map->Crash(world_.random.Below(disk_->map->unflushed_batches() + 1));
   disk_->in_use = false;
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/big_endian.h"
+#include "runtime/replicator.h"
+#include "runtime/shard_store.h"
 #include "tests/simulation/reference_loop.h"
 #include "topics/frame.h"
 
@@ -54,6 +56,9 @@ Factory Factory::Production() {
   factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
     return std::make_unique<WorkerHost>(world, std::move(disk));
   };
+  factory.replica = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
+    return std::make_unique<ReplicaHost>(world, shard, std::move(disk));
+  };
   return factory;
 }
 
@@ -64,6 +69,7 @@ Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Fac
       world_(scenario, seed),
       inspector_(world_),
       server_disks_(scenario.shards),
+      given_(scenario.shards),
       server_(scenario.shards),
       owner_(scenario.workers),
       next_row_(scenario.workers),
@@ -73,6 +79,11 @@ Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Fac
   const uint64_t processes = world_.random.Between(1, scenario.workers);
   for (uint64_t i = 0; i < processes; ++i) StartWorkerProcess(AnyDisk(worker_disks_));
   for (WorkerId worker = 0; worker < scenario.workers; ++worker) Give(worker, AnyProcess());
+  for (ShardId server = 0; server < scenario.shards; ++server) {
+    for (ShardId shard : ReplicatedBy({server}, scenario.shards, scenario.replicas)) {
+      replicas_.push_back({shard, std::make_shared<Disk>(), nullptr});
+    }
+  }
 }
 
 std::string Simulation::Run() {
@@ -114,6 +125,9 @@ bool Simulation::Turn() {
     did |= TurnServer(*servers_[drawn]);
   } else {
     did |= TurnWorker(*processes_[drawn - servers_.size()]);
+  }
+  if (!replicas_.empty() && world_.random.Chance(0.3)) {
+    did |= TurnReplica(replicas_[world_.random.Below(replicas_.size())]);
   }
   if (world_.random.Chance(faults_.produce)) did |= Produce();
   return did;
@@ -227,6 +241,7 @@ bool Simulation::Produce() {
 }
 
 void Simulation::Fault() {
+  if (!replicas_.empty() && world_.random.Chance(0.15)) return FaultOfReplica();
   const double kind = world_.random.Uniform();
   if (kind < 0.27) return FaultOfServer();
   if (kind < 0.45) return FaultOfWorker();
@@ -291,6 +306,7 @@ void Simulation::Retention() {
     const Offset end = log.StableEnd(Topic::kParameters, shard);
     const auto limit = begin + static_cast<Offset>(world_.random.Below(end - begin + 1));
     world_.coverage["record compacted away"] += log.Compact(Topic::kParameters, shard, limit);
+    world_.compacted[shard] = std::max(world_.compacted[shard], limit);
     return;
   }
   if (!faults_.retention) return;
@@ -382,9 +398,76 @@ std::shared_ptr<Disk> Simulation::AnyDisk(std::vector<std::shared_ptr<Disk>>& di
   return free[world_.random.Below(free.size())];
 }
 
+std::shared_ptr<Disk> Simulation::NewDisk(ShardId shard) {
+  std::vector<Replica*> kept;
+  for (Replica& replica : replicas_) {
+    // Nobody offers what no whole checkpoint has come to.
+    if (replica.shard == shard && ParametersOffsetOf(*replica.disk->map).value_or(0) > 0) {
+      kept.push_back(&replica);
+    }
+  }
+  if (!world_.faults || world_.random.Chance(0.3)) return std::make_shared<Disk>();
+  if (given_[shard] != nullptr && world_.random.Chance(0.5)) {
+    world_.Count("server starts from an old copy of a replica");
+    return std::exchange(given_[shard], nullptr);
+  }
+  if (kept.empty()) return std::make_shared<Disk>();
+  Replica& from = *kept[world_.random.Below(kept.size())];
+  std::shared_ptr<Disk> copy;
+  if (from.host != nullptr) {
+    world_.Count("server starts from a replica");
+    copy = from.host->Copy();
+  } else if (world_.random.Chance(0.5)) {
+    world_.Count("server starts from a dead follower's replica");
+    copy = ReplicaHost::CopyOf(*from.disk);
+  } else {
+    world_.Count("server starts on the disk of a follower");
+    copy = std::exchange(from.disk, std::make_shared<Disk>());
+  }
+  if (copy->whole) {
+    world_.observer->OnCopy(shard, *copy->map);
+  } else {
+    world_.Count("copy in the middle of a checkpoint");
+  }
+  const Offset end = world_.log.StableEnd(Topic::kParameters, static_cast<int32_t>(shard));
+  // Behind a transaction's last record stands its marker.
+  if (ParametersOffsetOf(*copy->map).value_or(0) + 1 < end) world_.Count("copy that is behind");
+  return copy;
+}
+
 void Simulation::StartServer(ShardId shard) {
-  servers_.push_back(factory_.server(world_, shard, AnyDisk(server_disks_[shard])));
+  std::shared_ptr<Disk> disk = AnyDisk(server_disks_[shard]);
+  if (ParametersOffsetOf(*disk->map).value_or(0) == 0) *disk = std::move(*NewDisk(shard));
+  servers_.push_back(factory_.server(world_, shard, std::move(disk)));
   server_[shard] = servers_.back().get();
+}
+
+bool Simulation::TurnReplica(Replica& replica) {
+  if (replica.host != nullptr && !replica.host->alive()) replica.host.reset();
+  if (replica.host == nullptr) {
+    if (world_.faults && !world_.random.Chance(0.02)) return false;
+    replica.host = factory_.replica(world_, replica.shard, replica.disk);
+  }
+  return (!world_.faults || replica.host->awake()) && replica.host->Step();
+}
+
+void Simulation::FaultOfReplica() {
+  Replica& replica = replicas_[world_.random.Below(replicas_.size())];
+  if (replica.host == nullptr) return;
+  if (world_.random.Chance(0.4)) {
+    // It is on its way, and the server that gets it starts much later.
+    given_[replica.shard] = replica.host->Copy();
+    if (ParametersOffsetOf(*given_[replica.shard]->map).value_or(0) == 0) {
+      given_[replica.shard] = nullptr;
+    }
+    return;
+  }
+  world_.Count("follower killed");
+  replica.host->Die();
+  replica.host.reset();
+  if (!world_.random.Chance(0.15)) return;
+  world_.Count("replica lost");
+  replica.disk = std::make_shared<Disk>();
 }
 
 WorkerHost& Simulation::StartWorkerProcess(std::shared_ptr<Disk> disk) {
@@ -438,6 +521,7 @@ bool Simulation::Sweep() {
     while (!process->sender().empty()) did |= Deliver(*process);
     if (process->alive()) did |= process->Step();
   }
+  for (Replica& replica : replicas_) did |= TurnReplica(replica);
   return Produce() || did;
 }
 
@@ -475,7 +559,19 @@ std::string Simulation::Standstill() const {
 std::string Simulation::Finish() {
   for (const ServerHost* server : server_) inspector_.CheckEnd(server->task());
   inspector_.CheckEnd();
+  CheckReplicas();
   return inspector_.violation();
+}
+
+// Each has all by now, and a server that has nothing else gets by with it.
+void Simulation::CheckReplicas() {
+  for (Replica& replica : replicas_) {
+    while (TurnReplica(replica)) {
+    }
+    const std::shared_ptr<Disk> copy = replica.host->Copy();
+    inspector_.OnCopy(replica.shard, *copy->map);
+    inspector_.CheckRecovery(server_[replica.shard]->task(), *copy->map);
+  }
 }
 
 std::vector<float> Simulation::weights() const {
@@ -537,6 +633,7 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   }
   if (any_poisoned) return outcome;
   ++outcome.coverage["compared with a run without faults"];
+  scenario.replicas = 0;
   Simulation calm(scenario, Faults(), Factory::Production(), random.Next());
   outcome.violation = calm.Run();
   if (outcome.violation.empty() && !SameBits(weights, calm.weights())) {

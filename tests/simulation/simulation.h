@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/simulation/inspector.h"
+#include "tests/simulation/replica_host.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/server_host.h"
 #include "tests/simulation/worker_host.h"
@@ -40,6 +41,7 @@ Faults DrawFaults(Random& random);
 struct Factory {
   std::function<std::unique_ptr<ServerHost>(World&, ShardId, std::shared_ptr<Disk>)> server;
   std::function<std::unique_ptr<WorkerHost>(World&, std::shared_ptr<Disk>)> worker;
+  std::function<std::unique_ptr<ReplicaHost>(World&, ShardId, std::shared_ptr<Disk>)> replica;
   static Factory Production();
 };
 
@@ -57,6 +59,13 @@ class Simulation {
   const std::map<std::string_view, uint64_t>& coverage() const { return world_.coverage; }
 
  private:
+  // Of a shard, kept by some follower. The host is null while that process is down.
+  struct Replica {
+    ShardId shard = 0;
+    std::shared_ptr<Disk> disk;
+    std::unique_ptr<ReplicaHost> host;
+  };
+
   bool Turn();
   bool TurnServer(ServerHost& server);
   bool TurnWorker(WorkerHost& process);
@@ -65,6 +74,7 @@ class Simulation {
   void Fault();
   void FaultOfServer();
   void FaultOfWorker();
+  void FaultOfReplica();
   void Rebalance();
   void Retention();
   void Stranger();
@@ -80,7 +90,12 @@ class Simulation {
 
   void StartServer(ShardId shard);
   WorkerHost& StartWorkerProcess(std::shared_ptr<Disk> disk);
+  // One of the folders, or an empty one.
   std::shared_ptr<Disk> AnyDisk(std::vector<std::shared_ptr<Disk>>& disks);
+  // What a server starts from whose disk is lost: a replica, as some follower gives it, or nothing.
+  std::shared_ptr<Disk> NewDisk(ShardId shard);
+  bool TurnReplica(Replica& replica);
+  void CheckReplicas();
   // Gives the partition to a process, whoever had it.
   void Give(WorkerId worker, WorkerHost& to);
   WorkerHost& AnyProcess();
@@ -93,7 +108,9 @@ class Simulation {
 
   std::vector<std::vector<std::shared_ptr<Disk>>> server_disks_;  // by shard
   std::vector<std::shared_ptr<Disk>> worker_disks_;
-  int64_t log_ms_ = 0;  // time of the last record delivered
+  std::vector<Replica> replicas_;
+  std::vector<std::shared_ptr<Disk>> given_;  // by shard: a copy that was under way for long
+  int64_t log_ms_ = 0;                        // time of the last record delivered
   std::vector<std::unique_ptr<ServerHost>> servers_;
   std::vector<std::unique_ptr<WorkerHost>> processes_;
   std::vector<ServerHost*> server_;  // by shard: the present one; null while it is down
