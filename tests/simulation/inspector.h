@@ -13,6 +13,7 @@
 #include "tests/simulation/checkpoint_history.h"
 #include "tests/simulation/referee.h"
 #include "tests/simulation/row_audit.h"
+#include "tests/simulation/snapshot_audit.h"
 #include "tests/simulation/world.h"
 
 namespace millrace::simulation {
@@ -34,6 +35,7 @@ class Inspector final : public Observer {
   void OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> records) override;
   void OnCheckpointCommitted(ShardId shard) override;
   void OnCopy(ShardId shard, const OrderedByteMap& copy) override;
+  void OnSnapshotPart(uint64_t id, const ShardTask& task, const OrderedByteMap& store) override;
   void OnError(const std::string& what) override { Fail(what); }
 
   // When everything has come to rest and the last checkpoints have been made: of each shard, then
@@ -44,6 +46,7 @@ class Inspector final : public Observer {
   void CheckRecovery(const ShardTask& task, MemoryByteMap& copy);
 
   const Referee& referee(ShardId shard) const { return shards_[shard].referee; }
+  const SnapshotAudit& snapshots() const { return snapshots_; }
   bool AllLeft() const;
   bool failed() const { return !violation_.empty(); }
   // The first thing that went wrong.
@@ -72,6 +75,7 @@ class Inspector final : public Observer {
   Answered CheckAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers);
   void CheckAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
   void CheckOldAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
+  void CheckMark(const ShardTask& task, const Referee::Member& member, const Weights& message);
   void CheckColumns(const std::vector<Referee::Column>& columns, const MomentsMessage& moments);
   void CheckSkew();
   void CheckSameRows();
@@ -81,6 +85,7 @@ class Inspector final : public Observer {
   World& world_;
   std::vector<Shard> shards_;
   RowAudit rows_;
+  SnapshotAudit snapshots_;
   std::string violation_;
 };
 

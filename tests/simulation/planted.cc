@@ -79,6 +79,7 @@ PlantedError InFollower(std::string name, uint64_t seeds) {
           }};
 }
 
+// Without snapshots: that a part's store is held against `parameters` would show much of this, too.
 template <class Server>
 PlantedError InServer(std::string name, uint64_t seeds,
                       std::function<void(Scenario&, Faults&)> adjust) {
@@ -86,7 +87,11 @@ PlantedError InServer(std::string name, uint64_t seeds,
   factory.server = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
     return std::make_unique<Server>(world, shard, std::move(disk));
   };
-  return {std::move(name), seeds, std::move(factory), std::move(adjust)};
+  return {std::move(name), seeds, std::move(factory),
+          [adjust = std::move(adjust)](Scenario& scenario, Faults& faults) {
+            adjust(scenario, faults);
+            faults.snapshots = 0;
+          }};
 }
 
 // Takes the update that it took last once more.
@@ -493,6 +498,48 @@ class CommitsOneRowTooFar final : public WorkerHost {
   }
 };
 
+// Every shard hears of the cut, but shard 1 of another one.
+class TellsOneShardALaterCut final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  void Change(std::vector<OutgoingRecord>& records) const override {
+    for (OutgoingRecord& record : records) {
+      if (record.topic != Topic::kGradients || record.partition != 1) continue;
+      std::optional<Gradient> update = UpdateIn(record.value);
+      if (!update || update->snapshot() == 0) continue;
+      update->set_cut(update->cut() + 1);
+      record.value = FrameOf(*update);
+    }
+  }
+};
+
+// A shard that hears of the cut when it is past: what should be held is in its part.
+class LetsALaterUpdateThrough final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    std::optional<Gradient> update = UpdateIn(record.value);
+    if (shard() == 0 || !update || update->clock() + 1 != update->cut()) {
+      return ServerHost::Fold(record, out);
+    }
+    update->clear_snapshot();
+    update->clear_cut();
+    const std::string value = FrameOf(*update);
+    return ServerHost::Fold({record.offset, record.key, value, record.timestamp_ms}, out);
+  }
+};
+
+void SnapshotsOfShards(Scenario& scenario, Faults& faults) {
+  scenario.max_frame_bytes = kMaxFrameBytes;
+  scenario.shards = std::max(scenario.shards, 2u);
+  faults.snapshots = 0.02;
+  faults.strangers = false;
+}
+
 // Applies each second checkpoint after the one that follows it.
 class AppliesOutOfOrder final : public ReplicaHost {
  public:
@@ -615,6 +662,16 @@ std::vector<PlantedError> PlantedErrors() {
       "a replica that has the end of a checkpoint before all of it", 10));
   errors.push_back(InFollower<GivesACopyAheadOfItsRows>(
       "a copy of a replica whose offset is ahead of its rows", 20));
+  PlantedError late{"a cut that is one clock too late on one shard", 10, Factory::Production(),
+                    SnapshotsOfShards};
+  late.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
+    return std::make_unique<TellsOneShardALaterCut>(world, std::move(disk));
+  };
+  errors.push_back(std::move(late));
+  PlantedError through =
+      InServer<LetsALaterUpdateThrough>("an update that is let through a cut", 10, Unchanged);
+  through.adjust = SnapshotsOfShards;
+  errors.push_back(std::move(through));
   PlantedError commit{
       "a commit one row too far", 50, Factory::Production(),
       [](Scenario& scenario, Faults&) { scenario.training.set_schedule(Training::ONE_PASS); }};

@@ -83,10 +83,12 @@ class Loop {
     }
   }
 
-  std::vector<float> Run(const SkippedUpdates& skipped) {
+  Trained Run(const SkippedUpdates& skipped, const std::set<Clock>& rounds) {
+    Trained trained;
     RowNumber longest = 0;
     for (RowNumber rows : scenario_.rows) longest = std::max(longest, rows);
     for (Clock clock = 0; clock * training_.batch_rows() < longest; ++clock) {
+      if (rounds.contains(clock)) trained.after[clock] = State();
       std::vector<Update> round;
       for (WorkerId worker = 0; worker < scenario_.workers; ++worker) {
         if (clock * training_.batch_rows() >= scenario_.rows[worker]) continue;
@@ -100,11 +102,9 @@ class Loop {
         Apply(counted, shard);
       }
     }
-    std::vector<float> all = weights_;
-    for (const auto& [id, row] : rows_) {
-      all.insert(all.end(), row.values.begin(), row.values.end());
-    }
-    return all;
+    trained.end = State();
+    if (!rounds.empty()) trained.after.try_emplace(*rounds.rbegin(), trained.end);
+    return trained;
   }
 
  private:
@@ -112,6 +112,14 @@ class Loop {
     std::vector<float> values;
     std::vector<float> slots;
   };
+
+  std::vector<float> State() const {
+    std::vector<float> all = weights_;
+    for (const auto& [id, row] : rows_) {
+      all.insert(all.end(), row.values.begin(), row.values.end());
+    }
+    return all;
+  }
 
   Update Compute(WorkerId worker, Clock clock) const {
     Update update;
@@ -273,8 +281,9 @@ class Loop {
 
 }  // namespace
 
-std::vector<float> TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped) {
-  return Loop(scenario).Run(skipped);
+Trained TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped,
+                          const std::set<Clock>& rounds) {
+  return Loop(scenario).Run(skipped, rounds);
 }
 
 }  // namespace millrace::simulation

@@ -10,6 +10,7 @@ namespace millrace::simulation {
 namespace {
 
 constexpr uint64_t kRecordsAtOnce = 3;
+constexpr int kCheckpointsAtCut = 3;
 
 }  // namespace
 
@@ -155,6 +156,9 @@ bool ServerHost::Step() {
       return true;
     case Phase::kLive:
       return ReadGradients();
+    case Phase::kAtCut:
+      SaveAtCut();
+      return true;
   }
   return false;
 }
@@ -220,7 +224,8 @@ void ServerHost::AnnounceNow() {
 }
 
 void ServerHost::DeliveryFailed() {
-  if (announced_) AnnounceNow();
+  announce_again_ = at_cut();
+  if (announced_ && !at_cut()) AnnounceNow();
 }
 
 bool ServerHost::ReadGradients() {
@@ -248,6 +253,11 @@ bool ServerHost::ReadGradients() {
       return true;
     }
     world_.observer->OnFolded(*task_);
+    if (task_->snapshot()) {
+      phase_ = Phase::kAtCut;
+      checkpoints_at_cut_ = 0;
+      break;
+    }
     // The record in front of the position is only looked at.
     const bool folded = task_->position() > position;
     if (folded && !replaying) world_.observer->OnAnswers(*task_, out_);
@@ -258,8 +268,38 @@ bool ServerHost::ReadGradients() {
   return next_gradient_ != before;
 }
 
+// Before anything else is folded: what the store has then is the cut. (A server waits here; others
+// go on meanwhile, and it may die between any two steps.)
+void ServerHost::SaveAtCut() {
+  if (world_.Fault("crash at a cut", 0.02)) {
+    must_stop_ = true;
+    return;
+  }
+  const bool tries = run_ != nullptr || checkpoints_at_cut_ < kCheckpointsAtCut;
+  if (!task_->saved() && tries) {
+    if (run_ == nullptr) ++checkpoints_at_cut_;
+    StepCheckpoint();
+    return;
+  }
+  if (task_->saved()) {
+    world_.observer->OnSnapshotPart(*task_->snapshot(), *task_, *disk_->map);
+  } else {
+    world_.Count("cut without a durable checkpoint");
+  }
+  LeaveCut();
+}
+
+void ServerHost::LeaveCut() {
+  phase_ = Phase::kLive;
+  if (Status status = task_->LeaveCut(out_); !status.ok()) return Failed("cut", status);
+  world_.observer->OnFolded(*task_);
+  world_.observer->OnAnswers(*task_, out_);
+  Send(out_);
+  if (std::exchange(announce_again_, false)) AnnounceNow();
+}
+
 bool ServerHost::StepCheckpoint() {
-  if (phase_ != Phase::kLive && phase_ != Phase::kStart) return false;
+  if (phase_ != Phase::kLive && phase_ != Phase::kStart && phase_ != Phase::kAtCut) return false;
   if (!log_) return false;
   if (!checkpoint_) {
     checkpoint_ = task_->BeginCheckpoint();

@@ -27,7 +27,8 @@ std::string Faults::ToString() const {
          std::to_string(checkpoints) + ", produce " + std::to_string(produce) + ", compaction " +
          std::to_string(compaction) + ", timer " + std::to_string(timer) + ", retention " +
          std::to_string(retention) + ", strangers " + std::to_string(strangers) +
-         ", failed deliveries " + std::to_string(failed_deliveries);
+         ", failed deliveries " + std::to_string(failed_deliveries) + ", snapshots " +
+         std::to_string(snapshots);
 }
 
 Faults DrawFaults(Random& random) {
@@ -45,6 +46,7 @@ Faults DrawFaults(Random& random) {
   faults.retention = faults.timer && random.Chance(0.6);
   faults.strangers = random.Chance(0.4);
   faults.failed_deliveries = random.Chance(0.4);
+  if (random.Chance(0.5)) faults.snapshots = random.Chance(0.5) ? 0.02 : 0.005;
   return faults;
 }
 
@@ -93,6 +95,7 @@ std::string Simulation::Run() {
     if (turn == kMostTurns * server_.size()) return "it never comes to rest";
     if (world_.faults && turn >= faults_.turns) EndFaults();
     if (world_.faults && world_.random.Chance(faults_.rate)) Fault();
+    if (world_.faults && world_.random.Chance(faults_.snapshots)) AskForSnapshot();
     if (Turn()) {
       idle = 0;
       continue;
@@ -137,8 +140,10 @@ bool Simulation::TurnServer(ServerHost& server) {
   bool did = false;
   if (server.alive() && server.ZombieIsOver()) server.Die();
   if (server.alive() && world_.random.Chance(0.6)) did |= server.Step();
-  if (server.alive() && (world_.random.Chance(faults_.checkpoints) ||
-                         (server.checkpoint_under_way() && world_.random.Chance(0.2)))) {
+  // (At a cut, a step may have been one of the checkpoint, in which the process has died.)
+  if (server.alive() && !server.must_stop() &&
+      (world_.random.Chance(faults_.checkpoints) ||
+       (server.checkpoint_under_way() && world_.random.Chance(0.2)))) {
     did |= server.StepCheckpoint();
   }
   if (server.alive() && server.must_stop()) {
@@ -257,6 +262,7 @@ void Simulation::FaultOfServer() {
   if (world_.random.Chance(0.5)) {
     world_.Count(server->live() ? "server killed" : "server killed while it recovers");
     if (server->checkpoint_under_way()) world_.Count("server killed within a checkpoint");
+    if (server->at_cut()) world_.Count("server killed at a cut");
     server->Die();
   } else {
     world_.Count("server becomes a zombie");
@@ -360,6 +366,7 @@ void Simulation::Stranger() {
       }
       world_.Count("stranger: poison");
       message.set_weight_sum(std::numeric_limits<double>::infinity());
+      world_.forged = true;
       return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
     }
     case 5: {
@@ -384,6 +391,28 @@ void Simulation::Stranger() {
                             MakeFrames(weights.SerializeAsString(), 0).front()});
     }
   }
+}
+
+void Simulation::AskForSnapshot() {
+  Gradient request;
+  request.set_epoch(kEpoch);
+  request.set_worker(kNoWorker);
+  ShardId shard = 0;
+  if (last_snapshot_ > 0 && world_.random.Chance(0.15)) {
+    // A shard gives up what has been under way there for long; so may one that is to hear of it.
+    shard = static_cast<ShardId>(world_.random.Below(server_.size()));
+    const bool open = inspector_.referee(shard).now().snapshot_open;
+    world_.Count(open ? "snapshot given up on its way to the cut" : "snapshot given up");
+    request.set_kind(Gradient::CANCEL);
+    request.set_snapshot(inspector_.referee(world_.random.Chance(0.7) ? shard : 0).now().snapshot);
+  } else {
+    world_.Count("snapshot asked for");
+    request.set_kind(Gradient::SNAPSHOT);
+    if (!world_.random.Chance(0.1)) ++last_snapshot_;  // or the same once more
+    request.set_snapshot(last_snapshot_);
+  }
+  world_.Append({Topic::kGradients, static_cast<int32_t>(shard), EncodeBigEndian32(kNoWorker),
+                 MakeFrames(request.SerializeAsString(), 0).front()});
 }
 
 std::shared_ptr<Disk> Simulation::AnyDisk(std::vector<std::shared_ptr<Disk>>& disks) {
@@ -626,11 +655,16 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
     }
   }
   const std::vector<float> weights = simulation.weights();
+  const SnapshotAudit& snapshots = simulation.snapshots();
   ++outcome.coverage["compared with training in one process"];
-  if (!SameBits(weights, TrainInOneProcess(scenario, poisoned))) {
+  const Trained trained = TrainInOneProcess(scenario, poisoned, snapshots.Rounds());
+  if (!SameBits(weights, trained.end)) {
     outcome.violation = "the weights are not those of training in one process";
     return outcome;
   }
+  if (!trained.after.empty()) ++outcome.coverage["snapshots compared with training in one process"];
+  outcome.violation = snapshots.Check(scenario, trained.after);
+  if (!outcome.violation.empty()) return outcome;
   if (any_poisoned) return outcome;
   ++outcome.coverage["compared with a run without faults"];
   scenario.replicas = 0;

@@ -32,6 +32,7 @@ struct Faults {
   bool timer = true;
   bool retention = false;  // of weights
   bool strangers = false;  // records by others, and poison
+  double snapshots = 0;    // asked for, per turn
   std::string ToString() const;
 };
 
@@ -54,6 +55,7 @@ class Simulation {
 
   // After Run.
   const Referee& referee(ShardId shard) const { return inspector_.referee(shard); }
+  const SnapshotAudit& snapshots() const { return inspector_.snapshots(); }
   // Of all shards, and behind them the embedding rows by id. REQUIRES: Run has come to its end.
   std::vector<float> weights() const;
   const std::map<std::string_view, uint64_t>& coverage() const { return world_.coverage; }
@@ -78,6 +80,8 @@ class Simulation {
   void Rebalance();
   void Retention();
   void Stranger();
+  // Sends shard 0 what somebody does who wants a snapshot, or gives one up.
+  void AskForSnapshot();
   void Poison(OutgoingRecord& record);
 
   void EndFaults();
@@ -110,6 +114,7 @@ class Simulation {
   std::vector<std::shared_ptr<Disk>> worker_disks_;
   std::vector<Replica> replicas_;
   std::vector<std::shared_ptr<Disk>> given_;  // by shard: a copy that was under way for long
+  uint64_t last_snapshot_ = 0;                // that was asked for
   int64_t log_ms_ = 0;                        // time of the last record delivered
   std::vector<std::unique_ptr<ServerHost>> servers_;
   std::vector<std::unique_ptr<WorkerHost>> processes_;

@@ -27,6 +27,7 @@ void WorkerHost::Failed(WorkerId worker, const Hosted& hosted, const char* where
 }
 
 void WorkerHost::SendFrom(WorkerId worker) {
+  Change(out_);
   world_.observer->OnSentByWorker(worker, out_);
   Send(out_);
 }

@@ -33,6 +33,8 @@ class Observer {
   virtual void OnCheckpointCommitted(ShardId) {}
   // A copy of the shard that is on its way to no other checkpoint.
   virtual void OnCopy(ShardId, const OrderedByteMap&) {}
+  // The shard writes its part of a snapshot: what it is, and its store, which has all of it.
+  virtual void OnSnapshotPart(uint64_t /*id*/, const ShardTask&, const OrderedByteMap&) {}
   // What must never happen, in words.
   virtual void OnError(const std::string&) {}
 };
@@ -70,6 +72,9 @@ struct World {
   // Up to where each partition of `parameters` has been compacted.
   std::vector<Offset> compacted;
   uint64_t next_attempt = 1;
+
+  // Somebody has written updates in the name of workers, which know nothing of snapshots.
+  bool forged = false;
 
   bool faults = false;
   std::map<std::string_view, uint64_t> coverage;  // how often each thing happened
