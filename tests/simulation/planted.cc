@@ -498,6 +498,30 @@ class CommitsOneRowTooFar final : public WorkerHost {
   }
 };
 
+// Begins now and then with nothing kept back, as a worker does that is started anew.
+class ForgetsWhatItKeptBack final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+  bool Step() override {
+    for (WorkerId worker = 0; worker < world_.scenario.workers; ++worker) {
+      if (!Has(worker) || !world_.random.Chance(0.02)) continue;
+      Revoke(worker, true);
+      --world_.next_attempt;  // it looks like the same task
+      Assign(worker);
+    }
+    return WorkerHost::Step();
+  }
+};
+
+void TopK(Scenario& scenario, Faults& faults) {
+  SequentialShards(scenario, faults);
+  scenario.training.set_schedule(Training::ONE_PASS);
+  scenario.training.mutable_update()->set_kind(Training::Update::GRADIENT);
+  scenario.training.mutable_compression()->set_top_k(0.3);
+  faults.workers = false;
+  faults.strangers = false;
+}
+
 // Every shard hears of the cut, but shard 1 of another one.
 class TellsOneShardALaterCut final : public WorkerHost {
  public:
@@ -662,6 +686,11 @@ std::vector<PlantedError> PlantedErrors() {
       "a replica that has the end of a checkpoint before all of it", 10));
   errors.push_back(InFollower<GivesACopyAheadOfItsRows>(
       "a copy of a replica whose offset is ahead of its rows", 20));
+  PlantedError forgets{"a worker that forgets what it kept back", 10, Factory::Production(), TopK};
+  forgets.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
+    return std::make_unique<ForgetsWhatItKeptBack>(world, std::move(disk));
+  };
+  errors.push_back(std::move(forgets));
   PlantedError late{"a cut that is one clock too late on one shard", 10, Factory::Production(),
                     SnapshotsOfShards};
   late.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {

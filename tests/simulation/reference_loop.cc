@@ -121,7 +121,13 @@ class Loop {
     return all;
   }
 
-  Update Compute(WorkerId worker, Clock clock) const {
+  // What a worker's updates have not sent yet.
+  struct Kept {
+    std::vector<float> values;
+    std::map<EmbeddingId, std::vector<float>> rows;
+  };
+
+  Update Compute(WorkerId worker, Clock clock) {
     Update update;
     update.worker = worker;
     update.moments = Moments(scenario_.numeric);
@@ -177,8 +183,52 @@ class Loop {
       options.l2 = training_.l2();
       update.values = SolveLocally(*model_, batch, scaler, weights_, options).change;
     }
+    if (!scenario_.repeatable()) {
+      KeepBack(update, gradient.SortedBlocks().size() * gradient.block_size());
+    }
     Round(update);
     return update;
+  }
+
+  // The largest of what is new and what was kept is sent, and the others are kept: so many as the
+  // fraction says of what was touched. By sorting all of it. (Poison does not come from rows here.)
+  void KeepBack(Update& update, size_t touched) {
+    Kept& kept = kept_[update.worker];
+    const auto part = [this](size_t count) {
+      const double fraction = training_.compression().top_k();
+      return static_cast<size_t>(std::ceil(fraction * static_cast<double>(count)));
+    };
+    kept.values.resize(update.values.size());
+    std::vector<std::pair<float, size_t>> order;
+    for (size_t key = 0; key < kept.values.size(); ++key) {
+      kept.values[key] += std::exchange(update.values[key], 0.0f);
+      if (kept.values[key] != 0) order.emplace_back(-std::abs(kept.values[key]), key);
+    }
+    std::sort(order.begin(), order.end());
+    order.resize(std::min(order.size(), part(touched)));
+    for (const auto& [size, key] : order) {
+      update.values[key] = std::exchange(kept.values[key], 0.0f);
+    }
+
+    const size_t most_rows = part(update.rows.size());
+    for (auto& [id, values] : update.rows) {
+      std::vector<float>& row = kept.rows[id];
+      row.resize(values.size());
+      for (size_t i = 0; i < row.size(); ++i) row[i] += values[i];
+    }
+    update.rows.clear();
+    std::vector<std::pair<float, EmbeddingId>> rows;
+    for (const auto& [id, row] : kept.rows) {
+      float squares = 0;
+      for (const float value : row) squares += value * value;
+      rows.emplace_back(-squares, id);
+    }
+    std::sort(rows.begin(), rows.end());
+    rows.resize(std::min(rows.size(), most_rows));
+    for (const auto& [size, id] : rows) {
+      update.rows[id] = std::move(kept.rows[id]);
+      kept.rows.erase(id);
+    }
   }
 
   // As the values arrive at the server.
@@ -276,6 +326,7 @@ class Loop {
   std::vector<float> slots_;
   std::map<EmbeddingId, EmbeddingRow> rows_;
   Moments moments_;
+  std::map<WorkerId, Kept> kept_;
   std::vector<uint64_t> steps_;  // by shard
 };
 

@@ -20,7 +20,8 @@ struct Trained {
 };
 
 // One process, one loop over the rounds, nothing but models/. REQUIRES a sequential one-pass
-// scenario, and `rounds` that come to pass.
+// scenario, and `rounds` that come to pass. With top_k, no worker has died in the run that it
+// is compared with.
 Trained TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped,
                           const std::set<Clock>& rounds = {});
 

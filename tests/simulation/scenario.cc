@@ -112,7 +112,7 @@ void DrawCompression(Random& random, Scenario& scenario) {
   if (!random.Chance(0.35)) return;
   Training::Compression& compression = *scenario.training.mutable_compression();
   compression.set_values(static_cast<Training::Compression::Values>(random.Below(3)));
-  if (!scenario.averages() && random.Chance(0.3)) {
+  if (!scenario.averages() && random.Chance(0.4)) {
     compression.set_top_k(random.Chance(0.5) ? 0.3 : 0.05);
   }
 }

@@ -43,7 +43,7 @@ struct Scenario {
     return training.consistency().model() == Training::Consistency::SEQUENTIAL;
   }
   bool averages() const { return training.update().kind() == Training::Update::WEIGHT_CHANGE; }
-  // A worker that dies takes along what its updates kept back.
+  // Whoever dies. (With top_k a worker takes along what its updates kept back.)
   bool repeatable() const { return training.compression().top_k() == 1; }
   std::string ToString() const;
 };

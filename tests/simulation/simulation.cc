@@ -28,7 +28,7 @@ std::string Faults::ToString() const {
          std::to_string(compaction) + ", timer " + std::to_string(timer) + ", retention " +
          std::to_string(retention) + ", strangers " + std::to_string(strangers) +
          ", failed deliveries " + std::to_string(failed_deliveries) + ", snapshots " +
-         std::to_string(snapshots);
+         std::to_string(snapshots) + ", workers die " + std::to_string(workers);
 }
 
 Faults DrawFaults(Random& random) {
@@ -109,6 +109,7 @@ std::string Simulation::Run() {
       if (did) continue;
       return Finish();
     }
+    if (GiveUpSnapshots()) continue;
     if (!faults_.timer || ++repeats > kMostRepeats) return Standstill();
     for (const auto& process : processes_) process->RepeatAll();
   }
@@ -249,6 +250,7 @@ void Simulation::Fault() {
   if (!replicas_.empty() && world_.random.Chance(0.15)) return FaultOfReplica();
   const double kind = world_.random.Uniform();
   if (kind < 0.27) return FaultOfServer();
+  if (kind < 0.65 && !faults_.workers) return;
   if (kind < 0.45) return FaultOfWorker();
   if (kind < 0.65) return Rebalance();
   if (kind < 0.85) return Retention();
@@ -394,23 +396,37 @@ void Simulation::Stranger() {
 }
 
 void Simulation::AskForSnapshot() {
+  if (last_snapshot_ > 0 && world_.random.Chance(0.15)) {
+    // A shard gives up what has been under way there for long; so may one that is to hear of it.
+    const auto shard = static_cast<ShardId>(world_.random.Below(server_.size()));
+    const bool open = inspector_.referee(shard).now().snapshot_open;
+    world_.Count(open ? "snapshot given up on its way to the cut" : "snapshot given up");
+    const ShardId known = world_.random.Chance(0.7) ? shard : 0;
+    return SendRequest(shard, Gradient::CANCEL, inspector_.referee(known).now().snapshot);
+  }
+  world_.Count("snapshot asked for");
+  if (!world_.random.Chance(0.1)) ++last_snapshot_;  // or the same once more
+  SendRequest(0, Gradient::SNAPSHOT, last_snapshot_);
+}
+
+bool Simulation::GiveUpSnapshots() {
+  bool did = false;
+  for (ShardId shard = 0; shard < server_.size(); ++shard) {
+    const Referee::State& state = inspector_.referee(shard).now();
+    if (!state.snapshot_open) continue;
+    world_.Count("snapshot to whose cut not all come");
+    SendRequest(shard, Gradient::CANCEL, state.snapshot);
+    did = true;
+  }
+  return did;
+}
+
+void Simulation::SendRequest(ShardId shard, Gradient::Kind kind, uint64_t id) {
   Gradient request;
   request.set_epoch(kEpoch);
   request.set_worker(kNoWorker);
-  ShardId shard = 0;
-  if (last_snapshot_ > 0 && world_.random.Chance(0.15)) {
-    // A shard gives up what has been under way there for long; so may one that is to hear of it.
-    shard = static_cast<ShardId>(world_.random.Below(server_.size()));
-    const bool open = inspector_.referee(shard).now().snapshot_open;
-    world_.Count(open ? "snapshot given up on its way to the cut" : "snapshot given up");
-    request.set_kind(Gradient::CANCEL);
-    request.set_snapshot(inspector_.referee(world_.random.Chance(0.7) ? shard : 0).now().snapshot);
-  } else {
-    world_.Count("snapshot asked for");
-    request.set_kind(Gradient::SNAPSHOT);
-    if (!world_.random.Chance(0.1)) ++last_snapshot_;  // or the same once more
-    request.set_snapshot(last_snapshot_);
-  }
+  request.set_kind(kind);
+  request.set_snapshot(id);
   world_.Append({Topic::kGradients, static_cast<int32_t>(shard), EncodeBigEndian32(kNoWorker),
                  MakeFrames(request.SerializeAsString(), 0).front()});
 }
@@ -636,6 +652,7 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   Faults faults = DrawFaults(random);
   // Chunks that two senders interleave may be forgotten, until the timer sends them again.
   if (scenario.max_frame_bytes < kMaxFrameBytes) faults.timer = true;
+  if (!scenario.repeatable()) faults.workers = random.Chance(0.3);
   adjust(scenario, faults);
   Outcome outcome;
   outcome.options = scenario.ToString() + "; " + faults.ToString();
@@ -643,7 +660,8 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   outcome.violation = simulation.Run();
   outcome.coverage = simulation.coverage();
   if (!outcome.violation.empty() || !scenario.sequential() || !scenario.one_pass()) return outcome;
-  if (!scenario.repeatable()) return outcome;
+  if (!scenario.repeatable() && !simulation.workers_lived()) return outcome;
+  if (!scenario.repeatable()) ++outcome.coverage["largest part of updates sent, and compared"];
 
   SkippedUpdates poisoned(scenario.shards);
   bool any_poisoned = false;

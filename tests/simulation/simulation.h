@@ -33,6 +33,7 @@ struct Faults {
   bool retention = false;  // of weights
   bool strangers = false;  // records by others, and poison
   double snapshots = 0;    // asked for, per turn
+  bool workers = true;     // die and move
   std::string ToString() const;
 };
 
@@ -56,6 +57,11 @@ class Simulation {
   // After Run.
   const Referee& referee(ShardId shard) const { return inspector_.referee(shard); }
   const SnapshotAudit& snapshots() const { return inspector_.snapshots(); }
+  // Each worker has had one task, which has computed all that was accepted: so it has still what it
+  // kept back.
+  bool workers_lived() const {
+    return world_.next_attempt == 1 + world_.scenario.workers && !world_.forged;
+  }
   // Of all shards, and behind them the embedding rows by id. REQUIRES: Run has come to its end.
   std::vector<float> weights() const;
   const std::map<std::string_view, uint64_t>& coverage() const { return world_.coverage; }
@@ -82,6 +88,9 @@ class Simulation {
   void Stranger();
   // Sends shard 0 what somebody does who wants a snapshot, or gives one up.
   void AskForSnapshot();
+  void SendRequest(ShardId shard, Gradient::Kind kind, uint64_t id);
+  // Shards that have waited for long at a cut to which not all come; false: there are none.
+  bool GiveUpSnapshots();
   void Poison(OutgoingRecord& record);
 
   void EndFaults();

@@ -57,6 +57,7 @@ constexpr std::string_view kMustHappen[] = {
     "gradient replayed",
     "gradients truncated",
     "input-data truncated",
+    "largest part of updates sent, and compared",
     "lost commit",
     "part of a checkpoint taken by a replica",
     "part of a snapshot",
