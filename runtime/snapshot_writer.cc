@@ -1,7 +1,5 @@
 #include "runtime/snapshot_writer.h"
 
-#include <google/protobuf/util/message_differencer.h>
-
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -182,12 +180,11 @@ StatusOr<bool> WriteManifest(const std::string& folder, SnapshotManifest head) {
     shards = part.shards();
     parts.push_back(std::move(part));
   }
+  // At one cut. Of a worker that stands at it and has nothing more, some shards have the leave by
+  // then and some have not: nothing that it has sent is missing from either.
   for (const SnapshotPart& part : parts) {
     for (int i = 0; i < part.workers_size(); ++i) {
-      if (google::protobuf::util::MessageDifferencer::Equals(part.workers(i),
-                                                             parts[0].workers(i))) {
-        continue;
-      }
+      if (part.workers(i).clock() == parts[0].workers(i).clock()) continue;
       return absl::DataLossError(folder + ": shard " + std::to_string(part.shard()) +
                                  " does not stand where shard 0 does; make another snapshot");
     }

@@ -154,7 +154,7 @@ TEST(Training, SequentialEndsInTheWeightsOfOneProcess) {
     job.ProduceAll();
     job.RunUntilIdle();
     const std::span<const float> weights = job.processor().shard().weights();
-    EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()), TrainInOneProcess(scenario, {}));
+    EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()), TrainInOneProcess(scenario, {}).end);
   }
 }
 
@@ -167,7 +167,7 @@ TEST(Training, WeightChangesAreAveraged) {
   job.ProduceAll();
   job.RunUntilIdle();
   const std::span<const float> weights = job.processor().shard().weights();
-  EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()), TrainInOneProcess(scenario, {}));
+  EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()), TrainInOneProcess(scenario, {}).end);
   EXPECT_EQ(job.violation(), "");
 }
 

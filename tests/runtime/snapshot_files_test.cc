@@ -218,23 +218,42 @@ TEST(SnapshotFiles, AreNoSnapshotUntilAllPartsAreThere) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(folder.path()));
 }
 
-TEST(SnapshotFiles, OfTwoSnapshotsOrTwoCutsMakeNone) {
+TEST(SnapshotFiles, OfTwoSnapshotsMakeNone) {
   const TemporaryFolder other;
   ASSERT_TRUE(Shard(ShardOf(0, 2)).WritePart(other.path(), 4).ok());
   ASSERT_TRUE(Shard(ShardOf(1, 2)).WritePart(other.path(), 5).ok());
   EXPECT_TRUE(absl::IsDataLoss(WriteManifest(other.path(), HeadOf()).status()));
+}
 
-  const TemporaryFolder torn;
-  ASSERT_TRUE(Shard(ShardOf(0, 2)).WritePart(torn.path()).ok());
-  const Shard late(ShardOf(1, 2));
+// A shard that does not stand where the others of WriteAll do.
+std::unique_ptr<Shard> ShardWith(ShardId shard, void (*change)(ShardState::Member& member)) {
+  auto other = std::make_unique<Shard>(ShardOf(shard, 2));
   ShardState state;
-  late.processor.SaveState(state);
-  state.mutable_members(1)->set_clock(state.members(1).clock() + 1);
-  ASSERT_TRUE(const_cast<ServerProcessor&>(late.processor).LoadState(state).ok());
-  ASSERT_TRUE(late.WritePart(torn.path()).ok());
-  const Status status = WriteManifest(torn.path(), HeadOf()).status();
+  other->processor.SaveState(state);
+  change(*state.mutable_members(1));
+  EXPECT_TRUE(const_cast<ServerProcessor&>(other->processor).LoadState(state).ok());
+  return other;
+}
+
+TEST(SnapshotFiles, OfDifferentClocksAreNotOneCut) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(Shard(ShardOf(0, 2)).WritePart(folder.path()).ok());
+  const std::unique_ptr<Shard> late =
+      ShardWith(1, [](ShardState::Member& member) { member.set_clock(member.clock() + 1); });
+  ASSERT_TRUE(late->WritePart(folder.path()).ok());
+  const Status status = WriteManifest(folder.path(), HeadOf()).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("shard 1"));
+}
+
+TEST(SnapshotFiles, AreOneCutThoughAWorkerHasLeftSomeShardsSooner) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(Shard(ShardOf(0, 2)).WritePart(folder.path()).ok());
+  const std::unique_ptr<Shard> left =
+      ShardWith(1, [](ShardState::Member& member) { member.set_left(true); });
+  ASSERT_TRUE(left->WritePart(folder.path()).ok());
+  const StatusOr<bool> whole = WriteManifest(folder.path(), HeadOf());
+  EXPECT_TRUE(whole.ok() && *whole) << whole.status();
 }
 
 std::vector<std::filesystem::path> FilesOf(const std::string& folder) {

@@ -7,6 +7,7 @@
 #include "base/big_endian.h"
 #include "base/hash.h"
 #include "runtime/checkpoint_assembler.h"
+#include "runtime/shard_store.h"
 #include "stores/memory_byte_map.h"
 #include "topics/partitioning.h"
 
@@ -103,6 +104,10 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
     if (live.clocks().left(worker) != member.left) return "who has left";
     if (live.buffer_rows(worker) != member.buffer_rows) return "a buffer's size";
   }
+  const std::optional<uint64_t> open = live.open_snapshot();
+  if (state.snapshot_open != open.has_value() || (open && *open != state.snapshot)) {
+    return "the snapshot that is open";
+  }
   if (!SameBits(*state.weights, live.shard().weights())) return "the weights";
   if (!SameBits(*state.slots, live.shard().slots())) return "the optimizer's state";
   if (live.steps() != state.steps) return "the steps";
@@ -147,7 +152,8 @@ std::map<EmbeddingId, std::vector<float>> EmbeddingRowsOf(const Scenario& scenar
   return rows;
 }
 
-Inspector::Inspector(World& world) : world_(world), rows_(world.scenario) {
+Inspector::Inspector(World& world)
+    : world_(world), rows_(world.scenario), snapshots_(world.scenario.shards) {
   for (ShardId shard = 0; shard < world.scenario.shards; ++shard) {
     shards_.push_back({Referee(JobOf(world.scenario, shard))});
   }
@@ -199,8 +205,11 @@ void Inspector::CheckSkew() {
 void Inspector::OnFolded(const ShardTask& task) {
   const Referee& referee = RefereeOf(task);
   if (task.position() > referee.end()) return Fail("a position behind the log's end");
-  const char* difference =
-      Difference(referee.At(task.position()), task.processor(), world_.scenario.sequential());
+  const bool at_cut = task.processor().at_cut();
+  const Referee::State* const cut = at_cut ? referee.AtCut(task.position()) : nullptr;
+  if (at_cut && cut == nullptr) return Fail("a cut that is not in the log");
+  const Referee::State& state = at_cut ? *cut : referee.At(task.position());
+  const char* difference = Difference(state, task.processor(), world_.scenario.sequential());
   if (difference != nullptr) {
     Fail(std::string("the live state is not the fold of the log: ") + difference +
          ", at position " + std::to_string(task.position()));
@@ -269,6 +278,7 @@ void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weight
     Fail("a clock released beyond the bound");
   }
   if (message.released() != released) Fail("an answer held back or released wrongly");
+  CheckMark(task, member, message);
   if (message.rows().end() != member.rows_end ||
       message.rows_before().end() != member.rows_end_before) {
     Fail("an answer with another number of rows");
@@ -289,6 +299,7 @@ void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Wei
   if (message.clock() + 1 != member.clock || message.left() || !message.released()) {
     Fail("an old answer that is not of the clock before");
   }
+  CheckMark(task, member, message);
   if (message.rows().end() != member.rows_end_before ||
       message.rows().updates_without_rows() != member.without_rows_before) {
     Fail("an old answer with another number of rows");
@@ -297,6 +308,17 @@ void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Wei
     Fail("an old answer with other weights");
   }
   if (task.shard() == 0) CheckColumns(state.old_columns, message.moments());
+}
+
+// By shard 0's answers workers hear of a snapshot, and by theirs the other shards.
+void Inspector::CheckMark(const ShardTask& task, const Referee::Member& member,
+                          const Weights& message) {
+  const bool marked = task.shard() == 0 && member.cut;
+  const uint64_t snapshot = RefereeOf(task).At(task.position()).snapshot;
+  if (message.snapshot() != (marked ? snapshot : 0) ||
+      message.cut() != (marked ? *member.cut : 0)) {
+    Fail("an answer that says another cut");
+  }
 }
 
 void Inspector::CheckColumns(const std::vector<Referee::Column>& columns,
@@ -341,6 +363,38 @@ void Inspector::OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> 
 
 void Inspector::OnCheckpointCommitted(ShardId shard) { CheckParameters(shard); }
 
+void Inspector::OnCopy(ShardId shard, const OrderedByteMap& copy) {
+  const std::string wrong = shards_.at(shard).history.Check(copy);
+  if (!wrong.empty()) Fail("a copy of shard " + std::to_string(shard) + ": " + wrong);
+}
+
+void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const OrderedByteMap& store) {
+  const ShardId shard = task.shard();
+  const Referee::State* const cut = referee(shard).AtCut(task.position());
+  if (cut == nullptr || cut->snapshot != id) return Fail("a part of a snapshot that is not there");
+  OnFolded(task);
+  OnCopy(shard, store);
+  if (ParametersOffsetOf(store).value_or(0) != shards_[shard].history.end()) {
+    Fail("a part of a snapshot from a store that is behind");
+  }
+  SnapshotAudit::Part part;
+  for (const Referee::Member& member : cut->members) {
+    part.clocks.push_back(member.clock);
+    part.left.push_back(member.left);
+  }
+  part.begin = referee(shard).job().begin;
+  const std::span<const float> weights = task.processor().shard().weights();
+  part.weights.assign(weights.begin(), weights.end());
+  part.rows = EmbeddingRowsOf(world_.scenario, task);
+  world_.Count("part of a snapshot");
+  const std::string wrong = snapshots_.Add(id, shard, std::move(part));
+  if (!wrong.empty() && world_.forged) world_.Count("snapshot spoilt by a stranger");
+  if (!wrong.empty() && !world_.forged) Fail(wrong);
+  if (!wrong.empty() || !snapshots_.whole(id)) return;
+  world_.Count("whole snapshot");
+  if (!snapshots_.one_cut(id)) world_.Count("snapshot in which shards differ in who has left");
+}
+
 void Inspector::CheckParameters(ShardId shard) {
   const Referee& referee = shards_.at(shard).referee;
   std::map<std::string, std::string>& newest = shards_.at(shard).newest;
@@ -348,8 +402,10 @@ void Inspector::CheckParameters(ShardId shard) {
   for (const LogRecord* record :
        world_.log.Committed(Topic::kParameters, static_cast<int32_t>(shard), read)) {
     newest[record->key] = record->value;
+    shards_.at(shard).history.Put(record->key, record->value);
     read = record->offset + 1;
   }
+  shards_.at(shard).history.Committed(read);
   std::optional<std::string> body;
   std::vector<Referee::Unfinished> unfinished;
   for (const auto& [key, value] : newest) {
@@ -360,7 +416,9 @@ void Inspector::CheckParameters(ShardId shard) {
   ShardState saved;
   if (!body || !saved.ParseFromString(*body)) return Fail("parameters: no whole marker");
   if (saved.position() > referee.end()) return Fail("parameters: a marker beyond the log");
-  const Referee::State& state = referee.At(saved.position());
+  const Referee::State* const cut = saved.at_cut() ? referee.AtCut(saved.position()) : nullptr;
+  if (saved.at_cut() && cut == nullptr) return Fail("parameters: a cut that is not in the log");
+  const Referee::State& state = saved.at_cut() ? *cut : referee.At(saved.position());
   const uint64_t first_key = referee.job().begin;
 
   const auto fail = [&](const char* what) {
@@ -408,6 +466,9 @@ void Inspector::CheckParameters(ShardId shard) {
       return fail("rounds without rows");
     }
     if (member.buffer_rows() != expected.buffer_rows) return fail("a buffer's size");
+    if (member.has_cut() != expected.cut.has_value() || member.cut() != expected.cut.value_or(0)) {
+      return fail("a worker's cut");
+    }
     if (member.has_pending() != (expected.held != nullptr)) return fail("who has answered");
     if (expected.held != nullptr &&
         member.pending().SerializeAsString() != expected.held->SerializeAsString()) {
@@ -424,6 +485,9 @@ void Inspector::CheckParameters(ShardId shard) {
       }
     }
     if (partial != expected.unfinished.size()) return fail("unfinished chunks");
+  }
+  if (saved.snapshot() != state.snapshot || saved.snapshot_open() != state.snapshot_open) {
+    return fail("the snapshot");
   }
   if (saved.steps() != state.steps) return fail("the steps");
   if (saved.rows_trained() != state.rows_trained) return fail("the rows trained on");
@@ -467,7 +531,8 @@ void Inspector::CheckEnd(const ShardTask& task) {
   OnFolded(task);
   CheckParameters(task.shard());
   CheckDeadLetters(task.shard(), referee.dead_letters().size(), true);
-  CheckRecovery(task);
+  MemoryByteMap nothing;
+  CheckRecovery(task, nothing);
 }
 
 void Inspector::CheckEnd() {
@@ -501,12 +566,12 @@ void Inspector::CheckSameRows() {
   }
 }
 
-// A machine that has nothing at all gets to the same state from the topics.
-void Inspector::CheckRecovery(const ShardTask& task) {
+void Inspector::CheckRecovery(const ShardTask& task, MemoryByteMap& disk) {
   const auto partition = static_cast<int32_t>(task.shard());
-  MemoryByteMap disk;
   CheckpointAssembler parameters;
-  for (Offset at = world_.log.Begin(Topic::kParameters, partition);
+  const StatusOr<Offset> from = ParametersOffsetOf(disk);
+  if (!from.ok()) return Fail("recovery: the offset");
+  for (Offset at = std::max(*from, world_.log.Begin(Topic::kParameters, partition));
        const LogRecord* record = world_.log.Next(Topic::kParameters, partition, at);) {
     at = record->offset + 1;
     const auto part = parameters.Add(record->offset, record->key, record->value);

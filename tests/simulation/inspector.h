@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "messages/records.pb.h"
+#include "tests/simulation/checkpoint_history.h"
 #include "tests/simulation/referee.h"
 #include "tests/simulation/row_audit.h"
+#include "tests/simulation/snapshot_audit.h"
 #include "tests/simulation/world.h"
 
 namespace millrace::simulation {
@@ -32,14 +34,19 @@ class Inspector final : public Observer {
   void OnAnnouncement(const ShardTask& task, std::span<const OutgoingRecord> answers) override;
   void OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> records) override;
   void OnCheckpointCommitted(ShardId shard) override;
+  void OnCopy(ShardId shard, const OrderedByteMap& copy) override;
+  void OnSnapshotPart(uint64_t id, const ShardTask& task, const OrderedByteMap& store) override;
   void OnError(const std::string& what) override { Fail(what); }
 
   // When everything has come to rest and the last checkpoints have been made: of each shard, then
   // of all together.
   void CheckEnd(const ShardTask& task);
   void CheckEnd();
+  // A machine that has nothing but this copy gets to the same state from the topics.
+  void CheckRecovery(const ShardTask& task, MemoryByteMap& copy);
 
   const Referee& referee(ShardId shard) const { return shards_[shard].referee; }
+  const SnapshotAudit& snapshots() const { return snapshots_; }
   bool AllLeft() const;
   bool failed() const { return !violation_.empty(); }
   // The first thing that went wrong.
@@ -56,6 +63,7 @@ class Inspector final : public Observer {
     // What its partition of `parameters` holds, and up to where that has been read.
     std::map<std::string, std::string> newest = {};
     Offset parameters_end = 0;
+    CheckpointHistory history = {};
     // How many of its dead letters have been seen, and up to where.
     size_t letters = 0;
     Offset letters_end = 0;
@@ -67,16 +75,17 @@ class Inspector final : public Observer {
   Answered CheckAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers);
   void CheckAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
   void CheckOldAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
+  void CheckMark(const ShardTask& task, const Referee::Member& member, const Weights& message);
   void CheckColumns(const std::vector<Referee::Column>& columns, const MomentsMessage& moments);
   void CheckSkew();
   void CheckSameRows();
   void CheckParameters(ShardId shard);
   void CheckDeadLetters(ShardId shard, size_t count, bool exactly);
-  void CheckRecovery(const ShardTask& task);
 
   World& world_;
   std::vector<Shard> shards_;
   RowAudit rows_;
+  SnapshotAudit snapshots_;
   std::string violation_;
 };
 

@@ -1,11 +1,14 @@
 #include "tests/simulation/planted.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <span>
 #include <utility>
 
 #include "base/big_endian.h"
+#include "base/check.h"
 #include "topics/frame.h"
 
 namespace millrace::simulation {
@@ -64,6 +67,19 @@ std::string FrameOf(const google::protobuf::MessageLite& message) {
   return MakeFrames(message.SerializeAsString(), 0).front();
 }
 
+template <class Follower>
+PlantedError InFollower(std::string name, uint64_t seeds) {
+  Factory factory = Factory::Production();
+  factory.replica = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
+    return std::make_unique<Follower>(world, shard, std::move(disk));
+  };
+  return {std::move(name), seeds, std::move(factory), [](Scenario& scenario, Faults&) {
+            scenario.shards = std::max(scenario.shards, 2u);
+            scenario.replicas = std::max(scenario.replicas, 1u);
+          }};
+}
+
+// Without snapshots: that a part's store is held against `parameters` would show much of this, too.
 template <class Server>
 PlantedError InServer(std::string name, uint64_t seeds,
                       std::function<void(Scenario&, Faults&)> adjust) {
@@ -71,7 +87,11 @@ PlantedError InServer(std::string name, uint64_t seeds,
   factory.server = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
     return std::make_unique<Server>(world, shard, std::move(disk));
   };
-  return {std::move(name), seeds, std::move(factory), std::move(adjust)};
+  return {std::move(name), seeds, std::move(factory),
+          [adjust = std::move(adjust)](Scenario& scenario, Faults& faults) {
+            adjust(scenario, faults);
+            faults.snapshots = 0;
+          }};
 }
 
 // Takes the update that it took last once more.
@@ -275,6 +295,19 @@ class ForgetsTheRowsOfAFailedCheckpoint final : public ServerHost {
   }
 };
 
+// Most of them come again with the next step, but not all checkpoints have one between them.
+class ForgetsTheBlocksOfAFailedCheckpoint final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  void GiveBack(const Checkpoint& checkpoint) override {
+    Checkpoint without_blocks = checkpoint;
+    without_blocks.blocks = {};
+    ServerHost::GiveBack(without_blocks);
+  }
+};
+
 class FencesTooLate final : public ServerHost {
  public:
   using ServerHost::ServerHost;
@@ -465,6 +498,141 @@ class CommitsOneRowTooFar final : public WorkerHost {
   }
 };
 
+// Begins now and then with nothing kept back, as a worker does that is started anew.
+class ForgetsWhatItKeptBack final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+  bool Step() override {
+    for (WorkerId worker = 0; worker < world_.scenario.workers; ++worker) {
+      if (!Has(worker) || !world_.random.Chance(0.02)) continue;
+      Revoke(worker, true);
+      --world_.next_attempt;  // it looks like the same task
+      Assign(worker);
+    }
+    return WorkerHost::Step();
+  }
+};
+
+void TopK(Scenario& scenario, Faults& faults) {
+  SequentialShards(scenario, faults);
+  scenario.training.set_schedule(Training::ONE_PASS);
+  scenario.training.mutable_update()->set_kind(Training::Update::GRADIENT);
+  scenario.training.mutable_compression()->set_top_k(0.3);
+  faults.workers = false;
+  faults.strangers = false;
+}
+
+// Every shard hears of the cut, but shard 1 of another one.
+class TellsOneShardALaterCut final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  void Change(std::vector<OutgoingRecord>& records) const override {
+    for (OutgoingRecord& record : records) {
+      if (record.topic != Topic::kGradients || record.partition != 1) continue;
+      std::optional<Gradient> update = UpdateIn(record.value);
+      if (!update || update->snapshot() == 0) continue;
+      update->set_cut(update->cut() + 1);
+      record.value = FrameOf(*update);
+    }
+  }
+};
+
+// A shard that hears of the cut when it is past: what should be held is in its part.
+class LetsALaterUpdateThrough final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    std::optional<Gradient> update = UpdateIn(record.value);
+    if (shard() == 0 || !update || update->clock() + 1 != update->cut()) {
+      return ServerHost::Fold(record, out);
+    }
+    update->clear_snapshot();
+    update->clear_cut();
+    const std::string value = FrameOf(*update);
+    return ServerHost::Fold({record.offset, record.key, value, record.timestamp_ms}, out);
+  }
+};
+
+void SnapshotsOfShards(Scenario& scenario, Faults& faults) {
+  scenario.max_frame_bytes = kMaxFrameBytes;
+  scenario.shards = std::max(scenario.shards, 2u);
+  faults.snapshots = 0.02;
+  faults.strangers = false;
+}
+
+// Applies each second checkpoint after the one that follows it.
+class AppliesOutOfOrder final : public ReplicaHost {
+ public:
+  using ReplicaHost::ReplicaHost;
+
+ protected:
+  Status Apply(CheckpointAssembler::Part part) override {
+    if (!held_) {
+      held_ = std::move(part);
+      return absl::OkStatus();
+    }
+    MILLRACE_RETURN_IF_ERROR(ReplicaHost::Apply(std::move(part)));
+    return ReplicaHost::Apply(*std::exchange(held_, std::nullopt));
+  }
+
+ private:
+  std::optional<CheckpointAssembler::Part> held_;
+};
+
+// Has the first records of each checkpoint take effect after its last one: the rest is there, and
+// says that all of it is.
+class AppliesAPartOfACheckpoint final : public ReplicaHost {
+ public:
+  using ReplicaHost::ReplicaHost;
+
+ protected:
+  Status Apply(CheckpointAssembler::Part part) override {
+    std::vector<Checkpoint::Entry> late = std::exchange(late_, {});
+    std::ranges::move(part.entries, std::back_inserter(late));
+    part.entries = std::move(late);
+    const bool has_more = part.entries.size() > 1;
+    if (has_more) {
+      late_.push_back(std::move(part.entries.front()));
+      part.entries.erase(part.entries.begin());
+    }
+    return ReplicaHost::Apply(std::move(part));
+  }
+
+ private:
+  std::vector<Checkpoint::Entry> late_;
+};
+
+// Its offset is that of now, its rows are those of a moment ago.
+class GivesACopyAheadOfItsRows final : public ReplicaHost {
+ public:
+  using ReplicaHost::ReplicaHost;
+  std::shared_ptr<Disk> Copy() const override {
+    if (before_ == nullptr) return ReplicaHost::Copy();
+    std::shared_ptr<Disk> copy = CopyOf(*before_);
+    WriteBatch batch;
+    batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(offset_)));
+    MILLRACE_CHECK(copy->map->Write(batch).ok());
+    return copy;
+  }
+
+ protected:
+  Status Apply(CheckpointAssembler::Part part) override {
+    if (part.end) {
+      before_ = ReplicaHost::Copy();
+      offset_ = *part.end;
+    }
+    return ReplicaHost::Apply(std::move(part));
+  }
+
+ private:
+  std::shared_ptr<Disk> before_;
+  Offset offset_ = 0;
+};
+
 }  // namespace
 
 std::vector<PlantedError> PlantedErrors() {
@@ -505,11 +673,34 @@ std::vector<PlantedError> PlantedErrors() {
       SequentialEmbeddings));
   errors.push_back(InServer<ForgetsTheRowsOfAFailedCheckpoint>(
       "an aborted checkpoint whose embedding rows are forgotten", 200, SequentialEmbeddings));
+  errors.push_back(InServer<ForgetsTheBlocksOfAFailedCheckpoint>(
+      "an aborted checkpoint whose blocks are forgotten", 200, Unchanged));
   errors.push_back(InServer<AppliesPoison>("poison that is applied", 100,
                                            [](Scenario& scenario, Faults& faults) {
                                              WholeMessages(scenario, faults);
                                              faults.strangers = true;
                                            }));
+  errors.push_back(
+      InFollower<AppliesOutOfOrder>("a replica that takes checkpoints out of order", 10));
+  errors.push_back(InFollower<AppliesAPartOfACheckpoint>(
+      "a replica that has the end of a checkpoint before all of it", 10));
+  errors.push_back(InFollower<GivesACopyAheadOfItsRows>(
+      "a copy of a replica whose offset is ahead of its rows", 20));
+  PlantedError forgets{"a worker that forgets what it kept back", 10, Factory::Production(), TopK};
+  forgets.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
+    return std::make_unique<ForgetsWhatItKeptBack>(world, std::move(disk));
+  };
+  errors.push_back(std::move(forgets));
+  PlantedError late{"a cut that is one clock too late on one shard", 10, Factory::Production(),
+                    SnapshotsOfShards};
+  late.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
+    return std::make_unique<TellsOneShardALaterCut>(world, std::move(disk));
+  };
+  errors.push_back(std::move(late));
+  PlantedError through =
+      InServer<LetsALaterUpdateThrough>("an update that is let through a cut", 10, Unchanged);
+  through.adjust = SnapshotsOfShards;
+  errors.push_back(std::move(through));
   PlantedError commit{
       "a commit one row too far", 50, Factory::Production(),
       [](Scenario& scenario, Faults&) { scenario.training.set_schedule(Training::ONE_PASS); }};

@@ -246,6 +246,16 @@ void Referee::Append(const std::string& key, const std::string& value) {
     states_.push_back(state);
   };
   const uint64_t worker = key.size() == 4 ? BigEndian(key, 0, 4) : job_.workers;
+  if (worker == 0xffffffff) {
+    Gradient request;
+    std::vector<Unfinished> none;
+    bool bad = false;
+    const std::optional<std::string> body = Join(value, none, bad);
+    const bool sense = body && request.ParseFromString(*body) && request.epoch() == job_.epoch;
+    if (!sense || !Request(state, request)) return refuse();
+    states_.push_back(std::move(state));
+    return;
+  }
   if (worker >= job_.workers) return refuse();
   Member& member = state.members[worker];
   bool bad = false;
@@ -287,6 +297,8 @@ void Referee::Append(const std::string& key, const std::string& value) {
         nothing.set_kind(Gradient::UPDATE);
         nothing.set_rows_end(message.rows_end());
         nothing.set_buffer_rows(message.buffer_rows());
+        nothing.set_snapshot(message.snapshot());
+        nothing.set_cut(message.cut());
         *nothing.mutable_dead_letters() = message.dead_letters();
         *nothing.mutable_wanted() = message.wanted();
         message = nothing;
@@ -301,10 +313,21 @@ void Referee::Take(State& state, Gradient message) {
   ++state.accepted;
   const uint32_t worker = message.worker();
   if (Bound() == 0) {
+    NoteCut(state, message);
     state.members[worker].held = std::make_shared<const Gradient>(std::move(message));
     FinishRound(state);
-    return;
+  } else if (IsHeldAtCut(state, state.members[worker])) {
+    state.members[worker].held = std::make_shared<const Gradient>(std::move(message));
+  } else {
+    TakeNow(state, message);
   }
+  ComeToCut(state);
+}
+
+// Eventual and bounded.
+void Referee::TakeNow(State& state, const Gradient& message) {
+  NoteCut(state, message);
+  const uint32_t worker = message.worker();
   double present = 0;
   for (const Member& member : state.members) {
     if (!member.left) present += 1;
@@ -324,6 +347,7 @@ void Referee::AnswerReleased(const State& before, State& state) const {
 }
 
 void Referee::Leave(State& state, const Gradient& message) {
+  NoteCut(state, message);
   const State before = state;
   state.members[message.worker()].left = true;
   state.answered.insert(message.worker());
@@ -333,6 +357,7 @@ void Referee::Leave(State& state, const Gradient& message) {
   } else {
     AnswerReleased(before, state);
   }
+  ComeToCut(state);
 }
 
 void Referee::FinishRound(State& state) {

@@ -69,6 +69,7 @@ class Referee {
     uint64_t without_rows_before = 0;
     uint32_t buffer_rows = 0;
     std::vector<Unfinished> unfinished;
+    std::optional<uint64_t> cut;  // of State::snapshot
   };
   struct State {
     std::vector<Member> members;
@@ -88,6 +89,8 @@ class Referee {
     uint64_t poisoned = 0;
     uint64_t refused = 0;
     uint64_t undecodable_rows = 0;
+    uint64_t snapshot = 0;  // the newest that is known
+    bool snapshot_open = false;
     size_t dead_letters = 0;  // of Referee::dead_letters(): how many the fold has led to so far
     // Who must be answered after the record in front of this state; or by what the last round
     // found.
@@ -120,6 +123,9 @@ class Referee {
   // The state in front of the record at `position`.
   const State& At(int64_t position) const { return states_.at(static_cast<size_t>(position)); }
   const State& now() const { return states_.back(); }
+  // If the record in front of `position` has brought the shard to a cut: the state there, before
+  // what is held back at it is taken, as At(position) has it. Null: it has not.
+  const State* AtCut(int64_t position) const;
   const Job& job() const { return job_; }
   const std::vector<Accepted>& accepted() const { return accepted_; }
   const std::vector<Letter>& dead_letters() const { return dead_letters_; }
@@ -142,6 +148,13 @@ class Referee {
   void Take(State& state, Gradient message);
   void Leave(State& state, const Gradient& message);
   void FinishRound(State& state);
+  void TakeNow(State& state, const Gradient& message);
+  // Snapshots (referee_snapshots.cc).
+  bool Request(State& state, const Gradient& message);  // false: it is none
+  void NoteCut(State& state, const Gradient& message) const;
+  bool IsHeldAtCut(const State& state, const Member& member) const;
+  void ComeToCut(State& state);
+  void LeaveCut(State& state);
   // Who had been held back and is no longer.
   void AnswerReleased(const State& before, State& state) const;
   void StepBy(State& state, const std::vector<const Gradient*>& messages, double share_of);
@@ -152,6 +165,7 @@ class Referee {
   Job job_;
   size_t slots_per_key_ = 0;
   std::vector<State> states_;
+  std::map<int64_t, State> cuts_;
   std::vector<Accepted> accepted_;
   std::vector<Letter> dead_letters_;
 };

@@ -83,10 +83,12 @@ class Loop {
     }
   }
 
-  std::vector<float> Run(const SkippedUpdates& skipped) {
+  Trained Run(const SkippedUpdates& skipped, const std::set<Clock>& rounds) {
+    Trained trained;
     RowNumber longest = 0;
     for (RowNumber rows : scenario_.rows) longest = std::max(longest, rows);
     for (Clock clock = 0; clock * training_.batch_rows() < longest; ++clock) {
+      if (rounds.contains(clock)) trained.after[clock] = State();
       std::vector<Update> round;
       for (WorkerId worker = 0; worker < scenario_.workers; ++worker) {
         if (clock * training_.batch_rows() >= scenario_.rows[worker]) continue;
@@ -100,11 +102,9 @@ class Loop {
         Apply(counted, shard);
       }
     }
-    std::vector<float> all = weights_;
-    for (const auto& [id, row] : rows_) {
-      all.insert(all.end(), row.values.begin(), row.values.end());
-    }
-    return all;
+    trained.end = State();
+    if (!rounds.empty()) trained.after.try_emplace(*rounds.rbegin(), trained.end);
+    return trained;
   }
 
  private:
@@ -113,7 +113,21 @@ class Loop {
     std::vector<float> slots;
   };
 
-  Update Compute(WorkerId worker, Clock clock) const {
+  std::vector<float> State() const {
+    std::vector<float> all = weights_;
+    for (const auto& [id, row] : rows_) {
+      all.insert(all.end(), row.values.begin(), row.values.end());
+    }
+    return all;
+  }
+
+  // What a worker's updates have not sent yet.
+  struct Kept {
+    std::vector<float> values;
+    std::map<EmbeddingId, std::vector<float>> rows;
+  };
+
+  Update Compute(WorkerId worker, Clock clock) {
     Update update;
     update.worker = worker;
     update.moments = Moments(scenario_.numeric);
@@ -169,8 +183,52 @@ class Loop {
       options.l2 = training_.l2();
       update.values = SolveLocally(*model_, batch, scaler, weights_, options).change;
     }
+    if (!scenario_.repeatable()) {
+      KeepBack(update, gradient.SortedBlocks().size() * gradient.block_size());
+    }
     Round(update);
     return update;
+  }
+
+  // The largest of what is new and what was kept is sent, and the others are kept: so many as the
+  // fraction says of what was touched. By sorting all of it. (Poison does not come from rows here.)
+  void KeepBack(Update& update, size_t touched) {
+    Kept& kept = kept_[update.worker];
+    const auto part = [this](size_t count) {
+      const double fraction = training_.compression().top_k();
+      return static_cast<size_t>(std::ceil(fraction * static_cast<double>(count)));
+    };
+    kept.values.resize(update.values.size());
+    std::vector<std::pair<float, size_t>> order;
+    for (size_t key = 0; key < kept.values.size(); ++key) {
+      kept.values[key] += std::exchange(update.values[key], 0.0f);
+      if (kept.values[key] != 0) order.emplace_back(-std::abs(kept.values[key]), key);
+    }
+    std::sort(order.begin(), order.end());
+    order.resize(std::min(order.size(), part(touched)));
+    for (const auto& [size, key] : order) {
+      update.values[key] = std::exchange(kept.values[key], 0.0f);
+    }
+
+    const size_t most_rows = part(update.rows.size());
+    for (auto& [id, values] : update.rows) {
+      std::vector<float>& row = kept.rows[id];
+      row.resize(values.size());
+      for (size_t i = 0; i < row.size(); ++i) row[i] += values[i];
+    }
+    update.rows.clear();
+    std::vector<std::pair<float, EmbeddingId>> rows;
+    for (const auto& [id, row] : kept.rows) {
+      float squares = 0;
+      for (const float value : row) squares += value * value;
+      rows.emplace_back(-squares, id);
+    }
+    std::sort(rows.begin(), rows.end());
+    rows.resize(std::min(rows.size(), most_rows));
+    for (const auto& [size, id] : rows) {
+      update.rows[id] = std::move(kept.rows[id]);
+      kept.rows.erase(id);
+    }
   }
 
   // As the values arrive at the server.
@@ -268,13 +326,15 @@ class Loop {
   std::vector<float> slots_;
   std::map<EmbeddingId, EmbeddingRow> rows_;
   Moments moments_;
+  std::map<WorkerId, Kept> kept_;
   std::vector<uint64_t> steps_;  // by shard
 };
 
 }  // namespace
 
-std::vector<float> TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped) {
-  return Loop(scenario).Run(skipped);
+Trained TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped,
+                          const std::set<Clock>& rounds) {
+  return Loop(scenario).Run(skipped, rounds);
 }
 
 }  // namespace millrace::simulation

@@ -1,6 +1,7 @@
 // Training without Kafka: what a sequential one-pass run must end in, to the byte.
 #pragma once
 
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,8 +13,16 @@ namespace millrace::simulation {
 // By shard (none where there is no entry): (worker, clock) whose update counts as an empty one.
 using SkippedUpdates = std::vector<std::set<std::pair<WorkerId, Clock>>>;
 
+// The weights and, behind them, the embedding rows of AllIds.
+struct Trained {
+  std::vector<float> end;
+  std::map<Clock, std::vector<float>> after;  // so many rounds
+};
+
 // One process, one loop over the rounds, nothing but models/. REQUIRES a sequential one-pass
-// scenario. Returns the weights and, behind them, the embedding rows of AllIds.
-std::vector<float> TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped);
+// scenario, and `rounds` that come to pass. With top_k, no worker has died in the run that it
+// is compared with.
+Trained TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped,
+                          const std::set<Clock>& rounds = {});
 
 }  // namespace millrace::simulation

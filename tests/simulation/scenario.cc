@@ -112,7 +112,7 @@ void DrawCompression(Random& random, Scenario& scenario) {
   if (!random.Chance(0.35)) return;
   Training::Compression& compression = *scenario.training.mutable_compression();
   compression.set_values(static_cast<Training::Compression::Values>(random.Below(3)));
-  if (!scenario.averages() && random.Chance(0.3)) {
+  if (!scenario.averages() && random.Chance(0.4)) {
     compression.set_top_k(random.Chance(0.5) ? 0.3 : 0.05);
   }
 }
@@ -164,14 +164,16 @@ Scenario DrawScenario(Random& random) {
   }
   scenario.evaluate_batches = random.Chance(0.1);
   DrawCompression(random, scenario);
+  if (scenario.shards > 1) scenario.replicas = static_cast<uint32_t>(random.Below(3));
   return scenario;
 }
 
 std::string Scenario::ToString() const {
   std::string text = "workers " + std::to_string(workers) + ", shards " + std::to_string(shards) +
-                     ", classes " + std::to_string(classes) + ", numeric " +
-                     std::to_string(numeric) + ", hashed " + std::to_string(hashed) + ", ids " +
-                     std::to_string(ids) + ", rows";
+                     ", replicas " + std::to_string(replicas) + ", classes " +
+                     std::to_string(classes) + ", numeric " + std::to_string(numeric) +
+                     ", hashed " + std::to_string(hashed) + ", ids " + std::to_string(ids) +
+                     ", rows";
   for (RowNumber count : rows) text += " " + std::to_string(count);
   text += ", undecodable " + std::to_string(undecodable) + ", max frame bytes " +
           std::to_string(max_frame_bytes) + ", data seed " + std::to_string(data_seed) +

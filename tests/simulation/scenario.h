@@ -25,6 +25,7 @@ struct Scenario {
   uint64_t data_seed = 1;
   uint32_t workers = 2;
   uint32_t shards = 1;
+  uint32_t replicas = 0;  // of each shard, beside its own disk
   size_t classes = 2;
   size_t numeric = 1;  // columns; the first holds the row's own number, which tells rows apart
   size_t hashed = 3;
@@ -42,7 +43,7 @@ struct Scenario {
     return training.consistency().model() == Training::Consistency::SEQUENTIAL;
   }
   bool averages() const { return training.update().kind() == Training::Update::WEIGHT_CHANGE; }
-  // A worker that dies takes along what its updates kept back.
+  // Whoever dies. (With top_k a worker takes along what its updates kept back.)
   bool repeatable() const { return training.compression().top_k() == 1; }
   std::string ToString() const;
 };

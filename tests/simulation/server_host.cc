@@ -10,6 +10,7 @@ namespace millrace::simulation {
 namespace {
 
 constexpr uint64_t kRecordsAtOnce = 3;
+constexpr int kCheckpointsAtCut = 3;
 
 }  // namespace
 
@@ -19,20 +20,20 @@ class ServerHost::Store final : public OrderedByteMap {
   Store(World& world, Disk& disk) : world_(world), disk_(disk) {}
 
   StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
-    return disk_.map.Get(key);
+    return disk_.map->Get(key);
   }
-  Status Write(const WriteBatch& batch) override { return disk_.map.Write(batch); }
+  Status Write(const WriteBatch& batch) override { return disk_.map->Write(batch); }
   Status Flush() override {
     if (world_.Fault("crash between write and flush", 0.02)) {
       died_ = true;
       return absl::InternalError("the process has died");
     }
-    return disk_.map.Flush();
+    return disk_.map->Flush();
   }
   Status Scan(std::string_view begin, std::string_view end,
               const std::function<bool(std::string_view key, std::string_view value)>& visit)
       const override {
-    return disk_.map.Scan(begin, end, visit);
+    return disk_.map->Scan(begin, end, visit);
   }
   bool died() const { return died_; }
 
@@ -124,7 +125,7 @@ void ServerHost::Die() {
   if (!alive()) return;
   Stop();
   run_.reset();
-  disk_->map.Crash(world_.random.Below(disk_->map.unflushed_batches() + 1));
+  disk_->map->Crash(world_.random.Below(disk_->map->unflushed_batches() + 1));
   disk_->in_use = false;
 }
 
@@ -155,6 +156,9 @@ bool ServerHost::Step() {
       return true;
     case Phase::kLive:
       return ReadGradients();
+    case Phase::kAtCut:
+      SaveAtCut();
+      return true;
   }
   return false;
 }
@@ -220,7 +224,8 @@ void ServerHost::AnnounceNow() {
 }
 
 void ServerHost::DeliveryFailed() {
-  if (announced_) AnnounceNow();
+  announce_again_ = at_cut();
+  if (announced_ && !at_cut()) AnnounceNow();
 }
 
 bool ServerHost::ReadGradients() {
@@ -248,6 +253,11 @@ bool ServerHost::ReadGradients() {
       return true;
     }
     world_.observer->OnFolded(*task_);
+    if (task_->snapshot()) {
+      phase_ = Phase::kAtCut;
+      checkpoints_at_cut_ = 0;
+      break;
+    }
     // The record in front of the position is only looked at.
     const bool folded = task_->position() > position;
     if (folded && !replaying) world_.observer->OnAnswers(*task_, out_);
@@ -258,8 +268,38 @@ bool ServerHost::ReadGradients() {
   return next_gradient_ != before;
 }
 
+// Before anything else is folded: what the store has then is the cut. (A server waits here; others
+// go on meanwhile, and it may die between any two steps.)
+void ServerHost::SaveAtCut() {
+  if (world_.Fault("crash at a cut", 0.02)) {
+    must_stop_ = true;
+    return;
+  }
+  const bool tries = run_ != nullptr || checkpoints_at_cut_ < kCheckpointsAtCut;
+  if (!task_->saved() && tries) {
+    if (run_ == nullptr) ++checkpoints_at_cut_;
+    StepCheckpoint();
+    return;
+  }
+  if (task_->saved()) {
+    world_.observer->OnSnapshotPart(*task_->snapshot(), *task_, *disk_->map);
+  } else {
+    world_.Count("cut without a durable checkpoint");
+  }
+  LeaveCut();
+}
+
+void ServerHost::LeaveCut() {
+  phase_ = Phase::kLive;
+  if (Status status = task_->LeaveCut(out_); !status.ok()) return Failed("cut", status);
+  world_.observer->OnFolded(*task_);
+  world_.observer->OnAnswers(*task_, out_);
+  Send(out_);
+  if (std::exchange(announce_again_, false)) AnnounceNow();
+}
+
 bool ServerHost::StepCheckpoint() {
-  if (phase_ != Phase::kLive && phase_ != Phase::kStart) return false;
+  if (phase_ != Phase::kLive && phase_ != Phase::kStart && phase_ != Phase::kAtCut) return false;
   if (!log_) return false;
   if (!checkpoint_) {
     checkpoint_ = task_->BeginCheckpoint();

@@ -33,6 +33,8 @@ class ServerHost : public Host {
   const Status& failure() const { return failure_; }
   ShardId shard() const { return shard_; }
   bool live() const { return phase_ == Phase::kLive; }
+  // Stands at the cut of a snapshot, which is not written yet.
+  bool at_cut() const { return phase_ == Phase::kAtCut; }
   bool checkpoint_under_way() const { return run_ != nullptr; }
   const ShardTask& task() const { return *task_; }
   const std::shared_ptr<Disk>& disk() const { return disk_; }
@@ -60,7 +62,7 @@ class ServerHost : public Host {
   class Store;  // the disk, which may fail between a write and its flush
   class Log;    // the port that the Kafka log implements too, on the memory log
 
-  enum class Phase { kFence, kLoad, kParameters, kStart, kLive };
+  enum class Phase { kFence, kLoad, kParameters, kStart, kLive, kAtCut };
 
   void Fence();
   void Load();
@@ -69,6 +71,8 @@ class ServerHost : public Host {
   void StartReplay();
   bool ReadGradients();
   void AnnounceNow();
+  void SaveAtCut();
+  void LeaveCut();
   // An error that the present instance must never meet; others stop.
   void Failed(const char* where, const Status& status);
 
@@ -85,6 +89,8 @@ class ServerHost : public Host {
   bool must_stop_ = false;
   Status failure_ = absl::OkStatus();
   bool announced_ = false;
+  bool announce_again_ = false;  // behind the cut
+  int checkpoints_at_cut_ = 0;
   std::optional<CheckpointAssembler> parameters_;  // while it catches up
   Offset next_parameter_ = 0;
   Offset next_gradient_ = 0;

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/big_endian.h"
+#include "runtime/replicator.h"
+#include "runtime/shard_store.h"
 #include "tests/simulation/reference_loop.h"
 #include "topics/frame.h"
 
@@ -25,7 +27,8 @@ std::string Faults::ToString() const {
          std::to_string(checkpoints) + ", produce " + std::to_string(produce) + ", compaction " +
          std::to_string(compaction) + ", timer " + std::to_string(timer) + ", retention " +
          std::to_string(retention) + ", strangers " + std::to_string(strangers) +
-         ", failed deliveries " + std::to_string(failed_deliveries);
+         ", failed deliveries " + std::to_string(failed_deliveries) + ", snapshots " +
+         std::to_string(snapshots) + ", workers die " + std::to_string(workers);
 }
 
 Faults DrawFaults(Random& random) {
@@ -43,6 +46,7 @@ Faults DrawFaults(Random& random) {
   faults.retention = faults.timer && random.Chance(0.6);
   faults.strangers = random.Chance(0.4);
   faults.failed_deliveries = random.Chance(0.4);
+  if (random.Chance(0.5)) faults.snapshots = random.Chance(0.5) ? 0.02 : 0.005;
   return faults;
 }
 
@@ -54,6 +58,9 @@ Factory Factory::Production() {
   factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
     return std::make_unique<WorkerHost>(world, std::move(disk));
   };
+  factory.replica = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
+    return std::make_unique<ReplicaHost>(world, shard, std::move(disk));
+  };
   return factory;
 }
 
@@ -64,6 +71,7 @@ Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Fac
       world_(scenario, seed),
       inspector_(world_),
       server_disks_(scenario.shards),
+      given_(scenario.shards),
       server_(scenario.shards),
       owner_(scenario.workers),
       next_row_(scenario.workers),
@@ -73,6 +81,11 @@ Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Fac
   const uint64_t processes = world_.random.Between(1, scenario.workers);
   for (uint64_t i = 0; i < processes; ++i) StartWorkerProcess(AnyDisk(worker_disks_));
   for (WorkerId worker = 0; worker < scenario.workers; ++worker) Give(worker, AnyProcess());
+  for (ShardId server = 0; server < scenario.shards; ++server) {
+    for (ShardId shard : ReplicatedBy({server}, scenario.shards, scenario.replicas)) {
+      replicas_.push_back({shard, std::make_shared<Disk>(), nullptr});
+    }
+  }
 }
 
 std::string Simulation::Run() {
@@ -82,6 +95,7 @@ std::string Simulation::Run() {
     if (turn == kMostTurns * server_.size()) return "it never comes to rest";
     if (world_.faults && turn >= faults_.turns) EndFaults();
     if (world_.faults && world_.random.Chance(faults_.rate)) Fault();
+    if (world_.faults && world_.random.Chance(faults_.snapshots)) AskForSnapshot();
     if (Turn()) {
       idle = 0;
       continue;
@@ -95,6 +109,7 @@ std::string Simulation::Run() {
       if (did) continue;
       return Finish();
     }
+    if (GiveUpSnapshots()) continue;
     if (!faults_.timer || ++repeats > kMostRepeats) return Standstill();
     for (const auto& process : processes_) process->RepeatAll();
   }
@@ -115,6 +130,9 @@ bool Simulation::Turn() {
   } else {
     did |= TurnWorker(*processes_[drawn - servers_.size()]);
   }
+  if (!replicas_.empty() && world_.random.Chance(0.3)) {
+    did |= TurnReplica(replicas_[world_.random.Below(replicas_.size())]);
+  }
   if (world_.random.Chance(faults_.produce)) did |= Produce();
   return did;
 }
@@ -123,8 +141,10 @@ bool Simulation::TurnServer(ServerHost& server) {
   bool did = false;
   if (server.alive() && server.ZombieIsOver()) server.Die();
   if (server.alive() && world_.random.Chance(0.6)) did |= server.Step();
-  if (server.alive() && (world_.random.Chance(faults_.checkpoints) ||
-                         (server.checkpoint_under_way() && world_.random.Chance(0.2)))) {
+  // (At a cut, a step may have been one of the checkpoint, in which the process has died.)
+  if (server.alive() && !server.must_stop() &&
+      (world_.random.Chance(faults_.checkpoints) ||
+       (server.checkpoint_under_way() && world_.random.Chance(0.2)))) {
     did |= server.StepCheckpoint();
   }
   if (server.alive() && server.must_stop()) {
@@ -227,8 +247,10 @@ bool Simulation::Produce() {
 }
 
 void Simulation::Fault() {
+  if (!replicas_.empty() && world_.random.Chance(0.15)) return FaultOfReplica();
   const double kind = world_.random.Uniform();
   if (kind < 0.27) return FaultOfServer();
+  if (kind < 0.65 && !faults_.workers) return;
   if (kind < 0.45) return FaultOfWorker();
   if (kind < 0.65) return Rebalance();
   if (kind < 0.85) return Retention();
@@ -242,6 +264,7 @@ void Simulation::FaultOfServer() {
   if (world_.random.Chance(0.5)) {
     world_.Count(server->live() ? "server killed" : "server killed while it recovers");
     if (server->checkpoint_under_way()) world_.Count("server killed within a checkpoint");
+    if (server->at_cut()) world_.Count("server killed at a cut");
     server->Die();
   } else {
     world_.Count("server becomes a zombie");
@@ -291,6 +314,7 @@ void Simulation::Retention() {
     const Offset end = log.StableEnd(Topic::kParameters, shard);
     const auto limit = begin + static_cast<Offset>(world_.random.Below(end - begin + 1));
     world_.coverage["record compacted away"] += log.Compact(Topic::kParameters, shard, limit);
+    world_.compacted[shard] = std::max(world_.compacted[shard], limit);
     return;
   }
   if (!faults_.retention) return;
@@ -344,6 +368,7 @@ void Simulation::Stranger() {
       }
       world_.Count("stranger: poison");
       message.set_weight_sum(std::numeric_limits<double>::infinity());
+      world_.forged = true;
       return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
     }
     case 5: {
@@ -370,6 +395,42 @@ void Simulation::Stranger() {
   }
 }
 
+void Simulation::AskForSnapshot() {
+  if (last_snapshot_ > 0 && world_.random.Chance(0.15)) {
+    // A shard gives up what has been under way there for long; so may one that is to hear of it.
+    const auto shard = static_cast<ShardId>(world_.random.Below(server_.size()));
+    const bool open = inspector_.referee(shard).now().snapshot_open;
+    world_.Count(open ? "snapshot given up on its way to the cut" : "snapshot given up");
+    const ShardId known = world_.random.Chance(0.7) ? shard : 0;
+    return SendRequest(shard, Gradient::CANCEL, inspector_.referee(known).now().snapshot);
+  }
+  world_.Count("snapshot asked for");
+  if (!world_.random.Chance(0.1)) ++last_snapshot_;  // or the same once more
+  SendRequest(0, Gradient::SNAPSHOT, last_snapshot_);
+}
+
+bool Simulation::GiveUpSnapshots() {
+  bool did = false;
+  for (ShardId shard = 0; shard < server_.size(); ++shard) {
+    const Referee::State& state = inspector_.referee(shard).now();
+    if (!state.snapshot_open) continue;
+    world_.Count("snapshot to whose cut not all come");
+    SendRequest(shard, Gradient::CANCEL, state.snapshot);
+    did = true;
+  }
+  return did;
+}
+
+void Simulation::SendRequest(ShardId shard, Gradient::Kind kind, uint64_t id) {
+  Gradient request;
+  request.set_epoch(kEpoch);
+  request.set_worker(kNoWorker);
+  request.set_kind(kind);
+  request.set_snapshot(id);
+  world_.Append({Topic::kGradients, static_cast<int32_t>(shard), EncodeBigEndian32(kNoWorker),
+                 MakeFrames(request.SerializeAsString(), 0).front()});
+}
+
 std::shared_ptr<Disk> Simulation::AnyDisk(std::vector<std::shared_ptr<Disk>>& disks) {
   std::vector<std::shared_ptr<Disk>> free;
   for (const std::shared_ptr<Disk>& disk : disks) {
@@ -382,9 +443,76 @@ std::shared_ptr<Disk> Simulation::AnyDisk(std::vector<std::shared_ptr<Disk>>& di
   return free[world_.random.Below(free.size())];
 }
 
+std::shared_ptr<Disk> Simulation::NewDisk(ShardId shard) {
+  std::vector<Replica*> kept;
+  for (Replica& replica : replicas_) {
+    // Nobody offers what no whole checkpoint has come to.
+    if (replica.shard == shard && ParametersOffsetOf(*replica.disk->map).value_or(0) > 0) {
+      kept.push_back(&replica);
+    }
+  }
+  if (!world_.faults || world_.random.Chance(0.3)) return std::make_shared<Disk>();
+  if (given_[shard] != nullptr && world_.random.Chance(0.5)) {
+    world_.Count("server starts from an old copy of a replica");
+    return std::exchange(given_[shard], nullptr);
+  }
+  if (kept.empty()) return std::make_shared<Disk>();
+  Replica& from = *kept[world_.random.Below(kept.size())];
+  std::shared_ptr<Disk> copy;
+  if (from.host != nullptr) {
+    world_.Count("server starts from a replica");
+    copy = from.host->Copy();
+  } else if (world_.random.Chance(0.5)) {
+    world_.Count("server starts from a dead follower's replica");
+    copy = ReplicaHost::CopyOf(*from.disk);
+  } else {
+    world_.Count("server starts on the disk of a follower");
+    copy = std::exchange(from.disk, std::make_shared<Disk>());
+  }
+  if (copy->whole) {
+    world_.observer->OnCopy(shard, *copy->map);
+  } else {
+    world_.Count("copy in the middle of a checkpoint");
+  }
+  const Offset end = world_.log.StableEnd(Topic::kParameters, static_cast<int32_t>(shard));
+  // Behind a transaction's last record stands its marker.
+  if (ParametersOffsetOf(*copy->map).value_or(0) + 1 < end) world_.Count("copy that is behind");
+  return copy;
+}
+
 void Simulation::StartServer(ShardId shard) {
-  servers_.push_back(factory_.server(world_, shard, AnyDisk(server_disks_[shard])));
+  std::shared_ptr<Disk> disk = AnyDisk(server_disks_[shard]);
+  if (ParametersOffsetOf(*disk->map).value_or(0) == 0) *disk = std::move(*NewDisk(shard));
+  servers_.push_back(factory_.server(world_, shard, std::move(disk)));
   server_[shard] = servers_.back().get();
+}
+
+bool Simulation::TurnReplica(Replica& replica) {
+  if (replica.host != nullptr && !replica.host->alive()) replica.host.reset();
+  if (replica.host == nullptr) {
+    if (world_.faults && !world_.random.Chance(0.02)) return false;
+    replica.host = factory_.replica(world_, replica.shard, replica.disk);
+  }
+  return (!world_.faults || replica.host->awake()) && replica.host->Step();
+}
+
+void Simulation::FaultOfReplica() {
+  Replica& replica = replicas_[world_.random.Below(replicas_.size())];
+  if (replica.host == nullptr) return;
+  if (world_.random.Chance(0.4)) {
+    // It is on its way, and the server that gets it starts much later.
+    given_[replica.shard] = replica.host->Copy();
+    if (ParametersOffsetOf(*given_[replica.shard]->map).value_or(0) == 0) {
+      given_[replica.shard] = nullptr;
+    }
+    return;
+  }
+  world_.Count("follower killed");
+  replica.host->Die();
+  replica.host.reset();
+  if (!world_.random.Chance(0.15)) return;
+  world_.Count("replica lost");
+  replica.disk = std::make_shared<Disk>();
 }
 
 WorkerHost& Simulation::StartWorkerProcess(std::shared_ptr<Disk> disk) {
@@ -438,6 +566,7 @@ bool Simulation::Sweep() {
     while (!process->sender().empty()) did |= Deliver(*process);
     if (process->alive()) did |= process->Step();
   }
+  for (Replica& replica : replicas_) did |= TurnReplica(replica);
   return Produce() || did;
 }
 
@@ -475,7 +604,19 @@ std::string Simulation::Standstill() const {
 std::string Simulation::Finish() {
   for (const ServerHost* server : server_) inspector_.CheckEnd(server->task());
   inspector_.CheckEnd();
+  CheckReplicas();
   return inspector_.violation();
+}
+
+// Each has all by now, and a server that has nothing else gets by with it.
+void Simulation::CheckReplicas() {
+  for (Replica& replica : replicas_) {
+    while (TurnReplica(replica)) {
+    }
+    const std::shared_ptr<Disk> copy = replica.host->Copy();
+    inspector_.OnCopy(replica.shard, *copy->map);
+    inspector_.CheckRecovery(server_[replica.shard]->task(), *copy->map);
+  }
 }
 
 std::vector<float> Simulation::weights() const {
@@ -511,6 +652,7 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   Faults faults = DrawFaults(random);
   // Chunks that two senders interleave may be forgotten, until the timer sends them again.
   if (scenario.max_frame_bytes < kMaxFrameBytes) faults.timer = true;
+  if (!scenario.repeatable()) faults.workers = random.Chance(0.3);
   adjust(scenario, faults);
   Outcome outcome;
   outcome.options = scenario.ToString() + "; " + faults.ToString();
@@ -518,7 +660,8 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   outcome.violation = simulation.Run();
   outcome.coverage = simulation.coverage();
   if (!outcome.violation.empty() || !scenario.sequential() || !scenario.one_pass()) return outcome;
-  if (!scenario.repeatable()) return outcome;
+  if (!scenario.repeatable() && !simulation.workers_lived()) return outcome;
+  if (!scenario.repeatable()) ++outcome.coverage["largest part of updates sent, and compared"];
 
   SkippedUpdates poisoned(scenario.shards);
   bool any_poisoned = false;
@@ -530,13 +673,19 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
     }
   }
   const std::vector<float> weights = simulation.weights();
+  const SnapshotAudit& snapshots = simulation.snapshots();
   ++outcome.coverage["compared with training in one process"];
-  if (!SameBits(weights, TrainInOneProcess(scenario, poisoned))) {
+  const Trained trained = TrainInOneProcess(scenario, poisoned, snapshots.Rounds());
+  if (!SameBits(weights, trained.end)) {
     outcome.violation = "the weights are not those of training in one process";
     return outcome;
   }
+  if (!trained.after.empty()) ++outcome.coverage["snapshots compared with training in one process"];
+  outcome.violation = snapshots.Check(scenario, trained.after);
+  if (!outcome.violation.empty()) return outcome;
   if (any_poisoned) return outcome;
   ++outcome.coverage["compared with a run without faults"];
+  scenario.replicas = 0;
   Simulation calm(scenario, Faults(), Factory::Production(), random.Next());
   outcome.violation = calm.Run();
   if (outcome.violation.empty() && !SameBits(weights, calm.weights())) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/simulation/inspector.h"
+#include "tests/simulation/replica_host.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/server_host.h"
 #include "tests/simulation/worker_host.h"
@@ -31,6 +32,8 @@ struct Faults {
   bool timer = true;
   bool retention = false;  // of weights
   bool strangers = false;  // records by others, and poison
+  double snapshots = 0;    // asked for, per turn
+  bool workers = true;     // die and move
   std::string ToString() const;
 };
 
@@ -40,6 +43,7 @@ Faults DrawFaults(Random& random);
 struct Factory {
   std::function<std::unique_ptr<ServerHost>(World&, ShardId, std::shared_ptr<Disk>)> server;
   std::function<std::unique_ptr<WorkerHost>(World&, std::shared_ptr<Disk>)> worker;
+  std::function<std::unique_ptr<ReplicaHost>(World&, ShardId, std::shared_ptr<Disk>)> replica;
   static Factory Production();
 };
 
@@ -52,11 +56,24 @@ class Simulation {
 
   // After Run.
   const Referee& referee(ShardId shard) const { return inspector_.referee(shard); }
+  const SnapshotAudit& snapshots() const { return inspector_.snapshots(); }
+  // Each worker has had one task, which has computed all that was accepted: so it has still what it
+  // kept back.
+  bool workers_lived() const {
+    return world_.next_attempt == 1 + world_.scenario.workers && !world_.forged;
+  }
   // Of all shards, and behind them the embedding rows by id. REQUIRES: Run has come to its end.
   std::vector<float> weights() const;
   const std::map<std::string_view, uint64_t>& coverage() const { return world_.coverage; }
 
  private:
+  // Of a shard, kept by some follower. The host is null while that process is down.
+  struct Replica {
+    ShardId shard = 0;
+    std::shared_ptr<Disk> disk;
+    std::unique_ptr<ReplicaHost> host;
+  };
+
   bool Turn();
   bool TurnServer(ServerHost& server);
   bool TurnWorker(WorkerHost& process);
@@ -65,9 +82,15 @@ class Simulation {
   void Fault();
   void FaultOfServer();
   void FaultOfWorker();
+  void FaultOfReplica();
   void Rebalance();
   void Retention();
   void Stranger();
+  // Sends shard 0 what somebody does who wants a snapshot, or gives one up.
+  void AskForSnapshot();
+  void SendRequest(ShardId shard, Gradient::Kind kind, uint64_t id);
+  // Shards that have waited for long at a cut to which not all come; false: there are none.
+  bool GiveUpSnapshots();
   void Poison(OutgoingRecord& record);
 
   void EndFaults();
@@ -80,7 +103,12 @@ class Simulation {
 
   void StartServer(ShardId shard);
   WorkerHost& StartWorkerProcess(std::shared_ptr<Disk> disk);
+  // One of the folders, or an empty one.
   std::shared_ptr<Disk> AnyDisk(std::vector<std::shared_ptr<Disk>>& disks);
+  // What a server starts from whose disk is lost: a replica, as some follower gives it, or nothing.
+  std::shared_ptr<Disk> NewDisk(ShardId shard);
+  bool TurnReplica(Replica& replica);
+  void CheckReplicas();
   // Gives the partition to a process, whoever had it.
   void Give(WorkerId worker, WorkerHost& to);
   WorkerHost& AnyProcess();
@@ -93,7 +121,10 @@ class Simulation {
 
   std::vector<std::vector<std::shared_ptr<Disk>>> server_disks_;  // by shard
   std::vector<std::shared_ptr<Disk>> worker_disks_;
-  int64_t log_ms_ = 0;  // time of the last record delivered
+  std::vector<Replica> replicas_;
+  std::vector<std::shared_ptr<Disk>> given_;  // by shard: a copy that was under way for long
+  uint64_t last_snapshot_ = 0;                // that was asked for
+  int64_t log_ms_ = 0;                        // time of the last record delivered
   std::vector<std::unique_ptr<ServerHost>> servers_;
   std::vector<std::unique_ptr<WorkerHost>> processes_;
   std::vector<ServerHost*> server_;  // by shard: the present one; null while it is down

@@ -15,7 +15,7 @@ void WorkerHost::Die() {
   if (!alive()) return;
   Stop();
   tasks_.clear();
-  disk_->map.Crash(world_.random.Below(disk_->map.unflushed_batches() + 1));
+  disk_->map->Crash(world_.random.Below(disk_->map->unflushed_batches() + 1));
   disk_->in_use = false;
 }
 
@@ -27,6 +27,7 @@ void WorkerHost::Failed(WorkerId worker, const Hosted& hosted, const char* where
 }
 
 void WorkerHost::SendFrom(WorkerId worker) {
+  Change(out_);
   world_.observer->OnSentByWorker(worker, out_);
   Send(out_);
 }
@@ -43,7 +44,7 @@ void WorkerHost::Assign(WorkerId worker) {
     world_.Count("worker starts at a commit");
   }
   const StatusOr<Offset> offset = hosted.task->StartReading(
-      committed, world_.log.Begin(Topic::kInputData, partition), &disk_->map);
+      committed, world_.log.Begin(Topic::kInputData, partition), disk_->map.get());
   if (!offset.ok()) return Failed(worker, hosted, "start", offset.status());
   hosted.next_row = *offset;
   // Reading stands at the end before the first question is asked: no answer is missed.
@@ -179,12 +180,12 @@ void WorkerHost::Save(Hosted& hosted) {
   hosted.task->SaveTo(batch);
   if (batch.empty()) return;
   world_.Count("buffer saved");
-  if (!disk_->map.Write(batch).ok()) world_.observer->OnError("a disk refuses a batch");
+  if (!disk_->map->Write(batch).ok()) world_.observer->OnError("a disk refuses a batch");
 }
 
 void WorkerHost::SaveAll() {
   for (auto& [worker, hosted] : tasks_) Save(hosted);
-  if (world_.random.Chance(0.5) && !disk_->map.Flush().ok()) {
+  if (world_.random.Chance(0.5) && !disk_->map->Flush().ok()) {
     world_.observer->OnError("a disk refuses to flush");
   }
 }

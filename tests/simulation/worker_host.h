@@ -37,7 +37,8 @@ class WorkerHost : public Host {
   const std::shared_ptr<Disk>& disk() const { return disk_; }
 
  protected:
-  // The seam: what a planted error may commit otherwise.
+  // The seams: what a planted error may say, or commit, otherwise.
+  virtual void Change(std::vector<OutgoingRecord>&) const {}
   virtual std::optional<InputPosition> PositionToCommit(const WorkerTask& task) const {
     return task.CommitPosition();
   }

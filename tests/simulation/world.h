@@ -31,14 +31,20 @@ class Observer {
   virtual void OnAnnouncement(const ShardTask&, std::span<const OutgoingRecord>) {}
   virtual void OnSentByWorker(WorkerId, std::span<const OutgoingRecord>) {}
   virtual void OnCheckpointCommitted(ShardId) {}
+  // A copy of the shard that is on its way to no other checkpoint.
+  virtual void OnCopy(ShardId, const OrderedByteMap&) {}
+  // The shard writes its part of a snapshot: what it is, and its store, which has all of it.
+  virtual void OnSnapshotPart(uint64_t /*id*/, const ShardTask&, const OrderedByteMap&) {}
   // What must never happen, in words.
   virtual void OnError(const std::string&) {}
 };
 
 // A folder on a machine: outlives the process that used it.
 struct Disk {
-  MemoryByteMap map;
+  std::unique_ptr<MemoryByteMap> map = std::make_unique<MemoryByteMap>();
   bool in_use = false;
+  // Of a copy of a shard: false when it may be on its way from one checkpoint to the next.
+  bool whole = true;
 };
 
 struct World {
@@ -47,7 +53,8 @@ struct World {
         model(MakeModel(job)),
         log(job.workers, job.shards),
         random(seed),
-        committed(job.workers) {}
+        committed(job.workers),
+        compacted(job.shards) {}
 
   Scenario scenario;
   std::unique_ptr<Model> model;
@@ -62,7 +69,12 @@ struct World {
     std::string metadata;
   };
   std::vector<std::optional<Commit>> committed;
+  // Up to where each partition of `parameters` has been compacted.
+  std::vector<Offset> compacted;
   uint64_t next_attempt = 1;
+
+  // Somebody has written updates in the name of workers, which know nothing of snapshots.
+  bool forged = false;
 
   bool faults = false;
   std::map<std::string_view, uint64_t> coverage;  // how often each thing happened

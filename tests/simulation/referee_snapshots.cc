@@ -1,0 +1,77 @@
+// What requests and marks of snapshots in `gradients` do to a shard.
+#include <algorithm>
+#include <utility>
+
+#include "tests/simulation/referee.h"
+
+namespace millrace::simulation {
+
+const Referee::State* Referee::AtCut(int64_t position) const {
+  const auto found = cuts_.find(position);
+  return found == cuts_.end() ? nullptr : &found->second;
+}
+
+bool Referee::Request(State& state, const Gradient& message) {
+  const uint64_t id = message.snapshot();
+  if (message.kind() == Gradient::CANCEL) {
+    if (id < state.snapshot) return true;
+    state.snapshot = id;
+    if (state.snapshot_open) {
+      state.snapshot_open = false;
+      LeaveCut(state);
+    }
+    return true;
+  }
+  if (message.kind() != Gradient::SNAPSHOT) return false;
+  if (job_.shard != 0 || id <= state.snapshot || state.snapshot_open) return true;
+  bool someone = false;
+  for (const Member& member : state.members) {
+    if (member.left) continue;
+    someone = true;
+    // The last cut is still news to some shard.
+    if (member.cut && member.clock <= *member.cut) return true;
+  }
+  if (!someone) return true;
+  state.snapshot = id;
+  state.snapshot_open = true;
+  for (uint32_t worker = 0; worker < job_.workers; ++worker) {
+    Member& member = state.members[worker];
+    member.cut = member.clock + 2;
+    if (!member.left) state.answered.insert(worker);
+  }
+  return true;
+}
+
+void Referee::NoteCut(State& state, const Gradient& message) const {
+  if (message.snapshot() > state.snapshot) {
+    state.snapshot = message.snapshot();
+    state.snapshot_open = true;
+    for (Member& member : state.members) member.cut = std::nullopt;
+  }
+  const bool of_this = state.snapshot_open && message.snapshot() == state.snapshot;
+  if (of_this) state.members[message.worker()].cut = message.cut();
+}
+
+bool Referee::IsHeldAtCut(const State& state, const Member& member) const {
+  return state.snapshot_open && member.cut && *member.cut <= member.clock;
+}
+
+void Referee::ComeToCut(State& state) {
+  if (!state.snapshot_open) return;
+  for (const Member& member : state.members) {
+    if (!member.left && !IsHeldAtCut(state, member)) return;
+  }
+  state.snapshot_open = false;
+  cuts_[end() + 1] = state;
+  LeaveCut(state);
+}
+
+void Referee::LeaveCut(State& state) {
+  if (Bound() == 0) return;  // a round is held until its end, cut or not
+  for (uint32_t worker = 0; worker < job_.workers; ++worker) {
+    const std::shared_ptr<const Gradient> held = std::exchange(state.members[worker].held, nullptr);
+    if (held != nullptr) TakeNow(state, *held);
+  }
+}
+
+}  // namespace millrace::simulation
