@@ -231,11 +231,19 @@ void ServerProcessor::HandleWhileLost(Gradient message, ServerOutput& output) {
   }
   if (!IsSane(message)) message.clear_slice();
   std::optional<Gradient>& said = members_.at(worker).restore;
-  // Of two that believe to be this worker the one counts that knows more.
+  // Of two that believe to be this worker the one counts that knows more; weights of the other are
+  // better than none.
   const auto knows = [](const Gradient& one) {
     return std::make_tuple(one.has_clock(), one.clock(), one.left(), one.has_slice());
   };
-  if (!said || knows(*said) <= knows(message)) said = std::move(message);
+  if (said && knows(message) < knows(*said)) std::swap(*said, message);
+  if (said && said->has_slice() && !message.has_slice() && !message.left()) {
+    message.mutable_slice()->Swap(said->mutable_slice());
+    message.mutable_moments()->Swap(said->mutable_moments());
+    *message.mutable_rows() = said->rows();
+    *message.mutable_rows_before() = said->rows_before();
+  }
+  said = std::move(message);
   for (const auto& [id, member] : members_) {
     if (!member.restore) return;
   }

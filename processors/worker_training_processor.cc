@@ -163,9 +163,20 @@ void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
   }
 }
 
+// An instance to which the shard has said nothing knows from the others where it stands: no shard
+// may be two clocks in front of another. (In a sequential job it is where everybody is.)
 void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
+  const bool sequential =
+      options_.training.consistency().model() == Training::Consistency::SEQUENTIAL;
+  bool others_have_said = true;
+  std::optional<Clock> least;
+  for (const Part& part : parts_) {
+    if (!part.known && !part.asked_to_restore) others_have_said = false;
+    if (part.known) least = std::min(least.value_or(part.clock), part.clock);
+  }
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     Part& part = parts_[shard];
+    if (!part.known && !others_have_said && !sequential) continue;
     if (!std::exchange(part.asked_to_restore, false)) continue;
     Gradient message = NewMessage(Gradient::RESTORE);
     if (part.known) {
@@ -176,6 +187,9 @@ void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
       *message.mutable_rows_before() = part.message.rows_before();
       if (part.message.has_slice()) *message.mutable_slice() = part.message.slice();
       if (part.message.has_moments()) *message.mutable_moments() = part.message.moments();
+    } else if (least && !sequential) {
+      message.set_has_clock(true);
+      message.set_clock(*least);
     }
     output.messages.push_back({shard, message.SerializeAsString()});
   }

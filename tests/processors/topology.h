@@ -158,6 +158,15 @@ class Topology {
     for (const auto& server : servers_) EXPECT_TRUE(server->AllLeft()) << "after " << steps;
   }
 
+  // Nothing is left of the shard: it is made anew and says so to everybody.
+  void LoseShard(ShardId shard) {
+    servers_[shard] =
+        std::make_unique<ServerProcessor>(ServerOptionsOf(job_, shard, *model_), nullptr);
+    servers_[shard]->Lose();
+    for (auto& [id, queue] : weights_) queue.push_back(*servers_[shard]->Answer(id));
+  }
+  const ServerProcessor& server(ShardId shard) const { return *servers_[shard]; }
+
   // To shard 0, like any record.
   void AskForSnapshot(uint64_t id) {
     Gradient request;

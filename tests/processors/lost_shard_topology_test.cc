@@ -1,0 +1,59 @@
+// A job goes on when nothing is left of a shard, whoever dies meanwhile.
+#include "tests/processors/topology.h"
+
+namespace millrace {
+namespace {
+
+constexpr Clock kClocks = (kRows + kBatchRows - 1) / kBatchRows;
+
+Training Under(Training::Consistency::Model model) {
+  Training training = Sequential();
+  training.mutable_consistency()->set_model(model);
+  return training;
+}
+
+void LoseShards(Training::Consistency::Model model, double deaths) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    const TestJob job = {.workers = 1 + seed % 4,
+                         .shards = 1 + seed % 3,
+                         .training = Under(model),
+                         .rows_first = seed % 5 != 0};
+    if (deaths > 0 && job.workers == 1) continue;  // with it the last weights would be gone
+    Topology topology(job, seed);
+    int left = 1 + static_cast<int>(seed % 2);
+    topology.meanwhile = [&](std::mt19937& random) {
+      if (left == 0 || random() % 60 != 0) return;
+      const auto shard = static_cast<ShardId>(random() % job.shards);
+      // Before that its log is still whole.
+      for (const auto& [worker, entry] : topology.server(shard).clocks().entries()) {
+        if (entry.clock < 2 || entry.left) return;
+      }
+      --left;
+      topology.LoseShard(shard);
+    };
+    topology.Run(deaths);  // expects that everybody leaves
+    for (ShardId shard = 0; shard < job.shards; ++shard) {
+      EXPECT_FALSE(topology.server(shard).lost()) << shard;
+      for (const auto& [worker, entry] : topology.server(shard).clocks().entries()) {
+        EXPECT_EQ(entry.clock, kClocks) << "worker " << worker << ", shard " << shard;
+      }
+    }
+  }
+}
+
+TEST(LostShardOfTopology, SequentialJobGoesOn) { LoseShards(Training::Consistency::SEQUENTIAL, 0); }
+
+TEST(LostShardOfTopology, EventualJobGoesOn) { LoseShards(Training::Consistency::EVENTUAL, 0); }
+
+TEST(LostShardOfTopology, SequentialJobGoesOnAlthoughWorkersDie) {
+  LoseShards(Training::Consistency::SEQUENTIAL, 0.02);
+}
+
+// A worker that was started anew must not be set back where the other shards do not have it.
+TEST(LostShardOfTopology, EventualJobGoesOnAlthoughWorkersDie) {
+  LoseShards(Training::Consistency::EVENTUAL, 0.02);
+}
+
+}  // namespace
+}  // namespace millrace
