@@ -550,9 +550,8 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool replaced
   message.set_replaced(replaced);
   message.set_left(clocks_.left(worker));
   message.set_released(Released(worker));
-  if (message.released() && !message.left()) {
-    EncodeDenseSlice(replaced ? shard_.replaced() : shard_.weights(), options_.range,
-                     *message.mutable_slice());
+  const bool has_weights = message.released() && !message.left();
+  if (has_weights) {
     if (options_.shard == 0) {
       ToProto(replaced ? replaced_moments_ : moments_, *message.mutable_moments());
     }
@@ -563,7 +562,9 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool replaced
   if (options_.shard == 0) cut_.Tell(worker, message);
   *message.mutable_rows() = replaced ? member.rows_before : member.rows;
   if (!replaced) *message.mutable_rows_before() = member.rows_before;
-  return message.SerializeAsString();
+  if (!has_weights) return message.SerializeAsString();
+  return SerializeWithDenseSlice(message, Weights::kSliceFieldNumber,
+                                 replaced ? shard_.replaced() : shard_.weights(), options_.range);
 }
 
 Status ServerProcessor::ReadEmbeddings(std::span<const EmbeddingId> ids, bool replaced,
@@ -626,7 +627,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
       chunks.set_worker(worker);
       chunks.set_message_id(partial.message_id);
       chunks.set_count(partial.count);
-      for (const std::string& chunk : partial.chunks) chunks.add_chunk(chunk);
+      for (const std::string_view chunk : partial.Chunks()) chunks.add_chunk(std::string(chunk));
     }
   }
   ToProto(moments_, *state.mutable_moments());
@@ -672,8 +673,8 @@ Status ServerProcessor::LoadState(const ShardState& state) {
     std::vector<ChunkJoiner::Partial> partials;
     for (const ShardState::PartialMessage& chunks : state.partial()) {
       if (chunks.worker() != saved.worker()) continue;
-      partials.push_back(
-          {chunks.message_id(), chunks.count(), {chunks.chunk().begin(), chunks.chunk().end()}});
+      ChunkJoiner::Partial& partial = partials.emplace_back(chunks.message_id(), chunks.count());
+      for (const std::string& chunk : chunks.chunk()) partial.Append(chunk);
     }
     member.joiner.Restore(std::move(partials));
   }

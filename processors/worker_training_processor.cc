@@ -16,6 +16,16 @@ namespace {
 // gone.
 constexpr uint32_t kPatienceWithMissingRows = 5;
 
+WorkerOutput::Message Encoded(ShardId shard, const Gradient& message) {
+  return {shard, std::make_shared<const std::string>(message.SerializeAsString())};
+}
+
+WorkerOutput::Message EncodedWithSlice(ShardId shard, const Gradient& message,
+                                       std::span<const float> values, KeyRange range) {
+  return {shard, std::make_shared<const std::string>(
+                     SerializeWithDenseSlice(message, Gradient::kSliceFieldNumber, values, range))};
+}
+
 LocalSolverOptions SolverOptions(const Training& training) {
   LocalSolverOptions options;
   const Training::Update& update = training.update();
@@ -61,7 +71,7 @@ void WorkerTrainingProcessor::Ask(ShardId shard, std::optional<Clock> clock,
   message.mutable_wanted()->Add(wanted.begin(), wanted.end());
   message.set_has_clock(clock.has_value());
   message.set_clock(clock.value_or(0));
-  output.messages.push_back({shard, message.SerializeAsString()});
+  output.messages.push_back(Encoded(shard, message));
 }
 
 void WorkerTrainingProcessor::Start(WorkerOutput& output) {
@@ -159,7 +169,7 @@ void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
         *message.add_dead_letters() = std::move(letter);
       }
     }
-    output.messages.push_back({shard, message.SerializeAsString()});
+    output.messages.push_back(Encoded(shard, message));
   }
 }
 
@@ -191,7 +201,7 @@ void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
       message.set_has_clock(true);
       message.set_clock(*least);
     }
-    output.messages.push_back({shard, message.SerializeAsString()});
+    output.messages.push_back(Encoded(shard, message));
   }
 }
 
@@ -486,14 +496,19 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
     if (model_.row_width() > 0) {
       message.mutable_wanted()->Assign(next[shard].begin(), next[shard].end());
     }
+    message.clear_slice();
+    std::optional<std::span<const float>> dense;  // as it is: it goes past `message`
     if (trained.empty()) {
-      message.clear_slice();
+      // Neither a slice nor rows.
     } else if (chosen != nullptr) {
       EncodePart(shard, *chosen, message);
     } else {
-      if (changes) {
-        EncodeDenseSlice(std::span<const float>(change).subspan(range.begin, range.size()), range,
-                         *message.mutable_slice());
+      if (changes || GoesDensely(gradient_, range, BytesOfValue(format))) {
+        const std::span<const float> values = changes ? change : gradient_.values();
+        dense = values.subspan(range.begin, range.size());
+        if (format != Training::Compression::FLOAT32) {
+          EncodeDenseSlice(*std::exchange(dense, std::nullopt), range, *message.mutable_slice());
+        }
       } else {
         EncodeSlice(gradient_, range, BytesOfValue(format), *message.mutable_slice());
       }
@@ -522,7 +537,8 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
       message.clear_moments();
       message.clear_dead_letters();
     }
-    unanswered_.push_back({shard, message.SerializeAsString()});
+    unanswered_.push_back(dense ? EncodedWithSlice(shard, message, *dense, range)
+                                : Encoded(shard, message));
   }
   output.messages.insert(output.messages.end(), unanswered_.begin(), unanswered_.end());
 }

@@ -38,7 +38,7 @@ struct WorkerOptions {
 struct WorkerOutput {
   struct Message {
     ShardId shard = 0;
-    std::string body;  // an encoded Gradient
+    std::shared_ptr<const std::string> body;  // an encoded Gradient; kept for a repetition
   };
   std::vector<Message> messages;
 

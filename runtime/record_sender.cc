@@ -46,15 +46,15 @@ Status RecordSender::Connect() {
 }
 
 Status RecordSender::Send(std::vector<OutgoingRecord>& records) {
-  for (const OutgoingRecord& record : records) MILLRACE_RETURN_IF_ERROR(SendOne(record));
+  for (OutgoingRecord& record : records) MILLRACE_RETURN_IF_ERROR(SendOne(record));
   records.clear();
   return absl::OkStatus();
 }
 
-Status RecordSender::SendOne(const OutgoingRecord& record) {
+Status RecordSender::SendOne(OutgoingRecord& record) {
   const std::string& topic = names_[static_cast<size_t>(record.topic)];
   while (true) {
-    Status status = producer_->Send(topic, record.partition, record.key, record.value);
+    Status status = producer_->SendOwned(topic, record.partition, record.key, record.value);
     if (absl::IsResourceExhausted(status)) {
       producer_->Poll(kQueueFull);
     } else if (absl::IsFailedPrecondition(status) && replaced_ < kMostReplaced) {

@@ -37,7 +37,7 @@ class RecordSender {
   RecordSender(const JobConfig& config, std::string client_id, const std::vector<Topic>& topics,
                const Patience& patience, Wakeup* wakeup);
   Status Connect();
-  Status SendOne(const OutgoingRecord& record);
+  Status SendOne(OutgoingRecord& record);
 
   const JobConfig& config_;
   ProducerOptions options_;

@@ -184,7 +184,8 @@ StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const
 Status RemoveShardStore(const ShardCopy& copy) { return RemoveFolder(copy.folder); }
 
 StatusOr<std::unique_ptr<DiskByteMap>> OpenReplicaStore(const JobConfig& config, ShardId shard) {
-  return OpenRocksDb(ReplicaFolder(config, shard));
+  // What it loses when this process dies it reads again: its log is `parameters`.
+  return OpenRocksDb(ReplicaFolder(config, shard), {.has_log = false});
 }
 
 Status RemoveReplicaStore(const JobConfig& config, ShardId shard) {

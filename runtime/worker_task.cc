@@ -166,7 +166,7 @@ void WorkerTask::Repeat(std::vector<OutgoingRecord>& out) {
 void WorkerTask::Send(WorkerOutput& output, std::vector<OutgoingRecord>& out) {
   for (WorkerOutput::Message& message : output.messages) {
     for (std::string& frame :
-         MakeFrames(message.body, next_message_id_++, options_.max_frame_bytes)) {
+         MakeFrames(*message.body, next_message_id_++, options_.max_frame_bytes)) {
       out.push_back({Topic::kGradients, static_cast<int32_t>(message.shard),
                      EncodeBigEndian32(options_.worker), std::move(frame)});
     }

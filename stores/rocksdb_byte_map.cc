@@ -161,9 +161,11 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
 
 class RocksDbByteMap final : public DiskByteMap {
  public:
-  RocksDbByteMap(std::string path, std::shared_ptr<RocksDbMemory> memory,
+  RocksDbByteMap(std::string path, bool has_log, std::shared_ptr<RocksDbMemory> memory,
                  std::unique_ptr<rocksdb::DB> db)
-      : path_(std::move(path)), memory_(std::move(memory)), db_(std::move(db)) {}
+      : path_(std::move(path)), memory_(std::move(memory)), db_(std::move(db)) {
+    write_options_.disableWAL = !has_log;
+  }
 
   StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
     std::string value;
@@ -196,7 +198,7 @@ class RocksDbByteMap final : public DiskByteMap {
           change.value ? batch_.Put(change.key, *change.value) : batch_.Delete(change.key);
       if (!status.ok()) return FromRocksDb(status, path_);
     }
-    return FromRocksDb(db_->Write(rocksdb::WriteOptions(), &batch_), path_);
+    return FromRocksDb(db_->Write(write_options_, &batch_), path_);
   }
 
   // Each Write has handed its batch to the operating system.
@@ -228,6 +230,7 @@ class RocksDbByteMap final : public DiskByteMap {
   const std::string path_;
   const std::shared_ptr<RocksDbMemory> memory_;
   const std::unique_ptr<rocksdb::DB> db_;
+  rocksdb::WriteOptions write_options_;
   rocksdb::WriteBatch batch_;  // kept for its memory
 };
 
@@ -247,7 +250,8 @@ StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(ToRocksDb(options, *memory), path, &db);
   if (!status.ok()) return OpenError(status, path);
-  return std::make_unique<RocksDbByteMap>(path, memory, std::unique_ptr<rocksdb::DB>(db));
+  return std::make_unique<RocksDbByteMap>(path, options.has_log, memory,
+                                          std::unique_ptr<rocksdb::DB>(db));
 }
 
 bool IsLockedByAnother(const Status& status) { return status.GetPayload(kLocked).has_value(); }

@@ -22,6 +22,10 @@ struct RocksDbOptions {
   // other is written.
   size_t write_buffer_bytes = size_t{8} << 20;
   int max_open_files = 64;
+  // Without a log, what was written last (a part of write_buffer_bytes) dies with the process; what
+  // is left is what had been written up to some point. It spares half of the bytes that are
+  // written.
+  bool has_log = true;
   // When set, the map takes its memory from here and the first two bounds are not used.
   std::shared_ptr<RocksDbMemory> memory;
 };
@@ -45,8 +49,8 @@ class DiskByteMap : public OrderedByteMap {
 // message names the folder and says what to do.
 //
 // A batch is in the page cache of the operating system when Write returns, so the death of the
-// process loses none and Flush has nothing to wait for. The death of the machine may lose the last
-// ones, in order; Kafka has them.
+// process loses none (unless has_log is false) and Flush has nothing to wait for. The death of the
+// machine may lose the last ones, in order; Kafka has them.
 StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
                                                    const RocksDbOptions& options = {});
 

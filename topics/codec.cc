@@ -1,6 +1,11 @@
 #include "topics/codec.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -264,25 +269,70 @@ void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slic
 
 namespace {
 
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedOutputStream;
+
+void AppendVarint(size_t value, std::string& bytes) {
+  std::array<uint8_t, 10> buffer{};
+  const uint8_t* const end = CodedOutputStream::WriteVarint64ToArray(value, buffer.data());
+  bytes.append(reinterpret_cast<const char*>(buffer.data()),
+               static_cast<size_t>(end - buffer.data()));
+}
+
+// The head of a field that is so many bytes long.
+void AppendHead(int field, size_t size, std::string& bytes) {
+  AppendVarint(WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED), bytes);
+  AppendVarint(size, bytes);
+}
+
 // A sparse entry has its key beside it.
 bool DenseIsSmaller(size_t entries, KeyRange range, size_t value_bytes) {
   return entries * (sizeof(uint32_t) + value_bytes) >= range.size() * value_bytes;
 }
 
-}  // namespace
-
-void EncodeSlice(GradientSum& gradient, KeyRange range, size_t value_bytes, Slice& slice) {
+std::span<const uint32_t> TouchedBlocks(GradientSum& gradient, KeyRange range) {
   const size_t block = gradient.block_size();
-  const std::span<const float> values = gradient.values();
   const std::span<const uint32_t> touched = gradient.SortedBlocks();
   const auto begin = std::lower_bound(touched.begin(), touched.end(), range.begin / block);
   const auto end = std::lower_bound(begin, touched.end(), (range.end + block - 1) / block);
-  const std::span<const uint32_t> blocks(begin, end);
-  // Touched blocks bound the number of sparse entries.
-  if (DenseIsSmaller(blocks.size() * block, range, value_bytes)) {
+  return {begin, end};
+}
+
+}  // namespace
+
+std::string SerializeWithDenseSlice(const google::protobuf::Message& message, int field,
+                                    std::span<const float> values, KeyRange range) {
+  MILLRACE_CHECK(values.size() == range.size());
+  // On the wire, a packed float is four bytes, the lowest first.
+  static_assert(std::endian::native == std::endian::little);
+  Slice begin_and_end;
+  begin_and_end.set_begin(range.begin);
+  begin_and_end.set_end(range.end);
+  std::string slice = begin_and_end.SerializeAsString();
+  AppendHead(Slice::kDenseFieldNumber, values.size_bytes(), slice);
+  std::string bytes;
+  bytes.reserve(message.ByteSizeLong() + slice.size() + values.size_bytes() + 32);
+  message.AppendToString(&bytes);
+  AppendHead(field, slice.size() + values.size_bytes(), bytes);
+  bytes.append(slice);
+  bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  return bytes;
+}
+
+// Touched blocks bound the number of sparse entries.
+bool GoesDensely(GradientSum& gradient, KeyRange range, size_t value_bytes) {
+  return DenseIsSmaller(TouchedBlocks(gradient, range).size() * gradient.block_size(), range,
+                        value_bytes);
+}
+
+void EncodeSlice(GradientSum& gradient, KeyRange range, size_t value_bytes, Slice& slice) {
+  const std::span<const float> values = gradient.values();
+  if (GoesDensely(gradient, range, value_bytes)) {
     EncodeDenseSlice(values.subspan(range.begin, range.size()), range, slice);
     return;
   }
+  const size_t block = gradient.block_size();
+  const std::span<const uint32_t> blocks = TouchedBlocks(gradient, range);
   slice.Clear();
   slice.set_begin(range.begin);
   slice.set_end(range.end);

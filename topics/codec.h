@@ -67,10 +67,17 @@ bool AllWithin(const EmbeddingBlock& block, float limit);
 // Writes the part of `gradient` in `range` to `slice`, densely or sparsely, whichever is smaller
 // when a value takes `value_bytes` in the end.
 void EncodeSlice(GradientSum& gradient, KeyRange range, size_t value_bytes, Slice& slice);
+// Whether that is densely.
+bool GoesDensely(GradientSum& gradient, KeyRange range, size_t value_bytes);
 // The same of single values of a vector that is zero elsewhere; keys ascend.
 void EncodeSlice(std::span<const uint64_t> keys, std::span<const float> values, KeyRange range,
                  size_t value_bytes, Slice& slice);
 void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slice);
+// The bytes of `message`, which has no slice, with a dense one as the field of this number. It
+// stands behind the others, and its values are copied once, not into a message first: they are most
+// of what a server and its workers send.
+std::string SerializeWithDenseSlice(const google::protobuf::Message& message, int field,
+                                    std::span<const float> values, KeyRange range);
 // target[i] += factor * slice[i]. REQUIRES a slice that passed CheckSlice for a range of
 // target.size() keys.
 void AddSlice(const Slice& slice, float factor, std::span<float> target);

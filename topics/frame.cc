@@ -1,6 +1,7 @@
 #include "topics/frame.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/big_endian.h"
 #include "base/check.h"
@@ -12,6 +13,7 @@ constexpr size_t kHeaderBytes = 2;
 constexpr size_t kChunkHeaderBytes = kHeaderBytes + 8 + 4 + 4;
 constexpr char kWhole = 0;
 constexpr char kChunk = 1;
+constexpr size_t kMostReserved = size_t{64} << 20;
 
 }  // namespace
 
@@ -30,13 +32,15 @@ std::vector<std::string> MakeFrames(std::string_view message, uint64_t message_i
   const size_t chunk_bytes = max_frame_bytes - kChunkHeaderBytes;
   const size_t count = (message.size() + chunk_bytes - 1) / chunk_bytes;
   for (size_t index = 0; index < count; ++index) {
+    const std::string_view chunk = message.substr(index * chunk_bytes, chunk_bytes);
     std::string& frame = frames.emplace_back();
+    frame.reserve(kChunkHeaderBytes + chunk.size());
     frame.push_back(static_cast<char>(kFormatVersion));
     frame.push_back(kChunk);
     frame.append(EncodeBigEndian64(message_id));
     frame.append(EncodeBigEndian32(static_cast<uint32_t>(index)));
     frame.append(EncodeBigEndian32(static_cast<uint32_t>(count)));
-    frame.append(message.substr(index * chunk_bytes, chunk_bytes));
+    frame.append(chunk);
   }
   return frames;
 }
@@ -71,6 +75,23 @@ StatusOr<Frame> ParseFrame(std::string_view value) {
   return frame;
 }
 
+void ChunkJoiner::Partial::Append(std::string_view chunk) {
+  // As if the others were as large; but a count that somebody made up takes no memory.
+  if (ends.empty()) bytes.reserve(std::min(chunk.size() * count, kMostReserved));
+  bytes.append(chunk);
+  ends.push_back(bytes.size());
+}
+
+std::vector<std::string_view> ChunkJoiner::Partial::Chunks() const {
+  std::vector<std::string_view> chunks;
+  size_t begin = 0;
+  for (const size_t end : ends) {
+    chunks.push_back(std::string_view(bytes).substr(begin, end - begin));
+    begin = end;
+  }
+  return chunks;
+}
+
 std::optional<std::string> ChunkJoiner::Add(const Frame& frame) {
   if (!frame.is_chunk) return std::string(frame.body);
   auto partial = std::find_if(partials_.begin(), partials_.end(), [&](const Partial& p) {
@@ -79,14 +100,14 @@ std::optional<std::string> ChunkJoiner::Add(const Frame& frame) {
   if (frame.index == 0) {
     if (partial != partials_.end()) partials_.erase(partial);
     if (partials_.size() == kKept) partials_.erase(partials_.begin());
-    partials_.push_back({frame.message_id, frame.count, {std::string(frame.body)}});
+    partials_.push_back({.message_id = frame.message_id, .count = frame.count});
+    partials_.back().Append(frame.body);
     return std::nullopt;
   }
-  if (partial == partials_.end() || frame.index != partial->chunks.size()) return std::nullopt;
-  partial->chunks.emplace_back(frame.body);
-  if (partial->chunks.size() < partial->count) return std::nullopt;
-  std::string message;
-  for (const std::string& chunk : partial->chunks) message += chunk;
+  if (partial == partials_.end() || frame.index != partial->ends.size()) return std::nullopt;
+  partial->Append(frame.body);
+  if (partial->ends.size() < partial->count) return std::nullopt;
+  std::string message = std::move(partial->bytes);
   partials_.erase(partial);
   return message;
 }

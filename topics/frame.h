@@ -47,10 +47,15 @@ class ChunkJoiner {
  public:
   static constexpr size_t kKept = 2;
 
+  // Joined as far as it has come: chunk i ends at ends[i].
   struct Partial {
     uint64_t message_id = 0;
     uint32_t count = 0;
-    std::vector<std::string> chunks;  // 0, 1, ... as far as they have come
+    std::string bytes{};
+    std::vector<size_t> ends{};
+
+    void Append(std::string_view chunk);
+    std::vector<std::string_view> Chunks() const;
     bool operator==(const Partial&) const = default;
   };
 

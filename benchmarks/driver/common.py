@@ -99,10 +99,10 @@ class Programs:
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
-    def start(self, name, *words):
+    def start(self, name, *words, stdin=subprocess.DEVNULL):
         with open(self.folder / f"{name}.log", "w", encoding="utf-8") as out:
             self.running[name] = subprocess.Popen([str(word) for word in words], stdout=out,
-                                                  stderr=out, stdin=subprocess.DEVNULL,
+                                                  stderr=out, stdin=stdin,
                                                   cwd=self.folder)
         return self.running[name]
 
@@ -142,6 +142,12 @@ class Programs:
             time.sleep(0.02)
 
 
+def remove_topics(broker, name):
+    """Of a job or a floor that has ended."""
+    subprocess.run([TOOLS / "kafka" / "bare_loop", "--brokers", broker, "--prefix", name, "remove"],
+                   check=True)
+
+
 class Job(Programs):
     """The programs of one job, which has the folder's name."""
 
@@ -150,18 +156,25 @@ class Job(Programs):
         self.name, self.training = name, list(training)
         self.common = ["--brokers", broker, "--job", name, "--workers", str(WORKERS)]
 
-    def produce(self, data, *flags, features=None):
+    def produce(self, data, *flags, features=None, stdin=subprocess.DEVNULL):
         """Starts CsvProducer."""
-        self.start("producer", APPS / "CsvProducer", *self.common, *(features or TEXT), "--input", data,
-                   "--reject-file", self.folder / "rejects.csv", *flags)
+        return self.start("producer", APPS / "CsvProducer", *self.common, *(features or TEXT),
+                          "--input", data, "--reject-file", self.folder / "rejects.csv", *flags,
+                          stdin=stdin)
 
     def rows_per_second_sent(self):
         """What CsvProducer says at its end."""
         return float(re.search(r"\(([\d,]+) rows/s\)", self.log("producer"))[1].replace(",", ""))
 
-    def serve(self, *flags):
-        self.start("server", APPS / "ServerApp", *self.common, *self.training,
-                   "--data-dir", self.folder / "server", *flags)
+    def serve(self, *flags, servers=1):
+        """Starts ServerApps, with a shard each; returns their names."""
+        return [self.serve_one(i, servers, *flags) for i in range(servers)]
+
+    def serve_one(self, i, servers, *flags):
+        name = "server" if i == 0 else f"server-{i}"
+        self.start(name, APPS / "ServerApp", *self.common, *self.training, "--shards", servers,
+                   "--server-ids", i, "--data-dir", self.folder / name, *flags)
+        return name
 
     def work(self, processes=2):
         for i in range(processes):

@@ -20,14 +20,17 @@ DENSE = ["--batch-rows", "1", "--update", "weight-change", "--solver", "sgd",
 
 
 def rounds_per_second(points, seconds):
-    """Points are (milliseconds, rounds); those of the warm-up do not count."""
+    """Points are (milliseconds, rounds); those of the warm-up do not count. From one point at which
+    rounds were new to another, so that slow ones count whole."""
     begun = next(ms for ms, rounds in points if rounds > 0)
-    window = [p for p in points if WARM_UP_S <= (p[0] - begun) / 1000 <= WARM_UP_S + seconds]
-    (ms0, rounds0), (ms1, rounds1) = window[0], window[-1]
+    window = [point for before, point in zip(points, points[1:])
+              if point[1] > before[1] and WARM_UP_S <= (point[0] - begun) / 1000]
+    (ms0, rounds0) = window[0]
+    (ms1, rounds1) = next((p for p in window if p[0] - ms0 >= seconds * 1000), window[-1])
     return (rounds1 - rounds0) * 1000 / (ms1 - ms0)
 
 
-def job_rounds(job, options, begin=0):
+def job_rounds(job, options, begin=0, servers=("server",)):
     """Lets the job's workers train; rounds per second, not counting its first `begin` rounds."""
     workers = job.work()
     job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
@@ -41,9 +44,9 @@ def job_rounds(job, options, begin=0):
         begun = [ms for ms, rounds in points if rounds > 0]
         if begun and points[-1][0] - begun[0] > (WARM_UP_S + options.seconds) * 1000:
             break
-    job.stop(*workers, "server", "rounds")
+    job.stop(*workers, *servers, "rounds")
     rate = rounds_per_second(points, options.seconds)
-    print(f"  {job.name}: {rate:.0f} rounds/s", flush=True)
+    print(f"  {job.name}: {rate:.1f} rounds/s", flush=True)
     return rate
 
 
@@ -55,20 +58,22 @@ def ours(options, name, training, data):
         return job_rounds(job, options)
 
 
-def floor(options, name, *flags):
-    words = [TOOLS / "kafka" / "bare_loop", "--brokers", options.broker, "--prefix", name, *flags]
+def floor(options, name, *flags, servers=1):
+    words = [TOOLS / "kafka" / "bare_loop", "--brokers", options.broker, "--prefix", name,
+             "--shards", servers, *flags]
     with Programs(name) as programs:
         programs.start("create", *words, "create")
         programs.wait("create")
-        programs.start("server", *words, "serve", "--warm-up", WARM_UP_S,
-                       "--seconds", options.seconds)
+        for i in range(servers):
+            programs.start(f"server-{i}", *words, "serve", "--shard", i, "--warm-up", WARM_UP_S,
+                           "--seconds", options.seconds)
         for i in range(2):
             half = WORKERS // 2
             mine = ",".join(str(w) for w in range(i * half, (i + 1) * half))
             programs.start(f"worker-{i}", *words, "work", "--partitions", mine)
-        programs.wait("server")
-        rate = float(programs.log("server").split()[-1])
-        print(f"  {name}: {rate:.0f} rounds/s", flush=True)
+        programs.wait("server-0")
+        rate = float(programs.log("server-0").split()[-1])
+        print(f"  {name}: {rate:.1f} rounds/s", flush=True)
         return rate
 
 

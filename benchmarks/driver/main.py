@@ -11,13 +11,15 @@ import common
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=["loop", "embedding", "compression", "ingest", "train", "micro",
-                                         "memory"])
+    parser.add_argument("name", choices=["loop", "dense", "embedding", "replication", "recovery",
+                                         "compression", "ingest", "train", "micro", "memory"])
     parser.add_argument("--broker", help="HOST:PORT of a Kafka that nobody else uses")
     parser.add_argument("--broker-pid", type=int, help="its process, whose time is counted")
     parser.add_argument("--vw-python", help="a Python that has vowpalwabbit")
     parser.add_argument("--turns", type=int, default=5, help="how often each side is measured")
-    parser.add_argument("--seconds", type=float, default=8, help="loop: length of a measurement")
+    parser.add_argument("--seconds", type=float, default=8, help="of rounds: length of a measurement")
+    parser.add_argument("--dense-weights", type=int, help="dense: only the model of so many")
+    parser.add_argument("--recovery-rows", type=int, help="recovery: only a table of so many")
     parser.add_argument("--ingest-rows", type=int, default=500_000)
     parser.add_argument("--train-rows", type=int, default=400_000)
     parser.add_argument("--compression-rows", type=int, default=200_000)

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
+#include <thread>
 
 namespace millrace::bare {
 
@@ -21,6 +23,12 @@ rd_kafka_t* MakeClient(rd_kafka_type_t type, const std::string& brokers, const S
         RD_KAFKA_CONF_OK) {
       Fail(error.data());
     }
+  }
+  // A floor that lost a record would wait for it for ever.
+  if (type == RD_KAFKA_PRODUCER) {
+    rd_kafka_conf_set_dr_msg_cb(conf, [](rd_kafka_t*, const rd_kafka_message_t* message, void*) {
+      if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) Fail(rd_kafka_err2str(message->err));
+    });
   }
   rd_kafka_t* const client = rd_kafka_new(type, conf, error.data(), error.size());
   if (client == nullptr) Fail(error.data());
@@ -45,6 +53,25 @@ Settings Consumer() {
           {"enable.auto.commit", "false"}};
 }
 
+namespace {
+
+// A broker that has heard of a new topic may not yet lead it. It then refuses the first batch of an
+// idempotent producer and takes the second, and librdkafka believes to have delivered both.
+void WaitForLeader(rd_kafka_t* client, const std::string& topic, int partition) {
+  int64_t low = 0;
+  int64_t high = 0;
+  for (int i = 0; i < 100; ++i) {
+    if (rd_kafka_query_watermark_offsets(client, topic.c_str(), partition, &low, &high, 1000) ==
+        RD_KAFKA_RESP_ERR_NO_ERROR) {
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  Fail("topic " + topic + " has no leader");
+}
+
+}  // namespace
+
 void CreateTopics(const std::string& brokers,
                   const std::vector<std::pair<std::string, int>>& topics) {
   rd_kafka_t* const client = MakeClient(RD_KAFKA_PRODUCER, brokers, {});
@@ -66,6 +93,37 @@ void CreateTopics(const std::string& brokers,
   rd_kafka_event_destroy(event);
   rd_kafka_queue_destroy(queue);
   rd_kafka_NewTopic_destroy_array(wanted.data(), wanted.size());
+  for (const auto& [name, partitions] : topics) {
+    for (int partition = 0; partition < partitions; ++partition) {
+      WaitForLeader(client, name, partition);
+    }
+  }
+  rd_kafka_destroy(client);
+}
+
+void DeleteTopics(const std::string& brokers, const std::string& prefix) {
+  rd_kafka_t* const client = MakeClient(RD_KAFKA_PRODUCER, brokers, {});
+  const rd_kafka_metadata_t* metadata = nullptr;
+  if (rd_kafka_metadata(client, 1, nullptr, &metadata, 10'000) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    Fail("topics cannot be looked up");
+  }
+  std::vector<rd_kafka_DeleteTopic_t*> unwanted;
+  for (int i = 0; i < metadata->topic_cnt; ++i) {
+    const char* const name = metadata->topics[i].topic;
+    if (std::string_view(name).starts_with(prefix)) {
+      unwanted.push_back(rd_kafka_DeleteTopic_new(name));
+    }
+  }
+  rd_kafka_metadata_destroy(metadata);
+  rd_kafka_queue_t* const queue = rd_kafka_queue_new(client);
+  rd_kafka_DeleteTopics(client, unwanted.data(), unwanted.size(), nullptr, queue);
+  rd_kafka_event_t* const event = rd_kafka_queue_poll(queue, 30'000);
+  if (event == nullptr || rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    Fail("topics could not be deleted");
+  }
+  rd_kafka_event_destroy(event);
+  rd_kafka_queue_destroy(queue);
+  rd_kafka_DeleteTopic_destroy_array(unwanted.data(), unwanted.size());
   rd_kafka_destroy(client);
 }
 

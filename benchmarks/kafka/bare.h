@@ -26,6 +26,8 @@ Settings Consumer();
 // Creates topics of so many partitions; of a kind that is thrown away soon.
 void CreateTopics(const std::string& brokers,
                   const std::vector<std::pair<std::string, int>>& topics);
+// Deletes all topics whose names begin so.
+void DeleteTopics(const std::string& brokers, const std::string& prefix);
 // A handle that is warm: the topic has been looked up.
 rd_kafka_topic_t* OpenTopic(rd_kafka_t* client, const std::string& name);
 

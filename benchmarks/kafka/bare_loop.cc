@@ -1,20 +1,24 @@
 // The floor of a training round: what a sequential round sends, sent by bare librdkafka, and
-// nothing computed, decoded or kept. Processes and hops are as in a job of one server and two
+// nothing computed, decoded or kept. Processes and hops are as in a job of --shards servers and two
 // WorkerApps with two logical workers each:
 //
-//   server   reads `gradients`; each time four records have come, sends one to each partition of
-//            `weights`
-//   worker   reads two partitions of `weights`, and answers each record by one to `gradients`
+//   server   reads its partition of `gradients`; each time four messages have come, sends one to
+//            each partition of `weights`
+//   worker   reads two partitions of `weights`; each time a message of every server has come to
+//            one, sends one to each partition of `gradients`
 //
-// All records have --bytes bytes; or, with --ids, as many as that many embedding rows of 16 floats
-// and their ids have, and of `gradients` the ids that are wanted next, too. Then the server keeps
-// --rows rows in an unordered map, adds what has come to those that are named, and copies out those
-// that are wanted.
+// The messages that a worker sends or gets have --bytes bytes, all servers' together; or, with
+// --ids, as many as that many embedding rows of 16 floats and their ids have, and of `gradients`
+// the ids that are wanted next, too. Then the servers keep --rows rows in unordered maps, add what
+// has come to those that are named, and copy out those that are wanted. A message that is larger
+// than a record may be is sent in several.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <random>
 #include <string>
 #include <unordered_map>
@@ -27,6 +31,7 @@ namespace {
 
 constexpr size_t kWidth = 16;
 constexpr size_t kRowBytes = kWidth * sizeof(float);
+constexpr size_t kRecordBytes = 950'000;  // as in topics/frame.h
 
 struct Options {
   std::string brokers;
@@ -35,17 +40,27 @@ struct Options {
   size_t ids = 0;
   uint64_t rows = 1'000'000;
   int workers = 4;
+  int shards = 1;
   double warm_up = 3;
   double seconds = 8;
+  int shard = 0;                // of a server
   std::vector<int> partitions;  // of a worker process
 
   std::string gradients() const { return prefix + ".gradients"; }
   std::string weights() const { return prefix + ".weights"; }
+  // Of a message, to or from one server.
   size_t gradient_bytes() const {
-    return ids > 0 ? ids * (2 * sizeof(uint64_t) + kRowBytes) : bytes;
+    return (ids > 0 ? ids * (2 * sizeof(uint64_t) + kRowBytes) : bytes) / Shards();
   }
-  size_t weights_bytes() const { return ids > 0 ? ids * (sizeof(uint64_t) + kRowBytes) : bytes; }
+  size_t weights_bytes() const {
+    return (ids > 0 ? ids * (sizeof(uint64_t) + kRowBytes) : bytes) / Shards();
+  }
+  size_t Shards() const { return static_cast<size_t>(shards); }
 };
+
+int RecordsOf(size_t message_bytes) {
+  return static_cast<int>((message_bytes + kRecordBytes - 1) / kRecordBytes);
+}
 
 // Reads partitions of a topic from their beginning through one queue, and sends to another topic.
 class Hop {
@@ -65,6 +80,7 @@ class Hop {
 
   // The partition of the next record; -1 if none has come.
   int Receive() {
+    rd_kafka_poll(producer_, 0);
     rd_kafka_message_t* const message = rd_kafka_consume_queue(queue_, 50);
     if (message == nullptr) return -1;
     const int partition = message->err == RD_KAFKA_RESP_ERR_NO_ERROR ? message->partition : -1;
@@ -74,10 +90,13 @@ class Hop {
 
   std::string& value() { return value_; }
 
+  // The value, in as many records as it takes.
   void Send(int partition) {
     const int key = partition;
-    Produce(producer_, to_, partition, &key, sizeof(key), value_.data(), value_.size());
-    rd_kafka_poll(producer_, 0);
+    for (size_t begin = 0; begin < value_.size(); begin += kRecordBytes) {
+      Produce(producer_, to_, partition, &key, sizeof(key), value_.data() + begin,
+              std::min(kRecordBytes, value_.size() - begin));
+    }
   }
 
  private:
@@ -92,7 +111,8 @@ class Hop {
 // The table of a server that has nothing else to do.
 class Table {
  public:
-  explicit Table(const Options& options) : ids_(options.ids), count_(options.rows) {
+  explicit Table(const Options& options)
+      : ids_(options.ids / options.Shards()), count_(options.rows / options.Shards()) {
     if (ids_ == 0) return;
     rows_.reserve(count_);
     for (uint64_t id = 0; id < count_; ++id) rows_[id] = {};
@@ -117,38 +137,55 @@ class Table {
   std::mt19937_64 random_{1};
 };
 
-// Ends after the measurement and prints the rounds per second.
+// Server 0 ends after the measurement and prints the rounds per second, the others when killed.
 void Serve(const Options& options) {
   Table table(options);
-  Hop hop(options, options.gradients(), {0}, options.weights(), options.weights_bytes());
-  int waiting_for = options.workers;
-  double begin = 0;
+  Hop hop(options, options.gradients(), {options.shard}, options.weights(),
+          options.weights_bytes());
+  const int records = RecordsOf(options.gradient_bytes());
+  const int all = records * options.workers;
+  int waiting_for = all;
+  double begin = 0;  // from the end of a round to that of another, so that slow ones count whole
   size_t rounds = 0;
+  const double started = Now();
   while (true) {
     if (hop.Receive() < 0) continue;
-    table.Add();
-    if (--waiting_for > 0) continue;
-    waiting_for = options.workers;
+    if (--waiting_for % records == 0) table.Add();
+    if (waiting_for > 0) continue;
+    waiting_for = all;
     const double now = Now();
-    if (begin == 0) begin = now + options.warm_up;
-    if (now >= begin) ++rounds;
-    if (now >= begin + options.seconds) break;
+    if (begin > 0) ++rounds;
+    if (begin == 0 && now >= started + options.warm_up) begin = now;
+    if (options.shard == 0 && rounds > 0 && now >= begin + options.seconds) {
+      std::printf("%.2f\n", static_cast<double>(rounds) / (now - begin));
+      std::fflush(stdout);
+      return;
+    }
     for (int worker = 0; worker < options.workers; ++worker) {
       table.CopyTo(hop.value());
       hop.Send(worker);
     }
   }
-  std::printf("%.1f\n", static_cast<double>(rounds) / options.seconds);
-  std::fflush(stdout);
 }
 
 // Ends when it is killed.
 void Work(const Options& options) {
   Hop hop(options, options.weights(), options.partitions, options.gradients(),
           options.gradient_bytes());
-  for (size_t i = 0; i < options.partitions.size(); ++i) hop.Send(0);
+  const auto send = [&] {
+    for (int shard = 0; shard < options.shards; ++shard) hop.Send(shard);
+  };
+  const int all = RecordsOf(options.weights_bytes()) * options.shards;
+  std::map<int, int> waiting_for;
+  for (const int partition : options.partitions) {
+    waiting_for[partition] = all;
+    send();
+  }
   while (true) {
-    if (hop.Receive() >= 0) hop.Send(0);
+    const int partition = hop.Receive();
+    if (partition < 0 || --waiting_for[partition] > 0) continue;
+    waiting_for[partition] = all;
+    send();
   }
 }
 
@@ -160,12 +197,17 @@ int main(int argc, char** argv) {
   millrace::bare::Options options;
   app.add_option("--brokers", options.brokers)->required();
   app.add_option("--prefix", options.prefix, "Of the topics' names")->required();
-  app.add_option("--bytes", options.bytes, "Of every record")->capture_default_str();
-  app.add_option("--ids", options.ids, "Embedding rows in every record instead of bytes");
+  app.add_option("--bytes", options.bytes, "Of a message")->capture_default_str();
+  app.add_option("--ids", options.ids, "Embedding rows in a message instead of bytes");
   app.add_option("--rows", options.rows, "Of the table")->capture_default_str();
   app.add_option("--workers", options.workers, "Logical ones")->capture_default_str();
+  app.add_option("--shards", options.shards, "Servers")->capture_default_str();
   CLI::App* const create = app.add_subcommand("create", "Create the topics");
-  CLI::App* const serve = app.add_subcommand("serve", "Be the server; prints rounds per second");
+  CLI::App* const remove =
+      app.add_subcommand("remove", "Delete all topics of the prefix, whoever made them");
+  CLI::App* const serve =
+      app.add_subcommand("serve", "Be a server; the first prints rounds per second");
+  serve->add_option("--shard", options.shard, "Which of the servers")->capture_default_str();
   serve->add_option("--warm-up", options.warm_up, "Seconds")->capture_default_str();
   serve->add_option("--seconds", options.seconds, "To be measured")->capture_default_str();
   CLI::App* const work = app.add_subcommand("work", "Be a worker process");
@@ -175,8 +217,10 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   CLI11_PARSE(app, argc, argv);
   if (create->parsed()) {
-    millrace::bare::CreateTopics(options.brokers,
-                                 {{options.gradients(), 1}, {options.weights(), options.workers}});
+    millrace::bare::CreateTopics(options.brokers, {{options.gradients(), options.shards},
+                                                   {options.weights(), options.workers}});
+  } else if (remove->parsed()) {
+    millrace::bare::DeleteTopics(options.brokers, options.prefix + ".");
   } else if (serve->parsed()) {
     millrace::bare::Serve(options);
     // Its clients have threads, and nothing to lose.

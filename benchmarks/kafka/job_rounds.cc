@@ -1,4 +1,4 @@
-// Prints how a job gets on, as its server says four times a second: a line for each point with the
+// Prints how a job gets on, as shard 0 says four times a second: a line for each point with the
 // server's clock in milliseconds, training rounds, and rows trained on. Ends when it is killed.
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -31,6 +31,7 @@ Status Run(const JobFlags& flags) {
     const StatusOr<Frame> frame = ParseFrame(record.value);
     MetricPoint point;
     if (!frame.ok() || !ParseMessage(frame->body, point).ok() || !point.has_server()) return;
+    if (point.server().shard() != 0) return;
     std::printf("%lld %llu %llu\n", static_cast<long long>(point.timestamp_ms()),
                 static_cast<unsigned long long>(point.server().rounds()),
                 static_cast<unsigned long long>(point.server().rows_trained()));

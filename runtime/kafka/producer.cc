@@ -19,6 +19,9 @@ using kafka_internal::Handle;
 using kafka_internal::StatusOfError;
 using kafka_internal::StatusOfTransactionError;
 
+// Below it, a copy costs less than keeping a value.
+constexpr size_t kWorthOwning = 16384;
+
 int Milliseconds(std::chrono::milliseconds timeout) {
   return static_cast<int>(std::clamp<int64_t>(timeout.count(), 0, 1 << 30));
 }
@@ -32,6 +35,8 @@ class LibrdkafkaProducer final : public KafkaProducer {
   Status Prepare(const std::vector<std::string>& topics) override;
   Status Send(const std::string& topic, int32_t partition, std::string_view key,
               std::string_view value, int64_t timestamp_ms) override;
+  Status SendOwned(const std::string& topic, int32_t partition, std::string_view key,
+                   std::string& value) override;
   void Poll(std::chrono::milliseconds timeout) override;
   std::vector<FailedDelivery> TakeFailures() override { return std::exchange(failures_, {}); }
   size_t outstanding() const override { return outstanding_; }
@@ -53,6 +58,8 @@ class LibrdkafkaProducer final : public KafkaProducer {
   // nothing here needs a lock.
   static void OnDelivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self);
   StatusOr<Topic*> Find(const std::string& topic);
+  Status Hand(const std::string& topic, int32_t partition, std::string_view key,
+              std::string_view value, int64_t timestamp_ms, int flags);
   Status FatalError() const;
 
   Wakeup* const wakeup_;
@@ -61,6 +68,8 @@ class LibrdkafkaProducer final : public KafkaProducer {
   // Pointers to topics are librdkafka's opaque values, so they must not move.
   absl::flat_hash_map<std::string, std::unique_ptr<Topic>> topics_;
   size_t outstanding_ = 0;
+  // Values that librdkafka reads from where they are, until it reports on them; by their bytes.
+  absl::flat_hash_map<const void*, std::string> owned_;
   std::vector<FailedDelivery> failures_;
 };
 
@@ -148,10 +157,25 @@ Status LibrdkafkaProducer::Prepare(const std::vector<std::string>& topics) {
 
 Status LibrdkafkaProducer::Send(const std::string& topic, int32_t partition, std::string_view key,
                                 std::string_view value, int64_t timestamp_ms) {
+  return Hand(topic, partition, key, value, timestamp_ms, RD_KAFKA_MSG_F_COPY);
+}
+
+Status LibrdkafkaProducer::SendOwned(const std::string& topic, int32_t partition,
+                                     std::string_view key, std::string& value) {
+  if (value.size() < kWorthOwning) return Send(topic, partition, key, value, 0);
+  // It lies where it lay: a string of this size keeps its memory when it is moved.
+  MILLRACE_RETURN_IF_ERROR(Hand(topic, partition, key, value, 0, 0));
+  const char* const bytes = value.data();
+  owned_.emplace(bytes, std::move(value));
+  return absl::OkStatus();
+}
+
+Status LibrdkafkaProducer::Hand(const std::string& topic, int32_t partition, std::string_view key,
+                                std::string_view value, int64_t timestamp_ms, int flags) {
   MILLRACE_ASSIGN_OR_RETURN(Topic * found, Find(topic));
   const rd_kafka_resp_err_t error = rd_kafka_producev(
       client_.get(), RD_KAFKA_V_RKT(found->handle.get()), RD_KAFKA_V_PARTITION(partition),
-      RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_KEY(key.data(), key.size()),
+      RD_KAFKA_V_MSGFLAGS(flags), RD_KAFKA_V_KEY(key.data(), key.size()),
       RD_KAFKA_V_VALUE(const_cast<char*>(value.data()), value.size()),
       RD_KAFKA_V_TIMESTAMP(timestamp_ms), RD_KAFKA_V_END);
   switch (error) {
@@ -181,6 +205,7 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
   auto* const producer = static_cast<LibrdkafkaProducer*>(self);
   MILLRACE_CHECK(producer->outstanding_ > 0);
   --producer->outstanding_;
+  producer->owned_.erase(message->payload);
   switch (message->err) {
     case RD_KAFKA_RESP_ERR_NO_ERROR: {
       auto* const topic = static_cast<Topic*>(rd_kafka_topic_opaque(message->rkt));

@@ -59,6 +59,9 @@ class KafkaProducer {
               std::string_view value) {
     return Send(topic, partition, key, value, 0);
   }
+  // The same, but takes the value over, unless it fails: a large one is not copied.
+  virtual Status SendOwned(const std::string& topic, int32_t partition, std::string_view key,
+                           std::string& value) = 0;
 
   // Serves delivery reports, waiting for one at most `timeout`.
   virtual void Poll(std::chrono::milliseconds timeout) = 0;

@@ -62,6 +62,31 @@ TEST_F(ProducerTest, WhatIsSentIsDeliveredInOrderAndOnce) {
   EXPECT_EQ(ReadAll(1), Numbers(0, 5000));
 }
 
+TEST_F(ProducerTest, ValuesThatItOwnsAreDeliveredWhateverBecomesOfTheirStrings) {
+  Open();
+  ASSERT_TRUE(producer_->Prepare({"t"}).ok());
+  std::vector<std::string> values;
+  for (const size_t size : {10, 20'000, 900'000, 900'000}) {
+    values.push_back(std::string(size, static_cast<char>('a' + values.size())));
+    std::string value = values.back();
+    ASSERT_TRUE(producer_->SendOwned("t", 0, "k", value).ok());
+    value.assign(size, '-');
+  }
+  ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
+  EXPECT_EQ(ReadAll(0), values);
+}
+
+TEST_F(ProducerTest, AValueThatIsRefusedStaysItsSenders) {
+  Open({.client_id = "test", .queue_kbytes = 1000});
+  ASSERT_TRUE(producer_->Prepare({"t"}).ok());
+  cluster_.SetDown();
+  std::string value(900'000, 'x');
+  while (producer_->SendOwned("t", 0, "k", value).ok()) value.assign(900'000, 'x');
+  EXPECT_EQ(value.size(), 900'000u);
+  // What is still queued goes with the producer: a leak would be noticed.
+  producer_.reset();
+}
+
 TEST_F(ProducerTest, ErrorsThatCanBeTriedAgainLoseAndDoubleNothing) {
   // A real broker refuses requests that overtake a failed one; the mock takes them.
   Open({.client_id = "test"}, {{"max.in.flight.requests.per.connection", "1"}});

@@ -238,9 +238,9 @@ class Topology {
   void Send(WorkerId id, const WorkerOutput& output) {
     for (const WorkerOutput::Message& message : output.messages) {
       Gradient gradient;
-      EXPECT_TRUE(gradient.ParseFromString(message.body));
+      EXPECT_TRUE(gradient.ParseFromString(*message.body));
       asks_ += gradient.kind() == Gradient::ASK ? 1 : 0;
-      gradients_[message.shard].push_back({EncodeBigEndian32(id), MakeFrames(message.body, 0)[0]});
+      gradients_[message.shard].push_back({EncodeBigEndian32(id), MakeFrames(*message.body, 0)[0]});
     }
   }
   bool Deliver() {

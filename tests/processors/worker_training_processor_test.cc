@@ -208,7 +208,7 @@ class Worker {
   std::vector<Gradient> Messages() const {
     std::vector<Gradient> messages;
     for (const WorkerOutput::Message& message : output_.messages) {
-      EXPECT_TRUE(messages.emplace_back().ParseFromString(message.body));
+      EXPECT_TRUE(messages.emplace_back().ParseFromString(*message.body));
     }
     return messages;
   }
@@ -284,16 +284,16 @@ TEST(WorkerTrainingTest, RepeatsTheSameBytesUntilTheUpdateIsAnswered) {
   Worker worker(Worker::Options());
   worker.AddRows(12);
   worker.UpdateOf(0);
-  const std::string sent = worker.output().messages[0].body;
+  const std::string sent = *worker.output().messages[0].body;
   for (int i = 0; i < 3; ++i) {
     worker.Repeat();
     ASSERT_THAT(worker.output().messages, SizeIs(1));
-    EXPECT_EQ(worker.output().messages[0].body, sent);
+    EXPECT_EQ(*worker.output().messages[0].body, sent);
   }
   worker.UpdateOf(1);
   worker.Repeat();
   ASSERT_THAT(worker.output().messages, SizeIs(1));
-  EXPECT_NE(worker.output().messages[0].body, sent);
+  EXPECT_NE(*worker.output().messages[0].body, sent);
 }
 
 TEST(WorkerTrainingTest, WithNothingUnansweredRepeatIsSilent) {
@@ -578,7 +578,7 @@ TEST(WorkerTrainingTest, NewRowsThatAMiniBatchLeavesOutAreTestedButDoNotCountAsT
   ASSERT_TRUE(training.TryTrain(output).ok());
   ASSERT_THAT(output.messages, SizeIs(1));
   Gradient update;
-  ASSERT_TRUE(update.ParseFromString(output.messages[0].body));
+  ASSERT_TRUE(update.ParseFromString(*output.messages[0].body));
   EXPECT_EQ(update.progressive().rows(), 5u);
   EXPECT_EQ(update.row_count(), 2u);
   EXPECT_EQ(update.new_rows(), 2u);

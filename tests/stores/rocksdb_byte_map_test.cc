@@ -126,6 +126,25 @@ TEST(RocksDbByteMapTest, ACopyHasWhatTheMapHadAndGoesItsOwnWay) {
   EXPECT_FALSE((*map)->CopyTo(folder / "copy").ok()) << "never into a folder that is there";
 }
 
+TEST(RocksDbByteMapTest, WithoutALogItKeepsWhatItHadWhenItWasClosedOrCopied) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "map";
+  const std::string copy = folder / "copy";
+  for (int i = 0; i < 3; ++i) {
+    auto map = OpenRocksDb(path, {.has_log = false});
+    ASSERT_TRUE(map.ok()) << map.status();
+    WriteBatch batch;
+    batch.Put("key", std::to_string(i));
+    ASSERT_TRUE((*map)->Write(batch).ok());
+    for (const auto& file : std::filesystem::directory_iterator(path)) {
+      if (file.path().extension() == ".log") EXPECT_EQ(file.file_size(), 0u);
+    }
+    if (i == 1) ASSERT_TRUE((*map)->CopyTo(copy).ok());
+  }
+  EXPECT_EQ(*(*OpenRocksDb(path))->Get("key"), "2");
+  EXPECT_EQ(*(*OpenRocksDb(copy))->Get("key"), "1");
+}
+
 TEST(RocksDbByteMapTest, AFileInPlaceOfTheFolderIsAnErrorThatNamesIt) {
   TemporaryFolder folder;
   std::ofstream(folder / "file") << "text";

@@ -436,6 +436,23 @@ TEST(CodecSliceTest, AShardsFormFollowsFromItsOwnKeysAlone) {
   EXPECT_EQ(slice.dense_size(), 200);
 }
 
+TEST(CodecSliceTest, ASliceThatGoesPastItsMessageIsReadAsPartOfIt) {
+  for (const size_t size : {0, 1, 31, 32, 5000}) {
+    std::vector<float> values(size);
+    for (size_t i = 0; i < size; ++i) values[i] = static_cast<float>(i) / 3 - 100;
+    const KeyRange range = {700, 700 + size};
+    Gradient message;
+    message.set_worker(3);
+    message.set_cut(9);
+    const std::string bytes =
+        SerializeWithDenseSlice(message, Gradient::kSliceFieldNumber, values, range);
+    EncodeDenseSlice(values, range, *message.mutable_slice());
+    Gradient read;
+    ASSERT_TRUE(ParseMessage(bytes, read).ok());
+    EXPECT_EQ(read.SerializeAsString(), message.SerializeAsString());
+  }
+}
+
 TEST(CodecSliceTest, AddsAMultipleOfASliceToWhatIsThere) {
   Slice dense;
   EncodeDenseSlice(std::vector<float>{1, 2, 3}, {5, 8}, dense);
