@@ -154,7 +154,8 @@ TEST(Training, SequentialEndsInTheWeightsOfOneProcess) {
     job.ProduceAll();
     job.RunUntilIdle();
     const std::span<const float> weights = job.processor().shard().weights();
-    EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()), TrainInOneProcess(scenario, {}).end);
+    EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()),
+              TrainInOneProcess(scenario, {}).end);
   }
 }
 
@@ -167,7 +168,8 @@ TEST(Training, WeightChangesAreAveraged) {
   job.ProduceAll();
   job.RunUntilIdle();
   const std::span<const float> weights = job.processor().shard().weights();
-  EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()), TrainInOneProcess(scenario, {}).end);
+  EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()),
+            TrainInOneProcess(scenario, {}).end);
   EXPECT_EQ(job.violation(), "");
 }
 
