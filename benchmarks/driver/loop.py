@@ -21,13 +21,14 @@ DENSE = ["--batch-rows", "1", "--update", "weight-change", "--solver", "sgd",
 
 def rounds_per_second(points, seconds):
     """Points are (milliseconds, rounds); those of the warm-up do not count. From one point at which
-    rounds were new to another, so that slow ones count whole."""
-    begun = next(ms for ms, rounds in points if rounds > 0)
-    window = [point for before, point in zip(points, points[1:])
-              if point[1] > before[1] and WARM_UP_S <= (point[0] - begun) / 1000]
-    (ms0, rounds0) = window[0]
-    (ms1, rounds1) = next((p for p in window if p[0] - ms0 >= seconds * 1000), window[-1])
-    return (rounds1 - rounds0) * 1000 / (ms1 - ms0)
+    rounds were new to another, so that slow ones count whole. None: that is not enough of them."""
+    begun = next((ms for ms, rounds in points if rounds > 0), None)
+    if begun is None:
+        return None
+    news = [point for before, point in zip(points, points[1:])
+            if point[1] > before[1] and WARM_UP_S <= (point[0] - begun) / 1000]
+    end = next((p for p in news if p[0] - news[0][0] >= seconds * 1000), None)
+    return end and (end[1] - news[0][1]) * 1000 / (end[0] - news[0][0])
 
 
 def job_rounds(job, options, begin=0, servers=("server",)):
@@ -35,17 +36,18 @@ def job_rounds(job, options, begin=0, servers=("server",)):
     workers = job.work()
     job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
     limit = time.monotonic() + 300
-    points = []
+    rate = None
     while time.monotonic() < limit:
         time.sleep(0.25)
         lines = job.log("rounds").rsplit("\n", 1)[0].split("\n")
         points = [(ms, max(0, rounds - begin))
                   for ms, rounds in (map(int, line.split()[:2]) for line in lines if line)]
-        begun = [ms for ms, rounds in points if rounds > 0]
-        if begun and points[-1][0] - begun[0] > (WARM_UP_S + options.seconds) * 1000:
+        rate = rounds_per_second(points, options.seconds)
+        if rate is not None:
             break
+    if rate is None:
+        raise RuntimeError(f"{job.name}: its rounds are too slow, or its rows were too few")
     job.stop(*workers, *servers, "rounds")
-    rate = rounds_per_second(points, options.seconds)
     print(f"  {job.name}: {rate:.1f} rounds/s", flush=True)
     return rate
 
