@@ -75,6 +75,18 @@ Status KafkaCheckpointLog::SendAll(const Checkpoint& checkpoint) {
   return absl::OkStatus();
 }
 
+Status KafkaCheckpointLog::AllDelivered() {
+  while (true) {
+    const Status flushed = producer_->Flush(kCall);
+    if (flushed.ok()) break;
+    if (!absl::IsDeadlineExceeded(flushed)) return flushed;
+    if (stop_) return absl::CancelledError("stopped while the broker was away");
+  }
+  const std::vector<FailedDelivery> failures = producer_->TakeFailures();
+  if (failures.empty()) return absl::OkStatus();
+  return absl::AbortedError(failures.front().topic + ": " + failures.front().reason);
+}
+
 Status KafkaCheckpointLog::Abort(Status reason) {
   if (!absl::IsAborted(reason)) return reason;
   const Status aborted = Retry(stop_, [this] { return producer_->AbortTransaction(kCall); });
@@ -82,8 +94,10 @@ Status KafkaCheckpointLog::Abort(Status reason) {
 }
 
 StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpoint) {
+  producer_->TakeFailures();  // of one that was aborted
   MILLRACE_RETURN_IF_ERROR(producer_->BeginTransaction());
   if (Status sent = SendAll(checkpoint); !sent.ok()) return Abort(std::move(sent));
+  if (Status delivered = AllDelivered(); !delivered.ok()) return Abort(std::move(delivered));
   // A call that timed out is made again: the outcome is never guessed.
   Status committed = Retry(stop_, [this] { return producer_->CommitTransaction(kCall); });
   if (!committed.ok()) return Abort(std::move(committed));

@@ -30,6 +30,8 @@ class KafkaCheckpointLog final : public CheckpointLog {
   KafkaCheckpointLog(const JobConfig& config, ShardId shard, const std::atomic<bool>& stop);
 
   Status SendAll(const Checkpoint& checkpoint);
+  // Aborted when a record is in no log. librdkafka's commit does not tell.
+  Status AllDelivered();
   Status Abort(Status reason);
 
   std::string parameters_;

@@ -208,6 +208,15 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
   producer->owned_.erase(message->payload);
   switch (message->err) {
     case RD_KAFKA_RESP_ERR_NO_ERROR: {
+      // librdkafka infers the delivery of a batch from that of a later one ("implicitly acked").
+      // But a broker that knows nothing of this producer takes any batch as its first, also one
+      // that has overtaken another, which it refused a moment ago since it did not lead the
+      // partition yet. Only an offset proves that a record is in a log.
+      if (message->offset < 0) {
+        producer->failures_.push_back({rd_kafka_topic_name(message->rkt), message->partition,
+                                       "no broker has said where it stands"});
+        return;
+      }
       auto* const topic = static_cast<Topic*>(rd_kafka_topic_opaque(message->rkt));
       const auto partition = static_cast<size_t>(message->partition);
       if (topic->delivered_end.size() <= partition) {

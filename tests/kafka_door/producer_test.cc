@@ -102,6 +102,22 @@ TEST_F(ProducerTest, ErrorsThatCanBeTriedAgainLoseAndDoubleNothing) {
   EXPECT_EQ(ReadAll(0), Numbers(0, 100));
 }
 
+// A broker that does not lead a new partition yet refuses an idempotent producer's first batch, and
+// may then take the second, since it knows nothing of this producer. librdkafka counts the first as
+// delivered, too.
+TEST_F(ProducerTest, WhatNoBrokerHasPlacedInALogIsReportedAsNotDelivered) {
+  Open({.client_id = "test"}, {{"batch.num.messages", "1"}});
+  ASSERT_TRUE(producer_->Prepare({"t"}).ok());
+  cluster_.Fail(Request::kProduce, {RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION});
+  for (const char* value : {"0", "1", "2"}) {
+    ASSERT_TRUE(producer_->Send("t", 0, "k", value).ok());
+  }
+  ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
+  const size_t lost = 3 - ReadAll(0).size();
+  EXPECT_GE(lost, 1u) << "the accident has not happened";
+  EXPECT_THAT(producer_->TakeFailures(), SizeIs(lost));
+}
+
 TEST_F(ProducerTest, ADeliveryThatFailsForGoodIsReportedOnce) {
   Open();
   ASSERT_TRUE(producer_->Prepare({"t"}).ok());
