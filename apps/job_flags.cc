@@ -508,7 +508,8 @@ void JobFlags::AddWorker() {
       "--evaluation-log", group,
       "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen",
       [](JobConfig& c, const std::string& v) { c.mutable_worker()->set_evaluation_log(v); });
-  Add<double>("--repeat-interval", group, "Seconds until what is unanswered is asked again [2]",
+  Add<double>("--repeat-interval", group,
+              "Seconds until what is unanswered is asked again; twice as long each time [2]",
               [](JobConfig& c, const double& v) { c.mutable_worker()->set_repeat_interval_s(v); });
   Add<double>("--session-timeout", group,
               "Seconds after which a killed process's partitions go to others [6]",

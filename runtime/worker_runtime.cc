@@ -20,6 +20,7 @@
 #include "runtime/kafka/consumer.h"
 #include "runtime/patience.h"
 #include "runtime/record_sender.h"
+#include "runtime/repeat_timer.h"
 #include "runtime/server_metrics.h"
 #include "runtime/trimmer.h"
 #include "runtime/waits.h"
@@ -84,12 +85,12 @@ class WorkerLoop {
 
   // A task and what the loop remembers of it.
   struct Hosted {
-    std::unique_ptr<WorkerTask> task;
+    RepeatTimer repeat;
+    std::unique_ptr<WorkerTask> task{};
     bool dirty = false;  // something has come since the last Advance
     bool held = false;
     bool ended = false;  // its stream, as was said in the log
     Clock clock = 0;
-    SteadyTime progressed;  // when its clock last moved, or it was last repeated
   };
 
   Status Open() {
@@ -167,7 +168,9 @@ class WorkerLoop {
     std::optional<InputPosition> position;
     if (committed) position = InputPosition::FromCommit(committed->offset, committed->metadata);
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
-    Hosted hosted;
+    const std::chrono::duration<double> least(config_.worker().repeat_interval_s());
+    Hosted hosted{RepeatTimer(std::chrono::duration_cast<RepeatTimer::Duration>(least),
+                              std::chrono::steady_clock::now())};
     // Names this attempt, so that chunks of two instances of a worker are never joined.
     hosted.task = std::make_unique<WorkerTask>(options, shape_, *model_, random_() >> 20);
     MILLRACE_ASSIGN_OR_RETURN(const Offset offset,
@@ -177,9 +180,8 @@ class WorkerLoop {
                               RangeOf(*weights_, partition));
     MILLRACE_RETURN_IF_ERROR(weights_->Assign(partition, weights.end));
     hosted.task->Start(out_);
-    hosted.progressed = std::chrono::steady_clock::now();
     spdlog::info("worker {}: here, reading rows from offset {}", worker, offset);
-    tasks_[worker] = std::move(hosted);
+    tasks_.insert_or_assign(worker, std::move(hosted));
     return offset;
   }
 
@@ -204,7 +206,7 @@ class WorkerLoop {
       MILLRACE_RETURN_IF_ERROR(hosted.task->Advance(out_));
       if (hosted.task->clock() != hosted.clock) {
         hosted.clock = hosted.task->clock();
-        hosted.progressed = std::chrono::steady_clock::now();
+        hosted.repeat.Answered(std::chrono::steady_clock::now());
       }
       if (hosted.task->ended() != hosted.ended) {
         hosted.ended = true;
@@ -231,11 +233,11 @@ class WorkerLoop {
 
   Status BesideTheHotPath(SteadyTime now) {
     // The only timer of the protocol: what is unanswered is said again. It changes no result.
-    const std::chrono::duration<double> repeat(config_.worker().repeat_interval_s());
     for (auto& [worker, hosted] : tasks_) {
-      if (now - hosted.progressed < repeat) continue;
-      hosted.progressed = now;
+      if (!hosted.repeat.Due(now)) continue;
+      const size_t before = out_.size();
       hosted.task->Repeat(out_);
+      hosted.repeat.Repeated(now, out_.size() > before);
     }
     ReportSilence(now);
     for (const WorkerId worker : std::exchange(rows_deleted_, {})) {

@@ -27,7 +27,7 @@ struct RocksDbOptions {
   // written.
   bool has_log = true;
   // When set, the map takes its memory from here and the first two bounds are not used.
-  std::shared_ptr<RocksDbMemory> memory;
+  std::shared_ptr<RocksDbMemory> memory{};
 };
 
 // A map on disk can make a copy of itself.

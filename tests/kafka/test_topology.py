@@ -338,7 +338,7 @@ class Snapshots(OnABroker):
     def test_a_new_stream_begins_with_what_was_learnt_from_another(self):
         _, folder = self.run_with_snapshots()
         other = self.path / "other.csv"
-        topology.write_csv(other, 3000, seed=2)
+        topology.write_csv(other, 600, seed=2)
         ends = {}
         for name, flags in {"cold": [], "warm": ["--from-snapshot", folder, "--new-stream"]}.items():
             again = self.job(name=f"-{name}", features=self.features, training=self.training,
@@ -347,10 +347,10 @@ class Snapshots(OnABroker):
             again.start()
             again.wait_all()
             ends[name] = again.summary()
-        self.assertGreater(ends["cold"]["rows_trained"], 1000)
+        self.assertGreater(ends["cold"]["rows_trained"], 200)
         self.assertEqual(ends["warm"]["rows_trained"], ends["cold"]["rows_trained"])
         self.assertGreater(ends["warm"]["progressive"]["accuracy"],
-                           ends["cold"]["progressive"]["accuracy"] + 0.01)
+                           ends["cold"]["progressive"]["accuracy"] + 0.02, ends)
 
     def test_numpy_loads_it_and_damage_is_an_error_that_names_the_file(self):
         job, folder = self.run_with_snapshots()

@@ -137,9 +137,13 @@ TEST(RocksDbByteMapTest, WithoutALogItKeepsWhatItHadWhenItWasClosedOrCopied) {
     batch.Put("key", std::to_string(i));
     ASSERT_TRUE((*map)->Write(batch).ok());
     for (const auto& file : std::filesystem::directory_iterator(path)) {
-      if (file.path().extension() == ".log") EXPECT_EQ(file.file_size(), 0u);
+      if (file.path().extension() == ".log") {
+        EXPECT_EQ(file.file_size(), 0u);
+      }
     }
-    if (i == 1) ASSERT_TRUE((*map)->CopyTo(copy).ok());
+    if (i == 1) {
+      ASSERT_TRUE((*map)->CopyTo(copy).ok());
+    }
   }
   EXPECT_EQ(*(*OpenRocksDb(path))->Get("key"), "2");
   EXPECT_EQ(*(*OpenRocksDb(copy))->Get("key"), "1");
