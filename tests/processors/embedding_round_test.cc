@@ -4,9 +4,6 @@
 namespace millrace {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
 // One worker, one shard, no messages: the sums, the step and the rows as they are defined.
 TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
   Topology topology({.training = Sequential()});

@@ -566,21 +566,21 @@ void Inspector::CheckSameRows() {
   }
 }
 
-void Inspector::CheckRecovery(const ShardTask& task, MemoryByteMap& disk) {
+void Inspector::CheckRecovery(const ShardTask& task, MemoryByteMap& copy) {
   const auto partition = static_cast<int32_t>(task.shard());
   CheckpointAssembler parameters;
-  const StatusOr<Offset> from = ParametersOffsetOf(disk);
+  const StatusOr<Offset> from = ParametersOffsetOf(copy);
   if (!from.ok()) return Fail("recovery: the offset");
   for (Offset at = std::max(*from, world_.log.Begin(Topic::kParameters, partition));
        const LogRecord* record = world_.log.Next(Topic::kParameters, partition, at);) {
     at = record->offset + 1;
     const auto part = parameters.Add(record->offset, record->key, record->value);
     if (!part.ok()) return Fail("recovery: a record");
-    if (*part && !disk.Write(BatchOf((*part)->entries, (*part)->end)).ok()) {
+    if (*part && !copy.Write(BatchOf((*part)->entries, (*part)->end)).ok()) {
       return Fail("recovery: the disk");
     }
   }
-  ShardTask fresh(ServerOptionsOf(world_.scenario, task.shard()), disk);
+  ShardTask fresh(ServerOptionsOf(world_.scenario, task.shard()), copy);
   if (parameters.unfinished() || !fresh.Load().ok()) return Fail("recovery: the marker");
   if (!fresh
            .StartReplay(world_.log.Begin(Topic::kGradients, partition),
