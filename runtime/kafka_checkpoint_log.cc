@@ -77,7 +77,7 @@ Status KafkaCheckpointLog::SendAll(const Checkpoint& checkpoint) {
 
 Status KafkaCheckpointLog::AllDelivered() {
   while (true) {
-    const Status flushed = producer_->Flush(kCall);
+    Status flushed = producer_->Flush(kCall);
     if (flushed.ok()) break;
     if (!absl::IsDeadlineExceeded(flushed)) return flushed;
     if (stop_) return absl::CancelledError("stopped while the broker was away");
