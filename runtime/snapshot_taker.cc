@@ -40,7 +40,7 @@ void SnapshotTaker::WritePart(uint64_t id, const ServerOptions& options,
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   spdlog::info("shard {}: its part of the snapshot {} is written, in {:.2f} s", options.shard,
                folder, took.count());
-  if (options.shard == 0) unfinished_ = {id, now, now};
+  if (options.shard == 0) unfinished_ = {id, now};
 }
 
 bool SnapshotTaker::TryToEnd(uint64_t id) {
@@ -67,7 +67,7 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
   if (!open) {
     at_work_.erase(shard);
   } else if (!at_work_.contains(shard) || at_work_.at(shard).id != *open) {
-    at_work_[shard] = {*open, now, now};
+    at_work_[shard] = {*open, now};
   } else if (now - at_work_.at(shard).since > kMostToTheCut) {
     spdlog::warn(
         "shard {}: the snapshot {} is given up: not every worker has sent the two updates "
@@ -76,8 +76,8 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
     out.push_back(SnapshotCancel(config_, shard, *open));
     at_work_.at(shard).since = now;
   }
-  if (shard != 0 || !unfinished_ || now < unfinished_->look) return;
-  unfinished_->look = now + kLook;
+  if (shard != 0 || !unfinished_ || now < next_look_) return;
+  next_look_ = now + kLook;
   if (TryToEnd(unfinished_->id)) {
     unfinished_.reset();
   } else if (now - unfinished_->since > kMostForParts) {

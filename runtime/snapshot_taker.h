@@ -40,7 +40,6 @@ class SnapshotTaker {
   struct Open {
     uint64_t id = 0;
     Time since;
-    Time look;  // whether its parts have come
   };
   // True when there is nothing more to wait for.
   bool TryToEnd(uint64_t id);
@@ -50,6 +49,7 @@ class SnapshotTaker {
   const JobTraining& training_;
   std::map<ShardId, Open> at_work_;  // shards on their way to a cut
   std::optional<Open> unfinished_;   // of shard 0's process: the manifest is to be written
+  Time next_look_;                   // whether its parts have come
 };
 
 }  // namespace millrace

@@ -70,6 +70,14 @@ void WaitForLeader(rd_kafka_t* client, const std::string& topic, int partition) 
   Fail("topic " + topic + " has no leader");
 }
 
+// Of the one admin call that reports to the queue, which goes with it.
+void TakeResult(rd_kafka_queue_t* queue, const char* failure) {
+  rd_kafka_event_t* const event = rd_kafka_queue_poll(queue, 30'000);
+  if (event == nullptr || rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR) Fail(failure);
+  rd_kafka_event_destroy(event);
+  rd_kafka_queue_destroy(queue);
+}
+
 }  // namespace
 
 void CreateTopics(const std::string& brokers,
@@ -86,12 +94,7 @@ void CreateTopics(const std::string& brokers,
   }
   rd_kafka_queue_t* const queue = rd_kafka_queue_new(client);
   rd_kafka_CreateTopics(client, wanted.data(), wanted.size(), nullptr, queue);
-  rd_kafka_event_t* const event = rd_kafka_queue_poll(queue, 30'000);
-  if (event == nullptr || rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    Fail("topics could not be created");
-  }
-  rd_kafka_event_destroy(event);
-  rd_kafka_queue_destroy(queue);
+  TakeResult(queue, "topics could not be created");
   rd_kafka_NewTopic_destroy_array(wanted.data(), wanted.size());
   for (const auto& [name, partitions] : topics) {
     for (int partition = 0; partition < partitions; ++partition) {
@@ -117,12 +120,7 @@ void DeleteTopics(const std::string& brokers, const std::string& prefix) {
   rd_kafka_metadata_destroy(metadata);
   rd_kafka_queue_t* const queue = rd_kafka_queue_new(client);
   rd_kafka_DeleteTopics(client, unwanted.data(), unwanted.size(), nullptr, queue);
-  rd_kafka_event_t* const event = rd_kafka_queue_poll(queue, 30'000);
-  if (event == nullptr || rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    Fail("topics could not be deleted");
-  }
-  rd_kafka_event_destroy(event);
-  rd_kafka_queue_destroy(queue);
+  TakeResult(queue, "topics could not be deleted");
   rd_kafka_DeleteTopic_destroy_array(unwanted.data(), unwanted.size());
   rd_kafka_destroy(client);
 }

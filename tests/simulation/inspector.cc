@@ -392,7 +392,7 @@ void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const Ordered
   if (!wrong.empty() && !world_.forged) Fail(wrong);
   if (!wrong.empty() || !snapshots_.whole(id)) return;
   world_.Count("whole snapshot");
-  if (!snapshots_.one_cut(id)) world_.Count("snapshot in which shards differ in who has left");
+  if (!snapshots_.left_alike(id)) world_.Count("snapshot in which shards differ in who has left");
 }
 
 void Inspector::CheckParameters(ShardId shard) {

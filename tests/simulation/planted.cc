@@ -283,28 +283,18 @@ class AnswersRowsOfTheClockBeforeByThePresent final : public ChangesTheAnswerOfT
   }
 };
 
-class ForgetsTheRowsOfAFailedCheckpoint final : public ServerHost {
+// What it was of is not given back. (Most blocks come again with the next step, but not all
+// checkpoints have one between them.)
+template <auto kField>
+class ForgetsOfAFailedCheckpoint final : public ServerHost {
  public:
   using ServerHost::ServerHost;
 
  protected:
   void GiveBack(const Checkpoint& checkpoint) override {
-    Checkpoint without_rows = checkpoint;
-    without_rows.rows = {};
-    ServerHost::GiveBack(without_rows);
-  }
-};
-
-// Most of them come again with the next step, but not all checkpoints have one between them.
-class ForgetsTheBlocksOfAFailedCheckpoint final : public ServerHost {
- public:
-  using ServerHost::ServerHost;
-
- protected:
-  void GiveBack(const Checkpoint& checkpoint) override {
-    Checkpoint without_blocks = checkpoint;
-    without_blocks.blocks = {};
-    ServerHost::GiveBack(without_blocks);
+    Checkpoint without = checkpoint;
+    without.*kField = {};
+    ServerHost::GiveBack(without);
   }
 };
 
@@ -671,9 +661,9 @@ std::vector<PlantedError> PlantedErrors() {
   errors.push_back(InServer<WithLog<WithoutReplacedRows>>(
       "a checkpoint without the embedding rows that the last round replaced", 500,
       SequentialEmbeddings));
-  errors.push_back(InServer<ForgetsTheRowsOfAFailedCheckpoint>(
+  errors.push_back(InServer<ForgetsOfAFailedCheckpoint<&Checkpoint::rows>>(
       "an aborted checkpoint whose embedding rows are forgotten", 200, SequentialEmbeddings));
-  errors.push_back(InServer<ForgetsTheBlocksOfAFailedCheckpoint>(
+  errors.push_back(InServer<ForgetsOfAFailedCheckpoint<&Checkpoint::blocks>>(
       "an aborted checkpoint whose blocks are forgotten", 200, Unchanged));
   errors.push_back(InServer<AppliesPoison>("poison that is applied", 100,
                                            [](Scenario& scenario, Faults& faults) {

@@ -42,12 +42,10 @@ std::string SnapshotAudit::Add(uint64_t id, ShardId shard, Part part) {
   return "";
 }
 
-bool SnapshotAudit::one_cut(uint64_t id) const {
+bool SnapshotAudit::left_alike(uint64_t id) const {
   const std::map<ShardId, Part>& parts = parts_.at(id);
-  return std::ranges::all_of(parts, [&](const auto& entry) {
-    const Part& first = parts.begin()->second;
-    return entry.second.clocks == first.clocks && entry.second.left == first.left;
-  });
+  return std::ranges::all_of(
+      parts, [&](const auto& entry) { return entry.second.left == parts.begin()->second.left; });
 }
 
 std::set<Clock> SnapshotAudit::Rounds() const {

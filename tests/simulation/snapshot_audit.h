@@ -32,9 +32,8 @@ class SnapshotAudit {
   // a part that is there already.
   std::string Add(uint64_t id, ShardId shard, Part part);
   bool whole(uint64_t id) const { return parts_.at(id).size() == shards_; }
-  // That shards differ in who of those at their cut has left, or one stands elsewhere: the
-  // snapshot is refused.
-  bool one_cut(uint64_t id) const;
+  // Shards may differ in who of those at their cut has left, which takes nothing from the snapshot.
+  bool left_alike(uint64_t id) const;
 
   // Sequential and in one pass: `states` is what training in one process has after so many rounds.
   std::set<Clock> Rounds() const;
