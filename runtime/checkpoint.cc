@@ -1,21 +1,23 @@
 #include "runtime/checkpoint.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "base/big_endian.h"
 #include "base/check.h"
 
 namespace millrace {
 
-void Checkpoint::EncodeRows() {
-  if (rows.size() == 0) return;
-  std::vector<Entry> others = std::exchange(entries, {});
-  entries.reserve(rows.size() + others.size());
-  rows.Encode([this](std::string key, std::string value) {
-    entries.push_back({std::move(key), std::move(value)});
-  });
-  std::ranges::move(others, std::back_inserter(entries));
+size_t Checkpoint::VisitRecords(size_t begin, const FrozenRows::Visit& visit) const {
+  bool goes_on = true;
+  size_t visited = 0;
+  if (begin < rows.size()) {
+    visited = rows.Encode(begin, [&](std::string_view key, std::string_view value) {
+      return goes_on = visit(key, value);
+    });
+  }
+  for (; goes_on && begin + visited < records(); ++visited) {
+    const Entry& entry = entries[begin + visited - rows.size()];
+    goes_on = visit(entry.key, entry.value);
+  }
+  return visited;
 }
 
 WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end) {
@@ -32,7 +34,7 @@ WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset>
 Status CheckpointRun::Step() {
   switch (next_) {
     case Next::kCommit: {
-      checkpoint_.EncodeRows();
+      checkpoint_.rows.SortById();
       MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_));
       // Whatever fails from here on: they have been delivered.
       checkpoint_.dead_letters.clear();
@@ -40,8 +42,8 @@ Status CheckpointRun::Step() {
       return absl::OkStatus();
     }
     case Next::kStore: {
-      MILLRACE_RETURN_IF_ERROR(
-          store_.Write(BatchOf(std::exchange(checkpoint_.entries, {}), parameters_end_)));
+      MILLRACE_ASSIGN_OR_RETURN(const bool was_last, StoreSome());
+      if (!was_last) return absl::OkStatus();
       MILLRACE_RETURN_IF_ERROR(store_.Flush());
       next_ = Next::kTrim;
       return absl::OkStatus();
@@ -57,6 +59,20 @@ Status CheckpointRun::Step() {
       return absl::OkStatus();
   }
   MILLRACE_CHECK(false);
+}
+
+StatusOr<bool> CheckpointRun::StoreSome() {
+  std::vector<Checkpoint::Entry> entries;
+  size_t bytes = 0;
+  stored_ += checkpoint_.VisitRecords(stored_, [&](std::string_view key, std::string_view value) {
+    bytes += key.size() + value.size();
+    entries.push_back({std::string(key), std::string(value)});
+    return bytes < most_batch_bytes_;
+  });
+  const bool is_last = stored_ == checkpoint_.records();
+  const std::optional<Offset> end = is_last ? std::optional(parameters_end_) : std::nullopt;
+  MILLRACE_RETURN_IF_ERROR(store_.Write(BatchOf(std::move(entries), end)));
+  return is_last;
 }
 
 }  // namespace millrace

@@ -20,14 +20,17 @@ struct Checkpoint {
     std::string key;
     std::string value;
   };
-  Offset position = 0;         // of the next record of `gradients` to fold
-  std::vector<Entry> entries;  // what was updated, then the state: records of `parameters`
-  FrozenRows rows;             // embedding rows that were updated; EncodeRows makes entries of them
+  Offset position = 0;                    // of the next record of `gradients` to fold
+  FrozenRows rows;                        // embedding rows that were updated
+  std::vector<Entry> entries;             // blocks that were updated, then the state
   std::vector<std::string> dead_letters;  // framed DeadLetters since the last checkpoint
   std::vector<size_t> blocks;             // which blocks the entries hold
 
-  // Puts the embedding rows in front of the entries; `rows` still says which they are.
-  void EncodeRows();
+  // Its records of `parameters`: rows, then entries. Those from the begin-th on are visited until
+  // `visit` returns false; returns how many were. A row is encoded when it is visited: all of them
+  // at once may be as large as the table.
+  size_t records() const { return rows.size() + entries.size(); }
+  size_t VisitRecords(size_t begin, const FrozenRows::Visit& visit) const;
 };
 
 // Where a checkpoint goes. Two implementations: Kafka and memory.
@@ -47,19 +50,26 @@ class CheckpointLog {
 inline constexpr char kStateKeyPrefix[] = "state";  // + number of the chunk, 4 bytes
 inline constexpr char kParametersOffsetKey[] = "parameters-offset";
 
-// What a copy takes in one batch: a checkpoint's records and, when with them it is whole, where the
-// next one begins.
+// What a copy takes in one batch: records of a checkpoint and, when with them it is whole, where the
+// next one begins. A large checkpoint comes in several: until a copy has the last it says that it
+// has nothing of it, and taken again they do no harm.
 WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end);
+// Bytes of records in such a batch, not counting the last one.
+inline constexpr size_t kMostBatchBytes = size_t{4} << 20;
 
-// (1) one transaction to `parameters`; (2) after its confirmed commit one batch to the local
-// store, with the transaction's end; (3) `gradients` may be deleted behind the position. Never
+// (1) one transaction to `parameters`; (2) after its confirmed commit the local store, batch by
+// batch, the transaction's end in the last; (3) `gradients` may be deleted behind the position. Never
 // another order: the local store must stay a prefix of `parameters`, and the log must reach back
 // to the position of whatever copy survives. A crash between any two steps loses nothing.
 class CheckpointRun {
  public:
   // References outlive the run.
-  CheckpointRun(Checkpoint checkpoint, CheckpointLog& log, OrderedByteMap& store)
-      : checkpoint_(std::move(checkpoint)), log_(log), store_(store) {}
+  CheckpointRun(Checkpoint checkpoint, CheckpointLog& log, OrderedByteMap& store,
+                size_t most_batch_bytes = kMostBatchBytes)
+      : checkpoint_(std::move(checkpoint)),
+        log_(log),
+        store_(store),
+        most_batch_bytes_(most_batch_bytes) {}
 
   // Takes the next step. After an error the run is over and the task gets back what checkpoint()
   // still holds: which blocks and rows it was of and, unless they were committed, its dead letters.
@@ -72,10 +82,15 @@ class CheckpointRun {
  private:
   enum class Next { kCommit, kStore, kTrim, kNothing };
 
+  // Writes the next batch. Returns whether it was the last.
+  StatusOr<bool> StoreSome();
+
   Checkpoint checkpoint_;
   CheckpointLog& log_;
   OrderedByteMap& store_;
+  size_t most_batch_bytes_;
   Next next_ = Next::kCommit;
+  size_t stored_ = 0;  // records
   Offset parameters_end_ = 0;
 };
 

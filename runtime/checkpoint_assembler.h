@@ -27,9 +27,7 @@ class CheckpointAssembler {
   };
 
   // Of a part, not counting its last record.
-  static constexpr size_t kMostBytes = size_t{4} << 20;
-
-  explicit CheckpointAssembler(size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
+  explicit CheckpointAssembler(size_t most_bytes = kMostBatchBytes) : most_bytes_(most_bytes) {}
 
   // The next committed record. Returns the part that it completes. DataLoss when it is no record
   // of a checkpoint.

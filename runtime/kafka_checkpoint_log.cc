@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -57,18 +58,20 @@ StatusOr<std::unique_ptr<KafkaCheckpointLog>> KafkaCheckpointLog::Create(
 }
 
 Status KafkaCheckpointLog::SendAll(const Checkpoint& checkpoint) {
-  const auto send = [this](const std::string& topic, int32_t partition, const std::string& key,
-                           const std::string& value) -> Status {
+  const auto send = [this](const std::string& topic, int32_t partition, std::string_view key,
+                           std::string_view value) -> Status {
     while (true) {
       Status status = producer_->Send(topic, partition, key, value);
       if (!absl::IsResourceExhausted(status)) return status;
       producer_->Poll(kQueueFull);
     }
   };
-  for (const Checkpoint::Entry& entry : checkpoint.entries) {
-    MILLRACE_RETURN_IF_ERROR(
-        send(parameters_, static_cast<int32_t>(shard_), entry.key, entry.value));
-  }
+  Status sent = absl::OkStatus();
+  checkpoint.VisitRecords(0, [&](std::string_view key, std::string_view value) {
+    sent = send(parameters_, static_cast<int32_t>(shard_), key, value);
+    return sent.ok();
+  });
+  MILLRACE_RETURN_IF_ERROR(sent);
   for (const std::string& letter : checkpoint.dead_letters) {
     MILLRACE_RETURN_IF_ERROR(send(dead_letters_, 0, EncodeBigEndian32(shard_), letter));
   }

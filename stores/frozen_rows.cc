@@ -35,27 +35,26 @@ void FrozenRows::Add(EmbeddingId id, size_t place, const EmbeddingRowHead& head,
   floats_.insert(floats_.end(), floats.begin(), floats.end());
 }
 
-void FrozenRows::Encode(
-    const std::function<void(std::string key, std::string value)>& visit) const {
-  std::vector<const Row*> ascending;
-  ascending.reserve(rows_.size());
-  for (const Row& row : rows_) ascending.push_back(&row);
-  std::ranges::sort(ascending, {}, &Row::id);
+void FrozenRows::SortById() { std::ranges::sort(rows_, {}, &Row::id); }
+
+size_t FrozenRows::Encode(size_t begin, const Visit& visit) const {
   EmbeddingRow message;  // its memory is used again
-  for (const Row* row : ascending) {
+  std::string value;
+  for (size_t i = begin; i < rows_.size(); ++i) {
+    const Row& row = rows_[i];
     message.Clear();
-    message.set_updates(row->head.updates);
-    message.set_updated_ms(row->head.updated_ms);
-    if (row->admitted) {
-      const float* const floats = floats_.data() + row->begin;
+    message.set_updates(row.head.updates);
+    message.set_updated_ms(row.head.updated_ms);
+    if (row.admitted) {
+      const float* const floats = floats_.data() + row.begin;
       message.mutable_values()->Add(floats, floats + width_);
       message.mutable_slots()->Add(floats + width_, floats + row_floats_);
     }
-    std::string value = WholeFrameHeader();
-    value.reserve(value.size() + message.ByteSizeLong());
+    value = WholeFrameHeader();
     message.AppendToString(&value);
-    visit(EmbeddingRowKey(table_, row->id), std::move(value));
+    if (!visit(EmbeddingRowKey(table_, row.id), value)) return i + 1 - begin;
   }
+  return rows_.size() - begin;
 }
 
 StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t admit_after,

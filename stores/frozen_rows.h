@@ -26,8 +26,8 @@ std::string EmbeddingRowKey(uint32_t table, EmbeddingId id);
 // True when `key` is that of a row of some table.
 bool IsEmbeddingRowKey(std::string_view key);
 
-// Copies are cheap to make and to drop: three blocks of memory, however many rows. Encoding is the
-// slow part, and may be done by another thread than that which froze them.
+// Copies are cheap to make and to drop: a few blocks of memory, however many rows. Sorting and
+// encoding are the slow part, and may be done by another thread than that which froze them.
 class FrozenRows {
  public:
   FrozenRows() = default;
@@ -41,11 +41,14 @@ class FrozenRows {
            std::span<const float> floats);
 
   size_t size() const { return rows_.size(); }
-  // In the order of Add.
   size_t place(size_t i) const { return rows_[i].place; }
 
-  // Ascending by id.
-  void Encode(const std::function<void(std::string key, std::string value)>& visit) const;
+  // Ascending, as stores like to take them. Until then they are in the order of Add.
+  void SortById();
+
+  // Encodes rows from the begin-th on, until `visit` returns false; returns how many it visited.
+  using Visit = std::function<bool(std::string_view key, std::string_view value)>;
+  size_t Encode(size_t begin, const Visit& visit) const;
 
  private:
   struct Row {

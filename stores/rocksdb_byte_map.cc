@@ -15,6 +15,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/options.h"
+#include "rocksdb/slice_transform.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
@@ -127,6 +128,8 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
   // Many keys that are asked for are not there: embedding rows that are yet to be born.
   constexpr int kBloomBitsPerKey = 10;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBitsPerKey));
+  // Debian's RocksDB is built for any x86-64 and computes CRC32c without the processor's help.
+  table.checksum = rocksdb::kXXH3;
   // In parts, so that a read loads a few kilobytes of them where they do not all fit.
   table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
   table.partition_filters = true;
@@ -134,6 +137,14 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
   result.write_buffer_manager = memory.write_buffers;
   result.write_buffer_size = std::max<size_t>(memory.write_buffers->buffer_size() / 2, 64 << 10);
   result.max_write_buffer_number = 2;
+  // Most keys that are asked for are in a file: a search of the memtable costs as much as one there.
+  result.memtable_whole_key_filtering = true;
+  result.memtable_prefix_bloom_size_ratio = 0.05;
+  // A batch's keys ascend mostly, so that the next place in the memtable is near to the last.
+  result.memtable_insert_with_hint_prefix_extractor.reset(rocksdb::NewCappedPrefixTransform(1));
+  // Keys are updated in random order. Merging files of like size writes each entry a third as often
+  // as sorting them into levels, and a read meets fewer files (measured with 4 million rows).
+  result.compaction_style = rocksdb::kCompactionStyleUniversal;
   // There is one writer.
   result.allow_concurrent_memtable_write = false;
   result.enable_write_thread_adaptive_yield = false;
@@ -181,8 +192,12 @@ class RocksDbByteMap final : public DiskByteMap {
     const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
     std::vector<rocksdb::PinnableSlice> values(keys.size());
     std::vector<rocksdb::Status> statuses(keys.size());
-    db_->MultiGet(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), slices.size(), slices.data(),
-                  values.data(), statuses.data(), /*sorted_input=*/true);
+    // Whoever asks for many keys at random has a cache of its own: their blocks would only push the
+    // indexes out of this one.
+    rocksdb::ReadOptions options;
+    options.fill_cache = false;
+    db_->MultiGet(options, db_->DefaultColumnFamily(), slices.size(), slices.data(), values.data(),
+                  statuses.data(), /*sorted_input=*/true);
     for (size_t i = 0; i < keys.size(); ++i) {
       if (statuses[i].IsNotFound()) continue;
       if (!statuses[i].ok()) return FromRocksDb(statuses[i], path_);

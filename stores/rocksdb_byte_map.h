@@ -17,10 +17,10 @@ std::shared_ptr<RocksDbMemory> MakeRocksDbMemory(size_t block_cache_bytes,
 struct RocksDbOptions {
   // Blocks read from disk, with the indexes of the files. Too small for the indexes of a large map
   // makes reads slow, so that a map of many gigabytes wants more.
-  size_t block_cache_bytes = size_t{8} << 20;
+  size_t block_cache_bytes = size_t{16} << 20;
   // What was written and is on its way to a file: two halves, so that one is filled while the
   // other is written.
-  size_t write_buffer_bytes = size_t{8} << 20;
+  size_t write_buffer_bytes = size_t{16} << 20;
   int max_open_files = 64;
   // Without a log, what was written last (a part of write_buffer_bytes) dies with the process; what
   // is left is what had been written up to some point. It spares half of the bytes that are

@@ -100,6 +100,36 @@ TEST_F(CheckpointRunTest, RowsStateAndDeadLettersGoOutInOneTransaction) {
   EXPECT_THAT(log_.dead_letters, ElementsAre("letter"));
 }
 
+TEST_F(CheckpointRunTest, ALargeOneIsStoredInBatchesAndCountsWithTheLast) {
+  Checkpoint checkpoint = SomeCheckpoint();
+  checkpoint.rows = FrozenRows(/*table=*/0, /*width=*/2, /*slot_floats=*/1);
+  const std::vector<float> floats = {1, 2, 3};
+  for (const EmbeddingId id : {9, 4, 7}) checkpoint.rows.Add(id, /*place=*/id, {1, 0}, floats);
+  CheckpointRun run(checkpoint, log_, store_, /*most_batch_bytes=*/1);
+  ASSERT_TRUE(run.Step().ok());
+  std::vector<std::string> keys;
+  for (const Checkpoint::Entry& record : log_.parameters) keys.push_back(record.key);
+  EXPECT_THAT(keys, ElementsAre(EmbeddingRowKey(0, 4), EmbeddingRowKey(0, 7), EmbeddingRowKey(0, 9),
+                                "p0", "state0", ""));
+  for (size_t stored = 1; stored < 5; ++stored) {
+    ASSERT_TRUE(run.Step().ok());
+    const std::map<std::string, std::string> content = store_.Content();
+    EXPECT_EQ(content.size(), stored);
+    EXPECT_FALSE(content.contains(kParametersOffsetKey)) << "it would miss the rest for ever";
+    EXPECT_THAT(log_.calls, ElementsAre("commit")) << "the log must reach back to what is stored";
+  }
+  ASSERT_TRUE(run.Step().ok());
+  std::map<std::string, std::string> content = store_.Content();
+  EXPECT_EQ(content.size(), 6u);
+  EXPECT_EQ(content[kParametersOffsetKey], EncodeBigEndian64(6));
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(content[log_.parameters[i].key], log_.parameters[i].value);
+  }
+  EXPECT_EQ(store_.unflushed_batches(), 0u);
+  ASSERT_TRUE(run.Step().ok());
+  EXPECT_TRUE(run.done());
+}
+
 TEST_F(CheckpointRunTest, KeepsTheRecordInFrontOfThePositionSinceRecoveryRecognisesTheLogByIt) {
   for (const auto& [position, call] : std::vector<std::pair<Offset, std::string>>{
            {1, "trim 0"}, {2, "trim 1"}, {1000, "trim 999"}}) {

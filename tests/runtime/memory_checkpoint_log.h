@@ -14,7 +14,10 @@ class MemoryCheckpointLog final : public CheckpointLog {
   StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
     calls.push_back("commit");
     if (!commit_status.ok()) return commit_status;
-    parameters.insert(parameters.end(), checkpoint.entries.begin(), checkpoint.entries.end());
+    checkpoint.VisitRecords(0, [this](std::string_view key, std::string_view value) {
+      parameters.push_back({std::string(key), std::string(value)});
+      return true;
+    });
     // A transaction's own marker takes an offset too.
     parameters.push_back({});
     dead_letters.insert(dead_letters.end(), checkpoint.dead_letters.begin(),

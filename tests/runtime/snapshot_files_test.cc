@@ -77,8 +77,9 @@ struct Shard {
                updates >= 2 ? std::span<const float>(floats) : std::span<const float>());
     }
     WriteBatch batch;
-    rows.Encode([&batch](std::string key, std::string value) {
-      batch.Put(std::move(key), std::move(value));
+    rows.Encode(0, [&batch](std::string_view key, std::string_view value) {
+      batch.Put(std::string(key), std::string(value));
+      return true;
     });
     status = store.Write(batch);
     EXPECT_TRUE(status.ok()) << status;
@@ -150,6 +151,15 @@ void ExpectSame(const Shard& expected, const ServerProcessor& found, const Order
   EXPECT_EQ(found.steps(), 9u);
 }
 
+void Put(const Checkpoint& checkpoint, OrderedByteMap& store) {
+  WriteBatch batch;
+  checkpoint.VisitRecords(0, [&batch](std::string_view key, std::string_view value) {
+    batch.Put(std::string(key), std::string(value));
+    return true;
+  });
+  ASSERT_TRUE(store.Write(batch).ok());
+}
+
 class Resharded : public ::testing::TestWithParam<std::tuple<uint32_t, uint32_t>> {};
 
 TEST_P(Resharded, EveryShardBeginsWithItsWeightsStateAndRows) {
@@ -165,9 +175,8 @@ TEST_P(Resharded, EveryShardBeginsWithItsWeightsStateAndRows) {
         FirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kSameStream);
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_EQ(first->position, 0);
-    first->EncodeRows();
     MemoryByteMap store;
-    ASSERT_TRUE(store.Write(BatchOf(std::move(first->entries), 1)).ok());
+    Put(*first, store);
     ShardTask task(options, store);
     const Status loaded = task.Load();
     ASSERT_TRUE(loaded.ok()) << loaded;
@@ -193,9 +202,8 @@ TEST(SnapshotFiles, OfANewStreamBeginWithTheModelAtItsFirstRow) {
   StatusOr<Checkpoint> first =
       FirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kNewStream);
   ASSERT_TRUE(first.ok()) << first.status();
-  first->EncodeRows();
   MemoryByteMap store;
-  ASSERT_TRUE(store.Write(BatchOf(std::move(first->entries), 1)).ok());
+  Put(*first, store);
   ShardTask task(options, store);
   ASSERT_TRUE(task.Load().ok());
   for (WorkerId worker = 0; worker < options.workers; ++worker) {

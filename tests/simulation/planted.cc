@@ -316,9 +316,10 @@ class StoresBeforeItCommits final : public ServerHost {
     switch (step_++ % 3) {
       case 0: {
         WriteBatch batch;
-        for (const Checkpoint::Entry& entry : checkpoint.entries) {
-          batch.Put(entry.key, entry.value);
-        }
+        checkpoint.VisitRecords(0, [&batch](std::string_view key, std::string_view value) {
+          batch.Put(std::string(key), std::string(value));
+          return true;
+        });
         const Offset end = world_.log.End(Topic::kParameters, static_cast<int32_t>(shard()));
         batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(end)));
         MILLRACE_RETURN_IF_ERROR(store().Write(batch));
@@ -386,8 +387,9 @@ class PositionApart final : public WrongLog {
     Checkpoint state = checkpoint;
     std::erase_if(blocks.entries, [](const auto& entry) { return IsState(entry); });
     std::erase_if(state.entries, [](const auto& entry) { return !IsState(entry); });
+    state.rows = {};
     blocks.dead_letters.clear();
-    if (!blocks.entries.empty()) {
+    if (blocks.records() > 0) {
       MILLRACE_RETURN_IF_ERROR(right().CommitTransaction(blocks).status());
     }
     return right().CommitTransaction(state);

@@ -17,7 +17,7 @@ double DrawPace(Random& random) {
 
 // Now and then so small that checkpoints come in parts.
 size_t DrawPartBytes(Random& random) {
-  return random.Chance(0.3) ? random.Between(1, 400) : CheckpointAssembler::kMostBytes;
+  return random.Chance(0.3) ? random.Between(1, 400) : kMostBatchBytes;
 }
 
 }  // namespace

@@ -49,15 +49,22 @@ void UpdateOne(EmbeddingTable& table, EmbeddingId id, float gradient, int64_t no
 void Save(EmbeddingTable& table, MemoryByteMap& store) {
   const FrozenRows rows = table.FreezeUpdated();
   WriteBatch batch;
-  rows.Encode(
-      [&](std::string key, std::string value) { batch.Put(std::move(key), std::move(value)); });
+  rows.Encode(0, [&](std::string_view key, std::string_view value) {
+    batch.Put(std::string(key), std::string(value));
+    return true;
+  });
   ASSERT_TRUE(store.Write(batch).ok());
   table.Saved(rows);
 }
 
-std::vector<std::string> KeysOf(const FrozenRows& rows) {
+// Ascending.
+std::vector<std::string> KeysOf(FrozenRows rows) {
   std::vector<std::string> keys;
-  rows.Encode([&](std::string key, const std::string&) { keys.push_back(std::move(key)); });
+  rows.SortById();
+  rows.Encode(0, [&](std::string_view key, std::string_view) {
+    keys.emplace_back(key);
+    return true;
+  });
   return keys;
 }
 
@@ -275,8 +282,9 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
           table->NotSaved(checkpoint.frozen);
           continue;
         }
-        checkpoint.frozen.Encode([&](std::string key, std::string value) {
-          parameters.emplace_back(std::move(key), std::move(value));
+        checkpoint.frozen.Encode(0, [&](std::string_view key, std::string_view value) {
+          parameters.emplace_back(key, value);
+          return true;
         });
         committed.rows = checkpoint.rows;
         if (random() % 4 == 0) {
