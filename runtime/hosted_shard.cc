@@ -17,7 +17,8 @@ namespace millrace {
 HostedShard::HostedShard(const JobConfig& config, ShardId shard)
     : shard_(shard),
       schedule_(std::chrono::duration<double>(config.server().checkpoint_interval_s()),
-                config.server().checkpoint_records(), std::chrono::steady_clock::now()) {}
+                config.server().checkpoint_records(), config.server().replicas(),
+                std::chrono::steady_clock::now()) {}
 
 StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config,
                                                          const ServerOptions& options,

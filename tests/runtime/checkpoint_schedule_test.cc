@@ -12,7 +12,7 @@ class CheckpointScheduleTest : public testing::Test {
   CheckpointSchedule::Time At(int ms) const { return start_ + milliseconds(ms); }
 
   const CheckpointSchedule::Time start_ = std::chrono::steady_clock::now();
-  CheckpointSchedule schedule_{std::chrono::duration<double>(1), 100, start_};
+  CheckpointSchedule schedule_{std::chrono::duration<double>(1), 100, 0, start_};
 };
 
 TEST_F(CheckpointScheduleTest, OneIsDueEveryIntervalWhereItTakesLittleTime) {
@@ -29,6 +29,14 @@ TEST_F(CheckpointScheduleTest, WritingTakesAtMostAQuarterOfTheTime) {
   schedule_.End(At(3000));
   EXPECT_FALSE(schedule_.Due(At(8999), 0, false));
   EXPECT_TRUE(schedule_.Due(At(9000), 0, false));
+}
+
+TEST_F(CheckpointScheduleTest, ReplicasWriteToo) {
+  CheckpointSchedule schedule(std::chrono::duration<double>(1), 100, /*replicas=*/2, start_);
+  schedule.Begin(At(1000));
+  schedule.End(At(3000));
+  EXPECT_FALSE(schedule.Due(At(16999), 0, false)) << "an eighth of the time";
+  EXPECT_TRUE(schedule.Due(At(17000), 0, false));
 }
 
 TEST_F(CheckpointScheduleTest, ManyRecordsOrShortMemoryMakeOneDueAtOnce) {
