@@ -50,17 +50,17 @@ class CheckpointLog {
 inline constexpr char kStateKeyPrefix[] = "state";  // + number of the chunk, 4 bytes
 inline constexpr char kParametersOffsetKey[] = "parameters-offset";
 
-// What a copy takes in one batch: records of a checkpoint and, when with them it is whole, where the
-// next one begins. A large checkpoint comes in several: until a copy has the last it says that it
-// has nothing of it, and taken again they do no harm.
+// What a copy takes in one batch: records of a checkpoint and, when with them it is whole, where
+// the next one begins. A large checkpoint comes in several: until a copy has the last it says that
+// it has nothing of it, and taken again they do no harm.
 WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end);
 // Bytes of records in such a batch, not counting the last one.
 inline constexpr size_t kMostBatchBytes = size_t{4} << 20;
 
 // (1) one transaction to `parameters`; (2) after its confirmed commit the local store, batch by
-// batch, the transaction's end in the last; (3) `gradients` may be deleted behind the position. Never
-// another order: the local store must stay a prefix of `parameters`, and the log must reach back
-// to the position of whatever copy survives. A crash between any two steps loses nothing.
+// batch, the transaction's end in the last; (3) `gradients` may be deleted behind the position.
+// Never another order: the local store must stay a prefix of `parameters`, and the log must reach
+// back to the position of whatever copy survives. A crash between any two steps loses nothing.
 class CheckpointRun {
  public:
   // References outlive the run.

@@ -35,9 +35,7 @@ class CheckpointSchedule {
     begun_ = now;
     next_ = now + interval_;
   }
-  void End(Time now) {
-    next_ = std::max(begun_ + interval_, now + rest_ * (now - begun_));
-  }
+  void End(Time now) { next_ = std::max(begun_ + interval_, now + rest_ * (now - begun_)); }
 
  private:
   Duration interval_;

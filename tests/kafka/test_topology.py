@@ -246,6 +246,22 @@ class Embeddings(OnABroker):
         job.wait_all()
         self.assert_equals_reference(job)
 
+    def test_a_server_whose_disk_is_full_says_so_and_loses_nothing(self):
+        job = self.job(producer=["--rate", "4000"])
+        roomy = job.commands["server1"]
+        (job.folder / "server1").mkdir()
+        # A disk of 800 kB that only this process sees.
+        job.commands["server1"] = topology.on_a_small_disk(job.folder / "server1", "800k", roomy)
+        job.start()
+        self.assertEqual(job.wait("server1"), 1)
+        self.assertRegex(job.log("server1"), f"ServerApp: .*{job.folder}/server1/.*[Nn]o space left")
+        self.assertIn("free space on this disk", job.log("server1"))
+        self.assertIn("answers from gradient", job.log("server1"), "it was full from the beginning")
+        job.commands["server1"] = roomy
+        job.start("server1")
+        job.wait_all()
+        self.assert_equals_reference(job)
+
     def test_a_network_and_ftrl_survive_the_same(self):
         training = [*self.training, "--model", "deepfm", "--hidden", "24,16",
                     "--optimizer", "ftrl", "--l1", "0.01"]

@@ -232,5 +232,11 @@ class Job:
             process.wait()
 
 
+def on_a_small_disk(folder, size, command):
+    """The command, which has `folder` on a disk of its own of so many bytes (needs root)."""
+    return ["unshare", "--mount", "sh", "-c",
+            f'mount -t tmpfs -o size={size} none "$0" && exec "$@"', folder, *command]
+
+
 def temporary_folder():
     return tempfile.TemporaryDirectory(prefix="millrace-test-")
