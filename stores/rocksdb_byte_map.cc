@@ -130,14 +130,17 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBitsPerKey));
   // Debian's RocksDB is built for any x86-64 and computes CRC32c without the processor's help.
   table.checksum = rocksdb::kXXH3;
-  // In parts, so that a read loads a few kilobytes of them where they do not all fit.
+  // In parts, so that a read loads some kilobytes of them where they do not all fit.
   table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
   table.partition_filters = true;
+  table.metadata_block_size = size_t{64} << 10;
+  table.metadata_cache_options.top_level_index_pinning = rocksdb::PinningTier::kAll;
   result.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   result.write_buffer_manager = memory.write_buffers;
   result.write_buffer_size = std::max<size_t>(memory.write_buffers->buffer_size() / 2, 64 << 10);
   result.max_write_buffer_number = 2;
-  // Most keys that are asked for are in a file: a search of the memtable costs as much as one there.
+  // Most keys that are asked for are in a file: a search of the memtable costs as much as one
+  // there.
   result.memtable_whole_key_filtering = true;
   result.memtable_prefix_bloom_size_ratio = 0.05;
   // A batch's keys ascend mostly, so that the next place in the memtable is near to the last.
