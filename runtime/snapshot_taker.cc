@@ -68,6 +68,8 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
     at_work_.erase(shard);
   } else if (!at_work_.contains(shard) || at_work_.at(shard).id != *open) {
     at_work_[shard] = {*open, now};
+    spdlog::info("shard {}: on its way to the cut of the snapshot {}, two updates of every worker",
+                 shard, *open);
   } else if (now - at_work_.at(shard).since > kMostToTheCut) {
     spdlog::warn(
         "shard {}: the snapshot {} is given up: not every worker has sent the two updates "

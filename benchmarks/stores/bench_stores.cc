@@ -10,18 +10,24 @@
 #include <iostream>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/big_endian.h"
 #include "base/check.h"
+#include "base/hash.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
+#include "rocksdb/filter_policy.h"
 #include "rocksdb/options.h"
+#include "rocksdb/slice_transform.h"
 #include "rocksdb/table.h"
 #include "rocksdb/write_batch.h"
 #include "rocksdb/write_buffer_manager.h"
+#include "stores/embedding_table.h"
+#include "stores/frozen_rows.h"
 #include "stores/rocksdb_byte_map.h"
 #include "stores/training_buffer.h"
 
@@ -65,13 +71,23 @@ std::unique_ptr<rocksdb::DB> OpenBare(const std::string& folder) {
   table.block_cache = rocksdb::NewLRUCache(ours.block_cache_bytes);
   table.cache_index_and_filter_blocks = true;
   table.pin_l0_filter_and_index_blocks_in_cache = true;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.checksum = rocksdb::kXXH3;
+  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  table.partition_filters = true;
+  table.metadata_block_size = size_t{64} << 10;
+  table.metadata_cache_options.top_level_index_pinning = rocksdb::PinningTier::kAll;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.write_buffer_manager =
       std::make_shared<rocksdb::WriteBufferManager>(ours.write_buffer_bytes);
   options.write_buffer_size = ours.write_buffer_bytes / 2;
   options.allow_concurrent_memtable_write = false;
   options.enable_write_thread_adaptive_yield = false;
-  options.compression = rocksdb::kLZ4Compression;
+  options.compression = rocksdb::kNoCompression;
+  options.compaction_style = rocksdb::kCompactionStyleUniversal;
+  options.memtable_whole_key_filtering = true;
+  options.memtable_prefix_bloom_size_ratio = 0.05;
+  options.memtable_insert_with_hint_prefix_extractor.reset(rocksdb::NewCappedPrefixTransform(1));
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   options.info_log_level = rocksdb::WARN_LEVEL;
@@ -369,6 +385,118 @@ void BenchMap(Bench& bench, const Values& values) {
       });
 }
 
+// Embedding rows of 16 floats (and as many of AdaGrad's state), of which a tenth fits the cache: a
+// round updates a thousand random rows and reads the thousand of the next. The floor reads and
+// writes as many rows of as many bytes, and computes nothing: no table that keeps a tenth of its
+// rows in memory and the others in RocksDB can be quicker.
+constexpr size_t kTableRows = 1'000'000;
+constexpr size_t kRoundRows = 1000;
+constexpr size_t kRounds = 300;
+constexpr size_t kBatchRows = 50'000;
+
+std::vector<EmbeddingId> RandomIds(std::mt19937_64& random) {
+  std::vector<EmbeddingId> ids(kRoundRows);
+  for (EmbeddingId& id : ids) id = Mix64(random() % kTableRows);
+  std::ranges::sort(ids);
+  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  return ids;
+}
+
+FrozenRows SomeRows(size_t begin, size_t end) {
+  FrozenRows rows(/*table=*/0, /*width=*/16, /*slot_floats=*/16);
+  const std::vector<float> floats(32, 0.5f);
+  for (size_t i = begin; i < end; ++i) rows.Add(Mix64(i), 0, {1, 1}, floats);
+  rows.SortById();
+  return rows;
+}
+
+Work RoundsOfOurs(const std::string& folder) {
+  const std::unique_ptr<OrderedByteMap> map = OpenOurs(folder);
+  const auto save = [&map](const FrozenRows& rows) {
+    WriteBatch batch;
+    rows.Encode(0, [&batch](std::string_view key, std::string_view value) {
+      batch.Put(std::string(key), std::string(value));
+      return true;
+    });
+    MILLRACE_CHECK(map->Write(batch).ok());
+  };
+  for (size_t i = 0; i < kTableRows; i += kBatchRows) save(SomeRows(i, i + kBatchRows));
+  EmbeddingTableOptions options;
+  options.initial_limit.assign(16, 0.1f);
+  options.slot_floats = 16;
+  options.cache_bytes = size_t{20} << 20;
+  EmbeddingTable table(options, map.get());
+  const EmbeddingTable::Step step = [](std::span<const float> gradient, std::span<float> values,
+                                       std::span<float> slots) {
+    for (size_t k = 0; k < gradient.size(); ++k) values[k] += slots[k] += gradient[k];
+  };
+  std::mt19937_64 random(1);
+  std::vector<EmbeddingId> ids = RandomIds(random);
+  std::vector<float> values(kRoundRows * 16);
+  const auto round = [&] {
+    const std::span<float> block(values.data(), ids.size() * 16);
+    MILLRACE_CHECK(table.Update(ids, block, 1, step).ok());
+    ids = RandomIds(random);
+    MILLRACE_CHECK(table.Read(ids, 1, {values.data(), ids.size() * 16}).ok());
+    if (table.unsaved_bytes() < options.cache_bytes / 2) return;
+    FrozenRows rows = table.FreezeUpdated();
+    rows.SortById();
+    save(rows);
+    table.Saved(rows);
+  };
+  for (size_t i = 0; i < kRounds; ++i) round();  // the cache fills
+  return Timed(kRounds * kRoundRows, [&] {
+    for (size_t i = 0; i < kRounds; ++i) round();
+  });
+}
+
+Work RoundsOfRocksDb(const std::string& folder) {
+  const std::unique_ptr<rocksdb::DB> db = OpenBare(folder);
+  rocksdb::WriteBatch batch;
+  const auto save = [&] {
+    MILLRACE_CHECK(db->Write(rocksdb::WriteOptions(), &batch).ok());
+    batch.Clear();
+  };
+  for (size_t i = 0; i < kTableRows; i += kBatchRows) {
+    SomeRows(i, i + kBatchRows).Encode(0, [&](std::string_view key, std::string_view value) {
+      return batch.Put(ToSlice(key), ToSlice(value)).ok();
+    });
+    save();
+  }
+  std::mt19937_64 random(1);
+  rocksdb::ReadOptions options;
+  options.fill_cache = false;
+  std::vector<rocksdb::PinnableSlice> values(kRoundRows);
+  std::vector<rocksdb::Status> statuses(kRoundRows);
+  size_t unsaved = 0;
+  const auto round = [&] {
+    const std::vector<EmbeddingId> ids = RandomIds(random);
+    std::vector<std::string> keys;
+    for (const EmbeddingId id : ids) keys.push_back(EmbeddingRowKey(0, id));
+    const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
+    const size_t missing = slices.size() * 9 / 10;  // the others the cache would have
+    for (size_t i = 0; i < missing; ++i) values[i].Reset();
+    db->MultiGet(options, db->DefaultColumnFamily(), missing, slices.data(), values.data(),
+                 statuses.data(), /*sorted_input=*/true);
+    for (size_t i = 0; i < slices.size(); ++i) {
+      MILLRACE_CHECK(i >= missing || statuses[i].ok());
+      MILLRACE_CHECK(batch.Put(slices[i], values[i % missing]).ok());
+    }
+    if ((unsaved += slices.size()) < kBatchRows) return;
+    save();
+    unsaved = 0;
+  };
+  for (size_t i = 0; i < kRounds; ++i) round();
+  return Timed(kRounds * kRoundRows, [&] {
+    for (size_t i = 0; i < kRounds; ++i) round();
+  });
+}
+
+void BenchEmbeddings(Bench& bench) {
+  bench.Compare("embedding rows read and updated, a tenth in memory", "rows/s", RoundsOfOurs,
+                RoundsOfRocksDb);
+}
+
 int Main(const std::vector<std::string>& arguments) {
   std::string json;
   std::string folder = (std::filesystem::temp_directory_path() / "millrace_bench_stores").string();
@@ -390,6 +518,7 @@ int Main(const std::vector<std::string>& arguments) {
   Bench bench(folder, rounds);
   BenchIngest(bench, values);
   BenchMap(bench, values);
+  BenchEmbeddings(bench);
   if (!json.empty() && !bench.WriteJson(json)) {
     std::cerr << "cannot write '" << json << "'\n";
     return 1;
