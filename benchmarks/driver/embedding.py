@@ -5,7 +5,8 @@ WorkerApps with two logical workers each; a batch names 1,000 random ids of a mi
 has a row: pulled and pushed in one round trip. The floor (benchmarks/kafka/bare_loop.cc with --ids)
 moves as many ids and floats over the same hops; its server adds what comes to the rows of an
 unordered map and copies out those that are wanted. Once with all rows in memory, once with a cache
-of a tenth of them before RocksDB (the floor's map has them all in memory).
+of a tenth of them before RocksDB (the floor's map has them all in memory; what bare RocksDB alone can
+read and write of such rows is measured by `micro`).
 """
 
 import random
