@@ -482,7 +482,8 @@ Work RoundsOfRocksDb(const std::string& folder) {
       MILLRACE_CHECK(i >= missing || statuses[i].ok());
       MILLRACE_CHECK(batch.Put(slices[i], values[i % missing]).ok());
     }
-    if ((unsaved += slices.size()) < kBatchRows) return;
+    unsaved += slices.size();
+    if (unsaved < kBatchRows) return;
     save();
     unsaved = 0;
   };
