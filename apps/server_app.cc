@@ -1,5 +1,7 @@
 // ServerApp: hosts the server shards of a job.
 
+#include <spdlog/spdlog.h>
+
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
@@ -55,6 +57,13 @@ Status Run(const JobFlags& flags) {
     MILLRACE_RETURN_IF_ERROR(
         CheckSnapshotFits(*snapshot, features, config.training(), config.workers(),
                           anew ? SnapshotStart::kNewStream : SnapshotStart::kSameStream));
+    const std::string differences = TrainingDifferences(*snapshot, config.training());
+    if (!differences.empty()) {
+      spdlog::warn(
+          "this job learns otherwise than that of the snapshot, whose flags are not taken "
+          "over:\n{}",
+          differences);
+    }
     training.set_start(snapshot->job() + "-" + std::to_string(snapshot->snapshot()) +
                        (anew ? ", a new stream" : ""));
   }

@@ -8,10 +8,15 @@
 
 namespace millrace {
 
+bool CheckpointAssembler::Knows(std::string_view key) {
+  return key.starts_with(kStateKeyPrefix) || ParameterShard::IsBlockKey(key) ||
+         IsEmbeddingRowKey(key);
+}
+
 StatusOr<std::optional<CheckpointAssembler::Part>> CheckpointAssembler::Add(
     Offset offset, std::string_view key, std::string_view value) {
   const bool is_state = key.starts_with(kStateKeyPrefix);
-  if (!is_state && !ParameterShard::IsBlockKey(key) && !IsEmbeddingRowKey(key)) {
+  if (!Knows(key)) {
     return absl::DataLossError("parameters, offset " + std::to_string(offset) +
                                ": a record with an unknown key");
   }

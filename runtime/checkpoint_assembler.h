@@ -21,6 +21,10 @@ namespace millrace {
 // taken twice they do no harm. Pure; not thread-safe.
 class CheckpointAssembler {
  public:
+  // Whether a record with this key is of a checkpoint. What else stands in the partition was
+  // written by somebody else, and is to be left out.
+  static bool Knows(std::string_view key);
+
   struct Part {
     std::vector<Checkpoint::Entry> entries;  // in order; a later one of a key replaces an earlier
     std::optional<Offset> end;               // of a checkpoint's last part: behind its last record
@@ -30,7 +34,7 @@ class CheckpointAssembler {
   explicit CheckpointAssembler(size_t most_bytes = kMostBatchBytes) : most_bytes_(most_bytes) {}
 
   // The next committed record. Returns the part that it completes. DataLoss when it is no record
-  // of a checkpoint.
+  // of a checkpoint, or is damaged.
   StatusOr<std::optional<Part>> Add(Offset offset, std::string_view key, std::string_view value);
   // Records have come since the last whole checkpoint.
   bool unfinished() const { return unfinished_; }

@@ -55,11 +55,6 @@ OptimizerOptions OptimizerOf(const Training& training) {
   return options;
 }
 
-std::vector<size_t> HiddenLayers(const Training& training) {
-  if (training.hidden().empty()) return {64, 32};
-  return {training.hidden().begin(), training.hidden().end()};
-}
-
 EmbeddingTableOptions TableOf(const Training::Embedding& embedding, size_t width) {
   EmbeddingTableOptions options;
   options.seed = embedding.seed();
@@ -72,6 +67,11 @@ EmbeddingTableOptions TableOf(const Training::Embedding& embedding, size_t width
 }
 
 }  // namespace
+
+std::vector<size_t> HiddenLayers(const Training& training) {
+  if (training.hidden().empty()) return {64, 32};
+  return {training.hidden().begin(), training.hidden().end()};
+}
 
 KafkaOptions KafkaOptionsOf(const JobConfig& config) {
   KafkaOptions options;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
@@ -20,6 +21,9 @@ RowShape ShapeOf(const JobFeatures& features);
 // Shared by all tasks of a process.
 // Whether the model can learn from these features. InvalidArgument with what is wrong.
 Status CheckModel(const JobFeatures& features, const Training& training);
+
+// Units of each hidden layer of its network, from the input on.
+std::vector<size_t> HiddenLayers(const Training& training);
 
 // REQUIRES: CheckModel.
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training);

@@ -1,5 +1,7 @@
 #include "runtime/parameters_tail.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <string>
 
@@ -43,6 +45,13 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
 StatusOr<size_t> ParametersTail::Poll(const Take& take) {
   Status status = absl::OkStatus();
   const auto on_record = [&](const ConsumedRecord& record) -> Status {
+    if (!CheckpointAssembler::Knows(record.key)) {
+      spdlog::warn(
+          "parameters, partition {}, offset {}: left out, since it is no record of a checkpoint: "
+          "its key is unknown. Somebody else writes to this topic",
+          record.partition, record.offset);
+      return absl::OkStatus();
+    }
     MILLRACE_ASSIGN_OR_RETURN(std::optional<CheckpointAssembler::Part> part,
                               assembler_.Add(record.offset, record.key, record.value));
     return part ? take(*std::move(part)) : absl::OkStatus();

@@ -48,17 +48,18 @@ Replicator::~Replicator() {
 void Replicator::Run() {
   while (!stop_) {
     size_t events = 0;
-    bool failed = false;
     for (Replica& replica : replicas_) {
+      const auto now = std::chrono::steady_clock::now();
+      if (now < replica.not_before) continue;
       const StatusOr<size_t> taken = Poll(replica);
       if (taken.ok()) {
         events += *taken;
       } else if (!stop_) {
         GiveUp(replica, taken.status());
-        failed = true;
+        replica.not_before = now + kBeforeTryingAgain;
       }
     }
-    if (events == 0) wakeup_.WaitFor(failed ? kBeforeTryingAgain : kPoll);
+    if (events == 0) wakeup_.WaitFor(kPoll);
   }
 }
 

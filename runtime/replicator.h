@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -46,6 +47,7 @@ class Replicator final : public ReplicaSource {
     ShardId shard = 0;
     std::unique_ptr<DiskByteMap> store{};  // changed under mutex_; written to by thread_ alone
     std::unique_ptr<ParametersTail> tail{};
+    std::chrono::steady_clock::time_point not_before{};  // it is tried again
   };
 
   void Run();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
+#include "runtime/job_options.h"
 #include "runtime/npy_file.h"
 #include "runtime/snapshot_files.h"
 #include "topics/partitioning.h"
@@ -128,10 +129,11 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
       saved.optimizer().kind() != training.optimizer().kind() ||
       saved.embedding().factors() != training.embedding().factors() ||
       saved.embedding().seed() != training.embedding().seed() ||
-      saved.embedding().admit_after() != training.embedding().admit_after()) {
+      saved.embedding().admit_after() != training.embedding().admit_after() ||
+      (saved.model() == Training::DEEP_FM && HiddenLayers(saved) != HiddenLayers(training))) {
     return absl::InvalidArgumentError(
         "the snapshot is of another model or optimizer than this job's: give the same --model, "
-        "--optimizer, --factors, --embedding-seed and --admit-after");
+        "--optimizer, --factors, --hidden, --embedding-seed and --admit-after");
   }
   if (start == SnapshotStart::kSameStream &&
       static_cast<uint32_t>(manifest.workers_size()) != workers) {
@@ -139,7 +141,27 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
         "the snapshot is of " + std::to_string(manifest.workers_size()) + " workers, the job has " +
         std::to_string(workers) + ": give as many, or --new-stream to begin at the first row");
   }
+  // How far a worker has read is told by its clock.
+  if (start == SnapshotStart::kSameStream &&
+      (saved.schedule() != training.schedule() || saved.batch_rows() != training.batch_rows())) {
+    return absl::InvalidArgumentError(
+        "the snapshot's workers have read batches of " + std::to_string(saved.batch_rows()) +
+        " rows, " + Training::Schedule_Name(saved.schedule()) + ", the job's read " +
+        std::to_string(training.batch_rows()) + ", " +
+        Training::Schedule_Name(training.schedule()) +
+        ", and would not go on where they stopped: give the same --batch-rows and --schedule, or "
+        "--new-stream to begin at the first row");
+  }
   return absl::OkStatus();
+}
+
+std::string TrainingDifferences(const SnapshotManifest& manifest, const Training& training) {
+  std::string differences;
+  google::protobuf::util::MessageDifferencer differencer;
+  differencer.set_message_field_comparison(google::protobuf::util::MessageDifferencer::EQUIVALENT);
+  differencer.ReportDifferencesToString(&differences);
+  differencer.Compare(manifest.training(), training);
+  return differences;
 }
 
 StatusOr<Checkpoint> FirstCheckpoint(const std::string& folder, const SnapshotManifest& manifest,

@@ -16,9 +16,13 @@ enum class SnapshotStart {
   kNewStream,   // at its first row: weights, optimizer state and embedding rows only
 };
 
-// InvalidArgument, with what differs, when the job's model is not the snapshot's.
+// InvalidArgument, with what differs, when the job's model is not the snapshot's, or when it would
+// not go on behind the rows that the snapshot has learnt from.
 Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& features,
                          const Training& training, uint32_t workers, SnapshotStart start);
+// What is set otherwise than it was for the snapshot, a line each; empty: nothing. What may differ
+// is a choice, but more often a flag that was forgotten.
+std::string TrainingDifferences(const SnapshotManifest& manifest, const Training& training);
 
 // The shard as it is at the start of the job, as its first checkpoint, at position 0. REQUIRES:
 // CheckSnapshot, CheckSnapshotFits. DataLoss, with the file's name.

@@ -65,6 +65,8 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
     spdlog::info("asked for snapshot {}: the servers write it to their --snapshot-dir", id);
     return absl::OkStatus();
   }
+  spdlog::info("asked for snapshot {}: it comes to {}, if that is in the servers' --snapshot-dir",
+               id, folder);
   const auto begin = std::chrono::steady_clock::now();
   SnapshotManifest manifest;
   while (true) {

@@ -502,6 +502,9 @@ class Recovery(OnABroker):
 
     def test_a_server_whose_folder_and_whose_replica_are_gone_reads_the_topic(self):
         job = self.start()
+        # What others write there is no checkpoint, and stops neither replicas nor recovery.
+        self.broker.send_keyed(f"{job.name}.parameters", [f"not ours {i}" for i in range(30)])
+        job.wait_for_log("server2", "left out, since it is no record of a checkpoint")
         job.kill_all(["server1", "server2"])
         for server in ["server1", "server2"]:
             shutil.rmtree(job.folder / server)

@@ -79,6 +79,14 @@ class Broker:
             if tool.wait(timeout=60) != 0:
                 raise AssertionError(f"{tool.args} failed")
 
+    def send_keyed(self, topic, texts):
+        """Records with these values as keys, too, so that they come to several partitions."""
+        subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool",
+                        "kafka-console-producer", "--topic", topic, "--property", "parse.key=true",
+                        "--property", "key.separator=|"],
+                       input="".join(f"{text}|{text}\n" for text in texts).encode(), check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+
     def tool(self, *words):
         """One of Kafka's command-line tools; what it prints."""
         return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", *words],

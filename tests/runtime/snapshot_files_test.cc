@@ -344,6 +344,30 @@ TEST(SnapshotFiles, OfAnotherJobsShapeAreRefused) {
   other = same;
   other.mutable_embedding()->set_factors(same.embedding().factors() + 1);
   EXPECT_FALSE(fits(other, "x", 1, SnapshotStart::kSameStream).ok());
+  Training network = same;
+  network.set_model(Training::DEEP_FM);
+  SnapshotManifest of_network = manifest;
+  *of_network.mutable_training() = network;
+  JobFeatures features;
+  features.mutable_spec()->add_numeric("x");
+  network.mutable_hidden()->Add(64);
+  EXPECT_FALSE(CheckSnapshotFits(of_network, features, network, 1, SnapshotStart::kNewStream).ok());
+  network.mutable_hidden()->Add(32);
+  EXPECT_TRUE(CheckSnapshotFits(of_network, features, network, 1, SnapshotStart::kNewStream).ok())
+      << "what is the default anyway";
+  for (const bool batch : {true, false}) {
+    other = same;
+    if (batch) {
+      other.set_batch_rows(same.batch_rows() + 1);
+    } else {
+      other.set_schedule(Training::BUFFER);
+    }
+    EXPECT_FALSE(fits(other, "x", 1, SnapshotStart::kSameStream).ok())
+        << "rows would be left out, or learnt from twice";
+    EXPECT_TRUE(fits(other, "x", 1, SnapshotStart::kNewStream).ok());
+  }
+  EXPECT_EQ(TrainingDifferences(manifest, same), "");
+  EXPECT_NE(TrainingDifferences(manifest, other), "");
 }
 
 }  // namespace
