@@ -112,16 +112,24 @@ ShardState StartOf(const ShardState& saved, const ServerOptions& options, Snapsh
   return state;
 }
 
-}  // namespace
-
-Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& features,
-                         const Training& training, uint32_t workers, SnapshotStart start) {
+// A line for each field that is set otherwise; empty: none.
+std::string Differences(const google::protobuf::Message& saved,
+                        const google::protobuf::Message& now) {
   std::string differences;
   google::protobuf::util::MessageDifferencer differencer;
   // JSON names defaults, which the job leaves out.
   differencer.set_message_field_comparison(google::protobuf::util::MessageDifferencer::EQUIVALENT);
   differencer.ReportDifferencesToString(&differences);
-  if (!differencer.Compare(manifest.features().spec(), features.spec())) {
+  differencer.Compare(saved, now);
+  return differences;
+}
+
+}  // namespace
+
+Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& features,
+                         const Training& training, uint32_t workers, SnapshotStart start) {
+  const std::string differences = Differences(manifest.features().spec(), features.spec());
+  if (!differences.empty()) {
     return absl::InvalidArgumentError("the snapshot's features are not the job's:\n" + differences);
   }
   const Training& saved = manifest.training();
@@ -156,12 +164,7 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
 }
 
 std::string TrainingDifferences(const SnapshotManifest& manifest, const Training& training) {
-  std::string differences;
-  google::protobuf::util::MessageDifferencer differencer;
-  differencer.set_message_field_comparison(google::protobuf::util::MessageDifferencer::EQUIVALENT);
-  differencer.ReportDifferencesToString(&differences);
-  differencer.Compare(manifest.training(), training);
-  return differences;
+  return Differences(manifest.training(), training);
 }
 
 StatusOr<Checkpoint> FirstCheckpoint(const std::string& folder, const SnapshotManifest& manifest,

@@ -81,16 +81,14 @@ class Broker:
 
     def send_keyed(self, topic, texts):
         """Records with these values as keys, too, so that they come to several partitions."""
-        subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool",
-                        "kafka-console-producer", "--topic", topic, "--property", "parse.key=true",
-                        "--property", "key.separator=|"],
-                       input="".join(f"{text}|{text}\n" for text in texts).encode(), check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+        self.tool("kafka-console-producer", "--topic", topic, "--property", "parse.key=true",
+                  "--property", "key.separator=|", text="".join(f"{t}|{t}\n" for t in texts))
 
-    def tool(self, *words):
-        """One of Kafka's command-line tools; what it prints."""
+    def tool(self, *words, text=""):
+        """One of Kafka's command-line tools, which reads `text`; what it prints."""
         return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", *words],
-                              check=True, capture_output=True, text=True, timeout=60).stdout
+                              input=text, check=True, capture_output=True, text=True,
+                              timeout=60).stdout
 
     def records(self, topic):
         """What stands in a topic now, undecoded."""

@@ -49,13 +49,22 @@ float NumberOf(uint64_t thing, uint64_t part) {
   return static_cast<float>(std::mt19937(static_cast<uint32_t>(31 * thing + part))() % 1000) / 8;
 }
 
+void Put(const Checkpoint& checkpoint, OrderedByteMap& store) {
+  WriteBatch batch;
+  checkpoint.VisitRecords(0, [&batch](std::string_view key, std::string_view value) {
+    batch.Put(std::string(key), std::string(value));
+    return true;
+  });
+  ASSERT_TRUE(store.Write(batch).ok());
+}
+
 // A shard in the middle of a job: weights, state, and those rows of its that somebody has named.
 struct Shard {
   explicit Shard(ServerOptions with)
       : options(std::move(with)),
         task(std::make_unique<ShardTask>(options, store)),
         processor(task->processor()) {
-    Status status = LoadMembers();
+    const Status status = LoadMembers();
     EXPECT_TRUE(status.ok()) << status;
     auto& dense = const_cast<ParameterShard&>(processor.shard());
     const size_t keys = dense.range().size();
@@ -67,22 +76,17 @@ struct Shard {
       }
     }
     const EmbeddingTable& table = *processor.embeddings();
-    FrozenRows rows(options.embeddings->table, table.width(), table.slot_floats());
+    Checkpoint named;
+    named.rows = FrozenRows(options.embeddings->table, table.width(), table.slot_floats());
     for (EmbeddingId id = 0; id < kIds; id += 3) {
       if (ShardOfEmbedding(id, options.shards) != options.shard) continue;
       std::vector<float> floats(table.width() + table.slot_floats());
       for (size_t i = 0; i < floats.size(); ++i) floats[i] = NumberOf(id, 100 + i);
       const auto updates = static_cast<uint32_t>(1 + id % 4);  // some are not admitted
-      rows.Add(id, 0, {updates, static_cast<int64_t>(1000 + id)},
-               updates >= 2 ? std::span<const float>(floats) : std::span<const float>());
+      named.rows.Add(id, 0, {updates, static_cast<int64_t>(1000 + id)},
+                     updates >= 2 ? std::span<const float>(floats) : std::span<const float>());
     }
-    WriteBatch batch;
-    rows.Encode(0, [&batch](std::string_view key, std::string_view value) {
-      batch.Put(std::string(key), std::string(value));
-      return true;
-    });
-    status = store.Write(batch);
-    EXPECT_TRUE(status.ok()) << status;
+    Put(named, store);
   }
 
   // Worker 0 has left, the others stand at the cut.
@@ -149,15 +153,6 @@ void ExpectSame(const Shard& expected, const ServerProcessor& found, const Order
   EXPECT_TRUE(std::ranges::equal(found.shard().slots(), dense.slots()));
   EXPECT_EQ(RowsOf(store), RowsOf(expected.store));
   EXPECT_EQ(found.steps(), 9u);
-}
-
-void Put(const Checkpoint& checkpoint, OrderedByteMap& store) {
-  WriteBatch batch;
-  checkpoint.VisitRecords(0, [&batch](std::string_view key, std::string_view value) {
-    batch.Put(std::string(key), std::string(value));
-    return true;
-  });
-  ASSERT_TRUE(store.Write(batch).ok());
 }
 
 class Resharded : public ::testing::TestWithParam<std::tuple<uint32_t, uint32_t>> {};
