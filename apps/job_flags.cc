@@ -380,6 +380,12 @@ void JobFlags::AddEmbeddings() {
   Add<uint32_t>(
       "--embedding-cache", group, "MiB of rows in memory, for each shard [64]",
       [](JobConfig& c, const uint32_t& v) { c.mutable_server()->set_embedding_cache_mib(v); });
+  Add<uint32_t>(
+      "--embedding-scratch", group,
+      "MiB of rows beyond, in a scratch file in --data-dir that is memory while the machine has "
+      "some; "
+      "further rows are read from RocksDB. For each shard [16 times --embedding-cache]",
+      [](JobConfig& c, const uint32_t& v) { c.mutable_server()->set_embedding_scratch_mib(v); });
 }
 
 void JobFlags::AddProducer() {

@@ -142,11 +142,22 @@ StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now
       !schedule_.Due(now, task_->records_since_checkpoint(), task_->memory_is_short())) {
     return false;
   }
+  WarnOfScratch();
   schedule_.Begin(now);
   if (std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint()) {
     checkpointer_->Start(*std::move(checkpoint));
   }
   return false;
+}
+
+void HostedShard::WarnOfScratch() {
+  const EmbeddingTable* const table = task_->processor().embeddings();
+  if (warned_of_scratch_ || table == nullptr || table->scratch_status().ok()) return;
+  warned_of_scratch_ = true;
+  spdlog::warn(
+      "shard {}: no more room for embedding rows: {}; until the next start the rows that come from "
+      "now on are read from RocksDB, which is slower",
+      shard_, std::string(table->scratch_status().message()));
 }
 
 Status HostedShard::FinalCheckpoint() {

@@ -53,6 +53,8 @@ class HostedShard {
   // Brings the store up to the end of `parameters`.
   Status CatchUp(const JobConfig& config, const std::atomic<bool>& stop);
   void Count(const CheckpointAssembler::Part& part);
+  // Once, when the scratch file of the embedding rows grows no further.
+  void WarnOfScratch();
   // Makes the snapshot that the job starts from the shard's first checkpoint.
   Status StartFromSnapshot(const JobConfig& config, const ServerOptions& options);
   // True when durable, false when it was aborted and will be made again.
@@ -65,6 +67,7 @@ class HostedShard {
   std::unique_ptr<ShardTask> task_;
   std::unique_ptr<Checkpointer> checkpointer_;  // after what it uses
   CheckpointSchedule schedule_;
+  bool warned_of_scratch_ = false;
 };
 
 }  // namespace millrace

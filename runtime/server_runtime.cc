@@ -176,7 +176,14 @@ class ServerLoop {
     ServerOptions options = ServerOptionsOf(features_, training_, shard);
     options.weights_from_workers = config_.server().weights_from_workers();
     if (options.embeddings) {
-      options.embeddings->cache_bytes = size_t{config_.server().embedding_cache_mib()} << 20;
+      const Server& server = config_.server();
+      constexpr uint32_t kScratchPerCache = 16;
+      const size_t scratch_mib = server.has_embedding_scratch_mib()
+                                     ? size_t{server.embedding_scratch_mib()}
+                                     : size_t{kScratchPerCache} * server.embedding_cache_mib();
+      options.embeddings->cache_bytes = size_t{server.embedding_cache_mib()} << 20;
+      options.embeddings->scratch_bytes = scratch_mib << 20;
+      options.embeddings->scratch_folder = server.data_dir();
     }
     return options;
   }

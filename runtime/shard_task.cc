@@ -198,8 +198,7 @@ void ShardTask::Append(WorkerId worker, uint64_t message_id, const std::string& 
 }
 
 bool ShardTask::memory_is_short() const {
-  return processor_.embeddings() != nullptr &&
-         processor_.embeddings()->unsaved_bytes() >= options_.embeddings->cache_bytes / 2;
+  return processor_.embeddings() != nullptr && processor_.embeddings()->is_short_of_room();
 }
 
 std::optional<Checkpoint> ShardTask::BeginCheckpoint() {

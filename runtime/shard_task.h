@@ -71,7 +71,7 @@ class ShardTask {
   bool saved() const { return checkpointed_ == position_; }
   // The store had a state: the job has begun.
   bool has_state() const { return has_state_; }
-  // Embedding rows that no checkpoint has saved fill half of the cache: they cannot be evicted.
+  // Embedding rows that no checkpoint has saved fill half of the room for them.
   bool memory_is_short() const;
   uint64_t records_since_checkpoint() const {
     return static_cast<uint64_t>(position_ - checkpoint_begun_);

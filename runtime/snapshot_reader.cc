@@ -174,9 +174,7 @@ StatusOr<Checkpoint> FirstCheckpoint(const std::string& folder, const SnapshotMa
   ShardState state;
   int64_t seen_ms = 0;
   int64_t step_ms = 0;
-  if (const EmbeddingTable* const table = processor.embeddings()) {
-    checkpoint.rows = FrozenRows(options.embeddings->table, table->width(), table->slot_floats());
-  }
+  if (processor.embeddings() != nullptr) checkpoint.rows = processor.embeddings()->NoRows();
   for (const SnapshotPart& part : manifest.parts()) {
     MILLRACE_RETURN_IF_ERROR(ReadDense(folder, part, processor.mutable_shard()));
     if (const EmbeddingTable* const table = processor.embeddings()) {

@@ -1,6 +1,7 @@
 #include "stores/embedding_table.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -9,14 +10,19 @@
 namespace millrace {
 
 EmbeddingTable::EmbeddingTable(const EmbeddingTableOptions& options, const OrderedByteMap* store)
-    : options_(options), store_(store) {
+    : options_(options),
+      store_(store),
+      space_(PlaceBytes(), SpaceOptions(options.cache_bytes)),
+      places_(0, Hash{}, Equal{this}) {
   MILLRACE_CHECK(options.width() >= 1 && options.admit_after >= 1);
-  most_rows_ = std::max<size_t>(1, options.cache_bytes / RowBytes());
 }
 
-// Floats, what is known of the row, and its share of the index.
-size_t EmbeddingTable::RowBytes() const {
-  return RowFloats() * sizeof(float) + sizeof(Row) + 2 * (sizeof(EmbeddingId) + sizeof(size_t));
+RowSpaceOptions EmbeddingTable::SpaceOptions(size_t cache_bytes) const {
+  // A row in memory takes its share of the index, too.
+  const size_t rows = cache_bytes / (PlaceBytes() + 2 * sizeof(Indexed));
+  return {.memory_bytes = std::max<size_t>(1, rows) * PlaceBytes(),
+          .scratch_bytes = options_.scratch_bytes,
+          .scratch_folder = options_.scratch_folder};
 }
 
 bool EmbeddingTable::Expired(const Row& row, int64_t now_ms) const {
@@ -33,25 +39,31 @@ void EmbeddingTable::Draw(EmbeddingId id, std::span<float> values) const {
 
 Status EmbeddingTable::Take(std::span<const EmbeddingId> ids) {
   LetGo();
-  std::vector<size_t> missing;
+  // Rows are scattered over the memory, and so is their index. None is waited for: what is asked
+  // for some steps ahead is there when its turn comes. (GCC drops a call to `prefetch` that it does
+  // not inline, for want of an effect: Hash must stay that small.)
   for (size_t i = 0; i < ids.size(); ++i) {
-    // Rows are scattered over the memory. What is asked for some steps ahead is not waited for.
     constexpr size_t kAhead = 8;
     if (i + kAhead < ids.size()) places_.prefetch(ids[i + kAhead]);
-    const auto found = places_.find(ids[i]);
-    if (found == places_.end()) {
-      in_hand_.push_back(kNowhere);
-      missing.push_back(i);
-      continue;
-    }
-    in_hand_.push_back(found->second);
-    __builtin_prefetch(&rows_[found->second]);
-    constexpr size_t kLineFloats = 64 / sizeof(float);
-    const float* const floats = floats_.data() + found->second * RowFloats();
-    for (size_t k = 0; k < RowFloats(); k += kLineFloats) __builtin_prefetch(floats + k);
+    const auto probable = places_.find(Candidate{IdBits(ids[i])});
+    in_hand_.push_back(probable == places_.end() ? kNowhere : probable->place);
+    if (in_hand_.back() == kNowhere) continue;
+    constexpr size_t kLineBytes = 64;
+    const std::byte* const row = space_.at(in_hand_.back());
+    for (size_t k = 0; k < PlaceBytes(); k += kLineBytes) __builtin_prefetch(row + k);
   }
-  for (const size_t place : in_hand_) {
-    if (place != kNowhere) rows_[place].in_hand = rows_[place].touched = true;
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    size_t& place = in_hand_[i];
+    if (place != kNowhere && RowAt(place).id != ids[i]) {
+      const auto found = places_.find(ids[i]);
+      place = found == places_.end() ? kNowhere : found->place;
+    }
+    if (place == kNowhere) {
+      missing.push_back(i);
+    } else {
+      RowAt(place).in_hand = RowAt(place).touched = true;
+    }
   }
   if (missing.empty() || store_ == nullptr) return absl::OkStatus();
   return ReadStore(ids, missing);
@@ -59,7 +71,7 @@ Status EmbeddingTable::Take(std::span<const EmbeddingId> ids) {
 
 void EmbeddingTable::LetGo() {
   for (const size_t place : in_hand_) {
-    if (place != kNowhere) rows_[place].in_hand = false;
+    if (place != kNowhere) RowAt(place).in_hand = false;
   }
   in_hand_.clear();
 }
@@ -76,7 +88,7 @@ Status EmbeddingTable::ReadStore(std::span<const EmbeddingId> ids,
     const StatusOr<EmbeddingRowHead> head =
         DecodeEmbeddingRow(value, options_.admit_after, width(), Floats(place));
     if (head.ok()) {
-      rows_[place].head = *head;
+      RowAt(place).head = *head;
       in_hand_[missing[k]] = place;
       return;
     }
@@ -90,29 +102,28 @@ Status EmbeddingTable::ReadStore(std::span<const EmbeddingId> ids,
 }
 
 size_t EmbeddingTable::NewPlace(EmbeddingId id) {
-  while (places_.size() >= most_rows_) {
+  while (places_.size() >= space_.fitting()) {
     if (!Evict()) break;
   }
-  size_t place = rows_.size();
   if (free_.empty()) {
-    rows_.emplace_back();
-    floats_.resize(floats_.size() + RowFloats());
-  } else {
-    place = free_.back();
-    free_.pop_back();
+    MILLRACE_CHECK(space_.size() < UINT32_MAX);
+    free_.push_back(static_cast<uint32_t>(space_.size()));
+    space_.Add();
   }
-  rows_[place] = {.id = id, .touched = true, .used = true, .in_hand = true};
-  places_[id] = place;
+  const uint32_t place = free_.back();
+  free_.pop_back();
+  new (space_.at(place)) Row{.id = id, .touched = true, .used = true, .in_hand = true};
+  places_.insert({IdBits(id), place});
   return place;
 }
 
 // Frees one place if any may be freed. The hand passes over what was touched since it last came by.
 bool EmbeddingTable::Evict() {
   if (unsaved_ >= places_.size()) return false;
-  for (size_t passed = 0; passed < 2 * rows_.size(); ++passed) {
+  for (size_t passed = 0; passed < 2 * space_.size(); ++passed) {
     const size_t place = hand_;
-    hand_ = (hand_ + 1) % rows_.size();
-    Row& row = rows_[place];
+    hand_ = (hand_ + 1) % space_.size();
+    Row& row = RowAt(place);
     if (!row.used || row.updated || row.saving || row.in_hand) continue;
     if (std::exchange(row.touched, false)) continue;
     Free(place);
@@ -122,9 +133,9 @@ bool EmbeddingTable::Evict() {
 }
 
 void EmbeddingTable::Free(size_t place) {
-  places_.erase(rows_[place].id);
-  rows_[place].used = false;
-  free_.push_back(place);
+  places_.erase(places_.find(RowAt(place).id));
+  RowAt(place).used = false;
+  free_.push_back(static_cast<uint32_t>(place));
 }
 
 Status EmbeddingTable::Read(std::span<const EmbeddingId> ids, int64_t now_ms,
@@ -136,7 +147,7 @@ Status EmbeddingTable::Read(std::span<const EmbeddingId> ids, int64_t now_ms,
     for (size_t i = 0; i < some.size(); ++i) {
       const std::span<float> out = values.subspan((begin + i) * width(), width());
       const size_t place = in_hand_[i];
-      if (place == kNowhere || !Admitted(rows_[place]) || Expired(rows_[place], now_ms)) {
+      if (place == kNowhere || !Admitted(RowAt(place)) || Expired(RowAt(place), now_ms)) {
         Draw(some[i], out);
       } else {
         std::ranges::copy(Values(place), out.begin());
@@ -157,7 +168,7 @@ Status EmbeddingTable::Update(std::span<const EmbeddingId> ids, std::span<const 
       if (in_hand_[i] == kNowhere) in_hand_[i] = NewPlace(some[i]);
       const size_t place = in_hand_[i];
       MarkUpdated(place);
-      Row& row = rows_[place];
+      Row& row = RowAt(place);
       if (Expired(row, now_ms)) row.head.updates = 0;
       row.head.updated_ms = now_ms;
       if (!Admitted(row) && ++row.head.updates == options_.admit_after) {
@@ -174,18 +185,26 @@ Status EmbeddingTable::Update(std::span<const EmbeddingId> ids, std::span<const 
 }
 
 void EmbeddingTable::MarkUpdated(size_t place) {
-  Row& row = rows_[place];
+  Row& row = RowAt(place);
   if (row.updated) return;
   if (!row.saving) ++unsaved_;
   row.updated = true;
-  updated_.push_back(place);
+  updated_.push_back(static_cast<uint32_t>(place));
+}
+
+FrozenRows EmbeddingTable::NoRows() {
+  if (frozen_room_.use_count() != 1) {  // none yet, or somebody has the last rows still
+    frozen_room_ = FrozenRows::NewRoom(RowFloats(), SpaceOptions(options_.cache_bytes / 2));
+  }
+  frozen_room_->Clear();
+  return {options_.table, width(), slot_floats(), frozen_room_};
 }
 
 FrozenRows EmbeddingTable::FreezeUpdated() {
-  FrozenRows frozen(options_.table, width(), slot_floats());
+  FrozenRows frozen = NoRows();
   frozen.Reserve(updated_.size());
-  for (const size_t place : updated_) {
-    Row& row = rows_[place];
+  for (const uint32_t place : updated_) {
+    Row& row = RowAt(place);
     frozen.Add(row.id, place, row.head, Admitted(row) ? Floats(place) : std::span<const float>());
     row.updated = false;
     row.saving = true;
@@ -196,23 +215,23 @@ FrozenRows EmbeddingTable::FreezeUpdated() {
 
 void EmbeddingTable::Saved(const FrozenRows& rows) {
   for (size_t i = 0; i < rows.size(); ++i) {
-    Row& row = rows_[rows.place(i)];
+    Row& row = RowAt(rows.place(i));
     row.saving = false;
     if (!row.updated) --unsaved_;
   }
   // What was kept beyond the cache for want of a checkpoint goes now.
-  while (places_.size() > most_rows_) {
+  while (places_.size() > space_.fitting()) {
     if (!Evict()) break;
   }
 }
 
 void EmbeddingTable::NotSaved(const FrozenRows& rows) {
   for (size_t i = 0; i < rows.size(); ++i) {
-    Row& row = rows_[rows.place(i)];
+    Row& row = RowAt(rows.place(i));
     row.saving = false;
     if (row.updated) continue;
     row.updated = true;
-    updated_.push_back(rows.place(i));
+    updated_.push_back(static_cast<uint32_t>(rows.place(i)));
   }
 }
 

@@ -1,17 +1,22 @@
-// A shard's embedding rows: in memory as far as they fit, on disk beyond.
+// A shard's embedding rows: in memory as far as they fit, in a scratch file and the store beyond.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "stores/frozen_rows.h"
 #include "stores/ordered_byte_map.h"
+#include "stores/row_space.h"
 
 namespace millrace {
 
@@ -21,8 +26,12 @@ struct EmbeddingTableOptions {
   // Of a new row's values, a column each: they are drawn evenly from [-limit, limit].
   std::vector<float> initial_limit = {0};
   size_t slot_floats = 0;  // of optimizer state beside a row's values, zero at birth
-  // Rows in memory take at most so many bytes, but for those that no checkpoint has saved yet.
+  // Rows in memory take at most so many bytes,
   size_t cache_bytes = size_t{64} << 20;
+  // and so many more in a scratch file there. Beyond stand only those that no checkpoint has saved
+  // yet; all others are read from the store again.
+  size_t scratch_bytes = 0;
+  std::string scratch_folder = {};
   // A row is stored from its n-th update on; the updates before are counted and change nothing.
   uint32_t admit_after = 1;
   // A row that no update has named for so long is as if it had never been. 0: never.
@@ -35,15 +44,19 @@ struct EmbeddingTableOptions {
 // id); reading creates nothing. What Read and Update lead to is a pure function of the updates so
 // far: cache size, evictions and checkpoints show in the time they take only.
 //
-// Rows updated since they were last saved stay in memory, since the store must remain a prefix of
+// Rows updated since they were last saved are kept, since the store must remain a prefix of
 // `parameters`; all others may be evicted and are read from the store again (second chance, Corbato
-// 1968). `now_ms` is the log's time (of the record that is folded) and never goes back.
+// 1968). Those that came first are in memory, the others in the scratch file, and no row moves: of
+// a skewed stream the rows that come often come early, and rows that come together are neighbours.
+// `now_ms` is the log's time (of the record that is folded) and never goes back.
 //
 // Not thread-safe, but a checkpoint may be written to the store meanwhile by another thread.
 class EmbeddingTable {
  public:
   // The store holds what was saved, and outlives the table; null: nothing was.
   EmbeddingTable(const EmbeddingTableOptions& options, const OrderedByteMap* store);
+  EmbeddingTable(const EmbeddingTable&) = delete;
+  EmbeddingTable& operator=(const EmbeddingTable&) = delete;
 
   size_t width() const { return options_.width(); }
   size_t slot_floats() const { return options_.slot_floats; }
@@ -62,6 +75,8 @@ class EmbeddingTable {
 
   // ---- checkpoints: one at a time ----
 
+  // None yet, of this table's shape; what half of the cache does not hold goes to a scratch file.
+  FrozenRows NoRows();
   // The rows updated since the last call, as they are. They are being saved until Saved or
   // NotSaved.
   FrozenRows FreezeUpdated();
@@ -69,15 +84,21 @@ class EmbeddingTable {
   void Saved(const FrozenRows& rows);
   void NotSaved(const FrozenRows& rows);
 
-  size_t rows_in_memory() const { return places_.size(); }
-  // Bytes of the rows that cannot be evicted: a reason to make a checkpoint.
-  size_t unsaved_bytes() const { return unsaved_ * RowBytes(); }
+  // In memory and scratch file.
+  size_t rows_at_hand() const { return places_.size(); }
+  // So many of them cannot be evicted.
+  size_t unsaved() const { return unsaved_; }
+  // Half of the room is taken by rows that cannot be evicted: a reason to make a checkpoint.
+  bool is_short_of_room() const { return unsaved_ >= std::max<size_t>(1, space_.fitting() / 2); }
+  // OK, or why the scratch file grows no further, with a remedy. All goes on without, but slower.
+  const Status& scratch_status() const { return space_.scratch_status(); }
 
  private:
   // So many rows are in hand at once: they fit a processor's cache, and one call to the store.
   static constexpr size_t kAtOnce = 256;
   static constexpr size_t kNowhere = SIZE_MAX;
 
+  // Values and slots stand behind it.
   struct Row {
     EmbeddingId id = 0;
     EmbeddingRowHead head{};
@@ -88,13 +109,43 @@ class EmbeddingTable {
     bool in_hand = false;
   };
 
+  // The index has bits of an id beside the place: it can grow without a look at each row.
+  struct Indexed {
+    uint32_t id_bits;
+    uint32_t place;
+  };
+  // Finds a row that is probably the wanted one, without a look at it.
+  struct Candidate {
+    uint32_t id_bits;
+  };
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(const Indexed& row) const { return absl::HashOf(row.id_bits); }
+    size_t operator()(EmbeddingId id) const { return absl::HashOf(IdBits(id)); }
+    size_t operator()(Candidate row) const { return absl::HashOf(row.id_bits); }
+  };
+  struct Equal {
+    using is_transparent = void;
+    bool operator()(const Indexed& a, const Indexed& b) const { return a.place == b.place; }
+    bool operator()(const Indexed& row, EmbeddingId id) const {
+      return row.id_bits == IdBits(id) && table->RowAt(row.place).id == id;
+    }
+    bool operator()(const Indexed& row, Candidate wanted) const {
+      return row.id_bits == wanted.id_bits;
+    }
+    const EmbeddingTable* table;
+  };
+  static uint32_t IdBits(EmbeddingId id) { return static_cast<uint32_t>(id); }  // (a hash itself)
+
   size_t RowFloats() const { return width() + slot_floats(); }
-  size_t RowBytes() const;
-  std::span<float> Floats(size_t place) {
-    return {floats_.data() + place * RowFloats(), RowFloats()};
+  size_t PlaceBytes() const { return sizeof(Row) + RowFloats() * sizeof(float); }
+  RowSpaceOptions SpaceOptions(size_t cache_bytes) const;
+  Row& RowAt(size_t place) const { return *reinterpret_cast<Row*>(space_.at(place)); }
+  std::span<float> Floats(size_t place) const {
+    return {reinterpret_cast<float*>(space_.at(place) + sizeof(Row)), RowFloats()};
   }
-  std::span<float> Values(size_t place) { return Floats(place).first(width()); }
-  std::span<float> Slots(size_t place) { return Floats(place).subspan(width()); }
+  std::span<float> Values(size_t place) const { return Floats(place).first(width()); }
+  std::span<float> Slots(size_t place) const { return Floats(place).subspan(width()); }
   bool Expired(const Row& row, int64_t now_ms) const;
   bool Admitted(const Row& row) const { return row.head.updates >= options_.admit_after; }
   void Draw(EmbeddingId id, std::span<float> values) const;
@@ -114,16 +165,15 @@ class EmbeddingTable {
 
   EmbeddingTableOptions options_;
   const OrderedByteMap* store_;
-  size_t most_rows_;  // in memory
 
-  absl::flat_hash_map<EmbeddingId, size_t> places_;  // place by id; never iterated
-  std::vector<Row> rows_;                            // by place
-  std::vector<float> floats_;                        // RowFloats() by place
-  std::vector<size_t> free_;
+  RowSpace space_;                                    // Rows by place
+  absl::flat_hash_set<Indexed, Hash, Equal> places_;  // never iterated
+  std::vector<uint32_t> free_;
   size_t hand_ = 0;
   size_t unsaved_ = 0;
   std::vector<size_t> in_hand_;
-  std::vector<size_t> updated_;  // places
+  std::vector<uint32_t> updated_;          // places
+  std::shared_ptr<RowSpace> frozen_room_;  // of the last rows frozen, for the next
 };
 
 }  // namespace millrace

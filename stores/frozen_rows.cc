@@ -1,6 +1,8 @@
 #include "stores/frozen_rows.h"
 
 #include <algorithm>
+#include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -24,37 +26,43 @@ bool IsEmbeddingRowKey(std::string_view key) {
   return key.size() == kRowKeyBytes && key.front() == kRowPrefix;
 }
 
-void FrozenRows::Reserve(size_t rows) {
-  rows_.reserve(rows);
-  floats_.reserve(rows * row_floats_);
+FrozenRows::FrozenRows(uint32_t table, size_t width, size_t slot_floats,
+                       std::shared_ptr<RowSpace> room)
+    : table_(table), width_(width), row_floats_(width + slot_floats), room_(std::move(room)) {}
+
+std::shared_ptr<RowSpace> FrozenRows::NewRoom(size_t floats, const RowSpaceOptions& options) {
+  return std::make_shared<RowSpace>(sizeof(Row) + floats * sizeof(float), options);
 }
 
 void FrozenRows::Add(EmbeddingId id, size_t place, const EmbeddingRowHead& head,
                      std::span<const float> floats) {
-  rows_.push_back({id, place, head, floats_.size(), !floats.empty()});
-  floats_.insert(floats_.end(), floats.begin(), floats.end());
+  order_.push_back({id, room_->size()});
+  room_->Add();
+  std::byte* const begin = room_->at(order_.back().row);
+  new (begin) Row{place, head, !floats.empty()};
+  std::memcpy(begin + sizeof(Row), floats.data(), floats.size_bytes());
 }
 
-void FrozenRows::SortById() { std::ranges::sort(rows_, {}, &Row::id); }
+void FrozenRows::SortById() { std::ranges::sort(order_, {}, &Entry::id); }
 
 size_t FrozenRows::Encode(size_t begin, const Visit& visit) const {
   EmbeddingRow message;  // its memory is used again
   std::string value;
-  for (size_t i = begin; i < rows_.size(); ++i) {
-    const Row& row = rows_[i];
+  for (size_t i = begin; i < order_.size(); ++i) {
+    const Row& row = RowAt(i);
     message.Clear();
     message.set_updates(row.head.updates);
     message.set_updated_ms(row.head.updated_ms);
     if (row.admitted) {
-      const float* const floats = floats_.data() + row.begin;
+      const auto* const floats = reinterpret_cast<const float*>(&row + 1);
       message.mutable_values()->Add(floats, floats + width_);
       message.mutable_slots()->Add(floats + width_, floats + row_floats_);
     }
     value = WholeFrameHeader();
     message.AppendToString(&value);
-    if (!visit(EmbeddingRowKey(table_, row.id), value)) return i + 1 - begin;
+    if (!visit(EmbeddingRowKey(table_, order_[i].id), value)) return i + 1 - begin;
   }
-  return rows_.size() - begin;
+  return order_.size() - begin;
 }
 
 StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t admit_after,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "stores/row_space.h"
 
 namespace millrace {
 
@@ -26,22 +28,26 @@ std::string EmbeddingRowKey(uint32_t table, EmbeddingId id);
 // True when `key` is that of a row of some table.
 bool IsEmbeddingRowKey(std::string_view key);
 
-// Copies are cheap to make and to drop: a few blocks of memory, however many rows. Sorting and
-// encoding are the slow part, and may be done by another thread than that which froze them.
+// Cheap to make and to drop: a few blocks of memory, however many rows. Sorting and encoding are
+// the slow part, and may be done by another thread than that which froze them. A copy has the same
+// rows and an order of its own; none is added to either.
 class FrozenRows {
  public:
-  FrozenRows() = default;
+  FrozenRows() : FrozenRows(0, 0, 0) {}
   // Rows have `width` values and `slot_floats` floats of optimizer state.
   FrozenRows(uint32_t table, size_t width, size_t slot_floats)
-      : table_(table), width_(width), row_floats_(width + slot_floats) {}
+      : FrozenRows(table, width, slot_floats, NewRoom(width + slot_floats, {})) {}
+  // `room` has no rows yet, and is made by NewRoom for as many floats.
+  FrozenRows(uint32_t table, size_t width, size_t slot_floats, std::shared_ptr<RowSpace> room);
+  static std::shared_ptr<RowSpace> NewRoom(size_t floats, const RowSpaceOptions& options);
 
-  void Reserve(size_t rows);
+  void Reserve(size_t rows) { order_.reserve(rows); }
   // Values and slots; none of a row that is not admitted. `place` is the caller's name of it.
   void Add(EmbeddingId id, size_t place, const EmbeddingRowHead& head,
            std::span<const float> floats);
 
-  size_t size() const { return rows_.size(); }
-  size_t place(size_t i) const { return rows_[i].place; }
+  size_t size() const { return order_.size(); }
+  size_t place(size_t i) const { return RowAt(i).place; }
 
   // Ascending, as stores like to take them. Until then they are in the order of Add.
   void SortById();
@@ -51,19 +57,26 @@ class FrozenRows {
   size_t Encode(size_t begin, const Visit& visit) const;
 
  private:
+  // Its floats stand behind it.
   struct Row {
-    EmbeddingId id = 0;
     size_t place = 0;
     EmbeddingRowHead head;
-    size_t begin = 0;  // of its floats
     bool admitted = false;
   };
+  struct Entry {
+    EmbeddingId id = 0;
+    size_t row = 0;  // in the room
+  };
+
+  const Row& RowAt(size_t i) const {
+    return *reinterpret_cast<const Row*>(room_->at(order_[i].row));
+  }
 
   uint32_t table_ = 0;
   size_t width_ = 0;
   size_t row_floats_ = 0;
-  std::vector<Row> rows_;
-  std::vector<float> floats_;
+  std::vector<Entry> order_;
+  std::shared_ptr<RowSpace> room_;
 };
 
 // Takes a row's value apart: values and slots go to `floats` (as many as a row has), unless it is

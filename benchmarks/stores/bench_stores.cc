@@ -85,6 +85,7 @@ std::unique_ptr<rocksdb::DB> OpenBare(const std::string& folder) {
   options.enable_write_thread_adaptive_yield = false;
   options.compression = rocksdb::kNoCompression;
   options.compaction_style = rocksdb::kCompactionStyleUniversal;
+  options.level0_file_num_compaction_trigger = 10;
   options.memtable_whole_key_filtering = true;
   options.memtable_prefix_bloom_size_ratio = 0.05;
   options.memtable_insert_with_hint_prefix_extractor.reset(rocksdb::NewCappedPrefixTransform(1));
@@ -438,7 +439,7 @@ Work RoundsOfOurs(const std::string& folder) {
     MILLRACE_CHECK(table.Update(ids, block, 1, step).ok());
     ids = RandomIds(random);
     MILLRACE_CHECK(table.Read(ids, 1, {values.data(), ids.size() * 16}).ok());
-    if (table.unsaved_bytes() < options.cache_bytes / 2) return;
+    if (!table.is_short_of_room()) return;
     FrozenRows rows = table.FreezeUpdated();
     rows.SortById();
     save(rows);

@@ -308,18 +308,17 @@ void ServerHost::LeaveCut() {
 bool ServerHost::StepCheckpoint() {
   if (phase_ != Phase::kLive && phase_ != Phase::kStart && phase_ != Phase::kAtCut) return false;
   if (!log_) return false;
-  if (!checkpoint_) {
-    checkpoint_ = task_->BeginCheckpoint();
-    if (!checkpoint_) return false;
-    run_ = std::make_unique<CheckpointRun>(*checkpoint_, *log_, *store_, kBatchBytes);
+  if (run_ == nullptr) {
+    std::optional<Checkpoint> checkpoint = task_->BeginCheckpoint();
+    if (!checkpoint) return false;
+    run_ = std::make_unique<CheckpointRun>(*std::move(checkpoint), *log_, *store_, kBatchBytes);
     return true;
   }
-  const StatusOr<bool> last = StepRun(*checkpoint_);
+  const StatusOr<bool> last = StepRun(run_->checkpoint());
   if (last.ok()) {
     if (*last) {
       task_->CheckpointDone(run_->checkpoint());
       run_.reset();
-      checkpoint_.reset();
     }
     return true;
   }
@@ -334,7 +333,6 @@ bool ServerHost::StepCheckpoint() {
   }
   GiveBack(run_->checkpoint());
   run_.reset();
-  checkpoint_.reset();
   return true;
 }
 

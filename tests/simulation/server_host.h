@@ -94,7 +94,6 @@ class ServerHost : public Host {
   std::optional<CheckpointAssembler> parameters_;  // while it catches up
   Offset next_parameter_ = 0;
   Offset next_gradient_ = 0;
-  std::optional<Checkpoint> checkpoint_;  // under way
   std::unique_ptr<CheckpointRun> run_;
   std::vector<OutgoingRecord> out_;
 };

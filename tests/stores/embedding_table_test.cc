@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stores/memory_byte_map.h"
+#include "tests/stores/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -114,7 +115,7 @@ TEST(EmbeddingTable, NewValuesAreSpreadEvenlyWithinEachColumnsLimit) {
 TEST(EmbeddingTable, ReadingCreatesNothing) {
   EmbeddingTable table(Options(), nullptr);
   ReadOne(table, 1);
-  EXPECT_EQ(table.rows_in_memory(), 0u);
+  EXPECT_EQ(table.rows_at_hand(), 0u);
   EXPECT_EQ(table.FreezeUpdated().size(), 0u);
 }
 
@@ -160,15 +161,64 @@ TEST(EmbeddingTable, KeepsTheCacheAtItsSizeButForWhatIsNotSaved) {
   MemoryByteMap store;
   EmbeddingTable table(options, &store);
   for (EmbeddingId id = 0; id < 100; ++id) UpdateOne(table, id, 1);
-  EXPECT_EQ(table.rows_in_memory(), 100u);
-  EXPECT_GT(table.unsaved_bytes(), 100 * 6 * sizeof(float));
+  EXPECT_EQ(table.rows_at_hand(), 100u);
+  EXPECT_EQ(table.unsaved(), 100u);
+  EXPECT_TRUE(table.is_short_of_room());
   Save(table, store);
-  EXPECT_EQ(table.unsaved_bytes(), 0u);
-  EXPECT_EQ(table.rows_in_memory(), 1u);
+  EXPECT_EQ(table.unsaved(), 0u);
+  EXPECT_FALSE(table.is_short_of_room());
+  EXPECT_EQ(table.rows_at_hand(), 1u);
   EmbeddingTable all(Options(), &store);
   for (EmbeddingId id = 0; id < 100; ++id) EXPECT_EQ(ReadOne(table, id), ReadOne(all, id)) << id;
-  EXPECT_EQ(table.rows_in_memory(), 1u);
-  EXPECT_EQ(all.rows_in_memory(), 100u);
+  EXPECT_EQ(table.rows_at_hand(), 1u);
+  EXPECT_EQ(all.rows_at_hand(), 100u);
+}
+
+TEST(EmbeddingTable, WhatTheCacheDoesNotHoldIsAtHandInTheScratchFile) {
+  TemporaryFolder folder;
+  EmbeddingTableOptions options = Options();
+  options.cache_bytes = 1000;
+  options.scratch_bytes = 100'000;
+  options.scratch_folder = folder.path();
+  MemoryByteMap store;
+  EmbeddingTable table(options, &store);
+  for (EmbeddingId id = 0; id < 100; ++id) UpdateOne(table, id, 1);
+  EXPECT_FALSE(table.is_short_of_room()) << "there is no hurry to save them";
+  Save(table, store);
+  EXPECT_EQ(table.rows_at_hand(), 100u);
+  EmbeddingTable all(Options(), &store);
+  for (EmbeddingId id = 0; id < 100; ++id) EXPECT_EQ(ReadOne(table, id), ReadOne(all, id)) << id;
+}
+
+TEST(EmbeddingTable, WithoutRoomForAScratchFileItGoesOnWithTheCache) {
+  EmbeddingTableOptions options = Options();
+  options.cache_bytes = 1000;
+  options.scratch_bytes = 100'000;
+  options.scratch_folder = "/nowhere";
+  MemoryByteMap store;
+  EmbeddingTable table(options, &store);
+  EXPECT_TRUE(table.scratch_status().ok());
+  for (EmbeddingId id = 0; id < 100; ++id) UpdateOne(table, id, 1);
+  EXPECT_THAT(std::string(table.scratch_status().message()), HasSubstr("/nowhere"));
+  EXPECT_TRUE(table.is_short_of_room());
+  Save(table, store);
+  EXPECT_LE(table.rows_at_hand(), 20u);
+  EmbeddingTable all(Options(), &store);
+  for (EmbeddingId id = 0; id < 100; ++id) EXPECT_EQ(ReadOne(table, id), ReadOne(all, id)) << id;
+}
+
+// The index knows rows by half of their ids.
+TEST(EmbeddingTable, RowsWhoseIdsAreHalfTheSameAreDifferentRows) {
+  MemoryByteMap store;
+  EmbeddingTable table(Options(), &store);
+  constexpr EmbeddingId kApart = EmbeddingId{1} << 32;
+  for (EmbeddingId id = 7; id < 20 * kApart; id += kApart)
+    UpdateOne(table, id, static_cast<float>(id >> 32));
+  for (EmbeddingId id = 7; id < 20 * kApart; id += kApart) {
+    EmbeddingTable alone(Options(), nullptr);
+    UpdateOne(alone, id, static_cast<float>(id >> 32));
+    EXPECT_EQ(ReadOne(table, id), ReadOne(alone, id)) << id;
+  }
 }
 
 TEST(EmbeddingTable, WhatIsUpdatedWhileItIsSavedIsSavedAgain) {
@@ -178,9 +228,9 @@ TEST(EmbeddingTable, WhatIsUpdatedWhileItIsSavedIsSavedAgain) {
   const FrozenRows first = table.FreezeUpdated();
   EXPECT_THAT(KeysOf(first), ElementsAre(EmbeddingRowKey(0, 1), EmbeddingRowKey(0, 2)));
   UpdateOne(table, 2, 1);
-  const size_t of_two = table.unsaved_bytes();
+  EXPECT_EQ(table.unsaved(), 2u);
   table.Saved(first);
-  EXPECT_EQ(table.unsaved_bytes(), of_two / 2);
+  EXPECT_EQ(table.unsaved(), 1u);
   EXPECT_THAT(KeysOf(table.FreezeUpdated()), ElementsAre(EmbeddingRowKey(0, 2)));
 }
 
@@ -233,10 +283,13 @@ struct Reference {
 };
 
 TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
+  TemporaryFolder folder;
   std::mt19937 random(1);
   for (int trial = 0; trial < 200; ++trial) {
     EmbeddingTableOptions options = Options(1 + random() % 4);
     options.cache_bytes = random() % 2000;
+    options.scratch_bytes = random() % 2 == 0 ? 0 : random() % 2000;
+    options.scratch_folder = random() % 4 == 0 ? "/nowhere" : folder.path();
     options.admit_after = static_cast<uint32_t>(1 + random() % 3);
     options.expire_after_ms = random() % 2 == 0 ? 0 : 50;
     MemoryByteMap store;
@@ -254,7 +307,9 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
     for (int step = 0; step < 300; ++step) {
       now_ms += random() % 5;
       std::set<EmbeddingId> chosen;
-      while (chosen.size() < 1 + random() % 6) chosen.insert(random() % 40);
+      while (chosen.size() < 1 + random() % 6) {
+        chosen.insert(random() % 20 + (random() % 2 << 32));  // (some are half the same)
+      }
       const std::vector<EmbeddingId> ids(chosen.begin(), chosen.end());
       std::vector<float> floats(ids.size() * table->width());
       const auto row = [&](size_t i) {

@@ -6,12 +6,15 @@
 //   disk FOLDER full|readonly
 //                       mounts a small disk on the folder and writes until it fails; says the
 //                       error, or "no mount" where that is not allowed
+//   scratch FOLDER      mounts a small disk on the folder and puts more rows into a space than fit;
+//                       says how many bytes did and the error, or "no mount"
 #include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <random>
@@ -19,6 +22,7 @@
 
 #include "base/big_endian.h"
 #include "stores/rocksdb_byte_map.h"
+#include "stores/row_space.h"
 #include "tests/stores/batch_script.h"
 
 namespace millrace {
@@ -78,13 +82,35 @@ int Memory(const std::string& folder) {
   return Say(std::to_string(most - before));
 }
 
-int Disk(const std::string& folder, bool is_readonly) {
-  // A namespace of our own: nobody else sees the mount, and it goes with this process.
-  if (unshare(CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) != 0 ||
-      mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      mount("tmpfs", folder.c_str(), "tmpfs", is_readonly ? MS_RDONLY : 0, "size=6m") != 0) {
-    return Say("no mount");
+// In a namespace of our own: nobody else sees the mount, and it goes with this process.
+bool MountSmallDisk(const std::string& folder, bool is_readonly) {
+  return unshare(CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) == 0 &&
+         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("tmpfs", folder.c_str(), "tmpfs", is_readonly ? MS_RDONLY : 0, "size=6m") == 0;
+}
+
+int Scratch(const std::string& folder) {
+  if (!MountSmallDisk(folder, false)) return Say("no mount");
+  constexpr size_t kRowBytes = 1024;
+  RowSpace space(kRowBytes, {.memory_bytes = size_t{2} << 20,
+                             .scratch_bytes = size_t{100} << 20,
+                             .scratch_folder = folder});
+  const auto byte_of = [](size_t row) { return static_cast<int>(row * 7 % 251); };
+  constexpr size_t kRows = 20 * 1024;
+  for (size_t row = 0; row < kRows; ++row) {
+    space.Add();
+    std::memset(space.at(row), byte_of(row), kRowBytes);
   }
+  for (size_t row = 0; row < kRows; ++row) {
+    const std::byte* const bytes = space.at(row);
+    const auto byte = static_cast<std::byte>(byte_of(row));
+    if (std::count(bytes, bytes + kRowBytes, byte) != kRowBytes) return Say("another row");
+  }
+  return Say(std::to_string(space.fitting() * kRowBytes) + " " + space.scratch_status().ToString());
+}
+
+int Disk(const std::string& folder, bool is_readonly) {
+  if (!MountSmallDisk(folder, is_readonly)) return Say("no mount");
   auto map = OpenRocksDb(folder + "/map");
   if (!map.ok()) return Say(map.status().ToString());
   std::mt19937_64 random(1);
@@ -100,6 +126,7 @@ int Disk(const std::string& folder, bool is_readonly) {
 
 int Main(const std::string& action, const std::string& folder, const std::string& kind) {
   if (action == "memory") return Memory(folder);
+  if (action == "scratch") return Scratch(folder);
   if (action == "disk") return Disk(folder, kind == "readonly");
   auto map = OpenRocksDb(folder);
   if (!map.ok()) return Say(map.status().ToString());

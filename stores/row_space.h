@@ -1,0 +1,60 @@
+// Room for rows of one size: in memory as far as allowed, then in a scratch file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "stores/scratch_file.h"
+
+namespace millrace {
+
+struct RowSpaceOptions {
+  size_t memory_bytes = SIZE_MAX;
+  size_t scratch_bytes = 0;
+  std::string scratch_folder;
+};
+
+// Rows are numbered from 0, aligned to 8 bytes, and stay where they are: an address is good as long
+// as the space.
+// Different rows may be written and read by different threads; adding rows is for one thread alone.
+class RowSpace {
+ public:
+  RowSpace(size_t row_bytes, RowSpaceOptions options);
+
+  size_t size() const { return size_; }
+  // REQUIRES: row < size().
+  std::byte* at(size_t row) const {
+    return segments_[row >> shift_] + (row & ((size_t{1} << shift_) - 1)) * row_bytes_;
+  }
+  // One row more, its bytes undefined. When memory and scratch file are full it goes to memory all
+  // the same.
+  void Add();
+  // No rows any more; their room is kept for others.
+  void Clear() { size_ = 0; }
+  // So many rows fit the memory and the scratch file: fewer than allowed once the disk is full.
+  size_t fitting() const { return fitting_; }
+  // OK, or why the scratch file grows no further, with a remedy.
+  const Status& scratch_status() const { return scratch_status_; }
+
+ private:
+  bool AddScratchSegment();
+
+  RowSpaceOptions options_;
+  size_t row_bytes_;
+  unsigned shift_;  // from a row's number to its segment's
+  size_t memory_rows_;
+  size_t fitting_;
+  size_t size_ = 0;
+  std::vector<std::byte*> segments_;
+  std::vector<std::unique_ptr<std::byte[]>> in_memory_;
+  std::vector<ScratchFile::Piece> in_scratch_;
+  std::optional<ScratchFile> scratch_;
+  Status scratch_status_;
+};
+
+}  // namespace millrace

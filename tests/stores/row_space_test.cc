@@ -1,0 +1,99 @@
+// Room for rows, in memory and in a scratch file.
+#include "stores/row_space.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "stores/scratch_file.h"
+#include "tests/stores/child_process.h"
+#include "tests/stores/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(ScratchFile, GrowsByZeroesAndLeavesNoName) {
+  TemporaryFolder folder;
+  auto file = ScratchFile::Create(folder.path());
+  ASSERT_TRUE(file.ok()) << file.status();
+  auto first = file->Grow(10'000);
+  ASSERT_TRUE(first.ok()) << first.status();
+  std::memset(first->get(), 1, 10'000);
+  auto second = file->Grow(5000);
+  ASSERT_TRUE(second.ok()) << second.status();
+  for (size_t i = 0; i < 5000; ++i) ASSERT_EQ((*second)[i], std::byte{0}) << i;
+  for (size_t i = 0; i < 10'000; ++i) ASSERT_EQ((*first)[i], std::byte{1}) << i;
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "a crash must leave nothing";
+}
+
+TEST(ScratchFile, AFolderThatIsNotThereIsAnErrorThatNamesIt) {
+  const auto file = ScratchFile::Create("/nowhere/at/all");
+  EXPECT_THAT(std::string(file.status().message()),
+              AllOf(HasSubstr("/nowhere/at/all"), HasSubstr("cannot be written")));
+}
+
+void Write(RowSpace& space, size_t row, size_t bytes) {
+  std::memset(space.at(row), static_cast<int>(row % 251), bytes);
+}
+
+bool Holds(const RowSpace& space, size_t row, size_t bytes) {
+  const std::vector<std::byte> wanted(bytes, static_cast<std::byte>(row % 251));
+  return std::memcmp(space.at(row), wanted.data(), bytes) == 0;
+}
+
+TEST(RowSpace, RowsStayWhereTheyAreInMemoryInTheScratchFileAndBeyond) {
+  for (const size_t row_bytes : {1, 13, 24, 160, 5000}) {
+    TemporaryFolder folder;
+    RowSpace space(
+        row_bytes,
+        {.memory_bytes = 10'000, .scratch_bytes = 30'000, .scratch_folder = folder.path()});
+    std::vector<std::byte*> places;
+    const size_t rows = 100'000 / row_bytes;
+    for (size_t row = 0; row < rows; ++row) {
+      ASSERT_EQ(space.size(), row);
+      space.Add();
+      places.push_back(space.at(row));
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(places.back()) % 8, 0u);
+      Write(space, row, row_bytes);
+    }
+    for (size_t row = 0; row < rows; ++row) {
+      ASSERT_EQ(space.at(row), places[row]);
+      ASSERT_TRUE(Holds(space, row, row_bytes)) << row << " of " << row_bytes << " bytes";
+    }
+    EXPECT_TRUE(space.scratch_status().ok());
+    EXPECT_LE(space.fitting(), 40'000 / row_bytes);
+  }
+}
+
+TEST(RowSpace, ScratchBeginsWhereMemoryEnds) {
+  RowSpace space(100, {.memory_bytes = 1000, .scratch_bytes = 1000, .scratch_folder = "/nowhere"});
+  EXPECT_GT(space.fitting(), 15u);
+  for (int row = 0; row < 8; ++row) space.Add();
+  EXPECT_TRUE(space.scratch_status().ok()) << "not asked for yet";
+  for (int row = 8; row < 30; ++row) space.Add();
+  EXPECT_THAT(std::string(space.scratch_status().message()), HasSubstr("/nowhere"));
+  EXPECT_LE(space.fitting(), 16u) << "the scratch file counts no more";
+  Write(space, 29, 100);
+  EXPECT_TRUE(Holds(space, 29, 100)) << "it went to memory all the same";
+}
+
+TEST(RowSpace, AFullDiskEndsTheScratchFileAndLosesNoRow) {
+  TemporaryFolder folder;
+  ChildProcess child({STORES_CHILD, "scratch", folder.path()});
+  const std::string said = child.ReadLine().value_or("");
+  if (said == "no mount") GTEST_SKIP() << "this user may not mount a disk to fill";
+  // Two MiB in memory, and a disk of six.
+  EXPECT_THAT(said, AllOf(StartsWith("8388608 RESOURCE_EXHAUSTED"), HasSubstr(folder.path()),
+                          HasSubstr("free space")));
+}
+
+}  // namespace
+}  // namespace millrace
