@@ -43,6 +43,10 @@ Status Run(const JobFlags& flags) {
   const std::atomic<bool>& stop = StopOnSignals();
   if (config.server().checkpoint_now()) return AskForSnapshot(config, stop);
   RequestSnapshotsOnSignal();
+  // Snapshots come later, the last one with the job's end: too late to hear of a wrong folder.
+  if (config.server().has_snapshot_dir()) {
+    MILLRACE_RETURN_IF_ERROR(MakeSnapshotDir(config.server().snapshot_dir()));
+  }
   std::optional<SnapshotManifest> snapshot;
   if (config.server().has_from_snapshot()) {
     MILLRACE_ASSIGN_OR_RETURN(snapshot, CheckSnapshot(config.server().from_snapshot()));

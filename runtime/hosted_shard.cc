@@ -104,7 +104,7 @@ void HostedShard::Count(const CheckpointAssembler::Part& part) {
 Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptions& options) {
   const std::string& folder = config.server().from_snapshot();
   SnapshotManifest manifest;
-  MILLRACE_RETURN_IF_ERROR(ReadJson(folder + "/manifest.json", manifest));
+  MILLRACE_RETURN_IF_ERROR(ReadJson(ManifestPath(folder), manifest));
   const SnapshotStart start =
       config.server().new_stream() ? SnapshotStart::kNewStream : SnapshotStart::kSameStream;
   MILLRACE_ASSIGN_OR_RETURN(millrace::Checkpoint first,

@@ -32,6 +32,15 @@ std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t s
   return {followed.begin(), followed.end()};
 }
 
+uint32_t FollowersBeside(ShardId shard, const std::vector<ShardId>& hosted, uint32_t shards,
+                         uint32_t replicas) {
+  uint32_t beside = 0;
+  for (uint32_t distance = 1; distance <= std::min(replicas, shards - 1); ++distance) {
+    if (std::ranges::find(hosted, (shard + distance) % shards) != hosted.end()) ++beside;
+  }
+  return beside;
+}
+
 Replicator::Replicator(const JobConfig& config, const std::vector<ShardId>& shards)
     : config_(config) {
   replicas_.reserve(shards.size());

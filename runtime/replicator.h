@@ -24,6 +24,11 @@ namespace millrace {
 std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t shards,
                                   uint32_t replicas);
 
+// Of the followers of a shard, so many are hosted beside it by the same server, which keeps no
+// replica of its own shards: there are so many copies less.
+uint32_t FollowersBeside(ShardId shard, const std::vector<ShardId>& hosted, uint32_t shards,
+                         uint32_t replicas);
+
 // One thread. Each replica takes whole checkpoints of its shard in the order of `parameters`, each
 // in one batch together with its end, so a replica is at every moment a prefix of `parameters`, and
 // its offset says which rows it is behind by. A replica that cannot go on (the topic was made anew,

@@ -188,7 +188,20 @@ class ServerLoop {
     return options;
   }
 
+  void WarnOfMissingReplicas(const std::vector<ShardId>& hosted) const {
+    const uint32_t wanted = config_.server().replicas();
+    for (const ShardId shard : hosted) {
+      const uint32_t beside = FollowersBeside(shard, hosted, training_.shards(), wanted);
+      if (beside == 0) continue;
+      spdlog::warn(
+          "shard {} has {} replicas and not {}: a copy in another process than its own is what "
+          "survives; give more servers, with fewer shards each (--shards, --server-ids)",
+          shard, wanted - beside, wanted);
+    }
+  }
+
   Status StartReplicas(const std::vector<ShardId>& hosted, const ReplicaTls& tls) {
+    WarnOfMissingReplicas(hosted);
     const std::vector<ShardId> followed =
         ReplicatedBy(hosted, training_.shards(), config_.server().replicas());
     if (followed.empty()) return absl::OkStatus();

@@ -1,6 +1,7 @@
 #include "runtime/snapshot_files.h"
 
 #include <google/protobuf/util/json_util.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -8,15 +9,18 @@
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <system_error>
 
 #include "base/crc32c.h"
+#include "base/file_error.h"
 #include "base/new_file.h"
 
 namespace millrace {
 namespace {
 
 Status Damaged(const std::string& path, const std::string& what) {
-  return absl::DataLossError("the snapshot is damaged: " + path + ": " + what);
+  return absl::DataLossError("the snapshot is damaged: " + path + ": " + what +
+                             "; copy it again from where it was written, or take another one");
 }
 
 StatusOr<std::string> ReadWhole(const std::string& path) {
@@ -31,12 +35,45 @@ StatusOr<std::string> ReadWhole(const std::string& path) {
   return text;
 }
 
+StatusOr<std::string> JsonOf(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  if (google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return text;
+  return absl::InternalError(message.GetTypeName() + " cannot be written as JSON");
+}
+
+uint32_t ChecksumOf(SnapshotManifest manifest) {
+  manifest.clear_crc32c();
+  return Crc32c(manifest.SerializeAsString());
+}
+
+Status CheckFile(const std::string& folder, const SnapshotPart::File& file) {
+  const std::string path = folder + "/" + file.name();
+  MILLRACE_ASSIGN_OR_RETURN(const SnapshotPart::File found, DescribeFile(path));
+  if (found.bytes() != file.bytes()) {
+    return Damaged(path, std::to_string(found.bytes()) + " bytes where the manifest says " +
+                             std::to_string(file.bytes()));
+  }
+  if (found.crc32c() != file.crc32c()) return Damaged(path, "its checksum is another");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string SnapshotFile(const std::string& folder, std::string_view what, ShardId shard,
                          std::string_view extension) {
   return folder + "/" + std::string(what) + "-" + std::to_string(shard) + "." +
          std::string(extension);
+}
+
+Status MakeSnapshotDir(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return CannotWrite(path, error.value());
+  return ::access(path.c_str(), W_OK | X_OK) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
 }
 
 StatusOr<SnapshotPart::File> DescribeFile(const std::string& path) {
@@ -56,14 +93,7 @@ StatusOr<SnapshotPart::File> DescribeFile(const std::string& path) {
 }
 
 Status WriteJson(const std::string& path, const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
-    return absl::InternalError(path + ": the message cannot be written as JSON");
-  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, JsonOf(message));
   return WriteNewFile(path, text);
 }
 
@@ -74,9 +104,22 @@ Status ReadJson(const std::string& path, google::protobuf::Message& message) {
   return Damaged(path, std::string(parsed.message()));
 }
 
+std::string ManifestPath(const std::string& folder) { return folder + "/manifest.json"; }
+
+Status SealSnapshot(const std::string& folder, SnapshotManifest manifest) {
+  // Of what a reader will have: JSON names defaults that are not set here.
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, JsonOf(manifest));
+  SnapshotManifest as_read;
+  if (!google::protobuf::util::JsonStringToMessage(text, &as_read).ok()) {
+    return absl::InternalError("a manifest cannot be read back from JSON");
+  }
+  manifest.set_crc32c(ChecksumOf(std::move(as_read)));
+  return WriteJson(ManifestPath(folder), manifest);
+}
+
 StatusOr<SnapshotManifest> CheckSnapshot(const std::string& folder) {
   SnapshotManifest manifest;
-  const std::string path = folder + "/manifest.json";
+  const std::string path = ManifestPath(folder);
   const Status read = ReadJson(path, manifest);
   if (absl::IsNotFound(read)) {
     return absl::NotFoundError("there is no snapshot in " + folder +
@@ -85,7 +128,11 @@ StatusOr<SnapshotManifest> CheckSnapshot(const std::string& folder) {
   MILLRACE_RETURN_IF_ERROR(read);
   if (manifest.format() != kSnapshotFormat) {
     return absl::DataLossError(path + ": format " + std::to_string(manifest.format()) +
-                               " where this program knows " + std::to_string(kSnapshotFormat));
+                               " where this program knows " + std::to_string(kSnapshotFormat) +
+                               "; start from it with the version that wrote it");
+  }
+  if (manifest.crc32c() != ChecksumOf(manifest)) {
+    return Damaged(path, "what it says has been changed since it was written");
   }
   std::set<ShardId> shards;
   uint64_t next = 0;
@@ -96,13 +143,7 @@ StatusOr<SnapshotManifest> CheckSnapshot(const std::string& folder) {
     }
     next = part.end();
     for (const SnapshotPart::File& file : part.files()) {
-      const std::string name = folder + "/" + file.name();
-      MILLRACE_ASSIGN_OR_RETURN(const SnapshotPart::File found, DescribeFile(name));
-      if (found.bytes() != file.bytes()) {
-        return Damaged(name, std::to_string(found.bytes()) + " bytes where the manifest says " +
-                                 std::to_string(file.bytes()));
-      }
-      if (found.crc32c() != file.crc32c()) return Damaged(name, "its checksum is another");
+      MILLRACE_RETURN_IF_ERROR(CheckFile(folder, file));
     }
   }
   if (shards.size() != static_cast<size_t>(manifest.parts_size()) ||

@@ -28,6 +28,9 @@ inline constexpr uint32_t kSnapshotFormat = 1;
 std::string SnapshotFile(const std::string& folder, std::string_view what, ShardId shard,
                          std::string_view extension);
 
+// Makes the folder of a job's snapshots, if it is not there. Errors are those of CannotWrite.
+Status MakeSnapshotDir(const std::string& path);
+
 // Size and checksum of a file. Errors: DataLoss, with its name.
 StatusOr<SnapshotPart::File> DescribeFile(const std::string& path);
 
@@ -36,7 +39,11 @@ Status WriteJson(const std::string& path, const google::protobuf::Message& messa
 // NotFound when there is no such file; DataLoss when it is not what `message` is.
 Status ReadJson(const std::string& path, google::protobuf::Message& message);
 
-// Reads the manifest and holds every file against it. Errors name the file: NotFound, DataLoss.
+std::string ManifestPath(const std::string& folder);
+// Gives the manifest its checksum and writes it: with it the folder is a snapshot.
+Status SealSnapshot(const std::string& folder, SnapshotManifest manifest);
+// Reads the manifest and holds it against its checksum, and every file against the manifest. Errors
+// name the file and what to do: NotFound, DataLoss.
 StatusOr<SnapshotManifest> CheckSnapshot(const std::string& folder);
 
 }  // namespace millrace

@@ -70,7 +70,7 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   const auto begin = std::chrono::steady_clock::now();
   SnapshotManifest manifest;
   while (true) {
-    Status read = ReadJson(folder + "/manifest.json", manifest);
+    Status read = ReadJson(ManifestPath(folder), manifest);
     if (read.ok()) break;
     if (!absl::IsNotFound(read)) return read;
     if (stop) return absl::CancelledError("stopped");

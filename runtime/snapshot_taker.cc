@@ -2,11 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
+#include <string>
 #include <string_view>
 #include <thread>
 
 #include "messages/snapshot.pb.h"
 #include "runtime/server_metrics.h"
+#include "runtime/snapshot_files.h"
 #include "runtime/snapshot_request.h"
 #include "runtime/snapshot_writer.h"
 
@@ -61,6 +64,18 @@ bool SnapshotTaker::TryToEnd(uint64_t id) {
   return *ended;
 }
 
+std::string SnapshotTaker::PartsMissing(uint64_t id) const {
+  const std::string folder = SnapshotFolder(config_, id);
+  std::string shards;
+  for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+    if (std::filesystem::exists(SnapshotFile(folder, "part", shard, "json"))) continue;
+    shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
+  }
+  return "of shards " + shards +
+         " no part has come; give their servers the same --snapshot-dir, on a " +
+         "disk that all share";
+}
+
 void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time now,
                          std::vector<OutgoingRecord>& out) {
   const std::optional<uint64_t> open = processor.open_snapshot();
@@ -84,8 +99,7 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
     unfinished_.reset();
   } else if (now - unfinished_->since > kMostForParts) {
     Warn(SnapshotFolder(config_, unfinished_->id),
-         absl::DeadlineExceededError("parts of other shards are missing; give all servers of the "
-                                     "job the same --snapshot-dir, on a disk that they share"));
+         absl::DeadlineExceededError(PartsMissing(unfinished_->id)));
     unfinished_.reset();
   }
 }
@@ -95,7 +109,7 @@ void SnapshotTaker::Finish() {
   while (unfinished_ && !TryToEnd(unfinished_->id)) {
     if (std::chrono::steady_clock::now() - begin > kMostAtTheEnd) {
       return Warn(SnapshotFolder(config_, unfinished_->id),
-                  absl::DeadlineExceededError("parts of other shards are missing"));
+                  absl::DeadlineExceededError(PartsMissing(unfinished_->id)));
     }
     std::this_thread::sleep_for(kLook);
   }

@@ -43,6 +43,8 @@ class SnapshotTaker {
   };
   // True when there is nothing more to wait for.
   bool TryToEnd(uint64_t id);
+  // Which, and what to do about it.
+  std::string PartsMissing(uint64_t id) const;
 
   const JobConfig& config_;
   const JobFeatures& features_;

@@ -193,7 +193,7 @@ StatusOr<bool> WriteManifest(const std::string& folder, SnapshotManifest head) {
   head.set_parameters(parts.back().end());
   head.set_format(kSnapshotFormat);
   for (SnapshotPart& part : parts) head.mutable_parts()->Add(std::move(part));
-  MILLRACE_RETURN_IF_ERROR(WriteJson(folder + "/manifest.json", head));
+  MILLRACE_RETURN_IF_ERROR(SealSnapshot(folder, std::move(head)));
   return true;
 }
 

@@ -119,13 +119,13 @@ class EmbeddingTable {
     uint32_t id_bits;
   };
   struct Hash {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): the containers' name
     size_t operator()(const Indexed& row) const { return absl::HashOf(row.id_bits); }
     size_t operator()(EmbeddingId id) const { return absl::HashOf(IdBits(id)); }
     size_t operator()(Candidate row) const { return absl::HashOf(row.id_bits); }
   };
   struct Equal {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): the containers' name
     bool operator()(const Indexed& a, const Indexed& b) const { return a.place == b.place; }
     bool operator()(const Indexed& row, EmbeddingId id) const {
       return row.id_bits == IdBits(id) && table->RowAt(row.place).id == id;

@@ -78,6 +78,10 @@ class Programs(unittest.TestCase):
     def test_a_missing_column_ends_at_once_and_names_those_there_are(self):
         self.assert_one_line(self.produce(self.csv("a,y\n1,no\n")), 1, '"x"', "columns are: a, y", "rows.csv")
 
+    def test_a_snapshot_folder_that_cannot_be_written_ends_a_server_at_once(self):
+        result = run("ServerApp", "--brokers", self.nobody, "--snapshot-dir", "/dev/null/snapshots")
+        self.assert_one_line(result, 1, "/dev/null/snapshots cannot be written", "folder")
+
     def test_no_broker_ends_with_the_timeout_and_says_which(self):
         path = self.csv("x,y\n1,no\n2,yes\n")
         for result in (self.produce(path),

@@ -21,6 +21,14 @@ TEST(ReplicatedBy, NamesTheShardsInFrontOfAServerAroundTheRing) {
   EXPECT_THAT(ReplicatedBy({0}, 1, 0), IsEmpty());
 }
 
+TEST(FollowersBeside, AreThoseThatKeepNoReplicaSinceTheyStandInTheShardsOwnProcess) {
+  EXPECT_EQ(FollowersBeside(0, {0}, 4, 2), 0u);
+  EXPECT_EQ(FollowersBeside(0, {0, 1}, 4, 1), 1u);
+  EXPECT_EQ(FollowersBeside(1, {0, 1}, 4, 1), 0u);
+  EXPECT_EQ(FollowersBeside(3, {0, 1, 3}, 4, 2), 2u) << "around the ring";
+  EXPECT_EQ(FollowersBeside(0, {0, 2}, 4, 0), 0u);
+}
+
 TEST(ReplicatedBy, EveryShardHasAsManyReplicasAsWereWantedOnOtherServers) {
   for (uint32_t shards = 1; shards <= 9; ++shards) {
     for (uint32_t replicas = 0; replicas < shards; ++replicas) {

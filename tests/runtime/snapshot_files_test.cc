@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -300,6 +301,35 @@ TEST(SnapshotFiles, WithOneOtherByteAreErrorsThatNameThem) {
     stream.seekp(1);
     stream.put('\x07');
   });
+}
+
+// Still JSON, and still what a manifest may say.
+TEST(SnapshotFiles, WithAnyOtherNumberInTheManifestAreAnErrorThatNamesIt) {
+  const TemporaryFolder whole;
+  WriteAll(whole.path(), 2);
+  std::ifstream file(whole / "manifest.json");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  int changed = 0;
+  for (size_t i = 1; i + 1 < text.size(); ++i) {
+    // The last digit of a number.
+    if (!is_digit(text[i]) || is_digit(text[i + 1]) || text[i + 1] == '.') continue;
+    std::string other = text;
+    other[i] = text[i] == '1' ? '2' : '1';
+    const TemporaryFolder folder;
+    std::filesystem::copy(whole.path(), folder.path());
+    std::ofstream(folder / "manifest.json") << other;
+    const Status status = CheckSnapshot(folder.path()).status();
+    ASSERT_FALSE(status.ok()) << text.substr(text.rfind('\n', i), 60);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(folder.path()));
+    ++changed;
+  }
+  EXPECT_GT(changed, 50);
+  // How it is laid out says nothing.
+  std::string laid_out = text;
+  laid_out.insert(1, "\n\n  ");
+  std::ofstream(whole / "manifest.json") << laid_out;
+  EXPECT_TRUE(CheckSnapshot(whole.path()).ok());
 }
 
 TEST(SnapshotFiles, ThatDoNotFitOnTheDiskAreErrorsAndNoSnapshot) {
