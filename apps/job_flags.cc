@@ -382,9 +382,9 @@ void JobFlags::AddEmbeddings() {
       [](JobConfig& c, const uint32_t& v) { c.mutable_server()->set_embedding_cache_mib(v); });
   Add<uint32_t>(
       "--embedding-scratch", group,
-      "MiB of rows beyond, in a scratch file in --data-dir that is memory while the machine has "
-      "some; "
-      "further rows are read from RocksDB. For each shard [16 times --embedding-cache]",
+      "MiB of rows beyond, in a scratch file in --data-dir, whose pages stay in memory while the "
+      "machine has some to spare; a checkpoint under way may need as much again. Further rows are "
+      "read from RocksDB. For each shard [16 times --embedding-cache]",
       [](JobConfig& c, const uint32_t& v) { c.mutable_server()->set_embedding_scratch_mib(v); });
 }
 

@@ -155,8 +155,9 @@ void HostedShard::WarnOfScratch() {
   if (warned_of_scratch_ || table == nullptr || table->scratch_status().ok()) return;
   warned_of_scratch_ = true;
   spdlog::warn(
-      "shard {}: no more room for embedding rows: {}; until the next start the rows that come from "
-      "now on are read from RocksDB, which is slower",
+      "shard {}: no more room for embedding rows: {}; until the next start no more than now are "
+      "kept "
+      "at hand, and others are read from RocksDB, which is slower",
       shard_, std::string(table->scratch_status().message()));
 }
 

@@ -32,13 +32,17 @@ std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t s
   return {followed.begin(), followed.end()};
 }
 
-uint32_t FollowersBeside(ShardId shard, const std::vector<ShardId>& hosted, uint32_t shards,
+uint32_t ReplicasMissing(ShardId shard, const std::vector<ShardId>& hosted, uint32_t shards,
                          uint32_t replicas) {
-  uint32_t beside = 0;
+  const auto is_here = [&hosted](ShardId id) {
+    return std::ranges::find(hosted, id) != hosted.end();
+  };
+  uint32_t here = 0;
   for (uint32_t distance = 1; distance <= std::min(replicas, shards - 1); ++distance) {
-    if (std::ranges::find(hosted, (shard + distance) % shards) != hosted.end()) ++beside;
+    if (is_here((shard + distance) % shards)) ++here;
   }
-  return beside;
+  const uint32_t kept = is_here(shard) ? 0 : std::min(here, 1u);
+  return here - kept;
 }
 
 Replicator::Replicator(const JobConfig& config, const std::vector<ShardId>& shards)

@@ -24,9 +24,9 @@ namespace millrace {
 std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t shards,
                                   uint32_t replicas);
 
-// Of the followers of a shard, so many are hosted beside it by the same server, which keeps no
-// replica of its own shards: there are so many copies less.
-uint32_t FollowersBeside(ShardId shard, const std::vector<ShardId>& hosted, uint32_t shards,
+// How many replicas a shard has less since several of its followers are the one server that hosts
+// `hosted`: it keeps one copy of a shard, and of those that it hosts none beside.
+uint32_t ReplicasMissing(ShardId shard, const std::vector<ShardId>& hosted, uint32_t shards,
                          uint32_t replicas);
 
 // One thread. Each replica takes whole checkpoints of its shard in the order of `parameters`, each

@@ -190,13 +190,13 @@ class ServerLoop {
 
   void WarnOfMissingReplicas(const std::vector<ShardId>& hosted) const {
     const uint32_t wanted = config_.server().replicas();
-    for (const ShardId shard : hosted) {
-      const uint32_t beside = FollowersBeside(shard, hosted, training_.shards(), wanted);
-      if (beside == 0) continue;
+    for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+      const uint32_t missing = ReplicasMissing(shard, hosted, training_.shards(), wanted);
+      if (missing == 0) continue;
       spdlog::warn(
-          "shard {} has {} replicas and not {}: a copy in another process than its own is what "
-          "survives; give more servers, with fewer shards each (--shards, --server-ids)",
-          shard, wanted - beside, wanted);
+          "shard {} has {} of its {} replicas less: servers behind it are this one process, which "
+          "keeps one copy of a shard and none of its own; give each its process (--server-ids)",
+          shard, missing, wanted);
     }
   }
 

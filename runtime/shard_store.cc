@@ -88,11 +88,21 @@ std::string FreeNameOf(const std::string& folder) {
   return Numbered(folder, number);
 }
 
+// Whoever gives embedding rows much memory has many, and the indexes of their files grow with them.
+RocksDbOptions StoreOptions(const JobConfig& config) {
+  RocksDbOptions options;
+  if (config.training().model() != Training::SOFTMAX) {
+    options.block_cache_bytes += (size_t{config.server().embedding_cache_mib()} << 20) / 2;
+  }
+  return options;
+}
+
 // Who was killed a moment ago may not have let go yet: its folder is worth a short wait.
-StatusOr<std::unique_ptr<DiskByteMap>> OpenPatiently(const std::string& folder) {
+StatusOr<std::unique_ptr<DiskByteMap>> OpenPatiently(const JobConfig& config,
+                                                     const std::string& folder) {
   const auto end = std::chrono::steady_clock::now() + kForTheLock;
   while (true) {
-    StatusOr<std::unique_ptr<DiskByteMap>> store = OpenRocksDb(folder);
+    StatusOr<std::unique_ptr<DiskByteMap>> store = OpenRocksDb(folder, StoreOptions(config));
     if (!IsLockedByAnother(store.status()) || std::chrono::steady_clock::now() >= end) return store;
     std::this_thread::sleep_for(kLockAgain);
   }
@@ -100,14 +110,15 @@ StatusOr<std::unique_ptr<DiskByteMap>> OpenPatiently(const std::string& folder) 
 
 // The furthest of the shard's stores that are not locked by others (kNothing when nothing whole is
 // in it); its store is null when there is none. Removes the others.
-StatusOr<ShardCopy> OpenFurthest(const std::string& folder, ShardId shard) {
+StatusOr<ShardCopy> OpenFurthest(const JobConfig& config, const std::string& folder,
+                                 ShardId shard) {
   struct Opened {
     ShardCopy copy;
     Offset offset = 0;
   };
   std::vector<Opened> opened;
   for (const std::string& name : ExistingOf(folder)) {
-    StatusOr<std::unique_ptr<DiskByteMap>> store = OpenPatiently(name);
+    StatusOr<std::unique_ptr<DiskByteMap>> store = OpenPatiently(config, name);
     if (IsLockedByAnother(store.status())) {
       const std::string why(store.status().message());
       spdlog::warn(
@@ -151,7 +162,7 @@ StatusOr<bool> HasReplica(const std::string& replica) {
 
 StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const FetchCopy& fetch) {
   const std::string own = ShardFolder(config, shard);
-  MILLRACE_ASSIGN_OR_RETURN(ShardCopy copy, OpenFurthest(own, shard));
+  MILLRACE_ASSIGN_OR_RETURN(ShardCopy copy, OpenFurthest(config, own, shard));
   if (copy.store != nullptr && copy.source == ShardCopy::Source::kDisk) return copy;
   if (copy.store != nullptr) {  // of who died before anything whole was in it
     copy.store.reset();
@@ -177,7 +188,7 @@ StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const
     }
   }
   copy.bytes = BytesIn(copy.folder);
-  MILLRACE_ASSIGN_OR_RETURN(copy.store, OpenRocksDb(copy.folder));
+  MILLRACE_ASSIGN_OR_RETURN(copy.store, OpenRocksDb(copy.folder, StoreOptions(config)));
   return copy;
 }
 

@@ -22,7 +22,7 @@
 
 namespace millrace {
 
-inline constexpr uint32_t kSnapshotFormat = 1;
+inline constexpr uint32_t kSnapshotFormat = 2;
 
 // "FOLDER/weights-2.npy"
 std::string SnapshotFile(const std::string& folder, std::string_view what, ShardId shard,

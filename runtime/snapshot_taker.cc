@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "messages/snapshot.pb.h"
@@ -68,7 +69,8 @@ std::string SnapshotTaker::PartsMissing(uint64_t id) const {
   const std::string folder = SnapshotFolder(config_, id);
   std::string shards;
   for (ShardId shard = 0; shard < training_.shards(); ++shard) {
-    if (std::filesystem::exists(SnapshotFile(folder, "part", shard, "json"))) continue;
+    std::error_code unreadable;  // counts as missing
+    if (std::filesystem::exists(SnapshotFile(folder, "part", shard, "json"), unreadable)) continue;
     shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
   }
   return "of shards " + shards +

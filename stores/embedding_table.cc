@@ -74,6 +74,7 @@ void EmbeddingTable::LetGo() {
     if (place != kNowhere) RowAt(place).in_hand = false;
   }
   in_hand_.clear();
+  none_to_evict_ = false;
 }
 
 Status EmbeddingTable::ReadStore(std::span<const EmbeddingId> ids,
@@ -119,7 +120,7 @@ size_t EmbeddingTable::NewPlace(EmbeddingId id) {
 
 // Frees one place if any may be freed. The hand passes over what was touched since it last came by.
 bool EmbeddingTable::Evict() {
-  if (unsaved_ >= places_.size()) return false;
+  if (unsaved_ >= places_.size() || none_to_evict_) return false;
   for (size_t passed = 0; passed < 2 * space_.size(); ++passed) {
     const size_t place = hand_;
     hand_ = (hand_ + 1) % space_.size();
@@ -129,11 +130,12 @@ bool EmbeddingTable::Evict() {
     Free(place);
     return true;
   }
+  none_to_evict_ = true;
   return false;
 }
 
 void EmbeddingTable::Free(size_t place) {
-  places_.erase(places_.find(RowAt(place).id));
+  places_.erase(Indexed{IdBits(RowAt(place).id), static_cast<uint32_t>(place)});
   RowAt(place).used = false;
   free_.push_back(static_cast<uint32_t>(place));
 }
@@ -192,8 +194,18 @@ void EmbeddingTable::MarkUpdated(size_t place) {
   updated_.push_back(static_cast<uint32_t>(place));
 }
 
+bool EmbeddingTable::is_short_of_room() const {
+  constexpr size_t kMostBytes = size_t{192} << 20;
+  size_t most = std::min(space_.fitting() / 2, kMostBytes / PlaceBytes());
+  if (!frozen_scratch_status_.ok()) most = std::min(most, options_.cache_bytes / 2 / PlaceBytes());
+  return unsaved_ >= std::max<size_t>(1, most);
+}
+
 FrozenRows EmbeddingTable::NoRows() {
-  if (frozen_room_.use_count() != 1) {  // none yet, or somebody has the last rows still
+  // The last rows' room is used again, unless somebody has them still, or they took more memory
+  // than they may for want of a disk. (Whoever had them has handed them back under a lock, or never
+  // was another thread.)
+  if (frozen_room_.use_count() != 1 || !frozen_room_->scratch_status().ok()) {
     frozen_room_ = FrozenRows::NewRoom(RowFloats(), SpaceOptions(options_.cache_bytes / 2));
   }
   frozen_room_->Clear();
@@ -210,6 +222,9 @@ FrozenRows EmbeddingTable::FreezeUpdated() {
     row.saving = true;
   }
   updated_.clear();
+  if (!frozen_room_->scratch_status().ok()) {
+    frozen_scratch_status_ = frozen_room_->scratch_status();
+  }
   return frozen;
 }
 
@@ -219,6 +234,7 @@ void EmbeddingTable::Saved(const FrozenRows& rows) {
     row.saving = false;
     if (!row.updated) --unsaved_;
   }
+  none_to_evict_ = false;
   // What was kept beyond the cache for want of a checkpoint goes now.
   while (places_.size() > space_.fitting()) {
     if (!Evict()) break;
@@ -231,7 +247,7 @@ void EmbeddingTable::NotSaved(const FrozenRows& rows) {
     row.saving = false;
     if (row.updated) continue;
     row.updated = true;
-    updated_.push_back(static_cast<uint32_t>(rows.place(i)));
+    updated_.push_back(rows.place(i));
   }
 }
 

@@ -88,14 +88,18 @@ class EmbeddingTable {
   size_t rows_at_hand() const { return places_.size(); }
   // So many of them cannot be evicted.
   size_t unsaved() const { return unsaved_; }
-  // Half of the room is taken by rows that cannot be evicted: a reason to make a checkpoint.
-  bool is_short_of_room() const { return unsaved_ >= std::max<size_t>(1, space_.fitting() / 2); }
-  // OK, or why the scratch file grows no further, with a remedy. All goes on without, but slower.
-  const Status& scratch_status() const { return space_.scratch_status(); }
+  // So many rows cannot be evicted that a checkpoint should be made: half of what there is room
+  // for, or as many as are saved and, after a failure, learnt again in a few seconds.
+  bool is_short_of_room() const;
+  // OK, or why a scratch file grew no further, with a remedy. All goes on without, but slower.
+  const Status& scratch_status() const {
+    return frozen_scratch_status_.ok() ? space_.scratch_status() : frozen_scratch_status_;
+  }
 
  private:
-  // So many rows are in hand at once: they fit a processor's cache, and one call to the store.
-  static constexpr size_t kAtOnce = 256;
+  // So many rows are in hand at once: they fit a processor's second cache, and one call to the
+  // store, which reads the parts of its indexes once for all of them.
+  static constexpr size_t kAtOnce = 1024;
   static constexpr size_t kNowhere = SIZE_MAX;
 
   // Values and slots stand behind it.
@@ -174,6 +178,8 @@ class EmbeddingTable {
   std::vector<size_t> in_hand_;
   std::vector<uint32_t> updated_;          // places
   std::shared_ptr<RowSpace> frozen_room_;  // of the last rows frozen, for the next
+  Status frozen_scratch_status_;
+  bool none_to_evict_ = false;  // while these rows are in hand
 };
 
 }  // namespace millrace

@@ -1,7 +1,6 @@
 #include "stores/frozen_rows.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -34,13 +33,13 @@ std::shared_ptr<RowSpace> FrozenRows::NewRoom(size_t floats, const RowSpaceOptio
   return std::make_shared<RowSpace>(sizeof(Row) + floats * sizeof(float), options);
 }
 
-void FrozenRows::Add(EmbeddingId id, size_t place, const EmbeddingRowHead& head,
+void FrozenRows::Add(EmbeddingId id, uint32_t place, const EmbeddingRowHead& head,
                      std::span<const float> floats) {
-  order_.push_back({id, room_->size()});
+  order_.push_back({id, static_cast<uint32_t>(room_->size()), place});
   room_->Add();
   std::byte* const begin = room_->at(order_.back().row);
-  new (begin) Row{place, head, !floats.empty()};
-  std::memcpy(begin + sizeof(Row), floats.data(), floats.size_bytes());
+  new (begin) Row{head, !floats.empty()};
+  std::ranges::copy(floats, reinterpret_cast<float*>(begin + sizeof(Row)));
 }
 
 void FrozenRows::SortById() { std::ranges::sort(order_, {}, &Entry::id); }

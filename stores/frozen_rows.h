@@ -43,11 +43,11 @@ class FrozenRows {
 
   void Reserve(size_t rows) { order_.reserve(rows); }
   // Values and slots; none of a row that is not admitted. `place` is the caller's name of it.
-  void Add(EmbeddingId id, size_t place, const EmbeddingRowHead& head,
+  void Add(EmbeddingId id, uint32_t place, const EmbeddingRowHead& head,
            std::span<const float> floats);
 
   size_t size() const { return order_.size(); }
-  size_t place(size_t i) const { return RowAt(i).place; }
+  uint32_t place(size_t i) const { return order_[i].place; }
 
   // Ascending, as stores like to take them. Until then they are in the order of Add.
   void SortById();
@@ -59,13 +59,13 @@ class FrozenRows {
  private:
   // Its floats stand behind it.
   struct Row {
-    size_t place = 0;
     EmbeddingRowHead head;
     bool admitted = false;
   };
   struct Entry {
     EmbeddingId id = 0;
-    size_t row = 0;  // in the room
+    uint32_t row = 0;  // in the room
+    uint32_t place = 0;
   };
 
   const Row& RowAt(size_t i) const {

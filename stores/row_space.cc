@@ -9,8 +9,7 @@
 namespace millrace {
 namespace {
 
-// Few are needed, and what is not touched costs nothing. (Linux maps 65,530 pieces for a process
-// unless told otherwise: 64 GiB of scratch file.)
+// Few are needed, and what is not touched costs nothing.
 constexpr size_t kMostSegmentBytes = size_t{1} << 20;
 
 }  // namespace
@@ -39,20 +38,20 @@ void RowSpace::Add() {
 
 bool RowSpace::AddScratchSegment() {
   if (!scratch_) {
-    StatusOr<ScratchFile> created = ScratchFile::Create(options_.scratch_folder);
+    StatusOr<ScratchFile> created = ScratchFile::Create(
+        options_.scratch_folder, options_.scratch_bytes + (row_bytes_ << shift_));
     scratch_status_ = created.status();
     if (created.ok()) scratch_.emplace(*std::move(created));
   }
   if (scratch_) {
-    StatusOr<ScratchFile::Piece> piece = scratch_->Grow(row_bytes_ << shift_);
-    scratch_status_ = piece.status();
-    if (piece.ok()) in_scratch_.push_back(*std::move(piece));
+    const StatusOr<std::byte*> segment = scratch_->Grow(row_bytes_ << shift_);
+    scratch_status_ = segment.status();
+    if (segment.ok()) segments_.push_back(*segment);
   }
   if (!scratch_status_.ok()) {
     fitting_ = size_;
     return false;
   }
-  segments_.push_back(in_scratch_.back().get());
   return true;
 }
 

@@ -21,7 +21,7 @@ struct RowSpaceOptions {
 
 // Rows are numbered from 0, aligned to 8 bytes, and stay where they are: an address is good as long
 // as the space.
-// Different rows may be written and read by different threads; adding rows is for one thread alone.
+// Different threads may write and read different rows, but none may while a row is added.
 class RowSpace {
  public:
   RowSpace(size_t row_bytes, RowSpaceOptions options);
@@ -52,7 +52,6 @@ class RowSpace {
   size_t size_ = 0;
   std::vector<std::byte*> segments_;
   std::vector<std::unique_ptr<std::byte[]>> in_memory_;
-  std::vector<ScratchFile::Piece> in_scratch_;
   std::optional<ScratchFile> scratch_;
   Status scratch_status_;
 };

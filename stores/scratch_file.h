@@ -2,40 +2,44 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <string>
 
 #include "base/status.h"
 
 namespace millrace {
 
-// A mapped file without a name, which ends with its process: the kernel keeps its pages in memory
-// while there is room, and writes them out when there is not. That is swap space for these bytes
-// alone, which can be counted on where swap itself is off, as on most clusters. Blocks are reserved
-// on the disk before they are used, so a full one is an error here and not a signal later (a disk
-// that breaks is one: SIGBUS). Not thread-safe.
+// A mapped file without a name, which ends with its process. As with every file, the kernel keeps
+// its pages in memory while it has use for them, writes changed ones to the disk after a while (30
+// s, unless the machine is told otherwise) and lets go of them when memory is short: swap space for
+// these bytes alone, which can be counted on where swap itself is off, as on most clusters.
+//
+// Blocks are reserved on the disk before they are used, so a full disk is an error here and not a
+// signal later. (A disk that breaks is one, SIGBUS; so is a full one whose file system cannot
+// reserve, as some that copy on write.) What others need of the disk is left: a tenth of it, but 1
+// GiB at most. Not thread-safe.
 class ScratchFile {
  public:
-  static StatusOr<ScratchFile> Create(const std::string& folder);
+  // It may grow to `most_bytes`.
+  static StatusOr<ScratchFile> Create(const std::string& folder, size_t most_bytes);
   ScratchFile(ScratchFile&& other) noexcept;
   ScratchFile& operator=(ScratchFile&& other) = delete;
   ~ScratchFile();
 
-  struct Unmap {
-    size_t bytes = 0;
-    void operator()(std::byte* begin) const;
-  };
-  using Piece = std::unique_ptr<std::byte[], Unmap>;
-  // So many zeroes more, to read and to write. A piece may outlive the file. ResourceExhausted when
-  // the disk is full.
-  StatusOr<Piece> Grow(size_t bytes);
+  // So many zeroes more, to read and to write as long as the file is there. ResourceExhausted when
+  // the disk or the file is full.
+  StatusOr<std::byte*> Grow(size_t bytes);
 
  private:
-  ScratchFile(int file, std::string folder) : file_(file), folder_(std::move(folder)) {}
+  ScratchFile(int file, std::string folder, std::byte* begin, size_t most_bytes)
+      : file_(file), folder_(std::move(folder)), begin_(begin), most_bytes_(most_bytes) {}
+  Status LeavesRoomForOthers(size_t bytes) const;
+  Status Failed(int error) const;
 
   int file_;
   std::string folder_;
-  size_t end_ = 0;
+  std::byte* begin_;
+  size_t most_bytes_;
+  size_t bytes_ = 0;
 };
 
 }  // namespace millrace

@@ -85,7 +85,7 @@ std::unique_ptr<rocksdb::DB> OpenBare(const std::string& folder) {
   options.enable_write_thread_adaptive_yield = false;
   options.compression = rocksdb::kNoCompression;
   options.compaction_style = rocksdb::kCompactionStyleUniversal;
-  options.level0_file_num_compaction_trigger = 10;
+  options.level0_file_num_compaction_trigger = 6;
   options.memtable_whole_key_filtering = true;
   options.memtable_prefix_bloom_size_ratio = 0.05;
   options.memtable_insert_with_hint_prefix_extractor.reset(rocksdb::NewCappedPrefixTransform(1));

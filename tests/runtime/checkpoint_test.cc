@@ -104,7 +104,7 @@ TEST_F(CheckpointRunTest, ALargeOneIsStoredInBatchesAndCountsWithTheLast) {
   Checkpoint checkpoint = SomeCheckpoint();
   checkpoint.rows = FrozenRows(/*table=*/0, /*width=*/2, /*slot_floats=*/1);
   const std::vector<float> floats = {1, 2, 3};
-  for (const EmbeddingId id : {9, 4, 7}) checkpoint.rows.Add(id, /*place=*/id, {1, 0}, floats);
+  for (const uint32_t id : {9, 4, 7}) checkpoint.rows.Add(id, /*place=*/id, {1, 0}, floats);
   CheckpointRun run(checkpoint, log_, store_, /*most_batch_bytes=*/1);
   ASSERT_TRUE(run.Step().ok());
   std::vector<std::string> keys;

@@ -21,12 +21,14 @@ TEST(ReplicatedBy, NamesTheShardsInFrontOfAServerAroundTheRing) {
   EXPECT_THAT(ReplicatedBy({0}, 1, 0), IsEmpty());
 }
 
-TEST(FollowersBeside, AreThoseThatKeepNoReplicaSinceTheyStandInTheShardsOwnProcess) {
-  EXPECT_EQ(FollowersBeside(0, {0}, 4, 2), 0u);
-  EXPECT_EQ(FollowersBeside(0, {0, 1}, 4, 1), 1u);
-  EXPECT_EQ(FollowersBeside(1, {0, 1}, 4, 1), 0u);
-  EXPECT_EQ(FollowersBeside(3, {0, 1, 3}, 4, 2), 2u) << "around the ring";
-  EXPECT_EQ(FollowersBeside(0, {0, 2}, 4, 0), 0u);
+TEST(ReplicasMissing, AreThoseOfFollowersThatAreOneProcessWithAnotherOrWithTheShard) {
+  EXPECT_EQ(ReplicasMissing(0, {0}, 4, 2), 0u);
+  EXPECT_EQ(ReplicasMissing(0, {0, 1}, 4, 1), 1u) << "its follower is its own process";
+  EXPECT_EQ(ReplicasMissing(1, {0, 1}, 4, 1), 0u);
+  EXPECT_EQ(ReplicasMissing(3, {0, 1, 3}, 4, 2), 2u) << "around the ring";
+  EXPECT_EQ(ReplicasMissing(0, {1, 2}, 3, 2), 1u) << "two followers keep one copy";
+  EXPECT_EQ(ReplicasMissing(0, {1}, 3, 2), 0u);
+  EXPECT_EQ(ReplicasMissing(0, {0, 2}, 4, 0), 0u);
 }
 
 TEST(ReplicatedBy, EveryShardHasAsManyReplicasAsWereWantedOnOtherServers) {

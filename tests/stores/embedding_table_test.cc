@@ -234,6 +234,55 @@ TEST(EmbeddingTable, WhatIsUpdatedWhileItIsSavedIsSavedAgain) {
   EXPECT_THAT(KeysOf(table.FreezeUpdated()), ElementsAre(EmbeddingRowKey(0, 2)));
 }
 
+std::vector<std::string> ValuesOf(const FrozenRows& rows) {
+  std::vector<std::string> values;
+  rows.Encode(0, [&](std::string_view, std::string_view value) {
+    values.emplace_back(value);
+    return true;
+  });
+  return values;
+}
+
+TEST(EmbeddingTable, FrozenRowsStayAsTheyWereWhateverIsFrozenAfterThem) {
+  TemporaryFolder folder;
+  EmbeddingTableOptions options = Options();
+  options.cache_bytes = 500;
+  options.scratch_bytes = 10'000;
+  options.scratch_folder = folder.path();
+  MemoryByteMap store;
+  EmbeddingTable table(options, &store);
+  for (EmbeddingId id = 0; id < 50; ++id) UpdateOne(table, id, 1);
+  const FrozenRows first = table.FreezeUpdated();
+  const std::vector<std::string> values = ValuesOf(first);
+  for (EmbeddingId id = 0; id < 50; ++id) UpdateOne(table, id, 2);
+  {
+    const FrozenRows second = table.FreezeUpdated();
+    EXPECT_EQ(ValuesOf(first), values);
+    EXPECT_NE(ValuesOf(second), values);
+    table.Saved(second);
+  }
+  for (EmbeddingId id = 0; id < 50; ++id) UpdateOne(table, id, 3);
+  const FrozenRows third = table.FreezeUpdated();  // in the room of the second
+  EXPECT_EQ(third.size(), 50u);
+  EXPECT_EQ(ValuesOf(first), values);
+}
+
+TEST(EmbeddingTable, FrozenRowsWithoutADiskAreAReasonToFreezeFewer) {
+  TemporaryFolder folder;
+  EmbeddingTableOptions options = Options();
+  options.cache_bytes = 10'000;  // a hundred rows and some
+  options.scratch_bytes = 100'000;
+  options.scratch_folder = folder / "gone";
+  EmbeddingTable table(options, nullptr);
+  for (EmbeddingId id = 0; id < 135; ++id) UpdateOne(table, id, 1);
+  EXPECT_FALSE(table.is_short_of_room());
+  EXPECT_TRUE(table.scratch_status().ok());
+  table.NotSaved(table.FreezeUpdated());  // half of the cache does not hold them
+  EXPECT_THAT(std::string(table.scratch_status().message()), HasSubstr("gone"));
+  EXPECT_TRUE(table.is_short_of_room());
+  EXPECT_EQ(table.FreezeUpdated().size(), 135u) << "they went to memory all the same";
+}
+
 TEST(EmbeddingTable, WhatWasNotSavedIsUpdatedOnce) {
   EmbeddingTable table(Options(), nullptr);
   UpdateOne(table, 1, 1);

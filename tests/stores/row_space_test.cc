@@ -22,20 +22,22 @@ using ::testing::StartsWith;
 
 TEST(ScratchFile, GrowsByZeroesAndLeavesNoName) {
   TemporaryFolder folder;
-  auto file = ScratchFile::Create(folder.path());
+  auto file = ScratchFile::Create(folder.path(), 20'000);
   ASSERT_TRUE(file.ok()) << file.status();
   auto first = file->Grow(10'000);
   ASSERT_TRUE(first.ok()) << first.status();
-  std::memset(first->get(), 1, 10'000);
+  std::memset(*first, 1, 10'000);
   auto second = file->Grow(5000);
   ASSERT_TRUE(second.ok()) << second.status();
   for (size_t i = 0; i < 5000; ++i) ASSERT_EQ((*second)[i], std::byte{0}) << i;
   for (size_t i = 0; i < 10'000; ++i) ASSERT_EQ((*first)[i], std::byte{1}) << i;
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "a crash must leave nothing";
+  EXPECT_TRUE(absl::IsResourceExhausted(file->Grow(5001).status()));
+  EXPECT_TRUE(file->Grow(5000).ok());
 }
 
 TEST(ScratchFile, AFolderThatIsNotThereIsAnErrorThatNamesIt) {
-  const auto file = ScratchFile::Create("/nowhere/at/all");
+  const auto file = ScratchFile::Create("/nowhere/at/all", 1000);
   EXPECT_THAT(std::string(file.status().message()),
               AllOf(HasSubstr("/nowhere/at/all"), HasSubstr("cannot be written")));
 }
@@ -90,8 +92,8 @@ TEST(RowSpace, AFullDiskEndsTheScratchFileAndLosesNoRow) {
   ChildProcess child({STORES_CHILD, "scratch", folder.path()});
   const std::string said = child.ReadLine().value_or("");
   if (said == "no mount") GTEST_SKIP() << "this user may not mount a disk to fill";
-  // Two MiB in memory, and a disk of six.
-  EXPECT_THAT(said, AllOf(StartsWith("8388608 RESOURCE_EXHAUSTED"), HasSubstr(folder.path()),
+  // Two MiB in memory, and a disk of six, of which a tenth is left to others.
+  EXPECT_THAT(said, AllOf(StartsWith("7340032 RESOURCE_EXHAUSTED"), HasSubstr(folder.path()),
                           HasSubstr("free space")));
 }
 
