@@ -156,8 +156,7 @@ void HostedShard::WarnOfScratch() {
   warned_of_scratch_ = true;
   spdlog::warn(
       "shard {}: no more room for embedding rows: {}; until the next start no more than now are "
-      "kept "
-      "at hand, and others are read from RocksDB, which is slower",
+      "kept at hand, and others are read from RocksDB, which is slower",
       shard_, std::string(table->scratch_status().message()));
 }
 

@@ -74,8 +74,7 @@ std::string SnapshotTaker::PartsMissing(uint64_t id) const {
     shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
   }
   return "of shards " + shards +
-         " no part has come; give their servers the same --snapshot-dir, on a " +
-         "disk that all share";
+         " no part has come; give their servers the same --snapshot-dir, on a disk that all share";
 }
 
 void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time now,

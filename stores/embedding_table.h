@@ -1,7 +1,6 @@
 // A shard's embedding rows: in memory as far as they fit, in a scratch file and the store beyond.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>

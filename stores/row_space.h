@@ -20,8 +20,7 @@ struct RowSpaceOptions {
 };
 
 // Rows are numbered from 0, aligned to 8 bytes, and stay where they are: an address is good as long
-// as the space.
-// Different threads may write and read different rows, but none may while a row is added.
+// as the space. Different threads may write and read different rows, but none while one is added.
 class RowSpace {
  public:
   RowSpace(size_t row_bytes, RowSpaceOptions options);

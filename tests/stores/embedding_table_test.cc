@@ -27,6 +27,15 @@ EmbeddingTableOptions Options(size_t width = 3) {
   return options;
 }
 
+EmbeddingTableOptions WithScratch(size_t cache_bytes, size_t scratch_bytes,
+                                  const std::string& folder) {
+  EmbeddingTableOptions options = Options();
+  options.cache_bytes = cache_bytes;
+  options.scratch_bytes = scratch_bytes;
+  options.scratch_folder = folder;
+  return options;
+}
+
 // AdaGrad's shape, simple to write a second time.
 void Step(std::span<const float> gradient, std::span<float> values, std::span<float> slots) {
   for (size_t i = 0; i < values.size(); ++i) {
@@ -176,12 +185,8 @@ TEST(EmbeddingTable, KeepsTheCacheAtItsSizeButForWhatIsNotSaved) {
 
 TEST(EmbeddingTable, WhatTheCacheDoesNotHoldIsAtHandInTheScratchFile) {
   TemporaryFolder folder;
-  EmbeddingTableOptions options = Options();
-  options.cache_bytes = 1000;
-  options.scratch_bytes = 100'000;
-  options.scratch_folder = folder.path();
   MemoryByteMap store;
-  EmbeddingTable table(options, &store);
+  EmbeddingTable table(WithScratch(1000, 100'000, folder.path()), &store);
   for (EmbeddingId id = 0; id < 100; ++id) UpdateOne(table, id, 1);
   EXPECT_FALSE(table.is_short_of_room()) << "there is no hurry to save them";
   Save(table, store);
@@ -191,12 +196,8 @@ TEST(EmbeddingTable, WhatTheCacheDoesNotHoldIsAtHandInTheScratchFile) {
 }
 
 TEST(EmbeddingTable, WithoutRoomForAScratchFileItGoesOnWithTheCache) {
-  EmbeddingTableOptions options = Options();
-  options.cache_bytes = 1000;
-  options.scratch_bytes = 100'000;
-  options.scratch_folder = "/nowhere";
   MemoryByteMap store;
-  EmbeddingTable table(options, &store);
+  EmbeddingTable table(WithScratch(1000, 100'000, "/nowhere"), &store);
   EXPECT_TRUE(table.scratch_status().ok());
   for (EmbeddingId id = 0; id < 100; ++id) UpdateOne(table, id, 1);
   EXPECT_THAT(std::string(table.scratch_status().message()), HasSubstr("/nowhere"));
@@ -245,12 +246,8 @@ std::vector<std::string> ValuesOf(const FrozenRows& rows) {
 
 TEST(EmbeddingTable, FrozenRowsStayAsTheyWereWhateverIsFrozenAfterThem) {
   TemporaryFolder folder;
-  EmbeddingTableOptions options = Options();
-  options.cache_bytes = 500;
-  options.scratch_bytes = 10'000;
-  options.scratch_folder = folder.path();
   MemoryByteMap store;
-  EmbeddingTable table(options, &store);
+  EmbeddingTable table(WithScratch(500, 10'000, folder.path()), &store);
   for (EmbeddingId id = 0; id < 50; ++id) UpdateOne(table, id, 1);
   const FrozenRows first = table.FreezeUpdated();
   const std::vector<std::string> values = ValuesOf(first);
@@ -269,12 +266,8 @@ TEST(EmbeddingTable, FrozenRowsStayAsTheyWereWhateverIsFrozenAfterThem) {
 
 TEST(EmbeddingTable, FrozenRowsWithoutADiskAreAReasonToFreezeFewer) {
   TemporaryFolder folder;
-  EmbeddingTableOptions options = Options();
-  options.cache_bytes = 10'000;  // a hundred rows and some
-  options.scratch_bytes = 100'000;
-  options.scratch_folder = folder / "gone";
-  EmbeddingTable table(options, nullptr);
-  for (EmbeddingId id = 0; id < 135; ++id) UpdateOne(table, id, 1);
+  EmbeddingTable table(WithScratch(/*cache_bytes=*/10'000, 100'000, folder / "gone"), nullptr);
+  for (EmbeddingId id = 0; id < 135; ++id) UpdateOne(table, id, 1);  // the cache holds a few more
   EXPECT_FALSE(table.is_short_of_room());
   EXPECT_TRUE(table.scratch_status().ok());
   table.NotSaved(table.FreezeUpdated());  // half of the cache does not hold them
