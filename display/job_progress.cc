@@ -87,6 +87,7 @@ void JobProgress::Combine() {
     all.set_poisoned(all.poisoned() + point.poisoned());
     all.set_refused(all.refused() + point.refused());
     all.set_staleness(std::max(all.staleness(), point.staleness()));
+    all.set_unsaved_updates(std::max(all.unsaved_updates(), point.unsaved_updates()));
   }
   server_ = std::move(all);
 }

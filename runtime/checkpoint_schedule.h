@@ -1,18 +1,26 @@
 // When a shard's next checkpoint is due.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 namespace millrace {
 
+// What a shard has not saved yet.
+struct Unsaved {
+  uint64_t records = 0;           // of `gradients`
+  size_t bytes = 0;               // about so many are to be written
+  bool is_short_of_room = false;  // they cannot be kept much longer
+};
+
 // Every `interval`, or after so many records. But writing takes at most a quarter of the time, that
 // of the replicas counted, of which each has about half of the work: where a checkpoint takes long,
-// since very many embedding rows change, the next one waits three times as long as the last one
-// took, and twice as long more for each replica. What is updated again meanwhile is written once,
-// so that fewer, larger checkpoints are less work; what they cost is a longer replay after a crash,
-// which the bound on records bounds. Not thread-safe.
+// since very many embedding rows change, the next one waits three times as long as it will take,
+// and twice as long more for each replica. (It will take as long as the last one for each of its
+// bytes, and in all no longer.) What is updated again meanwhile is written once, so that fewer,
+// larger checkpoints are less work; what they cost is a longer replay after a crash, which the
+// bound on records bounds. Not thread-safe.
 class CheckpointSchedule {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -24,25 +32,37 @@ class CheckpointSchedule {
         records_(records),
         rest_(3 + 2 * replicas),
         begun_(now),
-        next_(now + interval_) {}
+        ended_(now) {}
 
-  // REQUIRES: none is under way. `records`: since the last one began; `memory_is_short`: what is
-  // not saved cannot be kept much longer.
-  bool Due(Time now, uint64_t records, bool memory_is_short) const {
-    return now >= next_ || records >= records_ || memory_is_short;
+  // REQUIRES: none is under way.
+  bool Due(Time now, const Unsaved& unsaved) const {
+    if (unsaved.records >= records_ || unsaved.is_short_of_room) return true;
+    return now - begun_ >= interval_ && now - ended_ >= rest_ * WillTake(unsaved.bytes);
   }
-  void Begin(Time now) {
+  void Begin(Time now, size_t bytes) {
     begun_ = now;
-    next_ = now + interval_;
+    bytes_ = bytes;
   }
-  void End(Time now) { next_ = std::max(begun_ + interval_, now + rest_ * (now - begun_)); }
+  void End(Time now) {
+    ended_ = now;
+    took_ = now - begun_;
+  }
 
  private:
+  Duration WillTake(size_t bytes) const {
+    if (bytes >= bytes_) return took_;
+    const double part = static_cast<double>(bytes) / static_cast<double>(bytes_);
+    return std::chrono::duration_cast<Duration>(part * took_);
+  }
+
   Duration interval_;
   uint64_t records_;
-  uint32_t rest_;  // so many times as long as writing took
+  uint32_t rest_;  // so many times as long as writing takes
+  // The last one:
   Time begun_;
-  Time next_;
+  Time ended_;
+  Duration took_{0};
+  size_t bytes_ = 0;
 };
 
 }  // namespace millrace

@@ -80,6 +80,10 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
                                ", or start a new job (another name)");
   }
   MILLRACE_RETURN_IF_ERROR(tail.status());
+  // What dies with this process meanwhile the next one reads again.
+  constexpr size_t kBulk = 100'000;
+  const bool is_bulk = (*tail)->behind() >= kBulk;
+  if (is_bulk) MILLRACE_RETURN_IF_ERROR(copy_.store->BeginBulk());
   while (!(*tail)->caught_up()) {
     if (stop) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(
@@ -89,6 +93,7 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
         }));
     if (events == 0) wakeup.WaitFor(kPoll);
   }
+  if (is_bulk) MILLRACE_RETURN_IF_ERROR(copy_.store->EndBulk());
   if (!(*tail)->unfinished()) return absl::OkStatus();
   return absl::DataLossError("parameters, partition " + std::to_string(shard_) +
                              ": the last checkpoint has no end; records were deleted by hand");
@@ -138,12 +143,11 @@ StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now
     schedule_.End(now);
     return Take(*result);
   }
-  if (checkpointer_->busy() ||
-      !schedule_.Due(now, task_->records_since_checkpoint(), task_->memory_is_short())) {
-    return false;
-  }
+  if (checkpointer_->busy()) return false;
+  const Unsaved unsaved = task_->unsaved();
+  if (!schedule_.Due(now, unsaved)) return false;
   WarnOfScratch();
-  schedule_.Begin(now);
+  schedule_.Begin(now, unsaved.bytes);
   if (std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint()) {
     checkpointer_->Start(*std::move(checkpoint));
   }

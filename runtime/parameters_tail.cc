@@ -38,7 +38,9 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
                                  std::to_string(range.end) + ", in front of offset " +
                                  std::to_string(from));
   }
-  MILLRACE_RETURN_IF_ERROR(tail->consumer_->Assign(partition, std::max(from, range.begin)));
+  const Offset begin = std::max(from, range.begin);
+  tail->behind_ = static_cast<size_t>(range.end - begin);
+  MILLRACE_RETURN_IF_ERROR(tail->consumer_->Assign(partition, begin));
   return tail;
 }
 

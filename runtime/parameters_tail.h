@@ -29,6 +29,8 @@ class ParametersTail {
   using Take = std::function<Status(CheckpointAssembler::Part part)>;
   StatusOr<size_t> Poll(const Take& take);
 
+  // So many records at most stood in front of it when reading began.
+  size_t behind() const { return behind_; }
   // Every checkpoint that there was when reading began has been handed out.
   bool caught_up() const { return caught_up_; }
   // Of the last one a part is missing. (Of a checkpoint that is committed that never is.)
@@ -39,6 +41,7 @@ class ParametersTail {
 
   CheckpointAssembler assembler_;
   std::unique_ptr<PartitionConsumer> consumer_;
+  size_t behind_ = 0;
   bool caught_up_ = false;
 };
 

@@ -24,14 +24,15 @@ int64_t NowMs() {
       .count();
 }
 
-OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard,
-                             const JobTraining& training, size_t classes, bool ended,
+OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
+                             bool ended,
                              const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
   MetricPoint point;
   point.set_timestamp_ms(NowMs());
   MetricPoint::ServerProgress& server = *point.mutable_server();
+  const ServerProcessor& processor = task.processor();
   const VectorClock& clocks = processor.clocks();
-  server.set_shard(shard);
+  server.set_shard(task.shard());
   Clock newest = 0;
   uint64_t staleness = 0;
   uint64_t rows_counted = 0;
@@ -56,6 +57,7 @@ OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard,
   server.set_refused(processor.counters().refused());
   server.set_undecodable_rows(processor.counters().undecodable_rows());
   server.set_staleness(staleness);
+  server.set_unsaved_updates(task.unsaved_updates());
   server.set_train_loss(processor.train_loss());
   ToProto(ComputeFigures(processor.progressive(), classes), *server.mutable_progressive());
   if (processor.tail().rows > 0) {
@@ -65,7 +67,7 @@ OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard,
   *server.mutable_training() = training.training();
   server.set_shards(training.shards());
   if (recovery) *server.mutable_recovery() = *recovery;
-  return Record("server/" + std::to_string(shard), point);
+  return Record("server/" + std::to_string(task.shard()), point);
 }
 
 OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,

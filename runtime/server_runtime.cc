@@ -367,9 +367,8 @@ class ServerLoop {
 
   void PublishProgress(bool ended) {
     for (auto& [shard, hosted] : shards_) {
-      const ServerProcessor& processor = hosted->task().processor();
       if (!hosted->task().replayed()) continue;
-      out_.push_back(ProgressPoint(processor, shard, training_, shape_.classes, ended,
+      out_.push_back(ProgressPoint(hosted->task(), training_, shape_.classes, ended,
                                    recoveries_.point(shard)));
     }
   }

@@ -197,8 +197,15 @@ void ShardTask::Append(WorkerId worker, uint64_t message_id, const std::string& 
   }
 }
 
-bool ShardTask::memory_is_short() const {
-  return processor_.embeddings() != nullptr && processor_.embeddings()->is_short_of_room();
+Unsaved ShardTask::unsaved() const {
+  Unsaved unsaved;
+  unsaved.records = static_cast<uint64_t>(position_ - checkpoint_begun_);
+  unsaved.bytes = processor_.shard().updated_bytes();
+  if (const EmbeddingTable* const table = processor_.embeddings()) {
+    unsaved.bytes += table->updated_bytes();
+    unsaved.is_short_of_room = table->is_short_of_room();
+  }
+  return unsaved;
 }
 
 std::optional<Checkpoint> ShardTask::BeginCheckpoint() {

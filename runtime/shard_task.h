@@ -11,6 +11,7 @@
 #include "base/types.h"
 #include "processors/server_processor.h"
 #include "runtime/checkpoint.h"
+#include "runtime/checkpoint_schedule.h"
 #include "runtime/outgoing_record.h"
 #include "stores/ordered_byte_map.h"
 
@@ -69,13 +70,12 @@ class ShardTask {
   Offset position() const { return position_; }
   // A checkpoint has all that was processed.
   bool saved() const { return checkpointed_ == position_; }
+  // Records of `gradients` that no finished checkpoint has: replayed after a crash.
+  uint64_t unsaved_updates() const { return static_cast<uint64_t>(position_ - checkpointed_); }
   // The store had a state: the job has begun.
   bool has_state() const { return has_state_; }
-  // Embedding rows that no checkpoint has saved fill half of the room for them.
-  bool memory_is_short() const;
-  uint64_t records_since_checkpoint() const {
-    return static_cast<uint64_t>(position_ - checkpoint_begun_);
-  }
+  // What BeginCheckpoint would save.
+  Unsaved unsaved() const;
 
  private:
   Status AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const;

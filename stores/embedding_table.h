@@ -87,6 +87,8 @@ class EmbeddingTable {
   size_t rows_at_hand() const { return places_.size(); }
   // So many of them cannot be evicted.
   size_t unsaved() const { return unsaved_; }
+  // About so many bytes are in the rows that FreezeUpdated would return.
+  size_t updated_bytes() const { return updated_.size() * PlaceBytes(); }
   // So many rows cannot be evicted that a checkpoint should be made: half of what there is room
   // for, or as many as are saved and, after a failure, learnt again in a few seconds.
   bool is_short_of_room() const;

@@ -43,6 +43,7 @@ std::vector<size_t> ParameterShard::TakeUpdated() {
     if (is_updated_[block]) blocks.push_back(block);
   }
   is_updated_.assign(is_updated_.size(), 0);
+  updated_blocks_ = 0;
   return blocks;
 }
 

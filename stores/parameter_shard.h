@@ -41,8 +41,18 @@ class ParameterShard {
   void KeepReplaced();
 
   size_t block_count() const { return is_updated_.size(); }
-  void MarkUpdated(size_t block) { is_updated_[block] = 1; }
-  void MarkAllUpdated() { is_updated_.assign(is_updated_.size(), 1); }
+  void MarkUpdated(size_t block) {
+    updated_blocks_ += is_updated_[block] == 0 ? 1 : 0;
+    is_updated_[block] = 1;
+  }
+  void MarkAllUpdated() {
+    is_updated_.assign(is_updated_.size(), 1);
+    updated_blocks_ = is_updated_.size();
+  }
+  // About so many bytes are in the blocks that TakeUpdated would return.
+  size_t updated_bytes() const {
+    return updated_blocks_ * kBlockKeys * (1 + slot_count_) * sizeof(float);
+  }
   // The blocks marked since the last call, ascending. A checkpoint that fails marks them again.
   std::vector<size_t> TakeUpdated();
 
@@ -71,6 +81,7 @@ class ParameterShard {
   std::vector<float> slots_;
   std::vector<float> replaced_;  // as long as weights_, or empty
   std::vector<uint8_t> is_updated_;
+  size_t updated_blocks_ = 0;
 };
 
 }  // namespace millrace

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/file_error.h"
 #include "rocksdb/cache.h"
@@ -116,6 +119,17 @@ Status OpenError(const rocksdb::Status& status, const std::string& path) {
   return FromRocksDb(status, path);
 }
 
+constexpr int kMergedAt = 6;  // files
+// From so many unmerged files on RocksDB slows writers down, and stops them: its defaults.
+constexpr int kSlowAt = 20;
+constexpr int kStopAt = 36;
+// The same of a map that is filled: 2 GiB of files for one merge.
+constexpr int kBulkMergedAt = 32;
+constexpr int kBulkSlowAt = 64;
+constexpr int kBulkStopAt = 96;
+
+size_t BufferBytes(size_t of_all) { return std::max<size_t>(of_all / 2, size_t{64} << 10); }
+
 rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& memory) {
   rocksdb::Options result;
   result.create_if_missing = true;
@@ -137,7 +151,7 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
   table.metadata_cache_options.top_level_index_pinning = rocksdb::PinningTier::kAll;
   result.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   result.write_buffer_manager = memory.write_buffers;
-  result.write_buffer_size = std::max<size_t>(memory.write_buffers->buffer_size() / 2, 64 << 10);
+  result.write_buffer_size = BufferBytes(memory.write_buffers->buffer_size());
   result.max_write_buffer_number = 2;
   // Most keys that are asked for are in a file: a search of the memtable costs as much as one
   // there.
@@ -151,7 +165,7 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
   // A checkpoint of many rows fills several write buffers. Merging at the tenth file took a third
   // of the processor's time of merging at the fourth, as is the default; but at the sixth a read
   // still meets few files.
-  result.level0_file_num_compaction_trigger = 6;
+  result.level0_file_num_compaction_trigger = kMergedAt;
   // There is one writer.
   result.allow_concurrent_memtable_write = false;
   result.enable_write_thread_adaptive_yield = false;
@@ -177,12 +191,46 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
   return result;
 }
 
+// Calls `work` for parts of [0, size) on some threads. RocksDB (as Debian builds it) reads a block
+// at a time: whoever wants many waits for the disk once for each, or, where they are in the page
+// cache, for one processor.
+void InParts(size_t size, const std::function<void(size_t begin, size_t end)>& work) {
+  constexpr size_t kParts = 4;
+  constexpr size_t kWorthAThread = 128;
+  const size_t parts = std::clamp<size_t>(size / kWorthAThread, 1, kParts);
+  std::vector<std::future<void>> others;
+  for (size_t i = 1; i < parts; ++i) {
+    // (Where no thread can be had, this one does its part below.)
+    others.push_back(std::async(std::launch::async | std::launch::deferred, work, i * size / parts,
+                                (i + 1) * size / parts));
+  }
+  if (size > 0) work(0, size / parts);
+  for (std::future<void>& other : others) other.get();
+}
+
 class RocksDbByteMap final : public DiskByteMap {
  public:
   RocksDbByteMap(std::string path, bool has_log, std::shared_ptr<RocksDbMemory> memory,
                  std::unique_ptr<rocksdb::DB> db)
-      : path_(std::move(path)), memory_(std::move(memory)), db_(std::move(db)) {
+      : path_(std::move(path)),
+        has_log_(has_log),
+        memory_(std::move(memory)),
+        buffer_bytes_(memory_->write_buffers->buffer_size()),
+        db_(std::move(db)) {
     write_options_.disableWAL = !has_log;
+  }
+
+  Status BeginBulk() override {
+    write_options_.disableWAL = true;
+    return SetBuffers(std::max(buffer_bytes_, kBulkBufferBytes), kBulkMergedAt, kBulkSlowAt,
+                      kBulkStopAt);
+  }
+
+  Status EndBulk() override {
+    // Before anything is logged again: the log must not go on behind a gap.
+    MILLRACE_RETURN_IF_ERROR(FromRocksDb(db_->Flush(rocksdb::FlushOptions()), path_));
+    write_options_.disableWAL = !has_log_;
+    return SetBuffers(buffer_bytes_, kMergedAt, kSlowAt, kStopAt);
   }
 
   StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
@@ -199,12 +247,15 @@ class RocksDbByteMap final : public DiskByteMap {
     const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
     std::vector<rocksdb::PinnableSlice> values(keys.size());
     std::vector<rocksdb::Status> statuses(keys.size());
-    // Whoever asks for many keys at random has a cache of its own: their blocks would only push the
-    // indexes out of this one.
-    rocksdb::ReadOptions options;
-    options.fill_cache = false;
-    db_->MultiGet(options, db_->DefaultColumnFamily(), slices.size(), slices.data(), values.data(),
-                  statuses.data(), /*sorted_input=*/true);
+    const auto read = [&](size_t begin, size_t end) {
+      // Whoever asks for many keys at random has a cache of its own: their blocks would only push
+      // the indexes out of this one.
+      rocksdb::ReadOptions options;
+      options.fill_cache = false;
+      db_->MultiGet(options, db_->DefaultColumnFamily(), end - begin, &slices[begin],
+                    &values[begin], &statuses[begin], /*sorted_input=*/true);
+    };
+    InParts(keys.size(), read);
     for (size_t i = 0; i < keys.size(); ++i) {
       if (statuses[i].IsNotFound()) continue;
       if (!statuses[i].ok()) return FromRocksDb(statuses[i], path_);
@@ -249,8 +300,20 @@ class RocksDbByteMap final : public DiskByteMap {
   }
 
  private:
+  Status SetBuffers(size_t bytes, int merged_at, int slow_at, int stop_at) {
+    memory_->write_buffers->SetBufferSize(bytes);
+    return FromRocksDb(
+        db_->SetOptions({{"write_buffer_size", std::to_string(BufferBytes(bytes))},
+                         {"level0_file_num_compaction_trigger", std::to_string(merged_at)},
+                         {"level0_slowdown_writes_trigger", std::to_string(slow_at)},
+                         {"level0_stop_writes_trigger", std::to_string(stop_at)}}),
+        path_);
+  }
+
   const std::string path_;
+  const bool has_log_;
   const std::shared_ptr<RocksDbMemory> memory_;
+  const size_t buffer_bytes_;
   const std::unique_ptr<rocksdb::DB> db_;
   rocksdb::WriteOptions write_options_;
   rocksdb::WriteBatch batch_;  // kept for its memory

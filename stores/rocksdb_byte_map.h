@@ -30,9 +30,16 @@ struct RocksDbOptions {
   std::shared_ptr<RocksDbMemory> memory{};
 };
 
-// A map on disk can make a copy of itself.
 class DiskByteMap : public OrderedByteMap {
  public:
+  // Between these two much is written, and reads are slower: without a log, to buffers of
+  // kBulkBufferBytes, and with many more files before they are merged. A death of the process may
+  // lose what was written last, as if has_log were false. EndBulk returns when all of it is in
+  // files. The writer's thread; an error of either leaves a map that is to be closed.
+  static constexpr size_t kBulkBufferBytes = size_t{128} << 20;
+  virtual Status BeginBulk() = 0;
+  virtual Status EndBulk() = 0;
+
   // Makes `folder`, which must not be there, a map of its own with what this one holds now. On the
   // same file system its files are hard links, so that it costs little whatever they hold. Any
   // thread, beside the writer.

@@ -1,5 +1,6 @@
 """What the benchmarks of whole processes share: programs started and ended, medians, the report."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -132,6 +133,15 @@ class Programs:
             self.running[name].send_signal(sig)
         for name in names:
             self._reap(name)
+
+    @contextlib.contextmanager
+    def standing(self, name):
+        """Inside the block the program stands still (SIGSTOP)."""
+        self.running[name].send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.running[name].send_signal(signal.SIGCONT)
 
     def wait_for(self, name, text, count=1):
         """Waits until the program has said `text` so many times."""

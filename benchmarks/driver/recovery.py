@@ -35,6 +35,7 @@ TABLES = (10_000, 1_000_000)  # and more by --recovery-rows
 DENSE = 1_000_000
 SOURCES = {"own disk": "own disk", "replica": "replica of ", "topic": "no copy, all of parameters"}
 SERVERS = 2
+TRICKLE = 50  # updates between checkpoints, when the table is loaded
 KILLED, OTHER = "server-1", "server"
 
 
@@ -90,17 +91,26 @@ class Case:
         job.serve(*self.flags, servers=SERVERS)
         job.work()
         job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
-        while self.rounds_done() < self.rounds:
-            time.sleep(0.1)
-        time.sleep(5)  # for checkpoints of all of it, here and in the replicas
+        self.train(self.rounds)
         return self
 
     def __exit__(self, *_):
         self.job.__exit__()
 
-    def rounds_done(self):
+    def figures(self):
+        """Rounds done, and updates that are not saved."""
         lines = self.job.log("rounds").rsplit("\n", 1)[0].split("\n")
-        return int(lines[-1].split()[1]) if lines[-1] else 0
+        _, rounds, _, unsaved = map(int, lines[-1].split()) if lines[-1] else (0, 0, 0, 0)
+        return rounds, unsaved
+
+    def train(self, rounds):
+        """So many, until the stream only trickles; and until checkpoints have all but the last."""
+        while True:
+            done, unsaved = self.figures()
+            if done >= rounds and unsaved <= TRICKLE:
+                break
+            time.sleep(0.1)
+        time.sleep(3)  # for the replica
 
     def folder(self, server, kind):
         """Of shard 1: its own store, or the replica."""
@@ -135,7 +145,8 @@ class Case:
         copy = job.folder / "copy"
         began = time.monotonic()
         if source == "replica":
-            copy_files(self.folder(OTHER, "shard-1-replica"), copy)
+            with job.standing(OTHER):  # or RocksDB merges away a file that is not copied yet
+                copy_files(self.folder(OTHER, "shard-1-replica"), copy)
         if source == "topic":
             subprocess.run([TOOLS / "kafka" / "bare_read", "--brokers", self.broker, "--topic",
                             f"{job.name}.parameters", "--partition", "1"], check=True)
@@ -150,10 +161,7 @@ class Case:
         if source == "topic":
             self.job.serve_one(0, SERVERS, *self.flags)
             self.job.wait_for(OTHER, "shard 0: answers from gradient")
-        before = self.rounds_done()
-        while self.rounds_done() < before + 5:
-            time.sleep(0.1)
-        time.sleep(3)
+        self.train(self.figures()[0] + 5)
 
 
 def copy_files(source, target):

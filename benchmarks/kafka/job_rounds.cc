@@ -1,9 +1,13 @@
 // Prints how a job gets on, as shard 0 says four times a second: a line for each point with the
-// server's clock in milliseconds, training rounds, and rows trained on. Ends when it is killed.
+// server's clock in milliseconds, training rounds, rows trained on, and updates that a shard has
+// not saved (the most of all shards). Ends when it is killed.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <ranges>
 #include <string>
 
 #include "apps/job_flags.h"
@@ -26,15 +30,19 @@ Status Run(const JobFlags& flags) {
       PartitionConsumer::Create(KafkaOptionsOf(config), {.client_id = "job-rounds"},
                                 TopicName(config.name(), Topic::kMetrics), &wakeup));
   MILLRACE_RETURN_IF_ERROR(metrics->Assign(0, 0));
+  std::map<uint32_t, uint64_t> unsaved;  // by shard
   ConsumerHandler handler;
-  handler.on_record = [](const ConsumedRecord& record) {
+  handler.on_record = [&](const ConsumedRecord& record) {
     const StatusOr<Frame> frame = ParseFrame(record.value);
     MetricPoint point;
     if (!frame.ok() || !ParseMessage(frame->body, point).ok() || !point.has_server()) return;
+    unsaved[point.server().shard()] = point.server().unsaved_updates();
     if (point.server().shard() != 0) return;
-    std::printf("%lld %llu %llu\n", static_cast<long long>(point.timestamp_ms()),
+    const uint64_t most = std::ranges::max(std::views::values(unsaved));
+    std::printf("%lld %llu %llu %llu\n", static_cast<long long>(point.timestamp_ms()),
                 static_cast<unsigned long long>(point.server().rounds()),
-                static_cast<unsigned long long>(point.server().rows_trained()));
+                static_cast<unsigned long long>(point.server().rows_trained()),
+                static_cast<unsigned long long>(most));
     std::fflush(stdout);
   };
   while (true) {

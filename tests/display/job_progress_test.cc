@@ -83,12 +83,14 @@ TEST(JobProgress, PutsTheShardsTogether) {
   one.mutable_server()->set_rows_trained(0);
   one.mutable_server()->set_duplicates_ignored(3);
   zero.mutable_server()->set_duplicates_ignored(2);
+  one.mutable_server()->set_unsaved_updates(30);
   JobProgress job;
   job.Fold(zero);
   job.Fold(one);
   EXPECT_EQ(job.server()->rounds(), 9u);
   EXPECT_EQ(job.server()->rows_trained(), 4000u);
   EXPECT_EQ(job.server()->duplicates_ignored(), 5u);
+  EXPECT_EQ(job.server()->unsaved_updates(), 30u) << "of the shard that has most";
   job.Fold(EndedAt(2'000, 10));
   EXPECT_FALSE(job.ended()) << "shard 1 has not";
   MetricPoint one_ended = EndedAt(2'000, 10);

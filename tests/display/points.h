@@ -30,6 +30,7 @@ inline MetricPoint ServerAt(int64_t timestamp_ms, uint64_t clock) {
   server.set_rounds(clock);
   server.set_updates(4 * clock);
   server.set_rows_trained(400 * clock);
+  server.set_unsaved_updates(24);
   for (uint32_t worker = 0; worker < 4; ++worker) {
     WorkerProgress& progress = *server.add_workers();
     progress.set_worker(worker);

@@ -65,6 +65,7 @@ TEST(Screen, ShowsEverythingOnAnOrdinaryTerminal) {
                            "rows/s",
                            "rounds/s",
                            "staleness 0",
+                           "unsaved updates 24",
                            "training loss",
                            "worker",
                            "clock",

@@ -476,13 +476,17 @@ TEST_F(ShardTaskTest, ALargeAnswerIsSplitAndItsChunksAreKeyedByShardAndNumber) {
 TEST_F(ShardTaskTest, ACheckpointIsMadeOnlyWhenSomethingHasCome) {
   EXPECT_FALSE(task_->BeginCheckpoint().has_value());
   AppendAndFoldRound();
-  EXPECT_EQ(task_->records_since_checkpoint(), 3u);
+  EXPECT_EQ(task_->unsaved().records, 3u);
+  EXPECT_GT(task_->unsaved().bytes, 0u);
+  EXPECT_EQ(task_->unsaved_updates(), 3u);
   const std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
   ASSERT_TRUE(checkpoint.has_value());
   EXPECT_EQ(checkpoint->position, 3);
   EXPECT_THAT(checkpoint->blocks, ElementsAre(0));
   EXPECT_THAT(checkpoint->entries, SizeIs(2));
-  EXPECT_EQ(task_->records_since_checkpoint(), 0u);
+  EXPECT_EQ(task_->unsaved().records, 0u);
+  EXPECT_EQ(task_->unsaved().bytes, 0u);
+  EXPECT_EQ(task_->unsaved_updates(), 3u) << "until it is done";
   EXPECT_FALSE(task_->BeginCheckpoint().has_value());
 }
 
@@ -514,7 +518,8 @@ TEST_F(ShardTaskTest, AFailedCheckpointGivesItsBlocksAndDeadLettersBack) {
   ASSERT_TRUE(failed.has_value());
   AppendAndFold(LogRecord{"key", "second damaged"});
   task_->CheckpointFailed(*failed);
-  EXPECT_GT(task_->records_since_checkpoint(), 0u) << "so that the next one is not put off";
+  EXPECT_GT(task_->unsaved().records, 0u) << "so that the next one is not put off";
+  EXPECT_GT(task_->unsaved().bytes, 0u);
   const std::optional<millrace::Checkpoint> next = task_->BeginCheckpoint();
   ASSERT_TRUE(next.has_value());
   EXPECT_THAT(next->blocks, ElementsAre(0));

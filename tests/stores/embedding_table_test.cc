@@ -226,10 +226,14 @@ TEST(EmbeddingTable, WhatIsUpdatedWhileItIsSavedIsSavedAgain) {
   EmbeddingTable table(Options(), nullptr);
   UpdateOne(table, 1, 1);
   UpdateOne(table, 2, 1);
+  const size_t both = table.updated_bytes();
+  EXPECT_GT(both, 0u);
   const FrozenRows first = table.FreezeUpdated();
   EXPECT_THAT(KeysOf(first), ElementsAre(EmbeddingRowKey(0, 1), EmbeddingRowKey(0, 2)));
+  EXPECT_EQ(table.updated_bytes(), 0u);
   UpdateOne(table, 2, 1);
   EXPECT_EQ(table.unsaved(), 2u);
+  EXPECT_EQ(table.updated_bytes(), both / 2);
   table.Saved(first);
   EXPECT_EQ(table.unsaved(), 1u);
   EXPECT_THAT(KeysOf(table.FreezeUpdated()), ElementsAre(EmbeddingRowKey(0, 2)));

@@ -9,10 +9,13 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/big_endian.h"
 #include "stores/memory_byte_map.h"
 #include "stores/rocksdb_byte_map.h"
 #include "tests/stores/temporary_folder.h"
@@ -122,6 +125,27 @@ TEST_P(OrderedByteMapTest, AnEmptyValueIsNotAMissingOne) {
   Put("a", "");
   EXPECT_EQ(Get("a"), "");
   EXPECT_THAT(Scan("", ""), ElementsAre(Pair("a", "")));
+}
+
+TEST_P(OrderedByteMapTest, GetManyVisitsTheKeysThatAreThereHoweverManyAreAskedFor) {
+  WriteBatch batch;
+  std::vector<std::string> keys;
+  for (uint32_t i = 0; i < 1500; ++i) {
+    keys.push_back(EncodeBigEndian32(i));
+    if (i % 3 != 0) batch.Put(keys.back(), "value " + std::to_string(i));
+  }
+  ASSERT_TRUE(map().Write(batch).ok());
+  for (const size_t many : {0, 1, 127, 255, 256, 259, 1023, 1500}) {
+    std::map<size_t, std::string> visited, expected;
+    const auto visit = [&](size_t i, std::string_view value) {
+      EXPECT_TRUE(visited.emplace(i, value).second) << "twice: " << i;
+    };
+    ASSERT_TRUE(map().GetMany(std::span(keys).first(many), visit).ok());
+    for (size_t i = 0; i < many; ++i) {
+      if (i % 3 != 0) expected[i] = "value " + std::to_string(i);
+    }
+    EXPECT_EQ(visited, expected);
+  }
 }
 
 TEST_P(OrderedByteMapTest, OfSeveralChangesOfAKeyInABatchTheLastCounts) {

@@ -15,7 +15,8 @@
 namespace millrace {
 namespace {
 
-TEST(RocksDbKillTest, AfterSigkillTheMapHoldsAPrefixOfTheBatchesWithAllThatWereFlushed) {
+// Kills the child again and again while it does `what`.
+void ExpectPrefixes(const std::string& what) {
   TemporaryFolder folder;
   std::mt19937_64 random(11);
   std::map<std::string, std::string> expected;
@@ -25,7 +26,7 @@ TEST(RocksDbKillTest, AfterSigkillTheMapHoldsAPrefixOfTheBatchesWithAllThatWereF
     uint64_t written = applied;
     uint64_t flushed = applied;
     {
-      ChildProcess child({STORES_CHILD, "write", folder.path()});
+      ChildProcess child({STORES_CHILD, what, folder.path()});
       // Some are killed while they open the map, the others while they write.
       if (life % 3 != 0) {
         ASSERT_EQ(child.ReadLine(), "open");
@@ -73,6 +74,12 @@ TEST(RocksDbKillTest, AfterSigkillTheMapHoldsAPrefixOfTheBatchesWithAllThatWereF
   }
   EXPECT_GE(lives_that_wrote, 12) << "too few to say anything";
 }
+
+TEST(RocksDbKillTest, AfterSigkillTheMapHoldsAPrefixOfTheBatchesWithAllThatWereFlushed) {
+  ExpectPrefixes("write");
+}
+
+TEST(RocksDbKillTest, AlsoWhereSomeOfThemAreWrittenInBulk) { ExpectPrefixes("bulk"); }
 
 }  // namespace
 }  // namespace millrace

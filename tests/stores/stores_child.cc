@@ -1,5 +1,6 @@
 // The process that the store tests kill, lock out and put on a full disk:
 //   write FOLDER        goes on with the scripted batches, for ever; "written N", "flushed N"
+//   bulk FOLDER         the same, every other 25 of them in bulk
 //   hold FOLDER         opens the folder, says "open", and waits for the end of its input
 //   open FOLDER         opens the folder and says "ok" or the error
 //   memory FOLDER       writes 100 MB and reads some; says by how many kB its memory grew
@@ -33,23 +34,35 @@ int Say(const std::string& line) {
   return 0;
 }
 
-int Write(OrderedByteMap& map) {
+int Write(DiskByteMap& map, bool in_bulk) {
+  constexpr uint64_t kBulk = 25;
+  Status status;
   uint64_t n = 0;
   const auto position = map.Get(kPositionKey);
   if (!position.ok()) return Say(position.status().ToString());
   if (*position) n = *DecodeBigEndian64(**position);
   Say("open");
-  while (true) {
+  for (bool is_bulk = false; status.ok();) {
     ++n;
-    if (const Status status = map.Write(ScriptedBatch(n)); !status.ok()) {
-      return Say(status.ToString());
+    if (in_bulk && !is_bulk && n % (2 * kBulk) < kBulk) {
+      is_bulk = true;
+      status = map.BeginBulk();
     }
+    if (status.ok()) status = map.Write(ScriptedBatch(n));
+    if (!status.ok()) break;
     Say("written " + std::to_string(n));
-    if (n % 7 == 0) {
-      if (const Status status = map.Flush(); !status.ok()) return Say(status.ToString());
-      Say("flushed " + std::to_string(n));
+    const bool ends_bulk = is_bulk && n % (2 * kBulk) >= kBulk;
+    if (ends_bulk) {
+      is_bulk = false;
+      status = map.EndBulk();
+    } else if (!is_bulk && n % 7 == 0) {
+      status = map.Flush();
+    } else {
+      continue;
     }
+    if (status.ok()) Say("flushed " + std::to_string(n));
   }
+  return Say(status.ToString());
 }
 
 int64_t ResidentKilobytes() {
@@ -130,7 +143,7 @@ int Main(const std::string& action, const std::string& folder, const std::string
   if (action == "disk") return Disk(folder, kind == "readonly");
   auto map = OpenRocksDb(folder);
   if (!map.ok()) return Say(map.status().ToString());
-  if (action == "write") return Write(**map);
+  if (action == "write" || action == "bulk") return Write(**map, action == "bulk");
   Say(action == "hold" ? "open" : "ok");
   if (action == "hold") std::cin.get();
   return 0;
