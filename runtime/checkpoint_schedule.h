@@ -14,11 +14,11 @@ struct Unsaved {
   bool is_short_of_room = false;  // they cannot be kept much longer
 };
 
-// Every `interval`, or after so many records. But writing takes at most a quarter of the time, that
-// of the replicas counted, of which each has about half of the work: where a checkpoint takes long,
-// since very many embedding rows change, the next one waits three times as long as it will take,
-// and twice as long more for each replica. (It will take as long as the last one for each of its
-// bytes, and in all no longer.) What is updated again meanwhile is written once, so that fewer,
+// Every `interval`, or after so many records. But writing is to take at most a quarter of the time,
+// that of the replicas counted, of which each has about half of the work: where a checkpoint takes
+// long, since very many embedding rows change, the next one waits three times as long as it will
+// take, and twice as long more for each replica. (It will take as long as the last one for each of
+// its bytes, and in all no longer.) What is updated again meanwhile is written once, so that fewer,
 // larger checkpoints are less work; what they cost is a longer replay after a crash, which the
 // bound on records bounds. Not thread-safe.
 class CheckpointSchedule {
@@ -36,16 +36,18 @@ class CheckpointSchedule {
 
   // REQUIRES: none is under way.
   bool Due(Time now, const Unsaved& unsaved) const {
+    if (unsaved.records == 0) return false;
     if (unsaved.records >= records_ || unsaved.is_short_of_room) return true;
     return now - begun_ >= interval_ && now - ended_ >= rest_ * WillTake(unsaved.bytes);
   }
   void Begin(Time now, size_t bytes) {
     begun_ = now;
-    bytes_ = bytes;
+    begun_bytes_ = bytes;
   }
   void End(Time now) {
     ended_ = now;
     took_ = now - begun_;
+    bytes_ = begun_bytes_;
   }
 
  private:
@@ -58,8 +60,10 @@ class CheckpointSchedule {
   Duration interval_;
   uint64_t records_;
   uint32_t rest_;  // so many times as long as writing takes
-  // The last one:
+  // The last one that began:
   Time begun_;
+  size_t begun_bytes_ = 0;
+  // The last one of which End was told:
   Time ended_;
   Duration took_{0};
   size_t bytes_ = 0;

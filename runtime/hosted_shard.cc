@@ -81,7 +81,7 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
   }
   MILLRACE_RETURN_IF_ERROR(tail.status());
   // What dies with this process meanwhile the next one reads again.
-  constexpr size_t kBulk = 100'000;
+  constexpr size_t kBulk = 1000;
   const bool is_bulk = (*tail)->behind() >= kBulk;
   if (is_bulk) MILLRACE_RETURN_IF_ERROR(copy_.store->BeginBulk());
   while (!(*tail)->caught_up()) {

@@ -29,7 +29,7 @@ class ParametersTail {
   using Take = std::function<Status(CheckpointAssembler::Part part)>;
   StatusOr<size_t> Poll(const Take& take);
 
-  // So many records at most stood in front of it when reading began.
+  // So many records at most were to be read when reading began.
   size_t behind() const { return behind_; }
   // Every checkpoint that there was when reading began has been handed out.
   bool caught_up() const { return caught_up_; }

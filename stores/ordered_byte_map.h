@@ -43,7 +43,8 @@ class OrderedByteMap {
   // Empty when the key is not there.
   virtual StatusOr<std::optional<std::string>> Get(std::string_view key) const = 0;
   // Visits those of `keys` that are there, by their place in `keys`, in any order: quicker than as
-  // many calls of Get. REQUIRES: ascending.
+  // many calls of Get. What is written meanwhile may be seen of some and not of others. REQUIRES:
+  // ascending.
   virtual Status GetMany(std::span<const std::string> keys,
                          const std::function<void(size_t i, std::string_view value)>& visit) const {
     for (size_t i = 0; i < keys.size(); ++i) {

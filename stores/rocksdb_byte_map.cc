@@ -29,11 +29,13 @@ namespace millrace {
 class RocksDbMemory {
  public:
   RocksDbMemory(size_t block_cache_bytes, size_t write_buffer_bytes)
-      : block_cache(rocksdb::NewLRUCache(block_cache_bytes)),
+      : usual_write_buffer_bytes(write_buffer_bytes),
+        block_cache(rocksdb::NewLRUCache(block_cache_bytes)),
         // Not charged to the cache: memtables would push out the indexes, and a read that has to
         // load its index first takes twenty times as long.
         write_buffers(std::make_shared<rocksdb::WriteBufferManager>(write_buffer_bytes)) {}
 
+  const size_t usual_write_buffer_bytes;  // but for a map that is filled in bulk
   const std::shared_ptr<rocksdb::Cache> block_cache;
   const std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;
 };
@@ -119,14 +121,13 @@ Status OpenError(const rocksdb::Status& status, const std::string& path) {
   return FromRocksDb(status, path);
 }
 
-constexpr int kMergedAt = 6;  // files
-// From so many unmerged files on RocksDB slows writers down, and stops them: its defaults.
-constexpr int kSlowAt = 20;
-constexpr int kStopAt = 36;
-// The same of a map that is filled: 2 GiB of files for one merge.
+// At so many files some are merged; a map that is filled in bulk has 2 GiB in so many.
+constexpr int kMergedAt = 6;
 constexpr int kBulkMergedAt = 32;
-constexpr int kBulkSlowAt = 64;
-constexpr int kBulkStopAt = 96;
+// From so many on RocksDB slows writers down, and stops them: far more than bulk leaves, so that
+// who comes next does not wait until all of that is merged.
+constexpr int kSlowAt = 64;
+constexpr int kStopAt = 96;
 
 size_t BufferBytes(size_t of_all) { return std::max<size_t>(of_all / 2, size_t{64} << 10); }
 
@@ -151,7 +152,7 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
   table.metadata_cache_options.top_level_index_pinning = rocksdb::PinningTier::kAll;
   result.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   result.write_buffer_manager = memory.write_buffers;
-  result.write_buffer_size = BufferBytes(memory.write_buffers->buffer_size());
+  result.write_buffer_size = BufferBytes(memory.usual_write_buffer_bytes);
   result.max_write_buffer_number = 2;
   // Most keys that are asked for are in a file: a search of the memtable costs as much as one
   // there.
@@ -166,6 +167,8 @@ rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& m
   // of the processor's time of merging at the fourth, as is the default; but at the sixth a read
   // still meets few files.
   result.level0_file_num_compaction_trigger = kMergedAt;
+  result.level0_slowdown_writes_trigger = kSlowAt;
+  result.level0_stop_writes_trigger = kStopAt;
   // There is one writer.
   result.allow_concurrent_memtable_write = false;
   result.enable_write_thread_adaptive_yield = false;
@@ -212,25 +215,20 @@ class RocksDbByteMap final : public DiskByteMap {
  public:
   RocksDbByteMap(std::string path, bool has_log, std::shared_ptr<RocksDbMemory> memory,
                  std::unique_ptr<rocksdb::DB> db)
-      : path_(std::move(path)),
-        has_log_(has_log),
-        memory_(std::move(memory)),
-        buffer_bytes_(memory_->write_buffers->buffer_size()),
-        db_(std::move(db)) {
+      : path_(std::move(path)), has_log_(has_log), memory_(std::move(memory)), db_(std::move(db)) {
     write_options_.disableWAL = !has_log;
   }
 
   Status BeginBulk() override {
     write_options_.disableWAL = true;
-    return SetBuffers(std::max(buffer_bytes_, kBulkBufferBytes), kBulkMergedAt, kBulkSlowAt,
-                      kBulkStopAt);
+    return SetBuffers(std::max(memory_->usual_write_buffer_bytes, kBulkBufferBytes), kBulkMergedAt);
   }
 
   Status EndBulk() override {
     // Before anything is logged again: the log must not go on behind a gap.
     MILLRACE_RETURN_IF_ERROR(FromRocksDb(db_->Flush(rocksdb::FlushOptions()), path_));
     write_options_.disableWAL = !has_log_;
-    return SetBuffers(buffer_bytes_, kMergedAt, kSlowAt, kStopAt);
+    return SetBuffers(memory_->usual_write_buffer_bytes, kMergedAt);
   }
 
   StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
@@ -300,20 +298,17 @@ class RocksDbByteMap final : public DiskByteMap {
   }
 
  private:
-  Status SetBuffers(size_t bytes, int merged_at, int slow_at, int stop_at) {
+  Status SetBuffers(size_t bytes, int merged_at) {
     memory_->write_buffers->SetBufferSize(bytes);
     return FromRocksDb(
         db_->SetOptions({{"write_buffer_size", std::to_string(BufferBytes(bytes))},
-                         {"level0_file_num_compaction_trigger", std::to_string(merged_at)},
-                         {"level0_slowdown_writes_trigger", std::to_string(slow_at)},
-                         {"level0_stop_writes_trigger", std::to_string(stop_at)}}),
+                         {"level0_file_num_compaction_trigger", std::to_string(merged_at)}}),
         path_);
   }
 
   const std::string path_;
   const bool has_log_;
   const std::shared_ptr<RocksDbMemory> memory_;
-  const size_t buffer_bytes_;
   const std::unique_ptr<rocksdb::DB> db_;
   rocksdb::WriteOptions write_options_;
   rocksdb::WriteBatch batch_;  // kept for its memory

@@ -35,7 +35,8 @@ class DiskByteMap : public OrderedByteMap {
   // Between these two much is written, and reads are slower: without a log, to buffers of
   // kBulkBufferBytes, and with many more files before they are merged. A death of the process may
   // lose what was written last, as if has_log were false. EndBulk returns when all of it is in
-  // files. The writer's thread; an error of either leaves a map that is to be closed.
+  // files; merging these begins then, in the background. The writer's thread; an error of either
+  // leaves a map that is to be closed. REQUIRES: memory of its own (RocksDbOptions::memory).
   static constexpr size_t kBulkBufferBytes = size_t{128} << 20;
   virtual Status BeginBulk() = 0;
   virtual Status EndBulk() = 0;

@@ -138,6 +138,7 @@ class Programs:
     def standing(self, name):
         """Inside the block the program stands still (SIGSTOP)."""
         self.running[name].send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.running[name].pid, os.WSTOPPED | os.WNOWAIT)
         try:
             yield
         finally:

@@ -25,7 +25,7 @@ import time
 
 import dense
 import embedding
-from common import Job, Result, TOOLS, WORKERS, compared
+from common import Job, PATIENCE_S, Result, TOOLS, WORKERS, compared
 
 COLUMNS = embedding.COLUMNS
 BATCH_ROWS = 200
@@ -105,10 +105,15 @@ class Case:
 
     def train(self, rounds):
         """So many, until the stream only trickles; and until checkpoints have all but the last."""
+        before, changed = None, time.monotonic()
         while True:
-            done, unsaved = self.figures()
+            now = done, unsaved = self.figures()
             if done >= rounds and unsaved <= TRICKLE:
                 break
+            if now != before:
+                before, changed = now, time.monotonic()
+            if time.monotonic() > changed + PATIENCE_S:
+                raise RuntimeError(f"{self.job.name} does not get on: {now}")
             time.sleep(0.1)
         time.sleep(3)  # for the replica
 

@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 class CheckpointScheduleTest : public testing::Test {
  protected:
   CheckpointSchedule::Time At(int ms) const { return start_ + milliseconds(ms); }
-  static Unsaved Bytes(size_t bytes) { return {.records = 0, .bytes = bytes}; }
+  static Unsaved Bytes(size_t bytes) { return {.records = 1, .bytes = bytes}; }
 
   const CheckpointSchedule::Time start_ = std::chrono::steady_clock::now();
   CheckpointSchedule schedule_{std::chrono::duration<double>(1), 100, 0, start_};
@@ -42,6 +42,17 @@ TEST_F(CheckpointScheduleTest, AfterABurstASmallOneDoesNotWaitLong) {
   EXPECT_TRUE(schedule_.Due(At(41000), Bytes(2000))) << "no longer than by the last one";
 }
 
+TEST_F(CheckpointScheduleTest, NoneIsDueWhereThereIsNothingToSave) {
+  EXPECT_FALSE(schedule_.Due(At(1'000'000), Unsaved()));
+}
+
+TEST_F(CheckpointScheduleTest, OneWhoseEndNobodySaysIsNotTakenForTheOneBefore) {
+  schedule_.Begin(At(1000), 1000);
+  schedule_.End(At(11000));
+  schedule_.Begin(At(12000), 10);  // the end of a snapshot's is not said, say
+  EXPECT_TRUE(schedule_.Due(At(13000), Bytes(10))) << "behind 10 s for a hundred times as much";
+}
+
 TEST_F(CheckpointScheduleTest, ReplicasWriteToo) {
   CheckpointSchedule schedule(std::chrono::duration<double>(1), 100, /*replicas=*/2, start_);
   schedule.Begin(At(1000), 1000);
@@ -54,8 +65,8 @@ TEST_F(CheckpointScheduleTest, ManyRecordsOrShortMemoryMakeOneDueAtOnce) {
   schedule_.Begin(At(1000), 1000);
   schedule_.End(At(3000));
   EXPECT_FALSE(schedule_.Due(At(3001), {.records = 99, .bytes = 1000}));
-  EXPECT_TRUE(schedule_.Due(At(3001), {.records = 100}));
-  EXPECT_TRUE(schedule_.Due(At(3001), {.is_short_of_room = true}));
+  EXPECT_TRUE(schedule_.Due(At(3001), {.records = 100, .bytes = 1000}));
+  EXPECT_TRUE(schedule_.Due(At(3001), {.records = 1, .bytes = 1000, .is_short_of_room = true}));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ class SnapshotTakerTest : public ::testing::Test {
   SnapshotTakerTest() {
     config_.set_name("job");
     config_.mutable_server()->set_snapshot_dir(folder_.path());
+    training_.set_shards(2);
   }
 
   LogRecord Asked(uint64_t id) const {

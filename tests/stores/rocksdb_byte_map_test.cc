@@ -149,6 +149,32 @@ TEST(RocksDbByteMapTest, WithoutALogItKeepsWhatItHadWhenItWasClosedOrCopied) {
   EXPECT_EQ(*(*OpenRocksDb(copy))->Get("key"), "1");
 }
 
+TEST(RocksDbByteMapTest, InBulkNothingIsLoggedAndAfterwardsItIsAgain) {
+  const TemporaryFolder folder;
+  auto map = OpenRocksDb(folder.path());
+  ASSERT_TRUE(map.ok()) << map.status();
+  const auto logged = [&] {
+    uintmax_t bytes = 0;
+    for (const auto& file : FilesOf(folder.path(), ".log"))
+      bytes += std::filesystem::file_size(file);
+    return bytes;
+  };
+  const auto write = [&] {
+    WriteBatch batch;
+    batch.Put("key", std::string(1000, 'v'));
+    ASSERT_TRUE((*map)->Write(batch).ok());
+    ASSERT_TRUE((*map)->Flush().ok());
+  };
+  ASSERT_TRUE((*map)->BeginBulk().ok());
+  write();
+  EXPECT_EQ(logged(), 0u);
+  EXPECT_TRUE(FilesOf(folder.path(), ".sst").empty());
+  ASSERT_TRUE((*map)->EndBulk().ok());
+  EXPECT_EQ(FilesOf(folder.path(), ".sst").size(), 1u) << "when it returns all is in files";
+  write();
+  EXPECT_GE(logged(), 1000u);
+}
+
 TEST(RocksDbByteMapTest, AFileInPlaceOfTheFolderIsAnErrorThatNamesIt) {
   TemporaryFolder folder;
   std::ofstream(folder / "file") << "text";
@@ -192,15 +218,23 @@ TEST(RocksDbByteMapTest, AByteThatChangedInAFileOfEntriesIsDataLossWhenItIsRead)
     file.put(static_cast<char>(byte ^ 1));
   }
   ExpectDamaged(OpenAndRead(folder.path()), folder.path());
+  auto map = OpenRocksDb(folder.path(), SmallBuffers());
+  ASSERT_TRUE(map.ok()) << map.status();
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < 1000; ++i) keys.push_back(EncodeBigEndian64(i));
+  ExpectDamaged((*map)->GetMany(keys, [](size_t, std::string_view) {}), folder.path());
 }
 
 TEST(RocksDbByteMapTest, AFullDiskIsAnErrorThatSaysSo) {
-  TemporaryFolder folder;
-  ChildProcess child({STORES_CHILD, "disk", folder.path(), "full"});
-  const std::string said = child.ReadLine().value_or("");
-  if (said == "no mount") GTEST_SKIP() << "this user may not mount a disk to fill";
-  EXPECT_THAT(said, AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr(folder / "map"),
-                          HasSubstr("free space")));
+  for (const char* how : {"full", "bulk"}) {
+    TemporaryFolder folder;
+    ChildProcess child({STORES_CHILD, "disk", folder.path(), how});
+    const std::string said = child.ReadLine().value_or("");
+    if (said == "no mount") GTEST_SKIP() << "this user may not mount a disk to fill";
+    EXPECT_THAT(said, AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr(folder / "map"),
+                            HasSubstr("free space")))
+        << how;
+  }
 }
 
 TEST(RocksDbByteMapTest, AReadOnlyDiskIsAnErrorThatSaysSo) {

@@ -4,9 +4,9 @@
 //   hold FOLDER         opens the folder, says "open", and waits for the end of its input
 //   open FOLDER         opens the folder and says "ok" or the error
 //   memory FOLDER       writes 100 MB and reads some; says by how many kB its memory grew
-//   disk FOLDER full|readonly
-//                       mounts a small disk on the folder and writes until it fails; says the
-//                       error, or "no mount" where that is not allowed
+//   disk FOLDER full|readonly|bulk
+//                       mounts a small disk on the folder and writes, maybe in bulk, until it
+//                       fails; says the error, or "no mount" where that is not allowed
 //   scratch FOLDER      mounts a small disk on the folder and puts more rows into a space than fit;
 //                       says how many bytes did and the error, or "no mount"
 #include <sched.h>
@@ -122,10 +122,13 @@ int Scratch(const std::string& folder) {
   return Say(std::to_string(space.fitting() * kRowBytes) + " " + space.scratch_status().ToString());
 }
 
-int Disk(const std::string& folder, bool is_readonly) {
-  if (!MountSmallDisk(folder, is_readonly)) return Say("no mount");
+int Disk(const std::string& folder, const std::string& kind) {
+  if (!MountSmallDisk(folder, kind == "readonly")) return Say("no mount");
   auto map = OpenRocksDb(folder + "/map");
   if (!map.ok()) return Say(map.status().ToString());
+  if (kind == "bulk") {
+    if (const Status status = (*map)->BeginBulk(); !status.ok()) return Say(status.ToString());
+  }
   std::mt19937_64 random(1);
   for (int i = 0; i < 10'000; ++i) {
     std::string value(10'000, '\0');
@@ -133,6 +136,8 @@ int Disk(const std::string& folder, bool is_readonly) {
     WriteBatch batch;
     batch.Put(EncodeBigEndian64(static_cast<uint64_t>(i)), value);
     if (const Status status = (*map)->Write(batch); !status.ok()) return Say(status.ToString());
+    // What is in memory is more than the disk has room for.
+    if (kind == "bulk" && i == 2'000) return Say((*map)->EndBulk().ToString());
   }
   return Say("ok");
 }
@@ -140,8 +145,11 @@ int Disk(const std::string& folder, bool is_readonly) {
 int Main(const std::string& action, const std::string& folder, const std::string& kind) {
   if (action == "memory") return Memory(folder);
   if (action == "scratch") return Scratch(folder);
-  if (action == "disk") return Disk(folder, kind == "readonly");
-  auto map = OpenRocksDb(folder);
+  if (action == "disk") return Disk(folder, kind);
+  RocksDbOptions options;
+  // So that files are written in the middle of what is in bulk.
+  if (action == "bulk") options.write_buffer_bytes = size_t{128} << 10;
+  auto map = OpenRocksDb(folder, options);
   if (!map.ok()) return Say(map.status().ToString());
   if (action == "write" || action == "bulk") return Write(**map, action == "bulk");
   Say(action == "hold" ? "open" : "ok");
