@@ -167,8 +167,9 @@ class Screen {
     pair("rounds", PaddedRight(GroupedNumber(server.rounds()), 6));
     pair("staleness", PaddedRight(absl::StrCat(server.staleness()), 2));
     // What a crash now would have to learn again.
-    if (!job_.ended())
+    if (!job_.ended()) {
       pair("unsaved updates", PaddedRight(GroupedNumber(server.unsaved_updates()), 4));
+    }
     pair("training loss", absl::StrFormat("%.3f", server.train_loss()));
     if (const auto duration = job_.duration_seconds()) pair("time", ClockTime(*duration));
 

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// What a shard has not saved yet.
+// What a shard's next checkpoint would save.
 struct Unsaved {
   uint64_t records = 0;           // of `gradients`
   size_t bytes = 0;               // about so many are to be written

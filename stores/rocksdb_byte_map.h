@@ -30,6 +30,7 @@ struct RocksDbOptions {
   std::shared_ptr<RocksDbMemory> memory{};
 };
 
+// A map on disk can be filled in bulk, and make a copy of itself.
 class DiskByteMap : public OrderedByteMap {
  public:
   // Between these two much is written, and reads are slower: without a log, to buffers of

@@ -155,8 +155,9 @@ TEST(RocksDbByteMapTest, InBulkNothingIsLoggedAndAfterwardsItIsAgain) {
   ASSERT_TRUE(map.ok()) << map.status();
   const auto logged = [&] {
     uintmax_t bytes = 0;
-    for (const auto& file : FilesOf(folder.path(), ".log"))
+    for (const auto& file : FilesOf(folder.path(), ".log")) {
       bytes += std::filesystem::file_size(file);
+    }
     return bytes;
   };
   const auto write = [&] {
