@@ -16,6 +16,7 @@
 #include "runtime/kafka/offset_range.h"
 #include "runtime/kafka/rdkafka_handles.h"
 #include "runtime/kafka/read_positions.h"
+#include "runtime/kafka/rebalance_watch.h"
 #include "runtime/kafka/status_of_error.h"
 
 namespace millrace {
@@ -23,6 +24,7 @@ namespace {
 
 using kafka_internal::FetchQueue;
 using kafka_internal::Handle;
+using kafka_internal::RebalanceWatch;
 using kafka_internal::StatusOfError;
 
 using PartitionList = Handle<rd_kafka_topic_partition_list_t>;
@@ -105,6 +107,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
 
   const std::string topic_;
   Wakeup* const wakeup_;
+  std::unique_ptr<RebalanceWatch> rebalance_ = std::make_unique<RebalanceWatch>();
   Handle<rd_kafka_t> client_;
   std::optional<FetchQueue> group_queue_;
   std::map<int32_t, Partition> partitions_;  // ours
@@ -130,7 +133,10 @@ CooperativeGroupConsumer::~CooperativeGroupConsumer() {
   // Two clients are left alone, to go with the process. Before 2.3 librdkafka aborts when a member
   // of a cooperative-sticky group is destroyed before its first assignment (its issue 4312). And it
   // waits, maybe for ever, for a member that could not leave.
-  if (!was_assigned_ || !left_) static_cast<void>(client_.release());
+  if (!was_assigned_ || !left_) {
+    static_cast<void>(client_.release());
+    static_cast<void>(rebalance_.release());  // it outlives the client
+  }
 }
 
 Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerOptions& options) {
@@ -156,6 +162,7 @@ Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerO
                             kafka_internal::MakeConfiguration(kafka, options.client_id, ours));
   rd_kafka_conf_set_rebalance_cb(conf.get(), &CooperativeGroupConsumer::OnRebalance);
   rd_kafka_conf_set_opaque(conf.get(), this);
+  rebalance_->AddTo(conf.get());
   MILLRACE_ASSIGN_OR_RETURN(client_,
                             kafka_internal::MakeClient(RD_KAFKA_CONSUMER, std::move(conf)));
   rd_kafka_poll_set_consumer(client_.get());
@@ -358,7 +365,9 @@ PartitionList CooperativeGroupConsumer::TakeDueCommits() {
   return list;
 }
 
+// What has to wait for the end of a rebalance is sent by a later Poll.
 void CooperativeGroupConsumer::SendCommits() {
+  if (rebalance_->joining()) return;
   const PartitionList due = TakeDueCommits();
   if (due->cnt == 0) return;
   next_commit_ = std::chrono::steady_clock::now() + kBetweenCommits;

@@ -216,6 +216,55 @@ TEST_F(BrokerGroupTest, AJoiningMemberTakesAPartitionOverAndTheOtherIsNotDisturb
   EXPECT_EQ(first.values[1 - moved], Numbers(0, 200));
 }
 
+// librdkafka's issue 4059: a commit in the middle of a rebalance cost all that was assigned.
+TEST_F(BrokerGroupTest, AMemberThatCommitsAllTheTimeLosesNothingWhenOthersComeAndGo) {
+  const std::string topic = CreateTopic(4);
+  const ConsumerOptions options = {
+      .client_id = "member", .group_id = FreshName(), .session_timeout_s = 6};
+  struct Member {
+    std::unique_ptr<GroupConsumer> consumer;
+    GroupConsumer::Handler handler;
+    std::set<int32_t> owned;
+  };
+  const auto join = [&](Member& member) {
+    auto consumer = GroupConsumer::Create(kafka_, options, topic, nullptr);
+    ASSERT_TRUE(consumer.ok());
+    member.consumer = std::move(*consumer);
+    member.handler.on_record = [](const ConsumedRecord&) {};
+    member.handler.on_assigned = [&member](int32_t partition, const auto&) {
+      member.owned.insert(partition);
+      return Offset{0};
+    };
+    member.handler.on_revoked = [&member](int32_t partition, bool lost) {
+      EXPECT_FALSE(lost) << "partition " << partition;
+      member.owned.erase(partition);
+    };
+  };
+  Offset position = 0;
+  const auto work = [&](Member& member) {
+    EXPECT_TRUE(member.consumer->Poll(100, member.handler).ok());
+    ++position;
+    for (const int32_t partition : member.owned) member.consumer->Commit(partition, {position, ""});
+  };
+  Member stays;
+  join(stays);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(Until([&] {
+      work(stays);
+      return stays.owned.size() == 4;
+    }));
+    Member comes;
+    join(comes);
+    ASSERT_TRUE(Until([&] {
+      work(stays);
+      work(comes);
+      return stays.owned.size() == 2 && comes.owned.size() == 2;
+    }));
+    EXPECT_TRUE(comes.consumer->Close().ok());
+  }
+  EXPECT_TRUE(stays.consumer->Close().ok());
+}
+
 TEST_F(BrokerGroupTest, AMemberThatLeavesIsReplacedAtOnce) {
   const std::string topic = CreateTopic(2);
   const std::string group = FreshName();
