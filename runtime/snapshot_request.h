@@ -21,6 +21,7 @@ OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t i
 std::string SnapshotFolder(const JobConfig& config, uint64_t id);
 
 // Asks a running job for a snapshot; waits until it is there, where it will be visible here.
+// NotFound: there is no such job; FailedPrecondition: it has ended, or has not begun.
 Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop);
 
 }  // namespace millrace

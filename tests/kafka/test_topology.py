@@ -683,6 +683,20 @@ class Order(OnABroker):
         job.start("worker0")
         self.assertEqual(job.wait("worker0", timeout=30), 0, job.log("worker0"))
 
+    def test_a_snapshot_of_a_job_that_is_not_there_or_has_ended_is_an_error_at_once(self):
+        job = self.job()
+        job.commands["ask"] = [*job.commands["server"], "--checkpoint-now", "--snapshot-dir",
+                               job.folder / "snapshots"]  # fmt: skip
+        job.start("ask")
+        self.assertEqual(job.wait("ask", timeout=15), 1)
+        self.assertIn(f"there is no job {job.name} at", job.log("ask"))
+        job.start("server", "worker0", "worker1", "producer")
+        del job.processes["ask"]
+        job.wait_all()
+        job.start("ask")
+        self.assertEqual(job.wait("ask", timeout=15), 1)
+        self.assertIn(f"job {job.name} has ended", job.log("ask"))
+
 
 class OnKafka39(OnABroker):
     version = "3.9.1"
