@@ -13,37 +13,14 @@
 #include <vector>
 
 #include "base/file_error.h"
-#include "rocksdb/cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
-#include "rocksdb/filter_policy.h"
 #include "rocksdb/options.h"
-#include "rocksdb/slice_transform.h"
-#include "rocksdb/table.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
-#include "rocksdb/write_buffer_manager.h"
+#include "stores/rocksdb_settings.h"
 
 namespace millrace {
-
-class RocksDbMemory {
- public:
-  RocksDbMemory(size_t block_cache_bytes, size_t write_buffer_bytes)
-      : usual_write_buffer_bytes(write_buffer_bytes),
-        block_cache(rocksdb::NewLRUCache(block_cache_bytes)),
-        // Not charged to the cache: memtables would push out the indexes, and a read that has to
-        // load its index first takes twenty times as long.
-        write_buffers(std::make_shared<rocksdb::WriteBufferManager>(write_buffer_bytes)) {}
-
-  const size_t usual_write_buffer_bytes;  // but for a map that is filled in bulk
-  const std::shared_ptr<rocksdb::Cache> block_cache;
-  const std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;
-};
-
-std::shared_ptr<RocksDbMemory> MakeRocksDbMemory(size_t block_cache_bytes,
-                                                 size_t write_buffer_bytes) {
-  return std::make_shared<RocksDbMemory>(block_cache_bytes, write_buffer_bytes);
-}
 
 namespace {
 
@@ -121,79 +98,6 @@ Status OpenError(const rocksdb::Status& status, const std::string& path) {
   return FromRocksDb(status, path);
 }
 
-// At so many files some are merged; a map that is filled in bulk has 2 GiB in so many.
-constexpr int kMergedAt = 6;
-constexpr int kBulkMergedAt = 32;
-// From so many on RocksDB slows writers down, and stops them: far more than bulk leaves, so that
-// who comes next does not wait until all of that is merged.
-constexpr int kSlowAt = 64;
-constexpr int kStopAt = 96;
-
-size_t BufferBytes(size_t of_all) { return std::max<size_t>(of_all / 2, size_t{64} << 10); }
-
-rocksdb::Options ToRocksDb(const RocksDbOptions& options, const RocksDbMemory& memory) {
-  rocksdb::Options result;
-  result.create_if_missing = true;
-  result.max_open_files = options.max_open_files;
-
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = memory.block_cache;
-  table.cache_index_and_filter_blocks = true;  // else they are outside of every bound
-  table.pin_l0_filter_and_index_blocks_in_cache = true;
-  // Many keys that are asked for are not there: embedding rows that are yet to be born.
-  constexpr int kBloomBitsPerKey = 10;
-  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBitsPerKey));
-  // Debian's RocksDB is built for any x86-64 and computes CRC32c without the processor's help.
-  table.checksum = rocksdb::kXXH3;
-  // In parts, so that a read loads some kilobytes of them where they do not all fit.
-  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
-  table.partition_filters = true;
-  table.metadata_block_size = size_t{64} << 10;
-  table.metadata_cache_options.top_level_index_pinning = rocksdb::PinningTier::kAll;
-  result.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  result.write_buffer_manager = memory.write_buffers;
-  result.write_buffer_size = BufferBytes(memory.usual_write_buffer_bytes);
-  result.max_write_buffer_number = 2;
-  // Most keys that are asked for are in a file: a search of the memtable costs as much as one
-  // there.
-  result.memtable_whole_key_filtering = true;
-  result.memtable_prefix_bloom_size_ratio = 0.05;
-  // A batch's keys ascend mostly, so that the next place in the memtable is near to the last.
-  result.memtable_insert_with_hint_prefix_extractor.reset(rocksdb::NewCappedPrefixTransform(1));
-  // Keys are updated in random order. Merging files of like size writes each entry a third as often
-  // as sorting them into levels, and a read meets fewer files (measured with 4 million rows).
-  result.compaction_style = rocksdb::kCompactionStyleUniversal;
-  // A checkpoint of many rows fills several write buffers. Merging at the tenth file took a third
-  // of the processor's time of merging at the fourth, as is the default; but at the sixth a read
-  // still meets few files.
-  result.level0_file_num_compaction_trigger = kMergedAt;
-  result.level0_slowdown_writes_trigger = kSlowAt;
-  result.level0_stop_writes_trigger = kStopAt;
-  // There is one writer.
-  result.allow_concurrent_memtable_write = false;
-  result.enable_write_thread_adaptive_yield = false;
-
-  // Floats that are learnt do not compress.
-  result.compression = rocksdb::kNoCompression;
-
-  // One thread writes files, one merges them; none to print statistics.
-  result.max_background_jobs = 2;
-  result.stats_dump_period_sec = 0;
-  result.stats_persist_period_sec = 0;
-  result.info_log_level = rocksdb::WARN_LEVEL;
-  result.keep_log_file_num = 2;
-  result.max_log_file_size = size_t{1} << 20;
-  result.max_manifest_file_size = size_t{1} << 20;
-  result.manifest_preallocation_size = size_t{64} << 10;
-
-  // A restart reads the log back into memory and goes on, without writing files first.
-  result.avoid_flush_during_recovery = true;
-  result.skip_stats_update_on_db_open = true;
-  // The end of the log may be torn. Up to there every batch is whole.
-  result.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-  return result;
-}
-
 // Calls `work` for parts of [0, size) on some threads. RocksDB (as Debian builds it) reads a block
 // at a time: whoever wants many waits for the disk once for each, or, where they are in the page
 // cache, for one processor.
@@ -221,14 +125,15 @@ class RocksDbByteMap final : public DiskByteMap {
 
   Status BeginBulk() override {
     write_options_.disableWAL = true;
-    return SetBuffers(std::max(memory_->usual_write_buffer_bytes, kBulkBufferBytes), kBulkMergedAt);
+    return SetBuffers(std::max(memory_->usual_write_buffer_bytes, kBulkBufferBytes),
+                      kFilesMergedAtInBulk);
   }
 
   Status EndBulk() override {
     // Before anything is logged again: the log must not go on behind a gap.
     MILLRACE_RETURN_IF_ERROR(FromRocksDb(db_->Flush(rocksdb::FlushOptions()), path_));
     write_options_.disableWAL = !has_log_;
-    return SetBuffers(memory_->usual_write_buffer_bytes, kMergedAt);
+    return SetBuffers(memory_->usual_write_buffer_bytes, kFilesMergedAt);
   }
 
   StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
@@ -328,7 +233,7 @@ StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
           ? options.memory
           : MakeRocksDbMemory(options.block_cache_bytes, options.write_buffer_bytes);
   rocksdb::DB* db = nullptr;
-  const rocksdb::Status status = rocksdb::DB::Open(ToRocksDb(options, *memory), path, &db);
+  const rocksdb::Status status = rocksdb::DB::Open(RocksDbSettings(options, *memory), path, &db);
   if (!status.ok()) return OpenError(status, path);
   return std::make_unique<RocksDbByteMap>(path, options.has_log, memory,
                                           std::unique_ptr<rocksdb::DB>(db));

@@ -18,17 +18,13 @@
 #include "base/big_endian.h"
 #include "base/check.h"
 #include "base/hash.h"
-#include "rocksdb/cache.h"
 #include "rocksdb/db.h"
-#include "rocksdb/filter_policy.h"
 #include "rocksdb/options.h"
-#include "rocksdb/slice_transform.h"
-#include "rocksdb/table.h"
 #include "rocksdb/write_batch.h"
-#include "rocksdb/write_buffer_manager.h"
 #include "stores/embedding_table.h"
 #include "stores/frozen_rows.h"
 #include "stores/rocksdb_byte_map.h"
+#include "stores/rocksdb_settings.h"
 #include "stores/training_buffer.h"
 
 namespace millrace {
@@ -64,34 +60,8 @@ void Keep(const T& value) {
 // The settings of OpenRocksDb, so that what differs is our code and not RocksDB's work.
 std::unique_ptr<rocksdb::DB> OpenBare(const std::string& folder) {
   const RocksDbOptions ours;
-  rocksdb::Options options;
-  options.create_if_missing = true;
-  options.max_open_files = ours.max_open_files;
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(ours.block_cache_bytes);
-  table.cache_index_and_filter_blocks = true;
-  table.pin_l0_filter_and_index_blocks_in_cache = true;
-  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
-  table.checksum = rocksdb::kXXH3;
-  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
-  table.partition_filters = true;
-  table.metadata_block_size = size_t{64} << 10;
-  table.metadata_cache_options.top_level_index_pinning = rocksdb::PinningTier::kAll;
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  options.write_buffer_manager =
-      std::make_shared<rocksdb::WriteBufferManager>(ours.write_buffer_bytes);
-  options.write_buffer_size = ours.write_buffer_bytes / 2;
-  options.allow_concurrent_memtable_write = false;
-  options.enable_write_thread_adaptive_yield = false;
-  options.compression = rocksdb::kNoCompression;
-  options.compaction_style = rocksdb::kCompactionStyleUniversal;
-  options.level0_file_num_compaction_trigger = 6;
-  options.memtable_whole_key_filtering = true;
-  options.memtable_prefix_bloom_size_ratio = 0.05;
-  options.memtable_insert_with_hint_prefix_extractor.reset(rocksdb::NewCappedPrefixTransform(1));
-  options.stats_dump_period_sec = 0;
-  options.stats_persist_period_sec = 0;
-  options.info_log_level = rocksdb::WARN_LEVEL;
+  const auto memory = MakeRocksDbMemory(ours.block_cache_bytes, ours.write_buffer_bytes);
+  const rocksdb::Options options = RocksDbSettings(ours, *memory);
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(options, folder, &db);
   if (!status.ok()) {
