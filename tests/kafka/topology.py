@@ -211,6 +211,18 @@ class Job:
                 raise AssertionError(f"'{text}' did not appear in\n{logs}")
             time.sleep(0.02)
 
+    def wait_for_checkpoints(self, timeout=60):
+        """Until each shard has made one: then the gradients that it holds are deleted."""
+        end = time.monotonic() + timeout
+        while True:
+            begins = self.broker.tool("kafka-get-offsets", "--topic", f"{self.name}.gradients",
+                                      "--time", "earliest").split()  # fmt: skip
+            if begins and all(int(begin.rsplit(":", 1)[1]) > 0 for begin in begins):
+                return
+            if time.monotonic() > end:
+                raise AssertionError(f"not every shard has made a checkpoint: {begins}")
+            time.sleep(0.2)
+
     def wait_all(self, timeout=120):
         codes = {name: self.wait(name, timeout) for name in self.processes}
         assert all(code == 0 for code in codes.values()), (codes, {
