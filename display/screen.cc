@@ -121,6 +121,9 @@ class Screen {
       }
       lines.push_back(rows);
     }
+    if (!job_.server()) {
+      lines.push_back(Inked(style_, Ink::kDim, "no ServerApp has been heard of yet"));
+    }
     if (options_.silent_seconds > kSilenceTold && !job_.ended()) {
       lines.push_back(Inked(style_, Ink::kWarn,
                             absl::StrCat("no figures for ", ClockTime(options_.silent_seconds),

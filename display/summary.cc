@@ -63,6 +63,9 @@ std::string SummaryJson(const JobProgress& job, const std::string& name) {
       {"undecodable_rows", server.undecodable_rows()},
       {"train_loss", Short(server.train_loss())},
   };
+  if (!job.server()) {
+    for (const char* unknown : {"consistency", "schedule", "learner"}) json[unknown] = nullptr;
+  }
   for (const auto& [shard, recovery] : job.recoveries()) {
     Json one = {{"shard", shard},
                 {"seconds", Short(recovery.total_s())},
@@ -104,10 +107,12 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
                     job.producer() ? GroupedNumber(job.producer()->rows_rejected()) : "-",
                     " rejected, ", GroupedNumber(server.rows_trained()), " trained on"));
   line("rounds",
-       absl::StrCat(GroupedNumber(server.rounds()), " of ", server.workers_size(),
-                    server.workers_size() == 1 ? " worker, " : " workers, ",
-                    ScheduleName(server.training()), ", ", ConsistencyName(server.training()), ", ",
-                    LearnerName(server.training())));
+       job.server()
+           ? absl::StrCat(GroupedNumber(server.rounds()), " of ", server.workers_size(),
+                          server.workers_size() == 1 ? " worker, " : " workers, ",
+                          ScheduleName(server.training()), ", ", ConsistencyName(server.training()),
+                          ", ", LearnerName(server.training()))
+           : "none: no ServerApp has been heard of");
   line("time", absl::StrFormat("%.1f s: %s rows/s, %s rounds/s", job.duration_seconds().value_or(0),
                                RateText(job.rows_per_second()), RateText(job.rounds_per_second())));
   line("staleness", absl::StrCat("at most ", job.staleness_max(), " rounds"));

@@ -8,8 +8,8 @@
 namespace millrace::kafka_internal {
 
 // A commit that is sent while a member joins comes to the coordinator with the generation of
-// before. Before 2.8 librdkafka takes the answer (illegal generation) for the loss of everything
-// that is assigned (its issue 4059), and the member stands still for two seconds: commits have to
+// before. librdkafka (its issue 4059, until 2025) takes the answer, illegal generation, for the
+// loss of everything that is assigned, and the member stands still for two seconds: commits have to
 // wait meanwhile. librdkafka does not say when it joins, so its requests are watched.
 class RebalanceWatch {
  public:

@@ -123,6 +123,14 @@ TEST(Screen, SaysWhenNothingComesAnyMore) {
   EXPECT_THAT(Text(RenderScreen(SomeJob(), options)), HasSubstr("no figures for 0:07"));
 }
 
+TEST(Screen, SaysThatThereIsNoServer) {
+  JobProgress job;
+  job.Fold(ProducerAt(100, 600, 1'000, 24'000));
+  EXPECT_THAT(Text(RenderScreen(job, Options(80))),
+              AllOf(HasSubstr("no ServerApp has been heard of"), Not(HasSubstr("sequential"))));
+  EXPECT_THAT(Text(RenderScreen(SomeJob(), Options(80))), Not(HasSubstr("no ServerApp")));
+}
+
 TEST(Screen, NamesWhatWentWrong) {
   JobProgress job = SomeJob();
   MetricPoint point = ServerAt(10'100, 41);

@@ -11,6 +11,7 @@
 namespace millrace {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
@@ -105,6 +106,18 @@ TEST(SummaryJson, LeavesOutWhatThereIsNot) {
   EXPECT_FALSE(json.contains("holdout"));
   EXPECT_FALSE(json.contains("tail"));
   EXPECT_FALSE(json["progressive"].contains("auc"));
+}
+
+TEST(Summary, TellsNoSettingsOfAServerThatNobodyHasHeardOf) {
+  JobProgress job;
+  job.Fold(ProducerAt(0, 600, 1'000, 24'000));
+  const Json json = Json::parse(SummaryJson(job, "flights-1"));
+  for (const char* name : {"consistency", "schedule", "learner"}) {
+    EXPECT_TRUE(json[name].is_null()) << name;
+  }
+  std::string table;
+  for (const std::string& line : SummaryTable(job, "flights-1", Style(), 80)) table += line + "\n";
+  EXPECT_THAT(table, AllOf(HasSubstr("24,001 read"), HasSubstr("no ServerApp has been heard of")));
 }
 
 TEST(SummaryJson, IsJsonBeforeAnythingHasHappenedAndWithoutNumbers) {
