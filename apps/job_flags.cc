@@ -463,7 +463,8 @@ void JobFlags::AddServer() {
 void JobFlags::AddSnapshots() {
   const char* group = "Snapshots of all shards";
   AddFlag("--checkpoint-now", group,
-          "Ask the running job for a snapshot, wait for it if --snapshot-dir is given, and end.\n"
+          "Ask the running job for a snapshot, wait for it if --snapshot-dir is given, and end;\n"
+          "an error if there is no such job, or if it has not begun or has ended.\n"
           "(SIGUSR1 to the ServerApp of shard 0 asks for one, too)",
           [](JobConfig& c) { c.mutable_server()->set_checkpoint_now(true); });
   Add<std::string>(

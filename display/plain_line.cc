@@ -52,7 +52,9 @@ std::string PlainLine(const JobProgress& job, double silent_seconds) {
   if (share) absl::StrAppend(&line, absl::StrFormat("%.0f %%, ", std::floor(100 * share->learnt)));
   absl::StrAppend(&line, GroupedNumber(job.rows_tested()), " rows");
   if (const auto left = job.seconds_left()) absl::StrAppend(&line, ", ", ClockTime(*left), " left");
-  if (job.server()) {
+  if (!job.server()) {
+    absl::StrAppend(&line, "; no ServerApp has been heard of yet");
+  } else {
     const JobProgress::ServerPoint& server = *job.server();
     absl::StrAppend(
         &line, "; ", RateText(job.recent_rows_per_second().value_or(job.rows_per_second())),

@@ -29,7 +29,6 @@ namespace {
 
 constexpr std::chrono::seconds kMostToWait(120);
 constexpr std::chrono::milliseconds kLookAgain(200);
-constexpr std::chrono::seconds kAskTheBoard(1);
 
 OutgoingRecord Request(const JobConfig& config, Gradient::Kind kind, ShardId shard, uint64_t id) {
   Gradient message;
@@ -41,31 +40,29 @@ OutgoingRecord Request(const JobConfig& config, Gradient::Kind kind, ShardId sha
           std::move(MakeFrames(message.SerializeAsString(), 0).front())};
 }
 
-// The board of a job that has begun; NotFound when there is none. Nobody waits for one here: a name
-// that is written wrong would wait for ever.
-StatusOr<std::unique_ptr<JobBoard>> BoardOf(const JobConfig& config,
-                                            const std::atomic<bool>& stop) {
+// NotFound when there is no such job: who waits for a name that is written wrong waits for ever.
+Status CheckThatItIsThere(const JobConfig& config, const Patience& patience,
+                          const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
                             KafkaAdmin::Create(KafkaOptionsOf(config), "snapshot-request"));
   MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
   const std::string topic = TopicName(config.name(), Topic::kJob);
-  const StatusOr<int32_t> partitions = admin->PartitionCount(topic);
-  if (absl::IsNotFound(partitions.status())) {
-    return absl::NotFoundError("there is no job " + config.name() + " at " + config.brokers() +
-                               " (it would have a topic " + topic + "): is --job right?");
-  }
-  MILLRACE_RETURN_IF_ERROR(partitions.status());
-  return JobBoard::Create(config, stop);
+  Status found = patience.Try([&] { return admin->PartitionCount(topic); }).status();
+  if (!absl::IsNotFound(found)) return found;
+  return absl::NotFoundError("there is no job " + config.name() + " at " + config.brokers() +
+                             " (it would have a topic " + topic + "): is --job right?");
 }
 
-// FailedPrecondition when nobody is there any more who could write a snapshot.
-Status CheckThatItRuns(const JobConfig& config, JobBoard& board) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, board.ReadTraining());
+// FailedPrecondition when nobody is there who could write a snapshot.
+Status CheckThatItRuns(const JobConfig& config, const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, JobBoard::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, board->ReadTraining());
   if (!training) {
-    return absl::FailedPreconditionError("job " + config.name() +
-                                         " has not begun: no ServerApp has started yet");
+    return absl::FailedPreconditionError(
+        "job " + config.name() +
+        " has not begun: no ServerApp has published its training (it waits for CsvProducer)");
   }
-  MILLRACE_ASSIGN_OR_RETURN(const bool ended, board.ReadEnded(training->shards()));
+  MILLRACE_ASSIGN_OR_RETURN(const bool ended, board->ReadEnded(training->shards()));
   if (!ended) return absl::OkStatus();
   return absl::FailedPreconditionError("job " + config.name() +
                                        " has ended; what it ended with is in the servers' "
@@ -90,9 +87,9 @@ std::string SnapshotFolder(const JobConfig& config, uint64_t id) {
 }
 
 Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, BoardOf(config, stop));
-  MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, *board));
   const Patience patience(stop, config.broker_timeout_s());
+  MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, patience, stop));
+  MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<RecordSender> sender,
       RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, patience, nullptr));
@@ -108,22 +105,13 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   spdlog::info("asked for snapshot {}: it comes to {}, if that is in the servers' --snapshot-dir",
                id, folder);
   const auto begin = std::chrono::steady_clock::now();
-  auto next_question = begin + kAskTheBoard;
-  Status runs = absl::OkStatus();
   SnapshotManifest manifest;
   while (true) {
     Status read = ReadJson(ManifestPath(folder), manifest);
     if (read.ok()) break;
     if (!absl::IsNotFound(read)) return read;
     if (stop) return absl::CancelledError("stopped");
-    MILLRACE_RETURN_IF_ERROR(runs);  // it had not come although the job had ended before
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= next_question) {
-      next_question = now + kAskTheBoard;
-      runs = CheckThatItRuns(config, *board);
-      continue;
-    }
-    if (now - begin > kMostToWait) {
+    if (std::chrono::steady_clock::now() - begin > kMostToWait) {
       return absl::DeadlineExceededError(
           folder +
           " has not come: is it the servers' --snapshot-dir, and does the job get rows? "

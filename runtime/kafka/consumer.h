@@ -107,7 +107,7 @@ class GroupConsumer {
   // Asynchronous; refused (and forgotten) when the partition is no longer ours. May be called as
   // often as one likes: at most ten times a second, in Poll, the last positions are sent, and the
   // last of all when a partition is taken away and in Close. A hint for the next owner, which may
-  // find an older one: a group that is being divided anew takes none.
+  // find an older one: while the group is being divided anew none is sent.
   virtual void Commit(int32_t partition, const Committed& position) = 0;
   // Leaves the group, so that others get the partitions at once. Synchronous commits first. Calls
   // no handler; afterwards only destruction is allowed, which does the same if it was forgotten.

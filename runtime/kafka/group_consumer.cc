@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,6 +42,7 @@ constexpr std::chrono::milliseconds kBetweenCommits(100);
 // How long Close waits for a coordinator that may be away; others then wait for the session
 // timeout.
 constexpr int kCloseCommitTimeoutMs = 2000;
+constexpr std::chrono::seconds kCloseWaitForRebalance(2);
 constexpr std::chrono::seconds kCloseTimeout(3);
 
 // librdkafka frees it with the list.
@@ -392,9 +394,14 @@ void CooperativeGroupConsumer::OnCommitted(rd_kafka_t*, rd_kafka_resp_err_t erro
 }
 
 // Whether an asynchronous commit has arrived is not known, so each is made once more. A group that
-// is being divided anew takes none, nor does one without a coordinator: then whoever gets the
-// partitions starts from an older position.
+// takes long to be divided anew takes none, nor does one without a coordinator: then whoever gets
+// the partitions starts from an older position.
 void CooperativeGroupConsumer::CommitAgain() {
+  const auto end = std::chrono::steady_clock::now() + kCloseWaitForRebalance;
+  while (rebalance_->joining() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  if (rebalance_->joining()) return;
   for (auto& [number, partition] : partitions_) {
     partition.commit_is_due = partition.last_commit.has_value();
   }

@@ -19,8 +19,10 @@ rd_kafka_resp_err_t OnRequestSent(rd_kafka_t*, int, const char*, int32_t, int16_
 }
 
 rd_kafka_resp_err_t OnResponse(rd_kafka_t*, int, const char*, int32_t, int16_t api_key, int16_t,
-                               int32_t, size_t, int64_t, rd_kafka_resp_err_t, void* joining) {
-  if (api_key == kSyncGroup) *static_cast<std::atomic<bool>*>(joining) = false;
+                               int32_t, size_t, int64_t, rd_kafka_resp_err_t error, void* joining) {
+  // (After an error of the connection it joins again.)
+  const bool answered = api_key == kSyncGroup && error == RD_KAFKA_RESP_ERR_NO_ERROR;
+  if (answered) *static_cast<std::atomic<bool>*>(joining) = false;
   return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
@@ -34,9 +36,9 @@ rd_kafka_resp_err_t RebalanceWatch::OnNew(rd_kafka_t* client, const rd_kafka_con
                                           char*, size_t) {
   auto* const joining = &static_cast<RebalanceWatch*>(self)->joining_;
   const rd_kafka_resp_err_t error =
-      rd_kafka_interceptor_add_on_request_sent(client, kName, &OnRequestSent, joining);
+      rd_kafka_interceptor_add_on_response_received(client, kName, &OnResponse, joining);
   if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return error;
-  return rd_kafka_interceptor_add_on_response_received(client, kName, &OnResponse, joining);
+  return rd_kafka_interceptor_add_on_request_sent(client, kName, &OnRequestSent, joining);
 }
 
 }  // namespace millrace::kafka_internal

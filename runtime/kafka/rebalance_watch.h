@@ -10,7 +10,8 @@ namespace millrace::kafka_internal {
 // A commit that is sent while a member joins comes to the coordinator with the generation of
 // before. librdkafka (its issue 4059, until 2025) takes the answer, illegal generation, for the
 // loss of everything that is assigned, and the member stands still for two seconds: commits have to
-// wait meanwhile. librdkafka does not say when it joins, so its requests are watched.
+// wait meanwhile. librdkafka does not say when it joins, so its requests are watched. A commit that
+// is on its way within librdkafka when the join begins is still caught, which is rare.
 class RebalanceWatch {
  public:
   // Call it before the client is made of `conf`; the watch outlives the client.

@@ -101,10 +101,13 @@ class IncludeRulesTest(unittest.TestCase):
         self.assert_noticed({"models/model.cc": '#include "model.h"\n'}, "from the root")
         self.assert_noticed({"models/model.cc": '#include "models/gone.h"\n'}, "does not exist")
 
-    def test_rocksdb_stands_in_one_file(self):
+    def test_rocksdb_stands_in_few_files(self):
         for path in ("stores/map.h", "processors/server.cc", "tests/runtime/task_test.cc"):
             self.assert_noticed({path: '#include "rocksdb/db.h"\n'},
                                 "rocksdb/db.h may be included in stores/rocksdb_byte_map.cc")
+        self.assert_noticed({"stores/rocksdb_settings.h": '#include "rocksdb/options.h"\n',
+                             "processors/server.cc": '#include "stores/rocksdb_settings.h"\n'},
+                            "rocksdb/")
 
     def test_rdkafka_stands_in_one_folder(self):
         for path in ("runtime/task.cc", "processors/server.h", "apps/main.cc"):

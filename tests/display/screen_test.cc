@@ -126,9 +126,10 @@ TEST(Screen, SaysWhenNothingComesAnyMore) {
 TEST(Screen, SaysThatThereIsNoServer) {
   JobProgress job;
   job.Fold(ProducerAt(100, 600, 1'000, 24'000));
-  EXPECT_THAT(Text(RenderScreen(job, Options(80))),
-              AllOf(HasSubstr("no ServerApp has been heard of"), Not(HasSubstr("sequential"))));
+  EXPECT_THAT(Text(RenderScreen(job, Options(80))), HasSubstr("no ServerApp has been heard of"));
   EXPECT_THAT(Text(RenderScreen(SomeJob(), Options(80))), Not(HasSubstr("no ServerApp")));
+  EXPECT_THAT(PlainLine(job, 0), HasSubstr("no ServerApp has been heard of"));
+  EXPECT_THAT(PlainLine(SomeJob(), 0), Not(HasSubstr("no ServerApp")));
 }
 
 TEST(Screen, NamesWhatWentWrong) {

@@ -236,13 +236,15 @@ class Embeddings(OnABroker):
         self.assert_equals_reference(job)
 
     def test_all_servers_killed_at_once_come_back_without_their_disks(self):
-        job = self.job(producer=["--rate", "6000"]).start()
-        time.sleep(2)
-        for name in self.servers:
-            job.kill(name)
+        job = self.job(producer=["--rate", "4000"], fed=True).start()
+        job.feed(0.5)
+        job.wait_for_checkpoints()
+        job.feed(0.9)
+        job.kill_all(self.servers)
         for name in self.servers:
             shutil.rmtree(job.folder / name)
             job.start(name)
+        job.feed(1)
         job.wait_all()
         self.assert_equals_reference(job)
 
@@ -417,34 +419,37 @@ class Shards(OnABroker):
         self.assert_every_row_counted_once(job)
 
     def test_a_server_takes_over_the_shard_of_another_from_its_replica(self):
-        job = self.job(servers={"server": [0], "server1": [1]}, producer=["--rate", "8000"])
+        job = self.job(servers={"server": [0], "server1": [1]}, producer=["--rate", "4000"],
+                       fed=True)  # fmt: skip
         for server in ["server", "server1"]:
             job.commands[server] += ["--replicas", "1"]
         job.start()
+        job.feed(0.5)
         job.wait_for_log("server1", "shard 0: a replica is kept here")
-        time.sleep(2)
-        for server in ["server", "server1"]:
-            job.kill(server)
+        job.wait_for_checkpoints()
+        job.feed(0.9)
+        job.kill_all(["server", "server1"])
         del job.processes["server"]
         subprocess.run(["rm", "-rf", job.folder / "server"], check=True)
         command = job.commands["server1"]
         command[command.index("--server-ids") + 1] = "0,1"
         job.start("server1")
+        job.feed(1)
         job.wait_all()
         self.assertIn("shard 0: takes over from the replica that was kept here", job.log("server1"))
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
 
     def test_all_servers_killed_at_once_come_back_without_their_disks(self):
-        job = self.job(servers=self.servers, producer=["--rate", "8000"]).start()
-        job.wait_for_log(["worker0", "worker1"], "here, reading rows")
-        time.sleep(1)
+        job = self.job(servers=self.servers, producer=["--rate", "4000"], fed=True).start()
+        job.feed(0.5)
+        job.wait_for_checkpoints()
+        job.feed(0.9)
+        job.kill_all(self.servers)
         for server in self.servers:
-            job.processes[server].kill()
-        for server in self.servers:
-            job.processes[server].wait()
-            subprocess.run(["rm", "-rf", job.folder / server], check=True)
+            shutil.rmtree(job.folder / server)
         job.start(*self.servers)
+        job.feed(1)
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
@@ -463,13 +468,13 @@ class Recovery(OnABroker):
             job.commands[server] += ["--replicas", str(replicas),
                                      "--replica-listen", "127.0.0.1:0"]  # fmt: skip
         job.start()
-        job.feed(0.9)
+        job.feed(0.5)
         for i, server in enumerate(self.servers):
             job.wait_for_log(server, " are served at 127.0.0.1:")
             for j in range(1, 1 + replicas):
                 self.assertRegex(job.log(server), f"replicas of shard.* {(i - j) % 3}[ ,].*are served")
-        job.wait_for_log(["worker0", "worker1"], "here, reading rows")
         job.wait_for_checkpoints()
+        job.feed(0.9)  # during what is to happen
         return job
 
     def finish(self, job, came_back):
@@ -585,7 +590,7 @@ class NoCopyLeft(OnABroker):
         job.wait_all()
         # Its optimizer began anew, so the weights are others; but what was learnt is not gone.
         rounds = int(re.search("of a worker, at round ([0-9]+)", job.log("server")).group(1))
-        self.assertGreater(rounds, 0)
+        self.assertGreater(rounds, 4)
         summary = job.summary()
         self.assertGreaterEqual(summary["rounds"], ROWS // 4 // 16)
         self.assertLess(summary["rows_trained"], ROWS, "what was counted before is lost")

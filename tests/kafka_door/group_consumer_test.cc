@@ -15,19 +15,11 @@ using testing::IsEmpty;
 // The mock's group forms after three seconds, so these tests do several things each. When a member
 // joins others the mock waits until just before their sessions run out: broker_group_test.cc has
 // that case.
-
-// Time for the group to form whose members have sessions this long, and again for one that comes
-// late since the machine has much else to do. (Who is closed in between waits for the end of it.)
-constexpr double kShortSession = 3;
-constexpr seconds kFormed(7);
-
 class Member {
  public:
-  Member(const MockCluster& cluster, std::string name, double session_timeout_s = 6)
-      : name_(std::move(name)) {
+  Member(const MockCluster& cluster, std::string name) : name_(std::move(name)) {
     auto consumer = GroupConsumer::Create(
-        cluster.options(),
-        {.client_id = name_, .group_id = "g", .session_timeout_s = session_timeout_s}, "t",
+        cluster.options(), {.client_id = name_, .group_id = "g", .session_timeout_s = 6}, "t",
         &wakeup_);
     EXPECT_TRUE(consumer.ok()) << consumer.status();
     consumer_ = std::move(*consumer);
@@ -160,13 +152,13 @@ TEST_F(GroupConsumerTest, APositionOutsideTheLogIsReportedAndMendedBySeek) {
 }
 
 TEST_F(GroupConsumerTest, AMemberThatIsGivenPartitionsAndNeverPollsAgainCanBeClosed) {
-  Member member(cluster_, "member", kShortSession);
+  Member member(cluster_, "member");
   bool assigned = false;
   member.handler_.on_assigned = [&](int32_t, const auto&) {
     assigned = true;
     return Offset{0};
   };
-  std::this_thread::sleep_for(kFormed);
+  member.wakeup_.WaitFor(seconds(30));  // an assignment has come
   EXPECT_FALSE(assigned);
   const auto began = std::chrono::steady_clock::now();
   EXPECT_TRUE(member.consumer_->Close().ok());
@@ -174,10 +166,9 @@ TEST_F(GroupConsumerTest, AMemberThatIsGivenPartitionsAndNeverPollsAgainCanBeClo
 }
 
 TEST_F(GroupConsumerTest, AMemberThatIsGivenNothingAndNeverPollsAgainCanBeClosed) {
-  std::array<Member, 3> members = {Member(cluster_, "0", kShortSession),
-                                   Member(cluster_, "1", kShortSession),
-                                   Member(cluster_, "2", kShortSession)};
-  std::this_thread::sleep_for(kFormed);
+  std::array<Member, 3> members = {Member(cluster_, "0"), Member(cluster_, "1"),
+                                   Member(cluster_, "2")};
+  for (Member& member : members) member.wakeup_.WaitFor(seconds(30));  // an assignment has come
   for (Member& member : members) {
     const auto began = std::chrono::steady_clock::now();
     const Status left = member.consumer_->Close();
