@@ -217,7 +217,7 @@ class Job:
         deleted."""
         end = time.monotonic() + timeout
         # A worker's first questions stand in front of its updates.
-        some = 8 * self.workers
+        some = 16 * self.workers
         begins = []
         while len(begins) < self.shards or any(begin < some for begin in begins):
             if time.monotonic() > end:
