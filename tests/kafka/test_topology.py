@@ -537,6 +537,7 @@ class Recovery(OnABroker):
     def test_a_server_that_hangs_is_replaced_and_stops_when_it_moves_again(self):
         job = self.start()
         zombie = job.processes["server1"]
+        self.addCleanup(zombie.kill)  # job.close() knows its successor only
         zombie.send_signal(signal.SIGSTOP)
         start = job.log("server1")
         job.start("server1")
