@@ -21,6 +21,7 @@ StatusOr<std::unique_ptr<ProgressPublisher>> ProgressPublisher::Create(const Kaf
   ProducerOptions options;
   options.client_id = "csv-producer-metrics";
   options.queue_kbytes = 1024;
+  options.one_request_at_a_time = true;  // nobody replaces this producer
   MILLRACE_ASSIGN_OR_RETURN(auto producer, KafkaProducer::Create(kafka, options, nullptr));
   return std::unique_ptr<ProgressPublisher>(
       new ProgressPublisher(std::move(producer), std::move(topic)));

@@ -18,14 +18,13 @@ namespace millrace {
 KafkaOptions KafkaOptionsOf(const JobConfig& config);
 
 RowShape ShapeOf(const JobFeatures& features);
-// Shared by all tasks of a process.
 // Whether the model can learn from these features. InvalidArgument with what is wrong.
 Status CheckModel(const JobFeatures& features, const Training& training);
 
 // Units of each hidden layer of its network, from the input on.
 std::vector<size_t> HiddenLayers(const Training& training);
 
-// REQUIRES: CheckModel.
+// Shared by all tasks of a process. REQUIRES: CheckModel.
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training);
 
 ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& training,

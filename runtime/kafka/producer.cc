@@ -98,6 +98,9 @@ Status LibrdkafkaProducer::Open(const KafkaOptions& kafka, const ProducerOptions
       {"compression.type", options.compress ? "lz4" : "none"},
   };
   if (options.gapless) ours.emplace_back("enable.gapless.guarantee", "true");
+  if (options.one_request_at_a_time || !options.transactional_id.empty()) {
+    ours.emplace_back("max.in.flight.requests.per.connection", "1");
+  }
   if (options.transactional_id.empty()) {
     ours.emplace_back("message.timeout.ms", "0");  // a broker that is away is waited for
   } else {

@@ -23,6 +23,9 @@ struct ProducerOptions {
   bool compress = false;           // lz4; for bulk only
   // When a batch fails for good, nothing that follows it in its partition is delivered.
   bool gapless = false;
+  // One request at a time is under way to a broker; always so with transactions. With more, as is
+  // quicker, the end of a broker may be the end of this producer, too: see KafkaProducer.
+  bool one_request_at_a_time = false;
 };
 
 struct FailedDelivery {
@@ -33,7 +36,12 @@ struct FailedDelivery {
 
 // Records of one partition are delivered in order and once (enable.idempotence, acks=all); a broker
 // that is away is waited for without an end (message.timeout.ms=0), unless the user's settings say
-// otherwise. Used by one thread, except that different producers may be used by different threads.
+// otherwise. But a broker that goes while two requests are under way may end a producer
+// (FailedPrecondition): librdkafka before 2.3.0 then counts on both having arrived (its pull
+// request 4438), and is at odds with the broker if the second overtakes the first when they are
+// repeated. Its owner makes another one.
+//
+// Used by one thread, except that different producers may be used by different threads.
 //
 // Destruction does not wait: what no Flush has seen delivered may be lost.
 class KafkaProducer {

@@ -12,6 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 class ProducerTest : public testing::Test {
@@ -221,6 +222,34 @@ TEST_F(ProducerTest, DestructionDoesNotWaitForABrokerThatIsAway) {
   const auto began = std::chrono::steady_clock::now();
   producer_.reset();
   EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(5));
+}
+
+// When the broker is back, it refuses the first of two that are repeated, since it does not lead
+// the partition yet, and then the second, since the first is missing.
+TEST_F(ProducerTest, ABrokerThatGoesWithTwoRequestsUnderWayMayEndAProducer) {
+  Open({.client_id = "test"}, {{"batch.num.messages", "1"}});
+  ASSERT_TRUE(producer_->Prepare({"t"}).ok());
+  ASSERT_TRUE(producer_->Send("t", 0, "", "0").ok());
+  ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
+  cluster_.SetRoundTrip(milliseconds(500));
+  cluster_.Fail(Request::kProduce,
+                {RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+                 RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER});
+  for (const char* value : {"1", "2"}) ASSERT_TRUE(producer_->Send("t", 0, "", value).ok());
+  ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
+  // (What the mock took of it, a broker would not have taken.)
+  EXPECT_THAT(producer_->TakeFailures(), Not(IsEmpty()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(producer_->Send("t", 0, "", "3")));
+}
+
+TEST_F(ProducerTest, OneRequestAtATimeIsSentAfterTheAnswerToTheOneBefore) {
+  Open({.client_id = "test", .one_request_at_a_time = true}, {{"batch.num.messages", "1"}});
+  ASSERT_TRUE(producer_->Prepare({"t"}).ok());
+  cluster_.SetRoundTrip(milliseconds(200));
+  const auto began = std::chrono::steady_clock::now();
+  for (const char* value : {"0", "1", "2"}) ASSERT_TRUE(producer_->Send("t", 0, "", value).ok());
+  ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
+  EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(600));
 }
 
 TEST_F(ProducerTest, AFatalErrorFailsWhatIsOutstandingAndEverySendAfterIt) {

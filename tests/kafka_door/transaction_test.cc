@@ -14,9 +14,15 @@ class TransactionTest : public testing::Test {
  protected:
   TransactionTest() {
     cluster_.CreateTopic("t", 1);
-    auto producer = KafkaProducer::Create(cluster_.options(),
-                                          {.client_id = "test", .transactional_id = "id"}, nullptr);
-    EXPECT_TRUE(producer.ok()) << producer.status();
+    Open({});
+  }
+
+  void Open(std::vector<std::pair<std::string, std::string>> settings) {
+    KafkaOptions kafka = cluster_.options();
+    kafka.settings = std::move(settings);
+    auto producer =
+        KafkaProducer::Create(kafka, {.client_id = "test", .transactional_id = "id"}, nullptr);
+    ASSERT_TRUE(producer.ok()) << producer.status();
     producer_ = std::move(*producer);
   }
 
@@ -38,6 +44,18 @@ TEST_F(TransactionTest, ATransactionCommitsAndTheNextBegins) {
   ASSERT_TRUE(producer_->BeginTransaction().ok());
   ASSERT_TRUE(producer_->Send("t", 0, "k", "v").ok());
   EXPECT_TRUE(producer_->CommitTransaction(seconds(20)).ok());
+}
+
+// So a broker that goes in the middle of a checkpoint ends no server.
+TEST_F(TransactionTest, ItsRequestsAreUnderWayOneAtATime) {
+  Open({{"batch.num.messages", "1"}});
+  BeginWithARecord();
+  ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
+  cluster_.SetRoundTrip(milliseconds(200));
+  const auto began = std::chrono::steady_clock::now();
+  for (const char* value : {"0", "1", "2"}) ASSERT_TRUE(producer_->Send("t", 0, "", value).ok());
+  ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
+  EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(600));
 }
 
 TEST_F(TransactionTest, AFencedProducerMustStop) {
