@@ -82,18 +82,19 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
   MILLRACE_RETURN_IF_ERROR(tail.status());
   // What dies with this process meanwhile the next one reads again.
   constexpr size_t kBulk = 1000;
-  const bool is_bulk = (*tail)->behind() >= kBulk;
-  if (is_bulk) MILLRACE_RETURN_IF_ERROR(copy_.store->BeginBulk());
-  while (!(*tail)->caught_up()) {
-    if (stop) return absl::CancelledError("stopped");
-    MILLRACE_ASSIGN_OR_RETURN(
-        const size_t events, (*tail)->Poll([&](CheckpointAssembler::Part part) {
-          Count(part);
-          return copy_.store->Write(BatchOf(std::move(part.entries), part.end));
-        }));
-    if (events == 0) wakeup.WaitFor(kPoll);
-  }
-  if (is_bulk) MILLRACE_RETURN_IF_ERROR(copy_.store->EndBulk());
+  const auto read = [&]() -> Status {
+    while (!(*tail)->caught_up()) {
+      if (stop) return absl::CancelledError("stopped");
+      MILLRACE_ASSIGN_OR_RETURN(
+          const size_t events, (*tail)->Poll([&](CheckpointAssembler::Part part) {
+            Count(part);
+            return copy_.store->Write(BatchOf(std::move(part.entries), part.end));
+          }));
+      if (events == 0) wakeup.WaitFor(kPoll);
+    }
+    return absl::OkStatus();
+  };
+  MILLRACE_RETURN_IF_ERROR((*tail)->behind() >= kBulk ? copy_.store->FillInBulk(read) : read());
   if (!(*tail)->unfinished()) return absl::OkStatus();
   return absl::DataLossError("parameters, partition " + std::to_string(shard_) +
                              ": the last checkpoint has no end; records were deleted by hand");

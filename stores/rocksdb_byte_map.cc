@@ -123,13 +123,11 @@ class RocksDbByteMap final : public DiskByteMap {
     write_options_.disableWAL = !has_log;
   }
 
-  Status BeginBulk() override {
+  Status FillInBulk(const std::function<Status()>& fill) override {
     write_options_.disableWAL = true;
-    return SetBuffers(std::max(memory_->usual_write_buffer_bytes, kBulkBufferBytes),
-                      kFilesMergedAtInBulk);
-  }
-
-  Status EndBulk() override {
+    MILLRACE_RETURN_IF_ERROR(SetBuffers(
+        std::max(memory_->usual_write_buffer_bytes, kBulkBufferBytes), kFilesMergedAtInBulk));
+    MILLRACE_RETURN_IF_ERROR(fill());
     // Before anything is logged again: the log must not go on behind a gap.
     MILLRACE_RETURN_IF_ERROR(FromRocksDb(db_->Flush(rocksdb::FlushOptions()), path_));
     write_options_.disableWAL = !has_log_;

@@ -33,14 +33,14 @@ struct RocksDbOptions {
 // A map on disk can be filled in bulk, and make a copy of itself.
 class DiskByteMap : public OrderedByteMap {
  public:
-  // Between these two much is written, and reads are slower: without a log, to buffers of
-  // kBulkBufferBytes, and with many more files before they are merged. A death of the process may
-  // lose what was written last, as if has_log were false. EndBulk returns when all of it is in
-  // files; merging these begins then, in the background. The writer's thread; an error of either
-  // leaves a map that is to be closed. REQUIRES: memory of its own (RocksDbOptions::memory).
+  // Calls `fill`, which writes much, and returns when all of it is in files. Meanwhile reads are
+  // slower: nothing is logged, buffers have kBulkBufferBytes, and many more files are written
+  // before they are merged (which begins afterwards, in the background). A death of the process may
+  // lose what was written last, as if has_log were false. The writer's thread; an error, also one
+  // of `fill`, leaves a map that is to be closed. REQUIRES: memory of its own
+  // (RocksDbOptions::memory).
   static constexpr size_t kBulkBufferBytes = size_t{128} << 20;
-  virtual Status BeginBulk() = 0;
-  virtual Status EndBulk() = 0;
+  virtual Status FillInBulk(const std::function<Status()>& fill) = 0;
 
   // Makes `folder`, which must not be there, a map of its own with what this one holds now. On the
   // same file system its files are hard links, so that it costs little whatever they hold. Any

@@ -166,11 +166,13 @@ TEST(RocksDbByteMapTest, InBulkNothingIsLoggedAndAfterwardsItIsAgain) {
     ASSERT_TRUE((*map)->Write(batch).ok());
     ASSERT_TRUE((*map)->Flush().ok());
   };
-  ASSERT_TRUE((*map)->BeginBulk().ok());
-  write();
-  EXPECT_EQ(logged(), 0u);
-  EXPECT_TRUE(FilesOf(folder.path(), ".sst").empty());
-  ASSERT_TRUE((*map)->EndBulk().ok());
+  const Status filled = (*map)->FillInBulk([&] {
+    write();
+    EXPECT_EQ(logged(), 0u);
+    EXPECT_TRUE(FilesOf(folder.path(), ".sst").empty());
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(filled.ok()) << filled;
   EXPECT_EQ(FilesOf(folder.path(), ".sst").size(), 1u) << "when it returns all is in files";
   write();
   EXPECT_GE(logged(), 1000u);

@@ -36,30 +36,24 @@ int Say(const std::string& line) {
 
 int Write(DiskByteMap& map, bool in_bulk) {
   constexpr uint64_t kBulk = 25;
-  Status status;
   uint64_t n = 0;
   const auto position = map.Get(kPositionKey);
   if (!position.ok()) return Say(position.status().ToString());
   if (*position) n = *DecodeBigEndian64(**position);
   Say("open");
-  for (bool is_bulk = false; status.ok();) {
-    ++n;
-    if (in_bulk && !is_bulk && n % (2 * kBulk) < kBulk) {
-      is_bulk = true;
-      status = map.BeginBulk();
+  const auto write_some = [&]() -> Status {
+    for (uint64_t i = 0; i < kBulk; ++i) {
+      MILLRACE_RETURN_IF_ERROR(map.Write(ScriptedBatch(++n)));
+      Say("written " + std::to_string(n));
     }
-    if (status.ok()) status = map.Write(ScriptedBatch(n));
-    if (!status.ok()) break;
-    Say("written " + std::to_string(n));
-    const bool ends_bulk = is_bulk && n % (2 * kBulk) >= kBulk;
-    if (ends_bulk) {
-      is_bulk = false;
-      status = map.EndBulk();
-    } else if (!is_bulk && n % 7 == 0) {
-      status = map.Flush();
-    } else {
-      continue;
-    }
+    return absl::OkStatus();
+  };
+  Status status;
+  while (status.ok()) {
+    status = in_bulk ? map.FillInBulk(write_some) : absl::OkStatus();
+    if (status.ok() && in_bulk) Say("flushed " + std::to_string(n));
+    if (status.ok()) status = write_some();
+    if (status.ok()) status = map.Flush();
     if (status.ok()) Say("flushed " + std::to_string(n));
   }
   return Say(status.ToString());
@@ -126,20 +120,20 @@ int Disk(const std::string& folder, const std::string& kind) {
   if (!MountSmallDisk(folder, kind == "readonly")) return Say("no mount");
   auto map = OpenRocksDb(folder + "/map");
   if (!map.ok()) return Say(map.status().ToString());
-  if (kind == "bulk") {
-    if (const Status status = (*map)->BeginBulk(); !status.ok()) return Say(status.ToString());
-  }
   std::mt19937_64 random(1);
-  for (int i = 0; i < 10'000; ++i) {
-    std::string value(10'000, '\0');
-    for (char& c : value) c = static_cast<char>(random());
-    WriteBatch batch;
-    batch.Put(EncodeBigEndian64(static_cast<uint64_t>(i)), value);
-    if (const Status status = (*map)->Write(batch); !status.ok()) return Say(status.ToString());
-    // What is in memory is more than the disk has room for.
-    if (kind == "bulk" && i == 2'000) return Say((*map)->EndBulk().ToString());
-  }
-  return Say("ok");
+  const auto write = [&](uint64_t batches) -> Status {
+    for (uint64_t i = 0; i < batches; ++i) {
+      std::string value(10'000, '\0');
+      for (char& c : value) c = static_cast<char>(random());
+      WriteBatch batch;
+      batch.Put(EncodeBigEndian64(i), value);
+      MILLRACE_RETURN_IF_ERROR((*map)->Write(batch));
+    }
+    return absl::OkStatus();
+  };
+  if (kind != "bulk") return Say(write(10'000).ToString());
+  // What is in memory at the end is more than the disk has room for.
+  return Say((*map)->FillInBulk([&] { return write(2'000); }).ToString());
 }
 
 int Main(const std::string& action, const std::string& folder, const std::string& kind) {
