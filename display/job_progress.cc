@@ -15,6 +15,14 @@ constexpr int64_t kProgressiveEveryMs = 500;
 // The server's points come four times a second; a longer gap before the first update is no idling.
 constexpr int64_t kIdlePointMs = 1000;
 
+// By which the news of a shard are known from what was said of it before: workers go on only, also
+// where a shard has lost its state, counters and all, and was given its weights by one of them.
+Clock SumOfClocks(const MetricPoint::ServerProgress& point) {
+  Clock sum = 0;
+  for (const WorkerProgress& worker : point.workers()) sum += worker.clock();
+  return sum;
+}
+
 Clock NewestClock(const MetricPoint::ServerProgress& point) {
   Clock newest = 0;
   for (const WorkerProgress& worker : point.workers()) newest = std::max(newest, worker.clock());
@@ -47,11 +55,14 @@ void JobProgress::Fold(const MetricPoint& point) {
 
 void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
   const auto known = shards_.find(point.shard());
-  // A server that was replaced may still send a point: it knows less than its successor.
-  if (known != shards_.end() && point.updates() < known->second.updates()) return;
   // A server that stays behind the end of its job goes on sending what is the end.
-  const bool still_ended =
-      known != shards_.end() && known->second.ended() && point.updates() == known->second.updates();
+  bool still_ended = false;
+  if (known != shards_.end()) {
+    const Clock before = SumOfClocks(known->second);
+    // A server that was replaced may still send a point: it knows less than its successor.
+    if (SumOfClocks(point) < before) return;
+    still_ended = known->second.ended() && SumOfClocks(point) == before;
+  }
   shards_[point.shard()] = point;
   if (still_ended) shards_[point.shard()].set_ended(true);
   last_server_ms_ = std::max(last_server_ms_, timestamp_ms);

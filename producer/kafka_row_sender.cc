@@ -16,10 +16,12 @@ constexpr uint32_t kSendsPerPoll = 256;
 }  // namespace
 
 StatusOr<std::unique_ptr<KafkaRowSender>> KafkaRowSender::Create(const KafkaOptions& kafka,
-                                                                 std::string topic, bool paced) {
+                                                                 std::string topic,
+                                                                 const Options& row_options) {
   ProducerOptions options;
   options.client_id = "csv-producer";
-  options.linger_ms = paced ? 5 : 20;
+  options.linger_ms = row_options.paced ? 5 : 20;
+  options.one_request_at_a_time = !row_options.can_be_replaced;
   options.compress = true;
   // Workers rely on row numbers without gaps, so when a batch fails for good nothing may follow it.
   options.gapless = true;

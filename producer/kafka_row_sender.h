@@ -13,10 +13,17 @@ namespace millrace {
 
 class KafkaRowSender final : public RowSender {
  public:
-  // `paced`: rows come one by one and should go soon; else they come as fast as they are taken.
+  struct Options {
+    // Rows come one by one and should go soon; else they come as fast as they are taken.
+    bool paced = false;
+    // Whoever sends can begin anew behind what the log has. From a pipe nobody can, and a broker
+    // that goes must not end this sender (see KafkaProducer).
+    bool can_be_replaced = true;
+  };
   // Does not connect. Errors: a Kafka setting that is unknown or invalid.
   static StatusOr<std::unique_ptr<KafkaRowSender>> Create(const KafkaOptions& kafka,
-                                                          std::string topic, bool paced);
+                                                          std::string topic,
+                                                          const Options& options);
 
   // Looks the topic up: a topic first named by a row costs a second.
   Status Prepare() { return producer_->Prepare({topic_}); }

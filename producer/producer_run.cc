@@ -120,8 +120,9 @@ Status KafkaRun::Open() {
   MILLRACE_RETURN_IF_ERROR(CheckInput());
 
   MILLRACE_RETURN_IF_ERROR(OpenRejects());
-  MILLRACE_ASSIGN_OR_RETURN(sender_,
-                            KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData), paced()));
+  MILLRACE_ASSIGN_OR_RETURN(
+      sender_, KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData),
+                                      {.paced = paced(), .can_be_replaced = can_read_again_}));
   MILLRACE_ASSIGN_OR_RETURN(publisher_, ProgressPublisher::Create(kafka_, NameOf(Topic::kMetrics)));
   return absl::OkStatus();
 }
@@ -226,8 +227,9 @@ Status KafkaRun::StartAgain() {
   if (!file.ok()) return AsInputError(file.status());
   file_ = *std::move(file);
   MILLRACE_RETURN_IF_ERROR(OpenRejects());
-  MILLRACE_ASSIGN_OR_RETURN(sender_,
-                            KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData), paced()));
+  MILLRACE_ASSIGN_OR_RETURN(
+      sender_, KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData),
+                                      {.paced = paced(), .can_be_replaced = can_read_again_}));
   const Status prepared = WhileAway("look up its topics", [this] { return sender_->Prepare(); });
   MILLRACE_RETURN_IF_ERROR(prepared);
   first_run_ = false;

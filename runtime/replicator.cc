@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -81,7 +82,7 @@ Status Replicator::Open(Replica& replica) {
                             OpenReplicaStore(config_, replica.shard));
   RemoveFrozenReplicas(config_, replica.shard);
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::shared_mutex> lock(mutex_);
     replica.store = std::move(store);
   }
   MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*replica.store));
@@ -107,7 +108,7 @@ StatusOr<const Replicator::Replica*> Replicator::Find(ShardId shard) const {
 }
 
 StatusOr<Offset> Replicator::OffsetOf(ShardId shard) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::shared_lock<std::shared_mutex> lock(mutex_);
   MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard));
   MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ParametersOffsetOf(*replica->store));
   if (offset > 0) return offset;
@@ -116,7 +117,7 @@ StatusOr<Offset> Replicator::OffsetOf(ShardId shard) {
 }
 
 StatusOr<std::string> Replicator::Freeze(ShardId shard) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::shared_lock<std::shared_mutex> lock(mutex_);
   MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard));
   std::string folder = FrozenReplicaFolder(config_, shard, ++frozen_);
   MILLRACE_RETURN_IF_ERROR(replica->store->CopyTo(folder));
@@ -126,7 +127,7 @@ StatusOr<std::string> Replicator::Freeze(ShardId shard) {
 void Replicator::GiveUp(Replica& replica, const Status& why) {
   replica.tail.reset();
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::shared_mutex> lock(mutex_);
     replica.store.reset();
   }
   const bool useless = absl::IsDataLoss(why) || absl::IsOutOfRange(why);

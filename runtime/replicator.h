@@ -4,7 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,13 +60,13 @@ class Replicator final : public ReplicaSource {
   StatusOr<size_t> Poll(Replica& replica);
   // Closes it, and removes it if it is of no use any more.
   void GiveUp(Replica& replica, const Status& why);
-  // Whose store is open. REQUIRES: mutex_ is held, for as long as it is used.
+  // Whose store is open. REQUIRES: mutex_ is held (shared), for as long as it is used.
   StatusOr<const Replica*> Find(ShardId shard) const;
 
   const JobConfig& config_;
   std::vector<Replica> replicas_;
-  std::mutex mutex_;
-  uint64_t frozen_ = 0;
+  std::shared_mutex mutex_;  // a copy takes its time, and others ask meanwhile
+  std::atomic<uint64_t> frozen_ = 0;
   std::atomic<bool> stop_ = false;
   Wakeup wakeup_;
   std::thread thread_;  // last: it uses all of the above

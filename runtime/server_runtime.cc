@@ -102,10 +102,8 @@ class ServerLoop {
       if (sender_->DeliveryFailed()) MILLRACE_RETURN_IF_ERROR(AnnounceAll());
       MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
       MILLRACE_RETURN_IF_ERROR(BesideTheHotPath());
-      if (AllLeft() && !ended_) {
-        MILLRACE_RETURN_IF_ERROR(EndJob());
-        if (!config_.server().stay()) break;
-      }
+      MILLRACE_ASSIGN_OR_RETURN(const bool job_ended, JobEnded());
+      if (job_ended && !config_.server().stay()) break;
       if (events == 0) wakeup_.WaitFor(kIdleWait);
     }
     return Close();
@@ -353,7 +351,7 @@ class ServerLoop {
       next_metrics_ = now + kMetricsEvery;
       PublishProgress(ended_);
     }
-    if (evaluator_ && evaluator_->idle() && now >= next_evaluation_) {
+    if (evaluator_ && !ended_ && evaluator_->idle() && now >= next_evaluation_) {
       next_evaluation_ = now + std::chrono::duration_cast<milliseconds>(
                                    Seconds(config_.server().evaluation_interval_s()));
       MILLRACE_RETURN_IF_ERROR(OfferEvaluation(false));
@@ -473,7 +471,24 @@ class ServerLoop {
     }
   }
 
-  Status EndJob() {
+  // Whether every worker has left every shard of the job, also those of other processes. Until then
+  // this one stays: a new instance of a worker that has left some shards only asks all of them.
+  StatusOr<bool> JobEnded() {
+    if (job_ended_ || !AllLeft()) return job_ended_;
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (now < next_board_) return false;
+    next_board_ = now + kBoardEveryAtTheEnd;
+    if (!ended_) MILLRACE_RETURN_IF_ERROR(EndShards());
+    MILLRACE_ASSIGN_OR_RETURN(job_ended_, board_->ReadEnded(training_.shards()));
+    if (job_ended_) {
+      spdlog::info("every worker has left: the job has ended");
+    } else if (!std::exchange(waits_for_others_, true)) {
+      spdlog::info("every worker has left what is hosted here; waiting for the job's other shards");
+    }
+    return job_ended_;
+  }
+
+  Status EndShards() {
     ended_ = true;
     if (evaluator_) {
       MILLRACE_RETURN_IF_ERROR(OfferEvaluation(true));
@@ -485,15 +500,17 @@ class ServerLoop {
     }
     MILLRACE_RETURN_IF_ERROR(SaveWeights());
     SaveAtEnd();
-    PublishProgress(true);
-    MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
-    MILLRACE_RETURN_IF_ERROR(sender_->Flush(kBrokerCall));
-    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board,
-                              JobBoard::Create(config_, stop_));
-    for (const auto& [shard, hosted] : shards_) {
-      MILLRACE_RETURN_IF_ERROR(board->PublishEnded(shard));
+    while (true) {  // what says that it has ended must not get lost: Watch waits for it
+      PublishProgress(true);
+      MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
+      MILLRACE_RETURN_IF_ERROR(patience_.Try([&] { return sender_->Flush(kBrokerCall); }));
+      if (!sender_->DeliveryFailed()) break;
+      MILLRACE_RETURN_IF_ERROR(AnnounceAll());
     }
-    spdlog::info("every worker has left: the job has ended");
+    MILLRACE_ASSIGN_OR_RETURN(board_, JobBoard::Create(config_, stop_));
+    for (const auto& [shard, hosted] : shards_) {
+      MILLRACE_RETURN_IF_ERROR(board_->PublishEnded(shard));
+    }
     return absl::OkStatus();
   }
 
@@ -535,7 +552,11 @@ class ServerLoop {
   std::map<ShardId, Waiting> waiting_;
   std::vector<OutgoingRecord> out_;
   Status status_ = absl::OkStatus();
-  bool ended_ = false;
+  bool ended_ = false;  // every worker has left the shards here, and all was told that is to be
+  bool waits_for_others_ = false;
+  bool job_ended_ = false;
+  std::unique_ptr<JobBoard> board_;  // since ended_
+  SteadyTime next_board_;
   SteadyTime next_metrics_;
   SteadyTime next_evaluation_;
 

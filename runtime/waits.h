@@ -11,6 +11,8 @@ constexpr std::chrono::milliseconds kBrokerCall = std::chrono::seconds(10);
 constexpr std::chrono::milliseconds kIdleWait(50);
 // For records, where there is nothing else to do.
 constexpr std::chrono::milliseconds kPoll(100);
+// Between looks at whether a job has ended, for who is done with it.
+constexpr std::chrono::milliseconds kBoardEveryAtTheEnd(200);
 // For room in a producer's queue.
 constexpr std::chrono::milliseconds kQueueFull(10);
 

@@ -37,7 +37,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kSaveEvery(500);
 constexpr milliseconds kBoardEvery(3000);
 constexpr milliseconds kSilenceReportEvery(5000);
-constexpr milliseconds kBoardEveryAtTheEnd(200);
 constexpr size_t kWeightsAtOnce = 64;
 constexpr size_t kRowsAtOnce = 512;
 

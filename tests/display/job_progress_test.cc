@@ -76,6 +76,16 @@ TEST(JobProgress, IgnoresAPointOfAServerThatWasReplaced) {
   EXPECT_EQ(job.server()->rounds(), 10u);
 }
 
+TEST(JobProgress, GoesOnWithAShardThatHasItsWeightsFromAWorkerAndItsCountersFromNobody) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 10));
+  MetricPoint restored = EndedAt(1'250, 11);
+  restored.mutable_server()->set_updates(1);
+  job.Fold(restored);
+  EXPECT_EQ(job.server()->rounds(), 11u);
+  EXPECT_TRUE(job.ended());
+}
+
 TEST(JobProgress, PutsTheShardsTogether) {
   MetricPoint zero = ServerAt(1'000, 10);
   MetricPoint one = ServerAt(1'000, 9);

@@ -14,7 +14,7 @@ using ::testing::Not;
 TEST(KafkaRowSender, AClientThatHasFailedForGoodSaysWhyAndThatAnotherOneMayGoOn) {
   MockCluster cluster;
   cluster.CreateTopic("rows", 1);
-  const auto sender = KafkaRowSender::Create(cluster.options(), "rows", false);
+  const auto sender = KafkaRowSender::Create(cluster.options(), "rows", {});
   ASSERT_TRUE(sender.ok()) << sender.status();
   ASSERT_TRUE((*sender)->Prepare().ok());
   // A broker that came back without what it had: nothing may follow the batch that it refuses.
@@ -27,7 +27,7 @@ TEST(KafkaRowSender, AClientThatHasFailedForGoodSaysWhyAndThatAnotherOneMayGoOn)
   EXPECT_TRUE(absl::IsAborted(status)) << status;
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("the row's own bytes")));
 
-  const auto other = KafkaRowSender::Create(cluster.options(), "rows", false);
+  const auto other = KafkaRowSender::Create(cluster.options(), "rows", {});
   ASSERT_TRUE((*other)->Prepare().ok());
   EXPECT_TRUE((*other)->SendRow({0, 0}, "again").ok());
   while ((*other)->outstanding() > 0) {

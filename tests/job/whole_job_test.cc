@@ -13,12 +13,14 @@
 #include "apps/program.h"
 #include "base/big_endian.h"
 #include "mock_cluster.h"
+#include "runtime/job_board.h"
 #include "runtime/replicator.h"
 #include "runtime/server_runtime.h"
 #include "runtime/shard_store.h"
 #include "runtime/worker_runtime.h"
 #include "stores/rocksdb_byte_map.h"
 #include "topics/codec.h"
+#include "topics/frame.h"
 #include "topics/partitioning.h"
 #include "topics/topics.h"
 
@@ -98,12 +100,12 @@ class WholeJobTest : public testing::Test {
     }
   }
 
-  void SendRows() {
+  void SendRows(uint64_t row_count = kRows) {
     auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "rows"}, nullptr);
     ASSERT_TRUE(producer.ok()) << producer.status();
     const std::string topic = TopicName(config_.name(), Topic::kInputData);
     std::vector<RowNumber> rows(kWorkers);
-    for (uint64_t number = 0; number < kRows; ++number) {
+    for (uint64_t number = 0; number < row_count; ++number) {
       const RowPlace place = PlaceOfRow(number, kWorkers);
       rows[place.worker] = place.row + 1;
       ASSERT_TRUE((*producer)
@@ -202,6 +204,42 @@ TEST_F(WholeJobTest, ShardsOfSeveralProcessesEndInTheWeightsOfOneShard) {
   EXPECT_EQ(BytesOf(weights), of_one);
 }
 
+// So a server must not go before every shard has ended: nobody would tell the new instance of the
+// worker that it has left.
+TEST_F(WholeJobTest, AWorkerThatDiedBetweenItsLeavesIsSucceededByOneThatLeavesTheOtherShards) {
+  UseJob("left", 2);
+  SendRows(0);
+  std::atomic<bool> stop = false;
+  std::vector<Status> statuses(3);
+  std::vector<std::thread> servers;
+  for (ShardId shard : {0, 1}) servers.push_back(Server(statuses[shard], stop, {shard}));
+  {
+    auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "died"}, nullptr);
+    ASSERT_TRUE(producer.ok()) << producer.status();
+    Gradient leave;
+    leave.set_epoch(config_.epoch());
+    leave.set_kind(Gradient::LEAVE);
+    for (WorkerId worker = 0; worker < kWorkers; ++worker) {
+      leave.set_worker(worker);
+      ASSERT_TRUE((*producer)
+                      ->Send(TopicName("left", Topic::kGradients), 1, EncodeBigEndian32(worker),
+                             MakeFrames(leave.SerializeAsString(), 0).front())
+                      .ok());
+    }
+    ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
+  }
+  const auto board = JobBoard::Create(config_, stop);
+  ASSERT_TRUE(board.ok()) << board.status();
+  for (bool ended = false; !ended;) {
+    const StatusOr<bool> one = (*board)->ReadEnded(1);
+    ASSERT_TRUE(one.ok()) << one.status();
+    ended = *one;
+  }
+  Worker(0, statuses[2], stop).join();
+  for (std::thread& server : servers) server.join();
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST_F(WholeJobTest, CopiesOfAReplicaMadeWhileItIsWrittenToAreStoresThatGoForward) {
   JobConfig config = config_;
   config.mutable_server()->set_data_dir(folder_ / "follower");
@@ -215,7 +253,10 @@ TEST_F(WholeJobTest, CopiesOfAReplicaMadeWhileItIsWrittenToAreStoresThatGoForwar
     for (bool again = true; again;) {
       again = !done;
       const StatusOr<Offset> offset = replicator.OffsetOf(0);
-      if (absl::IsNotFound(offset.status())) continue;
+      if (absl::IsNotFound(offset.status())) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        continue;
+      }
       ASSERT_TRUE(offset.ok()) << offset.status();
       const StatusOr<std::string> folder = replicator.Freeze(0);
       ASSERT_TRUE(folder.ok()) << folder.status();
@@ -232,6 +273,7 @@ TEST_F(WholeJobTest, CopiesOfAReplicaMadeWhileItIsWrittenToAreStoresThatGoForwar
     }
   });
   Run(1);
+  while (!replicator.OffsetOf(0).ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   done = true;
   copier.join();
   EXPECT_GT(copies, 0);
