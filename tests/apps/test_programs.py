@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 import unittest
 
 PROGRAMS = pathlib.Path(os.environ["MILLRACE_PROGRAMS"]).resolve()
@@ -94,11 +93,12 @@ class Programs(unittest.TestCase):
         for program in ("ServerApp", "WorkerApp"):
             for sig in (signal.SIGINT, signal.SIGTERM):
                 process = subprocess.Popen([PROGRAMS / program, "--brokers", self.nobody],
-                                           stderr=subprocess.DEVNULL)
-                time.sleep(0.5)
-                self.assertIsNone(process.poll())
+                                           stderr=subprocess.PIPE, text=True)
+                self.addCleanup(process.stderr.close)
+                self.addCleanup(process.kill)
+                self.assertIn(self.nobody, process.stderr.readline())  # so it waits
                 process.send_signal(sig)
-                self.assertEqual(process.wait(timeout=10), 130)
+                self.assertEqual(process.wait(timeout=60), 130)
 
     def test_a_password_is_in_no_output(self):
         secret = "correct-horse-battery"

@@ -14,6 +14,7 @@
 #include "runtime/checkpoint.h"
 #include "runtime/shard_store.h"
 #include "stores/rocksdb_byte_map.h"
+#include "tests/grpc_door/endless.h"
 #include "tests/stores/temporary_folder.h"
 
 namespace millrace {
@@ -74,7 +75,7 @@ class PeerReplicasTest : public testing::Test {
   PeerReplicasTest() { config_.set_name("job"); }
 
   std::optional<std::string> Fetch(const std::vector<ReplicaOffer>& offers) {
-    PeerReplicas peers(config_, {}, {kShard}, stop_);
+    PeerReplicas peers(config_, {}, {kShard}, stop_, Endless());
     auto got = peers.FetchFrom(offers, kShard, folder_ / "store");
     EXPECT_TRUE(got.ok()) << got.status();
     return *got;

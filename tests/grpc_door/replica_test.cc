@@ -18,6 +18,7 @@
 #include "messages/replica.grpc.pb.h"
 #include "runtime/grpc/replica_client.h"
 #include "runtime/grpc/replica_server.h"
+#include "tests/grpc_door/endless.h"
 #include "tests/grpc_door/kept_copy.h"
 #include "tests/stores/temporary_folder.h"
 
@@ -56,6 +57,7 @@ class ReplicaTest : public testing::Test {
     fetch.address = address;
     fetch.request = Request();
     fetch.folder = folder_ / "store";
+    fetch.patience = Endless();
     return fetch;
   }
 
@@ -102,14 +104,13 @@ TEST_F(ReplicaTest, ACopyComesWholeAndNothingOfItStaysWithTheServer) {
 
 TEST_F(ReplicaTest, ServersSayHowFarTheirCopiesAreOrWhyThereIsNone) {
   const std::string address = Start();
-  const ReplicaPatience patience;
-  const auto described = DescribeReplicas({address, "127.0.0.1:1"}, Request(), {}, patience);
+  const auto described = DescribeReplicas({address, "127.0.0.1:1"}, Request(), {}, Endless());
   ASSERT_TRUE(described[0].ok()) << described[0].status();
   EXPECT_EQ(described[0]->parameters_offset(), KeptCopy::kOffset);
   EXPECT_EQ(described[1].status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(described[1].status().message()), HasSubstr("127.0.0.1:1"));
   for (const ReplicaRequest& other : {Request("other"), Request("job", 8), Request("job", 7, 2)}) {
-    const auto none = DescribeReplicas({address}, other, {}, patience);
+    const auto none = DescribeReplicas({address}, other, {}, Endless());
     EXPECT_EQ(none[0].status().code(), absl::StatusCode::kNotFound) << none[0].status();
     ReplicaFetch fetch = FetchFrom(address);
     fetch.request = other;
@@ -272,8 +273,7 @@ TEST_F(ReplicaTest, AServerThatFallsSilentOrCreepsCostsAsLongAsOneIsPatient) {
       return grpc::Status::CANCELLED;
     });
     ReplicaFetch fetch = FetchFrom(server.address());
-    fetch.patience.next_piece = milliseconds(300);
-    fetch.patience.before_judging = milliseconds(300);
+    (creeps ? fetch.patience.before_judging : fetch.patience.next_piece) = milliseconds(300);
     const auto begin = steady_clock::now();
     const Status status = FetchReplica(fetch, {}, stop_).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;

@@ -92,7 +92,10 @@ class Modes(OnABroker):
         # Slowly enough for rounds between the rows also on a machine that has other things to do.
         job = self.job(training=["--schedule", "buffer", "--learning-rate", "0.2",
                                  "--rounds-after-end", "5"],
-                       producer=["--rate", "6000"]).start()  # fmt: skip
+                       producer=["--rate", "6000"], fed=True).start()  # fmt: skip
+        job.feed(0.02)
+        job.wait_for_readers()
+        job.feed(1)
         job.wait_all()
         summary = job.summary()
         self.assertEqual(summary["schedule"], "buffer")
@@ -100,7 +103,13 @@ class Modes(OnABroker):
                            summary["progressive"]["prior_accuracy"])
 
     def test_a_stream_as_fast_as_can_be_does_not_starve_the_training(self):
-        job = self.job(training=["--schedule", "buffer"], producer=["--epochs", "32"]).start()
+        header, rows = self.data.read_bytes().split(b"\r\n", 1)
+        data = self.path / "many.csv"
+        data.write_bytes(header + b"\r\n" + rows * 32)
+        job = self.job(training=["--schedule", "buffer"], data=data, fed=True).start()
+        job.feed(0.01)
+        job.wait_for_readers()
+        job.feed(1)
         job.wait_all()
         self.assertGreater(job.summary()["rounds"], 10)
 
@@ -117,8 +126,8 @@ class Modes(OnABroker):
         job.wait_all()
         self.assert_equals_reference(job)
         # Of distinct rows: in the second epoch each has been trained on.
-        summary = self.assert_every_row_counted_once(job)
-        self.assertEqual(summary["rows_sent"], 2 * ROWS)
+        self.assert_every_row_counted_once(job)
+        self.assertIn(f"holds {2 * ROWS:,} rows and the end", job.log("producer"))
 
     def test_fewer_rows_than_workers_finish(self):
         data = self.path / "three.csv"
@@ -190,8 +199,7 @@ class Crashes(OnABroker):
             time.sleep(0.4)
             if job.processes[name].poll() is not None:
                 continue
-            code = job.kill(name, signal.SIGINT)
-            self.assertIn(code, (0, 130), job.log(name))
+            self.assertIn(job.interrupt(name), (0, 130), job.log(name))
             job.start(name)
         job.wait_all()
         self.assert_equals_reference(job)
@@ -486,6 +494,11 @@ class Recovery(OnABroker):
         self.assertEqual(sorted(recoveries), sorted(came_back))
         for shard, source in came_back.items():
             recovery = recoveries[shard]
+            said = job.said(list(self.servers)[shard])
+            # Of a peer that does not answer in time a server takes none, and says so.
+            if "replica" in source and re.search(
+                    "no replica from .*(Deadline Exceeded|nothing came for|too slow)", said):
+                source = "no copy, all of parameters"
             self.assertIn(source, recovery["source"])
             self.assertGreater(recovery["down_seconds"], 0)
             self.assertLess(recovery["down_seconds"], 60)
@@ -502,7 +515,6 @@ class Recovery(OnABroker):
         job.kill("server1")
         shutil.rmtree(job.folder / "server1")
         job.start("server1")
-        job.wait_for_log("server1", "shard 1: took the replica of 127.0.0.1:")
         self.finish(job, {1: "replica of 127.0.0.1:"})
 
     def test_a_server_whose_folder_and_whose_replica_are_gone_reads_the_topic(self):
@@ -539,11 +551,11 @@ class Recovery(OnABroker):
         zombie = job.processes["server1"]
         self.addCleanup(zombie.kill)  # job.close() knows its successor only
         zombie.send_signal(signal.SIGSTOP)
+        job.feed(0.95)  # so that there are gradients of which it does not know
         start = job.log("server1")
         job.start("server1")
         job.wait_for_log("server1", "This one goes on without that folder")
         job.wait_for_log("server1", "shard 1: recovered in ")
-        self.assertIn("shard 1: took the replica of 127.0.0.1:", job.log("server1"))
         zombie.send_signal(signal.SIGCONT)
         self.assertEqual(zombie.wait(timeout=30), 1, job.log("server1"))
         # Whichever it meets first: its checkpoint is refused, or what it would read is gone.
@@ -576,8 +588,10 @@ class NoCopyLeft(OnABroker):
     def test_a_shard_goes_on_from_the_weights_of_a_worker_if_that_is_wanted(self):
         # One worker process: where workers move meanwhile, nobody has the weights.
         job = self.job(producer=["--rate", "1500"], fed=True)
-        job.start("server", "worker0", "producer").feed(0.9)
+        job.commands["worker0"] += ["--session-timeout", "60"]  # nor if it is slow
+        job.start("server", "worker0", "producer").feed(0.5)
         job.wait_for_checkpoints()
+        job.feed(0.9)
         self.lose(job)
         job.start("server")
         self.assertEqual(job.wait("server"), 1)
@@ -601,19 +615,20 @@ class NoCopyLeft(OnABroker):
 
 class BadInput(OnABroker):
     def test_records_that_nobody_can_decode_go_to_the_dead_letter_topic_and_harm_nothing(self):
-        job = self.job(producer=["--rate", "3000"]).start("server", "worker0", "producer")
-        job.wait_for_log("worker0", "here, reading rows")
-        job.processes["producer"].send_signal(signal.SIGSTOP)  # or all might be over by then
+        job = self.job(fed=True)
+        # Who takes over from another reads no weights that were sent before.
+        job.commands["worker0"] += ["--session-timeout", "60"]
+        job.start("server", "worker0", "producer").feed(0.5)
+        job.wait_for_readers()
         self.broker.send({f"{job.name}.{topic}": f"no {topic} of ours"
                           for topic in ("gradients", "input-data", "weights")})
-        job.processes["producer"].send_signal(signal.SIGCONT)
-        job.start("worker1")
+        job.feed(1)
         job.wait_all()
         self.assert_equals_reference(job)
         summary = self.assert_every_row_counted_once(job)
         self.assertEqual(summary["refused"], 1)
         self.assertEqual(summary["undecodable_rows"], 1)
-        letters = self.broker.records(f"{job.name}.dead-letter")
+        letters = self.broker.records(f"{job.name}.dead-letter", 3)
         for topic in ("gradients", "input-data", "weights"):
             self.assertIn(f"no {topic} of ours".encode(), letters)
         self.assertIn(b"the key names no worker", letters)
@@ -629,9 +644,8 @@ class BadInput(OnABroker):
         job.start()
         job.wait_all()
         self.assert_equals_reference(job)
-        summary = self.assert_every_row_counted_once(job, 500)
-        self.assertEqual(summary["rows_read"], 504)
-        self.assertEqual(summary["rows_rejected"], 4)
+        self.assert_every_row_counted_once(job, 500)
+        self.assertIn("holds 500 rows and the end; 4 malformed rows are in", job.log("producer"))
         with open(job.folder / "rejects.csv", newline="", encoding="utf-8", errors="replace") as file:
             rejects = list(csv.DictReader(file))
         self.assertEqual(len(rejects), 4)
@@ -677,7 +691,7 @@ class Order(OnABroker):
         job = self.job()
         for name in ["worker1", "server", "producer", "worker0"]:
             job.start(name)
-        job.wait_for_log("server", "waiting for Kafka", timeout=15)
+        job.wait_for_log("server", "waiting for Kafka")
         self.broker.start()
         job.wait_all()
         self.assert_equals_reference(job)
@@ -693,18 +707,18 @@ class Order(OnABroker):
         job.commands["ask"] = [*job.commands["server"], "--checkpoint-now", "--snapshot-dir",
                                job.folder / "snapshots"]  # fmt: skip
         job.start("ask")
-        self.assertEqual(job.wait("ask", timeout=15), 1)
+        self.assertEqual(job.wait("ask", timeout=60), 1)
         self.assertIn(f"there is no job {job.name} at", job.log("ask"))
         job.start("server")
         job.wait_for_log("server", "waiting for its features")
         job.start("ask")
-        self.assertEqual(job.wait("ask", timeout=15), 1)
+        self.assertEqual(job.wait("ask", timeout=60), 1)
         self.assertIn(f"job {job.name} has not begun", job.log("ask"))
         job.start("worker0", "worker1", "producer")
         del job.processes["ask"]
         job.wait_all()
         job.start("ask")
-        self.assertEqual(job.wait("ask", timeout=15), 1)
+        self.assertEqual(job.wait("ask", timeout=60), 1)
         self.assertIn(f"job {job.name} has ended", job.log("ask"))
 
 
@@ -730,7 +744,7 @@ class ThreeBrokers(OnABroker):
         job = self.job(common=["--replication-factor", "3"], fed=True,
                        servers={"server0": [0], "server1": [1]}).start()  # fmt: skip
         job.feed(0.2)
-        job.wait_for_log(["worker0", "worker1"], "here, reading rows")
+        job.wait_for_checkpoints()
         for node in 1, 2, 3:
             self.broker.kill(node=node)
             job.feed(0.2 * node + 0.1)

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import tempfile
@@ -24,6 +25,12 @@ FEATURES = [
     "--categorical-buckets", "64",
     "--text-buckets", "64",
 ]  # fmt: skip
+
+
+def _catches(pid, sig):
+    """Whether a process has a handler of its own for a signal."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search("SigCgt:\t([0-9a-f]+)", status).group(1), 16) >> (sig - 1) & 1 == 1
 
 
 def write_csv(path, rows, seed=1):
@@ -90,19 +97,20 @@ class Broker:
                               input=text, check=True, capture_output=True, text=True,
                               timeout=60).stdout
 
-    def records(self, topic):
-        """What stands in a topic now, undecoded."""
+    def records(self, topic, count):
+        """What stands in a topic, undecoded, once so many records do."""
         return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool",
                                "kafka-console-consumer", "--topic", topic, "--from-beginning",
-                               "--timeout-ms", "4000"],
-                              check=False, capture_output=True, timeout=60).stdout
+                               "--isolation-level", "read_committed",
+                               "--max-messages", str(count), "--timeout-ms", "30000"],
+                              check=False, capture_output=True, timeout=90).stdout
 
 
 class _Stream:
     """A file as somebody else writes it into a pipe."""
 
     def __init__(self, data, pipe):
-        self.pipe, self._bytes, self._given = pipe, data.read_bytes(), 0
+        self.pipe, self._bytes, self._given = pipe, memoryview(data.read_bytes()), 0
         os.mkfifo(pipe)
         self._out, self._thread = None, None
 
@@ -134,7 +142,7 @@ class Job:
         self.broker, self.name, self.folder = broker, name, pathlib.Path(folder)
         self.workers, self.training, self.features = workers, list(training), list(features)
         self.data, self.producer_flags = data, list(producer)
-        self.processes, self.commands, self.logs = {}, {}, {}
+        self.processes, self.commands, self.logs, self.log_begins = {}, {}, {}, {}
         self.weights = self.folder / f"{name}-weights.npy"
         common = ["--brokers", broker.address, "--job", name, "--workers", str(workers),
                   *common]  # fmt: skip
@@ -175,6 +183,7 @@ class Job:
             log = self.folder / f"{self.name}-{name}.log"
             self.logs[name] = log
             with open(log, "a", encoding="utf-8") as out:
+                self.log_begins[name] = out.tell()
                 self.processes[name] = subprocess.Popen(
                     [str(word) for word in self.commands[name]], stdout=out, stderr=out,
                     stdin=subprocess.DEVNULL, cwd=self.folder)
@@ -191,8 +200,19 @@ class Job:
         self.processes[name].send_signal(sig)
         return self.wait(name, timeout=30)
 
+    def interrupt(self, name):
+        """Ctrl-C, once the program takes notice of it; the exit code."""
+        process = self.processes[name]
+        while process.poll() is None and not _catches(process.pid, signal.SIGINT):
+            time.sleep(0.01)
+        return self.kill(name, signal.SIGINT)
+
     def log(self, name):
         return self.logs[name].read_text(encoding="utf-8", errors="replace")
+
+    def said(self, name):
+        """Its log since it was started last."""
+        return self.logs[name].read_bytes()[self.log_begins[name]:].decode(errors="replace")
 
     def wait(self, name, timeout=120):
         """The exit code."""
@@ -203,14 +223,23 @@ class Job:
             raise AssertionError(f"{name} has not ended after {timeout} s\n{tails}") from None
 
     def wait_for_log(self, names, text, timeout=60):
-        """names: of a process, or of several of which one says it."""
+        """names: of a process, or of several of which one says it, since it was started last."""
         names = [names] if isinstance(names, str) else names
         end = time.monotonic() + timeout
-        while not any(text in self.log(name) for name in names):
+        while not any(text in self.said(name) for name in names):
             if time.monotonic() > end:
-                logs = "\n".join(self.log(name) for name in names)
+                logs = "\n".join(self.said(name) for name in names)
                 raise AssertionError(f"'{text}' did not appear in\n{logs}")
             time.sleep(0.02)
+
+    def wait_for_readers(self):
+        """Until each shard answers, and some process reads the rows of each worker."""
+        servers = [name for name in self.logs if name.startswith("server")]
+        workers = [name for name in self.logs if name.startswith("worker")]
+        for shard in range(self.shards):
+            self.wait_for_log(servers, f"shard {shard}: answers from gradient")
+        for worker in range(self.workers):
+            self.wait_for_log(workers, f"worker {worker}: here, reading rows")
 
     def wait_for_checkpoints(self, timeout=90):
         """Until each shard has made one after some rounds: the gradients that it holds are then

@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   millrace::KafkaOptions kafka;
   kafka.brokers = argv[1];
   auto consumer = GroupConsumer::Create(
-      kafka, {.client_id = "victim", .group_id = argv[3], .session_timeout_s = 3}, argv[2],
+      kafka, {.client_id = "victim", .group_id = argv[3], .session_timeout_s = 6}, argv[2],
       nullptr);
   if (!consumer.ok()) return 1;
   GroupConsumer::Handler handler;

@@ -87,11 +87,11 @@ TEST_F(PartitionConsumerTest, PollHandsOutNoMoreThanItIsAskedForAndWakesForTheRe
   // From here on the run loop of an app: the wait must end at once while records are left.
   const auto began = std::chrono::steady_clock::now();
   while (read_[0].size() < 100) {
-    wakeup_.WaitFor(seconds(10));
+    wakeup_.WaitFor(seconds(120));
     const size_t before = read_[0].size();
     Poll(7);
     EXPECT_LE(read_[0].size() - before, 7u);
-    ASSERT_LT(std::chrono::steady_clock::now() - began, seconds(5));
+    ASSERT_LT(std::chrono::steady_clock::now() - began, seconds(60));
   }
   EXPECT_EQ(Values(0), Numbers(0, 100));
 }
@@ -103,10 +103,10 @@ TEST_F(PartitionConsumerTest, ANewRecordEndsTheWaitOfTheRunLoop) {
   ProduceNumbers(cluster_.options(), "t", 0, 0, 1);
   const auto began = std::chrono::steady_clock::now();
   while (read_[0].empty()) {
-    wakeup_.WaitFor(seconds(10));
+    wakeup_.WaitFor(seconds(120));
     Poll();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(60));
 }
 
 TEST_F(PartitionConsumerTest, AfterEachNewAssignmentReadingBeginsAtItsOffset) {
@@ -199,11 +199,11 @@ TEST_F(PartitionConsumerTest, AskingForARangeEndsInTimeWhenTheBrokerIsAway) {
   cluster_.SetDown();
   const auto began = std::chrono::steady_clock::now();
   const Status status = consumer_->QueryRange(0, milliseconds(300)).status();
-  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(3));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(30));
   EXPECT_TRUE(absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status)) << status;
 }
 
-// Without FetchNudge this takes a second for each 16 kB.
+// Without FetchNudge this takes a second for each 16 kB: a minute.
 TEST_F(PartitionConsumerTest, AReaderWithASmallQueueIsFedWithoutPauses) {
   {
     auto producer =
@@ -222,9 +222,9 @@ TEST_F(PartitionConsumerTest, AReaderWithASmallQueueIsFedWithoutPauses) {
         Poll(5);
         return end_.contains(0);
       },
-      seconds(60)));
+      seconds(120)));
   EXPECT_EQ(read_[0].size(), 2000u);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(6));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(30));
 }
 
 }  // namespace

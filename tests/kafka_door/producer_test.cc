@@ -110,9 +110,12 @@ TEST_F(ProducerTest, WhatNoBrokerHasPlacedInALogIsReportedAsNotDelivered) {
   Open({.client_id = "test"}, {{"batch.num.messages", "1"}});
   ASSERT_TRUE(producer_->Prepare({"t"}).ok());
   cluster_.Fail(Request::kProduce, {RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION});
+  cluster_.SetDown();
   for (const char* value : {"0", "1", "2"}) {
     ASSERT_TRUE(producer_->Send("t", 0, "k", value).ok());
   }
+  cluster_.SetRoundTrip(milliseconds(500));  // all are sent before the first is refused
+  cluster_.SetUp();
   ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
   const size_t lost = 3 - ReadAll(0).size();
   EXPECT_GE(lost, 1u) << "the accident has not happened";
@@ -198,10 +201,10 @@ TEST_F(ProducerTest, ADeliveryEndsTheWaitOfTheRunLoop) {
   ASSERT_TRUE(producer_->Send("t", 0, "", "x").ok());
   const auto began = std::chrono::steady_clock::now();
   while (producer_->outstanding() > 0) {
-    wakeup_.WaitFor(seconds(10));
+    wakeup_.WaitFor(seconds(120));
     producer_->Poll(milliseconds(0));
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(60));
 }
 
 TEST_F(ProducerTest, AFlushThatRunsOutOfTimeSaysWhatIsMissing) {

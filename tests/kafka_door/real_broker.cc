@@ -49,7 +49,9 @@ std::unique_ptr<KafkaProducer> RealBrokerTest::MakeProducer(const ProducerOption
 
 void RealBrokerTest::ProduceNumbers(const std::string& topic, int32_t partition, int begin,
                                     int end) {
-  const auto producer = MakeProducer({.client_id = "numbers", .linger_ms = 1});
+  // Of a partition that is new, its leader might refuse the first request and take the second.
+  const auto producer =
+      MakeProducer({.client_id = "numbers", .linger_ms = 1, .one_request_at_a_time = true});
   for (int i = begin; i < end; ++i) {
     const Status status = producer->Send(topic, partition, "key", std::to_string(i));
     ASSERT_TRUE(status.ok()) << status;
