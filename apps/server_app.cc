@@ -33,7 +33,8 @@ constexpr char kFooter[] =
     "classes\n"
     "\n"
     "The server publishes the training settings; the workers take them from the job's topic. It\n"
-    "waits for CsvProducer, which publishes the features. It ends when every worker has left.\n"
+    "waits for CsvProducer, which publishes the features. It ends when every worker has left\n"
+    "every shard of the job.\n"
     "\n"
     "Exit codes: 0 the job ended, or stopped by Ctrl-C or SIGTERM with everything saved; 1 an\n"
     "error; 2 wrong usage; 130 stopped before it had begun.";

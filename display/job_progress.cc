@@ -15,8 +15,9 @@ constexpr int64_t kProgressiveEveryMs = 500;
 // The server's points come four times a second; a longer gap before the first update is no idling.
 constexpr int64_t kIdlePointMs = 1000;
 
-// By which the news of a shard are known from what was said of it before: workers go on only, also
-// where a shard has lost its state, counters and all, and was given its weights by one of them.
+// By which the news of a shard are known from what was said of it before: a shard that has lost its
+// state, counters and all, and was given its weights by a worker, goes on from the workers' clocks.
+// (Only for a worker that knows none it assumes the least of the others'.)
 Clock SumOfClocks(const MetricPoint::ServerProgress& point) {
   Clock sum = 0;
   for (const WorkerProgress& worker : point.workers()) sum += worker.clock();

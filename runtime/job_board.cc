@@ -100,9 +100,9 @@ class KafkaJobBoard final : public JobBoard {
     }
     return CheckEqual(*features_, features, "set of features");
   }
-  StatusOr<bool> ReadEnded(uint32_t shards) override {
+  StatusOr<std::set<ShardId>> ReadEnded() override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());
-    return ended_.size() == shards;
+    return ended_;
   }
   Status PublishEnded(ShardId shard) override {
     JobEnded ended;
@@ -155,7 +155,10 @@ class KafkaJobBoard final : public JobBoard {
                               KafkaProducer::Create(kafka_, options, nullptr));
     MILLRACE_RETURN_IF_ERROR(patience_.Try([&] { return producer->Prepare({topic_}); }));
     MILLRACE_RETURN_IF_ERROR(producer->Send(topic_, 0, key, MakeFrames(message, 0).front()));
-    return patience_.Try([&] { return producer->Flush(kBrokerCall); });
+    MILLRACE_RETURN_IF_ERROR(patience_.Try([&] { return producer->Flush(kBrokerCall); }));
+    const std::vector<FailedDelivery> failures = producer->TakeFailures();
+    if (failures.empty()) return absl::OkStatus();
+    return absl::UnavailableError(topic_ + " was not written to: " + failures.front().reason);
   }
 
   StatusOr<bool> PollOnce() {

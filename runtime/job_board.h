@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,9 @@ class JobBoard {
   virtual Status PublishFeatures(const JobFeatures& features) = 0;
   virtual Status PublishTraining(const JobTraining& training) = 0;
 
-  // Every worker has left each of the job's shards: who comes now has nothing to do.
-  virtual StatusOr<bool> ReadEnded(uint32_t shards) = 0;
+  // The shards that every worker has left: when that is all of them, the job has ended, and who
+  // comes now has nothing to do.
+  virtual StatusOr<std::set<ShardId>> ReadEnded() = 0;
   // Every worker has left this shard, and its last checkpoint is durable.
   virtual Status PublishEnded(ShardId shard) = 0;
 

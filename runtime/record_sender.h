@@ -16,8 +16,9 @@
 namespace millrace {
 
 // A client that has failed for good is replaced by another one: librdkafka's idempotent producer
-// gives up when a broker comes back without records that it had taken. What was lost with it counts
-// as failed deliveries. Used by one thread.
+// gives up when a broker comes back without records that it had taken, and, before 2.3.0, also when
+// it only seems so (see KafkaProducer). What was lost with it counts as failed deliveries. Used by
+// one thread.
 class RecordSender {
  public:
   // `config` and `patience` outlive the sender.

@@ -91,6 +91,14 @@ class ServerLoop {
 
   Status Run() {
     MILLRACE_RETURN_IF_ERROR(Open());
+    // A call that was waiting for a broker when the stop came ends as the loop does.
+    Status status = Loop();
+    if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
+    return Close();
+  }
+
+ private:
+  Status Loop() {
     while (!stop_) {
       MILLRACE_ASSIGN_OR_RETURN(size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
       MILLRACE_RETURN_IF_ERROR(status_);
@@ -106,10 +114,9 @@ class ServerLoop {
       if (job_ended && !config_.server().stay()) break;
       if (events == 0) wakeup_.WaitFor(kIdleWait);
     }
-    return Close();
+    return absl::OkStatus();
   }
 
- private:
   Status Open() {
     MILLRACE_ASSIGN_OR_RETURN(
         sender_, RecordSender::Create(config_, "server",
@@ -335,7 +342,6 @@ class ServerLoop {
       snapshots_.WritePart(0, HostedOptions(shard), hosted->task().processor(), hosted->store(),
                            std::chrono::steady_clock::now());
     }
-    snapshots_.Finish();
   }
 
   Status BesideTheHotPath() {
@@ -479,13 +485,31 @@ class ServerLoop {
     if (now < next_board_) return false;
     next_board_ = now + kBoardEveryAtTheEnd;
     if (!ended_) MILLRACE_RETURN_IF_ERROR(EndShards());
-    MILLRACE_ASSIGN_OR_RETURN(job_ended_, board_->ReadEnded(training_.shards()));
+    const StatusOr<std::set<ShardId>> ended = board_->ReadEnded();
+    // --broker-timeout is for those that begin: here all is done, and somebody may still ask.
+    const bool is_away =
+        absl::IsUnavailable(ended.status()) || absl::IsDeadlineExceeded(ended.status());
+    if (is_away) return false;
+    MILLRACE_RETURN_IF_ERROR(ended.status());
+    job_ended_ = ended->size() == training_.shards();
     if (job_ended_) {
+      snapshots_.Finish();  // each part was there before its shard had ended
       spdlog::info("every worker has left: the job has ended");
-    } else if (!std::exchange(waits_for_others_, true)) {
-      spdlog::info("every worker has left what is hosted here; waiting for the job's other shards");
+    } else if (now >= next_word_of_others_) {
+      next_word_of_others_ = now + std::chrono::duration_cast<milliseconds>(
+                                       Seconds(config_.server().waiting_report_s()));
+      SayWhoHasNotEnded(*ended);
     }
     return job_ended_;
+  }
+
+  void SayWhoHasNotEnded(const std::set<ShardId>& ended) const {
+    std::string shards;
+    for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+      if (!ended.contains(shard)) shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
+    }
+    spdlog::info("every worker has left the shards here; waiting for the end of others: {}",
+                 shards);
   }
 
   Status EndShards() {
@@ -500,7 +524,9 @@ class ServerLoop {
     }
     MILLRACE_RETURN_IF_ERROR(SaveWeights());
     SaveAtEnd();
-    while (true) {  // what says that it has ended must not get lost: Watch waits for it
+    // What says that it has ended should not get lost: Watch waits for it.
+    constexpr int kTries = 3;
+    for (int i = 0; i < kTries && !stop_; ++i) {
       PublishProgress(true);
       MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
       MILLRACE_RETURN_IF_ERROR(patience_.Try([&] { return sender_->Flush(kBrokerCall); }));
@@ -552,9 +578,9 @@ class ServerLoop {
   std::map<ShardId, Waiting> waiting_;
   std::vector<OutgoingRecord> out_;
   Status status_ = absl::OkStatus();
-  bool ended_ = false;  // every worker has left the shards here, and all was told that is to be
-  bool waits_for_others_ = false;
+  bool ended_ = false;  // EndShards has begun; an error of it ends the process
   bool job_ended_ = false;
+  SteadyTime next_word_of_others_;
   std::unique_ptr<JobBoard> board_;  // since ended_
   SteadyTime next_board_;
   SteadyTime next_metrics_;

@@ -9,10 +9,11 @@
 
 namespace millrace {
 
-// Hosts the shards of config.server().server_ids (all when empty) until every worker has left, or
-// `stop`. Returns OK in both cases, Cancelled when stopped while starting; FailedPrecondition when
-// another instance has taken a shard over; DataLoss when a store, `parameters` or `gradients` do
-// not belong together. Everything that was received is durable when it returns OK.
+// Hosts the shards of config.server().server_ids (all when empty) until every worker has left every
+// shard of the job, or `stop`. Returns OK in both cases, Cancelled when stopped while starting;
+// FailedPrecondition when another instance has taken a shard over; DataLoss when a store,
+// `parameters` or `gradients` do not belong together. Everything that was received is durable when
+// it returns OK.
 Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
                  const std::atomic<bool>& stop);
 

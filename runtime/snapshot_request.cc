@@ -62,8 +62,8 @@ Status CheckThatItRuns(const JobConfig& config, const std::atomic<bool>& stop) {
         "job " + config.name() +
         " has not begun: no ServerApp has published its training (it waits for CsvProducer)");
   }
-  MILLRACE_ASSIGN_OR_RETURN(const bool ended, board->ReadEnded(training->shards()));
-  if (!ended) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, board->ReadEnded());
+  if (ended.size() < training->shards()) return absl::OkStatus();
   return absl::FailedPreconditionError("job " + config.name() +
                                        " has ended; what it ended with is in the servers' "
                                        "--snapshot-dir, if they were given one");

@@ -98,7 +98,8 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
   next_look_ = now + kLook;
   if (TryToEnd(unfinished_->id)) {
     unfinished_.reset();
-  } else if (now - unfinished_->since > kMostForParts) {
+  } else if (unfinished_->id != 0 && now - unfinished_->since > kMostForParts) {
+    // (What the job ends with is waited for as long as the job: see Finish.)
     Warn(SnapshotFolder(config_, unfinished_->id),
          absl::DeadlineExceededError(PartsMissing(unfinished_->id)));
     unfinished_.reset();

@@ -340,7 +340,8 @@ class WorkerLoop {
     const bool stuck = tasks_.empty() || !all([](const WorkerTask& t) { return t.answered(); });
     if (!(all_left || stuck) || now < next_board_) return false;
     next_board_ = now + (all_left ? kBoardEveryAtTheEnd : kBoardEvery);
-    return board_->ReadEnded(training_.shards());
+    MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, board_->ReadEnded());
+    return ended.size() == training_.shards();
   }
 
   Status Close() {

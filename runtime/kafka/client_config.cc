@@ -16,8 +16,10 @@ namespace {
 
 // A wrong value here would lose, skip or double records in silence; librdkafka has no say in what
 // Millrace promises.
-constexpr std::array<std::string_view, 13> kReserved = {"auto.offset.reset",
+constexpr std::array<std::string_view, 15> kReserved = {"auto.offset.reset",
                                                         "acks",
+                                                        "max.in.flight",
+                                                        "max.in.flight.requests.per.connection",
                                                         "request.required.acks",
                                                         "enable.gapless.guarantee",
                                                         "isolation.level",

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "runtime/replicator.h"
 #include "runtime/server_runtime.h"
 #include "runtime/shard_store.h"
+#include "runtime/snapshot_files.h"
+#include "runtime/snapshot_request.h"
 #include "runtime/worker_runtime.h"
 #include "stores/rocksdb_byte_map.h"
 #include "topics/codec.h"
@@ -139,6 +142,31 @@ class WholeJobTest : public testing::Test {
         [this, config, &status, &stop] { status = RunWorker(config, features_, training_, stop); });
   }
 
+  // All workers leave the shard, as those would that died before they left others.
+  void LeaveAndWaitForItsEnd(ShardId shard, const std::atomic<bool>& stop) {
+    auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "died"}, nullptr);
+    ASSERT_TRUE(producer.ok()) << producer.status();
+    Gradient leave;
+    leave.set_epoch(config_.epoch());
+    leave.set_kind(Gradient::LEAVE);
+    for (WorkerId worker = 0; worker < kWorkers; ++worker) {
+      leave.set_worker(worker);
+      ASSERT_TRUE((*producer)
+                      ->Send(TopicName(config_.name(), Topic::kGradients),
+                             static_cast<int32_t>(shard), EncodeBigEndian32(worker),
+                             MakeFrames(leave.SerializeAsString(), 0).front())
+                      .ok());
+    }
+    ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
+    const auto board = JobBoard::Create(config_, stop);
+    ASSERT_TRUE(board.ok()) << board.status();
+    for (bool ended = false; !ended;) {
+      const StatusOr<std::set<ShardId>> shards = (*board)->ReadEnded();
+      ASSERT_TRUE(shards.ok()) << shards.status();
+      ended = shards->contains(shard);
+    }
+  }
+
   // Server and `processes` workers, undisturbed.
   void Run(int processes) {
     SendRows();
@@ -207,37 +235,36 @@ TEST_F(WholeJobTest, ShardsOfSeveralProcessesEndInTheWeightsOfOneShard) {
 // So a server must not go before every shard has ended: nobody would tell the new instance of the
 // worker that it has left.
 TEST_F(WholeJobTest, AWorkerThatDiedBetweenItsLeavesIsSucceededByOneThatLeavesTheOtherShards) {
-  UseJob("left", 2);
-  SendRows(0);
-  std::atomic<bool> stop = false;
-  std::vector<Status> statuses(3);
-  std::vector<std::thread> servers;
-  for (ShardId shard : {0, 1}) servers.push_back(Server(statuses[shard], stop, {shard}));
-  {
-    auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "died"}, nullptr);
-    ASSERT_TRUE(producer.ok()) << producer.status();
-    Gradient leave;
-    leave.set_epoch(config_.epoch());
-    leave.set_kind(Gradient::LEAVE);
-    for (WorkerId worker = 0; worker < kWorkers; ++worker) {
-      leave.set_worker(worker);
-      ASSERT_TRUE((*producer)
-                      ->Send(TopicName("left", Topic::kGradients), 1, EncodeBigEndian32(worker),
-                             MakeFrames(leave.SerializeAsString(), 0).front())
-                      .ok());
-    }
-    ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
+  // So nobody follows the shards of the other.
+  config_.mutable_server()->clear_weights_file();
+  config_.mutable_server()->clear_test_file();
+  config_.mutable_server()->set_snapshot_dir(folder_ / "snapshots");
+  for (const ShardId left : {0, 1}) {
+    UseJob("left-" + std::to_string(left), 2);
+    SendRows(0);
+    std::atomic<bool> stop = false;
+    std::vector<Status> statuses(3);
+    std::vector<std::thread> servers;
+    for (const ShardId shard : {0, 1}) servers.push_back(Server(statuses[shard], stop, {shard}));
+    LeaveAndWaitForItsEnd(left, stop);
+    Worker(0, statuses[2], stop).join();
+    for (std::thread& server : servers) server.join();
+    for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(std::filesystem::exists(ManifestPath(SnapshotFolder(config_, 0)))) << left;
   }
-  const auto board = JobBoard::Create(config_, stop);
-  ASSERT_TRUE(board.ok()) << board.status();
-  for (bool ended = false; !ended;) {
-    const StatusOr<bool> one = (*board)->ReadEnded(1);
-    ASSERT_TRUE(one.ok()) << one.status();
-    ended = *one;
+}
+
+TEST_F(WholeJobTest, AServerThatWaitsForTheEndOfOthersCanBeStoppedAsAnyOther) {
+  for (int i = 0; i < 3; ++i) {
+    UseJob("stopped-" + std::to_string(i), 2);
+    std::atomic<bool> stop = false;
+    Status status;
+    std::thread server = Server(status, stop, {1});
+    LeaveAndWaitForItsEnd(1, stop);
+    stop = true;
+    server.join();
+    EXPECT_TRUE(status.ok()) << status;
   }
-  Worker(0, statuses[2], stop).join();
-  for (std::thread& server : servers) server.join();
-  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST_F(WholeJobTest, CopiesOfAReplicaMadeWhileItIsWrittenToAreStoresThatGoForward) {

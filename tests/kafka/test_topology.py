@@ -496,8 +496,9 @@ class Recovery(OnABroker):
             recovery = recoveries[shard]
             said = job.said(list(self.servers)[shard])
             # Of a peer that does not answer in time a server takes none, and says so.
-            if "replica" in source and re.search(
-                    "no replica from .*(Deadline Exceeded|nothing came for|too slow)", said):
+            if ("replica" in source and f"shard {shard}: took the replica of" not in said
+                    and re.search("no replica from .*(Deadline Exceeded|nothing came for|too slow)",
+                                  said)):
                 source = "no copy, all of parameters"
             self.assertIn(source, recovery["source"])
             self.assertGreater(recovery["down_seconds"], 0)

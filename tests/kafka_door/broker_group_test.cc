@@ -260,7 +260,8 @@ TEST_F(BrokerGroupTest, AMemberThatCommitsAllTheTimeHardlyEverLosesWhatIsItsOwn)
   };
   Owner stays(kafka_, topic, options);
   int losses = 0;
-  for (int i = 0; i < 5; ++i) {
+  constexpr int kRounds = 8;
+  for (int i = 0; i < kRounds; ++i) {
     ASSERT_TRUE(Until([&] {
       work(stays);
       return stays.owned.size() == 4;
@@ -274,45 +275,51 @@ TEST_F(BrokerGroupTest, AMemberThatCommitsAllTheTimeHardlyEverLosesWhatIsItsOwn)
     losses += std::exchange(stays.has_lost, false) || comes.has_lost ? 1 : 0;
     static_cast<void>(comes.consumer->Close());
   }
-  std::printf("something lost in %d of 5 rounds\n", losses);
-  EXPECT_LT(losses, 5);  // it may still happen to a commit that was on its way
+  std::printf("something lost in %d of %d rounds\n", losses, kRounds);
+  EXPECT_LE(losses, kRounds / 2);  // it may still happen to a commit that was on its way
 }
 
 TEST_F(BrokerGroupTest, WhoIsClosedInTheMiddleOfARebalanceHasItsLastPositionsCommitted) {
-  const std::string topic = CreateTopic(4);
-  const ConsumerOptions options = {
-      .client_id = "member", .group_id = FreshName(), .session_timeout_s = 6};
-  Owner first(kafka_, topic, options);
-  ASSERT_TRUE(Until([&] {
-    first.Poll();
-    return first.owned.size() == 4;
-  }));
-  Owner second(kafka_, topic, options);
-  std::thread thread_of_second([&] {
-    EXPECT_TRUE(Until([&] {
-      second.Poll();
-      return second.owned.size() == 4;
+  // For a rebalance that takes longer than two seconds Close does not wait: a commit is not worth
+  // more. On a machine that is busy that may happen, but not always.
+  constexpr int kTries = 5;
+  for (int i = 0; i < kTries; ++i) {
+    const std::string topic = CreateTopic(4);
+    const ConsumerOptions options = {
+        .client_id = "member", .group_id = FreshName(), .session_timeout_s = 6};
+    Owner first(kafka_, topic, options);
+    ASSERT_TRUE(Until([&] {
+      first.Poll();
+      return first.owned.size() == 4;
     }));
-  });
-  EXPECT_TRUE(Until([&] {
-    first.Poll();
-    return first.owned.size() == 2;
-  }));
-  // Now the first joins once more, and waits for the second, which hears of it at a heartbeat.
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  for (const auto& [partition, committed] : first.owned) {
-    first.consumer->Commit(partition, {.offset = 70, .metadata = "last"});
+    Owner second(kafka_, topic, options);
+    std::thread thread_of_second([&] {
+      EXPECT_TRUE(Until([&] {
+        second.Poll();
+        return second.owned.size() == 4;
+      }));
+    });
+    EXPECT_TRUE(Until([&] {
+      first.Poll();
+      return first.owned.size() == 2;
+    }));
+    // Now the first joins once more, and waits for the second, which hears of it at a heartbeat.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (const auto& [partition, committed] : first.owned) {
+      first.consumer->Commit(partition, {.offset = 70, .metadata = "last"});
+    }
+    const auto began = Clock::now();
+    EXPECT_TRUE(first.consumer->Close().ok());
+    const auto took = Clock::now() - began;
+    thread_of_second.join();
+    if (took >= seconds(2)) continue;
+    for (const auto& [partition, committed] : first.owned) {
+      ASSERT_TRUE(second.owned[partition].has_value()) << partition;
+      EXPECT_EQ(second.owned[partition]->metadata, "last");
+    }
+    return;
   }
-  const auto began = Clock::now();
-  EXPECT_TRUE(first.consumer->Close().ok());
-  const bool was_short = Clock::now() - began < seconds(2);
-  thread_of_second.join();
-  // (Who joins for longer than that is not waited for: a commit is worth no more.)
-  for (const auto& [partition, committed] : first.owned) {
-    if (!was_short) break;
-    ASSERT_TRUE(second.owned[partition].has_value()) << partition;
-    EXPECT_EQ(second.owned[partition]->metadata, "last");
-  }
+  FAIL() << "no rebalance has ended in time, of " << kTries;
 }
 
 TEST_F(BrokerGroupTest, AMemberThatLeavesIsReplacedAtOnce) {

@@ -90,7 +90,7 @@ TEST_F(ProducerTest, AValueThatIsRefusedStaysItsSenders) {
 
 TEST_F(ProducerTest, ErrorsThatCanBeTriedAgainLoseAndDoubleNothing) {
   // A real broker refuses requests that overtake a failed one; the mock takes them.
-  Open({.client_id = "test"}, {{"max.in.flight.requests.per.connection", "1"}});
+  Open({.client_id = "test", .one_request_at_a_time = true});
   cluster_.Fail(Request::kProduce,
                 {RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, RD_KAFKA_RESP_ERR__TRANSPORT,
                  RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT});
@@ -234,11 +234,13 @@ TEST_F(ProducerTest, ABrokerThatGoesWithTwoRequestsUnderWayMayEndAProducer) {
   ASSERT_TRUE(producer_->Prepare({"t"}).ok());
   ASSERT_TRUE(producer_->Send("t", 0, "", "0").ok());
   ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
-  cluster_.SetRoundTrip(milliseconds(500));
+  cluster_.SetDown();
+  for (const char* value : {"1", "2"}) ASSERT_TRUE(producer_->Send("t", 0, "", value).ok());
+  cluster_.SetRoundTrip(milliseconds(500));  // both are sent before the first is refused
   cluster_.Fail(Request::kProduce,
                 {RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
                  RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER});
-  for (const char* value : {"1", "2"}) ASSERT_TRUE(producer_->Send("t", 0, "", value).ok());
+  cluster_.SetUp();
   ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
   // (What the mock took of it, a broker would not have taken.)
   EXPECT_THAT(producer_->TakeFailures(), Not(IsEmpty()));
