@@ -42,7 +42,7 @@ class JobBoard {
   // The shards that every worker has left: when that is all of them, the job has ended, and who
   // comes now has nothing to do.
   virtual StatusOr<std::set<ShardId>> ReadEnded() = 0;
-  // Every worker has left this shard, and its last checkpoint is durable.
+  // Every worker has left this shard, and its last checkpoint has been tried.
   virtual Status PublishEnded(ShardId shard) = 0;
 
   // Where copies of shards are to be had: each server's last word, by its first shard. Some may
