@@ -485,6 +485,14 @@ class Recovery(OnABroker):
         job.feed(0.9)  # during what is to happen
         return job
 
+    def legal_source(self, job, shard, source):
+        """Of a peer that does not answer in time a server takes no replica, and says so."""
+        said = job.said(list(self.servers)[shard])
+        if ("replica" in source and f"shard {shard}: took the replica of" not in said
+                and re.search("no replica from .*(Deadline Exceeded|nothing came for|too slow)", said)):
+            return "no copy, all of parameters"
+        return source
+
     def finish(self, job, came_back):
         """came_back: the shards, and where each had its copy from."""
         job.feed(1)
@@ -494,13 +502,7 @@ class Recovery(OnABroker):
         self.assertEqual(sorted(recoveries), sorted(came_back))
         for shard, source in came_back.items():
             recovery = recoveries[shard]
-            said = job.said(list(self.servers)[shard])
-            # Of a peer that does not answer in time a server takes none, and says so.
-            if ("replica" in source and f"shard {shard}: took the replica of" not in said
-                    and re.search("no replica from .*(Deadline Exceeded|nothing came for|too slow)",
-                                  said)):
-                source = "no copy, all of parameters"
-            self.assertIn(source, recovery["source"])
+            self.assertIn(self.legal_source(job, shard, source), recovery["source"])
             self.assertGreater(recovery["down_seconds"], 0)
             self.assertLess(recovery["down_seconds"], 60)
             self.assertIn(f"shard {shard}: recovered in ", job.log(list(self.servers)[shard]))
@@ -557,6 +559,7 @@ class Recovery(OnABroker):
         job.start("server1")
         job.wait_for_log("server1", "This one goes on without that folder")
         job.wait_for_log("server1", "shard 1: recovered in ")
+        self.assertIn(self.legal_source(job, 1, "replica of 127.0.0.1:"), job.said("server1"))
         zombie.send_signal(signal.SIGCONT)
         self.assertEqual(zombie.wait(timeout=30), 1, job.log("server1"))
         # Whichever it meets first: its checkpoint is refused, or what it would read is gone.
