@@ -10,12 +10,11 @@ ours.
 A round of the largest model moves 320 MB. What a turn has moved is deleted behind it.
 """
 
-import argparse
 import random
 
 import loop
 from common import Job, WORK, WORKERS, compared, remove_topics
-from loop import WARM_UP_S, job_rounds
+from loop import WARM_UP_S, job_rounds, lasting
 
 TARGET = 0.6
 CLASSES = 1000
@@ -45,10 +44,6 @@ def numeric_rows(size, rows):
             values = ",".join(draw.choices(("-.2", "-.1", "0", ".1", ".2"), k=columns))
             out.write(f"c{draw.randrange(CLASSES)},{values}\n")
     return path
-
-
-def lasting(options, seconds):
-    return argparse.Namespace(**{**vars(options), "seconds": max(options.seconds, seconds)})
 
 
 def ours(options, name, size, servers):

@@ -9,17 +9,21 @@ of a tenth of them before the scratch file, and once with such a cache right bef
 when the disk has no room for a scratch file or the table is larger than that, too. (The floor's map
 has all rows in memory; what bare RocksDB alone can read and write of such rows is measured by
 `micro`.)
+
+A checkpoint of that many rows takes seconds, and the next one waits for three times as long (seven
+times with two replicas: runtime/checkpoint_schedule.h). What is measured lasts for several of them.
 """
 
 import random
 
 import loop
 from common import Job, WORK, WORKERS, compared
-from loop import WARM_UP_S, job_rounds
+from loop import WARM_UP_S, job_rounds, lasting
 
 TARGET = 0.5
 IDS = 1_000_000
 COLUMNS = 10
+SEVERAL_CHECKPOINTS_S = 30
 BATCH_ROWS = 100  # times ten columns: a thousand ids
 FEATURES = ["--label", "label", "--classes", "a,b",
             "--ids", ",".join(f"id{i}" for i in range(COLUMNS))]
@@ -52,6 +56,11 @@ def id_rows(rows):
     return path
 
 
+def random_rows(options):
+    """More than any machine uses up."""
+    return id_rows(int(WORKERS * BATCH_ROWS * 300 * (WARM_UP_S + options.seconds)))
+
+
 def ours(options, name, cache, data):
     with Job(options.broker, name, TRAINING) as job:
         job.produce(data, features=FEATURES)
@@ -65,7 +74,8 @@ def floor(options, name):
 
 
 def run(options):
-    data = id_rows(int(WORKERS * BATCH_ROWS * 300 * (WARM_UP_S + options.seconds)))
+    options = lasting(options, SEVERAL_CHECKPOINTS_S)
+    data = random_rows(options)
     floor(options, f"embedding-warm-up-{options.stamp}")  # of the broker
     measured = {name: [] for name in CACHES}
     floors = []

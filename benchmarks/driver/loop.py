@@ -8,6 +8,7 @@ sent sparse. So there are two lines: with the gradient as it comes, and with an 
 every weight, which is as many bytes as the floor moves.
 """
 
+import argparse
 import time
 
 from common import Job, Programs, TOOLS, WORKERS, compared, text_rows
@@ -17,6 +18,11 @@ TARGET = 0.6
 SPARSE = ["--batch-rows", "1"]
 DENSE = ["--batch-rows", "1", "--update", "weight-change", "--solver", "sgd",
          "--local-iterations", "1"]
+
+
+def lasting(options, seconds):
+    """The options, for a measurement of at least so many seconds."""
+    return argparse.Namespace(**{**vars(options), "seconds": max(options.seconds, seconds)})
 
 
 def rounds_per_second(points, seconds):
