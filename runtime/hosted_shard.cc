@@ -58,9 +58,6 @@ Status HostedShard::Restore(const JobConfig& config, const ServerOptions& option
   phases_.parameters_s = std::chrono::duration<double>(caught_up - opened).count();
   task_ = std::make_unique<ShardTask>(options, *copy_.store);
   MILLRACE_RETURN_IF_ERROR(task_->Load());
-  if (config.server().has_from_snapshot() && !task_->has_state()) {
-    MILLRACE_RETURN_IF_ERROR(StartFromSnapshot(config, options));
-  }
   const auto restore = opened - begin + (steady_clock::now() - caught_up);
   phases_.restore_s = std::chrono::duration<double>(restore).count();
   return absl::OkStatus();
@@ -107,14 +104,32 @@ void HostedShard::Count(const CheckpointAssembler::Part& part) {
   }
 }
 
-Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptions& options) {
+Status HostedShard::StartReplay(const JobConfig& config, const ServerOptions& options,
+                                const std::string& start, Offset begin, Offset end) {
+  // (One that has lost its copies may be behind the beginning: then it is lost.)
+  if (!start.empty() && !task_->has_state() && begin == 0) {
+    const auto began = std::chrono::steady_clock::now();
+    MILLRACE_RETURN_IF_ERROR(StartFromSnapshot(config, options, start));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    phases_.restore_s += took.count();
+  }
+  return task_->StartReplay(begin, end);
+}
+
+Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptions& options,
+                                      const std::string& start) {
+  if (!config.server().has_from_snapshot()) {
+    return absl::FailedPreconditionError("shard " + std::to_string(shard_) +
+                                         " has not begun, and its job begins with the snapshot " +
+                                         start + ": name its folder with --from-snapshot");
+  }
   const std::string& folder = config.server().from_snapshot();
-  SnapshotManifest manifest;
-  MILLRACE_RETURN_IF_ERROR(ReadJson(ManifestPath(folder), manifest));
-  const SnapshotStart start =
-      config.server().new_stream() ? SnapshotStart::kNewStream : SnapshotStart::kSameStream;
-  MILLRACE_ASSIGN_OR_RETURN(millrace::Checkpoint first,
-                            FirstCheckpoint(folder, manifest, options, start));
+  MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(folder));
+  MILLRACE_ASSIGN_OR_RETURN(
+      millrace::Checkpoint first,
+      FirstCheckpoint(folder, manifest, options,
+                      config.server().new_stream() ? SnapshotStart::kNewStream
+                                                   : SnapshotStart::kSameStream));
   CheckpointRun run(std::move(first), *log_, *copy_.store);
   while (!run.done()) MILLRACE_RETURN_IF_ERROR(run.Step());
   task_ = std::make_unique<ShardTask>(options, *copy_.store);

@@ -25,16 +25,21 @@ class HostedShard {
  public:
   // Fences older instances, takes a copy (OpenShardStore), brings it up to the end of `parameters`.
   // A copy that another server has given and that does not fit the topic is forgotten, and all of
-  // the topic read. What is left to do is to replay `gradients`: see task().
+  // the topic read. What is left to do is to replay `gradients`.
   static StatusOr<std::unique_ptr<HostedShard>> Open(const JobConfig& config,
                                                      const ServerOptions& options,
                                                      const FetchCopy& fetch, Wakeup* wakeup,
                                                      const std::atomic<bool>& stop);
 
+  // `gradients` holds [begin, end). A shard that has not begun begins with the snapshot `start` of
+  // its job (empty: none).
+  Status StartReplay(const JobConfig& config, const ServerOptions& options,
+                     const std::string& start, Offset begin, Offset end);
+
   ShardTask& task() { return *task_; }
   const ShardTask& task() const { return *task_; }
   ShardId shard() const { return shard_; }
-  // What Open did; the rest is its caller's.
+  // What Open and StartReplay did; the rest is their caller's.
   const RecoveryPhases& phases() const { return phases_; }
 
   // Starts a checkpoint when one is due, takes the result of one that has finished. Returns true
@@ -56,7 +61,8 @@ class HostedShard {
   // Once, when the scratch file of the embedding rows grows no further.
   void WarnOfScratch();
   // Makes the snapshot that the job starts from the shard's first checkpoint.
-  Status StartFromSnapshot(const JobConfig& config, const ServerOptions& options);
+  Status StartFromSnapshot(const JobConfig& config, const ServerOptions& options,
+                           const std::string& start);
   // True when durable, false when it was aborted and will be made again.
   StatusOr<bool> Take(const Checkpointer::Result& result);
 

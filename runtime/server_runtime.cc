@@ -138,14 +138,15 @@ class ServerLoop {
       return peers.Fetch(shard, folder);
     };
     for (const ShardId shard : ids) {
-      MILLRACE_ASSIGN_OR_RETURN(
-          std::unique_ptr<HostedShard> hosted,
-          HostedShard::Open(config_, HostedOptions(shard), fetch, &wakeup_, stop_));
+      const ServerOptions options = HostedOptions(shard);
+      MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<HostedShard> hosted,
+                                HostedShard::Open(config_, options, fetch, &wakeup_, stop_));
       const auto partition = static_cast<int32_t>(shard);
       MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience_.Try([&] {
         return gradients_->QueryRange(partition, kBrokerCall);
       }));
-      MILLRACE_RETURN_IF_ERROR(hosted->task().StartReplay(range.begin, range.end));
+      MILLRACE_RETURN_IF_ERROR(
+          hosted->StartReplay(config_, options, training_.start(), range.begin, range.end));
       MILLRACE_RETURN_IF_ERROR(gradients_->Assign(partition, hosted->task().gradients_position()));
       spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
                    hosted->task().position(), range.end,

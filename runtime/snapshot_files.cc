@@ -117,7 +117,7 @@ Status SealSnapshot(const std::string& folder, SnapshotManifest manifest) {
   return WriteJson(ManifestPath(folder), manifest);
 }
 
-StatusOr<SnapshotManifest> CheckSnapshot(const std::string& folder) {
+StatusOr<SnapshotManifest> ReadManifest(const std::string& folder) {
   SnapshotManifest manifest;
   const std::string path = ManifestPath(folder);
   const Status read = ReadJson(path, manifest);
@@ -142,13 +142,20 @@ StatusOr<SnapshotManifest> CheckSnapshot(const std::string& folder) {
       return Damaged(path, "the shards' keys do not follow each other");
     }
     next = part.end();
-    for (const SnapshotPart::File& file : part.files()) {
-      MILLRACE_RETURN_IF_ERROR(CheckFile(folder, file));
-    }
   }
   if (shards.size() != static_cast<size_t>(manifest.parts_size()) ||
       next != manifest.parameters() || manifest.parts_size() == 0) {
     return Damaged(path, "parts are missing");
+  }
+  return manifest;
+}
+
+StatusOr<SnapshotManifest> CheckSnapshot(const std::string& folder) {
+  MILLRACE_ASSIGN_OR_RETURN(SnapshotManifest manifest, ReadManifest(folder));
+  for (const SnapshotPart& part : manifest.parts()) {
+    for (const SnapshotPart::File& file : part.files()) {
+      MILLRACE_RETURN_IF_ERROR(CheckFile(folder, file));
+    }
   }
   return manifest;
 }

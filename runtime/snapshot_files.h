@@ -42,8 +42,10 @@ Status ReadJson(const std::string& path, google::protobuf::Message& message);
 std::string ManifestPath(const std::string& folder);
 // Gives the manifest its checksum and writes it: with it the folder is a snapshot.
 Status SealSnapshot(const std::string& folder, SnapshotManifest manifest);
-// Reads the manifest and holds it against its checksum, and every file against the manifest. Errors
-// name the file and what to do: NotFound, DataLoss.
+// Reads the manifest and holds it against its checksum. Errors name the file and what to do:
+// NotFound, DataLoss.
+StatusOr<SnapshotManifest> ReadManifest(const std::string& folder);
+// The same, and every file is held against the manifest.
 StatusOr<SnapshotManifest> CheckSnapshot(const std::string& folder);
 
 }  // namespace millrace

@@ -360,6 +360,31 @@ class Snapshots(OnABroker):
             self.assertIn("starts from the snapshot", again.log("server"))
             self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
 
+    def test_a_job_that_has_begun_needs_its_snapshot_no_more(self):
+        job, folder = self.run_with_snapshots()
+        again = self.job(name="-again", features=self.features, training=self.training,
+                         servers=self.servers, producer=["--rate", "6000"], fed=True)  # fmt: skip
+        without = again.commands["server1"]
+        again.commands["server"] += ["--from-snapshot", folder]
+        again.start("producer", "server").feed(0.9)
+        again.wait_for_log("server", "starts from the snapshot")
+        again.start("server1")
+        self.assertEqual(again.wait("server1"), 1)
+        self.assertIn("name its folder with --from-snapshot", again.log("server1"))
+        again.commands["server1"] = [*without, "--from-snapshot", folder]
+        again.start("server1", "worker0", "worker1")
+        again.wait_for_checkpoints()
+        again.kill_all(self.servers)
+        shutil.rmtree(folder)
+        shutil.rmtree(again.folder / "server1")
+        again.start("server")
+        again.commands["server1"] = without
+        again.start("server1")
+        again.feed(1)
+        again.wait_all()
+        self.assertIn("is not needed any more", again.said("server"))
+        self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
+
     def test_a_new_stream_begins_with_what_was_learnt_from_another(self):
         _, folder = self.run_with_snapshots()
         other = self.path / "other.csv"
