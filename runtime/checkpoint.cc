@@ -1,7 +1,10 @@
 #include "runtime/checkpoint.h"
 
+#include <string>
+
 #include "base/big_endian.h"
 #include "base/check.h"
+#include "topics/frame.h"
 
 namespace millrace {
 
@@ -20,6 +23,33 @@ size_t Checkpoint::VisitRecords(size_t begin, const FrozenRows::Visit& visit) co
   return visited;
 }
 
+StatusOr<Offset> ParametersOffsetOf(const OrderedByteMap& store) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> value,
+                            store.Get(kParametersOffsetKey));
+  if (!value) return 0;
+  const std::optional<uint64_t> offset = DecodeBigEndian64(*value);
+  if (!offset) return absl::DataLossError("a store with a damaged position");
+  return static_cast<Offset>(*offset);
+}
+
+Status VisitWhole(const OrderedByteMap& store, const FrozenRows::Visit& visit) {
+  Status status = absl::OkStatus();
+  ChunkJoiner state;
+  const auto take = [&](std::string_view key, std::string_view value) {
+    if (key == kParametersOffsetKey) return true;
+    bool is_last = false;
+    if (key.starts_with(kStateKeyPrefix)) {
+      const StatusOr<Frame> frame = ParseFrame(value);
+      status = frame.status();
+      if (!status.ok()) return false;
+      is_last = state.Add(*frame).has_value();
+    }
+    return visit(key, value) && !is_last;
+  };
+  MILLRACE_RETURN_IF_ERROR(store.Scan("", "", take));
+  return status;
+}
+
 WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end) {
   WriteBatch batch;
   for (Checkpoint::Entry& entry : entries) {
@@ -35,7 +65,15 @@ Status CheckpointRun::Step() {
   switch (next_) {
     case Next::kCommit: {
       checkpoint_.rows.SortById();
+      MILLRACE_ASSIGN_OR_RETURN(const Offset begin, ParametersOffsetOf(store_));
       MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_));
+      if (parameters_end_ <= begin) {
+        return absl::DataLossError(
+            "parameters: a checkpoint ends at offset " + std::to_string(parameters_end_) +
+            ", where the one before ended at " + std::to_string(begin) +
+            ": the topic was made anew while this server ran. Start it again: it writes there all "
+            "that it has");
+      }
       // Whatever fails from here on: they have been delivered.
       checkpoint_.dead_letters.clear();
       next_ = Next::kStore;

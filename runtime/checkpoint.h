@@ -50,6 +50,13 @@ class CheckpointLog {
 inline constexpr char kStateKeyPrefix[] = "state";  // + number of the chunk, 4 bytes
 inline constexpr char kParametersOffsetKey[] = "parameters-offset";
 
+// Up to where a copy has read its partition of `parameters`; 0: nothing.
+StatusOr<Offset> ParametersOffsetOf(const OrderedByteMap& store);
+
+// All records that a shard's store holds, as one checkpoint: the state comes last, and of a state
+// that was longer once nothing. Until `visit` returns false. DataLoss when the state is damaged.
+Status VisitWhole(const OrderedByteMap& store, const FrozenRows::Visit& visit);
+
 // What a copy takes in one batch: records of a checkpoint and, when with them it is whole, where
 // the next one begins. A large checkpoint comes in several: until a copy has the last it says that
 // it has nothing of it, and taken again they do no harm.
@@ -71,7 +78,8 @@ class CheckpointRun {
         store_(store),
         most_batch_bytes_(most_batch_bytes) {}
 
-  // Takes the next step. After an error the run is over and the task gets back what checkpoint()
+  // Takes the next step. DataLoss when what was committed does not stand behind what the store has
+  // read: the topic was made anew meanwhile. After an error the run is over and the task gets back what checkpoint()
   // still holds: which blocks and rows it was of and, unless they were committed, its dead letters.
   Status Step();
   bool done() const { return next_ == Next::kNothing; }

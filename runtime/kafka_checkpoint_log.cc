@@ -57,23 +57,24 @@ StatusOr<std::unique_ptr<KafkaCheckpointLog>> KafkaCheckpointLog::Create(
   return log;
 }
 
+Status KafkaCheckpointLog::Send(const std::string& topic, int32_t partition, std::string_view key,
+                                std::string_view value) {
+  while (true) {
+    Status status = producer_->Send(topic, partition, key, value);
+    if (!absl::IsResourceExhausted(status)) return status;
+    producer_->Poll(kQueueFull);
+  }
+}
+
 Status KafkaCheckpointLog::SendAll(const Checkpoint& checkpoint) {
-  const auto send = [this](const std::string& topic, int32_t partition, std::string_view key,
-                           std::string_view value) -> Status {
-    while (true) {
-      Status status = producer_->Send(topic, partition, key, value);
-      if (!absl::IsResourceExhausted(status)) return status;
-      producer_->Poll(kQueueFull);
-    }
-  };
   Status sent = absl::OkStatus();
   checkpoint.VisitRecords(0, [&](std::string_view key, std::string_view value) {
-    sent = send(parameters_, static_cast<int32_t>(shard_), key, value);
+    sent = Send(parameters_, static_cast<int32_t>(shard_), key, value);
     return sent.ok();
   });
   MILLRACE_RETURN_IF_ERROR(sent);
   for (const std::string& letter : checkpoint.dead_letters) {
-    MILLRACE_RETURN_IF_ERROR(send(dead_letters_, 0, EncodeBigEndian32(shard_), letter));
+    MILLRACE_RETURN_IF_ERROR(Send(dead_letters_, 0, EncodeBigEndian32(shard_), letter));
   }
   return absl::OkStatus();
 }
@@ -97,9 +98,24 @@ Status KafkaCheckpointLog::Abort(Status reason) {
 }
 
 StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpoint) {
+  return Commit([&] { return SendAll(checkpoint); });
+}
+
+StatusOr<Offset> KafkaCheckpointLog::CommitWhole(const OrderedByteMap& store) {
+  return Commit([&]() -> Status {
+    Status sent = absl::OkStatus();
+    MILLRACE_RETURN_IF_ERROR(VisitWhole(store, [&](std::string_view key, std::string_view value) {
+      sent = Send(parameters_, static_cast<int32_t>(shard_), key, value);
+      return sent.ok();
+    }));
+    return sent;
+  });
+}
+
+StatusOr<Offset> KafkaCheckpointLog::Commit(const std::function<Status()>& send_all) {
   producer_->TakeFailures();  // of one that was aborted
   MILLRACE_RETURN_IF_ERROR(producer_->BeginTransaction());
-  if (Status sent = SendAll(checkpoint); !sent.ok()) return Abort(std::move(sent));
+  if (Status sent = send_all(); !sent.ok()) return Abort(std::move(sent));
   if (Status delivered = AllDelivered(); !delivered.ok()) return Abort(std::move(delivered));
   // A call that timed out is made again: the outcome is never guessed.
   Status committed = Retry(stop_, [this] { return producer_->CommitTransaction(kCall); });

@@ -64,8 +64,8 @@ StatusOr<size_t> ParametersTail::Poll(const Take& take) {
   };
   handler.on_end = [&](int32_t, Offset) { caught_up_ = true; };
   handler.on_out_of_range = [&](int32_t partition) {
-    status = absl::DataLossError("parameters, partition " + std::to_string(partition) +
-                                 ": records were deleted while they were read");
+    status = absl::OutOfRangeError("parameters, partition " + std::to_string(partition) +
+                                   ": records were deleted while they were read");
   };
   MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kParametersAtOnce, handler));
   MILLRACE_RETURN_IF_ERROR(status);

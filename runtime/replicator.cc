@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <mutex>
 #include <set>
 #include <string>
@@ -124,17 +125,32 @@ StatusOr<std::string> Replicator::Freeze(ShardId shard) {
   return folder;
 }
 
+void Replicator::SetAside(ShardId shard) {
+  const StatusOr<std::string> folder = SetReplicaStoreAside(config_, shard);
+  if (!folder.ok()) {
+    spdlog::warn("{}", std::string(folder.status().message()));
+    return;
+  }
+  spdlog::warn(
+      "replica of shard {}: what was kept here is in {} now. If the shard's server has lost its "
+      "own copy, stop it and move that to its data folder, as {}: then it writes all of it to "
+      "parameters. Otherwise delete it",
+      shard, *folder, std::filesystem::path(ShardStoreFolder(config_, shard)).filename().string());
+}
+
 void Replicator::GiveUp(Replica& replica, const Status& why) {
   replica.tail.reset();
   {
     const std::lock_guard<std::shared_mutex> lock(mutex_);
     replica.store.reset();
   }
-  const bool useless = absl::IsDataLoss(why) || absl::IsOutOfRange(why);
+  const bool is_ahead = absl::IsOutOfRange(why);
+  const bool is_damaged = absl::IsDataLoss(why);
   spdlog::warn("replica of shard {}: {}{}", replica.shard,
                std::string_view(why.message().data(), why.message().size()),
-               useless ? "; it is begun again" : "");
-  if (!useless) return;
+               is_ahead || is_damaged ? "; it is begun again" : "");
+  if (is_ahead) SetAside(replica.shard);
+  if (!is_damaged) return;
   if (const Status removed = RemoveReplicaStore(config_, replica.shard); !removed.ok()) {
     spdlog::warn("{}", std::string_view(removed.message().data(), removed.message().size()));
   }

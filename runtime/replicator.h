@@ -58,8 +58,10 @@ class Replicator final : public ReplicaSource {
   void Run();
   Status Open(Replica& replica);
   StatusOr<size_t> Poll(Replica& replica);
-  // Closes it, and removes it if it is of no use any more.
+  // Closes it; removes it if it is damaged, and sets it aside if the topic was made anew: it may be
+  // the best copy that is left.
   void GiveUp(Replica& replica, const Status& why);
+  void SetAside(ShardId shard);
   // Whose store is open. REQUIRES: mutex_ is held (shared), for as long as it is used.
   StatusOr<const Replica*> Find(ShardId shard) const;
 

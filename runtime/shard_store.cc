@@ -22,12 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kForTheLock(2);
 constexpr std::chrono::milliseconds kLockAgain(50);
 
-std::string ShardFolder(const JobConfig& config, ShardId shard) {
-  return config.server().data_dir() + "/" + config.name() + "-shard-" + std::to_string(shard);
-}
-
 std::string ReplicaFolder(const JobConfig& config, ShardId shard) {
-  return ShardFolder(config, shard) + "-replica";
+  return ShardStoreFolder(config, shard) + "-replica";
 }
 
 bool IsThere(const std::string& folder) {
@@ -160,8 +156,12 @@ StatusOr<bool> HasReplica(const std::string& replica) {
 
 }  // namespace
 
+std::string ShardStoreFolder(const JobConfig& config, ShardId shard) {
+  return config.server().data_dir() + "/" + config.name() + "-shard-" + std::to_string(shard);
+}
+
 StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const FetchCopy& fetch) {
-  const std::string own = ShardFolder(config, shard);
+  const std::string own = ShardStoreFolder(config, shard);
   MILLRACE_ASSIGN_OR_RETURN(ShardCopy copy, OpenFurthest(config, own, shard));
   if (copy.store != nullptr && copy.source == ShardCopy::Source::kDisk) return copy;
   if (copy.store != nullptr) {  // of who died before anything whole was in it
@@ -203,6 +203,17 @@ Status RemoveReplicaStore(const JobConfig& config, ShardId shard) {
   return RemoveFolder(ReplicaFolder(config, shard));
 }
 
+StatusOr<std::string> SetReplicaStoreAside(const JobConfig& config, ShardId shard) {
+  const std::string replica = ReplicaFolder(config, shard);
+  std::string aside = replica + "-set-aside";
+  MILLRACE_RETURN_IF_ERROR(RemoveFolder(aside));
+  std::error_code error;
+  fs::rename(replica, aside, error);
+  if (!error) return aside;
+  return absl::UnavailableError("cannot rename " + replica + " to " + aside + ": " +
+                                error.message());
+}
+
 std::string FrozenReplicaFolder(const JobConfig& config, ShardId shard, uint64_t number) {
   return ReplicaFolder(config, shard) + "-frozen-" + std::to_string(number);
 }
@@ -219,15 +230,6 @@ void RemoveFrozenReplicas(const JobConfig& config, ShardId shard) {
   }
   std::error_code ignored;
   for (const fs::path& folder : left) fs::remove_all(folder, ignored);
-}
-
-StatusOr<Offset> ParametersOffsetOf(const OrderedByteMap& store) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> value,
-                            store.Get(kParametersOffsetKey));
-  if (!value) return 0;
-  const std::optional<uint64_t> offset = DecodeBigEndian64(*value);
-  if (!offset) return absl::DataLossError("a store with a damaged position");
-  return static_cast<Offset>(*offset);
 }
 
 }  // namespace millrace

@@ -94,6 +94,7 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
         "); the topics were made anew or records were deleted. Start a new "
         "job (another name), or remove the server's data folder if the topics are new");
   }
+  recognised_ = position_ == 0;
   read_position_ = std::max(begin, position_ - (position_ > 0 ? 1 : 0));
   replay_end_ = end;
   return absl::OkStatus();
@@ -108,6 +109,7 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<Outg
           " is not the record that the checkpoint remembers: the topic was made anew. Remove the "
           "server's data folder, or start a new job");
     }
+    recognised_ = record.offset == position_ - 1;
     return absl::OkStatus();
   }
   if (record.offset != position_) {

@@ -642,6 +642,37 @@ class NoCopyLeft(OnABroker):
                            summary["progressive"]["prior_accuracy"] + 0.1)
 
 
+class ParametersMadeAnew(OnABroker):
+    """`parameters` deleted, but not the disks."""
+
+    features, training, servers = Embeddings.features, Embeddings.training, Embeddings.servers
+
+    def test_servers_write_there_all_that_they_have_and_nothing_is_lost(self):
+        job = self.job(features=self.features, training=self.training, servers=self.servers,
+                       producer=["--rate", "4000"], fed=True)  # fmt: skip
+        for server in self.servers:
+            job.commands[server] += ["--replicas", "1"]
+        job.start().feed(0.5)
+        job.wait_for_checkpoints()
+        job.feed(0.8)
+        for server in self.servers:  # (a replica keeps what it has only if there is time for it)
+            self.assertEqual(job.interrupt(server), 0)
+        self.broker.tool("kafka-topics", "--delete", "--topic", f"{job.name}.parameters")
+        job.start(*self.servers)
+        written = "is in parameters again, up to offset"
+        job.wait_for_log("server", f"{job.name}-shard-0 {written}")
+        job.wait_for_log("server", "replica-set-aside now. If the shard's server has lost its own")
+        for shard in 1, 2:
+            job.wait_for_log("server1", f"{job.name}-shard-{shard} {written}")
+        # The topic is all that is left, and the rest of gradients.
+        job.kill_all(self.servers)
+        for name in self.servers:
+            shutil.rmtree(job.folder / name)
+        job.start(*self.servers).feed(1)
+        job.wait_all()
+        self.assert_equals_reference(job)
+
+
 class BadInput(OnABroker):
     def test_records_that_nobody_can_decode_go_to_the_dead_letter_topic_and_harm_nothing(self):
         job = self.job(fed=True)

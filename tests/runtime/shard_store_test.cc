@@ -131,6 +131,18 @@ TEST_F(ShardStoreTest, AStoreThatIsLetGoAfterAMomentIsWaitedFor) {
   EXPECT_TRUE(folder == Path("job-shard-1") || !in_time) << folder;
 }
 
+TEST_F(ShardStoreTest, AReplicaThatIsSetAsideIsNobodysUntilItIsMovedToTheShardsFolder) {
+  Make("job-shard-1-replica", 20);
+  const StatusOr<std::string> aside = SetReplicaStoreAside(config_, 1);
+  ASSERT_TRUE(aside.ok()) << aside.status();
+  EXPECT_FALSE(IsThere("job-shard-1-replica"));
+  Make("job-shard-1-replica", 10);
+  EXPECT_EQ(OffsetOf(Open()), 10);
+  ASSERT_TRUE(RemoveShardStore(Open()).ok());
+  std::filesystem::rename(*aside, ShardStoreFolder(config_, 1));
+  EXPECT_EQ(OffsetOf(Open()), 20);
+}
+
 TEST_F(ShardStoreTest, AReplicaThatAnotherProcessHoldsIsNotTaken) {
   Make("job-shard-1-replica", 10);
   ChildProcess zombie({STORES_CHILD, "hold", Path("job-shard-1-replica")});
