@@ -374,9 +374,11 @@ void JobFlags::AddEmbeddings() {
               [=](JobConfig& c, const double& v) { embedding(c)->set_l2(v); });
   Add<uint32_t>("--admit-after", group, "A row is stored from its n-th update on [1]",
                 [=](JobConfig& c, const uint32_t& v) { embedding(c)->set_admit_after(v); });
-  Add<double>("--expire-after", group,
-              "A row not named for so many seconds begins anew; 0: never [0]",
-              [=](JobConfig& c, const double& v) { embedding(c)->set_expire_after_s(v); });
+  Add<double>(
+      "--expire-after", group,
+      "A row not named for so many seconds is dropped, and begins anew when it comes again; 0:\n"
+      "never [0]",
+      [=](JobConfig& c, const double& v) { embedding(c)->set_expire_after_s(v); });
   Add<uint32_t>(
       "--embedding-cache", group, "MiB of rows in memory, for each shard [64]",
       [](JobConfig& c, const uint32_t& v) { c.mutable_server()->set_embedding_cache_mib(v); });

@@ -135,6 +135,8 @@ class ServerProcessor {
   Status ReadEmbeddings(std::span<const EmbeddingId> ids, std::span<float> values) const {
     return embeddings_->Read(ids, step_ms_, values);
   }
+  // No answer is made, or made again, as of an earlier time of the log.
+  int64_t oldest_step_ms() const { return KeepsReplaced() ? replaced_step_ms_ : step_ms_; }
   // Null when the job has none.
   EmbeddingTable* embeddings() const { return embeddings_.get(); }
   const Moments& moments() const { return moments_; }

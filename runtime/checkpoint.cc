@@ -10,17 +10,19 @@ namespace millrace {
 
 size_t Checkpoint::VisitRecords(size_t begin, const FrozenRows::Visit& visit) const {
   bool goes_on = true;
-  size_t visited = 0;
-  if (begin < rows.size()) {
-    visited = rows.Encode(begin, [&](std::string_view key, std::string_view value) {
+  size_t next = begin;
+  for (; goes_on && next < expired.size(); ++next) goes_on = visit(expired[next], {});
+  const size_t first_entry = expired.size() + rows.size();
+  if (goes_on && next < first_entry) {
+    next += rows.Encode(next - expired.size(), [&](std::string_view key, std::string_view value) {
       return goes_on = visit(key, value);
     });
   }
-  for (; goes_on && begin + visited < records(); ++visited) {
-    const Entry& entry = entries[begin + visited - rows.size()];
+  for (; goes_on && next < records(); ++next) {
+    const Entry& entry = entries[next - first_entry];
     goes_on = visit(entry.key, entry.value);
   }
-  return visited;
+  return next - begin;
 }
 
 StatusOr<Offset> ParametersOffsetOf(const OrderedByteMap& store) {
@@ -53,7 +55,11 @@ Status VisitWhole(const OrderedByteMap& store, const FrozenRows::Visit& visit) {
 WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end) {
   WriteBatch batch;
   for (Checkpoint::Entry& entry : entries) {
-    batch.Put(std::move(entry.key), std::move(entry.value));
+    if (entry.value.empty()) {
+      batch.Delete(std::move(entry.key));
+    } else {
+      batch.Put(std::move(entry.key), std::move(entry.value));
+    }
   }
   if (parameters_end) {
     batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(*parameters_end)));
@@ -65,6 +71,7 @@ Status CheckpointRun::Step() {
   switch (next_) {
     case Next::kCommit: {
       checkpoint_.rows.SortById();
+      MILLRACE_RETURN_IF_ERROR(Sweep());
       MILLRACE_ASSIGN_OR_RETURN(const Offset begin, ParametersOffsetOf(store_));
       MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_));
       if (parameters_end_ <= begin) {
@@ -97,6 +104,17 @@ Status CheckpointRun::Step() {
       return absl::OkStatus();
   }
   MILLRACE_CHECK(false);
+}
+
+// More rows than have come since the last time, so that the store is gone through however fast it
+// grows; and some, so that it is when it does not.
+Status CheckpointRun::Sweep() {
+  constexpr size_t kSome = 1024;
+  if (checkpoint_.sweep == nullptr) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(
+      checkpoint_.expired,
+      checkpoint_.sweep->Next(store_, checkpoint_.time_ms, kSome + 2 * checkpoint_.rows.size()));
+  return absl::OkStatus();
 }
 
 StatusOr<bool> CheckpointRun::StoreSome() {

@@ -11,6 +11,7 @@
 #include "base/types.h"
 #include "stores/frozen_rows.h"
 #include "stores/ordered_byte_map.h"
+#include "stores/row_sweep.h"
 
 namespace millrace {
 
@@ -21,15 +22,22 @@ struct Checkpoint {
     std::string value;
   };
   Offset position = 0;                    // of the next record of `gradients` to fold
+  std::vector<std::string> expired;       // keys of embedding rows to be removed
   FrozenRows rows;                        // embedding rows that were updated
   std::vector<Entry> entries;             // blocks that were updated, then the state
   std::vector<std::string> dead_letters;  // framed DeadLetters since the last checkpoint
   std::vector<size_t> blocks;             // which blocks the entries hold
 
-  // Its records of `parameters`: rows, then entries. Those from the begin-th on are visited until
-  // `visit` returns false; returns how many were. A row is encoded when it is visited: all of them
-  // at once may be as large as the table.
-  size_t records() const { return rows.size() + entries.size(); }
+  // Which rows of the store these are is found out when the checkpoint is written. Its owner's;
+  // null: none expire.
+  RowSweep* sweep = nullptr;
+  int64_t time_ms = 0;  // of the log: no row that has expired then is asked for any more
+
+  // Its records of `parameters`: what has expired, without a value (a tombstone to Kafka); rows, of
+  // which one may have come back meanwhile; then entries. Those from the begin-th on are visited
+  // until `visit` returns false; returns how many were. A row is encoded when it is visited: all of
+  // them at once may be as large as the table.
+  size_t records() const { return expired.size() + rows.size() + entries.size(); }
   size_t VisitRecords(size_t begin, const FrozenRows::Visit& visit) const;
 };
 
@@ -57,9 +65,9 @@ StatusOr<Offset> ParametersOffsetOf(const OrderedByteMap& store);
 // that was longer once nothing. Until `visit` returns false. DataLoss when the state is damaged.
 Status VisitWhole(const OrderedByteMap& store, const FrozenRows::Visit& visit);
 
-// What a copy takes in one batch: records of a checkpoint and, when with them it is whole, where
-// the next one begins. A large checkpoint comes in several: until a copy has the last it says that
-// it has nothing of it, and taken again they do no harm.
+// What a copy takes in one batch: records of a checkpoint (one without a value removes its key)
+// and, when with them it is whole, where the next one begins. A large checkpoint comes in several:
+// until a copy has the last it says that it has nothing of it, and taken again they do no harm.
 WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end);
 // Bytes of records in such a batch, not counting the last one.
 inline constexpr size_t kMostBatchBytes = size_t{4} << 20;
@@ -79,8 +87,9 @@ class CheckpointRun {
         most_batch_bytes_(most_batch_bytes) {}
 
   // Takes the next step. DataLoss when what was committed does not stand behind what the store has
-  // read: the topic was made anew meanwhile. After an error the run is over and the task gets back what checkpoint()
-  // still holds: which blocks and rows it was of and, unless they were committed, its dead letters.
+  // read: the topic was made anew meanwhile. After an error the run is over and the task gets back
+  // what checkpoint() still holds: which blocks and rows it was of and, unless they were committed,
+  // its dead letters.
   Status Step();
   bool done() const { return next_ == Next::kNothing; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
@@ -90,6 +99,7 @@ class CheckpointRun {
  private:
   enum class Next { kCommit, kStore, kTrim, kNothing };
 
+  Status Sweep();
   // Writes the next batch. Returns whether it was the last.
   StatusOr<bool> StoreSome();
 

@@ -25,7 +25,11 @@ std::string StateKey(uint32_t chunk) { return kStateKeyPrefix + EncodeBigEndian3
 }  // namespace
 
 ShardTask::ShardTask(const ServerOptions& options, const OrderedByteMap& store)
-    : options_(options), store_(store), processor_(options, &store) {}
+    : options_(options), store_(store), processor_(options, &store) {
+  if (options.embeddings && options.embeddings->expire_after_ms > 0) {
+    sweep_.emplace(options.embeddings->table, options.embeddings->expire_after_ms);
+  }
+}
 
 Status ShardTask::Load() {
   bool has_blocks = false;
@@ -221,6 +225,8 @@ std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
   }
   if (EmbeddingTable* const table = processor_.embeddings()) {
     checkpoint.rows = table->FreezeUpdated();
+    checkpoint.sweep = sweep_ ? &*sweep_ : nullptr;
+    checkpoint.time_ms = processor_.oldest_step_ms();
   }
   ShardState state;
   processor_.SaveState(state);

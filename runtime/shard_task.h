@@ -61,7 +61,8 @@ class ShardTask {
   // Answers everybody from state.
   Status Announce(std::vector<OutgoingRecord>& out);
 
-  // Freezes what was updated since the last checkpoint. Empty when nothing was.
+  // Freezes what was updated since the last checkpoint. Empty when nothing was. One at a time, and
+  // the task outlives it.
   std::optional<Checkpoint> BeginCheckpoint();
   void CheckpointDone(const Checkpoint& checkpoint);
   // What the checkpoint holds counts as not saved again.
@@ -106,6 +107,7 @@ class ShardTask {
   Offset checkpoint_begun_ = 0;
   Offset checkpointed_ = 0;
   std::vector<std::string> dead_letters_;  // framed, since the last checkpoint
+  std::optional<RowSweep> sweep_;          // the running checkpoint's, if there is one
 };
 
 }  // namespace millrace

@@ -118,18 +118,22 @@ Status WriteDense(const ParameterShard& shard, PartFiles& files) {
   return WriteNpy(files.New("slots", "npy"), shard.slots(), slots, keys);
 }
 
-// Returns how many they are.
+// Returns how many they are. What has expired at `now_ms` is left out.
 StatusOr<size_t> WriteRows(const EmbeddingTable& table, const EmbeddingTableOptions& options,
-                           const OrderedByteMap& store, PartFiles& files) {
+                           const OrderedByteMap& store, int64_t now_ms, PartFiles& files) {
   MILLRACE_ASSIGN_OR_RETURN(RowArrays rows,
                             RowArrays::Create(files, table.width(), table.slot_floats()));
   Status status = absl::OkStatus();
-  MILLRACE_RETURN_IF_ERROR(store.Scan(EmbeddingRowKey(options.table, 0),
-                                      EmbeddingRowKey(options.table + 1, 0),
-                                      [&](std::string_view key, std::string_view value) {
-                                        status = rows.Add(key, value, options.admit_after);
-                                        return status.ok();
-                                      }));
+  const auto add = [&](std::string_view key, std::string_view value) {
+    const StatusOr<EmbeddingRowHead> head = DecodeEmbeddingRowHead(value);
+    status = head.status();
+    if (head.ok() && !HasExpired(*head, now_ms, options.expire_after_ms)) {
+      status = rows.Add(key, value, options.admit_after);
+    }
+    return status.ok();
+  };
+  MILLRACE_RETURN_IF_ERROR(
+      store.Scan(EmbeddingRowKey(options.table, 0), EmbeddingRowKey(options.table + 1, 0), add));
   MILLRACE_RETURN_IF_ERROR(status);
   MILLRACE_RETURN_IF_ERROR(rows.Finish());
   return rows.rows();
@@ -147,8 +151,8 @@ Status WriteSnapshotPart(const std::string& folder, SnapshotPart head, const Ser
   MILLRACE_RETURN_IF_ERROR(
       WriteNewFile(files.New("state", "pb"), StateOf(processor).SerializeAsString()));
   if (const EmbeddingTable* const table = processor.embeddings()) {
-    MILLRACE_ASSIGN_OR_RETURN(const size_t rows,
-                              WriteRows(*table, *options.embeddings, store, files));
+    MILLRACE_ASSIGN_OR_RETURN(const size_t rows, WriteRows(*table, *options.embeddings, store,
+                                                           processor.oldest_step_ms(), files));
     head.set_rows(rows);
   }
   head.set_shard(options.shard);

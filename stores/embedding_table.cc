@@ -26,7 +26,7 @@ RowSpaceOptions EmbeddingTable::SpaceOptions(size_t cache_bytes) const {
 }
 
 bool EmbeddingTable::Expired(const Row& row, int64_t now_ms) const {
-  return options_.expire_after_ms > 0 && now_ms - row.head.updated_ms > options_.expire_after_ms;
+  return HasExpired(row.head, now_ms, options_.expire_after_ms);
 }
 
 void EmbeddingTable::Draw(EmbeddingId id, std::span<float> values) const {

@@ -33,7 +33,8 @@ struct EmbeddingTableOptions {
   std::string scratch_folder = {};
   // A row is stored from its n-th update on; the updates before are counted and change nothing.
   uint32_t admit_after = 1;
-  // A row that no update has named for so long is as if it had never been. 0: never.
+  // A row that no update has named for so long is as if it had never been, and is removed from the
+  // store in the course of time (RowSweep). 0: never.
   int64_t expire_after_ms = 0;
 
   size_t width() const { return initial_limit.size(); }

@@ -12,6 +12,13 @@
 namespace millrace {
 namespace {
 
+StatusOr<EmbeddingRow> Parse(std::string_view value) {
+  const StatusOr<Frame> frame = ParseFrame(value);
+  EmbeddingRow message;
+  if (frame.ok() && !frame->is_chunk && ParseMessage(frame->body, message).ok()) return message;
+  return absl::DataLossError("cannot be decoded");
+}
+
 constexpr char kRowPrefix = 'e';
 constexpr size_t kRowKeyBytes = 1 + 4 + 8;
 
@@ -66,11 +73,7 @@ size_t FrozenRows::Encode(size_t begin, const Visit& visit) const {
 
 StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t admit_after,
                                               size_t width, std::span<float> floats) {
-  const StatusOr<Frame> frame = ParseFrame(value);
-  EmbeddingRow message;
-  if (!frame.ok() || frame->is_chunk || !ParseMessage(frame->body, message).ok()) {
-    return absl::DataLossError("cannot be decoded");
-  }
+  MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRow message, Parse(value));
   const bool admitted = message.updates() >= admit_after;
   const size_t values = admitted ? width : 0;
   const size_t slots = admitted ? floats.size() - width : 0;
@@ -83,6 +86,11 @@ StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t a
   }
   std::ranges::copy(message.values(), floats.begin());
   std::ranges::copy(message.slots(), floats.begin() + static_cast<ptrdiff_t>(width));
+  return EmbeddingRowHead{message.updates(), message.updated_ms()};
+}
+
+StatusOr<EmbeddingRowHead> DecodeEmbeddingRowHead(std::string_view value) {
+  MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRow message, Parse(value));
   return EmbeddingRowHead{message.updates(), message.updated_ms()};
 }
 

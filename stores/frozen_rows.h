@@ -22,6 +22,11 @@ struct EmbeddingRowHead {
   int64_t updated_ms = 0;  // time of the last one, by the log
 };
 
+// A row that no update has named for so long (0: never) is as if it had never been.
+inline bool HasExpired(const EmbeddingRowHead& head, int64_t now_ms, int64_t expire_after_ms) {
+  return expire_after_ms > 0 && now_ms - head.updated_ms > expire_after_ms;
+}
+
 // ---- a row's bytes: key and value of a record of `parameters` and of an entry of a store ----
 
 std::string EmbeddingRowKey(uint32_t table, EmbeddingId id);
@@ -83,5 +88,7 @@ class FrozenRows {
 // not admitted (fewer than `admit_after` updates). DataLoss when it is no row of this shape.
 StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t admit_after,
                                               size_t width, std::span<float> floats);
+// Of a row of any shape.
+StatusOr<EmbeddingRowHead> DecodeEmbeddingRowHead(std::string_view value);
 
 }  // namespace millrace

@@ -306,6 +306,18 @@ class Embeddings(OnABroker):
         self.assertEqual(progressive["rows"], summary["rows_trained"])
         self.assertLess(progressive["log_loss"], progressive["prior_log_loss"])
 
+    def test_rows_that_have_expired_are_removed_from_parameters(self):
+        job = self.job(training=[*self.training, "--expire-after", "0.5"],
+                       producer=["--rate", "6000"])  # fmt: skip
+        job.start()
+        job.wait_all()
+        records = self.broker.keys(f"{job.name}.parameters")
+        rows = {key for key, _ in records if key.startswith(b"e")}
+        self.assertGreater(len(rows), ROWS // 2)  # an id of each row of the stream, hashed
+        removed = {key for key, has_value in records if not has_value}
+        self.assertGreater(len(removed & rows), ROWS // 8)
+        self.assertEqual(removed - rows, set(), "nothing else is removed")
+
     def test_a_number_is_estimated(self):
         # Its mean is a hundred thousand, and nothing else is to be known of it.
         self.features = ["--label", "price", "--regression", "--ids", "shop,day"]

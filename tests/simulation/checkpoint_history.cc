@@ -20,7 +20,7 @@ uint64_t HashOfEntry(std::string_view key, std::string_view value) {
 void CheckpointHistory::Put(const std::string& key, const std::string& value) {
   uint64_t& newest = newest_[key];
   sum_ -= newest;
-  newest = HashOfEntry(key, value);
+  newest = value.empty() ? 0 : HashOfEntry(key, value);
   sum_ += newest;
 }
 

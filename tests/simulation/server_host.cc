@@ -64,6 +64,7 @@ class ServerHost::Log final : public CheckpointLog {
         appended = Died();
         return false;
       }
+      if (value.empty()) world_.Count("expired row removed");
       const StatusOr<Offset> offset = world_.log.AppendInTransaction(
           transactional_id_, epoch_, Topic::kParameters, partition_, key, value);
       appended = offset.status();

@@ -31,6 +31,7 @@ void OnAbort(int) {
 
 // What must have happened in a thousand seeds, or the simulator is blind for it.
 constexpr std::string_view kMustHappen[] = {
+    "expired row removed",
     "a disk with nothing on it",
     "aborted transaction",
     "answer of the clock before",
