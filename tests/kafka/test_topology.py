@@ -396,14 +396,49 @@ class Snapshots(OnABroker):
         self.assertGreater(ends["warm"]["progressive"]["accuracy"],
                            ends["cold"]["progressive"]["accuracy"] + 0.02, ends)
 
+    print_rows = f"""
+import pathlib, sys
+import numpy
+sys.path.insert(0, "{topology.ROOT / "docs"}")
+from load_snapshot import load
+for path in pathlib.Path(sys.argv[1]).glob("*.npy"):
+    numpy.load(path)
+_, ids, rows, admitted = load(sys.argv[1])
+for row_id, row, is_admitted in zip(ids, rows, admitted):
+    print(row_id, row.tobytes().hex(), is_admitted)
+"""
+
+    def numpy(self, *words):
+        """What a program of the Python that has NumPy prints."""
+        run = subprocess.run(["/usr/bin/python3", "-B", *words], capture_output=True, text=True,
+                             timeout=60, check=False)  # fmt: skip
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout
+
     def test_numpy_loads_it_and_damage_is_an_error_that_names_the_file(self):
+        # Texts as ids: some come often, some once. And rows without optimizer state.
+        self.features = list(self.features)
+        self.features[self.features.index("--ids") + 1] = "shop,words"
+        self.training = [*self.training, "--admit-after", "2", "--optimizer", "sgd"]
         job, folder = self.run_with_snapshots()
+        self.assert_equals_reference(job)
         end = job.snapshots / f"{job.name}-end"
-        loaded = subprocess.run(
-            ["/usr/bin/python3", topology.ROOT / "docs" / "load_snapshot.py", end, job.weights],
-            capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
-        self.assertEqual(loaded.returncode, 0, loaded.stderr)
-        self.assertIn("the same weights", loaded.stdout)
+        loaded = self.numpy(topology.ROOT / "docs" / "load_snapshot.py", end, job.weights)
+        self.assertIn("the same weights", loaded)
+        # By their ids the rows are those of the plain loop.
+        _, reference = job.reference()
+        expected = {row_id: (row.values.hex(), int.from_bytes(row.updates, "little") >= 2)
+                    for row_id, row in reference.items()}
+        learnt = sum(admitted for _, admitted in expected.values())
+        self.assertGreater(learnt, 500)
+        self.assertGreater(len(expected) - learnt, 500)
+        self.assertIn(f"{len(expected)} embedding rows of 5 floats, {len(expected) - learnt} of them "
+                      "not admitted yet", loaded)
+        rows = [line.split() for line in self.numpy("-c", self.print_rows, end).splitlines()]
+        self.assertEqual(len(rows), len(expected))
+        rows = {int(row_id): (values, admitted == "True") for row_id, values, admitted in rows}
+        different = [(i, rows.get(i), row) for i, row in expected.items() if rows.get(i) != row]
+        self.assertFalse(different[:3], f"{len(different)} rows of {len(expected)} are others")
         damaged = folder / "embedding-values-1.npy"
         with open(damaged, "r+b") as file:
             file.seek(200)
