@@ -4,7 +4,12 @@
     load_snapshot.py FOLDER [WEIGHTS.npy]
 
 prints what is in it, and compares its dense parameters with a --weights-file if one is given. As a
-module: `weights, ids, rows = load("snapshots/flights-1763771234567")`.
+module: `weights, ids, rows, admitted = load("snapshots/flights-1763771234567")`.
+
+Of a job with --admit-after N a row with fewer than N updates is not admitted yet: it is counted, and
+stands here as zeros. A server answers for it with the values that it will be born with, drawn from
+the job's seed and the id, as for an id that is not here at all; so the zeros are nothing to predict
+with: `ids[admitted], rows[admitted]` are what was learnt.
 """
 
 import json
@@ -15,21 +20,26 @@ import numpy
 
 
 def load(folder):
-    """The dense parameters, and the embedding rows: ids, and a row of `rows` for each."""
+    """The dense parameters, and the embedding rows: ids, a row of `rows` for each, and whether it is
+    admitted; one that is not has zeros, where a server has the values of its birth."""
     folder = pathlib.Path(folder)
     manifest = json.loads((folder / "manifest.json").read_text())
     shards = [part["shard"] for part in manifest["parts"]]
     weights = numpy.concatenate([numpy.load(folder / f"weights-{s}.npy") for s in shards])
     if not (folder / "embedding-ids-0.npy").exists():
-        return weights, numpy.zeros(0, "u8"), numpy.zeros((0, 0), "f4")
-    ids = numpy.concatenate([numpy.load(folder / f"embedding-ids-{s}.npy") for s in shards])
-    rows = numpy.concatenate([numpy.load(folder / f"embedding-values-{s}.npy") for s in shards])
-    return weights, ids, rows
+        return weights, numpy.zeros(0, "u8"), numpy.zeros((0, 0), "f4"), numpy.zeros(0, "?")
+    ids, rows, updates = (
+        numpy.concatenate([numpy.load(folder / f"embedding-{what}-{s}.npy") for s in shards])
+        for what in ("ids", "values", "updates")
+    )
+    admit_after = manifest["training"].get("embedding", {}).get("admit_after", 1)
+    return weights, ids, rows, updates >= admit_after
 
 
 def main():
-    weights, ids, rows = load(sys.argv[1])
-    print(f"{weights.size} dense parameters, {ids.size} embedding rows of {rows.shape[1]} floats")
+    weights, ids, rows, admitted = load(sys.argv[1])
+    print(f"{weights.size} dense parameters, {ids.size} embedding rows of {rows.shape[1]} floats, "
+          f"{ids.size - admitted.sum()} of them not admitted yet")
     if len(sys.argv) > 2:
         saved = numpy.load(sys.argv[2]).ravel()
         if not numpy.array_equal(weights[: saved.size], saved):

@@ -1,6 +1,5 @@
 #include "runtime/npy_file.h"
 
-#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <charconv>
@@ -16,10 +15,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the header says little-endian");
 
 // The header of an array. Room is left for any number of rows, so that it may be written last.
-std::string Header(std::string_view type, size_t rows, size_t columns) {
+std::string Header(std::string_view type, size_t rows, std::optional<size_t> columns) {
   constexpr size_t kBytes = 128;
-  const std::string shape = columns == 0 ? std::to_string(rows) + ","
-                                         : std::to_string(rows) + ", " + std::to_string(columns);
+  const std::string shape =
+      std::to_string(rows) + (columns ? ", " + std::to_string(*columns) : ",");
   std::string header("\x93NUMPY\x01\x00", 8);
   constexpr size_t kLength = kBytes - 10;  // of what follows magic, version and length
   header.push_back(static_cast<char>(kLength & 0xff));
@@ -33,8 +32,8 @@ std::string Header(std::string_view type, size_t rows, size_t columns) {
 
 template <typename T>
 Status Write(const std::string& path, std::string_view type, std::span<const T> values, size_t rows,
-             size_t columns) {
-  MILLRACE_CHECK(values.size() == rows * std::max<size_t>(columns, 1));
+             std::optional<size_t> columns) {
+  MILLRACE_CHECK(values.size() == rows * columns.value_or(1));
   MILLRACE_ASSIGN_OR_RETURN(NpyWriter file, NpyWriter::Create(path, type, columns));
   MILLRACE_RETURN_IF_ERROR(file.Append(values));
   return file.Finish(rows);
@@ -43,17 +42,17 @@ Status Write(const std::string& path, std::string_view type, std::span<const T> 
 }  // namespace
 
 Status WriteNpy(const std::string& path, std::span<const float> values, size_t rows,
-                size_t columns) {
+                std::optional<size_t> columns) {
   return Write(path, kNpyFloat, values, rows, columns);
 }
 
 Status WriteNpy(const std::string& path, std::span<const double> values, size_t rows,
-                size_t columns) {
+                std::optional<size_t> columns) {
   return Write(path, kNpyDouble, values, rows, columns);
 }
 
 StatusOr<NpyWriter> NpyWriter::Create(const std::string& path, std::string_view type,
-                                      size_t columns) {
+                                      std::optional<size_t> columns) {
   MILLRACE_ASSIGN_OR_RETURN(NewFile file, NewFile::Create(path));
   MILLRACE_RETURN_IF_ERROR(file.Append(Header(type, 0, columns)));
   return NpyWriter(std::move(file), type, columns);
@@ -66,7 +65,7 @@ Status NpyWriter::Finish(size_t rows) {
 }
 
 StatusOr<NpyReader> NpyReader::Open(const std::string& path, std::string_view type,
-                                    size_t columns) {
+                                    std::optional<size_t> columns) {
   const auto wrong = [&path](const std::string& what) {
     return absl::DataLossError(path + ": " + what);
   };
@@ -89,9 +88,9 @@ StatusOr<NpyReader> NpyReader::Open(const std::string& path, std::string_view ty
   const auto rows = std::from_chars(header.data() + shape + 10, end, reader.rows_);
   size_t found = 0;
   if (rows.ec == std::errc() && end - rows.ptr > 2) (void)std::from_chars(rows.ptr + 2, end, found);
-  if (rows.ec != std::errc() || found != columns) {
+  if (rows.ec != std::errc() || found != columns.value_or(0)) {
     return wrong("an array of another shape than (rows" +
-                 (columns > 0 ? ", " + std::to_string(columns) : "") + ")");
+                 (columns ? ", " + std::to_string(*columns) : "") + ")");
   }
   return reader;
 }

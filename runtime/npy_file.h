@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,11 +15,12 @@
 namespace millrace {
 
 // Writes `values` (rows x columns, row-major) as a NumPy .npy file, version 1.0
-// (numpy.lib.format): a NewFile. Columns 0: an array of one dimension.
+// (numpy.lib.format): a NewFile. Without columns: an array of one dimension; with 0 of them each
+// row is empty, which is another shape.
 Status WriteNpy(const std::string& path, std::span<const float> values, size_t rows,
-                size_t columns);
+                std::optional<size_t> columns);
 Status WriteNpy(const std::string& path, std::span<const double> values, size_t rows,
-                size_t columns);
+                std::optional<size_t> columns);
 
 // NumPy's names of the types that Millrace writes, all little-endian.
 inline constexpr std::string_view kNpyFloat = "<f4";
@@ -31,8 +33,9 @@ inline constexpr std::string_view kNpyInt64 = "<i8";
 // Not thread-safe.
 class NpyWriter {
  public:
-  // Columns 0: an array of one dimension.
-  static StatusOr<NpyWriter> Create(const std::string& path, std::string_view type, size_t columns);
+  // Without columns: an array of one dimension.
+  static StatusOr<NpyWriter> Create(const std::string& path, std::string_view type,
+                                    std::optional<size_t> columns);
 
   template <typename T>
   Status Append(std::span<const T> values) {
@@ -42,19 +45,21 @@ class NpyWriter {
   Status Finish(size_t rows);
 
  private:
-  NpyWriter(NewFile file, std::string_view type, size_t columns)
+  NpyWriter(NewFile file, std::string_view type, std::optional<size_t> columns)
       : file_(std::move(file)), type_(type), columns_(columns) {}
 
   NewFile file_;
   std::string type_;
-  size_t columns_;
+  std::optional<size_t> columns_;
 };
 
 // Reads an array row by row. Errors: DataLoss, with the file's name and what is wrong.
 class NpyReader {
  public:
-  // The array must have this type and these columns (0: one dimension).
-  static StatusOr<NpyReader> Open(const std::string& path, std::string_view type, size_t columns);
+  // The array must have this type and these columns (none: one dimension). One of empty rows may
+  // say that it has one dimension, as Millrace once wrote it.
+  static StatusOr<NpyReader> Open(const std::string& path, std::string_view type,
+                                  std::optional<size_t> columns);
 
   size_t rows() const { return rows_; }
   // Reads the next values, as many as there is room for.

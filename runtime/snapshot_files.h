@@ -7,9 +7,14 @@
 //   embedding-ids-S.npy      uint64 (rows)
 //   embedding-values-S.npy   float32 (rows, width)
 //   embedding-slots-S.npy    float32 (rows, slots of a row)
-//   embedding-updates-S.npy  uint32 (rows): that named the row; it has values from --admit-after on
+//   embedding-updates-S.npy  uint32 (rows): that named the row, counted up to --admit-after
 //   embedding-times-S.npy    int64 (rows): milliseconds of the last one, by the log
 //   state-S.pb               ShardState without what a worker says again
+//
+// A row with fewer updates than --admit-after (training.embedding.admit_after in the manifest) is
+// not admitted: its values and slots are zeros here. Who asks a server for it is given the values
+// that it will be born with, a function of (seed, table, id), as for an id that is not here. So it
+// is with a row that has expired, too, which stands here as it was last.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <vector>
 
 #include "base/big_endian.h"
@@ -38,9 +39,9 @@ Status ReadDense(const std::string& folder, const SnapshotPart& part, ParameterS
   const KeyRange range = shard.range();
   const size_t keys = part.end() - part.begin();
   if (keys == 0 || range.size() == 0) return absl::OkStatus();
-  MILLRACE_ASSIGN_OR_RETURN(
-      NpyReader weights,
-      NpyReader::Open(SnapshotFile(folder, "weights", part.shard(), "npy"), kNpyFloat, 0));
+  MILLRACE_ASSIGN_OR_RETURN(NpyReader weights,
+                            NpyReader::Open(SnapshotFile(folder, "weights", part.shard(), "npy"),
+                                            kNpyFloat, std::nullopt));
   MILLRACE_RETURN_IF_ERROR(CopyKeys(weights, part, range, shard.mutable_weights()));
   const std::string path = SnapshotFile(folder, "slots", part.shard(), "npy");
   MILLRACE_ASSIGN_OR_RETURN(NpyReader slots, NpyReader::Open(path, kNpyFloat, keys));
@@ -60,15 +61,16 @@ Status ReadDense(const std::string& folder, const SnapshotPart& part, ParameterS
 
 Status ReadRows(const std::string& folder, const SnapshotPart& part, const ServerOptions& options,
                 const EmbeddingTable& table, FrozenRows& rows) {
-  const auto open = [&](std::string_view what, std::string_view type, size_t columns) {
+  const auto open = [&](std::string_view what, std::string_view type,
+                        std::optional<size_t> columns) {
     return NpyReader::Open(SnapshotFile(folder, what, part.shard(), "npy"), type, columns);
   };
-  MILLRACE_ASSIGN_OR_RETURN(NpyReader ids, open("embedding-ids", kNpyUint64, 0));
+  MILLRACE_ASSIGN_OR_RETURN(NpyReader ids, open("embedding-ids", kNpyUint64, std::nullopt));
   MILLRACE_ASSIGN_OR_RETURN(NpyReader values, open("embedding-values", kNpyFloat, table.width()));
   MILLRACE_ASSIGN_OR_RETURN(NpyReader slots,
                             open("embedding-slots", kNpyFloat, table.slot_floats()));
-  MILLRACE_ASSIGN_OR_RETURN(NpyReader updates, open("embedding-updates", kNpyUint32, 0));
-  MILLRACE_ASSIGN_OR_RETURN(NpyReader times, open("embedding-times", kNpyInt64, 0));
+  MILLRACE_ASSIGN_OR_RETURN(NpyReader updates, open("embedding-updates", kNpyUint32, std::nullopt));
+  MILLRACE_ASSIGN_OR_RETURN(NpyReader times, open("embedding-times", kNpyInt64, std::nullopt));
   std::vector<float> floats(table.width() + table.slot_floats());
   const std::span<float> all(floats);
   for (uint64_t i = 0; i < part.rows(); ++i) {

@@ -1,6 +1,7 @@
 #include "runtime/snapshot_writer.h"
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,14 +42,16 @@ class PartFiles {
 class RowArrays {
  public:
   static StatusOr<RowArrays> Create(PartFiles& files, size_t width, size_t slots) {
-    const auto open = [&](std::string_view what, std::string_view type, size_t columns) {
+    const auto open = [&](std::string_view what, std::string_view type,
+                          std::optional<size_t> columns) {
       return NpyWriter::Create(files.New(what, "npy"), type, columns);
     };
-    MILLRACE_ASSIGN_OR_RETURN(NpyWriter ids, open("embedding-ids", kNpyUint64, 0));
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter ids, open("embedding-ids", kNpyUint64, std::nullopt));
     MILLRACE_ASSIGN_OR_RETURN(NpyWriter values, open("embedding-values", kNpyFloat, width));
     MILLRACE_ASSIGN_OR_RETURN(NpyWriter state, open("embedding-slots", kNpyFloat, slots));
-    MILLRACE_ASSIGN_OR_RETURN(NpyWriter updates, open("embedding-updates", kNpyUint32, 0));
-    MILLRACE_ASSIGN_OR_RETURN(NpyWriter times, open("embedding-times", kNpyInt64, 0));
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter updates,
+                              open("embedding-updates", kNpyUint32, std::nullopt));
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter times, open("embedding-times", kNpyInt64, std::nullopt));
     return RowArrays(std::move(ids), std::move(values), std::move(state), std::move(updates),
                      std::move(times), width, slots);
   }
@@ -114,7 +117,8 @@ ShardState StateOf(const ServerProcessor& processor) {
 Status WriteDense(const ParameterShard& shard, PartFiles& files) {
   const size_t keys = shard.range().size();
   const size_t slots = keys == 0 ? 0 : shard.slots().size() / keys;
-  MILLRACE_RETURN_IF_ERROR(WriteNpy(files.New("weights", "npy"), shard.weights(), keys, 0));
+  MILLRACE_RETURN_IF_ERROR(
+      WriteNpy(files.New("weights", "npy"), shard.weights(), keys, std::nullopt));
   return WriteNpy(files.New("slots", "npy"), shard.slots(), slots, keys);
 }
 

@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/job_flags.h"
@@ -21,6 +23,7 @@
 #include "models/optimizer.h"
 #include "runtime/job_options.h"
 #include "runtime/npy_file.h"
+#include "runtime/snapshot_files.h"
 #include "stores/embedding_table.h"
 
 namespace millrace {
@@ -56,7 +59,9 @@ class Rows {
  public:
   Rows(const ServerOptions& options, const Optimizer& optimizer)
       : optimizer_(optimizer), width_(options.embeddings ? options.embeddings->width() : 0) {
-    if (options.embeddings) newborn_.emplace(*options.embeddings, nullptr);
+    if (!options.embeddings) return;
+    newborn_.emplace(*options.embeddings, nullptr);
+    admit_after_ = options.embeddings->admit_after;
   }
 
   BatchLoss Compute(const Model& model, RowsView batch, const Scaler& scaler,
@@ -85,23 +90,59 @@ class Rows {
 
   void Step(uint64_t step, float factor) {
     for (auto& [id, sum] : sums_) {
+      EmbeddingRow& row = rows_[id];
+      if (row.updates < admit_after_) ++row.updates;
+      if (row.updates < admit_after_) continue;
       for (float& value : sum) value *= factor;
-      optimizer_.Step(step, sum, rows_[id].values, rows_[id].slots, {1, 1});
+      optimizer_.Step(step, sum, row.values, row.slots, kPartsOfRow);
     }
     sums_.clear();
   }
 
+  // Those that updates have named, as a snapshot of one shard has them, but for their times: these
+  // are the log's.
+  Status Write(const std::string& folder) const {
+    std::vector<EmbeddingId> ids;
+    std::vector<float> values;
+    std::vector<float> slots;
+    std::vector<uint32_t> updates;
+    for (const auto& [id, row] : rows_) {
+      ids.push_back(id);
+      updates.push_back(row.updates);
+      const bool admitted = row.updates >= admit_after_;
+      for (const float value : row.values) values.push_back(admitted ? value : 0);
+      slots.insert(slots.end(), row.slots.begin(), row.slots.end());
+    }
+    const auto write = [&](std::string_view what, std::string_view type, const auto& array,
+                           std::optional<size_t> columns) -> Status {
+      const std::string path = SnapshotFile(folder, what, 0, "npy");
+      MILLRACE_ASSIGN_OR_RETURN(NpyWriter file, NpyWriter::Create(path, type, columns));
+      MILLRACE_RETURN_IF_ERROR(file.Append(std::span(array)));
+      return file.Finish(ids.size());
+    };
+    MILLRACE_RETURN_IF_ERROR(write("embedding-ids", kNpyUint64, ids, std::nullopt));
+    MILLRACE_RETURN_IF_ERROR(write("embedding-values", kNpyFloat, values, width_));
+    MILLRACE_RETURN_IF_ERROR(write("embedding-slots", kNpyFloat, slots, SlotFloats()));
+    return write("embedding-updates", kNpyUint32, updates, std::nullopt);
+  }
+
  private:
+  // The first value is the weight of an id, and linear; the others are its factors.
+  static constexpr ParameterParts kPartsOfRow = {.penalised_end = 1, .linear_end = 1};
+
   struct EmbeddingRow {
     std::vector<float> values;
     std::vector<float> slots;
+    uint32_t updates = 0;  // counted until it is admitted
   };
+
+  size_t SlotFloats() const { return optimizer_.slot_floats(width_, kPartsOfRow); }
 
   EmbeddingRow& Find(EmbeddingId id) {
     EmbeddingRow& row = rows_[id];
     if (row.values.empty()) {
       row.values.resize(width_);
-      row.slots.resize(width_ * optimizer_.slot_count());
+      row.slots.resize(SlotFloats());
       const std::vector<EmbeddingId> ids = {id};
       MILLRACE_CHECK(newborn_->Read(ids, 0, row.values).ok());
     }
@@ -110,12 +151,13 @@ class Rows {
 
   const Optimizer& optimizer_;
   size_t width_;
+  uint32_t admit_after_ = 1;
   std::optional<EmbeddingTable> newborn_;  // has nothing: each row is read as it is born
   std::map<EmbeddingId, EmbeddingRow> rows_;
   std::map<EmbeddingId, std::vector<float>> sums_;
 };
 
-Status Run(const JobFlags& flags, const std::string& output) {
+Status Run(const JobFlags& flags, const std::string& output, const std::string& rows_folder) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   FeatureSpec spec = config.features();
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::vector<Row>> partitions,
@@ -178,6 +220,7 @@ Status Run(const JobFlags& flags, const std::string& output) {
     embeddings.Step(round, factor);
     for (const Moments& batch_moments : seen) moments.Merge(batch_moments);
   }
+  if (!rows_folder.empty()) MILLRACE_RETURN_IF_ERROR(embeddings.Write(rows_folder));
   return WriteNpy(output, weights, weights.size() / model->block_size(), model->block_size());
 }
 
@@ -187,11 +230,13 @@ Status Run(const JobFlags& flags, const std::string& output) {
 int main(int argc, char** argv) {
   CLI::App app("The plain loop that a sequential one-pass run must equal", "reference_loop");
   std::string output;
+  std::string rows_folder;
   app.add_option("--output", output, "Weights go here")->required();
+  app.add_option("--rows-output", rows_folder, "Embedding rows go here, a folder that is there");
   millrace::JobFlags flags(app);
   flags.AddFeatures();
   flags.AddTraining();
   flags.AddProducer();
   return millrace::RunProgram(app, "reference_loop", argc, argv,
-                              [&] { return millrace::Run(flags, output); });
+                              [&] { return millrace::Run(flags, output, rows_folder); });
 }

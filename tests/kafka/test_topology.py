@@ -53,8 +53,24 @@ class OnABroker(unittest.TestCase):
                 job.start(victim)
 
     def assert_equals_reference(self, job):
-        self.assertEqual(job.weights.read_bytes(), job.reference_weights(),
+        weights, rows = job.reference()
+        self.assertEqual(job.weights.read_bytes(), weights,
                          "the weights are not those of the plain loop")
+        if job.has_rows:
+            self.assert_same_rows(job, rows)
+
+    def assert_same_rows(self, job, expected):
+        """The embedding rows of a job at its end are these, byte for byte, and all that its data
+        name."""
+        rows = job.rows()
+        self.assertEqual(len(expected), topology.count_ids(job.data, job.features))
+        for what, ids in {"missing": expected.keys() - rows.keys(),
+                          "in nobody's data": rows.keys() - expected.keys(),
+                          "different": {i for i in rows.keys() & expected.keys()
+                                        if rows[i] != expected[i]}}.items():
+            if ids:
+                some = [(i, rows.get(i), expected.get(i)) for i in sorted(ids)[:3]]
+                self.fail(f"{len(ids)} of {len(expected)} embedding rows are {what}: {some}")
 
     def assert_every_row_counted_once(self, job, rows=ROWS):
         summary = job.summary()
@@ -286,7 +302,7 @@ class Embeddings(OnABroker):
         self.assert_equals_reference(job)
 
     def test_updates_in_16_bits_give_the_same_weights_whoever_dies(self):
-        weights = []
+        weights, rows = [], []
         for victims in [], ["server1", "worker0", "server", "worker1"]:
             job = self.job(name="-killed" if victims else "",
                            training=[*self.training, "--compress", "fp16"],
@@ -294,8 +310,12 @@ class Embeddings(OnABroker):
             self.disturb(job, victims, seed=7)
             job.wait_all()
             weights.append(job.weights.read_bytes())
+            rows.append(job.rows())
         self.assertEqual(weights[0], weights[1])
-        self.assertNotEqual(weights[0], job.reference_weights())  # which knows no compression
+        self.assert_same_rows(job, rows[0])
+        reference, reference_rows = job.reference()  # which knows no compression
+        self.assertNotEqual(weights[0], reference)
+        self.assertNotEqual(rows[0], reference_rows)
 
     def test_an_eventual_job_counts_every_row_once_and_learns(self):
         training = [*self.training, "--consistency", "eventual", "--admit-after", "2"]
@@ -337,11 +357,9 @@ class Snapshots(OnABroker):
 
     def run_with_snapshots(self, **options):
         """A job that is asked for a snapshot in the middle; the folder of that one."""
-        self.snapshots = self.path / (self.id().rsplit(".", 1)[-1] + "-snapshots")
-        job = self.job(features=self.features, training=self.training, servers=self.servers,
-                       producer=["--rate", "6000"], fed=True, **options)
-        for server in self.servers:
-            job.commands[server] += ["--snapshot-dir", self.snapshots]
+        options.setdefault("training", self.training)
+        job = self.job(features=self.features, servers=self.servers, producer=["--rate", "6000"],
+                       fed=True, **options)  # fmt: skip
         job.commands["ask"] = [*job.commands["server"], "--checkpoint-now"]
         job.start(*[name for name in job.commands if name != "ask"]).feed(0.5)
         job.wait_for_checkpoints()
@@ -350,7 +368,7 @@ class Snapshots(OnABroker):
         job.wait_for_log("server", "the snapshot ")
         job.feed(1)
         job.wait_all()
-        taken = [folder for folder in self.snapshots.iterdir() if not folder.name.endswith("-end")]
+        taken = [folder for folder in job.snapshots.iterdir() if not folder.name.endswith("-end")]
         self.assertEqual(len(taken), 1)
         return job, taken[0]
 
@@ -371,6 +389,7 @@ class Snapshots(OnABroker):
             again.wait_all()
             self.assertIn("starts from the snapshot", again.log("server"))
             self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
+            self.assert_same_rows(again, job.rows())
 
     def test_a_job_that_has_begun_needs_its_snapshot_no_more(self):
         job, folder = self.run_with_snapshots()
@@ -414,14 +433,49 @@ class Snapshots(OnABroker):
         self.assertGreater(ends["warm"]["progressive"]["accuracy"],
                            ends["cold"]["progressive"]["accuracy"] + 0.02, ends)
 
+    print_rows = f"""
+import pathlib, sys
+import numpy
+sys.path.insert(0, "{topology.ROOT / "docs"}")
+from load_snapshot import load
+for path in pathlib.Path(sys.argv[1]).glob("*.npy"):
+    numpy.load(path)
+_, ids, rows, admitted = load(sys.argv[1])
+for row_id, row, is_admitted in zip(ids, rows, admitted):
+    print(row_id, row.tobytes().hex(), is_admitted)
+"""
+
+    def numpy(self, *words):
+        """What a program of the Python that has NumPy prints."""
+        run = subprocess.run(["/usr/bin/python3", "-B", *words], capture_output=True, text=True,
+                             timeout=60, check=False)  # fmt: skip
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout
+
     def test_numpy_loads_it_and_damage_is_an_error_that_names_the_file(self):
+        # Texts as ids: some come often, some once. And rows without optimizer state.
+        self.features = list(self.features)
+        self.features[self.features.index("--ids") + 1] = "shop,words"
+        self.training = [*self.training, "--admit-after", "2", "--optimizer", "sgd"]
         job, folder = self.run_with_snapshots()
-        end = self.snapshots / f"{job.name}-end"
-        loaded = subprocess.run(
-            ["/usr/bin/python3", topology.ROOT / "docs" / "load_snapshot.py", end, job.weights],
-            capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
-        self.assertEqual(loaded.returncode, 0, loaded.stderr)
-        self.assertIn("the same weights", loaded.stdout)
+        self.assert_equals_reference(job)
+        end = job.snapshots / f"{job.name}-end"
+        loaded = self.numpy(topology.ROOT / "docs" / "load_snapshot.py", end, job.weights)
+        self.assertIn("the same weights", loaded)
+        # By their ids the rows are those of the plain loop.
+        _, reference = job.reference()
+        expected = {row_id: (row.values.hex(), int.from_bytes(row.updates, "little") >= 2)
+                    for row_id, row in reference.items()}
+        learnt = sum(admitted for _, admitted in expected.values())
+        self.assertGreater(learnt, 500)
+        self.assertGreater(len(expected) - learnt, 500)
+        self.assertIn(f"{len(expected)} embedding rows of 5 floats, {len(expected) - learnt} of them "
+                      "not admitted yet", loaded)
+        rows = [line.split() for line in self.numpy("-c", self.print_rows, end).splitlines()]
+        self.assertEqual(len(rows), len(expected))
+        rows = {int(row_id): (values, admitted == "True") for row_id, values, admitted in rows}
+        different = [(i, rows.get(i), row) for i, row in expected.items() if rows.get(i) != row]
+        self.assertFalse(different[:3], f"{len(different)} rows of {len(expected)} are others")
         damaged = folder / "embedding-values-1.npy"
         with open(damaged, "r+b") as file:
             file.seek(200)

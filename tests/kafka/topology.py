@@ -1,7 +1,10 @@
 """A whole job on a real broker: the processes, started and killed as a user's supervisor would."""
 
+import ast
+import collections
 import csv
 import json
+import math
 import os
 import pathlib
 import random
@@ -50,6 +53,48 @@ def write_csv(path, rows, seed=1):
             verdict = "high" if score > 1 else "low" if score < -1 else "middle"
             out.writerow([i, verdict, f"{price:.2f}", f"{draw.random() * 1e-3:.6f}", shops[shop],
                           draw.randrange(7), " ".join(said)])
+
+
+def count_ids(data, features):
+    """Of a file of rows: how many embedding rows they name. Each value of a column of ids, and of a
+    pair of columns, is one; a row of a class that was not asked for is malformed, and names none."""
+    label, classes, ids = (features[features.index(flag) + 1]
+                           for flag in ("--label", "--classes", "--ids"))
+    columns = [column.split("*") for column in ids.split(",")]
+    with open(data, newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row[label] in classes.split(",")]
+    return sum(len({tuple(row[part] for part in parts) for row in rows}) for parts in columns)
+
+
+def read_npy(path):
+    """The bytes of each row of an array. (Not every Python that runs the tests has NumPy.)"""
+    data = path.read_bytes()
+    begin = 10 + int.from_bytes(data[8:10], "little")
+    header = ast.literal_eval(data[10:begin].decode())
+    count, *shape = header["shape"]
+    size = int(header["descr"][2:]) * math.prod(shape)
+    if header["fortran_order"] or len(data) != begin + count * size:
+        raise AssertionError(f"{path} is no array of {header}: it has {len(data)} bytes")
+    return [data[begin + i * size:begin + (i + 1) * size] for i in range(count)]
+
+
+# As bytes: values and slots of optimizer state are floats. The time of the last update is left out,
+# which follows from the log's record times and not from the rows.
+EmbeddingRow = collections.namedtuple("EmbeddingRow", "values slots updates")
+
+
+def read_rows(folder, shards):
+    """The embedding rows of a snapshot, by their ids."""
+    rows = {}
+    for shard in range(shards):
+        arrays = [read_npy(folder / f"embedding-{what}-{shard}.npy")
+                  for what in ("ids", *EmbeddingRow._fields)]
+        for row_id, *row in zip(*arrays, strict=True):
+            row_id = int.from_bytes(row_id, "little")
+            if row_id in rows:
+                raise AssertionError(f"{folder}: row {row_id} is there twice")
+            rows[row_id] = EmbeddingRow(*row)
+    return rows
 
 
 class Broker:
@@ -157,6 +202,8 @@ class Job:
         self.data, self.producer_flags = data, list(producer)
         self.processes, self.commands, self.logs, self.log_begins = {}, {}, {}, {}
         self.weights = self.folder / f"{name}-weights.npy"
+        self.has_rows = "--ids" in self.features
+        self.snapshots = self.folder / "snapshots"
         common = ["--brokers", broker.address, "--job", name, "--workers", str(workers),
                   *common]  # fmt: skip
         servers = servers or {"server": [0]}
@@ -167,6 +214,8 @@ class Job:
                 "--weights-file", self.weights, "--checkpoint-interval", "0.3",
                 "--shards", str(self.shards),
                 "--server-ids", ",".join(str(i) for i in ids),
+                # Of the end at least: where else are the rows?
+                *(["--snapshot-dir", self.snapshots] if self.has_rows else []),
             ]  # fmt: skip
         for i in range(2):
             self.commands[f"worker{i}"] = [
@@ -284,12 +333,27 @@ class Job:
                        timeout=60)
         return json.loads(path.read_text())
 
-    def reference_weights(self):
-        path = self.folder / "reference.npy"
+    def rows(self):
+        """The embedding rows at its end, by their ids."""
+        end = self.snapshots / f"{self.name}-end"
+        parts = json.loads((end / "manifest.json").read_text())["parts"]
+        if len(parts) != self.shards:
+            raise AssertionError(f"{end} has {len(parts)} parts of {self.shards} shards")
+        rows = read_rows(end, self.shards)
+        if len(rows) != sum(int(part["rows"]) for part in parts):
+            raise AssertionError(f"{end} has {len(rows)} rows, its manifest says {parts}")
+        return rows
+
+    def reference(self):
+        """What the plain loop ends with: the bytes of the weights file, and the embedding rows."""
+        weights, rows = self.folder / "reference.npy", self.folder / "reference-rows"
         command = [REFERENCE_LOOP, "--workers", str(self.workers), *self.features, *self.training,
-                   "--input", self.data, *self.producer_flags, "--output", path]
+                   "--input", self.data, *self.producer_flags, "--output", weights]
+        if self.has_rows:
+            rows.mkdir(exist_ok=True)
+            command += ["--rows-output", rows]
         subprocess.run([str(word) for word in command], check=True, timeout=120)
-        return path.read_bytes()
+        return weights.read_bytes(), read_rows(rows, 1) if self.has_rows else {}
 
     def close(self):
         for process in self.processes.values():

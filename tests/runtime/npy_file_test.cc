@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -40,10 +42,29 @@ TEST(NpyFile, ReadsWhatItHasWrittenRowByRow) {
 TEST(NpyFile, OfOneDimensionHasRowsOnly) {
   const TemporaryFolder folder;
   const std::vector<float> values = {1, 2, 3};
-  ASSERT_TRUE(WriteNpy(folder / "a.npy", values, 3, 0).ok());
-  const StatusOr<NpyReader> reader = NpyReader::Open(folder / "a.npy", kNpyFloat, 0);
+  ASSERT_TRUE(WriteNpy(folder / "a.npy", values, 3, std::nullopt).ok());
+  const StatusOr<NpyReader> reader = NpyReader::Open(folder / "a.npy", kNpyFloat, std::nullopt);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ(reader->rows(), 3u);
+}
+
+TEST(NpyFile, OfEmptyRowsSaysSoAndIsReadAlsoWhereItDoesNot) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.npy";
+  ASSERT_TRUE(WriteNpy(path, std::vector<float>(), 3, 0).ok());
+  std::string shape(4, '\0');
+  std::ifstream file(path);
+  file.ignore(128, ':').ignore(128, ':').ignore(128, '(').read(shape.data(), 4);
+  EXPECT_EQ(shape, "3, 0");  // "3," would be of 3 floats, of which NumPy finds none
+  for (const bool as_once : {false, true}) {
+    if (as_once) {
+      StatusOr<NpyWriter> writer = NpyWriter::Create(path, kNpyFloat, std::nullopt);
+      ASSERT_TRUE(writer.ok() && writer->Finish(3).ok());
+    }
+    const StatusOr<NpyReader> reader = NpyReader::Open(path, kNpyFloat, 0);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_EQ(reader->rows(), 3u);
+  }
 }
 
 TEST(NpyFile, OfAnotherTypeOrShapeIsAnErrorThatNamesIt) {
