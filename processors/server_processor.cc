@@ -347,10 +347,15 @@ Status ServerProcessor::TakeUpdate(const Gradient& message, ServerOutput& output
 void ServerProcessor::HandleSnapshot(const Gradient& message, ServerOutput& output) {
   if (lost_) return;
   if (message.kind() == Gradient::CANCEL) {
+    snapshot_given_up_ = std::max(snapshot_given_up_, message.snapshot());
     cut_.Cancel(message.snapshot());
     return;
   }
-  if (options_.shard != 0 || !cut_.Begin(message.snapshot(), clocks_)) return;
+  if (options_.shard != 0 || message.snapshot() == cut_.newest()) return;
+  if (!cut_.Begin(message.snapshot(), clocks_)) {
+    snapshot_given_up_ = std::max(snapshot_given_up_, message.snapshot());
+    return;
+  }
   for (const auto& [worker, member] : members_) {
     if (!clocks_.left(worker)) output.answers.push_back(worker);
   }

@@ -115,6 +115,8 @@ class ServerProcessor {
   bool at_cut() const { return cut_.reached(); }
   // The snapshot that this shard has been told of and has not come to the cut of.
   std::optional<uint64_t> open_snapshot() const { return cut_.open(); }
+  // The newest of those that were asked for (of shard 0) or begun, and will not be made.
+  uint64_t snapshot_given_up() const { return snapshot_given_up_; }
 
   // The encoded Weights message for a worker, as of now. Errors: the store's.
   StatusOr<std::string> Answer(WorkerId worker) const;
@@ -223,6 +225,7 @@ class ServerProcessor {
   std::vector<float> replaced_rows_;
   int64_t replaced_step_ms_ = 0;
   std::unique_ptr<EmbeddingTable> embeddings_;
+  uint64_t snapshot_given_up_ = 0;
   int64_t seen_ms_ = 0;  // newest time of an accepted message, by the log
   int64_t step_ms_ = 0;  // as it was at the last step
   EvaluationSums progressive_;

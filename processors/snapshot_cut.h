@@ -36,6 +36,8 @@ class SnapshotCut {
   // Since Reach or the Cancel of what was open, and until Leave: updates may be held.
   bool reached() const { return reached_; }
   void Leave() { reached_ = false; }
+  // The newest snapshot that is known.
+  uint64_t newest() const { return snapshot_; }
   // The snapshot that is known and not reached.
   std::optional<uint64_t> open() const {
     return open_ ? std::optional<uint64_t>(snapshot_) : std::nullopt;

@@ -63,6 +63,8 @@ OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training,
   if (processor.tail().rows > 0) {
     ToProto(ComputeFigures(processor.tail(), classes), *server.mutable_tail());
   }
+  server.set_snapshot_under_way(processor.open_snapshot().value_or(0));
+  server.set_snapshot_given_up(processor.snapshot_given_up());
   server.set_ended(ended);
   *server.mutable_training() = training.training();
   server.set_shards(training.shards());

@@ -13,8 +13,8 @@
 //
 // A row with fewer updates than --admit-after (training.embedding.admit_after in the manifest) is
 // not admitted: its values and slots are zeros here. Who asks a server for it is given the values
-// that it will be born with, a function of (seed, table, id), as for an id that is not here. So it
-// is with a row that has expired, too, which stands here as it was last.
+// that it will be born with, a function of (seed, table, id), as for an id that is not here. A row
+// that has expired is not here.
 #pragma once
 
 #include <cstdint>

@@ -16,11 +16,13 @@
 #include "runtime/job_board.h"
 #include "runtime/job_options.h"
 #include "runtime/kafka/admin.h"
+#include "runtime/kafka/consumer.h"
 #include "runtime/patience.h"
 #include "runtime/record_sender.h"
 #include "runtime/server_metrics.h"
 #include "runtime/snapshot_files.h"
 #include "runtime/waits.h"
+#include "topics/codec.h"
 #include "topics/frame.h"
 #include "topics/topics.h"
 
@@ -69,6 +71,51 @@ Status CheckThatItRuns(const JobConfig& config, const std::atomic<bool>& stop) {
                                        "--snapshot-dir, if they were given one");
 }
 
+// What the process of shard 0 says of a snapshot meanwhile.
+class SnapshotSigns {
+ public:
+  static StatusOr<std::unique_ptr<SnapshotSigns>> Create(const JobConfig& config, uint64_t id,
+                                                         const Patience& patience) {
+    auto signs = std::make_unique<SnapshotSigns>();
+    signs->id_ = id;
+    MILLRACE_ASSIGN_OR_RETURN(
+        signs->metrics_,
+        PartitionConsumer::Create(KafkaOptionsOf(config), {.client_id = "snapshot-request"},
+                                  TopicName(config.name(), Topic::kMetrics), nullptr));
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience.Try([&signs] {
+      return signs->metrics_->QueryRange(0, kBrokerCall);
+    }));
+    MILLRACE_RETURN_IF_ERROR(signs->metrics_->Assign(0, range.end));
+    return signs;
+  }
+
+  // True when it has just been said to be on its way. Unavailable when it was given up.
+  StatusOr<bool> Look() {
+    bool is_under_way = false;
+    bool is_given_up = false;
+    ConsumerHandler handler;
+    handler.on_record = [&](const ConsumedRecord& record) {
+      const StatusOr<Frame> frame = ParseFrame(record.value);
+      MetricPoint point;
+      if (!frame.ok() || !ParseMessage(frame->body, point).ok() || !point.has_server()) return;
+      if (point.server().shard() != 0) return;
+      is_under_way |= point.server().snapshot_under_way() == id_;
+      is_given_up |= point.server().snapshot_given_up() == id_;
+    };
+    MILLRACE_RETURN_IF_ERROR(metrics_->Poll(kPointsAtOnce, handler).status());
+    if (!is_given_up) return is_under_way;
+    return absl::UnavailableError(
+        "the servers have given it up: not every worker has sent the two updates that lead to its "
+        "cut, or another one was on its way (their logs say which); ask again while rows come");
+  }
+
+ private:
+  static constexpr size_t kPointsAtOnce = 1000;
+
+  uint64_t id_ = 0;
+  std::unique_ptr<PartitionConsumer> metrics_;
+};
+
 }  // namespace
 
 OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t id) {
@@ -94,6 +141,8 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
       const std::unique_ptr<RecordSender> sender,
       RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, patience, nullptr));
   const auto id = static_cast<uint64_t>(NowMs());
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<SnapshotSigns> signs,
+                            SnapshotSigns::Create(config, id, patience));
   std::vector<OutgoingRecord> records = {SnapshotRequest(config, id)};
   MILLRACE_RETURN_IF_ERROR(sender->Send(records));
   MILLRACE_RETURN_IF_ERROR(sender->Flush(kBrokerCall));
@@ -104,13 +153,15 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   }
   spdlog::info("asked for snapshot {}: it comes to {}, if that is in the servers' --snapshot-dir",
                id, folder);
-  const auto begin = std::chrono::steady_clock::now();
+  auto begin = std::chrono::steady_clock::now();
   SnapshotManifest manifest;
   while (true) {
     Status read = ReadJson(ManifestPath(folder), manifest);
     if (read.ok()) break;
     if (!absl::IsNotFound(read)) return read;
     if (stop) return absl::CancelledError("stopped");
+    MILLRACE_ASSIGN_OR_RETURN(const bool is_under_way, signs->Look());
+    if (is_under_way) begin = std::chrono::steady_clock::now();
     if (std::chrono::steady_clock::now() - begin > kMostToWait) {
       return absl::DeadlineExceededError(
           folder +

@@ -17,8 +17,9 @@
 namespace millrace {
 namespace {
 
-// Workers held at a cut wait; so long, and no longer.
+// Workers held at a cut wait; so long, and for some of the slowest worker's updates, but no longer.
 constexpr std::chrono::seconds kMostToTheCut(30);
+constexpr int kUpdatesToTheCut = 3;  // two, of which the first may have just begun
 constexpr std::chrono::seconds kMostForParts(120);
 constexpr std::chrono::seconds kMostAtTheEnd(30);
 constexpr std::chrono::milliseconds kLook(200);
@@ -77,8 +78,32 @@ std::string SnapshotTaker::PartsMissing(uint64_t id) const {
          " no part has come; give their servers the same --snapshot-dir, on a disk that all share";
 }
 
+void SnapshotTaker::FollowPace(ShardId shard, const VectorClock& clocks, Time now) {
+  const std::optional<Clock> round = clocks.Min();
+  const auto [pace, is_new] = paces_.try_emplace(shard, Pace{round.value_or(0), now});
+  if (is_new || !round || *round == pace->second.round) return;
+  // (Where a round takes less than the time between two calls, all of it is next to nothing.)
+  if (pace->second.round > 0) pace->second.took = now - pace->second.since;
+  pace->second.round = *round;
+  pace->second.since = now;
+}
+
+void SnapshotTaker::SayGivenUp(ShardId shard, const ServerProcessor& processor) {
+  if (shard != 0) return;
+  const uint64_t id = processor.snapshot_given_up();
+  if (said_ && *said_ < id) {
+    spdlog::warn(
+        "the snapshot {} is not made: it was given up, or asked for while another one was on its "
+        "way or the workers had not come past that one's cut; ask again",
+        id);
+  }
+  said_ = id;
+}
+
 void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time now,
                          std::vector<OutgoingRecord>& out) {
+  FollowPace(shard, processor.clocks(), now);
+  SayGivenUp(shard, processor);
   const std::optional<uint64_t> open = processor.open_snapshot();
   if (!open) {
     at_work_.erase(shard);
@@ -86,7 +111,8 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
     at_work_[shard] = {*open, now};
     spdlog::info("shard {}: on its way to the cut of the snapshot {}, two updates of every worker",
                  shard, *open);
-  } else if (now - at_work_.at(shard).since > kMostToTheCut) {
+  } else if (now - at_work_.at(shard).since >
+             kMostToTheCut + kUpdatesToTheCut * paces_.at(shard).took) {
     spdlog::warn(
         "shard {}: the snapshot {} is given up: not every worker has sent the two updates "
         "that lead to its cut; make one while rows come",

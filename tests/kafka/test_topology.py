@@ -391,6 +391,27 @@ class Snapshots(OnABroker):
             self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
             self.assert_same_rows(again, job.rows())
 
+    def test_who_asks_while_another_is_on_its_way_hears_that_at_once(self):
+        snapshots = self.path / "refused-snapshots"
+        job = self.job(features=self.features, training=self.training, servers=self.servers,
+                       producer=["--rate", "6000"], fed=True)  # fmt: skip
+        for server in self.servers:
+            job.commands[server] += ["--snapshot-dir", snapshots]
+        for name in "ask", "ask-again":
+            job.commands[name] = [*job.commands["server"], "--checkpoint-now"]
+        job.start(*[name for name in job.commands if not name.startswith("ask")]).feed(0.5)
+        job.wait_for_checkpoints()
+        job.wait_until_it_stands()
+        job.start("ask")
+        job.wait_for_log("server", "on its way to the cut of the snapshot")
+        job.start("ask-again")
+        self.assertEqual(job.wait("ask-again"), 1)
+        self.assertIn("the servers have given it up", job.log("ask-again"))
+        del job.processes["ask-again"]
+        job.feed(1)
+        job.wait_all()
+        self.assertIn("on its way to the cut", job.log("server"))
+
     def test_a_job_that_has_begun_needs_its_snapshot_no_more(self):
         job, folder = self.run_with_snapshots()
         again = self.job(name="-again", features=self.features, training=self.training,

@@ -313,12 +313,27 @@ class Job:
         while len(begins) < self.shards or any(begin < some for begin in begins):
             if time.monotonic() > end:
                 raise AssertionError(f"not every shard has made a checkpoint: {begins}")
-            try:
-                lines = self.broker.tool("kafka-get-offsets", "--topic", f"{self.name}.gradients",
-                                         "--time", "earliest").split()  # fmt: skip
-            except subprocess.CalledProcessError:  # the topic is not there yet
-                continue
-            begins = [int(line.rsplit(":", 1)[1]) for line in lines]
+            begins = self.gradients("earliest")
+
+    def wait_until_it_stands(self, timeout=90):
+        """Until no update comes: all rows that were fed are learnt from."""
+        limit = time.monotonic() + timeout
+        ends, since = None, time.monotonic()
+        while time.monotonic() - since < 3:
+            now = self.gradients("latest")
+            if now != ends:
+                ends, since = now, time.monotonic()
+            if time.monotonic() > limit:
+                raise AssertionError(f"updates still come: {ends}")
+
+    def gradients(self, time_of):
+        """An offset of each partition; none before the topic is there."""
+        try:
+            lines = self.broker.tool("kafka-get-offsets", "--topic", f"{self.name}.gradients",
+                                     "--time", time_of).split()  # fmt: skip
+        except subprocess.CalledProcessError:
+            return []
+        return [int(line.rsplit(":", 1)[1]) for line in lines]
 
     def wait_all(self, timeout=120):
         codes = {name: self.wait(name, timeout) for name in self.processes}

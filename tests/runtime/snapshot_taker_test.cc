@@ -70,6 +70,33 @@ TEST_F(SnapshotTakerTest, GivesUpWhatAStandingStreamDoesNotBringToItsCut) {
   EXPECT_THAT(out, SizeIs(1));
 }
 
+TEST_F(SnapshotTakerTest, GivesSlowWorkersTimeForTheirUpdates) {
+  std::vector<OutgoingRecord> out;
+  SnapshotTaker::Time now = start_;
+  for (Clock clock = 0; clock < 3; ++clock, now += seconds(100)) {
+    taker_.Tick(0, server_.processor(), now, out);
+    for (WorkerId worker = 0; worker < 3; ++worker) {
+      server_.Send(Update(worker, clock, std::vector<float>(6, 1), {0, 6}));
+    }
+  }
+  taker_.Tick(0, server_.processor(), now, out);
+  server_.Send(Asked(7));
+  taker_.Tick(0, server_.processor(), now, out);
+  taker_.Tick(0, server_.processor(), now + seconds(329), out);
+  EXPECT_THAT(out, IsEmpty());
+  taker_.Tick(0, server_.processor(), now + seconds(331), out);
+  EXPECT_THAT(out, SizeIs(1));
+}
+
+TEST_F(SnapshotTakerTest, OneThatIsAskedForWhileAnotherIsOnItsWayIsGivenUpAndNotTheOther) {
+  server_.Send(Asked(7));
+  server_.Send(Asked(7));
+  EXPECT_EQ(server_.processor().snapshot_given_up(), 0u) << "it came twice";
+  server_.Send(Asked(8));
+  EXPECT_EQ(server_.processor().snapshot_given_up(), 8u);
+  EXPECT_EQ(server_.processor().open_snapshot(), 7u);
+}
+
 TEST_F(SnapshotTakerTest, GivesEachSnapshotItsOwnTime) {
   std::vector<OutgoingRecord> out;
   server_.Send(Asked(7));
