@@ -125,6 +125,10 @@ Status ServerProcessor::Check(const Gradient& message) const {
                                       " where this job is in epoch " +
                                       std::to_string(options_.epoch));
   }
+  const bool is_request = message.kind() == Gradient::SNAPSHOT || message.kind() == Gradient::CANCEL;
+  if (message.job() != options_.job && !is_request) {
+    return absl::InvalidArgumentError("a message of another job");
+  }
   if (!Gradient::Kind_IsValid(message.kind())) {
     return absl::InvalidArgumentError("a message of an unknown kind");
   }
@@ -297,6 +301,7 @@ void ServerProcessor::DisarmPoison(Gradient& message, const GradientRecord& reco
       record, options_.shard,
       "an update with a NaN, an infinity or a value beyond 1e18; it counts as an empty one"));
   Gradient empty;
+  empty.set_job(message.job());
   empty.set_epoch(message.epoch());
   empty.set_worker(message.worker());
   empty.set_clock(message.clock());
@@ -545,6 +550,7 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool replaced
                                                   std::span<const EmbeddingId> wanted) const {
   const Member& member = members_.at(worker);
   Weights message;
+  message.set_job(options_.job);
   message.set_epoch(options_.epoch);
   message.set_shard(options_.shard);
   if (lost_) {

@@ -28,6 +28,7 @@
 namespace millrace {
 
 struct ServerOptions {
+  uint64_t job = 0;  // its name's hash, which every message says
   uint64_t epoch = 1;
   ShardId shard = 0;
   uint32_t shards = 1;               // of the job

@@ -58,6 +58,7 @@ KeyRange WorkerTrainingProcessor::RangeOf(ShardId shard) const {
 
 Gradient WorkerTrainingProcessor::NewMessage(Gradient::Kind kind) const {
   Gradient message;
+  message.set_job(options_.job);
   message.set_epoch(options_.epoch);
   message.set_worker(options_.worker);
   message.set_kind(kind);
@@ -81,6 +82,9 @@ void WorkerTrainingProcessor::Start(WorkerOutput& output) {
 Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
   Weights message;
   MILLRACE_RETURN_IF_ERROR(ParseMessage(body, message));
+  if (message.job() != options_.job) {
+    return absl::InvalidArgumentError("weights of another job");
+  }
   if (message.epoch() != options_.epoch || message.shard() >= options_.shards) {
     return absl::InvalidArgumentError("weights of epoch " + std::to_string(message.epoch()) +
                                       ", shard " + std::to_string(message.shard()));

@@ -24,6 +24,7 @@
 namespace millrace {
 
 struct WorkerOptions {
+  uint64_t job = 0;  // its name's hash, which every message says
   uint64_t epoch = 1;
   WorkerId worker = 0;
   uint32_t workers = 1;

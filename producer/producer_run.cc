@@ -258,6 +258,7 @@ Status KafkaRun::AgreeOnFeatures() {
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec_));
   shape_ = {encoder.numeric_count(), encoder.feature_count(), encoder.class_count()};
   JobFeatures features;
+  features.set_job(config_.name());
   features.set_epoch(config_.epoch());
   features.set_workers(config_.workers());
   *features.mutable_spec() = spec_;

@@ -1,7 +1,9 @@
 #include "runtime/job_options.h"
 
+#include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "consistency/policy.h"
 #include "models/deep_fm.h"
 #include "models/factorization_machine.h"
@@ -65,6 +67,9 @@ EmbeddingTableOptions TableOf(const Training::Embedding& embedding, size_t width
   options.expire_after_ms = static_cast<int64_t>(embedding.expire_after_s() * 1000);
   return options;
 }
+
+// What every message says of the job; 0: it has no name.
+uint64_t JobHash(const std::string& name) { return name.empty() ? 0 : Fnv1a64(name); }
 
 }  // namespace
 
@@ -146,6 +151,7 @@ ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& tr
   const RowShape shape = ShapeOf(features);
   const std::unique_ptr<Model> model = MakeModel(features, training.training());
   ServerOptions options;
+  options.job = JobHash(features.job());
   options.epoch = features.epoch();
   options.shard = shard;
   options.shards = training.shards();
@@ -173,6 +179,7 @@ ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& tr
 WorkerOptions WorkerOptionsOf(const JobFeatures& features, const JobTraining& training,
                               WorkerId worker) {
   WorkerOptions options;
+  options.job = JobHash(features.job());
   options.epoch = features.epoch();
   options.worker = worker;
   options.workers = features.workers();

@@ -563,6 +563,7 @@ TEST(ServerProcessorTest, WhatCannotBeUsedIsADeadLetterThatSaysWhyAndChangesNoth
       {"shorter than its header", [](LogRecord& r) { r.value = "\x01"; }},
       {"format version 2", [](LogRecord& r) { r.value[0] = 2; }},
       {"not a millrace.Gradient", [](LogRecord& r) { r.value.resize(r.value.size() - 1); }},
+      {"another job", message([](Gradient& m) { m.set_job(9); })},
       {"epoch 9", message([](Gradient& m) { m.set_epoch(9); })},
       {"unknown kind", message([](Gradient& m) { m.set_kind(static_cast<Gradient::Kind>(7)); })},
       {"keys [0, 7)", message([](Gradient& m) { m.mutable_slice()->set_end(7); })},

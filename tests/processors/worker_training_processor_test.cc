@@ -880,12 +880,12 @@ TEST(WorkerTrainingTest, WhenShardZeroIsAheadItsRowsAreThoseOfTheClockBefore) {
 
 // ---- weights that cannot be used ----
 
-TEST(WorkerTrainingTest, RefusesWeightsOfAnotherEpochShardOrShapeAndChangesNothing) {
+TEST(WorkerTrainingTest, RefusesWeightsOfAnotherJobEpochShardOrShapeAndChangesNothing) {
   Worker worker(Worker::Options());
   worker.AddRows(8);
   worker.UpdateOf(0);
   const Weights good = worker.Answer(1);
-  std::vector<Weights> bad(8, good);
+  std::vector<Weights> bad(9, good);
   bad[0].set_epoch(2);
   bad[1].set_shard(1);
   bad[2].mutable_slice()->set_end(9);
@@ -894,6 +894,7 @@ TEST(WorkerTrainingTest, RefusesWeightsOfAnotherEpochShardOrShapeAndChangesNothi
   bad[5].clear_slice();
   bad[6].clear_moments();
   bad[7].mutable_moments()->add_count(1);
+  bad[8].set_job(7);
   for (const Weights& message : bad) {
     const Status status = worker.Receive(message);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << message.ShortDebugString();
