@@ -29,6 +29,9 @@ void Sequential(Scenario& scenario, Faults&) {
   scenario.max_frame_bytes = kMaxFrameBytes;
   scenario.training.mutable_consistency()->set_model(Training::Consistency::SEQUENTIAL);
   scenario.training.mutable_compression()->clear_top_k();  // such runs are compared with nothing
+  // Nor do these go with what training in one process does (DrawEmbeddings).
+  scenario.training.mutable_embedding()->clear_admit_after();
+  scenario.training.mutable_embedding()->clear_expire_after_s();
 }
 
 void SequentialShards(Scenario& scenario, Faults& faults) {
@@ -48,8 +51,6 @@ void SequentialEmbeddings(Scenario& scenario, Faults& faults) {
   training.mutable_update()->set_kind(Training::Update::GRADIENT);
   training.mutable_embedding()->set_factors(2);
   training.mutable_embedding()->set_initial_limit(0.5);
-  training.mutable_embedding()->clear_admit_after();
-  training.mutable_embedding()->clear_expire_after_s();
 }
 
 // Rows are stored late, and the job ends in nobody else's bytes.
