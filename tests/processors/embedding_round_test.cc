@@ -139,6 +139,61 @@ TEST(EmbeddingRound, TopKStillLosesNoUpdateWhenWorkersDie) {
   }
 }
 
+// What a shard says to worker 0, with zeros for values.
+Weights AnswerOf(const Model& model, ShardId shard, Clock clock,
+                 const std::vector<EmbeddingId>& ids = {}) {
+  Weights message;
+  message.set_epoch(1);
+  message.set_shard(shard);
+  message.set_clock(clock);
+  message.set_released(true);
+  const KeyRange range = RangeOfShard(shard, 2, model.parameter_count());
+  EncodeDenseSlice(std::vector<float>(range.size()), range, *message.mutable_slice());
+  if (shard == 0) ToProto(Moments(kShape.numeric), *message.mutable_moments());
+  message.mutable_rows()->set_end(clock * kBatchRows);
+  message.mutable_embeddings()->mutable_id()->Add(ids.begin(), ids.end());
+  const auto values = static_cast<int>(ids.size() * model.row_width());
+  message.mutable_embeddings()->mutable_value()->Resize(values, 0);
+  return message;
+}
+
+std::vector<Gradient> ReceiveAndTrain(TestWorker& worker, const Weights& answer) {
+  WorkerOutput output;
+  EXPECT_TRUE(worker.training_.ProcessWeights(answer.SerializeAsString()).ok());
+  EXPECT_TRUE(worker.training_.TryTrain(output).ok());
+  std::vector<Gradient> messages;
+  for (const auto& message : output.messages) {
+    EXPECT_TRUE(messages.emplace_back().ParseFromString(*message.body));
+  }
+  return messages;
+}
+
+// Another instance of the worker may be the one whose update brings the shards on.
+TEST(EmbeddingRound, AWorkerAsksForRowsAnewWhenTheClockOfItsQuestionIsPast) {
+  const TestJob job = {.shards = 2, .training = Sequential()};
+  const std::unique_ptr<Model> model = ModelOf(job);
+  TestWorker worker(job, 0, *model);
+  worker.AddAll();
+  ReceiveAndTrain(worker, AnswerOf(*model, 0, 1));
+  ReceiveAndTrain(worker, AnswerOf(*model, 1, 0));
+  Weights replaced = AnswerOf(*model, 0, 0);
+  replaced.set_replaced(true);
+  // Shard 0 has gone on, and is asked for rows as they were.
+  EXPECT_EQ(ReceiveAndTrain(worker, replaced).size(), 2u);
+  const std::vector<Gradient> questions = ReceiveAndTrain(worker, AnswerOf(*model, 1, 1));
+  ASSERT_EQ(questions.size(), 2u) << "each shard, for the rows of the present batch";
+  std::vector<Gradient> updates;
+  for (ShardId shard = 0; shard < 2; ++shard) {
+    EXPECT_EQ(questions[shard].kind(), Gradient::ASK);
+    EXPECT_EQ(questions[shard].clock(), 1u);
+    const auto& ids = questions[shard].wanted();
+    updates = ReceiveAndTrain(worker, AnswerOf(*model, shard, 1, {ids.begin(), ids.end()}));
+  }
+  ASSERT_EQ(updates.size(), 2u);
+  EXPECT_EQ(updates[0].kind(), Gradient::UPDATE);
+  EXPECT_EQ(updates[0].clock(), 1u);
+}
+
 // A row has its values, a sum of squares for each of them, and z of its weight.
 TEST(EmbeddingRound, FtrlAddsOneFloatToTheStateOfARow) {
   const TestJob job = {.optimizer = {.kind = OptimizerOptions::Kind::kFtrl}};
