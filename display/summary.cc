@@ -132,10 +132,12 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
         recovery.down_ms() > 0
             ? absl::StrFormat(" after %.1f s", static_cast<double>(recovery.down_ms()) / 1e3)
             : "";
-    line("recovery", absl::StrFormat("shard %d in %.2f s%s: %s, %s records, %s gradients", shard,
-                                     recovery.total_s(), down, recovery.source(),
-                                     GroupedNumber(recovery.parameters_records()),
-                                     GroupedNumber(recovery.gradients_records())));
+    line("recovery", absl::StrFormat("shard %d in %.2f s%s: %s", shard, recovery.total_s(), down,
+                                     recovery.source()));
+    line("", absl::StrFormat("copy %.2f s, %s records %.2f s, %s gradients %.2f s",
+                             recovery.restore_s(), GroupedNumber(recovery.parameters_records()),
+                             recovery.parameters_s(), GroupedNumber(recovery.gradients_records()),
+                             recovery.gradients_s()));
   }
 
   const size_t indent = 2;

@@ -118,10 +118,10 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
   const bool newer = !part.known || message.clock() > part.clock;
   const bool better = part.known && message.clock() == part.clock &&
                       ((message.released() && !part.released) || (message.left() && !part.left) ||
-                       (message.released() && part.asked_for_embeddings));
+                       (message.released() && part.asked_for_embeddings.has_value()));
   // A server that says all again may have lost what it was asked for besides.
   part.asked_for_replaced = false;
-  part.asked_for_embeddings = false;
+  part.asked_for_embeddings.reset();
   if (!newer && !better) return absl::OkStatus();
   if (newer) part.replaced.reset();
   part.known = true;
@@ -305,16 +305,18 @@ bool WorkerTrainingProcessor::HasEmbeddings(WorkerOutput& output) {
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     if (!LacksEmbeddings(shard)) continue;
     all = false;
-    if (!parts_[shard].asked_for_embeddings) AskForEmbeddings(shard, output);
+    // (What was asked of the clock before is no question for this one.)
+    const Part& part = parts_[shard];
+    if (part.asked_for_embeddings != MessageOf(part).clock()) AskForEmbeddings(shard, output);
   }
   return all;
 }
 
 void WorkerTrainingProcessor::AskForEmbeddings(ShardId shard, WorkerOutput& output) {
   Part& part = parts_[shard];
-  part.asked_for_embeddings = true;
+  part.asked_for_embeddings = MessageOf(part).clock();
   // A shard that has gone on serves what it replaced, by the clock that it is asked for.
-  Ask(shard, MessageOf(part).clock(), needed_[shard], output);
+  Ask(shard, part.asked_for_embeddings, needed_[shard], output);
 }
 
 void WorkerTrainingProcessor::AssembleEmbeddings() {

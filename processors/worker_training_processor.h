@@ -102,9 +102,9 @@ class WorkerTrainingProcessor {
     // Sequential, when other shards are still at the clock before: what this one answered then.
     bool asked_for_replaced = false;
     std::optional<Weights> replaced;
-    bool asked_for_embeddings = false;  // of this clock
-    bool asked_to_restore = false;      // the shard has lost its state
-    std::optional<Clock> leave_sent;    // of which clock
+    std::optional<Clock> asked_for_embeddings;  // of which clock
+    bool asked_to_restore = false;              // the shard has lost its state
+    std::optional<Clock> leave_sent;            // of which clock
   };
 
   Gradient NewMessage(Gradient::Kind kind) const;

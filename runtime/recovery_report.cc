@@ -18,19 +18,18 @@ double SecondsBetween(RecoveryReport::Time from, RecoveryReport::Time to) {
 
 }  // namespace
 
-RecoveryReport::RecoveryReport(const JobConfig& config, Wakeup* wakeup) {
+RecoveryReport::RecoveryReport(const JobConfig& config, Wakeup* wakeup)
+    : started_(std::chrono::steady_clock::now()) {
   StatusOr<std::unique_ptr<LastSigns>> signs = LastSigns::Create(config, NowMs(), wakeup);
   if (signs.ok()) signs_ = *std::move(signs);
 }
 
-double RecoveryReport::Restored(ShardId shard, const RecoveryPhases& phases) {
-  const Time now = std::chrono::steady_clock::now();
+double RecoveryReport::Restored(ShardId shard, const RecoveryPhases& phases, Time now) {
   shards_[shard] = {phases, now};
   return SecondsBetween(started_, now);
 }
 
-void RecoveryReport::Answered(ShardId shard, uint64_t gradients) {
-  const Time now = std::chrono::steady_clock::now();
+void RecoveryReport::Answered(ShardId shard, uint64_t gradients, Time now) {
   Shard& recovered = shards_.at(shard);
   recovered.answered = now;
   recovered.phases.gradients_records = gradients;

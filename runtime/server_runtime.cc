@@ -150,7 +150,7 @@ class ServerLoop {
       MILLRACE_RETURN_IF_ERROR(gradients_->Assign(partition, hosted->task().gradients_position()));
       spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
                    hosted->task().position(), range.end,
-                   recoveries_.Restored(shard, hosted->phases()));
+                   recoveries_.Restored(shard, hosted->phases(), std::chrono::steady_clock::now()));
       lost_[shard] = hosted->task().processor().lost();
       if (lost_[shard]) {
         spdlog::warn(
@@ -289,7 +289,8 @@ class ServerLoop {
       MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(out_));
       spdlog::info("shard {}: answers from gradient {} on ({} replayed)", shard,
                    hosted->task().position(), hosted->task().replayed_records());
-      recoveries_.Answered(shard, hosted->task().replayed_records());
+      recoveries_.Answered(shard, hosted->task().replayed_records(),
+                           std::chrono::steady_clock::now());
     }
     return absl::OkStatus();
   }

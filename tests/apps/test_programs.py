@@ -100,6 +100,16 @@ class Programs(unittest.TestCase):
                 process.send_signal(sig)
                 self.assertEqual(process.wait(timeout=60), 130)
 
+    def test_who_asks_too_early_for_a_snapshot_by_a_signal_ends_no_server(self):
+        process = subprocess.Popen([PROGRAMS / "ServerApp", "--brokers", self.nobody],
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        self.assertIn(self.nobody, process.stderr.readline())  # so it waits
+        process.send_signal(signal.SIGUSR1)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=60), 130)
+
     def test_a_password_is_in_no_output(self):
         secret = "correct-horse-battery"
         settings = ["--kafka", "security.protocol=SASL_PLAINTEXT", "--kafka", "sasl.mechanisms=PLAIN",

@@ -66,8 +66,12 @@ JobProgress RecoveredJob() {
   recovery.set_total_s(0.84);
   recovery.set_down_ms(3'240);
   recovery.set_restored_bytes(1 << 20);
+  recovery.set_restore_s(0.41);
   recovery.set_parameters_records(1'412);
+  recovery.set_parameters_bytes(70'000);
+  recovery.set_parameters_s(0.12);
   recovery.set_gradients_records(512);
+  recovery.set_gradients_s(0.3);
   job.Fold(ServerAt(1'000, 5));
   job.Fold(point);
   return job;
@@ -82,18 +86,22 @@ TEST(SummaryJson, SaysHowShardsCameBack) {
   EXPECT_EQ(recovery["down_seconds"], 3.24);
   EXPECT_EQ(recovery["source"], "replica of b:9000");
   EXPECT_EQ(recovery["restored_bytes"], 1 << 20);
+  EXPECT_EQ(recovery["restore_seconds"], 0.41);
   EXPECT_EQ(recovery["parameters_records"], 1'412);
+  EXPECT_EQ(recovery["parameters_bytes"], 70'000);
+  EXPECT_EQ(recovery["parameters_seconds"], 0.12);
   EXPECT_EQ(recovery["gradients_records"], 512);
+  EXPECT_EQ(recovery["gradients_seconds"], 0.3);
   EXPECT_FALSE(Json::parse(SummaryJson(FinishedJob(), "job")).contains("recoveries"));
 }
 
-TEST(SummaryTable, SaysHowShardsCameBack) {
+TEST(SummaryTable, SaysHowShardsCameBackPhaseByPhase) {
   std::string text;
-  for (const std::string& row : SummaryTable(RecoveredJob(), "job", Style(), 100)) {
+  for (const std::string& row : SummaryTable(RecoveredJob(), "job", Style(), 80)) {
     text += row + "\n";
   }
-  EXPECT_THAT(text, HasSubstr("shard 1 in 0.84 s after 3.2 s: replica of b:9000, 1,412 records, "
-                              "512 gradients"));
+  EXPECT_THAT(text, AllOf(HasSubstr("shard 1 in 0.84 s after 3.2 s: replica of b:9000\n"),
+                          HasSubstr("copy 0.41 s, 1,412 records 0.12 s, 512 gradients 0.30 s\n")));
 }
 
 TEST(SummaryJson, LeavesOutWhatThereIsNot) {

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,6 +22,7 @@
 #include "runtime/shard_store.h"
 #include "runtime/snapshot_files.h"
 #include "runtime/snapshot_request.h"
+#include "runtime/stop_signal.h"
 #include "runtime/worker_runtime.h"
 #include "stores/rocksdb_byte_map.h"
 #include "topics/codec.h"
@@ -167,6 +170,30 @@ class WholeJobTest : public testing::Test {
     }
   }
 
+  // The id of the first one in `gradients`; 0: none has come in time.
+  uint64_t WaitForSnapshotRequest() {
+    Wakeup wakeup;
+    auto consumer =
+        PartitionConsumer::Create(cluster_.options(), {.client_id = "requests"},
+                                  TopicName(config_.name(), Topic::kGradients), &wakeup);
+    EXPECT_TRUE(consumer.ok() && (*consumer)->Assign(0, 0).ok());
+    uint64_t id = 0;
+    ConsumerHandler handler;
+    handler.on_record = [&id](const ConsumedRecord& record) {
+      const StatusOr<Frame> frame = ParseFrame(record.value);
+      Gradient request;
+      if (id > 0 || !frame.ok() || !ParseMessage(frame->body, request).ok()) return;
+      if (request.kind() == Gradient::SNAPSHOT) id = request.snapshot();
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (id == 0 && std::chrono::steady_clock::now() < end) {
+      EXPECT_TRUE((*consumer)->Poll(100, handler).ok());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_GT(id, 0u) << "nobody has asked for a snapshot";
+    return id;
+  }
+
   // Server and `processes` workers, undisturbed.
   void Run(int processes) {
     SendRows();
@@ -265,6 +292,27 @@ TEST_F(WholeJobTest, AServerThatWaitsForTheEndOfOthersCanBeStoppedAsAnyOther) {
     server.join();
     EXPECT_TRUE(status.ok()) << status;
   }
+}
+
+// It asks the server of shard 0, which tells the others by way of the log.
+TEST_F(WholeJobTest, ASignalAsksForASnapshotOfAllShardsOfTheRunningJob) {
+  const std::filesystem::path snapshots = folder_ / "snapshots";
+  config_.mutable_server()->set_snapshot_dir(snapshots);
+  UseJob("signalled", 2);
+  RequestSnapshotsOnSignal();
+  std::atomic<bool> stop = false;
+  std::vector<Status> statuses(3);
+  std::vector<std::thread> threads;
+  for (const ShardId shard : {0, 1}) threads.push_back(Server(statuses[shard], stop, {shard}));
+  ASSERT_EQ(std::raise(SIGUSR1), 0);
+  const uint64_t id = WaitForSnapshotRequest();
+  threads.push_back(Worker(0, statuses[2], stop));
+  SendRows();
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(std::filesystem::exists(ManifestPath(SnapshotFolder(config_, id))));
+  EXPECT_EQ(std::ranges::distance(std::filesystem::directory_iterator(snapshots)), 2)
+      << "that one and the end's";
 }
 
 TEST_F(WholeJobTest, CopiesOfAReplicaMadeWhileItIsWrittenToAreStoresThatGoForward) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,6 +25,17 @@ inline std::vector<EmbeddingId> SomeEmbeddings(std::mt19937& random, const Serve
   std::vector<EmbeddingId> ids = EmbeddingsOf(options);
   std::erase_if(ids, [&](EmbeddingId) { return random() % 3 > 0; });
   return ids;
+}
+
+// Some kinds of records have rows that cannot be used.
+inline void Damage(uint64_t kind, const ServerOptions& options, EmbeddingBlock& rows) {
+  if (kind == 13) rows.set_value(rows.value_size() - 1, std::nanf(""));
+  if (kind == 14) rows.set_value(0, -std::numeric_limits<float>::infinity());
+  if (kind == 15) rows.mutable_value()->RemoveLast();
+  if (kind != 16 || options.shards == 1) return;
+  EmbeddingId id = rows.id(rows.id_size() - 1);
+  while (ShardOfEmbedding(id, options.shards) == options.shard) ++id;
+  rows.set_id(rows.id_size() - 1, id);
 }
 
 // A log as workers, zombies and damage would write it.
@@ -69,6 +81,8 @@ inline std::vector<LogRecord> RandomLog(std::mt19937& random, const ServerOption
             message.mutable_embeddings()->add_value(normal(random));
           }
         }
+        if (message.embeddings().id_size() > 0)
+          Damage(kind, options, *message.mutable_embeddings());
       }
     }
     if (options.embeddings) {

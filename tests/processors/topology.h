@@ -215,6 +215,8 @@ class Topology {
     return rows;
   }
 
+  // The updates that the shard has taken, as they came.
+  const std::vector<Gradient>& accepted(ShardId shard) const { return accepted_.at(shard); }
   uint64_t asks() const { return asks_; }
   const Model& model() const { return *model_; }
 
@@ -279,7 +281,11 @@ class Topology {
     gradients_[shard].pop_front();
     ServerOutput output;
     ServerProcessor& server = *servers_[shard];
+    const uint64_t before = server.counters().gradients_accepted();
     EXPECT_TRUE(server.Process({offset_++, key, value}, output).ok());
+    if (server.counters().gradients_accepted() > before) {
+      EXPECT_TRUE(accepted_[shard].emplace_back().ParseFromString(value.substr(2)));
+    }
     EXPECT_THAT(output.dead_letters, testing::IsEmpty());
     if (output.snapshot) AtCut(shard, *output.snapshot, output);
     // Of one that was given up nothing is kept.
@@ -299,6 +305,7 @@ class Topology {
   std::map<WorkerId, std::unique_ptr<TestWorker>> workers_;
   std::map<ShardId, std::deque<std::pair<std::string, std::string>>> gradients_;
   std::map<WorkerId, std::deque<std::string>> weights_;
+  std::map<ShardId, std::vector<Gradient>> accepted_;
   Offset offset_ = 0;
   uint64_t asks_ = 0;
   std::map<uint64_t, std::map<ShardId, Cut>> cuts_;

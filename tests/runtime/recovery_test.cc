@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
+#include "runtime/recovery_report.h"
+
 namespace millrace {
 namespace {
 
@@ -56,6 +60,44 @@ TEST(Recovery, GoesToDisplaysWithAllItsPhases) {
   EXPECT_EQ(point.gradients_records(), 512u);
   EXPECT_EQ(point.gradients_s(), 0.3);
   EXPECT_EQ(point.total_s(), 0.84);
+}
+
+// The copy and `parameters` are timed by whoever reads them; the rest is between these calls.
+TEST(RecoveryReport, SaysHowLongEachPhaseTook) {
+  using std::chrono::milliseconds;
+  const RecoveryReport::Time start{std::chrono::hours(1)};
+  RecoveryReport report(start);
+  RecoveryPhases phases = Phases();
+  phases.gradients_s = phases.total_s = 0;
+  phases.gradients_records = 0;
+  EXPECT_DOUBLE_EQ(report.Restored(0, phases, start + milliseconds(640)), 0.64);
+  RecoveryPhases later = phases;
+  later.restore_s = 0.7;
+  EXPECT_DOUBLE_EQ(report.Restored(1, later, start + milliseconds(900)), 0.9);
+  report.Answered(0, 512, start + milliseconds(950));
+  EXPECT_FALSE(report.point(0).has_value()) << "nobody has been told yet";
+  report.Tick(start + milliseconds(960));
+  report.Answered(1, 7, start + milliseconds(1400));
+  report.Tick(start + milliseconds(1500));
+  ASSERT_TRUE(report.point(0).has_value() && report.point(1).has_value());
+  EXPECT_EQ(report.point(0)->restore_s(), 0.41);
+  EXPECT_EQ(report.point(0)->parameters_s(), 0.12);
+  EXPECT_EQ(report.point(0)->gradients_records(), 512u);
+  EXPECT_DOUBLE_EQ(report.point(0)->gradients_s(), 0.31);
+  EXPECT_DOUBLE_EQ(report.point(0)->total_s(), 0.95);
+  EXPECT_EQ(report.point(1)->restore_s(), 0.7);
+  EXPECT_EQ(report.point(1)->gradients_records(), 7u);
+  EXPECT_DOUBLE_EQ(report.point(1)->gradients_s(), 0.5);
+  EXPECT_DOUBLE_EQ(report.point(1)->total_s(), 1.4);
+}
+
+TEST(RecoveryReport, SaysNothingOfAJobThatBegins) {
+  const RecoveryReport::Time start{std::chrono::hours(1)};
+  RecoveryReport report(start);
+  report.Restored(0, RecoveryPhases(), start);
+  report.Answered(0, 0, start);
+  report.Tick(start);
+  EXPECT_FALSE(report.point(0).has_value());
 }
 
 }  // namespace

@@ -35,6 +35,24 @@ std::vector<float> NetworkAtBirth(const Scenario& scenario, uint64_t key) {
   return network;
 }
 
+// The shard's embedding rows: the linear weight is zero, the factors are drawn by id and seed.
+std::map<uint64_t, std::vector<float>> RowsAtBirth(const Scenario& scenario, ShardId shard) {
+  std::map<uint64_t, std::vector<float>> rows;
+  const Training::Embedding& embedding = scenario.training.embedding();
+  const auto limit = static_cast<float>(embedding.initial_limit());
+  for (const EmbeddingId id : AllIds(scenario)) {
+    if (Mix64(id) % scenario.shards != shard) continue;
+    std::vector<float>& row = rows[id];
+    row.push_back(0);
+    const uint64_t start = Mix64(Mix64(embedding.seed()) ^ id);
+    for (uint32_t factor = 1; factor <= embedding.factors(); ++factor) {
+      const auto draw = static_cast<double>(Mix64(start + factor) >> 40);
+      row.push_back(limit * static_cast<float>(std::ldexp(draw, -23) - 1));
+    }
+  }
+  return rows;
+}
+
 Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   Referee::Job job;
   job.epoch = kEpoch;
@@ -60,6 +78,8 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   job.born.insert(job.born.end(), network.begin(), network.end());
   job.born = {job.born.begin() + static_cast<ptrdiff_t>(job.begin),
               job.born.begin() + static_cast<ptrdiff_t>(job.begin + job.keys)};
+  job.born_rows = RowsAtBirth(scenario, shard);
+  if (scenario.ids > 0) job.row_width = 1 + scenario.training.embedding().factors();
   return job;
 }
 
@@ -171,7 +191,7 @@ void Inspector::OnAppended(Topic topic, int32_t partition, const LogRecord& reco
   if (topic == Topic::kInputData) rows_.OnInput(static_cast<WorkerId>(partition), record);
   if (topic != Topic::kGradients) return;
   Shard& shard = shards_.at(static_cast<size_t>(partition));
-  shard.referee.Append(record.key, record.value);
+  shard.referee.Append(record.key, record.value, record.timestamp_ms);
   CheckSkew();
   if (partition != 0) return;  // only shard 0 is told what tells rows apart
   for (; shard.audited < shard.referee.accepted().size(); ++shard.audited) {
@@ -289,6 +309,9 @@ void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weight
   }
   if (!released || member.left) return;
   if (!SameBits(*state.weights, message.slice().dense())) Fail("an answer with other weights");
+  CheckRows(
+      member.wanted, message.embeddings(), [&](uint64_t id) { return referee.RowOf(state, id); },
+      "an answer with other embedding rows");
   if (task.shard() == 0) CheckColumns(state.columns, message.moments());
 }
 
@@ -307,6 +330,10 @@ void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Wei
   if (!SameBits(*state.old_weights, message.slice().dense())) {
     Fail("an old answer with other weights");
   }
+  CheckRows(
+      state.old_wanted, message.embeddings(),
+      [&](uint64_t id) { return RefereeOf(task).OldRowOf(state, id); },
+      "an old answer with other embedding rows");
   if (task.shard() == 0) CheckColumns(state.old_columns, message.moments());
 }
 
@@ -319,6 +346,64 @@ void Inspector::CheckMark(const ShardTask& task, const Referee::Member& member,
       message.cut() != (marked ? *member.cut : 0)) {
     Fail("an answer that says another cut");
   }
+}
+
+void Inspector::CheckRows(const std::vector<uint64_t>& wanted, const EmbeddingBlock& rows,
+                          const std::function<std::vector<float>(uint64_t id)>& row_of,
+                          const char* wrong) {
+  if (!std::ranges::equal(wanted, rows.id())) return Fail(wrong);
+  std::vector<float> expected;
+  for (const uint64_t id : wanted) {
+    const std::vector<float> row = row_of(id);
+    expected.insert(expected.end(), row.begin(), row.end());
+  }
+  if (!SameBits(expected, rows.value())) Fail(wrong);
+  if (!wanted.empty()) world_.Count("answer with embedding rows");
+}
+
+void Inspector::CheckRows(const Referee::State& state, const ShardTask& task) {
+  for (const auto& [id, values] : EmbeddingRowsOf(world_.scenario, task)) {
+    if (SameBits(RefereeOf(task).RowOf(state, id), values)) continue;
+    Fail("the embedding rows are not the fold of the log, at position " +
+         std::to_string(task.position()));
+  }
+}
+
+const char* Inspector::RowsDifference(const Referee& referee, const Referee::State& state,
+                                      const std::map<std::string, std::string>& newest,
+                                      const ShardState& saved) const {
+  size_t rows = 0;
+  for (const auto& [key, value] : newest) {
+    if (!key.starts_with("e") || key.size() != 13) continue;
+    ++rows;
+    EmbeddingRow row;
+    uint64_t id = 0;
+    for (const char byte : key.substr(5)) id = id * 256 + static_cast<unsigned char>(byte);
+    const auto expected = state.rows->find(id);
+    if (expected == state.rows->end() || !row.ParseFromString(value.substr(2))) return "a row";
+    if (row.updates() != expected->second.updates) return "how often a row was named";
+    if (row.updated_ms() != expected->second.last_ms) return "when a row was named";
+    if (!SameBits(expected->second.values, row.values())) return "a row's values";
+    if (!SameBits(expected->second.slots, row.slots())) return "a row's optimizer state";
+  }
+  if (rows != state.rows->size()) return "the rows";
+  if (referee.job().row_width == 0) return nullptr;
+  if (saved.seen_ms() != state.seen_ms || saved.step_ms() != state.step_ms) return "the time";
+  if (!world_.scenario.sequential() || world_.scenario.shards == 1) return nullptr;
+  if (saved.replaced_step_ms() != state.old_step_ms) return "the time of the clock before";
+  std::map<uint64_t, std::vector<float>> replaced;
+  const EmbeddingBlock& block = saved.replaced_embeddings();
+  auto value = block.value().begin();
+  for (const uint64_t id : block.id()) {
+    for (uint32_t i = 0; i < referee.job().row_width; ++i) replaced[id].push_back(*value++);
+  }
+  for (const auto& [id, born] : referee.job().born_rows) {
+    const auto found = replaced.find(id);
+    const std::vector<float> is =
+        found != replaced.end() ? found->second : referee.RowOf(state, id);
+    if (!SameBits(referee.OldRowOf(state, id), is)) return "the rows of the clock before";
+  }
+  return nullptr;
 }
 
 void Inspector::CheckColumns(const std::vector<Referee::Column>& columns,
@@ -386,6 +471,7 @@ void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const Ordered
   const std::span<const float> weights = task.processor().shard().weights();
   part.weights.assign(weights.begin(), weights.end());
   part.rows = EmbeddingRowsOf(world_.scenario, task);
+  CheckRows(*cut, task);
   world_.Count("part of a snapshot");
   const std::string wrong = snapshots_.Add(id, shard, std::move(part));
   if (!wrong.empty() && world_.forged) world_.Count("snapshot spoilt by a stranger");
@@ -453,6 +539,7 @@ void Inspector::CheckParameters(ShardId shard) {
       !SameBits(*state.old_weights, old_weights)) {
     return fail("the weights of the clock before");
   }
+  if (const char* wrong = RowsDifference(referee, state, newest, saved)) return fail(wrong);
   if (static_cast<size_t>(saved.members_size()) != state.members.size()) return fail("members");
   for (const ShardState::Member& member : saved.members()) {
     const Referee::Member& expected = state.members.at(member.worker());
@@ -466,6 +553,7 @@ void Inspector::CheckParameters(ShardId shard) {
       return fail("rounds without rows");
     }
     if (member.buffer_rows() != expected.buffer_rows) return fail("a buffer's size");
+    if (!std::ranges::equal(member.wanted(), expected.wanted)) return fail("the rows wanted");
     if (member.has_cut() != expected.cut.has_value() || member.cut() != expected.cut.value_or(0)) {
       return fail("a worker's cut");
     }
@@ -529,6 +617,7 @@ void Inspector::CheckEnd(const ShardTask& task) {
   const Referee& referee = RefereeOf(task);
   if (task.position() != referee.end()) return Fail("the server has not read all");
   OnFolded(task);
+  CheckRows(referee.now(), task);
   CheckParameters(task.shard());
   CheckDeadLetters(task.shard(), referee.dead_letters().size(), true);
   MemoryByteMap nothing;

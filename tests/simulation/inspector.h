@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -76,6 +77,15 @@ class Inspector final : public Observer {
   void CheckAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
   void CheckOldAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
   void CheckMark(const ShardTask& task, const Referee::Member& member, const Weights& message);
+  // The rows of an answer, against those that were wanted.
+  void CheckRows(const std::vector<uint64_t>& wanted, const EmbeddingBlock& rows,
+                 const std::function<std::vector<float>(uint64_t id)>& row_of, const char* wrong);
+  // All of the shard's rows as the task reads them.
+  void CheckRows(const Referee::State& state, const ShardTask& task);
+  // Empty, or what is wrong with the rows in a checkpoint.
+  const char* RowsDifference(const Referee& referee, const Referee::State& state,
+                             const std::map<std::string, std::string>& newest,
+                             const ShardState& saved) const;
   void CheckColumns(const std::vector<Referee::Column>& columns, const MomentsMessage& moments);
   void CheckSkew();
   void CheckSameRows();

@@ -29,6 +29,9 @@ void Sequential(Scenario& scenario, Faults&) {
   scenario.max_frame_bytes = kMaxFrameBytes;
   scenario.training.mutable_consistency()->set_model(Training::Consistency::SEQUENTIAL);
   scenario.training.mutable_compression()->clear_top_k();  // such runs are compared with nothing
+  // Nor do these go with what training in one process does (DrawEmbeddings).
+  scenario.training.mutable_embedding()->clear_admit_after();
+  scenario.training.mutable_embedding()->clear_expire_after_s();
 }
 
 void SequentialShards(Scenario& scenario, Faults& faults) {
@@ -48,8 +51,14 @@ void SequentialEmbeddings(Scenario& scenario, Faults& faults) {
   training.mutable_update()->set_kind(Training::Update::GRADIENT);
   training.mutable_embedding()->set_factors(2);
   training.mutable_embedding()->set_initial_limit(0.5);
-  training.mutable_embedding()->clear_admit_after();
-  training.mutable_embedding()->clear_expire_after_s();
+}
+
+// Rows are stored late, and the job ends in nobody else's bytes.
+void EventualEmbeddings(Scenario& scenario, Faults& faults) {
+  SequentialEmbeddings(scenario, faults);
+  scenario.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  scenario.training.mutable_embedding()->set_admit_after(2);
+  scenario.training.clear_compression();
 }
 
 // The update in a record that is not split; empty: none.
@@ -110,6 +119,47 @@ class ForgetsDeduplication final : public ServerHost {
     update->set_clock(update->clock() + 1);
     const std::string value = FrameOf(*update);
     return ServerHost::Fold({record.offset, record.key, value}, out);
+  }
+};
+
+// Of an update that names several rows the last one makes no step; all else of it is taken.
+class LosesARow final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    std::optional<Gradient> update = UpdateIn(record.value);
+    if (!update || update->embeddings().id_size() < 2) return ServerHost::Fold(record, out);
+    EmbeddingBlock& rows = *update->mutable_embeddings();
+    const int width = rows.value_size() / rows.id_size();
+    rows.mutable_id()->RemoveLast();
+    rows.mutable_value()->Truncate(rows.id_size() * width);
+    const std::string value = FrameOf(*update);
+    return ServerHost::Fold({record.offset, record.key, value, record.timestamp_ms}, out);
+  }
+};
+
+// An update's rows make another step by the same gradients; nothing else does.
+class StepsRowsTwice final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    const uint64_t steps = task().processor().steps();
+    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
+    const std::optional<Gradient> update = UpdateIn(record.value);
+    if (!update || task().processor().steps() == steps) return absl::OkStatus();
+    const EmbeddingBlock& rows = update->embeddings();
+    std::vector<float> gradients(rows.value().begin(), rows.value().end());
+    for (float& value : gradients) value /= static_cast<float>(update->weight_sum());
+    const float rate = static_cast<float>(world_.scenario.training.optimizer().learning_rate());
+    return task().processor().embeddings()->Update(
+        std::vector<EmbeddingId>(rows.id().begin(), rows.id().end()), gradients,
+        record.timestamp_ms, [rate](auto gradient, std::span<float> values, auto) {
+          for (size_t i = 0; i < values.size(); ++i) values[i] -= rate * gradient[i];
+        });
   }
 };
 
@@ -663,6 +713,10 @@ std::vector<PlantedError> PlantedErrors() {
   errors.push_back(InServer<WithLog<WithoutReplacedRows>>(
       "a checkpoint without the embedding rows that the last round replaced", 500,
       SequentialEmbeddings));
+  errors.push_back(
+      InServer<LosesARow>("a step of an embedding row that is lost", 20, EventualEmbeddings));
+  errors.push_back(InServer<StepsRowsTwice>("a step of embedding rows that is made twice", 20,
+                                            EventualEmbeddings));
   errors.push_back(InServer<ForgetsOfAFailedCheckpoint<&Checkpoint::rows>>(
       "an aborted checkpoint whose embedding rows are forgotten", 200, SequentialEmbeddings));
   errors.push_back(InServer<ForgetsOfAFailedCheckpoint<&Checkpoint::blocks>>(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace millrace::simulation {
 namespace {
@@ -31,6 +32,9 @@ bool IsPoison(const Gradient& message) {
   for (const auto& [key, value] : Values(message.slice())) {
     numbers.push_back(static_cast<double>(value));
     if (value > 1e18f || value < -1e18f) return true;
+  }
+  for (const float value : message.embeddings().value()) {
+    if (!(value >= -1e18f && value <= 1e18f)) return true;
   }
   const MomentsMessage& moments = message.moments();
   numbers.insert(numbers.end(), moments.count().begin(), moments.count().end());
@@ -108,6 +112,8 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   start.weights = std::make_shared<std::vector<float>>(job_.born);
   start.slots = std::make_shared<std::vector<float>>(job_.keys * slots_per_key_);
   start.old_weights = start.weights;
+  start.rows = std::make_shared<Rows>();
+  start.old_rows = start.rows;
   start.progressive = std::make_shared<Sums>();
   start.tail = std::make_shared<Sums>();
   start.columns.resize(job_.numeric);
@@ -173,7 +179,7 @@ std::optional<std::string> Referee::Join(const std::string& value,
 }
 
 bool Referee::Fits(const Gradient& message) const {
-  if (message.epoch() != job_.epoch) return false;
+  if (message.epoch() != job_.epoch || !RowsFit(message)) return false;
   if (message.kind() == Gradient::ASK || message.kind() == Gradient::LEAVE) return true;
   if (message.kind() != Gradient::UPDATE) return false;
   if (message.row_count() > 0) {
@@ -231,10 +237,11 @@ bool Referee::Unpack(Gradient& message) const {
   return true;
 }
 
-void Referee::Append(const std::string& key, const std::string& value) {
+void Referee::Append(const std::string& key, const std::string& value, int64_t timestamp_ms) {
   State state = states_.back();
   state.answered.clear();
   state.answered_with_old.clear();
+  state.old_wanted.clear();
   const int64_t position = end();
   const auto bury_record = [&] {
     dead_letters_.push_back({"gradients", job_.shard, position});
@@ -273,7 +280,15 @@ void Referee::Append(const std::string& key, const std::string& value) {
   if (message.kind() == Gradient::ASK) {
     const bool asks_for_old = message.has_clock() && message.clock() + 1 == member.clock;
     const bool has_old = !job_.alone && Bound() == 0 && !member.left;
-    (asks_for_old && has_old ? state.answered_with_old : state.answered).insert(message.worker());
+    const std::vector<uint64_t> wanted(message.wanted().begin(), message.wanted().end());
+    if (asks_for_old && has_old) {
+      state.answered_with_old.insert(message.worker());
+      state.old_wanted = wanted;
+    } else {
+      state.answered.insert(message.worker());
+      const bool of_now = !message.has_clock() || message.clock() == member.clock;
+      if (of_now && !wanted.empty()) member.wanted = wanted;
+    }
   } else {
     const bool due = !member.left && member.clock == message.clock() && member.held == nullptr;
     if (!due) {
@@ -282,8 +297,10 @@ void Referee::Append(const std::string& key, const std::string& value) {
       const bool held = !member.left && member.clock == message.clock();
       if (!held) state.answered.insert(message.worker());
     } else if (message.kind() == Gradient::LEAVE) {
+      state.seen_ms = std::max(state.seen_ms, timestamp_ms);
       Leave(state, message);
     } else {
+      state.seen_ms = std::max(state.seen_ms, timestamp_ms);
       const bool poison = IsPoison(message);
       accepted_.push_back(
           {position, message.worker(), message.clock(), member.rows_end, poison, message});
@@ -333,6 +350,7 @@ void Referee::TakeNow(State& state, const Gradient& message) {
     if (!member.left) present += 1;
   }
   const State before = state;
+  state.step_ms = state.seen_ms;
   StepBy(state, {&message}, present);
   Tally(state, message);
   ++state.members[worker].clock;
@@ -370,6 +388,8 @@ void Referee::FinishRound(State& state) {
   if (messages.empty()) return;
   state.old_weights = state.weights;
   state.old_columns = state.columns;
+  state.old_rows = state.rows;
+  state.old_step_ms = std::exchange(state.step_ms, state.seen_ms);
   StepBy(state, messages, 0);
   for (const Gradient* message : messages) Tally(state, *message);
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
@@ -411,19 +431,22 @@ void Referee::StepBy(State& state, const std::vector<const Gradient*>& messages,
       sum[key] = sum[key] * mean;
       if (l2 > 0 && key < job_.penalised_keys) sum[key] = sum[key] + l2 * (*weights)[key];
     }
-    Optimise(state, sum, *weights);
+    auto slots = std::make_shared<std::vector<float>>(*state.slots);
+    Optimise(state.steps, sum, *weights, *slots, job_.penalised_keys, job_.linear_keys);
+    state.slots = std::move(slots);
+    StepRows(state, messages, mean);
   }
   state.weights = std::move(weights);
   ++state.steps;
 }
 
-void Referee::Optimise(State& state, const std::vector<float>& gradient,
-                       std::vector<float>& weights) {
+void Referee::Optimise(uint64_t steps, const std::vector<float>& gradient,
+                       std::vector<float>& weights, std::vector<float>& slots, size_t penalised,
+                       size_t linear) const {
   const Training::Optimizer& how = job_.training.optimizer();
-  const auto t = static_cast<double>(state.steps);
+  const auto t = static_cast<double>(steps);
   const auto rate = static_cast<float>(how.learning_rate() / (1.0 + how.decay() * t));
   const size_t keys = gradient.size();
-  auto slots = std::make_shared<std::vector<float>>(*state.slots);
   const auto epsilon = static_cast<float>(how.epsilon());
   for (size_t key = 0; key < keys; ++key) {
     const float g = gradient[key];
@@ -432,20 +455,20 @@ void Referee::Optimise(State& state, const std::vector<float>& gradient,
         weights[key] -= rate * g;
         break;
       case Training::Optimizer::MOMENTUM: {
-        float& speed = (*slots)[key];
+        float& speed = slots[key];
         speed = static_cast<float>(how.momentum()) * speed + g;
         weights[key] -= rate * speed;
         break;
       }
       case Training::Optimizer::ADAGRAD: {
-        float& squares = (*slots)[key];
+        float& squares = slots[key];
         squares += g * g;
         weights[key] -= rate * g / (std::sqrt(squares) + epsilon);
         break;
       }
       case Training::Optimizer::ADAM: {
-        float& mean = (*slots)[key];
-        float& squares = (*slots)[keys + key];
+        float& mean = slots[key];
+        float& squares = slots[keys + key];
         mean = static_cast<float>(how.beta1()) * mean + static_cast<float>(1 - how.beta1()) * g;
         squares = static_cast<float>(how.beta2()) * squares +
                   static_cast<float>(1 - how.beta2()) * (g * g);
@@ -455,14 +478,14 @@ void Referee::Optimise(State& state, const std::vector<float>& gradient,
         break;
       }
       case Training::Optimizer::FTRL: {
-        float& squares = (*slots)[key];
-        if (key >= job_.linear_keys) {  // AdaGrad
+        float& squares = slots[key];
+        if (key >= linear) {  // AdaGrad
           squares += g * g;
           weights[key] -= rate * g / (std::sqrt(squares) + epsilon);
           break;
         }
-        float& z = (*slots)[keys + key];
-        const bool free = key >= job_.penalised_keys;
+        float& z = slots[keys + key];
+        const bool free = key >= penalised;
         const auto l1 = static_cast<float>(free ? 0 : how.l1());
         const auto l2 = static_cast<float>(free ? 0 : job_.training.l2());
         const float root = std::sqrt(squares);
@@ -479,7 +502,6 @@ void Referee::Optimise(State& state, const std::vector<float>& gradient,
       }
     }
   }
-  state.slots = std::move(slots);
 }
 
 void Referee::Tally(State& state, const Gradient& message) {
@@ -489,6 +511,7 @@ void Referee::Tally(State& state, const Gradient& message) {
   member.without_rows = message.rows_end() > member.rows_end ? 0 : member.without_rows + 1;
   member.rows_end = std::max(member.rows_end, message.rows_end());
   member.buffer_rows = message.buffer_rows();
+  member.wanted = {message.wanted().begin(), message.wanted().end()};
   state.rows_trained += message.new_rows();
   if (message.row_count() > 0) state.train_loss = message.train_loss();
   state.progressive = Plus(state.progressive, message.progressive());

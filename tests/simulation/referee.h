@@ -38,7 +38,10 @@ class Referee {
     uint64_t penalised_keys = 0;  // so many of its first
     uint64_t linear_keys = 0;     // the same: what is not a network's
     std::vector<float> born;      // its weights before anything is learnt
-    bool alone = true;            // the job has no other shard
+    // Those of its embedding rows that anybody names, the same; `row_width` floats each.
+    std::map<uint64_t, std::vector<float>> born_rows;
+    uint32_t row_width = 0;  // 0: there are none
+    bool alone = true;       // the job has no other shard
     Training training;
   };
 
@@ -53,6 +56,14 @@ class Referee {
     double mean = 0;
     double m2 = 0;
   };
+  // An embedding row, from the first update on that names it.
+  struct Row {
+    uint32_t updates = 0;  // up to those that it takes to be stored
+    int64_t last_ms = 0;
+    std::vector<float> values;  // none before it is stored
+    std::vector<float> slots;
+  };
+  using Rows = std::map<uint64_t, Row>;
   // Chunks that have come of a message.
   struct Unfinished {
     uint64_t id = 0;
@@ -70,6 +81,7 @@ class Referee {
     uint32_t buffer_rows = 0;
     std::vector<Unfinished> unfinished;
     std::optional<uint64_t> cut;  // of State::snapshot
+    std::vector<uint64_t> wanted;
   };
   struct State {
     std::vector<Member> members;
@@ -78,6 +90,13 @@ class Referee {
     // Sequential, and not alone: what the last round found.
     std::shared_ptr<const std::vector<float>> old_weights;
     std::vector<Column> old_columns;
+    std::shared_ptr<const Rows> rows;
+    std::shared_ptr<const Rows> old_rows;
+    // Newest time of an update or leave that was taken; what it was at the last step, and at the
+    // one before.
+    int64_t seen_ms = 0;
+    int64_t step_ms = 0;
+    int64_t old_step_ms = 0;
     std::shared_ptr<const Sums> progressive;
     std::shared_ptr<const Sums> tail;
     std::vector<Column> columns;
@@ -96,6 +115,7 @@ class Referee {
     // found.
     std::set<uint32_t> answered;
     std::set<uint32_t> answered_with_old;
+    std::vector<uint64_t> old_wanted;  // by whom is answered so
   };
 
   // An update that was taken.
@@ -117,7 +137,7 @@ class Referee {
   explicit Referee(Job job);
 
   // The next record of `gradients`, from offset 0 on.
-  void Append(const std::string& key, const std::string& value);
+  void Append(const std::string& key, const std::string& value, int64_t timestamp_ms);
 
   int64_t end() const { return static_cast<int64_t>(states_.size()) - 1; }
   // The state in front of the record at `position`.
@@ -133,6 +153,9 @@ class Referee {
   bool IsReleased(const State& state, uint32_t worker) const;
   // clock(worker) - minimum over those that have not left.
   uint64_t Ahead(const State& state, uint32_t worker) const;
+  // What the row is to whoever reads it: its values, or those that it is born with.
+  std::vector<float> RowOf(const State& state, uint64_t id) const;
+  std::vector<float> OldRowOf(const State& state, uint64_t id) const;
   // Of the job's consistency; empty: none.
   std::optional<uint64_t> Bound() const;
 
@@ -158,7 +181,14 @@ class Referee {
   // Who had been held back and is no longer.
   void AnswerReleased(const State& before, State& state) const;
   void StepBy(State& state, const std::vector<const Gradient*>& messages, double share_of);
-  void Optimise(State& state, const std::vector<float>& gradient, std::vector<float>& weights);
+  // Of the parameters the first are `penalised`, and the first `linear`.
+  void Optimise(uint64_t steps, const std::vector<float>& gradient, std::vector<float>& weights,
+                std::vector<float>& slots, size_t penalised, size_t linear) const;
+  // Embedding rows (referee_rows.cc).
+  bool RowsFit(const Gradient& message) const;
+  bool IsOver(const Row& row, int64_t now_ms) const;
+  std::vector<float> Read(const Rows& rows, int64_t now_ms, uint64_t id) const;
+  void StepRows(State& state, const std::vector<const Gradient*>& messages, float mean) const;
   void Tally(State& state, const Gradient& message);
   void Bury(State& state, const Gradient& message);
 

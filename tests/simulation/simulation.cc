@@ -11,6 +11,7 @@
 #include "runtime/shard_store.h"
 #include "tests/simulation/reference_loop.h"
 #include "topics/frame.h"
+#include "topics/packed_floats.h"
 
 namespace millrace::simulation {
 namespace {
@@ -201,9 +202,17 @@ bool Simulation::Deliver(Host& host) {
 
 // A bit flips in a worker's memory.
 void Simulation::Poison(OutgoingRecord& record) {
-  if (record.value.size() < 2 || record.value[1] != 0 || !world_.Fault("poison", 0.01)) return;
+  const double often = world_.scenario.ids > 0 ? 0.03 : 0.01;  // such jobs are fewer
+  if (record.value.size() < 2 || record.value[1] != 0 || !world_.Fault("poison", often)) return;
   Gradient message;
   if (!message.ParseFromString(record.value.substr(2)) || message.kind() != Gradient::UPDATE) {
+    return;
+  }
+  const bool has_rows =
+      !message.packed_embeddings().empty() || message.embeddings().value_size() > 0;
+  if (has_rows && world_.random.Chance(0.5)) {
+    PoisonRow(message);
+    record.value = MakeFrames(message.SerializeAsString(), 0).front();
     return;
   }
   if (!message.packed_slice().empty()) {
@@ -222,6 +231,40 @@ void Simulation::Poison(OutgoingRecord& record) {
     message.set_weight_sum(std::numeric_limits<double>::quiet_NaN());
   }
   record.value = MakeFrames(message.SerializeAsString(), 0).front();
+}
+
+void Simulation::PoisonRow(Gradient& message) {
+  world_.Count("poison in an embedding row");
+  if (!message.packed_embeddings().empty()) {
+    message.mutable_packed_embeddings()->replace(0, 2, "\xff\x7f");
+    return;
+  }
+  EmbeddingBlock& rows = *message.mutable_embeddings();
+  const float poison = world_.random.Chance(0.5) ? std::numeric_limits<float>::quiet_NaN()
+                                                 : -std::numeric_limits<float>::infinity();
+  rows.set_value(static_cast<int>(world_.random.Below(rows.value_size())), poison);
+}
+
+// Of another shard, or not as wide as a row is; the rest of the update is well.
+void Simulation::SpoilRows(ShardId shard, Gradient& message) {
+  message.set_row_count(1);
+  message.set_weight_sum(1);
+  const Referee::Job& job = inspector_.referee(shard).job();
+  message.mutable_slice()->set_begin(job.begin);
+  message.mutable_slice()->set_end(job.begin + job.keys);
+  const std::vector<EmbeddingId> ids = AllIds(world_.scenario);
+  const EmbeddingId id = ids[world_.random.Below(ids.size())];
+  EmbeddingBlock& rows = *message.mutable_embeddings();
+  rows.add_id(id);
+  rows.mutable_value()->Resize(static_cast<int>(job.row_width), 1.0f);
+  if (!job.born_rows.contains(id)) {
+    world_.Count("stranger: an embedding row of another shard");
+  } else {
+    world_.Count("stranger: an embedding row of another width");
+    rows.mutable_value()->Truncate(static_cast<int>(world_.random.Below(job.row_width)));
+  }
+  const FloatFormat format = world_.scenario.training.compression().values();
+  PackUpdate(format, 0, message);
 }
 
 bool Simulation::Produce() {
@@ -355,6 +398,10 @@ void Simulation::Stranger() {
       message.set_epoch(kEpoch - 1);
       return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
     case 3:
+      if (world_.scenario.ids > 0 && world_.random.Chance(0.7)) {
+        SpoilRows(shard, message);
+        return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
+      }
       world_.Count("stranger: another shape");
       message.set_row_count(1);
       message.set_weight_sum(1);

@@ -92,6 +92,8 @@ class Simulation {
   // Shards that have waited for long at a cut to which not all come; false: there are none.
   bool GiveUpSnapshots();
   void Poison(OutgoingRecord& record);
+  void PoisonRow(Gradient& message);
+  void SpoilRows(ShardId shard, Gradient& message);
 
   void EndFaults();
   // Does what is left to do; false when nothing is.

@@ -1,0 +1,78 @@
+// What updates in `gradients` do to a shard's embedding rows.
+#include <algorithm>
+#include <utility>
+
+#include "tests/simulation/referee.h"
+
+namespace millrace::simulation {
+
+bool Referee::RowsFit(const Gradient& message) const {
+  const EmbeddingBlock& rows = message.embeddings();
+  const bool some = rows.id_size() + rows.value_size() > 0;
+  if (job_.row_width == 0) return !some && message.wanted_size() == 0;
+  if (some && message.row_count() == 0) return false;
+  const auto values = static_cast<uint64_t>(rows.value_size());
+  if (values != static_cast<uint64_t>(rows.id_size()) * job_.row_width) return false;
+  const auto of_this_shard = [this](const auto& ids) {
+    const bool ascend = std::adjacent_find(ids.begin(), ids.end(), [](uint64_t id, uint64_t next) {
+                          return id >= next;
+                        }) == ids.end();
+    return ascend && std::all_of(ids.begin(), ids.end(),
+                                 [this](uint64_t id) { return job_.born_rows.contains(id); });
+  };
+  return of_this_shard(rows.id()) && of_this_shard(message.wanted());
+}
+
+// No update has named it for so long that it is as if it had never been.
+bool Referee::IsOver(const Row& row, int64_t now_ms) const {
+  const double after = job_.training.embedding().expire_after_s();
+  return after > 0 && static_cast<double>(now_ms - row.last_ms) / 1000 > after;
+}
+
+std::vector<float> Referee::Read(const Rows& rows, int64_t now_ms, uint64_t id) const {
+  const auto found = rows.find(id);
+  const bool there =
+      found != rows.end() && !found->second.values.empty() && !IsOver(found->second, now_ms);
+  return there ? found->second.values : job_.born_rows.at(id);
+}
+
+std::vector<float> Referee::RowOf(const State& state, uint64_t id) const {
+  return Read(*state.rows, state.step_ms, id);
+}
+
+std::vector<float> Referee::OldRowOf(const State& state, uint64_t id) const {
+  return Read(*state.old_rows, state.old_step_ms, id);
+}
+
+void Referee::StepRows(State& state, const std::vector<const Gradient*>& messages,
+                       float mean) const {
+  if (job_.row_width == 0) return;
+  std::map<uint64_t, std::vector<float>> sums;
+  for (const Gradient* message : messages) {
+    auto value = message->embeddings().value().begin();
+    for (const uint64_t id : message->embeddings().id()) {
+      std::vector<float>& sum = sums[id];
+      sum.resize(job_.row_width);
+      for (float& component : sum) component = component + *value++;
+    }
+  }
+  // FTRL has its second number of a row's first value only: the others are not linear.
+  const bool ftrl = job_.training.optimizer().kind() == Training::Optimizer::FTRL;
+  const size_t slots = ftrl ? job_.row_width + 1 : job_.row_width * slots_per_key_;
+  auto rows = std::make_shared<Rows>(*state.rows);
+  for (auto& [id, sum] : sums) {
+    Row& row = (*rows)[id];
+    if (IsOver(row, state.step_ms)) row = {};
+    row.last_ms = state.step_ms;
+    if (row.values.empty()) {
+      if (++row.updates < job_.training.embedding().admit_after()) continue;
+      row.values = job_.born_rows.at(id);
+      row.slots.assign(slots, 0.0f);
+    }
+    for (float& component : sum) component = component * mean;
+    Optimise(state.steps, sum, row.values, row.slots, 1, 1);
+  }
+  state.rows = std::move(rows);
+}
+
+}  // namespace millrace::simulation
