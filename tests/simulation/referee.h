@@ -156,6 +156,8 @@ class Referee {
   // What the row is to whoever reads it: its values, or those that it is born with.
   std::vector<float> RowOf(const State& state, uint64_t id) const;
   std::vector<float> OldRowOf(const State& state, uint64_t id) const;
+  // No update has named it for so long that it is as if it had never been.
+  bool IsOver(const Row& row, int64_t now_ms) const;
   // Of the job's consistency; empty: none.
   std::optional<uint64_t> Bound() const;
 
@@ -186,7 +188,6 @@ class Referee {
                 std::vector<float>& slots, size_t penalised, size_t linear) const;
   // Embedding rows (referee_rows.cc).
   bool RowsFit(const Gradient& message) const;
-  bool IsOver(const Row& row, int64_t now_ms) const;
   std::vector<float> Read(const Rows& rows, int64_t now_ms, uint64_t id) const;
   void StepRows(State& state, const std::vector<const Gradient*>& messages, float mean) const;
   void Tally(State& state, const Gradient& message);

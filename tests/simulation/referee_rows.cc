@@ -23,7 +23,6 @@ bool Referee::RowsFit(const Gradient& message) const {
   return of_this_shard(rows.id()) && of_this_shard(message.wanted());
 }
 
-// No update has named it for so long that it is as if it had never been.
 bool Referee::IsOver(const Row& row, int64_t now_ms) const {
   const double after = job_.training.embedding().expire_after_s();
   return after > 0 && static_cast<double>(now_ms - row.last_ms) / 1000 > after;
