@@ -140,10 +140,11 @@ JobFlags::JobFlags(CLI::App& app) : app_(app) {
                 [](JobConfig& c, const uint32_t& v) { c.set_replication_factor(v); });
   Add<uint32_t>("--workers", group, "Logical workers = partitions of input-data [4]",
                 [](JobConfig& c, const uint32_t& v) { c.set_workers(v); });
-  Add<uint64_t>("--job-epoch", group,
-                "All programs of a job have the same; messages and state of another are refused. To begin\n"
-                "a job anew under its old name, give it another one, and remove its data folders [1]",
-                [](JobConfig& c, const uint64_t& v) { c.set_epoch(v); });
+  Add<uint64_t>(
+      "--job-epoch", group,
+      "All programs of a job have the same; messages and state of another are refused. To begin\n"
+      "a job anew under its old name, give it another one, and remove its data folders [1]",
+      [](JobConfig& c, const uint64_t& v) { c.set_epoch(v); });
 }
 
 template <typename T>
