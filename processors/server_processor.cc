@@ -125,7 +125,8 @@ Status ServerProcessor::Check(const Gradient& message) const {
                                       " where this job is in epoch " +
                                       std::to_string(options_.epoch));
   }
-  const bool is_request = message.kind() == Gradient::SNAPSHOT || message.kind() == Gradient::CANCEL;
+  const bool is_request =
+      message.kind() == Gradient::SNAPSHOT || message.kind() == Gradient::CANCEL;
   if (message.job() != options_.job && !is_request) {
     return absl::InvalidArgumentError("a message of another job");
   }

@@ -144,8 +144,8 @@ Status HostedShard::WriteWhole() {
 }
 
 Status HostedShard::Fenced(const Status& why) const {
-  const bool fenced = absl::IsFailedPrecondition(why) &&
-                      why.message().find("fenced") != absl::string_view::npos;
+  const bool fenced =
+      absl::IsFailedPrecondition(why) && why.message().find("fenced") != absl::string_view::npos;
   if (!fenced) return why;
   return absl::FailedPreconditionError(
       "shard " + std::to_string(shard_) +
@@ -165,9 +165,9 @@ Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptio
   MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(folder));
   MILLRACE_ASSIGN_OR_RETURN(
       millrace::Checkpoint first,
-      FirstCheckpoint(folder, manifest, options,
-                      config.server().new_stream() ? SnapshotStart::kNewStream
-                                                   : SnapshotStart::kSameStream));
+      FirstCheckpoint(
+          folder, manifest, options,
+          config.server().new_stream() ? SnapshotStart::kNewStream : SnapshotStart::kSameStream));
   CheckpointRun run(std::move(first), *log_, *copy_.store);
   while (!run.done()) MILLRACE_RETURN_IF_ERROR(run.Step());
   task_ = std::make_unique<ShardTask>(options, *copy_.store);

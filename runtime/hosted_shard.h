@@ -26,7 +26,8 @@ class HostedShard {
   // Fences older instances, takes a copy (OpenShardStore), brings it up to the end of `parameters`.
   // A copy that another server has given and that is damaged is forgotten, and all of the topic
   // read. One that has read further than the topic reaches is of a topic that was made anew: it is
-  // written there again (by Checkpoint), as soon as the log is recognised. What is left to do is to replay `gradients`.
+  // written there again (by Checkpoint), as soon as the log is recognised. What is left to do is to
+  // replay `gradients`.
   static StatusOr<std::unique_ptr<HostedShard>> Open(const JobConfig& config,
                                                      const ServerOptions& options,
                                                      const FetchCopy& fetch, Wakeup* wakeup,
