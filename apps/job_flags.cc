@@ -142,8 +142,8 @@ JobFlags::JobFlags(CLI::App& app) : app_(app) {
                 [](JobConfig& c, const uint32_t& v) { c.set_workers(v); });
   Add<uint64_t>(
       "--job-epoch", group,
-      "All programs of a job have the same; messages and state of another are refused. To begin\n"
-      "a job anew under its old name, give it another one, and remove its data folders [1]",
+      "All programs of a job have the same. Tells it from a job of that name whose topics and\n"
+      "data folders were deleted, but whose programs may still run: what they send is refused [1]",
       [](JobConfig& c, const uint64_t& v) { c.set_epoch(v); });
 }
 

@@ -353,7 +353,10 @@ Status ServerProcessor::TakeUpdate(const Gradient& message, ServerOutput& output
 void ServerProcessor::HandleSnapshot(const Gradient& message, ServerOutput& output) {
   if (lost_) return;
   if (message.kind() == Gradient::CANCEL) {
-    snapshot_given_up_ = std::max(snapshot_given_up_, message.snapshot());
+    // (Whose cut the shard has left already may be whole all the same.)
+    if (cut_.open() == message.snapshot() || message.snapshot() > cut_.newest()) {
+      snapshot_given_up_ = std::max(snapshot_given_up_, message.snapshot());
+    }
     cut_.Cancel(message.snapshot());
     return;
   }

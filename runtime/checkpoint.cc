@@ -4,7 +4,6 @@
 
 #include "base/big_endian.h"
 #include "base/check.h"
-#include "topics/frame.h"
 
 namespace millrace {
 
@@ -34,22 +33,14 @@ StatusOr<Offset> ParametersOffsetOf(const OrderedByteMap& store) {
   return static_cast<Offset>(*offset);
 }
 
-Status VisitWhole(const OrderedByteMap& store, const FrozenRows::Visit& visit) {
-  Status status = absl::OkStatus();
-  ChunkJoiner state;
-  const auto take = [&](std::string_view key, std::string_view value) {
-    if (key == kParametersOffsetKey) return true;
-    bool is_last = false;
-    if (key.starts_with(kStateKeyPrefix)) {
-      const StatusOr<Frame> frame = ParseFrame(value);
-      status = frame.status();
-      if (!status.ok()) return false;
-      is_last = state.Add(*frame).has_value();
-    }
-    return visit(key, value) && !is_last;
-  };
-  MILLRACE_RETURN_IF_ERROR(store.Scan("", "", take));
-  return status;
+Status CheckBehind(Offset end, size_t records, Offset behind) {
+  // (Strangers' records between them only put the first one further back.)
+  if (end - static_cast<Offset>(records) >= behind) return absl::OkStatus();
+  return absl::DataLossError(
+      "parameters: " + std::to_string(records) + " records of a checkpoint would end at offset " +
+      std::to_string(end) + ", and the one before ended at " + std::to_string(behind) +
+      ": the topic was made anew while this server ran, which stops; its folder has what the topic "
+      "has lost");
 }
 
 WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end) {
@@ -72,15 +63,8 @@ Status CheckpointRun::Step() {
     case Next::kCommit: {
       checkpoint_.rows.SortById();
       MILLRACE_RETURN_IF_ERROR(Sweep());
-      MILLRACE_ASSIGN_OR_RETURN(const Offset begin, ParametersOffsetOf(store_));
-      MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_));
-      if (parameters_end_ <= begin) {
-        return absl::DataLossError(
-            "parameters: a checkpoint ends at offset " + std::to_string(parameters_end_) +
-            ", where the one before ended at " + std::to_string(begin) +
-            ": the topic was made anew while this server ran. Start it again: it writes there all "
-            "that it has");
-      }
+      MILLRACE_ASSIGN_OR_RETURN(const Offset behind, ParametersOffsetOf(store_));
+      MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_, behind));
       // Whatever fails from here on: they have been delivered.
       checkpoint_.dead_letters.clear();
       next_ = Next::kStore;

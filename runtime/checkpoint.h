@@ -48,11 +48,17 @@ class CheckpointLog {
   // Appends entries to the shard's partition of `parameters` and the dead letters to theirs, in
   // one transaction. Returns the offset behind the last entry, once the commit is confirmed.
   // Aborted: nothing was written, the task may try again with a later checkpoint.
-  // FailedPrecondition: a newer instance of this shard has taken over.
-  virtual StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) = 0;
+  // FailedPrecondition: a newer instance of this shard has taken over. DataLoss (CheckBehind):
+  // nothing was written, since what stands in front of `behind` is not there any more.
+  virtual StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) = 0;
   // `gradients` below `position` may be forgotten.
   virtual Status TrimGradients(Offset position) = 0;
 };
+
+// So many records, of which the last would end at `end`, stand behind `behind`, where the
+// checkpoint before ended. DataLoss: they do not; the topic was made anew while the server ran, and
+// one checkpoint must not pass for all of the shard.
+Status CheckBehind(Offset end, size_t records, Offset behind);
 
 // Keys of a shard's store beside its blocks.
 inline constexpr char kStateKeyPrefix[] = "state";  // + number of the chunk, 4 bytes
@@ -60,10 +66,6 @@ inline constexpr char kParametersOffsetKey[] = "parameters-offset";
 
 // Up to where a copy has read its partition of `parameters`; 0: nothing.
 StatusOr<Offset> ParametersOffsetOf(const OrderedByteMap& store);
-
-// All records that a shard's store holds, as one checkpoint: the state comes last, and of a state
-// that was longer once nothing. Until `visit` returns false. DataLoss when the state is damaged.
-Status VisitWhole(const OrderedByteMap& store, const FrozenRows::Visit& visit);
 
 // What a copy takes in one batch: records of a checkpoint (one without a value removes its key)
 // and, when with them it is whole, where the next one begins. A large checkpoint comes in several:
@@ -86,8 +88,7 @@ class CheckpointRun {
         store_(store),
         most_batch_bytes_(most_batch_bytes) {}
 
-  // Takes the next step. DataLoss when what was committed does not stand behind what the store has
-  // read: the topic was made anew meanwhile. After an error the run is over and the task gets back
+  // Takes the next step. After an error the run is over and the task gets back
   // what checkpoint() still holds: which blocks and rows it was of and, unless they were committed,
   // its dead letters.
   Status Step();

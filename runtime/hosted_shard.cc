@@ -70,11 +70,13 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
   MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*copy_.store));
   StatusOr<std::unique_ptr<ParametersTail>> tail =
       ParametersTail::Create(config, shard_, from, &wakeup, stop);
-  is_ahead_ = absl::IsOutOfRange(tail.status());
-  if (is_ahead_) {
-    spdlog::warn("{}, up to which {} has read it: the topic was made anew",
-                 std::string(tail.status().message()), copy_.folder);
-    return absl::OkStatus();
+  if (absl::IsOutOfRange(tail.status())) {
+    return absl::DataLossError(
+        std::string(tail.status().message()) + ", up to which the store of shard " +
+        std::to_string(shard_) +
+        " has read it: the topic was made anew. Bring it back if you can. " + copy_.folder +
+        " may be the best copy that is left: keep it. Without it (move it away) the shard goes on "
+        "from what the topic has, or with --weights-from-workers from the workers' weights");
   }
   MILLRACE_RETURN_IF_ERROR(tail.status());
   // What dies with this process meanwhile the next one reads again.
@@ -115,43 +117,7 @@ Status HostedShard::StartReplay(const JobConfig& config, const ServerOptions& op
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     phases_.restore_s += took.count();
   }
-  MILLRACE_RETURN_IF_ERROR(task_->StartReplay(begin, end));
-  return is_ahead_ ? CheckAhead(begin) : absl::OkStatus();
-}
-
-Status HostedShard::CheckAhead(Offset begin) const {
-  if (task_->has_state() && (begin < task_->position() || task_->position() == 0)) {
-    return absl::OkStatus();
-  }
-  return absl::DataLossError(
-      "shard " + std::to_string(shard_) + ": " + copy_.folder +
-      " is of a topic parameters that is no more, and gradients, which begins at " +
-      std::to_string(begin) + ", does not reach back to it (" + std::to_string(task_->position()) +
-      "). Move the folder away, if parameters has all of the shard; or bring back the topics");
-}
-
-Status HostedShard::WriteWhole() {
-  const StatusOr<Offset> end = log_->CommitWhole(*copy_.store);
-  // Tried again with the next checkpoint.
-  if (absl::IsAborted(end.status()) || absl::IsCancelled(end.status())) return absl::OkStatus();
-  MILLRACE_RETURN_IF_ERROR(Fenced(end.status()));
-  MILLRACE_RETURN_IF_ERROR(copy_.store->Write(BatchOf({}, *end)));
-  MILLRACE_RETURN_IF_ERROR(copy_.store->Flush());
-  is_ahead_ = false;
-  spdlog::warn("shard {}: all of {} is in parameters again, up to offset {}", shard_, copy_.folder,
-               *end);
-  return absl::OkStatus();
-}
-
-Status HostedShard::Fenced(const Status& why) const {
-  const bool fenced =
-      absl::IsFailedPrecondition(why) && why.message().find("fenced") != absl::string_view::npos;
-  if (!fenced) return why;
-  return absl::FailedPreconditionError(
-      "shard " + std::to_string(shard_) +
-      " has been taken over by another process, and this one stops; each shard is for one process "
-      "(--server-ids). Kafka says: " +
-      std::string(why.message()));
+  return task_->StartReplay(begin, end);
 }
 
 Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptions& options,
@@ -182,7 +148,14 @@ StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {
   }
   task_->CheckpointFailed(result.checkpoint);
   if (absl::IsAborted(result.status) || absl::IsCancelled(result.status)) return false;
-  return Fenced(result.status);
+  const bool fenced = absl::IsFailedPrecondition(result.status) &&
+                      result.status.message().find("fenced") != absl::string_view::npos;
+  if (!fenced) return result.status;
+  return absl::FailedPreconditionError(
+      "shard " + std::to_string(shard_) +
+      " has been taken over by another process, and this one stops; each shard is for one process "
+      "(--server-ids). Kafka says: " +
+      std::string(result.status.message()));
 }
 
 StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now) {
@@ -191,10 +164,6 @@ StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now
     return Take(*result);
   }
   if (checkpointer_->busy()) return false;
-  if (is_ahead_) {
-    if (task_->recognised()) MILLRACE_RETURN_IF_ERROR(WriteWhole());
-    return !is_ahead_;
-  }
   const Unsaved unsaved = task_->unsaved();
   if (!schedule_.Due(now, unsaved)) return false;
   WarnOfScratch();
@@ -221,8 +190,6 @@ Status HostedShard::FinalCheckpoint() {
     // Stopped while the broker is away: no other will do better. The log has what it has not.
     if (absl::IsCancelled(result->status)) return absl::OkStatus();
   }
-  if (is_ahead_ && task_->recognised()) MILLRACE_RETURN_IF_ERROR(WriteWhole());
-  if (is_ahead_) return absl::OkStatus();  // gradients has what it has not
   constexpr int kTries = 3;
   for (int i = 0; i < kTries; ++i) {
     std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();

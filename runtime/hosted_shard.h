@@ -24,9 +24,8 @@ namespace millrace {
 class HostedShard {
  public:
   // Fences older instances, takes a copy (OpenShardStore), brings it up to the end of `parameters`.
-  // A copy that another server has given and that is damaged is forgotten, and all of the topic
-  // read. One that has read further than the topic reaches is of a topic that was made anew: it is
-  // written there again (by Checkpoint), as soon as the log is recognised. What is left to do is to
+  // A copy that another server has given and that does not fit the topic is forgotten, and all of
+  // the topic read. What is left to do is to
   // replay `gradients`.
   static StatusOr<std::unique_ptr<HostedShard>> Open(const JobConfig& config,
                                                      const ServerOptions& options,
@@ -60,11 +59,6 @@ class HostedShard {
   // Brings the store up to the end of `parameters`.
   Status CatchUp(const JobConfig& config, const std::atomic<bool>& stop);
   void Count(const CheckpointAssembler::Part& part);
-  // Whether a copy that is ahead of `parameters` is all there is to know, with `gradients`.
-  Status CheckAhead(Offset begin) const;
-  // Writes all of the store to `parameters`.
-  Status WriteWhole();
-  Status Fenced(const Status& why) const;
   // Once, when the scratch file of the embedding rows grows no further.
   void WarnOfScratch();
   // Makes the snapshot that the job starts from the shard's first checkpoint.
@@ -81,7 +75,6 @@ class HostedShard {
   std::unique_ptr<Checkpointer> checkpointer_;  // after what it uses
   CheckpointSchedule schedule_;
   bool warned_of_scratch_ = false;
-  bool is_ahead_ = false;  // the store has read further than `parameters` reaches
 };
 
 }  // namespace millrace

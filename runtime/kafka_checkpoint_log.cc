@@ -92,35 +92,25 @@ Status KafkaCheckpointLog::AllDelivered() {
 }
 
 Status KafkaCheckpointLog::Abort(Status reason) {
-  if (!absl::IsAborted(reason)) return reason;
+  if (!absl::IsAborted(reason) && !absl::IsDataLoss(reason)) return reason;
   const Status aborted = Retry(stop_, [this] { return producer_->AbortTransaction(kCall); });
   return aborted.ok() ? reason : aborted;
 }
 
-StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpoint) {
-  return Commit([&] { return SendAll(checkpoint); });
-}
-
-StatusOr<Offset> KafkaCheckpointLog::CommitWhole(const OrderedByteMap& store) {
-  return Commit([&]() -> Status {
-    Status sent = absl::OkStatus();
-    MILLRACE_RETURN_IF_ERROR(VisitWhole(store, [&](std::string_view key, std::string_view value) {
-      sent = Send(parameters_, static_cast<int32_t>(shard_), key, value);
-      return sent.ok();
-    }));
-    return sent;
-  });
-}
-
-StatusOr<Offset> KafkaCheckpointLog::Commit(const std::function<Status()>& send_all) {
+StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpoint,
+                                                       Offset behind) {
   producer_->TakeFailures();  // of one that was aborted
   MILLRACE_RETURN_IF_ERROR(producer_->BeginTransaction());
-  if (Status sent = send_all(); !sent.ok()) return Abort(std::move(sent));
+  if (Status sent = SendAll(checkpoint); !sent.ok()) return Abort(std::move(sent));
   if (Status delivered = AllDelivered(); !delivered.ok()) return Abort(std::move(delivered));
+  const Offset end = producer_->DeliveredEnd(parameters_, static_cast<int32_t>(shard_));
+  if (Status stands = CheckBehind(end, checkpoint.records(), behind); !stands.ok()) {
+    return Abort(std::move(stands));
+  }
   // A call that timed out is made again: the outcome is never guessed.
   Status committed = Retry(stop_, [this] { return producer_->CommitTransaction(kCall); });
   if (!committed.ok()) return Abort(std::move(committed));
-  return producer_->DeliveredEnd(parameters_, static_cast<int32_t>(shard_));
+  return end;
 }
 
 Status KafkaCheckpointLog::TrimGradients(Offset position) {

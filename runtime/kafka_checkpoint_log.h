@@ -23,20 +23,18 @@ class KafkaCheckpointLog final : public CheckpointLog {
                                                               ShardId shard,
                                                               const std::atomic<bool>& stop);
 
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override;
-  // All that a store holds, likewise (VisitWhole).
-  StatusOr<Offset> CommitWhole(const OrderedByteMap& store);
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override;
   Status TrimGradients(Offset position) override;
 
  private:
   KafkaCheckpointLog(const JobConfig& config, ShardId shard, const std::atomic<bool>& stop);
 
-  StatusOr<Offset> Commit(const std::function<Status()>& send_all);
   Status Send(const std::string& topic, int32_t partition, std::string_view key,
               std::string_view value);
   Status SendAll(const Checkpoint& checkpoint);
   // Aborted when a record is in no log. librdkafka's commit does not tell.
   Status AllDelivered();
+  // Of what was not written, or must not be, there is nothing then.
   Status Abort(Status reason);
 
   std::string parameters_;

@@ -25,7 +25,8 @@ class ParametersTail {
                                                           const std::atomic<bool>& stop);
 
   // Hands out some of what has come, without waiting; returns how many events that were. Errors:
-  // those of `take`, and DataLoss when the partition cannot be read on.
+  // those of `take`, OutOfRange when records were deleted while they were read, and DataLoss when
+  // one is damaged.
   using Take = std::function<Status(CheckpointAssembler::Part part)>;
   StatusOr<size_t> Poll(const Take& take);
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <mutex>
 #include <set>
 #include <string>
@@ -132,10 +131,9 @@ void Replicator::SetAside(ShardId shard) {
     return;
   }
   spdlog::warn(
-      "replica of shard {}: what was kept here is in {} now. If the shard's server has lost its "
-      "own copy, stop it and move that to its data folder, as {}: then it writes all of it to "
-      "parameters. Otherwise delete it",
-      shard, *folder, std::filesystem::path(ShardStoreFolder(config_, shard)).filename().string());
+      "replica of shard {}: what was kept here of the topic before is in {} now; delete it when "
+      "nobody needs it",
+      shard, *folder);
 }
 
 void Replicator::GiveUp(Replica& replica, const Status& why) {

@@ -22,8 +22,12 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kForTheLock(2);
 constexpr std::chrono::milliseconds kLockAgain(50);
 
+std::string ShardFolder(const JobConfig& config, ShardId shard) {
+  return config.server().data_dir() + "/" + config.name() + "-shard-" + std::to_string(shard);
+}
+
 std::string ReplicaFolder(const JobConfig& config, ShardId shard) {
-  return ShardStoreFolder(config, shard) + "-replica";
+  return ShardFolder(config, shard) + "-replica";
 }
 
 bool IsThere(const std::string& folder) {
@@ -119,8 +123,7 @@ StatusOr<ShardCopy> OpenFurthest(const JobConfig& config, const std::string& fol
       const std::string why(store.status().message());
       spdlog::warn(
           "shard {}: {}. That process hosted this shard, and does not any more: it will stop when "
-          "it "
-          "moves again. This one goes on without that folder",
+          "it moves again. This one goes on without that folder",
           shard, why.substr(0, why.find(';')));
       continue;
     }
@@ -156,12 +159,8 @@ StatusOr<bool> HasReplica(const std::string& replica) {
 
 }  // namespace
 
-std::string ShardStoreFolder(const JobConfig& config, ShardId shard) {
-  return config.server().data_dir() + "/" + config.name() + "-shard-" + std::to_string(shard);
-}
-
 StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const FetchCopy& fetch) {
-  const std::string own = ShardStoreFolder(config, shard);
+  const std::string own = ShardFolder(config, shard);
   MILLRACE_ASSIGN_OR_RETURN(ShardCopy copy, OpenFurthest(config, own, shard));
   if (copy.store != nullptr && copy.source == ShardCopy::Source::kDisk) return copy;
   if (copy.store != nullptr) {  // of who died before anything whole was in it
@@ -205,8 +204,7 @@ Status RemoveReplicaStore(const JobConfig& config, ShardId shard) {
 
 StatusOr<std::string> SetReplicaStoreAside(const JobConfig& config, ShardId shard) {
   const std::string replica = ReplicaFolder(config, shard);
-  std::string aside = replica + "-set-aside";
-  MILLRACE_RETURN_IF_ERROR(RemoveFolder(aside));
+  std::string aside = FreeNameOf(replica + "-set-aside");
   std::error_code error;
   fs::rename(replica, aside, error);
   if (!error) return aside;

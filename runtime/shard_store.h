@@ -49,11 +49,9 @@ Status RemoveShardStore(const ShardCopy& copy);
 StatusOr<std::unique_ptr<DiskByteMap>> OpenReplicaStore(const JobConfig& config, ShardId shard);
 // Forgets it. REQUIRES: it is not open.
 Status RemoveReplicaStore(const JobConfig& config, ShardId shard);
-// Moves it out of the way, where nobody but the user looks, who may know better what it is worth;
-// one that was there before is forgotten. Returns its folder. REQUIRES: it is not open.
+// Moves it out of the way, where nobody but the user looks, who may know better what it is worth.
+// Returns its folder. REQUIRES: it is not open.
 StatusOr<std::string> SetReplicaStoreAside(const JobConfig& config, ShardId shard);
-// Where a shard's own store is looked for.
-std::string ShardStoreFolder(const JobConfig& config, ShardId shard);
 
 // Where a copy of the replica stands while it is given to another server, for each `number` another
 // folder; on the replica's own disk, so that it costs nothing.

@@ -81,8 +81,8 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
           " has no copy left, neither on a disk nor in parameters, and gradients begins at " +
           std::to_string(begin) +
           ", so that it cannot be computed anew. Bring back the topic or a data folder; start a "
-          "new "
-          "job (another name); or give --weights-from-workers: then it goes on from the weights "
+          "new job (another name); or give --weights-from-workers: then it goes on from the "
+          "weights "
           "that the workers have, without optimizer state and embedding rows");
     }
     processor_.Lose();
@@ -98,7 +98,6 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
         "); the topics were made anew or records were deleted. Start a new "
         "job (another name), or remove the server's data folder if the topics are new");
   }
-  recognised_ = position_ == 0;
   read_position_ = std::max(begin, position_ - (position_ > 0 ? 1 : 0));
   replay_end_ = end;
   return absl::OkStatus();
@@ -113,7 +112,6 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<Outg
           " is not the record that the checkpoint remembers: the topic was made anew. Remove the "
           "server's data folder, or start a new job");
     }
-    recognised_ = record.offset == position_ - 1;
     return absl::OkStatus();
   }
   if (record.offset != position_) {

@@ -46,8 +46,6 @@ class ShardTask {
   // be the one that the checkpoint remembers.
   Offset gradients_position() const { return read_position_; }
   bool replayed() const { return position_ >= replay_end_; }
-  // The record in front of the position where it began was the one remembered.
-  bool recognised() const { return recognised_; }
   uint64_t replayed_records() const { return replayed_records_; }
 
   // Folds a record of `gradients`; appends answers to `out` unless replaying. DataLoss when the
@@ -101,7 +99,6 @@ class ShardTask {
   Offset position_ = 0;     // of the next record to fold
   uint64_t last_hash_ = 0;  // of the record in front of it
   Offset read_position_ = 0;
-  bool recognised_ = false;
   Offset replay_end_ = 0;
   uint64_t replayed_records_ = 0;
   Offset checkpoint_begun_ = 0;

@@ -14,7 +14,7 @@
 // A row with fewer updates than --admit-after (training.embedding.admit_after in the manifest) is
 // not admitted: its values and slots are zeros here. Who asks a server for it is given the values
 // that it will be born with, a function of (seed, table, id), as for an id that is not here. A row
-// that has expired is not here.
+// that has expired is not here, unless it did so a moment ago.
 #pragma once
 
 #include <cstdint>

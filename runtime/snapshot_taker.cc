@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@ namespace {
 // Workers held at a cut wait; so long, and for some of the slowest worker's updates, but no longer.
 constexpr std::chrono::seconds kMostToTheCut(30);
 constexpr int kUpdatesToTheCut = 3;  // two, of which the first may have just begun
+constexpr std::chrono::minutes kMostForUpdates(10);
 constexpr std::chrono::seconds kMostForParts(120);
 constexpr std::chrono::seconds kMostAtTheEnd(30);
 constexpr std::chrono::milliseconds kLook(200);
@@ -112,7 +114,8 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
     spdlog::info("shard {}: on its way to the cut of the snapshot {}, two updates of every worker",
                  shard, *open);
   } else if (now - at_work_.at(shard).since >
-             kMostToTheCut + kUpdatesToTheCut * paces_.at(shard).took) {
+             kMostToTheCut + std::min<Time::duration>(kUpdatesToTheCut * paces_.at(shard).took,
+                                                      kMostForUpdates)) {
     spdlog::warn(
         "shard {}: the snapshot {} is given up: not every worker has sent the two updates "
         "that lead to its cut; make one while rows come",

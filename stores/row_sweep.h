@@ -22,8 +22,8 @@ class RowSweep {
 
   // Looks at the next rows, at most so many, and returns the keys of those that have expired at
   // `now_ms`, ascending. Behind the last row it begins again, but not before an eighth of the time
-  // after which rows expire has passed since it began the last time: then few have. DataLoss when a
-  // row cannot be decoded.
+  // after which rows expire has passed since it began the last time: then few have. Errors: the
+  // store's.
   StatusOr<std::vector<std::string>> Next(const OrderedByteMap& store, int64_t now_ms, size_t most);
 
  private:

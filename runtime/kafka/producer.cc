@@ -268,6 +268,7 @@ Status LibrdkafkaProducer::InitTransactions(std::chrono::milliseconds timeout) {
 }
 
 Status LibrdkafkaProducer::BeginTransaction() {
+  for (auto& [name, topic] : topics_) topic->delivered_end.clear();
   return StatusOfTransactionError(rd_kafka_begin_transaction(client_.get()),
                                   "beginning a transaction");
 }

@@ -356,7 +356,7 @@ TEST(Recovery, ABufferOnDiskThatIsTooOldIsNotMixedWithItsSuccessor) {
 // A log whose last step fails.
 class LogThatCannotTrim final : public CheckpointLog {
  public:
-  StatusOr<Offset> CommitTransaction(const millrace::Checkpoint&) override { return 1; }
+  StatusOr<Offset> CommitTransaction(const millrace::Checkpoint&, Offset) override { return 1; }
   Status TrimGradients(Offset) override { return absl::UnavailableError("the broker is away"); }
 };
 

@@ -139,7 +139,7 @@ TEST_F(ShardStoreTest, AReplicaThatIsSetAsideIsNobodysUntilItIsMovedToTheShardsF
   Make("job-shard-1-replica", 10);
   EXPECT_EQ(OffsetOf(Open()), 10);
   ASSERT_TRUE(RemoveShardStore(Open()).ok());
-  std::filesystem::rename(*aside, ShardStoreFolder(config_, 1));
+  std::filesystem::rename(*aside, Path("job-shard-1"));
   EXPECT_EQ(OffsetOf(Open()), 20);
 }
 

@@ -377,7 +377,7 @@ class StoresBeforeItCommits final : public ServerHost {
         return false;
       }
       case 1: {
-        const StatusOr<Offset> end = log().CommitTransaction(checkpoint);
+        const StatusOr<Offset> end = log().CommitTransaction(checkpoint, 0);
         if (!end.ok()) step_ = 0;
         return end.ok() ? StatusOr<bool>(false) : end.status();
       }
@@ -403,7 +403,7 @@ class TrimsBeforeItCommits final : public ServerHost {
       return false;
     }
     trimmed_ = false;
-    MILLRACE_RETURN_IF_ERROR(log().CommitTransaction(checkpoint).status());
+    MILLRACE_RETURN_IF_ERROR(log().CommitTransaction(checkpoint, 0).status());
     return true;
   }
 
@@ -415,8 +415,8 @@ class TrimsBeforeItCommits final : public ServerHost {
 class WrongLog : public CheckpointLog {
  public:
   explicit WrongLog(std::unique_ptr<CheckpointLog> right) : right_(std::move(right)) {}
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
-    return right_->CommitTransaction(checkpoint);
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
+    return right_->CommitTransaction(checkpoint, behind);
   }
   Status TrimGradients(Offset position) override { return right_->TrimGradients(position); }
 
@@ -432,7 +432,7 @@ bool IsState(const Checkpoint::Entry& entry) { return entry.key.starts_with(kSta
 class PositionApart final : public WrongLog {
  public:
   using WrongLog::WrongLog;
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
     Checkpoint blocks = checkpoint;
     Checkpoint state = checkpoint;
     std::erase_if(blocks.entries, [](const auto& entry) { return IsState(entry); });
@@ -440,9 +440,9 @@ class PositionApart final : public WrongLog {
     state.rows = {};
     blocks.dead_letters.clear();
     if (blocks.records() > 0) {
-      MILLRACE_RETURN_IF_ERROR(right().CommitTransaction(blocks).status());
+      MILLRACE_RETURN_IF_ERROR(right().CommitTransaction(blocks, behind).status());
     }
-    return right().CommitTransaction(state);
+    return right().CommitTransaction(state, behind);
   }
 };
 
@@ -450,7 +450,7 @@ class PositionApart final : public WrongLog {
 class OtherState : public WrongLog {
  public:
   using WrongLog::WrongLog;
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
     Checkpoint other = checkpoint;
     for (Checkpoint::Entry& entry : other.entries) {
       ShardState state;
@@ -458,7 +458,7 @@ class OtherState : public WrongLog {
       Change(state);
       entry.value = FrameOf(state);
     }
-    return right().CommitTransaction(other);
+    return right().CommitTransaction(other, behind);
   }
 
  protected:
@@ -486,7 +486,7 @@ class WithoutReplacedRows final : public OtherState {
 class WithoutWhatTheLastRoundReplaced final : public WrongLog {
  public:
   using WrongLog::WrongLog;
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
     Checkpoint other = checkpoint;
     for (Checkpoint::Entry& entry : other.entries) {
       ParameterBlock block;
@@ -495,7 +495,7 @@ class WithoutWhatTheLastRoundReplaced final : public WrongLog {
       *block.mutable_replaced() = block.weights();
       entry.value = FrameOf(block);
     }
-    return right().CommitTransaction(other);
+    return right().CommitTransaction(other, behind);
   }
 };
 

@@ -56,7 +56,7 @@ class ServerHost::Log final : public CheckpointLog {
         epoch_(epoch),
         died_(died) {}
 
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint) override {
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset) override {
     Offset end = 0;
     Status appended = absl::OkStatus();
     checkpoint.VisitRecords(0, [&](std::string_view key, std::string_view value) {
