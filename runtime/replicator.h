@@ -31,9 +31,9 @@ uint32_t ReplicasMissing(ShardId shard, const std::vector<ShardId>& hosted, uint
 
 // One thread. Each replica takes whole checkpoints of its shard in the order of `parameters`, each
 // in one batch together with its end, so a replica is at every moment a prefix of `parameters`, and
-// its offset says which rows it is behind by. A replica that cannot go on (the topic was made anew,
-// its folder is damaged) is begun again; whatever else goes wrong is said in the log and tried
-// again: training never waits for it.
+// its offset says which rows it is behind by. A replica that cannot go on (its folder is damaged;
+// or the topic was made anew, and its folder is set aside) is begun again; whatever else goes wrong
+// is said in the log and tried again: training never waits for it.
 //
 // As a ReplicaSource it gives copies of the replicas as they are at that moment, also in the middle
 // of a large checkpoint: who goes on from the copy's offset goes through that one again.

@@ -80,7 +80,8 @@ class KafkaProducer {
   virtual size_t outstanding() const = 0;
   // Waits until nothing is outstanding. DeadlineExceeded when it takes longer.
   virtual Status Flush(std::chrono::milliseconds timeout) = 0;
-  // Offset behind the last delivered record of a partition, by delivery reports; -1: none yet.
+  // Offset behind the last delivered record of a partition, by delivery reports, and, once there is
+  // one, of this transaction; -1: none yet.
   virtual Offset DeliveredEnd(const std::string& topic, int32_t partition) const = 0;
 
   // Transactions. Errors: FailedPrecondition = fenced by a newer instance or fatal: this process
