@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/checkpoint.h"
 #include "runtime/job_board.h"
 #include "runtime/shard_store.h"
 #include "stores/rocksdb_byte_map.h"
