@@ -39,32 +39,37 @@ constexpr char kFooter[] =
     "Exit codes: 0 the job ended, or stopped by Ctrl-C or SIGTERM with everything saved; 1 an\n"
     "error; 2 wrong usage; 130 stopped before it had begun.";
 
-// What the job starts from, by name; empty: from nothing. A job that has begun keeps what it began
-// with: nobody has to keep the folder of a snapshot for as long as the job lives.
-StatusOr<std::string> StartOf(const JobConfig& config, const JobFeatures& features,
-                              const std::optional<JobTraining>& begun) {
-  if (!config.server().has_from_snapshot()) return begun ? begun->start() : std::string();
+// The snapshot that --from-snapshot names. A job that has begun keeps what it began with: nobody
+// has to keep the folder for as long as the job lives, and none is what has gone meanwhile.
+StatusOr<std::optional<SnapshotManifest>> SnapshotOf(const JobConfig& config,
+                                                     const std::optional<JobTraining>& begun) {
+  if (!config.server().has_from_snapshot()) return std::optional<SnapshotManifest>();
   const std::string& folder = config.server().from_snapshot();
   const bool has_begun_so = begun && !begun->start().empty();
-  const StatusOr<SnapshotManifest> snapshot =
-      has_begun_so ? ReadManifest(folder) : CheckSnapshot(folder);
-  if (has_begun_so && !snapshot.ok()) {
+  StatusOr<SnapshotManifest> manifest = has_begun_so ? ReadManifest(folder) : CheckSnapshot(folder);
+  if (has_begun_so && !manifest.ok()) {
     spdlog::info("the job began with the snapshot {}, which is not needed any more: {}",
-                 begun->start(), std::string(snapshot.status().message()));
-    return begun->start();
+                 begun->start(), std::string(manifest.status().message()));
+    return std::optional<SnapshotManifest>();
   }
-  MILLRACE_RETURN_IF_ERROR(snapshot.status());
+  MILLRACE_RETURN_IF_ERROR(manifest.status());
+  return std::optional<SnapshotManifest>(*std::move(manifest));
+}
+
+// What a job starts from, by name. InvalidArgument when it cannot.
+StatusOr<std::string> StartOf(const JobConfig& config, const JobFeatures& features,
+                              const SnapshotManifest& snapshot) {
   const bool anew = config.server().new_stream();
   MILLRACE_RETURN_IF_ERROR(
-      CheckSnapshotFits(*snapshot, features, config.training(), config.workers(),
+      CheckSnapshotFits(snapshot, features, config.training(), config.workers(),
                         anew ? SnapshotStart::kNewStream : SnapshotStart::kSameStream));
-  const std::string differences = TrainingDifferences(*snapshot, config.training());
+  const std::string differences = TrainingDifferences(snapshot, config.training());
   if (!differences.empty()) {
     spdlog::warn(
         "this job learns otherwise than that of the snapshot, whose flags are not taken over:\n{}",
         differences);
   }
-  return snapshot->job() + "-" + std::to_string(snapshot->snapshot()) +
+  return snapshot.job() + "-" + std::to_string(snapshot.snapshot()) +
          (anew ? ", a new stream" : "");
 }
 
@@ -79,12 +84,17 @@ Status Run(const JobFlags& flags) {
   }
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, JobBoard::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, board->ReadTraining());
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<SnapshotManifest> snapshot,
+                            SnapshotOf(config, begun));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, board->WaitForFeatures());
   MILLRACE_RETURN_IF_ERROR(CheckModel(features, config.training()));
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, board->ReadTraining());
   JobTraining training;
-  MILLRACE_ASSIGN_OR_RETURN(const std::string start, StartOf(config, features, begun));
-  training.set_start(start);
+  if (begun) training.set_start(begun->start());
+  if (snapshot) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::string start, StartOf(config, features, *snapshot));
+    training.set_start(start);
+  }
   training.set_epoch(config.epoch());
   training.set_shards(config.shards());
   *training.mutable_training() = config.training();
