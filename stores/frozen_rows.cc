@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-StatusOr<EmbeddingRow> Parse(std::string_view value) {
+StatusOr<EmbeddingRow> ParseRow(std::string_view value) {
   const StatusOr<Frame> frame = ParseFrame(value);
   EmbeddingRow message;
   if (frame.ok() && !frame->is_chunk && ParseMessage(frame->body, message).ok()) return message;
@@ -73,7 +73,7 @@ size_t FrozenRows::Encode(size_t begin, const Visit& visit) const {
 
 StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t admit_after,
                                               size_t width, std::span<float> floats) {
-  MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRow message, Parse(value));
+  MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRow message, ParseRow(value));
   const bool admitted = message.updates() >= admit_after;
   const size_t values = admitted ? width : 0;
   const size_t slots = admitted ? floats.size() - width : 0;
@@ -90,7 +90,7 @@ StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t a
 }
 
 StatusOr<EmbeddingRowHead> DecodeEmbeddingRowHead(std::string_view value) {
-  MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRow message, Parse(value));
+  MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRow message, ParseRow(value));
   return EmbeddingRowHead{message.updates(), message.updated_ms()};
 }
 
