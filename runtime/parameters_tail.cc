@@ -65,7 +65,8 @@ StatusOr<size_t> ParametersTail::Poll(const Take& take) {
   handler.on_end = [&](int32_t, Offset) { caught_up_ = true; };
   handler.on_out_of_range = [&](int32_t partition) {
     status = absl::OutOfRangeError("parameters, partition " + std::to_string(partition) +
-                                   ": records were deleted while they were read");
+                                   ": records were deleted while they were read, or the topic was "
+                                   "made anew");
   };
   MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kParametersAtOnce, handler));
   MILLRACE_RETURN_IF_ERROR(status);
