@@ -88,9 +88,8 @@ class CheckpointRun {
         store_(store),
         most_batch_bytes_(most_batch_bytes) {}
 
-  // Takes the next step. After an error the run is over and the task gets back
-  // what checkpoint() still holds: which blocks and rows it was of and, unless they were committed,
-  // its dead letters.
+  // Takes the next step. After an error the run is over and the task gets back what checkpoint()
+  // still holds: which blocks and rows it was of and, unless they were committed, its dead letters.
   Status Step();
   bool done() const { return next_ == Next::kNothing; }
   const Checkpoint& checkpoint() const { return checkpoint_; }

@@ -25,8 +25,7 @@ class HostedShard {
  public:
   // Fences older instances, takes a copy (OpenShardStore), brings it up to the end of `parameters`.
   // A copy that another server has given and that does not fit the topic is forgotten, and all of
-  // the topic read. What is left to do is to
-  // replay `gradients`.
+  // the topic read. What is left to do is to replay `gradients`.
   static StatusOr<std::unique_ptr<HostedShard>> Open(const JobConfig& config,
                                                      const ServerOptions& options,
                                                      const FetchCopy& fetch, Wakeup* wakeup,

@@ -82,8 +82,7 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
           std::to_string(begin) +
           ", so that it cannot be computed anew. Bring back the topic or a data folder; start a "
           "new job (another name); or give --weights-from-workers: then it goes on from the "
-          "weights "
-          "that the workers have, without optimizer state and embedding rows");
+          "weights that the workers have, without optimizer state and embedding rows");
     }
     processor_.Lose();
     position_ = begin;

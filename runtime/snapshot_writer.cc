@@ -56,12 +56,15 @@ class RowArrays {
                      std::move(times), width, slots);
   }
 
-  // A row that is not admitted has zeros where it will have values.
-  Status Add(std::string_view key, std::string_view value, uint32_t admit_after) {
+  // A row that is not admitted has zeros where it will have values; one that has expired at
+  // `now_ms` is left out.
+  Status Add(std::string_view key, std::string_view value, const EmbeddingTableOptions& options,
+             int64_t now_ms) {
     std::ranges::fill(floats_, 0.0f);
     const std::span<float> floats(floats_);
     MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRowHead head,
-                              DecodeEmbeddingRow(value, admit_after, width_, floats));
+                              DecodeEmbeddingRow(value, options.admit_after, width_, floats));
+    if (HasExpired(head, now_ms, options.expire_after_ms)) return absl::OkStatus();
     const EmbeddingId id = *DecodeBigEndian64(key.substr(key.size() - 8));
     ++rows_;
     MILLRACE_RETURN_IF_ERROR(ids_.Append(std::span<const EmbeddingId>(&id, 1)));
@@ -122,18 +125,14 @@ Status WriteDense(const ParameterShard& shard, PartFiles& files) {
   return WriteNpy(files.New("slots", "npy"), shard.slots(), slots, keys);
 }
 
-// Returns how many they are. What has expired at `now_ms` is left out.
+// Returns how many they are.
 StatusOr<size_t> WriteRows(const EmbeddingTable& table, const EmbeddingTableOptions& options,
                            const OrderedByteMap& store, int64_t now_ms, PartFiles& files) {
   MILLRACE_ASSIGN_OR_RETURN(RowArrays rows,
                             RowArrays::Create(files, table.width(), table.slot_floats()));
   Status status = absl::OkStatus();
   const auto add = [&](std::string_view key, std::string_view value) {
-    const StatusOr<EmbeddingRowHead> head = DecodeEmbeddingRowHead(value);
-    status = head.status();
-    if (head.ok() && !HasExpired(*head, now_ms, options.expire_after_ms)) {
-      status = rows.Add(key, value, options.admit_after);
-    }
+    status = rows.Add(key, value, options, now_ms);
     return status.ok();
   };
   MILLRACE_RETURN_IF_ERROR(
