@@ -1,5 +1,6 @@
 #include "runtime/job_board.h"
 
+#include <absl/cleanup/cleanup.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <spdlog/spdlog.h>
 
@@ -67,8 +68,7 @@ class KafkaJobBoard final : public JobBoard {
     options.client_id = "job-board";
     MILLRACE_ASSIGN_OR_RETURN(consumer_,
                               PartitionConsumer::Create(kafka_, options, topic_, &wakeup_));
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, QueryRange());
-    return consumer_->Assign(0, range.begin);
+    return absl::OkStatus();
   }
 
   StatusOr<std::optional<JobFeatures>> ReadFeatures() override {
@@ -133,10 +133,6 @@ class KafkaJobBoard final : public JobBoard {
   }
 
  private:
-  StatusOr<PartitionConsumer::Range> QueryRange() {
-    return patience_.Try([this] { return consumer_->QueryRange(0, kBrokerCall); });
-  }
-
   Status Vanished() const {
     return absl::DataLossError(topic_ + ": what was just published there has gone");
   }
@@ -210,10 +206,20 @@ class KafkaJobBoard final : public JobBoard {
     return absl::OkStatus();
   }
 
+  // Reads the topic from its beginning. What does so stops again: a board is kept for hours to be
+  // asked once, and a reader at the end of its topic costs the broker a hundred requests a second.
+  Status Start() {
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience_.Try([this] {
+      return consumer_->QueryRange(0, kBrokerCall);
+    }));
+    return consumer_->Assign(0, range.begin);
+  }
+  void Stop() { (void)consumer_->Unassign(0); }
+
   // The end as it was when the call began, at least.
   Status ReadToEnd() {
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, QueryRange());
-    MILLRACE_RETURN_IF_ERROR(consumer_->Assign(0, range.begin));
+    MILLRACE_RETURN_IF_ERROR(Start());
+    const absl::Cleanup stop = [this] { Stop(); };
     while (true) {
       if (stop_) return absl::CancelledError("stopped");
       MILLRACE_ASSIGN_OR_RETURN(const bool at_end, PollOnce());
@@ -223,6 +229,9 @@ class KafkaJobBoard final : public JobBoard {
   }
 
   Status Wait(const std::string& what, const std::function<bool()>& ready) {
+    if (ready()) return absl::OkStatus();
+    MILLRACE_RETURN_IF_ERROR(Start());
+    const absl::Cleanup stop = [this] { Stop(); };
     const auto begin = std::chrono::steady_clock::now();
     auto next_report = begin + kReportEvery;
     while (!ready()) {

@@ -19,6 +19,12 @@ using std::chrono::seconds;
 
 constexpr milliseconds kCall = seconds(5);
 
+// While a request is under way, librdkafka's thread spins as long as a record waits that has waited
+// for longer than linger.ms, or any record during a Flush. So a request is sent when it is full, or
+// with the Flush, and little more than the next one waits.
+constexpr double kUntilFullMs = 1000;
+constexpr size_t kQueueKbytes = 2048;
+
 // Calls again while the broker is away (Unavailable).
 Status Retry(const std::atomic<bool>& stop, const std::function<Status()>& call) {
   while (true) {
@@ -44,7 +50,8 @@ StatusOr<std::unique_ptr<KafkaCheckpointLog>> KafkaCheckpointLog::Create(
   const KafkaOptions kafka = KafkaOptionsOf(config);
   ProducerOptions options;
   options.client_id = "checkpoint-" + std::to_string(shard);
-  options.linger_ms = 5;
+  options.linger_ms = kUntilFullMs;
+  options.queue_kbytes = kQueueKbytes;
   options.transactional_id = config.name() + "-shard-" + std::to_string(shard);
   MILLRACE_ASSIGN_OR_RETURN(log->producer_, KafkaProducer::Create(kafka, options, nullptr));
   MILLRACE_ASSIGN_OR_RETURN(log->admin_, KafkaAdmin::Create(kafka, options.client_id));

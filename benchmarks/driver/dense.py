@@ -65,13 +65,15 @@ def floor(options, name, size, servers):
 
 def run(options):
     results = []
-    # Of the broker, which takes its time to learn what to compile.
-    floor(lasting(options, 25), f"dense-warm-up-{options.stamp}", 1_000_000, 1)
+    # Of the broker, which takes its time to learn what to compile: of what the floor asks of it,
+    # and of transactions, groups and deletions besides.
+    floor(lasting(options, 25), f"dense-floor-warm-up-{options.stamp}", 1_000_000, 1)
+    ours(lasting(options, 25), f"dense-warm-up-{options.stamp}", 1_000_000, 2)
     for what, size in SIZES.items():
         if options.dense_weights not in (None, size):
             continue
-        # A round of the largest takes a second on a small machine.
-        longer = lasting(options, 12) if size > 1_000_000 else options
+        # A round of the largest takes a second on a small machine, a checkpoint of it several.
+        longer = lasting(options, 25) if size > 1_000_000 else options
         for servers in SERVERS:
             rates, floors = [], []
             for turn in range(options.turns):

@@ -90,9 +90,10 @@ Status LibrdkafkaProducer::Open(const KafkaOptions& kafka, const ProducerOptions
       {"linger.ms", absl::StrCat(options.linger_ms)},
       {"queue.buffering.max.kbytes", absl::StrCat(options.queue_kbytes)},
       // A waiting record costs librdkafka some 300 bytes besides its own; a bound on the bytes of
-      // records alone would let small ones take ten times as much.
+      // records alone would let small ones take ten times as much. (But two requests of 10,000
+      // records have room: no queue is full before a request is.)
       {"queue.buffering.max.messages",
-       absl::StrCat(std::max<size_t>(options.queue_kbytes * 2, 1000))},
+       absl::StrCat(std::max<size_t>(options.queue_kbytes * 2, 20'000))},
       // librdkafka counts the frame of a record, too.
       {"message.max.bytes", absl::StrCat(kMaxRecordBytes + 1024)},
       {"compression.type", options.compress ? "lz4" : "none"},

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <barrier>
@@ -130,6 +131,26 @@ TEST_F(JobBoardTest, OfTwoThatPublishAtOnceOneWinsForEverybody) {
       EXPECT_EQ(board->ReadTraining()->value().training().batch_rows(), winner);
     }
   }
+}
+
+// How often threads of this process have waited for something.
+int64_t Waits() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nvcsw;
+}
+
+TEST_F(JobBoardTest, ABoardThatNobodyAsksAsksTheBrokerNothing) {
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  const std::unique_ptr<JobBoard> asked = Open();
+  ASSERT_TRUE(asked->ReadEnded().ok());
+  const std::unique_ptr<JobBoard> waited = Open();
+  ASSERT_TRUE(waited->WaitForTraining().ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const int64_t before = Waits();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_LT(Waits() - before, 150);
+  // A reader that goes on asks a hundred times a second, and each answer wakes several threads.
 }
 
 TEST_F(JobBoardTest, AWaitEndsWhenItIsStopped) {

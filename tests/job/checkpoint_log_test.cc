@@ -1,0 +1,74 @@
+// The checkpoint log on librdkafka's mock cluster: what it costs while it waits.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <string>
+
+#include "mock_cluster.h"
+#include "runtime/kafka_checkpoint_log.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Seconds(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
+
+// Of this process: librdkafka's threads and the mock's.
+double ProcessorSeconds() {
+  return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
+}
+
+class KafkaCheckpointLogTest : public testing::Test {
+ protected:
+  KafkaCheckpointLogTest() {
+    JobConfig config;
+    config.set_name("log");
+    config.set_brokers(cluster_.options().brokers);
+    config.set_broker_timeout_s(20);
+    cluster_.CreateTopic(TopicName("log", Topic::kParameters), 1);
+    cluster_.CreateTopic(TopicName("log", Topic::kDeadLetter), 1);
+    auto log = KafkaCheckpointLog::Create(config, 0, stop_);
+    EXPECT_TRUE(log.ok()) << log.status();
+    log_ = *std::move(log);
+  }
+
+  static Checkpoint Of(int entries, size_t bytes) {
+    Checkpoint checkpoint;
+    for (int i = 0; i < entries; ++i) {
+      checkpoint.entries.push_back({std::to_string(i), std::string(bytes, 'x')});
+    }
+    return checkpoint;
+  }
+
+  MockCluster cluster_;
+  std::atomic<bool> stop_ = false;
+  std::unique_ptr<KafkaCheckpointLog> log_;
+};
+
+TEST_F(KafkaCheckpointLogTest, WhileTheBrokerWritesACheckpointItsSenderLeavesTheProcessorAlone) {
+  const Checkpoint checkpoint = Of(60, 100'000);
+  cluster_.SetRoundTrip(std::chrono::milliseconds(300));
+  const auto begin = Clock::now();
+  const double cpu = ProcessorSeconds();
+  EXPECT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(-1), 60);
+  const double took = Seconds(begin);
+  EXPECT_GT(took, 1.5) << "six requests of at most a megabyte, one behind the other";
+  EXPECT_LT(ProcessorSeconds() - cpu, took / 3);
+}
+
+TEST_F(KafkaCheckpointLogTest, ManySmallRecordsDoNotWaitForARequestThatIsFull) {
+  const Checkpoint checkpoint = Of(50'000, 10);
+  const auto begin = Clock::now();
+  EXPECT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(-1), 50'000);
+  EXPECT_LT(Seconds(begin), 3);
+}
+
+}  // namespace
+}  // namespace millrace
