@@ -147,7 +147,7 @@ TEST_F(ProducerTest, AFullQueueIsReportedAndWhatIsInItIsDelivered) {
   cluster_.SetDown();
   int sent = 0;
   Status status;
-  while (sent < 10000 && (status = producer_->Send("t", 0, "", std::to_string(sent))).ok()) ++sent;
+  while (sent < 30000 && (status = producer_->Send("t", 0, "", std::to_string(sent))).ok()) ++sent;
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_EQ(producer_->outstanding(), static_cast<size_t>(sent));
   cluster_.SetUp();
