@@ -59,10 +59,9 @@ StatusOr<std::optional<SnapshotManifest>> SnapshotOf(const JobConfig& config,
 // What a job starts from, by name. InvalidArgument when it cannot.
 StatusOr<std::string> StartOf(const JobConfig& config, const JobFeatures& features,
                               const SnapshotManifest& snapshot) {
-  const bool anew = config.server().new_stream();
+  const SnapshotStart start = SnapshotStartOf(config);
   MILLRACE_RETURN_IF_ERROR(
-      CheckSnapshotFits(snapshot, features, config.training(), config.workers(),
-                        anew ? SnapshotStart::kNewStream : SnapshotStart::kSameStream));
+      CheckSnapshotFits(snapshot, features, config.training(), config.workers(), start));
   const std::string differences = TrainingDifferences(snapshot, config.training());
   if (!differences.empty()) {
     spdlog::warn(
@@ -70,7 +69,7 @@ StatusOr<std::string> StartOf(const JobConfig& config, const JobFeatures& featur
         differences);
   }
   return snapshot.job() + "-" + std::to_string(snapshot.snapshot()) +
-         (anew ? ", a new stream" : "");
+         (start == SnapshotStart::kNewStream ? ", a new stream" : "");
 }
 
 Status Run(const JobFlags& flags) {

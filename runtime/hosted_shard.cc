@@ -129,11 +129,8 @@ Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptio
   }
   const std::string& folder = config.server().from_snapshot();
   MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(folder));
-  MILLRACE_ASSIGN_OR_RETURN(
-      millrace::Checkpoint first,
-      FirstCheckpoint(
-          folder, manifest, options,
-          config.server().new_stream() ? SnapshotStart::kNewStream : SnapshotStart::kSameStream));
+  MILLRACE_ASSIGN_OR_RETURN(millrace::Checkpoint first,
+                            FirstCheckpoint(folder, manifest, options, SnapshotStartOf(config)));
   CheckpointRun run(std::move(first), *log_, *copy_.store);
   while (!run.done()) MILLRACE_RETURN_IF_ERROR(run.Step());
   task_ = std::make_unique<ShardTask>(options, *copy_.store);

@@ -128,6 +128,10 @@ std::string Differences(const google::protobuf::Message& saved,
 
 }  // namespace
 
+SnapshotStart SnapshotStartOf(const JobConfig& config) {
+  return config.server().new_stream() ? SnapshotStart::kNewStream : SnapshotStart::kSameStream;
+}
+
 Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& features,
                          const Training& training, uint32_t workers, SnapshotStart start) {
   const std::string differences = Differences(manifest.features().spec(), features.spec());

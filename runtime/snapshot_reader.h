@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "messages/job.pb.h"
 #include "messages/snapshot.pb.h"
 #include "processors/server_processor.h"
 #include "runtime/checkpoint.h"
@@ -15,6 +16,7 @@ enum class SnapshotStart {
   kSameStream,  // behind the rows that the snapshot has learnt from: clocks go on
   kNewStream,   // at its first row: weights, optimizer state and embedding rows only
 };
+SnapshotStart SnapshotStartOf(const JobConfig& config);  // as --new-stream has it
 
 // InvalidArgument, with what differs, when the job's model is not the snapshot's, or when it would
 // not go on behind the rows that the snapshot has learnt from.

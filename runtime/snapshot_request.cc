@@ -141,8 +141,10 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
       const std::unique_ptr<RecordSender> sender,
       RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, patience, nullptr));
   const auto id = static_cast<uint64_t>(NowMs());
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<SnapshotSigns> signs,
-                            SnapshotSigns::Create(config, id, patience));
+  std::unique_ptr<SnapshotSigns> signs;  // of one that is waited for
+  if (config.server().has_snapshot_dir()) {
+    MILLRACE_ASSIGN_OR_RETURN(signs, SnapshotSigns::Create(config, id, patience));
+  }
   std::vector<OutgoingRecord> records = {SnapshotRequest(config, id)};
   MILLRACE_RETURN_IF_ERROR(sender->Send(records));
   MILLRACE_RETURN_IF_ERROR(sender->Flush(kBrokerCall));

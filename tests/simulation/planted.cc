@@ -103,40 +103,55 @@ PlantedError InServer(std::string name, uint64_t seeds,
           }};
 }
 
-// Takes the update that it took last once more.
-class ForgetsDeduplication final : public ServerHost {
+// Folds some updates otherwise than they came.
+class AltersUpdates : public ServerHost {
  public:
   using ServerHost::ServerHost;
 
  protected:
-  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+  // False: as it came.
+  virtual bool Alter(Gradient& update) const = 0;
+
+ private:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) final {
     std::optional<Gradient> update = UpdateIn(record.value);
-    const VectorClock& clocks = task().processor().clocks();
-    if (!update || !clocks.Contains(update->worker()) ||
-        update->clock() + 1 != clocks.clock(update->worker())) {
-      return ServerHost::Fold(record, out);
-    }
-    update->set_clock(update->clock() + 1);
+    if (!update || !Alter(*update)) return ServerHost::Fold(record, out);
     const std::string value = FrameOf(*update);
-    return ServerHost::Fold({record.offset, record.key, value}, out);
+    GradientRecord altered = record;
+    altered.value = value;
+    return ServerHost::Fold(altered, out);
+  }
+};
+
+// Takes the update that it took last once more.
+class ForgetsDeduplication final : public AltersUpdates {
+ public:
+  using AltersUpdates::AltersUpdates;
+
+ protected:
+  bool Alter(Gradient& update) const override {
+    const VectorClock& clocks = task().processor().clocks();
+    if (!clocks.Contains(update.worker()) || update.clock() + 1 != clocks.clock(update.worker())) {
+      return false;
+    }
+    update.set_clock(update.clock() + 1);
+    return true;
   }
 };
 
 // Of an update that names several rows the last one makes no step; all else of it is taken.
-class LosesARow final : public ServerHost {
+class LosesARow final : public AltersUpdates {
  public:
-  using ServerHost::ServerHost;
+  using AltersUpdates::AltersUpdates;
 
  protected:
-  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
-    std::optional<Gradient> update = UpdateIn(record.value);
-    if (!update || update->embeddings().id_size() < 2) return ServerHost::Fold(record, out);
-    EmbeddingBlock& rows = *update->mutable_embeddings();
+  bool Alter(Gradient& update) const override {
+    if (update.embeddings().id_size() < 2) return false;
+    EmbeddingBlock& rows = *update.mutable_embeddings();
     const int width = rows.value_size() / rows.id_size();
     rows.mutable_id()->RemoveLast();
     rows.mutable_value()->Truncate(rows.id_size() * width);
-    const std::string value = FrameOf(*update);
-    return ServerHost::Fold({record.offset, record.key, value, record.timestamp_ms}, out);
+    return true;
   }
 };
 
@@ -200,22 +215,19 @@ class DropsInSilence final : public ServerHost {
   }
 };
 
-class AppliesPoison final : public ServerHost {
+class AppliesPoison final : public AltersUpdates {
  public:
-  using ServerHost::ServerHost;
+  using AltersUpdates::AltersUpdates;
 
  protected:
-  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
-    std::optional<Gradient> update = UpdateIn(record.value);
-    if (!update) return ServerHost::Fold(record, out);
-    for (float& value : *update->mutable_slice()->mutable_dense()) {
+  bool Alter(Gradient& update) const override {
+    for (float& value : *update.mutable_slice()->mutable_dense()) {
       if (!std::isfinite(value)) value = 1;
     }
-    for (float& value : *update->mutable_slice()->mutable_sparse_value()) {
+    for (float& value : *update.mutable_slice()->mutable_sparse_value()) {
       if (!std::isfinite(value)) value = 1;
     }
-    const std::string value = FrameOf(*update);
-    return ServerHost::Fold({record.offset, record.key, value}, out);
+    return true;
   }
 };
 
@@ -582,20 +594,16 @@ class TellsOneShardALaterCut final : public WorkerHost {
 };
 
 // A shard that hears of the cut when it is past: what should be held is in its part.
-class LetsALaterUpdateThrough final : public ServerHost {
+class LetsALaterUpdateThrough final : public AltersUpdates {
  public:
-  using ServerHost::ServerHost;
+  using AltersUpdates::AltersUpdates;
 
  protected:
-  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
-    std::optional<Gradient> update = UpdateIn(record.value);
-    if (shard() == 0 || !update || update->clock() + 1 != update->cut()) {
-      return ServerHost::Fold(record, out);
-    }
-    update->clear_snapshot();
-    update->clear_cut();
-    const std::string value = FrameOf(*update);
-    return ServerHost::Fold({record.offset, record.key, value, record.timestamp_ms}, out);
+  bool Alter(Gradient& update) const override {
+    if (shard() == 0 || update.clock() + 1 != update.cut()) return false;
+    update.clear_snapshot();
+    update.clear_cut();
+    return true;
   }
 };
 
