@@ -213,6 +213,9 @@ Status ValidateConfig(const JobConfig& config) {
   if (server.weights_at_checkpoints() && !server.has_weights_file()) {
     return wrong("weights_at_checkpoints: give weights_file (--weights-file), too");
   }
+  if (server.new_stream() && !server.has_from_snapshot()) {
+    return wrong("new_stream: give from_snapshot (--from-snapshot), too");
+  }
   if (producer.rate() > 0 && !producer.time_column().empty()) {
     return wrong("rate and time_column exclude each other");
   }

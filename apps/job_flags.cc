@@ -448,7 +448,8 @@ void JobFlags::AddServer() {
       "timestamp;partition;vectorClock;loss;fMeasure;accuracy of each evaluation",
       [](JobConfig& c, const std::string& v) { c.mutable_server()->set_evaluation_log(v); });
   Add<std::string>(
-      "--weights-file", group, "Weights go here at the end, for numpy.load",
+      "--weights-file", group,
+      "Dense weights go here at the end, for numpy.load; embedding rows are in snapshots",
       [](JobConfig& c, const std::string& v) { c.mutable_server()->set_weights_file(v); });
   AddFlag("--weights-at-checkpoints", group, "... and at each checkpoint [false]",
           [](JobConfig& c) { c.mutable_server()->set_weights_at_checkpoints(true); });

@@ -23,6 +23,8 @@ def load(folder):
     """The dense parameters, and the embedding rows: ids, a row of `rows` for each, and whether it is
     admitted; one that is not has zeros, where a server has the values of its birth."""
     folder = pathlib.Path(folder)
+    if not (folder / "manifest.json").exists():  # it is written last
+        raise FileNotFoundError(f"there is no snapshot in {folder}, or one that was not ended")
     manifest = json.loads((folder / "manifest.json").read_text())
     shards = [part["shard"] for part in manifest["parts"]]
     weights = numpy.concatenate([numpy.load(folder / f"weights-{s}.npy") for s in shards])
@@ -37,7 +39,10 @@ def load(folder):
 
 
 def main():
-    weights, ids, rows, admitted = load(sys.argv[1])
+    try:
+        weights, ids, rows, admitted = load(sys.argv[1])
+    except FileNotFoundError as error:
+        sys.exit(str(error))
     print(f"{weights.size} dense parameters, {ids.size} embedding rows of {rows.shape[1]} floats, "
           f"{ids.size - admitted.sum()} of them not admitted yet")
     if len(sys.argv) > 2:

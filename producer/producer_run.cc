@@ -256,13 +256,13 @@ Status KafkaRun::AgreeOnFeatures() {
     }
   }
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec_));
-  shape_ = {encoder.numeric_count(), encoder.feature_count(), encoder.class_count()};
   JobFeatures features;
   features.set_job(config_.name());
   features.set_epoch(config_.epoch());
   features.set_workers(config_.workers());
   *features.mutable_spec() = spec_;
   features.set_feature_count(encoder.feature_count());
+  shape_ = ShapeOf(features);
   return WhileAway("publish the job's features", [&]() -> Status {
     MILLRACE_ASSIGN_OR_RETURN(const auto board, JobBoard::Create(config_, stop_));
     return board->PublishFeatures(features);

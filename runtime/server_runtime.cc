@@ -277,8 +277,9 @@ class ServerLoop {
                          return entry.second->task().replayed() &&
                                 entry.second->task().processor().AllLeft();
                        }) &&
-           std::all_of(followed_.begin(), followed_.end(),
-                       [](const auto& entry) { return entry.second->processor().AllLeft(); });
+           std::all_of(followed_.begin(), followed_.end(), [](const auto& entry) {
+             return entry.second->caught_up() && entry.second->processor().AllLeft();
+           });
   }
 
   // A shard that has caught up with the log as it was at its start answers everybody.

@@ -191,6 +191,9 @@ Status LibrdkafkaProducer::Hand(const std::string& topic, int32_t partition, std
     case RD_KAFKA_RESP_ERR__FATAL:
     case RD_KAFKA_RESP_ERR__FENCED:
       return FatalError();
+    case RD_KAFKA_RESP_ERR__STATE:
+      return absl::AbortedError(absl::StrCat("the transaction to ", topic, " [", partition,
+                                             "] has failed, or was not begun"));
     default:
       return StatusOfError(error, absl::StrCat("sending ", key.size() + value.size(), " bytes to ",
                                                topic, " [", partition, "]"));

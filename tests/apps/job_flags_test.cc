@@ -145,6 +145,7 @@ TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
   ExpectError({"--class-weights=1,-1"}, "class_weight");
   ExpectError({"--evaluation-log", "log"}, "--test");
   ExpectError({"--weights-at-checkpoints"}, "--weights-file");
+  ExpectError({"--new-stream"}, "--from-snapshot");
   ExpectError({"--schedule", "sometimes"}, "'sometimes' is not one of buffer, one-pass");
   ExpectError({"--consistency", "bounded:0"}, "--consistency");
   ExpectError({"--kafka", "no-equals-sign"}, "KEY=VALUE");

@@ -6,6 +6,8 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "mock_cluster.h"
 #include "runtime/kafka_checkpoint_log.h"
@@ -32,6 +34,12 @@ class KafkaCheckpointLogTest : public testing::Test {
     config.set_name("log");
     config.set_brokers(cluster_.options().brokers);
     config.set_broker_timeout_s(20);
+    for (const auto& [key, value] :
+         {std::pair{"transaction.timeout.ms", "2000"}, {"socket.timeout.ms", "1000"}}) {
+      KafkaSetting* const setting = config.add_kafka();
+      setting->set_key(key);
+      setting->set_value(value);
+    }
     cluster_.CreateTopic(TopicName("log", Topic::kParameters), 1);
     cluster_.CreateTopic(TopicName("log", Topic::kDeadLetter), 1);
     auto log = KafkaCheckpointLog::Create(config, 0, stop_);
@@ -68,6 +76,28 @@ TEST_F(KafkaCheckpointLogTest, ManySmallRecordsDoNotWaitForARequestThatIsFull) {
   const auto begin = Clock::now();
   EXPECT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(-1), 50'000);
   EXPECT_LT(Seconds(begin), 3);
+}
+
+// Its records run out of time while more of them wait for room in the queue.
+TEST_F(KafkaCheckpointLogTest, ABrokerThatIsAwayForLongerThanATransactionLastsCostsTheTransaction) {
+  const Checkpoint checkpoint = Of(60, 100'000);
+  cluster_.SetDown();
+  std::thread back([this] {
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+    cluster_.SetUp();
+  });
+  const Status failed = log_->CommitTransaction(checkpoint, 0).status();
+  EXPECT_TRUE(absl::IsAborted(failed)) << failed;
+  back.join();
+  EXPECT_GE(log_->CommitTransaction(checkpoint, 0).value_or(-1), 60);
+}
+
+TEST_F(KafkaCheckpointLogTest, WhoIsStoppedDoesNotWaitForABrokerThatIsAway) {
+  const Checkpoint checkpoint = Of(60, 100'000);
+  cluster_.SetDown();
+  stop_ = true;
+  const Status stopped = log_->CommitTransaction(checkpoint, 0).status();
+  EXPECT_TRUE(absl::IsCancelled(stopped) || absl::IsAborted(stopped)) << stopped;
 }
 
 }  // namespace

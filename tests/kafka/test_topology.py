@@ -259,6 +259,14 @@ class Embeddings(OnABroker):
         job.wait_all()
         self.assert_equals_reference(job)
 
+    def test_a_killed_producer_goes_on_behind_its_last_row(self):
+        job = self.job(producer=["--rate", "6000"]).start()
+        self.disturb(job, ["producer"] * 2, seed=6, pause=(0.5, 1))
+        job.wait_all()
+        self.assert_equals_reference(job)
+        summary = job.summary()
+        self.assert_every_row_counted_once(job, ROWS - summary["rows_rejected"])
+
     def test_all_servers_killed_at_once_come_back_without_their_disks(self):
         job = self.job(producer=["--rate", "4000"], fed=True).start()
         job.feed(0.5)
@@ -520,6 +528,10 @@ class Shards(OnABroker):
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
+        # Who starts when all has ended has to read the others' shards before it writes all weights.
+        job.weights.unlink()
+        job.start("server").wait_all()
+        self.assert_equals_reference(job)
 
     def test_bounded_and_eventual_jobs_of_several_shards_count_every_row_once(self):
         for consistency in ["bounded:2", "eventual"]:
