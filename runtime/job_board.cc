@@ -1,6 +1,5 @@
 #include "runtime/job_board.h"
 
-#include <absl/cleanup/cleanup.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <spdlog/spdlog.h>
 
@@ -13,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "runtime/job_options.h"
 #include "runtime/kafka/admin.h"
 #include "runtime/kafka/consumer.h"

@@ -70,9 +70,7 @@ Status KafkaCheckpointLog::Send(const std::string& topic, int32_t partition, std
     Status status = producer_->Send(topic, partition, key, value);
     if (!absl::IsResourceExhausted(status)) return status;
     // Who is stopped still writes what it has, but does not wait for a broker that is away.
-    if (stop_ && producer_->Flush(kCall).code() == absl::StatusCode::kDeadlineExceeded) {
-      return absl::CancelledError("stopped while the broker was away");
-    }
+    if (stop_) MILLRACE_RETURN_IF_ERROR(AllDelivered());
     producer_->Poll(kQueueFull);
   }
 }

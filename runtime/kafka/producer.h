@@ -59,9 +59,9 @@ class KafkaProducer {
 
   // Copies key and value; a default-constructed view (of no data) is sent as Kafka's null: no key,
   // or a tombstone. timestamp_ms 0: now. Errors: Aborted when its transaction has failed, or has
-  // not begun; ResourceExhausted when the queue is full: Poll and
-  // try again; InvalidArgument above kMaxRecordBytes; NotFound for a topic or partition that does
-  // not exist; FailedPrecondition: fatal or fenced, this producer can send nothing any more.
+  // not begun; ResourceExhausted when the queue is full: Poll and try again; InvalidArgument above
+  // kMaxRecordBytes; NotFound for a topic or partition that does not exist; FailedPrecondition:
+  // fatal or fenced, this producer can send nothing any more.
   virtual Status Send(const std::string& topic, int32_t partition, std::string_view key,
                       std::string_view value, int64_t timestamp_ms) = 0;
   Status Send(const std::string& topic, int32_t partition, std::string_view key,
