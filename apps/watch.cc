@@ -7,7 +7,7 @@
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
-#include "runtime/job_options.h"
+#include "runtime/kafka_options.h"
 #include "runtime/stop_signal.h"
 
 namespace millrace {

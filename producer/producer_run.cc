@@ -26,6 +26,7 @@
 #include "runtime/job_board.h"
 #include "runtime/job_options.h"
 #include "runtime/kafka/options.h"
+#include "runtime/kafka_options.h"
 #include "topics/topics.h"
 
 namespace millrace {

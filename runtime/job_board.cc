@@ -13,11 +13,11 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "runtime/job_options.h"
 #include "runtime/kafka/admin.h"
 #include "runtime/kafka/consumer.h"
 #include "runtime/kafka/producer.h"
 #include "runtime/kafka/wakeup.h"
+#include "runtime/kafka_options.h"
 #include "runtime/patience.h"
 #include "runtime/waits.h"
 #include "topics/codec.h"

@@ -78,16 +78,6 @@ std::vector<size_t> HiddenLayers(const Training& training) {
   return {training.hidden().begin(), training.hidden().end()};
 }
 
-KafkaOptions KafkaOptionsOf(const JobConfig& config) {
-  KafkaOptions options;
-  options.brokers = config.brokers();
-  options.broker_timeout_s = config.broker_timeout_s();
-  for (const KafkaSetting& setting : config.kafka()) {
-    options.settings.emplace_back(setting.key(), setting.value());
-  }
-  return options;
-}
-
 RowShape ShapeOf(const JobFeatures& features) {
   RowShape shape;
   shape.numeric = static_cast<size_t>(features.spec().numeric_size());

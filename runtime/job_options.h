@@ -10,12 +10,9 @@
 #include "models/model.h"
 #include "processors/server_processor.h"
 #include "processors/worker_training_processor.h"
-#include "runtime/kafka/options.h"
 #include "topics/codec.h"
 
 namespace millrace {
-
-KafkaOptions KafkaOptionsOf(const JobConfig& config);
 
 RowShape ShapeOf(const JobFeatures& features);
 // Whether the model can learn from these features. InvalidArgument with what is wrong.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/big_endian.h"
-#include "runtime/job_options.h"
+#include "runtime/kafka_options.h"
 #include "runtime/patience.h"
 #include "runtime/waits.h"
 #include "topics/topics.h"

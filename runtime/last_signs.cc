@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "messages/records.pb.h"
-#include "runtime/job_options.h"
+#include "runtime/kafka_options.h"
 #include "runtime/waits.h"
 #include "topics/codec.h"
 #include "topics/frame.h"

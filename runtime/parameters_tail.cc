@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "runtime/job_options.h"
+#include "runtime/kafka_options.h"
 #include "runtime/patience.h"
 #include "runtime/waits.h"
 #include "topics/topics.h"

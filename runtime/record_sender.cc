@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/job_options.h"
+#include "runtime/kafka_options.h"
 #include "runtime/waits.h"
 
 namespace millrace {

@@ -19,16 +19,6 @@
 
 namespace millrace {
 
-// The shards of which a server that hosts `hosted` keeps replicas: PS(i) is followed by PS((i + 1)
-// mod N) .. PS((i + M) mod N). Ascending, without its own.
-std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t shards,
-                                  uint32_t replicas);
-
-// How many replicas a shard has less since several of its followers are the one server that hosts
-// `hosted`: it keeps one copy of a shard, and of those that it hosts none beside.
-uint32_t ReplicasMissing(ShardId shard, const std::vector<ShardId>& hosted, uint32_t shards,
-                         uint32_t replicas);
-
 // One thread. Each replica takes whole checkpoints of its shard in the order of `parameters`, each
 // in one batch together with its end, so a replica is at every moment a prefix of `parameters`, and
 // its offset says which rows it is behind by. A replica that cannot go on (its folder is damaged;

@@ -1,10 +1,10 @@
 #include "runtime/server_metrics.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
 #include "topics/codec.h"
 #include "topics/frame.h"
 
@@ -17,12 +17,6 @@ OutgoingRecord Record(std::string series, const MetricPoint& point) {
 }
 
 }  // namespace
-
-int64_t NowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
                              bool ended,

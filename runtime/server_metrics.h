@@ -13,8 +13,6 @@
 
 namespace millrace {
 
-int64_t NowMs();  // since 1970
-
 OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
                              bool ended,
                              const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);

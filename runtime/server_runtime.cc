@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "runtime/evaluation_log.h"
 #include "runtime/evaluator.h"
 #include "runtime/followed_shard.h"
@@ -21,6 +22,7 @@
 #include "runtime/job_board.h"
 #include "runtime/job_options.h"
 #include "runtime/kafka/consumer.h"
+#include "runtime/kafka_options.h"
 #include "runtime/npy_file.h"
 #include "runtime/patience.h"
 #include "runtime/peer_replicas.h"
@@ -33,6 +35,7 @@
 #include "runtime/stop_signal.h"
 #include "runtime/waits.h"
 #include "topics/partitioning.h"
+#include "topics/replica_placement.h"
 #include "topics/topics.h"
 
 namespace millrace {

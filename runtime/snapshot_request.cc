@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "base/big_endian.h"
+#include "base/clock.h"
 #include "messages/records.pb.h"
 #include "messages/snapshot.pb.h"
 #include "runtime/job_board.h"
-#include "runtime/job_options.h"
 #include "runtime/kafka/admin.h"
 #include "runtime/kafka/consumer.h"
+#include "runtime/kafka_options.h"
 #include "runtime/patience.h"
 #include "runtime/record_sender.h"
-#include "runtime/server_metrics.h"
 #include "runtime/snapshot_files.h"
 #include "runtime/waits.h"
 #include "topics/codec.h"

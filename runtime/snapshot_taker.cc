@@ -9,8 +9,8 @@
 #include <system_error>
 #include <thread>
 
+#include "base/clock.h"
 #include "messages/snapshot.pb.h"
-#include "runtime/server_metrics.h"
 #include "runtime/snapshot_files.h"
 #include "runtime/snapshot_request.h"
 #include "runtime/snapshot_writer.h"

@@ -13,15 +13,16 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "runtime/evaluation_log.h"
 #include "runtime/job_board.h"
 #include "runtime/job_options.h"
 #include "runtime/kafka/admin.h"
 #include "runtime/kafka/consumer.h"
+#include "runtime/kafka_options.h"
 #include "runtime/patience.h"
 #include "runtime/record_sender.h"
 #include "runtime/repeat_timer.h"
-#include "runtime/server_metrics.h"
 #include "runtime/trimmer.h"
 #include "runtime/waits.h"
 #include "runtime/worker_task.h"

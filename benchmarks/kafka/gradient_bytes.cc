@@ -8,8 +8,8 @@
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
-#include "runtime/job_options.h"
 #include "runtime/kafka/consumer.h"
+#include "runtime/kafka_options.h"
 #include "topics/topics.h"
 
 namespace millrace {

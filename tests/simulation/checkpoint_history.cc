@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "runtime/checkpoint.h"
-#include "runtime/shard_store.h"
 #include "tests/simulation/random.h"
 
 namespace millrace::simulation {

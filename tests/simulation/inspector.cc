@@ -7,8 +7,8 @@
 
 #include "base/big_endian.h"
 #include "base/hash.h"
+#include "runtime/checkpoint.h"
 #include "runtime/checkpoint_assembler.h"
-#include "runtime/shard_store.h"
 #include "stores/memory_byte_map.h"
 #include "topics/partitioning.h"
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/shard_store.h"
+#include "runtime/checkpoint.h"
 
 namespace millrace::simulation {
 namespace {

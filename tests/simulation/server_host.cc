@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/big_endian.h"
-#include "runtime/shard_store.h"
+#include "runtime/checkpoint.h"
 
 namespace millrace::simulation {
 namespace {

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "base/big_endian.h"
-#include "runtime/replicator.h"
-#include "runtime/shard_store.h"
+#include "runtime/checkpoint.h"
 #include "tests/simulation/reference_loop.h"
 #include "topics/frame.h"
 #include "topics/packed_floats.h"
+#include "topics/replica_placement.h"
 
 namespace millrace::simulation {
 namespace {

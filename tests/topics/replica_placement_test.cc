@@ -1,4 +1,4 @@
-#include "runtime/replicator.h"
+#include "topics/replica_placement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
