@@ -6,8 +6,8 @@
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
+#include "job/stop_signal.h"
 #include "producer/producer_run.h"
-#include "runtime/stop_signal.h"
 
 namespace millrace {
 namespace {

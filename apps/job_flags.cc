@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "apps/config_checks.h"
-#include "consistency/policy.h"
+#include "processors/policy.h"
 
 namespace millrace {
 namespace {

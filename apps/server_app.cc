@@ -8,13 +8,13 @@
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
-#include "runtime/job_board.h"
-#include "runtime/job_options.h"
-#include "runtime/server_runtime.h"
-#include "runtime/snapshot_files.h"
-#include "runtime/snapshot_reader.h"
-#include "runtime/snapshot_request.h"
-#include "runtime/stop_signal.h"
+#include "durability/snapshots/snapshot_files.h"
+#include "durability/snapshots/snapshot_reader.h"
+#include "durability/snapshots/snapshot_request.h"
+#include "job/job_registry.h"
+#include "job/stop_signal.h"
+#include "server/server_loop.h"
+#include "tasks/task_options.h"
 
 namespace millrace {
 namespace {

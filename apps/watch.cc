@@ -1,14 +1,14 @@
 // Watch: shows a job while it runs.
 
-#include "display/watch.h"
+#include "watch/watch.h"
 
 #include <CLI/CLI.hpp>
 #include <string>
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
-#include "runtime/kafka_options.h"
-#include "runtime/stop_signal.h"
+#include "job/kafka_options.h"
+#include "job/stop_signal.h"
 
 namespace millrace {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
-#include "runtime/job_board.h"
-#include "runtime/stop_signal.h"
-#include "runtime/worker_runtime.h"
+#include "job/job_registry.h"
+#include "job/stop_signal.h"
+#include "worker/worker_loop.h"
 
 namespace millrace {
 namespace {

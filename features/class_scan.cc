@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "csv/utf8.h"
 #include "features/csv_row_encoder.h"
 #include "features/label_index.h"
 #include "features/number.h"
 #include "features/quoted_value.h"
+#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

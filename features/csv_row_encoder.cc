@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "csv/csv_file.h"
+#include "formats/csv_file.h"
 
 namespace millrace {
 

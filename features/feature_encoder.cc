@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
-#include "csv/utf8.h"
 #include "features/number.h"
 #include "features/quoted_value.h"
+#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "csv/utf8.h"
+#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstring>
 
-#include "csv/byte_mask.h"
-#include "csv/utf8.h"
 #include "features/unicode_tables.h"
+#include "formats/byte_mask.h"
+#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -47,7 +47,7 @@ class Model {
   virtual size_t penalised_end() const = 0;
   // Parameters from this key on are not of a linear model (a network's).
   virtual size_t linear_end() const { return parameter_count(); }
-  // Parameters that are not zero at birth (models/birth.h draws them).
+  // Parameters that are not zero at birth (models/initial_weights.h draws them).
   virtual std::vector<DrawnKeys> drawn() const { return {}; }
   // How many scores a row gets: its class probabilities, or one number.
   virtual size_t score_count() const = 0;

@@ -8,7 +8,7 @@
 
 #include "base/big_endian.h"
 #include "base/check.h"
-#include "models/birth.h"
+#include "models/initial_weights.h"
 #include "topics/codec.h"
 
 namespace millrace {

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/types.h"
-#include "consistency/vector_clock.h"
 #include "messages/records.pb.h"
+#include "processors/vector_clock.h"
 
 namespace millrace {
 

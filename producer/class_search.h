@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "csv/csv_file.h"
+#include "formats/csv_file.h"
 #include "messages/features.pb.h"
 #include "producer/progress_display.h"
 

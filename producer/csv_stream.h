@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/status.h"
-#include "csv/csv_file.h"
 #include "features/csv_row_encoder.h"
+#include "formats/csv_file.h"
 #include "messages/features.pb.h"
 #include "models/row.h"
 #include "producer/reject_file.h"

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/status.h"
+#include "kafka/options.h"
+#include "kafka/producer.h"
 #include "producer/row_sender.h"
-#include "runtime/kafka/options.h"
-#include "runtime/kafka/producer.h"
 
 namespace millrace {
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/kafka/consumer.h"
-#include "runtime/kafka/wakeup.h"
-#include "runtime/waits.h"
+#include "kafka/consumer.h"
+#include "kafka/timeouts.h"
+#include "kafka/wakeup.h"
 
 namespace millrace {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kafka/options.h"
 #include "producer/resume_plan.h"
-#include "runtime/kafka/options.h"
 #include "topics/codec.h"
 
 namespace millrace {

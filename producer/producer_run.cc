@@ -9,8 +9,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "csv/csv_file.h"
 #include "features/csv_row_encoder.h"
+#include "formats/csv_file.h"
+#include "job/job_registry.h"
+#include "job/kafka_options.h"
+#include "kafka/options.h"
 #include "producer/class_search.h"
 #include "producer/csv_stream.h"
 #include "producer/delivery_watch.h"
@@ -23,10 +26,6 @@
 #include "producer/reject_file.h"
 #include "producer/resume_plan.h"
 #include "producer/stream_rows.h"
-#include "runtime/job_board.h"
-#include "runtime/job_options.h"
-#include "runtime/kafka/options.h"
-#include "runtime/kafka_options.h"
 #include "topics/topics.h"
 
 namespace millrace {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/status.h"
+#include "kafka/options.h"
+#include "kafka/producer.h"
 #include "messages/records.pb.h"
-#include "runtime/kafka/options.h"
-#include "runtime/kafka/producer.h"
 
 namespace millrace {
 

@@ -78,6 +78,15 @@ Status CheckRow(const TrainingRow& row, const RowShape& shape) {
 
 }  // namespace
 
+RowShape ShapeOf(const JobFeatures& features) {
+  RowShape shape;
+  shape.numeric = static_cast<size_t>(features.spec().numeric_size());
+  shape.features = features.feature_count();
+  shape.classes = static_cast<size_t>(features.spec().classes_size());
+  shape.ids = static_cast<size_t>(features.spec().ids_size());
+  return shape;
+}
+
 std::string EncodeRow(const Row& row) {
   thread_local InputRecord record;  // keeps its memory from row to row
   record.Clear();

@@ -11,7 +11,7 @@ has all rows in memory; what bare RocksDB alone can read and write of such rows 
 `micro`.)
 
 A checkpoint of that many rows takes seconds, and the next one waits for three times as long (seven
-times with two replicas: runtime/checkpoint_schedule.h). What is measured lasts for several of them.
+times with two replicas: tasks/checkpoint_schedule.h). What is measured lasts for several of them.
 """
 
 import random

@@ -5,7 +5,7 @@ each server also reads the checkpoints of the other two and writes them to store
 waits for it, so what it costs is processor time, disk and the broker's reads (which on a machine of
 few cores is taken from the training). The floor is the same job with --replicas 0, in turns. What
 is not seen here: where checkpoints take long, those of a job with replicas are rarer
-(runtime/checkpoint_schedule.h), so that a killed server has more to learn again.
+(tasks/checkpoint_schedule.h), so that a killed server has more to learn again.
 
 Dense as in `loop`, with every weight in each update; dense with a million weights, as in `dense`;
 and embedding rows, as in `embedding`, all of them in memory, for as long as several checkpoints take.

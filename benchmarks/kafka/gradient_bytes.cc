@@ -8,8 +8,8 @@
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
-#include "runtime/kafka/consumer.h"
-#include "runtime/kafka_options.h"
+#include "job/kafka_options.h"
+#include "kafka/consumer.h"
 #include "topics/topics.h"
 
 namespace millrace {

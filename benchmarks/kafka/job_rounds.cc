@@ -12,9 +12,9 @@
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
+#include "job/kafka_options.h"
+#include "kafka/consumer.h"
 #include "messages/records.pb.h"
-#include "runtime/kafka/consumer.h"
-#include "runtime/kafka_options.h"
 #include "topics/codec.h"
 #include "topics/frame.h"
 #include "topics/topics.h"

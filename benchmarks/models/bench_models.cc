@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "benchmarks/turns.h"
-#include "models/birth.h"
 #include "models/deep_fm.h"
+#include "models/initial_weights.h"
 #include "models/optimizer.h"
 #include "models/softmax_regression.h"
 

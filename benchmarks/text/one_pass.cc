@@ -9,11 +9,11 @@
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
-#include "csv/csv_file.h"
 #include "features/csv_row_encoder.h"
+#include "formats/csv_file.h"
 #include "models/evaluation.h"
 #include "models/optimizer.h"
-#include "runtime/job_options.h"
+#include "tasks/task_options.h"
 
 namespace millrace {
 namespace {

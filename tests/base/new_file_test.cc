@@ -1,4 +1,4 @@
-#include "base/new_file.h"
+#include "base/atomic_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "consistency/policy.h"
+#include "processors/policy.h"
 
 #include <gtest/gtest.h>
 

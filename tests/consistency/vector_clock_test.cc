@@ -1,4 +1,4 @@
-#include "consistency/vector_clock.h"
+#include "processors/vector_clock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "csv/csv_file.h"
+#include "formats/csv_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "csv/csv_parser.h"
+#include "formats/csv_parser.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

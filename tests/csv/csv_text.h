@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "csv/csv_parser.h"
+#include "formats/csv_parser.h"
 
 namespace millrace {
 

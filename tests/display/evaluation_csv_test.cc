@@ -1,4 +1,4 @@
-#include "display/evaluation_csv.h"
+#include "metrics/evaluation_csv.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "display/job_progress.h"
+#include "metrics/job_progress.h"
 
 #include <gtest/gtest.h>
 

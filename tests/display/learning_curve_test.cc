@@ -1,4 +1,4 @@
-#include "display/learning_curve.h"
+#include "metrics/learning_curve.h"
 
 #include <gtest/gtest.h>
 

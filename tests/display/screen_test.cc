@@ -1,12 +1,12 @@
-#include "display/screen.h"
+#include "watch/screen.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "display/plain_line.h"
 #include "tests/display/points.h"
+#include "watch/plain_line.h"
 
 namespace millrace {
 namespace {

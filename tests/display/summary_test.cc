@@ -1,4 +1,4 @@
-#include "display/summary.h"
+#include "watch/summary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

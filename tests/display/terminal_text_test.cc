@@ -1,4 +1,4 @@
-#include "display/terminal_text.h"
+#include "watch/terminal_text.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "base/big_endian.h"
-#include "runtime/checkpoint.h"
 #include "stores/memory_byte_map.h"
+#include "tasks/checkpoint.h"
 #include "tests/driver/scenarios.h"
 #include "tests/driver/topology.h"
 

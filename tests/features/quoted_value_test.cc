@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "csv/utf8.h"
+#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "runtime/grpc/replica_client.h"
+#include "durability/replicas/replica_client.h"
 
 namespace millrace {
 

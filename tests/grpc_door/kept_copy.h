@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/grpc/replica_server.h"
+#include "durability/replicas/replica_server.h"
 #include "tests/stores/temporary_folder.h"
 
 namespace millrace {

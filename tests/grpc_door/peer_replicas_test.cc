@@ -1,5 +1,5 @@
 // Copies of stores, over the loopback.
-#include "runtime/peer_replicas.h"
+#include "durability/replicas/peer_replicas.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/checkpoint.h"
-#include "runtime/shard_store.h"
+#include "durability/checkpoints/shard_store.h"
 #include "stores/rocksdb_byte_map.h"
+#include "tasks/checkpoint.h"
 #include "tests/grpc_door/endless.h"
 #include "tests/stores/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/grpc/received_folder.h"
+#include "durability/replicas/received_folder.h"
 
 #include <gtest/gtest.h>
 

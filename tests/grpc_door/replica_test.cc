@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "durability/replicas/replica_client.h"
+#include "durability/replicas/replica_server.h"
 #include "messages/replica.grpc.pb.h"
-#include "runtime/grpc/replica_client.h"
-#include "runtime/grpc/replica_server.h"
 #include "tests/grpc_door/endless.h"
 #include "tests/grpc_door/kept_copy.h"
 #include "tests/stores/temporary_folder.h"

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <string>
 
-#include "runtime/grpc/replica_client.h"
-#include "runtime/grpc/replica_server.h"
+#include "durability/replicas/replica_client.h"
+#include "durability/replicas/replica_server.h"
 #include "tests/grpc_door/endless.h"
 #include "tests/grpc_door/kept_copy.h"
 #include "tests/stores/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "runtime/grpc/watchdog.h"
+#include "durability/replicas/watchdog.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "durability/checkpoints/kafka_checkpoint_log.h"
 #include "mock_cluster.h"
-#include "runtime/kafka_checkpoint_log.h"
 #include "topics/topics.h"
 
 namespace millrace {

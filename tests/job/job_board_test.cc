@@ -1,4 +1,4 @@
-#include "runtime/job_board.h"
+#include "job/job_registry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <barrier>
 #include <thread>
 
+#include "kafka/producer.h"
 #include "mock_cluster.h"
-#include "runtime/kafka/producer.h"
 #include "topics/topics.h"
 
 namespace millrace {

@@ -1,5 +1,5 @@
 // What tasks want sent, on librdkafka's mock cluster.
-#include "runtime/record_sender.h"
+#include "job/record_sender.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "mock_cluster.h"
-#include "runtime/hosted_shard.h"
-#include "runtime/job_options.h"
+#include "server/hosted_shard.h"
+#include "tasks/task_options.h"
 #include "topics/topics.h"
 
 namespace millrace {

@@ -15,20 +15,20 @@
 
 #include "apps/program.h"
 #include "base/big_endian.h"
+#include "durability/checkpoints/shard_store.h"
+#include "durability/replicas/replicator.h"
+#include "durability/snapshots/snapshot_files.h"
+#include "durability/snapshots/snapshot_request.h"
+#include "job/job_registry.h"
+#include "job/stop_signal.h"
 #include "mock_cluster.h"
-#include "runtime/job_board.h"
-#include "runtime/replicator.h"
-#include "runtime/server_runtime.h"
-#include "runtime/shard_store.h"
-#include "runtime/snapshot_files.h"
-#include "runtime/snapshot_request.h"
-#include "runtime/stop_signal.h"
-#include "runtime/worker_runtime.h"
+#include "server/server_loop.h"
 #include "stores/rocksdb_byte_map.h"
 #include "topics/codec.h"
 #include "topics/frame.h"
 #include "topics/partitioning.h"
 #include "topics/topics.h"
+#include "worker/worker_loop.h"
 
 namespace millrace {
 namespace {

@@ -15,16 +15,16 @@
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "base/check.h"
-#include "csv/csv_file.h"
+#include "durability/snapshots/snapshot_files.h"
 #include "features/class_scan.h"
 #include "features/csv_row_encoder.h"
-#include "models/birth.h"
+#include "formats/csv_file.h"
+#include "formats/npy_file.h"
+#include "models/initial_weights.h"
 #include "models/model.h"
 #include "models/optimizer.h"
-#include "runtime/job_options.h"
-#include "runtime/npy_file.h"
-#include "runtime/snapshot_files.h"
 #include "stores/embedding_table.h"
+#include "tasks/task_options.h"
 
 namespace millrace {
 namespace {

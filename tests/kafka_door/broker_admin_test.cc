@@ -2,8 +2,8 @@
 
 #include <thread>
 
+#include "kafka/consumer.h"
 #include "real_broker.h"
-#include "runtime/kafka/consumer.h"
 
 namespace millrace {
 namespace {

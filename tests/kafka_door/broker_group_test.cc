@@ -13,8 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "kafka/consumer.h"
 #include "real_broker.h"
-#include "runtime/kafka/consumer.h"
 
 extern char** environ;
 

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "kafka/consumer.h"
 #include "real_broker.h"
-#include "runtime/kafka/consumer.h"
 
 namespace millrace {
 namespace {

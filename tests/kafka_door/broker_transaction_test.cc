@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
+#include "kafka/consumer.h"
 #include "real_broker.h"
-#include "runtime/kafka/consumer.h"
 
 namespace millrace {
 namespace {

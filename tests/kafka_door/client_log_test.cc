@@ -1,4 +1,4 @@
-#include "runtime/kafka/client_log.h"
+#include "kafka/client_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "runtime/kafka/consumer.h"
+#include "kafka/consumer.h"
 
 int main(int argc, char** argv) {
   using millrace::GroupConsumer;

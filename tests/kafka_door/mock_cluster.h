@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/types.h"
-#include "runtime/kafka/consumer.h"
-#include "runtime/kafka/options.h"
-#include "runtime/kafka/producer.h"
+#include "kafka/consumer.h"
+#include "kafka/options.h"
+#include "kafka/producer.h"
 #include "until.h"
 
 namespace millrace {

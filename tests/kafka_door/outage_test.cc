@@ -5,8 +5,8 @@
 #include <sstream>
 #include <thread>
 
+#include "kafka/admin.h"
 #include "mock_cluster.h"
-#include "runtime/kafka/admin.h"
 
 namespace millrace {
 namespace {

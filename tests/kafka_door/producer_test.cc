@@ -1,4 +1,4 @@
-#include "runtime/kafka/producer.h"
+#include "kafka/producer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

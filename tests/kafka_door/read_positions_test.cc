@@ -1,4 +1,4 @@
-#include "runtime/kafka/read_positions.h"
+#include "kafka/read_positions.h"
 
 #include <gtest/gtest.h>
 

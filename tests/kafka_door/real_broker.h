@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/kafka/admin.h"
-#include "runtime/kafka/options.h"
-#include "runtime/kafka/producer.h"
+#include "kafka/admin.h"
+#include "kafka/options.h"
+#include "kafka/producer.h"
 #include "until.h"
 
 namespace millrace {

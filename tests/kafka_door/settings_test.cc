@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kafka/admin.h"
 #include "mock_cluster.h"
-#include "runtime/kafka/admin.h"
 
 namespace millrace {
 namespace {

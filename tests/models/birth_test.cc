@@ -1,4 +1,4 @@
-#include "models/birth.h"
+#include "models/initial_weights.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/birth.h"
+#include "models/initial_weights.h"
 #include "models/optimizer.h"
 #include "tests/models/random_rows.h"
 

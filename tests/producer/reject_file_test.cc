@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "csv/csv_file.h"
+#include "formats/csv_file.h"
 #include "tests/producer/scratch_folder.h"
 
 namespace millrace {

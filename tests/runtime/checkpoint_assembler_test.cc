@@ -1,4 +1,4 @@
-#include "runtime/checkpoint_assembler.h"
+#include "tasks/checkpoint_assembler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "runtime/checkpoint_schedule.h"
+#include "tasks/checkpoint_schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/checkpoint.h"
+#include "tasks/checkpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

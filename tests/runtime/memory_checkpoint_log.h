@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/checkpoint.h"
+#include "tasks/checkpoint.h"
 
 namespace millrace {
 

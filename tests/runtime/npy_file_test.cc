@@ -1,4 +1,4 @@
-#include "runtime/npy_file.h"
+#include "formats/npy_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-#include "runtime/recovery.h"
+#include "server/recovery_phases.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "runtime/recovery_report.h"
+#include "server/recovery_report.h"
 
 namespace millrace {
 namespace {

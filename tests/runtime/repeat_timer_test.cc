@@ -1,4 +1,4 @@
-#include "runtime/repeat_timer.h"
+#include "tasks/repeat_timer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/shard_store.h"
+#include "durability/checkpoints/shard_store.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "runtime/checkpoint.h"
+#include "tasks/checkpoint.h"
 #include "tests/stores/child_process.h"
 #include "tests/stores/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/shard_task.h"
+#include "tasks/shard_task.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/checkpoint_assembler.h"
-#include "runtime/server_metrics.h"
-#include "runtime/shard_store.h"
+#include "durability/checkpoints/shard_store.h"
+#include "server/server_metrics.h"
 #include "stores/memory_byte_map.h"
+#include "tasks/checkpoint_assembler.h"
 #include "tests/processors/random_log.h"
 #include "tests/processors/server_fixture.h"
 #include "tests/runtime/memory_checkpoint_log.h"

@@ -1,4 +1,4 @@
-#include "runtime/snapshot_files.h"
+#include "durability/snapshots/snapshot_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/shard_task.h"
-#include "runtime/snapshot_reader.h"
-#include "runtime/snapshot_writer.h"
+#include "durability/snapshots/snapshot_reader.h"
+#include "durability/snapshots/snapshot_writer.h"
 #include "stores/frozen_rows.h"
 #include "stores/memory_byte_map.h"
+#include "tasks/shard_task.h"
 #include "tests/processors/server_fixture.h"
 #include "tests/stores/temporary_folder.h"
 #include "topics/partitioning.h"

@@ -1,4 +1,4 @@
-#include "runtime/snapshot_taker.h"
+#include "durability/snapshots/snapshot_taker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/snapshot_request.h"
+#include "durability/snapshots/snapshot_request.h"
 #include "stores/memory_byte_map.h"
 #include "tests/processors/server_fixture.h"
 #include "tests/stores/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "runtime/worker_task.h"
+#include "tasks/worker_task.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 
 #include "base/big_endian.h"
 #include "models/softmax_regression.h"
-#include "runtime/shard_task.h"
 #include "stores/memory_byte_map.h"
+#include "tasks/shard_task.h"
 #include "topics/codec.h"
 
 namespace millrace {

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string_view>
 
-#include "runtime/checkpoint.h"
+#include "tasks/checkpoint.h"
 #include "tests/simulation/random.h"
 
 namespace millrace::simulation {

@@ -7,9 +7,9 @@
 
 #include "base/big_endian.h"
 #include "base/hash.h"
-#include "runtime/checkpoint.h"
-#include "runtime/checkpoint_assembler.h"
 #include "stores/memory_byte_map.h"
+#include "tasks/checkpoint.h"
+#include "tasks/checkpoint_assembler.h"
 #include "topics/partitioning.h"
 
 namespace millrace::simulation {

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "base/check.h"
-#include "models/birth.h"
 #include "models/gradient_sum.h"
+#include "models/initial_weights.h"
 #include "models/local_solver.h"
 #include "models/moments.h"
 #include "models/optimizer.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/checkpoint.h"
+#include "tasks/checkpoint.h"
 
 namespace millrace::simulation {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "runtime/checkpoint_assembler.h"
+#include "tasks/checkpoint_assembler.h"
 #include "tests/simulation/world.h"
 
 namespace millrace::simulation {

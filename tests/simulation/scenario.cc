@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/job_options.h"
+#include "tasks/task_options.h"
 
 namespace millrace::simulation {
 namespace {

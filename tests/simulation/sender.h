@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "runtime/outgoing_record.h"
 #include "tests/simulation/random.h"
+#include "topics/outgoing_record.h"
 
 namespace millrace::simulation {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/big_endian.h"
-#include "runtime/checkpoint.h"
+#include "tasks/checkpoint.h"
 
 namespace millrace::simulation {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/checkpoint.h"
-#include "runtime/checkpoint_assembler.h"
-#include "runtime/shard_task.h"
+#include "tasks/checkpoint.h"
+#include "tasks/checkpoint_assembler.h"
+#include "tasks/shard_task.h"
 #include "tests/simulation/host.h"
 
 namespace millrace::simulation {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/big_endian.h"
-#include "runtime/checkpoint.h"
+#include "tasks/checkpoint.h"
 #include "tests/simulation/reference_loop.h"
 #include "topics/frame.h"
 #include "topics/packed_floats.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/worker_task.h"
+#include "tasks/worker_task.h"
 #include "tests/simulation/host.h"
 
 namespace millrace::simulation {

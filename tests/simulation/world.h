@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "models/model.h"
-#include "runtime/outgoing_record.h"
-#include "runtime/shard_task.h"
 #include "stores/memory_byte_map.h"
+#include "tasks/shard_task.h"
 #include "tests/simulation/memory_log.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/scenario.h"
+#include "topics/outgoing_record.h"
 
 namespace millrace::simulation {
 

@@ -1,0 +1,131 @@
+#include "durability/checkpoints/kafka_checkpoint_log.h"
+
+#include <chrono>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "job/kafka_options.h"
+#include "kafka/broker_retry.h"
+#include "kafka/timeouts.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kCall = seconds(5);
+
+// While a request is under way, librdkafka's thread spins as long as a record waits that has waited
+// for longer than linger.ms, or any record during a Flush. So a request is sent when it is full, or
+// with the Flush, and little more than the next one waits.
+constexpr double kUntilFullMs = 1000;
+constexpr size_t kQueueKbytes = 2048;
+
+// Calls again while the broker is away (Unavailable).
+Status Retry(const std::atomic<bool>& stop, const std::function<Status()>& call) {
+  while (true) {
+    Status status = call();
+    if (!absl::IsUnavailable(status)) return status;
+    if (stop) return absl::CancelledError("stopped while the broker was away");
+  }
+}
+
+}  // namespace
+
+KafkaCheckpointLog::KafkaCheckpointLog(const JobConfig& config, ShardId shard,
+                                       const std::atomic<bool>& stop)
+    : parameters_(TopicName(config.name(), Topic::kParameters)),
+      dead_letters_(TopicName(config.name(), Topic::kDeadLetter)),
+      gradients_(TopicName(config.name(), Topic::kGradients)),
+      shard_(shard),
+      stop_(stop) {}
+
+StatusOr<std::unique_ptr<KafkaCheckpointLog>> KafkaCheckpointLog::Create(
+    const JobConfig& config, ShardId shard, const std::atomic<bool>& stop) {
+  std::unique_ptr<KafkaCheckpointLog> log(new KafkaCheckpointLog(config, shard, stop));
+  const KafkaOptions kafka = KafkaOptionsOf(config);
+  ProducerOptions options;
+  options.client_id = "checkpoint-" + std::to_string(shard);
+  options.linger_ms = kUntilFullMs;
+  options.queue_kbytes = kQueueKbytes;
+  options.transactional_id = config.name() + "-shard-" + std::to_string(shard);
+  MILLRACE_ASSIGN_OR_RETURN(log->producer_, KafkaProducer::Create(kafka, options, nullptr));
+  MILLRACE_ASSIGN_OR_RETURN(log->admin_, KafkaAdmin::Create(kafka, options.client_id));
+  const Patience patience(stop, config.broker_timeout_s());
+  MILLRACE_RETURN_IF_ERROR(
+      patience.Try([&log] { return log->producer_->InitTransactions(kCall); }));
+  MILLRACE_RETURN_IF_ERROR(patience.Try([&log] {
+    return log->producer_->Prepare({log->parameters_, log->dead_letters_});
+  }));
+  return log;
+}
+
+Status KafkaCheckpointLog::Send(const std::string& topic, int32_t partition, std::string_view key,
+                                std::string_view value) {
+  while (true) {
+    Status status = producer_->Send(topic, partition, key, value);
+    if (!absl::IsResourceExhausted(status)) return status;
+    // Who is stopped still writes what it has, but does not wait for a broker that is away.
+    if (stop_) MILLRACE_RETURN_IF_ERROR(AllDelivered());
+    producer_->Poll(kQueueFull);
+  }
+}
+
+Status KafkaCheckpointLog::SendAll(const Checkpoint& checkpoint) {
+  Status sent = absl::OkStatus();
+  checkpoint.VisitRecords(0, [&](std::string_view key, std::string_view value) {
+    sent = Send(parameters_, static_cast<int32_t>(shard_), key, value);
+    return sent.ok();
+  });
+  MILLRACE_RETURN_IF_ERROR(sent);
+  for (const std::string& letter : checkpoint.dead_letters) {
+    MILLRACE_RETURN_IF_ERROR(Send(dead_letters_, 0, EncodeBigEndian32(shard_), letter));
+  }
+  return absl::OkStatus();
+}
+
+Status KafkaCheckpointLog::AllDelivered() {
+  while (true) {
+    Status flushed = producer_->Flush(kCall);
+    if (flushed.ok()) break;
+    if (!absl::IsDeadlineExceeded(flushed)) return flushed;
+    if (stop_) return absl::CancelledError("stopped while the broker was away");
+  }
+  const std::vector<FailedDelivery> failures = producer_->TakeFailures();
+  if (failures.empty()) return absl::OkStatus();
+  return absl::AbortedError(failures.front().topic + ": " + failures.front().reason);
+}
+
+Status KafkaCheckpointLog::Abort(Status reason) {
+  if (!absl::IsAborted(reason) && !absl::IsDataLoss(reason)) return reason;
+  const Status aborted = Retry(stop_, [this] { return producer_->AbortTransaction(kCall); });
+  return aborted.ok() ? reason : aborted;
+}
+
+StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpoint,
+                                                       Offset behind) {
+  producer_->TakeFailures();  // of one that was aborted
+  MILLRACE_RETURN_IF_ERROR(producer_->BeginTransaction());
+  if (Status sent = SendAll(checkpoint); !sent.ok()) return Abort(std::move(sent));
+  if (Status delivered = AllDelivered(); !delivered.ok()) return Abort(std::move(delivered));
+  const Offset end = producer_->DeliveredEnd(parameters_, static_cast<int32_t>(shard_));
+  if (Status stands = CheckBehind(end, checkpoint.records(), behind); !stands.ok()) {
+    return Abort(std::move(stands));
+  }
+  // A call that timed out is made again: the outcome is never guessed.
+  Status committed = Retry(stop_, [this] { return producer_->CommitTransaction(kCall); });
+  if (!committed.ok()) return Abort(std::move(committed));
+  return end;
+}
+
+Status KafkaCheckpointLog::TrimGradients(Offset position) {
+  // Not done now is done with the next checkpoint: it only frees space.
+  (void)admin_->DeleteRecordsBefore(gradients_, static_cast<int32_t>(shard_), position, kCall);
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

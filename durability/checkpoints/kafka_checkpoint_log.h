@@ -1,0 +1,49 @@
+// The checkpoint log on Kafka: a transactional producer for the shard, DeleteRecords for the trim.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kafka/admin.h"
+#include "kafka/producer.h"
+#include "messages/job.pb.h"
+#include "tasks/checkpoint.h"
+
+namespace millrace {
+
+// Used by one thread at a time.
+class KafkaCheckpointLog final : public CheckpointLog {
+ public:
+  // Fences any older instance of the shard (init_transactions): call it before anything of the
+  // shard's state is read. Waits for the broker until `stop`.
+  static StatusOr<std::unique_ptr<KafkaCheckpointLog>> Create(const JobConfig& config,
+                                                              ShardId shard,
+                                                              const std::atomic<bool>& stop);
+
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override;
+  Status TrimGradients(Offset position) override;
+
+ private:
+  KafkaCheckpointLog(const JobConfig& config, ShardId shard, const std::atomic<bool>& stop);
+
+  Status Send(const std::string& topic, int32_t partition, std::string_view key,
+              std::string_view value);
+  Status SendAll(const Checkpoint& checkpoint);
+  // Aborted when a record is in no log. librdkafka's commit does not tell.
+  Status AllDelivered();
+  // Of what was not written, or must not be, there is nothing then.
+  Status Abort(Status reason);
+
+  std::string parameters_;
+  std::string dead_letters_;
+  std::string gradients_;
+  ShardId shard_;
+  const std::atomic<bool>& stop_;
+  std::unique_ptr<KafkaProducer> producer_;
+  std::unique_ptr<KafkaAdmin> admin_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,76 @@
+#include "durability/checkpoints/parameters_tail.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+
+#include "job/kafka_options.h"
+#include "kafka/broker_retry.h"
+#include "kafka/timeouts.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kParametersAtOnce = 256;
+
+}  // namespace
+
+StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig& config,
+                                                                 ShardId shard, Offset from,
+                                                                 Wakeup* wakeup,
+                                                                 const std::atomic<bool>& stop) {
+  std::unique_ptr<ParametersTail> tail(new ParametersTail());
+  ConsumerOptions options;
+  options.client_id = "parameters-tail-" + std::to_string(shard);
+  options.read_committed = true;
+  const std::string topic = TopicName(config.name(), Topic::kParameters);
+  MILLRACE_ASSIGN_OR_RETURN(
+      tail->consumer_, PartitionConsumer::Create(KafkaOptionsOf(config), options, topic, wakeup));
+  const auto partition = static_cast<int32_t>(shard);
+  MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
+                            Patience(stop, config.broker_timeout_s()).Try([&] {
+                              return tail->consumer_->QueryRange(partition, kBrokerCall);
+                            }));
+  if (from > range.end) {
+    return absl::OutOfRangeError(topic + ", partition " + std::to_string(shard) + " ends at " +
+                                 std::to_string(range.end) + ", in front of offset " +
+                                 std::to_string(from));
+  }
+  const Offset begin = std::max(from, range.begin);
+  tail->behind_ = static_cast<size_t>(range.end - begin);
+  MILLRACE_RETURN_IF_ERROR(tail->consumer_->Assign(partition, begin));
+  return tail;
+}
+
+StatusOr<size_t> ParametersTail::Poll(const Take& take) {
+  Status status = absl::OkStatus();
+  const auto on_record = [&](const ConsumedRecord& record) -> Status {
+    if (!CheckpointAssembler::Knows(record.key)) {
+      spdlog::warn(
+          "parameters, partition {}, offset {}: left out, since it is no record of a checkpoint: "
+          "its key is unknown. Somebody else writes to this topic",
+          record.partition, record.offset);
+      return absl::OkStatus();
+    }
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<CheckpointAssembler::Part> part,
+                              assembler_.Add(record.offset, record.key, record.value));
+    return part ? take(*std::move(part)) : absl::OkStatus();
+  };
+  ConsumerHandler handler;
+  handler.on_record = [&](const ConsumedRecord& record) {
+    if (status.ok()) status = on_record(record);
+  };
+  handler.on_end = [&](int32_t, Offset) { caught_up_ = true; };
+  handler.on_out_of_range = [&](int32_t partition) {
+    status = absl::OutOfRangeError("parameters, partition " + std::to_string(partition) +
+                                   ": records were deleted while they were read, or the topic was "
+                                   "made anew");
+  };
+  MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kParametersAtOnce, handler));
+  MILLRACE_RETURN_IF_ERROR(status);
+  return events;
+}
+
+}  // namespace millrace

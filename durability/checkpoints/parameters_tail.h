@@ -1,0 +1,49 @@
+// The checkpoints of a shard, as they are committed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kafka/consumer.h"
+#include "messages/job.pb.h"
+#include "tasks/checkpoint_assembler.h"
+
+namespace millrace {
+
+// Reads a shard's partition of `parameters`, committed records only, put together again to
+// checkpoints. Used by one thread.
+class ParametersTail {
+ public:
+  // From an offset on, or from the first record that is there. `wakeup` is told when there is
+  // something to poll; it outlives the tail. OutOfRange when the partition ends before `from`.
+  static StatusOr<std::unique_ptr<ParametersTail>> Create(const JobConfig& config, ShardId shard,
+                                                          Offset from, Wakeup* wakeup,
+                                                          const std::atomic<bool>& stop);
+
+  // Hands out some of what has come, without waiting; returns how many events that were. Errors:
+  // those of `take`, OutOfRange when records were deleted while they were read, and DataLoss when
+  // one is damaged.
+  using Take = std::function<Status(CheckpointAssembler::Part part)>;
+  StatusOr<size_t> Poll(const Take& take);
+
+  // So many records at most were to be read when reading began.
+  size_t behind() const { return behind_; }
+  // Every checkpoint that there was when reading began has been handed out.
+  bool caught_up() const { return caught_up_; }
+  // Of the last one a part is missing. (Of a checkpoint that is committed that never is.)
+  bool unfinished() const { return assembler_.unfinished(); }
+
+ private:
+  ParametersTail() = default;
+
+  CheckpointAssembler assembler_;
+  std::unique_ptr<PartitionConsumer> consumer_;
+  size_t behind_ = 0;
+  bool caught_up_ = false;
+};
+
+}  // namespace millrace

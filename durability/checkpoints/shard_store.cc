@@ -1,0 +1,233 @@
+#include "durability/checkpoints/shard_store.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "tasks/checkpoint.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kForTheLock(2);
+constexpr std::chrono::milliseconds kLockAgain(50);
+
+std::string ShardFolder(const JobConfig& config, ShardId shard) {
+  return config.server().data_dir() + "/" + config.name() + "-shard-" + std::to_string(shard);
+}
+
+std::string ReplicaFolder(const JobConfig& config, ShardId shard) {
+  return ShardFolder(config, shard) + "-replica";
+}
+
+bool IsThere(const std::string& folder) {
+  std::error_code ignored;
+  return fs::exists(folder, ignored);
+}
+
+Status RemoveFolder(const std::string& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError("cannot remove " + folder + ": " + error.message());
+}
+
+uint64_t BytesIn(const std::string& folder) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (fs::directory_iterator file(folder, error), end; !error && file != end;
+       file.increment(error)) {
+    std::error_code ignored;
+    const uint64_t size = file->file_size(ignored);
+    if (!ignored) bytes += size;
+  }
+  return bytes;
+}
+
+// `folder`, `folder`.2, `folder`.3 ..
+std::string Numbered(const std::string& folder, unsigned number) {
+  return number == 1 ? folder : folder + "." + std::to_string(number);
+}
+
+// Those of them that are there, ascending.
+std::vector<std::string> ExistingOf(const std::string& folder) {
+  std::vector<unsigned> numbers;
+  if (IsThere(folder)) numbers.push_back(1);
+  const fs::path path(folder);
+  const std::string prefix = path.filename().string() + ".";
+  std::error_code error;
+  for (fs::directory_iterator entry(path.parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    const std::string number = name.substr(prefix.size());
+    const bool is_number =
+        !number.empty() && number.size() < 7 &&
+        std::ranges::all_of(number, [](unsigned char c) { return std::isdigit(c) != 0; });
+    if (is_number) numbers.push_back(static_cast<unsigned>(std::stoul(number)));
+  }
+  std::ranges::sort(numbers);
+  std::vector<std::string> folders;
+  for (const unsigned number : numbers) folders.push_back(Numbered(folder, number));
+  return folders;
+}
+
+std::string FreeNameOf(const std::string& folder) {
+  unsigned number = 1;
+  while (IsThere(Numbered(folder, number))) ++number;
+  return Numbered(folder, number);
+}
+
+// Whoever gives embedding rows much memory has many, and the indexes of their files grow with them.
+RocksDbOptions StoreOptions(const JobConfig& config) {
+  RocksDbOptions options;
+  if (config.training().model() != Training::SOFTMAX) {
+    options.block_cache_bytes += (size_t{config.server().embedding_cache_mib()} << 20) / 2;
+  }
+  return options;
+}
+
+// Who was killed a moment ago may not have let go yet: its folder is worth a short wait.
+StatusOr<std::unique_ptr<DiskByteMap>> OpenPatiently(const JobConfig& config,
+                                                     const std::string& folder) {
+  const auto end = std::chrono::steady_clock::now() + kForTheLock;
+  while (true) {
+    StatusOr<std::unique_ptr<DiskByteMap>> store = OpenRocksDb(folder, StoreOptions(config));
+    if (!IsLockedByAnother(store.status()) || std::chrono::steady_clock::now() >= end) return store;
+    std::this_thread::sleep_for(kLockAgain);
+  }
+}
+
+// The furthest of the shard's stores that are not locked by others (kNothing when nothing whole is
+// in it); its store is null when there is none. Removes the others.
+StatusOr<ShardCopy> OpenFurthest(const JobConfig& config, const std::string& folder,
+                                 ShardId shard) {
+  struct Opened {
+    ShardCopy copy;
+    Offset offset = 0;
+  };
+  std::vector<Opened> opened;
+  for (const std::string& name : ExistingOf(folder)) {
+    StatusOr<std::unique_ptr<DiskByteMap>> store = OpenPatiently(config, name);
+    if (IsLockedByAnother(store.status())) {
+      const std::string why(store.status().message());
+      spdlog::warn(
+          "shard {}: {}. That process hosted this shard, and does not any more: it will stop when "
+          "it moves again. This one goes on without that folder",
+          shard, why.substr(0, why.find(';')));
+      continue;
+    }
+    MILLRACE_RETURN_IF_ERROR(store.status());
+    MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ParametersOffsetOf(**store));
+    opened.push_back({{.source = ShardCopy::Source::kDisk,
+                       .bytes = BytesIn(name),
+                       .folder = name,
+                       .store = *std::move(store)},
+                      offset});
+  }
+  if (opened.empty()) return ShardCopy();
+  const auto furthest = std::ranges::max_element(opened, {}, &Opened::offset);
+  if (furthest->offset == 0) furthest->copy.source = ShardCopy::Source::kNothing;
+  for (Opened& other : opened) {
+    if (&other == &*furthest) continue;
+    spdlog::info("shard {}: {} ends at offset {} of parameters, {} at {}: the former is removed",
+                 shard, other.copy.folder, other.offset, furthest->copy.folder, furthest->offset);
+    other.copy.store.reset();
+    MILLRACE_RETURN_IF_ERROR(RemoveFolder(other.copy.folder));
+  }
+  return std::move(furthest->copy);
+}
+
+// Whether there is a replica that nobody has open.
+StatusOr<bool> HasReplica(const std::string& replica) {
+  if (!IsThere(replica)) return false;
+  const Status opened = OpenRocksDb(replica).status();
+  if (IsLockedByAnother(opened)) return false;
+  MILLRACE_RETURN_IF_ERROR(opened);
+  return true;
+}
+
+}  // namespace
+
+StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const FetchCopy& fetch) {
+  const std::string own = ShardFolder(config, shard);
+  MILLRACE_ASSIGN_OR_RETURN(ShardCopy copy, OpenFurthest(config, own, shard));
+  if (copy.store != nullptr && copy.source == ShardCopy::Source::kDisk) return copy;
+  if (copy.store != nullptr) {  // of who died before anything whole was in it
+    copy.store.reset();
+    MILLRACE_RETURN_IF_ERROR(RemoveFolder(copy.folder));
+  }
+  copy.folder = FreeNameOf(own);
+  const std::string replica = ReplicaFolder(config, shard);
+  MILLRACE_ASSIGN_OR_RETURN(const bool has_replica, HasReplica(replica));
+  if (has_replica) {
+    std::error_code error;
+    fs::rename(replica, copy.folder, error);
+    if (error) {
+      return absl::UnavailableError("cannot rename " + replica + " to " + copy.folder + ": " +
+                                    error.message());
+    }
+    spdlog::info("shard {}: takes over from the replica that was kept here", shard);
+    copy.source = ShardCopy::Source::kReplicaHere;
+  } else if (fetch) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> peer, fetch(shard, copy.folder));
+    if (peer) {
+      copy.source = ShardCopy::Source::kPeer;
+      copy.peer = *peer;
+    }
+  }
+  copy.bytes = BytesIn(copy.folder);
+  MILLRACE_ASSIGN_OR_RETURN(copy.store, OpenRocksDb(copy.folder, StoreOptions(config)));
+  return copy;
+}
+
+Status RemoveShardStore(const ShardCopy& copy) { return RemoveFolder(copy.folder); }
+
+StatusOr<std::unique_ptr<DiskByteMap>> OpenReplicaStore(const JobConfig& config, ShardId shard) {
+  // What it loses when this process dies it reads again: its log is `parameters`.
+  return OpenRocksDb(ReplicaFolder(config, shard), {.has_log = false});
+}
+
+Status RemoveReplicaStore(const JobConfig& config, ShardId shard) {
+  return RemoveFolder(ReplicaFolder(config, shard));
+}
+
+StatusOr<std::string> SetReplicaStoreAside(const JobConfig& config, ShardId shard) {
+  const std::string replica = ReplicaFolder(config, shard);
+  std::string aside = FreeNameOf(replica + "-set-aside");
+  std::error_code error;
+  fs::rename(replica, aside, error);
+  if (!error) return aside;
+  return absl::UnavailableError("cannot rename " + replica + " to " + aside + ": " +
+                                error.message());
+}
+
+std::string FrozenReplicaFolder(const JobConfig& config, ShardId shard, uint64_t number) {
+  return ReplicaFolder(config, shard) + "-frozen-" + std::to_string(number);
+}
+
+void RemoveFrozenReplicas(const JobConfig& config, ShardId shard) {
+  const fs::path replica(ReplicaFolder(config, shard));
+  std::vector<fs::path> left;
+  std::error_code error;
+  for (fs::directory_iterator entry(replica.parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const bool is_one =
+        entry->path().filename().string().starts_with(replica.filename().string() + "-frozen-");
+    if (is_one) left.push_back(entry->path());
+  }
+  std::error_code ignored;
+  for (const fs::path& folder : left) fs::remove_all(folder, ignored);
+}
+
+}  // namespace millrace

@@ -1,0 +1,174 @@
+#include "durability/replicas/peer_replicas.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "durability/checkpoints/shard_store.h"
+#include "job/job_registry.h"
+#include "stores/rocksdb_byte_map.h"
+#include "tasks/checkpoint.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A transfer that takes longer than this says how it gets on, as often.
+constexpr std::chrono::seconds kSayEvery(2);
+constexpr double kMiB = 1 << 20;
+
+std::string_view ViewOf(const Status& status) {
+  return {status.message().data(), status.message().size()};
+}
+
+// That the store opens, and is as far on as it was said to be.
+Status CheckCopy(const std::string& files, const ReplicaDescription& copy) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<DiskByteMap> store, OpenRocksDb(files));
+  MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ParametersOffsetOf(*store));
+  if (offset >= copy.parameters_offset()) return absl::OkStatus();
+  return absl::DataLossError("its store ends at offset " + std::to_string(offset) +
+                             " of parameters, and was to reach " +
+                             std::to_string(copy.parameters_offset()));
+}
+
+}  // namespace
+
+StatusOr<ReplicaTls> ReplicaTlsOf(const JobConfig& config) {
+  const Server& server = config.server();
+  return ReadReplicaTls(server.replica_tls_cert(), server.replica_tls_key(),
+                        server.replica_tls_ca());
+}
+
+PeerReplicas::PeerReplicas(const JobConfig& config, ReplicaTls tls,
+                           const std::vector<ShardId>& hosted, const std::atomic<bool>& stop,
+                           const ReplicaPatience& patience)
+    : config_(config),
+      tls_(std::move(tls)),
+      server_(hosted.empty() ? 0 : hosted.front()),
+      stop_(stop),
+      patience_(patience) {}
+
+StatusOr<std::vector<ReplicaOffer>> PeerReplicas::ReadOffers() const {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board,
+                            JobBoard::Create(config_, stop_));
+  return board->ReadOffers();
+}
+
+StatusOr<std::optional<std::string>> PeerReplicas::Fetch(ShardId shard, const std::string& folder) {
+  if (!offers_) {
+    MILLRACE_ASSIGN_OR_RETURN(offers_, ReadOffers());
+  }
+  return FetchFrom(*offers_, shard, folder);
+}
+
+StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
+    const std::vector<ReplicaOffer>& offers, ShardId shard, const std::string& folder) {
+  std::vector<std::string> addresses;
+  for (const ReplicaOffer& offer : offers) {
+    // An own offer is that of an earlier process.
+    if (offer.server() == server_) continue;
+    if (std::ranges::find(offer.shard(), shard) == offer.shard().end()) continue;
+    if (offer.tls() && !tls_.used()) {
+      spdlog::warn("shard {}: {} has a replica, but gives it by TLS only; give --replica-tls-ca",
+                   shard, offer.address());
+      continue;
+    }
+    addresses.push_back(offer.address());
+  }
+  if (addresses.empty()) return std::nullopt;
+  ReplicaRequest request;
+  request.set_job(config_.name());
+  request.set_epoch(config_.epoch());
+  request.set_shard(shard);
+  const auto described = DescribeReplicas(addresses, request, tls_, patience_);
+  std::vector<std::pair<Offset, std::string>> copies;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    if (described[i].ok()) {
+      copies.emplace_back(described[i]->parameters_offset(), addresses[i]);
+    } else {
+      spdlog::warn("shard {}: no replica from {}", shard, ViewOf(described[i].status()));
+    }
+  }
+  // The furthest first; of equal ones as they were offered.
+  std::ranges::stable_sort(copies, std::ranges::greater(), &std::pair<Offset, std::string>::first);
+  for (const auto& [offset, address] : copies) {
+    if (stop_) return absl::CancelledError("stopped");
+    ReplicaFetch fetch;
+    fetch.address = address;
+    fetch.request = request;
+    fetch.folder = folder;
+    fetch.check = CheckCopy;
+    fetch.patience = patience_;
+    auto next_word = steady_clock::now() + kSayEvery;
+    fetch.on_progress = [&](const ReplicaTransfer& transfer) {
+      if (steady_clock::now() < next_word) return;
+      next_word += kSayEvery;
+      const auto bytes = static_cast<double>(transfer.bytes);
+      spdlog::info(
+          "shard {}: {:.0f} MiB of its replica have come from {}, {:.0f} % of it, {:.1f} "
+          "MiB/s",
+          shard, bytes / kMiB, address,
+          100 * bytes / static_cast<double>(std::max<uint64_t>(1, transfer.bytes_total)),
+          bytes / kMiB / transfer.seconds);
+    };
+    const StatusOr<ReplicaTransfer> got = FetchReplica(fetch, tls_, stop_);
+    if (got.ok()) {
+      spdlog::info("shard {}: took the replica of {}, {:.1f} MiB in {:.2f} s", shard, address,
+                   static_cast<double>(got->bytes) / kMiB, got->seconds);
+      return address;
+    }
+    if (absl::IsCancelled(got.status()) && stop_) return got.status();
+    spdlog::warn("shard {}: no replica from {}", shard, ViewOf(got.status()));
+  }
+  spdlog::warn("shard {}: no server could give a replica; all of it is read from parameters",
+               shard);
+  return std::nullopt;
+}
+
+std::string ReplicaAddress(const std::string& listen, const std::string& advertise, int port) {
+  const std::string& given = advertise.empty() ? listen : advertise;
+  const size_t colon = given.rfind(':');
+  std::string host = given.substr(0, colon);
+  if (advertise.empty() && (host == "0.0.0.0" || host == "[::]" || host == "*")) {
+    std::array<char, 256> name{};
+    if (gethostname(name.data(), name.size() - 1) == 0) host = name.data();
+  }
+  const std::string given_port = given.substr(colon + 1);
+  return host + ":" + (std::stoi(given_port) == 0 ? std::to_string(port) : given_port);
+}
+
+StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(
+    const JobConfig& config, const ReplicaTls& tls, const std::vector<ShardId>& hosted,
+    const std::vector<ShardId>& kept, ReplicaSource& source, const std::atomic<bool>& stop) {
+  const Server& server = config.server();
+  if (!server.has_replica_listen() || kept.empty() || hosted.empty()) return nullptr;
+  ReplicaServerOptions options;
+  options.job = config.name();
+  options.epoch = config.epoch();
+  options.listen = server.replica_listen();
+  options.tls = tls;
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ReplicaServer> serving,
+                            ReplicaServer::Start(options, source));
+  ReplicaOffer offer;
+  offer.set_epoch(config.epoch());
+  offer.set_server(hosted.front());
+  offer.mutable_shard()->Add(kept.begin(), kept.end());
+  offer.set_address(
+      ReplicaAddress(server.replica_listen(), server.replica_advertise(), serving->port()));
+  offer.set_tls(tls.used());
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, JobBoard::Create(config, stop));
+  MILLRACE_RETURN_IF_ERROR(board->PublishOffer(offer));
+  std::string shards;
+  for (const ShardId shard : kept) shards += " " + std::to_string(shard);
+  spdlog::info("replicas of shard{} are served at {}{}", shards, offer.address(),
+               tls.used() ? ", by TLS" : "");
+  return serving;
+}
+
+}  // namespace millrace

@@ -1,0 +1,59 @@
+// Copies of this server's shards that other servers keep (GetReplica), and its own for them.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "durability/replicas/replica_client.h"
+#include "durability/replicas/replica_server.h"
+#include "durability/replicas/tls.h"
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+
+namespace millrace {
+
+// Reads the TLS files that the configuration names.
+StatusOr<ReplicaTls> ReplicaTlsOf(const JobConfig& config);
+
+// Fetches copies from those who offer them in the job topic. Used by one thread.
+class PeerReplicas {
+ public:
+  // `hosted`: this server's shards, ascending. `config` and `stop` outlive it.
+  PeerReplicas(const JobConfig& config, ReplicaTls tls, const std::vector<ShardId>& hosted,
+               const std::atomic<bool>& stop, const ReplicaPatience& patience = {});
+
+  // A FetchCopy: takes the furthest copy; when that fails, the next one. Says in the log who had
+  // none or failed, and why. Errors: Cancelled when stopped, those of the broker.
+  StatusOr<std::optional<std::string>> Fetch(ShardId shard, const std::string& folder);
+
+  // The same, of these offers.
+  StatusOr<std::optional<std::string>> FetchFrom(const std::vector<ReplicaOffer>& offers,
+                                                 ShardId shard, const std::string& folder);
+
+ private:
+  StatusOr<std::vector<ReplicaOffer>> ReadOffers() const;
+
+  const JobConfig& config_;
+  const ReplicaTls tls_;
+  const ShardId server_;  // the first shard that is hosted here
+  const std::atomic<bool>& stop_;
+  const ReplicaPatience patience_;
+  std::optional<std::vector<ReplicaOffer>> offers_;
+};
+
+// Starts to serve `source`, which keeps copies of the shards `kept`, where the configuration says,
+// and publishes the offer. Null when the configuration says nothing.
+StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(
+    const JobConfig& config, const ReplicaTls& tls, const std::vector<ShardId>& hosted,
+    const std::vector<ShardId>& kept, ReplicaSource& source, const std::atomic<bool>& stop);
+
+// What others dial: `advertise`, or else `listen` (a host that means all of this machine's
+// addresses becomes its name), with the port that is really listened at.
+std::string ReplicaAddress(const std::string& listen, const std::string& advertise, int port);
+
+}  // namespace millrace

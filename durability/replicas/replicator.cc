@@ -1,0 +1,131 @@
+#include "durability/replicas/replicator.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "durability/checkpoints/shard_store.h"
+#include "kafka/timeouts.h"
+#include "tasks/checkpoint.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::chrono::milliseconds kBeforeTryingAgain(1000);
+
+}  // namespace
+
+Replicator::Replicator(const JobConfig& config, const std::vector<ShardId>& shards)
+    : config_(config) {
+  replicas_.reserve(shards.size());
+  for (const ShardId shard : shards) replicas_.push_back({.shard = shard});
+  thread_ = std::thread([this] { Run(); });
+}
+
+Replicator::~Replicator() {
+  stop_ = true;
+  wakeup_.Notify();
+  thread_.join();
+}
+
+void Replicator::Run() {
+  while (!stop_) {
+    size_t events = 0;
+    for (Replica& replica : replicas_) {
+      const auto now = std::chrono::steady_clock::now();
+      if (now < replica.not_before) continue;
+      const StatusOr<size_t> taken = Poll(replica);
+      if (taken.ok()) {
+        events += *taken;
+      } else if (!stop_) {
+        GiveUp(replica, taken.status());
+        replica.not_before = now + kBeforeTryingAgain;
+      }
+    }
+    if (events == 0) wakeup_.WaitFor(kPoll);
+  }
+}
+
+Status Replicator::Open(Replica& replica) {
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<DiskByteMap> store,
+                            OpenReplicaStore(config_, replica.shard));
+  RemoveFrozenReplicas(config_, replica.shard);
+  {
+    const std::lock_guard<std::shared_mutex> lock(mutex_);
+    replica.store = std::move(store);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*replica.store));
+  MILLRACE_ASSIGN_OR_RETURN(replica.tail,
+                            ParametersTail::Create(config_, replica.shard, from, &wakeup_, stop_));
+  spdlog::info("shard {}: a replica is kept here, from offset {} of parameters on", replica.shard,
+               from);
+  return absl::OkStatus();
+}
+
+StatusOr<size_t> Replicator::Poll(Replica& replica) {
+  if (!replica.tail) MILLRACE_RETURN_IF_ERROR(Open(replica));
+  return replica.tail->Poll([&](CheckpointAssembler::Part part) {
+    return replica.store->Write(BatchOf(std::move(part.entries), part.end));
+  });
+}
+
+StatusOr<const Replicator::Replica*> Replicator::Find(ShardId shard) const {
+  for (const Replica& replica : replicas_) {
+    if (replica.shard == shard && replica.store != nullptr) return &replica;
+  }
+  return absl::NotFoundError("no replica of shard " + std::to_string(shard) + " is kept here");
+}
+
+StatusOr<Offset> Replicator::OffsetOf(ShardId shard) {
+  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard));
+  MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ParametersOffsetOf(*replica->store));
+  if (offset > 0) return offset;
+  return absl::NotFoundError("no whole checkpoint of shard " + std::to_string(shard) +
+                             " has come here yet");
+}
+
+StatusOr<std::string> Replicator::Freeze(ShardId shard) {
+  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard));
+  std::string folder = FrozenReplicaFolder(config_, shard, ++frozen_);
+  MILLRACE_RETURN_IF_ERROR(replica->store->CopyTo(folder));
+  return folder;
+}
+
+void Replicator::SetAside(ShardId shard) {
+  const StatusOr<std::string> folder = SetReplicaStoreAside(config_, shard);
+  if (!folder.ok()) {
+    spdlog::warn("{}", std::string(folder.status().message()));
+    return;
+  }
+  spdlog::warn(
+      "replica of shard {}: what was kept here of the topic before is in {} now; delete it when "
+      "nobody needs it",
+      shard, *folder);
+}
+
+void Replicator::GiveUp(Replica& replica, const Status& why) {
+  replica.tail.reset();
+  {
+    const std::lock_guard<std::shared_mutex> lock(mutex_);
+    replica.store.reset();
+  }
+  const bool is_ahead = absl::IsOutOfRange(why);
+  const bool is_damaged = absl::IsDataLoss(why);
+  spdlog::warn("replica of shard {}: {}{}", replica.shard,
+               std::string_view(why.message().data(), why.message().size()),
+               is_ahead || is_damaged ? "; it is begun again" : "");
+  if (is_ahead) SetAside(replica.shard);
+  if (!is_damaged) return;
+  if (const Status removed = RemoveReplicaStore(config_, replica.shard); !removed.ok()) {
+    spdlog::warn("{}", std::string_view(removed.message().data(), removed.message().size()));
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,67 @@
+// Keeps replicas of other servers' shards on this server's disk.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "durability/checkpoints/parameters_tail.h"
+#include "durability/replicas/replica_server.h"
+#include "kafka/wakeup.h"
+#include "messages/job.pb.h"
+#include "stores/rocksdb_byte_map.h"
+
+namespace millrace {
+
+// One thread. Each replica takes whole checkpoints of its shard in the order of `parameters`, each
+// in one batch together with its end, so a replica is at every moment a prefix of `parameters`, and
+// its offset says which rows it is behind by. A replica that cannot go on (its folder is damaged;
+// or the topic was made anew, and its folder is set aside) is begun again; whatever else goes wrong
+// is said in the log and tried again: training never waits for it.
+//
+// As a ReplicaSource it gives copies of the replicas as they are at that moment, also in the middle
+// of a large checkpoint: who goes on from the copy's offset goes through that one again.
+class Replicator final : public ReplicaSource {
+ public:
+  // `config` outlives the replicator.
+  Replicator(const JobConfig& config, const std::vector<ShardId>& shards);
+  ~Replicator() override;
+
+  // Any thread.
+  StatusOr<Offset> OffsetOf(ShardId shard) override;
+  StatusOr<std::string> Freeze(ShardId shard) override;
+
+ private:
+  struct Replica {
+    ShardId shard = 0;
+    std::unique_ptr<DiskByteMap> store{};  // changed under mutex_; written to by thread_ alone
+    std::unique_ptr<ParametersTail> tail{};
+    std::chrono::steady_clock::time_point not_before{};  // it is tried again
+  };
+
+  void Run();
+  Status Open(Replica& replica);
+  StatusOr<size_t> Poll(Replica& replica);
+  // Closes it; removes it if it is damaged, and sets it aside if the topic was made anew: it may be
+  // the best copy that is left.
+  void GiveUp(Replica& replica, const Status& why);
+  void SetAside(ShardId shard);
+  // Whose store is open. REQUIRES: mutex_ is held (shared), for as long as it is used.
+  StatusOr<const Replica*> Find(ShardId shard) const;
+
+  const JobConfig& config_;
+  std::vector<Replica> replicas_;
+  std::shared_mutex mutex_;  // a copy takes its time, and others ask meanwhile
+  std::atomic<uint64_t> frozen_ = 0;
+  std::atomic<bool> stop_ = false;
+  Wakeup wakeup_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace millrace

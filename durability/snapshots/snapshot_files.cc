@@ -1,0 +1,163 @@
+#include "durability/snapshots/snapshot_files.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "base/atomic_file.h"
+#include "base/crc32c.h"
+#include "base/file_error.h"
+
+namespace millrace {
+namespace {
+
+Status Damaged(const std::string& path, const std::string& what) {
+  return absl::DataLossError("the snapshot is damaged: " + path + ": " + what +
+                             "; copy it again from where it was written, or take another one");
+}
+
+StatusOr<std::string> ReadWhole(const std::string& path) {
+  const File file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) return absl::NotFoundError(path + ": " + std::strerror(errno));
+  std::string text;
+  std::array<char, 1 << 16> bytes{};
+  while (const size_t got = std::fread(bytes.data(), 1, bytes.size(), file.get())) {
+    text.append(bytes.data(), got);
+  }
+  if (std::ferror(file.get()) != 0) return Damaged(path, std::strerror(EIO));
+  return text;
+}
+
+StatusOr<std::string> JsonOf(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  if (google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return text;
+  return absl::InternalError(message.GetTypeName() + " cannot be written as JSON");
+}
+
+uint32_t ChecksumOf(SnapshotManifest manifest) {
+  manifest.clear_crc32c();
+  return Crc32c(manifest.SerializeAsString());
+}
+
+Status CheckFile(const std::string& folder, const SnapshotPart::File& file) {
+  const std::string path = folder + "/" + file.name();
+  MILLRACE_ASSIGN_OR_RETURN(const SnapshotPart::File found, DescribeFile(path));
+  if (found.bytes() != file.bytes()) {
+    return Damaged(path, std::to_string(found.bytes()) + " bytes where the manifest says " +
+                             std::to_string(file.bytes()));
+  }
+  if (found.crc32c() != file.crc32c()) return Damaged(path, "its checksum is another");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string SnapshotFile(const std::string& folder, std::string_view what, ShardId shard,
+                         std::string_view extension) {
+  return folder + "/" + std::string(what) + "-" + std::to_string(shard) + "." +
+         std::string(extension);
+}
+
+Status MakeSnapshotDir(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return CannotWrite(path, error.value());
+  return ::access(path.c_str(), W_OK | X_OK) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
+}
+
+StatusOr<SnapshotPart::File> DescribeFile(const std::string& path) {
+  const File file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) return Damaged(path, std::strerror(errno));
+  SnapshotPart::File description;
+  description.set_name(std::filesystem::path(path).filename());
+  std::array<char, 1 << 16> bytes{};
+  uint32_t crc = 0;
+  while (const size_t got = std::fread(bytes.data(), 1, bytes.size(), file.get())) {
+    crc = Crc32c({bytes.data(), got}, crc);
+    description.set_bytes(description.bytes() + got);
+  }
+  if (std::ferror(file.get()) != 0) return Damaged(path, std::strerror(EIO));
+  description.set_crc32c(crc);
+  return description;
+}
+
+Status WriteJson(const std::string& path, const google::protobuf::Message& message) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, JsonOf(message));
+  return WriteNewFile(path, text);
+}
+
+Status ReadJson(const std::string& path, google::protobuf::Message& message) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWhole(path));
+  const auto parsed = google::protobuf::util::JsonStringToMessage(text, &message);
+  if (parsed.ok()) return absl::OkStatus();
+  return Damaged(path, std::string(parsed.message()));
+}
+
+std::string ManifestPath(const std::string& folder) { return folder + "/manifest.json"; }
+
+Status SealSnapshot(const std::string& folder, SnapshotManifest manifest) {
+  // Of what a reader will have: JSON names defaults that are not set here.
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, JsonOf(manifest));
+  SnapshotManifest as_read;
+  if (!google::protobuf::util::JsonStringToMessage(text, &as_read).ok()) {
+    return absl::InternalError("a manifest cannot be read back from JSON");
+  }
+  manifest.set_crc32c(ChecksumOf(std::move(as_read)));
+  return WriteJson(ManifestPath(folder), manifest);
+}
+
+StatusOr<SnapshotManifest> ReadManifest(const std::string& folder) {
+  SnapshotManifest manifest;
+  const std::string path = ManifestPath(folder);
+  const Status read = ReadJson(path, manifest);
+  if (absl::IsNotFound(read)) {
+    return absl::NotFoundError("there is no snapshot in " + folder +
+                               ", or one that was not ended: " + std::string(read.message()));
+  }
+  MILLRACE_RETURN_IF_ERROR(read);
+  if (manifest.format() != kSnapshotFormat) {
+    return absl::DataLossError(path + ": format " + std::to_string(manifest.format()) +
+                               " where this program knows " + std::to_string(kSnapshotFormat) +
+                               "; start from it with the version that wrote it");
+  }
+  if (manifest.crc32c() != ChecksumOf(manifest)) {
+    return Damaged(path, "what it says has been changed since it was written");
+  }
+  std::set<ShardId> shards;
+  uint64_t next = 0;
+  for (const SnapshotPart& part : manifest.parts()) {
+    shards.insert(part.shard());
+    if (part.begin() != next || part.end() < part.begin()) {
+      return Damaged(path, "the shards' keys do not follow each other");
+    }
+    next = part.end();
+  }
+  if (shards.size() != static_cast<size_t>(manifest.parts_size()) ||
+      next != manifest.parameters() || manifest.parts_size() == 0) {
+    return Damaged(path, "parts are missing");
+  }
+  return manifest;
+}
+
+StatusOr<SnapshotManifest> CheckSnapshot(const std::string& folder) {
+  MILLRACE_ASSIGN_OR_RETURN(SnapshotManifest manifest, ReadManifest(folder));
+  for (const SnapshotPart& part : manifest.parts()) {
+    for (const SnapshotPart::File& file : part.files()) {
+      MILLRACE_RETURN_IF_ERROR(CheckFile(folder, file));
+    }
+  }
+  return manifest;
+}
+
+}  // namespace millrace

@@ -1,0 +1,179 @@
+#include "durability/snapshots/snapshot_request.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "base/clock.h"
+#include "durability/snapshots/snapshot_files.h"
+#include "job/job_registry.h"
+#include "job/kafka_options.h"
+#include "job/record_sender.h"
+#include "kafka/admin.h"
+#include "kafka/broker_retry.h"
+#include "kafka/consumer.h"
+#include "kafka/timeouts.h"
+#include "messages/records.pb.h"
+#include "messages/snapshot.pb.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::chrono::seconds kMostToWait(120);
+constexpr std::chrono::milliseconds kLookAgain(200);
+
+OutgoingRecord Request(const JobConfig& config, Gradient::Kind kind, ShardId shard, uint64_t id) {
+  Gradient message;
+  message.set_epoch(config.epoch());
+  message.set_worker(kNoWorker);
+  message.set_kind(kind);
+  message.set_snapshot(id);
+  return {Topic::kGradients, static_cast<int32_t>(shard), EncodeBigEndian32(kNoWorker),
+          std::move(MakeFrames(message.SerializeAsString(), 0).front())};
+}
+
+// NotFound when there is no such job: who waits for a name that is written wrong waits for ever.
+Status CheckThatItIsThere(const JobConfig& config, const Patience& patience,
+                          const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
+                            KafkaAdmin::Create(KafkaOptionsOf(config), "snapshot-request"));
+  MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
+  const std::string topic = TopicName(config.name(), Topic::kJob);
+  Status found = patience.Try([&] { return admin->PartitionCount(topic); }).status();
+  if (!absl::IsNotFound(found)) return found;
+  return absl::NotFoundError("there is no job " + config.name() + " at " + config.brokers() +
+                             " (it would have a topic " + topic + "): is --job right?");
+}
+
+// FailedPrecondition when nobody is there who could write a snapshot.
+Status CheckThatItRuns(const JobConfig& config, const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, JobBoard::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, board->ReadTraining());
+  if (!training) {
+    return absl::FailedPreconditionError(
+        "job " + config.name() +
+        " has not begun: no ServerApp has published its training (it waits for CsvProducer)");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, board->ReadEnded());
+  if (ended.size() < training->shards()) return absl::OkStatus();
+  return absl::FailedPreconditionError("job " + config.name() +
+                                       " has ended; what it ended with is in the servers' "
+                                       "--snapshot-dir, if they were given one");
+}
+
+// What the process of shard 0 says of a snapshot meanwhile.
+class SnapshotSigns {
+ public:
+  static StatusOr<std::unique_ptr<SnapshotSigns>> Create(const JobConfig& config, uint64_t id,
+                                                         const Patience& patience) {
+    auto signs = std::make_unique<SnapshotSigns>();
+    signs->id_ = id;
+    MILLRACE_ASSIGN_OR_RETURN(
+        signs->metrics_,
+        PartitionConsumer::Create(KafkaOptionsOf(config), {.client_id = "snapshot-request"},
+                                  TopicName(config.name(), Topic::kMetrics), nullptr));
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience.Try([&signs] {
+      return signs->metrics_->QueryRange(0, kBrokerCall);
+    }));
+    MILLRACE_RETURN_IF_ERROR(signs->metrics_->Assign(0, range.end));
+    return signs;
+  }
+
+  // True when it has just been said to be on its way. Unavailable when it was given up.
+  StatusOr<bool> Look() {
+    bool is_under_way = false;
+    bool is_given_up = false;
+    ConsumerHandler handler;
+    handler.on_record = [&](const ConsumedRecord& record) {
+      const StatusOr<Frame> frame = ParseFrame(record.value);
+      MetricPoint point;
+      if (!frame.ok() || !ParseMessage(frame->body, point).ok() || !point.has_server()) return;
+      if (point.server().shard() != 0) return;
+      is_under_way |= point.server().snapshot_under_way() == id_;
+      is_given_up |= point.server().snapshot_given_up() == id_;
+    };
+    MILLRACE_RETURN_IF_ERROR(metrics_->Poll(kPointsAtOnce, handler).status());
+    if (!is_given_up) return is_under_way;
+    return absl::UnavailableError(
+        "the servers have given it up: not every worker has sent the two updates that lead to its "
+        "cut, or another one was on its way (their logs say which); ask again while rows come");
+  }
+
+ private:
+  static constexpr size_t kPointsAtOnce = 1000;
+
+  uint64_t id_ = 0;
+  std::unique_ptr<PartitionConsumer> metrics_;
+};
+
+}  // namespace
+
+OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t id) {
+  return Request(config, Gradient::SNAPSHOT, 0, id);
+}
+
+OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t id) {
+  return Request(config, Gradient::CANCEL, shard, id);
+}
+
+std::string SnapshotFolder(const JobConfig& config, uint64_t id) {
+  const Server& server = config.server();
+  const std::string parent =
+      server.has_snapshot_dir() ? server.snapshot_dir() : server.data_dir() + "/snapshots";
+  return parent + "/" + config.name() + "-" + (id > 0 ? std::to_string(id) : "end");
+}
+
+Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
+  const Patience patience(stop, config.broker_timeout_s());
+  MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, patience, stop));
+  MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<RecordSender> sender,
+      RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, patience, nullptr));
+  const auto id = static_cast<uint64_t>(NowMs());
+  std::unique_ptr<SnapshotSigns> signs;  // of one that is waited for
+  if (config.server().has_snapshot_dir()) {
+    MILLRACE_ASSIGN_OR_RETURN(signs, SnapshotSigns::Create(config, id, patience));
+  }
+  std::vector<OutgoingRecord> records = {SnapshotRequest(config, id)};
+  MILLRACE_RETURN_IF_ERROR(sender->Send(records));
+  MILLRACE_RETURN_IF_ERROR(sender->Flush(kBrokerCall));
+  const std::string folder = SnapshotFolder(config, id);
+  if (!config.server().has_snapshot_dir()) {
+    spdlog::info("asked for snapshot {}: the servers write it to their --snapshot-dir", id);
+    return absl::OkStatus();
+  }
+  spdlog::info("asked for snapshot {}: it comes to {}, if that is in the servers' --snapshot-dir",
+               id, folder);
+  auto begin = std::chrono::steady_clock::now();
+  SnapshotManifest manifest;
+  while (true) {
+    Status read = ReadJson(ManifestPath(folder), manifest);
+    if (read.ok()) break;
+    if (!absl::IsNotFound(read)) return read;
+    if (stop) return absl::CancelledError("stopped");
+    MILLRACE_ASSIGN_OR_RETURN(const bool is_under_way, signs->Look());
+    if (is_under_way) begin = std::chrono::steady_clock::now();
+    if (std::chrono::steady_clock::now() - begin > kMostToWait) {
+      return absl::DeadlineExceededError(
+          folder +
+          " has not come: is it the servers' --snapshot-dir, and does the job get rows? "
+          "The servers' logs say more");
+    }
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  spdlog::info("{}", folder);
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,27 @@
+// How a snapshot is asked for, and where it is put.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/job.pb.h"
+#include "topics/outgoing_record.h"
+
+namespace millrace {
+
+// Asks shard 0 for a snapshot; a later one has a larger id.
+OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t id);
+// Tells a shard to wait for its cut no longer.
+OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t id);
+
+// Where all servers of the job put it. Id 0: that of the job's end.
+std::string SnapshotFolder(const JobConfig& config, uint64_t id);
+
+// Asks a running job for a snapshot; waits until it is there, where it will be visible here.
+// NotFound: there is no such job; FailedPrecondition: it has ended, or has not begun.
+Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop);
+
+}  // namespace millrace

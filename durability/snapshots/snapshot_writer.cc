@@ -1,0 +1,207 @@
+#include "durability/snapshots/snapshot_writer.h"
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/atomic_file.h"
+#include "base/big_endian.h"
+#include "base/file_error.h"
+#include "durability/snapshots/snapshot_files.h"
+#include "formats/npy_file.h"
+#include "stores/frozen_rows.h"
+
+namespace millrace {
+namespace {
+
+// The files of a part, which are named here and nowhere else.
+class PartFiles {
+ public:
+  PartFiles(std::string folder, ShardId shard) : folder_(std::move(folder)), shard_(shard) {}
+
+  // The path of a file that is to be written now.
+  const std::string& New(std::string_view what, std::string_view extension) {
+    return paths_.emplace_back(SnapshotFile(folder_, what, shard_, extension));
+  }
+  // REQUIRES: all of them have been written.
+  Status Describe(SnapshotPart& part) const {
+    for (const std::string& path : paths_) {
+      MILLRACE_ASSIGN_OR_RETURN(*part.add_files(), DescribeFile(path));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string folder_;
+  ShardId shard_;
+  std::vector<std::string> paths_;
+};
+
+// The arrays of embedding rows, which grow together.
+class RowArrays {
+ public:
+  static StatusOr<RowArrays> Create(PartFiles& files, size_t width, size_t slots) {
+    const auto open = [&](std::string_view what, std::string_view type,
+                          std::optional<size_t> columns) {
+      return NpyWriter::Create(files.New(what, "npy"), type, columns);
+    };
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter ids, open("embedding-ids", kNpyUint64, std::nullopt));
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter values, open("embedding-values", kNpyFloat, width));
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter state, open("embedding-slots", kNpyFloat, slots));
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter updates,
+                              open("embedding-updates", kNpyUint32, std::nullopt));
+    MILLRACE_ASSIGN_OR_RETURN(NpyWriter times, open("embedding-times", kNpyInt64, std::nullopt));
+    return RowArrays(std::move(ids), std::move(values), std::move(state), std::move(updates),
+                     std::move(times), width, slots);
+  }
+
+  // A row that is not admitted has zeros where it will have values; one that has expired at
+  // `now_ms` is left out.
+  Status Add(std::string_view key, std::string_view value, const EmbeddingTableOptions& options,
+             int64_t now_ms) {
+    std::ranges::fill(floats_, 0.0f);
+    const std::span<float> floats(floats_);
+    MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRowHead head,
+                              DecodeEmbeddingRow(value, options.admit_after, width_, floats));
+    if (HasExpired(head, now_ms, options.expire_after_ms)) return absl::OkStatus();
+    const EmbeddingId id = *DecodeBigEndian64(key.substr(key.size() - 8));
+    ++rows_;
+    MILLRACE_RETURN_IF_ERROR(ids_.Append(std::span<const EmbeddingId>(&id, 1)));
+    MILLRACE_RETURN_IF_ERROR(values_.Append(std::span<const float>(floats.first(width_))));
+    MILLRACE_RETURN_IF_ERROR(slots_.Append(std::span<const float>(floats.subspan(width_))));
+    MILLRACE_RETURN_IF_ERROR(updates_.Append(std::span<const uint32_t>(&head.updates, 1)));
+    return times_.Append(std::span<const int64_t>(&head.updated_ms, 1));
+  }
+
+  Status Finish() {
+    for (NpyWriter* file : {&ids_, &values_, &slots_, &updates_, &times_}) {
+      MILLRACE_RETURN_IF_ERROR(file->Finish(rows_));
+    }
+    return absl::OkStatus();
+  }
+  size_t rows() const { return rows_; }
+
+ private:
+  RowArrays(NpyWriter ids, NpyWriter values, NpyWriter slots, NpyWriter updates, NpyWriter times,
+            size_t width, size_t slot_floats)
+      : ids_(std::move(ids)),
+        values_(std::move(values)),
+        slots_(std::move(slots)),
+        updates_(std::move(updates)),
+        times_(std::move(times)),
+        width_(width),
+        floats_(width + slot_floats) {}
+
+  NpyWriter ids_, values_, slots_, updates_, times_;
+  size_t width_;
+  std::vector<float> floats_;
+  size_t rows_ = 0;
+};
+
+// What the workers say again belongs to messages under way, not to the model.
+ShardState StateOf(const ServerProcessor& processor) {
+  ShardState state;
+  processor.SaveState(state);
+  for (ShardState::Member& member : *state.mutable_members()) {
+    member.clear_pending();
+    member.clear_wanted();
+    member.clear_has_cut();
+    member.clear_cut();
+  }
+  state.clear_partial();
+  state.clear_replaced_embeddings();
+  state.clear_snapshot();
+  state.clear_snapshot_open();
+  state.clear_at_cut();
+  return state;
+}
+
+Status WriteDense(const ParameterShard& shard, PartFiles& files) {
+  const size_t keys = shard.range().size();
+  const size_t slots = keys == 0 ? 0 : shard.slots().size() / keys;
+  MILLRACE_RETURN_IF_ERROR(
+      WriteNpy(files.New("weights", "npy"), shard.weights(), keys, std::nullopt));
+  return WriteNpy(files.New("slots", "npy"), shard.slots(), slots, keys);
+}
+
+// Returns how many they are.
+StatusOr<size_t> WriteRows(const EmbeddingTable& table, const EmbeddingTableOptions& options,
+                           const OrderedByteMap& store, int64_t now_ms, PartFiles& files) {
+  MILLRACE_ASSIGN_OR_RETURN(RowArrays rows,
+                            RowArrays::Create(files, table.width(), table.slot_floats()));
+  Status status = absl::OkStatus();
+  const auto add = [&](std::string_view key, std::string_view value) {
+    status = rows.Add(key, value, options, now_ms);
+    return status.ok();
+  };
+  MILLRACE_RETURN_IF_ERROR(
+      store.Scan(EmbeddingRowKey(options.table, 0), EmbeddingRowKey(options.table + 1, 0), add));
+  MILLRACE_RETURN_IF_ERROR(status);
+  MILLRACE_RETURN_IF_ERROR(rows.Finish());
+  return rows.rows();
+}
+
+}  // namespace
+
+Status WriteSnapshotPart(const std::string& folder, SnapshotPart head, const ServerOptions& options,
+                         const ServerProcessor& processor, const OrderedByteMap& store) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return CannotWrite(folder, error.value());
+  PartFiles files(folder, options.shard);
+  MILLRACE_RETURN_IF_ERROR(WriteDense(processor.shard(), files));
+  MILLRACE_RETURN_IF_ERROR(
+      WriteNewFile(files.New("state", "pb"), StateOf(processor).SerializeAsString()));
+  if (const EmbeddingTable* const table = processor.embeddings()) {
+    MILLRACE_ASSIGN_OR_RETURN(const size_t rows, WriteRows(*table, *options.embeddings, store,
+                                                           processor.oldest_step_ms(), files));
+    head.set_rows(rows);
+  }
+  head.set_shard(options.shard);
+  head.set_shards(options.shards);
+  head.set_begin(options.range.begin);
+  head.set_end(options.range.end);
+  for (const auto& [worker, entry] : processor.clocks().entries()) {
+    SnapshotPart::Worker& at = *head.add_workers();
+    at.set_worker(worker);
+    at.set_clock(entry.clock);
+    at.set_left(entry.left);
+  }
+  MILLRACE_RETURN_IF_ERROR(files.Describe(head));
+  return WriteJson(SnapshotFile(folder, "part", options.shard, "json"), head);
+}
+
+StatusOr<bool> WriteManifest(const std::string& folder, SnapshotManifest head) {
+  std::vector<SnapshotPart> parts;
+  uint32_t shards = 1;
+  for (ShardId shard = 0; shard < shards; ++shard) {
+    SnapshotPart part;
+    const Status read = ReadJson(SnapshotFile(folder, "part", shard, "json"), part);
+    if (absl::IsNotFound(read)) return false;
+    MILLRACE_RETURN_IF_ERROR(read);
+    if (part.shard() != shard || part.snapshot() != head.snapshot() || part.job() != head.job()) {
+      return absl::DataLossError(folder + ": the part of shard " + std::to_string(shard) +
+                                 " is of another snapshot; give every job a folder of its own");
+    }
+    shards = part.shards();
+    parts.push_back(std::move(part));
+  }
+  // At one cut. Of a worker that stands at it and has nothing more, some shards have the leave by
+  // then and some have not: nothing that it has sent is missing from either.
+  for (const SnapshotPart& part : parts) {
+    for (int i = 0; i < part.workers_size(); ++i) {
+      if (part.workers(i).clock() == parts[0].workers(i).clock()) continue;
+      return absl::DataLossError(folder + ": shard " + std::to_string(part.shard()) +
+                                 " does not stand where shard 0 does; make another snapshot");
+    }
+  }
+  *head.mutable_workers() = parts[0].workers();
+  head.set_parameters(parts.back().end());
+  head.set_format(kSnapshotFormat);
+  for (SnapshotPart& part : parts) head.mutable_parts()->Add(std::move(part));
+  MILLRACE_RETURN_IF_ERROR(SealSnapshot(folder, std::move(head)));
+  return true;
+}
+
+}  // namespace millrace

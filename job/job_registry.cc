@@ -1,0 +1,290 @@
+#include "job/job_registry.h"
+
+#include <google/protobuf/util/message_differencer.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "job/kafka_options.h"
+#include "kafka/admin.h"
+#include "kafka/broker_retry.h"
+#include "kafka/consumer.h"
+#include "kafka/producer.h"
+#include "kafka/timeouts.h"
+#include "kafka/wakeup.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr char kFeaturesKey[] = "features";
+constexpr char kTrainingKey[] = "training";
+constexpr char kEndedKey[] = "ended";
+constexpr char kReplicasKey[] = "replicas";
+constexpr seconds kReportEvery = seconds(5);
+
+// Which fields differ, as "path: a -> b" lines joined by "; ".
+template <typename Message>
+Status CheckEqual(const Message& published, const Message& ours, std::string_view what) {
+  google::protobuf::util::MessageDifferencer differencer;
+  // A default that is written down is no difference.
+  differencer.set_message_field_comparison(google::protobuf::util::MessageDifferencer::EQUIVALENT);
+  std::string differences;
+  differencer.ReportDifferencesToString(&differences);
+  if (differencer.Compare(published, ours)) return absl::OkStatus();
+  for (char& c : differences) {
+    if (c == '\n') c = ';';
+  }
+  return absl::FailedPreconditionError(
+      "this job has begun with another " + std::string(what) + " (published -> given): " +
+      differences + " start a new job (another name), or give the same settings");
+}
+
+class KafkaJobBoard final : public JobBoard {
+ public:
+  KafkaJobBoard(const JobConfig& config, const std::atomic<bool>& stop)
+      : kafka_(KafkaOptionsOf(config)),
+        topic_(TopicName(config.name(), Topic::kJob)),
+        job_(config.name()),
+        epoch_(config.epoch()),
+        patience_(stop, config.broker_timeout_s()),
+        stop_(stop) {}
+
+  Status Open() {
+    ConsumerOptions options;
+    options.client_id = "job-board";
+    MILLRACE_ASSIGN_OR_RETURN(consumer_,
+                              PartitionConsumer::Create(kafka_, options, topic_, &wakeup_));
+    return absl::OkStatus();
+  }
+
+  StatusOr<std::optional<JobFeatures>> ReadFeatures() override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    return features_;
+  }
+  StatusOr<std::optional<JobTraining>> ReadTraining() override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    return training_;
+  }
+
+  StatusOr<JobFeatures> WaitForFeatures() override {
+    MILLRACE_RETURN_IF_ERROR(Wait("its features, which CsvProducer publishes",
+                                  [this] { return features_.has_value(); }));
+    return *features_;
+  }
+  StatusOr<JobTraining> WaitForTraining() override {
+    MILLRACE_RETURN_IF_ERROR(Wait("its training settings, which ServerApp publishes",
+                                  [this] { return training_.has_value(); }));
+    return *training_;
+  }
+
+  Status PublishFeatures(const JobFeatures& features) override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    if (!features_) {
+      MILLRACE_RETURN_IF_ERROR(Publish(kFeaturesKey, features.SerializeAsString()));
+      MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+      if (!features_) return Vanished();
+    }
+    return CheckEqual(*features_, features, "set of features");
+  }
+  StatusOr<std::set<ShardId>> ReadEnded() override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    return ended_;
+  }
+  Status PublishEnded(ShardId shard) override {
+    JobEnded ended;
+    ended.set_epoch(epoch_);
+    ended.set_shard(shard);
+    return Publish(kEndedKey, ended.SerializeAsString());
+  }
+
+  StatusOr<std::vector<ReplicaOffer>> ReadOffers() override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    std::vector<ReplicaOffer> offers;
+    for (const auto& [server, offer] : offers_) offers.push_back(offer);
+    return offers;
+  }
+  Status PublishOffer(const ReplicaOffer& offer) override {
+    return PublishAs(std::string(kReplicasKey) + ":" + std::to_string(offer.server()),
+                     offer.SerializeAsString());
+  }
+
+  Status PublishTraining(const JobTraining& training) override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    if (!training_) {
+      MILLRACE_RETURN_IF_ERROR(Publish(kTrainingKey, training.SerializeAsString()));
+      MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+      if (!training_) return Vanished();
+    }
+    return CheckEqual(*training_, training, "set of training settings");
+  }
+
+ private:
+  Status Vanished() const {
+    return absl::DataLossError(topic_ + ": what was just published there has gone");
+  }
+
+  // Two may publish at once. The first record of a name counts for everybody; each writer has a key
+  // of its own, so that compaction never takes the first for the sake of the second.
+  Status Publish(std::string_view name, const std::string& message) {
+    std::random_device random;
+    return PublishAs(std::string(name) + ":" + std::to_string(random()), message);
+  }
+
+  Status PublishAs(const std::string& key, const std::string& message) {
+    ProducerOptions options;
+    options.client_id = "job-board";
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaProducer> producer,
+                              KafkaProducer::Create(kafka_, options, nullptr));
+    MILLRACE_RETURN_IF_ERROR(patience_.Try([&] { return producer->Prepare({topic_}); }));
+    MILLRACE_RETURN_IF_ERROR(producer->Send(topic_, 0, key, MakeFrames(message, 0).front()));
+    MILLRACE_RETURN_IF_ERROR(patience_.Try([&] { return producer->Flush(kBrokerCall); }));
+    const std::vector<FailedDelivery> failures = producer->TakeFailures();
+    if (failures.empty()) return absl::OkStatus();
+    return absl::UnavailableError(topic_ + " was not written to: " + failures.front().reason);
+  }
+
+  StatusOr<bool> PollOnce() {
+    bool at_end = false;
+    Status status = absl::OkStatus();
+    ConsumerHandler handler;
+    handler.on_record = [&](const ConsumedRecord& record) { Take(record); };
+    handler.on_end = [&](int32_t, Offset) { at_end = true; };
+    handler.on_out_of_range = [&](int32_t) {
+      status = absl::DataLossError(topic_ + ": its records were deleted while being read");
+    };
+    MILLRACE_RETURN_IF_ERROR(consumer_->Poll(1000, handler).status());
+    MILLRACE_RETURN_IF_ERROR(status);
+    return at_end;
+  }
+
+  // What is none of ours harms nobody; it is said once.
+  void Take(const ConsumedRecord& record) {
+    const Status taken = TakeOne(record);
+    if (taken.ok() || record.offset <= last_ignored_) return;
+    last_ignored_ = record.offset;
+    spdlog::warn("{}, offset {}: ignored, since it is no record of a job: {}", topic_,
+                 record.offset, std::string_view(taken.message().data(), taken.message().size()));
+  }
+
+  Status TakeOne(const ConsumedRecord& record) {
+    const std::string_view name = std::string_view(record.key).substr(0, record.key.find(':'));
+    if (name != kFeaturesKey && name != kTrainingKey && name != kEndedKey && name != kReplicasKey) {
+      return absl::InvalidArgumentError("its key is unknown");
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(record.value));
+    if (name == kFeaturesKey) {
+      JobFeatures features;
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, features));
+      if (features.epoch() == epoch_ && !features_) features_ = std::move(features);
+    } else if (name == kTrainingKey) {
+      JobTraining training;
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, training));
+      if (training.epoch() == epoch_ && !training_) training_ = std::move(training);
+    } else if (name == kReplicasKey) {
+      ReplicaOffer offer;
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, offer));
+      if (offer.epoch() == epoch_) offers_[offer.server()] = std::move(offer);
+    } else {
+      JobEnded ended;
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, ended));
+      if (ended.epoch() == epoch_) ended_.insert(ended.shard());
+    }
+    return absl::OkStatus();
+  }
+
+  // Reads the topic from its beginning. What does so stops again: a board is kept for hours to be
+  // asked once, and a reader at the end of its topic costs the broker a hundred requests a second.
+  Status Start() {
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience_.Try([this] {
+      return consumer_->QueryRange(0, kBrokerCall);
+    }));
+    return consumer_->Assign(0, range.begin);
+  }
+  void Stop() { (void)consumer_->Unassign(0); }
+
+  // The end as it was when the call began, at least.
+  Status ReadToEnd() {
+    MILLRACE_RETURN_IF_ERROR(Start());
+    const absl::Cleanup stop = [this] { Stop(); };
+    while (true) {
+      if (stop_) return absl::CancelledError("stopped");
+      MILLRACE_ASSIGN_OR_RETURN(const bool at_end, PollOnce());
+      if (at_end) return absl::OkStatus();
+      wakeup_.WaitFor(kPoll);
+    }
+  }
+
+  Status Wait(const std::string& what, const std::function<bool()>& ready) {
+    if (ready()) return absl::OkStatus();
+    MILLRACE_RETURN_IF_ERROR(Start());
+    const absl::Cleanup stop = [this] { Stop(); };
+    const auto begin = std::chrono::steady_clock::now();
+    auto next_report = begin + kReportEvery;
+    while (!ready()) {
+      if (stop_) return absl::CancelledError("stopped");
+      MILLRACE_RETURN_IF_ERROR(PollOnce().status());
+      if (ready()) break;
+      wakeup_.WaitFor(kPoll);
+      const auto now = std::chrono::steady_clock::now();
+      if (now < next_report) continue;
+      next_report = now + kReportEvery;
+      std::fprintf(
+          stderr, "job %s: waiting for %s (%lld s)\n", job_.c_str(), what.c_str(),
+          static_cast<long long>(std::chrono::duration_cast<seconds>(now - begin).count()));
+    }
+    return absl::OkStatus();
+  }
+
+  KafkaOptions kafka_;
+  std::string topic_;
+  std::string job_;
+  uint64_t epoch_;
+  Patience patience_;
+  const std::atomic<bool>& stop_;
+  Wakeup wakeup_;
+  std::unique_ptr<PartitionConsumer> consumer_;
+  std::optional<JobFeatures> features_;
+  std::optional<JobTraining> training_;
+  std::set<ShardId> ended_;
+  std::map<ShardId, ReplicaOffer> offers_;  // by server
+  Offset last_ignored_ = -1;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<JobBoard>> JobBoard::Create(const JobConfig& config,
+                                                     const std::atomic<bool>& stop) {
+  auto board = std::make_unique<KafkaJobBoard>(config, stop);
+  MILLRACE_RETURN_IF_ERROR(board->Open());
+  return std::unique_ptr<JobBoard>(std::move(board));
+}
+
+Status PrepareTopics(const JobConfig& config, std::optional<uint32_t> shards,
+                     const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
+                            KafkaAdmin::Create(KafkaOptionsOf(config), "topics"));
+  MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
+  std::vector<TopicSettings> topics;
+  for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), shards)) {
+    topics.push_back({plan.name, static_cast<int32_t>(plan.partitions), std::move(plan.config)});
+  }
+  const Patience patience(stop, config.broker_timeout_s());
+  return patience.Try(
+      [&] { return admin->EnsureTopics(topics, static_cast<int>(config.replication_factor())); });
+}
+
+}  // namespace millrace

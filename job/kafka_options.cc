@@ -1,0 +1,15 @@
+#include "job/kafka_options.h"
+
+namespace millrace {
+
+KafkaOptions KafkaOptionsOf(const JobConfig& config) {
+  KafkaOptions options;
+  options.brokers = config.brokers();
+  options.broker_timeout_s = config.broker_timeout_s();
+  for (const KafkaSetting& setting : config.kafka()) {
+    options.settings.emplace_back(setting.key(), setting.value());
+  }
+  return options;
+}
+
+}  // namespace millrace

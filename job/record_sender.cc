@@ -1,0 +1,78 @@
+#include "job/record_sender.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "job/kafka_options.h"
+#include "kafka/timeouts.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMostReplaced = 100;
+
+}  // namespace
+
+RecordSender::RecordSender(const JobConfig& config, std::string client_id,
+                           const std::vector<Topic>& topics, const Patience& patience,
+                           Wakeup* wakeup)
+    : config_(config), patience_(patience), wakeup_(wakeup) {
+  options_.client_id = std::move(client_id);
+  for (Topic topic : topics) {
+    std::string& name = names_[static_cast<size_t>(topic)];
+    name = TopicName(config.name(), topic);
+    prepared_.push_back(name);
+  }
+}
+
+StatusOr<std::unique_ptr<RecordSender>> RecordSender::Create(const JobConfig& config,
+                                                             std::string client_id,
+                                                             const std::vector<Topic>& topics,
+                                                             const Patience& patience,
+                                                             Wakeup* wakeup) {
+  std::unique_ptr<RecordSender> sender(
+      new RecordSender(config, std::move(client_id), topics, patience, wakeup));
+  MILLRACE_RETURN_IF_ERROR(sender->Connect());
+  return sender;
+}
+
+Status RecordSender::Connect() {
+  MILLRACE_ASSIGN_OR_RETURN(producer_,
+                            KafkaProducer::Create(KafkaOptionsOf(config_), options_, wakeup_));
+  return patience_.Try([&] { return producer_->Prepare(prepared_); });
+}
+
+Status RecordSender::Send(std::vector<OutgoingRecord>& records) {
+  for (OutgoingRecord& record : records) MILLRACE_RETURN_IF_ERROR(SendOne(record));
+  records.clear();
+  return absl::OkStatus();
+}
+
+Status RecordSender::SendOne(OutgoingRecord& record) {
+  const std::string& topic = names_[static_cast<size_t>(record.topic)];
+  while (true) {
+    Status status = producer_->SendOwned(topic, record.partition, record.key, record.value);
+    if (absl::IsResourceExhausted(status)) {
+      producer_->Poll(kQueueFull);
+    } else if (absl::IsFailedPrecondition(status) && replaced_ < kMostReplaced) {
+      ++replaced_;
+      lost_ = true;
+      spdlog::warn("{}: a new client, since {}", options_.client_id,
+                   std::string_view(status.message().data(), status.message().size()));
+      MILLRACE_RETURN_IF_ERROR(Connect());
+    } else {
+      return status;
+    }
+  }
+}
+
+bool RecordSender::DeliveryFailed() {
+  producer_->Poll(std::chrono::milliseconds(0));
+  const bool lost = std::exchange(lost_, false);
+  return !producer_->TakeFailures().empty() || lost;
+}
+
+}  // namespace millrace

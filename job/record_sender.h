@@ -1,0 +1,54 @@
+// Sends what tasks want sent, with back-pressure instead of memory.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "kafka/broker_retry.h"
+#include "kafka/producer.h"
+#include "messages/job.pb.h"
+#include "topics/outgoing_record.h"
+#include "topics/topics.h"
+
+namespace millrace {
+
+// A client that has failed for good is replaced by another one: librdkafka's idempotent producer
+// gives up when a broker comes back without records that it had taken, and, before 2.3.0, also when
+// it only seems so (see KafkaProducer). What was lost with it counts as failed deliveries. Used by
+// one thread.
+class RecordSender {
+ public:
+  // `config` and `patience` outlive the sender.
+  static StatusOr<std::unique_ptr<RecordSender>> Create(const JobConfig& config,
+                                                        std::string client_id,
+                                                        const std::vector<Topic>& topics,
+                                                        const Patience& patience, Wakeup* wakeup);
+
+  // Sends all and empties `records`. Waits while the queue is full.
+  Status Send(std::vector<OutgoingRecord>& records);
+  // Serves delivery reports. True when a delivery has failed for good: what stands in state is to
+  // be announced again.
+  bool DeliveryFailed();
+  Status Flush(std::chrono::milliseconds timeout) { return producer_->Flush(timeout); }
+
+ private:
+  RecordSender(const JobConfig& config, std::string client_id, const std::vector<Topic>& topics,
+               const Patience& patience, Wakeup* wakeup);
+  Status Connect();
+  Status SendOne(OutgoingRecord& record);
+
+  const JobConfig& config_;
+  ProducerOptions options_;
+  const Patience& patience_;
+  Wakeup* wakeup_;
+  std::unique_ptr<KafkaProducer> producer_;
+  std::vector<std::string> prepared_;                     // names of the topics sent to
+  std::array<std::string, std::size(kAllTopics)> names_;  // by topic
+  int replaced_ = 0;
+  bool lost_ = false;  // with a client that was replaced
+};
+
+}  // namespace millrace

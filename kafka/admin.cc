@@ -1,0 +1,338 @@
+#include "kafka/admin.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "kafka/client_config.h"
+#include "kafka/rdkafka_handles.h"
+#include "kafka/status_of_error.h"
+
+namespace millrace {
+namespace {
+
+using kafka_internal::Handle;
+using kafka_internal::StatusOfError;
+using std::chrono::milliseconds;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr milliseconds kLookTimeout(5000);
+constexpr milliseconds kRequestTimeout(15000);
+// A broker that has just come up has no controller yet, and a new topic is not known at once.
+constexpr milliseconds kPatience(30000);
+constexpr milliseconds kPause(50);
+
+int Milliseconds(SteadyClock::duration time) {
+  const auto count = std::chrono::ceil<milliseconds>(time).count();
+  return static_cast<int>(std::clamp<int64_t>(count, 1, 1 << 30));
+}
+
+bool WorthAnotherTry(const Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+std::vector<std::string> SortedPolicies(std::string_view text) {
+  std::vector<std::string> parts{""};
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else if (c != ' ') {
+      parts.back() += c;
+    }
+  }
+  std::ranges::sort(parts);
+  return parts;
+}
+
+// Whether a topic with the setting `found` takes and keeps all that one with `wanted` does.
+bool KeepsData(std::string_view name, std::string_view wanted, std::string_view found) {
+  if (name == "cleanup.policy") return SortedPolicies(found) == SortedPolicies(wanted);
+  if (name == "max.message.bytes") {
+    const auto number = [](std::string_view text) {
+      int64_t value = 0;
+      std::from_chars(text.data(), text.data() + text.size(), value);
+      return value;
+    };
+    return number(found) >= number(wanted);
+  }
+  const bool keeps_all = name.starts_with("retention.") && wanted == "-1";
+  return !keeps_all || found == "-1";
+}
+
+class LibrdkafkaAdmin final : public KafkaAdmin {
+ public:
+  Status Open(const KafkaOptions& kafka, const std::string& client_id);
+
+  Status WaitForBroker(const std::function<bool()>& cancelled) override;
+  Status EnsureTopics(const std::vector<TopicSettings>& topics, int replication_factor) override;
+  StatusOr<int32_t> PartitionCount(const std::string& topic) override;
+  Status DeleteRecordsBefore(const std::string& topic, int32_t partition, Offset offset,
+                             milliseconds timeout) override;
+
+ private:
+  // Makes an admin request by `send`, which puts its answer into the queue it is given.
+  template <typename Send>
+  StatusOr<Handle<rd_kafka_event_t>> Request(rd_kafka_admin_op_t kind, milliseconds timeout,
+                                             const std::string& context, const Send& send);
+  Status Create(const std::vector<const TopicSettings*>& topics, int replication_factor);
+  Status CheckSettings(const TopicSettings& topic);
+
+  KafkaOptions kafka_;
+  Handle<rd_kafka_t> client_;
+};
+
+Status LibrdkafkaAdmin::Open(const KafkaOptions& kafka, const std::string& client_id) {
+  kafka_ = kafka;
+  MILLRACE_ASSIGN_OR_RETURN(auto conf, kafka_internal::MakeConfiguration(kafka, client_id, {}));
+  // A producer would do as well; a consumer without a group is the client that does least.
+  MILLRACE_ASSIGN_OR_RETURN(client_,
+                            kafka_internal::MakeClient(RD_KAFKA_CONSUMER, std::move(conf)));
+  return absl::OkStatus();
+}
+
+Status LibrdkafkaAdmin::WaitForBroker(const std::function<bool()>& cancelled) {
+  constexpr std::chrono::seconds kBetweenLines(5);
+  const auto began = SteadyClock::now();
+  auto next_line = began + kBetweenLines;
+  const std::chrono::duration<double> limit(kafka_.broker_timeout_s);
+  for (;;) {
+    if (cancelled && cancelled()) {
+      return absl::CancelledError(absl::StrCat("stopped waiting for Kafka at ", kafka_.brokers));
+    }
+    const rd_kafka_metadata_t* raw = nullptr;
+    const rd_kafka_resp_err_t error = rd_kafka_metadata(client_.get(), 0, nullptr, &raw, 100);
+    const Handle<const rd_kafka_metadata_t> metadata(raw);
+    rd_kafka_poll(client_.get(), 0);
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR && metadata->broker_cnt > 0) return absl::OkStatus();
+    const auto now = SteadyClock::now();
+    if (limit.count() > 0 && now - began >= limit) {
+      return absl::DeadlineExceededError(
+          absl::StrFormat("no Kafka broker answered at %s for %.0f s (--broker-timeout)",
+                          kafka_.brokers, limit.count()));
+    }
+    if (now >= next_line) {
+      const std::chrono::duration<double> waited = now - began;
+      std::fprintf(stderr, "waiting for Kafka at %s (%.0f s) ...\n", kafka_.brokers.c_str(),
+                   waited.count());
+      next_line += kBetweenLines;
+    }
+    // Some errors come at once (a name that nobody resolves).
+    if (error != RD_KAFKA_RESP_ERR__TIMED_OUT) std::this_thread::sleep_for(kPause);
+  }
+}
+
+StatusOr<int32_t> LibrdkafkaAdmin::PartitionCount(const std::string& topic) {
+  const std::string context = absl::StrCat("looking up topic '", topic, "'");
+  const Handle<rd_kafka_topic_t> handle(rd_kafka_topic_new(client_.get(), topic.c_str(), nullptr));
+  if (handle == nullptr) return StatusOfError(rd_kafka_last_error(), context);
+  const rd_kafka_metadata_t* raw = nullptr;
+  const rd_kafka_resp_err_t error =
+      rd_kafka_metadata(client_.get(), 0, handle.get(), &raw, Milliseconds(kLookTimeout));
+  const Handle<const rd_kafka_metadata_t> metadata(raw);
+  MILLRACE_RETURN_IF_ERROR(StatusOfError(error, context));
+  if (metadata->topic_cnt != 1) {
+    return absl::NotFoundError(absl::StrCat(context, ": no such topic"));
+  }
+  MILLRACE_RETURN_IF_ERROR(StatusOfError(metadata->topics[0].err, context));
+  return metadata->topics[0].partition_cnt;
+}
+
+template <typename Send>
+StatusOr<Handle<rd_kafka_event_t>> LibrdkafkaAdmin::Request(rd_kafka_admin_op_t kind,
+                                                            milliseconds timeout,
+                                                            const std::string& context,
+                                                            const Send& send) {
+  const Handle<rd_kafka_AdminOptions_t> options(rd_kafka_AdminOptions_new(client_.get(), kind));
+  std::array<char, 256> text{};
+  if (const rd_kafka_resp_err_t error = rd_kafka_AdminOptions_set_request_timeout(
+          options.get(), Milliseconds(timeout), text.data(), text.size());
+      error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return StatusOfError(error, context, text.data());
+  }
+  const Handle<rd_kafka_queue_t> answers(rd_kafka_queue_new(client_.get()));
+  send(options.get(), answers.get());
+  // librdkafka answers when the time is up, too; the second more is for a busy machine.
+  Handle<rd_kafka_event_t> answer(
+      rd_kafka_queue_poll(answers.get(), Milliseconds(timeout + milliseconds(1000))));
+  if (answer == nullptr) return StatusOfError(RD_KAFKA_RESP_ERR__TIMED_OUT, context);
+  if (const rd_kafka_resp_err_t error = rd_kafka_event_error(answer.get());
+      error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return StatusOfError(error, context, rd_kafka_event_error_string(answer.get()));
+  }
+  return answer;
+}
+
+Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
+                                     int replication_factor) {
+  const auto deadline = SteadyClock::now() + kPatience;
+  std::vector<const TopicSettings*> unchecked;
+  for (const TopicSettings& topic : topics) unchecked.push_back(&topic);
+  for (;;) {
+    std::vector<const TopicSettings*> missing;
+    Status trouble;
+    for (const TopicSettings* topic : unchecked) {
+      const StatusOr<int32_t> partitions = PartitionCount(topic->name);
+      if (partitions.ok() && *partitions == topic->partitions) {
+        Status settings = CheckSettings(*topic);
+        if (settings.ok()) continue;
+        // Of several brokers one may know it, and the one that is asked for its settings not yet.
+        if (!absl::IsNotFound(settings)) return settings;
+        missing.push_back(topic);
+        continue;
+      }
+      if (partitions.ok() && *partitions > 0) {
+        return absl::FailedPreconditionError(absl::StrFormat(
+            "topic '%s' has %d partitions, but this job needs %d: use another job name (topic "
+            "prefix), or delete the topic, or run with the number it has",
+            topic->name, *partitions, topic->partitions));
+      }
+      // Here it is missing, or so new that its partitions are not known yet.
+      missing.push_back(topic);
+      if (!partitions.ok() && !absl::IsNotFound(partitions.status())) {
+        trouble = partitions.status();
+        if (!WorthAnotherTry(trouble)) return trouble;
+      }
+    }
+    if (missing.empty()) return absl::OkStatus();
+    if (trouble.ok()) trouble = Create(missing, replication_factor);
+    if (!trouble.ok() && !WorthAnotherTry(trouble)) return trouble;
+    if (SteadyClock::now() >= deadline) {
+      if (!trouble.ok()) return trouble;
+      return absl::DeadlineExceededError(absl::StrCat("topic '", missing.front()->name,
+                                                      "' was created, but no broker knows it yet"));
+    }
+    unchecked = std::move(missing);
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+Status LibrdkafkaAdmin::Create(const std::vector<const TopicSettings*>& topics,
+                               int replication_factor) {
+  const std::string context = "creating topics";
+  std::vector<Handle<rd_kafka_NewTopic_t>> owners;
+  std::vector<rd_kafka_NewTopic_t*> wanted;
+  std::array<char, 256> text{};
+  for (const TopicSettings* topic : topics) {
+    owners.emplace_back(rd_kafka_NewTopic_new(topic->name.c_str(), topic->partitions,
+                                              replication_factor, text.data(), text.size()));
+    if (owners.back() == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("topic '", topic->name, "': ", text.data()));
+    }
+    for (const auto& [name, value] : topic->config) {
+      rd_kafka_NewTopic_set_config(owners.back().get(), name.c_str(), value.c_str());
+    }
+    wanted.push_back(owners.back().get());
+  }
+  MILLRACE_ASSIGN_OR_RETURN(
+      const Handle<rd_kafka_event_t> answer,
+      Request(RD_KAFKA_ADMIN_OP_CREATETOPICS, kRequestTimeout, context,
+              [&](const rd_kafka_AdminOptions_t* options, rd_kafka_queue_t* answers) {
+                rd_kafka_CreateTopics(client_.get(), wanted.data(), wanted.size(), options,
+                                      answers);
+              }));
+  size_t count = 0;
+  const rd_kafka_topic_result_t** const results =
+      rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(answer.get()), &count);
+  Status status;
+  for (size_t i = 0; i < count; ++i) {
+    const rd_kafka_resp_err_t error = rd_kafka_topic_result_error(results[i]);
+    // Another process was faster.
+    if (error == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS) continue;
+    const char* const detail = rd_kafka_topic_result_error_string(results[i]);
+    const Status result = StatusOfError(
+        error, absl::StrCat("creating topic '", rd_kafka_topic_result_name(results[i]), "'"),
+        detail != nullptr ? detail : rd_kafka_err2str(error));
+    // Of several errors the one that no patience mends.
+    if (!result.ok() && (status.ok() || WorthAnotherTry(status))) status = result;
+  }
+  return status;
+}
+
+// Only settings that can lose data are ours to insist on: a topic that should keep everything and
+// is compacted or forgets, or one that should be trimmed and refuses. The others may have been
+// changed by those who run the cluster.
+Status LibrdkafkaAdmin::CheckSettings(const TopicSettings& topic) {
+  const Handle<rd_kafka_ConfigResource_t> resource(
+      rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.name.c_str()));
+  const std::string context = absl::StrCat("looking up the settings of topic '", topic.name, "'");
+  MILLRACE_ASSIGN_OR_RETURN(
+      const Handle<rd_kafka_event_t> answer,
+      Request(RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, kRequestTimeout, context,
+              [&](const rd_kafka_AdminOptions_t* options, rd_kafka_queue_t* answers) {
+                rd_kafka_ConfigResource_t* one = resource.get();
+                rd_kafka_DescribeConfigs(client_.get(), &one, 1, options, answers);
+              }));
+  size_t count = 0;
+  const rd_kafka_ConfigResource_t** const resources = rd_kafka_DescribeConfigs_result_resources(
+      rd_kafka_event_DescribeConfigs_result(answer.get()), &count);
+  for (size_t i = 0; i < count; ++i) {
+    MILLRACE_RETURN_IF_ERROR(StatusOfError(rd_kafka_ConfigResource_error(resources[i]), context));
+    size_t entries = 0;
+    const rd_kafka_ConfigEntry_t** const configs =
+        rd_kafka_ConfigResource_configs(resources[i], &entries);
+    for (size_t j = 0; j < entries; ++j) {
+      const std::string_view name = rd_kafka_ConfigEntry_name(configs[j]);
+      const char* const value = rd_kafka_ConfigEntry_value(configs[j]);
+      const std::string found = value != nullptr ? value : "";
+      const auto wanted = std::ranges::find(
+          topic.config, name, [](const auto& setting) { return std::string_view(setting.first); });
+      if (wanted == topic.config.end() || KeepsData(name, wanted->second, found)) continue;
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "topic '%s' has %s=%s, but this job needs %s: use another job name (topic prefix), or "
+          "delete the topic, or change the setting with Kafka's kafka-configs",
+          topic.name, name, found, wanted->second));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status LibrdkafkaAdmin::DeleteRecordsBefore(const std::string& topic, int32_t partition,
+                                            Offset offset, milliseconds timeout) {
+  const std::string context =
+      absl::StrCat("deleting the records of ", topic, " [", partition, "] before ", offset);
+  const Handle<rd_kafka_topic_partition_list_t> list(rd_kafka_topic_partition_list_new(1));
+  rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), partition)->offset = offset;
+  // Else librdkafka says, after some time, that there is no leader, which is another matter.
+  MILLRACE_ASSIGN_OR_RETURN(const int32_t partitions, PartitionCount(topic));
+  if (partition < 0 || partition >= partitions) {
+    return absl::NotFoundError(absl::StrCat(context, ": it has ", partitions, " partitions"));
+  }
+  const Handle<rd_kafka_DeleteRecords_t> wanted(rd_kafka_DeleteRecords_new(list.get()));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const Handle<rd_kafka_event_t> answer,
+      Request(RD_KAFKA_ADMIN_OP_DELETERECORDS, timeout, context,
+              [&](const rd_kafka_AdminOptions_t* options, rd_kafka_queue_t* answers) {
+                rd_kafka_DeleteRecords_t* one = wanted.get();
+                rd_kafka_DeleteRecords(client_.get(), &one, 1, options, answers);
+              }));
+  const rd_kafka_topic_partition_list_t* const offsets =
+      rd_kafka_DeleteRecords_result_offsets(rd_kafka_event_DeleteRecords_result(answer.get()));
+  for (int i = 0; i < offsets->cnt; ++i) {
+    const rd_kafka_resp_err_t error = offsets->elems[i].err;
+    if (error == RD_KAFKA_RESP_ERR_POLICY_VIOLATION) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(context,
+                       ": a topic that is only compacted keeps its records; it needs "
+                       "cleanup.policy=compact,delete"));
+    }
+    MILLRACE_RETURN_IF_ERROR(StatusOfError(error, context));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<KafkaAdmin>> KafkaAdmin::Create(const KafkaOptions& kafka,
+                                                         const std::string& client_id) {
+  auto admin = std::make_unique<LibrdkafkaAdmin>();
+  MILLRACE_RETURN_IF_ERROR(admin->Open(kafka, client_id));
+  return std::unique_ptr<KafkaAdmin>(std::move(admin));
+}
+
+}  // namespace millrace

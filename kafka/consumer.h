@@ -1,0 +1,119 @@
+// Consumers: one with partitions given by hand, one in a group. librdkafka stays behind this door.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kafka/options.h"
+#include "kafka/wakeup.h"
+
+namespace millrace {
+
+// A record as it came; key and value are valid during the callback only.
+struct ConsumedRecord {
+  int32_t partition = 0;
+  Offset offset = 0;
+  int64_t timestamp_ms = 0;
+  std::string_view key;
+  std::string_view value;
+};
+
+struct ConsumerOptions {
+  std::string client_id{};
+  std::string group_id{};  // of a GroupConsumer only
+  bool read_committed = false;
+  // Bounds on what is fetched ahead, over all partitions of this consumer. (Small queues are only
+  // fast with a short back-off when they are full; the implementation sets it.)
+  size_t queue_kbytes = 16384;
+  double session_timeout_s = 6;  // group consumers
+};
+
+// The log of a partition.
+struct OffsetRange {
+  Offset begin = 0;  // of the first record that is still there
+  Offset end = 0;    // behind the last
+};
+
+// What Poll hands out, in the order of each partition.
+struct ConsumerHandler {
+  std::function<void(const ConsumedRecord&)> on_record;
+  // The reader has reached the present end of the partition (an event, it may come again).
+  std::function<void(int32_t partition, Offset end)> on_end;
+  // The position is outside the log (the records were deleted, or never there).
+  std::function<void(int32_t partition)> on_out_of_range;
+};
+
+// Reads partitions of one topic from explicit offsets; never resets a position by itself
+// (auto.offset.reset=error). Used by one thread.
+class PartitionConsumer {
+ public:
+  static StatusOr<std::unique_ptr<PartitionConsumer>> Create(const KafkaOptions& kafka,
+                                                             const ConsumerOptions& options,
+                                                             std::string topic, Wakeup* wakeup);
+  virtual ~PartitionConsumer() = default;
+
+  using Range = OffsetRange;
+  virtual StatusOr<Range> QueryRange(int32_t partition, std::chrono::milliseconds timeout) = 0;
+
+  // Starts (or restarts) reading `partition` at `offset`; others go on.
+  virtual Status Assign(int32_t partition, Offset offset) = 0;
+  virtual Status Unassign(int32_t partition) = 0;
+
+  // Hands out at most `max_records` of what has been fetched, without waiting; returns how many
+  // events were handed out. Handlers must not call Assign or Unassign of this consumer.
+  // Errors: only those that no waiting mends (authorization, fatal).
+  virtual StatusOr<size_t> Poll(size_t max_records, const ConsumerHandler& handler) = 0;
+};
+
+// A member of a consumer group (cooperative-sticky) on one topic. The owner is told which
+// partitions it gets and says where each starts. Used by one thread.
+class GroupConsumer {
+ public:
+  static StatusOr<std::unique_ptr<GroupConsumer>> Create(const KafkaOptions& kafka,
+                                                         const ConsumerOptions& options,
+                                                         std::string topic, Wakeup* wakeup);
+  virtual ~GroupConsumer() = default;
+
+  struct Committed {
+    Offset offset = 0;
+    std::string metadata{};  // text: no NUL; at most 4096 bytes on a broker as it comes
+  };
+  struct Handler : ConsumerHandler {
+    // Returns the offset to start at; `committed` is empty when nothing was committed.
+    std::function<Offset(int32_t partition, const std::optional<Committed>& committed)> on_assigned;
+    // `lost`: another member may have it already; commits would be refused.
+    std::function<void(int32_t partition, bool lost)> on_revoked;
+  };
+
+  // As PartitionConsumer::Poll; rebalances happen in it, too. (It waits for as long as half a
+  // second when the group's coordinator goes away just after a rebalance.)
+  virtual StatusOr<size_t> Poll(size_t max_records, const Handler& handler) = 0;
+  // Stops and resumes handing out a partition's records, at once and from within handlers too;
+  // what was fetched is kept (no refetch). A partition that is assigned anew is not held.
+  virtual void Hold(int32_t partition, bool held) = 0;
+  // Starts reading an assigned partition again at another offset (after on_out_of_range). Not from
+  // within handlers.
+  virtual Status Seek(int32_t partition, Offset offset) = 0;
+  virtual StatusOr<OffsetRange> QueryRange(int32_t partition,
+                                           std::chrono::milliseconds timeout) = 0;
+  // Asynchronous; refused (and forgotten) when the partition is no longer ours. May be called as
+  // often as one likes: at most ten times a second, in Poll, the last positions are sent, and the
+  // last of all when a partition is taken away and in Close. A hint for the next owner, which may
+  // find an older one: while the group is being divided anew none is sent.
+  virtual void Commit(int32_t partition, const Committed& position) = 0;
+  // Leaves the group, so that others get the partitions at once. Synchronous commits first. Calls
+  // no handler; afterwards only destruction is allowed, which does the same if it was forgotten.
+  // Takes at most a few seconds when no broker is there; the error then says that others wait for
+  // the session timeout.
+  virtual Status Close() = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,123 @@
+#include "kafka/fetch_queue.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kafka/client_log.h"
+#include "kafka/status_of_error.h"
+
+namespace millrace::kafka_internal {
+namespace {
+
+std::string_view Bytes(const void* data, size_t size) {
+  return {static_cast<const char*>(data), size};
+}
+
+// What went wrong while reading, if it is not to be mended by waiting.
+Status JudgeError(const rd_kafka_message_t& message) {
+  std::string place = "reading";
+  if (message.rkt != nullptr) {
+    absl::StrAppend(&place, " ", rd_kafka_topic_name(message.rkt));
+    if (message.partition >= 0) absl::StrAppend(&place, " [", message.partition, "]");
+  }
+  if (IsPermanent(message.err)) {
+    return StatusOfError(message.err, place, rd_kafka_message_errstr(&message));
+  }
+  ClientLog::OfProcess().Line(4, rd_kafka_err2name(message.err),
+                              absl::StrCat(place, ": ", rd_kafka_message_errstr(&message)));
+  return absl::OkStatus();
+}
+
+Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& handler,
+                  ReadPositions& positions, FetchNudge& nudge, PollResult& result) {
+  switch (message.err) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR:
+      nudge.Taken(message.partition, message.len);
+      if (!positions.AcceptRecord(message.partition, message.offset)) break;
+      ++result.events;
+      handler.on_record({.partition = message.partition,
+                         .offset = message.offset,
+                         .timestamp_ms = rd_kafka_message_timestamp(&message, nullptr),
+                         .key = Bytes(message.key, message.key_len),
+                         .value = Bytes(message.payload, message.len)});
+      break;
+    case RD_KAFKA_RESP_ERR__PARTITION_EOF:
+      if (!positions.AcceptEnd(message.partition, message.offset)) break;
+      ++result.events;
+      if (handler.on_end) handler.on_end(message.partition, message.offset);
+      break;
+    case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
+      switch (positions.JudgeOutOfRange(message.partition, message.offset)) {
+        case ReadPositions::OutOfRange::kIgnore:
+          break;
+        case ReadPositions::OutOfRange::kRestart:
+          result.restart.push_back(message.partition);
+          break;
+        case ReadPositions::OutOfRange::kReport:
+          ++result.events;
+          if (handler.on_out_of_range) handler.on_out_of_range(message.partition);
+          break;
+      }
+      break;
+    default:
+      return JudgeError(message);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+FetchQueue::FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup) : queue_(std::move(queue)) {
+  if (wakeup == nullptr) return;
+  rd_kafka_queue_cb_event_enable(
+      queue_.get(), [](rd_kafka_t*, void* target) { static_cast<Wakeup*>(target)->Notify(); },
+      wakeup);
+}
+
+FetchQueue::~FetchQueue() {
+  rd_kafka_queue_cb_event_enable(queue_.get(), nullptr, nullptr);
+  while (next_ < count_) rd_kafka_message_destroy(batch_[next_++]);
+}
+
+bool FetchQueue::Refill() {
+  const auto count = rd_kafka_consume_batch_queue(queue_.get(), 0, batch_.data(), batch_.size());
+  next_ = 0;
+  count_ = count > 0 ? static_cast<size_t>(count) : 0;
+  return count_ > 0;
+}
+
+Status FetchQueue::HandOut(size_t max_events, const ConsumerHandler& handler,
+                           ReadPositions& positions, FetchNudge& nudge, PollResult& result) {
+  while (!held_ && result.events < max_events) {
+    if (next_ == count_ && !Refill()) break;
+    while (next_ < count_ && !held_ && result.events < max_events) {
+      rd_kafka_message_t* const message = batch_[next_++];
+      const Status status = HandOutOne(*message, handler, positions, nudge, result);
+      rd_kafka_message_destroy(message);
+      MILLRACE_RETURN_IF_ERROR(status);
+    }
+    nudge.NudgeIfDue();
+  }
+  return absl::OkStatus();
+}
+
+void FetchQueue::Drop(int32_t partition) {
+  size_t kept = next_;
+  for (size_t i = next_; i < count_; ++i) {
+    if (batch_[i]->partition == partition) {
+      rd_kafka_message_destroy(batch_[i]);
+    } else {
+      batch_[kept++] = batch_[i];
+    }
+  }
+  count_ = kept;
+}
+
+void FetchQueue::DropAll() {
+  do {
+    while (next_ < count_) rd_kafka_message_destroy(batch_[next_++]);
+  } while (Refill());
+}
+
+}  // namespace millrace::kafka_internal

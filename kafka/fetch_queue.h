@@ -1,0 +1,62 @@
+// A queue of fetched records and events, handed out one by one. Private to this folder.
+#pragma once
+
+#include <librdkafka/rdkafka.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "kafka/consumer.h"
+#include "kafka/fetch_nudge.h"
+#include "kafka/rdkafka_handles.h"
+#include "kafka/read_positions.h"
+#include "kafka/wakeup.h"
+
+namespace millrace::kafka_internal {
+
+// What one Poll of a consumer has come to.
+struct PollResult {
+  size_t events = 0;             // handed out
+  std::vector<int32_t> restart;  // ReadPositions::OutOfRange::kRestart
+};
+
+class FetchQueue {
+ public:
+  // `wakeup` (may be null) is notified when something comes into the empty queue.
+  FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup);
+  ~FetchQueue();
+  FetchQueue(const FetchQueue&) = delete;
+  FetchQueue& operator=(const FetchQueue&) = delete;
+
+  rd_kafka_queue_t* get() const { return queue_.get(); }
+
+  // While held nothing is handed out, from within a handler too; what is fetched stays here.
+  void Hold(bool held) { held_ = held; }
+
+  // Hands out events until there have been `max_events`, or nothing is left, or it is held. Does
+  // not wait. Errors: those that no waiting mends.
+  Status HandOut(size_t max_events, const ConsumerHandler& handler, ReadPositions& positions,
+                 FetchNudge& nudge, PollResult& result);
+
+  // Throws away what was taken of a partition's records for an assignment that is over (librdkafka
+  // drops what is still in the queue).
+  void Drop(int32_t partition);
+  // Throws away everything.
+  void DropAll();
+
+ private:
+  bool Refill();
+
+  Handle<rd_kafka_queue_t> queue_;
+  bool held_ = false;
+  // Taken from the queue and not yet handed out: [next_, count_) of the batch. Taking many at once
+  // costs a third less than one by one.
+  std::array<rd_kafka_message_t*, 256> batch_;
+  size_t next_ = 0;
+  size_t count_ = 0;
+};
+
+}  // namespace millrace::kafka_internal

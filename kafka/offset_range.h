@@ -1,0 +1,19 @@
+// Where a partition's log begins and ends. Private to this folder.
+#pragma once
+
+#include <librdkafka/rdkafka.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "kafka/consumer.h"
+
+namespace millrace::kafka_internal {
+
+// The end is that of the committed records for a client with isolation.level=read_committed.
+StatusOr<OffsetRange> QueryOffsetRange(rd_kafka_t* client, const std::string& topic,
+                                       int32_t partition, std::chrono::milliseconds timeout);
+
+}  // namespace millrace::kafka_internal

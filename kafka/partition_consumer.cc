@@ -1,0 +1,118 @@
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "kafka/client_config.h"
+#include "kafka/consumer.h"
+#include "kafka/fetch_nudge.h"
+#include "kafka/fetch_queue.h"
+#include "kafka/offset_range.h"
+#include "kafka/rdkafka_handles.h"
+#include "kafka/read_positions.h"
+#include "kafka/status_of_error.h"
+
+namespace millrace {
+namespace {
+
+using kafka_internal::Handle;
+using kafka_internal::ReadPositions;
+using kafka_internal::StatusOfError;
+
+// On librdkafka's "simple consumer": it takes one queue for all partitions, starts and stops a
+// partition alone, and asks for no consumer group (nor a group's permissions or coordinator).
+class SimplePartitionConsumer final : public PartitionConsumer {
+ public:
+  SimplePartitionConsumer(std::string topic, Wakeup* wakeup)
+      : topic_name_(std::move(topic)), wakeup_(wakeup) {}
+  ~SimplePartitionConsumer() override;
+  Status Open(const KafkaOptions& kafka, const ConsumerOptions& options);
+
+  StatusOr<Range> QueryRange(int32_t partition, std::chrono::milliseconds timeout) override {
+    return kafka_internal::QueryOffsetRange(client_.get(), topic_name_, partition, timeout);
+  }
+  Status Assign(int32_t partition, Offset offset) override;
+  Status Unassign(int32_t partition) override;
+  StatusOr<size_t> Poll(size_t max_records, const ConsumerHandler& handler) override;
+
+ private:
+  const std::string topic_name_;
+  Wakeup* const wakeup_;
+  Handle<rd_kafka_t> client_;
+  Handle<rd_kafka_topic_t> topic_;
+  std::optional<kafka_internal::FetchQueue> queue_;  // of all partitions
+  ReadPositions positions_;
+  std::optional<kafka_internal::FetchNudge> nudge_;
+  bool polling_ = false;
+};
+
+SimplePartitionConsumer::~SimplePartitionConsumer() {
+  for (const auto& [partition, offset] : positions_.all()) {
+    rd_kafka_consume_stop(topic_.get(), partition);
+  }
+}
+
+Status SimplePartitionConsumer::Open(const KafkaOptions& kafka, const ConsumerOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(auto conf, kafka_internal::MakeConfiguration(
+                                           kafka, options.client_id,
+                                           kafka_internal::ConsumerSettings(
+                                               options.queue_kbytes, options.read_committed)));
+  MILLRACE_ASSIGN_OR_RETURN(client_,
+                            kafka_internal::MakeClient(RD_KAFKA_CONSUMER, std::move(conf)));
+  topic_.reset(rd_kafka_topic_new(client_.get(), topic_name_.c_str(), nullptr));
+  if (topic_ == nullptr) {
+    return StatusOfError(rd_kafka_last_error(), absl::StrCat("topic '", topic_name_, "'"));
+  }
+  queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_new(client_.get())), wakeup_);
+  nudge_.emplace(client_.get(), topic_name_, options.queue_kbytes);
+  return absl::OkStatus();
+}
+
+Status SimplePartitionConsumer::Assign(int32_t partition, Offset offset) {
+  MILLRACE_CHECK(offset >= 0);
+  MILLRACE_RETURN_IF_ERROR(Unassign(partition));
+  if (rd_kafka_consume_start_queue(topic_.get(), partition, offset, queue_->get()) != 0) {
+    return StatusOfError(rd_kafka_last_error(),
+                         absl::StrCat("reading ", topic_name_, " [", partition, "]"));
+  }
+  positions_.Start(partition, offset);
+  return absl::OkStatus();
+}
+
+Status SimplePartitionConsumer::Unassign(int32_t partition) {
+  MILLRACE_CHECK(!polling_);
+  if (!positions_.Contains(partition)) return absl::OkStatus();
+  positions_.Stop(partition);
+  queue_->Drop(partition);
+  if (rd_kafka_consume_stop(topic_.get(), partition) != 0) {
+    return StatusOfError(rd_kafka_last_error(),
+                         absl::StrCat("ceasing to read ", topic_name_, " [", partition, "]"));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<size_t> SimplePartitionConsumer::Poll(size_t max_records, const ConsumerHandler& handler) {
+  rd_kafka_poll(client_.get(), 0);  // errors of the client as a whole
+  kafka_internal::PollResult result;
+  polling_ = true;
+  const Status status = queue_->HandOut(max_records, handler, positions_, *nudge_, result);
+  polling_ = false;
+  MILLRACE_RETURN_IF_ERROR(status);
+  for (const int32_t partition : result.restart) {
+    MILLRACE_RETURN_IF_ERROR(Assign(partition, positions_.all().at(partition)));
+  }
+  // The queue tells only when it has been empty.
+  if (result.events >= max_records && wakeup_ != nullptr) wakeup_->Notify();
+  return result.events;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<PartitionConsumer>> PartitionConsumer::Create(
+    const KafkaOptions& kafka, const ConsumerOptions& options, std::string topic, Wakeup* wakeup) {
+  auto consumer = std::make_unique<SimplePartitionConsumer>(std::move(topic), wakeup);
+  MILLRACE_RETURN_IF_ERROR(consumer->Open(kafka, options));
+  return std::unique_ptr<PartitionConsumer>(std::move(consumer));
+}
+
+}  // namespace millrace

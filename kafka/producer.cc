@@ -1,0 +1,300 @@
+#include "kafka/producer.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "kafka/client_config.h"
+#include "kafka/client_log.h"
+#include "kafka/rdkafka_handles.h"
+#include "kafka/status_of_error.h"
+
+namespace millrace {
+namespace {
+
+using kafka_internal::Handle;
+using kafka_internal::StatusOfError;
+using kafka_internal::StatusOfTransactionError;
+
+// Below it, a copy costs less than keeping a value.
+constexpr size_t kWorthOwning = 16384;
+
+int Milliseconds(std::chrono::milliseconds timeout) {
+  return static_cast<int>(std::clamp<int64_t>(timeout.count(), 0, 1 << 30));
+}
+
+class LibrdkafkaProducer final : public KafkaProducer {
+ public:
+  explicit LibrdkafkaProducer(Wakeup* wakeup) : wakeup_(wakeup) {}
+  ~LibrdkafkaProducer() override;
+  Status Open(const KafkaOptions& kafka, const ProducerOptions& options);
+
+  Status Prepare(const std::vector<std::string>& topics) override;
+  Status Send(const std::string& topic, int32_t partition, std::string_view key,
+              std::string_view value, int64_t timestamp_ms) override;
+  Status SendOwned(const std::string& topic, int32_t partition, std::string_view key,
+                   std::string& value) override;
+  void Poll(std::chrono::milliseconds timeout) override;
+  std::vector<FailedDelivery> TakeFailures() override { return std::exchange(failures_, {}); }
+  size_t outstanding() const override { return outstanding_; }
+  Status Flush(std::chrono::milliseconds timeout) override;
+  Offset DeliveredEnd(const std::string& topic, int32_t partition) const override;
+
+  Status InitTransactions(std::chrono::milliseconds timeout) override;
+  Status BeginTransaction() override;
+  Status CommitTransaction(std::chrono::milliseconds timeout) override;
+  Status AbortTransaction(std::chrono::milliseconds timeout) override;
+
+ private:
+  struct Topic {
+    Handle<rd_kafka_topic_t> handle;
+    std::vector<Offset> delivered_end;  // by partition
+  };
+
+  // Called by rd_kafka_poll and rd_kafka_flush, so in the one thread that uses this producer:
+  // nothing here needs a lock.
+  static void OnDelivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self);
+  StatusOr<Topic*> Find(const std::string& topic);
+  Status Hand(const std::string& topic, int32_t partition, std::string_view key,
+              std::string_view value, int64_t timestamp_ms, int flags);
+  Status FatalError() const;
+
+  Wakeup* const wakeup_;
+  Handle<rd_kafka_t> client_;
+  Handle<rd_kafka_queue_t> main_queue_;
+  // Pointers to topics are librdkafka's opaque values, so they must not move.
+  absl::flat_hash_map<std::string, std::unique_ptr<Topic>> topics_;
+  size_t outstanding_ = 0;
+  // Values that librdkafka reads from where they are, until it reports on them; by their bytes.
+  absl::flat_hash_map<const void*, std::string> owned_;
+  std::vector<FailedDelivery> failures_;
+};
+
+LibrdkafkaProducer::~LibrdkafkaProducer() {
+  if (main_queue_ != nullptr) rd_kafka_queue_cb_event_enable(main_queue_.get(), nullptr, nullptr);
+  main_queue_.reset();
+  topics_.clear();
+  // Ends the threads; what is still queued is given up, as after a Flush that ran out of time.
+  client_.reset();
+}
+
+Status LibrdkafkaProducer::Open(const KafkaOptions& kafka, const ProducerOptions& options) {
+  kafka_internal::Settings ours = {
+      // Topics are made by those who know their settings. (Consumers make none by default.)
+      {"allow.auto.create.topics", "false"},
+      {"enable.idempotence", "true"},
+      {"acks", "all"},
+      {"linger.ms", absl::StrCat(options.linger_ms)},
+      {"queue.buffering.max.kbytes", absl::StrCat(options.queue_kbytes)},
+      // A waiting record costs librdkafka some 300 bytes besides its own; a bound on the bytes of
+      // records alone would let small ones take ten times as much. (But two requests of 10,000
+      // records have room: no queue is full before a request is.)
+      {"queue.buffering.max.messages",
+       absl::StrCat(std::max<size_t>(options.queue_kbytes * 2, 20'000))},
+      // librdkafka counts the frame of a record, too.
+      {"message.max.bytes", absl::StrCat(kMaxRecordBytes + 1024)},
+      {"compression.type", options.compress ? "lz4" : "none"},
+  };
+  if (options.gapless) ours.emplace_back("enable.gapless.guarantee", "true");
+  if (options.one_request_at_a_time || !options.transactional_id.empty()) {
+    ours.emplace_back("max.in.flight.requests.per.connection", "1");
+  }
+  if (options.transactional_id.empty()) {
+    ours.emplace_back("message.timeout.ms", "0");  // a broker that is away is waited for
+  } else {
+    // Here librdkafka binds message.timeout.ms to transaction.timeout.ms (one minute): a
+    // transaction that takes longer must be aborted, which loses nothing.
+    ours.emplace_back("transactional.id", options.transactional_id);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(auto conf,
+                            kafka_internal::MakeConfiguration(kafka, options.client_id, ours));
+  rd_kafka_conf_set_dr_msg_cb(conf.get(), &LibrdkafkaProducer::OnDelivery);
+  rd_kafka_conf_set_opaque(conf.get(), this);
+  MILLRACE_ASSIGN_OR_RETURN(client_,
+                            kafka_internal::MakeClient(RD_KAFKA_PRODUCER, std::move(conf)));
+  if (wakeup_ != nullptr) {
+    main_queue_.reset(rd_kafka_queue_get_main(client_.get()));
+    rd_kafka_queue_cb_event_enable(
+        main_queue_.get(),
+        [](rd_kafka_t*, void* wakeup) { static_cast<Wakeup*>(wakeup)->Notify(); }, wakeup_);
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<LibrdkafkaProducer::Topic*> LibrdkafkaProducer::Find(const std::string& topic) {
+  std::unique_ptr<Topic>& found = topics_[topic];
+  if (found == nullptr) {
+    auto created = std::make_unique<Topic>();
+    // With the client's defaults as they stand, but its own opaque.
+    rd_kafka_topic_conf_t* const conf = rd_kafka_default_topic_conf_dup(client_.get());
+    rd_kafka_topic_conf_set_opaque(conf, created.get());
+    created->handle.reset(rd_kafka_topic_new(client_.get(), topic.c_str(), conf));
+    if (created->handle == nullptr) {
+      topics_.erase(topic);
+      return StatusOfError(rd_kafka_last_error(), absl::StrCat("topic '", topic, "'"));
+    }
+    found = std::move(created);
+  }
+  return found.get();
+}
+
+Status LibrdkafkaProducer::Prepare(const std::vector<std::string>& topics) {
+  constexpr int kTimeoutMs = 10000;
+  for (const std::string& name : topics) {
+    MILLRACE_ASSIGN_OR_RETURN(Topic * topic, Find(name));
+    const rd_kafka_metadata_t* raw = nullptr;
+    const rd_kafka_resp_err_t error =
+        rd_kafka_metadata(client_.get(), 0, topic->handle.get(), &raw, kTimeoutMs);
+    const Handle<const rd_kafka_metadata_t> metadata(raw);
+    const std::string context = absl::StrCat("looking up topic '", name, "'");
+    MILLRACE_RETURN_IF_ERROR(StatusOfError(error, context));
+    for (int i = 0; i < metadata->topic_cnt; ++i) {
+      if (metadata->topics[i].err == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) continue;
+      MILLRACE_RETURN_IF_ERROR(StatusOfError(metadata->topics[i].err, context));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status LibrdkafkaProducer::Send(const std::string& topic, int32_t partition, std::string_view key,
+                                std::string_view value, int64_t timestamp_ms) {
+  return Hand(topic, partition, key, value, timestamp_ms, RD_KAFKA_MSG_F_COPY);
+}
+
+Status LibrdkafkaProducer::SendOwned(const std::string& topic, int32_t partition,
+                                     std::string_view key, std::string& value) {
+  if (value.size() < kWorthOwning) return Send(topic, partition, key, value, 0);
+  // It lies where it lay: a string of this size keeps its memory when it is moved.
+  MILLRACE_RETURN_IF_ERROR(Hand(topic, partition, key, value, 0, 0));
+  const char* const bytes = value.data();
+  owned_.emplace(bytes, std::move(value));
+  return absl::OkStatus();
+}
+
+Status LibrdkafkaProducer::Hand(const std::string& topic, int32_t partition, std::string_view key,
+                                std::string_view value, int64_t timestamp_ms, int flags) {
+  MILLRACE_ASSIGN_OR_RETURN(Topic * found, Find(topic));
+  const rd_kafka_resp_err_t error = rd_kafka_producev(
+      client_.get(), RD_KAFKA_V_RKT(found->handle.get()), RD_KAFKA_V_PARTITION(partition),
+      RD_KAFKA_V_MSGFLAGS(flags), RD_KAFKA_V_KEY(key.data(), key.size()),
+      RD_KAFKA_V_VALUE(const_cast<char*>(value.data()), value.size()),
+      RD_KAFKA_V_TIMESTAMP(timestamp_ms), RD_KAFKA_V_END);
+  switch (error) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR:
+      ++outstanding_;
+      return absl::OkStatus();
+    case RD_KAFKA_RESP_ERR__QUEUE_FULL:
+      return absl::ResourceExhaustedError("the queue of records to send is full");
+    case RD_KAFKA_RESP_ERR__FATAL:
+    case RD_KAFKA_RESP_ERR__FENCED:
+      return FatalError();
+    case RD_KAFKA_RESP_ERR__STATE:
+      return absl::AbortedError(absl::StrCat("the transaction to ", topic, " [", partition,
+                                             "] has failed, or was not begun"));
+    default:
+      return StatusOfError(error, absl::StrCat("sending ", key.size() + value.size(), " bytes to ",
+                                               topic, " [", partition, "]"));
+  }
+}
+
+Status LibrdkafkaProducer::FatalError() const {
+  std::array<char, 512> text{};
+  const rd_kafka_resp_err_t error = rd_kafka_fatal_error(client_.get(), text.data(), text.size());
+  return absl::FailedPreconditionError(kafka_internal::ClientLog::OfProcess().Redact(absl::StrCat(
+      "this producer can send nothing any more: ",
+      error == RD_KAFKA_RESP_ERR_NO_ERROR ? "fenced by a newer instance" : text.data())));
+}
+
+void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self) {
+  auto* const producer = static_cast<LibrdkafkaProducer*>(self);
+  MILLRACE_CHECK(producer->outstanding_ > 0);
+  --producer->outstanding_;
+  producer->owned_.erase(message->payload);
+  switch (message->err) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR: {
+      // librdkafka infers the delivery of a batch from that of a later one ("implicitly acked").
+      // But a broker that knows nothing of this producer takes any batch as its first, also one
+      // that has overtaken another, which it refused a moment ago since it did not lead the
+      // partition yet. Only an offset proves that a record is in a log.
+      if (message->offset < 0) {
+        producer->failures_.push_back({rd_kafka_topic_name(message->rkt), message->partition,
+                                       "no broker has said where it stands"});
+        return;
+      }
+      auto* const topic = static_cast<Topic*>(rd_kafka_topic_opaque(message->rkt));
+      const auto partition = static_cast<size_t>(message->partition);
+      if (topic->delivered_end.size() <= partition) {
+        topic->delivered_end.resize(partition + 1, Offset{-1});
+      }
+      Offset& end = topic->delivered_end[partition];
+      end = std::max(end, message->offset + 1);
+      return;
+    }
+    // Thrown away by AbortTransaction, as it should be.
+    case RD_KAFKA_RESP_ERR__PURGE_QUEUE:
+    case RD_KAFKA_RESP_ERR__PURGE_INFLIGHT:
+      return;
+    default:
+      producer->failures_.push_back(
+          // (Not rd_kafka_message_errstr: of a record that was to be sent that is its value.)
+          {rd_kafka_topic_name(message->rkt), message->partition, rd_kafka_err2str(message->err)});
+  }
+}
+
+void LibrdkafkaProducer::Poll(std::chrono::milliseconds timeout) {
+  rd_kafka_poll(client_.get(), Milliseconds(timeout));
+}
+
+Status LibrdkafkaProducer::Flush(std::chrono::milliseconds timeout) {
+  const rd_kafka_resp_err_t error = rd_kafka_flush(client_.get(), Milliseconds(timeout));
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR || outstanding_ == 0) return absl::OkStatus();
+  if (error == RD_KAFKA_RESP_ERR__TIMED_OUT) {
+    return absl::DeadlineExceededError(absl::StrCat("after ", timeout.count(), " ms ", outstanding_,
+                                                    " records are not yet delivered"));
+  }
+  return StatusOfError(error, "flush");
+}
+
+Offset LibrdkafkaProducer::DeliveredEnd(const std::string& topic, int32_t partition) const {
+  const auto found = topics_.find(topic);
+  if (found == topics_.end() || partition < 0) return -1;
+  const std::vector<Offset>& ends = found->second->delivered_end;
+  const auto index = static_cast<size_t>(partition);
+  return index < ends.size() ? ends[index] : -1;
+}
+
+Status LibrdkafkaProducer::InitTransactions(std::chrono::milliseconds timeout) {
+  return StatusOfTransactionError(rd_kafka_init_transactions(client_.get(), Milliseconds(timeout)),
+                                  "starting transactions");
+}
+
+Status LibrdkafkaProducer::BeginTransaction() {
+  for (auto& [name, topic] : topics_) topic->delivered_end.clear();
+  return StatusOfTransactionError(rd_kafka_begin_transaction(client_.get()),
+                                  "beginning a transaction");
+}
+
+Status LibrdkafkaProducer::CommitTransaction(std::chrono::milliseconds timeout) {
+  return StatusOfTransactionError(rd_kafka_commit_transaction(client_.get(), Milliseconds(timeout)),
+                                  "committing a transaction");
+}
+
+Status LibrdkafkaProducer::AbortTransaction(std::chrono::milliseconds timeout) {
+  return StatusOfTransactionError(rd_kafka_abort_transaction(client_.get(), Milliseconds(timeout)),
+                                  "aborting a transaction");
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<KafkaProducer>> KafkaProducer::Create(const KafkaOptions& kafka,
+                                                               const ProducerOptions& options,
+                                                               Wakeup* wakeup) {
+  auto producer = std::make_unique<LibrdkafkaProducer>(wakeup);
+  MILLRACE_RETURN_IF_ERROR(producer->Open(kafka, options));
+  return std::unique_ptr<KafkaProducer>(std::move(producer));
+}
+
+}  // namespace millrace

@@ -1,0 +1,97 @@
+// A producer: idempotent always, transactional on request. librdkafka stays behind this door.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kafka/options.h"
+#include "kafka/wakeup.h"
+
+namespace millrace {
+
+struct ProducerOptions {
+  std::string client_id{};         // shows up in broker logs and metrics
+  double linger_ms = 0;            // 0 for the hot path; 5 and more for bulk
+  size_t queue_kbytes = 32768;     // bound on what waits to be sent
+  std::string transactional_id{};  // empty: no transactions
+  bool compress = false;           // lz4; for bulk only
+  // When a batch fails for good, nothing that follows it in its partition is delivered.
+  bool gapless = false;
+  // One request at a time is under way to a broker; always so with transactions. With more, as is
+  // quicker, the end of a broker may be the end of this producer, too: see KafkaProducer.
+  bool one_request_at_a_time = false;
+};
+
+struct FailedDelivery {
+  std::string topic;
+  int32_t partition = 0;
+  std::string reason;
+};
+
+// Records of one partition are delivered in order and once (enable.idempotence, acks=all); a broker
+// that is away is waited for without an end (message.timeout.ms=0), unless the user's settings say
+// otherwise. But a broker that goes while two requests are under way may end a producer
+// (FailedPrecondition): librdkafka before 2.3.0 then counts on both having arrived (its pull
+// request 4438), and is at odds with the broker if the second overtakes the first when they are
+// repeated. Its owner makes another one.
+//
+// Used by one thread, except that different producers may be used by different threads.
+//
+// Destruction does not wait: what no Flush has seen delivered may be lost.
+class KafkaProducer {
+ public:
+  // Errors: an unknown or invalid setting (InvalidArgument, naming it; values of secrets are never
+  // shown). `wakeup` (may be null, outlives the producer) is notified of delivery reports.
+  static StatusOr<std::unique_ptr<KafkaProducer>> Create(const KafkaOptions& kafka,
+                                                         const ProducerOptions& options,
+                                                         Wakeup* wakeup);
+  virtual ~KafkaProducer() = default;
+
+  // Looks the topics up and keeps their handles: a topic first named by a Send costs a second.
+  // Errors: NotFound; DeadlineExceeded or Unavailable when no broker answers for 10 s.
+  virtual Status Prepare(const std::vector<std::string>& topics) = 0;
+
+  // Copies key and value; a default-constructed view (of no data) is sent as Kafka's null: no key,
+  // or a tombstone. timestamp_ms 0: now. Errors: Aborted when its transaction has failed, or has
+  // not begun; ResourceExhausted when the queue is full: Poll and try again; InvalidArgument above
+  // kMaxRecordBytes; NotFound for a topic or partition that does not exist; FailedPrecondition:
+  // fatal or fenced, this producer can send nothing any more.
+  virtual Status Send(const std::string& topic, int32_t partition, std::string_view key,
+                      std::string_view value, int64_t timestamp_ms) = 0;
+  Status Send(const std::string& topic, int32_t partition, std::string_view key,
+              std::string_view value) {
+    return Send(topic, partition, key, value, 0);
+  }
+  // The same, but takes the value over, unless it fails: a large one is not copied.
+  virtual Status SendOwned(const std::string& topic, int32_t partition, std::string_view key,
+                           std::string& value) = 0;
+
+  // Serves delivery reports, waiting for one at most `timeout`.
+  virtual void Poll(std::chrono::milliseconds timeout) = 0;
+  // Deliveries that failed for good since the last call (but for those that AbortTransaction threw
+  // away). With a fatal error all that was outstanding is among them.
+  virtual std::vector<FailedDelivery> TakeFailures() = 0;
+  // Records handed over and not yet reported on.
+  virtual size_t outstanding() const = 0;
+  // Waits until nothing is outstanding. DeadlineExceeded when it takes longer.
+  virtual Status Flush(std::chrono::milliseconds timeout) = 0;
+  // Offset behind the last delivered record of a partition, by delivery reports, and, once there is
+  // one, of this transaction; -1: none yet.
+  virtual Offset DeliveredEnd(const std::string& topic, int32_t partition) const = 0;
+
+  // Transactions. Errors: FailedPrecondition = fenced by a newer instance or fatal: this process
+  // must stop; Aborted = the transaction must be aborted, then a new one may begin; Unavailable =
+  // try the same call again.
+  virtual Status InitTransactions(std::chrono::milliseconds timeout) = 0;
+  virtual Status BeginTransaction() = 0;
+  virtual Status CommitTransaction(std::chrono::milliseconds timeout) = 0;
+  virtual Status AbortTransaction(std::chrono::milliseconds timeout) = 0;
+};
+
+}  // namespace millrace

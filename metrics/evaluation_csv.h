@@ -1,0 +1,16 @@
+// The evaluation log: how every figure developed, as CSV. Pure.
+#pragma once
+
+#include <string>
+
+#include "metrics/learning_curve.h"
+
+namespace millrace {
+
+// The first six columns are those of the programs' own evaluation logs (fMeasure is the weighted
+// F1); then: kind (progressive, holdout, tail), rows (of the stream so far), rows_trained, and the
+// other figures. auc is empty when there are not two classes.
+std::string EvaluationCsvHeader();
+std::string EvaluationCsvLine(const CurvePoint& point);  // both with an end of line
+
+}  // namespace millrace

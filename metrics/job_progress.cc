@@ -1,0 +1,321 @@
+#include "metrics/job_progress.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kSamplesKeptMs = 30'000;
+// Points of progressive figures in the log: at most one in so long.
+constexpr int64_t kProgressiveEveryMs = 500;
+// The server's points come four times a second; a longer gap before the first update is no idling.
+constexpr int64_t kIdlePointMs = 1000;
+
+// By which the news of a shard are known from what was said of it before: a shard that has lost its
+// state, counters and all, and was given its weights by a worker, goes on from the workers' clocks.
+// (Only for a worker that knows none it assumes the least of the others'.)
+Clock SumOfClocks(const MetricPoint::ServerProgress& point) {
+  Clock sum = 0;
+  for (const WorkerProgress& worker : point.workers()) sum += worker.clock();
+  return sum;
+}
+
+Clock NewestClock(const MetricPoint::ServerProgress& point) {
+  Clock newest = 0;
+  for (const WorkerProgress& worker : point.workers()) newest = std::max(newest, worker.clock());
+  return newest;
+}
+
+double Share(uint64_t part, uint64_t whole) {
+  if (whole == 0) return 0;
+  return std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
+}
+
+}  // namespace
+
+void JobProgress::Fold(const MetricPoint& point) {
+  last_timestamp_ms_ = std::max(last_timestamp_ms_, point.timestamp_ms());
+  switch (point.kind_case()) {
+    case MetricPoint::kProducer:
+      producer_ = point.producer();
+      break;
+    case MetricPoint::kServer:
+      FoldServer(point.timestamp_ms(), point.server());
+      break;
+    case MetricPoint::kEvaluation:
+      FoldEvaluation(point.timestamp_ms(), point.evaluation());
+      break;
+    case MetricPoint::KIND_NOT_SET:
+      break;
+  }
+}
+
+void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
+  const auto known = shards_.find(point.shard());
+  // A server that stays behind the end of its job goes on sending what is the end.
+  bool still_ended = false;
+  if (known != shards_.end()) {
+    const Clock before = SumOfClocks(known->second);
+    // A server that was replaced may still send a point: it knows less than its successor.
+    if (SumOfClocks(point) < before) return;
+    still_ended = known->second.ended() && SumOfClocks(point) == before;
+  }
+  shards_[point.shard()] = point;
+  if (still_ended) shards_[point.shard()].set_ended(true);
+  last_server_ms_ = std::max(last_server_ms_, timestamp_ms);
+  Combine();
+
+  if (!begin_ms_) {
+    if (server_->updates() == 0) {
+      idle_ms_ = timestamp_ms;
+    } else {
+      const bool idled = idle_ms_ && timestamp_ms - *idle_ms_ <= kIdlePointMs;
+      begin_ms_ = idled ? *idle_ms_ : timestamp_ms;
+    }
+  }
+  if (ended() && !end_ms_) end_ms_ = timestamp_ms;
+  staleness_max_ = std::max(staleness_max_, server_->staleness());
+
+  samples_.push_back(SampleOf(timestamp_ms));
+  while (timestamp_ms - samples_.front().timestamp_ms > kSamplesKeptMs) samples_.pop_front();
+  ResolveEvaluations(false);
+  if (begin_ms_ && (timestamp_ms >= next_progressive_ms_ || ended())) {
+    next_progressive_ms_ = timestamp_ms + kProgressiveEveryMs;
+    AddProgressivePoints();
+  }
+}
+
+void JobProgress::Combine() {
+  ServerPoint all = shards_.begin()->second;  // the least shard: 0, as a rule
+  for (auto shard = std::next(shards_.begin()); shard != shards_.end(); ++shard) {
+    const ServerPoint& point = shard->second;
+    all.set_rounds(std::min(all.rounds(), point.rounds()));
+    all.set_updates(all.updates() + point.updates());
+    all.set_duplicates_ignored(all.duplicates_ignored() + point.duplicates_ignored());
+    all.set_poisoned(all.poisoned() + point.poisoned());
+    all.set_refused(all.refused() + point.refused());
+    all.set_staleness(std::max(all.staleness(), point.staleness()));
+    all.set_unsaved_updates(std::max(all.unsaved_updates(), point.unsaved_updates()));
+  }
+  server_ = std::move(all);
+}
+
+std::map<ShardId, MetricPoint::ServerProgress::Recovery> JobProgress::recoveries() const {
+  std::map<ShardId, ServerPoint::Recovery> recoveries;
+  for (const auto& [shard, point] : shards_) {
+    if (point.has_recovery()) recoveries[shard] = point.recovery();
+  }
+  return recoveries;
+}
+
+JobProgress::Sample JobProgress::SampleOf(int64_t timestamp_ms) const {
+  return {timestamp_ms,          server_->rounds(),       rows_tested(),
+          NewestClock(*server_), server_->rows_trained(), server_->train_loss()};
+}
+
+void JobProgress::FoldEvaluation(int64_t timestamp_ms, const MetricPoint::Evaluation& evaluation) {
+  evaluations_come_ = true;
+  last_evaluation_ = last_evaluation_ || evaluation.last();
+  holdout_ = evaluation.holdout();
+  waiting_.push_back({timestamp_ms, evaluation});
+  ResolveEvaluations(false);
+}
+
+// An evaluation tells its clock; the server's points around it tell the rows.
+void JobProgress::ResolveEvaluations(bool all) {
+  while (!waiting_.empty()) {
+    const auto& [timestamp_ms, evaluation] = waiting_.front();
+    const auto behind = std::find_if(samples_.begin(), samples_.end(), [&](const Sample& sample) {
+      return sample.newest_clock >= evaluation.clock();
+    });
+    if (behind == samples_.end() && !all) return;
+    CurvePoint point;
+    point.kind = CurvePoint::Kind::kHoldout;
+    point.timestamp_ms = timestamp_ms;
+    point.shard = evaluation.shard();
+    point.clock = evaluation.clock();
+    point.figures = evaluation.holdout();
+    if (!samples_.empty()) {
+      const Sample& after = behind == samples_.end() ? samples_.back() : *behind;
+      // Behind the newest point nothing is known, before the first there is the stream's start.
+      const Sample before = behind == samples_.end()     ? after
+                            : behind == samples_.begin() ? Sample()
+                                                         : *std::prev(behind);
+      const Clock span = after.newest_clock - before.newest_clock;
+      const double share = span == 0
+                               ? 1
+                               : static_cast<double>(evaluation.clock() - before.newest_clock) /
+                                     static_cast<double>(span);
+      const auto between = [share](uint64_t low, uint64_t high) {
+        const uint64_t step = high > low ? high - low : 0;
+        return low + static_cast<uint64_t>(share * static_cast<double>(step));
+      };
+      point.rows_tested = between(before.rows, after.rows);
+      point.rows_trained = between(before.rows_trained, after.rows_trained);
+      point.train_loss = after.train_loss;
+    }
+    waiting_.pop_front();
+    AddToCurve(std::move(point));
+  }
+}
+
+void JobProgress::AddProgressivePoints() {
+  CurvePoint point;
+  point.timestamp_ms = last_server_ms_;
+  point.shard = server_->shard();
+  point.clock = NewestClock(*server_);
+  point.rows_tested = rows_tested();
+  point.rows_trained = server_->rows_trained();
+  point.train_loss = server_->train_loss();
+  if (server_->progressive().rows() > 0) {
+    point.kind = CurvePoint::Kind::kProgressive;
+    point.figures = server_->progressive();
+    AddToCurve(point);
+  }
+  if (server_->tail().rows() > 0) {
+    point.kind = CurvePoint::Kind::kTail;
+    point.figures = server_->tail();
+    AddToCurve(std::move(point));
+  }
+}
+
+void JobProgress::AddToCurve(CurvePoint point) {
+  // The untrained model is far from all others: it would flatten the curve. The log has it.
+  if (point.rows_tested > 0) curves_[static_cast<size_t>(point.kind)].Add(point);
+  new_points_.push_back(std::move(point));
+}
+
+std::vector<CurvePoint> JobProgress::TakeCurvePoints() { return std::exchange(new_points_, {}); }
+
+void JobProgress::Finish() { ResolveEvaluations(true); }
+
+uint64_t JobProgress::rows_tested() const {
+  if (!server_) return 0;
+  return std::max(
+      {server_->progressive().rows(), server_->rows_trained(), server_->rows_counted()});
+}
+
+std::optional<double> JobProgress::duration_seconds() const {
+  if (!begin_ms_) return std::nullopt;
+  return static_cast<double>(end_ms_.value_or(last_server_ms_) - *begin_ms_) / 1000;
+}
+
+double JobProgress::rounds_per_second() const {
+  const double seconds = duration_seconds().value_or(0);
+  return seconds > 0 ? static_cast<double>(server_->rounds()) / seconds : 0;
+}
+
+double JobProgress::rows_per_second() const {
+  const double seconds = duration_seconds().value_or(0);
+  return seconds > 0 ? static_cast<double>(rows_tested()) / seconds : 0;
+}
+
+const JobProgress::Sample* JobProgress::WindowBegin() const {
+  if (samples_.size() < 2 || ended()) return nullptr;
+  const Sample& last = samples_.back();
+  const Sample* begin = nullptr;
+  for (auto sample = samples_.rbegin() + 1; sample != samples_.rend(); ++sample) {
+    if (last.timestamp_ms - sample->timestamp_ms > kRateWindowMs && begin != nullptr) break;
+    begin = &*sample;
+  }
+  return last.timestamp_ms > begin->timestamp_ms ? begin : nullptr;
+}
+
+std::optional<double> JobProgress::recent_rounds_per_second() const {
+  const Sample* const begin = WindowBegin();
+  if (begin == nullptr) return std::nullopt;
+  const Sample& last = samples_.back();
+  const uint64_t rounds = last.rounds - std::min(last.rounds, begin->rounds);
+  return static_cast<double>(rounds) * 1000 /
+         static_cast<double>(last.timestamp_ms - begin->timestamp_ms);
+}
+
+std::optional<double> JobProgress::recent_rows_per_second() const {
+  const Sample* const begin = WindowBegin();
+  if (begin == nullptr) return std::nullopt;
+  const Sample& last = samples_.back();
+  const uint64_t rows = last.rows - std::min(last.rows, begin->rows);
+  return static_cast<double>(rows) * 1000 /
+         static_cast<double>(last.timestamp_ms - begin->timestamp_ms);
+}
+
+std::optional<JobProgress::StreamShare> JobProgress::stream_share() const {
+  if (!producer_) return std::nullopt;
+  StreamShare share;
+  if (producer_->ended()) {
+    share.rows = producer_->rows_sent();
+    share.sent = 1;
+  } else {
+    if (producer_->bytes_total() == 0 || producer_->bytes_read() == 0) return std::nullopt;
+    share.sent = Share(producer_->bytes_read(), producer_->bytes_total());
+    // Rows are read ahead of what Kafka has confirmed, and counted in the first pass only.
+    const uint64_t rejected = std::min(producer_->rows_rejected(), producer_->rows_read());
+    const uint64_t rows = producer_->rows_read() - rejected;
+    share.rows = producer_->epoch_of_stream() > 1
+                     ? rows * producer_->epochs_of_stream()
+                     : static_cast<uint64_t>(static_cast<double>(rows) / share.sent);
+  }
+  const bool every_row_counts = !server_ || server_->training().schedule() == Training::ONE_PASS;
+  // Two clients' points: the one of the rows trained on may be the newer one.
+  share.learnt = ended() ? 1
+                         : std::min(share.sent, every_row_counts ? Share(rows_tested(), share.rows)
+                                                                 : share.sent);
+  return share;
+}
+
+std::optional<double> JobProgress::seconds_left() const {
+  const std::optional<StreamShare> share = stream_share();
+  if (!share || ended()) return std::nullopt;
+  if (server_ && server_->training().schedule() == Training::BUFFER) {
+    // The stream sets the pace.
+    const std::optional<double> so_far = duration_seconds();
+    if (!so_far || share->sent <= 0 || share->sent >= 1) return std::nullopt;
+    return *so_far * (1 - share->sent) / share->sent;
+  }
+  const std::optional<double> rate = recent_rows_per_second();
+  if (!rate || *rate <= 0) return std::nullopt;
+  const uint64_t left = share->rows - std::min(share->rows, rows_tested());
+  return static_cast<double>(left) / *rate;
+}
+
+bool JobProgress::ended() const {
+  return server_ && shards_.size() >= server_->shards() &&
+         std::all_of(shards_.begin(), shards_.end(),
+                     [](const auto& entry) { return entry.second.ended(); });
+}
+
+bool JobProgress::complete() const {
+  return ended() && (!evaluations_come_ || last_evaluation_) && (!producer_ || producer_->ended());
+}
+
+std::string ConsistencyName(const Training& training) {
+  switch (training.consistency().model()) {
+    case Training::Consistency::SEQUENTIAL:
+      return "sequential";
+    case Training::Consistency::EVENTUAL:
+      return "eventual";
+    case Training::Consistency::BOUNDED:
+      return absl::StrCat("bounded:", training.consistency().max_delay());
+  }
+  return "";
+}
+
+std::string ScheduleName(const Training& training) {
+  return training.schedule() == Training::BUFFER ? "buffer" : "one-pass";
+}
+
+std::string LearnerName(const Training& training) {
+  if (training.update().kind() == Training::Update::WEIGHT_CHANGE) {
+    return training.update().solver() == Training::Update::LBFGS ? "lbfgs, averaged"
+                                                                 : "local sgd, averaged";
+  }
+  std::string name = Training::Optimizer::Kind_Name(training.optimizer().kind());
+  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return absl::StrCat(name, " ", training.optimizer().learning_rate());
+}
+
+}  // namespace millrace

@@ -1,0 +1,127 @@
+// What the points of a job's metrics topic amount to: a fold, without clock or I/O.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "messages/records.pb.h"
+#include "metrics/learning_curve.h"
+
+namespace millrace {
+
+class JobProgress {
+ public:
+  using ProducerPoint = MetricPoint::ProducerProgress;
+  using ServerPoint = MetricPoint::ServerProgress;
+
+  // Rates are those of so many last milliseconds, by the points' own timestamps.
+  static constexpr int64_t kRateWindowMs = 4000;
+
+  void Fold(const MetricPoint& point);
+
+  const std::optional<ProducerPoint>& producer() const { return producer_; }
+  // All shards in one: the rounds of the slowest, the sum of what each shard counts for itself, and
+  // shard 0's word on what only shard 0 counts (rows, figures).
+  const std::optional<ServerPoint>& server() const { return server_; }
+  // How each shard came back to the process that hosts it, by shard; of those that began anew none.
+  std::map<ShardId, ServerPoint::Recovery> recoveries() const;
+  const std::optional<Figures>& holdout() const { return holdout_; }
+  int64_t last_timestamp_ms() const { return last_timestamp_ms_; }  // 0: no point yet
+  int64_t last_server_ms() const { return last_server_ms_; }        // 0: no server's point yet
+
+  // Training begins with the server's last point before it has any update (they come four times a
+  // second; its first point if it has updates then), and ends with the server's point that says
+  // so, which comes behind the last evaluation, the last checkpoint and the saving of the weights;
+  // while there is none, with the newest point. Empty before the first update.
+  std::optional<double> duration_seconds() const;
+  double rounds_per_second() const;  // over the whole duration
+  double rows_per_second() const;    // rows tested or trained on, over the whole duration
+
+  // Over the last seconds; empty until there are two points, or when the job has ended.
+  std::optional<double> recent_rounds_per_second() const;
+  std::optional<double> recent_rows_per_second() const;
+
+  // How much of the stream has been sent, and how much has been learnt from, 0 to 1; empty when its
+  // length is unknown. On the sliding buffer rows may be replaced before they were looked at, so
+  // there both are what has been sent.
+  struct StreamShare {
+    double sent = 0;
+    double learnt = 0;
+    uint64_t rows = 0;  // of the whole stream, all epochs; an estimate until it has been sent
+  };
+  std::optional<StreamShare> stream_share() const;
+  std::optional<double> seconds_left() const;
+
+  uint64_t rows_tested() const;  // rows of the stream that have passed the model
+  uint64_t staleness_max() const { return staleness_max_; }
+
+  // Every shard has ended.
+  bool ended() const;
+  // ... and everything that belongs to it has come: the last evaluation, the producer's end.
+  bool complete() const;
+
+  const LearningCurve& curve(CurvePoint::Kind kind) const {
+    return curves_[static_cast<size_t>(kind)];
+  }
+  // Curve points since the last call, in order, for a log. Evaluations come a little late: they
+  // wait until it is known how many rows had been seen at their clock.
+  std::vector<CurvePoint> TakeCurvePoints();
+  // No further point will come: evaluations wait no longer.
+  void Finish();
+
+ private:
+  struct Sample {
+    int64_t timestamp_ms = 0;
+    uint64_t rounds = 0;
+    uint64_t rows = 0;
+    Clock newest_clock = 0;
+    uint64_t rows_trained = 0;
+    double train_loss = 0;
+  };
+  struct WaitingEvaluation {
+    int64_t timestamp_ms;
+    MetricPoint::Evaluation evaluation;
+  };
+
+  void FoldServer(int64_t timestamp_ms, const ServerPoint& point);
+  void FoldEvaluation(int64_t timestamp_ms, const MetricPoint::Evaluation& evaluation);
+  void Combine();
+  Sample SampleOf(int64_t timestamp_ms) const;
+  void ResolveEvaluations(bool all);
+  void AddToCurve(CurvePoint point);
+  void AddProgressivePoints();
+  const Sample* WindowBegin() const;
+
+  std::optional<ProducerPoint> producer_;
+  std::map<ShardId, ServerPoint> shards_;
+  std::optional<ServerPoint> server_;
+  std::optional<Figures> holdout_;
+  bool evaluations_come_ = false;
+  bool last_evaluation_ = false;
+
+  int64_t last_timestamp_ms_ = 0;
+  int64_t last_server_ms_ = 0;
+  std::optional<int64_t> idle_ms_;  // of the server's last point without updates
+  std::optional<int64_t> begin_ms_;
+  std::optional<int64_t> end_ms_;
+  uint64_t staleness_max_ = 0;
+
+  std::deque<Sample> samples_;  // the last half minute
+  std::deque<WaitingEvaluation> waiting_;
+  LearningCurve curves_[3];
+  std::vector<CurvePoint> new_points_;
+  int64_t next_progressive_ms_ = 0;
+};
+
+// "sequential", "eventual", "bounded:K"; "one-pass", "buffer"; "adagrad": as the flags have them.
+std::string ConsistencyName(const Training& training);
+std::string ScheduleName(const Training& training);
+std::string LearnerName(const Training& training);
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+#include "processors/policy.h"
+
+#include <charconv>
+
+namespace millrace {
+namespace {
+
+std::optional<int64_t> ParseDelay(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+StatusOr<ConsistencyPolicy> ConsistencyPolicy::Parse(std::string_view text) {
+  constexpr std::string_view kBounded = "bounded:";
+  if (text == "sequential") return Sequential();
+  if (text == "eventual") return Eventual();
+  if (text.starts_with(kBounded)) {
+    const std::optional<int64_t> delay = ParseDelay(text.substr(kBounded.size()));
+    if (delay && *delay >= 1) return Bounded(static_cast<uint64_t>(*delay));
+  } else if (const std::optional<int64_t> delay = ParseDelay(text)) {
+    if (*delay == 0) return Sequential();
+    if (*delay == -1) return Eventual();
+    if (*delay > 0) return Bounded(static_cast<uint64_t>(*delay));
+  }
+  return absl::InvalidArgumentError(
+      "consistency '" + std::string(text) +
+      "' is not known: give sequential, eventual, bounded:K with K >= 1, or the maximum delay "
+      "as a number (0, -1 for none, K)");
+}
+
+bool ConsistencyPolicy::Released(const VectorClock& clocks, WorkerId worker) const {
+  if (!bound_ || clocks.left(worker)) return true;
+  return clocks.clock(worker) - *clocks.Min() <= *bound_;
+}
+
+std::string ConsistencyPolicy::ToString() const {
+  if (!bound_) return "eventual";
+  if (*bound_ == 0) return "sequential";
+  return "bounded:" + std::to_string(*bound_);
+}
+
+}  // namespace millrace

@@ -1,0 +1,43 @@
+// When a worker may go on: the one rule behind sequential, eventual and bounded-delay training.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "processors/vector_clock.h"
+
+namespace millrace {
+
+// Worker w's answer is released when clock(w) - min(clock) <= bound (stale synchronous parallel,
+// Ho et al., NIPS 2013). Sequential is bound 0, eventual has no bound. A pure value.
+class ConsistencyPolicy {
+ public:
+  static ConsistencyPolicy Sequential() { return ConsistencyPolicy(0); }
+  static ConsistencyPolicy Eventual() { return ConsistencyPolicy(std::nullopt); }
+  // REQUIRES max_delay >= 1.
+  static ConsistencyPolicy Bounded(uint64_t max_delay) { return ConsistencyPolicy(max_delay); }
+
+  // "sequential", "eventual", "bounded:K" with K >= 1; or the number max_vector_clock_delay:
+  // "0", "-1", "K".
+  static StatusOr<ConsistencyPolicy> Parse(std::string_view text);
+
+  bool sequential() const { return bound_ == 0; }
+  std::optional<uint64_t> bound() const { return bound_; }
+
+  // A worker that left is released: it waits for nobody.
+  bool Released(const VectorClock& clocks, WorkerId worker) const;
+
+  std::string ToString() const;
+  bool operator==(const ConsistencyPolicy&) const = default;
+
+ private:
+  explicit ConsistencyPolicy(std::optional<uint64_t> bound) : bound_(bound) {}
+
+  std::optional<uint64_t> bound_;
+};
+
+}  // namespace millrace

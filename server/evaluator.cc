@@ -1,0 +1,118 @@
+#include "server/evaluator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "features/csv_row_encoder.h"
+#include "formats/csv_file.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kRowsAtOnce = 256;  // scores of so many rows are held
+
+}  // namespace
+
+StatusOr<TestSet> ReadTestSet(const std::string& path, const FeatureSpec& spec) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(path));
+  MILLRACE_ASSIGN_OR_RETURN(CsvRowEncoder encoder,
+                            CsvRowEncoder::Create(spec, file->columns(), file->name()));
+  TestSet test_set;
+  CsvRecord record;
+  Row row;
+  while (true) {
+    MILLRACE_ASSIGN_OR_RETURN(const bool more, file->Next(&record));
+    if (!more) break;
+    const Status encoded = record.ok() ? encoder.Encode(record.fields, &row)
+                                       : absl::InvalidArgumentError(record.error);
+    if (encoded.ok()) {
+      test_set.rows.push_back(row);
+      continue;
+    }
+    if (test_set.rejected++ == 0) {
+      test_set.first_reject =
+          "line " + std::to_string(record.line) + ": " + std::string(encoded.message());
+    }
+  }
+  if (test_set.rows.empty()) {
+    return absl::InvalidArgumentError(
+        path + " has no row to evaluate on" +
+        (test_set.rejected > 0 ? "; " + test_set.first_reject : std::string()));
+  }
+  return test_set;
+}
+
+Evaluator::Evaluator(TestSet test_set, const Model& model, size_t classes, bool scale,
+                     Report report)
+    : test_set_(std::move(test_set)),
+      model_(model),
+      classes_(classes),
+      scale_(scale),
+      report_(std::move(report)) {
+  for (const Row& row : test_set_.rows) {
+    views_.push_back(&row);
+    ids_.insert(ids_.end(), row.ids.begin(), row.ids.end());
+  }
+  std::ranges::sort(ids_);
+  ids_.erase(std::ranges::unique(ids_).begin(), ids_.end());
+  thread_ = std::thread([this] { Run(); });
+}
+
+Evaluator::~Evaluator() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Evaluator::Offer(Snapshot snapshot) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    idle_ = false;
+    mailbox_ = std::move(snapshot);
+  }
+  changed_.notify_all();
+}
+
+void Evaluator::Finish() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return !mailbox_ && !working_; });
+}
+
+void Evaluator::Run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ending_ || mailbox_.has_value(); });
+    if (!mailbox_) return;
+    const Snapshot snapshot = *std::exchange(mailbox_, std::nullopt);
+    working_ = true;
+    lock.unlock();
+    report_(snapshot, Evaluate(snapshot));
+    lock.lock();
+    working_ = false;
+    idle_ = !mailbox_.has_value();
+    changed_.notify_all();
+  }
+}
+
+EvaluationFigures Evaluator::Evaluate(const Snapshot& snapshot) const {
+  const Scaler scaler =
+      scale_ ? Scaler(snapshot.moments) : Scaler::Identity(snapshot.moments.columns());
+  const size_t width = model_.score_count();
+  EvaluationSums sums;
+  std::vector<float> scores(kRowsAtOnce * width);
+  for (size_t begin = 0; begin < views_.size(); begin += kRowsAtOnce) {
+    const size_t count = std::min(kRowsAtOnce, views_.size() - begin);
+    const RowsView rows(views_.data() + begin, count);
+    const std::span<float> part(scores.data(), count * width);
+    model_.Compute(rows, scaler, snapshot.parameters, {ids_, snapshot.rows}, nullptr, part);
+    for (size_t i = 0; i < count; ++i) {
+      sums.AddRow(*rows[i], part.subspan(i * width, width), classes_);
+    }
+  }
+  return ComputeFigures(sums, classes_);
+}
+
+}  // namespace millrace

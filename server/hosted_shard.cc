@@ -1,0 +1,204 @@
+#include "server/hosted_shard.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "durability/checkpoints/parameters_tail.h"
+#include "durability/snapshots/snapshot_files.h"
+#include "durability/snapshots/snapshot_reader.h"
+#include "kafka/timeouts.h"
+#include "tasks/task_options.h"
+
+namespace millrace {
+
+HostedShard::HostedShard(const JobConfig& config, ShardId shard)
+    : shard_(shard),
+      schedule_(std::chrono::duration<double>(config.server().checkpoint_interval_s()),
+                config.server().checkpoint_records(), config.server().replicas(),
+                std::chrono::steady_clock::now()) {}
+
+StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config,
+                                                         const ServerOptions& options,
+                                                         const FetchCopy& fetch, Wakeup* wakeup,
+                                                         const std::atomic<bool>& stop) {
+  std::unique_ptr<HostedShard> hosted(new HostedShard(config, options.shard));
+  // Fencing comes first: what is read afterwards, no older instance can change.
+  MILLRACE_ASSIGN_OR_RETURN(hosted->log_, KafkaCheckpointLog::Create(config, options.shard, stop));
+  Status restored = hosted->Restore(config, options, fetch, stop);
+  if (absl::IsDataLoss(restored) && hosted->copy_.source == ShardCopy::Source::kPeer) {
+    spdlog::warn("shard {}: the replica of {} is of no use: {}; all of it is read from parameters",
+                 options.shard, hosted->copy_.peer,
+                 std::string_view(restored.message().data(), restored.message().size()));
+    hosted->phases_ = {};
+    hosted->task_.reset();
+    hosted->copy_.store.reset();
+    MILLRACE_RETURN_IF_ERROR(RemoveShardStore(hosted->copy_));
+    restored = hosted->Restore(config, options, nullptr, stop);
+  }
+  MILLRACE_RETURN_IF_ERROR(restored);
+  hosted->checkpointer_ =
+      std::make_unique<Checkpointer>(*hosted->log_, *hosted->copy_.store, wakeup);
+  return hosted;
+}
+
+Status HostedShard::Restore(const JobConfig& config, const ServerOptions& options,
+                            const FetchCopy& fetch, const std::atomic<bool>& stop) {
+  using std::chrono::steady_clock;
+  const auto begin = steady_clock::now();
+  MILLRACE_ASSIGN_OR_RETURN(copy_, OpenShardStore(config, shard_, fetch));
+  phases_.source = copy_.source;
+  phases_.peer = copy_.peer;
+  phases_.restored_bytes = copy_.bytes;
+  const auto opened = steady_clock::now();
+  MILLRACE_RETURN_IF_ERROR(CatchUp(config, stop));
+  const auto caught_up = steady_clock::now();
+  phases_.parameters_s = std::chrono::duration<double>(caught_up - opened).count();
+  task_ = std::make_unique<ShardTask>(options, *copy_.store);
+  MILLRACE_RETURN_IF_ERROR(task_->Load());
+  const auto restore = opened - begin + (steady_clock::now() - caught_up);
+  phases_.restore_s = std::chrono::duration<double>(restore).count();
+  return absl::OkStatus();
+}
+
+// What stands in `parameters` behind the copy goes to the disk first, and is read from there: then
+// no memory is needed for it.
+Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& stop) {
+  Wakeup wakeup;
+  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*copy_.store));
+  StatusOr<std::unique_ptr<ParametersTail>> tail =
+      ParametersTail::Create(config, shard_, from, &wakeup, stop);
+  if (absl::IsOutOfRange(tail.status())) {
+    return absl::DataLossError(
+        std::string(tail.status().message()) + ", up to which the store of shard " +
+        std::to_string(shard_) +
+        " has read it: the topic was made anew. Bring it back if you can. " + copy_.folder +
+        " may be the best copy that is left: keep it. Without it (move it away) the shard goes on "
+        "from what the topic has, or with --weights-from-workers from the workers' weights");
+  }
+  MILLRACE_RETURN_IF_ERROR(tail.status());
+  // What dies with this process meanwhile the next one reads again.
+  constexpr size_t kBulk = 1000;
+  const auto read = [&]() -> Status {
+    while (!(*tail)->caught_up()) {
+      if (stop) return absl::CancelledError("stopped");
+      MILLRACE_ASSIGN_OR_RETURN(
+          const size_t events, (*tail)->Poll([&](CheckpointAssembler::Part part) {
+            Count(part);
+            return copy_.store->Write(BatchOf(std::move(part.entries), part.end));
+          }));
+      if (events == 0) wakeup.WaitFor(kPoll);
+    }
+    return absl::OkStatus();
+  };
+  const Status done = (*tail)->behind() >= kBulk ? copy_.store->FillInBulk(read) : read();
+  if (absl::IsOutOfRange(done)) return absl::DataLossError(done.message());
+  MILLRACE_RETURN_IF_ERROR(done);
+  if (!(*tail)->unfinished()) return absl::OkStatus();
+  return absl::DataLossError("parameters, partition " + std::to_string(shard_) +
+                             ": the last checkpoint has no end; records were deleted by hand");
+}
+
+void HostedShard::Count(const CheckpointAssembler::Part& part) {
+  phases_.parameters_records += part.entries.size();
+  for (const Checkpoint::Entry& entry : part.entries) {
+    phases_.parameters_bytes += entry.key.size() + entry.value.size();
+  }
+}
+
+Status HostedShard::StartReplay(const JobConfig& config, const ServerOptions& options,
+                                const std::string& start, Offset begin, Offset end) {
+  // (One that has lost its copies may be behind the beginning: then it is lost.)
+  if (!start.empty() && !task_->has_state() && begin == 0) {
+    const auto began = std::chrono::steady_clock::now();
+    MILLRACE_RETURN_IF_ERROR(StartFromSnapshot(config, options, start));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    phases_.restore_s += took.count();
+  }
+  return task_->StartReplay(begin, end);
+}
+
+Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptions& options,
+                                      const std::string& start) {
+  if (!config.server().has_from_snapshot()) {
+    return absl::FailedPreconditionError("shard " + std::to_string(shard_) +
+                                         " has not begun, and its job begins with the snapshot " +
+                                         start + ": name its folder with --from-snapshot");
+  }
+  const std::string& folder = config.server().from_snapshot();
+  MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(folder));
+  MILLRACE_ASSIGN_OR_RETURN(millrace::Checkpoint first,
+                            FirstCheckpoint(folder, manifest, options, SnapshotStartOf(config)));
+  CheckpointRun run(std::move(first), *log_, *copy_.store);
+  while (!run.done()) MILLRACE_RETURN_IF_ERROR(run.Step());
+  task_ = std::make_unique<ShardTask>(options, *copy_.store);
+  spdlog::info("shard {}: starts from the snapshot {}", shard_, folder);
+  return task_->Load();
+}
+
+StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {
+  if (result.status.ok()) {
+    task_->CheckpointDone(result.checkpoint);
+    return true;
+  }
+  task_->CheckpointFailed(result.checkpoint);
+  if (absl::IsAborted(result.status) || absl::IsCancelled(result.status)) return false;
+  const bool fenced = absl::IsFailedPrecondition(result.status) &&
+                      result.status.message().find("fenced") != absl::string_view::npos;
+  if (!fenced) return result.status;
+  return absl::FailedPreconditionError(
+      "shard " + std::to_string(shard_) +
+      " has been taken over by another process, and this one stops; each shard is for one process "
+      "(--server-ids). Kafka says: " +
+      std::string(result.status.message()));
+}
+
+StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now) {
+  if (const std::optional<Checkpointer::Result> result = checkpointer_->Finished()) {
+    schedule_.End(now);
+    return Take(*result);
+  }
+  if (checkpointer_->busy()) return false;
+  const Unsaved unsaved = task_->unsaved();
+  if (!schedule_.Due(now, unsaved)) return false;
+  WarnOfScratch();
+  schedule_.Begin(now, unsaved.bytes);
+  if (std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint()) {
+    checkpointer_->Start(*std::move(checkpoint));
+  }
+  return false;
+}
+
+void HostedShard::WarnOfScratch() {
+  const EmbeddingTable* const table = task_->processor().embeddings();
+  if (warned_of_scratch_ || table == nullptr || table->scratch_status().ok()) return;
+  warned_of_scratch_ = true;
+  spdlog::warn(
+      "shard {}: no more room for embedding rows: {}; until the next start no more than now are "
+      "kept at hand, and others are read from RocksDB, which is slower",
+      shard_, std::string(table->scratch_status().message()));
+}
+
+Status HostedShard::FinalCheckpoint() {
+  if (const std::optional<Checkpointer::Result> result = checkpointer_->Wait()) {
+    MILLRACE_RETURN_IF_ERROR(Take(*result).status());
+    // Stopped while the broker is away: no other will do better. The log has what it has not.
+    if (absl::IsCancelled(result->status)) return absl::OkStatus();
+  }
+  constexpr int kTries = 3;
+  for (int i = 0; i < kTries; ++i) {
+    std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
+    if (!checkpoint) return absl::OkStatus();
+    checkpointer_->Start(*std::move(checkpoint));
+    const std::optional<Checkpointer::Result> result = checkpointer_->Wait();
+    MILLRACE_ASSIGN_OR_RETURN(const bool durable, Take(*result));
+    // Cancelled: stopped while the broker is away. The log has what the checkpoint has not.
+    if (durable || absl::IsCancelled(result->status)) return absl::OkStatus();
+  }
+  // Nothing is lost: the log has what the checkpoint has not.
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,62 @@
+#include "server/last_heartbeats.h"
+
+#include <algorithm>
+
+#include "job/kafka_options.h"
+#include "kafka/timeouts.h"
+#include "messages/records.pb.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+// So many of the last records: a few minutes of a job of some shards.
+constexpr Offset kRecordsBack = 4096;
+constexpr size_t kSignsAtOnce = 1000;
+
+}  // namespace
+
+StatusOr<std::unique_ptr<LastSigns>> LastSigns::Create(const JobConfig& config, int64_t now_ms,
+                                                       Wakeup* wakeup) {
+  std::unique_ptr<LastSigns> signs(new LastSigns(now_ms));
+  ConsumerOptions options;
+  options.client_id = "last-signs";
+  options.queue_kbytes = 4096;
+  MILLRACE_ASSIGN_OR_RETURN(
+      signs->consumer_,
+      PartitionConsumer::Create(KafkaOptionsOf(config), options,
+                                TopicName(config.name(), Topic::kMetrics), wakeup));
+  MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
+                            signs->consumer_->QueryRange(0, kBrokerCall));
+  MILLRACE_RETURN_IF_ERROR(
+      signs->consumer_->Assign(0, std::max(range.begin, range.end - kRecordsBack)));
+  return signs;
+}
+
+StatusOr<size_t> LastSigns::Poll() {
+  ConsumerHandler handler;
+  handler.on_record = [this](const ConsumedRecord& record) { Take(record); };
+  handler.on_end = [this](int32_t, Offset) { done_ = true; };
+  handler.on_out_of_range = [this](int32_t) { done_ = true; };
+  return consumer_->Poll(kSignsAtOnce, handler);
+}
+
+void LastSigns::Take(const ConsumedRecord& record) {
+  if (!record.key.starts_with("server/")) return;
+  const StatusOr<Frame> frame = ParseFrame(record.value);
+  MetricPoint point;
+  if (!frame.ok() || !ParseMessage(frame->body, point).ok()) return;
+  if (!point.has_server() || point.timestamp_ms() >= now_ms_) return;
+  int64_t& newest = newest_ms_[point.server().shard()];
+  newest = std::max(newest, point.timestamp_ms());
+}
+
+std::optional<int64_t> LastSigns::DownMs(ShardId shard) const {
+  const auto found = newest_ms_.find(shard);
+  if (found == newest_ms_.end()) return std::nullopt;
+  return now_ms_ - found->second;
+}
+
+}  // namespace millrace

@@ -1,0 +1,43 @@
+// When the shards were last heard of before this server started.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kafka/consumer.h"
+#include "kafka/wakeup.h"
+#include "messages/job.pb.h"
+
+namespace millrace {
+
+// Reads the end of `metrics`, where each shard's server says four times a second how it is. Beside
+// the recovery, which never waits for it. Used by one thread.
+class LastSigns {
+ public:
+  // Only points from before `now_ms` count. `wakeup` outlives it.
+  static StatusOr<std::unique_ptr<LastSigns>> Create(const JobConfig& config, int64_t now_ms,
+                                                     Wakeup* wakeup);
+
+  // Takes some of what has come, without waiting; returns how many events that were.
+  StatusOr<size_t> Poll();
+  // The end, as it was when reading began, has been reached.
+  bool done() const { return done_; }
+  // Milliseconds since the shard's last point; empty: none is among the topic's last records.
+  std::optional<int64_t> DownMs(ShardId shard) const;
+
+ private:
+  explicit LastSigns(int64_t now_ms) : now_ms_(now_ms) {}
+  void Take(const ConsumedRecord& record);
+
+  const int64_t now_ms_;
+  std::unique_ptr<PartitionConsumer> consumer_;
+  std::map<ShardId, int64_t> newest_ms_;
+  bool done_ = false;
+};
+
+}  // namespace millrace

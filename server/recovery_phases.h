@@ -1,0 +1,39 @@
+// How a shard came back: what each phase read, and how long it took.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "durability/checkpoints/shard_store.h"
+#include "messages/records.pb.h"
+
+namespace millrace {
+
+struct RecoveryPhases {
+  ShardCopy::Source source = ShardCopy::Source::kNothing;
+  std::string peer{};
+  uint64_t restored_bytes = 0;
+  double restore_s = 0;  // until the copy was open and, at last, in memory
+  uint64_t parameters_records = 0;
+  uint64_t parameters_bytes = 0;
+  double parameters_s = 0;
+  uint64_t gradients_records = 0;
+  double gradients_s = 0;
+  double total_s = 0;                // from the server's start to the first answer
+  std::optional<int64_t> down_ms{};  // since the last sign of life of whoever hosted it before
+
+  // Something was there to come back to. (Where a job begins there may be gradients, too: the
+  // questions of workers that came earlier.)
+  bool recovered() const {
+    return source != ShardCopy::Source::kNothing || parameters_records > 0 || down_ms.has_value();
+  }
+};
+
+// "own disk", "replica of HOST:PORT", ..
+std::string SourceName(const RecoveryPhases& phases);
+// One line for people.
+std::string RecoveryText(const RecoveryPhases& phases);
+MetricPoint::ServerProgress::Recovery RecoveryOf(const RecoveryPhases& phases);
+
+}  // namespace millrace

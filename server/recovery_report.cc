@@ -1,0 +1,60 @@
+#include "server/recovery_report.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "server/server_metrics.h"
+
+namespace millrace {
+namespace {
+
+// A shard's last sign of life is looked for so long behind its recovery, at most.
+constexpr std::chrono::seconds kForSigns(2);
+
+double SecondsBetween(RecoveryReport::Time from, RecoveryReport::Time to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+RecoveryReport::RecoveryReport(const JobConfig& config, Wakeup* wakeup)
+    : started_(std::chrono::steady_clock::now()) {
+  StatusOr<std::unique_ptr<LastSigns>> signs = LastSigns::Create(config, NowMs(), wakeup);
+  if (signs.ok()) signs_ = *std::move(signs);
+}
+
+double RecoveryReport::Restored(ShardId shard, const RecoveryPhases& phases, Time now) {
+  shards_[shard] = {phases, now};
+  return SecondsBetween(started_, now);
+}
+
+void RecoveryReport::Answered(ShardId shard, uint64_t gradients, Time now) {
+  Shard& recovered = shards_.at(shard);
+  recovered.answered = now;
+  recovered.phases.gradients_records = gradients;
+  recovered.phases.gradients_s = SecondsBetween(recovered.replay_began, now);
+  recovered.phases.total_s = SecondsBetween(started_, now);
+}
+
+void RecoveryReport::Tick(Time now) {
+  if (signs_ && !signs_->Poll().ok()) signs_.reset();
+  bool all = true;
+  for (auto& [shard, recovered] : shards_) {
+    if (recovered.reported) continue;
+    const bool enough =
+        recovered.answered && (!signs_ || signs_->done() || now - *recovered.answered > kForSigns);
+    if (!enough) {
+      all = false;
+      continue;
+    }
+    recovered.reported = true;
+    if (signs_) recovered.phases.down_ms = signs_->DownMs(shard);
+    if (!recovered.phases.recovered()) continue;
+    recovered.point = RecoveryOf(recovered.phases);
+    spdlog::info("shard {}: {}", shard, RecoveryText(recovered.phases));
+  }
+  if (all) signs_.reset();
+}
+
+}  // namespace millrace

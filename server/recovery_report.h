@@ -1,0 +1,56 @@
+// Says how the shards of a server came back.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "base/types.h"
+#include "kafka/wakeup.h"
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+#include "server/last_heartbeats.h"
+#include "server/recovery_phases.h"
+
+namespace millrace {
+
+// Times a start, as a rule from its own construction on, and logs a line for each shard once it is
+// known since when the shard had been away. Recovery never waits for that, nor does it fail when
+// that does. Not thread-safe.
+class RecoveryReport {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // `wakeup` outlives it.
+  RecoveryReport(const JobConfig& config, Wakeup* wakeup);
+  // Of a start at that time; nobody says since when shards had been away.
+  explicit RecoveryReport(Time started) : started_(started) {}
+
+  // The shard's copy is in memory, and the replay begins. Returns seconds since the start.
+  double Restored(ShardId shard, const RecoveryPhases& phases, Time now);
+  // The shard answers, having replayed so many gradients.
+  void Answered(ShardId shard, uint64_t gradients, Time now);
+  void Tick(Time now);
+
+  // Empty: not known yet, or there was nothing to come back from.
+  const std::optional<MetricPoint::ServerProgress::Recovery>& point(ShardId shard) const {
+    return shards_.at(shard).point;
+  }
+
+ private:
+  struct Shard {
+    RecoveryPhases phases;
+    Time replay_began;
+    std::optional<Time> answered{};
+    bool reported = false;
+    std::optional<MetricPoint::ServerProgress::Recovery> point{};
+  };
+
+  const Time started_;
+  std::unique_ptr<LastSigns> signs_;
+  std::map<ShardId, Shard> shards_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,81 @@
+#include "server/server_metrics.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+
+namespace millrace {
+namespace {
+
+OutgoingRecord Record(std::string series, const MetricPoint& point) {
+  return {Topic::kMetrics, 0, std::move(series),
+          std::move(MakeFrames(point.SerializeAsString(), 0).front())};
+}
+
+}  // namespace
+
+OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
+                             bool ended,
+                             const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
+  MetricPoint point;
+  point.set_timestamp_ms(NowMs());
+  MetricPoint::ServerProgress& server = *point.mutable_server();
+  const ServerProcessor& processor = task.processor();
+  const VectorClock& clocks = processor.clocks();
+  server.set_shard(task.shard());
+  Clock newest = 0;
+  uint64_t staleness = 0;
+  uint64_t rows_counted = 0;
+  for (const auto& [worker, entry] : clocks.entries()) {
+    WorkerProgress& progress = *server.add_workers();
+    progress.set_worker(worker);
+    progress.set_clock(entry.clock);
+    progress.set_left(entry.left);
+    progress.set_buffer_rows(processor.buffer_rows(worker));
+    newest = std::max(newest, entry.clock);
+    rows_counted += processor.rows_end(worker);
+    if (!entry.left && processor.Released(worker)) {
+      staleness = std::max(staleness, entry.clock - *clocks.Min());
+    }
+  }
+  server.set_rounds(clocks.Min().value_or(newest));
+  server.set_updates(processor.counters().gradients_accepted());
+  server.set_rows_counted(rows_counted);
+  server.set_rows_trained(processor.rows_trained());
+  server.set_duplicates_ignored(processor.counters().duplicates_ignored());
+  server.set_poisoned(processor.counters().poisoned());
+  server.set_refused(processor.counters().refused());
+  server.set_undecodable_rows(processor.counters().undecodable_rows());
+  server.set_staleness(staleness);
+  server.set_unsaved_updates(task.unsaved_updates());
+  server.set_train_loss(processor.train_loss());
+  ToProto(ComputeFigures(processor.progressive(), classes), *server.mutable_progressive());
+  if (processor.tail().rows > 0) {
+    ToProto(ComputeFigures(processor.tail(), classes), *server.mutable_tail());
+  }
+  server.set_snapshot_under_way(processor.open_snapshot().value_or(0));
+  server.set_snapshot_given_up(processor.snapshot_given_up());
+  server.set_ended(ended);
+  *server.mutable_training() = training.training();
+  server.set_shards(training.shards());
+  if (recovery) *server.mutable_recovery() = *recovery;
+  return Record("server/" + std::to_string(task.shard()), point);
+}
+
+OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
+                               bool last) {
+  MetricPoint point;
+  point.set_timestamp_ms(NowMs());
+  MetricPoint::Evaluation& evaluation = *point.mutable_evaluation();
+  evaluation.set_shard(shard);
+  evaluation.set_clock(clock);
+  ToProto(figures, *evaluation.mutable_holdout());
+  evaluation.set_last(last);
+  return Record("evaluation/" + std::to_string(shard), point);
+}
+
+}  // namespace millrace

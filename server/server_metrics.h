@@ -1,0 +1,22 @@
+// What a server tells displays.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/types.h"
+#include "messages/records.pb.h"
+#include "models/evaluation.h"
+#include "server/evaluator.h"
+#include "tasks/shard_task.h"
+#include "topics/outgoing_record.h"
+
+namespace millrace {
+
+OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
+                             bool ended,
+                             const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);
+OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
+                               bool last);
+
+}  // namespace millrace

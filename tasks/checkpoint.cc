@@ -1,0 +1,118 @@
+#include "tasks/checkpoint.h"
+
+#include <string>
+
+#include "base/big_endian.h"
+#include "base/check.h"
+
+namespace millrace {
+
+size_t Checkpoint::VisitRecords(size_t begin, const FrozenRows::Visit& visit) const {
+  bool goes_on = true;
+  size_t next = begin;
+  for (; goes_on && next < expired.size(); ++next) goes_on = visit(expired[next], {});
+  const size_t first_entry = expired.size() + rows.size();
+  if (goes_on && next < first_entry) {
+    next += rows.Encode(next - expired.size(), [&](std::string_view key, std::string_view value) {
+      return goes_on = visit(key, value);
+    });
+  }
+  for (; goes_on && next < records(); ++next) {
+    const Entry& entry = entries[next - first_entry];
+    goes_on = visit(entry.key, entry.value);
+  }
+  return next - begin;
+}
+
+StatusOr<Offset> ParametersOffsetOf(const OrderedByteMap& store) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> value,
+                            store.Get(kParametersOffsetKey));
+  if (!value) return 0;
+  const std::optional<uint64_t> offset = DecodeBigEndian64(*value);
+  if (!offset) return absl::DataLossError("a store with a damaged position");
+  return static_cast<Offset>(*offset);
+}
+
+Status CheckBehind(Offset end, size_t records, Offset behind) {
+  // (Strangers' records between them only put the first one further back.)
+  if (end - static_cast<Offset>(records) >= behind) return absl::OkStatus();
+  return absl::DataLossError(
+      "parameters: " + std::to_string(records) + " records of a checkpoint would end at offset " +
+      std::to_string(end) + ", and the one before ended at " + std::to_string(behind) +
+      ": the topic was made anew while this server ran, which stops; its folder has what the topic "
+      "has lost");
+}
+
+WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end) {
+  WriteBatch batch;
+  for (Checkpoint::Entry& entry : entries) {
+    if (entry.value.empty()) {
+      batch.Delete(std::move(entry.key));
+    } else {
+      batch.Put(std::move(entry.key), std::move(entry.value));
+    }
+  }
+  if (parameters_end) {
+    batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(*parameters_end)));
+  }
+  return batch;
+}
+
+Status CheckpointRun::Step() {
+  switch (next_) {
+    case Next::kCommit: {
+      checkpoint_.rows.SortById();
+      MILLRACE_RETURN_IF_ERROR(Sweep());
+      MILLRACE_ASSIGN_OR_RETURN(const Offset behind, ParametersOffsetOf(store_));
+      MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_, behind));
+      // Whatever fails from here on: they have been delivered.
+      checkpoint_.dead_letters.clear();
+      next_ = Next::kStore;
+      return absl::OkStatus();
+    }
+    case Next::kStore: {
+      MILLRACE_ASSIGN_OR_RETURN(const bool was_last, StoreSome());
+      if (!was_last) return absl::OkStatus();
+      MILLRACE_RETURN_IF_ERROR(store_.Flush());
+      next_ = Next::kTrim;
+      return absl::OkStatus();
+    }
+    case Next::kTrim:
+      // The record in front of the position stays: recovery recognises the log by it.
+      if (checkpoint_.position > 0) {
+        MILLRACE_RETURN_IF_ERROR(log_.TrimGradients(checkpoint_.position - 1));
+      }
+      next_ = Next::kNothing;
+      return absl::OkStatus();
+    case Next::kNothing:
+      return absl::OkStatus();
+  }
+  MILLRACE_CHECK(false);
+}
+
+// More rows than have come since the last time, so that the store is gone through however fast it
+// grows; and some, so that it is when it does not.
+Status CheckpointRun::Sweep() {
+  constexpr size_t kSome = 1024;
+  if (checkpoint_.sweep == nullptr) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(
+      checkpoint_.expired,
+      checkpoint_.sweep->Next(store_, checkpoint_.time_ms, kSome + 2 * checkpoint_.rows.size()));
+  return absl::OkStatus();
+}
+
+StatusOr<bool> CheckpointRun::StoreSome() {
+  std::vector<Checkpoint::Entry> entries;
+  size_t bytes = 0;
+  stored_ += checkpoint_.VisitRecords(stored_, [&](std::string_view key, std::string_view value) {
+    bytes += key.size() + value.size();
+    entries.push_back({std::string(key), std::string(value)});
+    return bytes < most_batch_bytes_;
+  });
+  const bool is_last = stored_ == checkpoint_.records();
+  const std::optional<Offset> end = is_last ? std::optional(parameters_end_) : std::nullopt;
+  MILLRACE_RETURN_IF_ERROR(store_.Write(BatchOf(std::move(entries), end)));
+  return is_last;
+}
+
+}  // namespace millrace

@@ -1,0 +1,37 @@
+#include "tasks/checkpoint_assembler.h"
+
+#include <string>
+#include <utility>
+
+#include "stores/frozen_rows.h"
+#include "stores/parameter_shard.h"
+
+namespace millrace {
+
+bool CheckpointAssembler::Knows(std::string_view key) {
+  return key.starts_with(kStateKeyPrefix) || ParameterShard::IsBlockKey(key) ||
+         IsEmbeddingRowKey(key);
+}
+
+StatusOr<std::optional<CheckpointAssembler::Part>> CheckpointAssembler::Add(
+    Offset offset, std::string_view key, std::string_view value) {
+  const bool is_state = key.starts_with(kStateKeyPrefix);
+  if (!Knows(key)) {
+    return absl::DataLossError("parameters, offset " + std::to_string(offset) +
+                               ": a record with an unknown key");
+  }
+  entries_.push_back({std::string(key), std::string(value)});
+  bytes_ += key.size() + value.size();
+  unfinished_ = true;
+  std::optional<Offset> end;
+  if (is_state) {
+    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
+    if (state_.Add(frame)) end = offset + 1;
+  }
+  if (!end && bytes_ < most_bytes_) return std::optional<Part>();
+  bytes_ = 0;
+  unfinished_ = !end;
+  return std::optional<Part>({std::exchange(entries_, {}), end});
+}
+
+}  // namespace millrace

@@ -1,0 +1,255 @@
+#include "tasks/shard_task.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+
+namespace millrace {
+namespace {
+
+// Enough of a record to tell it from any other at its offset: FNV-1a over the key, the size and
+// the head of the value, where epoch, worker, clock and attempt stand.
+uint64_t RecordHash(const GradientRecord& record) {
+  constexpr size_t kHeadBytes = 256;
+  const uint64_t hash = Fnv1a64(EncodeBigEndian64(record.value.size()), Fnv1a64(record.key));
+  return Fnv1a64(record.value.substr(0, kHeadBytes), hash);
+}
+
+std::string StateKey(uint32_t chunk) { return kStateKeyPrefix + EncodeBigEndian32(chunk); }
+
+}  // namespace
+
+ShardTask::ShardTask(const ServerOptions& options, const OrderedByteMap& store)
+    : options_(options), store_(store), processor_(options, &store) {
+  if (options.embeddings && options.embeddings->expire_after_ms > 0) {
+    sweep_.emplace(options.embeddings->table, options.embeddings->expire_after_ms);
+  }
+}
+
+Status ShardTask::Load() {
+  bool has_blocks = false;
+  Status status = absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(
+      ParameterShard::ScanBlocks(store_, [&](std::string_view key, std::string_view value) {
+        has_blocks = true;
+        status = processor_.mutable_shard().LoadBlock(key, value);
+        return status.ok();
+      }));
+  MILLRACE_RETURN_IF_ERROR(status);
+  // A state that has become shorter leaves chunks of an older one behind: the first says which.
+  bool has_chunks = false;
+  std::optional<std::string> body;
+  ChunkJoiner joiner;
+  MILLRACE_RETURN_IF_ERROR(
+      store_.Scan(StateKey(0), StateKey(UINT32_MAX), [&](std::string_view, std::string_view value) {
+        has_chunks = true;
+        const StatusOr<Frame> frame = ParseFrame(value);
+        status = frame.status();
+        if (frame.ok()) body = joiner.Add(*frame);
+        return status.ok() && !body;
+      }));
+  MILLRACE_RETURN_IF_ERROR(status);
+  if (!has_chunks && !has_blocks) return absl::OkStatus();  // a job that has not begun
+  if (!body) {
+    return absl::DataLossError(
+        has_chunks ? "parameters: a part of the shard's state is missing"
+                   : "parameters: blocks without the state they belong to; the topic was not "
+                     "written by this program, or records were deleted by hand");
+  }
+  ShardState state;
+  MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, state));
+  MILLRACE_RETURN_IF_ERROR(processor_.LoadState(state));
+  has_state_ = true;
+  if (processor_.at_cut()) MILLRACE_RETURN_IF_ERROR(FoldHeld());
+  position_ = state.position();
+  last_hash_ = state.last_record_hash();
+  checkpoint_begun_ = position_;
+  checkpointed_ = position_;
+  return absl::OkStatus();
+}
+
+Status ShardTask::StartReplay(Offset begin, Offset end) {
+  if (!has_state_ && begin > 0) {
+    if (!options_.weights_from_workers) {
+      return absl::DataLossError(
+          "shard " + std::to_string(options_.shard) +
+          " has no copy left, neither on a disk nor in parameters, and gradients begins at " +
+          std::to_string(begin) +
+          ", so that it cannot be computed anew. Bring back the topic or a data folder; start a "
+          "new job (another name); or give --weights-from-workers: then it goes on from the "
+          "weights that the workers have, without optimizer state and embedding rows");
+    }
+    processor_.Lose();
+    position_ = begin;
+    checkpoint_begun_ = begin;
+    checkpointed_ = begin;
+  }
+  if (position_ < begin || position_ > end) {
+    return absl::DataLossError(
+        "gradients, partition " + std::to_string(options_.shard) + ": the checkpoint stands at " +
+        std::to_string(position_) + ", but the topic holds [" + std::to_string(begin) + ", " +
+        std::to_string(end) +
+        "); the topics were made anew or records were deleted. Start a new "
+        "job (another name), or remove the server's data folder if the topics are new");
+  }
+  read_position_ = std::max(begin, position_ - (position_ > 0 ? 1 : 0));
+  replay_end_ = end;
+  return absl::OkStatus();
+}
+
+Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
+  if (record.offset < position_) {
+    if (record.offset == position_ - 1 && RecordHash(record) != last_hash_) {
+      return absl::DataLossError(
+          "gradients, partition " + std::to_string(options_.shard) + ", offset " +
+          std::to_string(record.offset) +
+          " is not the record that the checkpoint remembers: the topic was made anew. Remove the "
+          "server's data folder, or start a new job");
+    }
+    return absl::OkStatus();
+  }
+  if (record.offset != position_) {
+    return absl::DataLossError("gradients, partition " + std::to_string(options_.shard) +
+                               ": records [" + std::to_string(position_) + ", " +
+                               std::to_string(record.offset) + ") are missing");
+  }
+  MILLRACE_CHECK(!snapshot_);
+  const bool replaying = !replayed();
+  output_.Clear();
+  MILLRACE_RETURN_IF_ERROR(processor_.Process(record, output_));
+  last_hash_ = RecordHash(record);
+  position_ = record.offset + 1;
+  KeepDeadLetters();
+  // A snapshot that was given up leaves nothing to save; nor does one of long ago.
+  if (!replaying) snapshot_ = output_.snapshot;
+  if (processor_.at_cut() && !snapshot_) MILLRACE_RETURN_IF_ERROR(FoldHeld());
+  if (replaying) {
+    ++replayed_records_;
+    return absl::OkStatus();
+  }
+  // At a cut they are made behind it: one position has one answer.
+  return snapshot_ ? absl::OkStatus() : AppendAnswers(out);
+}
+
+Status ShardTask::LeaveCut(std::vector<OutgoingRecord>& out) {
+  snapshot_.reset();
+  MILLRACE_RETURN_IF_ERROR(FoldHeld());
+  return AppendAnswers(out);
+}
+
+Status ShardTask::FoldHeld() {
+  MILLRACE_RETURN_IF_ERROR(processor_.LeaveCut(output_));
+  KeepDeadLetters();
+  return absl::OkStatus();
+}
+
+void ShardTask::KeepDeadLetters() {
+  for (const DeadLetter& letter : output_.dead_letters) {
+    // Too large a letter is cut: the reason and the place are worth more than the last bytes.
+    DeadLetter cut = letter;
+    constexpr size_t kKept = kMaxFrameBytes / 3;
+    if (cut.key().size() > kKept) cut.mutable_key()->resize(kKept);
+    if (cut.value().size() > kKept) cut.mutable_value()->resize(kKept);
+    dead_letters_.push_back(std::move(MakeFrames(cut.SerializeAsString(), 0).front()));
+  }
+  output_.dead_letters.clear();
+}
+
+Status ShardTask::AppendAnswers(std::vector<OutgoingRecord>& out) const {
+  for (WorkerId worker : output_.answers) MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, out));
+  for (const ServerOutput::Replaced& receiver : output_.replaced_answers) {
+    MILLRACE_RETURN_IF_ERROR(AppendReplacedAnswer(receiver, out));
+  }
+  return absl::OkStatus();
+}
+
+Status ShardTask::Announce(std::vector<OutgoingRecord>& out) {
+  for (const auto& [worker, entry] : processor_.clocks().entries()) {
+    MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, out));
+  }
+  return absl::OkStatus();
+}
+
+// The same position gives the same bytes, so it can name the message. Of the two answers that a
+// worker may get there, one has an even number and one an odd.
+Status ShardTask::AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.Answer(worker));
+  Append(worker, 2 * static_cast<uint64_t>(position_), body, out);
+  return absl::OkStatus();
+}
+
+Status ShardTask::AppendReplacedAnswer(const ServerOutput::Replaced& receiver,
+                                       std::vector<OutgoingRecord>& out) const {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.ReplacedAnswer(receiver));
+  Append(receiver.worker, 2 * static_cast<uint64_t>(position_) + 1, body, out);
+  return absl::OkStatus();
+}
+
+void ShardTask::Append(WorkerId worker, uint64_t message_id, const std::string& body,
+                       std::vector<OutgoingRecord>& out) const {
+  uint32_t chunk = 0;
+  for (std::string& frame : MakeFrames(body, message_id, options_.max_frame_bytes)) {
+    out.push_back({Topic::kWeights, static_cast<int32_t>(worker),
+                   EncodeBigEndian32(options_.shard) + EncodeBigEndian32(chunk++),
+                   std::move(frame)});
+  }
+}
+
+Unsaved ShardTask::unsaved() const {
+  Unsaved unsaved;
+  unsaved.records = static_cast<uint64_t>(position_ - checkpoint_begun_);
+  unsaved.bytes = processor_.shard().updated_bytes();
+  if (const EmbeddingTable* const table = processor_.embeddings()) {
+    unsaved.bytes += table->updated_bytes();
+    unsaved.is_short_of_room = table->is_short_of_room();
+  }
+  return unsaved;
+}
+
+std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
+  if (position_ == checkpoint_begun_) return std::nullopt;
+  Checkpoint checkpoint;
+  checkpoint.position = position_;
+  checkpoint.blocks = processor_.mutable_shard().TakeUpdated();
+  for (size_t block : checkpoint.blocks) {
+    ParameterShard::Encoded encoded = processor_.shard().EncodeBlock(block);
+    checkpoint.entries.push_back({std::move(encoded.key), std::move(encoded.value)});
+  }
+  if (EmbeddingTable* const table = processor_.embeddings()) {
+    checkpoint.rows = table->FreezeUpdated();
+    checkpoint.sweep = sweep_ ? &*sweep_ : nullptr;
+    checkpoint.time_ms = processor_.oldest_step_ms();
+  }
+  ShardState state;
+  processor_.SaveState(state);
+  state.set_position(position_);
+  state.set_last_record_hash(last_hash_);
+  uint32_t chunk = 0;
+  for (std::string& frame : MakeFrames(state.SerializeAsString(), static_cast<uint64_t>(position_),
+                                       options_.max_frame_bytes)) {
+    checkpoint.entries.push_back({StateKey(chunk++), std::move(frame)});
+  }
+  checkpoint.dead_letters = std::exchange(dead_letters_, {});
+  checkpoint_begun_ = position_;
+  return checkpoint;
+}
+
+void ShardTask::CheckpointDone(const Checkpoint& checkpoint) {
+  checkpointed_ = checkpoint.position;
+  if (processor_.embeddings() != nullptr) processor_.embeddings()->Saved(checkpoint.rows);
+}
+
+void ShardTask::CheckpointFailed(const Checkpoint& checkpoint) {
+  for (size_t block : checkpoint.blocks) processor_.mutable_shard().MarkUpdated(block);
+  if (processor_.embeddings() != nullptr) processor_.embeddings()->NotSaved(checkpoint.rows);
+  dead_letters_.insert(dead_letters_.begin(), checkpoint.dead_letters.begin(),
+                       checkpoint.dead_letters.end());
+  checkpoint_begun_ = std::min(checkpoint_begun_, checkpointed_);
+}
+
+}  // namespace millrace

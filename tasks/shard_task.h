@@ -1,0 +1,110 @@
+// A shard as the runtime drives it: recovery, the fold, checkpoints. Pushed, never pulling.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "processors/server_processor.h"
+#include "stores/ordered_byte_map.h"
+#include "tasks/checkpoint.h"
+#include "tasks/checkpoint_schedule.h"
+#include "topics/outgoing_record.h"
+
+namespace millrace {
+
+// Life of a task; the driver does the reading and sending:
+//
+//   fence older instances of the shard (init_transactions), before anything is read
+//   bring the store, any copy of the shard or an empty one, up to the end of `parameters`
+//   Load()
+//   StartReplay(begin, end of `gradients`)
+//   ProcessGradient(...) from gradients_position() on; answers are made once offset `end` is
+//   reached (replayed() is true), when the driver calls Announce() for all workers
+//   BeginCheckpoint() / CheckpointDone() / CheckpointFailed(), any time after Load
+//
+// Not thread-safe; no call blocks.
+class ShardTask {
+ public:
+  // The store is a copy of the shard, and outlives the task. Checkpoints are written to it by
+  // others.
+  ShardTask(const ServerOptions& options, const OrderedByteMap& store);
+
+  // Takes the state that the store has. An empty store is a copy, too: of a job that has not begun.
+  // DataLoss when it belongs to another job.
+  Status Load();
+
+  // `begin` and `end`: what `gradients` holds now. DataLoss when the position is outside: it is
+  // never skipped, since what was deleted there cannot be known. (With weights_from_workers a shard
+  // of which no copy is left loses its state instead.)
+  Status StartReplay(Offset begin, Offset end);
+  // Where reading starts: at the record in front of the position, if it is still there, which must
+  // be the one that the checkpoint remembers.
+  Offset gradients_position() const { return read_position_; }
+  bool replayed() const { return position_ >= replay_end_; }
+  uint64_t replayed_records() const { return replayed_records_; }
+
+  // Folds a record of `gradients`; appends answers to `out` unless replaying. DataLoss when the
+  // record in front of the position is not the one remembered, or records are missing. The store's
+  // errors are final: the task is to be loaded anew.
+  Status ProcessGradient(const GradientRecord& record, std::vector<OutgoingRecord>& out);
+  // The snapshot at whose cut the shard stands: it is to be checkpointed, or not, and then to go
+  // on by LeaveCut, before anything else is processed. None while replaying.
+  std::optional<uint64_t> snapshot() const { return snapshot_; }
+  Status LeaveCut(std::vector<OutgoingRecord>& out);
+  // Answers everybody from state.
+  Status Announce(std::vector<OutgoingRecord>& out);
+
+  // Freezes what was updated since the last checkpoint. Empty when nothing was. One at a time, and
+  // the task outlives it.
+  std::optional<Checkpoint> BeginCheckpoint();
+  void CheckpointDone(const Checkpoint& checkpoint);
+  // What the checkpoint holds counts as not saved again.
+  void CheckpointFailed(const Checkpoint& checkpoint);
+
+  ShardId shard() const { return options_.shard; }
+  const ServerProcessor& processor() const { return processor_; }
+  Offset position() const { return position_; }
+  // A checkpoint has all that was processed.
+  bool saved() const { return checkpointed_ == position_; }
+  // Records of `gradients` that no finished checkpoint has: replayed after a crash.
+  uint64_t unsaved_updates() const { return static_cast<uint64_t>(position_ - checkpointed_); }
+  // The store had a state: the job has begun.
+  bool has_state() const { return has_state_; }
+  // What BeginCheckpoint would save.
+  Unsaved unsaved() const;
+
+ private:
+  Status AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const;
+  Status AppendReplacedAnswer(const ServerOutput::Replaced& receiver,
+                              std::vector<OutgoingRecord>& out) const;
+  Status FoldHeld();
+  // Frames those of output_ for the next checkpoint.
+  void KeepDeadLetters();
+  Status AppendAnswers(std::vector<OutgoingRecord>& out) const;
+  void Append(WorkerId worker, uint64_t message_id, const std::string& body,
+              std::vector<OutgoingRecord>& out) const;
+
+  ServerOptions options_;
+  const OrderedByteMap& store_;
+  ServerProcessor processor_;
+  ServerOutput output_;  // scratch
+  std::optional<uint64_t> snapshot_;
+  bool has_state_ = false;  // Load found one
+
+  Offset position_ = 0;     // of the next record to fold
+  uint64_t last_hash_ = 0;  // of the record in front of it
+  Offset read_position_ = 0;
+  Offset replay_end_ = 0;
+  uint64_t replayed_records_ = 0;
+  Offset checkpoint_begun_ = 0;
+  Offset checkpointed_ = 0;
+  std::vector<std::string> dead_letters_;  // framed, since the last checkpoint
+  std::optional<RowSweep> sweep_;          // the running checkpoint's, if there is one
+};
+
+}  // namespace millrace

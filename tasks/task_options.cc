@@ -1,0 +1,173 @@
+#include "tasks/task_options.h"
+
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "models/deep_fm.h"
+#include "models/factorization_machine.h"
+#include "models/softmax_regression.h"
+#include "processors/policy.h"
+#include "topics/partitioning.h"
+
+namespace millrace {
+namespace {
+
+ConsistencyPolicy PolicyOf(const Training::Consistency& consistency) {
+  switch (consistency.model()) {
+    case Training::Consistency::SEQUENTIAL:
+      return ConsistencyPolicy::Sequential();
+    case Training::Consistency::EVENTUAL:
+      return ConsistencyPolicy::Eventual();
+    case Training::Consistency::BOUNDED:
+      return ConsistencyPolicy::Bounded(consistency.max_delay());
+  }
+  return ConsistencyPolicy::Sequential();
+}
+
+OptimizerOptions OptimizerOf(const Training& training) {
+  const Training::Optimizer& optimizer = training.optimizer();
+  OptimizerOptions options;
+  switch (optimizer.kind()) {
+    case Training::Optimizer::SGD:
+      options.kind = OptimizerOptions::Kind::kSgd;
+      break;
+    case Training::Optimizer::MOMENTUM:
+      options.kind = OptimizerOptions::Kind::kMomentum;
+      break;
+    case Training::Optimizer::ADAGRAD:
+      options.kind = OptimizerOptions::Kind::kAdaGrad;
+      break;
+    case Training::Optimizer::ADAM:
+      options.kind = OptimizerOptions::Kind::kAdam;
+      break;
+    case Training::Optimizer::FTRL:
+      options.kind = OptimizerOptions::Kind::kFtrl;
+      break;
+  }
+  options.learning_rate = optimizer.learning_rate();
+  options.decay = optimizer.decay();
+  options.momentum = optimizer.momentum();
+  options.beta1 = optimizer.beta1();
+  options.beta2 = optimizer.beta2();
+  options.epsilon = optimizer.epsilon();
+  options.ftrl_beta = optimizer.ftrl_beta();
+  options.l1 = optimizer.l1();
+  options.l2 = training.l2();
+  return options;
+}
+
+EmbeddingTableOptions TableOf(const Training::Embedding& embedding, size_t width) {
+  EmbeddingTableOptions options;
+  options.seed = embedding.seed();
+  // The weight of an id begins at zero, as all weights do.
+  options.initial_limit.assign(width, static_cast<float>(embedding.initial_limit()));
+  options.initial_limit.front() = 0;
+  options.admit_after = embedding.admit_after();
+  options.expire_after_ms = static_cast<int64_t>(embedding.expire_after_s() * 1000);
+  return options;
+}
+
+// What every message says of the job; 0: it has no name.
+uint64_t JobHash(const std::string& name) { return name.empty() ? 0 : Fnv1a64(name); }
+
+}  // namespace
+
+std::vector<size_t> HiddenLayers(const Training& training) {
+  if (training.hidden().empty()) return {64, 32};
+  return {training.hidden().begin(), training.hidden().end()};
+}
+
+Status CheckModel(const JobFeatures& features, const Training& training) {
+  const FeatureSpec& spec = features.spec();
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  if (training.model() != Training::SOFTMAX) {
+    if (spec.ids().empty()) {
+      return wrong("a factorization machine needs id columns: give CsvProducer --ids A,B");
+    }
+    if (!spec.regression() && spec.classes_size() != 2) {
+      return wrong(
+          "a factorization machine tells two classes apart, or estimates a number "
+          "(CsvProducer --regression); the job has " +
+          std::to_string(spec.classes_size()) + " classes");
+    }
+    return absl::OkStatus();
+  }
+  if (spec.regression()) {
+    return wrong("this job is a regression, for which --model fm or deepfm is needed");
+  }
+  if (!spec.ids().empty()) {
+    return wrong("this job has id columns, of which only --model fm and deepfm know what to do");
+  }
+  if (training.class_weight_size() != 0 && training.class_weight_size() != spec.classes_size()) {
+    return wrong("class_weight has " + std::to_string(training.class_weight_size()) +
+                 " values, but the job has " + std::to_string(spec.classes_size()) + " classes");
+  }
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training) {
+  const RowShape shape = ShapeOf(features);
+  if (training.model() != Training::SOFTMAX) {
+    using Loss = FactorizationMachine::Loss;
+    const Training::Embedding& embedding = training.embedding();
+    const Loss loss = features.spec().regression() ? Loss::kSquared : Loss::kLog;
+    const auto l2 = static_cast<float>(embedding.l2());
+    const auto offset = static_cast<float>(embedding.offset());
+    if (training.model() == Training::FACTORIZATION_MACHINE) {
+      return std::make_unique<FactorizationMachine>(shape.features, embedding.factors(), loss, l2,
+                                                    offset);
+    }
+    return std::make_unique<DeepFm>(DeepFm::Shape{shape.features, shape.numeric, shape.ids,
+                                                  embedding.factors(), HiddenLayers(training)},
+                                    loss, l2, offset);
+  }
+  std::vector<float> class_weights(training.class_weight().begin(), training.class_weight().end());
+  return std::make_unique<SoftmaxRegression>(shape.features, shape.classes,
+                                             std::move(class_weights));
+}
+
+ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& training,
+                              ShardId shard) {
+  const RowShape shape = ShapeOf(features);
+  const std::unique_ptr<Model> model = MakeModel(features, training.training());
+  ServerOptions options;
+  options.job = JobHash(features.job());
+  options.epoch = features.epoch();
+  options.shard = shard;
+  options.shards = training.shards();
+  options.range = RangeOfShard(shard, training.shards(), model->parameter_count());
+  options.penalised_end = model->penalised_end();
+  options.linear_end = model->linear_end();
+  options.drawn = model->drawn();
+  options.seed = training.training().embedding().seed();
+  options.workers = features.workers();
+  options.classes = shape.classes;
+  options.numeric_columns = shape.numeric;
+  options.consistency = PolicyOf(training.training().consistency());
+  options.average_changes = training.training().update().kind() == Training::Update::WEIGHT_CHANGE;
+  options.values = training.training().compression().values();
+  options.optimizer = OptimizerOf(training.training());
+  // FTRL has the penalty in its own formula.
+  const bool ftrl = training.training().optimizer().kind() == Training::Optimizer::FTRL;
+  options.l2 = ftrl ? 0 : training.training().l2();
+  if (model->row_width() > 0) {
+    options.embeddings = TableOf(training.training().embedding(), model->row_width());
+  }
+  return options;
+}
+
+WorkerOptions WorkerOptionsOf(const JobFeatures& features, const JobTraining& training,
+                              WorkerId worker) {
+  WorkerOptions options;
+  options.job = JobHash(features.job());
+  options.epoch = features.epoch();
+  options.worker = worker;
+  options.workers = features.workers();
+  options.shards = training.shards();
+  options.classes = ShapeOf(features).classes;
+  options.training = training.training();
+  return options;
+}
+
+}  // namespace millrace

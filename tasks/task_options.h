@@ -1,0 +1,31 @@
+// From what a job says of itself to what its parts are made with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+#include "models/model.h"
+#include "processors/server_processor.h"
+#include "processors/worker_training_processor.h"
+#include "topics/codec.h"
+
+namespace millrace {
+
+// Whether the model can learn from these features. InvalidArgument with what is wrong.
+Status CheckModel(const JobFeatures& features, const Training& training);
+
+// Units of each hidden layer of its network, from the input on.
+std::vector<size_t> HiddenLayers(const Training& training);
+
+// Shared by all tasks of a process. REQUIRES: CheckModel.
+std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training);
+
+ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& training,
+                              ShardId shard);
+WorkerOptions WorkerOptionsOf(const JobFeatures& features, const JobTraining& training,
+                              WorkerId worker);
+
+}  // namespace millrace

@@ -1,0 +1,213 @@
+#include "tasks/worker_task.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "base/check.h"
+#include "processors/one_pass_batches.h"
+#include "processors/sliding_buffer_batches.h"
+#include "topics/codec.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kRowPrefix = "row=";
+
+TrainingBufferOptions BufferOptions(const Training& training) {
+  TrainingBufferOptions options;
+  options.min_rows = training.buffer().min_rows();
+  options.max_rows = training.buffer().max_rows();
+  options.coefficient = training.buffer().coefficient();
+  return options;
+}
+
+SlidingBufferOptions SlidingOptions(const Training& training) {
+  SlidingBufferOptions options;
+  options.max_rows = training.buffer().max_rows();
+  options.minibatch_rows = training.buffer().minibatch_rows();
+  options.rounds_after_end = training.rounds_after_end();
+  return options;
+}
+
+}  // namespace
+
+std::string InputPosition::Metadata() const {
+  return std::string(kRowPrefix) + std::to_string(row);
+}
+
+std::optional<InputPosition> InputPosition::FromCommit(Offset offset, std::string_view metadata) {
+  if (!metadata.starts_with(kRowPrefix)) return std::nullopt;
+  const std::string_view digits = metadata.substr(kRowPrefix.size());
+  InputPosition position{offset, 0};
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), position.row);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return position;
+}
+
+WorkerTask::WorkerTask(const WorkerOptions& options, const RowShape& shape, const Model& model,
+                       uint64_t attempt)
+    : options_(options),
+      shape_(shape),
+      model_(model),
+      next_message_id_(attempt << 20),
+      weights_joiners_(options.shards) {}
+
+std::string WorkerTask::StoreKey() const { return "w" + EncodeBigEndian32(options_.worker); }
+
+StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& committed,
+                                          Offset log_begin, const OrderedByteMap* store) {
+  const InputPosition position = committed.value_or(InputPosition{});
+  next_offset_ = std::max(position.offset, log_begin);
+  // Behind a deletion only the first record tells which row it is.
+  if (position.offset >= log_begin) offsets_begin_ = position.row;
+  BufferPosition saved;
+  if (options_.training.schedule() == Training::BUFFER) {
+    buffer_ = std::make_unique<TrainingBuffer>(BufferOptions(options_.training), StoreKey() + "b");
+    if (store != nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(saved, RestoreBuffer(*store, {next_offset_, position.row}));
+      if (saved.row() > position.row) {
+        next_offset_ = saved.offset();
+        offsets_begin_ = saved.row();
+      }
+    }
+    source_ =
+        std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_, *buffer_);
+  } else {
+    source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows());
+  }
+  input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, offsets_begin_);
+  input_->RestoreDeadLetters(saved);
+  training_ = std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_, *input_);
+  return next_offset_;
+}
+
+StatusOr<BufferPosition> WorkerTask::RestoreBuffer(const OrderedByteMap& store,
+                                                   const InputPosition& start) {
+  BufferPosition position;
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> saved, store.Get(StoreKey() + "p"));
+  // What another process did since is in the log, behind its commit: the further one wins.
+  const bool is_further = saved && ParseMessage(*saved, position).ok() &&
+                          position.epoch() == options_.epoch && position.row() > start.row &&
+                          position.offset() >= start.offset;
+  if (is_further) {
+    const Status restored = buffer_->Restore(store);
+    if (restored.ok()) return position;
+    // The log has all that a damaged copy has lost.
+    if (!absl::IsDataLoss(restored)) return restored;
+  }
+  // A copy that is not used has to go, or its rows would stand among those that are saved next.
+  MILLRACE_RETURN_IF_ERROR(buffer_->Clear(store));
+  return BufferPosition();
+}
+
+void WorkerTask::Start(std::vector<OutgoingRecord>& out) {
+  training_->Start(output_);
+  Send(output_, out);
+}
+
+Status WorkerTask::ProcessInput(const InputDataRecord& record) {
+  const std::optional<RowNumber> before = input_->next_row();
+  MILLRACE_RETURN_IF_ERROR(input_->Process(record));
+  // The end is no row, so it stays to be read again: who starts behind it would wait for ever.
+  if (input_->ended() || input_->next_row() == before) return absl::OkStatus();
+  if (!offsets_begin_) offsets_begin_ = *input_->next_row() - 1;
+  // What stands between two rows and cannot be used is counted, and read again, with the later one.
+  offsets_.push_back(next_offset_);
+  next_offset_ = record.offset + 1;
+  return absl::OkStatus();
+}
+
+void WorkerTask::ProcessWeights(Offset offset, std::string_view key, std::string_view value,
+                                std::vector<OutgoingRecord>& out) {
+  const auto process = [&]() -> Status {
+    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
+    if (!frame.is_chunk) return training_->ProcessWeights(frame.body);
+    const std::optional<uint32_t> shard = DecodeBigEndian32(key.substr(0, 4));
+    if (!shard || *shard >= weights_joiners_.size()) {
+      return absl::InvalidArgumentError("the key names no shard of this job");
+    }
+    const std::optional<std::string> body = weights_joiners_[*shard].Add(frame);
+    return body ? training_->ProcessWeights(*body) : absl::OkStatus();
+  };
+  const Status status = process();
+  if (status.ok()) return;
+  DeadLetter letter;
+  letter.set_topic("weights");
+  letter.set_partition(static_cast<int32_t>(options_.worker));
+  letter.set_offset(offset);
+  letter.set_reason(std::string(status.message()));
+  // Cut, so that the letter is one record whatever it holds.
+  letter.set_key(std::string(key.substr(0, kMaxFrameBytes / 3)));
+  letter.set_value(std::string(value.substr(0, kMaxFrameBytes / 3)));
+  out.push_back({Topic::kDeadLetter, 0, std::string(key),
+                 std::move(MakeFrames(letter.SerializeAsString(), 0).front())});
+}
+
+Status WorkerTask::Advance(std::vector<OutgoingRecord>& out) {
+  MILLRACE_RETURN_IF_ERROR(training_->TryTrain(output_));
+  Send(output_, out);
+  const RowNumber needed = FirstNeededRow();
+  while (!offsets_.empty() && *offsets_begin_ < needed) {
+    offsets_.pop_front();
+    ++*offsets_begin_;
+  }
+  return absl::OkStatus();
+}
+
+void WorkerTask::Repeat(std::vector<OutgoingRecord>& out) {
+  training_->Repeat(output_);
+  Send(output_, out);
+}
+
+void WorkerTask::Send(WorkerOutput& output, std::vector<OutgoingRecord>& out) {
+  for (WorkerOutput::Message& message : output.messages) {
+    for (std::string& frame :
+         MakeFrames(*message.body, next_message_id_++, options_.max_frame_bytes)) {
+      out.push_back({Topic::kGradients, static_cast<int32_t>(message.shard),
+                     EncodeBigEndian32(options_.worker), std::move(frame)});
+    }
+  }
+  std::move(output.evaluations.begin(), output.evaluations.end(), std::back_inserter(evaluations_));
+  output.Clear();
+}
+
+std::vector<WorkerOutput::Evaluation> WorkerTask::TakeEvaluations() {
+  return std::exchange(evaluations_, {});
+}
+
+RowNumber WorkerTask::FirstNeededRow() const {
+  return std::min(training_->NeededFrom(), input_->FirstDeadLetter().value_or(UINT64_MAX));
+}
+
+std::optional<InputPosition> WorkerTask::CommitPosition() const {
+  const RowNumber row = FirstNeededRow();
+  // Rows in front of where this task began reading are vouched for by the last commit.
+  if (!offsets_begin_ || row < *offsets_begin_) return std::nullopt;
+  const size_t index = row - *offsets_begin_;
+  if (index < offsets_.size()) return InputPosition{offsets_[index], row};
+  // Behind all rows read: the position is where the next one may stand.
+  return InputPosition{next_offset_, *offsets_begin_ + offsets_.size()};
+}
+
+std::optional<Offset> WorkerTask::TrimPosition() const {
+  const std::optional<InputPosition> position = CommitPosition();
+  if (!position) return std::nullopt;
+  return std::max<Offset>(position->offset - 1, 0);
+}
+
+void WorkerTask::SaveTo(WriteBatch& batch) {
+  if (!buffer_ || !input_->next_row()) return;
+  buffer_->WriteTo(batch);
+  BufferPosition position;
+  position.set_epoch(options_.epoch);
+  position.set_offset(next_offset_);
+  position.set_row(*input_->next_row());
+  input_->SaveDeadLetters(position);
+  batch.Put(StoreKey() + "p", position.SerializeAsString());
+}
+
+}  // namespace millrace

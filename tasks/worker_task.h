@@ -1,0 +1,113 @@
+// A logical worker as the runtime drives it: rows and weights in, updates out, positions kept.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "models/model.h"
+#include "processors/input_data_processor.h"
+#include "processors/worker_training_processor.h"
+#include "stores/ordered_byte_map.h"
+#include "stores/training_buffer.h"
+#include "topics/frame.h"
+#include "topics/outgoing_record.h"
+
+namespace millrace {
+
+// A position in `input-data`: row `row`, the first still needed, is the first new one behind it.
+struct InputPosition {
+  Offset offset = 0;
+  RowNumber row = 0;
+
+  // What stands in a consumer group's commit metadata: "row=N".
+  std::string Metadata() const;
+  static std::optional<InputPosition> FromCommit(Offset offset, std::string_view metadata);
+  bool operator==(const InputPosition&) const = default;
+};
+
+// Life of a task: StartReading(committed position) says where to read `input-data`; Start asks the
+// servers (after the reader of `weights` stands at the end of its partition); then ProcessInput
+// and ProcessWeights in any order, Advance after either. Not thread-safe; no call blocks.
+class WorkerTask {
+ public:
+  // `shape` and `model` fit the job's features; `model` is shared and outlives the task. `attempt`
+  // is different for every task ever started (it names split messages).
+  WorkerTask(const WorkerOptions& options, const RowShape& shape, const Model& model,
+             uint64_t attempt);
+
+  // Where to read `input-data`: at the committed position; at the first record that is still there
+  // (`log_begin`) when that is further on, since what was deleted is needed by nobody; or where
+  // `store` ends (buffer schedule; may be null), when it holds this worker's buffer further on.
+  StatusOr<Offset> StartReading(const std::optional<InputPosition>& committed, Offset log_begin,
+                                const OrderedByteMap* store);
+
+  void Start(std::vector<OutgoingRecord>& out);
+  // DataLoss on a gap in the row numbers.
+  Status ProcessInput(const InputDataRecord& record);
+  // Takes a record of `weights`; one that cannot be used goes out as a dead letter.
+  void ProcessWeights(Offset offset, std::string_view key, std::string_view value,
+                      std::vector<OutgoingRecord>& out);
+  Status Advance(std::vector<OutgoingRecord>& out);
+  // Sends again what is unanswered; see WorkerTrainingProcessor::Repeat.
+  void Repeat(std::vector<OutgoingRecord>& out);
+
+  WorkerId worker() const { return options_.worker; }
+  bool WantsRows() const { return source_->WantsRows(); }
+  bool left() const { return training_->left(); }
+  // Every shard has said where this worker stands.
+  bool answered() const { return training_->answered(); }
+  std::vector<ShardId> SilentShards() const { return training_->SilentShards(); }
+  bool ended() const { return input_->ended(); }
+  bool owes_update() const { return training_->owes_update(); }
+  Clock clock() const { return training_->progress().clock; }
+  Offset next_offset() const { return next_offset_; }
+  size_t buffered_rows() const { return source_->size(); }
+  uint64_t repeated_rows() const { return input_->repeated_rows(); }
+  // Evaluations of batches since the last call (WorkerOptions::evaluate_batches).
+  std::vector<WorkerOutput::Evaluation> TakeEvaluations();
+
+  // The position to commit: a task that starts there, anywhere, goes on as this one would.
+  // Empty: nothing new to commit.
+  std::optional<InputPosition> CommitPosition() const;
+
+  // `input-data` in front of this offset may be deleted. The row in front of the first needed one
+  // always stays: it tells who starts there which row comes next, and a producer that starts again
+  // how far the partition has come.
+  std::optional<Offset> TrimPosition() const;
+
+  // Appends the buffer's changes and the reader's position (buffer schedule; else nothing).
+  void SaveTo(WriteBatch& batch);
+
+ private:
+  // Empty, and so is the buffer, when the store holds nothing that is further on than `start`.
+  StatusOr<BufferPosition> RestoreBuffer(const OrderedByteMap& store, const InputPosition& start);
+  RowNumber FirstNeededRow() const;
+  std::string StoreKey() const;
+  void Send(WorkerOutput& output, std::vector<OutgoingRecord>& out);
+
+  WorkerOptions options_;
+  RowShape shape_;
+  const Model& model_;
+  uint64_t next_message_id_;
+  std::unique_ptr<TrainingBuffer> buffer_;  // buffer schedule only
+  std::unique_ptr<BatchSource> source_;
+  std::unique_ptr<InputDataProcessor> input_;
+  std::unique_ptr<WorkerTrainingProcessor> training_;
+  std::vector<ChunkJoiner> weights_joiners_;  // by shard
+  WorkerOutput output_;                       // scratch
+  std::vector<WorkerOutput::Evaluation> evaluations_;
+
+  // Offsets of the rows [offsets_begin_, next row), to say where a row stands.
+  std::optional<RowNumber> offsets_begin_;  // known from the start, or from the first row on
+  std::deque<Offset> offsets_;
+  Offset next_offset_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,78 @@
+#include "watch/plain_line.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "watch/terminal_text.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kClocksTold = 8;
+
+std::string FiguresText(const char* name, const Figures& figures) {
+  if (figures.has_rmse()) {
+    return absl::StrFormat("%s: RMSE %.4f (prior %.4f)", name, figures.rmse(),
+                           figures.prior_rmse());
+  }
+  std::string text = absl::StrFormat("%s: accuracy %.4f (prior %.4f)", name, figures.accuracy(),
+                                     figures.prior_accuracy());
+  if (figures.has_auc()) absl::StrAppend(&text, absl::StrFormat(", AUC %.4f", figures.auc()));
+  absl::StrAppend(&text, absl::StrFormat(", log loss %.4f (prior %.4f)", figures.log_loss(),
+                                         figures.prior_log_loss()));
+  return text;
+}
+
+std::string ClocksText(const JobProgress::ServerPoint& server) {
+  if (server.workers_size() == 0) return "";
+  uint64_t low = server.workers(0).clock();
+  uint64_t high = low;
+  std::string all;
+  for (const WorkerProgress& worker : server.workers()) {
+    low = std::min(low, worker.clock());
+    high = std::max(high, worker.clock());
+    absl::StrAppend(&all, all.empty() ? "" : " ", worker.clock());
+  }
+  if (low == high) return absl::StrCat("clocks ", low);
+  if (server.workers_size() <= kClocksTold) return absl::StrCat("clocks ", all);
+  return absl::StrCat("clocks ", low, " to ", high);
+}
+
+}  // namespace
+
+std::string PlainLine(const JobProgress& job, double silent_seconds) {
+  if (job.last_timestamp_ms() == 0) {
+    return absl::StrCat("waiting for the job's first figures (", ClockTime(silent_seconds), ")");
+  }
+  std::string line = ClockTime(job.duration_seconds().value_or(0));
+  const auto share = job.stream_share();
+  absl::StrAppend(&line, "  ");
+  if (share) absl::StrAppend(&line, absl::StrFormat("%.0f %%, ", std::floor(100 * share->learnt)));
+  absl::StrAppend(&line, GroupedNumber(job.rows_tested()), " rows");
+  if (const auto left = job.seconds_left()) absl::StrAppend(&line, ", ", ClockTime(*left), " left");
+  if (!job.server()) {
+    absl::StrAppend(&line, "; no ServerApp has been heard of yet");
+  } else {
+    const JobProgress::ServerPoint& server = *job.server();
+    absl::StrAppend(
+        &line, "; ", RateText(job.recent_rows_per_second().value_or(job.rows_per_second())),
+        " rows/s, ", RateText(job.recent_rounds_per_second().value_or(job.rounds_per_second())),
+        " rounds/s; ", ClocksText(server), ", staleness ", server.staleness(),
+        absl::StrFormat(", loss %.3f", server.train_loss()));
+    if (server.progressive().rows() > 0) {
+      absl::StrAppend(&line, "; ", FiguresText("progressive", server.progressive()));
+    }
+  }
+  if (job.holdout()) absl::StrAppend(&line, "; ", FiguresText("held-out", *job.holdout()));
+  if (job.server() && job.server()->tail().rows() > 0) {
+    absl::StrAppend(&line, "; ", FiguresText("tail", job.server()->tail()));
+  }
+  if (silent_seconds > kSilenceTold && !job.ended()) {
+    absl::StrAppend(&line, "; no figures for ", ClockTime(silent_seconds));
+  }
+  return line;
+}
+
+}  // namespace millrace

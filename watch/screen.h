@@ -1,0 +1,26 @@
+// The live display as lines of text. Pure: the same progress and options give the same lines.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "metrics/job_progress.h"
+#include "watch/terminal_text.h"
+
+namespace millrace {
+
+struct ScreenOptions {
+  std::string job;
+  size_t columns = 80;
+  size_t rows = 24;
+  Style style;
+  // Since the last point came; more than a few seconds are worth a word.
+  double silent_seconds = 0;
+};
+
+// At most options.rows lines of at most options.columns columns. What does not fit is left out, the
+// least telling first.
+std::vector<std::string> RenderScreen(const JobProgress& job, const ScreenOptions& options);
+
+}  // namespace millrace

@@ -1,0 +1,154 @@
+#include "watch/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "watch/figures_table.h"
+#include "watch/terminal_text.h"
+
+namespace millrace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Six digits are more than any figure is worth, and read better than seventeen.
+double Short(double value) { return std::round(value * 1e6) / 1e6; }
+
+Json FiguresJson(const Figures& figures) {
+  if (figures.has_rmse()) {
+    return {{"rows", figures.rows()},
+            {"rmse", Short(figures.rmse())},
+            {"prior_rmse", Short(figures.prior_rmse())}};
+  }
+  Json json = {{"rows", figures.rows()},
+               {"accuracy", Short(figures.accuracy())},
+               {"f1_macro", Short(figures.f1_macro())},
+               {"f1_weighted", Short(figures.f1_weighted())},
+               {"log_loss", Short(figures.log_loss())}};
+  if (figures.has_auc()) json["auc"] = Short(figures.auc());
+  json["prior_accuracy"] = Short(figures.prior_accuracy());
+  json["prior_log_loss"] = Short(figures.prior_log_loss());
+  return json;
+}
+
+}  // namespace
+
+std::string SummaryJson(const JobProgress& job, const std::string& name) {
+  const JobProgress::ProducerPoint producer = job.producer().value_or(JobProgress::ProducerPoint());
+  const JobProgress::ServerPoint server = job.server().value_or(JobProgress::ServerPoint());
+  Json json = {
+      {"job", name},
+      {"ended", job.ended()},
+      {"rows_read", producer.rows_read()},
+      {"rows_rejected", producer.rows_rejected()},
+      {"rows_sent", producer.rows_sent()},
+      {"epochs", std::max<uint32_t>(producer.epochs_of_stream(), 1)},
+      {"rows_trained", server.rows_trained()},
+      {"rounds", server.rounds()},
+      {"updates", server.updates()},
+      {"rounds_per_second", Short(job.rounds_per_second())},
+      {"duration_seconds", Short(job.duration_seconds().value_or(0))},
+      {"rows_per_second", Short(job.rows_per_second())},
+      {"consistency", ConsistencyName(server.training())},
+      {"schedule", ScheduleName(server.training())},
+      {"learner", LearnerName(server.training())},
+      {"workers", server.workers_size()},
+      {"staleness_max", job.staleness_max()},
+      {"duplicates_ignored", server.duplicates_ignored()},
+      {"poisoned", server.poisoned()},
+      {"refused", server.refused()},
+      {"undecodable_rows", server.undecodable_rows()},
+      {"train_loss", Short(server.train_loss())},
+  };
+  if (!job.server()) {
+    for (const char* unknown : {"consistency", "schedule", "learner"}) json[unknown] = nullptr;
+  }
+  for (const auto& [shard, recovery] : job.recoveries()) {
+    Json one = {{"shard", shard},
+                {"seconds", Short(recovery.total_s())},
+                {"source", recovery.source()},
+                {"restored_bytes", recovery.restored_bytes()},
+                {"restore_seconds", Short(recovery.restore_s())},
+                {"parameters_records", recovery.parameters_records()},
+                {"parameters_bytes", recovery.parameters_bytes()},
+                {"parameters_seconds", Short(recovery.parameters_s())},
+                {"gradients_records", recovery.gradients_records()},
+                {"gradients_seconds", Short(recovery.gradients_s())}};
+    if (recovery.down_ms() > 0) {
+      one["down_seconds"] = Short(static_cast<double>(recovery.down_ms()) / 1e3);
+    }
+    json["recoveries"].push_back(std::move(one));
+  }
+  if (job.holdout()) json["holdout"] = FiguresJson(*job.holdout());
+  if (server.progressive().rows() > 0) json["progressive"] = FiguresJson(server.progressive());
+  if (server.tail().rows() > 0) json["tail"] = FiguresJson(server.tail());
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::vector<std::string> SummaryTable(const JobProgress& job, const std::string& name,
+                                      const Style& style, size_t width) {
+  width = std::min(width, kMaxColumns);
+  const JobProgress::ServerPoint server = job.server().value_or(JobProgress::ServerPoint());
+  std::vector<std::string> lines;
+  const auto line = [&](const std::string& title, const std::string& text) {
+    constexpr size_t kTitle = 15;
+    lines.push_back(
+        absl::StrCat("  ", Inked(style, Ink::kDim, PaddedRight(title, kTitle)), "  ", text));
+  };
+
+  lines.push_back(absl::StrCat(Inked(style, Ink::kBold, "Millrace"), "  ", name,
+                               job.ended() ? ": the job has ended" : ": the job has not ended"));
+  lines.emplace_back();
+  line("rows",
+       absl::StrCat(job.producer() ? GroupedNumber(job.producer()->rows_read()) : "-", " read, ",
+                    job.producer() ? GroupedNumber(job.producer()->rows_rejected()) : "-",
+                    " rejected, ", GroupedNumber(server.rows_trained()), " trained on"));
+  line("rounds",
+       job.server()
+           ? absl::StrCat(GroupedNumber(server.rounds()), " of ", server.workers_size(),
+                          server.workers_size() == 1 ? " worker, " : " workers, ",
+                          ScheduleName(server.training()), ", ", ConsistencyName(server.training()),
+                          ", ", LearnerName(server.training()))
+           : "none: no ServerApp has been heard of");
+  line("time", absl::StrFormat("%.1f s: %s rows/s, %s rounds/s", job.duration_seconds().value_or(0),
+                               RateText(job.rows_per_second()), RateText(job.rounds_per_second())));
+  line("staleness", absl::StrCat("at most ", job.staleness_max(), " rounds"));
+  std::string troubles;
+  const auto trouble = [&](uint64_t count, const char* what) {
+    if (count == 0) return;
+    absl::StrAppend(&troubles, troubles.empty() ? "" : ", ", GroupedNumber(count), " ", what);
+  };
+  trouble(server.duplicates_ignored(), "duplicates ignored");
+  trouble(server.poisoned(), "poisoned");
+  trouble(server.refused(), "refused");
+  trouble(server.undecodable_rows(), "rows undecodable");
+  line("irregular", troubles.empty() ? "nothing" : Inked(style, Ink::kWarn, troubles));
+
+  for (const auto& [shard, recovery] : job.recoveries()) {
+    const std::string down =
+        recovery.down_ms() > 0
+            ? absl::StrFormat(" after %.1f s", static_cast<double>(recovery.down_ms()) / 1e3)
+            : "";
+    line("recovery", absl::StrFormat("shard %d in %.2f s%s: %s", shard, recovery.total_s(), down,
+                                     recovery.source()));
+    line("", absl::StrFormat("copy %.2f s, %s records %.2f s, %s gradients %.2f s",
+                             recovery.restore_s(), GroupedNumber(recovery.parameters_records()),
+                             recovery.parameters_s(), GroupedNumber(recovery.gradients_records()),
+                             recovery.gradients_s()));
+  }
+
+  const size_t indent = 2;
+  const auto table = FiguresTable(job, style, width > indent ? width - indent : 0);
+  if (!table.empty()) lines.emplace_back();
+  for (const std::string& row : table) lines.push_back("  " + row);
+  if (!table.empty() && job.producer() && job.producer()->epochs_of_stream() > 1) {
+    lines.push_back(Inked(style, Ink::kDim, "  progressive: of the first pass"));
+  }
+  for (std::string& text : lines) text = Clipped(text, width);
+  return lines;
+}
+
+}  // namespace millrace

@@ -1,0 +1,24 @@
+// What a run amounts to: as JSON for programs, as a table for people. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "metrics/job_progress.h"
+#include "watch/terminal_text.h"
+
+namespace millrace {
+
+// One JSON object, indented, with an end of line. duration_seconds and the rates over it are those
+// of JobProgress; `holdout`, `progressive` and `tail` are there when there are such figures, `auc`
+// in them when there are two classes; `consistency`, `schedule` and `learner` are null while no
+// server has been heard of. Of a stream of several epochs rows_read, rows_rejected, rows_trained
+// and progressive are of the first, rows_sent of all. `ended` is false for a job that goes on.
+std::string SummaryJson(const JobProgress& job, const std::string& name);
+
+// Lines of at most `width` columns.
+std::vector<std::string> SummaryTable(const JobProgress& job, const std::string& name,
+                                      const Style& style, size_t width);
+
+}  // namespace millrace

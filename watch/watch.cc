@@ -1,0 +1,244 @@
+#include "watch/watch.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/atomic_file.h"
+#include "base/file_error.h"
+#include "kafka/consumer.h"
+#include "kafka/wakeup.h"
+#include "metrics/evaluation_csv.h"
+#include "metrics/job_progress.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+#include "topics/topics.h"
+#include "watch/plain_line.h"
+#include "watch/screen.h"
+#include "watch/stderr_capture.h"
+#include "watch/summary.h"
+#include "watch/terminal.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kDrawEvery(250);
+constexpr milliseconds kPlainEvery(2000);
+constexpr milliseconds kIdleWait(50);
+constexpr milliseconds kBrokerCall(1000);
+constexpr seconds kWaitingToldEvery(5);
+constexpr size_t kRecordsAtOnce = 1000;
+// The last word of the producer and of the evaluator may come a little behind the server's.
+constexpr seconds kGrace(3);
+
+class Watcher {
+ public:
+  Watcher(const WatchOptions& options, const std::atomic<bool>& stop)
+      : options_(options),
+        stop_(stop),
+        topic_(TopicName(options.job, Topic::kMetrics)),
+        style_(StyleOfTerminal()) {}
+
+  Status Run() {
+    MILLRACE_RETURN_IF_ERROR(OpenFiles());
+    if (!options_.once && CanDrawLive()) {
+      captured_.emplace();
+      area_.emplace();
+    }
+    Status followed = Follow();
+    job_.Finish();
+    const Status logged = LogCurves();
+    if (area_) {
+      area_->Clear();
+      area_.reset();
+      captured_.reset();
+    }
+    if (!followed.ok() && !absl::IsCancelled(followed)) return followed;
+    if (summary_) {
+      MILLRACE_RETURN_IF_ERROR(summary_->Append(SummaryJson(job_, options_.job)));
+      MILLRACE_RETURN_IF_ERROR(summary_->Commit());
+    }
+    ShowResult();
+    MILLRACE_RETURN_IF_ERROR(logged);
+    return followed;
+  }
+
+ private:
+  Status OpenFiles() {
+    if (!options_.summary_file.empty()) {
+      MILLRACE_ASSIGN_OR_RETURN(NewFile file, NewFile::Create(options_.summary_file));
+      summary_.emplace(std::move(file));
+    }
+    if (options_.evaluation_csv.empty()) return absl::OkStatus();
+    csv_.reset(std::fopen(options_.evaluation_csv.c_str(), "w"));
+    if (csv_ == nullptr) return CannotWrite(options_.evaluation_csv, errno);
+    std::fputs(EvaluationCsvHeader().c_str(), csv_.get());
+    return absl::OkStatus();
+  }
+
+  Status Follow() {
+    ConsumerOptions consumer_options;
+    consumer_options.client_id = "watch";
+    consumer_options.queue_kbytes = 1024;
+    MILLRACE_ASSIGN_OR_RETURN(
+        consumer_, PartitionConsumer::Create(options_.kafka, consumer_options, topic_, &wakeup_));
+    last_record_ = steady_clock::now();
+    MILLRACE_RETURN_IF_ERROR(StartReading());
+    SetHandler();
+    while (!stop_) {
+      MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kRecordsAtOnce, handler_));
+      if (restart_) {
+        restart_ = false;
+        MILLRACE_RETURN_IF_ERROR(StartReading());
+      }
+      MILLRACE_RETURN_IF_ERROR(LogCurves());
+      if (options_.once && at_end_) return absl::OkStatus();
+      if (job_.complete()) return absl::OkStatus();
+      if (job_.ended() && steady_clock::now() - last_record_ > kGrace) return absl::OkStatus();
+      // While an old topic is read through, its past is not shown.
+      if (at_end_) MILLRACE_RETURN_IF_ERROR(Show());
+      if (events == 0) wakeup_.WaitFor(kIdleWait);
+    }
+    return absl::CancelledError("stopped");
+  }
+
+  // Waits until there is a broker that knows the topic.
+  Status StartReading() {
+    const auto begin = steady_clock::now();
+    auto told = begin;
+    while (!stop_) {
+      const StatusOr<OffsetRange> range = consumer_->QueryRange(0, kBrokerCall);
+      if (range.ok()) return consumer_->Assign(0, range->begin);
+      const bool unknown = absl::IsNotFound(range.status());
+      if (!unknown && !absl::IsUnavailable(range.status()) &&
+          !absl::IsDeadlineExceeded(range.status())) {
+        return range.status();
+      }
+      const auto now = steady_clock::now();
+      const std::chrono::duration<double> waited = now - begin;
+      const bool patient =
+          options_.kafka.broker_timeout_s <= 0 || waited.count() < options_.kafka.broker_timeout_s;
+      if (options_.once || !patient) {
+        if (!unknown) {
+          return Status(range.status().code(), "no answer from Kafka at " + options_.kafka.brokers +
+                                                   ": " + std::string(range.status().message()));
+        }
+        return absl::NotFoundError("Kafka at " + options_.kafka.brokers + " has no job " +
+                                   options_.job + " (no topic " + topic_ + ")");
+      }
+      if (area_) {
+        MILLRACE_RETURN_IF_ERROR(Show());
+      } else if (now - told >= kWaitingToldEvery) {
+        told = now;
+        std::fprintf(stderr, "waiting for %s (%.0f s)\n",
+                     unknown ? ("topic " + topic_ + ", which the job's programs make").c_str()
+                             : ("Kafka at " + options_.kafka.brokers).c_str(),
+                     waited.count());
+      }
+      wakeup_.WaitFor(kDrawEvery);
+    }
+    return absl::CancelledError("stopped");
+  }
+
+  void SetHandler() {
+    handler_.on_record = [this](const ConsumedRecord& record) {
+      // A record of a newer version, or of somebody else, is not worth ending the display.
+      const StatusOr<Frame> frame = ParseFrame(record.value);
+      MetricPoint point;
+      if (!frame.ok() || frame->is_chunk || !ParseMessage(frame->body, point).ok()) return;
+      job_.Fold(point);
+      last_record_ = steady_clock::now();
+    };
+    handler_.on_end = [this](int32_t, Offset) { at_end_ = true; };
+    handler_.on_out_of_range = [this](int32_t) { restart_ = true; };
+  }
+
+  Status LogCurves() {
+    const std::vector<CurvePoint> points = job_.TakeCurvePoints();
+    if (csv_ == nullptr || points.empty()) return absl::OkStatus();
+    for (const CurvePoint& point : points) {
+      std::fputs(EvaluationCsvLine(point).c_str(), csv_.get());
+    }
+    if (std::fflush(csv_.get()) == 0) return absl::OkStatus();
+    return CannotWrite(options_.evaluation_csv, errno);
+  }
+
+  double SilentSeconds() const {
+    return std::chrono::duration<double>(steady_clock::now() - last_record_).count();
+  }
+
+  ScreenOptions Screen() const {
+    const TerminalSize size = SizeOfTerminal();
+    ScreenOptions screen;
+    screen.job = options_.job;
+    // A full last column would be erased again; the cursor needs the last line.
+    screen.columns = std::max<size_t>(size.columns, 2) - 1;
+    screen.rows = std::max<size_t>(size.rows, 2) - 1;
+    screen.style = style_;
+    screen.silent_seconds = SilentSeconds();
+    return screen;
+  }
+
+  Status Show() {
+    const auto now = steady_clock::now();
+    if (now < next_show_) return absl::OkStatus();
+    bool shown = true;
+    if (area_) {
+      next_show_ = now + kDrawEvery;
+      shown = area_->Draw(captured_->TakeLines(), RenderScreen(job_, Screen()));
+    } else {
+      next_show_ = now + kPlainEvery;
+      shown = std::printf("%s\n", PlainLine(job_, SilentSeconds()).c_str()) > 0 &&
+              std::fflush(stdout) == 0;
+    }
+    // Whoever read it is gone: as good as Ctrl-C.
+    return shown ? absl::OkStatus() : absl::CancelledError("nobody reads the display");
+  }
+
+  void ShowResult() const {
+    const size_t columns = SizeOfTerminal().columns;
+    ScreenOptions screen = Screen();
+    screen.rows = 1000;
+    for (const std::string& line : options_.once
+                                       ? RenderScreen(job_, screen)
+                                       : SummaryTable(job_, options_.job, style_, columns - 1)) {
+      std::printf("%s\n", line.c_str());
+    }
+    std::fflush(stdout);
+  }
+
+  const WatchOptions& options_;
+  const std::atomic<bool>& stop_;
+  const std::string topic_;
+  const Style style_;
+
+  Wakeup wakeup_;
+  std::unique_ptr<PartitionConsumer> consumer_;
+  ConsumerHandler handler_;
+  bool at_end_ = false;
+  bool restart_ = false;
+
+  JobProgress job_;
+  steady_clock::time_point last_record_;
+  steady_clock::time_point next_show_;
+  std::optional<NewFile> summary_;
+  File csv_;
+  std::optional<StderrCapture> captured_;
+  std::optional<LiveArea> area_;
+};
+
+}  // namespace
+
+Status RunWatch(const WatchOptions& options, const std::atomic<bool>& stop) {
+  return Watcher(options, stop).Run();
+}
+
+}  // namespace millrace

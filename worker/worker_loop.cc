@@ -1,0 +1,409 @@
+#include "worker/worker_loop.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "job/evaluation_log.h"
+#include "job/job_registry.h"
+#include "job/kafka_options.h"
+#include "job/record_sender.h"
+#include "kafka/admin.h"
+#include "kafka/broker_retry.h"
+#include "kafka/consumer.h"
+#include "kafka/timeouts.h"
+#include "stores/rocksdb_byte_map.h"
+#include "tasks/repeat_timer.h"
+#include "tasks/task_options.h"
+#include "tasks/worker_task.h"
+#include "topics/topics.h"
+#include "worker/trimmer.h"
+
+namespace millrace {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSaveEvery(500);
+constexpr milliseconds kBoardEvery(3000);
+constexpr milliseconds kSilenceReportEvery(5000);
+constexpr size_t kWeightsAtOnce = 64;
+constexpr size_t kRowsAtOnce = 512;
+
+class WorkerLoop {
+ public:
+  WorkerLoop(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
+             const std::atomic<bool>& stop)
+      : config_(config),
+        features_(features),
+        training_(training),
+        shape_(ShapeOf(features)),
+        model_(MakeModel(features, training.training())),
+        stop_(stop),
+        patience_(stop, config.broker_timeout_s()),
+        input_topic_(TopicName(config.name(), Topic::kInputData)),
+        weights_topic_(TopicName(config.name(), Topic::kWeights)) {}
+
+  Status Run() {
+    MILLRACE_RETURN_IF_ERROR(Open());
+    // A call that was waiting for a broker when the stop came ends as the loop does.
+    Status status = Loop();
+    if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
+    return Close();
+  }
+
+ private:
+  Status Loop() {
+    while (!stop_) {
+      // Weights first: an update that is owed is what the whole job waits for.
+      MILLRACE_ASSIGN_OR_RETURN(size_t events, weights_->Poll(kWeightsAtOnce, weights_handler_));
+      MILLRACE_RETURN_IF_ERROR(Advance());
+      MILLRACE_ASSIGN_OR_RETURN(const size_t rows, input_->Poll(kRowsAtOnce, input_handler_));
+      MILLRACE_RETURN_IF_ERROR(status_);
+      events += rows;
+      MILLRACE_RETURN_IF_ERROR(Advance());
+      if (sender_->DeliveryFailed()) RepeatAll();
+      const SteadyTime now = std::chrono::steady_clock::now();
+      MILLRACE_RETURN_IF_ERROR(BesideTheHotPath(now));
+      MILLRACE_ASSIGN_OR_RETURN(const bool ended, JobEnded(now));
+      if (ended && !config_.worker().stay()) break;
+      if (events == 0) wakeup_.WaitFor(kIdleWait);
+    }
+    return absl::OkStatus();
+  }
+
+  // A task and what the loop remembers of it.
+  struct Hosted {
+    RepeatTimer repeat;
+    std::unique_ptr<WorkerTask> task{};
+    bool dirty = false;  // something has come since the last Advance
+    bool held = false;
+    bool ended = false;  // its stream, as was said in the log
+    Clock clock = 0;
+  };
+
+  Status Open() {
+    const KafkaOptions kafka = KafkaOptionsOf(config_);
+    MILLRACE_ASSIGN_OR_RETURN(
+        sender_, RecordSender::Create(config_, "worker", {Topic::kGradients, Topic::kDeadLetter},
+                                      patience_, &wakeup_));
+    ConsumerOptions options;
+    options.client_id = "worker-weights";
+    MILLRACE_ASSIGN_OR_RETURN(weights_,
+                              PartitionConsumer::Create(kafka, options, weights_topic_, &wakeup_));
+    options.client_id = "worker-input";
+    options.group_id = config_.name() + "-workers";
+    options.session_timeout_s = config_.worker().session_timeout_s();
+    MILLRACE_ASSIGN_OR_RETURN(input_,
+                              GroupConsumer::Create(kafka, options, input_topic_, &wakeup_));
+    MILLRACE_ASSIGN_OR_RETURN(ranges_, PartitionConsumer::Create(kafka, {}, input_topic_, nullptr));
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KafkaAdmin> admin,
+                              KafkaAdmin::Create(kafka, "worker-trim"));
+    trimmer_ = std::make_unique<Trimmer>(std::move(admin));
+    MILLRACE_ASSIGN_OR_RETURN(board_, JobBoard::Create(config_, stop_));
+    if (training_.training().schedule() == Training::BUFFER) {
+      MILLRACE_ASSIGN_OR_RETURN(store_,
+                                OpenRocksDb(config_.worker().data_dir() + "/" + config_.name()));
+    }
+    if (config_.worker().has_evaluation_log()) {
+      MILLRACE_ASSIGN_OR_RETURN(evaluation_log_,
+                                EvaluationLog::Open(config_.worker().evaluation_log(), true));
+    }
+    SetHandlers();
+    return absl::OkStatus();
+  }
+
+  void SetHandlers() {
+    weights_handler_.on_record = [this](const ConsumedRecord& record) {
+      const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
+      if (found == tasks_.end()) return;
+      found->second.task->ProcessWeights(record.offset, record.key, record.value, out_);
+      found->second.dirty = true;
+      weights_read_[found->first] = record.offset;
+    };
+    weights_handler_.on_out_of_range = [this](int32_t partition) {
+      behind_.insert(static_cast<WorkerId>(partition));
+    };
+    input_handler_.on_record = [this](const ConsumedRecord& record) {
+      const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
+      if (found == tasks_.end()) return;
+      Keep(found->second.task->ProcessInput(
+          {record.offset, record.timestamp_ms, record.key, record.value}));
+      found->second.dirty = true;
+    };
+    input_handler_.on_out_of_range = [this](int32_t partition) {
+      rows_deleted_.insert(static_cast<WorkerId>(partition));
+    };
+    input_handler_.on_assigned = [this](int32_t partition,
+                                        const std::optional<GroupConsumer::Committed>& committed) {
+      const StatusOr<Offset> offset = Assign(static_cast<WorkerId>(partition), committed);
+      if (!offset.ok()) Keep(offset.status());
+      return offset.value_or(0);
+    };
+    input_handler_.on_revoked = [this](int32_t partition, bool lost) {
+      Revoke(static_cast<WorkerId>(partition), lost);
+    };
+  }
+
+  void Keep(Status status) {
+    if (status_.ok() && !status.ok()) status_ = std::move(status);
+  }
+
+  StatusOr<Offset> Assign(WorkerId worker,
+                          const std::optional<GroupConsumer::Committed>& committed) {
+    WorkerOptions options = WorkerOptionsOf(features_, training_, worker);
+    options.evaluate_batches = evaluation_log_ != nullptr;
+    const auto partition = static_cast<int32_t>(worker);
+    std::optional<InputPosition> position;
+    if (committed) position = InputPosition::FromCommit(committed->offset, committed->metadata);
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
+    const std::chrono::duration<double> least(config_.worker().repeat_interval_s());
+    Hosted hosted{RepeatTimer(std::chrono::duration_cast<RepeatTimer::Duration>(least),
+                              std::chrono::steady_clock::now())};
+    // Names this attempt, so that chunks of two instances of a worker are never joined.
+    hosted.task = std::make_unique<WorkerTask>(options, shape_, *model_, random_() >> 20);
+    MILLRACE_ASSIGN_OR_RETURN(const Offset offset,
+                              hosted.task->StartReading(position, rows.begin, store_.get()));
+    // Reading stands at the end before the first question is asked: no answer is missed.
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range weights,
+                              RangeOf(*weights_, partition));
+    MILLRACE_RETURN_IF_ERROR(weights_->Assign(partition, weights.end));
+    hosted.task->Start(out_);
+    spdlog::info("worker {}: here, reading rows from offset {}", worker, offset);
+    tasks_.insert_or_assign(worker, std::move(hosted));
+    return offset;
+  }
+
+  StatusOr<PartitionConsumer::Range> RangeOf(PartitionConsumer& consumer, int32_t partition) {
+    return patience_.Try([&] { return consumer.QueryRange(partition, kBrokerCall); });
+  }
+
+  void Revoke(WorkerId worker, bool lost) {
+    const auto found = tasks_.find(worker);
+    if (found == tasks_.end()) return;
+    spdlog::info("worker {}: {}", worker, lost ? "lost to another process" : "handed over");
+    if (!lost) Commit(worker, *found->second.task);
+    Keep(Save(*found->second.task));
+    Keep(weights_->Unassign(static_cast<int32_t>(worker)));
+    tasks_.erase(found);
+  }
+
+  Status Advance() {
+    for (auto& [worker, hosted] : tasks_) {
+      if (!hosted.dirty) continue;
+      hosted.dirty = false;
+      MILLRACE_RETURN_IF_ERROR(hosted.task->Advance(out_));
+      if (hosted.task->clock() != hosted.clock) {
+        hosted.clock = hosted.task->clock();
+        hosted.repeat.Answered(std::chrono::steady_clock::now());
+      }
+      if (hosted.task->ended() != hosted.ended) {
+        hosted.ended = true;
+        spdlog::info("worker {}: here the stream ends, offset {}", worker,
+                     hosted.task->next_offset());
+      }
+      const bool hold = !hosted.task->WantsRows();
+      if (hold != hosted.held) {
+        hosted.held = hold;
+        input_->Hold(static_cast<int32_t>(worker), hold);
+      }
+      if (evaluation_log_) {
+        for (const WorkerOutput::Evaluation& e : hosted.task->TakeEvaluations()) {
+          evaluation_log_->Write(NowMs(), worker, e.clock, e.figures, e.rows_seen);
+        }
+      }
+    }
+    return sender_->Send(out_);
+  }
+
+  void RepeatAll() {
+    for (auto& [worker, hosted] : tasks_) hosted.task->Repeat(out_);
+  }
+
+  Status BesideTheHotPath(SteadyTime now) {
+    // The only timer of the protocol: what is unanswered is said again. It changes no result.
+    for (auto& [worker, hosted] : tasks_) {
+      if (!hosted.repeat.Due(now)) continue;
+      const size_t before = out_.size();
+      hosted.task->Repeat(out_);
+      hosted.repeat.Repeated(now, out_.size() > before);
+    }
+    ReportSilence(now);
+    for (const WorkerId worker : std::exchange(rows_deleted_, {})) {
+      MILLRACE_RETURN_IF_ERROR(StartAgain(worker));
+    }
+    for (const WorkerId worker : std::exchange(behind_, {})) {
+      MILLRACE_RETURN_IF_ERROR(CatchUp(worker));
+    }
+    if (now >= next_save_) {
+      next_save_ = now + kSaveEvery;
+      for (auto& [worker, hosted] : tasks_) {
+        Commit(worker, *hosted.task);
+        MILLRACE_RETURN_IF_ERROR(Save(*hosted.task));
+      }
+    }
+    return sender_->Send(out_);
+  }
+
+  // Nobody trains before every shard has answered: people want to know which one does not.
+  void ReportSilence(SteadyTime now) {
+    std::set<ShardId> silent;
+    for (const auto& [worker, hosted] : tasks_) {
+      for (const ShardId shard : hosted.task->SilentShards()) silent.insert(shard);
+    }
+    if (silent.empty()) {
+      silent_since_ = now;
+      silence_reported_ = now;
+      return;
+    }
+    if (now - silence_reported_ < kSilenceReportEvery) return;
+    silence_reported_ = now;
+    std::string names;
+    for (const ShardId shard : silent) names += " " + std::to_string(shard);
+    const std::chrono::duration<double> since = now - silent_since_;
+    spdlog::warn("no answer from shard{} for {:.0f} s: is a ServerApp running that hosts it?",
+                 names, since.count());
+  }
+
+  // Rows were deleted under the reader: another instance of this worker, a zombie maybe, is further
+  // on. What it deleted is needed by nobody, so a new task starts at the first row that is there.
+  Status StartAgain(WorkerId worker) {
+    const auto found = tasks_.find(worker);
+    if (found == tasks_.end()) return absl::OkStatus();
+    const auto partition = static_cast<int32_t>(worker);
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
+    if (found->second.task->next_offset() > rows.end) {
+      return absl::DataLossError(input_topic_ + ", partition " + std::to_string(partition) +
+                                 " ends at " + std::to_string(rows.end) +
+                                 ", in front of what was read: the topic was made anew. Remove " +
+                                 config_.worker().data_dir() +
+                                 ", or start a new job (another name)");
+    }
+    MILLRACE_RETURN_IF_ERROR(weights_->Unassign(partition));
+    tasks_.erase(found);
+    MILLRACE_ASSIGN_OR_RETURN(const Offset offset, Assign(worker, std::nullopt));
+    return input_->Seek(partition, offset);
+  }
+
+  // Weights are short-lived: who was away for longer than they are kept asks again.
+  Status CatchUp(WorkerId worker) {
+    const auto found = tasks_.find(worker);
+    if (found == tasks_.end()) return absl::OkStatus();
+    const auto partition = static_cast<int32_t>(worker);
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, RangeOf(*weights_, partition));
+    MILLRACE_RETURN_IF_ERROR(weights_->Assign(partition, range.end));
+    found->second.task->Start(out_);
+    return absl::OkStatus();
+  }
+
+  void Commit(WorkerId worker, const WorkerTask& task) {
+    const auto partition = static_cast<int32_t>(worker);
+    if (const std::optional<InputPosition> position = task.CommitPosition()) {
+      if (committed_[worker] != *position) {
+        committed_[worker] = *position;
+        input_->Commit(partition, {position->offset, position->Metadata()});
+      }
+    }
+    if (const std::optional<Offset> offset = task.TrimPosition()) {
+      trimmer_->Trim(input_topic_, partition, *offset);
+    }
+    const auto read = weights_read_.find(worker);
+    if (read != weights_read_.end()) trimmer_->Trim(weights_topic_, partition, read->second);
+  }
+
+  Status Save(WorkerTask& task) {
+    if (!store_) return absl::OkStatus();
+    WriteBatch batch;
+    task.SaveTo(batch);
+    return batch.empty() ? absl::OkStatus() : store_->Write(batch);
+  }
+
+  // Whether all workers of the job have left, also those of other processes: until then this one
+  // takes over from a sister that dies.
+  StatusOr<bool> JobEnded(SteadyTime now) {
+    const auto all = [this](auto predicate) {
+      return std::all_of(tasks_.begin(), tasks_.end(),
+                         [&](const auto& entry) { return predicate(*entry.second.task); });
+    };
+    const bool all_left = !tasks_.empty() && all([](const WorkerTask& t) { return t.left(); });
+    // A process without partitions, or one that comes after the servers have gone, asks, too.
+    const bool stuck = tasks_.empty() || !all([](const WorkerTask& t) { return t.answered(); });
+    if (!(all_left || stuck) || now < next_board_) return false;
+    next_board_ = now + (all_left ? kBoardEveryAtTheEnd : kBoardEvery);
+    MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, board_->ReadEnded());
+    return ended.size() == training_.shards();
+  }
+
+  Status Close() {
+    for (auto& [worker, hosted] : tasks_) {
+      Commit(worker, *hosted.task);
+      MILLRACE_RETURN_IF_ERROR(Save(*hosted.task));
+    }
+    if (store_) MILLRACE_RETURN_IF_ERROR(store_->Flush());
+    MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
+    // What does not go out now is computed again by whoever gets the partition.
+    (void)sender_->Flush(std::chrono::seconds(2));
+    tasks_.clear();
+    if (const Status left = input_->Close(); !left.ok()) {
+      spdlog::warn("{}", std::string_view(left.message().data(), left.message().size()));
+    }
+    return absl::OkStatus();
+  }
+
+  const JobConfig& config_;
+  const JobFeatures& features_;
+  const JobTraining& training_;
+  RowShape shape_;
+  std::unique_ptr<Model> model_;
+  const std::atomic<bool>& stop_;
+  Patience patience_;
+  const std::string input_topic_;
+  const std::string weights_topic_;
+  std::random_device random_device_;
+  std::mt19937_64 random_{(uint64_t{random_device_()} << 32) ^ random_device_()};
+
+  Wakeup wakeup_;
+  std::unique_ptr<OrderedByteMap> store_;  // buffer schedule only
+  std::unique_ptr<EvaluationLog> evaluation_log_;
+  std::unique_ptr<JobBoard> board_;
+  std::unique_ptr<RecordSender> sender_;
+  std::unique_ptr<PartitionConsumer> ranges_;
+  std::unique_ptr<PartitionConsumer> weights_;
+  std::unique_ptr<GroupConsumer> input_;
+  std::unique_ptr<Trimmer> trimmer_;
+  ConsumerHandler weights_handler_;
+  GroupConsumer::Handler input_handler_;
+
+  std::map<WorkerId, Hosted> tasks_;
+  std::map<WorkerId, InputPosition> committed_;
+  std::map<WorkerId, Offset> weights_read_;
+  std::set<WorkerId> behind_;        // their weights were deleted before they were read
+  std::set<WorkerId> rows_deleted_;  // their rows were
+  std::vector<OutgoingRecord> out_;
+  Status status_ = absl::OkStatus();
+  SteadyTime silent_since_ = std::chrono::steady_clock::now();
+  SteadyTime silence_reported_ = silent_since_;
+  SteadyTime next_save_;
+  SteadyTime next_board_;
+};
+
+}  // namespace
+
+Status RunWorker(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
+                 const std::atomic<bool>& stop) {
+  WorkerLoop loop(config, features, training, stop);
+  return loop.Run();
+}
+
+}  // namespace millrace
