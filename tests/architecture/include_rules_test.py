@@ -16,9 +16,10 @@ CMAKE = {
               "  PUBLIC millrace::base\n  PRIVATE millrace::topics)",
     "processors": "millrace_library(processors  # pure\n  SOURCES server.cc\n"
                   "  PUBLIC millrace::models millrace::stores millrace::topics)",
-    "runtime": "add_subdirectory(kafka)\nmillrace_library(runtime\n  SOURCES task.cc\n"
-               "  PUBLIC millrace::processors\n  PRIVATE millrace::kafka)",
-    "runtime/kafka": "millrace_library(kafka\n  SOURCES consumer.cc\n  PUBLIC millrace::base)",
+    "tasks": "millrace_library(tasks\n  SOURCES task.cc\n  PUBLIC millrace::processors)",
+    "server": "millrace_library(server\n  SOURCES loop.cc\n"
+              "  PUBLIC millrace::tasks\n  PRIVATE millrace::kafka)",
+    "kafka": "millrace_library(kafka\n  SOURCES consumer.cc\n  PUBLIC millrace::base)",
 }
 HEADER = "#pragma once\n"
 TREE = {
@@ -35,14 +36,15 @@ TREE = {
     "processors/server.cc": '#include "processors/server.h"\n#include "topics/codec.h"\n'
                             "// no <thread>: we try to throw nothing, using namespace neither\n"
                             'const char* k = "catch (time())";\n',
-    "runtime/task.h": HEADER + '#include "processors/server.h"\n',
-    "runtime/task.cc": '#include "runtime/task.h"\n#include "kafka/consumer.h"\n',
+    "tasks/task.h": HEADER + '#include <chrono>\n#include "processors/server.h"\n',
+    "tasks/task.cc": '#include "tasks/task.h"\n',
+    "server/loop.h": HEADER + '#include "tasks/task.h"\n',
+    "server/loop.cc": '#include "server/loop.h"\n#include "kafka/consumer.h"\n',
     "kafka/consumer.h": HEADER + '#include "base/check.h"\n',
-    "runtime/kafka/handles.h": HEADER + "#include <librdkafka/rdkafka.h>\n",
-    "runtime/kafka/consumer.cc": '#include "kafka/consumer.h"\n'
-                                 '#include "runtime/kafka/handles.h"\n',
-    "apps/main.cc": '#include "runtime/task.h"\nint main() try {} catch (...) {}\n',
-    "tests/runtime/task_test.cc": '#include "runtime/task.h"\n#include <thread>\n',
+    "kafka/handles.h": HEADER + "#include <librdkafka/rdkafka.h>\n",
+    "kafka/consumer.cc": '#include "kafka/consumer.h"\n#include "kafka/handles.h"\n',
+    "apps/main.cc": '#include "server/loop.h"\nint main() try {} catch (...) {}\n',
+    "tests/server/loop_test.cc": '#include "server/loop.h"\n#include <thread>\n',
 }
 
 
@@ -73,12 +75,12 @@ class IncludeRulesTest(unittest.TestCase):
     def test_a_lower_folder_must_not_use_a_higher_one(self):
         self.assert_noticed({"models/model.h": '#include "stores/map.h"\n'},
                             "models/model.h:3: models must not use stores (stores/map.h)")
-        self.assert_noticed({"processors/server.cc": '#include "runtime/task.h"\n'},
-                            "processors must not use runtime")
+        self.assert_noticed({"processors/server.cc": '#include "server/loop.h"\n'},
+                            "processors must not use server")
         self.assert_noticed({"topics/codec.cc": '#include "stores/map.h"\n'},
                             "topics must not use stores")
-        self.assert_noticed({"runtime/kafka/consumer.cc": '#include "topics/codec.h"\n'},
-                            "runtime/kafka must not use topics")
+        self.assert_noticed({"kafka/consumer.cc": '#include "topics/codec.h"\n'},
+                            "kafka must not use topics")
         self.assert_noticed({"base/check.cc": '#include "models/model.h"\n'},
                             "base must not use models")
 
@@ -94,7 +96,7 @@ class IncludeRulesTest(unittest.TestCase):
                             "plots/plot.h:1: its folder is not in the rules")
 
     def test_production_code_does_not_use_tests(self):
-        self.assert_noticed({"tests/fake.h": "\n", "runtime/task.cc": '#include "tests/fake.h"\n'},
+        self.assert_noticed({"tests/fake.h": "\n", "server/loop.cc": '#include "tests/fake.h"\n'},
                             "tests/fake.h is for tests only")
 
     def test_includes_are_written_from_the_root_and_exist(self):
@@ -102,7 +104,7 @@ class IncludeRulesTest(unittest.TestCase):
         self.assert_noticed({"models/model.cc": '#include "models/gone.h"\n'}, "does not exist")
 
     def test_rocksdb_stands_in_few_files(self):
-        for path in ("stores/map.h", "processors/server.cc", "tests/runtime/task_test.cc"):
+        for path in ("stores/map.h", "processors/server.cc", "tests/server/loop_test.cc"):
             self.assert_noticed({path: '#include "rocksdb/db.h"\n'},
                                 "rocksdb/db.h may be included in stores/rocksdb_byte_map.cc")
         self.assert_noticed({"stores/rocksdb_settings.h": '#include "rocksdb/options.h"\n',
@@ -110,15 +112,15 @@ class IncludeRulesTest(unittest.TestCase):
                             "rocksdb/")
 
     def test_rdkafka_stands_in_one_folder(self):
-        for path in ("runtime/task.cc", "processors/server.h", "apps/main.cc"):
+        for path in ("server/loop.cc", "processors/server.h", "apps/main.cc"):
             self.assert_noticed({path: "#include <librdkafka/rdkafka.h>\n"},
-                                "librdkafka/rdkafka.h may be included in runtime/kafka/")
+                                "librdkafka/rdkafka.h may be included in kafka/")
 
     def test_nobody_reaches_through_the_door_over_a_header(self):
         self.assert_noticed(
-            {"kafka/consumer.h": '#include "runtime/kafka/handles.h"\n'},
-            "runtime/task.cc:1: must not know librdkafka/rdkafka.h, over "
-            "kafka/consumer.h and runtime/kafka/handles.h")
+            {"kafka/consumer.h": '#include "kafka/handles.h"\n'},
+            "server/loop.cc:1: must not know librdkafka/rdkafka.h, over "
+            "kafka/consumer.h and kafka/handles.h")
 
     def test_models_know_nothing_of_protobuf(self):
         self.assert_noticed({"models/model.cc": '#include "messages/records.pb.h"\n'},
@@ -139,15 +141,27 @@ class IncludeRulesTest(unittest.TestCase):
         self.assert_noticed({"models/model.cc": "int x = rand ();\n"},
                             "models/model.cc:3: rand() has no place in models")
 
+    def test_tasks_are_handed_the_time(self):
+        self.assert_noticed({"tasks/task.cc": "auto t = std::chrono::steady_clock::now();\n"},
+                            "tasks/task.cc:2: std::chrono::steady_clock::now() has no place")
+        self.assert_noticed({"tasks/task.cc": '#include "base/clock.h"\n'},
+                            "base/clock.h has no place in tasks")
+
+    def test_tasks_know_no_loop_and_no_client(self):
+        self.assert_noticed({"tasks/task.cc": '#include "kafka/consumer.h"\n'},
+                            "tasks must not use kafka")
+        self.assert_noticed({"tasks/task.cc": '#include "server/loop.h"\n'},
+                            "tasks must not use server")
+
     def test_nothing_throws_outside_the_apps(self):
         self.assert_noticed({"models/model.cc": "void F() { throw 1; }\n"},
                             "models/model.cc:3: 'throw'")
-        self.assert_noticed({"runtime/task.cc": "void F() { try { } catch (int) { } }\n"},
+        self.assert_noticed({"server/loop.cc": "void F() { try { } catch (int) { } }\n"},
                             "'try'", "'catch'")
 
     def test_no_using_namespace_not_even_in_tests(self):
-        self.assert_noticed({"tests/runtime/task_test.cc": "using namespace std;\n"},
-                            "tests/runtime/task_test.cc:3: using namespace")
+        self.assert_noticed({"tests/server/loop_test.cc": "using namespace std;\n"},
+                            "tests/server/loop_test.cc:3: using namespace")
 
     def test_every_header_has_its_guard(self):
         with tempfile.TemporaryDirectory() as root:
@@ -168,8 +182,10 @@ class IncludeRulesTest(unittest.TestCase):
                             "one library named models is expected")
         self.assert_noticed({"stores/map.h": '#include "topics/codec.h"\n'},
                             "stores/CMakeLists.txt does not link PUBLIC millrace::topics")
-        self.assert_noticed({"processors/server.cc": '#include "processors/policy.h"\n'},
-                            "does not link millrace::consistency")
+        self.assert_noticed({"tasks/task.cc": '#include "base/check.h"\n',
+                             "tasks/CMakeLists.txt": "\n# no more\n",
+                             "processors/CMakeLists.txt": None},
+                            "tasks/CMakeLists.txt does not link millrace::base")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "tests/csv/csv_text.h"
+#include "tests/formats/csv_text.h"
 
 namespace millrace {
 namespace {

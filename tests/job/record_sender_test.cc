@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "mock_cluster.h"
+#include "tests/kafka/mock_cluster.h"
 
 namespace millrace {
 namespace {

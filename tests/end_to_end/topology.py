@@ -1,0 +1,387 @@
+"""A whole job on a real broker: the processes, started and killed as a user's supervisor would."""
+
+import ast
+import collections
+import csv
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD_DIR", ROOT / "build" / "release"))
+PROGRAMS = BUILD / "apps"
+REFERENCE_LOOP = BUILD / "tests" / "end_to_end" / "reference_loop"
+
+FEATURES = [
+    "--label", "verdict",
+    "--numeric", "price,weight",
+    "--categorical", "shop,shop*day",
+    "--text", "words",
+    "--categorical-buckets", "64",
+    "--text-buckets", "64",
+]  # fmt: skip
+
+
+def _catches(pid, sig):
+    """Whether a process has a handler of its own for a signal."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search("SigCgt:\t([0-9a-f]+)", status).group(1), 16) >> (sig - 1) & 1 == 1
+
+
+def write_csv(path, rows, seed=1):
+    """Rows whose verdict follows from price, shop and words, with noise; numbers unscaled."""
+    draw = random.Random(seed)
+    shops = ["north", "south", "east, west", 'the "old" one']
+    words = ["good", "bad", "plain", "quick", "slow", "Größe", "naïve", "new\nline"]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["id", "verdict", "price", "weight", "shop", "day", "words"])
+        for i in range(rows):
+            price = draw.gauss(1e5, 2e4)
+            shop = draw.randrange(len(shops))
+            said = [draw.choice(words) for _ in range(draw.randint(1, 6))]
+            score = (price - 1e5) / 2e4 + shop - 1.5 + said.count("good") - said.count("bad")
+            score += draw.gauss(0, 1)
+            verdict = "high" if score > 1 else "low" if score < -1 else "middle"
+            out.writerow([i, verdict, f"{price:.2f}", f"{draw.random() * 1e-3:.6f}", shops[shop],
+                          draw.randrange(7), " ".join(said)])
+
+
+def count_ids(data, features):
+    """Of a file of rows: how many embedding rows they name. Each value of a column of ids, and of a
+    pair of columns, is one; a row of a class that was not asked for is malformed, and names none."""
+    label, classes, ids = (features[features.index(flag) + 1]
+                           for flag in ("--label", "--classes", "--ids"))
+    columns = [column.split("*") for column in ids.split(",")]
+    with open(data, newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row[label] in classes.split(",")]
+    return sum(len({tuple(row[part] for part in parts) for row in rows}) for parts in columns)
+
+
+def read_npy(path):
+    """The bytes of each row of an array. (Not every Python that runs the tests has NumPy.)"""
+    data = path.read_bytes()
+    begin = 10 + int.from_bytes(data[8:10], "little")
+    header = ast.literal_eval(data[10:begin].decode())
+    count, *shape = header["shape"]
+    size = int(header["descr"][2:]) * math.prod(shape)
+    if header["fortran_order"] or len(data) != begin + count * size:
+        raise AssertionError(f"{path} is no array of {header}: it has {len(data)} bytes")
+    return [data[begin + i * size:begin + (i + 1) * size] for i in range(count)]
+
+
+# As bytes: values and slots of optimizer state are floats. The time of the last update is left out,
+# which follows from the log's record times and not from the rows.
+EmbeddingRow = collections.namedtuple("EmbeddingRow", "values slots updates")
+
+
+def read_rows(folder, shards):
+    """The embedding rows of a snapshot, by their ids."""
+    rows = {}
+    for shard in range(shards):
+        arrays = [read_npy(folder / f"embedding-{what}-{shard}.npy")
+                  for what in ("ids", *EmbeddingRow._fields)]
+        for row_id, *row in zip(*arrays, strict=True):
+            row_id = int.from_bytes(row_id, "little")
+            if row_id in rows:
+                raise AssertionError(f"{folder}: row {row_id} is there twice")
+            rows[row_id] = EmbeddingRow(*row)
+    return rows
+
+
+class Broker:
+    def __init__(self, folder, version="4.1.0", brokers=1):
+        self.folder, self.version, self.brokers = str(folder), version, brokers
+
+    def _call(self, *words):
+        return subprocess.run([ROOT / "scripts" / "kafka", *words, "--dir", self.folder],
+                              check=True, capture_output=True, text=True).stdout
+
+    def start(self):
+        self._call("start", "--version", self.version, "--brokers", str(self.brokers))
+        self.address = (pathlib.Path(self.folder) / "bootstrap").read_text().strip()
+        return self
+
+    def kill(self, node=None):
+        self._call("kill", *([] if node is None else ["--node", str(node)]))
+
+    def stop(self):
+        self._call("stop")
+
+    def send(self, texts):
+        """A record without a key, which none of ours is, to each of the topics."""
+        tools = []
+        for topic, text in texts.items():
+            tool = subprocess.Popen(
+                [ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", "kafka-console-producer",
+                 "--topic", topic],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            tool.stdin.write(text.encode() + b"\n")
+            tool.stdin.close()
+            tools.append(tool)
+        for tool in tools:
+            if tool.wait(timeout=60) != 0:
+                raise AssertionError(f"{tool.args} failed")
+
+    def send_keyed(self, topic, texts):
+        """Records with these values as keys, too, so that they come to several partitions."""
+        self.tool("kafka-console-producer", "--topic", topic, "--property", "parse.key=true",
+                  "--property", "key.separator=|", text="".join(f"{t}|{t}\n" for t in texts))
+
+    def tool(self, *words, text=""):
+        """One of Kafka's command-line tools, which reads `text`; what it prints."""
+        return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", *words],
+                              input=text, check=True, capture_output=True, text=True,
+                              timeout=60).stdout
+
+    def records(self, topic, count):
+        """What stands in a topic, undecoded, once so many records do."""
+        return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool",
+                               "kafka-console-consumer", "--topic", topic, "--from-beginning",
+                               "--isolation-level", "read_committed",
+                               "--max-messages", str(count), "--timeout-ms", "30000"],
+                              check=False, capture_output=True, timeout=90).stdout
+
+    def keys(self, topic):
+        """Of all committed records of a topic, with whether they have a value."""
+        printed = subprocess.run(
+            [ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", "kafka-console-consumer",
+             "--topic", topic, "--from-beginning", "--isolation-level", "read_committed",
+             "--timeout-ms", "5000",
+             "--property", "print.key=true", "--property", "print.value=true",
+             "--property", "key.separator=<=VALUE=>", "--property", "line.separator=<=END=>",
+             "--property", "null.literal=NOTHING"],
+            check=False, capture_output=True, timeout=90).stdout  # fmt: skip
+        records = [record.split(b"<=VALUE=>", 1) for record in printed.split(b"<=END=>")]
+        return [(record[0], record[1] != b"NOTHING") for record in records if len(record) == 2]
+
+
+class _Stream:
+    """A file as somebody else writes it into a pipe."""
+
+    def __init__(self, data, pipe):
+        self.pipe, self._bytes, self._given = pipe, memoryview(data.read_bytes()), 0
+        os.mkfifo(pipe)
+        self._out, self._thread = None, None
+
+    def feed(self, share):
+        before, end = self._thread, round(share * len(self._bytes))
+        self._thread = threading.Thread(target=self._write, args=(before, end), daemon=True)
+        self._thread.start()
+
+    def _write(self, before, end):
+        if before:
+            before.join()
+        try:
+            self._out = self._out or open(self.pipe, "wb", buffering=0)
+            while self._given < end:
+                self._given += self._out.write(self._bytes[self._given:end])
+        except BrokenPipeError:
+            return  # the producer has died, which its exit code says
+        if end == len(self._bytes):
+            self._out.close()
+
+
+class Job:
+    """Processes of one job. Every process that was started is ended by close()."""
+
+    def __init__(self, broker, name, folder, workers=4, training=(), features=FEATURES, data=None,
+                 producer=(), servers=None, common=(), fed=False):
+        """servers: the shards of each ServerApp, by its name; one server of all, if not given.
+        fed: the producer gets its rows from feed(), and not at once; it cannot be started again."""
+        self.broker, self.name, self.folder = broker, name, pathlib.Path(folder)
+        self.workers, self.training, self.features = workers, list(training), list(features)
+        self.data, self.producer_flags = data, list(producer)
+        self.processes, self.commands, self.logs, self.log_begins = {}, {}, {}, {}
+        self.weights = self.folder / f"{name}-weights.npy"
+        self.has_rows = "--ids" in self.features
+        self.snapshots = self.folder / "snapshots"
+        common = ["--brokers", broker.address, "--job", name, "--workers", str(workers),
+                  *common]  # fmt: skip
+        servers = servers or {"server": [0]}
+        self.shards = sum(len(ids) for ids in servers.values())
+        for server, ids in servers.items():
+            self.commands[server] = [
+                PROGRAMS / "ServerApp", *common, *self.training, "--data-dir", self.folder / server,
+                "--weights-file", self.weights, "--checkpoint-interval", "0.3",
+                "--shards", str(self.shards),
+                "--server-ids", ",".join(str(i) for i in ids),
+                # Of the end at least: where else are the rows?
+                *(["--snapshot-dir", self.snapshots] if self.has_rows else []),
+            ]  # fmt: skip
+        for i in range(2):
+            self.commands[f"worker{i}"] = [
+                PROGRAMS / "WorkerApp", *common, "--data-dir", self.folder / f"worker{i}",
+                "--session-timeout", "1.5",
+            ]  # fmt: skip
+        self.commands["producer"] = [
+            PROGRAMS / "CsvProducer", *common, *self.features, "--input", data,
+            "--reject-file", self.folder / "rejects.csv", *self.producer_flags,
+        ]  # fmt: skip
+        if fed:  # what can be read once only is not searched for its classes
+            if "--classes" not in self.features:
+                self.features += ["--classes", "low,middle,high"]
+                self.commands["producer"] += ["--classes", "low,middle,high"]
+            self.stream = _Stream(data, self.folder / f"{name}-stream.csv")
+            command = self.commands["producer"]
+            command[command.index(data)] = self.stream.pipe
+
+    def feed(self, share):
+        """The producer gets rows until it has this share of all; 1: all, and their end. It does so
+        beside what the caller does next, so that accidents happen in the middle of the stream,
+        however slow the machine. REQUIRES: the producer has been started."""
+        self.stream.feed(share)
+
+    def start(self, *names):
+        for name in names or self.commands:
+            log = self.folder / f"{self.name}-{name}.log"
+            self.logs[name] = log
+            with open(log, "a", encoding="utf-8") as out:
+                self.log_begins[name] = out.tell()
+                self.processes[name] = subprocess.Popen(
+                    [str(word) for word in self.commands[name]], stdout=out, stderr=out,
+                    stdin=subprocess.DEVNULL, cwd=self.folder)
+        return self
+
+    def kill_all(self, names):
+        """At once: nobody sees another go."""
+        for name in names:
+            self.processes[name].kill()
+        for name in names:
+            self.processes[name].wait()
+
+    def kill(self, name, sig=signal.SIGKILL):
+        self.processes[name].send_signal(sig)
+        return self.wait(name, timeout=30)
+
+    def interrupt(self, name):
+        """Ctrl-C, once the program takes notice of it; the exit code."""
+        process = self.processes[name]
+        while process.poll() is None and not _catches(process.pid, signal.SIGINT):
+            time.sleep(0.01)
+        return self.kill(name, signal.SIGINT)
+
+    def log(self, name):
+        return self.logs[name].read_text(encoding="utf-8", errors="replace")
+
+    def said(self, name):
+        """Its log since it was started last."""
+        return self.logs[name].read_bytes()[self.log_begins[name]:].decode(errors="replace")
+
+    def wait(self, name, timeout=120):
+        """The exit code."""
+        try:
+            return self.processes[name].wait(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            tails = "".join(f"--- {n}\n{self.log(n)[-1500:]}\n" for n in self.logs)
+            raise AssertionError(f"{name} has not ended after {timeout} s\n{tails}") from None
+
+    def wait_for_log(self, names, text, timeout=60):
+        """names: of a process, or of several of which one says it, since it was started last."""
+        names = [names] if isinstance(names, str) else names
+        end = time.monotonic() + timeout
+        while not any(text in self.said(name) for name in names):
+            if time.monotonic() > end:
+                logs = "\n".join(self.said(name) for name in names)
+                raise AssertionError(f"'{text}' did not appear in\n{logs}")
+            time.sleep(0.02)
+
+    def wait_for_readers(self):
+        """Until each shard answers, and some process reads the rows of each worker."""
+        servers = [name for name in self.logs if name.startswith("server")]
+        workers = [name for name in self.logs if name.startswith("worker")]
+        for shard in range(self.shards):
+            self.wait_for_log(servers, f"shard {shard}: answers from gradient")
+        for worker in range(self.workers):
+            self.wait_for_log(workers, f"worker {worker}: here, reading rows")
+
+    def wait_for_checkpoints(self, timeout=90):
+        """Until each shard has made one after some rounds: the gradients that it holds are then
+        deleted."""
+        end = time.monotonic() + timeout
+        # A worker's first questions stand in front of its updates.
+        some = 16 * self.workers
+        begins = []
+        while len(begins) < self.shards or any(begin < some for begin in begins):
+            if time.monotonic() > end:
+                raise AssertionError(f"not every shard has made a checkpoint: {begins}")
+            begins = self.gradients("earliest")
+
+    def wait_until_it_stands(self, timeout=90):
+        """Until no update comes: all rows that were fed are learnt from."""
+        limit = time.monotonic() + timeout
+        ends, since = None, time.monotonic()
+        while time.monotonic() - since < 3:
+            now = self.gradients("latest")
+            if now != ends:
+                ends, since = now, time.monotonic()
+            if time.monotonic() > limit:
+                raise AssertionError(f"updates still come: {ends}")
+
+    def gradients(self, time_of):
+        """An offset of each partition; none before the topic is there."""
+        try:
+            lines = self.broker.tool("kafka-get-offsets", "--topic", f"{self.name}.gradients",
+                                     "--time", time_of).split()  # fmt: skip
+        except subprocess.CalledProcessError:
+            return []
+        return [int(line.rsplit(":", 1)[1]) for line in lines]
+
+    def wait_all(self, timeout=120):
+        codes = {name: self.wait(name, timeout) for name in self.processes}
+        assert all(code == 0 for code in codes.values()), (codes, {
+            name: self.log(name)[-2000:] for name, code in codes.items() if code != 0})
+
+    def summary(self):
+        path = self.folder / f"{self.name}-summary.json"
+        subprocess.run([PROGRAMS / "Watch", "--brokers", self.broker.address, "--job", self.name,
+                        "--workers", str(self.workers), "--summary", path],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       timeout=60)
+        return json.loads(path.read_text())
+
+    def rows(self):
+        """The embedding rows at its end, by their ids."""
+        end = self.snapshots / f"{self.name}-end"
+        parts = json.loads((end / "manifest.json").read_text())["parts"]
+        if len(parts) != self.shards:
+            raise AssertionError(f"{end} has {len(parts)} parts of {self.shards} shards")
+        rows = read_rows(end, self.shards)
+        if len(rows) != sum(int(part["rows"]) for part in parts):
+            raise AssertionError(f"{end} has {len(rows)} rows, its manifest says {parts}")
+        return rows
+
+    def reference(self):
+        """What the plain loop ends with: the bytes of the weights file, and the embedding rows."""
+        weights, rows = self.folder / "reference.npy", self.folder / "reference-rows"
+        command = [REFERENCE_LOOP, "--workers", str(self.workers), *self.features, *self.training,
+                   "--input", self.data, *self.producer_flags, "--output", weights]
+        if self.has_rows:
+            rows.mkdir(exist_ok=True)
+            command += ["--rows-output", rows]
+        subprocess.run([str(word) for word in command], check=True, timeout=120)
+        return weights.read_bytes(), read_rows(rows, 1) if self.has_rows else {}
+
+    def close(self):
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def on_a_small_disk(folder, size, command):
+    """The command, which has `folder` on a disk of its own of so many bytes (needs root)."""
+    return ["unshare", "--mount", "sh", "-c",
+            f'mount -t tmpfs -o size={size} none "$0" && exec "$@"', folder, *command]
+
+
+def temporary_folder():
+    return tempfile.TemporaryDirectory(prefix="millrace-test-")

@@ -1,0 +1,167 @@
+#include "job/job_registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <barrier>
+#include <thread>
+
+#include "kafka/producer.h"
+#include "tests/kafka/mock_cluster.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+class JobBoardTest : public testing::Test {
+ protected:
+  JobBoardTest() {
+    config_.set_name("board");
+    config_.set_brokers(cluster_.options().brokers);
+    cluster_.CreateTopic(TopicName("board", Topic::kJob), 1);
+  }
+
+  std::unique_ptr<JobBoard> Open() {
+    StatusOr<std::unique_ptr<JobBoard>> board = JobBoard::Create(config_, stop_);
+    EXPECT_TRUE(board.ok()) << board.status();
+    return *std::move(board);
+  }
+
+  JobTraining TrainingWith(uint32_t batch_rows) const {
+    JobTraining training;
+    training.set_epoch(config_.epoch());
+    training.set_shards(2);
+    training.mutable_training()->set_batch_rows(batch_rows);
+    return training;
+  }
+
+  MockCluster cluster_;
+  JobConfig config_;
+  std::atomic<bool> stop_ = false;
+};
+
+TEST_F(JobBoardTest, WhatIsPublishedIsReadByThoseWhoCameBeforeAndAfter) {
+  const std::unique_ptr<JobBoard> early = Open();
+  EXPECT_EQ(*early->ReadTraining(), std::nullopt);
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  EXPECT_EQ(early->WaitForTraining()->training().batch_rows(), 7u);
+  EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
+  EXPECT_EQ(*Open()->ReadFeatures(), std::nullopt);
+  EXPECT_THAT(*Open()->ReadEnded(), testing::IsEmpty());
+}
+
+TEST_F(JobBoardTest, PublishingSomethingElseIsAnErrorThatNamesTheField) {
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  const Status other = Open()->PublishTraining(TrainingWith(8));
+  EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
+  EXPECT_THAT(std::string(other.message()), HasSubstr("training.batch_rows: 7 -> 8"));
+  EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
+}
+
+TEST_F(JobBoardTest, RecordsOfStrangersHarmNobody) {
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "stranger"}, nullptr);
+  ASSERT_TRUE(producer.ok());
+  for (const char* key : {"training:1", "features:1", "ended:x", "foo:1", ""}) {
+    ASSERT_TRUE((*producer)->Send(TopicName("board", Topic::kJob), 0, key, "garbage").ok());
+  }
+  ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
+  EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
+  EXPECT_EQ(*Open()->ReadFeatures(), std::nullopt);
+  EXPECT_THAT(*Open()->ReadEnded(), testing::IsEmpty());
+}
+
+TEST_F(JobBoardTest, AnotherEpochIsAnotherJob) {
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  ASSERT_TRUE(Open()->PublishEnded(0).ok());
+  ASSERT_TRUE(Open()->PublishEnded(0).ok());
+  EXPECT_THAT(*Open()->ReadEnded(), testing::ElementsAre(0));
+  ASSERT_TRUE(Open()->PublishEnded(1).ok());
+  EXPECT_THAT(*Open()->ReadEnded(), testing::ElementsAre(0, 1));
+  config_.set_epoch(2);
+  EXPECT_THAT(*Open()->ReadEnded(), testing::IsEmpty());
+  EXPECT_EQ(*Open()->ReadTraining(), std::nullopt);
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(8)).ok());
+}
+
+TEST_F(JobBoardTest, OfEachServersOffersTheLastCounts) {
+  const auto publish = [&](uint32_t server, const std::string& address) {
+    ReplicaOffer offer;
+    offer.set_epoch(config_.epoch());
+    offer.set_server(server);
+    offer.add_shard(server + 1);
+    offer.set_address(address);
+    ASSERT_TRUE(Open()->PublishOffer(offer).ok());
+  };
+  EXPECT_TRUE(Open()->ReadOffers()->empty());
+  publish(3, "b:1");
+  publish(0, "a:1");
+  publish(3, "b:2");
+  const std::vector<ReplicaOffer> offers = *Open()->ReadOffers();
+  ASSERT_EQ(offers.size(), 2u);
+  EXPECT_EQ(offers[0].address(), "a:1");
+  EXPECT_EQ(offers[1].address(), "b:2");
+  EXPECT_EQ(offers[1].shard(0), 4u);
+  config_.set_epoch(2);
+  EXPECT_TRUE(Open()->ReadOffers()->empty()) << "of another epoch";
+}
+
+TEST_F(JobBoardTest, OfTwoThatPublishAtOnceOneWinsForEverybody) {
+  for (uint64_t race = 1; race <= 20; ++race) {
+    config_.set_epoch(race);
+    const std::unique_ptr<JobBoard> boards[] = {Open(), Open()};
+    Status published[2];
+    std::barrier start(2);
+    const auto publish = [&](uint32_t i) {
+      start.arrive_and_wait();
+      published[i] = boards[i]->PublishTraining(TrainingWith(i + 1));
+    };
+    std::thread other(publish, 1);
+    publish(0);
+    other.join();
+    ASSERT_NE(published[0].ok(), published[1].ok())
+        << "race " << race << ": " << published[0] << ", " << published[1];
+    const uint32_t winner = published[0].ok() ? 1 : 2;
+    for (const auto& board : {Open(), Open()}) {
+      EXPECT_EQ(board->ReadTraining()->value().training().batch_rows(), winner);
+    }
+  }
+}
+
+// How often threads of this process have waited for something.
+int64_t Waits() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nvcsw;
+}
+
+TEST_F(JobBoardTest, ABoardThatNobodyAsksAsksTheBrokerNothing) {
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  const std::unique_ptr<JobBoard> asked = Open();
+  ASSERT_TRUE(asked->ReadEnded().ok());
+  const std::unique_ptr<JobBoard> waited = Open();
+  ASSERT_TRUE(waited->WaitForTraining().ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const int64_t before = Waits();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  // A reader that goes on asks a hundred times a second, and each answer wakes several threads.
+  EXPECT_LT(Waits() - before, 150);
+}
+
+TEST_F(JobBoardTest, AWaitEndsWhenItIsStopped) {
+  const std::unique_ptr<JobBoard> board = Open();
+  std::thread stopper([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    stop_ = true;
+  });
+  EXPECT_TRUE(absl::IsCancelled(board->WaitForTraining().status()));
+  stopper.join();
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,231 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/kafka/mock_cluster.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class PartitionConsumerTest : public testing::Test {
+ protected:
+  PartitionConsumerTest() {
+    cluster_.CreateTopic("t", 2);
+    handler_.on_record = [this](const ConsumedRecord& record) {
+      read_[record.partition].push_back(
+          {record.offset, std::string(record.key), std::string(record.value)});
+    };
+    handler_.on_end = [this](int32_t partition, Offset end) { end_[partition] = end; };
+    handler_.on_out_of_range = [this](int32_t partition) { out_of_range_.push_back(partition); };
+  }
+
+  void Open(const ConsumerOptions& options = {.client_id = "test"}) {
+    auto consumer = PartitionConsumer::Create(cluster_.options(), options, "t", &wakeup_);
+    ASSERT_TRUE(consumer.ok()) << consumer.status();
+    consumer_ = std::move(*consumer);
+  }
+  void Poll(size_t max_records = 1000) {
+    const StatusOr<size_t> events = consumer_->Poll(max_records, handler_);
+    ASSERT_TRUE(events.ok()) << events.status();
+  }
+  bool PollUntil(const std::function<bool()>& done) {
+    return Until([&] {
+      Poll();
+      return done();
+    });
+  }
+  std::vector<std::string> Values(int32_t partition) {
+    std::vector<std::string> values;
+    for (const Read& read : read_[partition]) values.push_back(read.value);
+    return values;
+  }
+
+  MockCluster cluster_;
+  Wakeup wakeup_;
+  std::unique_ptr<PartitionConsumer> consumer_;
+  ConsumerHandler handler_;
+  std::map<int32_t, std::vector<Read>> read_;
+  std::map<int32_t, Offset> end_;
+  std::vector<int32_t> out_of_range_;
+};
+
+TEST_F(PartitionConsumerTest, PartitionsAreReadInOrderFromTheirOffsetsToTheirEnds) {
+  ProduceNumbers(cluster_.options(), "t", 0, 0, 1000);
+  ProduceNumbers(cluster_.options(), "t", 1, 0, 500);
+  Open();
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  ASSERT_TRUE(consumer_->Assign(1, 400).ok());
+  ASSERT_TRUE(PollUntil([&] { return end_.size() == 2; }));
+  EXPECT_EQ(Values(0), Numbers(0, 1000));
+  EXPECT_EQ(Values(1), Numbers(400, 500));
+  EXPECT_EQ(end_[0], 1000);
+  EXPECT_EQ(end_[1], 500);
+  EXPECT_EQ(read_[1][0], (Read{400, "key400", "400"}));
+}
+
+TEST_F(PartitionConsumerTest, TheEndOfAnEmptyPartitionIsTold) {
+  Open();
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  ASSERT_TRUE(PollUntil([&] { return end_.contains(0); }));
+  EXPECT_EQ(end_[0], 0);
+}
+
+TEST_F(PartitionConsumerTest, PollHandsOutNoMoreThanItIsAskedForAndWakesForTheRest) {
+  ProduceNumbers(cluster_.options(), "t", 0, 0, 100);
+  Open();
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  ASSERT_TRUE(Until([&] {
+    Poll(7);
+    return !read_[0].empty();
+  }));
+  // From here on the run loop of an app: the wait must end at once while records are left.
+  const auto began = std::chrono::steady_clock::now();
+  while (read_[0].size() < 100) {
+    wakeup_.WaitFor(seconds(120));
+    const size_t before = read_[0].size();
+    Poll(7);
+    EXPECT_LE(read_[0].size() - before, 7u);
+    ASSERT_LT(std::chrono::steady_clock::now() - began, seconds(60));
+  }
+  EXPECT_EQ(Values(0), Numbers(0, 100));
+}
+
+TEST_F(PartitionConsumerTest, ANewRecordEndsTheWaitOfTheRunLoop) {
+  Open();
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  ASSERT_TRUE(PollUntil([&] { return end_.contains(0); }));
+  ProduceNumbers(cluster_.options(), "t", 0, 0, 1);
+  const auto began = std::chrono::steady_clock::now();
+  while (read_[0].empty()) {
+    wakeup_.WaitFor(seconds(120));
+    Poll();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(60));
+}
+
+TEST_F(PartitionConsumerTest, AfterEachNewAssignmentReadingBeginsAtItsOffset) {
+  ProduceNumbers(cluster_.options(), "t", 0, 0, 3000);
+  ProduceNumbers(cluster_.options(), "t", 1, 0, 3000);
+  Open();
+  ASSERT_TRUE(consumer_->Assign(1, 0).ok());
+  std::mt19937 random(7);
+  for (int round = 0; round < 60; ++round) {
+    const Offset start = std::uniform_int_distribution<Offset>(0, 2900)(random);
+    ASSERT_TRUE(consumer_->Assign(0, start).ok());
+    read_[0].clear();
+    // Sometimes at once again, sometimes with records left in the queue.
+    const size_t wanted = std::uniform_int_distribution<size_t>(0, 90)(random);
+    ASSERT_TRUE(Until([&] {
+      Poll(50);
+      return read_[0].size() >= wanted;
+    }));
+    Offset expected = start;
+    for (const Read& read : read_[0]) ASSERT_EQ(read.offset, expected++) << "round " << round;
+  }
+  // The other partition has not noticed.
+  ASSERT_TRUE(PollUntil([&] { return end_.contains(1); }));
+  EXPECT_EQ(Values(1), Numbers(0, 3000));
+}
+
+TEST_F(PartitionConsumerTest, NothingIsHandedOutOfAPartitionThatIsNotReadAnyMore) {
+  ProduceNumbers(cluster_.options(), "t", 0, 0, 1000);
+  Open();
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  ASSERT_TRUE(Until([&] {
+    Poll(10);
+    return !read_[0].empty();
+  }));
+  ASSERT_TRUE(consumer_->Unassign(0).ok());
+  read_.clear();
+  end_.clear();
+  for (int i = 0; i < 50; ++i) {
+    Poll();
+    wakeup_.WaitFor(milliseconds(2));
+  }
+  EXPECT_THAT(read_, IsEmpty());
+  EXPECT_THAT(end_, IsEmpty());
+  EXPECT_TRUE(consumer_->Unassign(0).ok());
+}
+
+TEST_F(PartitionConsumerTest, APositionOutsideTheLogIsReportedAndNeverMendedInSilence) {
+  ProduceNumbers(cluster_.options(), "t", 0, 0, 10);
+  Open();
+  ASSERT_TRUE(consumer_->Assign(0, 1000).ok());
+  ASSERT_TRUE(PollUntil([&] { return !out_of_range_.empty(); }));
+  EXPECT_THAT(out_of_range_, ElementsAre(0));
+  EXPECT_THAT(read_[0], IsEmpty());
+  ASSERT_TRUE(consumer_->Assign(0, 7).ok());
+  ASSERT_TRUE(PollUntil([&] { return read_[0].size() == 3; }));
+  EXPECT_EQ(Values(0), Numbers(7, 10));
+  EXPECT_THAT(out_of_range_, ElementsAre(0));
+}
+
+TEST_F(PartitionConsumerTest, AnOutOfRangeEventOfAnEarlierAssignmentIsNotReported) {
+  ProduceNumbers(cluster_.options(), "t", 0, 0, 100);
+  Open();
+  for (int round = 0; round < 40; ++round) {
+    ASSERT_TRUE(consumer_->Assign(0, 1000 + round).ok());
+    // The event is under way, or already in the queue.
+    if (round % 2 == 1) std::this_thread::sleep_for(milliseconds(round));
+    ASSERT_TRUE(consumer_->Assign(0, 90).ok());
+    read_[0].clear();
+    ASSERT_TRUE(PollUntil([&] { return read_[0].size() == 10; })) << "round " << round;
+    EXPECT_EQ(Values(0), Numbers(90, 100));
+    EXPECT_THAT(out_of_range_, IsEmpty()) << "round " << round;
+  }
+}
+
+TEST_F(PartitionConsumerTest, ARangeIsFromTheFirstRecordToBehindTheLast) {
+  ProduceNumbers(cluster_.options(), "t", 1, 0, 42);
+  Open();
+  StatusOr<PartitionConsumer::Range> range = consumer_->QueryRange(1, seconds(10));
+  ASSERT_TRUE(range.ok()) << range.status();
+  EXPECT_EQ(range->begin, 0);
+  EXPECT_EQ(range->end, 42);
+  range = consumer_->QueryRange(0, seconds(10));
+  ASSERT_TRUE(range.ok()) << range.status();
+  EXPECT_EQ(range->end, 0);
+}
+
+TEST_F(PartitionConsumerTest, AskingForARangeEndsInTimeWhenTheBrokerIsAway) {
+  Open();
+  ASSERT_TRUE(consumer_->QueryRange(0, seconds(10)).ok());
+  cluster_.SetDown();
+  const auto began = std::chrono::steady_clock::now();
+  const Status status = consumer_->QueryRange(0, milliseconds(300)).status();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(30));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status)) << status;
+}
+
+// Without FetchNudge this takes a second for each 16 kB: a minute.
+TEST_F(PartitionConsumerTest, AReaderWithASmallQueueIsFedWithoutPauses) {
+  {
+    auto producer =
+        KafkaProducer::Create(cluster_.options(), {.client_id = "p", .linger_ms = 5}, nullptr);
+    for (int i = 0; i < 2000; ++i) {
+      ASSERT_TRUE((*producer)->Send("t", 0, "", std::string(500, 'x')).ok());
+    }
+    ASSERT_TRUE((*producer)->Flush(seconds(20)).ok());
+  }
+  // Fetches of 10 kB, so that the queue is full after a few.
+  Open({.client_id = "test", .queue_kbytes = 16});
+  const auto began = std::chrono::steady_clock::now();
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  ASSERT_TRUE(Until(
+      [&] {
+        Poll(5);
+        return end_.contains(0);
+      },
+      seconds(120)));
+  EXPECT_EQ(read_[0].size(), 2000u);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(30));
+}
+
+}  // namespace
+}  // namespace millrace

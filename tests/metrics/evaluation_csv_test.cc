@@ -1,0 +1,43 @@
+#include "metrics/evaluation_csv.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/metrics/points.h"
+
+namespace millrace {
+namespace {
+
+CurvePoint SomePoint() {
+  CurvePoint point;
+  point.kind = CurvePoint::Kind::kHoldout;
+  point.timestamp_ms = 1'700'000'000'123;
+  point.clock = 12;
+  point.rows_tested = 5'000;
+  point.rows_trained = 4'800;
+  point.train_loss = 0.25;
+  point.figures = MakeFigures(1'000, 0.8, 0.5);
+  return point;
+}
+
+TEST(EvaluationCsv, BeginsWithTheColumnsOfTheProgramsOwnLogs) {
+  EXPECT_EQ(EvaluationCsvHeader().find("timestamp;partition;vectorClock;loss;fMeasure;accuracy;"),
+            0u);
+  EXPECT_EQ(EvaluationCsvLine(SomePoint()),
+            "1700000000123;0;12;0.500000;0.750000;0.800000;holdout;5000;4800;1000;0.700000;"
+            "0.700000;0.760000;0.550000;0.250000\n");
+}
+
+TEST(EvaluationCsv, HasAsManyCellsAsTheHeaderWithoutAnAucToo) {
+  CurvePoint point = SomePoint();
+  point.figures.set_has_auc(false);
+  const std::string header = EvaluationCsvHeader();
+  const std::string line = EvaluationCsvLine(point);
+  EXPECT_EQ(std::count(line.begin(), line.end(), ';'),
+            std::count(header.begin(), header.end(), ';'));
+  EXPECT_NE(line.find(";;"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace

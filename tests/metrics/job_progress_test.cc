@@ -1,0 +1,278 @@
+#include "metrics/job_progress.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/metrics/points.h"
+
+namespace millrace {
+namespace {
+
+using Kind = CurvePoint::Kind;
+
+TEST(JobProgress, CountsTheRowsOfLaterEpochsWhichAreNeitherTestedNorNew) {
+  JobProgress job;
+  MetricPoint point = ServerAt(1'000, 10);
+  const uint64_t first_epoch = point.server().rows_trained();
+  point.mutable_server()->set_rows_counted(3 * first_epoch);
+  job.Fold(point);
+  EXPECT_EQ(job.rows_tested(), 3 * first_epoch);
+  EXPECT_EQ(job.server()->rows_trained(), first_epoch);
+}
+
+TEST(JobProgress, KnowsNothingBeforeThereIsAPoint) {
+  const JobProgress job;
+  EXPECT_FALSE(job.server());
+  EXPECT_FALSE(job.duration_seconds());
+  EXPECT_FALSE(job.recent_rows_per_second());
+  EXPECT_FALSE(job.stream_share());
+  EXPECT_FALSE(job.ended());
+  EXPECT_FALSE(job.complete());
+  EXPECT_EQ(job.rows_per_second(), 0);
+}
+
+TEST(JobProgress, MeasuresTrainingFromTheLastPointWithoutUpdatesToTheEnd) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 0));
+  job.Fold(ServerAt(60'000, 0));  // a minute of waiting for rows is no training
+  EXPECT_FALSE(job.duration_seconds());
+  job.Fold(ServerAt(60'250, 5));
+  job.Fold(ServerAt(70'000, 200));
+  job.Fold(EndedAt(80'000, 400));
+  EXPECT_DOUBLE_EQ(*job.duration_seconds(), 20);
+  EXPECT_DOUBLE_EQ(job.rounds_per_second(), 20);
+  EXPECT_DOUBLE_EQ(job.rows_per_second(), 8000);
+}
+
+TEST(JobProgress, MeasuresFromTheFirstPointWhenItHasUpdatesAlready) {
+  JobProgress job;
+  job.Fold(ServerAt(5'000, 10));
+  job.Fold(EndedAt(7'000, 20));
+  EXPECT_DOUBLE_EQ(*job.duration_seconds(), 2);
+}
+
+TEST(JobProgress, DoesNotCountAnOutageBeforeTheFirstUpdate) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 0));
+  job.Fold(ServerAt(31'000, 1));  // no point for half a minute: the server was away
+  job.Fold(EndedAt(33'000, 20));
+  EXPECT_DOUBLE_EQ(*job.duration_seconds(), 2);
+}
+
+TEST(JobProgress, GivesTheRatesOfTheLastSeconds) {
+  JobProgress job;
+  for (int i = 0; i <= 40; ++i) job.Fold(ServerAt(250 * i, 10 * i));
+  // Four times as fast from ten seconds on.
+  for (int i = 1; i <= 40; ++i) job.Fold(ServerAt(10'000 + 250 * i, 400 + 40 * i));
+  EXPECT_NEAR(*job.recent_rounds_per_second(), 160, 1);
+  EXPECT_NEAR(*job.recent_rows_per_second(), 64'000, 400);
+  job.Fold(EndedAt(20'250, 2000));
+  EXPECT_FALSE(job.recent_rows_per_second()) << "a job that has ended has no present rate";
+}
+
+TEST(JobProgress, IgnoresAPointOfAServerThatWasReplaced) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 10));
+  job.Fold(ServerAt(1'250, 8));
+  EXPECT_EQ(job.server()->rounds(), 10u);
+}
+
+TEST(JobProgress, GoesOnWithAShardThatHasItsWeightsFromAWorkerAndItsCountersFromNobody) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 10));
+  MetricPoint restored = EndedAt(1'250, 11);
+  restored.mutable_server()->set_updates(1);
+  job.Fold(restored);
+  EXPECT_EQ(job.server()->rounds(), 11u);
+  EXPECT_TRUE(job.ended());
+}
+
+TEST(JobProgress, PutsTheShardsTogether) {
+  MetricPoint zero = ServerAt(1'000, 10);
+  MetricPoint one = ServerAt(1'000, 9);
+  one.mutable_server()->set_shard(1);
+  one.mutable_server()->set_rows_trained(0);
+  one.mutable_server()->set_duplicates_ignored(3);
+  zero.mutable_server()->set_duplicates_ignored(2);
+  one.mutable_server()->set_unsaved_updates(30);
+  JobProgress job;
+  job.Fold(zero);
+  job.Fold(one);
+  EXPECT_EQ(job.server()->rounds(), 9u);
+  EXPECT_EQ(job.server()->rows_trained(), 4000u);
+  EXPECT_EQ(job.server()->duplicates_ignored(), 5u);
+  EXPECT_EQ(job.server()->unsaved_updates(), 30u) << "of the shard that has most";
+  job.Fold(EndedAt(2'000, 10));
+  EXPECT_FALSE(job.ended()) << "shard 1 has not";
+  MetricPoint one_ended = EndedAt(2'000, 10);
+  one_ended.mutable_server()->set_shard(1);
+  job.Fold(one_ended);
+  EXPECT_TRUE(job.ended());
+}
+
+TEST(JobProgress, RemembersTheGreatestStaleness) {
+  JobProgress job;
+  MetricPoint point = ServerAt(1'000, 10);
+  point.mutable_server()->set_staleness(4);
+  job.Fold(point);
+  job.Fold(ServerAt(1'250, 11));
+  EXPECT_EQ(job.server()->staleness(), 0u);
+  EXPECT_EQ(job.staleness_max(), 4u);
+}
+
+TEST(JobProgress, EstimatesTheStreamByItsBytesUntilItHasBeenSent) {
+  JobProgress job;
+  job.Fold(ProducerAt(1'000, 500, 2'000, 1'000));
+  job.Fold(ServerAt(1'000, 1));
+  const auto share = job.stream_share();
+  ASSERT_TRUE(share);
+  EXPECT_DOUBLE_EQ(share->sent, 0.25);
+  EXPECT_EQ(share->rows, 4'000u);
+  EXPECT_DOUBLE_EQ(share->learnt, 0.1);
+  job.Fold(ProducerAt(1'500, 2'000, 2'000, 3'900, true));
+  EXPECT_EQ(job.stream_share()->rows, 3'900u);
+  EXPECT_DOUBLE_EQ(job.stream_share()->sent, 1);
+}
+
+TEST(JobProgress, KnowsTheLengthOfAStreamOfSeveralPassesInTheSecond) {
+  MetricPoint point = ProducerAt(1'000, 1'500, 3'000, 1'400);
+  point.mutable_producer()->set_rows_read(1'001);  // the file's, one of them rejected
+  point.mutable_producer()->set_epoch_of_stream(2);
+  point.mutable_producer()->set_epochs_of_stream(3);
+  JobProgress job;
+  job.Fold(point);
+  EXPECT_DOUBLE_EQ(job.stream_share()->sent, 0.5);
+  EXPECT_EQ(job.stream_share()->rows, 3'000u);
+}
+
+TEST(JobProgress, HasNoShareOfAPipe) {
+  JobProgress job;
+  job.Fold(ProducerAt(1'000, 500, 0, 1'000));
+  EXPECT_FALSE(job.stream_share());
+  EXPECT_FALSE(job.seconds_left());
+}
+
+TEST(JobProgress, CountsRowsThatAreOnlyTestedAsLearntFrom) {
+  // After --freeze-after the trained rows stand still, the tested ones go on.
+  MetricPoint point = ServerAt(1'000, 10);
+  point.mutable_server()->set_rows_trained(1'000);
+  JobProgress job;
+  job.Fold(point);
+  EXPECT_EQ(job.rows_tested(), 4'000u);
+}
+
+TEST(JobProgress, LooksAtTheStreamAloneOnTheSlidingBuffer) {
+  JobProgress job;
+  job.Fold(ProducerAt(1'000, 1'000, 2'000, 1'000));
+  MetricPoint point = ServerAt(1'000, 1);
+  point.mutable_server()->mutable_training()->set_schedule(Training::BUFFER);
+  job.Fold(point);
+  EXPECT_DOUBLE_EQ(job.stream_share()->learnt, 0.5) << "rows may be replaced unseen";
+}
+
+TEST(JobProgress, TellsTheTimeLeftByTheRowsStillToBeLearntFrom) {
+  JobProgress job;
+  job.Fold(ProducerAt(0, 10, 10, 8'000, true));
+  for (int i = 0; i <= 10; ++i) job.Fold(ServerAt(1'000 * i, i));  // 400 rows a second
+  EXPECT_DOUBLE_EQ(*job.seconds_left(), 10);
+}
+
+TEST(JobProgress, IsCompleteWhenTheLastEvaluationAndTheProducersEndHaveCome) {
+  JobProgress job;
+  job.Fold(ProducerAt(0, 5, 10, 4'000));
+  job.Fold(EvaluationAt(900, 5));
+  job.Fold(EndedAt(1'000, 10));
+  EXPECT_TRUE(job.ended());
+  EXPECT_FALSE(job.complete());
+  job.Fold(EvaluationAt(1'001, 10, true));
+  EXPECT_FALSE(job.complete());
+  job.Fold(ProducerAt(1'002, 10, 10, 4'000, true));
+  EXPECT_TRUE(job.complete());
+}
+
+TEST(JobProgress, IsCompleteWithoutEvaluationsAndProducer) {
+  JobProgress job;
+  job.Fold(EndedAt(1'000, 10));
+  EXPECT_TRUE(job.complete());
+}
+
+TEST(JobProgress, StaysEndedWhenTheServerStays) {
+  JobProgress job;
+  job.Fold(ServerAt(0, 0));
+  job.Fold(EndedAt(1'000, 10));
+  job.Fold(ServerAt(9'000, 10));
+  EXPECT_TRUE(job.ended());
+  EXPECT_DOUBLE_EQ(*job.duration_seconds(), 1);
+}
+
+TEST(JobProgress, FindsTheRowsOfAnEvaluationByItsClock) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 10));
+  job.Fold(EvaluationAt(1'100, 15));
+  EXPECT_TRUE(job.curve(Kind::kHoldout).empty()) << "what its rows were is not known yet";
+  EXPECT_TRUE(job.holdout()) << "but its figures can be shown";
+  job.Fold(ServerAt(1'250, 20));
+  ASSERT_EQ(job.curve(Kind::kHoldout).points().size(), 1u);
+  EXPECT_EQ(job.curve(Kind::kHoldout).points()[0].rows_tested, 6'000u);
+  EXPECT_EQ(job.curve(Kind::kHoldout).points()[0].timestamp_ms, 1'100);
+}
+
+TEST(JobProgress, KnowsThatTheModelOfClockZeroHasSeenNothing) {
+  JobProgress job;
+  job.Fold(EvaluationAt(900, 0));
+  job.Fold(ServerAt(1'000, 10));
+  ASSERT_TRUE(job.curve(Kind::kHoldout).empty()) << "it would flatten the curve";
+  EXPECT_EQ(job.TakeCurvePoints().front().rows_tested, 0u);
+}
+
+TEST(JobProgress, GivesTheLastEvaluationTheLastRowsKnownWhenItFinishes) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 10));
+  job.Fold(EvaluationAt(1'100, 15, true));
+  job.Finish();
+  ASSERT_EQ(job.curve(Kind::kHoldout).points().size(), 1u);
+  EXPECT_EQ(job.curve(Kind::kHoldout).points()[0].rows_tested, 4'000u);
+}
+
+TEST(JobProgress, HandsOutEachCurvePointOnce) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 0));
+  EXPECT_TRUE(job.TakeCurvePoints().empty()) << "there are no figures yet";
+  MetricPoint point = ServerAt(1'250, 10);
+  *point.mutable_server()->mutable_tail() = MakeFigures(100, 0.7, 0.6);
+  job.Fold(point);
+  job.Fold(EvaluationAt(1'300, 10));
+  const std::vector<CurvePoint> points = job.TakeCurvePoints();
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_EQ(points[0].kind, Kind::kProgressive);
+  EXPECT_EQ(points[1].kind, Kind::kTail);
+  EXPECT_EQ(points[2].kind, Kind::kHoldout);
+  EXPECT_TRUE(job.TakeCurvePoints().empty());
+}
+
+TEST(JobProgress, TakesProgressiveFiguresTwiceASecondAndAtTheEnd) {
+  JobProgress job;
+  for (int i = 0; i < 40; ++i) job.Fold(ServerAt(250 * i, 1 + i));
+  EXPECT_EQ(job.TakeCurvePoints().size(), 20u);
+  job.Fold(EndedAt(10'000 - 249, 41));
+  const std::vector<CurvePoint> last = job.TakeCurvePoints();
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_EQ(last[0].rows_tested, 16'400u);
+}
+
+TEST(JobProgress, NamesHowAJobLearnsAsTheFlagsDo) {
+  Training training;
+  training.mutable_optimizer()->set_learning_rate(0.04);
+  EXPECT_EQ(ConsistencyName(training), "sequential");
+  EXPECT_EQ(ScheduleName(training), "one-pass");
+  EXPECT_EQ(LearnerName(training), "adagrad 0.04");
+  training.mutable_consistency()->set_model(Training::Consistency::BOUNDED);
+  training.mutable_consistency()->set_max_delay(2);
+  training.set_schedule(Training::BUFFER);
+  training.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
+  EXPECT_EQ(ConsistencyName(training), "bounded:2");
+  EXPECT_EQ(ScheduleName(training), "buffer");
+  EXPECT_EQ(LearnerName(training), "lbfgs, averaged");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,209 @@
+#include "tasks/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "stores/memory_byte_map.h"
+#include "tests/tasks/memory_checkpoint_log.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// A disk that can refuse.
+class FailingByteMap final : public OrderedByteMap {
+ public:
+  StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
+    return map_.Get(key);
+  }
+  Status Write(const WriteBatch& batch) override {
+    return write_status.ok() ? map_.Write(batch) : write_status;
+  }
+  Status Flush() override { return flush_status.ok() ? map_.Flush() : flush_status; }
+  Status Scan(std::string_view begin, std::string_view end,
+              const std::function<bool(std::string_view, std::string_view)>& visit) const override {
+    return map_.Scan(begin, end, visit);
+  }
+
+  std::map<std::string, std::string> Content() const {
+    std::map<std::string, std::string> content;
+    const Status status = map_.Scan("", "", [&](std::string_view key, std::string_view value) {
+      content[std::string(key)] = value;
+      return true;
+    });
+    EXPECT_TRUE(status.ok());
+    return content;
+  }
+  size_t unflushed_batches() const { return map_.unflushed_batches(); }
+
+  Status write_status;
+  Status flush_status;
+
+ private:
+  MemoryByteMap map_;
+};
+
+Checkpoint SomeCheckpoint(Offset position = 10) {
+  Checkpoint checkpoint;
+  checkpoint.position = position;
+  checkpoint.entries = {{"p0", "block"}, {"state0", "state"}};
+  checkpoint.dead_letters = {"letter"};
+  checkpoint.blocks = {0};
+  return checkpoint;
+}
+
+class CheckpointRunTest : public ::testing::Test {
+ protected:
+  MemoryCheckpointLog log_;
+  FailingByteMap store_;
+};
+
+TEST_F(CheckpointRunTest, CommitsThenStoresThenTrims) {
+  CheckpointRun run(SomeCheckpoint(), log_, store_);
+  EXPECT_THAT(log_.calls, IsEmpty()) << "nothing happens before the first step";
+
+  ASSERT_TRUE(run.Step().ok());
+  EXPECT_THAT(log_.calls, ElementsAre("commit"));
+  EXPECT_THAT(store_.Content(), IsEmpty()) << "the store must stay a prefix of parameters";
+  EXPECT_FALSE(run.done());
+
+  ASSERT_TRUE(run.Step().ok());
+  EXPECT_THAT(log_.calls, ElementsAre("commit"));
+  EXPECT_EQ(
+      store_.Content(),
+      (std::map<std::string, std::string>{
+          {"p0", "block"}, {"state0", "state"}, {kParametersOffsetKey, EncodeBigEndian64(3)}}));
+  EXPECT_EQ(store_.unflushed_batches(), 0u) << "what is trimmed must not come from a lost batch";
+  EXPECT_FALSE(run.done());
+
+  ASSERT_TRUE(run.Step().ok());
+  EXPECT_THAT(log_.calls, ElementsAre("commit", "trim 9"));
+  EXPECT_TRUE(run.done());
+
+  ASSERT_TRUE(run.Step().ok());
+  EXPECT_EQ(log_.calls.size(), 2u) << "a run that is done does nothing";
+}
+
+TEST_F(CheckpointRunTest, RowsStateAndDeadLettersGoOutInOneTransaction) {
+  CheckpointRun run(SomeCheckpoint(), log_, store_);
+  ASSERT_TRUE(run.Step().ok());
+  ASSERT_EQ(log_.parameters.size(), 3u);
+  EXPECT_EQ(log_.parameters[0].key, "p0");
+  EXPECT_EQ(log_.parameters[1].key, "state0");
+  EXPECT_THAT(log_.dead_letters, ElementsAre("letter"));
+}
+
+TEST_F(CheckpointRunTest, ALargeOneIsStoredInBatchesAndCountsWithTheLast) {
+  Checkpoint checkpoint = SomeCheckpoint();
+  checkpoint.rows = FrozenRows(/*table=*/0, /*width=*/2, /*slot_floats=*/1);
+  const std::vector<float> floats = {1, 2, 3};
+  for (const uint32_t id : {9, 4, 7}) checkpoint.rows.Add(id, /*place=*/id, {1, 0}, floats);
+  CheckpointRun run(checkpoint, log_, store_, /*most_batch_bytes=*/1);
+  ASSERT_TRUE(run.Step().ok());
+  std::vector<std::string> keys;
+  for (const Checkpoint::Entry& record : log_.parameters) keys.push_back(record.key);
+  EXPECT_THAT(keys, ElementsAre(EmbeddingRowKey(0, 4), EmbeddingRowKey(0, 7), EmbeddingRowKey(0, 9),
+                                "p0", "state0", ""));
+  for (size_t stored = 1; stored < 5; ++stored) {
+    ASSERT_TRUE(run.Step().ok());
+    const std::map<std::string, std::string> content = store_.Content();
+    EXPECT_EQ(content.size(), stored);
+    EXPECT_FALSE(content.contains(kParametersOffsetKey)) << "it would miss the rest for ever";
+    EXPECT_THAT(log_.calls, ElementsAre("commit")) << "the log must reach back to what is stored";
+  }
+  ASSERT_TRUE(run.Step().ok());
+  std::map<std::string, std::string> content = store_.Content();
+  EXPECT_EQ(content.size(), 6u);
+  EXPECT_EQ(content[kParametersOffsetKey], EncodeBigEndian64(6));
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(content[log_.parameters[i].key], log_.parameters[i].value);
+  }
+  EXPECT_EQ(store_.unflushed_batches(), 0u);
+  ASSERT_TRUE(run.Step().ok());
+  EXPECT_TRUE(run.done());
+}
+
+TEST_F(CheckpointRunTest, KeepsTheRecordInFrontOfThePositionSinceRecoveryRecognisesTheLogByIt) {
+  for (const auto& [position, call] : std::vector<std::pair<Offset, std::string>>{
+           {1, "trim 0"}, {2, "trim 1"}, {1000, "trim 999"}}) {
+    log_.calls.clear();
+    CheckpointRun run(SomeCheckpoint(position), log_, store_);
+    while (!run.done()) ASSERT_TRUE(run.Step().ok());
+    EXPECT_THAT(log_.calls, ElementsAre("commit", call));
+  }
+}
+
+TEST_F(CheckpointRunTest, AtTheBeginningOfTheLogThereIsNothingToTrim) {
+  CheckpointRun run(SomeCheckpoint(0), log_, store_);
+  while (!run.done()) ASSERT_TRUE(run.Step().ok());
+  EXPECT_THAT(log_.calls, ElementsAre("commit"));
+}
+
+TEST_F(CheckpointRunTest, AfterAnAbortedTransactionNothingElseIsTouched) {
+  log_.commit_status = absl::AbortedError("aborted");
+  CheckpointRun run(SomeCheckpoint(), log_, store_);
+  EXPECT_TRUE(absl::IsAborted(run.Step()));
+  EXPECT_FALSE(run.done());
+  EXPECT_THAT(store_.Content(), IsEmpty());
+  EXPECT_THAT(log_.calls, ElementsAre("commit"));
+  EXPECT_EQ(run.checkpoint().blocks, std::vector<size_t>{0}) << "the task gets its blocks back";
+}
+
+TEST_F(CheckpointRunTest, AFencedServerTouchesNothingEither) {
+  log_.commit_status = absl::FailedPreconditionError("fenced");
+  CheckpointRun run(SomeCheckpoint(), log_, store_);
+  EXPECT_TRUE(absl::IsFailedPrecondition(run.Step()));
+  EXPECT_THAT(store_.Content(), IsEmpty());
+}
+
+TEST_F(CheckpointRunTest, WhenTheDiskRefusesNothingIsTrimmed) {
+  store_.write_status = absl::ResourceExhaustedError("disk full");
+  CheckpointRun run(SomeCheckpoint(), log_, store_);
+  ASSERT_TRUE(run.Step().ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(run.Step()));
+  EXPECT_FALSE(run.done());
+  EXPECT_THAT(log_.calls, ElementsAre("commit"));
+}
+
+TEST_F(CheckpointRunTest, WhenTheDiskCannotFlushNothingIsTrimmed) {
+  store_.flush_status = absl::UnavailableError("no");
+  CheckpointRun run(SomeCheckpoint(), log_, store_);
+  ASSERT_TRUE(run.Step().ok());
+  EXPECT_TRUE(absl::IsUnavailable(run.Step()));
+  EXPECT_FALSE(run.done());
+  EXPECT_THAT(log_.calls, ElementsAre("commit"));
+}
+
+TEST_F(CheckpointRunTest, InATopicThatWasMadeAnewOneCheckpointIsNotTheWholeShard) {
+  CheckpointRun first(SomeCheckpoint(), log_, store_);
+  while (!first.done()) ASSERT_TRUE(first.Step().ok());
+  const std::map<std::string, std::string> content = store_.Content();
+  log_.parameters.clear();
+  log_.calls.clear();
+  CheckpointRun second(SomeCheckpoint(11), log_, store_);
+  const Status status = second.Step();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_EQ(store_.Content(), content);
+  EXPECT_THAT(log_.calls, ElementsAre("commit")) << "gradients must reach back to the store";
+  EXPECT_THAT(log_.parameters, IsEmpty()) << "it would pass for all of the shard";
+}
+
+TEST_F(CheckpointRunTest, AFailedTrimIsReportedAndLosesNothing) {
+  log_.trim_status = absl::UnavailableError("no broker");
+  CheckpointRun run(SomeCheckpoint(), log_, store_);
+  ASSERT_TRUE(run.Step().ok());
+  ASSERT_TRUE(run.Step().ok());
+  EXPECT_TRUE(absl::IsUnavailable(run.Step()));
+  EXPECT_FALSE(run.done());
+  EXPECT_EQ(store_.Content().size(), 3u);
+}
+
+}  // namespace
+}  // namespace millrace

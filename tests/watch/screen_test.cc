@@ -1,0 +1,167 @@
+#include "watch/screen.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/metrics/points.h"
+#include "watch/plain_line.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+JobProgress SomeJob(int workers = 4) {
+  JobProgress job;
+  job.Fold(ProducerAt(0, 600, 1'000, 24'000));
+  for (int i = 0; i <= 40; ++i) {
+    MetricPoint point = ServerAt(250 * i, i);
+    for (int worker = 4; worker < workers; ++worker) {
+      WorkerProgress& progress = *point.mutable_server()->add_workers();
+      progress.set_worker(static_cast<uint32_t>(worker));
+      progress.set_clock(static_cast<uint64_t>(i));
+    }
+    job.Fold(point);
+    if (i % 4 == 0) job.Fold(EvaluationAt(250 * i + 1, i));
+  }
+  return job;
+}
+
+ScreenOptions Options(size_t columns, size_t rows = 50) {
+  ScreenOptions options;
+  options.job = "flights-1";
+  options.columns = columns;
+  options.rows = rows;
+  options.style = {.color = false, .unicode = true};
+  return options;
+}
+
+std::string Text(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+TEST(Screen, SaysThatItWaitsBeforeThereIsAnything) {
+  ScreenOptions options = Options(80);
+  options.silent_seconds = 5;
+  EXPECT_THAT(Text(RenderScreen(JobProgress(), options)),
+              AllOf(HasSubstr("flights-1"), HasSubstr("waiting"), HasSubstr("0:05")));
+}
+
+TEST(Screen, ShowsEverythingOnAnOrdinaryTerminal) {
+  const std::string text = Text(RenderScreen(SomeJob(), Options(80, 23)));
+  for (const char* part : {"Millrace",
+                           "flights-1",
+                           "one-pass · sequential · adagrad 0.04",
+                           "█",
+                           "40 %",
+                           "left",
+                           "16,000 of about 40,000 rows",
+                           "rows/s",
+                           "rounds/s",
+                           "staleness 0",
+                           "unsaved updates 24",
+                           "training loss",
+                           "worker",
+                           "clock",
+                           "buffer",
+                           "128",
+                           "progressive",
+                           "held-out",
+                           "class prior",
+                           "accuracy",
+                           "log loss",
+                           "AUC",
+                           "F1 macro",
+                           "0.7800",
+                           "0.7600",
+                           "1 rows rejected",
+                           "→"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(Screen, FitsEveryTerminal) {
+  for (const int workers : {4, 30}) {
+    const JobProgress job = SomeJob(workers);
+    for (size_t columns = 1; columns <= 130; columns += 3) {
+      for (const size_t rows : {1, 3, 8, 12, 23, 50}) {
+        const auto lines = RenderScreen(job, Options(columns, rows));
+        ASSERT_LE(lines.size(), rows) << columns;
+        for (const std::string& line : lines) ASSERT_LE(ColumnsOf(line), columns) << line;
+      }
+    }
+  }
+}
+
+TEST(Screen, LeavesTheLeastTellingColumnsOutOnANarrowTerminal) {
+  const std::string text = Text(RenderScreen(SomeJob(), Options(50)));
+  EXPECT_THAT(text, AllOf(HasSubstr("accuracy"), HasSubstr("log loss"), HasSubstr("AUC"),
+                          Not(HasSubstr("F1 weighted"))));
+}
+
+TEST(Screen, ShowsManyWorkersInRowsAndVeryManyAsRanges) {
+  EXPECT_THAT(Text(RenderScreen(SomeJob(20), Options(80))), HasSubstr("worker "));
+  EXPECT_THAT(Text(RenderScreen(SomeJob(100), Options(80))),
+              HasSubstr("100 workers: clock 40, buffer 0 to 128"));
+}
+
+TEST(Screen, ShowsWhoHasLeft) {
+  JobProgress job = SomeJob();
+  job.Fold(EndedAt(10'100, 41));
+  EXPECT_THAT(Text(RenderScreen(job, Options(80))), AllOf(HasSubstr("left"), HasSubstr("100 %")));
+}
+
+TEST(Screen, SaysWhenNothingComesAnyMore) {
+  ScreenOptions options = Options(80);
+  options.silent_seconds = 7;
+  EXPECT_THAT(Text(RenderScreen(SomeJob(), options)), HasSubstr("no figures for 0:07"));
+}
+
+TEST(Screen, SaysThatThereIsNoServer) {
+  JobProgress job;
+  job.Fold(ProducerAt(100, 600, 1'000, 24'000));
+  EXPECT_THAT(Text(RenderScreen(job, Options(80))), HasSubstr("no ServerApp has been heard of"));
+  EXPECT_THAT(Text(RenderScreen(SomeJob(), Options(80))), Not(HasSubstr("no ServerApp")));
+  EXPECT_THAT(PlainLine(job, 0), HasSubstr("no ServerApp has been heard of"));
+  EXPECT_THAT(PlainLine(SomeJob(), 0), Not(HasSubstr("no ServerApp")));
+}
+
+TEST(Screen, NamesWhatWentWrong) {
+  JobProgress job = SomeJob();
+  MetricPoint point = ServerAt(10'100, 41);
+  point.mutable_server()->set_poisoned(2);
+  point.mutable_server()->set_duplicates_ignored(3);
+  job.Fold(point);
+  EXPECT_THAT(Text(RenderScreen(job, Options(80))),
+              AllOf(HasSubstr("2 poisoned"), HasSubstr("3 duplicates ignored")));
+}
+
+TEST(Screen, UsesColoursAndUnicodeOnlyWhereTheyAreWanted) {
+  ScreenOptions options = Options(80);
+  EXPECT_THAT(Text(RenderScreen(SomeJob(), options)), Not(HasSubstr("\033")));
+  options.style = {.color = true, .unicode = false};
+  const std::string text = Text(RenderScreen(SomeJob(), options));
+  EXPECT_THAT(text, HasSubstr("\033"));
+  for (const char c : text) ASSERT_EQ(static_cast<unsigned char>(c) & 0x80, 0);
+}
+
+TEST(PlainLine, HasTheStateInOneLineOfAscii) {
+  const std::string line = PlainLine(SomeJob(), 0);
+  for (const char* part :
+       {"0:10", "40 %", "16,000 rows", "rows/s", "rounds/s", "clocks 40", "staleness 0",
+        "progressive: accuracy 0.7800 (prior 0.7600), AUC 0.7000", "held-out: accuracy 0.7900"}) {
+    EXPECT_THAT(line, HasSubstr(part));
+  }
+  for (const char c : line) ASSERT_TRUE(c >= ' ' && c <= '~');
+  EXPECT_THAT(PlainLine(JobProgress(), 5), HasSubstr("waiting"));
+  EXPECT_THAT(PlainLine(SomeJob(), 5), HasSubstr("no figures for 0:05"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,171 @@
+#include "watch/summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/metrics/points.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+JobProgress FinishedJob() {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 0));
+  job.Fold(ProducerAt(1'100, 100, 100, 4'000, true));
+  job.Fold(ServerAt(1'250, 5));
+  job.Fold(EvaluationAt(2'900, 10, true));
+  MetricPoint end = EndedAt(3'000, 10);
+  end.mutable_server()->set_duplicates_ignored(3);
+  *end.mutable_server()->mutable_tail() = MakeFigures(800, 0.7, 0.6);
+  job.Fold(end);
+  return job;
+}
+
+TEST(SummaryJson, HasWhatProgramsAskFor) {
+  const Json json = Json::parse(SummaryJson(FinishedJob(), "flights-1"));
+  EXPECT_EQ(json["job"], "flights-1");
+  EXPECT_EQ(json["ended"], true);
+  EXPECT_EQ(json["rows_read"], 4'001);
+  EXPECT_EQ(json["rows_rejected"], 1);
+  EXPECT_EQ(json["rows_trained"], 4'000);
+  EXPECT_EQ(json["rounds"], 10);
+  EXPECT_EQ(json["rounds_per_second"], 5.0);
+  EXPECT_EQ(json["duration_seconds"], 2.0);
+  EXPECT_EQ(json["rows_per_second"], 2'000.0);
+  EXPECT_EQ(json["consistency"], "sequential");
+  EXPECT_EQ(json["schedule"], "one-pass");
+  EXPECT_EQ(json["workers"], 4);
+  EXPECT_EQ(json["staleness_max"], 0);
+  EXPECT_EQ(json["duplicates_ignored"], 3);
+  for (const char* name : {"poisoned", "refused", "undecodable_rows"}) EXPECT_EQ(json[name], 0);
+  for (const char* part : {"holdout", "progressive", "tail"}) {
+    ASSERT_TRUE(json.contains(part)) << part;
+    for (const char* name : {"rows", "accuracy", "f1_macro", "f1_weighted", "log_loss", "auc",
+                             "prior_accuracy", "prior_log_loss"}) {
+      EXPECT_TRUE(json[part].contains(name)) << part << "." << name;
+    }
+  }
+  EXPECT_EQ(json["tail"]["rows"], 800);
+  EXPECT_EQ(json["holdout"]["accuracy"], 0.79);
+}
+
+JobProgress RecoveredJob() {
+  JobProgress job;
+  MetricPoint point = ServerAt(1'000, 5);
+  point.mutable_server()->set_shard(1);
+  auto& recovery = *point.mutable_server()->mutable_recovery();
+  recovery.set_source("replica of b:9000");
+  recovery.set_total_s(0.84);
+  recovery.set_down_ms(3'240);
+  recovery.set_restored_bytes(1 << 20);
+  recovery.set_restore_s(0.41);
+  recovery.set_parameters_records(1'412);
+  recovery.set_parameters_bytes(70'000);
+  recovery.set_parameters_s(0.12);
+  recovery.set_gradients_records(512);
+  recovery.set_gradients_s(0.3);
+  job.Fold(ServerAt(1'000, 5));
+  job.Fold(point);
+  return job;
+}
+
+TEST(SummaryJson, SaysHowShardsCameBack) {
+  const Json json = Json::parse(SummaryJson(RecoveredJob(), "job"));
+  ASSERT_EQ(json["recoveries"].size(), 1u) << "shard 0 began anew";
+  const Json& recovery = json["recoveries"][0];
+  EXPECT_EQ(recovery["shard"], 1);
+  EXPECT_EQ(recovery["seconds"], 0.84);
+  EXPECT_EQ(recovery["down_seconds"], 3.24);
+  EXPECT_EQ(recovery["source"], "replica of b:9000");
+  EXPECT_EQ(recovery["restored_bytes"], 1 << 20);
+  EXPECT_EQ(recovery["restore_seconds"], 0.41);
+  EXPECT_EQ(recovery["parameters_records"], 1'412);
+  EXPECT_EQ(recovery["parameters_bytes"], 70'000);
+  EXPECT_EQ(recovery["parameters_seconds"], 0.12);
+  EXPECT_EQ(recovery["gradients_records"], 512);
+  EXPECT_EQ(recovery["gradients_seconds"], 0.3);
+  EXPECT_FALSE(Json::parse(SummaryJson(FinishedJob(), "job")).contains("recoveries"));
+}
+
+TEST(SummaryTable, SaysHowShardsCameBackPhaseByPhase) {
+  std::string text;
+  for (const std::string& row : SummaryTable(RecoveredJob(), "job", Style(), 80)) {
+    text += row + "\n";
+  }
+  EXPECT_THAT(text, AllOf(HasSubstr("shard 1 in 0.84 s after 3.2 s: replica of b:9000\n"),
+                          HasSubstr("copy 0.41 s, 1,412 records 0.12 s, 512 gradients 0.30 s\n")));
+}
+
+TEST(SummaryJson, LeavesOutWhatThereIsNot) {
+  JobProgress job;
+  MetricPoint point = ServerAt(1'000, 5);
+  point.mutable_server()->mutable_progressive()->set_has_auc(false);
+  job.Fold(point);
+  const Json json = Json::parse(SummaryJson(job, "digits"));
+  EXPECT_EQ(json["ended"], false);
+  EXPECT_FALSE(json.contains("holdout"));
+  EXPECT_FALSE(json.contains("tail"));
+  EXPECT_FALSE(json["progressive"].contains("auc"));
+}
+
+TEST(Summary, TellsNoSettingsOfAServerThatNobodyHasHeardOf) {
+  JobProgress job;
+  job.Fold(ProducerAt(0, 600, 1'000, 24'000));
+  const Json json = Json::parse(SummaryJson(job, "flights-1"));
+  for (const char* name : {"consistency", "schedule", "learner"}) {
+    EXPECT_TRUE(json.at(name).is_null()) << name;
+  }
+  std::string table;
+  for (const std::string& line : SummaryTable(job, "flights-1", Style(), 80)) table += line + "\n";
+  EXPECT_THAT(table, AllOf(HasSubstr("24,001 read"), HasSubstr("no ServerApp has been heard of"),
+                           Not(HasSubstr("sequential"))));
+}
+
+TEST(SummaryJson, IsJsonBeforeAnythingHasHappenedAndWithoutNumbers) {
+  EXPECT_EQ(Json::parse(SummaryJson(JobProgress(), "x"))["rounds"], 0);
+  JobProgress job;
+  MetricPoint point = ServerAt(1'000, 5);
+  point.mutable_server()->mutable_progressive()->set_log_loss(INFINITY);
+  job.Fold(point);
+  EXPECT_TRUE(Json::parse(SummaryJson(job, "x"))["progressive"]["log_loss"].is_null());
+}
+
+TEST(SummaryTable, SaysThatProgressiveFiguresAreOfTheFirstPass) {
+  const Style style{.color = false, .unicode = true};
+  JobProgress job = FinishedJob();
+  EXPECT_THAT(SummaryTable(job, "x", style, 80).back(), Not(HasSubstr("first pass")));
+  EXPECT_EQ(Json::parse(SummaryJson(job, "x"))["epochs"], 1);
+  MetricPoint point = ProducerAt(3'100, 200, 200, 8'000, true);
+  point.mutable_producer()->set_epochs_of_stream(2);
+  job.Fold(point);
+  EXPECT_THAT(SummaryTable(job, "x", style, 80).back(), HasSubstr("first pass"));
+  EXPECT_EQ(Json::parse(SummaryJson(job, "x"))["epochs"], 2);
+}
+
+TEST(SummaryTable, TellsTheRunAndFits) {
+  const Style style{.color = false, .unicode = true};
+  std::string text;
+  for (const std::string& line : SummaryTable(FinishedJob(), "flights-1", style, 80)) {
+    EXPECT_LE(ColumnsOf(line), 80u);
+    text += line + "\n";
+  }
+  for (const char* part : {"flights-1: the job has ended", "4,001 read", "4,000 trained on",
+                           "10 of 4 workers, one-pass, sequential", "2.0 s: 2,000 rows/s",
+                           "3 duplicates ignored", "progressive", "held-out", "tail"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  for (const std::string& line : SummaryTable(FinishedJob(), "flights-1", style, 20)) {
+    EXPECT_LE(ColumnsOf(line), 20u);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
