@@ -59,7 +59,7 @@ StatusOr<std::optional<SnapshotManifest>> SnapshotOf(const JobConfig& config,
 // What a job starts from, by name. InvalidArgument when it cannot.
 StatusOr<std::string> StartOf(const JobConfig& config, const JobFeatures& features,
                               const SnapshotManifest& snapshot) {
-  const SnapshotStart start = SnapshotStartOf(config);
+  const SnapshotStart start = ToSnapshotStart(config);
   MILLRACE_RETURN_IF_ERROR(
       CheckSnapshotFits(snapshot, features, config.training(), config.workers(), start));
   const std::string differences = TrainingDifferences(snapshot, config.training());
@@ -82,7 +82,8 @@ Status Run(const JobFlags& flags) {
     MILLRACE_RETURN_IF_ERROR(MakeSnapshotDir(config.server().snapshot_dir()));
   }
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, JobBoard::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
+                            JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, board->ReadTraining());
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<SnapshotManifest> snapshot,
                             SnapshotOf(config, begun));

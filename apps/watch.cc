@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   app.add_flag("--once", options.once, "Show the present state and exit")->group("Display");
   return millrace::RunProgram(app, "Watch", argc, argv, [&]() -> millrace::Status {
     MILLRACE_ASSIGN_OR_RETURN(const millrace::JobConfig config, flags.Load());
-    options.kafka = KafkaOptionsOf(config);
+    options.kafka = ToKafkaOptions(config);
     options.job = config.name();
     return millrace::RunWatch(options, millrace::StopOnSignals());
   });

@@ -18,13 +18,13 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 
 // Written beside its name (`path`.tmp), which it gets by Commit when it is on the disk: a crash in
 // between leaves what was there before. Errors are those of CannotWrite. Not thread-safe.
-class NewFile {
+class AtomicFile {
  public:
-  static StatusOr<NewFile> Create(const std::string& path);
-  NewFile(NewFile&&) = default;
-  NewFile& operator=(NewFile&&) = delete;
+  static StatusOr<AtomicFile> Create(const std::string& path);
+  AtomicFile(AtomicFile&&) = default;
+  AtomicFile& operator=(AtomicFile&&) = delete;
   // Removes what was not committed.
-  ~NewFile();
+  ~AtomicFile();
 
   Status Append(std::string_view bytes);
   // Goes back to the beginning, to write over what stands there.
@@ -35,7 +35,7 @@ class NewFile {
   const std::string& path() const { return path_; }
 
  private:
-  NewFile(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
+  AtomicFile(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
   std::string temporary() const { return path_ + ".tmp"; }
   Status Failed() const;
 
@@ -44,6 +44,6 @@ class NewFile {
 };
 
 // The whole of it in one call.
-Status WriteNewFile(const std::string& path, std::string_view bytes);
+Status WriteAtomicFile(const std::string& path, std::string_view bytes);
 
 }  // namespace millrace

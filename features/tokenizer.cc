@@ -36,7 +36,7 @@ bool CasedBefore(std::string_view text) {
       ++size;
     }
     const Utf8Char c = DecodeUtf8(text.substr(text.size() - size));
-    const UnicodeProperties& properties = PropertiesOf(c.code_point);
+    const UnicodeProperties& properties = FindProperties(c.code_point);
     if (!properties.case_ignorable) return properties.cased;
     text.remove_suffix(size);
   }
@@ -47,7 +47,7 @@ bool CasedAfter(std::string_view text) {
   while (!text.empty()) {
     const Utf8Char c = DecodeUtf8(text);
     if (c.size == 0) return false;  // the text will be refused when it is read up to here
-    const UnicodeProperties& properties = PropertiesOf(c.code_point);
+    const UnicodeProperties& properties = FindProperties(c.code_point);
     if (!properties.case_ignorable) return properties.cased;
     text.remove_prefix(c.size);
   }
@@ -117,7 +117,7 @@ bool Tokenizer::ReadCharacters(std::string_view text, size_t begin, size_t end, 
       const bool final = CasedBefore(text.substr(0, at)) && !CasedAfter(text.substr(at + c.size));
       AppendCharacter(final ? kSmallFinalSigma : kSmallSigma, true);
     } else {
-      const UnicodeProperties& properties = PropertiesOf(c.code_point);
+      const UnicodeProperties& properties = FindProperties(c.code_point);
       AppendCharacter(c.code_point + static_cast<char32_t>(properties.to_lower), properties.word);
       if (c.code_point == kCapitalDottedI) AppendCharacter(kCombiningDotAbove, false);
     }

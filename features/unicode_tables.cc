@@ -5,7 +5,7 @@ namespace {
 #include "features/unicode_tables.inc"
 }  // namespace
 
-const UnicodeProperties& PropertiesOf(char32_t code_point) {
+const UnicodeProperties& FindProperties(char32_t code_point) {
   const size_t block = kBlockOf[code_point / kBlockSize];
   return kRecords[kRecordOf[block * kBlockSize + code_point % kBlockSize]];
 }

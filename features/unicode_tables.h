@@ -23,7 +23,7 @@ inline constexpr char32_t kSmallFinalSigma = 0x3C2;
 inline constexpr char32_t kSmallSigma = 0x3C3;
 
 // `code_point` is at most U+10FFFF.
-const UnicodeProperties& PropertiesOf(char32_t code_point);
+const UnicodeProperties& FindProperties(char32_t code_point);
 
 // The version of the Unicode Character Database, such as "14.0.0".
 std::string_view UnicodeVersion();

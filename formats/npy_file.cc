@@ -53,7 +53,7 @@ Status WriteNpy(const std::string& path, std::span<const double> values, size_t 
 
 StatusOr<NpyWriter> NpyWriter::Create(const std::string& path, std::string_view type,
                                       std::optional<size_t> columns) {
-  MILLRACE_ASSIGN_OR_RETURN(NewFile file, NewFile::Create(path));
+  MILLRACE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   MILLRACE_RETURN_IF_ERROR(file.Append(Header(type, 0, columns)));
   return NpyWriter(std::move(file), type, columns);
 }

@@ -15,7 +15,7 @@
 namespace millrace {
 
 // Writes `values` (rows x columns, row-major) as a NumPy .npy file, version 1.0
-// (numpy.lib.format): a NewFile. Without columns: an array of one dimension; with 0 of them each
+// (numpy.lib.format): a AtomicFile. Without columns: an array of one dimension; with 0 of them each
 // row is empty, which is another shape.
 Status WriteNpy(const std::string& path, std::span<const float> values, size_t rows,
                 std::optional<size_t> columns);
@@ -29,8 +29,8 @@ inline constexpr std::string_view kNpyUint32 = "<u4";
 inline constexpr std::string_view kNpyUint64 = "<u8";
 inline constexpr std::string_view kNpyInt64 = "<i8";
 
-// Writes an array row by row, whose number of rows is not known yet. Errors are those of NewFile.
-// Not thread-safe.
+// Writes an array row by row, whose number of rows is not known yet. Errors are those of
+// AtomicFile. Not thread-safe.
 class NpyWriter {
  public:
   // Without columns: an array of one dimension.
@@ -45,10 +45,10 @@ class NpyWriter {
   Status Finish(size_t rows);
 
  private:
-  NpyWriter(NewFile file, std::string_view type, std::optional<size_t> columns)
+  NpyWriter(AtomicFile file, std::string_view type, std::optional<size_t> columns)
       : file_(std::move(file)), type_(type), columns_(columns) {}
 
-  NewFile file_;
+  AtomicFile file_;
   std::string type_;
   std::optional<size_t> columns_;
 };

@@ -53,14 +53,14 @@ Status CheckEqual(const Message& published, const Message& ours, std::string_vie
       differences + " start a new job (another name), or give the same settings");
 }
 
-class KafkaJobBoard final : public JobBoard {
+class KafkaJobBoard final : public JobRegistry {
  public:
   KafkaJobBoard(const JobConfig& config, const std::atomic<bool>& stop)
-      : kafka_(KafkaOptionsOf(config)),
+      : kafka_(ToKafkaOptions(config)),
         topic_(TopicName(config.name(), Topic::kJob)),
         job_(config.name()),
         epoch_(config.epoch()),
-        patience_(stop, config.broker_timeout_s()),
+        broker_retry_(stop, config.broker_timeout_s()),
         stop_(stop) {}
 
   Status Open() {
@@ -149,9 +149,9 @@ class KafkaJobBoard final : public JobBoard {
     options.client_id = "job-board";
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaProducer> producer,
                               KafkaProducer::Create(kafka_, options, nullptr));
-    MILLRACE_RETURN_IF_ERROR(patience_.Try([&] { return producer->Prepare({topic_}); }));
+    MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([&] { return producer->Prepare({topic_}); }));
     MILLRACE_RETURN_IF_ERROR(producer->Send(topic_, 0, key, MakeFrames(message, 0).front()));
-    MILLRACE_RETURN_IF_ERROR(patience_.Try([&] { return producer->Flush(kBrokerCall); }));
+    MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([&] { return producer->Flush(kBrokerCall); }));
     const std::vector<FailedDelivery> failures = producer->TakeFailures();
     if (failures.empty()) return absl::OkStatus();
     return absl::UnavailableError(topic_ + " was not written to: " + failures.front().reason);
@@ -209,7 +209,7 @@ class KafkaJobBoard final : public JobBoard {
   // Reads the topic from its beginning. What does so stops again: a board is kept for hours to be
   // asked once, and a reader at the end of its topic costs the broker a hundred requests a second.
   Status Start() {
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience_.Try([this] {
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry_.Run([this] {
       return consumer_->QueryRange(0, kBrokerCall);
     }));
     return consumer_->Assign(0, range.begin);
@@ -253,7 +253,7 @@ class KafkaJobBoard final : public JobBoard {
   std::string topic_;
   std::string job_;
   uint64_t epoch_;
-  Patience patience_;
+  BrokerRetry broker_retry_;
   const std::atomic<bool>& stop_;
   Wakeup wakeup_;
   std::unique_ptr<PartitionConsumer> consumer_;
@@ -266,24 +266,24 @@ class KafkaJobBoard final : public JobBoard {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<JobBoard>> JobBoard::Create(const JobConfig& config,
-                                                     const std::atomic<bool>& stop) {
+StatusOr<std::unique_ptr<JobRegistry>> JobRegistry::Create(const JobConfig& config,
+                                                           const std::atomic<bool>& stop) {
   auto board = std::make_unique<KafkaJobBoard>(config, stop);
   MILLRACE_RETURN_IF_ERROR(board->Open());
-  return std::unique_ptr<JobBoard>(std::move(board));
+  return std::unique_ptr<JobRegistry>(std::move(board));
 }
 
 Status PrepareTopics(const JobConfig& config, std::optional<uint32_t> shards,
                      const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
-                            KafkaAdmin::Create(KafkaOptionsOf(config), "topics"));
+                            KafkaAdmin::Create(ToKafkaOptions(config), "topics"));
   MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
   std::vector<TopicSettings> topics;
   for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), shards)) {
     topics.push_back({plan.name, static_cast<int32_t>(plan.partitions), std::move(plan.config)});
   }
-  const Patience patience(stop, config.broker_timeout_s());
-  return patience.Try(
+  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
+  return broker_retry.Run(
       [&] { return admin->EnsureTopics(topics, static_cast<int>(config.replication_factor())); });
 }
 

@@ -21,12 +21,12 @@ namespace millrace {
 // else waits for them, so that processes start in any order. What was published once stays: who
 // would publish something else gets FailedPrecondition with the differing fields.
 // Used by one thread.
-class JobBoard {
+class JobRegistry {
  public:
   // `stop` ends every wait with Cancelled; it outlives the board.
-  static StatusOr<std::unique_ptr<JobBoard>> Create(const JobConfig& config,
-                                                    const std::atomic<bool>& stop);
-  virtual ~JobBoard() = default;
+  static StatusOr<std::unique_ptr<JobRegistry>> Create(const JobConfig& config,
+                                                       const std::atomic<bool>& stop);
+  virtual ~JobRegistry() = default;
 
   // What stands there now; reads to the end of the topic.
   virtual StatusOr<std::optional<JobFeatures>> ReadFeatures() = 0;

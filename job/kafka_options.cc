@@ -2,7 +2,7 @@
 
 namespace millrace {
 
-KafkaOptions KafkaOptionsOf(const JobConfig& config) {
+KafkaOptions ToKafkaOptions(const JobConfig& config) {
   KafkaOptions options;
   options.brokers = config.brokers();
   options.broker_timeout_s = config.broker_timeout_s();

@@ -6,6 +6,6 @@
 
 namespace millrace {
 
-KafkaOptions KafkaOptionsOf(const JobConfig& config);
+KafkaOptions ToKafkaOptions(const JobConfig& config);
 
 }  // namespace millrace

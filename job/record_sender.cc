@@ -17,9 +17,9 @@ constexpr int kMostReplaced = 100;
 }  // namespace
 
 RecordSender::RecordSender(const JobConfig& config, std::string client_id,
-                           const std::vector<Topic>& topics, const Patience& patience,
+                           const std::vector<Topic>& topics, const BrokerRetry& broker_retry,
                            Wakeup* wakeup)
-    : config_(config), patience_(patience), wakeup_(wakeup) {
+    : config_(config), broker_retry_(broker_retry), wakeup_(wakeup) {
   options_.client_id = std::move(client_id);
   for (Topic topic : topics) {
     std::string& name = names_[static_cast<size_t>(topic)];
@@ -31,18 +31,18 @@ RecordSender::RecordSender(const JobConfig& config, std::string client_id,
 StatusOr<std::unique_ptr<RecordSender>> RecordSender::Create(const JobConfig& config,
                                                              std::string client_id,
                                                              const std::vector<Topic>& topics,
-                                                             const Patience& patience,
+                                                             const BrokerRetry& broker_retry,
                                                              Wakeup* wakeup) {
   std::unique_ptr<RecordSender> sender(
-      new RecordSender(config, std::move(client_id), topics, patience, wakeup));
+      new RecordSender(config, std::move(client_id), topics, broker_retry, wakeup));
   MILLRACE_RETURN_IF_ERROR(sender->Connect());
   return sender;
 }
 
 Status RecordSender::Connect() {
   MILLRACE_ASSIGN_OR_RETURN(producer_,
-                            KafkaProducer::Create(KafkaOptionsOf(config_), options_, wakeup_));
-  return patience_.Try([&] { return producer_->Prepare(prepared_); });
+                            KafkaProducer::Create(ToKafkaOptions(config_), options_, wakeup_));
+  return broker_retry_.Run([&] { return producer_->Prepare(prepared_); });
 }
 
 Status RecordSender::Send(std::vector<OutgoingRecord>& records) {

@@ -21,11 +21,12 @@ namespace millrace {
 // one thread.
 class RecordSender {
  public:
-  // `config` and `patience` outlive the sender.
+  // `config` and `broker_retry` outlive the sender.
   static StatusOr<std::unique_ptr<RecordSender>> Create(const JobConfig& config,
                                                         std::string client_id,
                                                         const std::vector<Topic>& topics,
-                                                        const Patience& patience, Wakeup* wakeup);
+                                                        const BrokerRetry& broker_retry,
+                                                        Wakeup* wakeup);
 
   // Sends all and empties `records`. Waits while the queue is full.
   Status Send(std::vector<OutgoingRecord>& records);
@@ -36,13 +37,13 @@ class RecordSender {
 
  private:
   RecordSender(const JobConfig& config, std::string client_id, const std::vector<Topic>& topics,
-               const Patience& patience, Wakeup* wakeup);
+               const BrokerRetry& broker_retry, Wakeup* wakeup);
   Status Connect();
   Status SendOne(OutgoingRecord& record);
 
   const JobConfig& config_;
   ProducerOptions options_;
-  const Patience& patience_;
+  const BrokerRetry& broker_retry_;
   Wakeup* wakeup_;
   std::unique_ptr<KafkaProducer> producer_;
   std::vector<std::string> prepared_;                     // names of the topics sent to

@@ -10,15 +10,16 @@
 namespace millrace {
 
 // Made from a job's configuration; copies are cheap. `stop` outlives it.
-class Patience {
+class BrokerRetry {
  public:
   // `timeout_s` 0: without an end.
-  Patience(const std::atomic<bool>& stop, double timeout_s) : stop_(stop), timeout_s_(timeout_s) {}
+  BrokerRetry(const std::atomic<bool>& stop, double timeout_s)
+      : stop_(stop), timeout_s_(timeout_s) {}
 
   // Calls `call` until it says anything but Unavailable or DeadlineExceeded. Cancelled when
   // stopped meanwhile; the last error when the timeout has passed.
   template <typename Call>
-  auto Try(const Call& call) const -> decltype(call()) {
+  auto Run(const Call& call) const -> decltype(call()) {
     const auto begin = std::chrono::steady_clock::now();
     while (true) {
       auto result = call();

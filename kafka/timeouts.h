@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-// One call to a broker, before Patience makes it again.
+// One call to a broker, before BrokerRetry makes it again.
 constexpr std::chrono::milliseconds kBrokerCall = std::chrono::seconds(10);
 // Until a loop looks at its timers although no record has come.
 constexpr std::chrono::milliseconds kIdleWait(50);

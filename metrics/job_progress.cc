@@ -80,7 +80,7 @@ void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
   if (ended() && !end_ms_) end_ms_ = timestamp_ms;
   staleness_max_ = std::max(staleness_max_, server_->staleness());
 
-  samples_.push_back(SampleOf(timestamp_ms));
+  samples_.push_back(MakeSample(timestamp_ms));
   while (timestamp_ms - samples_.front().timestamp_ms > kSamplesKeptMs) samples_.pop_front();
   ResolveEvaluations(false);
   if (begin_ms_ && (timestamp_ms >= next_progressive_ms_ || ended())) {
@@ -96,7 +96,7 @@ void JobProgress::Combine() {
     all.set_rounds(std::min(all.rounds(), point.rounds()));
     all.set_updates(all.updates() + point.updates());
     all.set_duplicates_ignored(all.duplicates_ignored() + point.duplicates_ignored());
-    all.set_poisoned(all.poisoned() + point.poisoned());
+    all.set_non_finite_updates(all.non_finite_updates() + point.non_finite_updates());
     all.set_refused(all.refused() + point.refused());
     all.set_staleness(std::max(all.staleness(), point.staleness()));
     all.set_unsaved_updates(std::max(all.unsaved_updates(), point.unsaved_updates()));
@@ -112,7 +112,7 @@ std::map<ShardId, MetricPoint::ServerProgress::Recovery> JobProgress::recoveries
   return recoveries;
 }
 
-JobProgress::Sample JobProgress::SampleOf(int64_t timestamp_ms) const {
+JobProgress::Sample JobProgress::MakeSample(int64_t timestamp_ms) const {
   return {timestamp_ms,          server_->rounds(),       rows_tested(),
           NewestClock(*server_), server_->rows_trained(), server_->train_loss()};
 }

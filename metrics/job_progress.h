@@ -92,7 +92,7 @@ class JobProgress {
   void FoldServer(int64_t timestamp_ms, const ServerPoint& point);
   void FoldEvaluation(int64_t timestamp_ms, const MetricPoint::Evaluation& evaluation);
   void Combine();
-  Sample SampleOf(int64_t timestamp_ms) const;
+  Sample MakeSample(int64_t timestamp_ms) const;
   void ResolveEvaluations(bool all);
   void AddToCurve(CurvePoint point);
   void AddProgressivePoints();

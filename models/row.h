@@ -15,7 +15,7 @@ struct Row {
   std::vector<double> numeric;     // N values as in the file, unscaled; NaN where missing
   std::vector<uint32_t> index;     // hashed features, ascending and distinct, each in [N, N + H)
   std::vector<float> value;        // one per index, finite
-  bool again = false;              // of a later epoch: the job has had this row before
+  bool replayed = false;           // of a later epoch: the job has had this row before
   std::vector<EmbeddingId> ids{};  // of embedding rows, one per id column, in the job's order
   float target = 0;                // of a regression, instead of the label
 

@@ -166,7 +166,7 @@ Status ServerProcessor::CheckEmbeddingParts(const Gradient& message) const {
 
 void ServerProcessor::HandleAsk(const Gradient& message, ServerOutput& output) {
   const WorkerId worker = message.worker();
-  const bool replaced = KeepsReplaced() && message.has_clock() && !clocks_.left(worker) &&
+  const bool replaced = KeepsPreviousRound() && message.has_clock() && !clocks_.left(worker) &&
                         message.clock() + 1 == clocks_.clock(worker);
   if (replaced) {
     output.replaced_answers.push_back({worker, {message.wanted().begin(), message.wanted().end()}});
@@ -187,7 +187,7 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
     return absl::OkStatus();
   }
   const WorkerId worker = message.worker();
-  if (lost_) {
+  if (state_lost_) {
     HandleWhileLost(std::move(message), output);
     return absl::OkStatus();
   }
@@ -224,7 +224,7 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
     CheckCut(output);
     return absl::OkStatus();
   }
-  DisarmPoison(message, record, output);
+  DropNonFiniteUpdate(message, record, output);
   return HandleUpdate(std::move(message), output);
 }
 
@@ -275,7 +275,7 @@ bool ServerProcessor::TryRestore() {
   AddSlice(newest->slice(), 1.0f, shard_.mutable_weights());
   shard_.MarkAllUpdated();
   if (newest->moments().count_size() > 0) moments_ = FromProto(newest->moments());
-  if (KeepsReplaced()) {
+  if (KeepsPreviousRound()) {
     shard_.KeepReplaced();
     replaced_moments_ = moments_;
   }
@@ -290,14 +290,14 @@ bool ServerProcessor::TryRestore() {
     member.rows_before = said.rows_before();
   }
   for (auto& [worker, member] : members_) member.restore.reset();
-  lost_ = false;
+  state_lost_ = false;
   return true;
 }
 
-void ServerProcessor::DisarmPoison(Gradient& message, const GradientRecord& record,
-                                   ServerOutput& output) {
+void ServerProcessor::DropNonFiniteUpdate(Gradient& message, const GradientRecord& record,
+                                          ServerOutput& output) {
   if (IsSane(message)) return;
-  CountPoison();
+  CountNonFiniteUpdate();
   output.dead_letters.push_back(MakeDeadLetter(
       record, options_.shard,
       "an update with a NaN, an infinity or a value beyond 1e18; it counts as an empty one"));
@@ -351,7 +351,7 @@ Status ServerProcessor::TakeUpdate(const Gradient& message, ServerOutput& output
 }
 
 void ServerProcessor::HandleSnapshot(const Gradient& message, ServerOutput& output) {
-  if (lost_) return;
+  if (state_lost_) return;
   if (message.kind() == Gradient::CANCEL) {
     // (Whose cut the shard has left already may be whole all the same.)
     if (cut_.open() == message.snapshot() || message.snapshot() > cut_.newest()) {
@@ -395,7 +395,7 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
     messages.push_back(&*member.pending);
   }
   if (round.empty()) return absl::OkStatus();
-  if (KeepsReplaced()) {
+  if (KeepsPreviousRound()) {
     shard_.KeepReplaced();
     replaced_moments_ = moments_;
     replaced_ids_.clear();
@@ -431,7 +431,7 @@ Status ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size
       AddSlice(message->slice(), static_cast<float>(share), sum_);
     }
     if (!AllFinite(sum_)) {  // sane changes may still overflow together
-      CountPoison();
+      CountNonFiniteUpdate();
       return absl::OkStatus();
     }
     for (size_t i = 0; i < sum_.size(); ++i) weights[i] += sum_[i];
@@ -447,7 +447,7 @@ Status ServerProcessor::Apply(const std::vector<const Gradient*>& messages, size
     }
     if (embeddings_ != nullptr) SumEmbeddings(messages, scale);
     if (!AllFinite(sum_) || !AllFinite(row_sum_)) {  // divided by a tiny weight, say
-      CountPoison();
+      CountNonFiniteUpdate();
       return absl::OkStatus();
     }
     optimizer_->Step(steps_, sum_, weights, shard_.mutable_slots(), parts_);
@@ -484,7 +484,7 @@ void ServerProcessor::SumEmbeddings(const std::vector<const Gradient*>& messages
 }
 
 Status ServerProcessor::StepEmbeddings() {
-  if (KeepsReplaced()) {
+  if (KeepsPreviousRound()) {
     replaced_ids_ = row_ids_;
     replaced_rows_.resize(row_sum_.size());
     MILLRACE_RETURN_IF_ERROR(embeddings_->Read(row_ids_, replaced_step_ms_, replaced_rows_));
@@ -557,7 +557,7 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool replaced
   message.set_job(options_.job);
   message.set_epoch(options_.epoch);
   message.set_shard(options_.shard);
-  if (lost_) {
+  if (state_lost_) {
     message.set_lost(true);
     return message.SerializeAsString();
   }
@@ -602,7 +602,7 @@ Status ServerProcessor::ReadEmbeddings(std::span<const EmbeddingId> ids, bool re
 
 std::vector<WorkerId> ServerProcessor::WaitedFor() const {
   std::vector<WorkerId> missing;
-  if (lost_) {
+  if (state_lost_) {
     for (const auto& [worker, member] : members_) {
       if (!member.restore) missing.push_back(worker);
     }
@@ -625,7 +625,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
   state.set_epoch(options_.epoch);
   state.set_shard(options_.shard);
   state.set_steps(steps_);
-  state.set_lost(lost_);
+  state.set_lost(state_lost_);
   for (const auto& [worker, member] : members_) {
     ShardState::Member& saved = *state.add_members();
     saved.set_worker(worker);
@@ -646,7 +646,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
     }
   }
   ToProto(moments_, *state.mutable_moments());
-  if (KeepsReplaced()) ToProto(replaced_moments_, *state.mutable_replaced_moments());
+  if (KeepsPreviousRound()) ToProto(replaced_moments_, *state.mutable_replaced_moments());
   if (embeddings_ != nullptr) {
     EmbeddingBlock& replaced = *state.mutable_replaced_embeddings();
     replaced.mutable_id()->Add(replaced_ids_.begin(), replaced_ids_.end());
@@ -693,12 +693,12 @@ Status ServerProcessor::LoadState(const ShardState& state) {
     }
     member.joiner.Restore(std::move(partials));
   }
-  lost_ = state.lost();
+  state_lost_ = state.lost();
   for (const Gradient& said : state.restoring()) {
     if (members_.contains(said.worker())) members_.at(said.worker()).restore = said;
   }
   moments_ = FromProto(state.moments());
-  if (KeepsReplaced()) replaced_moments_ = FromProto(state.replaced_moments());
+  if (KeepsPreviousRound()) replaced_moments_ = FromProto(state.replaced_moments());
   const EmbeddingBlock& replaced = state.replaced_embeddings();
   replaced_ids_.assign(replaced.id().begin(), replaced.id().end());
   replaced_rows_.assign(replaced.value().begin(), replaced.value().end());

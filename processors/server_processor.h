@@ -139,7 +139,7 @@ class ServerProcessor {
     return embeddings_->Read(ids, step_ms_, values);
   }
   // No answer is made, or made again, as of an earlier time of the log.
-  int64_t oldest_step_ms() const { return KeepsReplaced() ? replaced_step_ms_ : step_ms_; }
+  int64_t oldest_step_ms() const { return KeepsPreviousRound() ? replaced_step_ms_ : step_ms_; }
   // Null when the job has none.
   EmbeddingTable* embeddings() const { return embeddings_.get(); }
   const Moments& moments() const { return moments_; }
@@ -156,8 +156,8 @@ class ServerProcessor {
   // From here on the state is what the workers say. Lost stay the optimizer's state, the embedding
   // rows, and what was counted once (rows, sums); the bytes of an undisturbed run are lost with
   // them. REQUIRES: nothing has been processed or loaded.
-  void Lose() { lost_ = true; }
-  bool lost() const { return lost_; }
+  void MarkStateLost() { state_lost_ = true; }
+  bool state_lost() const { return state_lost_; }
 
   // All of the state but the parameters. `position` fields are the caller's.
   void SaveState(ShardState& state) const;
@@ -194,8 +194,10 @@ class ServerProcessor {
   void HandleSnapshot(const Gradient& message, ServerOutput& output);
   // Says so when the shard has come to the cut.
   void CheckCut(ServerOutput& output);
-  void DisarmPoison(Gradient& message, const GradientRecord& record, ServerOutput& output);
-  void CountPoison() { counters_.set_poisoned(counters_.poisoned() + 1); }
+  void DropNonFiniteUpdate(Gradient& message, const GradientRecord& record, ServerOutput& output);
+  void CountNonFiniteUpdate() {
+    counters_.set_non_finite_updates(counters_.non_finite_updates() + 1);
+  }
   Status TryFinishRound(ServerOutput& output);
   StatusOr<std::string> MakeAnswer(WorkerId worker, bool replaced,
                                    std::span<const EmbeddingId> wanted) const;
@@ -211,7 +213,9 @@ class ServerProcessor {
   void CountDeadLetters(const Gradient& message, ServerOutput& output);
   std::vector<WorkerId> ReleasedWorkers() const;
   void AnswerNewlyReleased(const std::vector<WorkerId>& before, ServerOutput& output) const;
-  bool KeepsReplaced() const { return options_.shards > 1 && options_.consistency.sequential(); }
+  bool KeepsPreviousRound() const {
+    return options_.shards > 1 && options_.consistency.sequential();
+  }
 
   ServerOptions options_;
   ParameterParts parts_;  // of the shard's keys
@@ -220,7 +224,7 @@ class ServerProcessor {
   VectorClock clocks_;
   std::map<WorkerId, Member> members_;
   Moments moments_;
-  // KeepsReplaced: beside the weights that the last round replaced.
+  // KeepsPreviousRound: beside the weights that the last round replaced.
   Moments replaced_moments_;
   std::vector<EmbeddingId> replaced_ids_;  // ascending
   std::vector<float> replaced_rows_;
@@ -234,7 +238,7 @@ class ServerProcessor {
   uint64_t rows_trained_ = 0;
   uint64_t steps_ = 0;
   double train_loss_ = 0;
-  bool lost_ = false;
+  bool state_lost_ = false;
   ShardState::Counters counters_;
   SnapshotCut cut_;
   // Scratch of Apply.

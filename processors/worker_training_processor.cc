@@ -225,7 +225,7 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   }
   if (sent_clock_ && clock <= *sent_clock_) return absl::OkStatus();
   unanswered_.clear();
-  if (!HasAllOf(clock, output)) return absl::OkStatus();
+  if (!HasEveryPart(clock, output)) return absl::OkStatus();
   owed_ = true;
   input_.ForgetDeadLetters(progress_.rows_end);
   const StatusOr<BatchState> next = source_.Next(progress_, batch_);
@@ -260,7 +260,7 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   return absl::OkStatus();
 }
 
-bool WorkerTrainingProcessor::HasAllOf(Clock clock, WorkerOutput& output) {
+bool WorkerTrainingProcessor::HasEveryPart(Clock clock, WorkerOutput& output) {
   const bool sequential =
       options_.training.consistency().model() == Training::Consistency::SEQUENTIAL;
   bool all = true;
@@ -461,7 +461,7 @@ void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& outpu
     const auto add = [&](EvaluationSums& sums) {
       sums.AddRow(*rows[i], row_scores, options_.classes);
     };
-    if (i >= batch.first_new && !rows[i]->again) {
+    if (i >= batch.first_new && !rows[i]->replayed) {
       ++new_rows;
       if (i >= trained_begin && i < trained_end) ++new_trained;
       add(progressive);

@@ -114,7 +114,7 @@ class WorkerTrainingProcessor {
   // Says to shards that have lost their state what this worker has of it.
   void AnswerLostShards(WorkerOutput& output);
   // Whether every shard has said what it must have said at `clock`; asks those that have gone on.
-  bool HasAllOf(Clock clock, WorkerOutput& output);
+  bool HasEveryPart(Clock clock, WorkerOutput& output);
   // What the shard said of the clock that is to be answered.
   const Weights& MessageOf(const Part& part) const;
   // Whether every shard has sent the embedding rows of the batch; asks those that have not. A

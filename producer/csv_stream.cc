@@ -57,7 +57,7 @@ StatusOr<CsvStream::Event> CsvStream::Next(StreamRecord* record) {
     }
     record->number = next_number_++;
     record->epoch = epoch_;
-    record->row.again = epoch_ > 0;
+    record->row.replayed = epoch_ > 0;
     return Event::kRow;
   }
 }

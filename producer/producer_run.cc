@@ -54,7 +54,7 @@ class KafkaRun final : public ProducerRun {
   KafkaRun(const JobConfig& config, const Options& options)
       : config_(config),
         spec_(CompleteSpec(config.features())),
-        kafka_(KafkaOptionsOf(config)),
+        kafka_(ToKafkaOptions(config)),
         stop_(*options.stop),
         display_(options.quiet) {
     file_options_.stop = &stop_;
@@ -239,7 +239,7 @@ Status KafkaRun::StartAgain() {
 Status KafkaRun::AgreeOnFeatures() {
   std::optional<JobFeatures> published;
   const Status read = WhileAway("read the job's features", [&]() -> Status {
-    MILLRACE_ASSIGN_OR_RETURN(const auto board, JobBoard::Create(config_, stop_));
+    MILLRACE_ASSIGN_OR_RETURN(const auto board, JobRegistry::Create(config_, stop_));
     MILLRACE_ASSIGN_OR_RETURN(published, board->ReadFeatures());
     return absl::OkStatus();
   });
@@ -262,9 +262,9 @@ Status KafkaRun::AgreeOnFeatures() {
   features.set_workers(config_.workers());
   *features.mutable_spec() = spec_;
   features.set_feature_count(encoder.feature_count());
-  shape_ = ShapeOf(features);
+  shape_ = RowShapeFrom(features);
   return WhileAway("publish the job's features", [&]() -> Status {
-    MILLRACE_ASSIGN_OR_RETURN(const auto board, JobBoard::Create(config_, stop_));
+    MILLRACE_ASSIGN_OR_RETURN(const auto board, JobRegistry::Create(config_, stop_));
     return board->PublishFeatures(features);
   });
 }

@@ -67,7 +67,7 @@ Evaluator::~Evaluator() {
   thread_.join();
 }
 
-void Evaluator::Offer(Snapshot snapshot) {
+void Evaluator::Offer(EvaluationInput snapshot) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     idle_ = false;
@@ -86,7 +86,7 @@ void Evaluator::Run() {
   while (true) {
     changed_.wait(lock, [this] { return ending_ || mailbox_.has_value(); });
     if (!mailbox_) return;
-    const Snapshot snapshot = *std::exchange(mailbox_, std::nullopt);
+    const EvaluationInput snapshot = *std::exchange(mailbox_, std::nullopt);
     working_ = true;
     lock.unlock();
     report_(snapshot, Evaluate(snapshot));
@@ -97,7 +97,7 @@ void Evaluator::Run() {
   }
 }
 
-EvaluationFigures Evaluator::Evaluate(const Snapshot& snapshot) const {
+EvaluationFigures Evaluator::Evaluate(const EvaluationInput& snapshot) const {
   const Scaler scaler =
       scale_ ? Scaler(snapshot.moments) : Scaler::Identity(snapshot.moments.columns());
   const size_t width = model_.score_count();

@@ -30,7 +30,7 @@ struct TestSet {
 };
 StatusOr<TestSet> ReadTestSet(const std::string& path, const FeatureSpec& spec);
 
-struct Snapshot {
+struct EvaluationInput {
   Clock clock = 0;
   std::vector<float> parameters;
   std::vector<float> rows;  // of the embedding ids of the test set, in the order of ids()
@@ -42,7 +42,7 @@ struct Snapshot {
 // evaluation delays nobody. Offer and Finish are for the owner's thread.
 class Evaluator {
  public:
-  using Report = std::function<void(const Snapshot&, const EvaluationFigures&)>;
+  using Report = std::function<void(const EvaluationInput&, const EvaluationFigures&)>;
   // `model` outlives the evaluator. `report` is called on the evaluator's thread.
   // `classes` 0: a regression.
   Evaluator(TestSet test_set, const Model& model, size_t classes, bool scale, Report report);
@@ -52,13 +52,13 @@ class Evaluator {
   const std::vector<EmbeddingId>& ids() const { return ids_; }
   // True when the last snapshot has been taken: the time to make another copy.
   bool idle() const { return idle_; }
-  void Offer(Snapshot snapshot);
+  void Offer(EvaluationInput snapshot);
   // Returns when everything offered has been evaluated or replaced.
   void Finish();
 
  private:
   void Run();
-  EvaluationFigures Evaluate(const Snapshot& snapshot) const;
+  EvaluationFigures Evaluate(const EvaluationInput& snapshot) const;
 
   TestSet test_set_;
   const Model& model_;
@@ -71,10 +71,10 @@ class Evaluator {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ending_ = false;              // guarded by mutex_
-  bool working_ = false;             // guarded by mutex_
-  std::optional<Snapshot> mailbox_;  // guarded by mutex_
-  std::thread thread_;               // last: it uses all of the above
+  bool ending_ = false;                     // guarded by mutex_
+  bool working_ = false;                    // guarded by mutex_
+  std::optional<EvaluationInput> mailbox_;  // guarded by mutex_
+  std::thread thread_;                      // last: it uses all of the above
 };
 
 }  // namespace millrace

@@ -67,7 +67,7 @@ Status HostedShard::Restore(const JobConfig& config, const ServerOptions& option
 // no memory is needed for it.
 Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& stop) {
   Wakeup wakeup;
-  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*copy_.store));
+  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ReadParametersOffset(*copy_.store));
   StatusOr<std::unique_ptr<ParametersTail>> tail =
       ParametersTail::Create(config, shard_, from, &wakeup, stop);
   if (absl::IsOutOfRange(tail.status())) {
@@ -130,7 +130,7 @@ Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptio
   const std::string& folder = config.server().from_snapshot();
   MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(folder));
   MILLRACE_ASSIGN_OR_RETURN(millrace::Checkpoint first,
-                            FirstCheckpoint(folder, manifest, options, SnapshotStartOf(config)));
+                            FirstCheckpoint(folder, manifest, options, ToSnapshotStart(config)));
   CheckpointRun run(std::move(first), *log_, *copy_.store);
   while (!run.done()) MILLRACE_RETURN_IF_ERROR(run.Step());
   task_ = std::make_unique<ShardTask>(options, *copy_.store);

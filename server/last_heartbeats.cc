@@ -18,15 +18,15 @@ constexpr size_t kSignsAtOnce = 1000;
 
 }  // namespace
 
-StatusOr<std::unique_ptr<LastSigns>> LastSigns::Create(const JobConfig& config, int64_t now_ms,
-                                                       Wakeup* wakeup) {
-  std::unique_ptr<LastSigns> signs(new LastSigns(now_ms));
+StatusOr<std::unique_ptr<LastHeartbeats>> LastHeartbeats::Create(const JobConfig& config,
+                                                                 int64_t now_ms, Wakeup* wakeup) {
+  std::unique_ptr<LastHeartbeats> signs(new LastHeartbeats(now_ms));
   ConsumerOptions options;
   options.client_id = "last-signs";
   options.queue_kbytes = 4096;
   MILLRACE_ASSIGN_OR_RETURN(
       signs->consumer_,
-      PartitionConsumer::Create(KafkaOptionsOf(config), options,
+      PartitionConsumer::Create(ToKafkaOptions(config), options,
                                 TopicName(config.name(), Topic::kMetrics), wakeup));
   MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
                             signs->consumer_->QueryRange(0, kBrokerCall));
@@ -35,7 +35,7 @@ StatusOr<std::unique_ptr<LastSigns>> LastSigns::Create(const JobConfig& config, 
   return signs;
 }
 
-StatusOr<size_t> LastSigns::Poll() {
+StatusOr<size_t> LastHeartbeats::Poll() {
   ConsumerHandler handler;
   handler.on_record = [this](const ConsumedRecord& record) { Take(record); };
   handler.on_end = [this](int32_t, Offset) { done_ = true; };
@@ -43,7 +43,7 @@ StatusOr<size_t> LastSigns::Poll() {
   return consumer_->Poll(kSignsAtOnce, handler);
 }
 
-void LastSigns::Take(const ConsumedRecord& record) {
+void LastHeartbeats::Take(const ConsumedRecord& record) {
   if (!record.key.starts_with("server/")) return;
   const StatusOr<Frame> frame = ParseFrame(record.value);
   MetricPoint point;
@@ -53,7 +53,7 @@ void LastSigns::Take(const ConsumedRecord& record) {
   newest = std::max(newest, point.timestamp_ms());
 }
 
-std::optional<int64_t> LastSigns::DownMs(ShardId shard) const {
+std::optional<int64_t> LastHeartbeats::DownMs(ShardId shard) const {
   const auto found = newest_ms_.find(shard);
   if (found == newest_ms_.end()) return std::nullopt;
   return now_ms_ - found->second;

@@ -17,11 +17,11 @@ namespace millrace {
 
 // Reads the end of `metrics`, where each shard's server says four times a second how it is. Beside
 // the recovery, which never waits for it. Used by one thread.
-class LastSigns {
+class LastHeartbeats {
  public:
   // Only points from before `now_ms` count. `wakeup` outlives it.
-  static StatusOr<std::unique_ptr<LastSigns>> Create(const JobConfig& config, int64_t now_ms,
-                                                     Wakeup* wakeup);
+  static StatusOr<std::unique_ptr<LastHeartbeats>> Create(const JobConfig& config, int64_t now_ms,
+                                                          Wakeup* wakeup);
 
   // Takes some of what has come, without waiting; returns how many events that were.
   StatusOr<size_t> Poll();
@@ -31,7 +31,7 @@ class LastSigns {
   std::optional<int64_t> DownMs(ShardId shard) const;
 
  private:
-  explicit LastSigns(int64_t now_ms) : now_ms_(now_ms) {}
+  explicit LastHeartbeats(int64_t now_ms) : now_ms_(now_ms) {}
   void Take(const ConsumedRecord& record);
 
   const int64_t now_ms_;

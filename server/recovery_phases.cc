@@ -39,7 +39,7 @@ std::string RecoveryText(const RecoveryPhases& phases) {
       phases.gradients_records);
 }
 
-MetricPoint::ServerProgress::Recovery RecoveryOf(const RecoveryPhases& phases) {
+MetricPoint::ServerProgress::Recovery ToRecoveryPoint(const RecoveryPhases& phases) {
   MetricPoint::ServerProgress::Recovery recovery;
   recovery.set_down_ms(phases.down_ms.value_or(0));
   recovery.set_source(SourceName(phases));

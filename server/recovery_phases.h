@@ -34,6 +34,6 @@ struct RecoveryPhases {
 std::string SourceName(const RecoveryPhases& phases);
 // One line for people.
 std::string RecoveryText(const RecoveryPhases& phases);
-MetricPoint::ServerProgress::Recovery RecoveryOf(const RecoveryPhases& phases);
+MetricPoint::ServerProgress::Recovery ToRecoveryPoint(const RecoveryPhases& phases);
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/clock.h"
 #include "server/server_metrics.h"
 
 namespace millrace {
@@ -20,7 +21,7 @@ double SecondsBetween(RecoveryReport::Time from, RecoveryReport::Time to) {
 
 RecoveryReport::RecoveryReport(const JobConfig& config, Wakeup* wakeup)
     : started_(std::chrono::steady_clock::now()) {
-  StatusOr<std::unique_ptr<LastSigns>> signs = LastSigns::Create(config, NowMs(), wakeup);
+  StatusOr<std::unique_ptr<LastHeartbeats>> signs = LastHeartbeats::Create(config, NowMs(), wakeup);
   if (signs.ok()) signs_ = *std::move(signs);
 }
 
@@ -51,7 +52,7 @@ void RecoveryReport::Tick(Time now) {
     recovered.reported = true;
     if (signs_) recovered.phases.down_ms = signs_->DownMs(shard);
     if (!recovered.phases.recovered()) continue;
-    recovered.point = RecoveryOf(recovered.phases);
+    recovered.point = ToRecoveryPoint(recovered.phases);
     spdlog::info("shard {}: {}", shard, RecoveryText(recovered.phases));
   }
   if (all) signs_.reset();

@@ -52,7 +52,7 @@ std::chrono::duration<double> Seconds(double seconds) {
 }
 
 // What is written at the end has to be known to fail at the start.
-Status CheckFolderOf(const std::string& path) {
+Status CheckFolderExists(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path();
   if (folder.empty()) folder = ".";
   if (access(folder.c_str(), W_OK | X_OK) == 0 && !std::filesystem::is_directory(path)) {
@@ -87,10 +87,10 @@ class ServerLoop {
       : config_(config),
         features_(features),
         training_(training),
-        shape_(ShapeOf(features)),
+        shape_(RowShapeFrom(features)),
         model_(MakeModel(features, training.training())),
         stop_(stop),
-        patience_(stop, config.broker_timeout_s()) {}
+        broker_retry_(stop, config.broker_timeout_s()) {}
 
   Status Run() {
     MILLRACE_RETURN_IF_ERROR(Open());
@@ -112,7 +112,7 @@ class ServerLoop {
       MILLRACE_RETURN_IF_ERROR(AnnounceReplayed());
       if (sender_->DeliveryFailed()) MILLRACE_RETURN_IF_ERROR(AnnounceAll());
       MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
-      MILLRACE_RETURN_IF_ERROR(BesideTheHotPath());
+      MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks());
       MILLRACE_ASSIGN_OR_RETURN(const bool job_ended, JobEnded());
       if (job_ended && !config_.server().stay()) break;
       if (events == 0) wakeup_.WaitFor(kIdleWait);
@@ -124,14 +124,14 @@ class ServerLoop {
     MILLRACE_ASSIGN_OR_RETURN(
         sender_, RecordSender::Create(config_, "server",
                                       {Topic::kWeights, Topic::kMetrics, Topic::kGradients},
-                                      patience_, &wakeup_));
+                                      broker_retry_, &wakeup_));
     ConsumerOptions options;
     options.client_id = "server";
     MILLRACE_ASSIGN_OR_RETURN(
         gradients_,
-        PartitionConsumer::Create(KafkaOptionsOf(config_), options,
+        PartitionConsumer::Create(ToKafkaOptions(config_), options,
                                   TopicName(config_.name(), Topic::kGradients), &wakeup_));
-    MILLRACE_ASSIGN_OR_RETURN(const ReplicaTls tls, ReplicaTlsOf(config_));
+    MILLRACE_ASSIGN_OR_RETURN(const ReplicaTls tls, ReadReplicaTls(config_));
     std::vector<ShardId> ids;
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
       if (IsHosted(shard)) ids.push_back(shard);
@@ -145,7 +145,7 @@ class ServerLoop {
       MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<HostedShard> hosted,
                                 HostedShard::Open(config_, options, fetch, &wakeup_, stop_));
       const auto partition = static_cast<int32_t>(shard);
-      MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience_.Try([&] {
+      MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry_.Run([&] {
         return gradients_->QueryRange(partition, kBrokerCall);
       }));
       MILLRACE_RETURN_IF_ERROR(
@@ -154,7 +154,7 @@ class ServerLoop {
       spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
                    hosted->task().position(), range.end,
                    recoveries_.Restored(shard, hosted->phases(), std::chrono::steady_clock::now()));
-      lost_[shard] = hosted->task().processor().lost();
+      lost_[shard] = hosted->task().processor().state_lost();
       if (lost_[shard]) {
         spdlog::warn(
             "shard {}: NO COPY OF IT IS LEFT. It waits until all {} workers have said what weights "
@@ -182,7 +182,7 @@ class ServerLoop {
   }
 
   ServerOptions HostedOptions(ShardId shard) const {
-    ServerOptions options = ServerOptionsOf(features_, training_, shard);
+    ServerOptions options = MakeServerOptions(features_, training_, shard);
     options.weights_from_workers = config_.server().weights_from_workers();
     if (options.embeddings) {
       const Server& server = config_.server();
@@ -234,7 +234,8 @@ class ServerLoop {
       spdlog::info("evaluation and the weights file are the business of the process of shard 0");
       return absl::OkStatus();
     }
-    if (server.has_weights_file()) MILLRACE_RETURN_IF_ERROR(CheckFolderOf(server.weights_file()));
+    if (server.has_weights_file())
+      MILLRACE_RETURN_IF_ERROR(CheckFolderExists(server.weights_file()));
     MILLRACE_RETURN_IF_ERROR(OpenEvaluation());
     const std::vector<EmbeddingId> ids =
         evaluator_ ? evaluator_->ids() : std::vector<EmbeddingId>();
@@ -242,7 +243,7 @@ class ServerLoop {
       if (IsHosted(shard)) continue;
       MILLRACE_ASSIGN_OR_RETURN(
           followed_[shard],
-          FollowedShard::Create(config_, ServerOptionsOf(features_, training_, shard), ids,
+          FollowedShard::Create(config_, MakeServerOptions(features_, training_, shard), ids,
                                 &wakeup_, stop_));
     }
     return absl::OkStatus();
@@ -263,7 +264,7 @@ class ServerLoop {
     evaluator_ = std::make_unique<Evaluator>(
         std::move(test_set), *model_, shape_.classes,
         training_.training().scaling() == Training::RUNNING,
-        [this](const Snapshot& snapshot, const EvaluationFigures& figures) {
+        [this](const EvaluationInput& snapshot, const EvaluationFigures& figures) {
           if (evaluation_log_) evaluation_log_->Write(NowMs(), 0, snapshot.clock, figures);
           points_.Push(EvaluationPoint(0, snapshot.clock, figures, snapshot.last));
         });
@@ -302,7 +303,7 @@ class ServerLoop {
   // Says when workers have given a lost shard its weights.
   void ReportRestored() {
     for (auto& [shard, hosted] : shards_) {
-      if (!lost_[shard] || hosted->task().processor().lost()) continue;
+      if (!lost_[shard] || hosted->task().processor().state_lost()) continue;
       lost_[shard] = false;
       spdlog::warn("shard {}: goes on from the weights of a worker, at round {}", shard,
                    hosted->task().processor().steps());
@@ -330,7 +331,7 @@ class ServerLoop {
     return hosted.task().LeaveCut(out_);
   }
 
-  void TendSnapshots(SteadyTime now) {
+  void AdvanceSnapshots(SteadyTime now) {
     if (IsHosted(0) && TakeSnapshotRequest()) {
       spdlog::info("a snapshot is asked for");
       out_.push_back(SnapshotRequest(config_, static_cast<uint64_t>(NowMs())));
@@ -350,9 +351,9 @@ class ServerLoop {
     }
   }
 
-  Status BesideTheHotPath() {
+  Status RunPeriodicTasks() {
     const SteadyTime now = std::chrono::steady_clock::now();
-    TendSnapshots(now);
+    AdvanceSnapshots(now);
     for (auto& [shard, hosted] : shards_) {
       MILLRACE_ASSIGN_OR_RETURN(const bool durable, hosted->Checkpoint(now));
       if (durable && config_.server().weights_at_checkpoints()) {
@@ -422,7 +423,7 @@ class ServerLoop {
   }
 
   Status OfferEvaluation(bool last) {
-    Snapshot snapshot;
+    EvaluationInput snapshot;
     if (!GatherWeights(snapshot.parameters)) return absl::OkStatus();
     if (model_->row_width() > 0) MILLRACE_RETURN_IF_ERROR(GatherRows(snapshot.rows));
     const ServerProcessor& first = shards_.at(0)->task().processor();
@@ -459,7 +460,7 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) {
       const std::vector<WorkerId> missing = hosted->task().processor().WaitedFor();
       Waiting& waiting = waiting_[shard];
-      const bool lost = hosted->task().processor().lost();
+      const bool lost = hosted->task().processor().state_lost();
       // (What is said to a lost shard again and again is no progress.)
       const Offset position = lost ? 0 : hosted->task().position();
       if ((missing.empty() && !lost) || waiting.position != position) {
@@ -535,11 +536,11 @@ class ServerLoop {
     for (int i = 0; i < kTries && !stop_; ++i) {
       PublishProgress(true);
       MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
-      MILLRACE_RETURN_IF_ERROR(patience_.Try([&] { return sender_->Flush(kBrokerCall); }));
+      MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([&] { return sender_->Flush(kBrokerCall); }));
       if (!sender_->DeliveryFailed()) break;
       MILLRACE_RETURN_IF_ERROR(AnnounceAll());
     }
-    MILLRACE_ASSIGN_OR_RETURN(board_, JobBoard::Create(config_, stop_));
+    MILLRACE_ASSIGN_OR_RETURN(board_, JobRegistry::Create(config_, stop_));
     for (const auto& [shard, hosted] : shards_) {
       MILLRACE_RETURN_IF_ERROR(board_->PublishEnded(shard));
     }
@@ -568,7 +569,7 @@ class ServerLoop {
   RowShape shape_;
   std::unique_ptr<Model> model_;
   const std::atomic<bool>& stop_;
-  Patience patience_;
+  BrokerRetry broker_retry_;
 
   Wakeup wakeup_;
   RecoveryReport recoveries_{config_, &wakeup_};
@@ -587,7 +588,7 @@ class ServerLoop {
   bool ended_ = false;  // EndShards has begun; an error of it ends the process
   bool job_ended_ = false;
   SteadyTime next_word_of_others_;
-  std::unique_ptr<JobBoard> board_;  // since ended_
+  std::unique_ptr<JobRegistry> board_;  // since ended_
   SteadyTime next_board_;
   SteadyTime next_metrics_;
   SteadyTime next_evaluation_;

@@ -47,7 +47,7 @@ OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training,
   server.set_rows_counted(rows_counted);
   server.set_rows_trained(processor.rows_trained());
   server.set_duplicates_ignored(processor.counters().duplicates_ignored());
-  server.set_poisoned(processor.counters().poisoned());
+  server.set_non_finite_updates(processor.counters().non_finite_updates());
   server.set_refused(processor.counters().refused());
   server.set_undecodable_rows(processor.counters().undecodable_rows());
   server.set_staleness(staleness);

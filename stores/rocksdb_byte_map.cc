@@ -43,7 +43,7 @@ Status DamagedStore(const std::string& path, const std::string& what) {
 }
 
 // RocksDB tells the reason of an I/O error in words only, those of strerror.
-int ErrnoOf(const rocksdb::Status& status, const std::string& text) {
+int ParseErrno(const rocksdb::Status& status, const std::string& text) {
   if (status.IsNoSpace()) return ENOSPC;
   for (const int error : {ENOSPC, EDQUOT, EMFILE, ENFILE, EACCES, EPERM, EROFS}) {
     if (text.ends_with(std::generic_category().message(error))) return error;
@@ -57,7 +57,7 @@ Status FromRocksDb(const rocksdb::Status& status, const std::string& path) {
   if (status.IsCorruption()) return DamagedStore(path, text);
   // The folder's own list of files names one that is not there.
   if (status.IsPathNotFound()) return DamagedStore(path, text);
-  if (status.IsIOError()) return FileError(Place(path, text), ErrnoOf(status, text));
+  if (status.IsIOError()) return FileError(Place(path, text), ParseErrno(status, text));
   if (status.IsInvalidArgument() || status.IsNotSupported()) {
     return absl::FailedPreconditionError(Message(
         path, text, "another program or version wrote it: delete it or choose another folder"));

@@ -24,7 +24,7 @@ size_t Checkpoint::VisitRecords(size_t begin, const FrozenRows::Visit& visit) co
   return next - begin;
 }
 
-StatusOr<Offset> ParametersOffsetOf(const OrderedByteMap& store) {
+StatusOr<Offset> ReadParametersOffset(const OrderedByteMap& store) {
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> value,
                             store.Get(kParametersOffsetKey));
   if (!value) return 0;
@@ -63,7 +63,7 @@ Status CheckpointRun::Step() {
     case Next::kCommit: {
       checkpoint_.rows.SortById();
       MILLRACE_RETURN_IF_ERROR(Sweep());
-      MILLRACE_ASSIGN_OR_RETURN(const Offset behind, ParametersOffsetOf(store_));
+      MILLRACE_ASSIGN_OR_RETURN(const Offset behind, ReadParametersOffset(store_));
       MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_, behind));
       // Whatever fails from here on: they have been delivered.
       checkpoint_.dead_letters.clear();

@@ -65,7 +65,7 @@ inline constexpr char kStateKeyPrefix[] = "state";  // + number of the chunk, 4 
 inline constexpr char kParametersOffsetKey[] = "parameters-offset";
 
 // Up to where a copy has read its partition of `parameters`; 0: nothing.
-StatusOr<Offset> ParametersOffsetOf(const OrderedByteMap& store);
+StatusOr<Offset> ReadParametersOffset(const OrderedByteMap& store);
 
 // What a copy takes in one batch: records of a checkpoint (one without a value removes its key)
 // and, when with them it is whole, where the next one begins. A large checkpoint comes in several:

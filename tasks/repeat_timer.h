@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-// A worker's patience with its servers. It is lost on a round that takes longer than that: each
+// A worker's broker_retry with its servers. It is lost on a round that takes longer than that: each
 // repetition of a large update makes the round slower still. So, as TCP does (RFC 6298, section 5),
 // it doubles with each repetition, and comes down only by an answer that needed none. Pure.
 class RepeatTimer {

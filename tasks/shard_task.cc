@@ -84,7 +84,7 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
           "new job (another name); or give --weights-from-workers: then it goes on from the "
           "weights that the workers have, without optimizer state and embedding rows");
     }
-    processor_.Lose();
+    processor_.MarkStateLost();
     position_ = begin;
     checkpoint_begun_ = begin;
     checkpointed_ = begin;

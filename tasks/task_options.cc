@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-ConsistencyPolicy PolicyOf(const Training::Consistency& consistency) {
+ConsistencyPolicy ToConsistencyPolicy(const Training::Consistency& consistency) {
   switch (consistency.model()) {
     case Training::Consistency::SEQUENTIAL:
       return ConsistencyPolicy::Sequential();
@@ -25,7 +25,7 @@ ConsistencyPolicy PolicyOf(const Training::Consistency& consistency) {
   return ConsistencyPolicy::Sequential();
 }
 
-OptimizerOptions OptimizerOf(const Training& training) {
+OptimizerOptions ToOptimizerOptions(const Training& training) {
   const Training::Optimizer& optimizer = training.optimizer();
   OptimizerOptions options;
   switch (optimizer.kind()) {
@@ -57,7 +57,7 @@ OptimizerOptions OptimizerOf(const Training& training) {
   return options;
 }
 
-EmbeddingTableOptions TableOf(const Training::Embedding& embedding, size_t width) {
+EmbeddingTableOptions ToEmbeddingTableOptions(const Training::Embedding& embedding, size_t width) {
   EmbeddingTableOptions options;
   options.seed = embedding.seed();
   // The weight of an id begins at zero, as all weights do.
@@ -107,7 +107,7 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
 }
 
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training) {
-  const RowShape shape = ShapeOf(features);
+  const RowShape shape = RowShapeFrom(features);
   if (training.model() != Training::SOFTMAX) {
     using Loss = FactorizationMachine::Loss;
     const Training::Embedding& embedding = training.embedding();
@@ -127,9 +127,9 @@ std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& tr
                                              std::move(class_weights));
 }
 
-ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& training,
-                              ShardId shard) {
-  const RowShape shape = ShapeOf(features);
+ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& training,
+                                ShardId shard) {
+  const RowShape shape = RowShapeFrom(features);
   const std::unique_ptr<Model> model = MakeModel(features, training.training());
   ServerOptions options;
   options.job = JobHash(features.job());
@@ -144,28 +144,29 @@ ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& tr
   options.workers = features.workers();
   options.classes = shape.classes;
   options.numeric_columns = shape.numeric;
-  options.consistency = PolicyOf(training.training().consistency());
+  options.consistency = ToConsistencyPolicy(training.training().consistency());
   options.average_changes = training.training().update().kind() == Training::Update::WEIGHT_CHANGE;
   options.values = training.training().compression().values();
-  options.optimizer = OptimizerOf(training.training());
+  options.optimizer = ToOptimizerOptions(training.training());
   // FTRL has the penalty in its own formula.
   const bool ftrl = training.training().optimizer().kind() == Training::Optimizer::FTRL;
   options.l2 = ftrl ? 0 : training.training().l2();
   if (model->row_width() > 0) {
-    options.embeddings = TableOf(training.training().embedding(), model->row_width());
+    options.embeddings =
+        ToEmbeddingTableOptions(training.training().embedding(), model->row_width());
   }
   return options;
 }
 
-WorkerOptions WorkerOptionsOf(const JobFeatures& features, const JobTraining& training,
-                              WorkerId worker) {
+WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& training,
+                                WorkerId worker) {
   WorkerOptions options;
   options.job = JobHash(features.job());
   options.epoch = features.epoch();
   options.worker = worker;
   options.workers = features.workers();
   options.shards = training.shards();
-  options.classes = ShapeOf(features).classes;
+  options.classes = RowShapeFrom(features).classes;
   options.training = training.training();
   return options;
 }

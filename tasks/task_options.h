@@ -23,9 +23,9 @@ std::vector<size_t> HiddenLayers(const Training& training);
 // Shared by all tasks of a process. REQUIRES: CheckModel.
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training);
 
-ServerOptions ServerOptionsOf(const JobFeatures& features, const JobTraining& training,
-                              ShardId shard);
-WorkerOptions WorkerOptionsOf(const JobFeatures& features, const JobTraining& training,
-                              WorkerId worker);
+ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& training,
+                                ShardId shard);
+WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& training,
+                                WorkerId worker);
 
 }  // namespace millrace

@@ -78,7 +78,7 @@ Status CheckRow(const TrainingRow& row, const RowShape& shape) {
 
 }  // namespace
 
-RowShape ShapeOf(const JobFeatures& features) {
+RowShape RowShapeFrom(const JobFeatures& features) {
   RowShape shape;
   shape.numeric = static_cast<size_t>(features.spec().numeric_size());
   shape.features = features.feature_count();
@@ -95,7 +95,7 @@ std::string EncodeRow(const Row& row) {
   message.mutable_numeric()->Add(row.numeric.begin(), row.numeric.end());
   message.mutable_index()->Add(row.index.begin(), row.index.end());
   message.mutable_value()->Add(row.value.begin(), row.value.end());
-  message.set_again(row.again);
+  message.set_replayed(row.replayed);
   message.mutable_id()->Add(row.ids.begin(), row.ids.end());
   message.set_target(row.target);
   return EncodeInput(record);
@@ -120,7 +120,7 @@ void ToRow(const TrainingRow& message, Row& row) {
   row.numeric.assign(message.numeric().begin(), message.numeric().end());
   row.index.assign(message.index().begin(), message.index().end());
   row.value.assign(message.value().begin(), message.value().end());
-  row.again = message.again();
+  row.replayed = message.replayed();
   row.ids.assign(message.id().begin(), message.id().end());
   row.target = message.target();
 }

@@ -23,7 +23,7 @@ struct RowShape {
   size_t classes = 0;   // 0: a regression
   size_t ids = 0;       // of embedding rows
 };
-RowShape ShapeOf(const JobFeatures& features);
+RowShape RowShapeFrom(const JobFeatures& features);
 
 // input-data: values are single frames of InputRecord.
 std::string EncodeRow(const Row& row);

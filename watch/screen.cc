@@ -184,7 +184,7 @@ class Screen {
     trouble(job_.producer() ? job_.producer()->rows_rejected() : 0, "rows rejected");
     trouble(server.undecodable_rows(), "rows undecodable");
     trouble(server.duplicates_ignored(), "duplicates ignored");
-    trouble(server.poisoned(), "poisoned");
+    trouble(server.non_finite_updates(), "non-finite updates");
     trouble(server.refused(), "refused");
 
     Lines lines;

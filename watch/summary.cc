@@ -58,7 +58,7 @@ std::string SummaryJson(const JobProgress& job, const std::string& name) {
       {"workers", server.workers_size()},
       {"staleness_max", job.staleness_max()},
       {"duplicates_ignored", server.duplicates_ignored()},
-      {"poisoned", server.poisoned()},
+      {"non_finite_updates", server.non_finite_updates()},
       {"refused", server.refused()},
       {"undecodable_rows", server.undecodable_rows()},
       {"train_loss", Short(server.train_loss())},
@@ -122,7 +122,7 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
     absl::StrAppend(&troubles, troubles.empty() ? "" : ", ", GroupedNumber(count), " ", what);
   };
   trouble(server.duplicates_ignored(), "duplicates ignored");
-  trouble(server.poisoned(), "poisoned");
+  trouble(server.non_finite_updates(), "non-finite updates");
   trouble(server.refused(), "refused");
   trouble(server.undecodable_rows(), "rows undecodable");
   line("irregular", troubles.empty() ? "nothing" : Inked(style, Ink::kWarn, troubles));

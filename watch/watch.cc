@@ -74,7 +74,7 @@ class Watcher {
  private:
   Status OpenFiles() {
     if (!options_.summary_file.empty()) {
-      MILLRACE_ASSIGN_OR_RETURN(NewFile file, NewFile::Create(options_.summary_file));
+      MILLRACE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(options_.summary_file));
       summary_.emplace(std::move(file));
     }
     if (options_.evaluation_csv.empty()) return absl::OkStatus();
@@ -229,7 +229,7 @@ class Watcher {
   JobProgress job_;
   steady_clock::time_point last_record_;
   steady_clock::time_point next_show_;
-  std::optional<NewFile> summary_;
+  std::optional<AtomicFile> summary_;
   File csv_;
   std::optional<StderrCapture> captured_;
   std::optional<LiveArea> area_;

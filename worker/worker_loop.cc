@@ -48,10 +48,10 @@ class WorkerLoop {
       : config_(config),
         features_(features),
         training_(training),
-        shape_(ShapeOf(features)),
+        shape_(RowShapeFrom(features)),
         model_(MakeModel(features, training.training())),
         stop_(stop),
-        patience_(stop, config.broker_timeout_s()),
+        broker_retry_(stop, config.broker_timeout_s()),
         input_topic_(TopicName(config.name(), Topic::kInputData)),
         weights_topic_(TopicName(config.name(), Topic::kWeights)) {}
 
@@ -75,7 +75,7 @@ class WorkerLoop {
       MILLRACE_RETURN_IF_ERROR(Advance());
       if (sender_->DeliveryFailed()) RepeatAll();
       const SteadyTime now = std::chrono::steady_clock::now();
-      MILLRACE_RETURN_IF_ERROR(BesideTheHotPath(now));
+      MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
       MILLRACE_ASSIGN_OR_RETURN(const bool ended, JobEnded(now));
       if (ended && !config_.worker().stay()) break;
       if (events == 0) wakeup_.WaitFor(kIdleWait);
@@ -94,10 +94,10 @@ class WorkerLoop {
   };
 
   Status Open() {
-    const KafkaOptions kafka = KafkaOptionsOf(config_);
+    const KafkaOptions kafka = ToKafkaOptions(config_);
     MILLRACE_ASSIGN_OR_RETURN(
         sender_, RecordSender::Create(config_, "worker", {Topic::kGradients, Topic::kDeadLetter},
-                                      patience_, &wakeup_));
+                                      broker_retry_, &wakeup_));
     ConsumerOptions options;
     options.client_id = "worker-weights";
     MILLRACE_ASSIGN_OR_RETURN(weights_,
@@ -111,7 +111,7 @@ class WorkerLoop {
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KafkaAdmin> admin,
                               KafkaAdmin::Create(kafka, "worker-trim"));
     trimmer_ = std::make_unique<Trimmer>(std::move(admin));
-    MILLRACE_ASSIGN_OR_RETURN(board_, JobBoard::Create(config_, stop_));
+    MILLRACE_ASSIGN_OR_RETURN(board_, JobRegistry::Create(config_, stop_));
     if (training_.training().schedule() == Training::BUFFER) {
       MILLRACE_ASSIGN_OR_RETURN(store_,
                                 OpenRocksDb(config_.worker().data_dir() + "/" + config_.name()));
@@ -162,7 +162,7 @@ class WorkerLoop {
 
   StatusOr<Offset> Assign(WorkerId worker,
                           const std::optional<GroupConsumer::Committed>& committed) {
-    WorkerOptions options = WorkerOptionsOf(features_, training_, worker);
+    WorkerOptions options = MakeWorkerOptions(features_, training_, worker);
     options.evaluate_batches = evaluation_log_ != nullptr;
     const auto partition = static_cast<int32_t>(worker);
     std::optional<InputPosition> position;
@@ -186,7 +186,7 @@ class WorkerLoop {
   }
 
   StatusOr<PartitionConsumer::Range> RangeOf(PartitionConsumer& consumer, int32_t partition) {
-    return patience_.Try([&] { return consumer.QueryRange(partition, kBrokerCall); });
+    return broker_retry_.Run([&] { return consumer.QueryRange(partition, kBrokerCall); });
   }
 
   void Revoke(WorkerId worker, bool lost) {
@@ -231,7 +231,7 @@ class WorkerLoop {
     for (auto& [worker, hosted] : tasks_) hosted.task->Repeat(out_);
   }
 
-  Status BesideTheHotPath(SteadyTime now) {
+  Status RunPeriodicTasks(SteadyTime now) {
     // The only timer of the protocol: what is unanswered is said again. It changes no result.
     for (auto& [worker, hosted] : tasks_) {
       if (!hosted.repeat.Due(now)) continue;
@@ -367,7 +367,7 @@ class WorkerLoop {
   RowShape shape_;
   std::unique_ptr<Model> model_;
   const std::atomic<bool>& stop_;
-  Patience patience_;
+  BrokerRetry broker_retry_;
   const std::string input_topic_;
   const std::string weights_topic_;
   std::random_device random_device_;
@@ -376,7 +376,7 @@ class WorkerLoop {
   Wakeup wakeup_;
   std::unique_ptr<OrderedByteMap> store_;  // buffer schedule only
   std::unique_ptr<EvaluationLog> evaluation_log_;
-  std::unique_ptr<JobBoard> board_;
+  std::unique_ptr<JobRegistry> board_;
   std::unique_ptr<RecordSender> sender_;
   std::unique_ptr<PartitionConsumer> ranges_;
   std::unique_ptr<PartitionConsumer> weights_;

@@ -27,7 +27,7 @@ Status Run(const JobFlags& flags) {
   Wakeup wakeup;
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<PartitionConsumer> metrics,
-      PartitionConsumer::Create(KafkaOptionsOf(config), {.client_id = "job-rounds"},
+      PartitionConsumer::Create(ToKafkaOptions(config), {.client_id = "job-rounds"},
                                 TopicName(config.name(), Topic::kMetrics), &wakeup));
   MILLRACE_RETURN_IF_ERROR(metrics->Assign(0, 0));
   std::map<uint32_t, uint64_t> unsaved;  // by shard

@@ -21,7 +21,7 @@ namespace {
 class Learner {
  public:
   Learner(const JobFeatures& features, const JobTraining& training)
-      : options_(ServerOptionsOf(features, training, 0)),
+      : options_(MakeServerOptions(features, training, 0)),
         model_(MakeModel(features, training.training())),
         optimizer_(Optimizer::Create(options_.optimizer)),
         weights_(model_->parameter_count()),

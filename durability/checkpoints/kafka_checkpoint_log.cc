@@ -47,7 +47,7 @@ KafkaCheckpointLog::KafkaCheckpointLog(const JobConfig& config, ShardId shard,
 StatusOr<std::unique_ptr<KafkaCheckpointLog>> KafkaCheckpointLog::Create(
     const JobConfig& config, ShardId shard, const std::atomic<bool>& stop) {
   std::unique_ptr<KafkaCheckpointLog> log(new KafkaCheckpointLog(config, shard, stop));
-  const KafkaOptions kafka = KafkaOptionsOf(config);
+  const KafkaOptions kafka = ToKafkaOptions(config);
   ProducerOptions options;
   options.client_id = "checkpoint-" + std::to_string(shard);
   options.linger_ms = kUntilFullMs;
@@ -55,10 +55,10 @@ StatusOr<std::unique_ptr<KafkaCheckpointLog>> KafkaCheckpointLog::Create(
   options.transactional_id = config.name() + "-shard-" + std::to_string(shard);
   MILLRACE_ASSIGN_OR_RETURN(log->producer_, KafkaProducer::Create(kafka, options, nullptr));
   MILLRACE_ASSIGN_OR_RETURN(log->admin_, KafkaAdmin::Create(kafka, options.client_id));
-  const Patience patience(stop, config.broker_timeout_s());
+  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
   MILLRACE_RETURN_IF_ERROR(
-      patience.Try([&log] { return log->producer_->InitTransactions(kCall); }));
-  MILLRACE_RETURN_IF_ERROR(patience.Try([&log] {
+      broker_retry.Run([&log] { return log->producer_->InitTransactions(kCall); }));
+  MILLRACE_RETURN_IF_ERROR(broker_retry.Run([&log] {
     return log->producer_->Prepare({log->parameters_, log->dead_letters_});
   }));
   return log;

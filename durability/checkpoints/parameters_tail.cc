@@ -27,10 +27,10 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
   options.read_committed = true;
   const std::string topic = TopicName(config.name(), Topic::kParameters);
   MILLRACE_ASSIGN_OR_RETURN(
-      tail->consumer_, PartitionConsumer::Create(KafkaOptionsOf(config), options, topic, wakeup));
+      tail->consumer_, PartitionConsumer::Create(ToKafkaOptions(config), options, topic, wakeup));
   const auto partition = static_cast<int32_t>(shard);
   MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
-                            Patience(stop, config.broker_timeout_s()).Try([&] {
+                            BrokerRetry(stop, config.broker_timeout_s()).Run([&] {
                               return tail->consumer_->QueryRange(partition, kBrokerCall);
                             }));
   if (from > range.end) {

@@ -60,7 +60,7 @@ std::string Numbered(const std::string& folder, unsigned number) {
 }
 
 // Those of them that are there, ascending.
-std::vector<std::string> ExistingOf(const std::string& folder) {
+std::vector<std::string> ListExistingFolders(const std::string& folder) {
   std::vector<unsigned> numbers;
   if (IsThere(folder)) numbers.push_back(1);
   const fs::path path(folder);
@@ -82,7 +82,7 @@ std::vector<std::string> ExistingOf(const std::string& folder) {
   return folders;
 }
 
-std::string FreeNameOf(const std::string& folder) {
+std::string FindFreeName(const std::string& folder) {
   unsigned number = 1;
   while (IsThere(Numbered(folder, number))) ++number;
   return Numbered(folder, number);
@@ -117,7 +117,7 @@ StatusOr<ShardCopy> OpenFurthest(const JobConfig& config, const std::string& fol
     Offset offset = 0;
   };
   std::vector<Opened> opened;
-  for (const std::string& name : ExistingOf(folder)) {
+  for (const std::string& name : ListExistingFolders(folder)) {
     StatusOr<std::unique_ptr<DiskByteMap>> store = OpenPatiently(config, name);
     if (IsLockedByAnother(store.status())) {
       const std::string why(store.status().message());
@@ -128,7 +128,7 @@ StatusOr<ShardCopy> OpenFurthest(const JobConfig& config, const std::string& fol
       continue;
     }
     MILLRACE_RETURN_IF_ERROR(store.status());
-    MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ParametersOffsetOf(**store));
+    MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ReadParametersOffset(**store));
     opened.push_back({{.source = ShardCopy::Source::kDisk,
                        .bytes = BytesIn(name),
                        .folder = name,
@@ -167,7 +167,7 @@ StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const
     copy.store.reset();
     MILLRACE_RETURN_IF_ERROR(RemoveFolder(copy.folder));
   }
-  copy.folder = FreeNameOf(own);
+  copy.folder = FindFreeName(own);
   const std::string replica = ReplicaFolder(config, shard);
   MILLRACE_ASSIGN_OR_RETURN(const bool has_replica, HasReplica(replica));
   if (has_replica) {
@@ -204,7 +204,7 @@ Status RemoveReplicaStore(const JobConfig& config, ShardId shard) {
 
 StatusOr<std::string> SetReplicaStoreAside(const JobConfig& config, ShardId shard) {
   const std::string replica = ReplicaFolder(config, shard);
-  std::string aside = FreeNameOf(replica + "-set-aside");
+  std::string aside = FindFreeName(replica + "-set-aside");
   std::error_code error;
   fs::rename(replica, aside, error);
   if (!error) return aside;

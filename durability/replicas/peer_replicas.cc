@@ -30,7 +30,7 @@ std::string_view ViewOf(const Status& status) {
 // That the store opens, and is as far on as it was said to be.
 Status CheckCopy(const std::string& files, const ReplicaDescription& copy) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<DiskByteMap> store, OpenRocksDb(files));
-  MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ParametersOffsetOf(*store));
+  MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ReadParametersOffset(*store));
   if (offset >= copy.parameters_offset()) return absl::OkStatus();
   return absl::DataLossError("its store ends at offset " + std::to_string(offset) +
                              " of parameters, and was to reach " +
@@ -39,7 +39,7 @@ Status CheckCopy(const std::string& files, const ReplicaDescription& copy) {
 
 }  // namespace
 
-StatusOr<ReplicaTls> ReplicaTlsOf(const JobConfig& config) {
+StatusOr<ReplicaTls> ReadReplicaTls(const JobConfig& config) {
   const Server& server = config.server();
   return ReadReplicaTls(server.replica_tls_cert(), server.replica_tls_key(),
                         server.replica_tls_ca());
@@ -47,16 +47,16 @@ StatusOr<ReplicaTls> ReplicaTlsOf(const JobConfig& config) {
 
 PeerReplicas::PeerReplicas(const JobConfig& config, ReplicaTls tls,
                            const std::vector<ShardId>& hosted, const std::atomic<bool>& stop,
-                           const ReplicaPatience& patience)
+                           const ReplicaPatience& broker_retry)
     : config_(config),
       tls_(std::move(tls)),
       server_(hosted.empty() ? 0 : hosted.front()),
       stop_(stop),
-      patience_(patience) {}
+      broker_retry_(broker_retry) {}
 
 StatusOr<std::vector<ReplicaOffer>> PeerReplicas::ReadOffers() const {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board,
-                            JobBoard::Create(config_, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
+                            JobRegistry::Create(config_, stop_));
   return board->ReadOffers();
 }
 
@@ -86,7 +86,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
   request.set_job(config_.name());
   request.set_epoch(config_.epoch());
   request.set_shard(shard);
-  const auto described = DescribeReplicas(addresses, request, tls_, patience_);
+  const auto described = DescribeReplicas(addresses, request, tls_, broker_retry_);
   std::vector<std::pair<Offset, std::string>> copies;
   for (size_t i = 0; i < addresses.size(); ++i) {
     if (described[i].ok()) {
@@ -104,7 +104,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
     fetch.request = request;
     fetch.folder = folder;
     fetch.check = CheckCopy;
-    fetch.patience = patience_;
+    fetch.broker_retry = broker_retry_;
     auto next_word = steady_clock::now() + kSayEvery;
     fetch.on_progress = [&](const ReplicaTransfer& transfer) {
       if (steady_clock::now() < next_word) return;
@@ -162,7 +162,8 @@ StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(
   offer.set_address(
       ReplicaAddress(server.replica_listen(), server.replica_advertise(), serving->port()));
   offer.set_tls(tls.used());
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, JobBoard::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
+                            JobRegistry::Create(config, stop));
   MILLRACE_RETURN_IF_ERROR(board->PublishOffer(offer));
   std::string shards;
   for (const ShardId shard : kept) shards += " " + std::to_string(shard);

@@ -32,9 +32,9 @@ std::unique_ptr<Replicas::Stub> Connect(const std::string& address, const Replic
 
 StatusOr<ReplicaDescription> DescribeReplica(const std::string& address,
                                              const ReplicaRequest& request, const ReplicaTls& tls,
-                                             const ReplicaPatience& patience) {
+                                             const ReplicaPatience& broker_retry) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + patience.describe);
+  context.set_deadline(std::chrono::system_clock::now() + broker_retry.describe);
   ReplicaDescription description;
   const grpc::Status said = Connect(address, tls)->Describe(&context, request, &description);
   if (said.ok()) return description;
@@ -52,11 +52,11 @@ class Fetching {
     const std::unique_ptr<grpc::ClientReader<ReplicaPiece>> reader =
         stub_->GetReplica(&context_, fetch_.request);
     Status status = absl::OkStatus();
-    auto patience = fetch_.patience.first_piece;
+    auto broker_retry = fetch_.broker_retry.first_piece;
     ReplicaPiece piece;
     while (true) {
       const auto before = steady_clock::now();
-      watchdog.Set(before + patience);
+      watchdog.Set(before + broker_retry);
       const bool came = reader->Read(&piece);
       watchdog.Clear();
       if (!came) break;
@@ -65,7 +65,7 @@ class Fetching {
       status = Take(piece);
       if (status.ok()) status = Judge();
       if (!status.ok()) break;
-      patience = fetch_.patience.next_piece;
+      broker_retry = fetch_.broker_retry.next_piece;
     }
     if (!status.ok()) context_.TryCancel();
     const grpc::Status said = reader->Finish();
@@ -73,7 +73,7 @@ class Fetching {
     if (!status.ok()) return Named(status);
     if (watchdog.barked()) {
       return absl::DeadlineExceededError(fetch_.address + ": nothing came for " +
-                                         std::to_string(patience.count()) + " ms, after " +
+                                         std::to_string(broker_retry.count()) + " ms, after " +
                                          std::to_string(transfer_.bytes) + " bytes");
     }
     if (!said.ok()) {
@@ -136,9 +136,9 @@ class Fetching {
   }
 
   Status Judge() const {
-    if (waited_ < fetch_.patience.before_judging) return absl::OkStatus();
+    if (waited_ < fetch_.broker_retry.before_judging) return absl::OkStatus();
     const double rate = static_cast<double>(transfer_.bytes) / Seconds(waited_);
-    if (rate >= fetch_.patience.least_bytes_per_second) return absl::OkStatus();
+    if (rate >= fetch_.broker_retry.least_bytes_per_second) return absl::OkStatus();
     return absl::DeadlineExceededError("too slow: " + std::to_string(transfer_.bytes) +
                                        " bytes in " + std::to_string(Seconds(waited_)) + " s");
   }
@@ -173,13 +173,13 @@ class Fetching {
 
 std::vector<StatusOr<ReplicaDescription>> DescribeReplicas(
     const std::vector<std::string>& addresses, const ReplicaRequest& request, const ReplicaTls& tls,
-    const ReplicaPatience& patience) {
+    const ReplicaPatience& broker_retry) {
   std::vector<StatusOr<ReplicaDescription>> described(addresses.size(),
                                                       absl::UnknownError("not asked"));
   std::vector<std::thread> threads;
   for (size_t i = 0; i < addresses.size(); ++i) {
     threads.emplace_back(
-        [&, i] { described[i] = DescribeReplica(addresses[i], request, tls, patience); });
+        [&, i] { described[i] = DescribeReplica(addresses[i], request, tls, broker_retry); });
   }
   for (std::thread& thread : threads) thread.join();
   return described;

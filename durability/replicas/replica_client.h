@@ -31,7 +31,7 @@ struct ReplicaPatience {
 // once. Errors name the address.
 std::vector<StatusOr<ReplicaDescription>> DescribeReplicas(
     const std::vector<std::string>& addresses, const ReplicaRequest& request, const ReplicaTls& tls,
-    const ReplicaPatience& patience);
+    const ReplicaPatience& broker_retry);
 
 struct ReplicaTransfer {
   uint64_t bytes = 0;  // that have come
@@ -48,7 +48,7 @@ struct ReplicaFetch {
   std::function<Status(const std::string& files, const ReplicaDescription& copy)> check;
   // Called from time to time while pieces come.
   std::function<void(const ReplicaTransfer& transfer)> on_progress;
-  ReplicaPatience patience{};
+  ReplicaPatience broker_retry{};
 };
 
 // Blocks until the store is there, or there is a reason why it does not come from this server; then

@@ -59,7 +59,7 @@ Status Replicator::Open(Replica& replica) {
     const std::lock_guard<std::shared_mutex> lock(mutex_);
     replica.store = std::move(store);
   }
-  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(*replica.store));
+  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ReadParametersOffset(*replica.store));
   MILLRACE_ASSIGN_OR_RETURN(replica.tail,
                             ParametersTail::Create(config_, replica.shard, from, &wakeup_, stop_));
   spdlog::info("shard {}: a replica is kept here, from offset {} of parameters on", replica.shard,
@@ -84,7 +84,7 @@ StatusOr<const Replicator::Replica*> Replicator::Find(ShardId shard) const {
 StatusOr<Offset> Replicator::OffsetOf(ShardId shard) {
   const std::shared_lock<std::shared_mutex> lock(mutex_);
   MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard));
-  MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ParametersOffsetOf(*replica->store));
+  MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ReadParametersOffset(*replica->store));
   if (offset > 0) return offset;
   return absl::NotFoundError("no whole checkpoint of shard " + std::to_string(shard) +
                              " has come here yet");

@@ -94,7 +94,7 @@ StatusOr<SnapshotPart::File> DescribeFile(const std::string& path) {
 
 Status WriteJson(const std::string& path, const google::protobuf::Message& message) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, JsonOf(message));
-  return WriteNewFile(path, text);
+  return WriteAtomicFile(path, text);
 }
 
 Status ReadJson(const std::string& path, google::protobuf::Message& message) {

@@ -39,7 +39,7 @@ Status MakeSnapshotDir(const std::string& path);
 // Size and checksum of a file. Errors: DataLoss, with its name.
 StatusOr<SnapshotPart::File> DescribeFile(const std::string& path);
 
-// JSON, as a NewFile.
+// JSON, as a AtomicFile.
 Status WriteJson(const std::string& path, const google::protobuf::Message& message);
 // NotFound when there is no such file; DataLoss when it is not what `message` is.
 Status ReadJson(const std::string& path, google::protobuf::Message& message);

@@ -128,7 +128,7 @@ std::string Differences(const google::protobuf::Message& saved,
 
 }  // namespace
 
-SnapshotStart SnapshotStartOf(const JobConfig& config) {
+SnapshotStart ToSnapshotStart(const JobConfig& config) {
   return config.server().new_stream() ? SnapshotStart::kNewStream : SnapshotStart::kSameStream;
 }
 

@@ -16,7 +16,7 @@ enum class SnapshotStart {
   kSameStream,  // behind the rows that the snapshot has learnt from: clocks go on
   kNewStream,   // at its first row: weights, optimizer state and embedding rows only
 };
-SnapshotStart SnapshotStartOf(const JobConfig& config);  // as --new-stream has it
+SnapshotStart ToSnapshotStart(const JobConfig& config);  // as --new-stream has it
 
 // InvalidArgument, with what differs, when the job's model is not the snapshot's, or when it would
 // not go on behind the rows that the snapshot has learnt from.

@@ -43,13 +43,13 @@ OutgoingRecord Request(const JobConfig& config, Gradient::Kind kind, ShardId sha
 }
 
 // NotFound when there is no such job: who waits for a name that is written wrong waits for ever.
-Status CheckThatItIsThere(const JobConfig& config, const Patience& patience,
+Status CheckThatItIsThere(const JobConfig& config, const BrokerRetry& broker_retry,
                           const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
-                            KafkaAdmin::Create(KafkaOptionsOf(config), "snapshot-request"));
+                            KafkaAdmin::Create(ToKafkaOptions(config), "snapshot-request"));
   MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
   const std::string topic = TopicName(config.name(), Topic::kJob);
-  Status found = patience.Try([&] { return admin->PartitionCount(topic); }).status();
+  Status found = broker_retry.Run([&] { return admin->PartitionCount(topic); }).status();
   if (!absl::IsNotFound(found)) return found;
   return absl::NotFoundError("there is no job " + config.name() + " at " + config.brokers() +
                              " (it would have a topic " + topic + "): is --job right?");
@@ -57,7 +57,8 @@ Status CheckThatItIsThere(const JobConfig& config, const Patience& patience,
 
 // FailedPrecondition when nobody is there who could write a snapshot.
 Status CheckThatItRuns(const JobConfig& config, const std::atomic<bool>& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobBoard> board, JobBoard::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
+                            JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, board->ReadTraining());
   if (!training) {
     return absl::FailedPreconditionError(
@@ -75,14 +76,14 @@ Status CheckThatItRuns(const JobConfig& config, const std::atomic<bool>& stop) {
 class SnapshotSigns {
  public:
   static StatusOr<std::unique_ptr<SnapshotSigns>> Create(const JobConfig& config, uint64_t id,
-                                                         const Patience& patience) {
+                                                         const BrokerRetry& broker_retry) {
     auto signs = std::make_unique<SnapshotSigns>();
     signs->id_ = id;
     MILLRACE_ASSIGN_OR_RETURN(
         signs->metrics_,
-        PartitionConsumer::Create(KafkaOptionsOf(config), {.client_id = "snapshot-request"},
+        PartitionConsumer::Create(ToKafkaOptions(config), {.client_id = "snapshot-request"},
                                   TopicName(config.name(), Topic::kMetrics), nullptr));
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, patience.Try([&signs] {
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry.Run([&signs] {
       return signs->metrics_->QueryRange(0, kBrokerCall);
     }));
     MILLRACE_RETURN_IF_ERROR(signs->metrics_->Assign(0, range.end));
@@ -134,16 +135,16 @@ std::string SnapshotFolder(const JobConfig& config, uint64_t id) {
 }
 
 Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
-  const Patience patience(stop, config.broker_timeout_s());
-  MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, patience, stop));
+  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
+  MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, broker_retry, stop));
   MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<RecordSender> sender,
-      RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, patience, nullptr));
+      RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, broker_retry, nullptr));
   const auto id = static_cast<uint64_t>(NowMs());
   std::unique_ptr<SnapshotSigns> signs;  // of one that is waited for
   if (config.server().has_snapshot_dir()) {
-    MILLRACE_ASSIGN_OR_RETURN(signs, SnapshotSigns::Create(config, id, patience));
+    MILLRACE_ASSIGN_OR_RETURN(signs, SnapshotSigns::Create(config, id, broker_retry));
   }
   std::vector<OutgoingRecord> records = {SnapshotRequest(config, id)};
   MILLRACE_RETURN_IF_ERROR(sender->Send(records));

@@ -152,7 +152,7 @@ Status WriteSnapshotPart(const std::string& folder, SnapshotPart head, const Ser
   PartFiles files(folder, options.shard);
   MILLRACE_RETURN_IF_ERROR(WriteDense(processor.shard(), files));
   MILLRACE_RETURN_IF_ERROR(
-      WriteNewFile(files.New("state", "pb"), StateOf(processor).SerializeAsString()));
+      WriteAtomicFile(files.New("state", "pb"), StateOf(processor).SerializeAsString()));
   if (const EmbeddingTable* const table = processor.embeddings()) {
     MILLRACE_ASSIGN_OR_RETURN(const size_t rows, WriteRows(*table, *options.embeddings, store,
                                                            processor.oldest_step_ms(), files));

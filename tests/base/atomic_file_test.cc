@@ -22,9 +22,9 @@ std::string ContentOf(const std::string& path) {
   return text.str();
 }
 
-TEST(NewFile, IsThereWhenItIsWholeAndNotBefore) {
+TEST(AtomicFile, IsThereWhenItIsWholeAndNotBefore) {
   const TemporaryFolder folder;
-  StatusOr<NewFile> file = NewFile::Create(folder / "file");
+  StatusOr<AtomicFile> file = AtomicFile::Create(folder / "file");
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_TRUE(file->Append("0123").ok());
   EXPECT_FALSE(std::filesystem::exists(folder / "file"));
@@ -35,33 +35,33 @@ TEST(NewFile, IsThereWhenItIsWholeAndNotBefore) {
   EXPECT_FALSE(std::filesystem::exists(folder / "file.tmp"));
 }
 
-TEST(NewFile, LeavesWhatWasThereWhenItIsNotCommitted) {
+TEST(AtomicFile, LeavesWhatWasThereWhenItIsNotCommitted) {
   const TemporaryFolder folder;
-  ASSERT_TRUE(WriteNewFile(folder / "file", "old").ok());
+  ASSERT_TRUE(WriteAtomicFile(folder / "file", "old").ok());
   {
-    StatusOr<NewFile> file = NewFile::Create(folder / "file");
+    StatusOr<AtomicFile> file = AtomicFile::Create(folder / "file");
     ASSERT_TRUE(file.ok()) << file.status();
     ASSERT_TRUE(file->Append("new").ok());
-    const NewFile moved = *std::move(file);
+    const AtomicFile moved = *std::move(file);
   }
   EXPECT_EQ(ContentOf(folder / "file"), "old");
   EXPECT_FALSE(std::filesystem::exists(folder / "file.tmp"));
 }
 
-TEST(NewFile, ThatDoesNotFitOnTheDiskIsAnErrorThatSaysSo) {
+TEST(AtomicFile, ThatDoesNotFitOnTheDiskIsAnErrorThatSaysSo) {
   const TemporaryFolder folder;
-  ASSERT_TRUE(WriteNewFile(folder / "file", "old").ok());
+  ASSERT_TRUE(WriteAtomicFile(folder / "file", "old").ok());
   std::filesystem::create_symlink("/dev/full", folder / "file.tmp");
-  const Status status = WriteNewFile(folder / "file", "new");
+  const Status status = WriteAtomicFile(folder / "file", "new");
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "file"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("free space"));
   EXPECT_EQ(ContentOf(folder / "file"), "old");
 }
 
-TEST(NewFile, OfNoFolderIsAnErrorThatNamesIt) {
+TEST(AtomicFile, OfNoFolderIsAnErrorThatNamesIt) {
   const TemporaryFolder folder;
-  const Status status = NewFile::Create(folder / "none/file").status();
+  const Status status = AtomicFile::Create(folder / "none/file").status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "none/file"));
 }

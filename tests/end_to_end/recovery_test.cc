@@ -102,7 +102,7 @@ TEST(Recovery, APoisonedGradientCountsAsEmpty) {
   job.RunUntilIdle();
   job.Checkpoint();
   EXPECT_TRUE(job.processor().AllLeft());  // nobody hangs
-  EXPECT_EQ(job.processor().counters().poisoned(), 1u);
+  EXPECT_EQ(job.processor().counters().non_finite_updates(), 1u);
   EXPECT_EQ(job.processor().rows_trained(), 9u);  // the three of the poisoned clock are lost
   for (float weight : WeightsNow(job)) EXPECT_TRUE(std::isfinite(weight));
   ASSERT_EQ(job.DeadLetters().size(), 1u);

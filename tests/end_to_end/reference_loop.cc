@@ -171,7 +171,7 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
   job_training.set_shards(1);
   *job_training.mutable_training() = config.training();
   const Training& training = config.training();
-  const ServerOptions options = ServerOptionsOf(features, job_training, 0);
+  const ServerOptions options = MakeServerOptions(features, job_training, 0);
 
   const std::unique_ptr<Model> model = MakeModel(features, training);
   const std::unique_ptr<Optimizer> optimizer = Optimizer::Create(options.optimizer);

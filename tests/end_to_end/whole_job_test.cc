@@ -161,7 +161,7 @@ class WholeJobTest : public testing::Test {
                       .ok());
     }
     ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
-    const auto board = JobBoard::Create(config_, stop);
+    const auto board = JobRegistry::Create(config_, stop);
     ASSERT_TRUE(board.ok()) << board.status();
     for (bool ended = false; !ended;) {
       const StatusOr<std::set<ShardId>> shards = (*board)->ReadEnded();
@@ -338,7 +338,7 @@ TEST_F(WholeJobTest, CopiesOfAReplicaMadeWhileItIsWrittenToAreStoresThatGoForwar
       {
         const auto store = OpenRocksDb(*folder);
         ASSERT_TRUE(store.ok()) << store.status();
-        const Offset copied = *ParametersOffsetOf(**store);
+        const Offset copied = *ReadParametersOffset(**store);
         EXPECT_GE(copied, *offset) << "what was said before";
         EXPECT_GE(copied, last);
         last = copied;

@@ -25,8 +25,8 @@ class JobBoardTest : public testing::Test {
     cluster_.CreateTopic(TopicName("board", Topic::kJob), 1);
   }
 
-  std::unique_ptr<JobBoard> Open() {
-    StatusOr<std::unique_ptr<JobBoard>> board = JobBoard::Create(config_, stop_);
+  std::unique_ptr<JobRegistry> Open() {
+    StatusOr<std::unique_ptr<JobRegistry>> board = JobRegistry::Create(config_, stop_);
     EXPECT_TRUE(board.ok()) << board.status();
     return *std::move(board);
   }
@@ -45,7 +45,7 @@ class JobBoardTest : public testing::Test {
 };
 
 TEST_F(JobBoardTest, WhatIsPublishedIsReadByThoseWhoCameBeforeAndAfter) {
-  const std::unique_ptr<JobBoard> early = Open();
+  const std::unique_ptr<JobRegistry> early = Open();
   EXPECT_EQ(*early->ReadTraining(), std::nullopt);
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
   EXPECT_EQ(early->WaitForTraining()->training().batch_rows(), 7u);
@@ -114,7 +114,7 @@ TEST_F(JobBoardTest, OfEachServersOffersTheLastCounts) {
 TEST_F(JobBoardTest, OfTwoThatPublishAtOnceOneWinsForEverybody) {
   for (uint64_t race = 1; race <= 20; ++race) {
     config_.set_epoch(race);
-    const std::unique_ptr<JobBoard> boards[] = {Open(), Open()};
+    const std::unique_ptr<JobRegistry> boards[] = {Open(), Open()};
     Status published[2];
     std::barrier start(2);
     const auto publish = [&](uint32_t i) {
@@ -142,9 +142,9 @@ int64_t Waits() {
 
 TEST_F(JobBoardTest, ABoardThatNobodyAsksAsksTheBrokerNothing) {
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
-  const std::unique_ptr<JobBoard> asked = Open();
+  const std::unique_ptr<JobRegistry> asked = Open();
   ASSERT_TRUE(asked->ReadEnded().ok());
-  const std::unique_ptr<JobBoard> waited = Open();
+  const std::unique_ptr<JobRegistry> waited = Open();
   ASSERT_TRUE(waited->WaitForTraining().ok());
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const int64_t before = Waits();
@@ -154,7 +154,7 @@ TEST_F(JobBoardTest, ABoardThatNobodyAsksAsksTheBrokerNothing) {
 }
 
 TEST_F(JobBoardTest, AWaitEndsWhenItIsStopped) {
-  const std::unique_ptr<JobBoard> board = Open();
+  const std::unique_ptr<JobRegistry> board = Open();
   std::thread stopper([this] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     stop_ = true;

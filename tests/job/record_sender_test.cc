@@ -17,8 +17,8 @@ TEST(RecordSender, AClientThatHasFailedForGoodIsReplacedAndWhatWasLostIsToBeAnno
   config.set_brokers(cluster.options().brokers);
   cluster.CreateTopic(TopicName("sender", Topic::kWeights), 1);
   const std::atomic<bool> stop = false;
-  const Patience patience(stop, 0);
-  auto sender = RecordSender::Create(config, "test", {Topic::kWeights}, patience, nullptr);
+  const BrokerRetry broker_retry(stop, 0);
+  auto sender = RecordSender::Create(config, "test", {Topic::kWeights}, broker_retry, nullptr);
   ASSERT_TRUE(sender.ok()) << sender.status();
   EXPECT_FALSE((*sender)->DeliveryFailed());
   // As from a broker that came back without what it had taken.

@@ -66,11 +66,11 @@ std::vector<float> AllRows(const TestServer& server) {
 // All of the state but these counters.
 void ExpectSameButCounted(const TestServer& is, const TestServer& right, uint64_t poisoned,
                           uint64_t refused) {
-  EXPECT_EQ(is.processor().counters().poisoned(), poisoned);
+  EXPECT_EQ(is.processor().counters().non_finite_updates(), poisoned);
   EXPECT_EQ(is.processor().counters().refused(), refused);
   ShardState state;
   is.processor().SaveState(state);
-  state.mutable_counters()->clear_poisoned();
+  state.mutable_counters()->clear_non_finite_updates();
   state.mutable_counters()->clear_refused();
   EXPECT_TRUE(state.SerializeAsString() == right.StateBytes()) << "another state";
   EXPECT_EQ(is.weights(), right.weights());
@@ -158,7 +158,7 @@ TEST(BadEmbeddings, RowsWhoseMeanOverflowsMakeNoStep) {
   update.set_weight_sum(1e-30);
   for (float& value : *update.mutable_embeddings()->mutable_value()) value = 1e17f;
   EXPECT_THAT(server.Send(update).answers, ElementsAre(0));
-  EXPECT_EQ(server.processor().counters().poisoned(), 1u);
+  EXPECT_EQ(server.processor().counters().non_finite_updates(), 1u);
   EXPECT_EQ(server.processor().steps(), 0u);
   EXPECT_EQ(AllRows(server), born);
 }
@@ -251,7 +251,7 @@ TEST(BadEmbeddings, NoLogBringsPoisonIntoTheRows) {
     for (const LogRecord& record : RandomLog(random, options, 100)) server.Send(record);
     for (const float value : AllRows(server)) ASSERT_TRUE(std::isfinite(value)) << trial;
     for (const float value : server.weights()) ASSERT_TRUE(std::isfinite(value)) << trial;
-    poisoned += server.processor().counters().poisoned();
+    poisoned += server.processor().counters().non_finite_updates();
     refused += server.processor().counters().refused();
   }
   EXPECT_GT(poisoned, 100u);

@@ -16,7 +16,7 @@ TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
   topology.Run();
   const Model& model = topology.model();
   const std::unique_ptr<Optimizer> optimizer = Optimizer::Create({});
-  ServerProcessor born(ServerOptionsOf({}, 0, model), nullptr);
+  ServerProcessor born(MakeServerOptions({}, 0, model), nullptr);
   std::map<EmbeddingId, std::vector<float>> rows, slots;
   std::vector<float> parameters(model.parameter_count()), parameter_slots(parameters.size());
   uint64_t step = 0;
@@ -197,7 +197,7 @@ TEST(EmbeddingRound, AWorkerAsksForRowsAnewWhenTheClockOfItsQuestionIsPast) {
 // A row has its values, a sum of squares for each of them, and z of its weight.
 TEST(EmbeddingRound, FtrlAddsOneFloatToTheStateOfARow) {
   const TestJob job = {.optimizer = {.kind = OptimizerOptions::Kind::kFtrl}};
-  const ServerProcessor server(ServerOptionsOf(job, 0, *ModelOf(job)), nullptr);
+  const ServerProcessor server(MakeServerOptions(job, 0, *ModelOf(job)), nullptr);
   EXPECT_EQ(server.embeddings()->slot_floats(), 1 + kFactors + 1);
 }
 

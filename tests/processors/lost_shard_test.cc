@@ -44,7 +44,7 @@ class LostShard : public testing::Test {
  protected:
   explicit LostShard(ConsistencyPolicy policy = ConsistencyPolicy::Sequential())
       : server_(Momentum(policy)) {
-    server_.processor().Lose();
+    server_.processor().MarkStateLost();
   }
   static ServerOptions Momentum(ConsistencyPolicy policy) {
     ServerOptions options = SmallServer(policy);
@@ -77,10 +77,10 @@ TEST_F(LostShard, AsksWhoeverSaysAnythingAndTakesNothingElse) {
 TEST_F(LostShard, GoesOnFromTheNewestWeightsWhenAllHaveSpoken) {
   EXPECT_THAT(server_.Send(Restore(server_, 2, 4, 0.4f)).answers, IsEmpty());
   EXPECT_THAT(server_.Send(Restore(server_, 0, 5, 0.5f)).answers, IsEmpty());
-  EXPECT_TRUE(server_.processor().lost());
+  EXPECT_TRUE(server_.processor().state_lost());
   EXPECT_THAT(server_.processor().WaitedFor(), ElementsAre(1));
   EXPECT_THAT(server_.Send(KnowsNothing(1)).answers, ElementsAre(0, 1, 2));
-  EXPECT_FALSE(server_.processor().lost());
+  EXPECT_FALSE(server_.processor().state_lost());
   EXPECT_THAT(server_.weights(), Each(0.5f));
   EXPECT_EQ(server_.processor().moments().count[0], 5);
   EXPECT_EQ(server_.processor().steps(), 5u);
@@ -126,9 +126,9 @@ TEST_F(LostShard, OfTwoInstancesOfAWorkerTheOneCountsThatKnowsMore) {
 TEST_F(LostShard, WaitsUntilSomebodyHasWeightsThatAreNumbers) {
   for (WorkerId worker : {0, 1}) server_.Send(KnowsNothing(worker));
   server_.Send(Restore(server_, 2, 5, std::numeric_limits<float>::quiet_NaN()));
-  EXPECT_TRUE(server_.processor().lost());
+  EXPECT_TRUE(server_.processor().state_lost());
   server_.Send(Restore(server_, 1, 4, 0.4f));
-  EXPECT_FALSE(server_.processor().lost());
+  EXPECT_FALSE(server_.processor().state_lost());
   EXPECT_THAT(server_.weights(), Each(0.4f));
 }
 

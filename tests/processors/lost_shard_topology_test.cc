@@ -34,7 +34,7 @@ void LoseShards(Training::Consistency::Model model, double deaths) {
     };
     topology.Run(deaths);  // expects that everybody leaves
     for (ShardId shard = 0; shard < job.shards; ++shard) {
-      EXPECT_FALSE(topology.server(shard).lost()) << shard;
+      EXPECT_FALSE(topology.server(shard).state_lost()) << shard;
       for (const auto& [worker, entry] : topology.server(shard).clocks().entries()) {
         EXPECT_EQ(entry.clock, kClocks) << "worker " << worker << ", shard " << shard;
       }

@@ -460,7 +460,7 @@ TEST(ServerProcessorTest, APoisonedUpdateCountsAsAnEmptyOneOfItsClock) {
       EXPECT_THAT(output.dead_letters[0].reason(),
                   HasSubstr("a NaN, an infinity or a value beyond"));
       EXPECT_EQ(output.dead_letters[0].value(), RecordOf(update).value);
-      EXPECT_EQ(server.processor().counters().poisoned(), 1u);
+      EXPECT_EQ(server.processor().counters().non_finite_updates(), 1u);
       EXPECT_EQ(server.processor().counters().gradients_accepted(), 1u);
       // Nobody hangs: the round is complete when the others have come.
       server.SendNext(0, 0);
@@ -490,7 +490,7 @@ TEST(ServerProcessorTest, ValuesIn16BitsAreTakenAsWhatTheyMeanAndPoisonInThemIsF
       EXPECT_EQ(server.Send(packed(server.processor().clocks().clock(0), poison)).answers.size(),
                 1u);
     }
-    EXPECT_EQ(server.processor().counters().poisoned(), 3u);
+    EXPECT_EQ(server.processor().counters().non_finite_updates(), 3u);
     EXPECT_EQ(server.weights(), Same(-512));
     // An update in 32 bits comes from nobody of this job.
     const ServerOutput output = server.Send(Update(0, 4, Same(1), kRange));
@@ -527,7 +527,7 @@ TEST(ServerProcessorTest, UpdatesWhoseMeanOverflowsMakeNoStepAndAreCounted) {
   update.set_weight_sum(1e-300);
   eventual.Send(update);
   EXPECT_EQ(eventual.weights(), Same(0));
-  EXPECT_EQ(eventual.processor().counters().poisoned(), 1u);
+  EXPECT_EQ(eventual.processor().counters().non_finite_updates(), 1u);
   EXPECT_EQ(eventual.processor().clocks().clock(0), 1u);
 }
 
@@ -536,7 +536,7 @@ TEST(ServerProcessorTest, TheLargestUpdatesThatAreTakenLeaveTheWeightsFinite) {
   for (int round = 0; round < 100; ++round) {
     for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker, 1e18f);
   }
-  EXPECT_EQ(server.processor().counters().poisoned(), 0u);
+  EXPECT_EQ(server.processor().counters().non_finite_updates(), 0u);
   for (float weight : server.weights()) EXPECT_TRUE(std::isfinite(weight)) << weight;
 }
 

@@ -90,7 +90,7 @@ TEST(SnapshotCut, AShardStoppedAtTheCutGoesOnAsOneThatWasNot) {
         ASSERT_TRUE(state.ParseFromString(part.state));
         EXPECT_TRUE(state.at_cut());
         EXPECT_FALSE(state.snapshot_open());
-        ServerProcessor restarted(ServerOptionsOf(job, shard, topology.model()), nullptr);
+        ServerProcessor restarted(MakeServerOptions(job, shard, topology.model()), nullptr);
         ASSERT_TRUE(restarted.LoadState(state).ok());
         EXPECT_TRUE(restarted.at_cut());
         ServerOutput output;

@@ -57,7 +57,7 @@ inline std::unique_ptr<Model> ModelOf(const TestJob& job) {
       DeepFm::Shape{kFeatures, kShape.numeric, kShape.ids, kFactors, {5, 3}}, kLog);
 }
 
-inline ServerOptions ServerOptionsOf(const TestJob& job, ShardId shard, const Model& model) {
+inline ServerOptions MakeServerOptions(const TestJob& job, ShardId shard, const Model& model) {
   ServerOptions options;
   options.shard = shard;
   options.shards = job.shards;
@@ -123,7 +123,7 @@ class Topology {
       : job_(job), random_(seed), model_(ModelOf(job)) {
     for (ShardId shard = 0; shard < job.shards; ++shard) {
       servers_.push_back(
-          std::make_unique<ServerProcessor>(ServerOptionsOf(job, shard, *model_), nullptr));
+          std::make_unique<ServerProcessor>(MakeServerOptions(job, shard, *model_), nullptr));
     }
     for (WorkerId id = 0; id < job.workers; ++id) StartWorker(id);
   }
@@ -161,8 +161,8 @@ class Topology {
   // Nothing is left of the shard: it is made anew and says so to everybody.
   void LoseShard(ShardId shard) {
     servers_[shard] =
-        std::make_unique<ServerProcessor>(ServerOptionsOf(job_, shard, *model_), nullptr);
-    servers_[shard]->Lose();
+        std::make_unique<ServerProcessor>(MakeServerOptions(job_, shard, *model_), nullptr);
+    servers_[shard]->MarkStateLost();
     for (auto& [id, queue] : weights_) queue.push_back(*servers_[shard]->Answer(id));
   }
   const ServerProcessor& server(ShardId shard) const { return *servers_[shard]; }

@@ -115,7 +115,7 @@ class Worker {
   void AddRowsAgain(RowNumber count) {
     for (; count > 0; --count) {
       Row row = RowOf(next_row_);
-      row.again = true;
+      row.replayed = true;
       Input(EncodeBigEndian64(next_row_), EncodeRow(row));
       ++next_row_;
     }

@@ -45,7 +45,7 @@ class CsvStreamTest : public testing::Test {
       EXPECT_EQ(record.number, values.size());
       values.push_back(record.row.numeric.at(0));
       epochs_.push_back(record.epoch);
-      EXPECT_EQ(record.row.again, record.epoch > 0);
+      EXPECT_EQ(record.row.replayed, record.epoch > 0);
       times_.push_back(record.time);
     }
   }

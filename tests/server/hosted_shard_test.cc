@@ -48,7 +48,7 @@ TEST(RecoveryPhases, TheTimeForACopyIsNotThatForParameters) {
   const std::atomic<bool> stop = false;
   const auto begin = std::chrono::steady_clock::now();
   const auto hosted =
-      HostedShard::Open(config, ServerOptionsOf(features, training, 0), fetch, &wakeup, stop);
+      HostedShard::Open(config, MakeServerOptions(features, training, 0), fetch, &wakeup, stop);
   const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
   ASSERT_TRUE(hosted.ok()) << hosted.status();
   const RecoveryPhases& phases = (*hosted)->phases();

@@ -49,7 +49,7 @@ TEST(Recovery, OfAJobThatBeginsIsNone) {
 }
 
 TEST(Recovery, GoesToDisplaysWithAllItsPhases) {
-  const MetricPoint::ServerProgress::Recovery point = RecoveryOf(Phases());
+  const MetricPoint::ServerProgress::Recovery point = ToRecoveryPoint(Phases());
   EXPECT_EQ(point.source(), "replica of b:9000");
   EXPECT_EQ(point.down_ms(), 3240);
   EXPECT_EQ(point.restored_bytes(), 3u << 20);

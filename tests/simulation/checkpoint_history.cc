@@ -24,7 +24,7 @@ void CheckpointHistory::Put(const std::string& key, const std::string& value) {
 }
 
 std::string CheckpointHistory::Check(const OrderedByteMap& copy) const {
-  const StatusOr<Offset> offset = ParametersOffsetOf(copy);
+  const StatusOr<Offset> offset = ReadParametersOffset(copy);
   if (!offset.ok()) return "its offset cannot be read";
   const auto checkpoint = after_.find(*offset);
   if (checkpoint == after_.end()) {

@@ -113,7 +113,7 @@ bool SameSums(const Referee::Sums& expected, const EvaluationSumsMessage& is) {
 bool SameCounters(const Referee::State& state, const ShardState::Counters& counters) {
   return counters.gradients_accepted() == state.accepted &&
          counters.duplicates_ignored() == state.duplicates &&
-         counters.poisoned() == state.poisoned && counters.refused() == state.refused &&
+         counters.non_finite_updates() == state.poisoned && counters.refused() == state.refused &&
          counters.undecodable_rows() == state.undecodable_rows;
 }
 
@@ -465,7 +465,7 @@ void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const Ordered
   if (cut == nullptr || cut->snapshot != id) return Fail("a part of a snapshot that is not there");
   OnFolded(task);
   OnCopy(shard, store);
-  if (ParametersOffsetOf(store).value_or(0) != shards_[shard].history.end()) {
+  if (ReadParametersOffset(store).value_or(0) != shards_[shard].history.end()) {
     Fail("a part of a snapshot from a store that is behind");
   }
   SnapshotAudit::Part part;
@@ -665,7 +665,7 @@ void Inspector::CheckSameRows() {
 void Inspector::CheckRecovery(const ShardTask& task, MemoryByteMap& copy) {
   const auto partition = static_cast<int32_t>(task.shard());
   CheckpointAssembler parameters;
-  const StatusOr<Offset> from = ParametersOffsetOf(copy);
+  const StatusOr<Offset> from = ReadParametersOffset(copy);
   if (!from.ok()) return Fail("recovery: the offset");
   for (Offset at = std::max(*from, world_.log.Begin(Topic::kParameters, partition));
        const LogRecord* record = world_.log.Next(Topic::kParameters, partition, at);) {
@@ -676,7 +676,7 @@ void Inspector::CheckRecovery(const ShardTask& task, MemoryByteMap& copy) {
       return Fail("recovery: the disk");
     }
   }
-  ShardTask fresh(ServerOptionsOf(world_.scenario, task.shard()), copy);
+  ShardTask fresh(MakeServerOptions(world_.scenario, task.shard()), copy);
   if (parameters.unfinished() || !fresh.Load().ok()) return Fail("recovery: the marker");
   if (!fresh
            .StartReplay(world_.log.Begin(Topic::kGradients, partition),

@@ -72,7 +72,7 @@ class Loop {
         moments_(scenario.numeric),
         steps_(scenario.shards) {
     // A row that nobody has updated has the values that it is born with.
-    const ServerOptions options = ServerOptionsOf(scenario, 0);
+    const ServerOptions options = MakeServerOptions(scenario, 0);
     if (!options.embeddings) return;
     EmbeddingTable newborn(*options.embeddings, nullptr);
     for (EmbeddingId id : AllIds(scenario)) {

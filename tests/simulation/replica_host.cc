@@ -30,7 +30,7 @@ ReplicaHost::ReplicaHost(World& world, ShardId shard, std::shared_ptr<Disk> disk
       assembler_(DrawPartBytes(world.random)),
       torn_if_it_dies_(!disk_->whole) {
   disk_->in_use = true;
-  const StatusOr<Offset> offset = ParametersOffsetOf(*disk_->map);
+  const StatusOr<Offset> offset = ReadParametersOffset(*disk_->map);
   if (!offset.ok()) world_.observer->OnError("a replica whose offset cannot be read");
   next_ = offset.value_or(0);
   if (next_ > 0) world_.Count("follower goes on with a replica");

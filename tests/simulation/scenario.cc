@@ -244,18 +244,18 @@ std::unique_ptr<Model> MakeModel(const Scenario& scenario) {
   return millrace::MakeModel(FeaturesOf(scenario), scenario.training);
 }
 
-ServerOptions ServerOptionsOf(const Scenario& scenario, ShardId shard) {
+ServerOptions MakeServerOptions(const Scenario& scenario, ShardId shard) {
   ServerOptions options =
-      millrace::ServerOptionsOf(FeaturesOf(scenario), TrainingOf(scenario), shard);
+      millrace::MakeServerOptions(FeaturesOf(scenario), TrainingOf(scenario), shard);
   options.max_frame_bytes = scenario.max_frame_bytes;
   // Of some rows only.
   if (options.embeddings) options.embeddings->cache_bytes = scenario.data_seed % 1500;
   return options;
 }
 
-WorkerOptions WorkerOptionsOf(const Scenario& scenario, WorkerId worker) {
+WorkerOptions MakeWorkerOptions(const Scenario& scenario, WorkerId worker) {
   WorkerOptions options =
-      millrace::WorkerOptionsOf(FeaturesOf(scenario), TrainingOf(scenario), worker);
+      millrace::MakeWorkerOptions(FeaturesOf(scenario), TrainingOf(scenario), worker);
   options.evaluate_batches = scenario.evaluate_batches;
   options.max_frame_bytes = scenario.max_frame_bytes;
   return options;

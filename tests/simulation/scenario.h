@@ -60,7 +60,7 @@ std::vector<EmbeddingId> AllIds(const Scenario& scenario);
 
 // What the programs would be made with.
 std::unique_ptr<Model> MakeModel(const Scenario& scenario);
-ServerOptions ServerOptionsOf(const Scenario& scenario, ShardId shard);
-WorkerOptions WorkerOptionsOf(const Scenario& scenario, WorkerId worker);
+ServerOptions MakeServerOptions(const Scenario& scenario, ShardId shard);
+WorkerOptions MakeWorkerOptions(const Scenario& scenario, WorkerId worker);
 
 }  // namespace millrace::simulation

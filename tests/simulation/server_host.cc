@@ -181,7 +181,7 @@ std::unique_ptr<CheckpointLog> ServerHost::MakeLog() {
 }
 
 void ServerHost::Load() {
-  const StatusOr<Offset> from = ParametersOffsetOf(*store_);
+  const StatusOr<Offset> from = ReadParametersOffset(*store_);
   if (!from.ok()) return Failed("store", from.status());
   next_parameter_ = *from;
   if (next_parameter_ > 0) world_.Count("recovery from a disk");

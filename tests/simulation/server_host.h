@@ -43,7 +43,7 @@ class ServerHost : public Host {
 
  protected:
   // The seams: what a planted error may do otherwise.
-  virtual ServerOptions Options() const { return ServerOptionsOf(world_.scenario, shard_); }
+  virtual ServerOptions Options() const { return MakeServerOptions(world_.scenario, shard_); }
   virtual Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
     return task_->ProcessGradient(record, out);
   }

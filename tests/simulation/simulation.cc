@@ -494,7 +494,7 @@ std::shared_ptr<Disk> Simulation::NewDisk(ShardId shard) {
   std::vector<Replica*> kept;
   for (Replica& replica : replicas_) {
     // Nobody offers what no whole checkpoint has come to.
-    if (replica.shard == shard && ParametersOffsetOf(*replica.disk->map).value_or(0) > 0) {
+    if (replica.shard == shard && ReadParametersOffset(*replica.disk->map).value_or(0) > 0) {
       kept.push_back(&replica);
     }
   }
@@ -523,13 +523,13 @@ std::shared_ptr<Disk> Simulation::NewDisk(ShardId shard) {
   }
   const Offset end = world_.log.StableEnd(Topic::kParameters, static_cast<int32_t>(shard));
   // Behind a transaction's last record stands its marker.
-  if (ParametersOffsetOf(*copy->map).value_or(0) + 1 < end) world_.Count("copy that is behind");
+  if (ReadParametersOffset(*copy->map).value_or(0) + 1 < end) world_.Count("copy that is behind");
   return copy;
 }
 
 void Simulation::StartServer(ShardId shard) {
   std::shared_ptr<Disk> disk = AnyDisk(server_disks_[shard]);
-  if (ParametersOffsetOf(*disk->map).value_or(0) == 0) *disk = std::move(*NewDisk(shard));
+  if (ReadParametersOffset(*disk->map).value_or(0) == 0) *disk = std::move(*NewDisk(shard));
   servers_.push_back(factory_.server(world_, shard, std::move(disk)));
   server_[shard] = servers_.back().get();
 }
@@ -549,7 +549,7 @@ void Simulation::FaultOfReplica() {
   if (world_.random.Chance(0.4)) {
     // It is on its way, and the server that gets it starts much later.
     given_[replica.shard] = replica.host->Copy();
-    if (ParametersOffsetOf(*given_[replica.shard]->map).value_or(0) == 0) {
+    if (ReadParametersOffset(*given_[replica.shard]->map).value_or(0) == 0) {
       given_[replica.shard] = nullptr;
     }
     return;
@@ -710,7 +710,7 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   if (!scenario.repeatable() && !simulation.workers_lived()) return outcome;
   if (!scenario.repeatable()) ++outcome.coverage["largest part of updates sent, and compared"];
 
-  SkippedUpdates poisoned(scenario.shards);
+  SkippedUpdates non_finite_updates(scenario.shards);
   bool any_poisoned = false;
   for (ShardId shard = 0; shard < scenario.shards; ++shard) {
     for (const Referee::Accepted& accepted : simulation.referee(shard).accepted()) {

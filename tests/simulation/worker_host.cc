@@ -36,7 +36,7 @@ void WorkerHost::Assign(WorkerId worker) {
   const auto partition = static_cast<int32_t>(worker);
   Hosted hosted;
   hosted.task =
-      std::make_unique<WorkerTask>(WorkerOptionsOf(world_.scenario, worker),
+      std::make_unique<WorkerTask>(MakeWorkerOptions(world_.scenario, worker),
                                    world_.scenario.shape(), *world_.model, world_.next_attempt++);
   std::optional<InputPosition> committed;
   if (const auto& commit = world_.committed[worker]) {

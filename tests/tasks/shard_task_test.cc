@@ -110,7 +110,7 @@ class ShardTaskTest : public ::testing::Test {
 
   // Brings the copy up to the end of `parameters` and takes what it has.
   StatusOr<std::unique_ptr<ShardTask>> Load(MemoryByteMap& store) {
-    MILLRACE_ASSIGN_OR_RETURN(const Offset from, ParametersOffsetOf(store));
+    MILLRACE_ASSIGN_OR_RETURN(const Offset from, ReadParametersOffset(store));
     CheckpointAssembler assembler;
     for (auto i = static_cast<size_t>(from); i < log_.parameters.size(); ++i) {
       const Checkpoint::Entry& entry = log_.parameters[i];
@@ -255,7 +255,7 @@ TEST_F(ShardTaskTest, RecoveryReplaysOnlyWhatStandsBehindTheCheckpoint) {
 TEST_F(ShardTaskTest, TheStoreSavesReadingWhatItHasOfParameters) {
   AppendAndFoldRound();
   Checkpoint();
-  EXPECT_EQ(*ParametersOffsetOf(*store_), static_cast<Offset>(log_.parameters.size()));
+  EXPECT_EQ(*ReadParametersOffset(*store_), static_cast<Offset>(log_.parameters.size()));
 }
 
 TEST_F(ShardTaskTest, ChunksOfAnOlderLongerStateAreIgnored) {
@@ -574,19 +574,19 @@ TEST_F(ShardTaskTest, AShardWithoutAnyCopyGoesOnFromTheWorkersOnlyIfThatIsWanted
   const Status status = refuses.StartReplay(7, 9);
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("--weights-from-workers"));
-  EXPECT_FALSE(refuses.processor().lost());
+  EXPECT_FALSE(refuses.processor().state_lost());
 
   ServerOptions options = options_;
   options.weights_from_workers = true;
   ShardTask whole(options, empty);
   ASSERT_TRUE(whole.Load().ok());
   ASSERT_TRUE(whole.StartReplay(0, 9).ok());
-  EXPECT_FALSE(whole.processor().lost()) << "the log has everything";
+  EXPECT_FALSE(whole.processor().state_lost()) << "the log has everything";
 
   ShardTask lost(options, empty);
   ASSERT_TRUE(lost.Load().ok());
   ASSERT_TRUE(lost.StartReplay(7, 9).ok());
-  EXPECT_TRUE(lost.processor().lost());
+  EXPECT_TRUE(lost.processor().state_lost());
   EXPECT_EQ(lost.gradients_position(), 7);
   EXPECT_FALSE(lost.replayed());
 
@@ -596,7 +596,7 @@ TEST_F(ShardTaskTest, AShardWithoutAnyCopyGoesOnFromTheWorkersOnlyIfThatIsWanted
   ShardTask stored(options, *store_);
   ASSERT_TRUE(stored.Load().ok());
   EXPECT_TRUE(absl::IsDataLoss(stored.StartReplay(100, 120)));
-  EXPECT_FALSE(stored.processor().lost());
+  EXPECT_FALSE(stored.processor().state_lost());
 }
 
 }  // namespace

@@ -135,11 +135,11 @@ TEST(Screen, SaysThatThereIsNoServer) {
 TEST(Screen, NamesWhatWentWrong) {
   JobProgress job = SomeJob();
   MetricPoint point = ServerAt(10'100, 41);
-  point.mutable_server()->set_poisoned(2);
+  point.mutable_server()->set_non_finite_updates(2);
   point.mutable_server()->set_duplicates_ignored(3);
   job.Fold(point);
   EXPECT_THAT(Text(RenderScreen(job, Options(80))),
-              AllOf(HasSubstr("2 poisoned"), HasSubstr("3 duplicates ignored")));
+              AllOf(HasSubstr("2 non-finite updates"), HasSubstr("3 duplicates ignored")));
 }
 
 TEST(Screen, UsesColoursAndUnicodeOnlyWhereTheyAreWanted) {

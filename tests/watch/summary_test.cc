@@ -45,7 +45,8 @@ TEST(SummaryJson, HasWhatProgramsAskFor) {
   EXPECT_EQ(json["workers"], 4);
   EXPECT_EQ(json["staleness_max"], 0);
   EXPECT_EQ(json["duplicates_ignored"], 3);
-  for (const char* name : {"poisoned", "refused", "undecodable_rows"}) EXPECT_EQ(json[name], 0);
+  for (const char* name : {"non_finite_updates", "refused", "undecodable_rows"})
+    EXPECT_EQ(json[name], 0);
   for (const char* part : {"holdout", "progressive", "tail"}) {
     ASSERT_TRUE(json.contains(part)) << part;
     for (const char* name : {"rows", "accuracy", "f1_macro", "f1_weighted", "log_loss", "auc",

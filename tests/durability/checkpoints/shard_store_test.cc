@@ -40,7 +40,7 @@ class ShardStoreTest : public testing::Test {
     EXPECT_TRUE(copy.ok()) << copy.status();
     return *std::move(copy);
   }
-  static Offset OffsetOf(const ShardCopy& copy) { return *ParametersOffsetOf(*copy.store); }
+  static Offset OffsetOf(const ShardCopy& copy) { return *ReadParametersOffset(*copy.store); }
 
   TemporaryFolder folder_;
   JobConfig config_;

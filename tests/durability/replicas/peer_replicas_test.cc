@@ -37,7 +37,7 @@ class Keeper final : public ReplicaSource {
   }
 
   StatusOr<Offset> OffsetOf(ShardId) override {
-    return said_ ? *said_ : ParametersOffsetOf(*store_);
+    return said_ ? *said_ : ReadParametersOffset(*store_);
   }
   StatusOr<std::string> Freeze(ShardId) override {
     const std::string frozen = folder_ / std::to_string(++frozen_);
@@ -84,7 +84,7 @@ class PeerReplicasTest : public testing::Test {
     auto store = OpenRocksDb(folder_ / "store");
     EXPECT_TRUE(store.ok()) << store.status();
     EXPECT_EQ((*(*store)->Get("p"))->size(), 100'000u);
-    return *ParametersOffsetOf(**store);
+    return *ReadParametersOffset(**store);
   }
 
   TemporaryFolder folder_;

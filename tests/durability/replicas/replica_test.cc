@@ -57,7 +57,7 @@ class ReplicaTest : public testing::Test {
     fetch.address = address;
     fetch.request = Request();
     fetch.folder = folder_ / "store";
-    fetch.patience = Endless();
+    fetch.broker_retry = Endless();
     return fetch;
   }
 
@@ -273,7 +273,8 @@ TEST_F(ReplicaTest, AServerThatFallsSilentOrCreepsCostsAsLongAsOneIsPatient) {
       return grpc::Status::CANCELLED;
     });
     ReplicaFetch fetch = FetchFrom(server.address());
-    (creeps ? fetch.patience.before_judging : fetch.patience.next_piece) = milliseconds(300);
+    (creeps ? fetch.broker_retry.before_judging : fetch.broker_retry.next_piece) =
+        milliseconds(300);
     const auto begin = steady_clock::now();
     const Status status = FetchReplica(fetch, {}, stop_).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
@@ -291,7 +292,7 @@ TEST_F(ReplicaTest, AStopEndsTheWait) {
     return grpc::Status::CANCELLED;
   });
   ReplicaFetch fetch = FetchFrom(server.address());
-  fetch.patience.next_piece = std::chrono::minutes(10);
+  fetch.broker_retry.next_piece = std::chrono::minutes(10);
   EXPECT_EQ(FetchReplica(fetch, {}, stop_).status().code(), absl::StatusCode::kCancelled);
   ExpectNothingLeft();
 }
