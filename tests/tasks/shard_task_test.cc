@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "durability/checkpoints/shard_store.h"
-#include "server/server_metrics.h"
 #include "stores/memory_byte_map.h"
 #include "tasks/checkpoint_assembler.h"
 #include "tests/processors/random_log.h"
@@ -489,19 +487,6 @@ TEST_F(ShardTaskTest, ACheckpointIsMadeOnlyWhenSomethingHasCome) {
   EXPECT_EQ(task_->unsaved().bytes, 0u);
   EXPECT_EQ(task_->unsaved_updates(), 3u) << "until it is done";
   EXPECT_FALSE(task_->BeginCheckpoint().has_value());
-}
-
-TEST_F(ShardTaskTest, DisplaysAreToldWhatIsNotSaved) {
-  const auto told = [&] {
-    const OutgoingRecord record = ProgressPoint(*task_, JobTraining(), 2, false, std::nullopt);
-    MetricPoint point;
-    EXPECT_TRUE(ParseMessage(ParseFrame(record.value)->body, point).ok());
-    return point.server().unsaved_updates();
-  };
-  AppendAndFoldRound();
-  EXPECT_EQ(told(), 3u);
-  Checkpoint();
-  EXPECT_EQ(told(), 0u);
 }
 
 TEST_F(ShardTaskTest, ACheckpointIsFrozenWhileTrainingGoesOn) {
