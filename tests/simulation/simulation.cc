@@ -715,14 +715,14 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   for (ShardId shard = 0; shard < scenario.shards; ++shard) {
     for (const Referee::Accepted& accepted : simulation.referee(shard).accepted()) {
       if (!accepted.poisoned) continue;
-      poisoned[shard].insert({accepted.worker, accepted.clock});
+      non_finite_updates[shard].insert({accepted.worker, accepted.clock});
       any_poisoned = true;
     }
   }
   const std::vector<float> weights = simulation.weights();
   const SnapshotAudit& snapshots = simulation.snapshots();
   ++outcome.coverage["compared with training in one process"];
-  const Trained trained = TrainInOneProcess(scenario, poisoned, snapshots.Rounds());
+  const Trained trained = TrainInOneProcess(scenario, non_finite_updates, snapshots.Rounds());
   if (!SameBits(weights, trained.end)) {
     outcome.violation = "the weights are not those of training in one process";
     return outcome;
