@@ -159,15 +159,16 @@ class KafkaJobBoard final : public JobRegistry {
 
   StatusOr<bool> PollOnce() {
     bool at_end = false;
-    Status status = absl::OkStatus();
     ConsumerHandler handler;
-    handler.on_record = [&](const ConsumedRecord& record) { Take(record); };
+    handler.on_record = [&](const ConsumedRecord& record) {
+      Take(record);
+      return absl::OkStatus();
+    };
     handler.on_end = [&](int32_t, Offset) { at_end = true; };
     handler.on_out_of_range = [&](int32_t) {
-      status = absl::DataLossError(topic_ + ": its records were deleted while being read");
+      return absl::DataLossError(topic_ + ": its records were deleted while being read");
     };
     MILLRACE_RETURN_IF_ERROR(consumer_->Poll(1000, handler).status());
-    MILLRACE_RETURN_IF_ERROR(status);
     return at_end;
   }
 

@@ -42,13 +42,14 @@ struct OffsetRange {
   Offset end = 0;    // behind the last
 };
 
-// What Poll hands out, in the order of each partition.
+// What Poll hands out, in the order of each partition. The first error of a handler ends the Poll,
+// which returns it; what comes after it in the log is for the next Poll.
 struct ConsumerHandler {
-  std::function<void(const ConsumedRecord&)> on_record;
+  std::function<Status(const ConsumedRecord&)> on_record;
   // The reader has reached the present end of the partition (an event, it may come again).
   std::function<void(int32_t partition, Offset end)> on_end;
   // The position is outside the log (the records were deleted, or never there).
-  std::function<void(int32_t partition)> on_out_of_range;
+  std::function<Status(int32_t partition)> on_out_of_range;
 };
 
 // Reads partitions of one topic from explicit offsets; never resets a position by itself
@@ -69,7 +70,7 @@ class PartitionConsumer {
 
   // Hands out at most `max_records` of what has been fetched, without waiting; returns how many
   // events were handed out. Handlers must not call Assign or Unassign of this consumer.
-  // Errors: only those that no waiting mends (authorization, fatal).
+  // Errors: those of a handler, and those that no waiting mends (authorization, fatal).
   virtual StatusOr<size_t> Poll(size_t max_records, const ConsumerHandler& handler) = 0;
 };
 
@@ -87,10 +88,13 @@ class GroupConsumer {
     std::string metadata{};  // text: no NUL; at most 4096 bytes on a broker as it comes
   };
   struct Handler : ConsumerHandler {
-    // Returns the offset to start at; `committed` is empty when nothing was committed.
-    std::function<Offset(int32_t partition, const std::optional<Committed>& committed)> on_assigned;
-    // `lost`: another member may have it already; commits would be refused.
-    std::function<void(int32_t partition, bool lost)> on_revoked;
+    // Returns the offset to start at; `committed` is empty when nothing was committed. After an
+    // error all partitions of this assignment are offered again in the next Poll.
+    std::function<StatusOr<Offset>(int32_t partition, const std::optional<Committed>& committed)>
+        on_assigned;
+    // `lost`: another member may have it already; commits would be refused. Whatever it returns,
+    // the partition goes, and so do the others that are revoked with it.
+    std::function<Status(int32_t partition, bool lost)> on_revoked;
   };
 
   // As PartitionConsumer::Poll; rebalances happen in it, too. (It waits for as long as half a

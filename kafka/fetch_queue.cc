@@ -36,12 +36,11 @@ Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& hand
       nudge.Taken(message.partition, message.len);
       if (!positions.AcceptRecord(message.partition, message.offset)) break;
       ++result.events;
-      handler.on_record({.partition = message.partition,
-                         .offset = message.offset,
-                         .timestamp_ms = rd_kafka_message_timestamp(&message, nullptr),
-                         .key = Bytes(message.key, message.key_len),
-                         .value = Bytes(message.payload, message.len)});
-      break;
+      return handler.on_record({.partition = message.partition,
+                                .offset = message.offset,
+                                .timestamp_ms = rd_kafka_message_timestamp(&message, nullptr),
+                                .key = Bytes(message.key, message.key_len),
+                                .value = Bytes(message.payload, message.len)});
     case RD_KAFKA_RESP_ERR__PARTITION_EOF:
       if (!positions.AcceptEnd(message.partition, message.offset)) break;
       ++result.events;
@@ -56,7 +55,7 @@ Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& hand
           break;
         case ReadPositions::OutOfRange::kReport:
           ++result.events;
-          if (handler.on_out_of_range) handler.on_out_of_range(message.partition);
+          if (handler.on_out_of_range) return handler.on_out_of_range(message.partition);
           break;
       }
       break;

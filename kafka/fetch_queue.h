@@ -37,7 +37,7 @@ class FetchQueue {
   void Hold(bool held) { held_ = held; }
 
   // Hands out events until there have been `max_events`, or nothing is left, or it is held. Does
-  // not wait. Errors: those that no waiting mends.
+  // not wait. Errors: the first of a handler, and those that no waiting mends.
   Status HandOut(size_t max_events, const ConsumerHandler& handler, ReadPositions& positions,
                  FetchNudge& nudge, PollResult& result);
 

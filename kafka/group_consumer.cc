@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -119,6 +120,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   // was told that reading has begun.
   PartitionList pending_;
   const Handler* handler_ = nullptr;  // of the Poll that runs
+  Status revoke_status_;              // its first error of on_revoked, which librdkafka calls
   bool any_commit_is_due_ = false;
   std::chrono::steady_clock::time_point next_commit_{};
   int32_t first_ = 0;  // the partition whose turn is first
@@ -199,7 +201,9 @@ StatusOr<size_t> CooperativeGroupConsumer::Poll(size_t max_records, const Handle
 
 Status CooperativeGroupConsumer::ServeGroup(const Handler& handler) {
   kafka_internal::PollResult result;
-  return group_queue_->HandOut(kSlice, handler, positions_, *nudge_, result);
+  const Status status = group_queue_->HandOut(kSlice, handler, positions_, *nudge_, result);
+  Status revoked = std::exchange(revoke_status_, absl::OkStatus());
+  return revoked.ok() ? status : revoked;
 }
 
 void CooperativeGroupConsumer::OnRebalance(rd_kafka_t* client, rd_kafka_resp_err_t code,
@@ -240,7 +244,7 @@ void CooperativeGroupConsumer::OnRevoked(const rd_kafka_topic_partition_list_t& 
   for (int i = 0; i < partitions.cnt; ++i) {
     const int32_t partition = partitions.elems[i].partition;
     if (handler_ != nullptr && handler_->on_revoked && partitions_.contains(partition)) {
-      handler_->on_revoked(partition, lost);
+      revoke_status_.Update(handler_->on_revoked(partition, lost));
     }
   }
 }
@@ -256,16 +260,20 @@ Status CooperativeGroupConsumer::StartPending() {
                                                 : absl::OkStatus();
     }
   }
-  const PartitionList starting = std::exchange(pending_, nullptr);
-  for (int i = 0; i < starting->cnt; ++i) {
-    rd_kafka_topic_partition_t& entry = starting->elems[i];
+  std::vector<Offset> offsets;
+  for (int i = 0; i < pending_->cnt; ++i) {
+    const rd_kafka_topic_partition_t& entry = pending_->elems[i];
     std::optional<Committed> committed;
     if (entry.offset >= 0) {
       committed.emplace(entry.offset, Text(entry.metadata, entry.metadata_size));
     }
-    entry.offset = handler_->on_assigned(entry.partition, committed);
-    MILLRACE_CHECK(entry.offset >= 0);
+    MILLRACE_ASSIGN_OR_RETURN(const Offset offset,
+                              handler_->on_assigned(entry.partition, committed));
+    MILLRACE_CHECK(offset >= 0);
+    offsets.push_back(offset);
   }
+  const PartitionList starting = std::exchange(pending_, nullptr);
+  for (size_t i = 0; i < offsets.size(); ++i) starting->elems[i].offset = offsets[i];
   return StartReading(starting.get());
 }
 

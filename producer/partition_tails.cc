@@ -110,24 +110,24 @@ class TailReader {
   StatusOr<std::optional<PartitionTail>> LastFrom(uint32_t partition, Offset offset) {
     const auto id = static_cast<int32_t>(partition);
     std::optional<PartitionTail> last;
-    Status status = absl::OkStatus();
     bool at_end = false;
     ConsumerHandler handler;
     handler.on_record = [&](const ConsumedRecord& record) {
       StatusOr<PartitionTail> tail = TailOfRecord(record.key, record.value, reading_.shape);
       // Somebody else's record is a worker's business: it goes to the dead letters.
-      if (!tail.ok()) return;
+      if (!tail.ok()) return absl::OkStatus();
       last = *std::move(tail);
       at_end = false;
+      return absl::OkStatus();
     };
     handler.on_end = [&](int32_t, Offset) { at_end = true; };
     handler.on_out_of_range = [&](int32_t) {
-      status = absl::UnavailableError(
+      return absl::UnavailableError(
           absl::StrCat("records of ", Name(partition), " were deleted while they were read"));
     };
     MILLRACE_RETURN_IF_ERROR(consumer_->Assign(id, offset));
     const auto deadline = steady_clock::now() + kReadTimeout;
-    while (!at_end && status.ok()) {
+    while (!at_end) {
       MILLRACE_RETURN_IF_ERROR(CheckStop());
       if (steady_clock::now() > deadline) {
         return absl::DeadlineExceededError(
@@ -137,7 +137,6 @@ class TailReader {
       if (events == 0) wakeup_.WaitFor(kPoll);
     }
     MILLRACE_RETURN_IF_ERROR(consumer_->Unassign(id));
-    MILLRACE_RETURN_IF_ERROR(status);
     return last;
   }
 

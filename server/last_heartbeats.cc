@@ -37,9 +37,15 @@ StatusOr<std::unique_ptr<LastHeartbeats>> LastHeartbeats::Create(const JobConfig
 
 StatusOr<size_t> LastHeartbeats::Poll() {
   ConsumerHandler handler;
-  handler.on_record = [this](const ConsumedRecord& record) { Take(record); };
+  handler.on_record = [this](const ConsumedRecord& record) {
+    Take(record);
+    return absl::OkStatus();
+  };
   handler.on_end = [this](int32_t, Offset) { done_ = true; };
-  handler.on_out_of_range = [this](int32_t) { done_ = true; };
+  handler.on_out_of_range = [this](int32_t) {
+    done_ = true;
+    return absl::OkStatus();
+  };
   return consumer_->Poll(kSignsAtOnce, handler);
 }
 

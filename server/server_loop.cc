@@ -104,7 +104,6 @@ class ServerLoop {
   Status Loop() {
     while (!stop_) {
       MILLRACE_ASSIGN_OR_RETURN(size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
-      MILLRACE_RETURN_IF_ERROR(status_);
       for (auto& [shard, followed] : followed_) {
         MILLRACE_ASSIGN_OR_RETURN(const size_t taken, followed->Poll());
         events += taken;
@@ -164,18 +163,17 @@ class ServerLoop {
       }
       shards_[shard] = std::move(hosted);
     }
-    handler_.on_record = [this](const ConsumedRecord& record) {
+    handler_.on_record = [this](const ConsumedRecord& record) -> Status {
       HostedShard& hosted = *shards_.at(static_cast<ShardId>(record.partition));
-      if (!status_.ok()) return;
-      Keep(hosted.task().ProcessGradient(
+      MILLRACE_RETURN_IF_ERROR(hosted.task().ProcessGradient(
           {record.offset, record.key, record.value, record.timestamp_ms}, out_));
-      if (hosted.task().snapshot()) Keep(SaveAtCut(hosted));
+      return hosted.task().snapshot() ? SaveAtCut(hosted) : absl::OkStatus();
     };
-    handler_.on_out_of_range = [this](int32_t partition) {
-      Keep(absl::DataLossError(
+    handler_.on_out_of_range = [](int32_t partition) {
+      return absl::DataLossError(
           "gradients, partition " + std::to_string(partition) +
           ": the records to be read next were deleted. Another instance of this shard may have "
-          "gone ahead: start this one again"));
+          "gone ahead: start this one again");
     };
     MILLRACE_RETURN_IF_ERROR(StartReplicas(ids, tls));
     return OpenAllWeights();
@@ -269,10 +267,6 @@ class ServerLoop {
           points_.Push(EvaluationPoint(0, snapshot.clock, figures, snapshot.last));
         });
     return absl::OkStatus();
-  }
-
-  void Keep(Status status) {
-    if (status_.ok() && !status.ok()) status_ = std::move(status);
   }
 
   bool AllLeft() const {
@@ -584,7 +578,6 @@ class ServerLoop {
   std::map<ShardId, bool> lost_;  // as it was said last
   std::map<ShardId, Waiting> waiting_;
   std::vector<OutgoingRecord> out_;
-  Status status_ = absl::OkStatus();
   bool ended_ = false;  // EndShards has begun; an error of it ends the process
   bool job_ended_ = false;
   SteadyTime next_word_of_others_;

@@ -153,12 +153,17 @@ class Watcher {
       // A record of a newer version, or of somebody else, is not worth ending the display.
       const StatusOr<Frame> frame = ParseFrame(record.value);
       MetricPoint point;
-      if (!frame.ok() || frame->is_chunk || !ParseMessage(frame->body, point).ok()) return;
+      if (!frame.ok() || frame->is_chunk) return absl::OkStatus();
+      if (!ParseMessage(frame->body, point).ok()) return absl::OkStatus();
       job_.Fold(point);
       last_record_ = steady_clock::now();
+      return absl::OkStatus();
     };
     handler_.on_end = [this](int32_t, Offset) { at_end_ = true; };
-    handler_.on_out_of_range = [this](int32_t) { restart_ = true; };
+    handler_.on_out_of_range = [this](int32_t) {
+      restart_ = true;
+      return absl::OkStatus();
+    };
   }
 
   Status LogCurves() {

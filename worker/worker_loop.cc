@@ -70,7 +70,6 @@ class WorkerLoop {
       MILLRACE_ASSIGN_OR_RETURN(size_t events, weights_->Poll(kWeightsAtOnce, weights_handler_));
       MILLRACE_RETURN_IF_ERROR(Advance());
       MILLRACE_ASSIGN_OR_RETURN(const size_t rows, input_->Poll(kRowsAtOnce, input_handler_));
-      MILLRACE_RETURN_IF_ERROR(status_);
       events += rows;
       MILLRACE_RETURN_IF_ERROR(Advance());
       if (sender_->DeliveryFailed()) RepeatAll();
@@ -125,39 +124,36 @@ class WorkerLoop {
   }
 
   void SetHandlers() {
-    weights_handler_.on_record = [this](const ConsumedRecord& record) {
+    weights_handler_.on_record = [this](const ConsumedRecord& record) -> Status {
       const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
-      if (found == tasks_.end()) return;
+      if (found == tasks_.end()) return absl::OkStatus();
       found->second.task->ProcessWeights(record.offset, record.key, record.value, out_);
       found->second.dirty = true;
       weights_read_[found->first] = record.offset;
+      return absl::OkStatus();
     };
     weights_handler_.on_out_of_range = [this](int32_t partition) {
       behind_.insert(static_cast<WorkerId>(partition));
+      return absl::OkStatus();
     };
-    input_handler_.on_record = [this](const ConsumedRecord& record) {
+    input_handler_.on_record = [this](const ConsumedRecord& record) -> Status {
       const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
-      if (found == tasks_.end()) return;
-      Keep(found->second.task->ProcessInput(
-          {record.offset, record.timestamp_ms, record.key, record.value}));
+      if (found == tasks_.end()) return absl::OkStatus();
       found->second.dirty = true;
+      return found->second.task->ProcessInput(
+          {record.offset, record.timestamp_ms, record.key, record.value});
     };
     input_handler_.on_out_of_range = [this](int32_t partition) {
       rows_deleted_.insert(static_cast<WorkerId>(partition));
+      return absl::OkStatus();
     };
     input_handler_.on_assigned = [this](int32_t partition,
                                         const std::optional<GroupConsumer::Committed>& committed) {
-      const StatusOr<Offset> offset = Assign(static_cast<WorkerId>(partition), committed);
-      if (!offset.ok()) Keep(offset.status());
-      return offset.value_or(0);
+      return Assign(static_cast<WorkerId>(partition), committed);
     };
     input_handler_.on_revoked = [this](int32_t partition, bool lost) {
-      Revoke(static_cast<WorkerId>(partition), lost);
+      return Revoke(static_cast<WorkerId>(partition), lost);
     };
-  }
-
-  void Keep(Status status) {
-    if (status_.ok() && !status.ok()) status_ = std::move(status);
   }
 
   StatusOr<Offset> Assign(WorkerId worker,
@@ -189,14 +185,15 @@ class WorkerLoop {
     return broker_retry_.Run([&] { return consumer.QueryRange(partition, kBrokerCall); });
   }
 
-  void Revoke(WorkerId worker, bool lost) {
+  Status Revoke(WorkerId worker, bool lost) {
     const auto found = tasks_.find(worker);
-    if (found == tasks_.end()) return;
+    if (found == tasks_.end()) return absl::OkStatus();
     spdlog::info("worker {}: {}", worker, lost ? "lost to another process" : "handed over");
     if (!lost) Commit(worker, *found->second.task);
-    Keep(Save(*found->second.task));
-    Keep(weights_->Unassign(static_cast<int32_t>(worker)));
+    Status status = Save(*found->second.task);
+    status.Update(weights_->Unassign(static_cast<int32_t>(worker)));
     tasks_.erase(found);
+    return status;
   }
 
   Status Advance() {
@@ -391,7 +388,6 @@ class WorkerLoop {
   std::set<WorkerId> behind_;        // their weights were deleted before they were read
   std::set<WorkerId> rows_deleted_;  // their rows were
   std::vector<OutgoingRecord> out_;
-  Status status_ = absl::OkStatus();
   SteadyTime silent_since_ = std::chrono::steady_clock::now();
   SteadyTime silence_reported_ = silent_since_;
   SteadyTime next_save_;

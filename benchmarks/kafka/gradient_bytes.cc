@@ -30,8 +30,12 @@ Status CountGradients(const JobFlags& flags) {
   handler.on_record = [&](const ConsumedRecord& record) {
     ++records;
     bytes += record.key.size() + record.value.size();
+    return absl::OkStatus();
   };
-  handler.on_out_of_range = [&](int32_t) { deleted = true; };
+  handler.on_out_of_range = [&](int32_t) {
+    deleted = true;
+    return absl::OkStatus();
+  };
   while (!deleted) {
     const unsigned long long before = records;
     MILLRACE_RETURN_IF_ERROR(gradients->Poll(100'000, handler).status());

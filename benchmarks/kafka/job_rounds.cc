@@ -35,15 +35,17 @@ Status Run(const JobFlags& flags) {
   handler.on_record = [&](const ConsumedRecord& record) {
     const StatusOr<Frame> frame = ParseFrame(record.value);
     MetricPoint point;
-    if (!frame.ok() || !ParseMessage(frame->body, point).ok() || !point.has_server()) return;
+    if (!frame.ok() || !ParseMessage(frame->body, point).ok()) return absl::OkStatus();
+    if (!point.has_server()) return absl::OkStatus();
     unsaved[point.server().shard()] = point.server().unsaved_updates();
-    if (point.server().shard() != 0) return;
+    if (point.server().shard() != 0) return absl::OkStatus();
     const uint64_t most = std::ranges::max(std::views::values(unsaved));
     std::printf("%lld %llu %llu %llu\n", static_cast<long long>(point.timestamp_ms()),
                 static_cast<unsigned long long>(point.server().rounds()),
                 static_cast<unsigned long long>(point.server().rows_trained()),
                 static_cast<unsigned long long>(most));
     std::fflush(stdout);
+    return absl::OkStatus();
   };
   while (true) {
     MILLRACE_RETURN_IF_ERROR(metrics->Poll(1000, handler).status());

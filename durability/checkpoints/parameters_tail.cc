@@ -45,8 +45,8 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
 }
 
 StatusOr<size_t> ParametersTail::Poll(const Take& take) {
-  Status status = absl::OkStatus();
-  const auto on_record = [&](const ConsumedRecord& record) -> Status {
+  ConsumerHandler handler;
+  handler.on_record = [&](const ConsumedRecord& record) -> Status {
     if (!CheckpointAssembler::Knows(record.key)) {
       spdlog::warn(
           "parameters, partition {}, offset {}: left out, since it is no record of a checkpoint: "
@@ -58,19 +58,13 @@ StatusOr<size_t> ParametersTail::Poll(const Take& take) {
                               assembler_.Add(record.offset, record.key, record.value));
     return part ? take(*std::move(part)) : absl::OkStatus();
   };
-  ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord& record) {
-    if (status.ok()) status = on_record(record);
-  };
   handler.on_end = [&](int32_t, Offset) { caught_up_ = true; };
-  handler.on_out_of_range = [&](int32_t partition) {
-    status = absl::OutOfRangeError("parameters, partition " + std::to_string(partition) +
-                                   ": records were deleted while they were read, or the topic was "
-                                   "made anew");
+  handler.on_out_of_range = [](int32_t partition) {
+    return absl::OutOfRangeError("parameters, partition " + std::to_string(partition) +
+                                 ": records were deleted while they were read, or the topic was "
+                                 "deleted and recreated");
   };
-  MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kParametersAtOnce, handler));
-  MILLRACE_RETURN_IF_ERROR(status);
-  return events;
+  return consumer_->Poll(kParametersAtOnce, handler);
 }
 
 }  // namespace millrace

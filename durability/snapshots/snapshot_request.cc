@@ -98,10 +98,11 @@ class SnapshotSigns {
     handler.on_record = [&](const ConsumedRecord& record) {
       const StatusOr<Frame> frame = ParseFrame(record.value);
       MetricPoint point;
-      if (!frame.ok() || !ParseMessage(frame->body, point).ok() || !point.has_server()) return;
-      if (point.server().shard() != 0) return;
+      if (!frame.ok() || !ParseMessage(frame->body, point).ok()) return absl::OkStatus();
+      if (!point.has_server() || point.server().shard() != 0) return absl::OkStatus();
       is_under_way |= point.server().snapshot_under_way() == id_;
       is_given_up |= point.server().snapshot_given_up() == id_;
+      return absl::OkStatus();
     };
     MILLRACE_RETURN_IF_ERROR(metrics_->Poll(kPointsAtOnce, handler).status());
     if (!is_given_up) return is_under_way;

@@ -182,8 +182,10 @@ class WholeJobTest : public testing::Test {
     handler.on_record = [&id](const ConsumedRecord& record) {
       const StatusOr<Frame> frame = ParseFrame(record.value);
       Gradient request;
-      if (id > 0 || !frame.ok() || !ParseMessage(frame->body, request).ok()) return;
+      if (id > 0 || !frame.ok()) return absl::OkStatus();
+      if (!ParseMessage(frame->body, request).ok()) return absl::OkStatus();
       if (request.kind() == Gradient::SNAPSHOT) id = request.snapshot();
+      return absl::OkStatus();
     };
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (id == 0 && std::chrono::steady_clock::now() < end) {

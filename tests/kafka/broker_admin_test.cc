@@ -127,8 +127,14 @@ TEST_F(BrokerAdminTest, AReaderOfDeletedRecordsIsToldAndSkipsNothingInSilence) {
   std::vector<std::string> values;
   std::vector<int32_t> out_of_range;
   ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord& record) { values.emplace_back(record.value); };
-  handler.on_out_of_range = [&](int32_t partition) { out_of_range.push_back(partition); };
+  handler.on_record = [&](const ConsumedRecord& record) {
+    values.emplace_back(record.value);
+    return absl::OkStatus();
+  };
+  handler.on_out_of_range = [&](int32_t partition) {
+    out_of_range.push_back(partition);
+    return absl::OkStatus();
+  };
   ASSERT_TRUE(admin_->DeleteRecordsBefore(topic, 0, 60, seconds(10)).ok());
   ASSERT_TRUE((*consumer)->Assign(0, 59).ok());
   ASSERT_TRUE(Until([&] {

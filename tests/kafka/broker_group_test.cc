@@ -84,7 +84,7 @@ struct Owner {
     auto created = GroupConsumer::Create(kafka, options, topic, nullptr);
     EXPECT_TRUE(created.ok()) << created.status();
     consumer = *std::move(created);
-    handler.on_record = [](const ConsumedRecord&) {};
+    handler.on_record = [](const ConsumedRecord&) { return absl::OkStatus(); };
     handler.on_assigned = [this](int32_t partition, const auto& committed) {
       owned[partition] = committed;
       return Offset{0};
@@ -92,6 +92,7 @@ struct Owner {
     handler.on_revoked = [this](int32_t partition, bool lost) {
       has_lost = has_lost || lost;
       owned.erase(partition);
+      return absl::OkStatus();
     };
   }
   Owner(const Owner&) = delete;
@@ -124,6 +125,7 @@ TEST_F(BrokerGroupTest, WhatAKilledMemberHadIsTakenOverAfterTheSessionTimeoutAnd
   GroupConsumer::Handler handler;
   handler.on_record = [&](const ConsumedRecord& record) {
     read[record.partition].push_back(record.offset);
+    return absl::OkStatus();
   };
   handler.on_assigned = [&](int32_t partition,
                             const std::optional<GroupConsumer::Committed>& committed) {
@@ -133,7 +135,6 @@ TEST_F(BrokerGroupTest, WhatAKilledMemberHadIsTakenOverAfterTheSessionTimeoutAnd
     read[partition].clear();
     return starts[partition];
   };
-  handler.on_revoked = [](int32_t, bool) {};
   const auto poll = [&] {
     victim.Read();  // else it would wait for us, and not serve its group
     EXPECT_TRUE((*survivor)->Poll(1000, handler).ok());
@@ -196,6 +197,7 @@ TEST_F(BrokerGroupTest, AJoiningMemberTakesAPartitionOverAndTheOtherIsNotDisturb
   for (Member* member : {&first, &second}) {
     member->handler.on_record = [member](const ConsumedRecord& record) {
       member->values[record.partition].emplace_back(record.value);
+      return absl::OkStatus();
     };
     member->handler.on_assigned = [member](int32_t partition, const auto& committed) {
       member->given[partition] = committed;
@@ -206,6 +208,7 @@ TEST_F(BrokerGroupTest, AJoiningMemberTakesAPartitionOverAndTheOtherIsNotDisturb
       member->taken.push_back(partition);
       member->consumer->Commit(partition, {.offset = 30, .metadata = "early"});
       member->consumer->Commit(partition, {.offset = 70, .metadata = "late"});
+      return absl::OkStatus();
     };
   }
   const auto join = [&](Member& member) {

@@ -30,8 +30,14 @@ TEST_F(BrokerRestartTest, AKilledBrokerThatComesBackFindsEveryoneWhereTheyWere) 
   auto reader = PartitionConsumer::Create(kafka_, {.client_id = "c"}, topic, &wakeup);
   ASSERT_TRUE(reader.ok() && (*reader)->Assign(0, 0).ok());
   ConsumerHandler reads;
-  reads.on_record = [&](const ConsumedRecord& record) { by_reader.emplace_back(record.value); };
-  reads.on_out_of_range = [](int32_t) { ADD_FAILURE() << "the log has lost records"; };
+  reads.on_record = [&](const ConsumedRecord& record) {
+    by_reader.emplace_back(record.value);
+    return absl::OkStatus();
+  };
+  reads.on_out_of_range = [](int32_t) {
+    ADD_FAILURE() << "the log has lost records";
+    return absl::OkStatus();
+  };
 
   auto member = GroupConsumer::Create(
       kafka_, {.client_id = "g", .group_id = topic, .session_timeout_s = 6}, topic, &wakeup);
@@ -42,6 +48,7 @@ TEST_F(BrokerRestartTest, AKilledBrokerThatComesBackFindsEveryoneWhereTheyWere) 
   joins.on_record = [&](const ConsumedRecord& record) {
     by_member.emplace_back(record.value);
     position = record.offset + 1;
+    return absl::OkStatus();
   };
   joins.on_assigned = [&](int32_t, const std::optional<GroupConsumer::Committed>& committed) {
     ++assignments;
@@ -50,7 +57,6 @@ TEST_F(BrokerRestartTest, AKilledBrokerThatComesBackFindsEveryoneWhereTheyWere) 
     }
     return position;
   };
-  joins.on_revoked = [](int32_t, bool) {};
   joins.on_out_of_range = reads.on_out_of_range;
 
   int sent = 1;

@@ -67,6 +67,7 @@ TEST_F(BrokerThroughputTest, AReaderThatIsSlowerThanTheBrokerIsFedSteadilyInLitt
         while (Seconds(row) * 1e6 < row_us) {
         }
         last = Clock::now();
+        return absl::OkStatus();
       };
       int most = 0;
       ASSERT_TRUE(Until(
@@ -97,7 +98,10 @@ TEST_F(BrokerThroughputTest, OneRecordGoesRoundInMilliseconds) {
   ASSERT_TRUE(reader.ok() && (*reader)->Assign(0, 0).ok());
   size_t count = 0;
   ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord&) { ++count; };
+  handler.on_record = [&](const ConsumedRecord&) {
+    ++count;
+    return absl::OkStatus();
+  };
   std::vector<double> times;
   const std::string value(24600, 'x');
   while (times.size() < 200) {

@@ -21,7 +21,10 @@ class BrokerTransactionTest : public RealBrokerTest {
     std::vector<std::string> values;
     Offset ended = -1;
     ConsumerHandler handler;
-    handler.on_record = [&](const ConsumedRecord& record) { values.emplace_back(record.value); };
+    handler.on_record = [&](const ConsumedRecord& record) {
+      values.emplace_back(record.value);
+      return absl::OkStatus();
+    };
     handler.on_end = [&](int32_t, Offset at) { ended = at; };
     EXPECT_TRUE(Until([&] { return (*consumer)->Poll(1000, handler).ok() && ended >= end; }));
     EXPECT_EQ(ended, end);

@@ -29,9 +29,13 @@ class Member {
       EXPECT_FALSE(held_.contains(record.partition));
       values_[record.partition].emplace_back(record.value);
       if (on_record_) on_record_(record);
+      return absl::OkStatus();
     };
     handler_.on_end = [this](int32_t partition, Offset) { ended_.insert(partition); };
-    handler_.on_out_of_range = [this](int32_t partition) { out_of_range_.push_back(partition); };
+    handler_.on_out_of_range = [this](int32_t partition) {
+      out_of_range_.push_back(partition);
+      return absl::OkStatus();
+    };
     handler_.on_assigned = [this](int32_t partition,
                                   const std::optional<GroupConsumer::Committed>& committed) {
       owned_.insert(partition);
@@ -43,6 +47,7 @@ class Member {
       owned_.erase(partition);
       ended_.erase(partition);
       revoked_.push_back({partition, lost});
+      return absl::OkStatus();
     };
   }
 
@@ -151,6 +156,44 @@ TEST_F(GroupConsumerTest, APositionOutsideTheLogIsReportedAndMendedBySeek) {
   EXPECT_EQ(member.values_[1], Numbers(990, 1000));
   EXPECT_EQ(member.out_of_range_.size(), 2u);
   EXPECT_TRUE(absl::IsNotFound(member.consumer_->Seek(17, 0)));
+}
+
+TEST_F(GroupConsumerTest, AfterAnErrorOfItsHandlerAnAssignmentIsOfferedAgainOrClosed) {
+  Member member(cluster_, "member");
+  const auto give = member.handler_.on_assigned;
+  int refusals = 0;
+  member.handler_.on_assigned = [&](int32_t partition, const auto&) -> StatusOr<Offset> {
+    ++refusals;
+    if (partition == 1) return absl::DataLossError("no room");
+    return Offset{0};
+  };
+  Status status;
+  ASSERT_TRUE(Until([&] {
+    status = member.consumer_->Poll(1000, member.handler_).status();
+    return !status.ok();
+  }));
+  EXPECT_EQ(status, absl::DataLossError("no room"));
+  EXPECT_EQ(refusals, 2);
+  EXPECT_THAT(member.values_, IsEmpty());
+  EXPECT_FALSE(member.consumer_->Poll(1000, member.handler_).ok());
+  EXPECT_EQ(refusals, 4);
+  member.handler_.on_assigned = give;
+  ASSERT_TRUE(Until([&] {
+    member.Poll();
+    return member.ended_.size() == 2;
+  }));
+  EXPECT_EQ(member.values_[0], Numbers(0, 1000));
+  EXPECT_EQ(member.values_[1], Numbers(0, 1000));
+}
+
+TEST_F(GroupConsumerTest, AMemberWhoseHandlerRefusesItsAssignmentCanBeClosed) {
+  Member member(cluster_, "member");
+  member.handler_.on_assigned = [&](int32_t, const auto&) {
+    return absl::DataLossError("no room");
+  };
+  ASSERT_TRUE(Until([&] { return !member.consumer_->Poll(1000, member.handler_).ok(); }));
+  const Status left = member.consumer_->Close();
+  EXPECT_TRUE(left.ok()) << left;
 }
 
 TEST_F(GroupConsumerTest, AMemberThatIsGivenPartitionsAndNeverPollsAgainCanBeClosed) {

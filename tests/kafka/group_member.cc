@@ -20,11 +20,11 @@ int main(int argc, char** argv) {
     std::printf("%d %lld\n", record.partition, static_cast<long long>(record.offset));
     std::fflush(stdout);
     (*consumer)->Commit(record.partition, {.offset = record.offset + 1, .metadata = "victim"});
+    return absl::OkStatus();
   };
   handler.on_assigned = [](int32_t, const std::optional<GroupConsumer::Committed>& committed) {
     return committed.has_value() ? committed->offset : 0;
   };
-  handler.on_revoked = [](int32_t, bool) {};
   for (;;) {
     if (!(*consumer)->Poll(1, handler).ok()) return 1;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

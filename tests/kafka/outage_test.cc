@@ -24,7 +24,10 @@ TEST(Outage, ProducerAndReaderGoOnAfterIt) {
   ASSERT_TRUE((*consumer)->Assign(0, 0).ok());
   std::vector<std::string> values;
   ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord& record) { values.emplace_back(record.value); };
+  handler.on_record = [&](const ConsumedRecord& record) {
+    values.emplace_back(record.value);
+    return absl::OkStatus();
+  };
 
   testing::internal::CaptureStderr();
   int sent = 0;

@@ -20,9 +20,13 @@ class PartitionConsumerTest : public testing::Test {
     handler_.on_record = [this](const ConsumedRecord& record) {
       read_[record.partition].push_back(
           {record.offset, std::string(record.key), std::string(record.value)});
+      return on_record_ ? on_record_(record) : absl::OkStatus();
     };
     handler_.on_end = [this](int32_t partition, Offset end) { end_[partition] = end; };
-    handler_.on_out_of_range = [this](int32_t partition) { out_of_range_.push_back(partition); };
+    handler_.on_out_of_range = [this](int32_t partition) {
+      out_of_range_.push_back(partition);
+      return absl::OkStatus();
+    };
   }
 
   void Open(const ConsumerOptions& options = {.client_id = "test"}) {
@@ -50,6 +54,7 @@ class PartitionConsumerTest : public testing::Test {
   Wakeup wakeup_;
   std::unique_ptr<PartitionConsumer> consumer_;
   ConsumerHandler handler_;
+  std::function<Status(const ConsumedRecord&)> on_record_;
   std::map<int32_t, std::vector<Read>> read_;
   std::map<int32_t, Offset> end_;
   std::vector<int32_t> out_of_range_;
@@ -93,6 +98,27 @@ TEST_F(PartitionConsumerTest, PollHandsOutNoMoreThanItIsAskedForAndWakesForTheRe
     EXPECT_LE(read_[0].size() - before, 7u);
     ASSERT_LT(std::chrono::steady_clock::now() - began, seconds(60));
   }
+  EXPECT_EQ(Values(0), Numbers(0, 100));
+}
+
+TEST_F(PartitionConsumerTest, AnErrorOfAHandlerEndsThePollWhichReturnsIt) {
+  ProduceNumbers(cluster_.options(), "t", 0, 0, 100);
+  Open();
+  on_record_ = [](const ConsumedRecord& record) {
+    return record.offset % 40 == 30 ? absl::DataLossError(std::string(record.value))
+                                    : absl::OkStatus();
+  };
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  for (const int bad : {30, 70}) {
+    Status status;
+    ASSERT_TRUE(Until([&] {
+      status = consumer_->Poll(1000, handler_).status();
+      return !status.ok();
+    }));
+    EXPECT_EQ(status, absl::DataLossError(std::to_string(bad)));
+    EXPECT_EQ(Values(0), Numbers(0, bad + 1));
+  }
+  ASSERT_TRUE(PollUntil([&] { return end_.contains(0); }));
   EXPECT_EQ(Values(0), Numbers(0, 100));
 }
 

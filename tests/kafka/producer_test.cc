@@ -36,7 +36,10 @@ class ProducerTest : public testing::Test {
     EXPECT_TRUE((*consumer)->Assign(partition, 0).ok());
     bool ended = false;
     ConsumerHandler handler;
-    handler.on_record = [&](const ConsumedRecord& record) { values.emplace_back(record.value); };
+    handler.on_record = [&](const ConsumedRecord& record) {
+      values.emplace_back(record.value);
+      return absl::OkStatus();
+    };
     handler.on_end = [&](int32_t, Offset) { ended = true; };
     EXPECT_TRUE(Until([&] { return (*consumer)->Poll(1000, handler).ok() && ended; }));
     return values;
@@ -187,6 +190,7 @@ TEST_F(ProducerTest, AnEmptyValueAndNoValueAreDifferent) {
     keys.push_back(record.key.data() != nullptr);
     values.push_back(record.value.data() != nullptr);
     timestamp = record.timestamp_ms;
+    return absl::OkStatus();
   };
   ASSERT_TRUE(Until([&] { return (*consumer)->Poll(10, handler).ok() && keys.size() == 2; }));
   EXPECT_THAT(keys, ElementsAre(true, false));
