@@ -101,10 +101,10 @@ class GroupConsumer {
   // second when the group's coordinator goes away just after a rebalance.)
   virtual StatusOr<size_t> Poll(size_t max_records, const Handler& handler) = 0;
   // Stops and resumes handing out a partition's records, at once and from within handlers too;
-  // what was fetched is kept (no refetch). A partition that is assigned anew is not held.
+  // what was fetched is kept (no refetch). A partition that is assigned again is not held.
   virtual void Hold(int32_t partition, bool held) = 0;
-  // Starts reading an assigned partition again at another offset (after on_out_of_range). Not from
-  // within handlers.
+  // Starts reading an assigned partition again at another offset (after on_out_of_range); it is not
+  // held afterwards. Not from within handlers.
   virtual Status Seek(int32_t partition, Offset offset) = 0;
   virtual StatusOr<OffsetRange> QueryRange(int32_t partition,
                                            std::chrono::milliseconds timeout) = 0;

@@ -101,6 +101,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   Status StartPending();
   Status StartReading(rd_kafka_topic_partition_list_t* partitions);
   void StopReading(int32_t partition);
+  Status ReadAgain(int32_t partition, Offset offset);
   Status HandOut(size_t max_records, const Handler& handler, size_t& events);
   PartitionList TakeDueCommits();
   void SendCommits();
@@ -320,7 +321,7 @@ Status CooperativeGroupConsumer::HandOut(size_t max_records, const Handler& hand
   first_ = turn == partitions_.end() ? 0 : turn->first;
   events += result.events;
   for (const int32_t partition : result.restart) {
-    MILLRACE_RETURN_IF_ERROR(Seek(partition, positions_.all().at(partition)));
+    MILLRACE_RETURN_IF_ERROR(ReadAgain(partition, positions_.all().at(partition)));
   }
   return absl::OkStatus();
 }
@@ -333,11 +334,19 @@ void CooperativeGroupConsumer::Hold(int32_t partition, bool held) {
 }
 
 Status CooperativeGroupConsumer::Seek(int32_t partition, Offset offset) {
-  MILLRACE_CHECK(offset >= 0);
+  MILLRACE_CHECK(offset >= 0 && handler_ == nullptr);
   const auto found = partitions_.find(partition);
   if (found == partitions_.end()) {
     return absl::NotFoundError(absl::StrCat(topic_, " [", partition, "] is not ours"));
   }
+  MILLRACE_RETURN_IF_ERROR(ReadAgain(partition, offset));
+  found->second.queue->Hold(false);
+  return absl::OkStatus();
+}
+
+Status CooperativeGroupConsumer::ReadAgain(int32_t partition, Offset offset) {
+  const auto found = partitions_.find(partition);
+  MILLRACE_CHECK(found != partitions_.end());
   // Not librdkafka's seek, which refuses a partition that stands still after an error.
   const PartitionList list = ListOf(partition);
   Handle<rd_kafka_error_t> error(rd_kafka_incremental_unassign(client_.get(), list.get()));

@@ -158,6 +158,25 @@ TEST_F(GroupConsumerTest, APositionOutsideTheLogIsReportedAndMendedBySeek) {
   EXPECT_TRUE(absl::IsNotFound(member.consumer_->Seek(17, 0)));
 }
 
+// One Poll may hand out rows that fill a buffer, so that its partition is held, and then say that
+// the position is outside the log. Who starts there again knows nothing of the hold.
+TEST_F(GroupConsumerTest, APartitionThatIsStartedAgainIsNotHeld) {
+  Member member(cluster_, "member");
+  member.start_ = 5000;
+  ASSERT_TRUE(Until([&] {
+    member.Poll();
+    return member.out_of_range_.size() == 2;
+  }));
+  member.Hold(1, true);
+  ASSERT_TRUE(member.consumer_->Seek(1, 990).ok());
+  member.held_.clear();
+  ASSERT_TRUE(Until([&] {
+    member.Poll();
+    return member.ended_.contains(1);
+  }));
+  EXPECT_EQ(member.values_[1], Numbers(990, 1000));
+}
+
 TEST_F(GroupConsumerTest, AfterAnErrorOfItsHandlerAnAssignmentIsOfferedAgainOrClosed) {
   Member member(cluster_, "member");
   const auto give = member.handler_.on_assigned;
