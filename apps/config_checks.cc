@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "stores/training_buffer.h"
@@ -81,6 +82,18 @@ Status CheckFtrl(const Training& training) {
   return absl::InvalidArgumentError("decay: the rates of ftrl fall by themselves; leave it out");
 }
 
+// The prefix of topics and the name of folders: neither hidden, nor an option, nor "..".
+Status CheckName(const std::string& name) {
+  const auto letter = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  const bool good = !name.empty() && name.size() <= 200 && letter(name.front()) &&
+                    std::all_of(name.begin(), name.end(),
+                                [&](unsigned char c) { return letter(c) || c == '.' || c == '-'; });
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError("job name '" + name +
+                                    "': use letters, digits, '_', '.' and '-', the first of them a "
+                                    "letter, digit or '_', and 200 at most");
+}
+
 // HOST:PORT; an IPv6 host stands in brackets.
 bool IsHostAndPort(const std::string& text) {
   const size_t colon = text.rfind(':');
@@ -91,6 +104,25 @@ bool IsHostAndPort(const std::string& text) {
   return (bracketed || host.find(':') == std::string::npos) && !port.empty() && port.size() <= 5 &&
          std::all_of(port.begin(), port.end(), [](unsigned char c) { return std::isdigit(c); }) &&
          std::stoi(port) <= 65535;
+}
+
+// As librdkafka takes them: [PROTOCOL://]HOST[:PORT], with commas between. A port that is too large
+// it would silently take for another one.
+Status CheckBrokers(const std::string& brokers) {
+  if (brokers.empty()) return absl::InvalidArgumentError("brokers is empty: give HOST:PORT");
+  std::istringstream list(brokers + ",");
+  for (std::string broker; std::getline(list, broker, ',');) {
+    broker.erase(0, broker.find_first_not_of(' '));
+    broker.erase(broker.find_last_not_of(' ') + 1);
+    const size_t protocol = broker.find("://");
+    const std::string place = protocol == std::string::npos ? broker : broker.substr(protocol + 3);
+    const bool has_port = place.rfind(':') != std::string::npos && !place.ends_with(']');
+    const bool good = has_port ? IsHostAndPort(place) && !place.ends_with(":0") : !place.empty();
+    if (good) continue;
+    return absl::InvalidArgumentError("brokers: '" + broker +
+                                      "' is not HOST:PORT with a port of 1 to 65535");
+  }
+  return absl::OkStatus();
 }
 
 Status CheckReplicas(const JobConfig& config) {
@@ -163,13 +195,8 @@ Status CheckNetwork(const Training& training) {
 
 Status ValidateConfig(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
-  const std::string& name = config.name();
-  const bool good_name = !name.empty() && name.size() <= 200 &&
-                         std::all_of(name.begin(), name.end(), [](unsigned char c) {
-                           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
-                         });
-  if (!good_name) return wrong("job name '" + name + "': use letters, digits, '.', '_' and '-'");
-  if (config.brokers().empty()) return wrong("brokers is empty: give HOST:PORT");
+  MILLRACE_RETURN_IF_ERROR(CheckName(config.name()));
+  MILLRACE_RETURN_IF_ERROR(CheckBrokers(config.brokers()));
   if (config.workers() < 1 || config.workers() > 10'000) return wrong("workers: give 1 to 10000");
   if (config.shards() < 1 || config.shards() > 1'000) return wrong("shards: give 1 to 1000");
   if (config.replication_factor() < 1) return wrong("replication_factor: give 1 or more");

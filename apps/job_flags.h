@@ -1,4 +1,3 @@
-// The configuration of a program: a file in protobuf text format, and flags that override it.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,40 +5,36 @@
 #include <string>
 #include <vector>
 
+#include "apps/flag_table.h"
 #include "base/status.h"
 #include "messages/job.pb.h"
 
 namespace millrace {
 
-// Adds groups of flags to a CLI11 application; each flag belongs to one field of JobConfig and says
-// so. Load() reads --config FILE first, then applies the flags that were given, then validates.
+// Adds groups of flags (apps/flag_table.cc) to a CLI11 application; each flag belongs to one field
+// of JobConfig. Load() reads --config FILE first, then applies the flags that were given, then
+// validates. `app` outlives it.
 class JobFlags {
  public:
+  // With the flags that every program has.
   explicit JobFlags(CLI::App& app);
 
-  void AddFeatures();
-  void AddTraining();
-  void AddProducer();
-  void AddServer();
-  void AddWorker();
+  void AddFeatures() { AddGroups(FlagUser::kFeatures); }
+  void AddTraining() { AddGroups(FlagUser::kTraining); }
+  void AddProducer() { AddGroups(FlagUser::kProducer); }
+  void AddServer() { AddGroups(FlagUser::kServer); }
+  void AddWorker() { AddGroups(FlagUser::kWorker); }
 
   // InvalidArgument names the file, line and column, or the flag, and the remedy.
   StatusOr<JobConfig> Load() const;
 
  private:
-  void AddEmbeddings();
-  void AddReplicaServing();
-  void AddSnapshots();
-  template <typename T>
-  void Add(const std::string& name, const std::string& group, const std::string& help,
-           std::function<void(JobConfig&, const T&)> set);
-
-  void AddFlag(const std::string& name, const std::string& group, const std::string& help,
-               std::function<void(JobConfig&)> set);
+  void AddGroups(FlagUser user);
+  void AddFlag(const Flag& flag, const std::string& group);
 
   CLI::App& app_;
   std::string config_file_;
-  std::vector<std::function<void(JobConfig&)>> overrides_;
+  std::vector<std::function<Status(JobConfig&)>> overrides_;
 };
 
 // Parses text format into a config; errors as "NAME:LINE:COLUMN: reason". For JobFlags and tests.

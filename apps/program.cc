@@ -6,6 +6,8 @@
 
 #include <cstdio>
 
+#include "apps/usage_error.h"
+
 namespace millrace {
 namespace {
 
@@ -30,8 +32,10 @@ int RunProgram(CLI::App& app, const std::string& program, int argc, char** argv,
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // --help and --version are no errors: CLI11 prints them and says 0.
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    // --help and --version are no errors: CLI11 prints them.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "%s: %s\n", program.c_str(), UsageError(app, program, error).c_str());
+    return kExitUsage;
   }
   SetUpLogging();
   KeepLargeBlocks();

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_reader.h"
 #include "durability/snapshots/snapshot_request.h"
+#include "formats/csv_file.h"
 #include "job/job_registry.h"
 #include "job/stop_signal.h"
 #include "server/server_loop.h"
@@ -72,6 +74,15 @@ StatusOr<std::string> StartOf(const JobConfig& config, const JobFeatures& featur
          (start == SnapshotStart::kNewStream ? ", a new stream" : "");
 }
 
+// That it can be read and has columns. A pipe can be read only once, and is not touched. (An input
+// that is no good is no wrong usage, which InvalidArgument stands for.)
+Status CheckTestFile(const std::string& path) {
+  std::error_code ignored;
+  if (path == "-" || std::filesystem::is_fifo(path, ignored)) return absl::OkStatus();
+  const Status status = CsvFile::Open(path).status();
+  return absl::IsInvalidArgument(status) ? absl::FailedPreconditionError(status.message()) : status;
+}
+
 Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   const std::atomic<bool>& stop = StopOnSignals();
@@ -80,6 +91,10 @@ Status Run(const JobFlags& flags) {
   // Snapshots come later, the last one with the job's end: too late to hear of a wrong folder.
   if (config.server().has_snapshot_dir()) {
     MILLRACE_RETURN_IF_ERROR(MakeSnapshotDir(config.server().snapshot_dir()));
+  }
+  // The same of the file to evaluate on: it is read when the producer has said how.
+  if (config.server().has_test_file()) {
+    MILLRACE_RETURN_IF_ERROR(CheckTestFile(config.server().test_file()));
   }
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,

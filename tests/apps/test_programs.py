@@ -58,9 +58,34 @@ class Programs(unittest.TestCase):
 
     def test_an_unknown_flag_is_wrong_usage(self):
         for program in ALL:
-            result = run(program, "--no-such-flag")
-            self.assertEqual(result.returncode, 2, program)
-            self.assertIn("--no-such-flag", result.stderr)
+            self.assert_one_line(run(program, "--no-such-flag", "x"), 2, f"{program}: ",
+                                 "there is no flag --no-such-flag (", f"{program} --help")
+
+    def test_a_mistyped_flag_or_value_is_answered_by_what_was_meant(self):
+        self.assert_one_line(run("ServerApp", "--bach-rows=9"), 2,
+                             "ServerApp: there is no flag --bach-rows; did you mean --batch-rows?")
+        self.assert_one_line(run("Watch", "--sumary", "x"), 2, "did you mean --summary?")
+        self.assert_one_line(run("ServerApp", "--optimizer", "adagard"), 2,
+                             "ServerApp: --optimizer: 'adagard' is not", "did you mean adagrad?")
+
+    def test_a_flag_of_another_program_is_called_so(self):
+        self.assert_one_line(run("WorkerApp", "--batch-rows", "9"), 2,
+                             "WorkerApp: there is no flag --batch-rows here: it belongs to ServerApp")
+
+    def test_a_flag_without_its_value_and_a_word_without_a_flag_are_wrong_usage(self):
+        for program in ALL:
+            self.assert_one_line(run(program, "--job"), 2, f"{program}: ", "--job")
+            self.assert_one_line(run(program, "flights"), 2, f"{program}: ", "'flights' belongs to no flag")
+
+    def test_a_job_name_that_is_a_folder_above_is_refused(self):
+        for program in ALL:
+            self.assert_one_line(run(program, "--job", ".."), 2, f"{program}: job name '..'")
+
+    def test_a_test_file_that_is_not_there_ends_a_server_before_it_waits(self):
+        result = run("ServerApp", "--brokers", self.nobody, "--test", self.folder / "none.csv")
+        self.assert_one_line(result, 1, "ServerApp: ", "none.csv", "No such file")
+        result = run("ServerApp", "--brokers", self.nobody, "--test", self.csv("", "empty.csv"))
+        self.assert_one_line(result, 1, "empty.csv", "empty")
 
     def test_an_unknown_field_is_wrong_usage_with_line_and_column(self):
         config = self.csv('name: "x"\nwrokers: 4\n', "job.textproto")

@@ -1,0 +1,41 @@
+// One field of the configuration as a flag sees it: text in, and what --help says of it.
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "messages/job.pb.h"
+
+namespace millrace {
+
+// Everything is looked up in the descriptors of JobConfig: type, choices of an enum, default. An
+// enum's choices are its values' names in lower case with hyphens (ONE_PASS: one-pass), but for the
+// few that have a shorter name. Immutable.
+class FlagField {
+ public:
+  // `path`: names of fields from JobConfig on, separated by dots: "training.optimizer.kind".
+  // REQUIRES: there is such a field.
+  explicit FlagField(const std::string& path);
+
+  bool is_switch() const;   // a bool: its flag takes no value and sets it to true
+  bool is_message() const;  // has a notation of its own: Set() is not for it
+  // "UINT", "FLOAT", "TEXT", "A,B,..." or an enum's choices: "sgd|momentum|adagrad".
+  std::string type_name() const;
+  // As it would be given on the command line; nothing if the field has no default of its own.
+  std::optional<std::string> default_text() const;
+
+  // Sets the field; one that is repeated gets the items between the commas instead of what it had.
+  // InvalidArgument says what is wrong with `text`, without the flag's name. REQUIRES: no message.
+  Status Set(const std::string& text, JobConfig& config) const;
+
+ private:
+  const google::protobuf::FieldDescriptor& leaf() const { return *path_.back(); }
+
+  std::vector<const google::protobuf::FieldDescriptor*> path_;
+};
+
+}  // namespace millrace

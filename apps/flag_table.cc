@@ -1,0 +1,292 @@
+#include "apps/flag_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_split.h"
+#include "base/check.h"
+
+namespace millrace {
+namespace {
+
+FlagGroup JobGroup() {
+  return {
+      FlagUser::kAll,
+      "Job and Kafka",
+      {
+          {"--job", "name", "Name of the job, the prefix of its topics"},
+          {"--brokers", "brokers", "HOST:PORT[,HOST:PORT...] of Kafka"},
+          {"--kafka", "kafka",
+           "A librdkafka setting for every client, such as security.protocol=SASL_SSL; may be "
+           "repeated"},
+          {"--broker-timeout", "broker_timeout_s",
+           "Seconds to wait for a broker before giving up; 0 waits for ever"},
+          {"--replication-factor", "replication_factor", "Replicas of the topics that are created"},
+          {"--workers", "workers", "Logical workers = partitions of input-data"},
+          {"--job-epoch", "epoch",
+           "All programs of a job have the same. Tells it from a job of that name whose topics "
+           "and data folders were deleted, but whose programs may still run: what they send is "
+           "refused"},
+      }};
+}
+
+FlagGroup FeatureGroup() {
+  return {FlagUser::kFeatures,
+          "Features",
+          {
+              {"--label", "features.label", "Column that holds the class"},
+              {"--classes", "features.classes", "The classes", "found by a first scan of the file"},
+              {"--numeric", "features.numeric", "Numeric columns, unscaled"},
+              {"--categorical", "features.categorical",
+               "Categorical columns and crosses (A*B), hashed"},
+              {"--ids", "features.ids",
+               "Columns and crosses (A*B) whose values have embedding rows (--model fm or deepfm)"},
+              {"--regression", "features.regression",
+               "The label is a number to be estimated, not a class"},
+              {"--text", "features.text",
+               "Column of text, hashed as scikit-learn's HashingVectorizer does"},
+              {"--categorical-buckets", "features.categorical_buckets",
+               "Hashed features of the categorical columns"},
+              {"--text-buckets", "features.text_buckets", "Hashed features of the text column"},
+              {"--missing", "features.missing",
+               "Empty numeric cells: reject the row, or take the mean of the column"},
+          }};
+}
+
+FlagGroup TrainingGroup() {
+  return {
+      FlagUser::kTraining,
+      "Training",
+      {
+          {"--model", "training.model",
+           "softmax; fm: a factorization machine on the id columns; deepfm: the same and a network "
+           "beside it, on the ids' factors and the numeric columns"},
+          {"--schedule", "training.schedule",
+           "one-pass: each row once, in batches; buffer: the newest rows, again and again"},
+          {"--consistency,--max-vector-clock-delay,--max_vector_clock_delay",
+           "training.consistency",
+           "sequential, eventual, bounded:K; or the maximum delay: 0, -1, K", "sequential"},
+          {"--batch-rows", "training.batch_rows", "One pass: rows of a worker's batch"},
+          {"--update", "training.update.kind",
+           "gradient: for the optimizer; weight-change: averaged"},
+          {"--solver", "training.update.solver", "Weight changes: how a worker finds them"},
+          {"--local-iterations", "training.update.local_iterations",
+           "Weight changes: iterations on a batch"},
+          {"--local-learning-rate", "training.update.local_learning_rate",
+           "Weight changes by sgd: its learning rate"},
+          {"--scaling", "training.scaling",
+           "Numeric columns: running: standardised by what was seen so far; none: as they are"},
+          {"--class-weights", "training.class_weight", "A factor on each class's loss"},
+          {"--freeze-after", "training.freeze_after_rows",
+           "Rows from this number on are tested, not learnt from; 0: none"},
+          {"--tail-after", "training.tail_after_rows",
+           "Rows from this number on are also counted apart (\"tail\"); 0: none"},
+          {"--rounds-after-end", "training.rounds_after_end",
+           "Buffer schedule: further rounds after the end of the stream"},
+          {"--buffer-min", "training.buffer.min_rows", "Rows of the smallest buffer"},
+          {"--buffer-max", "training.buffer.max_rows", "Rows of the largest buffer"},
+          {"--buffer-coefficient", "training.buffer.coefficient",
+           "Rows of the buffer per row and minute"},
+          {"--minibatch-rows", "training.buffer.minibatch_rows",
+           "Buffer schedule: train on so many of the newest rows; 0: all"},
+      }};
+}
+
+FlagGroup OptimizerGroup() {
+  return {
+      FlagUser::kTraining,
+      "Optimizer, and what is sent to it",
+      {
+          {"--optimizer", "training.optimizer.kind",
+           "ftrl: FTRL-Proximal for the linear part, with AdaGrad for factors and networks"},
+          {"--learning-rate", "training.optimizer.learning_rate", "Of the optimizer"},
+          {"--decay", "training.optimizer.decay", "Step t uses learning-rate / (1 + decay * t)"},
+          {"--ftrl-beta", "training.optimizer.ftrl_beta",
+           "FTRL: a weight's rate is learning-rate / (V + root of its summed squares)"},
+          {"--l1", "training.optimizer.l1",
+           "FTRL: L1 penalty; more of it, and more weights are exactly 0"},
+          {"--l2", "training.l2",
+           "L2 penalty beside the mean loss; of FTRL: beside the sum of all steps'"},
+          {"--compress", "training.compression.values",
+           "Values of updates on their way to the server: none: 32 bits; fp16, bf16: half the "
+           "bytes. A sequential one-pass run still ends in the same bytes, whoever is killed"},
+          {"--top-k", "training.compression.top_k",
+           "Of what a batch touches, send this fraction: the largest values, and the largest rows; "
+           "the rest is kept at the worker and added to its next gradients. A worker that dies "
+           "loses what it kept, so such runs may differ after a death"},
+      }};
+}
+
+FlagGroup EmbeddingGroup() {
+  return {
+      FlagUser::kTraining,
+      "Embedding rows (--model fm or deepfm)",
+      {
+          {"--factors", "training.embedding.factors", "Factors of each row"},
+          {"--hidden", "training.hidden",
+           "deepfm's network: units of each hidden layer from its inputs on", "64,32"},
+          {"--embedding-init", "training.embedding.initial_limit",
+           "New factors are drawn evenly from [-V, V]"},
+          {"--offset", "training.embedding.offset",
+           "Regression: added to every estimate; about the mean of the targets"},
+          {"--embedding-seed", "training.embedding.seed",
+           "What new rows are drawn by, with their ids, and deepfm's network"},
+          {"--embedding-l2", "training.embedding.l2",
+           "L2 penalty on a row each time that it is named"},
+          {"--admit-after", "training.embedding.admit_after",
+           "A row is stored from its n-th update on"},
+          {"--expire-after", "training.embedding.expire_after_s",
+           "A row not named for so many seconds is dropped, and begins again from its initial "
+           "values when it is named again; 0: never"},
+          {"--embedding-cache", "server.embedding_cache_mib",
+           "MiB of rows in memory, for each shard"},
+          {"--embedding-scratch", "server.embedding_scratch_mib",
+           "MiB of rows beyond, in a scratch file in --data-dir, whose pages stay in memory while "
+           "the machine has some to spare; a checkpoint under way may need as much again. Further "
+           "rows are read from RocksDB. For each shard",
+           "16 times --embedding-cache"},
+      }};
+}
+
+FlagGroup StreamGroup() {
+  return {
+      FlagUser::kProducer,
+      "Stream",
+      {
+          {"--input,--data", "producer.input", "The CSV file, with a header; - is standard input"},
+          {"--reject-file", "producer.reject_file", "Malformed rows go here, with line and reason",
+           "INPUT's name + .rejects.csv"},
+          {"--max-rejects", "producer.max_rejects",
+           "More malformed rows end the run; -1: no limit"},
+          {"--rate", "producer.rate", "Rows per second; 0: as fast as the cluster takes them"},
+          {"--time-column", "producer.time_column", "Replay by this column of timestamps"},
+          {"--speedup", "producer.speedup", "Replay so many times as fast as recorded"},
+          {"--epochs", "producer.epochs",
+           "Stream the file so many times; row numbers go on. What is counted and evaluated while "
+           "learning are the rows of the first pass"},
+      }};
+}
+
+FlagGroup ServerGroup() {
+  return {
+      FlagUser::kServer,
+      "Server",
+      {
+          {"--shards", "shards", "Shards of the job = partitions of gradients"},
+          {"--server-ids", "server.server_ids", "Shards that this process hosts", "all"},
+          {"--replicas", "server.replicas",
+           "Of each shard, so many of the next servers in the ring keep a copy"},
+          {"--data-dir", "server.data_dir", "RocksDB stores of the shards"},
+          {"--checkpoint-interval", "server.checkpoint_interval_s",
+           "Seconds between checkpoints; more where writing them takes more than a quarter of it"},
+          {"--checkpoint-records", "server.checkpoint_records", "... or so many records"},
+          {"--test", "server.test_file", "A CSV to evaluate on, beside the training"},
+          {"--evaluation-interval", "server.evaluation_interval_s", "Seconds between evaluations"},
+          {"--evaluation-log", "server.evaluation_log",
+           "timestamp;partition;vectorClock;loss;fMeasure;accuracy of each evaluation"},
+          {"--weights-file", "server.weights_file",
+           "Dense weights go here at the end, for numpy.load; embedding rows are in snapshots"},
+          {"--weights-at-checkpoints", "server.weights_at_checkpoints",
+           "... and at each checkpoint"},
+          {"--waiting-report", "server.waiting_report_s",
+           "Say who is waited for after so many seconds"},
+          {"--weights-from-workers", "server.weights_from_workers",
+           "When no copy of a shard is left, on no disk and not in parameters: go on from the "
+           "weights that running workers have, without optimizer state, embedding rows and "
+           "counters. Without this flag it is an error"},
+          {"--stay", "server.stay", "Stay when the stream has ended"},
+      }};
+}
+
+FlagGroup ReplicaGroup() {
+  return {
+      FlagUser::kServer,
+      "Replicas for servers that lost their disks (GetReplica)",
+      {
+          {"--replica-listen", "server.replica_listen",
+           "HOST:PORT to give the replicas kept here to such servers; port 0: a free one. Without "
+           "TLS (below) whoever reaches it can read the weights: keep it in a network that you "
+           "trust",
+           "off"},
+          {"--replica-advertise", "server.replica_advertise",
+           "HOST:PORT that others dial for it; port 0: as above", "as above"},
+          {"--replica-tls-cert", "server.replica_tls_cert",
+           "PEM file of this server's certificate, for the host that others dial", "no TLS"},
+          {"--replica-tls-key", "server.replica_tls_key", "... and of its key"},
+          {"--replica-tls-ca", "server.replica_tls_ca",
+           "PEM file of the authority whose certificates both sides must show (mutual TLS)",
+           "anybody may fetch; servers are checked by the system's authorities"},
+      }};
+}
+
+FlagGroup SnapshotGroup() {
+  return {
+      FlagUser::kServer,
+      "Snapshots of all shards",
+      {
+          {"--checkpoint-now", "server.checkpoint_now",
+           "Ask the running job for a snapshot, wait for it if --snapshot-dir is given, and end; "
+           "an "
+           "error if there is no such job, or if it has not begun or has ended. (SIGUSR1 to the "
+           "ServerApp of shard 0 asks for one, too)"},
+          {"--snapshot-dir", "server.snapshot_dir",
+           "Snapshots go here, a folder each, the last one at the job's end. All servers need the "
+           "same one, on a disk that they share",
+           "snapshots in --data-dir, and none at the end"},
+          {"--from-snapshot", "server.from_snapshot",
+           "Begin a new job (another --job) with this snapshot, on any number of shards, and go on "
+           "after the rows that it has learnt from: CsvProducer sends the same rows again"},
+          {"--new-stream", "server.new_stream", "... at the first row of another stream"},
+      }};
+}
+
+FlagGroup WorkerGroup() {
+  return {FlagUser::kWorker,
+          "Worker",
+          {
+              {"--data-dir", "worker.data_dir", "RocksDB stores of the buffers"},
+              {"--evaluation-log", "worker.evaluation_log",
+               "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen"},
+              {"--repeat-interval", "worker.repeat_interval_s",
+               "Seconds until what is unanswered is asked again; twice as long each time"},
+              {"--session-timeout", "worker.session_timeout_s",
+               "Seconds after which a killed process's partitions go to others"},
+              {"--stay", "worker.stay", "Stay when the stream has ended"},
+          }};
+}
+
+const char* ProgramOf(FlagUser user) {
+  switch (user) {
+    case FlagUser::kAll:
+      return "every program";
+    case FlagUser::kFeatures:
+    case FlagUser::kProducer:
+      return "CsvProducer";
+    case FlagUser::kTraining:
+    case FlagUser::kServer:
+      return "ServerApp";
+    case FlagUser::kWorker:
+      return "WorkerApp";
+  }
+  MILLRACE_CHECK(false);
+}
+
+}  // namespace
+
+const std::vector<FlagGroup>& FlagGroups() {
+  static const auto* const groups = new std::vector<FlagGroup>{
+      JobGroup(),    FeatureGroup(), TrainingGroup(), OptimizerGroup(), EmbeddingGroup(),
+      StreamGroup(), ServerGroup(),  ReplicaGroup(),  SnapshotGroup(),  WorkerGroup()};
+  return *groups;
+}
+
+std::string ProgramWithFlag(const std::string& name) {
+  for (const FlagGroup& group : FlagGroups()) {
+    for (const Flag& flag : group.flags) {
+      const std::vector<std::string> names = absl::StrSplit(flag.name, ',');
+      if (std::find(names.begin(), names.end(), name) != names.end()) return ProgramOf(group.user);
+    }
+  }
+  return "";
+}
+
+}  // namespace millrace

@@ -1,0 +1,14 @@
+// What is said to somebody whose command line cannot be parsed.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace millrace {
+
+// One line: what is wrong, which flag may have been meant or which program has it, and where help
+// is. Without the program's name in front.
+std::string UsageError(const CLI::App& app, const std::string& program,
+                       const CLI::ParseError& error);
+
+}  // namespace millrace
