@@ -49,6 +49,7 @@ Status CheckNumbers(const JobConfig& config) {
       {"waiting_report_s", config.server().waiting_report_s(), 0, kAny},
       {"repeat_interval_s", config.worker().repeat_interval_s(), 0, kAny},
       {"session_timeout_s", config.worker().session_timeout_s(), 0.001, 3600},
+      {"stall_timeout_s", config.worker().stall_timeout_s(), 1, 86400},
   };
   for (const Bound& bound : bounds) {
     if (bound.value >= bound.least && bound.value <= bound.most) continue;

@@ -63,6 +63,8 @@ void ClientLog::Line(int level, std::string_view kind, std::string_view text) {
   if (kind == "CONFWARN" && text.find("will be ignored by this") != std::string_view::npos) return;
   // What is not delivered at the end is told by those who know what it means.
   if (kind == "TERMINATE") return;
+  // A consumer that stalled tells it when it polls again.
+  if (kind == "MAXPOLL") return;
   if (kind == "FAIL") {
     ConnectionFailed(text);
   } else if (!outages_.empty() && text.find("transport failure") != std::string_view::npos) {

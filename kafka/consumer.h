@@ -34,6 +34,9 @@ struct ConsumerOptions {
   // fast with a short back-off when they are full; the implementation sets it.)
   size_t queue_kbytes = 16384;
   double session_timeout_s = 6;  // group consumers
+  // Group consumers: who neither polls nor calls ReportProgress for this long gives up its
+  // partitions, although its session is kept alive by another thread. At least the session timeout.
+  double stall_timeout_s = 300;
 };
 
 // The log of a partition.
@@ -103,6 +106,8 @@ class GroupConsumer {
   // Stops and resumes handing out a partition's records, at once and from within handlers too;
   // what was fetched is kept (no refetch). A partition that is assigned again is not held.
   virtual void Hold(int32_t partition, bool held) = 0;
+  // For a long computation between two Polls: this process has not stalled. Calls no handler.
+  virtual void ReportProgress() = 0;
   // Starts reading an assigned partition again at another offset (after on_out_of_range); it is not
   // held afterwards. Not from within handlers.
   virtual Status Seek(int32_t partition, Offset offset) = 0;

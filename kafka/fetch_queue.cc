@@ -21,6 +21,12 @@ Status JudgeError(const rd_kafka_message_t& message) {
     absl::StrAppend(&place, " ", rd_kafka_topic_name(message.rkt));
     if (message.partition >= 0) absl::StrAppend(&place, " [", message.partition, "]");
   }
+  if (message.err == RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED) {
+    ClientLog::OfProcess().Line(4, "stalled",
+                                "this process made no progress for longer than its stall timeout, "
+                                "so its partitions go to others; it joins its group again");
+    return absl::OkStatus();
+  }
   if (IsPermanent(message.err)) {
     return StatusOfError(message.err, place, rd_kafka_message_errstr(&message));
   }

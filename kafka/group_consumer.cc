@@ -75,6 +75,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
 
   StatusOr<size_t> Poll(size_t max_records, const Handler& handler) override;
   void Hold(int32_t partition, bool held) override;
+  void ReportProgress() override;
   Status Seek(int32_t partition, Offset offset) override;
   StatusOr<OffsetRange> QueryRange(int32_t partition, std::chrono::milliseconds timeout) override {
     return kafka_internal::QueryOffsetRange(client_.get(), topic_, partition, timeout);
@@ -114,6 +115,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   std::unique_ptr<RebalanceWatch> rebalance_ = std::make_unique<RebalanceWatch>();
   Handle<rd_kafka_t> client_;
   std::optional<FetchQueue> group_queue_;
+  Handle<rd_kafka_queue_t> empty_queue_;     // never holds anything
   std::map<int32_t, Partition> partitions_;  // ours
   kafka_internal::ReadPositions positions_;
   std::optional<kafka_internal::FetchNudge> nudge_;
@@ -135,6 +137,7 @@ CooperativeGroupConsumer::~CooperativeGroupConsumer() {
   static_cast<void>(Close());  // an error only means that the others wait for the session timeout
   partitions_.clear();
   group_queue_.reset();
+  empty_queue_.reset();
   // Two clients are left alone, to go with the process. Before 2.3 librdkafka aborts when a member
   // of a cooperative-sticky group is destroyed before its first assignment (its issue 4312). And it
   // waits, maybe for ever, for a member that could not leave.
@@ -149,6 +152,7 @@ Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerO
     return absl::InvalidArgumentError("a consumer group needs a name");
   }
   const auto session_ms = static_cast<int64_t>(options.session_timeout_s * 1000);
+  const auto stall_ms = std::max(session_ms, static_cast<int64_t>(options.stall_timeout_s * 1000));
   const size_t queue_kbytes = std::max<size_t>(options.queue_kbytes / kPartitionsAtOnce, 1);
   kafka_internal::Settings ours =
       kafka_internal::ConsumerSettings(queue_kbytes, options.read_committed);
@@ -160,8 +164,8 @@ Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerO
           {"session.timeout.ms", absl::StrCat(session_ms)},
           // A rebalance is noticed at a heartbeat.
           {"heartbeat.interval.ms", absl::StrCat(std::clamp<int64_t>(session_ms / 4, 1, 300))},
-          // Whether this process lives is told by heartbeats; a long training round is no death.
-          {"max.poll.interval.ms", "86400000"},
+          // Heartbeats come from a thread of librdkafka, also when the main one hangs.
+          {"max.poll.interval.ms", absl::StrCat(stall_ms)},
       });
   MILLRACE_ASSIGN_OR_RETURN(auto conf,
                             kafka_internal::MakeConfiguration(kafka, options.client_id, ours));
@@ -174,6 +178,7 @@ Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerO
   group_queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_get_consumer(client_.get())),
                        wakeup_);
   nudge_.emplace(client_.get(), topic_, queue_kbytes);
+  empty_queue_.reset(rd_kafka_queue_new(client_.get()));
   const PartitionList topics = ListOf(RD_KAFKA_PARTITION_UA);
   return StatusOfError(rd_kafka_subscribe(client_.get(), topics.get()),
                        absl::StrCat("subscribing to '", topic_, "'"));
@@ -331,6 +336,13 @@ void CooperativeGroupConsumer::Hold(int32_t partition, bool held) {
   if (found == partitions_.end()) return;
   found->second.queue->Hold(held);
   if (!held && wakeup_ != nullptr) wakeup_->Notify();  // its queue may have filled long ago
+}
+
+// librdkafka takes any look into a queue for the sign of life that max.poll.interval.ms asks for.
+void CooperativeGroupConsumer::ReportProgress() {
+  rd_kafka_message_t* message = nullptr;
+  const auto count = rd_kafka_consume_batch_queue(empty_queue_.get(), 0, &message, 1);
+  MILLRACE_CHECK(count <= 0);
 }
 
 Status CooperativeGroupConsumer::Seek(int32_t partition, Offset offset) {

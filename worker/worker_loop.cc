@@ -104,6 +104,7 @@ class WorkerLoop {
     options.client_id = "worker-input";
     options.group_id = config_.name() + "-workers";
     options.session_timeout_s = config_.worker().session_timeout_s();
+    options.stall_timeout_s = config_.worker().stall_timeout_s();
     MILLRACE_ASSIGN_OR_RETURN(input_,
                               GroupConsumer::Create(kafka, options, input_topic_, &wakeup_));
     MILLRACE_ASSIGN_OR_RETURN(ranges_, PartitionConsumer::Create(kafka, {}, input_topic_, nullptr));
@@ -182,7 +183,10 @@ class WorkerLoop {
   }
 
   StatusOr<PartitionConsumer::Range> RangeOf(PartitionConsumer& consumer, int32_t partition) {
-    return broker_retry_.Run([&] { return consumer.QueryRange(partition, kBrokerCall); });
+    return broker_retry_.Run([&] {
+      input_->ReportProgress();  // a broker that is away is no stall of ours
+      return consumer.QueryRange(partition, kBrokerCall);
+    });
   }
 
   Status Revoke(WorkerId worker, bool lost) {
@@ -201,6 +205,7 @@ class WorkerLoop {
       if (!hosted.dirty) continue;
       hosted.dirty = false;
       MILLRACE_RETURN_IF_ERROR(hosted.task->Advance(out_));
+      input_->ReportProgress();  // it may have computed for long, and others may, too
       if (hosted.task->clock() != hosted.clock) {
         hosted.clock = hosted.task->clock();
         hosted.repeat.Answered(std::chrono::steady_clock::now());
@@ -248,6 +253,7 @@ class WorkerLoop {
       for (auto& [worker, hosted] : tasks_) {
         Commit(worker, *hosted.task);
         MILLRACE_RETURN_IF_ERROR(Save(*hosted.task));
+        input_->ReportProgress();
       }
     }
     return sender_->Send(out_);

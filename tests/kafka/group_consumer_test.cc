@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <thread>
 
 #include "tests/kafka/mock_cluster.h"
 
@@ -17,10 +18,13 @@ using testing::IsEmpty;
 // that case.
 class Member {
  public:
-  Member(const MockCluster& cluster, std::string name, double session_timeout_s = 6)
+  Member(const MockCluster& cluster, std::string name, double session_timeout_s = 6,
+         double stall_timeout_s = 300)
       : name_(std::move(name)) {
-    const ConsumerOptions options = {
-        .client_id = name_, .group_id = "g", .session_timeout_s = session_timeout_s};
+    const ConsumerOptions options = {.client_id = name_,
+                                     .group_id = "g",
+                                     .session_timeout_s = session_timeout_s,
+                                     .stall_timeout_s = stall_timeout_s};
     auto consumer = GroupConsumer::Create(cluster.options(), options, "t", &wakeup_);
     EXPECT_TRUE(consumer.ok()) << consumer.status();
     consumer_ = std::move(*consumer);
@@ -213,6 +217,47 @@ TEST_F(GroupConsumerTest, AMemberWhoseHandlerRefusesItsAssignmentCanBeClosed) {
   ASSERT_TRUE(Until([&] { return !member.consumer_->Poll(1000, member.handler_).ok(); }));
   const Status left = member.consumer_->Close();
   EXPECT_TRUE(left.ok()) << left;
+}
+
+// A main thread that hangs; librdkafka's own goes on with heartbeats.
+TEST_F(GroupConsumerTest, AMemberThatStallsGivesUpItsPartitionsAndJoinsAgain) {
+  Member member(cluster_, "member", 4, 4);
+  const auto read_all = [&] {
+    member.Poll();
+    return member.ended_.size() == 2;
+  };
+  ASSERT_TRUE(Until(read_all));
+  const auto began = std::chrono::steady_clock::now();
+  while (member.revoked_.empty() && std::chrono::steady_clock::now() - began < seconds(60)) {
+    // It is notified of what has happened to it; only then it polls again.
+    member.wakeup_.WaitFor(seconds(60));
+    member.Poll();
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - began, seconds(3));
+  ASSERT_EQ(member.revoked_.size(), 2u);
+  EXPECT_TRUE(member.revoked_[0].second);
+  EXPECT_TRUE(member.owned_.empty());
+  ASSERT_TRUE(Until(read_all));
+}
+
+TEST_F(GroupConsumerTest, ALongComputationThatReportsProgressKeepsItsPartitions) {
+  Member member(cluster_, "member", 4, 4);
+  ASSERT_TRUE(Until([&] {
+    member.Poll();
+    return member.ended_.size() == 2;
+  }));
+  // Twice as long as a stall may last.
+  const auto end = std::chrono::steady_clock::now() + seconds(8);
+  while (std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(milliseconds(50));
+    member.consumer_->ReportProgress();
+  }
+  for (int i = 0; i < 20; ++i) {
+    member.wakeup_.WaitFor(milliseconds(20));
+    member.Poll();
+  }
+  EXPECT_THAT(member.revoked_, IsEmpty());
+  EXPECT_EQ(member.owned_.size(), 2u);
 }
 
 TEST_F(GroupConsumerTest, AMemberThatIsGivenPartitionsAndNeverPollsAgainCanBeClosed) {
