@@ -200,7 +200,7 @@ Status ValidateConfig(const JobConfig& config) {
   MILLRACE_RETURN_IF_ERROR(CheckBrokers(config.brokers()));
   if (config.workers() < 1 || config.workers() > 10'000) return wrong("workers: give 1 to 10000");
   if (config.shards() < 1 || config.shards() > 1'000) return wrong("shards: give 1 to 1000");
-  if (config.replication_factor() < 1) return wrong("replication_factor: give 1 or more");
+  if (config.replication_factor() > 1000) return wrong("replication_factor: give 0 to 1000");
   const Training& training = config.training();
   if (training.batch_rows() < 1) return wrong("batch_rows: give 1 or more");
   MILLRACE_RETURN_IF_ERROR(CheckNumbers(config));

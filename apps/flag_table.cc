@@ -20,7 +20,8 @@ FlagGroup JobGroup() {
            "repeated"},
           {"--broker-timeout", "broker_timeout_s",
            "Seconds to wait for a broker before giving up; 0 waits for ever"},
-          {"--replication-factor", "replication_factor", "Replicas of the topics that are created"},
+          {"--replication-factor", "replication_factor",
+           "Replicas of the topics that are created; 0: the cluster's default"},
           {"--workers", "workers", "Logical workers = partitions of input-data"},
           {"--job-epoch", "epoch",
            "All programs of a job have the same. Tells it from a job of that name whose topics "
@@ -250,6 +251,8 @@ FlagGroup WorkerGroup() {
                "Seconds until what is unanswered is asked again; twice as long each time"},
               {"--session-timeout", "worker.session_timeout_s",
                "Seconds after which a killed process's partitions go to others"},
+              {"--stall-timeout", "worker.stall_timeout_s",
+               "Seconds after which the partitions of a process that hangs go to others"},
               {"--stay", "worker.stay", "Stay when the stream has ended"},
           }};
 }

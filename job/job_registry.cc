@@ -283,9 +283,11 @@ Status PrepareTopics(const JobConfig& config, std::optional<uint32_t> shards,
   for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), shards)) {
     topics.push_back({plan.name, static_cast<int32_t>(plan.partitions), std::move(plan.config)});
   }
+  const int replicas = config.replication_factor() > 0
+                           ? static_cast<int>(config.replication_factor())
+                           : -1;  // the cluster's default
   const BrokerRetry broker_retry(stop, config.broker_timeout_s());
-  return broker_retry.Run(
-      [&] { return admin->EnsureTopics(topics, static_cast<int>(config.replication_factor())); });
+  return broker_retry.Run([&] { return admin->EnsureTopics(topics, replicas); });
 }
 
 }  // namespace millrace

@@ -2,21 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
-#include <map>
-#include <optional>
+#include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "kafka/client_config.h"
+#include "kafka/client_log.h"
 #include "kafka/rdkafka_handles.h"
 #include "kafka/status_of_error.h"
+#include "kafka/topic_rules.h"
 
 namespace millrace {
 namespace {
 
+using kafka_internal::FoundTopic;
 using kafka_internal::Handle;
 using kafka_internal::StatusOfError;
 using std::chrono::milliseconds;
@@ -27,6 +28,8 @@ constexpr milliseconds kRequestTimeout(15000);
 // A broker that has just come up has no controller yet, and a new topic is not known at once.
 constexpr milliseconds kPatience(30000);
 constexpr milliseconds kPause(50);
+constexpr char kMinInsync[] = "min.insync.replicas";
+constexpr int kWarning = 4;  // syslog's level
 
 int Milliseconds(SteadyClock::duration time) {
   const auto count = std::chrono::ceil<milliseconds>(time).count();
@@ -35,34 +38,6 @@ int Milliseconds(SteadyClock::duration time) {
 
 bool WorthAnotherTry(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-}
-
-std::vector<std::string> SortedPolicies(std::string_view text) {
-  std::vector<std::string> parts{""};
-  for (const char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else if (c != ' ') {
-      parts.back() += c;
-    }
-  }
-  std::ranges::sort(parts);
-  return parts;
-}
-
-// Whether a topic with the setting `found` takes and keeps all that one with `wanted` does.
-bool KeepsData(std::string_view name, std::string_view wanted, std::string_view found) {
-  if (name == "cleanup.policy") return SortedPolicies(found) == SortedPolicies(wanted);
-  if (name == "max.message.bytes") {
-    const auto number = [](std::string_view text) {
-      int64_t value = 0;
-      std::from_chars(text.data(), text.data() + text.size(), value);
-      return value;
-    };
-    return number(found) >= number(wanted);
-  }
-  const bool keeps_all = name.starts_with("retention.") && wanted == "-1";
-  return !keeps_all || found == "-1";
 }
 
 class LibrdkafkaAdmin final : public KafkaAdmin {
@@ -80,8 +55,13 @@ class LibrdkafkaAdmin final : public KafkaAdmin {
   template <typename Send>
   StatusOr<Handle<rd_kafka_event_t>> Request(rd_kafka_admin_op_t kind, milliseconds timeout,
                                              const std::string& context, const Send& send);
-  Status Create(const std::vector<const TopicSettings*>& topics, int replication_factor);
-  Status CheckSettings(const TopicSettings& topic);
+  // Adds the names of the topics that it has created.
+  Status Create(const std::vector<const TopicSettings*>& topics, int replication_factor,
+                std::set<std::string>& created);
+  // NotFound too when it is so new that no broker knows its partitions yet.
+  StatusOr<FoundTopic> LookUp(const std::string& topic);
+  StatusOr<FoundTopic> Describe(const std::string& topic);
+  Status SetMinInsync(const TopicSettings& topic, FoundTopic& found);
 
   KafkaOptions kafka_;
   Handle<rd_kafka_t> client_;
@@ -128,6 +108,11 @@ Status LibrdkafkaAdmin::WaitForBroker(const std::function<bool()>& cancelled) {
 }
 
 StatusOr<int32_t> LibrdkafkaAdmin::PartitionCount(const std::string& topic) {
+  MILLRACE_ASSIGN_OR_RETURN(const FoundTopic found, LookUp(topic));
+  return found.partitions;
+}
+
+StatusOr<FoundTopic> LibrdkafkaAdmin::LookUp(const std::string& topic) {
   const std::string context = absl::StrCat("looking up topic '", topic, "'");
   const Handle<rd_kafka_topic_t> handle(rd_kafka_topic_new(client_.get(), topic.c_str(), nullptr));
   if (handle == nullptr) return StatusOfError(rd_kafka_last_error(), context);
@@ -139,8 +124,16 @@ StatusOr<int32_t> LibrdkafkaAdmin::PartitionCount(const std::string& topic) {
   if (metadata->topic_cnt != 1) {
     return absl::NotFoundError(absl::StrCat(context, ": no such topic"));
   }
-  MILLRACE_RETURN_IF_ERROR(StatusOfError(metadata->topics[0].err, context));
-  return metadata->topics[0].partition_cnt;
+  const rd_kafka_metadata_topic_t& told = metadata->topics[0];
+  MILLRACE_RETURN_IF_ERROR(StatusOfError(told.err, context));
+  FoundTopic found;
+  found.brokers = metadata->broker_cnt;
+  found.partitions = told.partition_cnt;
+  for (int i = 0; i < told.partition_cnt; ++i) {
+    const int replicas = told.partitions[i].replica_cnt;
+    found.replicas = i == 0 ? replicas : std::min(found.replicas, replicas);
+  }
+  return found;
 }
 
 template <typename Send>
@@ -173,34 +166,28 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
   const auto deadline = SteadyClock::now() + kPatience;
   std::vector<const TopicSettings*> unchecked;
   for (const TopicSettings& topic : topics) unchecked.push_back(&topic);
+  std::set<std::string> created;
+  kafka_internal::DurabilityReport report;
   for (;;) {
     std::vector<const TopicSettings*> missing;
     Status trouble;
     for (const TopicSettings* topic : unchecked) {
-      const StatusOr<int32_t> partitions = PartitionCount(topic->name);
-      if (partitions.ok() && *partitions == topic->partitions) {
-        Status settings = CheckSettings(*topic);
-        if (settings.ok()) continue;
-        // Of several brokers one may know it, and the one that is asked for its settings not yet.
-        if (!absl::IsNotFound(settings)) return settings;
+      StatusOr<FoundTopic> found = Describe(topic->name);
+      if (!found.ok()) {
         missing.push_back(topic);
+        if (absl::IsNotFound(found.status())) continue;
+        trouble = found.status();
+        if (!WorthAnotherTry(trouble)) return trouble;
         continue;
       }
-      if (partitions.ok() && *partitions > 0) {
-        return absl::FailedPreconditionError(absl::StrFormat(
-            "topic '%s' has %d partitions, but this job needs %d: use another job name (topic "
-            "prefix), or delete the topic, or run with the number it has",
-            topic->name, *partitions, topic->partitions));
+      if (created.contains(topic->name)) {
+        MILLRACE_RETURN_IF_ERROR(SetMinInsync(*topic, *found));
       }
-      // Here it is missing, or so new that its partitions are not known yet.
-      missing.push_back(topic);
-      if (!partitions.ok() && !absl::IsNotFound(partitions.status())) {
-        trouble = partitions.status();
-        if (!WorthAnotherTry(trouble)) return trouble;
-      }
+      MILLRACE_RETURN_IF_ERROR(kafka_internal::CheckTopic(*topic, *found));
+      report.Add(topic->name, *found);
     }
-    if (missing.empty()) return absl::OkStatus();
-    if (trouble.ok()) trouble = Create(missing, replication_factor);
+    if (missing.empty()) break;
+    if (trouble.ok()) trouble = Create(missing, replication_factor, created);
     if (!trouble.ok() && !WorthAnotherTry(trouble)) return trouble;
     if (SteadyClock::now() >= deadline) {
       if (!trouble.ok()) return trouble;
@@ -210,10 +197,14 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
     unchecked = std::move(missing);
     std::this_thread::sleep_for(kPause);
   }
+  for (const std::string& sentence : report.Sentences()) {
+    kafka_internal::ClientLog::OfProcess().Line(kWarning, "warning", sentence);
+  }
+  return absl::OkStatus();
 }
 
 Status LibrdkafkaAdmin::Create(const std::vector<const TopicSettings*>& topics,
-                               int replication_factor) {
+                               int replication_factor, std::set<std::string>& created) {
   const std::string context = "creating topics";
   std::vector<Handle<rd_kafka_NewTopic_t>> owners;
   std::vector<rd_kafka_NewTopic_t*> wanted;
@@ -242,6 +233,7 @@ Status LibrdkafkaAdmin::Create(const std::vector<const TopicSettings*>& topics,
   Status status;
   for (size_t i = 0; i < count; ++i) {
     const rd_kafka_resp_err_t error = rd_kafka_topic_result_error(results[i]);
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) created.insert(rd_kafka_topic_result_name(results[i]));
     // Another process was faster.
     if (error == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS) continue;
     const char* const detail = rd_kafka_topic_result_error_string(results[i]);
@@ -254,13 +246,12 @@ Status LibrdkafkaAdmin::Create(const std::vector<const TopicSettings*>& topics,
   return status;
 }
 
-// Only settings that can lose data are ours to insist on: a topic that should keep everything and
-// is compacted or forgets, or one that should be trimmed and refuses. The others may have been
-// changed by those who run the cluster.
-Status LibrdkafkaAdmin::CheckSettings(const TopicSettings& topic) {
+StatusOr<FoundTopic> LibrdkafkaAdmin::Describe(const std::string& topic) {
+  MILLRACE_ASSIGN_OR_RETURN(FoundTopic found, LookUp(topic));
+  const std::string context = absl::StrCat("looking up the settings of topic '", topic, "'");
+  if (found.partitions == 0) return absl::NotFoundError(context + ": it is too new");
   const Handle<rd_kafka_ConfigResource_t> resource(
-      rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.name.c_str()));
-  const std::string context = absl::StrCat("looking up the settings of topic '", topic.name, "'");
+      rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str()));
   MILLRACE_ASSIGN_OR_RETURN(
       const Handle<rd_kafka_event_t> answer,
       Request(RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, kRequestTimeout, context,
@@ -277,18 +268,46 @@ Status LibrdkafkaAdmin::CheckSettings(const TopicSettings& topic) {
     const rd_kafka_ConfigEntry_t** const configs =
         rd_kafka_ConfigResource_configs(resources[i], &entries);
     for (size_t j = 0; j < entries; ++j) {
-      const std::string_view name = rd_kafka_ConfigEntry_name(configs[j]);
       const char* const value = rd_kafka_ConfigEntry_value(configs[j]);
-      const std::string found = value != nullptr ? value : "";
-      const auto wanted = std::ranges::find(
-          topic.config, name, [](const auto& setting) { return std::string_view(setting.first); });
-      if (wanted == topic.config.end() || KeepsData(name, wanted->second, found)) continue;
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "topic '%s' has %s=%s, but this job needs %s: use another job name (topic prefix), or "
-          "delete the topic, or change the setting with Kafka's kafka-configs",
-          topic.name, name, found, wanted->second));
+      found.settings[rd_kafka_ConfigEntry_name(configs[j])] = value != nullptr ? value : "";
     }
   }
+  return found;
+}
+
+// How many replicas a topic has is only known when it is there: the cluster may have chosen. (Kafka
+// takes all settings of a topic at once, so what it was created with is given again; only who has
+// just created it may do that.)
+Status LibrdkafkaAdmin::SetMinInsync(const TopicSettings& topic, FoundTopic& found) {
+  const int wanted = kafka_internal::WantedMinInsync(found.replicas);
+  if (found.min_insync() >= wanted && found.min_insync() <= found.replicas) return absl::OkStatus();
+  const Handle<rd_kafka_ConfigResource_t> resource(
+      rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.name.c_str()));
+  const std::string min_insync = absl::StrCat(wanted);
+  rd_kafka_ConfigResource_set_config(resource.get(), kMinInsync, min_insync.c_str());
+  for (const auto& [name, value] : topic.config) {
+    if (name == kMinInsync) continue;
+    rd_kafka_ConfigResource_set_config(resource.get(), name.c_str(), value.c_str());
+  }
+  const std::string context =
+      absl::StrCat("setting min.insync.replicas=", wanted, " of topic '", topic.name, "'");
+  MILLRACE_ASSIGN_OR_RETURN(
+      const Handle<rd_kafka_event_t> answer,
+      Request(RD_KAFKA_ADMIN_OP_ALTERCONFIGS, kRequestTimeout, context,
+              [&](const rd_kafka_AdminOptions_t* options, rd_kafka_queue_t* answers) {
+                rd_kafka_ConfigResource_t* one = resource.get();
+                rd_kafka_AlterConfigs(client_.get(), &one, 1, options, answers);
+              }));
+  size_t count = 0;
+  const rd_kafka_ConfigResource_t** const resources = rd_kafka_AlterConfigs_result_resources(
+      rd_kafka_event_AlterConfigs_result(answer.get()), &count);
+  for (size_t i = 0; i < count; ++i) {
+    Status set = StatusOfError(rd_kafka_ConfigResource_error(resources[i]), context);
+    // Who may create topics, but not change them, has the cluster's default: CheckTopic judges it.
+    if (absl::IsPermissionDenied(set)) return absl::OkStatus();
+    MILLRACE_RETURN_IF_ERROR(set);
+  }
+  found.settings[kMinInsync] = min_insync;
   return absl::OkStatus();
 }
 

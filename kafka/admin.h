@@ -34,8 +34,11 @@ class KafkaAdmin {
 
   // Creates what is missing and checks what exists. A wrong partition count is a
   // FailedPrecondition that names the topic, both counts and the remedy; so is a setting that
-  // would lose data (another cleanup.policy; a retention where -1 is wanted). A race with another
-  // creator is no error.
+  // would lose data (another cleanup.policy; a retention where -1 is wanted; unclean elections) or
+  // let nobody write (more min.insync.replicas than replicas). A race with another creator is no
+  // error. `replication_factor` -1: the cluster's default. A topic that it creates with three
+  // replicas or more has min.insync.replicas=2; where an existing one can lose records with one
+  // disk, a line on stderr says so.
   virtual Status EnsureTopics(const std::vector<TopicSettings>& topics, int replication_factor) = 0;
 
   // Partitions of a topic; NotFound.

@@ -191,6 +191,8 @@ Settings ConsumerSettings(size_t queue_kbytes, bool read_committed) {
       {"enable.auto.commit", "false"},
       {"enable.auto.offset.store", "false"},
       {"enable.partition.eof", "true"},
+      // A record that a disk or a cable has damaged is an error, and no row.
+      {"check.crcs", "true"},
       {"isolation.level", read_committed ? "read_committed" : "read_uncommitted"},
       // A waiting fetch is answered at once when records come; this is only how long a partition
       // that is added to others waits for its turn.

@@ -46,7 +46,7 @@ uint32_t Partitions(Topic topic, uint32_t workers, uint32_t shards) {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-Settings Config(Topic topic) {
+Settings KindConfig(Topic topic) {
   // Kafka's default, so that a cluster with a lower one takes our frames too.
   const std::pair<std::string, std::string> frames = {"max.message.bytes", "1048588"};
   // Brokers free whole segments only, so what is deleted soon stands in small ones.
@@ -83,6 +83,14 @@ Settings Config(Topic topic) {
       return {deleted, for_ever, any_size, frames};
   }
   MILLRACE_CHECK(false);
+}
+
+Settings Config(Topic topic) {
+  Settings settings = KindConfig(topic);
+  // A replica that lags never becomes the leader: acknowledged records would vanish, and their
+  // offsets would name others.
+  settings.emplace_back("unclean.leader.election.enable", "false");
+  return settings;
 }
 
 }  // namespace

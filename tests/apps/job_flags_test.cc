@@ -173,7 +173,7 @@ TEST_F(JobFlagsTest, HelpTellsTheDefaultOfTheDescriptorAndTheChoicesOfAnEnum) {
 TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
   ExpectError({"--brokers", ""}, "brokers is empty");
   ExpectError({"--workers", "0"}, "workers: give 1 to");
-  ExpectError({"--replication-factor", "0"}, "replication_factor: give 1");
+  ExpectError({"--replication-factor", "1001"}, "replication_factor: give 0 to 1000");
   ExpectError({"--batch-rows", "0"}, "batch_rows: give 1");
   ExpectError({"--buffer-min", "9", "--buffer-max", "8"}, "min_rows <= max_rows");
   ExpectError({"--buffer-coefficient", "nan"}, "coefficient");

@@ -81,6 +81,28 @@ TEST_F(BrokerAdminTest, ASettingThatWouldLoseDataIsAnError) {
       admin_->EnsureTopics({{forgets, 1, {{"max.message.bytes", "6000"}}}}, 1)));
 }
 
+TEST_F(BrokerAdminTest, ATopicThatElectsUncleanLeadersIsAnError) {
+  const std::string topic = CreateTopic(1, {{"unclean.leader.election.enable", "true"}});
+  const Status status =
+      admin_->EnsureTopics({{topic, 1, {{"unclean.leader.election.enable", "false"}}}}, 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("unclean.leader.election.enable=true"));
+}
+
+// As on a cluster whose own default for every topic is two.
+TEST_F(BrokerAdminTest, ATopicThatIsCreatedTakesRecordsWithTheReplicasThatItGot) {
+  const std::string topic = FreshName();
+  const std::vector<TopicSettings> topics = {
+      {topic, 1, {{"retention.ms", "-1"}, {"min.insync.replicas", "2"}}}};
+  Status status = admin_->EnsureTopics(topics, -1);
+  ASSERT_TRUE(status.ok()) << status;
+  ProduceNumbers(topic, 0, 0, 10);
+  EXPECT_EQ(RangeOf(topic).end, 10);
+  // Its other settings are as they were.
+  status = admin_->EnsureTopics({{topic, 1, {{"retention.ms", "-1"}}}}, -1);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST_F(BrokerAdminTest, AnImpossibleTopicIsAnError) {
   EXPECT_TRUE(absl::IsInvalidArgument(
       admin_->EnsureTopics({{FreshName(), 1, {{"no.such.setting", "1"}}}}, 1)));

@@ -110,6 +110,11 @@ TEST(TopicsTest, EveryTopicTakesTheLargestFrameWhateverTheClustersDefault) {
   }
 }
 
+TEST(TopicsTest, NoTopicTakesALeaderThatLacksAcknowledgedRecords) {
+  for (Topic topic : kAllTopics)
+    EXPECT_EQ(Setting(topic, "unclean.leader.election.enable"), "false");
+}
+
 TEST(TopicsTest, WeightsAreShortLivedSinceAWorkerAsksAgain) {
   EXPECT_EQ(Setting(Topic::kWeights, "cleanup.policy"), "delete");
   EXPECT_GT(std::stoll(Setting(Topic::kWeights, "retention.ms")), 0);
