@@ -26,8 +26,9 @@ constexpr char kFooter[] =
     "it.\n"
     "It ends when the stream has ended and its workers have left.\n"
     "\n"
-    "Exit codes: 0 the job ended, or stopped by Ctrl-C or SIGTERM with everything saved; 1 an\n"
-    "error; 2 wrong usage; 130 stopped before it had begun.";
+    "Exit codes: 0 the job has ended; 1 an error; 2 wrong usage; 130 stopped by Ctrl-C or "
+    "SIGTERM,\n"
+    "with everything saved: the job goes on when it is started again.";
 
 Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "kafka/client_log.h"
+#include "kafka/topic_presence.h"
 
 namespace millrace::kafka_internal {
 namespace {
@@ -88,6 +89,12 @@ void OnError(rd_kafka_t*, int code, const char* text, void*) {
     case RD_KAFKA_RESP_ERR__AUTHENTICATION:
     case RD_KAFKA_RESP_ERR__SSL:
     case RD_KAFKA_RESP_ERR__FATAL:
+      return;
+    // Readers look whether it is still there, and tell.
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+      TopicPresence::NoteUnknownTopic();
       return;
     default:
       ClientLog::OfProcess().Line(3, rd_kafka_err2name(static_cast<rd_kafka_resp_err_t>(code)),

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kafka/connection_trouble.h"
 
 namespace millrace::kafka_internal {
 namespace {
@@ -65,6 +66,8 @@ void ClientLog::Line(int level, std::string_view kind, std::string_view text) {
   if (kind == "TERMINATE") return;
   // A consumer that stalled tells it when it polls again.
   if (kind == "MAXPOLL") return;
+  // So does the reader of a topic that is deleted.
+  if (kind == "PARTCNT") return;
   if (kind == "FAIL") {
     ConnectionFailed(text);
   } else if (!outages_.empty() && text.find("transport failure") != std::string_view::npos) {
@@ -106,8 +109,9 @@ void ClientLog::ConnectionFailed(std::string_view text) {
   }
   // While a broker starts it drops connections; that is not worth a second line.
   if (!began && reason.starts_with("Disconnected")) return;
-  if (!outage->second.reasons.insert(WithoutNumbers(reason)).second) return;
-  print_(RedactLocked(absl::StrCat("kafka: no connection to ", View(address), " (", View(reason),
+  const std::string explained = ExplainConnectionTrouble(reason);
+  if (!outage->second.reasons.insert(WithoutNumbers(explained)).second) return;
+  print_(RedactLocked(absl::StrCat("kafka: no connection to ", View(address), " (", explained,
                                    "); trying again until it is there")));
 }
 

@@ -73,7 +73,8 @@ class PartitionConsumer {
 
   // Hands out at most `max_records` of what has been fetched, without waiting; returns how many
   // events were handed out. Handlers must not call Assign or Unassign of this consumer.
-  // Errors: those of a handler, and those that no waiting mends (authorization, fatal).
+  // Errors: those of a handler, and those that no waiting mends (authorization, fatal; NotFound
+  // when the topic is deleted).
   virtual StatusOr<size_t> Poll(size_t max_records, const ConsumerHandler& handler) = 0;
 };
 
@@ -118,6 +119,8 @@ class GroupConsumer {
   // last of all when a partition is taken away and in Close. A hint for the next owner, which may
   // find an older one: while the group is being divided anew none is sent.
   virtual void Commit(int32_t partition, const Committed& position) = 0;
+  // The group has told this member what it gets, be it nothing.
+  virtual bool is_member() const = 0;
   // Leaves the group, so that others get the partitions at once. Synchronous commits first. Calls
   // no handler; afterwards only destruction is allowed, which does the same if it was forgotten.
   // Takes at most a few seconds when no broker is there; the error then says that others wait for

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kafka/client_log.h"
 #include "kafka/status_of_error.h"
+#include "kafka/topic_presence.h"
 
 namespace millrace::kafka_internal {
 namespace {
@@ -66,7 +67,9 @@ Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& hand
       }
       break;
     default:
-      return JudgeError(message);
+      if (!IsUnknownTopic(message.err)) return JudgeError(message);
+      result.is_topic_unknown = true;
+      break;
   }
   return absl::OkStatus();
 }

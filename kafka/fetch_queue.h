@@ -19,8 +19,9 @@ namespace millrace::kafka_internal {
 
 // What one Poll of a consumer has come to.
 struct PollResult {
-  size_t events = 0;             // handed out
-  std::vector<int32_t> restart;  // ReadPositions::OutOfRange::kRestart
+  size_t events = 0;              // handed out
+  std::vector<int32_t> restart;   // ReadPositions::OutOfRange::kRestart
+  bool is_topic_unknown = false;  // by a broker, at least
 };
 
 class FetchQueue {

@@ -20,6 +20,7 @@
 #include "kafka/read_positions.h"
 #include "kafka/rebalance_watch.h"
 #include "kafka/status_of_error.h"
+#include "kafka/topic_presence.h"
 
 namespace millrace {
 namespace {
@@ -81,6 +82,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
     return kafka_internal::QueryOffsetRange(client_.get(), topic_, partition, timeout);
   }
   void Commit(int32_t partition, const Committed& position) override;
+  bool is_member() const override { return was_assigned_; }
   Status Close() override;
 
  private:
@@ -119,6 +121,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   std::map<int32_t, Partition> partitions_;  // ours
   kafka_internal::ReadPositions positions_;
   std::optional<kafka_internal::FetchNudge> nudge_;
+  std::optional<kafka_internal::TopicPresence> presence_;
   // Given to us, but we do not yet know where to start. librdkafka takes nothing away before it
   // was told that reading has begun.
   PartitionList pending_;
@@ -178,6 +181,7 @@ Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerO
   group_queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_get_consumer(client_.get())),
                        wakeup_);
   nudge_.emplace(client_.get(), topic_, queue_kbytes);
+  presence_.emplace(client_.get(), topic_);
   empty_queue_.reset(rd_kafka_queue_new(client_.get()));
   const PartitionList topics = ListOf(RD_KAFKA_PARTITION_UA);
   return StatusOfError(rd_kafka_subscribe(client_.get(), topics.get()),
@@ -197,6 +201,7 @@ StatusOr<size_t> CooperativeGroupConsumer::Poll(size_t max_records, const Handle
   Status status = ServeGroup(handler);
   if (status.ok()) status = StartPending();
   if (status.ok()) status = HandOut(max_records, handler, events);
+  if (status.ok()) status = presence_->Check();
   handler_ = nullptr;
   if (any_commit_is_due_ && std::chrono::steady_clock::now() >= next_commit_) SendCommits();
   if (!status.ok()) return status;
@@ -208,6 +213,7 @@ StatusOr<size_t> CooperativeGroupConsumer::Poll(size_t max_records, const Handle
 Status CooperativeGroupConsumer::ServeGroup(const Handler& handler) {
   kafka_internal::PollResult result;
   const Status status = group_queue_->HandOut(kSlice, handler, positions_, *nudge_, result);
+  if (result.is_topic_unknown) presence_->Suspect();
   Status revoked = std::exchange(revoke_status_, absl::OkStatus());
   return revoked.ok() ? status : revoked;
 }
@@ -323,6 +329,7 @@ Status CooperativeGroupConsumer::HandOut(size_t max_records, const Handler& hand
                                                          handler, positions_, *nudge_, result));
     idle = result.events > before ? 0 : idle + 1;
   }
+  if (result.is_topic_unknown) presence_->Suspect();
   first_ = turn == partitions_.end() ? 0 : turn->first;
   events += result.events;
   for (const int32_t partition : result.restart) {

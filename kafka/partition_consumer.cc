@@ -11,6 +11,7 @@
 #include "kafka/rdkafka_handles.h"
 #include "kafka/read_positions.h"
 #include "kafka/status_of_error.h"
+#include "kafka/topic_presence.h"
 
 namespace millrace {
 namespace {
@@ -43,6 +44,7 @@ class SimplePartitionConsumer final : public PartitionConsumer {
   std::optional<kafka_internal::FetchQueue> queue_;  // of all partitions
   ReadPositions positions_;
   std::optional<kafka_internal::FetchNudge> nudge_;
+  std::optional<kafka_internal::TopicPresence> presence_;
   bool polling_ = false;
 };
 
@@ -65,6 +67,7 @@ Status SimplePartitionConsumer::Open(const KafkaOptions& kafka, const ConsumerOp
   }
   queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_new(client_.get())), wakeup_);
   nudge_.emplace(client_.get(), topic_name_, options.queue_kbytes);
+  presence_.emplace(client_.get(), topic_name_);
   return absl::OkStatus();
 }
 
@@ -98,6 +101,8 @@ StatusOr<size_t> SimplePartitionConsumer::Poll(size_t max_records, const Consume
   const Status status = queue_->HandOut(max_records, handler, positions_, *nudge_, result);
   polling_ = false;
   MILLRACE_RETURN_IF_ERROR(status);
+  if (result.is_topic_unknown) presence_->Suspect();
+  MILLRACE_RETURN_IF_ERROR(presence_->Check());
   for (const int32_t partition : result.restart) {
     MILLRACE_RETURN_IF_ERROR(Assign(partition, positions_.all().at(partition)));
   }

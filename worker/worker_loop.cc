@@ -38,6 +38,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kSaveEvery(500);
 constexpr milliseconds kBoardEvery(3000);
 constexpr milliseconds kSilenceReportEvery(5000);
+constexpr std::chrono::seconds kIdleReportAfter(5);
 constexpr size_t kWeightsAtOnce = 64;
 constexpr size_t kRowsAtOnce = 512;
 
@@ -60,7 +61,13 @@ class WorkerLoop {
     // A call that was waiting for a broker when the stop came ends as the loop does.
     Status status = Loop();
     if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
-    return Close();
+    MILLRACE_RETURN_IF_ERROR(Close());
+    if (job_ended_) {
+      spdlog::info("the job has ended: every worker has left");
+      return absl::OkStatus();
+    }
+    spdlog::info("stopped; everything is saved. The job goes on when a WorkerApp is there");
+    return absl::CancelledError("stopped");
   }
 
  private:
@@ -75,8 +82,8 @@ class WorkerLoop {
       if (sender_->DeliveryFailed()) RepeatAll();
       const SteadyTime now = std::chrono::steady_clock::now();
       MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
-      MILLRACE_ASSIGN_OR_RETURN(const bool ended, JobEnded(now));
-      if (ended && !config_.worker().stay()) break;
+      MILLRACE_ASSIGN_OR_RETURN(job_ended_, JobEnded(now));
+      if (job_ended_ && !config_.worker().stay()) break;
       if (events == 0) wakeup_.WaitFor(kIdleWait);
     }
     return absl::OkStatus();
@@ -242,6 +249,7 @@ class WorkerLoop {
       hosted.repeat.Repeated(now, out_.size() > before);
     }
     ReportSilence(now);
+    ReportIdle(now);
     for (const WorkerId worker : std::exchange(rows_deleted_, {})) {
       MILLRACE_RETURN_IF_ERROR(StartAgain(worker));
     }
@@ -277,6 +285,26 @@ class WorkerLoop {
     const std::chrono::duration<double> since = now - silent_since_;
     spdlog::warn("no answer from shard{} for {:.0f} s: is a ServerApp running that hosts it?",
                  names, since.count());
+  }
+
+  // Who hosts no worker looks broken; people want to know that it need not be.
+  void ReportIdle(SteadyTime now) {
+    if (!tasks_.empty()) {
+      idle_since_ = now;
+      idle_reported_ = false;
+      return;
+    }
+    if (idle_reported_ || now - idle_since_ < kIdleReportAfter) return;
+    idle_reported_ = true;
+    if (input_->is_member()) {
+      spdlog::info(
+          "no worker is left for this process: others host all {} of them. It stands by, and takes "
+          "over from a process that dies",
+          config_.workers());
+    } else {
+      spdlog::warn("consumer group {}-workers has not let this process in for {} s", config_.name(),
+                   kIdleReportAfter.count());
+    }
   }
 
   // Rows were deleted under the reader: another instance of this worker, a zombie maybe, is further
@@ -396,6 +424,9 @@ class WorkerLoop {
   std::vector<OutgoingRecord> out_;
   SteadyTime silent_since_ = std::chrono::steady_clock::now();
   SteadyTime silence_reported_ = silent_since_;
+  SteadyTime idle_since_ = silent_since_;
+  bool idle_reported_ = false;
+  bool job_ended_ = false;
   SteadyTime next_save_;
   SteadyTime next_board_;
 };

@@ -9,7 +9,8 @@
 
 namespace millrace {
 
-// Runs until the job has ended, or `stop`; returns OK in both cases. DataLoss on a gap in the rows.
+// Runs until the job has ended (OK), or `stop` (Cancelled; everything is saved). DataLoss on a gap
+// in the rows.
 Status RunWorker(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
                  const std::atomic<bool>& stop);
 

@@ -47,6 +47,21 @@ TEST_F(ClientLogTest, CoordinatorsAndBrokersOfOneAddressAreOneOutage) {
   EXPECT_THAT(lines_, SizeIs(1));
 }
 
+// What librdkafka and OpenSSL say of a wrong setting is for those who wrote them.
+TEST_F(ClientLogTest, AWrongSettingIsToldWithItsSideAndItsRemedy) {
+  log_.Line(3, "FAIL",
+            "ssl://10.0.0.1:9092/bootstrap: SSL handshake failed: error:0A00010B:SSL "
+            "routines::wrong version number: (after 3ms in state SSL_HANDSHAKE)");
+  log_.Line(3, "FAIL",
+            "10.0.0.2:9093/bootstrap: Disconnected while requesting ApiVersion: might be caused by "
+            "incorrect security.protocol configuration (connecting to a SSL listener?) or broker "
+            "version is < 0.10 (see api.version.request) (after 5ms in state APIVERSION_QUERY)");
+  ASSERT_THAT(lines_, SizeIs(2));
+  EXPECT_THAT(lines_[0], testing::HasSubstr("TLS was tried, but this port does not speak it"));
+  EXPECT_THAT(lines_[0], testing::Not(testing::HasSubstr("routines")));
+  EXPECT_THAT(lines_[1], testing::HasSubstr("give --kafka security.protocol=SSL"));
+}
+
 TEST_F(ClientLogTest, WhatIsUndeliveredAtTheEndIsLeftToThoseWhoKnowWhatItMeans) {
   log_.Line(4, "TERMINATE",
             "Producer terminating with 3 messages (92 bytes) still in queue or transit: use "

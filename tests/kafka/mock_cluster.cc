@@ -36,6 +36,14 @@ void MockCluster::Fail(Request request, std::initializer_list<rd_kafka_resp_err_
                                           errors.begin());
 }
 
+void MockCluster::Forget(const std::string& topic) {
+  rd_kafka_mock_topic_set_error(cluster_, topic.c_str(), RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
+}
+
+void MockCluster::Remember(const std::string& topic) {
+  rd_kafka_mock_topic_set_error(cluster_, topic.c_str(), RD_KAFKA_RESP_ERR_NO_ERROR);
+}
+
 void MockCluster::SetDown() { rd_kafka_mock_broker_set_down(cluster_, 1); }
 void MockCluster::SetUp() { rd_kafka_mock_broker_set_up(cluster_, 1); }
 void MockCluster::SetRoundTrip(std::chrono::milliseconds time) {

@@ -207,6 +207,38 @@ TEST_F(PartitionConsumerTest, AnOutOfRangeEventOfAnEarlierAssignmentIsNotReporte
   }
 }
 
+TEST_F(PartitionConsumerTest, ATopicThatIsDeletedUnderItsReaderIsAnErrorThatNamesIt) {
+  Open();
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  ASSERT_TRUE(PollUntil([&] { return end_.contains(0); }));
+  cluster_.Forget("t");
+  cluster_.Fail(Request::kFetch, {RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART});
+  Status status;
+  ASSERT_TRUE(Until([&] {
+    status = consumer_->Poll(100, handler_).status();
+    return !status.ok();
+  }));
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("topic 't' is gone"));
+}
+
+// As one that has just come up may.
+TEST_F(PartitionConsumerTest, ABrokerThatDoesNotKnowTheTopicForAMomentIsForgiven) {
+  Open();
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  ASSERT_TRUE(PollUntil([&] { return end_.contains(0); }));
+  cluster_.Forget("t");
+  cluster_.Fail(Request::kFetch, {RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART});
+  const auto known_again = std::chrono::steady_clock::now() + seconds(2);
+  while (std::chrono::steady_clock::now() < known_again) {
+    Poll();
+    wakeup_.WaitFor(milliseconds(20));
+  }
+  cluster_.Remember("t");
+  ProduceNumbers(cluster_.options(), "t", 0, 0, 10);
+  ASSERT_TRUE(PollUntil([&] { return read_[0].size() == 10; }));
+}
+
 TEST_F(PartitionConsumerTest, ARangeIsFromTheFirstRecordToBehindTheLast) {
   ProduceNumbers(cluster_.options(), "t", 1, 0, 42);
   Open();

@@ -67,6 +67,22 @@ TEST(Settings, TheUsersSettingsWin) {
   EXPECT_TRUE((*producer)->Send("t", 0, "k", std::string(1000, 'x')).ok());
 }
 
+// In OpenSSL's words: "error:0A00010B:SSL routines::wrong version number".
+TEST(Settings, TlsToAPortWithoutItIsToldInWordsForUsers) {
+  MockCluster cluster;
+  KafkaOptions kafka = cluster.options();
+  kafka.settings = {{"security.protocol", "SSL"}};
+  testing::internal::CaptureStderr();
+  {
+    auto producer = KafkaProducer::Create(kafka, {.client_id = "test"}, nullptr);
+    ASSERT_TRUE(producer.ok()) << producer.status();
+    EXPECT_FALSE((*producer)->Prepare({"t"}).ok());
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("TLS was tried, but this port does not speak it"));
+  EXPECT_THAT(said, Not(HasSubstr("error:")));
+}
+
 TEST(Settings, SettingsOfAllKindsOfClientsAreTakenByEach) {
   MockCluster cluster;
   KafkaOptions kafka = cluster.options();
