@@ -9,6 +9,8 @@
 namespace millrace::kafka_internal {
 namespace {
 
+constexpr char kAclRemedy[] = " (this program's Kafka user lacks an ACL: see docs/security.md)";
+
 absl::StatusCode CodeOf(rd_kafka_resp_err_t error) {
   switch (error) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
@@ -83,8 +85,10 @@ Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context) {
 }
 
 Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context, std::string_view detail) {
-  return Status(CodeOf(error),
-                ClientLog::OfProcess().Redact(absl::StrCat(View(context), ": ", View(detail))));
+  const absl::StatusCode code = CodeOf(error);
+  const bool is_denied = code == absl::StatusCode::kPermissionDenied;
+  return Status(code, ClientLog::OfProcess().Redact(absl::StrCat(View(context), ": ", View(detail),
+                                                                 is_denied ? kAclRemedy : "")));
 }
 
 Status StatusOfTransactionError(rd_kafka_error_t* error, std::string_view context) {

@@ -80,7 +80,8 @@ Settings KindConfig(Topic topic) {
     case Topic::kMetrics:
       return {deleted, {"retention.ms", "604800000"}, small_segments, frames};
     case Topic::kDeadLetter:
-      return {deleted, for_ever, any_size, frames};
+      // Whole records, so they hold what rows hold: long enough to be looked at, but no longer.
+      return {deleted, {"retention.ms", "2592000000"}, any_size, frames};
   }
   MILLRACE_CHECK(false);
 }

@@ -121,8 +121,9 @@ TEST(TopicsTest, WeightsAreShortLivedSinceAWorkerAsksAgain) {
   EXPECT_GT(std::stoll(Setting(Topic::kWeights, "retention.bytes")), 0);
 }
 
-TEST(TopicsTest, DeadLettersAreKeptForSomebodyToLookAt) {
-  EXPECT_EQ(Setting(Topic::kDeadLetter, "retention.ms"), "-1");
+TEST(TopicsTest, DeadLettersAreKeptForAMonthSinceTheyHoldWholeRows) {
+  const auto days = std::stoll(Setting(Topic::kDeadLetter, "retention.ms")) / 86'400'000;
+  EXPECT_EQ(days, 30);
 }
 
 TEST(TopicsTest, WhoDoesNotKnowTheNumberOfShardsLeavesTheirTopicsAlone) {
