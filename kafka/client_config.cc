@@ -191,7 +191,7 @@ StatusOr<Handle<rd_kafka_t>> MakeClient(rd_kafka_type_t type, Handle<rd_kafka_co
   return client;
 }
 
-Settings ConsumerSettings(size_t queue_kbytes, bool read_committed) {
+Settings ConsumerSettings(const ConsumerOptions& options, size_t queue_kbytes) {
   return {
       // A position outside the log is never mended in silence.
       {"auto.offset.reset", "error"},
@@ -200,10 +200,8 @@ Settings ConsumerSettings(size_t queue_kbytes, bool read_committed) {
       {"enable.partition.eof", "true"},
       // A record that a disk or a cable has damaged is an error, and no row.
       {"check.crcs", "true"},
-      {"isolation.level", read_committed ? "read_committed" : "read_uncommitted"},
-      // A waiting fetch is answered at once when records come; this is only how long a partition
-      // that is added to others waits for its turn.
-      {"fetch.wait.max.ms", "10"},
+      {"isolation.level", options.read_committed ? "read_committed" : "read_uncommitted"},
+      {"fetch.wait.max.ms", absl::StrCat(options.fetch_wait.count())},
       {"fetch.error.backoff.ms", "50"},
       {"queued.max.messages.kbytes", absl::StrCat(queue_kbytes)},
       {"queued.min.messages", absl::StrCat(QueueRecords(queue_kbytes))},

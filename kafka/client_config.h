@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kafka/consumer.h"
 #include "kafka/options.h"
 #include "kafka/rdkafka_handles.h"
 
@@ -22,7 +23,7 @@ StatusOr<Handle<rd_kafka_conf_t>> MakeConfiguration(const KafkaOptions& kafka,
 StatusOr<Handle<rd_kafka_t>> MakeClient(rd_kafka_type_t type, Handle<rd_kafka_conf_t> conf);
 
 // The settings of every consumer. `queue_kbytes` bounds one fetch queue.
-Settings ConsumerSettings(size_t queue_kbytes, bool read_committed);
+Settings ConsumerSettings(const ConsumerOptions& options, size_t queue_kbytes);
 
 // How many records one fetch queue may hold: a small record costs librdkafka about 300 bytes, so
 // that a bound on values' bytes alone would not bound memory.

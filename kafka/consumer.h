@@ -33,6 +33,10 @@ struct ConsumerOptions {
   // Bounds on what is fetched ahead, over all partitions of this consumer. (Small queues are only
   // fast with a short back-off when they are full; the implementation sets it.)
   size_t queue_kbytes = 16384;
+  // How long a broker holds a request for records while there are none: a reader at rest costs one
+  // request in this time. Records end the wait at once; but a partition that is assigned while
+  // others of the same consumer rest waits for its turn, and so does on_end.
+  std::chrono::milliseconds fetch_wait{10};
   double session_timeout_s = 6;  // group consumers
   // Group consumers: who neither polls nor calls ReportProgress for this long gives up its
   // partitions, although its session is kept alive by another thread. At least the session timeout.

@@ -157,8 +157,7 @@ Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerO
   const auto session_ms = static_cast<int64_t>(options.session_timeout_s * 1000);
   const auto stall_ms = std::max(session_ms, static_cast<int64_t>(options.stall_timeout_s * 1000));
   const size_t queue_kbytes = std::max<size_t>(options.queue_kbytes / kPartitionsAtOnce, 1);
-  kafka_internal::Settings ours =
-      kafka_internal::ConsumerSettings(queue_kbytes, options.read_committed);
+  kafka_internal::Settings ours = kafka_internal::ConsumerSettings(options, queue_kbytes);
   ours.insert(
       ours.end(),
       {

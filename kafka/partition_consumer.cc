@@ -55,10 +55,10 @@ SimplePartitionConsumer::~SimplePartitionConsumer() {
 }
 
 Status SimplePartitionConsumer::Open(const KafkaOptions& kafka, const ConsumerOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(auto conf, kafka_internal::MakeConfiguration(
-                                           kafka, options.client_id,
-                                           kafka_internal::ConsumerSettings(
-                                               options.queue_kbytes, options.read_committed)));
+  MILLRACE_ASSIGN_OR_RETURN(auto conf,
+                            kafka_internal::MakeConfiguration(
+                                kafka, options.client_id,
+                                kafka_internal::ConsumerSettings(options, options.queue_kbytes)));
   MILLRACE_ASSIGN_OR_RETURN(client_,
                             kafka_internal::MakeClient(RD_KAFKA_CONSUMER, std::move(conf)));
   topic_.reset(rd_kafka_topic_new(client_.get(), topic_name_.c_str(), nullptr));

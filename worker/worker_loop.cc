@@ -39,6 +39,10 @@ constexpr milliseconds kSaveEvery(500);
 constexpr milliseconds kBoardEvery(3000);
 constexpr milliseconds kSilenceReportEvery(5000);
 constexpr std::chrono::seconds kIdleReportAfter(5);
+// A worker's answers come one at a time; a reader that rests asks twice a second.
+constexpr milliseconds kWeightsWait(500);
+// A partition that is added to others may wait as long, once.
+constexpr milliseconds kInputWait(100);
 constexpr size_t kWeightsAtOnce = 64;
 constexpr size_t kRowsAtOnce = 512;
 
@@ -74,7 +78,7 @@ class WorkerLoop {
   Status Loop() {
     while (!stop_) {
       // Weights first: an update that is owed is what the whole job waits for.
-      MILLRACE_ASSIGN_OR_RETURN(size_t events, weights_->Poll(kWeightsAtOnce, weights_handler_));
+      MILLRACE_ASSIGN_OR_RETURN(size_t events, PollWeights());
       MILLRACE_RETURN_IF_ERROR(Advance());
       MILLRACE_ASSIGN_OR_RETURN(const size_t rows, input_->Poll(kRowsAtOnce, input_handler_));
       events += rows;
@@ -92,6 +96,9 @@ class WorkerLoop {
   // A task and what the loop remembers of it.
   struct Hosted {
     RepeatTimer repeat;
+    // A client of its own, so that its reader may rest without keeping a partition that is assigned
+    // later from being read.
+    std::unique_ptr<PartitionConsumer> weights{};
     std::unique_ptr<WorkerTask> task{};
     bool dirty = false;  // something has come since the last Advance
     bool held = false;
@@ -99,15 +106,23 @@ class WorkerLoop {
     Clock clock = 0;
   };
 
+  StatusOr<size_t> PollWeights() {
+    size_t events = 0;
+    for (auto& [worker, hosted] : tasks_) {
+      MILLRACE_ASSIGN_OR_RETURN(const size_t taken,
+                                hosted.weights->Poll(kWeightsAtOnce, weights_handler_));
+      events += taken;
+    }
+    return events;
+  }
+
   Status Open() {
     const KafkaOptions kafka = ToKafkaOptions(config_);
     MILLRACE_ASSIGN_OR_RETURN(
         sender_, RecordSender::Create(config_, "worker", {Topic::kGradients, Topic::kDeadLetter},
                                       broker_retry_, &wakeup_));
     ConsumerOptions options;
-    options.client_id = "worker-weights";
-    MILLRACE_ASSIGN_OR_RETURN(weights_,
-                              PartitionConsumer::Create(kafka, options, weights_topic_, &wakeup_));
+    options.fetch_wait = kInputWait;
     options.client_id = "worker-input";
     options.group_id = config_.name() + "-workers";
     options.session_timeout_s = config_.worker().session_timeout_s();
@@ -180,9 +195,15 @@ class WorkerLoop {
     MILLRACE_ASSIGN_OR_RETURN(const Offset offset,
                               hosted.task->StartReading(position, rows.begin, store_.get()));
     // Reading stands at the end before the first question is asked: no answer is missed.
+    ConsumerOptions weights_options;
+    weights_options.client_id = "worker-weights";
+    weights_options.fetch_wait = kWeightsWait;
+    MILLRACE_ASSIGN_OR_RETURN(hosted.weights,
+                              PartitionConsumer::Create(ToKafkaOptions(config_), weights_options,
+                                                        weights_topic_, &wakeup_));
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range weights,
-                              RangeOf(*weights_, partition));
-    MILLRACE_RETURN_IF_ERROR(weights_->Assign(partition, weights.end));
+                              RangeOf(*hosted.weights, partition));
+    MILLRACE_RETURN_IF_ERROR(hosted.weights->Assign(partition, weights.end));
     hosted.task->Start(out_);
     spdlog::info("worker {}: here, reading rows from offset {}", worker, offset);
     tasks_.insert_or_assign(worker, std::move(hosted));
@@ -202,7 +223,6 @@ class WorkerLoop {
     spdlog::info("worker {}: {}", worker, lost ? "lost to another process" : "handed over");
     if (!lost) Commit(worker, *found->second.task);
     Status status = Save(*found->second.task);
-    status.Update(weights_->Unassign(static_cast<int32_t>(worker)));
     tasks_.erase(found);
     return status;
   }
@@ -321,7 +341,6 @@ class WorkerLoop {
                                  config_.worker().data_dir() +
                                  ", or start a new job (another name)");
     }
-    MILLRACE_RETURN_IF_ERROR(weights_->Unassign(partition));
     tasks_.erase(found);
     MILLRACE_ASSIGN_OR_RETURN(const Offset offset, Assign(worker, std::nullopt));
     return input_->Seek(partition, offset);
@@ -332,8 +351,9 @@ class WorkerLoop {
     const auto found = tasks_.find(worker);
     if (found == tasks_.end()) return absl::OkStatus();
     const auto partition = static_cast<int32_t>(worker);
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, RangeOf(*weights_, partition));
-    MILLRACE_RETURN_IF_ERROR(weights_->Assign(partition, range.end));
+    PartitionConsumer& weights = *found->second.weights;
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, RangeOf(weights, partition));
+    MILLRACE_RETURN_IF_ERROR(weights.Assign(partition, range.end));
     found->second.task->Start(out_);
     return absl::OkStatus();
   }
@@ -410,7 +430,6 @@ class WorkerLoop {
   std::unique_ptr<JobRegistry> board_;
   std::unique_ptr<RecordSender> sender_;
   std::unique_ptr<PartitionConsumer> ranges_;
-  std::unique_ptr<PartitionConsumer> weights_;
   std::unique_ptr<GroupConsumer> input_;
   std::unique_ptr<Trimmer> trimmer_;
   ConsumerHandler weights_handler_;

@@ -65,7 +65,7 @@ TEST(TopicRules, AnOnlyReplicaIsWarnedOfWhereThereAreMoreBrokers) {
 }
 
 TEST(TopicRules, ReadersCheckTheChecksumsOfWhatTheyFetch) {
-  EXPECT_THAT(kafka_internal::ConsumerSettings(1024, false),
+  EXPECT_THAT(kafka_internal::ConsumerSettings({}, 1024),
               testing::Contains(Pair("check.crcs", "true")));
 }
 
