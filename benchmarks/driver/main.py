@@ -12,7 +12,8 @@ import common
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=["loop", "dense", "embedding", "replication", "recovery",
-                                         "compression", "ingest", "train", "micro", "memory"])
+                                         "compression", "ingest", "reader", "train", "micro",
+                                         "memory"])
     parser.add_argument("--broker", help="HOST:PORT of a Kafka that nobody else uses")
     parser.add_argument("--broker-pid", type=int, help="its process, whose time is counted")
     parser.add_argument("--vw-python", help="a Python that has vowpalwabbit")
