@@ -9,25 +9,24 @@ namespace millrace {
 namespace {
 
 FlagGroup JobGroup() {
-  return {
-      FlagUser::kAll,
-      "Job and Kafka",
-      {
-          {"--job", "name", "Name of the job, the prefix of its topics"},
-          {"--brokers", "brokers", "HOST:PORT[,HOST:PORT...] of Kafka"},
-          {"--kafka", "kafka",
-           "A librdkafka setting for every client, such as security.protocol=SASL_SSL; may be "
-           "repeated"},
-          {"--broker-timeout", "broker_timeout_s",
-           "Seconds to wait for a broker before giving up; 0 waits for ever"},
-          {"--replication-factor", "replication_factor",
-           "Replicas of the topics that are created; 0: the cluster's default"},
-          {"--workers", "workers", "Logical workers = partitions of input-data"},
-          {"--job-epoch", "epoch",
-           "All programs of a job have the same. Tells it from a job of that name whose topics "
-           "and data folders were deleted, but whose programs may still run: what they send is "
-           "refused"},
-      }};
+  return {FlagUser::kAll,
+          "Job and Kafka",
+          {
+              {"--job", "name", "Name of the job, the prefix of its topics"},
+              {"--brokers", "brokers", "HOST:PORT[,HOST:PORT...] of Kafka"},
+              {"--kafka", "kafka",
+               "A librdkafka setting for every client, such as security.protocol=SASL_SSL; may be "
+               "repeated"},
+              {"--broker-timeout", "broker_timeout_s",
+               "Seconds to wait for a broker before giving up; 0 waits for ever"},
+              {"--replication-factor", "replication_factor",
+               "Replicas of the topics that are created; 0: the cluster's default"},
+              {"--workers", "workers", "Logical workers = partitions of input-data"},
+              {"--job-epoch", "epoch",
+               "All programs of a job have the same. Tells it from a job of that name whose topics "
+               "and data folders were deleted, but whose programs may still run: what they send is "
+               "refused"},
+          }};
 }
 
 FlagGroup FeatureGroup() {
