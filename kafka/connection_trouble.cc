@@ -15,7 +15,7 @@ constexpr std::string_view kNoTlsThere =
     "--kafka security.protocol=SSL (or SASL_SSL) out";
 
 // The first that fits counts.
-constexpr std::array<Explanation, 12> kExplanations = {{
+constexpr std::array<Explanation, 13> kExplanations = {{
     {"wrong version number", kNoTlsThere},
     {"connecting to a PLAINTEXT broker listener", kNoTlsThere},
     {"connecting to a SSL listener",
@@ -42,6 +42,10 @@ constexpr std::array<Explanation, 12> kExplanations = {{
     {"alert handshake failure",
      "this program and the broker have no cipher of TLS in common, or the broker wants a "
      "certificate: look at ssl.cipher.suites and ssl.client.auth of the broker"},
+    {"invalid credentials with SASL mechanism SCRAM",
+     "the broker refuses this user or password (--kafka sasl.username, sasl.password); but Kafka 4 "
+     "refuses every login by SCRAM of librdkafka before 2.6.1: give --kafka sasl.mechanism=PLAIN, "
+     "over TLS"},
     {"invalid credentials",
      "the broker refuses this user or password: check --kafka sasl.username, sasl.password and "
      "sasl.mechanism"},

@@ -21,6 +21,7 @@ using kafka_internal::StatusOfTransactionError;
 
 // Below it, a copy costs less than keeping a value.
 constexpr size_t kWorthOwning = 16384;
+constexpr int kWarning = 4;  // syslog's level
 
 int Milliseconds(std::chrono::milliseconds timeout) {
   return static_cast<int>(std::clamp<int64_t>(timeout.count(), 0, 1 << 30));
@@ -191,6 +192,12 @@ Status LibrdkafkaProducer::Hand(const std::string& topic, int32_t partition, std
     case RD_KAFKA_RESP_ERR__FATAL:
     case RD_KAFKA_RESP_ERR__FENCED:
       return FatalError();
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
+      return absl::NotFoundError(absl::StrCat(
+          "topic '", topic, "' [", partition,
+          "] is not there: if it was deleted, stop the programs of this job and start a new one "
+          "(another --job)"));
     case RD_KAFKA_RESP_ERR__STATE:
       return absl::AbortedError(absl::StrCat("the transaction to ", topic, " [", partition,
                                              "] has failed, or was not begun"));
@@ -237,6 +244,14 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
     case RD_KAFKA_RESP_ERR__PURGE_QUEUE:
     case RD_KAFKA_RESP_ERR__PURGE_INFLIGHT:
       return;
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED: {
+      // No waiting mends this, whatever its owner makes of it.
+      const Status denied = StatusOfError(
+          message->err, absl::StrCat("writing to ", rd_kafka_topic_name(message->rkt)));
+      kafka_internal::ClientLog::OfProcess().Line(
+          kWarning, "warning", {denied.message().data(), denied.message().size()});
+      [[fallthrough]];
+    }
     default:
       producer->failures_.push_back(
           // (Not rd_kafka_message_errstr: of a record that was to be sent that is its value.)

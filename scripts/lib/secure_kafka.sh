@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Sourced by scripts/kafka: brokers with TLS, SASL/SCRAM-SHA-256 and the authorizer, below $dir/secure.
+# Sourced by scripts/kafka: brokers with TLS, SASL (SCRAM-SHA-256 and PLAIN) and the authorizer, below
+# $dir/secure.
 # shellcheck disable=SC2154  # dir, jars, root and die are those of who sources this
 
 is_secure() { [[ -f $dir/secure/client.properties ]]; }
@@ -35,8 +36,16 @@ jaas() { # password of admin
     "username=\"admin\" password=\"$1\""
 }
 
-# What a broker has over its other settings; port of its listener.
-secure_properties() {
+# The same users by PLAIN, which older clients need: see docs/security.md.
+plain_jaas() {
+  local user
+  printf 'org.apache.kafka.common.security.plain.PlainLoginModule required'
+  while read -r user; do printf ' user_%s="%s"' "${user%%=*}" "${user#*=}"; done <"$dir/secure/users"
+  printf ';'
+}
+
+# What a broker has over its other settings.
+secure_properties() { # ports of its listeners
   cat <<PROPERTIES
 
 # --secure
@@ -44,9 +53,10 @@ listeners=SASL_SSL://127.0.0.1:$1,CONTROLLER://127.0.0.1:$2
 advertised.listeners=SASL_SSL://127.0.0.1:$1
 listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=SASL_SSL
-sasl.enabled.mechanisms=SCRAM-SHA-256
+sasl.enabled.mechanisms=SCRAM-SHA-256,PLAIN
 sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256
 listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=$(jaas "$(<"$dir/secure/admin.password")")
+listener.name.sasl_ssl.plain.sasl.jaas.config=$(plain_jaas)
 ssl.keystore.type=PEM
 ssl.keystore.location=$dir/secure/broker.pem
 ssl.truststore.type=PEM

@@ -56,7 +56,12 @@ TEST_F(ClientLogTest, AWrongSettingIsToldWithItsSideAndItsRemedy) {
             "10.0.0.2:9093/bootstrap: Disconnected while requesting ApiVersion: might be caused by "
             "incorrect security.protocol configuration (connecting to a SSL listener?) or broker "
             "version is < 0.10 (see api.version.request) (after 5ms in state APIVERSION_QUERY)");
-  ASSERT_THAT(lines_, SizeIs(2));
+  log_.Line(3, "FAIL",
+            "sasl_ssl://10.0.0.3:9093/bootstrap: SASL authentication error: Authentication failed "
+            "during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256 "
+            "(after 317ms in state AUTH_REQ)");
+  ASSERT_THAT(lines_, SizeIs(3));
+  EXPECT_THAT(lines_[2], testing::HasSubstr("Kafka 4 refuses every login by SCRAM"));
   EXPECT_THAT(lines_[0], testing::HasSubstr("TLS was tried, but this port does not speak it"));
   EXPECT_THAT(lines_[0], testing::Not(testing::HasSubstr("routines")));
   EXPECT_THAT(lines_[1], testing::HasSubstr("give --kafka security.protocol=SSL"));
