@@ -134,7 +134,26 @@ TEST(Evaluation, ProbabilitiesThatAreNotNumbersCountAsWrong) {
   sums.Add(0, std::vector<float>{0.9f, 0.1f});
   const EvaluationFigures figures = ComputeFigures(sums, 2);
   EXPECT_EQ(figures.accuracy, 0.5);
-  EXPECT_TRUE(std::isfinite(figures.log_loss));
+  EXPECT_NEAR(figures.log_loss, (-std::log(1e-15) - std::log(0.9)) / 2, 1e-6);
+  EXPECT_EQ(sums.score_bins, (std::map<uint32_t, uint64_t>{{1, 1}, {2 * 409, 1}}))
+      << "bin 0 of class 1, and the bin of 0.1 of class 0";
+}
+
+TEST(Evaluation, PredictionsThatAreNotFiniteCountAsZero) {
+  for (const float prediction : {std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
+    EvaluationSums sums;
+    sums.AddTarget(3, prediction);
+    EXPECT_EQ(ComputeFigures(sums, 0).rmse.value(), 3);
+  }
+}
+
+// The mean of the squares less the square of the mean rounds to less than 0 for some of these.
+TEST(Evaluation, ConstantTargetsHaveAPriorErrorOfZeroAndNotOfNaN) {
+  for (int i = 1; i <= 100; ++i) {
+    EvaluationSums sums;
+    for (int row = 0; row < 1000; ++row) sums.AddTarget(0.1f * static_cast<float>(i), 0);
+    EXPECT_NEAR(ComputeFigures(sums, 0).prior_rmse, 0, 1e-5) << i;
+  }
 }
 
 }  // namespace

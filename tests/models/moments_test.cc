@@ -142,6 +142,16 @@ TEST(Scaler, AConstantColumnIsZeroWhateverComes) {
   }
 }
 
+TEST(Scaler, AColumnThatVariesByItsRoundingOnlyIsConstant) {
+  for (const double value : {0.1, -1e9, 1e50}) {
+    const Moments rounding = MomentsOf({value, std::nextafter(value, kInfinity)});
+    EXPECT_GT(rounding.m2[0], 0);
+    EXPECT_EQ(Scaler(rounding).Scale(0, 2 * value), 0.0f) << value;
+    const Scaler scaler(MomentsOf({value, value * (1 + 1e-14)}));
+    EXPECT_FLOAT_EQ(std::abs(scaler.Scale(0, value)), 1.0f) << value;
+  }
+}
+
 TEST(Scaler, AMissingValueIsZero) {
   EXPECT_EQ(Scaler(MomentsOf({3.0, 9.0})).Scale(0, kMissing), 0.0f);
   EXPECT_EQ(Scaler::Identity(1).Scale(0, kMissing), 0.0f);

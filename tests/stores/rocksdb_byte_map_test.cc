@@ -178,6 +178,19 @@ TEST(RocksDbByteMapTest, InBulkNothingIsLoggedAndAfterwardsItIsAgain) {
   EXPECT_GE(logged(), 1000u);
 }
 
+TEST(RocksDbByteMapTest, AnErrorOfWhatFillsItInBulkIsReturned) {
+  const TemporaryFolder folder;
+  auto map = OpenRocksDb(folder.path());
+  ASSERT_TRUE(map.ok()) << map.status();
+  const Status filled = (*map)->FillInBulk([&]() -> Status {
+    WriteBatch batch;
+    batch.Put("key", "value");
+    MILLRACE_RETURN_IF_ERROR((*map)->Write(batch));
+    return absl::UnavailableError("half of it");
+  });
+  EXPECT_EQ(filled, absl::UnavailableError("half of it"));
+}
+
 TEST(RocksDbByteMapTest, AFileInPlaceOfTheFolderIsAnErrorThatNamesIt) {
   TemporaryFolder folder;
   std::ofstream(folder / "file") << "text";

@@ -335,6 +335,40 @@ TEST(TrainingBufferTest, ARowThatIsOverwrittenBeforeTheNextWriteIsNotWritten) {
   EXPECT_TRUE(batch.empty()) << "nothing has changed since";
 }
 
+TEST(TrainingBufferTest, WhatWasThereBeforeAClearIsDeletedByTheNextWriteOnly) {
+  constexpr TrainingBufferOptions kFour = {.min_rows = 4, .max_rows = 4, .coefficient = 0};
+  MemoryByteMap map;
+  TrainingBuffer before(kFour, "b");
+  for (RowNumber i = 0; i < 4; ++i) Add(before, {i, 0, "before"});
+  Save(before, map);
+
+  TrainingBuffer buffer(kFour, "b");
+  ASSERT_TRUE(buffer.Clear(map).ok());
+  Add(buffer, {10, 1, "ten"});
+  Save(buffer, map);
+  // The second write must not delete what the first one has put in place of the old rows.
+  Add(buffer, {11, 2, "eleven"});
+  Save(buffer, map);
+  TrainingBuffer restored(kFour, "b");
+  ASSERT_TRUE(restored.Restore(map).ok()) << restored.Restore(map);
+  EXPECT_THAT(RowsOf(restored), ElementsAre(Row{10, 1, "ten"}, Row{11, 2, "eleven"}));
+}
+
+TEST(TrainingBufferTest, ASmallerTargetIsWrittenThoughNoRowHasCome) {
+  MemoryByteMap map;
+  TrainingBuffer large({.min_rows = 6, .max_rows = 6, .coefficient = 0}, "b");
+  for (RowNumber i = 0; i < 6; ++i) Add(large, {i, 0, "v"});
+  Save(large, map);
+
+  constexpr TrainingBufferOptions kTwo = {.min_rows = 2, .max_rows = 2, .coefficient = 0};
+  TrainingBuffer small(kTwo, "b");
+  ASSERT_TRUE(small.Restore(map).ok());
+  Save(small, map);
+  TrainingBuffer restored(kTwo, "b");
+  ASSERT_TRUE(restored.Restore(map).ok()) << restored.Restore(map);
+  EXPECT_THAT(RowsOf(restored), ElementsAre(Row{4, 0, "v"}, Row{5, 0, "v"}));
+}
+
 TEST(TrainingBufferTest, AnEmptyStoreGivesAnEmptyBuffer) {
   MemoryByteMap map;
   TrainingBuffer buffer({}, "b");

@@ -214,6 +214,21 @@ TEST(ChunkJoinerTest, TheRestOfAMessageWhoseHeadWasLostIsNotJoinedToAnother) {
             std::vector<std::string>{std::string(120, 'a')});
 }
 
+// An encoder of another version, or another size limit, may split the message of an id otherwise.
+TEST(ChunkJoinerTest, AMessageIsJoinedOfChunksOfOneCountOnly) {
+  const std::string message(120, 'x');
+  const std::vector<std::string> three = MakeFrames(message, 1, 60);
+  const std::vector<std::string> four = MakeFrames(std::string(120, 'y'), 1, 50);
+  ASSERT_EQ(three.size(), 3u);
+  ASSERT_EQ(four.size(), 4u);
+  ChunkJoiner joiner;
+  EXPECT_EQ(Join(joiner, {three[0], four[1], three[1], four[2], three[2]}),
+            std::vector<std::string>{message});
+  EXPECT_EQ(Join(joiner, {three[0], four[0], three[1], three[2]}),
+            std::vector<std::string>{message})
+      << "one that begins does not replace another of the same id";
+}
+
 // Whatever stands in the log in whatever order: what comes out is only what somebody put in.
 TEST(ChunkJoinerTest, NeverJoinsAMessageThatNobodySent) {
   std::mt19937 random(4);

@@ -118,6 +118,24 @@ TEST(PackedFloats, AnUpdateOfAnyScaleKeepsItsRelativePrecision) {
   }
 }
 
+// 2^15 times the largest mantissa would round to 2^16, which is no half.
+TEST(PackedFloats, TheLargestMantissaOfEveryScaleIsPackedWithoutOverflow) {
+  for (int exponent = -112; exponent <= 127; ++exponent) {
+    const float largest = std::ldexp(0x1.fffffep0f, exponent);
+    EXPECT_EQ(
+        static_cast<double>(ToFp16(largest * std::ldexp(1.0f, -PackingExponent(kFp16, largest)))),
+        static_cast<double>(ToFp16(0x1p15f)))
+        << exponent;
+    if (exponent == 127) continue;  // rounded up, it is no float any more
+    EXPECT_EQ(ThereAndBack(kFp16, {largest, -largest})[1], -std::ldexp(1.0f, exponent + 1));
+  }
+}
+
+TEST(PackedFloats, ElevenBitsAreKeptDownTo28PowersOfTwoBelowTheLargest) {
+  const std::vector<float> values = {0x1.fffffep0f, 0x1.ffcp-28f};
+  EXPECT_EQ(ThereAndBack(kFp16, values)[1], values[1]);
+}
+
 TEST(PackedFloats, WhatIsNoNumberIsStillNoneAndDoesNotChangeTheOthers) {
   for (const FloatFormat format : {kFp16, kBf16}) {
     const std::vector<float> values =
