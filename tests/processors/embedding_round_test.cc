@@ -194,6 +194,54 @@ TEST(EmbeddingRound, AWorkerAsksForRowsAnewWhenTheClockOfItsQuestionIsPast) {
   EXPECT_EQ(updates[0].clock(), 1u);
 }
 
+TEST(EmbeddingRound, RowsThatDoNotComeAreAskedForAgain) {
+  const TestJob job = {.shards = 2, .training = Sequential()};
+  const std::unique_ptr<Model> model = ModelOf(job);
+  TestWorker worker(job, 0, *model);
+  worker.AddAll();
+  ReceiveAndTrain(worker, AnswerOf(*model, 0, 0));
+  const std::vector<Gradient> questions = ReceiveAndTrain(worker, AnswerOf(*model, 1, 0));
+  ASSERT_EQ(questions.size(), 2u);
+  for (int times = 0; times < 3; ++times) {  // each of them may be lost
+    WorkerOutput output;
+    worker.training_.Repeat(output);
+    ASSERT_EQ(output.messages.size(), 2u);
+    for (ShardId shard = 0; shard < 2; ++shard) {
+      EXPECT_EQ(output.messages[shard].shard, shard);
+      EXPECT_EQ(*output.messages[shard].body, questions[shard].SerializeAsString());
+    }
+  }
+}
+
+TEST(EmbeddingRound, RowsThatAreNotWhatTheJobHasAreRefusedAndChangeNothing) {
+  const TestJob job = {.shards = 2, .training = Sequential()};
+  const std::unique_ptr<Model> model = ModelOf(job);
+  TestWorker worker(job, 0, *model);
+  worker.AddAll();
+  std::vector<EmbeddingId> ids;
+  EmbeddingId of_the_other_shard = 0;
+  for (EmbeddingId id = 0; ids.size() < 3; ++id) {
+    if (ShardOfEmbedding(id, 2) == 0) {
+      ids.push_back(id);
+    } else {
+      of_the_other_shard = id;
+    }
+  }
+  const Weights good = AnswerOf(*model, 0, 0, ids);
+  std::vector<Weights> bad(5, good);
+  bad[0].mutable_embeddings()->mutable_value()->RemoveLast();
+  bad[1].mutable_embeddings()->clear_value();
+  bad[2].mutable_embeddings()->add_value(1);
+  bad[3].mutable_embeddings()->mutable_id()->SwapElements(0, 1);
+  bad[4].mutable_embeddings()->set_id(2, of_the_other_shard);
+  for (const Weights& message : bad) {
+    const Status status = worker.training_.ProcessWeights(message.SerializeAsString());
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << message.embeddings().ShortDebugString();
+    EXPECT_EQ(worker.training_.SilentShards().size(), 2u);
+  }
+  EXPECT_TRUE(worker.training_.ProcessWeights(good.SerializeAsString()).ok());
+}
+
 // A row has its values, a sum of squares for each of them, and z of its weight.
 TEST(EmbeddingRound, FtrlAddsOneFloatToTheStateOfARow) {
   const TestJob job = {.optimizer = {.kind = OptimizerOptions::Kind::kFtrl}};

@@ -123,6 +123,54 @@ TEST_F(LostShard, OfTwoInstancesOfAWorkerTheOneCountsThatKnowsMore) {
   EXPECT_THAT(server_.weights(), Each(0.5f));
 }
 
+TEST_F(LostShard, TakesTheNewestWeightsWhicheverWorkerHasThem) {
+  for (WorkerId newest : {0, 1, 2}) {
+    TestServer server(server_.options());
+    server.processor().MarkStateLost();
+    for (WorkerId worker : {0, 1, 2}) {
+      const bool is_newest = worker == newest;
+      server.Send(Restore(server, worker, is_newest ? 5 : 4, is_newest ? 0.5f : 0.4f));
+    }
+    EXPECT_THAT(server.weights(), Each(0.5f)) << "of worker " << newest;
+    EXPECT_EQ(server.processor().moments().count[0], 5);
+    EXPECT_EQ(server.processor().steps(), 5u);
+  }
+}
+
+TEST_F(LostShard, AnInstanceThatIsFurtherButHasNoWeightsLeavesThoseOfTheOther) {
+  for (const bool further_first : {false, true}) {
+    TestServer server(server_.options());
+    server.processor().MarkStateLost();
+    Gradient further = Message(Gradient::RESTORE, 0, 6);
+    further.mutable_rows()->set_end(60);
+    const Gradient with_weights = Restore(server, 0, 4, 0.4f);
+    server.Send(further_first ? further : with_weights);
+    server.Send(further_first ? with_weights : further);
+    server.Send(KnowsNothing(1));
+    EXPECT_TRUE(server.processor().state_lost());
+    server.Send(KnowsNothing(2));
+    EXPECT_THAT(server.weights(), Each(0.4f));
+    EXPECT_THAT(ClocksOf(server), ElementsAre(6, 6, 6));
+    EXPECT_EQ(server.processor().rows_end(0), 40u) << "of the rows that the weights have seen";
+  }
+}
+
+TEST_F(LostShard, OfTwoInstancesOfAWorkerTheOneCountsThatHasLeft) {
+  for (const bool left_first : {false, true}) {
+    TestServer server(server_.options());
+    server.processor().MarkStateLost();
+    Gradient left = Message(Gradient::RESTORE, 0, 5);
+    left.set_left(true);
+    const Gradient present = Restore(server, 0, 5, 0.9f);
+    server.Send(left_first ? left : present);
+    server.Send(left_first ? present : left);
+    server.Send(Restore(server, 1, 5, 0.5f));
+    server.Send(Restore(server, 2, 5, 0.5f));
+    EXPECT_TRUE(server.processor().clocks().left(0)) << left_first;
+    EXPECT_THAT(server.weights(), Each(0.5f));
+  }
+}
+
 TEST_F(LostShard, WaitsUntilSomebodyHasWeightsThatAreNumbers) {
   for (WorkerId worker : {0, 1}) server_.Send(KnowsNothing(worker));
   server_.Send(Restore(server_, 2, 5, std::numeric_limits<float>::quiet_NaN()));
@@ -162,6 +210,22 @@ TEST_F(LostEventualShard, EachWorkerGoesOnFromWhereItSaysAndWhoKnowsNothingFromT
   server_.Send(Restore(server_, 2, 5, 0.5f));
   EXPECT_THAT(ClocksOf(server_), ElementsAre(9, 5, 5));
   EXPECT_THAT(server_.weights(), Each(0.9f));
+}
+
+TEST_F(LostEventualShard, OfTwoWorkersWithWeightsOfOneClockTheFirstCounts) {
+  server_.Send(Restore(server_, 2, 5, 0.7f));
+  server_.Send(Restore(server_, 1, 5, 0.3f));
+  server_.Send(Restore(server_, 0, 4, 0.1f));
+  EXPECT_THAT(server_.weights(), Each(0.3f)) << "whatever the order in which they came";
+}
+
+TEST_F(LostEventualShard, WhereAWorkerLeftIsNotWhereOneThatKnowsNothingGoesOn) {
+  Gradient left = Message(Gradient::RESTORE, 0, 2);
+  left.set_left(true);
+  server_.Send(left);
+  server_.Send(Restore(server_, 1, 9, 0.9f));
+  server_.Send(KnowsNothing(2));
+  EXPECT_THAT(ClocksOf(server_), ElementsAre(2, 9, 9));
 }
 
 TEST(ServerProcessor, ACopyOfferedToAShardThatHasItsStateIsAnsweredAndChangesNothing) {

@@ -694,6 +694,26 @@ TEST(ServerProcessorTest, AChangeThatComesAloneMovesTheWeightsByItsWorkersShare)
   EXPECT_EQ(server.weights(), Same(6)) << "of two who are left";
 }
 
+// A message without rows is not checked for its values either.
+TEST(ServerProcessorTest, WhatAMessageWithoutRowsSaysOfValuesAndWeightIsNotUsed) {
+  for (const bool average : {true, false}) {
+    ServerOptions options = SmallServer(kSequential);
+    options.average_changes = average;
+    TestServer right(options);
+    TestServer server(options);
+    for (TestServer* each : {&right, &server}) {
+      each->Send(Update(0, 0, Same(8), kRange, 1));
+      each->Send(Update(1, 0, Same(4), kRange, 3));
+    }
+    right.Send(Message(Gradient::UPDATE, 2, 0));
+    Gradient empty = Update(2, 0, Same(100), kRange, 0);
+    empty.set_weight_sum(6);
+    server.Send(empty);
+    EXPECT_EQ(server.weights(), right.weights()) << average;
+    EXPECT_NE(server.weights(), Same(0));
+  }
+}
+
 TEST(ServerProcessorTest, ChangesAreAveragedWithoutOptimizerOrPenalty) {
   ServerOptions options = SmallServer(kSequential);
   options.average_changes = true;

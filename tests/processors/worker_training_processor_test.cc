@@ -521,6 +521,7 @@ TEST(WorkerTrainingTest, RowsBehindTheFreezeAreTestedButNotLearntFrom) {
   EXPECT_EQ(update.rows_end(), 4u);
   const Gradient frozen = worker.UpdateOf(1);
   EXPECT_EQ(frozen.row_count(), 0u);
+  EXPECT_EQ(frozen.train_loss(), 0) << "of no rows, and a number: shards refuse others";
   EXPECT_FALSE(frozen.has_slice());
   EXPECT_EQ(frozen.new_rows(), 0u);
   EXPECT_EQ(frozen.progressive().rows(), 4u);
@@ -846,6 +847,23 @@ TEST(WorkerTrainingTest, WhatWasReplacedIsOfNoUseWhenTheOtherShardsHaveComeAfter
   worker.ReceiveAndTrain(worker.Answer(1, 0));
   ASSERT_TRUE(worker.Receive(Worker::Replaced(worker.Answer(1, 1))).ok());
   ExpectGradientOf(worker.ReceiveAndTrain(worker.Answer(2, 0)), {8, 9, 10, 11}, SomeWeights(2));
+}
+
+TEST(WorkerTrainingTest, WhatWasReplacedAtOneClockIsNotUsedAtTheNext) {
+  Worker worker = TornWorker();
+  worker.AddRows(16);
+  ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
+  worker.ReceiveAndTrain(worker.Answer(1, 0));
+  ASSERT_THAT(worker.ReceiveAndTrain(Worker::Replaced(worker.Answer(1, 1))), SizeIs(2));
+  // Another instance's update of clock 2 has come to shard 1 only.
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(3, 1)), IsEmpty());
+  const std::vector<Gradient> asks = worker.ReceiveAndTrain(worker.Answer(2, 0));
+  ASSERT_THAT(asks, SizeIs(1)) << "no update: shard 1's weights of clock 2 are not there";
+  EXPECT_THAT(worker.receivers(), ElementsAre(1));
+  EXPECT_EQ(asks[0].kind(), Gradient::ASK);
+  EXPECT_EQ(asks[0].clock(), 2u);
+  ExpectGradientOf(worker.ReceiveAndTrain(Worker::Replaced(worker.Answer(2, 1))), {8, 9, 10, 11},
+                   SomeWeights(2));
 }
 
 TEST(WorkerTrainingTest, WaitsForNewsOfAShardWhoseAnswerIsOlderThanTheOthersAllow) {

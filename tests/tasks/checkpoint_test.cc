@@ -181,6 +181,17 @@ TEST_F(CheckpointRunTest, WhenTheDiskCannotFlushNothingIsTrimmed) {
   EXPECT_THAT(log_.calls, ElementsAre("commit"));
 }
 
+TEST_F(CheckpointRunTest, DeadLettersThatAreCommittedAreNotHandedBackByAFailureAfterwards) {
+  store_.write_status = absl::ResourceExhaustedError("disk full");
+  CheckpointRun run(SomeCheckpoint(), log_, store_);
+  ASSERT_TRUE(run.Step().ok());
+  ASSERT_FALSE(run.Step().ok());
+  EXPECT_THAT(log_.dead_letters, ElementsAre("letter"));
+  const Checkpoint failed = run.TakeCheckpoint();
+  EXPECT_THAT(failed.dead_letters, IsEmpty()) << "the next checkpoint would send them again";
+  EXPECT_THAT(failed.blocks, ElementsAre(0)) << "but its blocks are to be saved again";
+}
+
 TEST_F(CheckpointRunTest, InATopicThatWasMadeAnewOneCheckpointIsNotTheWholeShard) {
   CheckpointRun first(SomeCheckpoint(), log_, store_);
   while (!first.done()) ASSERT_TRUE(first.Step().ok());

@@ -51,6 +51,13 @@ TEST_F(RepeatTimerTest, StaysPatientWithRoundsThatTakeLong) {
   EXPECT_EQ(NextDue(), 25);
 }
 
+TEST_F(RepeatTimerTest, AnAnswerSoonAfterARepetitionDoesNotShortenTheWait) {
+  Repeat();
+  Repeat();
+  Answer(7);  // one second after the repetition: it answers the update of seven seconds ago
+  EXPECT_EQ(NextDue(), 15);
+}
+
 TEST_F(RepeatTimerTest, ComesDownWithRoundsThatAreFast) {
   for (int i = 0; i < 5; ++i) Repeat();
   Answer(100);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stores/memory_byte_map.h"
@@ -487,6 +488,80 @@ TEST_F(ShardTaskTest, ACheckpointIsMadeOnlyWhenSomethingHasCome) {
   EXPECT_EQ(task_->unsaved().bytes, 0u);
   EXPECT_EQ(task_->unsaved_updates(), 3u) << "until it is done";
   EXPECT_FALSE(task_->BeginCheckpoint().has_value());
+}
+
+TEST_F(ShardTaskTest, ALoadedCheckpointCountsAsSaved) {
+  AppendAndFoldRound();
+  EXPECT_FALSE(task_->saved());
+  Checkpoint();
+  EXPECT_TRUE(task_->saved());
+  const StatusOr<std::unique_ptr<ShardTask>> loaded = Load(*store_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_TRUE((*loaded)->saved());
+  EXPECT_EQ((*loaded)->unsaved_updates(), 0u);
+  EXPECT_EQ((*loaded)->unsaved().records, 0u);
+  EXPECT_FALSE((*loaded)->BeginCheckpoint().has_value());
+  AppendAndFoldRound();
+  const StatusOr<std::unique_ptr<ShardTask>> behind = Recover(*store_);
+  ASSERT_TRUE(behind.ok()) << behind.status();
+  EXPECT_FALSE((*behind)->saved());
+  EXPECT_EQ((*behind)->unsaved_updates(), 3u);
+}
+
+TEST_F(ShardTaskTest, TheRowsOfEmbeddingsAreAmongTheBytesThatAreNotSaved) {
+  ServerOptions options = SmallServer();
+  options.embeddings.emplace();
+  options.embeddings->initial_limit.assign(5, 0.5f);
+  Use(options);
+  const auto update = [&](WorkerId worker, bool with_rows) {
+    const Clock clock = task_->processor().clocks().clock(worker);
+    Gradient message = Update(worker, clock, std::vector<float>(kRange.size(), 1), kRange);
+    if (with_rows) {
+      for (EmbeddingId id = 0; id < 100; ++id) message.mutable_embeddings()->add_id(id);
+      message.mutable_embeddings()->mutable_value()->Resize(500, 1.0f);
+    }
+    AppendAndFold(message);
+  };
+  for (WorkerId worker : {0, 1, 2}) update(worker, false);
+  const size_t dense = task_->unsaved().bytes;
+  for (WorkerId worker : {0, 1, 2}) update(worker, true);
+  EXPECT_GE(task_->unsaved().bytes, dense + 100 * 5 * sizeof(float));
+  Checkpoint();
+  EXPECT_EQ(task_->unsaved().bytes, 0u);
+}
+
+// A worker's two answers of one position: of the clock that the shard has come to, and of the one
+// before. Cut into chunks they may interleave in the topic, so they must not share an id.
+TEST_F(ShardTaskTest, TheAnswersOfAClockAndOfTheOneBeforeAreTwoMessages) {
+  ServerOptions options = SmallServer();
+  options.shards = 2;
+  options.range = kRange;
+  options.max_frame_bytes = 40;
+  Use(options);
+  AppendAndFoldRound();
+  out_.clear();
+  AppendAndFold(Message(Gradient::ASK, 1, 0));
+  const std::vector<Received> of_the_clock_before = Take(out_);
+  ASSERT_TRUE(task_->Announce(out_).ok());
+  std::vector<Received> of_the_clock = Take(out_);
+  std::erase_if(of_the_clock, [](const Received& record) { return record.partition != 1; });
+  ASSERT_GT(of_the_clock_before.size(), 1u);
+  ASSERT_GT(of_the_clock.size(), 1u);
+  ChunkJoiner joiner;
+  std::vector<Clock> clocks;
+  for (size_t i = 0; i < std::max(of_the_clock.size(), of_the_clock_before.size()); ++i) {
+    for (const auto* records : {&std::as_const(of_the_clock), &of_the_clock_before}) {
+      if (i >= records->size()) continue;
+      const StatusOr<Frame> frame = ParseFrame((*records)[i].value);
+      ASSERT_TRUE(frame.ok()) << frame.status();
+      const std::optional<std::string> body = joiner.Add(*frame);
+      if (!body) continue;
+      Weights message;
+      ASSERT_TRUE(message.ParseFromString(*body));
+      clocks.push_back(message.clock());
+    }
+  }
+  EXPECT_THAT(clocks, ::testing::UnorderedElementsAre(0, 1));
 }
 
 TEST_F(ShardTaskTest, ACheckpointIsFrozenWhileTrainingGoesOn) {

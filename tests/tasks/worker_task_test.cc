@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/big_endian.h"
@@ -124,6 +126,25 @@ WorkerOptions Buffered() {
   options.training.mutable_buffer()->set_coefficient(0.005);
   return options;
 }
+
+// A disk that does not answer the first time it is read.
+class FailingOnceByteMap final : public OrderedByteMap {
+ public:
+  StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
+    return map_.Get(key);
+  }
+  Status Write(const WriteBatch& batch) override { return map_.Write(batch); }
+  Status Flush() override { return map_.Flush(); }
+  Status Scan(std::string_view begin, std::string_view end,
+              const std::function<bool(std::string_view, std::string_view)>& visit) const override {
+    if (!std::exchange(has_failed_, true)) return absl::UnavailableError("it does not answer");
+    return map_.Scan(begin, end, visit);
+  }
+
+ private:
+  MemoryByteMap map_;
+  mutable bool has_failed_ = false;
+};
 
 // A task, the input it reads, and a disk.
 class WorkerTaskTest : public ::testing::Test {
@@ -468,6 +489,56 @@ TEST_F(WorkerTaskTest, ADiskThatIsOlderThanTheCommitIsNotUsedAndLeavesNoTrace) {
   EXPECT_EQ(task_->buffered_rows(), 2u);
 }
 
+// The rows between the disk's position and the beginning of the log are on no disk and in no topic.
+TEST_F(WorkerTaskTest, ADiskThatEndsBeforeTheFirstRowOfTheLogIsNotUsedAndLeavesNoTrace) {
+  log_.AddRows(1000);
+  Start(Buffered());
+  Read(100);
+  Save();
+  Start(Buffered(), std::nullopt, 500);  // the first 500 rows have been deleted
+  EXPECT_EQ(reading_, 500);
+  EXPECT_EQ(task_->buffered_rows(), 0u);
+  Read(2);
+  Save();
+  Start(Buffered(), std::nullopt, 500);
+  EXPECT_EQ(reading_, 502);
+  EXPECT_EQ(task_->buffered_rows(), 2u);
+}
+
+TEST_F(WorkerTaskTest, ADiskThatEndsWhereTheLogBeginsIsUsed) {
+  log_.AddRows(1000);
+  Start(Buffered());
+  Read(500);
+  Save();
+  const size_t rows = task_->buffered_rows();
+  Start(Buffered(), std::nullopt, 500);
+  EXPECT_EQ(reading_, 500);
+  EXPECT_EQ(task_->buffered_rows(), rows);
+}
+
+// A damaged disk is read from the log again (below); of one that fails for another reason it is not
+// known what it holds, so nothing on it may be deleted.
+TEST_F(WorkerTaskTest, ADiskThatDoesNotAnswerIsAnErrorAndKeepsWhatItHas) {
+  FailingOnceByteMap store;
+  log_.AddRows(20);
+  WorkerTask writer(Buffered(), kShape, model_, 1);
+  ASSERT_TRUE(writer.StartReading(std::nullopt, 0, nullptr).ok());
+  for (Offset offset = 0; offset < log_.end(); ++offset) {
+    const InputLog::Record& record = log_.records[static_cast<size_t>(offset)];
+    ASSERT_TRUE(writer.ProcessInput({offset, record.timestamp_ms, record.key, record.value}).ok());
+  }
+  WriteBatch batch;
+  writer.SaveTo(batch);
+  ASSERT_TRUE(store.Write(batch).ok());
+  WorkerTask reader(Buffered(), kShape, model_, 2);
+  const Status status = reader.StartReading(std::nullopt, 0, &store).status();
+  EXPECT_EQ(status, absl::UnavailableError("it does not answer"));
+  WorkerTask next(Buffered(), kShape, model_, 3);
+  const StatusOr<Offset> offset = next.StartReading(std::nullopt, 0, &store);
+  ASSERT_TRUE(offset.ok()) << offset.status();
+  EXPECT_EQ(*offset, log_.end());
+}
+
 TEST_F(WorkerTaskTest, ADiskOfAnotherEpochIsNotUsedAndLeavesNoTrace) {
   log_.AddRows(20);
   Start(Buffered());
@@ -541,6 +612,39 @@ TEST_F(WorkerTaskTest, DeadLettersThatWereNotCountedSurviveOnTheDisk) {
   const Gradient update = SentUpdate();
   ASSERT_EQ(update.dead_letters_size(), 1);
   EXPECT_EQ(update.dead_letters(0).offset(), 2);
+}
+
+// It stands between two rows, so it is read again with the second of them.
+TEST_F(WorkerTaskTest, ADamagedRecordThatIsReadAgainAfterAStartIsReportedOnce) {
+  log_.AddRows(2);
+  log_.AddStranger();
+  Start(Buffered());
+  Read();
+  Save();
+  Start(Buffered());
+  EXPECT_EQ(reading_, 2);
+  log_.AddRow();
+  Read();
+  out_.clear();
+  Receive(Answer(0, 0));
+  EXPECT_EQ(SentUpdate().dead_letters_size(), 1);
+}
+
+// It is reported with the update that counts its row; until then its record must stay in the log.
+TEST_F(WorkerTaskTest, ADamagedRecordIsNeededUntilItsRowIsCountedHoweverManyRowsFollow) {
+  log_.AddRows(2);
+  log_.AddDamagedRow();
+  log_.AddRows(2000);
+  Start(Buffered());
+  Read();
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{2, 2}));
+  out_.clear();
+  Receive(Answer(0, 0));
+  EXPECT_EQ(SentUpdate().dead_letters_size(), 1);
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{2, 2})) << "the update may be lost";
+  Receive(Answer(1, log_.rows));
+  ASSERT_TRUE(task_->CommitPosition().has_value());
+  EXPECT_GT(task_->CommitPosition()->row, 1000u);
 }
 
 TEST_F(WorkerTaskTest, OnePassKeepsNothingOnTheDisk) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <random>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/big_endian.h"
 #include "durability/snapshots/snapshot_reader.h"
 #include "durability/snapshots/snapshot_writer.h"
 #include "stores/frozen_rows.h"
@@ -209,6 +211,118 @@ TEST(SnapshotFiles, OfANewStreamBeginWithTheModelAtItsFirstRow) {
   }
   EXPECT_EQ(task.processor().shard().weights()[10], NumberOf(10, 1));
   EXPECT_EQ(RowsOf(store).size(), (kIds + 2) / 3);
+}
+
+// Changes the state of a shard that is not written yet.
+void ChangeState(const Shard& shard, const std::function<void(ShardState& state)>& change) {
+  ShardState state;
+  shard.processor.SaveState(state);
+  change(state);
+  const Status status = const_cast<ServerProcessor&>(shard.processor).LoadState(state);
+  ASSERT_TRUE(status.ok()) << status;
+}
+
+// The state with which a shard of a single-shard job begins from a snapshot of one shard.
+ShardState StartOf(const std::string& folder, const ServerOptions& options) {
+  ShardState state;
+  const StatusOr<SnapshotManifest> manifest = CheckSnapshot(folder);
+  EXPECT_TRUE(manifest.ok()) << manifest.status();
+  StatusOr<Checkpoint> first =
+      FirstCheckpoint(folder, *manifest, options, SnapshotStart::kSameStream);
+  EXPECT_TRUE(first.ok()) << first.status();
+  MemoryByteMap store;
+  Put(*first, store);
+  ShardTask task(options, store);
+  EXPECT_TRUE(task.Load().ok());
+  task.processor().SaveState(state);
+  return state;
+}
+
+// Updates that were held for the cut were computed on weights of before: the new job's workers
+// compute them again, and taken twice they would count twice.
+TEST(SnapshotFiles, HaveNothingOfMessagesUnderWay) {
+  const TemporaryFolder folder;
+  const Shard shard(ShardOf(0, 1));
+  ChangeState(shard, [](ShardState& state) {
+    ShardState::Member& member = *state.mutable_members(1);
+    *member.mutable_pending() = Update(1, member.clock(), std::vector<float>(kKeys, 1), {0, kKeys});
+    member.add_wanted(3);
+    member.set_has_cut(true);
+    member.set_cut(member.clock());
+    ShardState::PartialMessage& partial = *state.add_partial();
+    partial.set_worker(2);
+    partial.set_message_id(1);
+    partial.set_count(3);
+    partial.add_chunk("the first of three");
+    state.set_snapshot(4);
+    state.set_snapshot_open(true);
+    state.set_at_cut(true);
+  });
+  ASSERT_FALSE(shard.processor.WaitedFor().empty());
+  ASSERT_TRUE(shard.processor.at_cut());
+  ASSERT_TRUE(shard.WritePart(folder.path()).ok());
+  ASSERT_TRUE(WriteManifest(folder.path(), HeadOf()).ok());
+  ShardState written;
+  std::ifstream file(SnapshotFile(folder.path(), "state", 0, "pb"), std::ios::binary);
+  ASSERT_TRUE(written.ParseFromIstream(&file));
+  EXPECT_FALSE(written.at_cut());
+  EXPECT_FALSE(written.snapshot_open());
+  const ShardState state = StartOf(folder.path(), ShardOf(0, 1));
+  for (const ShardState::Member& member : state.members()) {
+    EXPECT_FALSE(member.has_pending()) << member.worker();
+    EXPECT_EQ(member.wanted_size(), 0) << member.worker();
+    EXPECT_FALSE(member.has_cut()) << member.worker();
+    EXPECT_EQ(member.cut(), 0u) << member.worker();
+  }
+  EXPECT_EQ(state.partial_size(), 0);
+  EXPECT_EQ(state.snapshot(), 0u);
+  EXPECT_FALSE(state.snapshot_open());
+  EXPECT_FALSE(state.at_cut());
+}
+
+TEST(SnapshotFiles, LeaveOutRowsThatHaveExpired) {
+  ServerOptions options = ShardOf(0, 1);
+  options.embeddings->expire_after_ms = 980;  // at the step's time 2000: what is of 1020 or before
+  const TemporaryFolder folder;
+  const Shard shard(options);
+  ASSERT_TRUE(shard.WritePart(folder.path()).ok());
+  ASSERT_TRUE(WriteManifest(folder.path(), HeadOf()).ok());
+  const StatusOr<SnapshotManifest> manifest = CheckSnapshot(folder.path());
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  StatusOr<Checkpoint> first =
+      FirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kSameStream);
+  ASSERT_TRUE(first.ok()) << first.status();
+  MemoryByteMap store;
+  Put(*first, store);
+  std::vector<EmbeddingId> ids;
+  for (const auto& [key, value] : RowsOf(store)) {
+    ids.push_back(*DecodeBigEndian64(std::string_view(key).substr(key.size() - 8)));
+  }
+  EXPECT_THAT(ids, ::testing::ElementsAre(21, 24, 27, 30, 33, 36, 39));
+  EXPECT_EQ(manifest->parts(0).rows(), ids.size());
+}
+
+// Each shard's log has times of its own; rows that move to another shard must not come back to
+// life there, nor expire before their time.
+TEST(SnapshotFiles, BeginWithTheLatestTimesOfAllShards) {
+  for (const ShardId latest : {0u, 1u, 2u}) {
+    const TemporaryFolder folder;
+    for (ShardId shard = 0; shard < 3; ++shard) {
+      const Shard part(ShardOf(shard, 3));
+      ChangeState(part, [&](ShardState& state) {
+        state.set_seen_ms(shard == latest ? 9000 : 7000);
+        state.set_step_ms(shard == latest ? 8000 : 6000);
+      });
+      ASSERT_TRUE(part.WritePart(folder.path()).ok());
+    }
+    ASSERT_TRUE(WriteManifest(folder.path(), HeadOf()).ok());
+    for (ShardId shard = 0; shard < 2; ++shard) {
+      const ShardState state = StartOf(folder.path(), ShardOf(shard, 2));
+      EXPECT_EQ(state.seen_ms(), 9000) << "of shard " << latest;
+      EXPECT_EQ(state.step_ms(), 8000) << "of shard " << latest;
+      EXPECT_EQ(state.replaced_step_ms(), 8000) << "of shard " << latest;
+    }
+  }
 }
 
 TEST(SnapshotFiles, AreNoSnapshotUntilAllPartsAreThere) {
