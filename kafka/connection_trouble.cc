@@ -15,7 +15,7 @@ constexpr std::string_view kNoTlsThere =
     "--kafka security.protocol=SSL (or SASL_SSL) out";
 
 // The first that fits counts.
-constexpr std::array<Explanation, 13> kExplanations = {{
+constexpr std::array<Explanation, 14> kExplanations = {{
     {"wrong version number", kNoTlsThere},
     {"connecting to a PLAINTEXT broker listener", kNoTlsThere},
     {"connecting to a SSL listener",
@@ -49,6 +49,8 @@ constexpr std::array<Explanation, 13> kExplanations = {{
     {"invalid credentials",
      "the broker refuses this user or password: check --kafka sasl.username, sasl.password and "
      "sasl.mechanism"},
+    {"Invalid username or password",
+     "the broker refuses this user or password: check --kafka sasl.username and sasl.password"},
     {"Unsupported SASL mechanism",
      "the broker does not take this SASL mechanism: give --kafka sasl.mechanism=NAME, one of those "
      "in the broker's sasl.enabled.mechanisms"},

@@ -114,6 +114,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
 
   const std::string topic_;
   Wakeup* const wakeup_;
+  std::string group_;
   std::unique_ptr<RebalanceWatch> rebalance_ = std::make_unique<RebalanceWatch>();
   Handle<rd_kafka_t> client_;
   std::optional<FetchQueue> group_queue_;
@@ -154,6 +155,7 @@ Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerO
   if (options.group_id.empty()) {
     return absl::InvalidArgumentError("a consumer group needs a name");
   }
+  group_ = options.group_id;
   const auto session_ms = static_cast<int64_t>(options.session_timeout_s * 1000);
   const auto stall_ms = std::max(session_ms, static_cast<int64_t>(options.stall_timeout_s * 1000));
   const size_t queue_kbytes = std::max<size_t>(options.queue_kbytes / kPartitionsAtOnce, 1);
@@ -203,6 +205,9 @@ StatusOr<size_t> CooperativeGroupConsumer::Poll(size_t max_records, const Handle
   if (status.ok()) status = presence_->Check();
   handler_ = nullptr;
   if (any_commit_is_due_ && std::chrono::steady_clock::now() >= next_commit_) SendCommits();
+  if (absl::IsPermissionDenied(status)) {
+    return absl::PermissionDeniedError(absl::StrCat("group '", group_, "': ", status.message()));
+  }
   if (!status.ok()) return status;
   // A queue tells only when it has been empty; a coordinator that was away must be asked again.
   if ((events >= max_records || pending_ != nullptr) && wakeup_ != nullptr) wakeup_->Notify();

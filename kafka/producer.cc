@@ -64,6 +64,7 @@ class LibrdkafkaProducer final : public KafkaProducer {
   Status FatalError() const;
 
   Wakeup* const wakeup_;
+  std::string transactional_id_;
   Handle<rd_kafka_t> client_;
   Handle<rd_kafka_queue_t> main_queue_;
   // Pointers to topics are librdkafka's opaque values, so they must not move.
@@ -99,6 +100,7 @@ Status LibrdkafkaProducer::Open(const KafkaOptions& kafka, const ProducerOptions
       {"message.max.bytes", absl::StrCat(kMaxRecordBytes + 1024)},
       {"compression.type", options.compress ? "lz4" : "none"},
   };
+  transactional_id_ = options.transactional_id;
   if (options.gapless) ours.emplace_back("enable.gapless.guarantee", "true");
   if (options.one_request_at_a_time || !options.transactional_id.empty()) {
     ours.emplace_back("max.in.flight.requests.per.connection", "1");
@@ -282,8 +284,9 @@ Offset LibrdkafkaProducer::DeliveredEnd(const std::string& topic, int32_t partit
 }
 
 Status LibrdkafkaProducer::InitTransactions(std::chrono::milliseconds timeout) {
-  return StatusOfTransactionError(rd_kafka_init_transactions(client_.get(), Milliseconds(timeout)),
-                                  "starting transactions");
+  return StatusOfTransactionError(
+      rd_kafka_init_transactions(client_.get(), Milliseconds(timeout)),
+      absl::StrCat("starting transactions of '", transactional_id_, "'"));
 }
 
 Status LibrdkafkaProducer::BeginTransaction() {
