@@ -55,51 +55,14 @@ Evaluator::Evaluator(TestSet test_set, const Model& model, size_t classes, bool 
   }
   std::ranges::sort(ids_);
   ids_.erase(std::ranges::unique(ids_).begin(), ids_.end());
-  thread_ = std::thread([this] { Run(); });
 }
 
-Evaluator::~Evaluator() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
+void Evaluator::Offer(EvaluationInput input) {
+  worker_.Post("evaluation", [this, input = std::move(input)] { report_(input, Evaluate(input)); });
 }
 
-void Evaluator::Offer(EvaluationInput snapshot) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    idle_ = false;
-    mailbox_ = std::move(snapshot);
-  }
-  changed_.notify_all();
-}
-
-void Evaluator::Finish() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return !mailbox_ && !working_; });
-}
-
-void Evaluator::Run() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return ending_ || mailbox_.has_value(); });
-    if (!mailbox_) return;
-    const EvaluationInput snapshot = *std::exchange(mailbox_, std::nullopt);
-    working_ = true;
-    lock.unlock();
-    report_(snapshot, Evaluate(snapshot));
-    lock.lock();
-    working_ = false;
-    idle_ = !mailbox_.has_value();
-    changed_.notify_all();
-  }
-}
-
-EvaluationFigures Evaluator::Evaluate(const EvaluationInput& snapshot) const {
-  const Scaler scaler =
-      scale_ ? Scaler(snapshot.moments) : Scaler::Identity(snapshot.moments.columns());
+EvaluationFigures Evaluator::Evaluate(const EvaluationInput& input) const {
+  const Scaler scaler = scale_ ? Scaler(input.moments) : Scaler::Identity(input.moments.columns());
   const size_t width = model_.score_count();
   EvaluationSums sums;
   std::vector<float> scores(kRowsAtOnce * width);
@@ -107,7 +70,7 @@ EvaluationFigures Evaluator::Evaluate(const EvaluationInput& snapshot) const {
     const size_t count = std::min(kRowsAtOnce, views_.size() - begin);
     const RowsView rows(views_.data() + begin, count);
     const std::span<float> part(scores.data(), count * width);
-    model_.Compute(rows, scaler, snapshot.parameters, {ids_, snapshot.rows}, nullptr, part);
+    model_.Compute(rows, scaler, input.parameters, {ids_, input.rows}, nullptr, part);
     for (size_t i = 0; i < count; ++i) {
       sums.AddRow(*rows[i], part.subspan(i * width, width), classes_);
     }

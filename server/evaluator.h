@@ -1,17 +1,12 @@
 // Evaluation on a test set, off the hot path.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "base/background_worker.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/features.pb.h"
@@ -38,7 +33,7 @@ struct EvaluationInput {
   bool last = false;
 };
 
-// One thread with a mailbox of one: a newer snapshot replaces one that waits, so that a slow
+// Evaluates on a thread of its own. A newer input replaces one that waits, so that a slow
 // evaluation delays nobody. Offer and Finish are for the owner's thread.
 class Evaluator {
  public:
@@ -46,19 +41,17 @@ class Evaluator {
   // `model` outlives the evaluator. `report` is called on the evaluator's thread.
   // `classes` 0: a regression.
   Evaluator(TestSet test_set, const Model& model, size_t classes, bool scale, Report report);
-  ~Evaluator();
 
   // The embedding ids of the test set, ascending, distinct.
   const std::vector<EmbeddingId>& ids() const { return ids_; }
-  // True when the last snapshot has been taken: the time to make another copy.
-  bool idle() const { return idle_; }
-  void Offer(EvaluationInput snapshot);
+  // True when all that was offered has been evaluated: the time to make another copy.
+  bool idle() const { return worker_.idle(); }
+  void Offer(EvaluationInput input);
   // Returns when everything offered has been evaluated or replaced.
-  void Finish();
+  void Finish() { worker_.WaitUntilIdle(); }
 
  private:
-  void Run();
-  EvaluationFigures Evaluate(const EvaluationInput& snapshot) const;
+  EvaluationFigures Evaluate(const EvaluationInput& input) const;
 
   TestSet test_set_;
   const Model& model_;
@@ -67,14 +60,7 @@ class Evaluator {
   Report report_;
   std::vector<const Row*> views_;
   std::vector<EmbeddingId> ids_;
-  std::atomic<bool> idle_ = true;
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ending_ = false;                     // guarded by mutex_
-  bool working_ = false;                    // guarded by mutex_
-  std::optional<EvaluationInput> mailbox_;  // guarded by mutex_
-  std::thread thread_;                      // last: it uses all of the above
+  BackgroundWorker worker_;  // last: it uses all of the above
 };
 
 }  // namespace millrace

@@ -1,0 +1,14 @@
+// Text from elsewhere, made fit for a log and a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+// Control characters and whatever is not ASCII become \xNN: nothing that another process, a file or
+// a topic says can move the cursor, begin a line or change colours. Longer texts are cut, and end
+// with "..".
+std::string Printable(std::string_view text, size_t most = 300);
+
+}  // namespace millrace
