@@ -1,5 +1,7 @@
 #include "base/atomic_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,8 +13,18 @@ namespace millrace {
 
 StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {
   AtomicFile file(path, nullptr);
-  file.file_.reset(std::fopen(file.temporary().c_str(), "wb"));
-  if (file.file_ == nullptr) return file.Failed();
+  // What a crash has left there goes; so does a link that somebody else has put there, which is
+  // never followed.
+  (void)unlink(file.temporary().c_str());
+  const int descriptor =
+      open(file.temporary().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (descriptor < 0) return file.Failed();
+  file.file_.reset(fdopen(descriptor, "wb"));
+  if (file.file_ == nullptr) {
+    Status failed = file.Failed();
+    (void)close(descriptor);
+    return failed;
+  }
   return file;
 }
 

@@ -17,7 +17,7 @@ struct CloseFile {
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
 // Written beside its name (`path`.tmp), which it gets by Commit when it is on the disk: a crash in
-// between leaves what was there before. Errors are those of CannotWrite. Not thread-safe.
+// between leaves what was there before. Its mode is 0600. Errors: CannotWrite's. Not thread-safe.
 class AtomicFile {
  public:
   static StatusOr<AtomicFile> Create(const std::string& path);

@@ -10,6 +10,9 @@ Status FileError(const std::string& message, int error) {
     case ENOSPC:
     case EDQUOT:
       return absl::ResourceExhaustedError(message + "; free space on this disk");
+    case EFBIG:
+      return absl::ResourceExhaustedError(message +
+                                          "; raise the limit of a file's size (ulimit -f)");
     case EMFILE:
     case ENFILE:
       return absl::ResourceExhaustedError(message + "; raise the limit of open files (ulimit -n)");

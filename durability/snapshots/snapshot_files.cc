@@ -3,11 +3,13 @@
 #include <google/protobuf/util/json_util.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <system_error>
 
@@ -17,6 +19,10 @@
 
 namespace millrace {
 namespace {
+
+constexpr std::array<std::string_view, 5> kRowFiles = {
+    "embedding-ids", "embedding-values", "embedding-slots", "embedding-updates", "embedding-times"};
+constexpr size_t kMostJsonBytes = size_t{256} << 20;
 
 Status Damaged(const std::string& path, const std::string& what) {
   return absl::DataLossError("the snapshot is damaged: " + path + ": " + what +
@@ -30,6 +36,8 @@ StatusOr<std::string> ReadWhole(const std::string& path) {
   std::array<char, 1 << 16> bytes{};
   while (const size_t got = std::fread(bytes.data(), 1, bytes.size(), file.get())) {
     text.append(bytes.data(), got);
+    if (text.size() > kMostJsonBytes)
+      return Damaged(path, "it is larger than any that was written");
   }
   if (std::ferror(file.get()) != 0) return Damaged(path, std::strerror(EIO));
   return text;
@@ -48,6 +56,57 @@ StatusOr<std::string> JsonOf(const google::protobuf::Message& message) {
 uint32_t ChecksumOf(SnapshotManifest manifest) {
   manifest.clear_crc32c();
   return Crc32c(manifest.SerializeAsString());
+}
+
+// That a part lists the files that its reader opens, and no others, and that they have room for as
+// many keys and rows as it says: what is read is bounded by what is there.
+Status CheckListedFiles(const std::string& path, const SnapshotPart& part) {
+  std::map<std::string, uint64_t> listed;  // bytes
+  for (const SnapshotPart::File& file : part.files()) listed[file.name()] = file.bytes();
+  const auto name = [&part](std::string_view what, std::string_view extension) {
+    return std::string(what) + "-" + std::to_string(part.shard()) + "." + std::string(extension);
+  };
+  const bool has_rows = part.files_size() > 3;
+  std::set<std::string> expected = {name("weights", "npy"), name("slots", "npy"),
+                                    name("state", "pb")};
+  if (has_rows) {
+    for (const std::string_view what : kRowFiles) expected.insert(name(what, "npy"));
+  }
+  const bool same = listed.size() == expected.size() &&
+                    static_cast<size_t>(part.files_size()) == expected.size() &&
+                    std::ranges::all_of(expected, [&listed](const std::string& file) {
+                      return listed.contains(file);
+                    });
+  if (!same) {
+    return Damaged(
+        path, "part " + std::to_string(part.shard()) + " lists other files than a snapshot has");
+  }
+  const uint64_t ids = has_rows ? listed.at(name(kRowFiles.front(), "npy")) : 0;
+  if (part.end() - part.begin() > listed.at(name("weights", "npy")) / sizeof(float) ||
+      part.rows() > ids / sizeof(EmbeddingId)) {
+    return Damaged(path, "part " + std::to_string(part.shard()) +
+                             " says that it has more keys or rows than its files have room for");
+  }
+  return absl::OkStatus();
+}
+
+Status CheckParts(const std::string& path, const SnapshotManifest& manifest) {
+  uint64_t next = 0;
+  ShardId shard = 0;
+  for (const SnapshotPart& part : manifest.parts()) {
+    if (part.shard() != shard++ || part.shards() != static_cast<uint32_t>(manifest.parts_size())) {
+      return Damaged(path, "parts are missing");
+    }
+    if (part.begin() != next || part.end() < part.begin()) {
+      return Damaged(path, "the shards' keys do not follow each other");
+    }
+    next = part.end();
+    MILLRACE_RETURN_IF_ERROR(CheckListedFiles(path, part));
+  }
+  if (next != manifest.parameters() || manifest.parts_size() == 0) {
+    return Damaged(path, "parts are missing");
+  }
+  return absl::OkStatus();
 }
 
 Status CheckFile(const std::string& folder, const SnapshotPart::File& file) {
@@ -104,6 +163,18 @@ Status ReadJson(const std::string& path, google::protobuf::Message& message) {
   return Damaged(path, std::string(parsed.message()));
 }
 
+Status NameSnapshot(const std::string& partial, const std::string& folder) {
+  namespace fs = std::filesystem;
+  const std::string replaced = folder + ".replaced";
+  std::error_code error;
+  fs::remove_all(replaced, error);
+  if (!error && fs::exists(folder, error)) fs::rename(folder, replaced, error);
+  if (!error) fs::rename(partial, folder, error);
+  if (error) return CannotWrite(folder, error.value());
+  fs::remove_all(replaced, error);
+  return absl::OkStatus();
+}
+
 std::string ManifestPath(const std::string& folder) { return folder + "/manifest.json"; }
 
 Status SealSnapshot(const std::string& folder, SnapshotManifest manifest) {
@@ -134,19 +205,7 @@ StatusOr<SnapshotManifest> ReadManifest(const std::string& folder) {
   if (manifest.crc32c() != ChecksumOf(manifest)) {
     return Damaged(path, "what it says has been changed since it was written");
   }
-  std::set<ShardId> shards;
-  uint64_t next = 0;
-  for (const SnapshotPart& part : manifest.parts()) {
-    shards.insert(part.shard());
-    if (part.begin() != next || part.end() < part.begin()) {
-      return Damaged(path, "the shards' keys do not follow each other");
-    }
-    next = part.end();
-  }
-  if (shards.size() != static_cast<size_t>(manifest.parts_size()) ||
-      next != manifest.parameters() || manifest.parts_size() == 0) {
-    return Damaged(path, "parts are missing");
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckParts(path, manifest));
   return manifest;
 }
 

@@ -44,6 +44,12 @@ Status WriteJson(const std::string& path, const google::protobuf::Message& messa
 // NotFound when there is no such file; DataLoss when it is not what `message` is.
 Status ReadJson(const std::string& path, google::protobuf::Message& message);
 
+// Appended to a snapshot's name while it is written.
+inline constexpr char kPartialSnapshot[] = ".partial";
+// Gives a folder that is whole the name that it is found by. One of that name, of an earlier run of
+// the job, is replaced. Errors are those of CannotWrite.
+Status NameSnapshot(const std::string& partial, const std::string& folder);
+
 std::string ManifestPath(const std::string& folder);
 // Gives the manifest its checksum and writes it: with it the folder is a snapshot.
 Status SealSnapshot(const std::string& folder, SnapshotManifest manifest);

@@ -46,7 +46,7 @@ Status ReadDense(const std::string& folder, const SnapshotPart& part, ParameterS
   const std::string path = SnapshotFile(folder, "slots", part.shard(), "npy");
   MILLRACE_ASSIGN_OR_RETURN(NpyReader slots, NpyReader::Open(path, kNpyFloat, keys));
   const std::span<float> into = shard.mutable_slots();
-  if (slots.rows() * range.size() != into.size()) {
+  if (slots.rows() != into.size() / range.size()) {
     return absl::InvalidArgumentError(path + " has " + std::to_string(slots.rows()) +
                                       " floats of optimizer state for each weight where " +
                                       std::to_string(into.size() / range.size()) +

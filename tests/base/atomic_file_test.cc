@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -48,15 +51,42 @@ TEST(AtomicFile, LeavesWhatWasThereWhenItIsNotCommitted) {
   EXPECT_FALSE(std::filesystem::exists(folder / "file.tmp"));
 }
 
-TEST(AtomicFile, ThatDoesNotFitOnTheDiskIsAnErrorThatSaysSo) {
+TEST(AtomicFile, ThatMayNotGrowIsAnErrorThatSaysSo) {
   const TemporaryFolder folder;
   ASSERT_TRUE(WriteAtomicFile(folder / "file", "old").ok());
-  std::filesystem::create_symlink("/dev/full", folder / "file.tmp");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{2, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   const Status status = WriteAtomicFile(folder / "file", "new");
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "file"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("free space"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ulimit -f"));
   EXPECT_EQ(ContentOf(folder / "file"), "old");
+}
+
+TEST(AtomicFile, IsForItsOwnerOnlyWhateverTheUmask) {
+  const TemporaryFolder folder;
+  const mode_t before = umask(0);
+  const Status written = WriteAtomicFile(folder / "file", "secret");
+  umask(before);
+  ASSERT_TRUE(written.ok()) << written;
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(folder / "file").permissions(),
+            perms::owner_read | perms::owner_write);
+}
+
+TEST(AtomicFile, FollowsNoLinkThatStandsWhereItsTemporaryFileIsToBe) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(WriteAtomicFile(folder / "victim", "untouched").ok());
+  std::filesystem::create_symlink(folder / "victim", folder / "file.tmp");
+  const Status written = WriteAtomicFile(folder / "file", "new");
+  ASSERT_TRUE(written.ok()) << written;
+  EXPECT_EQ(ContentOf(folder / "victim"), "untouched");
+  EXPECT_EQ(ContentOf(folder / "file"), "new");
 }
 
 TEST(AtomicFile, OfNoFolderIsAnErrorThatNamesIt) {

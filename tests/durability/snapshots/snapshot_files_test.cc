@@ -446,17 +446,64 @@ TEST(SnapshotFiles, WithAnyOtherNumberInTheManifestAreAnErrorThatNamesIt) {
   EXPECT_TRUE(CheckSnapshot(whole.path()).ok());
 }
 
-TEST(SnapshotFiles, ThatDoNotFitOnTheDiskAreErrorsAndNoSnapshot) {
+TEST(SnapshotFiles, ThatCannotBeWrittenAreErrorsAndNoSnapshot) {
   const TemporaryFolder folder;
   for (const char* name :
        {"weights-0.npy", "embedding-values-0.npy", "state-0.pb", "part-0.json"}) {
-    std::filesystem::create_symlink("/dev/full", folder / (std::string(name) + ".tmp"));
+    const std::string in_the_way = folder / (std::string(name) + ".tmp");
+    std::filesystem::create_directory(in_the_way);
     const Status status = Shard(ShardOf(0, 1)).WritePart(folder.path());
-    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    std::filesystem::remove(in_the_way);
+    EXPECT_FALSE(status.ok());
     EXPECT_THAT(std::string(status.message()), HasSubstr(folder / name));
     const StatusOr<bool> whole = WriteManifest(folder.path(), HeadOf());
     EXPECT_TRUE(whole.ok() && !*whole) << whole.status();
   }
+}
+
+// Whoever writes a manifest can give it a checksum, too.
+void ExpectRefused(void (*change)(SnapshotManifest& manifest), const std::string& why) {
+  const TemporaryFolder folder;
+  WriteAll(folder.path(), 2);
+  StatusOr<SnapshotManifest> manifest = ReadManifest(folder.path());
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  change(*manifest);
+  ASSERT_TRUE(SealSnapshot(folder.path(), *manifest).ok());
+  const Status status = CheckSnapshot(folder.path()).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+}
+
+TEST(SnapshotFiles, WithAHugeEndAreAnErrorAndNoAbort) {
+  ExpectRefused(
+      [](SnapshotManifest& manifest) {
+        manifest.mutable_parts(1)->set_end(uint64_t{1} << 62);
+        manifest.set_parameters(uint64_t{1} << 62);
+      },
+      "more keys or rows than its files have room for");
+}
+
+TEST(SnapshotFiles, WithMoreRowsThanTheirFilesHaveRoomForAreRefused) {
+  ExpectRefused([](SnapshotManifest& manifest) { manifest.mutable_parts(0)->set_rows(1 << 20); },
+                "more keys or rows than its files have room for");
+}
+
+TEST(SnapshotFiles, ThatAreOpenedAreThoseThatAreListed) {
+  const std::string other = "lists other files";
+  ExpectRefused(
+      [](SnapshotManifest& manifest) {
+        manifest.mutable_parts(0)->mutable_files(0)->set_name("../weights-0.npy");
+      },
+      other);
+  ExpectRefused(
+      [](SnapshotManifest& manifest) { manifest.mutable_parts(0)->mutable_files()->RemoveLast(); },
+      other);
+  ExpectRefused(
+      [](SnapshotManifest& manifest) {
+        const SnapshotPart::File twice = manifest.parts(0).files(0);
+        *manifest.mutable_parts(0)->add_files() = twice;
+      },
+      other);
 }
 
 TEST(SnapshotFiles, OfAnotherJobsShapeAreRefused) {
