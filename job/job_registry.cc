@@ -3,6 +3,9 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -10,9 +13,11 @@
 #include <random>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/printable.h"
 #include "job/kafka_options.h"
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
@@ -34,7 +39,12 @@ constexpr char kFeaturesKey[] = "features";
 constexpr char kTrainingKey[] = "training";
 constexpr char kEndedKey[] = "ended";
 constexpr char kReplicasKey[] = "replicas";
+constexpr char kGenerationKey[] = "generation";  // : and the number, which is all that it says
 constexpr seconds kReportEvery = seconds(5);
+// Bounds on what is joined: anybody may write to the topic.
+constexpr uint32_t kMostChunks = 64;
+constexpr uint32_t kMostOffers = 4096;
+constexpr size_t kMostWriters = 16;
 
 // Which fields differ, as "path: a -> b" lines joined by "; ".
 template <typename Message>
@@ -100,6 +110,19 @@ class KafkaJobBoard final : public JobRegistry {
     }
     return CheckEqual(*features_, features, "set of features");
   }
+  StatusOr<uint64_t> Generation() override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    if (!generation_) {
+      std::random_device random;
+      const uint64_t number = (uint64_t{random()} << 32) | random();
+      MILLRACE_RETURN_IF_ERROR(
+          PublishAs(std::string(kGenerationKey) + ":" + std::to_string(number), ""));
+      MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+      if (!generation_) return Vanished();
+    }
+    return *generation_;
+  }
+
   StatusOr<std::set<ShardId>> ReadEnded() override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     return ended_;
@@ -150,7 +173,17 @@ class KafkaJobBoard final : public JobRegistry {
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaProducer> producer,
                               KafkaProducer::Create(kafka_, options, nullptr));
     MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([&] { return producer->Prepare({topic_}); }));
-    MILLRACE_RETURN_IF_ERROR(producer->Send(topic_, 0, key, MakeFrames(message, 0).front()));
+    const std::vector<std::string> frames = MakeFrames(message, 0);
+    if (frames.size() > kMostChunks) {
+      return absl::InvalidArgumentError(
+          key + " of the job has " + std::to_string(message.size()) + " bytes, where " +
+          std::to_string(kMostChunks * kMaxFrameBytes) +
+          " are the most; a column has too many different values to be categorical: hash it");
+    }
+    for (size_t i = 0; i < frames.size(); ++i) {
+      const std::string own_key = i == 0 ? key : key + ":" + std::to_string(i);
+      MILLRACE_RETURN_IF_ERROR(producer->Send(topic_, 0, own_key, frames[i]));
+    }
     MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([&] { return producer->Flush(kBrokerCall); }));
     const std::vector<FailedDelivery> failures = producer->TakeFailures();
     if (failures.empty()) return absl::OkStatus();
@@ -183,28 +216,65 @@ class KafkaJobBoard final : public JobRegistry {
 
   Status TakeOne(const ConsumedRecord& record) {
     const std::string_view name = std::string_view(record.key).substr(0, record.key.find(':'));
+    if (name == kGenerationKey) return TakeGeneration(std::string_view(record.key));
     if (name != kFeaturesKey && name != kTrainingKey && name != kEndedKey && name != kReplicasKey) {
       return absl::InvalidArgumentError("its key is unknown");
     }
-    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(record.value));
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> body, Join(record));
+    if (!body) return absl::OkStatus();  // chunks are missing
     if (name == kFeaturesKey) {
       JobFeatures features;
-      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, features));
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, features));
       if (features.epoch() == epoch_ && !features_) features_ = std::move(features);
     } else if (name == kTrainingKey) {
       JobTraining training;
-      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, training));
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, training));
       if (training.epoch() == epoch_ && !training_) training_ = std::move(training);
     } else if (name == kReplicasKey) {
       ReplicaOffer offer;
-      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, offer));
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, offer));
+      MILLRACE_RETURN_IF_ERROR(CheckOffer(offer));
+      if (offers_.size() == kMostOffers && !offers_.contains(offer.server())) {
+        return absl::ResourceExhaustedError("more servers offer replicas than a job has");
+      }
       if (offer.epoch() == epoch_) offers_[offer.server()] = std::move(offer);
     } else {
       JobEnded ended;
-      MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, ended));
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, ended));
       if (ended.epoch() == epoch_) ended_.insert(ended.shard());
     }
     return absl::OkStatus();
+  }
+
+  // The first one counts: a later one is of somebody who had not read that yet.
+  Status TakeGeneration(std::string_view key) {
+    const std::string_view text = key.substr(std::min(key.size(), key.find(':') + 1));
+    uint64_t number = 0;
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || text.empty()) {
+      return absl::InvalidArgumentError("a generation without a number");
+    }
+    if (!generation_) generation_ = number;
+    return absl::OkStatus();
+  }
+
+  // The message when the record completes it; empty when chunks of it are missing. Each writer has
+  // a key of its own, to which the numbers of further chunks are appended.
+  StatusOr<std::optional<std::string>> Join(const ConsumedRecord& record) {
+    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(record.value));
+    if (frame.count > kMostChunks) {
+      return absl::InvalidArgumentError("it is one of " + std::to_string(frame.count) +
+                                        " chunks, where " + std::to_string(kMostChunks) +
+                                        " are the most");
+    }
+    if (!frame.is_chunk) return std::string(frame.body);
+    const std::string_view key(record.key);
+    const size_t name_end = key.find(':');
+    const std::string writer(key.substr(0, key.find(':', name_end + 1)));
+    if (!joiners_.contains(writer) && joiners_.size() == kMostWriters) {
+      joiners_.erase(joiners_.begin());
+    }
+    return joiners_[writer].Add(frame);
   }
 
   // Reads the topic from its beginning. What does so stops again: a board is kept for hours to be
@@ -213,6 +283,7 @@ class KafkaJobBoard final : public JobRegistry {
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry_.Run([this] {
       return consumer_->QueryRange(0, kBrokerCall);
     }));
+    joiners_.clear();
     return consumer_->Assign(0, range.begin);
   }
   void Stop() { (void)consumer_->Unassign(0); }
@@ -260,8 +331,10 @@ class KafkaJobBoard final : public JobRegistry {
   std::unique_ptr<PartitionConsumer> consumer_;
   std::optional<JobFeatures> features_;
   std::optional<JobTraining> training_;
+  std::optional<uint64_t> generation_;
   std::set<ShardId> ended_;
-  std::map<ShardId, ReplicaOffer> offers_;  // by server
+  std::map<ShardId, ReplicaOffer> offers_;      // by server
+  std::map<std::string, ChunkJoiner> joiners_;  // by writer
   Offset last_ignored_ = -1;
 };
 
@@ -272,6 +345,41 @@ StatusOr<std::unique_ptr<JobRegistry>> JobRegistry::Create(const JobConfig& conf
   auto board = std::make_unique<KafkaJobBoard>(config, stop);
   MILLRACE_RETURN_IF_ERROR(board->Open());
   return std::unique_ptr<JobRegistry>(std::move(board));
+}
+
+Status CheckOffer(const ReplicaOffer& offer) {
+  constexpr size_t kMostAddress = 261;  // a name of the DNS, a colon, a port
+  const std::string& address = offer.address();
+  const size_t colon = address.rfind(':');
+  const auto is_host = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == '[' || c == ']' ||
+           c == ':';
+  };
+  uint32_t port = 0;
+  bool is_valid = colon != std::string::npos && colon > 0 && address.size() <= kMostAddress &&
+                  std::ranges::all_of(address, is_host);
+  if (is_valid) {
+    const char* const end = address.data() + address.size();
+    const auto parsed = std::from_chars(address.data() + colon + 1, end, port);
+    is_valid = parsed.ec == std::errc() && parsed.ptr == end && port > 0 && port < 65536;
+    // Colons are for addresses of IPv6, which stand in brackets.
+    const std::string host = address.substr(0, colon);
+    is_valid &= host.find(':') == std::string::npos || (host.front() == '[' && host.back() == ']');
+  }
+  if (!is_valid) {
+    return absl::InvalidArgumentError("an offer of replicas at " + Printable(address) +
+                                      ", which is no HOST:PORT");
+  }
+  if (static_cast<uint32_t>(offer.shard_size()) <= kMostOffers) return absl::OkStatus();
+  return absl::InvalidArgumentError("an offer of replicas of " +
+                                    std::to_string(offer.shard_size()) + " shards");
+}
+
+bool EveryShardEnded(const std::set<ShardId>& ended, uint32_t shards) {
+  for (ShardId shard = 0; shard < shards; ++shard) {
+    if (!ended.contains(shard)) return false;
+  }
+  return true;
 }
 
 Status PrepareTopics(const JobConfig& config, std::optional<uint32_t> shards,

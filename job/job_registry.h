@@ -39,6 +39,10 @@ class JobRegistry {
   virtual Status PublishFeatures(const JobFeatures& features) = 0;
   virtual Status PublishTraining(const JobTraining& training) = 0;
 
+  // A number of this incarnation of the job's topics: chosen at random by the first who asks, and
+  // the same for everybody as long as the topic is there.
+  virtual StatusOr<uint64_t> Generation() = 0;
+
   // The shards that every worker has left: when that is all of them, the job has ended, and who
   // comes now has nothing to do.
   virtual StatusOr<std::set<ShardId>> ReadEnded() = 0;
@@ -50,6 +54,14 @@ class JobRegistry {
   virtual StatusOr<std::vector<ReplicaOffer>> ReadOffers() = 0;
   virtual Status PublishOffer(const ReplicaOffer& offer) = 0;
 };
+
+// That an offer's address is HOST:PORT and nothing else, and its list of shards no longer than any:
+// whoever may write to the topic says where servers go. InvalidArgument.
+Status CheckOffer(const ReplicaOffer& offer);
+
+// Whether each of the shards 0, 1 .. is among those that have ended. (Others may be, too: anybody
+// may write to the topic.)
+bool EveryShardEnded(const std::set<ShardId>& ended, uint32_t shards);
 
 // Waits for a broker, then creates the job's topics, or checks them if they are there. Who does not
 // know the number of shards yet leaves out the topics that have a partition for each.

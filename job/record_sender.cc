@@ -56,6 +56,10 @@ Status RecordSender::SendOne(OutgoingRecord& record) {
   while (true) {
     Status status = producer_->SendOwned(topic, record.partition, record.key, record.value);
     if (absl::IsResourceExhausted(status)) {
+      // What is not sent now is announced again at the next start.
+      if (broker_retry_.stopped()) {
+        return absl::CancelledError("stopped while the queue of records to send was full");
+      }
       producer_->Poll(kQueueFull);
     } else if (absl::IsFailedPrecondition(status) && replaced_ < kMostReplaced) {
       ++replaced_;
@@ -71,8 +75,24 @@ Status RecordSender::SendOne(OutgoingRecord& record) {
 
 bool RecordSender::DeliveryFailed() {
   producer_->Poll(std::chrono::milliseconds(0));
-  const bool lost = std::exchange(lost_, false);
-  return !producer_->TakeFailures().empty() || lost;
+  const auto now = std::chrono::steady_clock::now();
+  for (const FailedDelivery& failure : producer_->TakeFailures()) {
+    ++failed_;
+    why_ = failure.topic + ": " + failure.reason;
+  }
+  if (failed_ == 0 && !lost_) return false;
+  if (!backoff_.Ready(now)) return false;
+  if (failed_ > 0) {
+    backoff_.Failed(now);
+    const std::chrono::duration<double> wait = backoff_.wait();
+    spdlog::warn(
+        "{}: {} records were not delivered: {}. What is still wanted is sent again; if that fails, "
+        "too, it is tried after {:.1f} s",
+        options_.client_id, failed_, why_, wait.count());
+  }
+  failed_ = 0;
+  lost_ = false;
+  return true;
 }
 
 }  // namespace millrace

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/backoff.h"
 #include "base/status.h"
 #include "kafka/broker_retry.h"
 #include "kafka/producer.h"
@@ -31,7 +34,8 @@ class RecordSender {
   // Sends all and empties `records`. Waits while the queue is full.
   Status Send(std::vector<OutgoingRecord>& records);
   // Serves delivery reports. True when a delivery has failed for good: what stands in state is to
-  // be announced again.
+  // be announced again. The reason is logged. Deliveries that fail again and again (no permission
+  // to write) are reported after longer and longer times.
   bool DeliveryFailed();
   Status Flush(std::chrono::milliseconds timeout) { return producer_->Flush(timeout); }
 
@@ -49,7 +53,10 @@ class RecordSender {
   std::vector<std::string> prepared_;                     // names of the topics sent to
   std::array<std::string, std::size(kAllTopics)> names_;  // by topic
   int replaced_ = 0;
-  bool lost_ = false;  // with a client that was replaced
+  bool lost_ = false;    // with a client that was replaced
+  uint64_t failed_ = 0;  // deliveries that were not reported yet
+  std::string why_;      // the last of them
+  Backoff backoff_{std::chrono::milliseconds(100), std::chrono::seconds(10)};
 };
 
 }  // namespace millrace

@@ -16,6 +16,12 @@ class BrokerRetry {
   BrokerRetry(const std::atomic<bool>& stop, double timeout_s)
       : stop_(stop), timeout_s_(timeout_s) {}
 
+  // What a call says while no broker answers: it is worth another call.
+  static bool IsAway(const Status& status) {
+    return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  }
+  bool stopped() const { return stop_; }
+
   // Calls `call` until it says anything but Unavailable or DeadlineExceeded. Cancelled when
   // stopped meanwhile; the last error when the timeout has passed.
   template <typename Call>
@@ -24,7 +30,7 @@ class BrokerRetry {
     while (true) {
       auto result = call();
       const Status status = StatusOf(result);
-      if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return result;
+      if (!IsAway(status)) return result;
       if (stop_) return absl::CancelledError("stopped while the broker was away");
       const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
       if (timeout_s_ > 0 && waited.count() >= timeout_s_) return result;

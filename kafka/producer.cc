@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/error_marks.h"
 #include "kafka/client_config.h"
 #include "kafka/client_log.h"
 #include "kafka/rdkafka_handles.h"
@@ -48,6 +49,7 @@ class LibrdkafkaProducer final : public KafkaProducer {
   Status BeginTransaction() override;
   Status CommitTransaction(std::chrono::milliseconds timeout) override;
   Status AbortTransaction(std::chrono::milliseconds timeout) override;
+  Status CheckTransaction() override;
 
  private:
   struct Topic {
@@ -108,9 +110,11 @@ Status LibrdkafkaProducer::Open(const KafkaOptions& kafka, const ProducerOptions
   if (options.transactional_id.empty()) {
     ours.emplace_back("message.timeout.ms", "0");  // a broker that is away is waited for
   } else {
-    // Here librdkafka binds message.timeout.ms to transaction.timeout.ms (one minute): a
-    // transaction that takes longer must be aborted, which loses nothing.
+    // Here librdkafka binds message.timeout.ms to transaction.timeout.ms: a transaction that takes
+    // longer is aborted by the broker. Large ones take their time; brokers allow 15 minutes as they
+    // come. (Nobody waits for those of the dead: their successor aborts them.)
     ours.emplace_back("transactional.id", options.transactional_id);
+    ours.emplace_back("transaction.timeout.ms", "600000");
   }
   MILLRACE_ASSIGN_OR_RETURN(auto conf,
                             kafka_internal::MakeConfiguration(kafka, options.client_id, ours));
@@ -212,9 +216,12 @@ Status LibrdkafkaProducer::Hand(const std::string& topic, int32_t partition, std
 Status LibrdkafkaProducer::FatalError() const {
   std::array<char, 512> text{};
   const rd_kafka_resp_err_t error = rd_kafka_fatal_error(client_.get(), text.data(), text.size());
-  return absl::FailedPreconditionError(kafka_internal::ClientLog::OfProcess().Redact(absl::StrCat(
-      "this producer can send nothing any more: ",
-      error == RD_KAFKA_RESP_ERR_NO_ERROR ? "fenced by a newer instance" : text.data())));
+  const bool is_fenced = error == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_internal::IsFencing(error);
+  Status status =
+      absl::FailedPreconditionError(kafka_internal::ClientLog::OfProcess().Redact(absl::StrCat(
+          "this producer can send nothing any more: ",
+          error == RD_KAFKA_RESP_ERR_NO_ERROR ? "fenced by a newer instance" : text.data())));
+  return is_fenced ? MarkFenced(std::move(status)) : status;
 }
 
 void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self) {
@@ -230,7 +237,7 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
       // partition yet. Only an offset proves that a record is in a log.
       if (message->offset < 0) {
         producer->failures_.push_back({rd_kafka_topic_name(message->rkt), message->partition,
-                                       "no broker has said where it stands"});
+                                       "no broker has said where it stands", false});
         return;
       }
       auto* const topic = static_cast<Topic*>(rd_kafka_topic_opaque(message->rkt));
@@ -257,7 +264,8 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
     default:
       producer->failures_.push_back(
           // (Not rd_kafka_message_errstr: of a record that was to be sent that is its value.)
-          {rd_kafka_topic_name(message->rkt), message->partition, rd_kafka_err2str(message->err)});
+          {rd_kafka_topic_name(message->rkt), message->partition, rd_kafka_err2str(message->err),
+           kafka_internal::RefusesForGood(message->err)});
   }
 }
 
@@ -303,6 +311,18 @@ Status LibrdkafkaProducer::CommitTransaction(std::chrono::milliseconds timeout) 
 Status LibrdkafkaProducer::AbortTransaction(std::chrono::milliseconds timeout) {
   return StatusOfTransactionError(rd_kafka_abort_transaction(client_.get(), Milliseconds(timeout)),
                                   "aborting a transaction");
+}
+
+Status LibrdkafkaProducer::CheckTransaction() {
+  // librdkafka looks at its state before it looks at what is to be sent, here nothing.
+  const rd_kafka_resp_err_t error = rd_kafka_producev(client_.get(), RD_KAFKA_V_END);
+  if (error == RD_KAFKA_RESP_ERR__FATAL) return FatalError();
+  if (error != RD_KAFKA_RESP_ERR__STATE) return absl::OkStatus();
+  // What has failed cannot be committed: the refusal says why.
+  constexpr std::chrono::milliseconds kTimeout(1000);
+  Status refusal = CommitTransaction(kTimeout);
+  return refusal.ok() ? absl::InternalError("a transaction that had failed was committed")
+                      : refusal;
 }
 
 }  // namespace

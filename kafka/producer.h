@@ -32,6 +32,7 @@ struct FailedDelivery {
   std::string topic;
   int32_t partition = 0;
   std::string reason;
+  bool is_permanent = false;  // the broker would refuse the record again
 };
 
 // Records of one partition are delivered in order and once (enable.idempotence, acks=all); a broker
@@ -85,13 +86,17 @@ class KafkaProducer {
   // one, of this transaction; -1: none yet.
   virtual Offset DeliveredEnd(const std::string& topic, int32_t partition) const = 0;
 
-  // Transactions. Errors: FailedPrecondition = fenced by a newer instance or fatal: this process
-  // must stop; Aborted = the transaction must be aborted, then a new one may begin; Unavailable =
-  // try the same call again.
+  // Transactions. Errors: FailedPrecondition = fatal, or fenced by a newer instance (IsFenced):
+  // this process must stop; Aborted = the transaction must be aborted, then a new one may begin;
+  // Unavailable = try the same call again.
   virtual Status InitTransactions(std::chrono::milliseconds timeout) = 0;
   virtual Status BeginTransaction() = 0;
   virtual Status CommitTransaction(std::chrono::milliseconds timeout) = 0;
   virtual Status AbortTransaction(std::chrono::milliseconds timeout) = 0;
+  // OK while the transaction takes records. Aborted with the reason when it has failed meanwhile:
+  // its records are not delivered then, and no Flush comes to an end. Marked as permanent
+  // (base/error_marks.h) when the next one would fail, too.
+  virtual Status CheckTransaction() = 0;
 };
 
 }  // namespace millrace

@@ -1,8 +1,10 @@
 #include "kafka/status_of_error.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/error_marks.h"
 #include "kafka/client_log.h"
 #include "kafka/rdkafka_handles.h"
 
@@ -96,10 +98,44 @@ Status StatusOfTransactionError(rd_kafka_error_t* error, std::string_view contex
   const Handle<rd_kafka_error_t> owner(error);
   const std::string text = ClientLog::OfProcess().Redact(
       absl::StrCat(View(context), ": ", rd_kafka_error_string(error)));
+  const rd_kafka_resp_err_t code = rd_kafka_error_code(error);
+  if (IsFencing(code)) return MarkFenced(absl::FailedPreconditionError(text));
   if (rd_kafka_error_is_fatal(error)) return absl::FailedPreconditionError(text);
-  if (rd_kafka_error_txn_requires_abort(error)) return absl::AbortedError(text);
-  if (rd_kafka_error_is_retriable(error)) return absl::UnavailableError(text);
-  return Status(CodeOf(rd_kafka_error_code(error)), text);
+  Status status(CodeOf(code), text);
+  if (rd_kafka_error_txn_requires_abort(error)) {
+    status = absl::AbortedError(text);
+  } else if (rd_kafka_error_is_retriable(error)) {
+    return absl::UnavailableError(text);
+  }
+  return RefusesForGood(code) ? MarkPermanent(std::move(status)) : status;
+}
+
+bool IsFencing(rd_kafka_resp_err_t error) {
+  switch (error) {
+    case RD_KAFKA_RESP_ERR__FENCED:
+    case RD_KAFKA_RESP_ERR_PRODUCER_FENCED:
+    case RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool RefusesForGood(rd_kafka_resp_err_t error) {
+  switch (error) {
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP:
+    case RD_KAFKA_RESP_ERR_INVALID_RECORD:
+    case RD_KAFKA_RESP_ERR_POLICY_VIOLATION:
+    case RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool IsPermanent(rd_kafka_resp_err_t error) {

@@ -15,10 +15,14 @@ Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context);
 // The same, with a more telling text than the error's name.
 Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context, std::string_view detail);
 
-// Takes the error over. Fatal: FailedPrecondition; to be aborted: Aborted; worth another call:
-// Unavailable (KafkaProducer's transactions). Null is OK.
+// Takes the error over. Fatal: FailedPrecondition (marked when fenced); to be aborted: Aborted;
+// worth another call: Unavailable (KafkaProducer's transactions). Null is OK.
 Status StatusOfTransactionError(rd_kafka_error_t* error, std::string_view context);
 
+// Another producer with this one's transactional.id has begun.
+bool IsFencing(rd_kafka_resp_err_t error);
+// The broker would refuse the same record, or the same transaction, again.
+bool RefusesForGood(rd_kafka_resp_err_t error);
 // Errors that no waiting mends: what a consumer's Poll returns instead of logging it.
 bool IsPermanent(rd_kafka_resp_err_t error);
 

@@ -23,6 +23,7 @@
 #include "kafka/consumer.h"
 #include "kafka/timeouts.h"
 #include "stores/rocksdb_byte_map.h"
+#include "stores/store_generation.h"
 #include "tasks/repeat_timer.h"
 #include "tasks/task_options.h"
 #include "tasks/worker_task.h"
@@ -135,8 +136,10 @@ class WorkerLoop {
     trimmer_ = std::make_unique<Trimmer>(std::move(admin));
     MILLRACE_ASSIGN_OR_RETURN(board_, JobRegistry::Create(config_, stop_));
     if (training_.training().schedule() == Training::BUFFER) {
-      MILLRACE_ASSIGN_OR_RETURN(store_,
-                                OpenRocksDb(config_.worker().data_dir() + "/" + config_.name()));
+      const std::string folder = config_.worker().data_dir() + "/" + config_.name();
+      MILLRACE_ASSIGN_OR_RETURN(store_, OpenRocksDb(folder));
+      MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, board_->Generation());
+      MILLRACE_RETURN_IF_ERROR(ClaimForGeneration(*store_, generation, folder));
     }
     if (config_.worker().has_evaluation_log()) {
       MILLRACE_ASSIGN_OR_RETURN(evaluation_log_,
@@ -393,7 +396,7 @@ class WorkerLoop {
     if (!(all_left || stuck) || now < next_board_) return false;
     next_board_ = now + (all_left ? kBoardEveryAtTheEnd : kBoardEvery);
     MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, board_->ReadEnded());
-    return ended.size() == training_.shards();
+    return EveryShardEnded(ended, training_.shards());
   }
 
   Status Close() {

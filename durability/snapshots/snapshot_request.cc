@@ -2,10 +2,15 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -31,6 +36,13 @@ namespace {
 
 constexpr std::chrono::seconds kMostToWait(120);
 constexpr std::chrono::milliseconds kLookAgain(200);
+
+constexpr char kEndName[] = "end";
+
+std::string SnapshotParent(const JobConfig& config) {
+  const Server& server = config.server();
+  return server.has_snapshot_dir() ? server.snapshot_dir() : server.data_dir() + "/snapshots";
+}
 
 OutgoingRecord Request(const JobConfig& config, Gradient::Kind kind, ShardId shard, uint64_t id) {
   Gradient message;
@@ -66,7 +78,7 @@ Status CheckThatItRuns(const JobConfig& config, const std::atomic<bool>& stop) {
         " has not begun: no ServerApp has published its training (it waits for CsvProducer)");
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, board->ReadEnded());
-  if (ended.size() < training->shards()) return absl::OkStatus();
+  if (!EveryShardEnded(ended, training->shards())) return absl::OkStatus();
   return absl::FailedPreconditionError("job " + config.name() +
                                        " has ended; what it ended with is in the servers' "
                                        "--snapshot-dir, if they were given one");
@@ -129,10 +141,45 @@ OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t i
 }
 
 std::string SnapshotFolder(const JobConfig& config, uint64_t id) {
-  const Server& server = config.server();
-  const std::string parent =
-      server.has_snapshot_dir() ? server.snapshot_dir() : server.data_dir() + "/snapshots";
-  return parent + "/" + config.name() + "-" + (id > 0 ? std::to_string(id) : "end");
+  return SnapshotParent(config) + "/" + config.name() + "-" +
+         (id > 0 ? std::to_string(id) : std::string(kEndName));
+}
+
+std::string PartialSnapshotFolder(const JobConfig& config, uint64_t id) {
+  return SnapshotFolder(config, id) + kPartialSnapshot;
+}
+
+void CleanUpSnapshots(const JobConfig& config) {
+  namespace fs = std::filesystem;
+  const std::string prefix = config.name() + "-";
+  std::vector<fs::path> partial;
+  std::error_code error;
+  for (fs::directory_iterator entry(SnapshotParent(config), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(prefix) || !name.ends_with(kPartialSnapshot)) continue;
+    // (Another job's name may begin with this one's.)
+    const std::string id = name.substr(
+        prefix.size(), name.size() - prefix.size() - std::string_view(kPartialSnapshot).size());
+    const bool is_number = !id.empty() && std::ranges::all_of(id, [](unsigned char c) {
+      return std::isdigit(c) != 0;
+    });
+    if (is_number || id == kEndName) partial.push_back(entry->path());
+  }
+  for (const fs::path& folder : partial) {
+    const std::string whole = folder.parent_path() / folder.stem();
+    if (ReadManifest(folder).ok()) {
+      const Status named = NameSnapshot(folder, whole);
+      if (named.ok()) {
+        spdlog::info("the snapshot {} is whole", whole);
+      } else {
+        spdlog::warn("{}", std::string(named.message()));
+      }
+      continue;
+    }
+    spdlog::info("{} is removed: the server that wrote it was killed", folder.string());
+    fs::remove_all(folder, error);
+  }
 }
 
 Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {

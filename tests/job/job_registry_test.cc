@@ -111,6 +111,66 @@ TEST_F(JobBoardTest, OfEachServersOffersTheLastCounts) {
   EXPECT_TRUE(Open()->ReadOffers()->empty()) << "of another epoch";
 }
 
+TEST_F(JobBoardTest, FeaturesThatAreLargerThanARecordArePublishedInParts) {
+  JobFeatures features;
+  features.set_epoch(config_.epoch());
+  features.set_workers(1);
+  for (int i = 0; i < 60'000; ++i) {
+    features.mutable_spec()->add_classes("a class with a long name, number " + std::to_string(i));
+  }
+  ASSERT_GT(features.ByteSizeLong(), 2'000'000u);
+  const Status published = Open()->PublishFeatures(features);
+  ASSERT_TRUE(published.ok()) << published;
+  const StatusOr<std::optional<JobFeatures>> read = Open()->ReadFeatures();
+  ASSERT_TRUE(read.ok() && read->has_value());
+  EXPECT_EQ((*read)->SerializeAsString(), features.SerializeAsString());
+}
+
+TEST(JobRegistry, AnOfferLeadsToAHostAndAPortAndNowhereElse) {
+  const auto check = [](const std::string& address) {
+    ReplicaOffer offer;
+    offer.set_address(address);
+    return CheckOffer(offer).ok();
+  };
+  for (const char* good : {"host:1", "a-b.example:65535", "10.0.0.1:4000", "[::1]:4000"}) {
+    EXPECT_TRUE(check(good)) << good;
+  }
+  for (const char* bad : {"", "host", "host:", ":1", "host:0", "host:65536", "host:1x", "::1:4000",
+                          "unix:/run/docker.sock", "dns:///host:1/x", "ho st:1", "host\x1b[2J:1",
+                          "host:-1", "host:+1"}) {
+    EXPECT_FALSE(check(bad)) << bad;
+  }
+  EXPECT_FALSE(check(std::string(300, 'a') + ":1"));
+}
+
+TEST_F(JobBoardTest, AnOfferOfAStrangerWithNoAddressIsIgnored) {
+  ReplicaOffer offer;
+  offer.set_epoch(config_.epoch());
+  offer.set_address("unix:/run/docker.sock");
+  ASSERT_TRUE(Open()->PublishOffer(offer).ok());
+  EXPECT_TRUE(Open()->ReadOffers()->empty());
+}
+
+TEST_F(JobBoardTest, TheFirstWhoAsksChoosesTheGenerationOfTheTopics) {
+  const StatusOr<uint64_t> first = Open()->Generation();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(*Open()->Generation(), *first);
+  config_.set_epoch(2);
+  EXPECT_EQ(*Open()->Generation(), *first) << "another epoch has the same topics";
+  MockCluster recreated;
+  recreated.CreateTopic(TopicName("board", Topic::kJob), 1);
+  config_.set_brokers(recreated.options().brokers);
+  EXPECT_NE(*Open()->Generation(), *first);
+}
+
+TEST(JobRegistry, AJobHasEndedWhenEachOfItsShardsHas) {
+  EXPECT_FALSE(EveryShardEnded({}, 2));
+  EXPECT_FALSE(EveryShardEnded({1}, 2));
+  EXPECT_TRUE(EveryShardEnded({0, 1}, 2));
+  EXPECT_FALSE(EveryShardEnded({1, 7}, 2)) << "7 is no shard of the job";
+  EXPECT_TRUE(EveryShardEnded({0, 1, 7}, 2));
+}
+
 TEST_F(JobBoardTest, OfTwoThatPublishAtOnceOneWinsForEverybody) {
   for (uint64_t race = 1; race <= 20; ++race) {
     config_.set_epoch(race);

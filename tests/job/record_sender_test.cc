@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/kafka/mock_cluster.h"
 
@@ -37,6 +42,54 @@ TEST(RecordSender, AClientThatHasFailedForGoodIsReplacedAndWhatWasLostIsToBeAnno
   EXPECT_TRUE((*sender)->Flush(std::chrono::seconds(10)).ok());
   (void)(*sender)->DeliveryFailed();
   EXPECT_FALSE((*sender)->DeliveryFailed());
+}
+
+class RecordSenderTest : public testing::Test {
+ protected:
+  RecordSenderTest() {
+    config_.set_name("sender");
+    config_.set_brokers(cluster_.options().brokers);
+    cluster_.CreateTopic(TopicName("sender", Topic::kWeights), 1);
+    auto sender = RecordSender::Create(config_, "test", {Topic::kWeights}, broker_retry_, nullptr);
+    EXPECT_TRUE(sender.ok()) << sender.status();
+    sender_ = *std::move(sender);
+  }
+
+  Status SendOne(size_t bytes) {
+    std::vector<OutgoingRecord> records = {{Topic::kWeights, 0, "key", std::string(bytes, 'x')}};
+    return sender_->Send(records);
+  }
+
+  MockCluster cluster_;
+  JobConfig config_;
+  std::atomic<bool> stop_ = false;
+  const BrokerRetry broker_retry_{stop_, 0};
+  std::unique_ptr<RecordSender> sender_;
+};
+
+TEST_F(RecordSenderTest, WhoIsStoppedDoesNotWaitForRoomInTheQueueOfABrokerThatIsAway) {
+  cluster_.SetDown();
+  std::thread stopper([this] {
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    stop_ = true;
+  });
+  Status status = absl::OkStatus();
+  while (status.ok()) status = SendOne(500'000);
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  stopper.join();
+}
+
+TEST_F(RecordSenderTest, DeliveriesThatFailAgainAndAgainAreRepeatedAfterLongerAndLongerTimes) {
+  int repeated = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  while (std::chrono::steady_clock::now() < end) {
+    cluster_.Fail(Request::kProduce, {RD_KAFKA_RESP_ERR_POLICY_VIOLATION});
+    ASSERT_TRUE(SendOne(10).ok());
+    (void)sender_->Flush(std::chrono::seconds(1));
+    if (sender_->DeliveryFailed()) ++repeated;
+  }
+  EXPECT_GE(repeated, 2);
+  EXPECT_LE(repeated, 7) << "at 0, 0.1, 0.3, 0.7, 1.5 s ..";
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+// Ties a store to one incarnation of its job's topics.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "stores/ordered_byte_map.h"
+
+namespace millrace {
+
+// A store says up to which offset it has read a topic. Of a topic that was deleted and recreated,
+// and has grown beyond that offset since, the store would pass for a prefix. So it remembers the
+// `generation` of the job's topics (JobRegistry::Generation), too: an empty store takes it over;
+// one of another generation, or of none, is DataLoss, with `folder` and the remedy.
+Status ClaimForGeneration(OrderedByteMap& store, uint64_t generation, const std::string& folder);
+
+}  // namespace millrace
