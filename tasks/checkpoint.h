@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,9 +29,10 @@ struct Checkpoint {
   std::vector<std::string> dead_letters;  // framed DeadLetters since the last checkpoint
   std::vector<size_t> blocks;             // which blocks the entries hold
 
-  // Which rows of the store these are is found out when the checkpoint is written. Its owner's;
-  // null: none expire.
-  RowSweep* sweep = nullptr;
+  // Finds out, when the checkpoint is written, which rows of the store have expired; null: none
+  // expire. Shared with the task, which hands it to one checkpoint at a time: who writes the
+  // checkpoint uses it until the task gets the checkpoint back.
+  std::shared_ptr<RowSweep> sweep;
   int64_t time_ms = 0;  // of the log: no row that has expired then is asked for any more
 
   // Its records of `parameters`: what has expired, without a value (a tombstone to Kafka); rows, of

@@ -27,7 +27,8 @@ std::string StateKey(uint32_t chunk) { return kStateKeyPrefix + EncodeBigEndian3
 ShardTask::ShardTask(const ServerOptions& options, const OrderedByteMap& store)
     : options_(options), store_(store), processor_(options, &store) {
   if (options.embeddings && options.embeddings->expire_after_ms > 0) {
-    sweep_.emplace(options.embeddings->table, options.embeddings->expire_after_ms);
+    sweep_ =
+        std::make_shared<RowSweep>(options.embeddings->table, options.embeddings->expire_after_ms);
   }
 }
 
@@ -222,7 +223,7 @@ std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
   }
   if (EmbeddingTable* const table = processor_.embeddings()) {
     checkpoint.rows = table->FreezeUpdated();
-    checkpoint.sweep = sweep_ ? &*sweep_ : nullptr;
+    checkpoint.sweep = sweep_;
     checkpoint.time_ms = processor_.oldest_step_ms();
   }
   ShardState state;

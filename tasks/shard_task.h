@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,8 +60,7 @@ class ShardTask {
   // Answers everybody from state.
   Status Announce(std::vector<OutgoingRecord>& out);
 
-  // Freezes what was updated since the last checkpoint. Empty when nothing was. One at a time, and
-  // the task outlives it.
+  // Freezes what was updated since the last checkpoint. Empty when nothing was. One at a time.
   std::optional<Checkpoint> BeginCheckpoint();
   void CheckpointDone(const Checkpoint& checkpoint);
   // What the checkpoint holds counts as not saved again.
@@ -104,7 +104,7 @@ class ShardTask {
   Offset checkpoint_begun_ = 0;
   Offset checkpointed_ = 0;
   std::vector<std::string> dead_letters_;  // framed, since the last checkpoint
-  std::optional<RowSweep> sweep_;          // the running checkpoint's, if there is one
+  std::shared_ptr<RowSweep> sweep_;        // the running checkpoint's, if there is one
 };
 
 }  // namespace millrace

@@ -1,11 +1,11 @@
 #include "durability/checkpoints/kafka_checkpoint_log.h"
 
 #include <chrono>
-#include <functional>
 #include <string_view>
 #include <utility>
 
 #include "base/big_endian.h"
+#include "base/error_marks.h"
 #include "job/kafka_options.h"
 #include "kafka/broker_retry.h"
 #include "kafka/timeouts.h"
@@ -25,15 +25,6 @@ constexpr milliseconds kCall = seconds(5);
 constexpr double kUntilFullMs = 1000;
 constexpr size_t kQueueKbytes = 2048;
 
-// Calls again while the broker is away (Unavailable).
-Status Retry(const std::atomic<bool>& stop, const std::function<Status()>& call) {
-  while (true) {
-    Status status = call();
-    if (!absl::IsUnavailable(status)) return status;
-    if (stop) return absl::CancelledError("stopped while the broker was away");
-  }
-}
-
 }  // namespace
 
 KafkaCheckpointLog::KafkaCheckpointLog(const JobConfig& config, ShardId shard,
@@ -42,7 +33,8 @@ KafkaCheckpointLog::KafkaCheckpointLog(const JobConfig& config, ShardId shard,
       dead_letters_(TopicName(config.name(), Topic::kDeadLetter)),
       gradients_(TopicName(config.name(), Topic::kGradients)),
       shard_(shard),
-      stop_(stop) {}
+      stop_(stop),
+      broker_retry_(stop, 0) {}
 
 StatusOr<std::unique_ptr<KafkaCheckpointLog>> KafkaCheckpointLog::Create(
     const JobConfig& config, ShardId shard, const std::atomic<bool>& stop) {
@@ -81,6 +73,8 @@ Status KafkaCheckpointLog::SendAll(const Checkpoint& checkpoint) {
     sent = Send(parameters_, static_cast<int32_t>(shard_), key, value);
     return sent.ok();
   });
+  // It says that the transaction has failed, and not why.
+  if (absl::IsAborted(sent)) MILLRACE_RETURN_IF_ERROR(producer_->CheckTransaction());
   MILLRACE_RETURN_IF_ERROR(sent);
   for (const std::string& letter : checkpoint.dead_letters) {
     MILLRACE_RETURN_IF_ERROR(Send(dead_letters_, 0, EncodeBigEndian32(shard_), letter));
@@ -89,27 +83,36 @@ Status KafkaCheckpointLog::SendAll(const Checkpoint& checkpoint) {
 }
 
 Status KafkaCheckpointLog::AllDelivered() {
-  while (true) {
+  const auto flush = [this]() -> Status {
     Status flushed = producer_->Flush(kCall);
-    if (flushed.ok()) break;
-    if (!absl::IsDeadlineExceeded(flushed)) return flushed;
-    if (stop_) return absl::CancelledError("stopped while the broker was away");
-  }
+    if (!BrokerRetry::IsAway(flushed)) return flushed;
+    Status failed = producer_->CheckTransaction();
+    return failed.ok() ? flushed : failed;
+  };
+  MILLRACE_RETURN_IF_ERROR(broker_retry_.Run(flush));
   const std::vector<FailedDelivery> failures = producer_->TakeFailures();
-  if (failures.empty()) return absl::OkStatus();
-  return absl::AbortedError(failures.front().topic + ": " + failures.front().reason);
+  // Records of a transaction that has failed are thrown away without a failure of their own.
+  if (failures.empty()) return producer_->CheckTransaction();
+  const FailedDelivery& first = failures.front();
+  Status failed = absl::AbortedError(first.topic + ": " + first.reason);
+  return first.is_permanent ? MarkPermanent(std::move(failed)) : failed;
 }
 
 Status KafkaCheckpointLog::Abort(Status reason) {
   if (!absl::IsAborted(reason) && !absl::IsDataLoss(reason)) return reason;
-  const Status aborted = Retry(stop_, [this] { return producer_->AbortTransaction(kCall); });
+  const Status aborted = broker_retry_.Run([this] { return producer_->AbortTransaction(kCall); });
+  is_open_ = !aborted.ok();
   return aborted.ok() ? reason : aborted;
 }
 
 StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpoint,
                                                        Offset behind) {
+  if (is_open_) {
+    return absl::CancelledError("stopped while the end of a transaction was not known: no other");
+  }
   producer_->TakeFailures();  // of one that was aborted
   MILLRACE_RETURN_IF_ERROR(producer_->BeginTransaction());
+  is_open_ = true;
   if (Status sent = SendAll(checkpoint); !sent.ok()) return Abort(std::move(sent));
   if (Status delivered = AllDelivered(); !delivered.ok()) return Abort(std::move(delivered));
   const Offset end = producer_->DeliveredEnd(parameters_, static_cast<int32_t>(shard_));
@@ -117,8 +120,9 @@ StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpo
     return Abort(std::move(stands));
   }
   // A call that timed out is made again: the outcome is never guessed.
-  Status committed = Retry(stop_, [this] { return producer_->CommitTransaction(kCall); });
+  Status committed = broker_retry_.Run([this] { return producer_->CommitTransaction(kCall); });
   if (!committed.ok()) return Abort(std::move(committed));
+  is_open_ = false;
   return end;
 }
 

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "kafka/admin.h"
+#include "kafka/broker_retry.h"
 #include "kafka/producer.h"
 #include "messages/job.pb.h"
 #include "tasks/checkpoint.h"
@@ -42,6 +43,8 @@ class KafkaCheckpointLog final : public CheckpointLog {
   std::string gradients_;
   ShardId shard_;
   const std::atomic<bool>& stop_;
+  const BrokerRetry broker_retry_;  // without an end: what has begun is gone through with
+  bool is_open_ = false;            // a transaction has begun, and its end is not known
   std::unique_ptr<KafkaProducer> producer_;
   std::unique_ptr<KafkaAdmin> admin_;
 };

@@ -1,6 +1,7 @@
 // The checkpoint log on librdkafka's mock cluster: what it costs while it waits.
 #include "durability/checkpoints/kafka_checkpoint_log.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error_marks.h"
 #include "tests/kafka/mock_cluster.h"
 #include "topics/topics.h"
 
@@ -107,6 +109,50 @@ TEST_F(KafkaCheckpointLogTest, WhoIsStoppedDoesNotWaitForABrokerThatIsAway) {
   const Status stopped = log_->CommitTransaction(checkpoint, 0).status();
   EXPECT_TRUE(absl::IsCancelled(stopped)) << stopped;
   EXPECT_LT(Seconds(begin), 20) << "a transaction lasts for a minute";
+}
+
+// A broker that cannot be reached cannot say whether the transaction was committed.
+TEST_F(KafkaCheckpointLogTest, WhoIsStoppedWhileACommitIsUnansweredBeginsNoOtherTransaction) {
+  Open();
+  const Checkpoint checkpoint = Of(1, 10);
+  ASSERT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(-1), 1);
+  cluster_.SetDown();
+  stop_ = true;
+  const Status stopped = log_->CommitTransaction(checkpoint, 1).status();
+  ASSERT_TRUE(absl::IsCancelled(stopped)) << stopped;
+  cluster_.SetUp();
+  const Status again = log_->CommitTransaction(checkpoint, 1).status();
+  EXPECT_TRUE(absl::IsCancelled(again)) << again;
+}
+
+TEST_F(KafkaCheckpointLogTest, AMissingPermissionToWriteIsAPermanentErrorThatNamesTheTopic) {
+  Open();
+  cluster_.Fail(Request::kProduce, {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED});
+  const Status refused = log_->CommitTransaction(Of(1, 10), 0).status();
+  EXPECT_TRUE(absl::IsAborted(refused)) << refused;
+  EXPECT_TRUE(IsPermanent(refused));
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("authorization"));
+}
+
+// The records wait for a partition that is never added: no delivery report tells.
+TEST_F(KafkaCheckpointLogTest, ATransactionThatMayNotHaveThePartitionEndsSoonWithTheReason) {
+  Open();
+  cluster_.Fail(Request::kAddPartitionsToTransaction,
+                {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED});
+  const auto begin = Clock::now();
+  const Status refused = log_->CommitTransaction(Of(1, 10), 0).status();
+  EXPECT_LT(Seconds(begin), 30);
+  EXPECT_TRUE(absl::IsAborted(refused)) << refused;
+  EXPECT_TRUE(IsPermanent(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("uthoriz"));
+}
+
+TEST_F(KafkaCheckpointLogTest, AnotherInstanceOfTheShardIsRecognisedByAMarkOnTheError) {
+  Open();
+  ASSERT_EQ(log_->CommitTransaction(Of(1, 10), 0).value_or(-1), 1);
+  cluster_.Fail(Request::kProduce, {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH});
+  const Status fenced = log_->CommitTransaction(Of(1, 10), 1).status();
+  EXPECT_TRUE(IsFenced(fenced)) << fenced;
 }
 
 }  // namespace
