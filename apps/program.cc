@@ -3,10 +3,12 @@
 #include <malloc.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 
 #include "apps/usage_error.h"
+#include "base/error_marks.h"
 
 namespace millrace {
 namespace {
@@ -39,10 +41,13 @@ int RunProgram(CLI::App& app, const std::string& program, int argc, char** argv,
   }
   SetUpLogging();
   KeepLargeBlocks();
+  // What they write are rows, weights and logs of a job: nobody else's business.
+  (void)umask(S_IRWXG | S_IRWXO);
   const Status status = run();
   if (status.ok()) return kExitOk;
   if (absl::IsCancelled(status)) return kExitInterrupted;
   std::fprintf(stderr, "%s: %s\n", program.c_str(), std::string(status.message()).c_str());
+  if (IsFenced(status)) return kExitTakenOver;
   return absl::IsInvalidArgument(status) ? kExitUsage : kExitError;
 }
 

@@ -39,7 +39,9 @@ constexpr char kFooter[] =
     "every shard of the job.\n"
     "\n"
     "Exit codes: 0 the job ended, or stopped by Ctrl-C or SIGTERM with everything saved; 1 an\n"
-    "error; 2 wrong usage; 130 stopped before it had begun.";
+    "error; 2 wrong usage; 4 another process has taken a shard over (after the next start this "
+    "one\n"
+    "waits until that one has stopped); 130 stopped before it had begun.";
 
 // The snapshot that --from-snapshot names. A job that has begun keeps what it began with: nobody
 // has to keep the folder for as long as the job lives, and none is what has gone meanwhile.

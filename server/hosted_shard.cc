@@ -6,13 +6,36 @@
 #include <string_view>
 #include <utility>
 
+#include "base/error_marks.h"
 #include "durability/checkpoints/parameters_tail.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_reader.h"
 #include "kafka/timeouts.h"
+#include "stores/store_generation.h"
 #include "tasks/task_options.h"
 
 namespace millrace {
+namespace {
+
+constexpr int kSaves = 3;  // before a checkpoint that is to have everything is given up
+
+}  // namespace
+
+ServerOptions MakeHostedOptions(const JobConfig& config, const JobFeatures& features,
+                                const JobTraining& training, ShardId shard) {
+  const Server& server = config.server();
+  ServerOptions options = MakeServerOptions(features, training, shard);
+  options.weights_from_workers = server.weights_from_workers();
+  if (!options.embeddings) return options;
+  constexpr uint32_t kScratchPerCache = 16;
+  const size_t scratch_mib = server.has_embedding_scratch_mib()
+                                 ? size_t{server.embedding_scratch_mib()}
+                                 : size_t{kScratchPerCache} * server.embedding_cache_mib();
+  options.embeddings->cache_bytes = size_t{server.embedding_cache_mib()} << 20;
+  options.embeddings->scratch_bytes = scratch_mib << 20;
+  options.embeddings->scratch_folder = server.data_dir();
+  return options;
+}
 
 HostedShard::HostedShard(const JobConfig& config, ShardId shard)
     : shard_(shard),
@@ -22,12 +45,13 @@ HostedShard::HostedShard(const JobConfig& config, ShardId shard)
 
 StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config,
                                                          const ServerOptions& options,
+                                                         uint64_t generation,
                                                          const FetchCopy& fetch, Wakeup* wakeup,
                                                          const std::atomic<bool>& stop) {
   std::unique_ptr<HostedShard> hosted(new HostedShard(config, options.shard));
   // Fencing comes first: what is read afterwards, no older instance can change.
   MILLRACE_ASSIGN_OR_RETURN(hosted->log_, KafkaCheckpointLog::Create(config, options.shard, stop));
-  Status restored = hosted->Restore(config, options, fetch, stop);
+  Status restored = hosted->Restore(config, options, generation, fetch, stop);
   if (absl::IsDataLoss(restored) && hosted->copy_.source == ShardCopy::Source::kPeer) {
     spdlog::warn("shard {}: the replica of {} is of no use: {}; all of it is read from parameters",
                  options.shard, hosted->copy_.peer,
@@ -36,7 +60,7 @@ StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config
     hosted->task_.reset();
     hosted->copy_.store.reset();
     MILLRACE_RETURN_IF_ERROR(RemoveShardStore(hosted->copy_));
-    restored = hosted->Restore(config, options, nullptr, stop);
+    restored = hosted->Restore(config, options, generation, nullptr, stop);
   }
   MILLRACE_RETURN_IF_ERROR(restored);
   hosted->checkpointer_ =
@@ -45,10 +69,12 @@ StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config
 }
 
 Status HostedShard::Restore(const JobConfig& config, const ServerOptions& options,
-                            const FetchCopy& fetch, const std::atomic<bool>& stop) {
+                            uint64_t generation, const FetchCopy& fetch,
+                            const std::atomic<bool>& stop) {
   using std::chrono::steady_clock;
   const auto begin = steady_clock::now();
   MILLRACE_ASSIGN_OR_RETURN(copy_, OpenShardStore(config, shard_, fetch));
+  MILLRACE_RETURN_IF_ERROR(ClaimForGeneration(*copy_.store, generation, copy_.folder));
   phases_.source = copy_.source;
   phases_.peer = copy_.peer;
   phases_.restored_bytes = copy_.bytes;
@@ -141,18 +167,38 @@ Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptio
 StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {
   if (result.status.ok()) {
     task_->CheckpointDone(result.checkpoint);
+    backoff_.Succeeded();
     return true;
   }
   task_->CheckpointFailed(result.checkpoint);
-  if (absl::IsAborted(result.status) || absl::IsCancelled(result.status)) return false;
-  const bool fenced = absl::IsFailedPrecondition(result.status) &&
-                      result.status.message().find("fenced") != absl::string_view::npos;
-  if (!fenced) return result.status;
-  return absl::FailedPreconditionError(
-      "shard " + std::to_string(shard_) +
-      " has been taken over by another process, and this one stops; each shard is for one process "
-      "(--server-ids). Kafka says: " +
-      std::string(result.status.message()));
+  const std::string why(result.status.message());
+  if (absl::IsCancelled(result.status)) {
+    is_stopped_ = true;
+    return false;
+  }
+  const std::string shard = "shard " + std::to_string(shard_);
+  if (IsPermanent(result.status)) {
+    return WithText(result.status, shard + ": no checkpoint can be made durable: " + why +
+                                       ". The server needs to write to the topics parameters and "
+                                       "dead-letter in transactions, in records of 1 MiB");
+  }
+  if (IsFenced(result.status)) {
+    return WithText(result.status,
+                    shard +
+                        " has been taken over by another process, and this one stops; each shard "
+                        "is for one process (--server-ids). (Or a checkpoint took longer than "
+                        "transaction.timeout.ms.) Kafka says: " +
+                        why);
+  }
+  if (!absl::IsAborted(result.status)) return result.status;
+  backoff_.Failed(std::chrono::steady_clock::now());
+  const std::chrono::duration<double> wait = backoff_.wait();
+  spdlog::warn(
+      "shard {}: a checkpoint was aborted ({} in a row): {}. Nothing is lost; the next one, with "
+      "all "
+      "that this one had, is tried in {:.0f} s",
+      shard_, backoff_.failures(), why, wait.count());
+  return false;
 }
 
 StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now) {
@@ -160,7 +206,7 @@ StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now
     schedule_.End(now);
     return Take(*result);
   }
-  if (checkpointer_->busy()) return false;
+  if (checkpointer_->busy() || is_stopped_ || !backoff_.Ready(now)) return false;
   const Unsaved unsaved = task_->unsaved();
   if (!schedule_.Due(now, unsaved)) return false;
   WarnOfScratch();
@@ -181,21 +227,39 @@ void HostedShard::WarnOfScratch() {
       shard_, std::string(table->scratch_status().message()));
 }
 
+StatusOr<bool> HostedShard::AdvanceSave(std::chrono::steady_clock::time_point now) {
+  if (checkpointer_->busy()) {
+    const std::optional<Checkpointer::Result> result = checkpointer_->Finished();
+    if (!result) return false;
+    schedule_.End(now);
+    MILLRACE_ASSIGN_OR_RETURN(const bool durable, Take(*result));
+    failed_saves_ = durable ? 0 : failed_saves_ + 1;
+    if (is_stopped_ || failed_saves_ == kSaves) {
+      failed_saves_ = 0;
+      return true;
+    }
+  }
+  const size_t bytes = task_->unsaved().bytes;
+  std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
+  if (!checkpoint) return true;
+  schedule_.Begin(now, bytes);
+  checkpointer_->Start(*std::move(checkpoint));
+  return false;
+}
+
 Status HostedShard::FinalCheckpoint() {
   if (const std::optional<Checkpointer::Result> result = checkpointer_->Wait()) {
     MILLRACE_RETURN_IF_ERROR(Take(*result).status());
-    // Stopped while the broker is away: no other will do better. The log has what it has not.
-    if (absl::IsCancelled(result->status)) return absl::OkStatus();
   }
-  constexpr int kTries = 3;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kSaves; ++i) {
+    // Stopped while the broker is away: no other will do better. The log has what it has not.
+    if (is_stopped_) return absl::OkStatus();
     std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
     if (!checkpoint) return absl::OkStatus();
     checkpointer_->Start(*std::move(checkpoint));
     const std::optional<Checkpointer::Result> result = checkpointer_->Wait();
     MILLRACE_ASSIGN_OR_RETURN(const bool durable, Take(*result));
-    // Cancelled: stopped while the broker is away. The log has what the checkpoint has not.
-    if (durable || absl::IsCancelled(result->status)) return absl::OkStatus();
+    if (durable) return absl::OkStatus();
   }
   // Nothing is lost: the log has what the checkpoint has not.
   return absl::OkStatus();

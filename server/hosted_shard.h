@@ -3,16 +3,19 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "base/backoff.h"
 #include "base/status.h"
 #include "durability/checkpoints/checkpointer.h"
 #include "durability/checkpoints/kafka_checkpoint_log.h"
 #include "durability/checkpoints/shard_store.h"
 #include "kafka/wakeup.h"
 #include "messages/job.pb.h"
+#include "messages/records.pb.h"
 #include "server/recovery_phases.h"
 #include "tasks/checkpoint_assembler.h"
 #include "tasks/checkpoint_schedule.h"
@@ -25,11 +28,12 @@ class HostedShard {
  public:
   // Fences older instances, takes a copy (OpenShardStore), brings it up to the end of `parameters`.
   // A copy that another server has given and that does not fit the topic is forgotten, and all of
-  // the topic read. What is left to do is to replay `gradients`.
+  // the topic read. What is left to do is to replay `gradients`. DataLoss when the own copy is of
+  // another generation of the job's topics (JobRegistry).
   static StatusOr<std::unique_ptr<HostedShard>> Open(const JobConfig& config,
                                                      const ServerOptions& options,
-                                                     const FetchCopy& fetch, Wakeup* wakeup,
-                                                     const std::atomic<bool>& stop);
+                                                     uint64_t generation, const FetchCopy& fetch,
+                                                     Wakeup* wakeup, const std::atomic<bool>& stop);
 
   // `gradients` holds [begin, end). A shard that has not begun begins with the snapshot `start` of
   // its job (empty: none).
@@ -43,8 +47,15 @@ class HostedShard {
   const RecoveryPhases& phases() const { return phases_; }
 
   // Starts a checkpoint when one is due, takes the result of one that has finished. Returns true
-  // when one has become durable. Errors: FailedPrecondition when fenced; those of the store.
+  // when one has become durable. One that was aborted is logged with the reason, and the next one
+  // waits longer and longer. Errors: FailedPrecondition, marked, when fenced; PermissionDenied or
+  // what else will abort every checkpoint; those of the store.
   StatusOr<bool> Checkpoint(std::chrono::steady_clock::time_point now);
+  // Makes everything that was processed durable, without waiting: true when it is, or when that has
+  // failed some times in a row (see task().saved()). REQUIRES: nothing is processed until then.
+  StatusOr<bool> AdvanceSave(std::chrono::steady_clock::time_point now);
+  // Checkpoints in a row that were aborted.
+  uint32_t aborted_checkpoints() const { return backoff_.failures(); }
   // What was made durable last.
   const OrderedByteMap& store() const { return *copy_.store; }
   // Makes everything that was processed durable; waits for it.
@@ -53,8 +64,8 @@ class HostedShard {
  private:
   HostedShard(const JobConfig& config, ShardId shard);
 
-  Status Restore(const JobConfig& config, const ServerOptions& options, const FetchCopy& fetch,
-                 const std::atomic<bool>& stop);
+  Status Restore(const JobConfig& config, const ServerOptions& options, uint64_t generation,
+                 const FetchCopy& fetch, const std::atomic<bool>& stop);
   // Brings the store up to the end of `parameters`.
   Status CatchUp(const JobConfig& config, const std::atomic<bool>& stop);
   void Count(const CheckpointAssembler::Part& part);
@@ -74,6 +85,16 @@ class HostedShard {
   std::unique_ptr<Checkpointer> checkpointer_;  // after what it uses
   CheckpointSchedule schedule_;
   bool warned_of_scratch_ = false;
+  int failed_saves_ = 0;                                                // of AdvanceSave, in a row
+  Backoff backoff_{std::chrono::seconds(1), std::chrono::seconds(60)};  // of aborted checkpoints
+  bool is_stopped_ = false;  // in the middle of a checkpoint
 };
+
+// Of a shard that is hosted here, as the configuration has it.
+ServerOptions MakeHostedOptions(const JobConfig& config, const JobFeatures& features,
+                                const JobTraining& training, ShardId shard);
+
+// The shards of this process.
+using HostedShards = std::map<ShardId, std::unique_ptr<HostedShard>>;
 
 }  // namespace millrace

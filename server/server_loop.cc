@@ -1,27 +1,23 @@
 #include "server/server_loop.h"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
-#include "durability/replicas/followed_shard.h"
+#include "base/error_marks.h"
 #include "durability/replicas/peer_replicas.h"
 #include "durability/replicas/replicator.h"
 #include "durability/snapshots/snapshot_request.h"
 #include "durability/snapshots/snapshot_taker.h"
-#include "formats/npy_file.h"
-#include "job/evaluation_log.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "job/record_sender.h"
@@ -29,12 +25,15 @@
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
 #include "kafka/timeouts.h"
-#include "server/evaluator.h"
+#include "server/all_weights.h"
+#include "server/cut_saver.h"
 #include "server/hosted_shard.h"
+#include "server/job_end.h"
 #include "server/recovery_report.h"
 #include "server/server_metrics.h"
+#include "server/takeover.h"
+#include "server/waiting_report.h"
 #include "tasks/task_options.h"
-#include "topics/partitioning.h"
 #include "topics/replica_placement.h"
 #include "topics/topics.h"
 
@@ -47,39 +46,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kMetricsEvery(250);
 constexpr size_t kRecordsAtOnce = 256;
 
-std::chrono::duration<double> Seconds(double seconds) {
-  return std::chrono::duration<double>(seconds);
-}
-
-// What is written at the end has to be known to fail at the start.
-Status CheckFolderExists(const std::string& path) {
-  std::string folder = std::filesystem::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  if (access(folder.c_str(), W_OK | X_OK) == 0 && !std::filesystem::is_directory(path)) {
-    return absl::OkStatus();
-  }
-  return absl::NotFoundError(path + " cannot be written: there is no folder " + folder +
-                             " in which this user may write, or a folder of that name");
-}
-
-// Evaluations come from another thread; the loop sends them.
-class PointQueue {
- public:
-  void Push(OutgoingRecord record) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    records_.push_back(std::move(record));
-  }
-  void MoveTo(std::vector<OutgoingRecord>& out) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    std::move(records_.begin(), records_.end(), std::back_inserter(out));
-    records_.clear();
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<OutgoingRecord> records_;
-};
-
 class ServerLoop {
  public:
   ServerLoop(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
@@ -88,7 +54,6 @@ class ServerLoop {
         features_(features),
         training_(training),
         shape_(RowShapeFrom(features)),
-        model_(MakeModel(features, training.training())),
         stop_(stop),
         broker_retry_(stop, config.broker_timeout_s()) {}
 
@@ -96,6 +61,7 @@ class ServerLoop {
     MILLRACE_RETURN_IF_ERROR(Open());
     // A call that was waiting for a broker when the stop came ends as the loop does.
     Status status = Loop();
+    if (IsFenced(status)) RememberTakeover(config_, ids_);
     if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
     return Close();
   }
@@ -103,21 +69,20 @@ class ServerLoop {
  private:
   Status Loop() {
     while (!stop_) {
-      MILLRACE_ASSIGN_OR_RETURN(size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
-      for (auto& [shard, followed] : followed_) {
-        MILLRACE_ASSIGN_OR_RETURN(const size_t taken, followed->Poll());
-        events += taken;
-      }
-      MILLRACE_RETURN_IF_ERROR(AnnounceReplayed());
-      if (sender_->DeliveryFailed()) MILLRACE_RETURN_IF_ERROR(AnnounceAll());
+      MILLRACE_ASSIGN_OR_RETURN(const size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
+      MILLRACE_RETURN_IF_ERROR(LeaveCuts());
+      MILLRACE_RETURN_IF_ERROR(Announce());
       MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
-      MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks());
-      MILLRACE_ASSIGN_OR_RETURN(const bool job_ended, JobEnded());
+      const SteadyTime now = std::chrono::steady_clock::now();
+      MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
+      MILLRACE_ASSIGN_OR_RETURN(const bool job_ended, JobEnded(now));
       if (job_ended && !config_.server().stay()) break;
       if (events == 0) wakeup_.WaitFor(kIdleWait);
     }
     return absl::OkStatus();
   }
+
+  // ---- start ----
 
   Status Open() {
     MILLRACE_ASSIGN_OR_RETURN(
@@ -131,90 +96,23 @@ class ServerLoop {
         PartitionConsumer::Create(ToKafkaOptions(config_), options,
                                   TopicName(config_.name(), Topic::kGradients), &wakeup_));
     MILLRACE_ASSIGN_OR_RETURN(const ReplicaTls tls, ReadReplicaTls(config_));
-    std::vector<ShardId> ids;
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
-      if (IsHosted(shard)) ids.push_back(shard);
+      if (IsHosted(shard)) ids_.push_back(shard);
     }
-    PeerReplicas peers(config_, tls, ids, stop_);
+    MILLRACE_RETURN_IF_ERROR(WaitWhileTakenOver(config_, ids_, stop_));
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
+                              JobRegistry::Create(config_, stop_));
+    MILLRACE_ASSIGN_OR_RETURN(generation_, registry->Generation());
+    PeerReplicas peers(config_, tls, ids_, stop_);
     const FetchCopy fetch = [&peers](ShardId shard, const std::string& folder) {
       return peers.Fetch(shard, folder);
     };
-    for (const ShardId shard : ids) {
-      const ServerOptions options = HostedOptions(shard);
-      MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<HostedShard> hosted,
-                                HostedShard::Open(config_, options, fetch, &wakeup_, stop_));
-      const auto partition = static_cast<int32_t>(shard);
-      MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry_.Run([&] {
-        return gradients_->QueryRange(partition, kBrokerCall);
-      }));
-      MILLRACE_RETURN_IF_ERROR(
-          hosted->StartReplay(config_, options, training_.start(), range.begin, range.end));
-      MILLRACE_RETURN_IF_ERROR(gradients_->Assign(partition, hosted->task().gradients_position()));
-      spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
-                   hosted->task().position(), range.end,
-                   recoveries_.Restored(shard, hosted->phases(), std::chrono::steady_clock::now()));
-      lost_[shard] = hosted->task().processor().state_lost();
-      if (lost_[shard]) {
-        spdlog::warn(
-            "shard {}: NO COPY OF IT IS LEFT. It waits until all {} workers have said what weights "
-            "they have, and goes on from the newest. Its optimizer state, its embedding rows and "
-            "what it had counted are lost (--weights-from-workers)",
-            shard, config_.workers());
-      }
-      shards_[shard] = std::move(hosted);
-    }
-    handler_.on_record = [this](const ConsumedRecord& record) -> Status {
-      HostedShard& hosted = *shards_.at(static_cast<ShardId>(record.partition));
-      MILLRACE_RETURN_IF_ERROR(hosted.task().ProcessGradient(
-          {record.offset, record.key, record.value, record.timestamp_ms}, out_));
-      return hosted.task().snapshot() ? SaveAtCut(hosted) : absl::OkStatus();
-    };
-    handler_.on_out_of_range = [](int32_t partition) {
-      return absl::DataLossError(
-          "gradients, partition " + std::to_string(partition) +
-          ": the records to be read next were deleted. Another instance of this shard may have "
-          "gone ahead: start this one again");
-    };
-    MILLRACE_RETURN_IF_ERROR(StartReplicas(ids, tls));
-    return OpenAllWeights();
-  }
-
-  ServerOptions HostedOptions(ShardId shard) const {
-    ServerOptions options = MakeServerOptions(features_, training_, shard);
-    options.weights_from_workers = config_.server().weights_from_workers();
-    if (options.embeddings) {
-      const Server& server = config_.server();
-      constexpr uint32_t kScratchPerCache = 16;
-      const size_t scratch_mib = server.has_embedding_scratch_mib()
-                                     ? size_t{server.embedding_scratch_mib()}
-                                     : size_t{kScratchPerCache} * server.embedding_cache_mib();
-      options.embeddings->cache_bytes = size_t{server.embedding_cache_mib()} << 20;
-      options.embeddings->scratch_bytes = scratch_mib << 20;
-      options.embeddings->scratch_folder = server.data_dir();
-    }
-    return options;
-  }
-
-  void WarnOfMissingReplicas(const std::vector<ShardId>& hosted) const {
-    const uint32_t wanted = config_.server().replicas();
-    for (ShardId shard = 0; shard < training_.shards(); ++shard) {
-      const uint32_t missing = ReplicasMissing(shard, hosted, training_.shards(), wanted);
-      if (missing == 0) continue;
-      spdlog::warn(
-          "shard {} has {} of its {} replicas less: servers behind it are this one process, which "
-          "keeps one copy of a shard and none of its own; give each its process (--server-ids)",
-          shard, missing, wanted);
-    }
-  }
-
-  Status StartReplicas(const std::vector<ShardId>& hosted, const ReplicaTls& tls) {
-    WarnOfMissingReplicas(hosted);
-    const std::vector<ShardId> followed =
-        ReplicatedBy(hosted, training_.shards(), config_.server().replicas());
-    if (followed.empty()) return absl::OkStatus();
-    replicator_ = std::make_unique<Replicator>(config_, followed);
-    MILLRACE_ASSIGN_OR_RETURN(replica_server_,
-                              ServeReplicas(config_, tls, hosted, followed, *replicator_, stop_));
+    for (const ShardId shard : ids_) MILLRACE_RETURN_IF_ERROR(OpenShard(shard, fetch));
+    SetHandler();
+    if (IsHosted(0)) CleanUpSnapshots(config_);
+    MILLRACE_RETURN_IF_ERROR(StartReplicas(tls));
+    MILLRACE_ASSIGN_OR_RETURN(
+        all_weights_, AllWeights::Create(config_, features_, training_, shards_, &wakeup_, stop_));
     return absl::OkStatus();
   }
 
@@ -223,69 +121,96 @@ class ServerLoop {
     return ids.empty() || std::find(ids.begin(), ids.end(), shard) != ids.end();
   }
 
-  // Evaluation and the weights file need all shards: the process of shard 0 follows those of
-  // others.
-  Status OpenAllWeights() {
-    const Server& server = config_.server();
-    if (!server.has_test_file() && !server.has_weights_file()) return absl::OkStatus();
-    if (!IsHosted(0)) {
-      spdlog::info("evaluation and the weights file are the business of the process of shard 0");
+  Status OpenShard(ShardId shard, const FetchCopy& fetch) {
+    const ServerOptions options = MakeHostedOptions(config_, features_, training_, shard);
+    MILLRACE_ASSIGN_OR_RETURN(
+        std::unique_ptr<HostedShard> hosted,
+        HostedShard::Open(config_, options, generation_, fetch, &wakeup_, stop_));
+    const auto partition = static_cast<int32_t>(shard);
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry_.Run([&] {
+      return gradients_->QueryRange(partition, kBrokerCall);
+    }));
+    MILLRACE_RETURN_IF_ERROR(
+        hosted->StartReplay(config_, options, training_.start(), range.begin, range.end));
+    MILLRACE_RETURN_IF_ERROR(gradients_->Assign(partition, hosted->task().gradients_position()));
+    spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
+                 hosted->task().position(), range.end,
+                 recoveries_.Restored(shard, hosted->phases(), std::chrono::steady_clock::now()));
+    if (hosted->task().processor().state_lost()) {
+      lost_.insert(shard);
+      spdlog::warn(
+          "shard {}: NO COPY OF IT IS LEFT. It waits until all {} workers have said what weights "
+          "they have, and goes on from the newest. Its optimizer state, its embedding rows and "
+          "what it had counted are lost (--weights-from-workers)",
+          shard, config_.workers());
+    }
+    shards_[shard] = std::move(hosted);
+    return absl::OkStatus();
+  }
+
+  void SetHandler() {
+    handler_.on_record = [this](const ConsumedRecord& record) -> Status {
+      const auto shard = static_cast<ShardId>(record.partition);
+      if (at_cut_.Holds(shard)) {
+        passed_over_.insert(shard);
+        return absl::OkStatus();
+      }
+      HostedShard& hosted = *shards_.at(shard);
+      MILLRACE_RETURN_IF_ERROR(hosted.task().ProcessGradient(
+          {record.offset, record.key, record.value, record.timestamp_ms}, out_));
+      if (hosted.task().snapshot()) {
+        at_cut_.Enter(hosted, MakeHostedOptions(config_, features_, training_, shard),
+                      std::chrono::steady_clock::now());
+      }
       return absl::OkStatus();
-    }
-    if (server.has_weights_file())
-      MILLRACE_RETURN_IF_ERROR(CheckFolderExists(server.weights_file()));
-    MILLRACE_RETURN_IF_ERROR(OpenEvaluation());
-    const std::vector<EmbeddingId> ids =
-        evaluator_ ? evaluator_->ids() : std::vector<EmbeddingId>();
+    };
+    handler_.on_out_of_range = [](int32_t partition) {
+      return absl::DataLossError(
+          "gradients, partition " + std::to_string(partition) +
+          ": the records to be read next were deleted. Another instance of this shard may have "
+          "gone ahead: start this one again");
+    };
+  }
+
+  Status StartReplicas(const ReplicaTls& tls) {
+    WarnOfMissingReplicas();
+    const std::vector<ShardId> followed =
+        ReplicatedBy(ids_, training_.shards(), config_.server().replicas());
+    if (followed.empty()) return absl::OkStatus();
+    replicator_ = std::make_unique<Replicator>(config_, followed, generation_);
+    MILLRACE_ASSIGN_OR_RETURN(replica_server_,
+                              ServeReplicas(config_, tls, ids_, followed, *replicator_, stop_));
+    return absl::OkStatus();
+  }
+
+  void WarnOfMissingReplicas() const {
+    const uint32_t wanted = config_.server().replicas();
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
-      if (IsHosted(shard)) continue;
-      MILLRACE_ASSIGN_OR_RETURN(
-          followed_[shard],
-          FollowedShard::Create(config_, MakeServerOptions(features_, training_, shard), ids,
-                                &wakeup_, stop_));
+      const uint32_t missing = ReplicasMissing(shard, ids_, training_.shards(), wanted);
+      if (missing == 0) continue;
+      spdlog::warn(
+          "shard {}: {} of {} replicas missing: the next servers in the ring are this same "
+          "process, "
+          "which keeps one copy of a shard; give each server a process of its own (--server-ids)",
+          shard, missing, wanted);
     }
-    return absl::OkStatus();
   }
 
-  Status OpenEvaluation() {
-    const Server& server = config_.server();
-    if (!server.has_test_file()) return absl::OkStatus();
-    MILLRACE_ASSIGN_OR_RETURN(TestSet test_set, ReadTestSet(server.test_file(), features_.spec()));
-    if (test_set.rejected > 0) {
-      spdlog::warn("{}: {} rows cannot be used; the first is {}", server.test_file(),
-                   test_set.rejected, test_set.first_reject);
-    }
-    if (server.has_evaluation_log()) {
-      MILLRACE_ASSIGN_OR_RETURN(evaluation_log_,
-                                EvaluationLog::Open(server.evaluation_log(), false));
-    }
-    evaluator_ = std::make_unique<Evaluator>(
-        std::move(test_set), *model_, shape_.classes,
-        training_.training().scaling() == Training::RUNNING,
-        [this](const EvaluationInput& snapshot, const EvaluationFigures& figures) {
-          if (evaluation_log_) evaluation_log_->Write(NowMs(), 0, snapshot.clock, figures);
-          points_.Push(EvaluationPoint(0, snapshot.clock, figures, snapshot.last));
-        });
-    return absl::OkStatus();
-  }
+  // ---- answers ----
 
-  bool AllLeft() const {
-    return std::all_of(shards_.begin(), shards_.end(),
-                       [](const auto& entry) {
-                         return entry.second->task().replayed() &&
-                                entry.second->task().processor().AllLeft();
-                       }) &&
-           std::all_of(followed_.begin(), followed_.end(), [](const auto& entry) {
-             return entry.second->caught_up() && entry.second->processor().AllLeft();
-           });
-  }
-
-  // A shard that has caught up with the log as it was at its start answers everybody.
-  Status AnnounceReplayed() {
+  // A shard answers everybody once it has caught up with the log as it was at its start, and when
+  // an answer was lost; but not at a cut: the answers of that position are made after it.
+  Status Announce() {
+    const bool failed = sender_->DeliveryFailed();
     for (auto& [shard, hosted] : shards_) {
-      if (announced_[shard] || !hosted->task().replayed()) continue;
-      announced_[shard] = true;
+      if (!hosted->task().replayed()) continue;
+      const bool is_new = !answering_.contains(shard);
+      if (is_new || failed) unannounced_.insert(shard);
+      if (!unannounced_.contains(shard) || at_cut_.Holds(shard)) continue;
       MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(out_));
+      unannounced_.erase(shard);
+      if (!is_new) continue;
+      answering_.insert(shard);
       spdlog::info("shard {}: answers from gradient {} on ({} replayed)", shard,
                    hosted->task().position(), hosted->task().replayed_records());
       recoveries_.Answered(shard, hosted->task().replayed_records(),
@@ -294,80 +219,51 @@ class ServerLoop {
     return absl::OkStatus();
   }
 
-  // Says when workers have given a lost shard its weights.
-  void ReportRestored() {
-    for (auto& [shard, hosted] : shards_) {
-      if (!lost_[shard] || hosted->task().processor().state_lost()) continue;
-      lost_[shard] = false;
-      spdlog::warn("shard {}: goes on from the weights of a worker, at round {}", shard,
-                   hosted->task().processor().steps());
-    }
-  }
+  // ---- beside the fold ----
 
-  Status AnnounceAll() {
-    for (auto& [shard, hosted] : shards_) {
-      if (announced_[shard]) MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(out_));
-    }
-    return absl::OkStatus();
-  }
-
-  // Before anything else is folded: what the store has then is the cut.
-  Status SaveAtCut(HostedShard& hosted) {
-    const uint64_t id = *hosted.task().snapshot();
-    MILLRACE_RETURN_IF_ERROR(hosted.FinalCheckpoint());
-    if (hosted.task().saved()) {
-      snapshots_.WritePart(id, HostedOptions(hosted.shard()), hosted.task().processor(),
-                           hosted.store(), std::chrono::steady_clock::now());
-    } else {
-      spdlog::warn("shard {}: no part of snapshot {}: its checkpoint is not durable",
-                   hosted.shard(), id);
-    }
-    return hosted.task().LeaveCut(out_);
-  }
-
-  void AdvanceSnapshots(SteadyTime now) {
-    if (IsHosted(0) && TakeSnapshotRequest()) {
-      spdlog::info("a snapshot is asked for");
-      out_.push_back(SnapshotRequest(config_, static_cast<uint64_t>(NowMs())));
-    }
-    for (auto& [shard, hosted] : shards_) {
-      snapshots_.Tick(shard, hosted->task().processor(), now, out_);
-    }
-  }
-
-  // The end is a cut, too.
-  void SaveAtEnd() {
-    if (!config_.server().has_snapshot_dir()) return;
-    for (auto& [shard, hosted] : shards_) {
-      if (!hosted->task().saved()) continue;
-      snapshots_.WritePart(0, HostedOptions(shard), hosted->task().processor(), hosted->store(),
-                           std::chrono::steady_clock::now());
-    }
-  }
-
-  Status RunPeriodicTasks() {
-    const SteadyTime now = std::chrono::steady_clock::now();
+  Status RunPeriodicTasks(SteadyTime now) {
     AdvanceSnapshots(now);
     for (auto& [shard, hosted] : shards_) {
+      if (at_cut_.Holds(shard)) continue;
       MILLRACE_ASSIGN_OR_RETURN(const bool durable, hosted->Checkpoint(now));
-      if (durable && config_.server().weights_at_checkpoints()) {
-        MILLRACE_RETURN_IF_ERROR(SaveWeights());
+      if (durable && all_weights_ && config_.server().weights_at_checkpoints()) {
+        MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
       }
     }
     if (now >= next_metrics_) {
       next_metrics_ = now + kMetricsEvery;
       PublishProgress(ended_);
     }
-    if (evaluator_ && !ended_ && evaluator_->idle() && now >= next_evaluation_) {
-      next_evaluation_ = now + std::chrono::duration_cast<milliseconds>(
-                                   Seconds(config_.server().evaluation_interval_s()));
-      MILLRACE_RETURN_IF_ERROR(OfferEvaluation(false));
-    }
-    points_.MoveTo(out_);
-    ReportWaiting(now);
+    if (all_weights_ && !ended_) MILLRACE_RETURN_IF_ERROR(all_weights_->Tick(now, out_));
+    for (auto& [shard, hosted] : shards_) waiting_report_.Tick(hosted->task(), now);
     recoveries_.Tick(now);
     ReportRestored();
     return sender_->Send(out_);
+  }
+
+  void AdvanceSnapshots(SteadyTime now) {
+    if (shards_.contains(0) && TakeSnapshotRequest()) {
+      spdlog::info("a snapshot is asked for");
+      out_.push_back(SnapshotRequest(config_, static_cast<uint64_t>(NowMs())));
+    }
+    for (auto& [shard, hosted] : shards_) {
+      if (at_cut_.Holds(shard)) continue;
+      snapshots_.Tick(shard, hosted->task().processor(), now, out_);
+    }
+  }
+
+  // Shards whose part of a snapshot is written go on, at the record where they stopped.
+  Status LeaveCuts() {
+    if (at_cut_.empty()) return absl::OkStatus();
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<ShardId> leaving,
+                              at_cut_.Advance(std::chrono::steady_clock::now()));
+    for (const ShardId shard : leaving) {
+      ShardTask& task = shards_.at(shard)->task();
+      MILLRACE_RETURN_IF_ERROR(task.LeaveCut(out_));
+      if (passed_over_.erase(shard) == 0) continue;
+      MILLRACE_RETURN_IF_ERROR(gradients_->Assign(static_cast<int32_t>(shard), task.position()));
+    }
+    return absl::OkStatus();
   }
 
   void PublishProgress(bool ended) {
@@ -378,152 +274,44 @@ class ServerLoop {
     }
   }
 
-  // The weights of all shards, if they are all here.
-  bool GatherWeights(std::vector<float>& parameters) const {
-    if (shards_.size() + followed_.size() != training_.shards()) return false;
-    parameters.resize(model_->parameter_count());
-    const auto copy = [&](const ParameterShard& part) {
-      std::copy(part.weights().begin(), part.weights().end(),
-                parameters.begin() + static_cast<ptrdiff_t>(part.range().begin));
-    };
-    for (const auto& [shard, hosted] : shards_) copy(hosted->task().processor().shard());
-    for (const auto& [shard, followed] : followed_) {
-      if (!followed->caught_up()) return false;
-      copy(followed->processor().shard());
-    }
-    return true;
-  }
-
-  // The embedding rows of the test set, of all shards.
-  Status GatherRows(std::vector<float>& rows) {
-    const std::vector<EmbeddingId>& ids = evaluator_->ids();
-    const size_t width = model_->row_width();
-    const std::vector<std::vector<EmbeddingId>> wanted = SplitByShard(ids, training_.shards());
-    std::vector<std::vector<float>> values(training_.shards());
-    for (ShardId shard = 0; shard < training_.shards(); ++shard) {
-      const ServerProcessor& processor = IsHosted(shard) ? shards_.at(shard)->task().processor()
-                                                         : followed_.at(shard)->processor();
-      values[shard].resize(wanted[shard].size() * width);
-      MILLRACE_RETURN_IF_ERROR(processor.ReadEmbeddings(wanted[shard], values[shard]));
-    }
-    rows.clear();
-    std::vector<size_t> taken(training_.shards());
-    for (const EmbeddingId id : ids) {
-      const ShardId shard = ShardOfEmbedding(id, training_.shards());
-      const float* const row = values[shard].data() + taken[shard]++ * width;
-      rows.insert(rows.end(), row, row + width);
-    }
-    return absl::OkStatus();
-  }
-
-  Status OfferEvaluation(bool last) {
-    EvaluationInput snapshot;
-    if (!GatherWeights(snapshot.parameters)) return absl::OkStatus();
-    if (model_->row_width() > 0) MILLRACE_RETURN_IF_ERROR(GatherRows(snapshot.rows));
-    const ServerProcessor& first = shards_.at(0)->task().processor();
-    for (const auto& [worker, entry] : first.clocks().entries()) {
-      snapshot.clock = std::max(snapshot.clock, entry.clock);
-    }
-    snapshot.moments = first.moments();
-    snapshot.last = last;
-    evaluator_->Offer(std::move(snapshot));
-    return absl::OkStatus();
-  }
-
-  Status SaveWeights() const {
-    if (!config_.server().has_weights_file() || !IsHosted(0)) return absl::OkStatus();
-    std::vector<float> parameters;
-    if (!GatherWeights(parameters)) {
-      spdlog::warn("{} is not written: not all shards' weights have come",
-                   config_.server().weights_file());
-      return absl::OkStatus();
-    }
-    const std::string& path = config_.server().weights_file();
-    const size_t width = model_->block_size();
-    MILLRACE_RETURN_IF_ERROR(WriteNpy(path, parameters, parameters.size() / width, width));
-    const Moments& moments = shards_.at(0)->task().processor().moments();
-    if (moments.columns() == 0) return absl::OkStatus();
-    std::vector<double> rows = moments.count;
-    rows.insert(rows.end(), moments.mean.begin(), moments.mean.end());
-    rows.insert(rows.end(), moments.m2.begin(), moments.m2.end());
-    return WriteNpy(path + ".scaling.npy", rows, 3, moments.columns());
-  }
-
-  // A sequential round waits for its slowest worker: people want to know for which one.
-  void ReportWaiting(SteadyTime now) {
+  // Says when workers have given a lost shard its weights.
+  void ReportRestored() {
     for (auto& [shard, hosted] : shards_) {
-      const std::vector<WorkerId> missing = hosted->task().processor().WaitedFor();
-      Waiting& waiting = waiting_[shard];
-      const bool lost = hosted->task().processor().state_lost();
-      // (What is said to a lost shard again and again is no progress.)
-      const Offset position = lost ? 0 : hosted->task().position();
-      if ((missing.empty() && !lost) || waiting.position != position) {
-        waiting = {position, now, now};
-        continue;
-      }
-      const std::chrono::duration<double> every(config_.server().waiting_report_s());
-      if (now - waiting.reported < every) continue;
-      waiting.reported = now;
-      if (missing.empty()) {
-        spdlog::warn(
-            "shard {}: no worker has weights of it: each started after the shard had gone. The job "
-            "cannot go on; start a new one (another name)",
-            shard);
-        continue;
-      }
-      std::string names;
-      for (WorkerId worker : missing) names += " " + std::to_string(worker);
-      const std::chrono::duration<double> since = now - waiting.since;
-      spdlog::warn("shard {}: waiting for worker{} since {:.0f} s", shard, names, since.count());
+      if (!lost_.contains(shard) || hosted->task().processor().state_lost()) continue;
+      lost_.erase(shard);
+      spdlog::warn("shard {}: goes on from the weights of a worker, at round {}", shard,
+                   hosted->task().processor().steps());
     }
   }
 
-  // Whether every worker has left every shard of the job, also those of other processes. Until then
-  // this one stays: a new instance of a worker that has left some shards only asks all of them.
-  StatusOr<bool> JobEnded() {
-    if (job_ended_ || !AllLeft()) return job_ended_;
-    const SteadyTime now = std::chrono::steady_clock::now();
-    if (now < next_board_) return false;
-    next_board_ = now + kBoardEveryAtTheEnd;
+  // ---- end ----
+
+  // Whether every worker has left every shard of the job, and nothing is left to be done for it.
+  StatusOr<bool> JobEnded(SteadyTime now) {
+    if (job_ended_) return true;
+    MILLRACE_ASSIGN_OR_RETURN(const bool left, AllLeft());
+    if (!left) return false;
     if (!ended_) MILLRACE_RETURN_IF_ERROR(EndShards());
-    const StatusOr<std::set<ShardId>> ended = board_->ReadEnded();
-    // --broker-timeout is for those that begin: here all is done, and somebody may still ask.
-    const bool is_away =
-        absl::IsUnavailable(ended.status()) || absl::IsDeadlineExceeded(ended.status());
-    if (is_away) return false;
-    MILLRACE_RETURN_IF_ERROR(ended.status());
-    job_ended_ = ended->size() == training_.shards();
-    if (job_ended_) {
-      snapshots_.Finish();  // each part was there before its shard had ended
-      spdlog::info("every worker has left: the job has ended");
-    } else if (now >= next_word_of_others_) {
-      next_word_of_others_ = now + std::chrono::duration_cast<milliseconds>(
-                                       Seconds(config_.server().waiting_report_s()));
-      SayWhoHasNotEnded(*ended);
-    }
+    MILLRACE_ASSIGN_OR_RETURN(const bool all_ended, job_end_.AllShardsEnded(now));
+    // Each part of the last snapshot was there before its shard had ended.
+    job_ended_ = all_ended && snapshots_.Finished(now);
     return job_ended_;
   }
 
-  void SayWhoHasNotEnded(const std::set<ShardId>& ended) const {
-    std::string shards;
-    for (ShardId shard = 0; shard < training_.shards(); ++shard) {
-      if (!ended.contains(shard)) shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
-    }
-    spdlog::info("every worker has left the shards here; waiting for the end of others: {}",
-                 shards);
+  StatusOr<bool> AllLeft() const {
+    const bool left = at_cut_.empty() && std::ranges::all_of(shards_, [](const auto& entry) {
+                        const ShardTask& task = entry.second->task();
+                        return task.replayed() && task.processor().AllLeft();
+                      });
+    if (!left || !all_weights_) return left;
+    return all_weights_->OthersLeft();
   }
 
   Status EndShards() {
     ended_ = true;
-    if (evaluator_) {
-      MILLRACE_RETURN_IF_ERROR(OfferEvaluation(true));
-      evaluator_->Finish();
-      points_.MoveTo(out_);
-    }
-    for (auto& [shard, hosted] : shards_) {
-      MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
-    }
-    MILLRACE_RETURN_IF_ERROR(SaveWeights());
+    if (all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->EvaluateLast(out_));
+    for (auto& [shard, hosted] : shards_) MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
+    if (all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
     SaveAtEnd();
     // What says that it has ended should not get lost: Watch waits for it.
     constexpr int kTries = 3;
@@ -532,65 +320,78 @@ class ServerLoop {
       MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
       MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([&] { return sender_->Flush(kBrokerCall); }));
       if (!sender_->DeliveryFailed()) break;
-      MILLRACE_RETURN_IF_ERROR(AnnounceAll());
+      for (auto& [shard, hosted] : shards_) {
+        MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(out_));
+      }
     }
-    MILLRACE_ASSIGN_OR_RETURN(board_, JobRegistry::Create(config_, stop_));
-    for (const auto& [shard, hosted] : shards_) {
-      MILLRACE_RETURN_IF_ERROR(board_->PublishEnded(shard));
+    return job_end_.Publish(ids_);
+  }
+
+  // The end is a cut, too.
+  void SaveAtEnd() {
+    if (!config_.server().has_snapshot_dir()) return;
+    for (auto& [shard, hosted] : shards_) {
+      if (!hosted->task().saved()) continue;
+      const SteadyTime began = std::chrono::steady_clock::now();
+      const Status written =
+          snapshots_.WritePart(0, MakeHostedOptions(config_, features_, training_, shard),
+                               hosted->task().processor(), hosted->store());
+      snapshots_.PartWritten(0, shard, written, began, std::chrono::steady_clock::now());
     }
-    return absl::OkStatus();
   }
 
   Status Close() {
-    for (auto& [shard, hosted] : shards_) {
-      MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
-    }
-    if (!ended_) MILLRACE_RETURN_IF_ERROR(SaveWeights());
+    for (auto& [shard, hosted] : shards_) MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
+    if (!ended_ && all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
     // Answers that do not go out now are announced at the next start.
     (void)sender_->Flush(std::chrono::seconds(2));
+    for (auto& [shard, hosted] : shards_) ReportSaved(*hosted);
     return absl::OkStatus();
   }
 
-  struct Waiting {
-    Offset position = -1;
-    SteadyTime since;
-    SteadyTime reported;
-  };
+  void ReportSaved(const HostedShard& hosted) const {
+    const uint64_t unsaved = hosted.task().unsaved_updates();
+    const std::string left = unsaved == 0
+                                 ? "all of it durable"
+                                 : std::to_string(unsaved) +
+                                       " records are not in a checkpoint, and are replayed "
+                                       "from the log at the next start";
+    spdlog::info("shard {}: {} at gradient {}; {}", hosted.shard(),
+                 job_ended_ ? "ended" : "stopped", hosted.task().position(), left);
+  }
 
   const JobConfig& config_;
   const JobFeatures& features_;
   const JobTraining& training_;
-  RowShape shape_;
-  std::unique_ptr<Model> model_;
+  const RowShape shape_;
   const std::atomic<bool>& stop_;
-  BrokerRetry broker_retry_;
+  const BrokerRetry broker_retry_;
 
   Wakeup wakeup_;
   RecoveryReport recoveries_{config_, &wakeup_};
   std::unique_ptr<RecordSender> sender_;
   std::unique_ptr<PartitionConsumer> gradients_;
   ConsumerHandler handler_;
-  std::map<ShardId, std::unique_ptr<HostedShard>> shards_;
-  std::map<ShardId, std::unique_ptr<FollowedShard>> followed_;
+  uint64_t generation_ = 0;   // of the job's topics
+  std::vector<ShardId> ids_;  // of the shards that are hosted here, ascending
+  HostedShards shards_;
   std::unique_ptr<Replicator> replicator_;
   std::unique_ptr<ReplicaServer> replica_server_;  // after what it serves
-  std::map<ShardId, bool> announced_;
-  std::map<ShardId, bool> lost_;  // as it was said last
-  std::map<ShardId, Waiting> waiting_;
+  std::set<ShardId> answering_;                    // have caught up and answered everybody
+  std::set<ShardId> unannounced_;                  // have to answer everybody
+  std::set<ShardId> lost_;                         // wait for the workers' weights
+  WaitingReport waiting_report_{std::chrono::duration<double>(config_.server().waiting_report_s())};
   std::vector<OutgoingRecord> out_;
-  bool ended_ = false;  // EndShards has begun; an error of it ends the process
-  bool job_ended_ = false;
-  SteadyTime next_word_of_others_;
-  std::unique_ptr<JobRegistry> board_;  // since ended_
-  SteadyTime next_board_;
   SteadyTime next_metrics_;
-  SteadyTime next_evaluation_;
+
+  bool ended_ = false;  // EndShards has begun; an error of it ends the process
+  JobEnd job_end_{config_, training_, stop_};
+  bool job_ended_ = false;
 
   SnapshotTaker snapshots_{config_, features_, training_};
-
-  PointQueue points_;
-  std::unique_ptr<EvaluationLog> evaluation_log_;
-  std::unique_ptr<Evaluator> evaluator_;  // last: its thread uses the two above
+  std::set<ShardId> passed_over_;            // at a cut, with records that were not processed
+  CutSaver at_cut_{snapshots_, &wakeup_};    // after shards_, as the next
+  std::unique_ptr<AllWeights> all_weights_;  // null: not wanted here
 };
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/printable.h"
+
 namespace millrace {
 namespace {
 
@@ -65,7 +67,7 @@ void SendGrpcLogToOurs() {
 
 Status FromGrpc(int code, const std::string& message, const std::string& address) {
   // gRPC's codes are those of absl::StatusCode.
-  return {static_cast<absl::StatusCode>(code), address + ": " + message};
+  return {static_cast<absl::StatusCode>(code), address + ": " + Printable(message)};
 }
 
 }  // namespace grpc_internal

@@ -2,46 +2,73 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/status.h"
+#include "base/types.h"
 #include "durability/checkpoints/parameters_tail.h"
+#include "kafka/wakeup.h"
 #include "messages/job.pb.h"
 #include "stores/memory_byte_map.h"
 #include "tasks/shard_task.h"
 
 namespace millrace {
 
-// Has what the shard's last whole checkpoint had: a second or so behind, and never torn. For who
-// needs all weights but not to the moment, as evaluations do. Not thread-safe.
+// Has what the shard's last whole checkpoint had: a second or so late, and never torn. For who
+// needs all weights but not to the moment, as evaluations do. Reads and decodes on a thread of its
+// own, since a shard may be large; the calls are for the owner's thread.
 class FollowedShard {
  public:
+  struct View {
+    KeyRange range;
+    std::vector<float> weights;  // of the range
+    std::vector<float> rows;     // of the ids that were asked for, row by row
+    bool all_left = false;       // every worker has left the shard
+  };
+
   // Of the embedding rows it has those of `ids` only: a table may be larger than memory. `wakeup`
-  // is told when there is something to poll; it outlives the shard.
+  // is told when there is another view; it outlives the shard, as `config` does.
   static StatusOr<std::unique_ptr<FollowedShard>> Create(const JobConfig& config,
                                                          const ServerOptions& options,
                                                          std::span<const EmbeddingId> ids,
                                                          Wakeup* wakeup,
                                                          const std::atomic<bool>& stop);
+  ~FollowedShard();
 
-  // Takes some of what has come, without waiting; returns how many events that were.
-  StatusOr<size_t> Poll();
-  // (A shard that has made no checkpoint yet is as it was born.)
-  bool caught_up() const { return tail_->caught_up(); }
-  const ServerProcessor& processor() const { return task_->processor(); }
+  // Null until every checkpoint that there was when it was created has been read. (A shard without
+  // a checkpoint is as it was initialized.) Errors: those of ParametersTail, and DataLoss when a
+  // checkpoint cannot be loaded; they last.
+  StatusOr<std::shared_ptr<const View>> Latest() const;
 
  private:
-  FollowedShard(const ServerOptions& options, std::span<const EmbeddingId> ids);
+  FollowedShard(const ServerOptions& options, std::span<const EmbeddingId> ids, Wakeup* wakeup);
 
-  ServerOptions options_;
+  void Run();
+  // Takes some of what has come; returns how many events that were.
+  StatusOr<size_t> Poll();
+  StatusOr<View> Load() const;
+
+  const ServerOptions options_;
+  const std::vector<EmbeddingId> ids_;
+  Wakeup* const owner_;
+  // The thread's:
   std::set<std::string> row_keys_;
   MemoryByteMap store_;
-  std::unique_ptr<ShardTask> task_;  // on the store
+  bool is_new_ = true;  // the store ends with a whole checkpoint that the view has not
   std::unique_ptr<ParametersTail> tail_;
+  Wakeup wakeup_;
+
+  mutable std::mutex mutex_;
+  Status status_ = absl::OkStatus();  // guarded by mutex_
+  std::shared_ptr<const View> view_;  // guarded by mutex_
+  std::atomic<bool> ending_ = false;
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace millrace

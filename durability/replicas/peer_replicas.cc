@@ -47,12 +47,12 @@ StatusOr<ReplicaTls> ReadReplicaTls(const JobConfig& config) {
 
 PeerReplicas::PeerReplicas(const JobConfig& config, ReplicaTls tls,
                            const std::vector<ShardId>& hosted, const std::atomic<bool>& stop,
-                           const ReplicaPatience& broker_retry)
+                           const ReplicaTimeouts& timeouts)
     : config_(config),
       tls_(std::move(tls)),
       server_(hosted.empty() ? 0 : hosted.front()),
       stop_(stop),
-      broker_retry_(broker_retry) {}
+      timeouts_(timeouts) {}
 
 StatusOr<std::vector<ReplicaOffer>> PeerReplicas::ReadOffers() const {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
@@ -86,7 +86,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
   request.set_job(config_.name());
   request.set_epoch(config_.epoch());
   request.set_shard(shard);
-  const auto described = DescribeReplicas(addresses, request, tls_, broker_retry_);
+  const auto described = DescribeReplicas(addresses, request, tls_, timeouts_);
   std::vector<std::pair<Offset, std::string>> copies;
   for (size_t i = 0; i < addresses.size(); ++i) {
     if (described[i].ok()) {
@@ -104,7 +104,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
     fetch.request = request;
     fetch.folder = folder;
     fetch.check = CheckCopy;
-    fetch.broker_retry = broker_retry_;
+    fetch.timeouts = timeouts_;
     auto next_word = steady_clock::now() + kSayEvery;
     fetch.on_progress = [&](const ReplicaTransfer& transfer) {
       if (steady_clock::now() < next_word) return;

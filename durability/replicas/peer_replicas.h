@@ -25,7 +25,7 @@ class PeerReplicas {
  public:
   // `hosted`: this server's shards, ascending. `config` and `stop` outlive it.
   PeerReplicas(const JobConfig& config, ReplicaTls tls, const std::vector<ShardId>& hosted,
-               const std::atomic<bool>& stop, const ReplicaPatience& broker_retry = {});
+               const std::atomic<bool>& stop, const ReplicaTimeouts& timeouts = {});
 
   // A FetchCopy: takes the furthest copy; when that fails, the next one. Says in the log who had
   // none or failed, and why. Errors: Cancelled when stopped, those of the broker.
@@ -42,7 +42,7 @@ class PeerReplicas {
   const ReplicaTls tls_;
   const ShardId server_;  // the first shard that is hosted here
   const std::atomic<bool>& stop_;
-  const ReplicaPatience broker_retry_;
+  const ReplicaTimeouts timeouts_;
   std::optional<std::vector<ReplicaOffer>> offers_;
 };
 

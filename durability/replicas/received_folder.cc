@@ -11,6 +11,7 @@
 
 #include "base/crc32c.h"
 #include "base/file_error.h"
+#include "base/printable.h"
 
 namespace millrace {
 namespace {
@@ -42,6 +43,9 @@ StatusOr<std::unique_ptr<ReceivedFolder>> ReceivedFolder::Begin(const std::strin
   std::error_code error;
   std::filesystem::remove_all(received->path_, error);
   if (!error) std::filesystem::create_directories(received->path_, error);
+  if (!error) {
+    std::filesystem::permissions(received->path_, std::filesystem::perms::owner_all, error);
+  }
   if (error) return CannotWrite(received->path_, error.value());
   return received;
 }
@@ -54,12 +58,13 @@ ReceivedFolder::~ReceivedFolder() {
 
 Status ReceivedFolder::BeginFile(const std::string& name, uint64_t bytes) {
   if (file_ >= 0) return absl::DataLossError("a file begins within another");
-  if (!IsPlainName(name)) return absl::DataLossError("a file with a name that none of ours has");
+  if (!IsPlainName(name))
+    return absl::DataLossError("a file with a name that no store has: " + Printable(name));
   name_ = name;
   expected_ = bytes;
   written_ = 0;
   crc_ = 0;
-  file_ = open((path_ + "/" + name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  file_ = open((path_ + "/" + name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file_ < 0 && errno == EEXIST) return absl::DataLossError("the file " + name + " came twice");
   if (file_ < 0) return CannotWrite(path_ + "/" + name, errno);
   return absl::OkStatus();

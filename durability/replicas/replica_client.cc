@@ -5,11 +5,14 @@
 #include <grpcpp/create_channel.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/printable.h"
 #include "durability/replicas/credentials.h"
 #include "durability/replicas/received_folder.h"
 #include "durability/replicas/watchdog.h"
@@ -19,6 +22,8 @@ namespace millrace {
 namespace {
 
 using std::chrono::steady_clock;
+
+constexpr uint32_t kMostFiles = 100'000;  // of one copy
 
 std::unique_ptr<Replicas::Stub> Connect(const std::string& address, const ReplicaTls& tls) {
   grpc_internal::SendGrpcLogToOurs();
@@ -32,9 +37,9 @@ std::unique_ptr<Replicas::Stub> Connect(const std::string& address, const Replic
 
 StatusOr<ReplicaDescription> DescribeReplica(const std::string& address,
                                              const ReplicaRequest& request, const ReplicaTls& tls,
-                                             const ReplicaPatience& broker_retry) {
+                                             const ReplicaTimeouts& timeouts) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + broker_retry.describe);
+  context.set_deadline(std::chrono::system_clock::now() + timeouts.describe);
   ReplicaDescription description;
   const grpc::Status said = Connect(address, tls)->Describe(&context, request, &description);
   if (said.ok()) return description;
@@ -52,11 +57,11 @@ class Fetching {
     const std::unique_ptr<grpc::ClientReader<ReplicaPiece>> reader =
         stub_->GetReplica(&context_, fetch_.request);
     Status status = absl::OkStatus();
-    auto broker_retry = fetch_.broker_retry.first_piece;
+    auto timeout = fetch_.timeouts.first_piece;
     ReplicaPiece piece;
     while (true) {
       const auto before = steady_clock::now();
-      watchdog.Set(before + broker_retry);
+      watchdog.Set(before + timeout);
       const bool came = reader->Read(&piece);
       watchdog.Clear();
       if (!came) break;
@@ -65,7 +70,7 @@ class Fetching {
       status = Take(piece);
       if (status.ok()) status = Judge();
       if (!status.ok()) break;
-      broker_retry = fetch_.broker_retry.next_piece;
+      timeout = fetch_.timeouts.next_piece;
     }
     if (!status.ok()) context_.TryCancel();
     const grpc::Status said = reader->Finish();
@@ -73,7 +78,7 @@ class Fetching {
     if (!status.ok()) return Named(status);
     if (watchdog.barked()) {
       return absl::DeadlineExceededError(fetch_.address + ": nothing came for " +
-                                         std::to_string(broker_retry.count()) + " ms, after " +
+                                         std::to_string(timeout.count()) + " ms, after " +
                                          std::to_string(transfer_.bytes) + " bytes");
     }
     if (!said.ok()) {
@@ -102,7 +107,12 @@ class Fetching {
       case ReplicaPiece::kBegin:
         return Begin(piece.begin());
       case ReplicaPiece::kFile:
-        ++files_;
+        if (++files_ > announced_->files()) {
+          return absl::DataLossError("more files come than were announced");
+        }
+        if (piece.file().bytes() > announced_->bytes() - transfer_.bytes) {
+          return absl::DataLossError("a file is larger than all that was announced");
+        }
         return folder_->BeginFile(piece.file().name(), piece.file().bytes());
       case ReplicaPiece::kData:
         transfer_.bytes += piece.data().size();
@@ -125,20 +135,41 @@ class Fetching {
     if (copy.job() != wanted.job() || copy.epoch() != wanted.epoch() ||
         copy.shard() != wanted.shard() || copy.parameters_offset() <= 0) {
       return absl::DataLossError(
-          "it offers job " + copy.job() + ", epoch " + std::to_string(copy.epoch()) + ", shard " +
-          std::to_string(copy.shard()) + ", up to offset " +
+          "it offers job " + Printable(copy.job()) + ", epoch " + std::to_string(copy.epoch()) +
+          ", shard " + std::to_string(copy.shard()) + ", up to offset " +
           std::to_string(copy.parameters_offset()) + ", which is not what it was asked for");
     }
+    if (begin.files() > kMostFiles) {
+      return absl::DataLossError("it offers " + std::to_string(begin.files()) +
+                                 " files, where no store has more than " +
+                                 std::to_string(kMostFiles));
+    }
+    MILLRACE_RETURN_IF_ERROR(CheckRoom(begin.bytes()));
     announced_ = begin;
     transfer_.bytes_total = begin.bytes();
     MILLRACE_ASSIGN_OR_RETURN(folder_, ReceivedFolder::Begin(fetch_.folder));
     return absl::OkStatus();
   }
 
+  // That the disk has room for the copy, and for what else a server writes meanwhile.
+  Status CheckRoom(uint64_t bytes) const {
+    constexpr uint64_t kRoomForOthers = uint64_t{64} << 20;
+    std::error_code error;
+    const std::filesystem::path parent = std::filesystem::path(fetch_.folder).parent_path();
+    const auto space = std::filesystem::space(parent.empty() ? "." : parent, error);
+    if (error) return absl::OkStatus();  // writing will say what is wrong
+    if (space.available > kRoomForOthers && bytes <= space.available - kRoomForOthers) {
+      return absl::OkStatus();
+    }
+    return absl::ResourceExhaustedError("its copy has " + std::to_string(bytes) + " bytes, and " +
+                                        std::to_string(space.available) + " are free in " +
+                                        parent.string());
+  }
+
   Status Judge() const {
-    if (waited_ < fetch_.broker_retry.before_judging) return absl::OkStatus();
+    if (waited_ < fetch_.timeouts.before_judging) return absl::OkStatus();
     const double rate = static_cast<double>(transfer_.bytes) / Seconds(waited_);
-    if (rate >= fetch_.broker_retry.least_bytes_per_second) return absl::OkStatus();
+    if (rate >= fetch_.timeouts.least_bytes_per_second) return absl::OkStatus();
     return absl::DeadlineExceededError("too slow: " + std::to_string(transfer_.bytes) +
                                        " bytes in " + std::to_string(Seconds(waited_)) + " s");
   }
@@ -173,13 +204,13 @@ class Fetching {
 
 std::vector<StatusOr<ReplicaDescription>> DescribeReplicas(
     const std::vector<std::string>& addresses, const ReplicaRequest& request, const ReplicaTls& tls,
-    const ReplicaPatience& broker_retry) {
+    const ReplicaTimeouts& timeouts) {
   std::vector<StatusOr<ReplicaDescription>> described(addresses.size(),
                                                       absl::UnknownError("not asked"));
   std::vector<std::thread> threads;
   for (size_t i = 0; i < addresses.size(); ++i) {
     threads.emplace_back(
-        [&, i] { described[i] = DescribeReplica(addresses[i], request, tls, broker_retry); });
+        [&, i] { described[i] = DescribeReplica(addresses[i], request, tls, timeouts); });
   }
   for (std::thread& thread : threads) thread.join();
   return described;

@@ -16,7 +16,7 @@
 namespace millrace {
 
 // How long another server may take before it is given up.
-struct ReplicaPatience {
+struct ReplicaTimeouts {
   std::chrono::milliseconds describe = std::chrono::seconds(2);
   // Until the first piece comes: what is in its memory only is written to a file before.
   std::chrono::milliseconds first_piece = std::chrono::seconds(5);
@@ -31,7 +31,7 @@ struct ReplicaPatience {
 // once. Errors name the address.
 std::vector<StatusOr<ReplicaDescription>> DescribeReplicas(
     const std::vector<std::string>& addresses, const ReplicaRequest& request, const ReplicaTls& tls,
-    const ReplicaPatience& broker_retry);
+    const ReplicaTimeouts& timeouts);
 
 struct ReplicaTransfer {
   uint64_t bytes = 0;  // that have come
@@ -48,7 +48,7 @@ struct ReplicaFetch {
   std::function<Status(const std::string& files, const ReplicaDescription& copy)> check;
   // Called from time to time while pieces come.
   std::function<void(const ReplicaTransfer& transfer)> on_progress;
-  ReplicaPatience broker_retry{};
+  ReplicaTimeouts timeouts{};
 };
 
 // Blocks until the store is there, or there is a reason why it does not come from this server; then

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "base/printable.h"
 #include "durability/replicas/credentials.h"
+#include "durability/replicas/watchdog.h"
 #include "messages/replica.grpc.pb.h"
 
 namespace millrace {
@@ -79,10 +81,10 @@ class Service final : public Replicas::Service {
         streams > options_.most_streams
             ? absl::ResourceExhaustedError("copies are being served to " +
                                            std::to_string(streams - 1) + " servers already")
-            : Serve(*context, *request, *writer);
+            : Serve(*context, *request, *writer, options_.piece_timeout);
     --streams_;
     if (!status.ok()) {
-      spdlog::warn("replica of shard {}, for {}: {}", request->shard(), context->peer(),
+      spdlog::warn("replica of shard {}, for {}: {}", request->shard(), Printable(context->peer()),
                    std::string_view(status.message().data(), status.message().size()));
     }
     return ToGrpc(status);
@@ -92,8 +94,9 @@ class Service final : public Replicas::Service {
   Status DescribeCopy(const ReplicaRequest& request, ReplicaDescription& description) {
     if (request.job() != options_.job || request.epoch() != options_.epoch) {
       return absl::NotFoundError("this server is of job " + options_.job + ", epoch " +
-                                 std::to_string(options_.epoch) + ", and not of " + request.job() +
-                                 ", epoch " + std::to_string(request.epoch()));
+                                 std::to_string(options_.epoch) + ", and not of " +
+                                 Printable(request.job()) + ", epoch " +
+                                 std::to_string(request.epoch()));
     }
     MILLRACE_ASSIGN_OR_RETURN(const Offset offset, source_.OffsetOf(request.shard()));
     description.set_job(options_.job);
@@ -103,8 +106,33 @@ class Service final : public Replicas::Service {
     return absl::OkStatus();
   }
 
+  // A receiver that stops taking pieces must not keep one of the few streams, and its frozen copy.
   Status Serve(grpc::ServerContext& context, const ReplicaRequest& request,
-               grpc::ServerWriter<ReplicaPiece>& writer) {
+               grpc::ServerWriter<ReplicaPiece>& writer, std::chrono::milliseconds piece_timeout) {
+    grpc_internal::Watchdog watchdog(never_, [&context] { context.TryCancel(); });
+    const PieceWriter pieces{writer, watchdog, piece_timeout};
+    const Status served = SendCopy(context, request, pieces);
+    if (!watchdog.barked()) return served;
+    return absl::DeadlineExceededError("the other side took no piece for " +
+                                       std::to_string(piece_timeout.count()) + " ms");
+  }
+
+  struct PieceWriter {
+    grpc::ServerWriter<ReplicaPiece>& writer;
+    grpc_internal::Watchdog& watchdog;
+    std::chrono::milliseconds timeout;
+
+    Status Send(const ReplicaPiece& piece) const {
+      watchdog.Set(std::chrono::steady_clock::now() + timeout);
+      const bool sent = writer.Write(piece);
+      watchdog.Clear();
+      if (sent) return absl::OkStatus();
+      return absl::CancelledError("the other side has gone, or this server is stopping");
+    }
+  };
+
+  Status SendCopy(grpc::ServerContext& context, const ReplicaRequest& request,
+                  const PieceWriter& writer) {
     const auto begin = std::chrono::steady_clock::now();
     ReplicaPiece piece;
     // Asked before the copy is frozen: then it is at least that far on.
@@ -116,22 +144,22 @@ class Service final : public Replicas::Service {
     for (const StoredFile& file : files) bytes += file.bytes;
     piece.mutable_begin()->set_files(static_cast<uint32_t>(files.size()));
     piece.mutable_begin()->set_bytes(bytes);
-    MILLRACE_RETURN_IF_ERROR(Send(piece, writer));
+    MILLRACE_RETURN_IF_ERROR(writer.Send(piece));
     for (const StoredFile& file : files) {
       MILLRACE_RETURN_IF_ERROR(SendFile(folder.path(), file, piece, writer));
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     spdlog::info("shard {}: its replica, {} bytes, was given to {} in {:.2f} s", request.shard(),
-                 bytes, context.peer(), took.count());
+                 bytes, Printable(context.peer()), took.count());
     return absl::OkStatus();
   }
 
   static Status SendFile(const std::string& folder, const StoredFile& file, ReplicaPiece& piece,
-                         grpc::ServerWriter<ReplicaPiece>& writer) {
+                         const PieceWriter& writer) {
     std::ifstream stream(folder + "/" + file.name, std::ios::binary);
     piece.mutable_file()->set_name(file.name);
     piece.mutable_file()->set_bytes(file.bytes);
-    MILLRACE_RETURN_IF_ERROR(Send(piece, writer));
+    MILLRACE_RETURN_IF_ERROR(writer.Send(piece));
     uint32_t crc = 0;
     for (uint64_t left = file.bytes; left > 0;) {
       const size_t size = std::min<uint64_t>(left, kPieceBytes);
@@ -142,19 +170,15 @@ class Service final : public Replicas::Service {
       }
       crc = Crc32c(data, crc);
       left -= size;
-      MILLRACE_RETURN_IF_ERROR(Send(piece, writer));
+      MILLRACE_RETURN_IF_ERROR(writer.Send(piece));
     }
     piece.mutable_file_end()->set_crc32c(crc);
-    return Send(piece, writer);
-  }
-
-  static Status Send(const ReplicaPiece& piece, grpc::ServerWriter<ReplicaPiece>& writer) {
-    if (writer.Write(piece)) return absl::OkStatus();
-    return absl::CancelledError("the other side has gone, or this server is stopping");
+    return writer.Send(piece);
   }
 
   const ReplicaServerOptions& options_;
   ReplicaSource& source_;
+  const std::atomic<bool> never_ = false;
   std::atomic<int> streams_ = 0;
 };
 

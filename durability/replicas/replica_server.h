@@ -1,6 +1,7 @@
 // Serves copies of shards to other servers: the answering side of GetReplica.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -29,6 +30,8 @@ struct ReplicaServerOptions {
   std::string listen;  // HOST:PORT; port 0: a free one
   ReplicaTls tls;
   int most_streams = 4;  // at a time; a disk serves few better than many
+  // A receiver that takes no piece for so long is given up.
+  std::chrono::milliseconds piece_timeout = std::chrono::seconds(30);
 };
 
 class ReplicaServer {

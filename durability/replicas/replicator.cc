@@ -11,6 +11,7 @@
 
 #include "durability/checkpoints/shard_store.h"
 #include "kafka/timeouts.h"
+#include "stores/store_generation.h"
 #include "tasks/checkpoint.h"
 
 namespace millrace {
@@ -20,8 +21,9 @@ constexpr std::chrono::milliseconds kBeforeTryingAgain(1000);
 
 }  // namespace
 
-Replicator::Replicator(const JobConfig& config, const std::vector<ShardId>& shards)
-    : config_(config) {
+Replicator::Replicator(const JobConfig& config, const std::vector<ShardId>& shards,
+                       uint64_t generation)
+    : config_(config), generation_(generation) {
   replicas_.reserve(shards.size());
   for (const ShardId shard : shards) replicas_.push_back({.shard = shard});
   thread_ = std::thread([this] { Run(); });
@@ -54,6 +56,13 @@ void Replicator::Run() {
 Status Replicator::Open(Replica& replica) {
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<DiskByteMap> store,
                             OpenReplicaStore(config_, replica.shard));
+  if (const Status fits = ClaimForGeneration(
+          *store, generation_, "the replica of shard " + std::to_string(replica.shard));
+      absl::IsDataLoss(fits)) {
+    return absl::OutOfRangeError(fits.message());  // it may be worth something to somebody
+  } else {
+    MILLRACE_RETURN_IF_ERROR(fits);
+  }
   RemoveFrozenReplicas(config_, replica.shard);
   {
     const std::lock_guard<std::shared_mutex> lock(mutex_);

@@ -29,8 +29,9 @@ namespace millrace {
 // of a large checkpoint: who goes on from the copy's offset goes through that one again.
 class Replicator final : public ReplicaSource {
  public:
-  // `config` outlives the replicator.
-  Replicator(const JobConfig& config, const std::vector<ShardId>& shards);
+  // `config` outlives the replicator. A replica of another generation of the job's topics
+  // (JobRegistry) is set aside.
+  Replicator(const JobConfig& config, const std::vector<ShardId>& shards, uint64_t generation);
   ~Replicator() override;
 
   // Any thread.
@@ -56,6 +57,7 @@ class Replicator final : public ReplicaSource {
   StatusOr<const Replica*> Find(ShardId shard) const;
 
   const JobConfig& config_;
+  const uint64_t generation_;
   std::vector<Replica> replicas_;
   std::shared_mutex mutex_;  // a copy takes its time, and others ask meanwhile
   std::atomic<uint64_t> frozen_ = 0;

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 
 #include "base/clock.h"
 #include "durability/snapshots/snapshot_files.h"
@@ -26,6 +25,11 @@ constexpr std::chrono::seconds kMostForParts(120);
 constexpr std::chrono::seconds kMostAtTheEnd(30);
 constexpr std::chrono::milliseconds kLook(200);
 
+SnapshotTaker::Time::duration MostToTheCut(SnapshotTaker::Time::duration update) {
+  return kMostToTheCut +
+         std::min<SnapshotTaker::Time::duration>(kUpdatesToTheCut * update, kMostForUpdates);
+}
+
 void Warn(const std::string& folder, const Status& status) {
   spdlog::warn("the snapshot {} is not made: {}", folder,
                std::string_view(status.message().data(), status.message().size()));
@@ -33,21 +37,24 @@ void Warn(const std::string& folder, const Status& status) {
 
 }  // namespace
 
-void SnapshotTaker::WritePart(uint64_t id, const ServerOptions& options,
-                              const ServerProcessor& processor, const OrderedByteMap& store,
-                              Time now) {
-  const std::string folder = SnapshotFolder(config_, id);
-  const Time begin = std::chrono::steady_clock::now();
+Status SnapshotTaker::WritePart(uint64_t id, const ServerOptions& options,
+                                const ServerProcessor& processor,
+                                const OrderedByteMap& store) const {
   SnapshotPart head;
   head.set_job(config_.name());
   head.set_epoch(config_.epoch());
   head.set_snapshot(id);
-  const Status written = WriteSnapshotPart(folder, head, options, processor, store);
+  return WriteSnapshotPart(PartialSnapshotFolder(config_, id), head, options, processor, store);
+}
+
+void SnapshotTaker::PartWritten(uint64_t id, ShardId shard, const Status& written, Time began,
+                                Time now) {
+  const std::string folder = SnapshotFolder(config_, id);
   if (!written.ok()) return Warn(folder, written);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  spdlog::info("shard {}: its part of the snapshot {} is written, in {:.2f} s", options.shard,
-               folder, took.count());
-  if (options.shard == 0) unfinished_ = {id, now};
+  const std::chrono::duration<double> took = now - began;
+  spdlog::info("shard {}: its part of the snapshot {} is written, in {:.2f} s", shard, folder,
+               took.count());
+  if (shard == 0) unfinished_ = {id, now};
 }
 
 bool SnapshotTaker::TryToEnd(uint64_t id) {
@@ -59,17 +66,20 @@ bool SnapshotTaker::TryToEnd(uint64_t id) {
   head.set_created_ms(NowMs());
   *head.mutable_features() = features_;
   *head.mutable_training() = training_.training();
-  const StatusOr<bool> ended = WriteManifest(folder, head);
-  if (!ended.ok()) {
-    Warn(folder, ended.status());
-    return true;
+  const std::string partial = PartialSnapshotFolder(config_, id);
+  const StatusOr<bool> all_parts = WriteManifest(partial, head);
+  if (all_parts.ok() && !*all_parts) return false;
+  const Status named = all_parts.ok() ? NameSnapshot(partial, folder) : all_parts.status();
+  if (named.ok()) {
+    spdlog::info("the snapshot {} is whole", folder);
+  } else {
+    Warn(folder, named);
   }
-  if (*ended) spdlog::info("the snapshot {} is whole", folder);
-  return *ended;
+  return true;
 }
 
 std::string SnapshotTaker::PartsMissing(uint64_t id) const {
-  const std::string folder = SnapshotFolder(config_, id);
+  const std::string folder = PartialSnapshotFolder(config_, id);
   std::string shards;
   for (ShardId shard = 0; shard < training_.shards(); ++shard) {
     std::error_code unreadable;  // counts as missing
@@ -113,14 +123,12 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
     at_work_[shard] = {*open, now};
     spdlog::info("shard {}: on its way to the cut of the snapshot {}, two updates of every worker",
                  shard, *open);
-  } else if (now - at_work_.at(shard).since >
-             kMostToTheCut + std::min<Time::duration>(kUpdatesToTheCut * paces_.at(shard).took,
-                                                      kMostForUpdates)) {
+  } else if (shard == 0 && now - at_work_.at(shard).since > MostToTheCut(paces_.at(shard).took)) {
     spdlog::warn(
-        "shard {}: the snapshot {} is given up: not every worker has sent the two updates "
-        "that lead to its cut; make one while rows come",
-        shard, *open);
-    out.push_back(SnapshotCancel(config_, shard, *open));
+        "the snapshot {} is given up: not every worker has sent the two updates that lead to its "
+        "cut; make one while rows come",
+        *open);
+    Cancel(*open, out);
     at_work_.at(shard).since = now;
   }
   if (shard != 0 || !unfinished_ || now < next_look_) return;
@@ -128,22 +136,34 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
   if (TryToEnd(unfinished_->id)) {
     unfinished_.reset();
   } else if (unfinished_->id != 0 && now - unfinished_->since > kMostForParts) {
-    // (What the job ends with is waited for as long as the job: see Finish.)
+    // (What the job ends with is waited for as long as the job: see Finished.)
     Warn(SnapshotFolder(config_, unfinished_->id),
          absl::DeadlineExceededError(PartsMissing(unfinished_->id)));
+    Cancel(unfinished_->id, out);
     unfinished_.reset();
   }
 }
 
-void SnapshotTaker::Finish() {
-  const Time begin = std::chrono::steady_clock::now();
-  while (unfinished_ && !TryToEnd(unfinished_->id)) {
-    if (std::chrono::steady_clock::now() - begin > kMostAtTheEnd) {
-      return Warn(SnapshotFolder(config_, unfinished_->id),
-                  absl::DeadlineExceededError(PartsMissing(unfinished_->id)));
-    }
-    std::this_thread::sleep_for(kLook);
+// All shards at once: if each gave up at its own pace, some would stand at the cut for nothing.
+void SnapshotTaker::Cancel(uint64_t id, std::vector<OutgoingRecord>& out) const {
+  for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+    out.push_back(SnapshotCancel(config_, shard, id));
   }
+  std::error_code ignored;
+  std::filesystem::remove_all(PartialSnapshotFolder(config_, id), ignored);
+}
+
+bool SnapshotTaker::Finished(Time now) {
+  if (!unfinished_) return true;
+  if (!finishing_) finishing_ = now;
+  if (TryToEnd(unfinished_->id)) {
+    unfinished_.reset();
+  } else if (now - *finishing_ > kMostAtTheEnd) {
+    Warn(SnapshotFolder(config_, unfinished_->id),
+         absl::DeadlineExceededError(PartsMissing(unfinished_->id)));
+    unfinished_.reset();
+  }
+  return !unfinished_;
 }
 
 }  // namespace millrace

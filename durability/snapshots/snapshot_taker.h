@@ -17,7 +17,7 @@
 
 namespace millrace {
 
-// A snapshot that fails costs a warning, never the training. Not thread-safe.
+// A snapshot that fails costs a warning, never the training. Not thread-safe but for WritePart.
 class SnapshotTaker {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -26,16 +26,21 @@ class SnapshotTaker {
   SnapshotTaker(const JobConfig& config, const JobFeatures& features, const JobTraining& training)
       : config_(config), features_(features), training_(training) {}
 
-  // Writes the part of a shard that stands at the cut; the store holds all of it.
-  void WritePart(uint64_t id, const ServerOptions& options, const ServerProcessor& processor,
-                 const OrderedByteMap& store, Time now);
-  // Ends what all parts are there of, if this is the process of shard 0; and gives up what does not
-  // come to its cut, since updates are held for it: appends the records that say so. To be called
-  // often: the shard's pace says how long that may take.
+  // Writes the part of a shard that stands at the cut; the store holds all of it, and neither it
+  // nor the processor changes meanwhile. Any thread.
+  Status WritePart(uint64_t id, const ServerOptions& options, const ServerProcessor& processor,
+                   const OrderedByteMap& store) const;
+  // Says what became of it, and waits from now on for the parts of other shards.
+  void PartWritten(uint64_t id, ShardId shard, const Status& written, Time began, Time now);
+  // In the process of shard 0: writes the manifest once every shard's part exists, and gives up,
+  // for all shards, a snapshot that does not come to its cut, since updates are held for it:
+  // appends the records that say so. To be called often: the shard's pace says how long that may
+  // take.
   void Tick(ShardId shard, const ServerProcessor& processor, Time now,
             std::vector<OutgoingRecord>& out);
-  // Waits for the parts of the job's last snapshot.
-  void Finish();
+  // True when no snapshot waits for parts any more. The last one of a job is given up when its
+  // parts do not come within half a minute of the first call.
+  bool Finished(Time now);
 
  private:
   struct Open {
@@ -53,6 +58,8 @@ class SnapshotTaker {
   void SayGivenUp(ShardId shard, const ServerProcessor& processor);
   // True when there is nothing more to wait for.
   bool TryToEnd(uint64_t id);
+  // Tells every shard to wait no longer, and removes what was written.
+  void Cancel(uint64_t id, std::vector<OutgoingRecord>& out) const;
   // Which, and what to do about it.
   std::string PartsMissing(uint64_t id) const;
 
@@ -64,6 +71,7 @@ class SnapshotTaker {
   std::optional<uint64_t> said_;    // of shard 0: the newest that was given up
   std::optional<Open> unfinished_;  // of shard 0's process: the manifest is to be written
   Time next_look_;                  // whether its parts have come
+  std::optional<Time> finishing_;   // since when only its parts are waited for
 };
 
 }  // namespace millrace

@@ -180,7 +180,10 @@ StatusOr<bool> WriteManifest(const std::string& folder, SnapshotManifest head) {
     const Status read = ReadJson(SnapshotFile(folder, "part", shard, "json"), part);
     if (absl::IsNotFound(read)) return false;
     MILLRACE_RETURN_IF_ERROR(read);
-    if (part.shard() != shard || part.snapshot() != head.snapshot() || part.job() != head.job()) {
+    // Left by an earlier run of the job: this run's has not come yet.
+    if (part.job() == head.job() && part.epoch() < head.epoch()) return false;
+    if (part.shard() != shard || part.snapshot() != head.snapshot() || part.job() != head.job() ||
+        part.epoch() != head.epoch()) {
       return absl::DataLossError(folder + ": the part of shard " + std::to_string(shard) +
                                  " is of another snapshot; give every job a folder of its own");
     }

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-inline ReplicaPatience Endless() {
+inline ReplicaTimeouts Endless() {
   constexpr std::chrono::minutes kLong(5);
   return {.describe = kLong, .first_piece = kLong, .next_piece = kLong, .before_judging = kLong};
 }

@@ -1,6 +1,7 @@
 #include "durability/replicas/received_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -70,6 +71,21 @@ TEST(ReceivedFolder, RefusesDamagedFiles) {
   const Status flipped = (*received)->EndFile(Crc32c("five5"));
   EXPECT_EQ(flipped.code(), absl::StatusCode::kDataLoss);
   EXPECT_NE(flipped.message().find("flipped is damaged"), absl::string_view::npos) << flipped;
+}
+
+TEST(ReceivedFolder, IsForItsOwnerOnly) {
+  using std::filesystem::perms;
+  TemporaryFolder folder;
+  const mode_t before = umask(0);
+  auto received = ReceivedFolder::Begin(folder / "store");
+  ASSERT_TRUE(received.ok()) << received.status();
+  const Status written = Receive(**received, "CURRENT", "once");
+  umask(before);
+  ASSERT_TRUE(written.ok()) << written;
+  ASSERT_TRUE((*received)->Commit().ok());
+  EXPECT_EQ(std::filesystem::status(folder / "store").permissions(), perms::owner_all);
+  EXPECT_EQ(std::filesystem::status(folder / "store/CURRENT").permissions(),
+            perms::owner_read | perms::owner_write);
 }
 
 TEST(ReceivedFolder, WritesNowhereElseAndNoFileTwice) {

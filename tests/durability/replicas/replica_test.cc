@@ -57,7 +57,7 @@ class ReplicaTest : public testing::Test {
     fetch.address = address;
     fetch.request = Request();
     fetch.folder = folder_ / "store";
-    fetch.broker_retry = Endless();
+    fetch.timeouts = Endless();
     return fetch;
   }
 
@@ -233,7 +233,11 @@ TEST_F(ReplicaTest, WhatIsNotWhatWasAskedForIsRefusedAndLeavesNothing) {
       {"first piece", {C::File("CURRENT", 4), C::Data("data"), C::End("data")}},
       {"first piece", {C::Begin(1, 4), C::Begin(1, 4)}},
       {"of no file", {C::Begin(1, 4), C::Data("data")}},
-      {"within another", {C::Begin(1, 4), C::File("a", 4), C::File("b", 4)}},
+      {"within another", {C::Begin(2, 8), C::File("a", 4), C::File("b", 4)}},
+      {"more files",
+       {C::Begin(1, 4), C::File("a", 2), C::Data("da"), C::End("da"), C::File("b", 2)}},
+      {"larger than all", {C::Begin(1, 4), C::File("a", 5)}},
+      {"files, where no store", {C::Begin(1'000'000, 4)}},
       {"not known here", {C::Begin(1, 4), ReplicaPiece()}},
       {"nothing", {}},
   };
@@ -247,6 +251,58 @@ TEST_F(ReplicaTest, WhatIsNotWhatWasAskedForIsRefusedAndLeavesNothing) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(reason));
     ExpectNothingLeft();
   }
+}
+
+TEST_F(ReplicaTest, ACopyForWhichTheDiskHasNoRoomIsRefusedBeforeItComes) {
+  CrookedServer server([](grpc::ServerContext&, CrookedServer::Writer& writer) {
+    writer.Write(CrookedServer::Begin(1, uint64_t{1} << 60));
+    return grpc::Status::OK;
+  });
+  const Status status = FetchReplica(FetchFrom(server.address()), {}, stop_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  ExpectNothingLeft();
+}
+
+TEST_F(ReplicaTest, AReceiverThatTakesNothingMoreLosesItsStream) {
+  // More than what the connection's buffers take.
+  KeptCopy large({{"000007.sst", std::string(64 << 20, 'x')}});
+  auto server = ReplicaServer::Start({.job = "job",
+                                      .epoch = 7,
+                                      .listen = "127.0.0.1:0",
+                                      .tls = {},
+                                      .most_streams = 1,
+                                      .piece_timeout = milliseconds(300)},
+                                     large);
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::atomic<bool> began = false;
+  std::atomic<bool> go_on = false;
+  ReplicaFetch stuck = FetchFrom("127.0.0.1:" + std::to_string((*server)->port()));
+  stuck.on_progress = [&](const ReplicaTransfer&) {
+    began = true;
+    while (!go_on) std::this_thread::sleep_for(milliseconds(1));
+  };
+  StatusOr<ReplicaTransfer> got = absl::UnknownError("not yet");
+  std::thread thread([&] { got = FetchReplica(stuck, {}, stop_); });
+  while (!began) std::this_thread::sleep_for(milliseconds(1));
+  ReplicaFetch next = FetchFrom(stuck.address);
+  next.folder = folder_ / "next";
+  Status status = absl::UnknownError("not yet");
+  const auto end = steady_clock::now() + std::chrono::seconds(60);
+  while (!status.ok() && steady_clock::now() < end) {
+    status = FetchReplica(next, {}, stop_).status();
+  }
+  go_on = true;
+  thread.join();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_FALSE(got.ok());
+}
+
+TEST_F(ReplicaTest, WhatAnotherServerSaysIsFitForATerminal) {
+  CrookedServer server([](grpc::ServerContext&, CrookedServer::Writer&) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "\x1b[2Jgone\n");
+  });
+  const Status status = FetchReplica(FetchFrom(server.address()), {}, stop_).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\\x1b[2Jgone\\x0a"));
 }
 
 TEST_F(ReplicaTest, AServerThatGoesInTheMiddleIsAnError) {
@@ -273,8 +329,7 @@ TEST_F(ReplicaTest, AServerThatFallsSilentOrCreepsCostsAsLongAsOneIsPatient) {
       return grpc::Status::CANCELLED;
     });
     ReplicaFetch fetch = FetchFrom(server.address());
-    (creeps ? fetch.broker_retry.before_judging : fetch.broker_retry.next_piece) =
-        milliseconds(300);
+    (creeps ? fetch.timeouts.before_judging : fetch.timeouts.next_piece) = milliseconds(300);
     const auto begin = steady_clock::now();
     const Status status = FetchReplica(fetch, {}, stop_).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
@@ -292,7 +347,7 @@ TEST_F(ReplicaTest, AStopEndsTheWait) {
     return grpc::Status::CANCELLED;
   });
   ReplicaFetch fetch = FetchFrom(server.address());
-  fetch.broker_retry.next_piece = std::chrono::minutes(10);
+  fetch.timeouts.next_piece = std::chrono::minutes(10);
   EXPECT_EQ(FetchReplica(fetch, {}, stop_).status().code(), absl::StatusCode::kCancelled);
   ExpectNothingLeft();
 }

@@ -58,7 +58,7 @@ class ReplicaTlsTest : public testing::Test {
 
   // The status of a description asked for by `client`. (Who is refused may be told so by silence.)
   Status Ask(const ReplicaTls& server, const ReplicaTls& client,
-             const ReplicaPatience& broker_retry = {}) {
+             const ReplicaTimeouts& timeouts = {}) {
     auto started = ReplicaServer::Start(
         {.job = "job", .epoch = 7, .listen = "127.0.0.1:0", .tls = server, .most_streams = 1},
         kept_);
@@ -68,7 +68,7 @@ class ReplicaTlsTest : public testing::Test {
     request.set_epoch(7);
     request.set_shard(KeptCopy::kShard);
     return DescribeReplicas({"localhost:" + std::to_string((*started)->port())}, request, client,
-                            broker_retry)[0]
+                            timeouts)[0]
         .status();
   }
 

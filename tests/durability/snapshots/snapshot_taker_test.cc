@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_request.h"
+#include "durability/snapshots/snapshot_writer.h"
 #include "stores/memory_byte_map.h"
 #include "tests/processors/server_fixture.h"
 #include "tests/stores/temporary_folder.h"
@@ -40,6 +42,12 @@ class SnapshotTakerTest : public ::testing::Test {
     const OutgoingRecord request = SnapshotRequest(config_, id);
     return {request.key, request.value};
   }
+  // The server's part of snapshot 7.
+  void Write(SnapshotTaker& taker, const TestServer& server) const {
+    const Status written = taker.WritePart(7, server.options(), server.processor(), store_);
+    ASSERT_TRUE(written.ok()) << written;
+    taker.PartWritten(7, server.options().shard, written, start_, start_);
+  }
   std::string Manifest(uint64_t id) const { return SnapshotFolder(config_, id) + "/manifest.json"; }
 
   const TemporaryFolder folder_;
@@ -59,15 +67,17 @@ TEST_F(SnapshotTakerTest, GivesUpWhatAStandingStreamDoesNotBringToItsCut) {
   taker_.Tick(0, server_.processor(), start_ + seconds(29), out);
   EXPECT_THAT(out, IsEmpty());
   taker_.Tick(0, server_.processor(), start_ + seconds(31), out);
-  ASSERT_THAT(out, SizeIs(1));
-  EXPECT_EQ(out[0].topic, Topic::kGradients);
-  EXPECT_EQ(out[0].partition, 0);
+  ASSERT_THAT(out, SizeIs(2)) << "one to each shard";
+  for (int32_t shard = 0; shard < 2; ++shard) {
+    EXPECT_EQ(out[static_cast<size_t>(shard)].topic, Topic::kGradients);
+    EXPECT_EQ(out[static_cast<size_t>(shard)].partition, shard);
+  }
   EXPECT_EQ(server_.processor().open_snapshot(), 7u);
   server_.Send(LogRecord{out[0].key, out[0].value});
   EXPECT_EQ(server_.processor().open_snapshot(), std::nullopt);
   // And says it once.
   taker_.Tick(0, server_.processor(), start_ + seconds(62), out);
-  EXPECT_THAT(out, SizeIs(1));
+  EXPECT_THAT(out, SizeIs(2));
 }
 
 TEST_F(SnapshotTakerTest, GivesSlowWorkersTimeForTheirUpdates) {
@@ -85,7 +95,15 @@ TEST_F(SnapshotTakerTest, GivesSlowWorkersTimeForTheirUpdates) {
   taker_.Tick(0, server_.processor(), now + seconds(329), out);
   EXPECT_THAT(out, IsEmpty());
   taker_.Tick(0, server_.processor(), now + seconds(331), out);
-  EXPECT_THAT(out, SizeIs(1));
+  EXPECT_THAT(out, SizeIs(2));
+}
+
+TEST_F(SnapshotTakerTest, OnlyTheProcessOfShardZeroGivesUp) {
+  std::vector<OutgoingRecord> out;
+  server_.Send(Asked(7));
+  taker_.Tick(1, server_.processor(), start_, out);
+  taker_.Tick(1, server_.processor(), start_ + seconds(3600), out);
+  EXPECT_THAT(out, IsEmpty());
 }
 
 TEST_F(SnapshotTakerTest, OneThatIsAskedForWhileAnotherIsOnItsWayIsGivenUpAndNotTheOther) {
@@ -125,11 +143,11 @@ TEST_F(SnapshotTakerTest, EndsASnapshotWhenTheLastPartHasCome) {
   std::vector<OutgoingRecord> out;
   const TestServer first(OneOfTwo(0));
   const TestServer second(OneOfTwo(1));
-  taker_.WritePart(7, first.options(), first.processor(), store_, start_);
+  Write(taker_, first);
   taker_.Tick(0, first.processor(), start_, out);
   EXPECT_FALSE(std::filesystem::exists(Manifest(7)));
-  SnapshotTaker(config_, features_, training_)  // of another process
-      .WritePart(7, second.options(), second.processor(), store_, start_);
+  SnapshotTaker other(config_, features_, training_);  // of another process
+  Write(other, second);
   taker_.Tick(0, first.processor(), start_ + seconds(1), out);
   EXPECT_TRUE(std::filesystem::exists(Manifest(7)));
   EXPECT_THAT(out, IsEmpty());
@@ -138,12 +156,96 @@ TEST_F(SnapshotTakerTest, EndsASnapshotWhenTheLastPartHasCome) {
 TEST_F(SnapshotTakerTest, WaitsForPartsThatDoNotComeNoLongerThanTwoMinutes) {
   std::vector<OutgoingRecord> out;
   const TestServer first(OneOfTwo(0));
-  taker_.WritePart(7, first.options(), first.processor(), store_, start_);
+  Write(taker_, first);
   taker_.Tick(0, first.processor(), start_ + seconds(121), out);
-  const auto before = std::chrono::steady_clock::now();
-  taker_.Finish();  // nothing is left to wait for
-  EXPECT_LT(std::chrono::steady_clock::now() - before, seconds(5));
+  EXPECT_TRUE(taker_.Finished(start_ + seconds(121))) << "nothing is left to wait for";
   EXPECT_FALSE(std::filesystem::exists(Manifest(7)));
+}
+
+TEST_F(SnapshotTakerTest, AtTheEndWaitsForPartsForHalfAMinuteWithoutBlocking) {
+  const TestServer first(OneOfTwo(0));
+  const TestServer second(OneOfTwo(1));
+  Write(taker_, first);
+  EXPECT_FALSE(taker_.Finished(start_));
+  EXPECT_FALSE(taker_.Finished(start_ + seconds(29)));
+  EXPECT_TRUE(taker_.Finished(start_ + seconds(31)));
+  EXPECT_FALSE(std::filesystem::exists(Manifest(7)));
+}
+
+TEST_F(SnapshotTakerTest, AtTheEndIsFinishedWhenTheLastPartHasCome) {
+  const TestServer first(OneOfTwo(0));
+  const TestServer second(OneOfTwo(1));
+  Write(taker_, first);
+  EXPECT_FALSE(taker_.Finished(start_));
+  SnapshotTaker other(config_, features_, training_);  // of another process
+  Write(other, second);
+  EXPECT_TRUE(taker_.Finished(start_ + seconds(1)));
+  EXPECT_TRUE(std::filesystem::exists(Manifest(7)));
+}
+
+TEST_F(SnapshotTakerTest, ARerunDoesNotTakePartsOfThePreviousRun) {
+  const TestServer first(OneOfTwo(0));
+  const TestServer second(OneOfTwo(1));
+  Write(taker_, second);  // of an earlier epoch, whose shard 0 was killed
+  config_.set_epoch(config_.epoch() + 1);
+  Write(taker_, first);
+  std::vector<OutgoingRecord> out;
+  taker_.Tick(0, first.processor(), start_, out);
+  EXPECT_FALSE(std::filesystem::exists(Manifest(7)));
+  Write(taker_, second);
+  taker_.Tick(0, first.processor(), start_ + seconds(1), out);
+  EXPECT_TRUE(std::filesystem::exists(Manifest(7)));
+}
+
+TEST_F(SnapshotTakerTest, ASnapshotHasItsNameWhenItIsWhole) {
+  const std::string folder = SnapshotFolder(config_, 7);
+  const std::string partial = PartialSnapshotFolder(config_, 7);
+  const TestServer first(OneOfTwo(0));
+  const TestServer second(OneOfTwo(1));
+  Write(taker_, first);
+  std::vector<OutgoingRecord> out;
+  taker_.Tick(0, first.processor(), start_, out);
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  EXPECT_TRUE(std::filesystem::exists(partial));
+  Write(taker_, second);
+  taker_.Tick(0, first.processor(), start_ + seconds(1), out);
+  EXPECT_TRUE(std::filesystem::exists(folder));
+  EXPECT_FALSE(std::filesystem::exists(partial));
+}
+
+TEST_F(SnapshotTakerTest, TheEndOfARerunReplacesThatOfTheRunBefore) {
+  training_.set_shards(1);
+  ServerOptions options = SmallServer();
+  const TestServer only(options);
+  for (uint64_t epoch = 1; epoch <= 2; ++epoch) {
+    config_.set_epoch(epoch);
+    const Status written = taker_.WritePart(0, only.options(), only.processor(), store_);
+    ASSERT_TRUE(written.ok()) << written;
+    taker_.PartWritten(0, 0, written, start_, start_);
+    ASSERT_TRUE(taker_.Finished(start_));
+    const StatusOr<SnapshotManifest> manifest = ReadManifest(SnapshotFolder(config_, 0));
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+    EXPECT_EQ(manifest->epoch(), epoch);
+  }
+  EXPECT_FALSE(std::filesystem::exists(SnapshotFolder(config_, 0) + ".replaced"));
+}
+
+TEST_F(SnapshotTakerTest, AStartRemovesWhatAKilledServerHasLeftAndNamesWhatIsWhole) {
+  const TestServer first(OneOfTwo(0));
+  Write(taker_, first);  // half of snapshot 7
+  training_.set_shards(1);
+  const TestServer only(SmallServer());
+  ASSERT_TRUE(taker_.WritePart(0, only.options(), only.processor(), store_).ok());
+  SnapshotManifest head;
+  head.set_job("job");
+  head.set_epoch(1);
+  ASSERT_TRUE(*WriteManifest(PartialSnapshotFolder(config_, 0), head));  // killed before the name
+  const std::string of_another = folder_.path() + "/job-b-7.partial";
+  std::filesystem::create_directory(of_another);
+  CleanUpSnapshots(config_);
+  EXPECT_FALSE(std::filesystem::exists(PartialSnapshotFolder(config_, 7)));
+  EXPECT_TRUE(ReadManifest(SnapshotFolder(config_, 0)).ok());
+  EXPECT_TRUE(std::filesystem::exists(of_another));
 }
 
 }  // namespace

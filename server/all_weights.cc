@@ -1,0 +1,209 @@
+#include "server/all_weights.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "formats/npy_file.h"
+#include "server/server_metrics.h"
+#include "tasks/task_options.h"
+#include "topics/partitioning.h"
+
+namespace millrace {
+namespace {
+
+// What is written at the end has to be known to fail at the start.
+Status CheckFolderExists(const std::string& path) {
+  std::string folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  std::error_code ignored;
+  if (access(folder.c_str(), W_OK | X_OK) == 0 && !std::filesystem::is_directory(path, ignored)) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(path + " cannot be written: there is no folder " + folder +
+                             " in which this user may write, or a folder of that name");
+}
+
+}  // namespace
+
+AllWeights::AllWeights(const JobConfig& config, const JobFeatures& features,
+                       const JobTraining& training, const HostedShards& hosted)
+    : config_(config),
+      features_(features),
+      training_(training),
+      model_(MakeModel(features, training.training())),
+      hosted_(hosted),
+      ids_(training.shards()) {}
+
+StatusOr<std::unique_ptr<AllWeights>> AllWeights::Create(const JobConfig& config,
+                                                         const JobFeatures& features,
+                                                         const JobTraining& training,
+                                                         const HostedShards& hosted, Wakeup* wakeup,
+                                                         const std::atomic<bool>& stop) {
+  const Server& server = config.server();
+  if (!server.has_test_file() && !server.has_weights_file()) return nullptr;
+  if (!hosted.contains(0)) {
+    spdlog::info("the process of shard 0 evaluates and writes the weights file; this one does not");
+    return nullptr;
+  }
+  if (server.has_weights_file()) {
+    MILLRACE_RETURN_IF_ERROR(CheckFolderExists(server.weights_file()));
+  }
+  std::unique_ptr<AllWeights> all(new AllWeights(config, features, training, hosted));
+  if (server.has_test_file()) MILLRACE_RETURN_IF_ERROR(all->OpenEvaluation());
+  MILLRACE_RETURN_IF_ERROR(all->Follow(wakeup, stop));
+  return all;
+}
+
+Status AllWeights::OpenEvaluation() {
+  const Server& server = config_.server();
+  MILLRACE_ASSIGN_OR_RETURN(TestSet test_set, ReadTestSet(server.test_file(), features_.spec()));
+  if (test_set.rejected > 0) {
+    spdlog::warn("{}: {} rows cannot be used; the first is {}", server.test_file(),
+                 test_set.rejected, test_set.first_reject);
+  }
+  if (server.has_evaluation_log()) {
+    MILLRACE_ASSIGN_OR_RETURN(evaluation_log_, EvaluationLog::Open(server.evaluation_log(), false));
+  }
+  evaluator_ = std::make_unique<Evaluator>(
+      std::move(test_set), *model_, RowShapeFrom(features_).classes,
+      training_.training().scaling() == Training::RUNNING,
+      [this](const EvaluationInput& input, const EvaluationFigures& figures) {
+        if (evaluation_log_) evaluation_log_->Write(NowMs(), 0, input.clock, figures);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        points_.push_back(EvaluationPoint(0, input.clock, figures, input.last));
+      });
+  ids_ = SplitByShard(evaluator_->ids(), training_.shards());
+  return absl::OkStatus();
+}
+
+Status AllWeights::Follow(Wakeup* wakeup, const std::atomic<bool>& stop) {
+  for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+    if (hosted_.contains(shard)) continue;
+    MILLRACE_ASSIGN_OR_RETURN(
+        followed_[shard],
+        FollowedShard::Create(config_, MakeServerOptions(features_, training_, shard), ids_[shard],
+                              wakeup, stop));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<bool> AllWeights::OthersLeft() const {
+  for (const auto& [shard, followed] : followed_) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto view, followed->Latest());
+    if (view == nullptr || !view->all_left) return false;
+  }
+  return true;
+}
+
+StatusOr<bool> AllWeights::GatherWeights(std::vector<float>& parameters) const {
+  MILLRACE_CHECK(hosted_.size() + followed_.size() == training_.shards());
+  parameters.resize(model_->parameter_count());
+  const auto copy = [&](std::span<const float> weights, KeyRange range) {
+    MILLRACE_CHECK(weights.size() == range.size() && range.end <= parameters.size());
+    std::ranges::copy(weights, parameters.begin() + static_cast<ptrdiff_t>(range.begin));
+  };
+  for (const auto& [shard, hosted] : hosted_) {
+    const ParameterShard& part = hosted->task().processor().shard();
+    copy(part.weights(), part.range());
+  }
+  for (const auto& [shard, followed] : followed_) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto view, followed->Latest());
+    if (view == nullptr) return false;
+    copy(view->weights, view->range);
+  }
+  return true;
+}
+
+Status AllWeights::GatherRows(std::vector<float>& rows) const {
+  const size_t width = model_->row_width();
+  std::vector<std::vector<float>> values(training_.shards());
+  for (const auto& [shard, hosted] : hosted_) {
+    values[shard].resize(ids_[shard].size() * width);
+    MILLRACE_RETURN_IF_ERROR(hosted->task().processor().ReadEmbeddings(ids_[shard], values[shard]));
+  }
+  for (const auto& [shard, followed] : followed_) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto view, followed->Latest());
+    MILLRACE_CHECK(view != nullptr && view->rows.size() == ids_[shard].size() * width);
+    values[shard] = view->rows;
+  }
+  rows.clear();
+  std::vector<size_t> taken(training_.shards());
+  for (const EmbeddingId id : evaluator_->ids()) {
+    const ShardId shard = ShardOfEmbedding(id, training_.shards());
+    const float* const row = values[shard].data() + taken[shard]++ * width;
+    rows.insert(rows.end(), row, row + width);
+  }
+  return absl::OkStatus();
+}
+
+Status AllWeights::OfferEvaluation(bool last) {
+  EvaluationInput input;
+  MILLRACE_ASSIGN_OR_RETURN(const bool all, GatherWeights(input.parameters));
+  if (!all) return absl::OkStatus();
+  if (model_->row_width() > 0) MILLRACE_RETURN_IF_ERROR(GatherRows(input.rows));
+  const ServerProcessor& first = hosted_.at(0)->task().processor();
+  for (const auto& [worker, entry] : first.clocks().entries()) {
+    input.clock = std::max(input.clock, entry.clock);
+  }
+  input.moments = first.moments();
+  input.last = last;
+  evaluator_->Offer(std::move(input));
+  return absl::OkStatus();
+}
+
+void AllWeights::MovePoints(std::vector<OutgoingRecord>& out) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::ranges::move(points_, std::back_inserter(out));
+  points_.clear();
+}
+
+Status AllWeights::Tick(Time now, std::vector<OutgoingRecord>& out) {
+  for (const auto& [shard, followed] : followed_) {
+    MILLRACE_RETURN_IF_ERROR(followed->Latest().status());
+  }
+  if (evaluator_ == nullptr) return absl::OkStatus();
+  if (now >= next_evaluation_ && evaluator_->idle()) {
+    const std::chrono::duration<double> interval(config_.server().evaluation_interval_s());
+    next_evaluation_ = now + std::chrono::duration_cast<Time::duration>(interval);
+    MILLRACE_RETURN_IF_ERROR(OfferEvaluation(false));
+  }
+  MovePoints(out);
+  return absl::OkStatus();
+}
+
+Status AllWeights::EvaluateLast(std::vector<OutgoingRecord>& out) {
+  if (evaluator_ == nullptr) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(OfferEvaluation(true));
+  evaluator_->Finish();
+  MovePoints(out);
+  return absl::OkStatus();
+}
+
+Status AllWeights::SaveFile() const {
+  if (!config_.server().has_weights_file()) return absl::OkStatus();
+  const std::string& path = config_.server().weights_file();
+  std::vector<float> parameters;
+  MILLRACE_ASSIGN_OR_RETURN(const bool all, GatherWeights(parameters));
+  if (!all) {
+    spdlog::warn("{} is not written: not all shards' weights have come", path);
+    return absl::OkStatus();
+  }
+  const size_t width = model_->block_size();
+  MILLRACE_RETURN_IF_ERROR(WriteNpy(path, parameters, parameters.size() / width, width));
+  const Moments& moments = hosted_.at(0)->task().processor().moments();
+  if (moments.columns() == 0) return absl::OkStatus();
+  std::vector<double> rows = moments.count;
+  rows.insert(rows.end(), moments.mean.begin(), moments.mean.end());
+  rows.insert(rows.end(), moments.m2.begin(), moments.m2.end());
+  return WriteNpy(path + ".scaling.npy", rows, 3, moments.columns());
+}
+
+}  // namespace millrace

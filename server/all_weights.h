@@ -1,0 +1,77 @@
+// The weights of all shards, as the process of shard 0 sees them: evaluation and the weights file.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "durability/replicas/followed_shard.h"
+#include "job/evaluation_log.h"
+#include "kafka/wakeup.h"
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+#include "models/model.h"
+#include "server/evaluator.h"
+#include "server/hosted_shard.h"
+#include "topics/outgoing_record.h"
+
+namespace millrace {
+
+// Follows the shards of other processes by their checkpoints. For the owner's thread.
+class AllWeights {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // Null when the configuration wants neither an evaluation nor a weights file, or shard 0 is not
+  // hosted here. References outlive it. Errors: a test set that cannot be used, a weights file that
+  // cannot be written, those of the broker.
+  static StatusOr<std::unique_ptr<AllWeights>> Create(const JobConfig& config,
+                                                      const JobFeatures& features,
+                                                      const JobTraining& training,
+                                                      const HostedShards& hosted, Wakeup* wakeup,
+                                                      const std::atomic<bool>& stop);
+
+  // Every worker has left every shard that another process hosts.
+  StatusOr<bool> OthersLeft() const;
+  // Evaluates when it is time to, beside the loop; appends what has been found since.
+  Status Tick(Time now, std::vector<OutgoingRecord>& out);
+  // Evaluates the weights of the job's end; waits for the result.
+  Status EvaluateLast(std::vector<OutgoingRecord>& out);
+  // Writes the weights file, if one is wanted. With a warning it does not when a shard's weights
+  // have not come yet.
+  Status SaveFile() const;
+
+ private:
+  AllWeights(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
+             const HostedShards& hosted);
+
+  Status OpenEvaluation();
+  Status Follow(Wakeup* wakeup, const std::atomic<bool>& stop);
+  // False when those of a followed shard have not come yet.
+  StatusOr<bool> GatherWeights(std::vector<float>& parameters) const;
+  // The embedding rows of the test set. REQUIRES: GatherWeights has returned true.
+  Status GatherRows(std::vector<float>& rows) const;
+  Status OfferEvaluation(bool last);
+  void MovePoints(std::vector<OutgoingRecord>& out);
+
+  const JobConfig& config_;
+  const JobFeatures& features_;
+  const JobTraining& training_;
+  const std::unique_ptr<Model> model_;
+  const HostedShards& hosted_;
+  std::vector<std::vector<EmbeddingId>> ids_;  // of the test set, by shard
+  std::map<ShardId, std::unique_ptr<FollowedShard>> followed_;
+  Time next_evaluation_;
+
+  std::mutex mutex_;
+  std::vector<OutgoingRecord> points_;  // guarded by mutex_: evaluations come from another thread
+  std::unique_ptr<EvaluationLog> evaluation_log_;
+  std::unique_ptr<Evaluator> evaluator_;  // last: its thread uses the three above
+};
+
+}  // namespace millrace

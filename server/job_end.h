@@ -1,0 +1,46 @@
+// The end of a job, as the processes of its shards tell it to each other.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "job/job_registry.h"
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+
+namespace millrace {
+
+// A server stays until every worker has left every shard of the job, also those of other processes:
+// a new instance of a worker that has left some shards only asks all of them. Not thread-safe.
+class JobEnd {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // References outlive it.
+  JobEnd(const JobConfig& config, const JobTraining& training, const std::atomic<bool>& stop)
+      : config_(config), training_(training), stop_(stop) {}
+
+  // Says that every worker has left these shards, and that all of it is durable.
+  Status Publish(const std::vector<ShardId>& shards);
+  // Whether that was said of all shards. Asks the broker some times a second; one that is away says
+  // neither. REQUIRES: Publish.
+  StatusOr<bool> AllShardsEnded(Time now);
+
+ private:
+  void ReportWhoHasNotEnded(const std::set<ShardId>& ended) const;
+
+  const JobConfig& config_;
+  const JobTraining& training_;
+  const std::atomic<bool>& stop_;
+  std::unique_ptr<JobRegistry> registry_;
+  bool all_ended_ = false;
+  Time next_look_;
+  Time next_report_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,112 @@
+#include "server/takeover.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <system_error>
+
+#include "base/atomic_file.h"
+#include "job/kafka_options.h"
+#include "kafka/broker_retry.h"
+#include "kafka/consumer.h"
+#include "kafka/timeouts.h"
+#include "kafka/wakeup.h"
+#include "messages/records.pb.h"
+#include "topics/codec.h"
+#include "topics/frame.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A dozen heartbeats.
+constexpr std::chrono::seconds kSilence(3);
+constexpr std::chrono::seconds kReportEvery(5);
+constexpr size_t kPointsAtOnce = 1000;
+
+std::string MarkOf(const JobConfig& config, ShardId shard) {
+  return config.server().data_dir() + "/" + config.name() + "-shard-" + std::to_string(shard) +
+         ".taken-over";
+}
+
+// The shard that a heartbeat is of, if the record is one.
+std::optional<ShardId> ShardOfHeartbeat(const ConsumedRecord& record) {
+  if (!record.key.starts_with("server/")) return std::nullopt;
+  const StatusOr<Frame> frame = ParseFrame(record.value);
+  MetricPoint point;
+  if (!frame.ok() || !ParseMessage(frame->body, point).ok() || !point.has_server()) {
+    return std::nullopt;
+  }
+  return point.server().shard();
+}
+
+}  // namespace
+
+void RememberTakeover(const JobConfig& config, const std::vector<ShardId>& shards) {
+  for (const ShardId shard : shards) {
+    const Status written = WriteAtomicFile(
+        MarkOf(config, shard), "another server has taken this shard over; the next start waits\n");
+    if (!written.ok()) spdlog::warn("{}", std::string(written.message()));
+  }
+}
+
+Status WaitWhileTakenOver(const JobConfig& config, const std::vector<ShardId>& shards,
+                          const std::atomic<bool>& stop) {
+  std::set<ShardId> taken;
+  std::error_code ignored;
+  for (const ShardId shard : shards) {
+    if (std::filesystem::exists(MarkOf(config, shard), ignored)) taken.insert(shard);
+  }
+  if (taken.empty()) return absl::OkStatus();
+  Wakeup wakeup;
+  ConsumerOptions options;
+  options.client_id = "takeover";
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<PartitionConsumer> metrics,
+      PartitionConsumer::Create(ToKafkaOptions(config), options,
+                                TopicName(config.name(), Topic::kMetrics), &wakeup));
+  MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range,
+                            BrokerRetry(stop, config.broker_timeout_s()).Run([&metrics] {
+                              return metrics->QueryRange(0, kBrokerCall);
+                            }));
+  MILLRACE_RETURN_IF_ERROR(metrics->Assign(0, range.end));
+  auto last_heartbeat = steady_clock::now();
+  auto next_report = last_heartbeat;
+  bool is_read = false;  // silence counts once the topic is being read
+  ConsumerHandler handler;
+  handler.on_end = [&is_read](int32_t, Offset) { is_read = true; };
+  handler.on_out_of_range = [&is_read](int32_t) {
+    is_read = true;
+    return absl::OkStatus();
+  };
+  handler.on_record = [&](const ConsumedRecord& record) {
+    const std::optional<ShardId> shard = ShardOfHeartbeat(record);
+    if (!shard || !taken.contains(*shard)) return absl::OkStatus();
+    last_heartbeat = steady_clock::now();
+    if (last_heartbeat < next_report) return absl::OkStatus();
+    next_report = last_heartbeat + kReportEvery;
+    spdlog::warn(
+        "shard {}: another server took it over from this one, and is alive; this one waits until "
+        "that one has stopped. Stop one of the two: each shard is for one process (--server-ids)",
+        *shard);
+    return absl::OkStatus();
+  };
+  while (!is_read || steady_clock::now() - last_heartbeat < kSilence) {
+    if (stop) return absl::CancelledError("stopped");
+    const bool was_read = is_read;
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, metrics->Poll(kPointsAtOnce, handler));
+    if (is_read && !was_read) last_heartbeat = steady_clock::now();
+    if (events == 0) wakeup.WaitFor(kPoll);
+  }
+  for (const ShardId shard : taken) std::filesystem::remove(MarkOf(config, shard), ignored);
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

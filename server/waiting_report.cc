@@ -1,0 +1,35 @@
+#include "server/waiting_report.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+void WaitingReport::Tick(const ShardTask& task, Time now) {
+  const std::vector<WorkerId> missing = task.processor().WaitedFor();
+  const bool lost = task.processor().state_lost();
+  // (Workers repeat to a shard without state what they have: that is no progress.)
+  const Offset position = lost ? 0 : task.position();
+  Waiting& waiting = waiting_[task.shard()];
+  if ((missing.empty() && !lost) || waiting.position != position) {
+    waiting = {position, now, now};
+    return;
+  }
+  if (now - waiting.reported < interval_) return;
+  waiting.reported = now;
+  if (missing.empty()) {
+    spdlog::warn(
+        "shard {}: no worker has weights of it: each started after the shard had gone. The job "
+        "cannot go on; start a new one (another name)",
+        task.shard());
+    return;
+  }
+  std::string names;
+  for (const WorkerId worker : missing) names += " " + std::to_string(worker);
+  const std::chrono::duration<double> since = now - waiting.since;
+  spdlog::warn("shard {}: waiting for worker{} for {:.0f} s", task.shard(), names, since.count());
+}
+
+}  // namespace millrace

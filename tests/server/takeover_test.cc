@@ -1,0 +1,86 @@
+// Two servers on one shard, on librdkafka's mock cluster.
+#include "server/takeover.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "kafka/producer.h"
+#include "messages/records.pb.h"
+#include "tests/kafka/mock_cluster.h"
+#include "tests/stores/temporary_folder.h"
+#include "topics/frame.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+class TakeoverTest : public testing::Test {
+ protected:
+  TakeoverTest() {
+    config_.set_name("takeover");
+    config_.set_brokers(cluster_.options().brokers);
+    config_.mutable_server()->set_data_dir(folder_.path());
+    cluster_.CreateTopic(TopicName("takeover", Topic::kMetrics), 1);
+  }
+
+  // How long a start waited for the holder of shard 1.
+  steady_clock::duration Wait() {
+    const auto begin = steady_clock::now();
+    const Status waited = WaitWhileTakenOver(config_, {1}, stop_);
+    EXPECT_TRUE(waited.ok()) << waited;
+    return steady_clock::now() - begin;
+  }
+
+  const TemporaryFolder folder_;
+  MockCluster cluster_;
+  JobConfig config_;
+  std::atomic<bool> stop_ = false;
+};
+
+TEST_F(TakeoverTest, WhoWasNotFencedWaitsForNobody) {
+  cluster_.SetDown();
+  EXPECT_LT(Wait(), seconds(1));
+}
+
+TEST_F(TakeoverTest, WhoWasFencedWaitsOnceUntilTheOtherSendsNoHeartbeats) {
+  auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "other"}, nullptr);
+  ASSERT_TRUE(producer.ok()) << producer.status();
+  MetricPoint point;
+  point.mutable_server()->set_shard(1);
+  const std::string heartbeat = MakeFrames(point.SerializeAsString(), 0).front();
+  RememberTakeover(config_, {1});
+  steady_clock::time_point last;
+  std::thread other([&] {
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(
+          (*producer)->Send(TopicName("takeover", Topic::kMetrics), 0, "server/1", heartbeat).ok());
+      ASSERT_TRUE((*producer)->Flush(seconds(20)).ok());
+      last = steady_clock::now();
+      std::this_thread::sleep_for(milliseconds(250));
+    }
+  });
+  (void)Wait();
+  const auto waited_until = steady_clock::now();
+  other.join();
+  EXPECT_GT(waited_until - last, seconds(2)) << "the other one was alive";
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "the mark has served";
+}
+
+TEST_F(TakeoverTest, AStopEndsTheWait) {
+  RememberTakeover(config_, {1});
+  stop_ = true;
+  EXPECT_TRUE(absl::IsCancelled(WaitWhileTakenOver(config_, {1}, stop_)));
+  EXPECT_FALSE(std::filesystem::is_empty(folder_.path())) << "the next start waits";
+}
+
+}  // namespace
+}  // namespace millrace
