@@ -18,7 +18,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kStopPollMilliseconds = 200;
+constexpr int kWaitMilliseconds = 100;
 constexpr size_t kShownColumns = 50;
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
@@ -133,15 +133,16 @@ Status CsvFile::ReadBlock() {
   }
 }
 
-Status CsvFile::WaitReadable() const {
-  while (true) {
+Status CsvFile::WaitReadable() {
+  for (int timeout = 0;; timeout = kWaitMilliseconds) {
     if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
       return absl::CancelledError(absl::StrCat("stopped while reading ", name_));
     }
     pollfd poll_fd = {fd_, POLLIN, 0};
-    const int ready = poll(&poll_fd, 1, kStopPollMilliseconds);
+    const int ready = poll(&poll_fd, 1, timeout);
     if (ready > 0) return absl::OkStatus();
     if (ready < 0 && errno != EINTR) return FileError(errno, name_, "read");
+    if (while_waiting_) MILLRACE_RETURN_IF_ERROR(while_waiting_());
   }
 }
 

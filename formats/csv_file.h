@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -22,7 +24,7 @@ class CsvFile {
     CsvLimits limits;
     // Bytes asked for at once. A pipe gives what it has, so rows are never held back.
     size_t block_bytes = size_t{1} << 18;
-    // Set to true by a signal handler or another thread, it ends a wait for a pipe within 0.2 s:
+    // Set to true by a signal handler or another thread, it ends a wait for a pipe within 0.1 s:
     // Next() and Open() then return kCancelled. Not owned; may be null.
     const std::atomic<bool>* stop = nullptr;
   };
@@ -43,6 +45,12 @@ class CsvFile {
   // valid until the next call. The header is no record.
   StatusOr<bool> Next(CsvRecord* record);
 
+  // To be called when Next() finds a pipe empty, before it waits and every 0.1 s while it does, so
+  // that its caller can tend to the rest of the world. An error is what Next() then returns.
+  void set_while_waiting(std::function<Status()> while_waiting) {
+    while_waiting_ = std::move(while_waiting);
+  }
+
   // How messages call the file: its path, or "standard input".
   const std::string& name() const { return name_; }
   bool is_stdin() const { return is_stdin_; }
@@ -58,7 +66,7 @@ class CsvFile {
 
   Status ReadHeader();
   Status ReadBlock();
-  Status WaitReadable() const;
+  Status WaitReadable();
 
   std::string name_;
   int fd_;
@@ -68,6 +76,7 @@ class CsvFile {
   std::optional<uint64_t> total_bytes_;
   CsvParser parser_;
   std::vector<std::string> columns_;
+  std::function<Status()> while_waiting_;
 };
 
 // The position of column `name` in `columns`. The error says that the file called `file` has no

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "features/csv_row_encoder.h"
@@ -50,6 +52,11 @@ class CsvStream {
   };
   // Errors: reading or writing rejects fails, too many rejects, a file that changed between epochs.
   StatusOr<Event> Next(StreamRecord* record);
+
+  // See CsvFile. A pipe has one epoch, so it holds for the file that is being read.
+  void set_while_waiting(std::function<Status()> while_waiting) {
+    file_->set_while_waiting(std::move(while_waiting));
+  }
 
   uint64_t accepted() const { return next_number_; }
   // Of the first epoch; the others have the same ones.

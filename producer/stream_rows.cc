@@ -32,7 +32,16 @@ class Streamer {
         counts_(counts),
         workers_(static_cast<uint32_t>(plan.tails().size())) {}
 
+  ~Streamer() { stream_.set_while_waiting(nullptr); }
+  Streamer(const Streamer&) = delete;
+  Streamer& operator=(const Streamer&) = delete;
+
   Status Run() {
+    // A pipe may be silent for long: what was sent is delivered, and known to be, all the same.
+    stream_.set_while_waiting([this]() -> Status {
+      MILLRACE_RETURN_IF_ERROR(sender_.Wait(milliseconds(0)));
+      return Look();
+    });
     MILLRACE_RETURN_IF_ERROR(SendRows());
     if (stream_.accepted() == 0) {
       return absl::FailedPreconditionError(

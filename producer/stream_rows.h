@@ -17,7 +17,8 @@ namespace millrace {
 // What the loop needs of the world around it.
 struct StreamSurroundings {
   const std::atomic<bool>* stop;  // true: end with Cancelled
-  // Called often, also while nothing moves; an error ends the stream with it.
+  // Called often, also while nothing moves and while a pipe is silent; an error ends the stream
+  // with it.
   std::function<Status()> tick;
   std::function<Pacer::Time()> now;
   std::function<void(Pacer::Time::duration)> sleep;

@@ -131,6 +131,47 @@ TEST_F(CsvFileTest, GivesTheRowsOfAPipeAsTheyCome) {
   writer.join();
 }
 
+TEST_F(CsvFileTest, WhoeverReadsASilentPipeCanTendToOtherThings) {
+  const std::string path = folder_ + "/pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::atomic<int> called = 0;
+  std::thread writer([&] {
+    std::ofstream out(path);
+    out << "a\n1\n" << std::flush;
+    // Silent until the reader has been told so twice.
+    while (called < 2) std::this_thread::yield();
+    out << "2\n";
+  });
+  const std::unique_ptr<CsvFile> file = CsvFile::Open(path).value();
+  file->set_while_waiting([&] {
+    ++called;
+    return absl::OkStatus();
+  });
+  CsvRecord record;
+  int rows = 0;
+  while (file->Next(&record).value()) ++rows;
+  EXPECT_EQ(rows, 2);
+  EXPECT_GE(called, 2);
+  writer.join();
+}
+
+TEST_F(CsvFileTest, AnErrorOfWhoeverTendsToOtherThingsEndsTheReading) {
+  const std::string path = folder_ + "/pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::atomic<bool> ended = false;
+  std::thread writer([&] {
+    std::ofstream out(path);
+    out << "a\n" << std::flush;
+    while (!ended) std::this_thread::yield();
+  });
+  const std::unique_ptr<CsvFile> file = CsvFile::Open(path).value();
+  file->set_while_waiting([] { return absl::UnavailableError("away"); });
+  CsvRecord record;
+  EXPECT_TRUE(absl::IsUnavailable(file->Next(&record).status()));
+  ended = true;
+  writer.join();
+}
+
 TEST_F(CsvFileTest, AStopEndsTheWaitForAPipe) {
   const std::string path = folder_ + "/pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);

@@ -2,14 +2,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
+#include <future>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/big_endian.h"
@@ -178,6 +183,30 @@ TEST_F(StreamRowsTest, DealsAcceptedRowsInTurnWhateverIsRejectedBetween) {
   EXPECT_EQ(counts_.rows_sent, 103u);
   EXPECT_EQ(counts_.records_sent, 107u);
   EXPECT_EQ(rejects_.rows.size(), 43u);
+}
+
+TEST_F(StreamRowsTest, WhatWasSentIsDeliveredWhileAPipeIsSilent) {
+  path_ = folder_.Path("pipe");
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  MemoryTopic topic(1);
+  MemorySender sender(topic, 1, kNever);
+  std::promise<void> delivered;
+  bool told = false;
+  around_.tick = [&]() -> Status {
+    const bool silent = counts_.rows_sent == 2 && sender.outstanding() == 0;
+    if (silent && !std::exchange(told, true)) delivered.set_value();
+    return absl::OkStatus();
+  };
+  std::future<void> known = delivered.get_future();
+  std::thread writer([&] {
+    std::ofstream out(path_);
+    out << "x,y\n0,0\n1,1\n" << std::flush;
+    EXPECT_EQ(known.wait_for(seconds(30)), std::future_status::ready);
+    out << "2,0\n";
+  });
+  EXPECT_TRUE(Run(topic, sender).ok());
+  writer.join();
+  EXPECT_EQ(topic, Expected(3, 1));
 }
 
 TEST_F(StreamRowsTest, EndsPartitionsOfUnequalCounts) {
