@@ -110,9 +110,7 @@ CsvParser::Event CsvParser::Next(CsvRecord* record) {
                                  " (a quote inside a quoted field is written twice)"),
                     record);
       }
-      if (!AddField(field_begin_ + 1, quote_, field_doubled_)) {
-        return Fail(absl::StrCat("more than ", limits_.max_fields, " fields"), record);
-      }
+      if (!AddField(field_begin_ + 1, quote_, field_doubled_)) return FailTooManyFields(record);
     } else {
       if (c == '"') {
         if (at == field_begin_) {
@@ -127,9 +125,8 @@ CsvParser::Event CsvParser::Next(CsvRecord* record) {
         continue;
       }
       const bool carriage_return = c == '\n' && at > field_begin_ && buffer_[at - 1] == '\r';
-      if (!AddField(field_begin_, carriage_return ? at - 1 : at, false)) {
-        return Fail(absl::StrCat("more than ", limits_.max_fields, " fields"), record);
-      }
+      const size_t end = carriage_return ? at - 1 : at;
+      if (!AddField(field_begin_, end, false)) return FailTooManyFields(record);
     }
     if (c == '\n') {
       Emit(at, record);
@@ -233,7 +230,7 @@ CsvParser::Event CsvParser::EndOfInput(CsvRecord* record) {
     if (IsEmptyLine(size_)) return Event::kEnd;
     added = AddField(field_begin_, carriage_return ? size_ - 1 : size_, false);
   }
-  if (!added) return Fail(absl::StrCat("more than ", limits_.max_fields, " fields"), record);
+  if (!added) return FailTooManyFields(record);
   Emit(size_, record);
   StartRecord(size_);
   return Event::kRecord;
@@ -245,6 +242,10 @@ CsvParser::Event CsvParser::Fail(std::string reason, CsvRecord* record) {
   specials_ = 0;
   block_end_ = record_begin_;
   return SkipBadLine(record);
+}
+
+CsvParser::Event CsvParser::FailTooManyFields(CsvRecord* record) {
+  return Fail(absl::StrCat("more than ", limits_.max_fields, " fields"), record);
 }
 
 CsvParser::Event CsvParser::FailTooLong(CsvRecord* record) {

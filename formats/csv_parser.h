@@ -100,6 +100,7 @@ class CsvParser {
   std::string_view Unescape(std::string_view field, char** out);
   Event EndOfInput(CsvRecord* record);
   Event Fail(std::string reason, CsvRecord* record);
+  Event FailTooManyFields(CsvRecord* record);
   Event FailTooLong(CsvRecord* record);
   Event SkipBadLine(CsvRecord* record);
   void EmitBadLine(size_t end, CsvRecord* record);
