@@ -356,7 +356,8 @@ Status KafkaRun::Tick() {
     MILLRACE_RETURN_IF_ERROR(rejects_->Flush());
   }
   const ProducerProgress progress = Progress(false);
-  if (stalled < DeliveryWatch::kReportEvery) display_.Show(now, progress);
+  const bool skipping = counts_.rows_sent == 0 && !plan_->fresh();
+  if (stalled < DeliveryWatch::kReportEvery) display_.Show(now, progress, skipping);
   publisher_->Publish(now, progress);
   return absl::OkStatus();
 }

@@ -25,15 +25,16 @@ size_t TerminalColumns() {
 ProgressDisplay::ProgressDisplay(bool quiet)
     : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
 
-void ProgressDisplay::Show(Time now, const ProducerProgress& progress) {
+void ProgressDisplay::Show(Time now, const ProducerProgress& progress, bool skipping) {
   if (quiet_) return;
+  if (skipping) rates_.Add(now, progress, skipping);
   if (next_ == Time()) {  // the first line comes when there is something to tell
     next_ = now + (terminal_ ? kBarEvery : kLineEvery);
-    rates_.Add(now, progress);
+    rates_.Add(now, progress, skipping);
     return;
   }
   if (now < next_) return;
-  rates_.Add(now, progress);
+  rates_.Add(now, progress, skipping);
   if (terminal_) {
     next_ = now + kBarEvery;
     // The last column stays free: a terminal may wrap the line there.

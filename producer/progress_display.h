@@ -19,8 +19,8 @@ class ProgressDisplay {
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
-  // To be called often.
-  void Show(Time now, const ProducerProgress& progress);
+  // To be called often. `skipping`: see ProgressRates.
+  void Show(Time now, const ProducerProgress& progress, bool skipping);
 
   void Say(const std::string& line);   // unless quiet
   void Warn(const std::string& line);  // in any case

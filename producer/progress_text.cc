@@ -29,7 +29,8 @@ std::vector<std::string> Facts(const std::string& done, const ProducerProgress& 
   }
   const auto speed = static_cast<uint64_t>(std::llround(rates.rows_per_second()));
   facts.push_back(absl::StrCat(WithCommas(progress.rows_sent()), " rows"));
-  facts.push_back(absl::StrCat(WithCommas(speed), " rows/s"));
+  facts.push_back(rates.skipping() ? "passing over those that Kafka has"
+                                   : absl::StrCat(WithCommas(speed), " rows/s"));
   if (progress.rows_rejected() > 0) {
     facts.push_back(absl::StrCat(WithCommas(progress.rows_rejected()), " rejected"));
   }
@@ -64,7 +65,9 @@ std::string Duration(std::chrono::seconds time) {
   return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
 }
 
-void ProgressRates::Add(Time now, const ProducerProgress& progress) {
+void ProgressRates::Add(Time now, const ProducerProgress& progress, bool skipping) {
+  skipping_ = skipping;
+  if (skipping) samples_.clear();  // the last of them is the first of the new window
   samples_.push_back({now, progress.rows_sent(), progress.bytes_read(), progress.bytes_total()});
   while (samples_.size() > 2 && now - samples_[1].time >= kWindow) samples_.pop_front();
 }

@@ -24,8 +24,11 @@ class ProgressRates {
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kWindow{4};
 
-  void Add(Time now, const ProducerProgress& progress);
+  // `skipping`: the rows that are read now are in the topic already, from an earlier run: they are
+  // read many times as fast as others are sent, and tell nothing of the speed.
+  void Add(Time now, const ProducerProgress& progress, bool skipping = false);
   double rows_per_second() const;
+  bool skipping() const { return skipping_; }
   // Unknown without a total, or while nothing moves.
   std::optional<std::chrono::seconds> time_left() const;
 
@@ -39,6 +42,7 @@ class ProgressRates {
   double Seconds() const;
 
   std::deque<Sample> samples_;
+  bool skipping_ = false;  // the newest sample
 };
 
 // "43.2 % of 56.2 MB, 143,000 rows, 155,000 rows/s, 12 rejected, 0:07 left"

@@ -47,6 +47,18 @@ TEST(ProgressText, RatesAreThoseOfTheLastSeconds) {
   EXPECT_EQ(rates.time_left()->count(), static_cast<int64_t>((left + 99'999) / 100'000));
 }
 
+TEST(ProgressText, RowsOfAnEarlierRunThatArePassedOverAreNoSpeed) {
+  ProgressRates rates;
+  rates.Add(kStart, At(0, 90'000), true);
+  EXPECT_EQ(ProgressLine(At(0, 90'000), rates),
+            "0.0 % of 2.0 MB, 90,000 rows, passing over those that Kafka has");
+  rates.Add(kStart + seconds(1), At(1'800'000, 90'000), true);
+  EXPECT_EQ(rates.time_left(), std::nullopt);
+  rates.Add(kStart + seconds(2), At(1'820'000, 91'000));
+  EXPECT_EQ(rates.rows_per_second(), 1'000);
+  EXPECT_EQ(rates.time_left(), seconds(9));
+}
+
 TEST(ProgressText, ALineTellsWhatIsKnown) {
   ProgressRates rates;
   rates.Add(kStart, At(0, 0));
