@@ -92,6 +92,7 @@ class TailReader {
   }
 
   StatusOr<PartitionTail> ReadTail(uint32_t partition, OffsetRange range) {
+    foreign_.clear();
     if (range.end == 0) return PartitionTail();
     // The last offsets may be without a record, so look further and further back.
     for (Offset back = 1; range.begin < range.end; back *= 16) {
@@ -100,10 +101,13 @@ class TailReader {
       if (tail) return std::move(*tail);
       if (from == range.begin) break;
     }
-    return absl::FailedPreconditionError(
-        absl::StrCat(Name(partition),
-                     " held rows that were all deleted, so it cannot be known which row comes "
-                     "next: start a new job (--job)"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        Name(partition),
+        foreign_.empty() ? std::string(" held rows that were all deleted")
+                         : absl::StrCat(" holds records, none of which is a row of this job (the "
+                                        "last that was read: ",
+                                        foreign_, ")"),
+        ", so it cannot be known which row comes next: start a new job (--job)"));
   }
 
   // The last record at or behind `offset`, if there is one.
@@ -115,7 +119,10 @@ class TailReader {
     handler.on_record = [&](const ConsumedRecord& record) {
       StatusOr<PartitionTail> tail = TailOfRecord(record.key, record.value, reading_.shape);
       // Somebody else's record is a worker's business: it goes to the dead letters.
-      if (!tail.ok()) return absl::OkStatus();
+      if (!tail.ok()) {
+        foreign_ = std::string(tail.status().message());
+        return absl::OkStatus();
+      }
       last = *std::move(tail);
       at_end = false;
       return absl::OkStatus();
@@ -144,6 +151,7 @@ class TailReader {
   const std::atomic<bool>& stop_;
   Wakeup wakeup_;
   std::unique_ptr<PartitionConsumer> consumer_;
+  std::string foreign_;  // why the newest record of this partition that is no row is none
 };
 
 }  // namespace

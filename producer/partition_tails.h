@@ -24,8 +24,9 @@ struct TailReading {
 };
 
 // One tail per partition. Errors: Cancelled; records that are no rows of this job;
-// FailedPrecondition when the records of a partition were all deleted, or another producer is
-// writing; Unavailable and DeadlineExceeded when a broker is away: try again.
+// FailedPrecondition when the records of a partition were all deleted, or none of them is a row of
+// this job, or another producer is writing; Unavailable and DeadlineExceeded when a broker is away:
+// try again.
 StatusOr<std::vector<PartitionTail>> ReadTails(const KafkaOptions& kafka,
                                                const TailReading& reading,
                                                const std::atomic<bool>& stop);
