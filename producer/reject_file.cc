@@ -1,5 +1,7 @@
 #include "producer/reject_file.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 
 namespace millrace {
 namespace {
@@ -58,11 +61,7 @@ RejectFile::~RejectFile() {
 
 Status RejectFile::Add(const RejectedRow& row) {
   if (file_ == nullptr) {
-    file_ = std::fopen(path_.c_str(), "wbe");
-    if (file_ == nullptr) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot write rejected rows to ", path_, ": ", std::strerror(errno)));
-    }
+    MILLRACE_RETURN_IF_ERROR(Open());
     MILLRACE_RETURN_IF_ERROR(Write(kHeader));
   }
   line_.clear();
@@ -74,16 +73,34 @@ Status RejectFile::Add(const RejectedRow& row) {
   return Write(line_);
 }
 
-Status RejectFile::Write(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), file_) == text.size()) return absl::OkStatus();
+// Raw rows are nobody else's to read, and an old file may have been made readable: it is replaced.
+// What is no file (a pipe, /dev/null) is written to as it is.
+Status RejectFile::Open() {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path_, error);
+  const bool special = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+  if (!special) std::filesystem::remove(path_, error);
+  const int flags = O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_EXCL);
+  const int fd = open(path_.c_str(), flags, 0600);
+  if (fd < 0) return CannotWrite();
+  file_ = fdopen(fd, "wb");
+  MILLRACE_CHECK(file_ != nullptr);
+  return absl::OkStatus();
+}
+
+Status RejectFile::CannotWrite() const {
   return absl::UnavailableError(
       absl::StrCat("cannot write rejected rows to ", path_, ": ", std::strerror(errno)));
 }
 
+Status RejectFile::Write(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), file_) == text.size()) return absl::OkStatus();
+  return CannotWrite();
+}
+
 Status RejectFile::Flush() {
   if (file_ == nullptr || std::fflush(file_) == 0) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("cannot write rejected rows to ", path_, ": ", std::strerror(errno)));
+  return CannotWrite();
 }
 
 Status RejectFile::Finish() {

@@ -31,9 +31,10 @@ class RejectSink {
 // any CSV tool lists it. The column `row`, under the input's header, is a CSV that can be mended
 // and streamed.
 //
-// The file is made by the first row that is added, in place of what an earlier run left; a run
-// that reads its whole input without any removes an old one. Since a run reads its input from the
-// start, a file is thus complete and without duplicates after restarts, too.
+// The file is made by the first row that is added, in place of what an earlier run left, readable
+// by its owner only (rows may be private); a run that reads its whole input without any removes an
+// old one. Since a run reads its input from the start, a file is thus complete and without
+// duplicates after restarts, too.
 class RejectFile final : public RejectSink {
  public:
   // Nothing is written yet. Errors: `path` is the input itself, or exists and was not written by
@@ -52,6 +53,8 @@ class RejectFile final : public RejectSink {
  private:
   explicit RejectFile(std::string path) : path_(std::move(path)) {}
 
+  Status Open();
+  Status CannotWrite() const;
   Status Write(std::string_view text);
 
   std::string path_;

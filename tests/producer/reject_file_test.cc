@@ -47,6 +47,17 @@ TEST_F(RejectFileTest, WritesLineReasonAndRow) {
             "9,\"column \"\"a\"\": \"\"z\"\" is no number\",\"\"\"z\"\",2\"\n");
 }
 
+TEST_F(RejectFileTest, IsReadByItsOwnerOnlyAlsoInPlaceOfAnOldFile) {
+  using std::filesystem::perms;
+  folder_.Write("rejects.csv", "line,reason,row\n1,\"old\",\"row\"\n");
+  std::filesystem::permissions(folder_.Path("rejects.csv"), perms(0644));
+  auto file = Create().value();
+  ASSERT_TRUE(file->Add({7, "because", "x,y"}).ok());
+  ASSERT_TRUE(file->Flush().ok());
+  EXPECT_EQ(std::filesystem::status(folder_.Path("rejects.csv")).permissions(), perms(0600));
+  EXPECT_EQ(Content(), "line,reason,row\n7,\"because\",\"x,y\"\n");
+}
+
 TEST_F(RejectFileTest, IsACsvWhateverTheRowsHold) {
   const std::vector<std::string> rows = {"", "\"", "a\r\nb", "\"x\ny\",\"\"", "\xFF\xFE,\x01"};
   {
