@@ -40,6 +40,7 @@ TEST(TimeValue, ReadsIso8601) {
   EXPECT_EQ(Microseconds("2013-01-01"), (kNewYear - 36'000) * 1'000'000);
   EXPECT_EQ(Microseconds("2013-01-01T10:00:00.123456789"), kNewYear * 1'000'000 + 123'456);
   EXPECT_EQ(Microseconds("1969-12-31T23:59:59Z"), -1'000'000);
+  EXPECT_EQ(Microseconds("2013-01-01T09:59:60Z"), kNewYear * 1'000'000) << "a leap second";
   EXPECT_EQ(Microseconds("2012-02-29"), int64_t{1330473600} * 1'000'000);
 }
 
@@ -63,6 +64,17 @@ TEST(TimeValue, RefusesWhatIsNoTime) {
                            "2013-01-01T10:00:00+1",
                            "2013-01-01T10:00:00Z ",
                            "2013/01/01",
+                           "-013-01-01",
+                           "12013-01-01",
+                           "infinite-past",
+                           "2013-01-01T1:00:00",
+                           "2013-01-01T10:0:00",
+                           "2013-01-01T10:00:0",
+                           "2013-01-01T10:00: 0",
+                           "2013-01-01  10:00:00",
+                           "2013-01-01T10:00:00 Z",
+                           "2013-01-01T10:00+24",
+                           "2013-01-01T10:00+01:60",
                            "1e300",
                            "1e15"}) {
     EXPECT_EQ(Microseconds(text), std::nullopt) << text;
