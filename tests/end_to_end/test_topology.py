@@ -919,4 +919,5 @@ class ThreeBrokers(OnABroker):
 
 
 if __name__ == "__main__":
+    topology.end_on_signals()
     unittest.main(verbosity=2)

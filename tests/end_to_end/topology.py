@@ -1,6 +1,7 @@
 """A whole job on a real broker: the processes, started and killed as a user's supervisor would."""
 
 import ast
+import atexit
 import collections
 import csv
 import json
@@ -28,6 +29,30 @@ FEATURES = [
     "--categorical-buckets", "64",
     "--text-buckets", "64",
 ]  # fmt: skip
+
+
+# What runs now. unittest's own cleanups do not come to their turn when it is interrupted, and a
+# broker, which is in a session of its own, would outlive the tests and their folder.
+_running = []
+
+
+def _runs(thing):
+    # Registered now, since what is registered last is called first: before folders are removed.
+    if not _running:
+        atexit.register(_end_what_runs)
+    if thing not in _running:
+        _running.append(thing)
+
+
+def _end_what_runs():
+    for thing in reversed(_running):
+        thing.end()
+    _running.clear()
+
+
+def end_on_signals():
+    """From now on SIGTERM ends this process as Ctrl-C does; at its end nothing of it is left."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _catches(pid, sig):
@@ -106,6 +131,7 @@ class Broker:
                               check=True, capture_output=True, text=True).stdout
 
     def start(self):
+        _runs(self)
         self._call("start", "--version", self.version, "--brokers", str(self.brokers))
         self.address = (pathlib.Path(self.folder) / "bootstrap").read_text().strip()
         return self
@@ -115,6 +141,12 @@ class Broker:
 
     def stop(self):
         self._call("stop")
+        if self in _running:
+            _running.remove(self)
+
+    def end(self):
+        subprocess.run([ROOT / "scripts" / "kafka", "kill", "--dir", self.folder], check=False,
+                       capture_output=True)
 
     def send(self, texts):
         """A record without a key, which none of ours is, to each of the topics."""
@@ -241,6 +273,7 @@ class Job:
         self.stream.feed(share)
 
     def start(self, *names):
+        _runs(self)
         for name in names or self.commands:
             log = self.folder / f"{self.name}-{name}.log"
             self.logs[name] = log
@@ -370,11 +403,16 @@ class Job:
         subprocess.run([str(word) for word in command], check=True, timeout=120)
         return weights.read_bytes(), read_rows(rows, 1) if self.has_rows else {}
 
-    def close(self):
+    def end(self):
         for process in self.processes.values():
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+    def close(self):
+        self.end()
+        if self in _running:
+            _running.remove(self)
 
 
 def on_a_small_disk(folder, size, command):
