@@ -182,7 +182,8 @@ FlagGroup ServerGroup() {
           {"--test", "server.test_file", "A CSV to evaluate on, beside the training"},
           {"--evaluation-interval", "server.evaluation_interval_s", "Seconds between evaluations"},
           {"--evaluation-log", "server.evaluation_log",
-           "timestamp;partition;vectorClock;loss;fMeasure;accuracy of each evaluation"},
+           "timestamp;partition;vectorClock;loss;fMeasure;accuracy;rmse;prior_rmse of each "
+           "evaluation"},
           {"--weights-file", "server.weights_file",
            "Dense weights go here at the end, for numpy.load; embedding rows are in snapshots"},
           {"--weights-at-checkpoints", "server.weights_at_checkpoints",
@@ -240,20 +241,21 @@ FlagGroup SnapshotGroup() {
 }
 
 FlagGroup WorkerGroup() {
-  return {FlagUser::kWorker,
-          "Worker",
-          {
-              {"--data-dir", "worker.data_dir", "RocksDB stores of the buffers"},
-              {"--evaluation-log", "worker.evaluation_log",
-               "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen"},
-              {"--repeat-interval", "worker.repeat_interval_s",
-               "Seconds until what is unanswered is asked again; twice as long each time"},
-              {"--session-timeout", "worker.session_timeout_s",
-               "Seconds after which a killed process's partitions go to others"},
-              {"--stall-timeout", "worker.stall_timeout_s",
-               "Seconds after which the partitions of a process that hangs go to others"},
-              {"--stay", "worker.stay", "Stay when the stream has ended"},
-          }};
+  return {
+      FlagUser::kWorker,
+      "Worker",
+      {
+          {"--data-dir", "worker.data_dir", "RocksDB stores of the buffers"},
+          {"--evaluation-log", "worker.evaluation_log",
+           "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen;rmse;prior_rmse"},
+          {"--repeat-interval", "worker.repeat_interval_s",
+           "Seconds until what is unanswered is asked again; twice as long each time"},
+          {"--session-timeout", "worker.session_timeout_s",
+           "Seconds after which a killed process's partitions go to others"},
+          {"--stall-timeout", "worker.stall_timeout_s",
+           "Seconds after which the partitions of a process that hangs go to others"},
+          {"--stay", "worker.stay", "Stay when the stream has ended"},
+      }};
 }
 
 const char* ProgramOf(FlagUser user) {

@@ -1,23 +1,48 @@
 #include "job/evaluation_log.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace millrace {
 
+namespace {
+
+std::string Header(bool with_rows_seen) {
+  return absl::StrCat("timestamp;partition;vectorClock;loss;fMeasure;accuracy",
+                      with_rows_seen ? ";numTuplesSeen" : "", ";rmse;prior_rmse");
+}
+
+}  // namespace
+
 StatusOr<std::unique_ptr<EvaluationLog>> EvaluationLog::Open(const std::string& path,
                                                              bool with_rows_seen) {
-  std::FILE* file = std::fopen(path.c_str(), "a");
+  const std::string header = Header(with_rows_seen);
+  std::string first_line;
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    std::ifstream before(path);
+    std::getline(before, first_line);
+    if (!first_line.empty() && first_line != header) {
+      return absl::FailedPreconditionError("the evaluation log " + path +
+                                           " has other columns: name another file");
+    }
+  }
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  std::FILE* const file = fd < 0 ? nullptr : fdopen(fd, "a");
   if (file == nullptr) {
     return absl::UnavailableError("the evaluation log " + path +
                                   " cannot be written: " + std::strerror(errno));
   }
   std::unique_ptr<EvaluationLog> log(new EvaluationLog(file));
-  if (std::fseek(file, 0, SEEK_END) == 0 && std::ftell(file) == 0) {
-    std::fprintf(file, "timestamp;partition;vectorClock;loss;fMeasure;accuracy%s\n",
-                 with_rows_seen ? ";numTuplesSeen" : "");
-  }
+  if (first_line.empty()) std::fprintf(file, "%s\n", header.c_str());
   return log;
 }
 
@@ -25,10 +50,17 @@ EvaluationLog::~EvaluationLog() { std::fclose(file_); }
 
 void EvaluationLog::Write(int64_t timestamp_ms, uint32_t partition, Clock clock,
                           const EvaluationFigures& figures, std::optional<uint64_t> rows_seen) {
-  std::fprintf(file_, "%" PRId64 ";%u;%" PRIu64 ";%.6f;%.6f;%.6f", timestamp_ms, partition, clock,
-               figures.log_loss, figures.f1_weighted, figures.accuracy);
+  const bool regression = figures.rmse.has_value();
+  std::fprintf(file_, "%" PRId64 ";%u;%" PRIu64, timestamp_ms, partition, clock);
+  for (const double of_classes : {figures.log_loss, figures.f1_weighted, figures.accuracy}) {
+    std::fputs(regression ? ";" : absl::StrFormat(";%.6f", of_classes).c_str(), file_);
+  }
   if (rows_seen) std::fprintf(file_, ";%" PRIu64, *rows_seen);
-  std::fputc('\n', file_);
+  if (regression) {
+    std::fprintf(file_, ";%.6f;%.6f\n", *figures.rmse, figures.prior_rmse);
+  } else {
+    std::fputs(";;\n", file_);
+  }
   std::fflush(file_);
 }
 

@@ -9,7 +9,8 @@ namespace millrace {
 
 // The first six columns are those of the programs' own evaluation logs (fMeasure is the weighted
 // F1); then: kind (progressive, holdout, tail), rows (of the stream so far), rows_trained, and the
-// other figures. auc is empty when there are not two classes.
+// other figures. A cell is empty when the job has no such figure: auc when there are not two
+// classes, of a regression all but rmse and prior_rmse (of always answering the mean).
 std::string EvaluationCsvHeader();
 std::string EvaluationCsvLine(const CurvePoint& point);  // both with an end of line
 

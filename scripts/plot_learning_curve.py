@@ -2,9 +2,9 @@
 """Draws a run's learning curve from the evaluation log that `Watch --evaluation-csv` writes.
 
 Two panels over the rows of the stream: how well the model ranks (AUC; accuracy when there are more
-than two classes), and its log loss. Lines: rows tested before they are trained on (progressive:
+than two classes), and its log loss. Of a regression one: the root of the mean squared error. Lines: rows tested before they are trained on (progressive:
 from the stream's start to here; tail: from --tail-after on) and the held-out file. Dashed: what
-the frequencies of the classes alone would give.
+the frequencies of the classes alone, or the mean of the targets, would give.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def place_labels(axes, labels):
                       textcoords="offset points", va="center", fontsize=9)
 
 
-def draw(axes, points, figure, prior, title):
+def draw(axes, points, figure, prior, title, prior_name="class prior"):
     labels = []
     for kind, name, colour in KINDS:
         line = [point for point in points[kind] if figure in point]
@@ -61,7 +61,7 @@ def draw(axes, points, figure, prior, title):
     base = next((points[kind][-1] for kind, _, _ in KINDS if points[kind]), None)
     if base is not None:
         value = prior if isinstance(prior, float) else base[prior]
-        axes.axhline(value, color="#666666", linestyle="--", linewidth=1.2, label="class prior")
+        axes.axhline(value, color="#666666", linestyle="--", linewidth=1.2, label=prior_name)
     axes.set_title(title, loc="left", fontsize=11)
     axes.set_xlabel("rows of the stream")
     axes.set_xlim(left=0)
@@ -97,13 +97,17 @@ def main():
     if run.get("epochs", 1) > 1:
         KINDS[1] = (KINDS[1][0], "tested, then trained on (again, from pass 2 on)", KINDS[1][2])
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), dpi=130)
-    two_classes = any("auc" in point for kind in points.values() for point in kind)
-    if two_classes:
-        draw(left, points, "auc", 0.5, "AUC")
+    has = {name for kind in points.values() for point in kind for name in point}
+    if "rmse" in has:
+        figure, right = plt.subplots(1, 1, figsize=(10.5, 4.2), dpi=130)
+        draw(right, points, "rmse", "prior_rmse", "Root mean squared error", "mean of the targets")
     else:
-        draw(left, points, "accuracy", "prior_accuracy", "Accuracy")
-    draw(right, points, "loss", "prior_log_loss", "Log loss")
+        figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), dpi=130)
+        if "auc" in has:
+            draw(left, points, "auc", 0.5, "AUC")
+        else:
+            draw(left, points, "accuracy", "prior_accuracy", "Accuracy")
+        draw(right, points, "loss", "prior_log_loss", "Log loss")
     handles, labels = right.get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=4, frameon=False, fontsize=9)
 

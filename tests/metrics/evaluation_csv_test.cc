@@ -26,7 +26,18 @@ TEST(EvaluationCsv, BeginsWithTheColumnsOfTheProgramsOwnLogs) {
             0u);
   EXPECT_EQ(EvaluationCsvLine(SomePoint()),
             "1700000000123;0;12;0.500000;0.750000;0.800000;holdout;5000;4800;1000;0.700000;"
-            "0.700000;0.760000;0.550000;0.250000\n");
+            "0.700000;0.760000;0.550000;0.250000;;\n");
+}
+
+TEST(EvaluationCsv, ARegressionHasItsOwnFiguresAndNoZerosOfOthers) {
+  CurvePoint point = SomePoint();
+  point.figures = Figures();
+  point.figures.set_rows(1'000);
+  point.figures.set_has_rmse(true);
+  point.figures.set_rmse(0.875);
+  point.figures.set_prior_rmse(1.25);
+  EXPECT_EQ(EvaluationCsvLine(point),
+            "1700000000123;0;12;;;;holdout;5000;4800;1000;;;;;0.250000;0.875000;1.250000\n");
 }
 
 TEST(EvaluationCsv, HasAsManyCellsAsTheHeaderWithoutAnAucToo) {
