@@ -26,6 +26,7 @@ constexpr char kFooter[] =
     "Examples\n"
     "  Watch --brokers localhost:9092 --job flights\n"
     "  Watch --job flights --once                                  the present state, then exit\n"
+    "  Watch --job flights --once --json | jq .state                 the same for programs\n"
     "  Watch --job flights --summary summary.json --evaluation-csv evaluation.csv | tee run.log\n"
     "\n"
     "In a terminal it draws four times a second, in colour unless NO_COLOR is set; else it prints "
@@ -37,9 +38,27 @@ constexpr char kFooter[] =
     "--test file. The class prior answers with the frequencies of the classes in the same rows: a\n"
     "model is worth something if its log loss is lower than that.\n"
     "\n"
-    "Exit codes: 0 the job has ended (or --once); 1 an error; 2 wrong usage; 130 stopped by "
-    "Ctrl-C\n"
-    "or SIGTERM before the job's end, with the summary written.";
+    "A job is running (its servers answer, and its figures move), waiting (and it is said for "
+    "whom),\n"
+    "stalled (none of its programs has been heard of for 5 seconds), or ended.\n"
+    "\n"
+    "Exit codes: 0 the job has ended; 1 an error; 2 wrong usage; 130 stopped by Ctrl-C or SIGTERM\n"
+    "before the job's end, with the summary written. With --once: 0 running, 3 ended, 4 waiting,\n"
+    "5 stalled.";
+
+int OnceExitCode(JobState::Kind state) {
+  switch (state) {
+    case JobState::Kind::kRunning:
+      return kExitOk;
+    case JobState::Kind::kEnded:
+      return 3;
+    case JobState::Kind::kWaiting:
+      return 4;
+    case JobState::Kind::kStalled:
+      return 5;
+  }
+  return kExitError;
+}
 
 }  // namespace
 }  // namespace millrace
@@ -57,11 +76,18 @@ int main(int argc, char** argv) {
                  "fMeasure;accuracy;kind;rows;...")
       ->type_name("FILE")
       ->group("Display");
-  app.add_flag("--once", options.once, "Show the present state and exit")->group("Display");
-  return millrace::RunProgram(app, "Watch", argc, argv, [&]() -> millrace::Status {
+  app.add_flag("--once", options.once, "Show the present state and exit; see Exit codes")
+      ->group("Display");
+  app.add_flag("--json", options.json,
+               "With --once: the state as a JSON object; else one on a line every two seconds")
+      ->group("Display");
+  millrace::JobState::Kind state = millrace::JobState::Kind::kEnded;
+  const int code = millrace::RunProgram(app, "Watch", argc, argv, [&]() -> millrace::Status {
     MILLRACE_ASSIGN_OR_RETURN(const millrace::JobConfig config, flags.Load());
     options.kafka = ToKafkaOptions(config);
     options.job = config.name();
-    return millrace::RunWatch(options, millrace::StopOnSignals());
+    MILLRACE_ASSIGN_OR_RETURN(state, millrace::RunWatch(options, millrace::StopOnSignals()));
+    return absl::OkStatus();
   });
+  return code == millrace::kExitOk && options.once ? millrace::OnceExitCode(state) : code;
 }

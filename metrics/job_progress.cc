@@ -42,6 +42,7 @@ void JobProgress::Fold(const MetricPoint& point) {
   switch (point.kind_case()) {
     case MetricPoint::kProducer:
       producer_ = point.producer();
+      producer_ms_ = std::max(producer_ms_, point.timestamp_ms());
       break;
     case MetricPoint::kServer:
       FoldServer(point.timestamp_ms(), point.server());
@@ -55,6 +56,8 @@ void JobProgress::Fold(const MetricPoint& point) {
 }
 
 void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
+  int64_t& heard_ms = shards_heard_ms_[point.shard()];
+  heard_ms = std::max(heard_ms, timestamp_ms);
   const auto known = shards_.find(point.shard());
   // A server that stays behind the end of its job goes on sending what is the end.
   bool still_ended = false;
@@ -68,25 +71,42 @@ void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
   if (still_ended) shards_[point.shard()].set_ended(true);
   last_server_ms_ = std::max(last_server_ms_, timestamp_ms);
   Combine();
+  NoteClocks(timestamp_ms, point);
 
-  if (!begin_ms_) {
+  const Sample sample = MakeSample(timestamp_ms);
+  if (!begin_) {
     if (server_->updates() == 0) {
-      idle_ms_ = timestamp_ms;
+      idle_ = sample;
     } else {
-      const bool idled = idle_ms_ && timestamp_ms - *idle_ms_ <= kIdlePointMs;
-      begin_ms_ = idled ? *idle_ms_ : timestamp_ms;
+      const bool idled = idle_ && timestamp_ms - idle_->timestamp_ms <= kIdlePointMs;
+      begin_ = idled ? *idle_ : sample;
     }
   }
   if (ended() && !end_ms_) end_ms_ = timestamp_ms;
   staleness_max_ = std::max(staleness_max_, server_->staleness());
 
-  samples_.push_back(MakeSample(timestamp_ms));
+  samples_.push_back(sample);
   while (timestamp_ms - samples_.front().timestamp_ms > kSamplesKeptMs) samples_.pop_front();
   ResolveEvaluations(false);
-  if (begin_ms_ && (timestamp_ms >= next_progressive_ms_ || ended())) {
+  if (begin_ && (timestamp_ms >= next_progressive_ms_ || ended())) {
     next_progressive_ms_ = timestamp_ms + kProgressiveEveryMs;
     AddProgressivePoints();
   }
+}
+
+void JobProgress::NoteClocks(int64_t timestamp_ms, const ServerPoint& point) {
+  for (const WorkerProgress& worker : point.workers()) {
+    auto& [clock, moved_ms] = worker_moved_[worker.worker()];
+    if (worker.clock() <= clock) continue;
+    clock = worker.clock();
+    moved_ms = timestamp_ms;
+    moved_ms_ = std::max(moved_ms_, timestamp_ms);
+  }
+}
+
+int64_t JobProgress::worker_moved_ms(WorkerId worker) const {
+  const auto found = worker_moved_.find(worker);
+  return found == worker_moved_.end() ? 0 : found->second.second;
 }
 
 void JobProgress::Combine() {
@@ -200,18 +220,22 @@ uint64_t JobProgress::rows_tested() const {
 }
 
 std::optional<double> JobProgress::duration_seconds() const {
-  if (!begin_ms_) return std::nullopt;
-  return static_cast<double>(end_ms_.value_or(last_server_ms_) - *begin_ms_) / 1000;
+  if (!begin_) return std::nullopt;
+  return static_cast<double>(end_ms_.value_or(last_server_ms_) - begin_->timestamp_ms) / 1000;
 }
 
 double JobProgress::rounds_per_second() const {
   const double seconds = duration_seconds().value_or(0);
-  return seconds > 0 ? static_cast<double>(server_->rounds()) / seconds : 0;
+  if (seconds <= 0) return 0;
+  const uint64_t rounds = server_->rounds() - std::min(server_->rounds(), begin_->rounds);
+  return static_cast<double>(rounds) / seconds;
 }
 
 double JobProgress::rows_per_second() const {
   const double seconds = duration_seconds().value_or(0);
-  return seconds > 0 ? static_cast<double>(rows_tested()) / seconds : 0;
+  if (seconds <= 0) return 0;
+  const uint64_t rows = rows_tested() - std::min(rows_tested(), begin_->rows);
+  return static_cast<double>(rows) / seconds;
 }
 
 const JobProgress::Sample* JobProgress::WindowBegin() const {

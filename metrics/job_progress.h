@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/types.h"
@@ -34,14 +35,22 @@ class JobProgress {
   const std::optional<Figures>& holdout() const { return holdout_; }
   int64_t last_timestamp_ms() const { return last_timestamp_ms_; }  // 0: no point yet
   int64_t last_server_ms() const { return last_server_ms_; }        // 0: no server's point yet
+  int64_t producer_ms() const { return producer_ms_; }              // of its last point; 0: none
+  // Of each shard's last point.
+  const std::map<ShardId, int64_t>& shards_heard_ms() const { return shards_heard_ms_; }
+  // When a worker's clock moved, by the first point that says so; of any worker; 0: not yet.
+  int64_t worker_moved_ms(WorkerId worker) const;
+  int64_t moved_ms() const { return moved_ms_; }
 
   // Training begins with the server's last point before it has any update (they come four times a
   // second; its first point if it has updates then), and ends with the server's point that says
   // so, which comes behind the last evaluation, the last checkpoint and the saving of the weights;
   // while there is none, with the newest point. Empty before the first update.
   std::optional<double> duration_seconds() const;
-  double rounds_per_second() const;  // over the whole duration
-  double rows_per_second() const;    // rows tested or trained on, over the whole duration
+  // Over the whole duration, without what there was at its beginning (of a job that began with a
+  // snapshot: what the snapshot has learnt).
+  double rounds_per_second() const;
+  double rows_per_second() const;  // rows tested or trained on
 
   // Over the last seconds; empty until there are two points, or when the job has ended.
   std::optional<double> recent_rounds_per_second() const;
@@ -92,6 +101,7 @@ class JobProgress {
   void FoldServer(int64_t timestamp_ms, const ServerPoint& point);
   void FoldEvaluation(int64_t timestamp_ms, const MetricPoint::Evaluation& evaluation);
   void Combine();
+  void NoteClocks(int64_t timestamp_ms, const ServerPoint& point);
   Sample MakeSample(int64_t timestamp_ms) const;
   void ResolveEvaluations(bool all);
   void AddToCurve(CurvePoint point);
@@ -107,8 +117,13 @@ class JobProgress {
 
   int64_t last_timestamp_ms_ = 0;
   int64_t last_server_ms_ = 0;
-  std::optional<int64_t> idle_ms_;  // of the server's last point without updates
-  std::optional<int64_t> begin_ms_;
+  int64_t producer_ms_ = 0;
+  std::map<ShardId, int64_t> shards_heard_ms_;
+  std::map<WorkerId, std::pair<Clock, int64_t>> worker_moved_;  // clock, since when
+  int64_t moved_ms_ = 0;
+
+  std::optional<Sample> idle_;   // of the server's last point without updates
+  std::optional<Sample> begin_;  // where training began
   std::optional<int64_t> end_ms_;
   uint64_t staleness_max_ = 0;
 

@@ -42,23 +42,26 @@ std::string ClocksText(const JobProgress::ServerPoint& server) {
 
 }  // namespace
 
-std::string PlainLine(const JobProgress& job, double silent_seconds) {
+std::string PlainLine(const JobProgress& job, const JobState& state, double waited_seconds) {
   if (job.last_timestamp_ms() == 0) {
-    return absl::StrCat("waiting for the job's first figures (", ClockTime(silent_seconds), ")");
+    return absl::StrCat("waiting for the job's first figures (", ClockTime(waited_seconds), ")");
   }
+  const bool moves = state.kind == JobState::Kind::kRunning || job.ended();
   std::string line = ClockTime(job.duration_seconds().value_or(0));
   const auto share = job.stream_share();
   absl::StrAppend(&line, "  ");
   if (share) absl::StrAppend(&line, absl::StrFormat("%.0f %%, ", std::floor(100 * share->learnt)));
   absl::StrAppend(&line, GroupedNumber(job.rows_tested()), " rows");
-  if (const auto left = job.seconds_left()) absl::StrAppend(&line, ", ", ClockTime(*left), " left");
-  if (!job.server()) {
-    absl::StrAppend(&line, "; no ServerApp has been heard of yet");
-  } else {
+  if (const auto left = job.seconds_left(); left && moves) {
+    absl::StrAppend(&line, ", ", ClockTime(*left), " left");
+  }
+  if (job.server()) {
     const JobProgress::ServerPoint& server = *job.server();
     absl::StrAppend(
-        &line, "; ", RateText(job.recent_rows_per_second().value_or(job.rows_per_second())),
-        " rows/s, ", RateText(job.recent_rounds_per_second().value_or(job.rounds_per_second())),
+        &line, "; ",
+        RateText(moves ? job.recent_rows_per_second().value_or(job.rows_per_second()) : 0),
+        " rows/s, ",
+        RateText(moves ? job.recent_rounds_per_second().value_or(job.rounds_per_second()) : 0),
         " rounds/s; ", ClocksText(server), ", staleness ", server.staleness(),
         absl::StrFormat(", loss %.3f", server.train_loss()));
     if (server.progressive().rows() > 0) {
@@ -69,8 +72,8 @@ std::string PlainLine(const JobProgress& job, double silent_seconds) {
   if (job.server() && job.server()->tail().rows() > 0) {
     absl::StrAppend(&line, "; ", FiguresText("tail", job.server()->tail()));
   }
-  if (silent_seconds > kSilenceTold && !job.ended()) {
-    absl::StrAppend(&line, "; no figures for ", ClockTime(silent_seconds));
+  if (!moves) {
+    absl::StrAppend(&line, "; ", std::string(NameOf(state.kind)), " ", state.reason);
   }
   return line;
 }

@@ -4,10 +4,11 @@
 #include <string>
 
 #include "metrics/job_progress.h"
+#include "metrics/job_state.h"
 
 namespace millrace {
 
-// ASCII, without an end of line. `silent_seconds`: since the last point came.
-std::string PlainLine(const JobProgress& job, double silent_seconds);
+// ASCII, without an end of line. `waited_seconds`: for the job's first point.
+std::string PlainLine(const JobProgress& job, const JobState& state, double waited_seconds);
 
 }  // namespace millrace

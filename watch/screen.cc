@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "watch/figures_table.h"
+#include "watch/program_ages.h"
 #include "watch/terminal_text.h"
 
 namespace millrace {
@@ -94,11 +95,11 @@ class Screen {
   Lines Stream() const {
     if (job_.last_timestamp_ms() == 0) {
       return {absl::StrCat("waiting for the job's first figures (",
-                           ClockTime(options_.silent_seconds), ")")};
+                           ClockTime(options_.waited_seconds), ")")};
     }
     Lines lines;
     const auto share = job_.stream_share();
-    const std::optional<double> left = job_.seconds_left();
+    const std::optional<double> left = running() ? job_.seconds_left() : std::nullopt;
     std::string text;
     if (share) {
       absl::StrAppend(&text, absl::StrFormat("%3.0f %%", std::floor(100 * share->learnt)));
@@ -121,14 +122,23 @@ class Screen {
       }
       lines.push_back(rows);
     }
-    if (!job_.server()) {
-      lines.push_back(Inked(style_, Ink::kDim, "no ServerApp has been heard of yet"));
-    }
-    if (options_.silent_seconds > kSilenceTold && !job_.ended()) {
+    Append(lines, State());
+    return lines;
+  }
+
+  bool running() const { return options_.state.kind == JobState::Kind::kRunning; }
+
+  // What the job does, and when its programs were last heard of.
+  Lines State() const {
+    const JobState& state = options_.state;
+    if (state.kind == JobState::Kind::kEnded) return {};
+    Lines lines;
+    if (!running()) {
+      const std::string name(NameOf(state.kind));
       lines.push_back(Inked(style_, Ink::kWarn,
-                            absl::StrCat("no figures for ", ClockTime(options_.silent_seconds),
-                                         ": is the server, or Kafka, away?")));
+                            absl::StrCat(name, state.reason.empty() ? "" : " ", state.reason)));
     }
+    lines.push_back(Inked(style_, Ink::kDim, absl::StrCat("heard of: ", AgesText(state))));
     return lines;
   }
 
@@ -163,8 +173,10 @@ class Screen {
     const auto pair = [&](const char* name, const std::string& value) {
       pairs.push_back(absl::StrCat(Inked(style_, Ink::kDim, name), " ", value));
     };
-    const double rows = job_.recent_rows_per_second().value_or(job_.rows_per_second());
-    const double rounds = job_.recent_rounds_per_second().value_or(job_.rounds_per_second());
+    const bool moves = running() || job_.ended();
+    const double rows = moves ? job_.recent_rows_per_second().value_or(job_.rows_per_second()) : 0;
+    const double rounds =
+        moves ? job_.recent_rounds_per_second().value_or(job_.rounds_per_second()) : 0;
     pair("rows/s", PaddedRight(Inked(style_, Ink::kBold, RateText(rows)), 7));
     pair("rounds/s", PaddedRight(Inked(style_, Ink::kBold, RateText(rounds)), 6));
     pair("rounds", PaddedRight(GroupedNumber(server.rounds()), 6));

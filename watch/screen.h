@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "metrics/job_progress.h"
+#include "metrics/job_state.h"
 #include "watch/terminal_text.h"
 
 namespace millrace {
@@ -15,8 +16,8 @@ struct ScreenOptions {
   size_t columns = 80;
   size_t rows = 24;
   Style style;
-  // Since the last point came; more than a few seconds are worth a word.
-  double silent_seconds = 0;
+  JobState state;
+  double waited_seconds = 0;  // for the job's first point
 };
 
 // At most options.rows lines of at most options.columns columns. What does not fit is left out, the

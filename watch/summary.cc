@@ -34,9 +34,28 @@ Json FiguresJson(const Figures& figures) {
   return json;
 }
 
-}  // namespace
+Json RecoveriesJson(const JobProgress& job) {
+  Json all = Json::array();
+  for (const auto& [shard, recovery] : job.recoveries()) {
+    Json one = {{"shard", shard},
+                {"seconds", Short(recovery.total_s())},
+                {"source", recovery.source()},
+                {"restored_bytes", recovery.restored_bytes()},
+                {"restore_seconds", Short(recovery.restore_s())},
+                {"parameters_records", recovery.parameters_records()},
+                {"parameters_bytes", recovery.parameters_bytes()},
+                {"parameters_seconds", Short(recovery.parameters_s())},
+                {"gradients_records", recovery.gradients_records()},
+                {"gradients_seconds", Short(recovery.gradients_s())}};
+    if (recovery.down_ms() > 0) {
+      one["down_seconds"] = Short(static_cast<double>(recovery.down_ms()) / 1e3);
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
 
-std::string SummaryJson(const JobProgress& job, const std::string& name) {
+Json Summary(const JobProgress& job, const std::string& name) {
   const JobProgress::ProducerPoint producer = job.producer().value_or(JobProgress::ProducerPoint());
   const JobProgress::ServerPoint server = job.server().value_or(JobProgress::ServerPoint());
   Json json = {
@@ -66,26 +85,39 @@ std::string SummaryJson(const JobProgress& job, const std::string& name) {
   if (!job.server()) {
     for (const char* unknown : {"consistency", "schedule", "learner"}) json[unknown] = nullptr;
   }
-  for (const auto& [shard, recovery] : job.recoveries()) {
-    Json one = {{"shard", shard},
-                {"seconds", Short(recovery.total_s())},
-                {"source", recovery.source()},
-                {"restored_bytes", recovery.restored_bytes()},
-                {"restore_seconds", Short(recovery.restore_s())},
-                {"parameters_records", recovery.parameters_records()},
-                {"parameters_bytes", recovery.parameters_bytes()},
-                {"parameters_seconds", Short(recovery.parameters_s())},
-                {"gradients_records", recovery.gradients_records()},
-                {"gradients_seconds", Short(recovery.gradients_s())}};
-    if (recovery.down_ms() > 0) {
-      one["down_seconds"] = Short(static_cast<double>(recovery.down_ms()) / 1e3);
-    }
-    json["recoveries"].push_back(std::move(one));
-  }
+  Json recoveries = RecoveriesJson(job);
+  if (!recoveries.empty()) json["recoveries"] = std::move(recoveries);
   if (job.holdout()) json["holdout"] = FiguresJson(*job.holdout());
   if (server.progressive().rows() > 0) json["progressive"] = FiguresJson(server.progressive());
   if (server.tail().rows() > 0) json["tail"] = FiguresJson(server.tail());
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json;
+}
+
+std::string Dumped(const Json& json, bool indented) {
+  return json.dump(indented ? 2 : -1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string SummaryJson(const JobProgress& job, const std::string& name) {
+  return Dumped(Summary(job, name), true);
+}
+
+std::string StatusJson(const JobProgress& job, const std::string& name, const JobState& state,
+                       bool indented) {
+  Json json = Summary(job, name);
+  const bool running = state.kind == JobState::Kind::kRunning;
+  json["state"] = std::string(NameOf(state.kind));
+  json["reason"] = state.reason;
+  json["rows_per_second_now"] = running ? Short(job.recent_rows_per_second().value_or(0)) : 0;
+  json["seconds_left"] = nullptr;
+  if (const auto left = job.seconds_left(); left && running) json["seconds_left"] = Short(*left);
+  json["programs"] = Json::array();
+  for (const ProgramAge& program : state.programs) {
+    json["programs"].push_back(
+        {{"name", program.name}, {"seconds", Short(program.seconds)}, {"ended", program.ended}});
+  }
+  return Dumped(json, indented);
 }
 
 std::vector<std::string> SummaryTable(const JobProgress& job, const std::string& name,

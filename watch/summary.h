@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "metrics/job_progress.h"
+#include "metrics/job_state.h"
 #include "watch/terminal_text.h"
 
 namespace millrace {
@@ -16,6 +17,13 @@ namespace millrace {
 // server has been heard of. Of a stream of several epochs rows_read, rows_rejected, rows_trained
 // and progressive are of the first, rows_sent of all. `ended` is false for a job that goes on.
 std::string SummaryJson(const JobProgress& job, const std::string& name);
+
+// The same of a moment, and how the job is: `state` (running, waiting, stalled, ended), `reason`
+// (for whom it waits), `rows_per_second_now`, `seconds_left` (null: not known) and `programs`, each
+// with `name`, `seconds` since it was heard of and whether it has `ended`. On one line unless
+// `indented`; with an end of line.
+std::string StatusJson(const JobProgress& job, const std::string& name, const JobState& state,
+                       bool indented);
 
 // Lines of at most `width` columns.
 std::vector<std::string> SummaryTable(const JobProgress& job, const std::string& name,

@@ -104,13 +104,6 @@ std::string RateText(double per_second) {
   return absl::StrFormat("%.2f", per_second);
 }
 
-std::string ClockTime(double seconds) {
-  if (!(seconds >= 0) || seconds > 1e9) return "-";
-  const int64_t s = std::llround(seconds);
-  if (s < 3600) return absl::StrFormat("%d:%02d", s / 60, s % 60);
-  return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
-}
-
 std::string FigureText(double value) {
   if (!std::isfinite(value)) return "-";
   return absl::StrFormat("%.4f", value);

@@ -15,8 +15,6 @@ struct Style {
 
 // Wider is not easier to read.
 constexpr size_t kMaxColumns = 100;
-// A job that has been silent for longer is said to be, seconds.
-constexpr double kSilenceTold = 3;
 
 enum class Ink { kBold, kDim, kGood, kWarn, kAccent };
 
@@ -33,7 +31,6 @@ std::string PaddedRight(const std::string& text, size_t columns);
 
 std::string GroupedNumber(uint64_t number);  // 1,234,567
 std::string RateText(double per_second);     // 0.42, 21.9, 10,490
-std::string ClockTime(double seconds);       // 0:07, 12:34, 1:02:03
 std::string FigureText(double value);        // 0.7021; "-" when it is no number
 
 // A bar of `columns` columns: the first part full, the next light, the rest empty.

@@ -1,5 +1,8 @@
 #include "watch/watch.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -9,11 +12,14 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "base/check.h"
+#include "base/clock.h"
 #include "base/file_error.h"
 #include "kafka/consumer.h"
 #include "kafka/wakeup.h"
 #include "metrics/evaluation_csv.h"
 #include "metrics/job_progress.h"
+#include "metrics/job_state.h"
 #include "topics/codec.h"
 #include "topics/frame.h"
 #include "topics/topics.h"
@@ -47,9 +53,9 @@ class Watcher {
         topic_(TopicName(options.job, Topic::kMetrics)),
         style_(StyleOfTerminal()) {}
 
-  Status Run() {
+  StatusOr<JobState::Kind> Run() {
     MILLRACE_RETURN_IF_ERROR(OpenFiles());
-    if (!options_.once && CanDrawLive()) {
+    if (!options_.once && !options_.json && CanDrawLive()) {
       captured_.emplace();
       area_.emplace();
     }
@@ -66,9 +72,11 @@ class Watcher {
       MILLRACE_RETURN_IF_ERROR(summary_->Append(SummaryJson(job_, options_.job)));
       MILLRACE_RETURN_IF_ERROR(summary_->Commit());
     }
-    ShowResult();
+    const JobState state = State();
+    ShowResult(state);
     MILLRACE_RETURN_IF_ERROR(logged);
-    return followed;
+    MILLRACE_RETURN_IF_ERROR(followed);
+    return state.kind;
   }
 
  private:
@@ -78,9 +86,18 @@ class Watcher {
       summary_.emplace(std::move(file));
     }
     if (options_.evaluation_csv.empty()) return absl::OkStatus();
-    csv_.reset(std::fopen(options_.evaluation_csv.c_str(), "w"));
-    if (csv_ == nullptr) return CannotWrite(options_.evaluation_csv, errno);
+    MILLRACE_RETURN_IF_ERROR(OpenCsv());
     std::fputs(EvaluationCsvHeader().c_str(), csv_.get());
+    return absl::OkStatus();
+  }
+
+  // As all data files: for its owner's eyes.
+  Status OpenCsv() {
+    const int fd = open(options_.evaluation_csv.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                        S_IRUSR | S_IWUSR);
+    if (fd < 0) return CannotWrite(options_.evaluation_csv, errno);
+    csv_.reset(fdopen(fd, "w"));
+    MILLRACE_CHECK(csv_ != nullptr);
     return absl::OkStatus();
   }
 
@@ -157,6 +174,7 @@ class Watcher {
       if (!ParseMessage(frame->body, point).ok()) return absl::OkStatus();
       job_.Fold(point);
       last_record_ = steady_clock::now();
+      live_ = at_end_;
       return absl::OkStatus();
     };
     handler_.on_end = [this](int32_t, Offset) { at_end_ = true; };
@@ -180,6 +198,13 @@ class Watcher {
     return std::chrono::duration<double>(steady_clock::now() - last_record_).count();
   }
 
+  // By the clock of the programs, which may differ from this machine's: a point that comes while
+  // the job is followed has just been made. What was read of the past tells nothing of that.
+  JobState State() const {
+    const int64_t silent_ms = static_cast<int64_t>(SilentSeconds() * 1000);
+    return ComputeJobState(job_, live_ ? job_.last_timestamp_ms() + silent_ms : NowMs());
+  }
+
   ScreenOptions Screen() const {
     const TerminalSize size = SizeOfTerminal();
     ScreenOptions screen;
@@ -188,7 +213,8 @@ class Watcher {
     screen.columns = std::max<size_t>(size.columns, 2) - 1;
     screen.rows = std::max<size_t>(size.rows, 2) - 1;
     screen.style = style_;
-    screen.silent_seconds = SilentSeconds();
+    screen.state = State();
+    screen.waited_seconds = SilentSeconds();
     return screen;
   }
 
@@ -201,16 +227,23 @@ class Watcher {
       shown = area_->Draw(captured_->TakeLines(), RenderScreen(job_, Screen()));
     } else {
       next_show_ = now + kPlainEvery;
-      shown = std::printf("%s\n", PlainLine(job_, SilentSeconds()).c_str()) > 0 &&
-              std::fflush(stdout) == 0;
+      const std::string line = options_.json ? StatusJson(job_, options_.job, State(), false)
+                                             : PlainLine(job_, State(), SilentSeconds()) + "\n";
+      shown = std::fputs(line.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
     }
     // Whoever read it is gone: as good as Ctrl-C.
     return shown ? absl::OkStatus() : absl::CancelledError("nobody reads the display");
   }
 
-  void ShowResult() const {
+  void ShowResult(const JobState& state) const {
+    if (options_.json) {
+      std::fputs(StatusJson(job_, options_.job, state, options_.once).c_str(), stdout);
+      std::fflush(stdout);
+      return;
+    }
     const size_t columns = SizeOfTerminal().columns;
     ScreenOptions screen = Screen();
+    screen.state = state;
     screen.rows = 1000;
     for (const std::string& line : options_.once
                                        ? RenderScreen(job_, screen)
@@ -229,6 +262,7 @@ class Watcher {
   std::unique_ptr<PartitionConsumer> consumer_;
   ConsumerHandler handler_;
   bool at_end_ = false;
+  bool live_ = false;  // the newest point came when all before it had been read
   bool restart_ = false;
 
   JobProgress job_;
@@ -242,7 +276,7 @@ class Watcher {
 
 }  // namespace
 
-Status RunWatch(const WatchOptions& options, const std::atomic<bool>& stop) {
+StatusOr<JobState::Kind> RunWatch(const WatchOptions& options, const std::atomic<bool>& stop) {
   return Watcher(options, stop).Run();
 }
 

@@ -845,6 +845,43 @@ class BadInput(OnABroker):
         job.wait_all()
 
 
+class Watching(OnABroker):
+    """Watch --once: the state of a job, and its exit code."""
+
+    def wait_for(self, job, code, reason):
+        deadline = time.monotonic() + 90
+        while True:
+            found, now = job.watched()
+            if found == code and reason in now.get("reason", ""):
+                return now
+            self.assertLess(time.monotonic(), deadline, (found, now))
+            time.sleep(0.2)
+
+    def test_a_job_is_told_to_wait_for_rows_for_its_server_to_be_stalled_or_to_have_ended(self):
+        job = self.job(fed=True).start()
+        job.feed(0.3)
+        now = self.wait_for(job, 4, "for rows: all that were sent are learnt from")
+        self.assertEqual(now["state"], "waiting")
+        self.assertLess(now["programs"][0]["seconds"], 5, "the producer lives, its pipe is silent")
+        job.kill("server")
+        now = self.wait_for(job, 4, "for ServerApp, shard 0 (silent for ")
+        self.assertEqual((now["rows_per_second_now"], now["seconds_left"]), (0, None))
+        job.kill_all(["producer", "worker0", "worker1"])
+        now = self.wait_for(job, 5, "no program has been heard of for ")
+        self.assertEqual((now["state"], now["rows_per_second_now"]), ("stalled", 0))
+
+        ended = self.job("-ended").start()
+        ended.wait_all()
+        self.assertEqual(self.wait_for(ended, 3, "")["state"], "ended")
+
+    def test_a_job_that_learns_runs(self):
+        job = self.job(producer=["--rate", "400"]).start()
+        now = self.wait_for(job, 0, "")
+        self.assertEqual(now["state"], "running")
+        self.assertEqual([p["name"] for p in now["programs"][:2]],
+                         ["CsvProducer", "ServerApp, shard 0"])
+
+
 class Order(OnABroker):
     def test_processes_start_in_any_order_and_before_the_broker(self):
         self.broker.stop()

@@ -381,6 +381,13 @@ class Job:
                        timeout=60)
         return json.loads(path.read_text())
 
+    def watched(self):
+        """What `Watch --once --json` says of it now: the exit code, and the state."""
+        done = subprocess.run([PROGRAMS / "Watch", "--brokers", self.broker.address, "--job",
+                               self.name, "--once", "--json"],
+                              check=False, capture_output=True, text=True, timeout=60)
+        return done.returncode, json.loads(done.stdout or "{}")
+
     def rows(self):
         """The embedding rows at its end, by their ids."""
         end = self.snapshots / f"{self.name}-end"

@@ -50,6 +50,32 @@ TEST(JobProgress, MeasuresFromTheFirstPointWhenItHasUpdatesAlready) {
   EXPECT_DOUBLE_EQ(*job.duration_seconds(), 2);
 }
 
+TEST(JobProgress, WhatASnapshotHadLearntBeforeTheJobIsNoSpeedOfIt) {
+  JobProgress job;
+  job.Fold(ServerAt(5'000, 1'000));  // 400,000 rows in 1,000 rounds, of the snapshot
+  job.Fold(EndedAt(7'000, 1'010));
+  EXPECT_DOUBLE_EQ(job.rows_per_second(), 2'000);
+  EXPECT_DOUBLE_EQ(job.rounds_per_second(), 5);
+}
+
+TEST(JobProgress, KnowsWhenEachProgramWasHeardOfAndEachWorkerMoved) {
+  JobProgress job;
+  job.Fold(ProducerAt(900, 5, 10, 4'000));
+  job.Fold(ServerAt(1'000, 0));
+  EXPECT_EQ(job.moved_ms(), 0);
+  job.Fold(ServerAt(2'000, 3));
+  MetricPoint point = ServerAt(3'000, 3);
+  point.mutable_server()->mutable_workers(1)->set_clock(4);
+  job.Fold(point);
+  job.Fold(ServerAt(2'500, 3));  // of a server that was replaced
+  EXPECT_EQ(job.producer_ms(), 900);
+  EXPECT_EQ(job.shards_heard_ms().at(0), 3'000);
+  EXPECT_EQ(job.worker_moved_ms(0), 2'000);
+  EXPECT_EQ(job.worker_moved_ms(1), 3'000);
+  EXPECT_EQ(job.worker_moved_ms(9), 0);
+  EXPECT_EQ(job.moved_ms(), 3'000);
+}
+
 TEST(JobProgress, DoesNotCountAnOutageBeforeTheFirstUpdate) {
   JobProgress job;
   job.Fold(ServerAt(1'000, 0));

@@ -31,9 +31,16 @@ JobProgress SomeJob(int workers = 4) {
   return job;
 }
 
+JobState Running() {
+  JobState state;
+  state.kind = JobState::Kind::kRunning;
+  return state;
+}
+
 ScreenOptions Options(size_t columns, size_t rows = 50) {
   ScreenOptions options;
   options.job = "flights-1";
+  options.state = Running();
   options.columns = columns;
   options.rows = rows;
   options.style = {.color = false, .unicode = true};
@@ -48,7 +55,7 @@ std::string Text(const std::vector<std::string>& lines) {
 
 TEST(Screen, SaysThatItWaitsBeforeThereIsAnything) {
   ScreenOptions options = Options(80);
-  options.silent_seconds = 5;
+  options.waited_seconds = 5;
   EXPECT_THAT(Text(RenderScreen(JobProgress(), options)),
               AllOf(HasSubstr("flights-1"), HasSubstr("waiting"), HasSubstr("0:05")));
 }
@@ -117,19 +124,26 @@ TEST(Screen, ShowsWhoHasLeft) {
   EXPECT_THAT(Text(RenderScreen(job, Options(80))), AllOf(HasSubstr("left"), HasSubstr("100 %")));
 }
 
-TEST(Screen, SaysWhenNothingComesAnyMore) {
-  ScreenOptions options = Options(80);
-  options.silent_seconds = 7;
-  EXPECT_THAT(Text(RenderScreen(SomeJob(), options)), HasSubstr("no figures for 0:07"));
-}
-
-TEST(Screen, SaysThatThereIsNoServer) {
-  JobProgress job;
-  job.Fold(ProducerAt(100, 600, 1'000, 24'000));
-  EXPECT_THAT(Text(RenderScreen(job, Options(80))), HasSubstr("no ServerApp has been heard of"));
-  EXPECT_THAT(Text(RenderScreen(SomeJob(), Options(80))), Not(HasSubstr("no ServerApp")));
-  EXPECT_THAT(PlainLine(job, 0), HasSubstr("no ServerApp has been heard of"));
-  EXPECT_THAT(PlainLine(SomeJob(), 0), Not(HasSubstr("no ServerApp")));
+TEST(Screen, AJobThatDoesNotRunHasNoSpeedAndNoTimeLeftButAReason) {
+  JobState state;
+  state.kind = JobState::Kind::kWaiting;
+  state.reason = "for ServerApp, shard 0 (silent for 0:12)";
+  state.programs = {{"CsvProducer", 0.4, false},
+                    {"ServerApp, shard 0", 12, false},
+                    {"worker 0", 13, false},
+                    {"worker 1", 15, false}};
+  ScreenOptions options = Options(100);
+  options.state = state;
+  const std::string text = Text(RenderScreen(SomeJob(), options));
+  EXPECT_THAT(text, AllOf(HasSubstr("waiting for ServerApp, shard 0 (silent for 0:12)"),
+                          HasSubstr("CsvProducer 0:00 ago, ServerApp 0:12 ago, workers' updates "
+                                    "0:13 to 0:15 ago"),
+                          HasSubstr("rows/s 0.0"), Not(HasSubstr(" left"))));
+  EXPECT_THAT(Text(RenderScreen(SomeJob(), Options(100))),
+              AllOf(HasSubstr(" left"), Not(HasSubstr("waiting"))));
+  const std::string line = PlainLine(SomeJob(), state, 0);
+  EXPECT_THAT(line, AllOf(HasSubstr("; waiting for ServerApp, shard 0"), HasSubstr(" 0.0 rows/s"),
+                          Not(HasSubstr(" left"))));
 }
 
 TEST(Screen, NamesWhatWentWrong) {
@@ -152,15 +166,14 @@ TEST(Screen, UsesColoursAndUnicodeOnlyWhereTheyAreWanted) {
 }
 
 TEST(PlainLine, HasTheStateInOneLineOfAscii) {
-  const std::string line = PlainLine(SomeJob(), 0);
+  const std::string line = PlainLine(SomeJob(), Running(), 0);
   for (const char* part :
        {"0:10", "40 %", "16,000 rows", "rows/s", "rounds/s", "clocks 40", "staleness 0",
         "progressive: accuracy 0.7800 (prior 0.7600), AUC 0.7000", "held-out: accuracy 0.7900"}) {
     EXPECT_THAT(line, HasSubstr(part));
   }
   for (const char c : line) ASSERT_TRUE(c >= ' ' && c <= '~');
-  EXPECT_THAT(PlainLine(JobProgress(), 5), HasSubstr("waiting"));
-  EXPECT_THAT(PlainLine(SomeJob(), 5), HasSubstr("no figures for 0:05"));
+  EXPECT_THAT(PlainLine(JobProgress(), JobState(), 5), HasSubstr("waiting"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -76,6 +77,30 @@ JobProgress RecoveredJob() {
   job.Fold(ServerAt(1'000, 5));
   job.Fold(point);
   return job;
+}
+
+TEST(StatusJson, HasTheStateAndEachProgramsAge) {
+  JobProgress job;
+  job.Fold(ProducerAt(0, 600, 1'000, 24'000));
+  for (int i = 0; i <= 10; ++i) job.Fold(ServerAt(1'000 * i, i));
+  JobState state;
+  state.kind = JobState::Kind::kRunning;
+  state.programs = {{"CsvProducer", 0.25, false}, {"worker 0", 2, true}};
+  const std::string text = StatusJson(job, "j", state, false);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << "a line";
+  Json json = Json::parse(text);
+  EXPECT_EQ(json["state"], "running");
+  EXPECT_EQ(json["reason"], "");
+  EXPECT_EQ(json["rows_per_second_now"], 400.0);
+  EXPECT_GT(json["seconds_left"], 0.0);
+  EXPECT_EQ(json["programs"][0]["name"], "CsvProducer");
+  EXPECT_EQ(json["programs"][0]["seconds"], 0.25);
+  EXPECT_EQ(json["programs"][1]["ended"], true);
+  EXPECT_EQ(json["rounds"], 10) << "and all of the summary";
+  state.kind = JobState::Kind::kStalled;
+  json = Json::parse(StatusJson(job, "j", state, true));
+  EXPECT_EQ(json["rows_per_second_now"], 0);
+  EXPECT_TRUE(json["seconds_left"].is_null());
 }
 
 TEST(SummaryJson, SaysHowShardsCameBack) {
