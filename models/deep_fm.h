@@ -36,7 +36,9 @@ class DeepFm final : public Model {
   size_t linear_end() const override { return shape_.features + 1; }
   size_t score_count() const override { return loss_ == Loss::kLog ? 2 : 1; }
   size_t row_width() const override { return 1 + shape_.factors; }
-  std::vector<DrawnKeys> drawn() const override { return network_.DrawnFrom(linear_end()); }
+  std::vector<RandomInitRange> random_init_ranges() const override {
+    return network_.RandomInitRanges(linear_end());
+  }
 
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,

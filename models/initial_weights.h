@@ -1,4 +1,4 @@
-// What a model's parameters are before anything has been learnt.
+// The parameters of a model before its first training step.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,10 @@
 
 namespace millrace {
 
-// Those of the keys in `range`: zero, or drawn (Model::drawn). A key's value is a function of it
-// and of the seed alone, so that every shard and every copy of it begin alike, however many shards
-// there are.
-std::vector<float> WeightsAtBirth(std::span<const DrawnKeys> drawn, uint64_t seed, KeyRange range);
+// Returns the initial parameters of the keys in `range`: random within `random`
+// (Model::random_init_ranges), zero elsewhere. A value depends on its key and the seed only, so
+// that every shard and every copy of it starts with the same, however many shards there are.
+std::vector<float> InitialWeights(std::span<const RandomInitRange> random, uint64_t seed,
+                                  KeyRange range);
 
 }  // namespace millrace

@@ -22,8 +22,8 @@ struct EmbeddingBatch {
   std::span<float> gradient{};         // of the shape of `values`; empty when there is no gradient
 };
 
-// Parameters that are drawn at birth, evenly from [-limit, limit]: those of the keys [begin, end).
-struct DrawnKeys {
+// The parameters of the keys [begin, end) start at random, evenly distributed in [-limit, limit].
+struct RandomInitRange {
   uint64_t begin = 0;
   uint64_t end = 0;
   float limit = 0;
@@ -47,8 +47,8 @@ class Model {
   virtual size_t penalised_end() const = 0;
   // Parameters from this key on are not of a linear model (a network's).
   virtual size_t linear_end() const { return parameter_count(); }
-  // Parameters that are not zero at birth (models/initial_weights.h draws them).
-  virtual std::vector<DrawnKeys> drawn() const { return {}; }
+  // The parameters that do not start at zero (models/initial_weights.h).
+  virtual std::vector<RandomInitRange> random_init_ranges() const { return {}; }
   // How many scores a row gets: its class probabilities, or one number.
   virtual size_t score_count() const = 0;
   // Floats of an embedding row, the first of which is a linear weight; 0: the model has none.

@@ -80,13 +80,13 @@ Network::Network(size_t inputs, const std::vector<size_t>& units) {
   }
 }
 
-std::vector<DrawnKeys> Network::DrawnFrom(uint64_t first) const {
-  std::vector<DrawnKeys> drawn;
+std::vector<RandomInitRange> Network::RandomInitRanges(uint64_t first) const {
+  std::vector<RandomInitRange> ranges;
   for (const Layer& layer : layers_) {
     const double limit = std::sqrt(6.0 / static_cast<double>(layer.inputs));
-    drawn.push_back({first + layer.weights, first + layer.biases, static_cast<float>(limit)});
+    ranges.push_back({first + layer.weights, first + layer.biases, static_cast<float>(limit)});
   }
-  return drawn;
+  return ranges;
 }
 
 NetworkPass::NetworkPass(const Network& network, std::span<const float> parameters,

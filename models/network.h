@@ -13,9 +13,9 @@ namespace millrace {
 // Hidden layers of ReLU units, h' = max(0, h W + b), then y = h w. Parameters: of each hidden layer
 // its weights, a row of `units` for each of its inputs, then its biases; then w.
 //
-// At birth a hidden layer's weights are drawn as He et al. ("Delving deep into rectifiers", ICCV
-// 2015, equation 10) have it: variance 2 / inputs, evenly within +-sqrt(6 / inputs). All else is
-// zero, w too: the network begins by saying nothing, and what it stands beside learns undisturbed.
+// The initial weights of a hidden layer are those of He et al. ("Delving deep into rectifiers", ICCV
+// 2015, equation 10): variance 2 / inputs, evenly distributed within +-sqrt(6 / inputs). All else
+// starts at zero, w too: the network's first output is 0, which does not disturb what is added to it.
 class Network {
  public:
   // REQUIRES: no layer is empty, and there is one.
@@ -23,8 +23,8 @@ class Network {
 
   size_t inputs() const { return layers_.front().inputs; }
   size_t parameter_count() const { return output_ + layers_.back().units; }
-  // Their keys, the first of the network's being `first`.
-  std::vector<DrawnKeys> DrawnFrom(uint64_t first) const;
+  // The hidden layers' weights; the network's first parameter has the key `first`.
+  std::vector<RandomInitRange> RandomInitRanges(uint64_t first) const;
 
  private:
   friend class NetworkPass;

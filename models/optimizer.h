@@ -33,11 +33,11 @@ struct ParameterParts {
 // 2015); FTRL-Proximal (McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013,
 // algorithm 1, with learning_rate as alpha) for the linear part, beside AdaGrad for what is not
 // linear, as Wide & Deep has it (Cheng et al. 2016). Stateless: the state lives in `slots`, slot by
-// slot (slot s of parameter i is slots[s * parameters.size() + i]), zero at birth. Immutable, may
+// slot (slot s of parameter i is slots[s * parameters.size() + i]), initially zero. Immutable, may
 // be shared by threads.
 //
 // FTRL's slot 0 is the sum of squares, which AdaGrad has, too; slot 1 is z, of the linear part
-// only. Its parameters follow from the slots: they are zero at birth, and what else stood in the
+// only. Its parameters follow from the slots: they start at zero, and what else stood in the
 // linear part would be forgotten by the first step.
 class Optimizer {
  public:

@@ -61,7 +61,7 @@ ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByte
       optimizer_(Optimizer::Create(options.optimizer)),
       shard_(options.range, options.average_changes ? 0 : optimizer_->slot_count(),
              options.shards > 1 && options.consistency.sequential(),
-             WeightsAtBirth(options.drawn, options.seed, options.range)),
+             InitialWeights(options.random_init_ranges, options.seed, options.range)),
       clocks_(options.workers),
       moments_(options.numeric_columns),
       replaced_moments_(options.numeric_columns),

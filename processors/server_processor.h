@@ -35,8 +35,8 @@ struct ServerOptions {
   KeyRange range;                    // of this shard
   uint64_t penalised_end = 0;        // keys from here on (the bias) are not penalised
   uint64_t linear_end = UINT64_MAX;  // keys from here on (a network's) are not of a linear model
-  std::vector<DrawnKeys> drawn{};    // of the job's keys, those that are not zero at birth
-  uint64_t seed = 1;                 // by which they are drawn
+  std::vector<RandomInitRange> random_init_ranges{};  // of the job's keys; the others start at zero
+  uint64_t seed = 1;                                  // of the random initial weights
   uint32_t workers = 1;
   size_t classes = 2;
   size_t numeric_columns = 0;

@@ -139,7 +139,7 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
   options.range = RangeOfShard(shard, training.shards(), model->parameter_count());
   options.penalised_end = model->penalised_end();
   options.linear_end = model->linear_end();
-  options.drawn = model->drawn();
+  options.random_init_ranges = model->random_init_ranges();
   options.seed = training.training().embedding().seed();
   options.workers = features.workers();
   options.classes = shape.classes;

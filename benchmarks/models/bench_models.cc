@@ -278,7 +278,8 @@ Comparison CompareDeepFm() {
     }
   }
   state->scaler = Scaler(moments);
-  state->parameters = WeightsAtBirth(state->model.drawn(), 1, {0, state->model.parameter_count()});
+  state->parameters =
+      InitialWeights(state->model.random_init_ranges(), 1, {0, state->model.parameter_count()});
   for (size_t i = state->parameters.size() - 32; i < state->parameters.size(); ++i) {
     state->parameters[i] = value(random);
   }

@@ -176,7 +176,7 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
   const std::unique_ptr<Model> model = MakeModel(features, training);
   const std::unique_ptr<Optimizer> optimizer = Optimizer::Create(options.optimizer);
   std::vector<float> weights =
-      WeightsAtBirth(options.drawn, options.seed, {0, model->parameter_count()});
+      InitialWeights(options.random_init_ranges, options.seed, {0, model->parameter_count()});
   std::vector<float> slots(weights.size() * optimizer->slot_count());
   Rows embeddings(options, *optimizer);
   Moments moments(encoder.numeric_count());

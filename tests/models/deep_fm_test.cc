@@ -216,7 +216,7 @@ TEST(DeepFm, AtBirthItIsAFactorizationMachine) {
   std::mt19937 random(6);
   Subject subject(3, {6, 4}, Loss::kSquared, random);
   const std::vector<float> born =
-      WeightsAtBirth(subject.model.drawn(), 1, {0, subject.model.parameter_count()});
+      InitialWeights(subject.model.random_init_ranges(), 1, {0, subject.model.parameter_count()});
   std::copy(born.begin() + kFeatures + 1, born.end(), subject.parameters.begin() + kFeatures + 1);
   const FactorizationMachine machine(kFeatures, 3, Loss::kSquared);
   const std::vector<Row> rows = RandomRows(kShape, 2, 10, random);
@@ -234,7 +234,8 @@ TEST(DeepFm, AtBirthItIsAFactorizationMachine) {
 double LossOnParity(const Model& model) {
   const std::vector<EmbeddingId> ids = {0, 1, 2, 3, 4, 5};
   std::mt19937 random(7);
-  std::vector<float> parameters = WeightsAtBirth(model.drawn(), 1, {0, model.parameter_count()});
+  std::vector<float> parameters =
+      InitialWeights(model.random_init_ranges(), 1, {0, model.parameter_count()});
   std::vector<float> slots(parameters.size());
   std::vector<float> values;
   std::uniform_real_distribution<float> draw(-0.3f, 0.3f);

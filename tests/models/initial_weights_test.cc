@@ -8,10 +8,10 @@
 namespace millrace {
 namespace {
 
-const std::vector<DrawnKeys> kDrawn = {{10, 40, 0.5f}, {50, 5050, 2.0f}};
+const std::vector<RandomInitRange> kRanges = {{10, 40, 0.5f}, {50, 5050, 2.0f}};
 
-TEST(WeightsAtBirth, AreZeroButForWhatIsDrawn) {
-  const std::vector<float> weights = WeightsAtBirth(kDrawn, 1, {0, 6000});
+TEST(InitialWeights, AreZeroOutsideOfTheRandomRanges) {
+  const std::vector<float> weights = InitialWeights(kRanges, 1, {0, 6000});
   ASSERT_EQ(weights.size(), 6000u);
   for (uint64_t key = 0; key < 6000; ++key) {
     if (key < 10 || (key >= 40 && key < 50) || key >= 5050) {
@@ -23,8 +23,8 @@ TEST(WeightsAtBirth, AreZeroButForWhatIsDrawn) {
   }
 }
 
-TEST(WeightsAtBirth, AreSpreadEvenlyWithinTheLimit) {
-  const std::vector<float> weights = WeightsAtBirth(kDrawn, 1, {50, 5050});
+TEST(InitialWeights, AreEvenlyDistributedWithinTheLimit) {
+  const std::vector<float> weights = InitialWeights(kRanges, 1, {50, 5050});
   double sum = 0;
   double squares = 0;
   for (float weight : weights) {
@@ -35,19 +35,19 @@ TEST(WeightsAtBirth, AreSpreadEvenlyWithinTheLimit) {
   EXPECT_NEAR(squares / 5000, 4.0 / 3, 0.05);  // limit^2 / 3
 }
 
-TEST(WeightsAtBirth, AKeyHasTheSameWeightInEveryRange) {
-  const std::vector<float> all = WeightsAtBirth(kDrawn, 7, {0, 6000});
+TEST(InitialWeights, AKeyHasTheSameWeightInEveryRange) {
+  const std::vector<float> all = InitialWeights(kRanges, 7, {0, 6000});
   std::vector<float> parts;
   for (const KeyRange range : {KeyRange{0, 17}, KeyRange{17, 45}, KeyRange{45, 45},
                                KeyRange{45, 3000}, KeyRange{3000, 6000}}) {
-    const std::vector<float> part = WeightsAtBirth(kDrawn, 7, range);
+    const std::vector<float> part = InitialWeights(kRanges, 7, range);
     parts.insert(parts.end(), part.begin(), part.end());
   }
   EXPECT_EQ(parts, all);
 }
 
-TEST(WeightsAtBirth, AnotherSeedDrawsOthers) {
-  EXPECT_NE(WeightsAtBirth(kDrawn, 1, {0, 6000}), WeightsAtBirth(kDrawn, 2, {0, 6000}));
+TEST(InitialWeights, DependOnTheSeed) {
+  EXPECT_NE(InitialWeights(kRanges, 1, {0, 6000}), InitialWeights(kRanges, 2, {0, 6000}));
 }
 
 }  // namespace

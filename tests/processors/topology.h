@@ -64,7 +64,7 @@ inline ServerOptions MakeServerOptions(const TestJob& job, ShardId shard, const 
   options.range = RangeOfShard(shard, job.shards, model.parameter_count());
   options.penalised_end = model.penalised_end();
   options.linear_end = model.linear_end();
-  options.drawn = model.drawn();
+  options.random_init_ranges = model.random_init_ranges();
   options.optimizer = job.optimizer;
   options.values = job.training.compression().values();
   options.workers = job.workers;

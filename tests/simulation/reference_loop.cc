@@ -66,7 +66,7 @@ class Loop {
         training_(scenario.training),
         model_(MakeModel(scenario)),
         optimizer_(Optimizer::Create(OptimizerFrom(training_))),
-        weights_(WeightsAtBirth(model_->drawn(), training_.embedding().seed(),
+        weights_(InitialWeights(model_->random_init_ranges(), training_.embedding().seed(),
                                 {0, model_->parameter_count()})),
         slots_(optimizer_->slot_count() * weights_.size()),
         moments_(scenario.numeric),
