@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "metrics/job_state.h"
+
 namespace millrace {
 namespace {
 
