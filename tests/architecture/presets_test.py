@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""What scripts/demo has configured, without tests and benchmarks, scripts/test can go on with."""
+"""What scripts/demo has configured, without tests and benchmarks, scripts/test can go on with; and a
+warning is an error in every preset."""
 
+import json
 import pathlib
 import subprocess
 import tempfile
@@ -26,6 +28,17 @@ class PresetsTest(unittest.TestCase):
             run("cmake", "--preset", "release", "-B", folder)
             self.assertNotIn("Total Tests: 0", run("ctest", "--test-dir", folder, "-N"))
             self.assertTrue((pathlib.Path(folder) / "benchmarks" / "CMakeFiles").is_dir())
+
+    def test_a_warning_is_an_error_in_every_preset(self):
+        presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+        for preset in (p["name"] for p in presets if not p.get("hidden")):
+            with self.subTest(preset), tempfile.TemporaryDirectory(prefix="millrace-") as folder:
+                run("cmake", "--preset", preset, "-B", folder, "-DMILLRACE_BUILD_TESTS=OFF",
+                    "-DMILLRACE_BUILD_BENCHMARKS=OFF")  # fmt: skip
+                commands = json.loads((pathlib.Path(folder) / "compile_commands.json").read_text())
+                ours = [c["command"] for c in commands if folder not in c["file"]]
+                self.assertTrue(ours)
+                self.assertEqual([c for c in ours if "-Werror " not in c], [])
 
 
 if __name__ == "__main__":
