@@ -123,8 +123,10 @@ def read_rows(folder, shards):
 
 
 class Broker:
-    def __init__(self, folder, version="4.1.0", brokers=1):
+    def __init__(self, folder, version="4.1.0", brokers=1, options=()):
+        """options: further ones of `scripts/kafka start`."""
         self.folder, self.version, self.brokers = str(folder), version, brokers
+        self.options = list(options)
 
     def _call(self, *words):
         return subprocess.run([ROOT / "scripts" / "kafka", *words, "--dir", self.folder],
@@ -132,7 +134,8 @@ class Broker:
 
     def start(self):
         _runs(self)
-        self._call("start", "--version", self.version, "--brokers", str(self.brokers))
+        self._call("start", "--version", self.version, "--brokers", str(self.brokers),
+                   *self.options)
         self.address = (pathlib.Path(self.folder) / "bootstrap").read_text().strip()
         return self
 
@@ -272,7 +275,7 @@ class Job:
         however slow the machine. REQUIRES: the producer has been started."""
         self.stream.feed(share)
 
-    def start(self, *names):
+    def start(self, *names, stdin=subprocess.DEVNULL):
         _runs(self)
         for name in names or self.commands:
             log = self.folder / f"{self.name}-{name}.log"
@@ -281,7 +284,7 @@ class Job:
                 self.log_begins[name] = out.tell()
                 self.processes[name] = subprocess.Popen(
                     [str(word) for word in self.commands[name]], stdout=out, stderr=out,
-                    stdin=subprocess.DEVNULL, cwd=self.folder)
+                    stdin=stdin, cwd=self.folder)
         return self
 
     def kill_all(self, names):

@@ -1,0 +1,88 @@
+"""A planned job: its programs, each on a node and with a disk of its own."""
+
+import csv
+import functools
+import pathlib
+import subprocess
+
+import topology
+
+DISK_MIB = 256
+ID_FEATURES = ["--label", "verdict", "--classes", "low,high", "--numeric", "price",
+               "--ids", "shop,day,shop*day,id", "--text", "words", "--text-buckets", "64"]  # fmt: skip
+
+
+@functools.cache
+def _takes(flag):
+    """Whether this ServerApp has a flag."""
+    text = subprocess.run([topology.PROGRAMS / "ServerApp", "--help"], capture_output=True,
+                          text=True, check=True).stdout
+    return flag in text
+
+
+def features(plan):
+    if plan.model == "softmax":
+        return [*topology.FEATURES, "--classes", "low,middle,high"]
+    return ID_FEATURES
+
+
+def write_data(plan, path):
+    """The rows of a plan; how many of them are to be trained on: those of a class asked for."""
+    topology.write_csv(path, plan.rows, seed=plan.data_seed)
+    if plan.model == "softmax":
+        return plan.rows
+    with open(path, newline="", encoding="utf-8") as file:
+        return sum(row["verdict"] in ("low", "high") for row in csv.DictReader(file))
+
+
+class ChaosJob(topology.Job):
+    def __init__(self, plan, cluster, name, folder, data, network, make_disk, paced):
+        """paced: the rows come over the plan's seconds, not as fast as they can."""
+        pathlib.Path(folder).mkdir(parents=True)
+        pace = ["--rate", f"{plan.rows / plan.seconds:.1f}"] if paced else []
+        super().__init__(
+            cluster, name, folder, workers=plan.workers, data=data, servers=plan.servers,
+            training=["--model", plan.model, "--schedule", plan.schedule,
+                      "--consistency", plan.consistency, *plan.training],
+            features=features(plan), producer=pace, common=["--replication-factor", "3"])
+        self.plan = plan
+        for server in plan.servers:
+            command = self.commands[server]
+            command += ["--snapshot-dir", self.snapshots]
+            if plan.replicas:
+                host = network.address(server) if network else "127.0.0.1"
+                command += ["--replicas", plan.replicas, "--replica-listen", f"{host}:0"]
+                if _takes("--replica-insecure"):
+                    command.append("--replica-insecure")
+        self._asks = 0
+        # They die with us, and a file that may not grow is an error to them, not a signal.
+        keep = ["setpriv", "--pdeathsig", "KILL", "env", "--ignore-signal=SIGXFSZ"]
+        for program, command in self.commands.items():
+            self.commands[program] = [*keep, *(network.prefix(program) if network else []), *command]
+        self.disks = {program: make_disk(self.folder / program, DISK_MIB)
+                      for program in plan.programs if program != "producer"}
+
+    def ask_for_snapshot(self):
+        """Starts who asks; its name."""
+        self._asks += 1
+        name = f"ask{self._asks}"
+        self.commands[name] = [*self.commands["server0"], "--checkpoint-now"]
+        self.start(name)
+        return name
+
+    def start_from(self, snapshot):
+        for server in self.plan.servers:
+            self.commands[server] += ["--from-snapshot", snapshot]
+
+    def whole_snapshots(self):
+        """Those that were asked for."""
+        return sorted(manifest.parent for manifest in self.snapshots.glob("*/manifest.json")
+                      if not manifest.parent.name.endswith("-end"))
+
+    def end_rows(self):
+        return self.rows() if self.has_rows else {}
+
+    def close(self):
+        super().close()
+        for disk in self.disks.values():
+            disk.remove()
