@@ -18,6 +18,7 @@
 #include "rocksdb/options.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
+#include "stores/rocksdb_log.h"
 #include "stores/rocksdb_settings.h"
 
 namespace millrace {
@@ -166,13 +167,16 @@ class RocksDbByteMap final : public DiskByteMap {
   }
 
   Status Write(const WriteBatch& batch) override {
+    // RocksDB takes writes again when a full disk has room, and fails an assertion at the first:
+    // its log still has the error.
+    if (!failed_.ok()) return failed_;
     batch_.Clear();
     for (const WriteBatch::Change& change : batch.changes()) {
       const rocksdb::Status status =
           change.value ? batch_.Put(change.key, *change.value) : batch_.Delete(change.key);
       if (!status.ok()) return FromRocksDb(status, path_);
     }
-    return FromRocksDb(db_->Write(write_options_, &batch_), path_);
+    return failed_ = FromRocksDb(db_->Write(write_options_, &batch_), path_);
   }
 
   // Each Write has handed its batch to the operating system.
@@ -215,6 +219,7 @@ class RocksDbByteMap final : public DiskByteMap {
   const std::unique_ptr<rocksdb::DB> db_;
   rocksdb::WriteOptions write_options_;
   rocksdb::WriteBatch batch_;  // kept for its memory
+  Status failed_;              // of the first write that did
 };
 
 }  // namespace
@@ -231,7 +236,9 @@ StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
           ? options.memory
           : MakeRocksDbMemory(options.block_cache_bytes, options.write_buffer_bytes);
   rocksdb::DB* db = nullptr;
-  const rocksdb::Status status = rocksdb::DB::Open(RocksDbSettings(options, *memory), path, &db);
+  rocksdb::Options settings = RocksDbSettings(options, *memory);
+  settings.info_log = MakeRocksDbLog(path);
+  const rocksdb::Status status = rocksdb::DB::Open(settings, path, &db);
   if (!status.ok()) return OpenError(status, path);
   return std::make_unique<RocksDbByteMap>(path, options.has_log, memory,
                                           std::unique_ptr<rocksdb::DB>(db));

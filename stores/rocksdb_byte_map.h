@@ -55,7 +55,8 @@ class DiskByteMap : public OrderedByteMap {
 //   ResourceExhausted   the disk is full, or no more files can be opened
 //   PermissionDenied    the folder cannot be written
 // and Unavailable for what else the disk refuses. Later calls give these errors too, and each
-// message names the folder and says what to do.
+// message names the folder and says what to do. After a Write that failed every Write fails, until
+// the folder is opened again.
 //
 // A batch is in the page cache of the operating system when Write returns, so the death of the
 // process loses none (unless has_log is false) and Flush has nothing to wait for. The death of the

@@ -72,9 +72,6 @@ rocksdb::Options RocksDbSettings(const RocksDbOptions& options, const RocksDbMem
   result.max_background_jobs = 2;
   result.stats_dump_period_sec = 0;
   result.stats_persist_period_sec = 0;
-  result.info_log_level = rocksdb::WARN_LEVEL;
-  result.keep_log_file_num = 2;
-  result.max_log_file_size = size_t{1} << 20;
   result.max_manifest_file_size = size_t{1} << 20;
   result.manifest_preallocation_size = size_t{64} << 10;
 

@@ -253,6 +253,19 @@ TEST(RocksDbByteMapTest, AFullDiskIsAnErrorThatSaysSo) {
   }
 }
 
+TEST(RocksDbByteMapTest, AfterAFullDiskEveryWriteIsAnErrorAndNothingAborts) {
+  for (const char* log : {"log", "none"}) {
+    TemporaryFolder folder;
+    ChildProcess child({STORES_CHILD, "after", folder.path(), log});
+    const std::string said = child.ReadLine().value_or("");
+    if (said == "no mount") GTEST_SKIP() << "this user may not mount a disk to fill";
+    EXPECT_THAT(said, HasSubstr("RESOURCE_EXHAUSTED")) << log;
+    EXPECT_THAT(child.ReadLine().value_or("it died"), HasSubstr("RESOURCE_EXHAUSTED")) << log;
+    EXPECT_EQ(child.ReadLine().value_or("it died"), said) << log;
+    EXPECT_EQ(child.ReadLine().value_or("it died"), "closed") << log;
+  }
+}
+
 TEST(RocksDbByteMapTest, AReadOnlyDiskIsAnErrorThatSaysSo) {
   TemporaryFolder folder;
   ChildProcess child({STORES_CHILD, "disk", folder.path(), "readonly"});

@@ -7,6 +7,9 @@
 //   disk FOLDER full|readonly|bulk
 //                       mounts a small disk on the folder and writes, maybe in bulk, until it
 //                       fails; says the error, or "no mount" where that is not allowed
+//   after FOLDER log|none
+//                       the same, with a log or without; then copies the map, gets room, writes and
+//                       closes: says the error of each, and "closed"
 //   scratch FOLDER      mounts a small disk on the folder and puts more rows into a space than fit;
 //                       says how many bytes did and the error, or "no mount"
 #include <sched.h>
@@ -14,12 +17,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "base/big_endian.h"
 #include "stores/rocksdb_byte_map.h"
@@ -136,9 +141,43 @@ int Disk(const std::string& folder, const std::string& kind) {
   return Say((*map)->FillInBulk([&] { return write(2'000); }).ToString());
 }
 
+// What is called after an error must end in that error, and never in RocksDB's assertions.
+int AfterAFullDisk(const std::string& folder, bool has_log) {
+  if (!MountSmallDisk(folder, false)) return Say("no mount");
+  RocksDbOptions options;
+  options.has_log = has_log;
+  options.write_buffer_bytes = size_t{256} << 10;
+  auto map = OpenRocksDb(folder + "/map", options);
+  if (!map.ok()) return Say(map.status().ToString());
+  std::mt19937_64 random(1);
+  const auto write = [&]() -> Status {
+    std::string value(1'000, '\0');
+    for (char& c : value) c = static_cast<char>(random());
+    WriteBatch batch;
+    batch.Put(EncodeBigEndian64(random()), value);
+    return (*map)->Write(batch);
+  };
+  Status status;
+  while (status.ok()) status = write();
+  Say(status.ToString());
+  // RocksDB writes lines into a log of its own about each of these.
+  for (int i = 0; i < 200; ++i) status = (*map)->CopyTo(folder + "/copy");
+  Say(status.ToString());
+  if (mount("none", folder.c_str(), nullptr, MS_REMOUNT, "size=64m") != 0) return Say("no room");
+  // RocksDB looks every five seconds whether there is room again, and then takes writes.
+  for (int i = 0; i < 70; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    status = write();
+  }
+  Say(status.ToString());
+  map->reset();
+  return Say("closed");
+}
+
 int Main(const std::string& action, const std::string& folder, const std::string& kind) {
   if (action == "memory") return Memory(folder);
   if (action == "scratch") return Scratch(folder);
+  if (action == "after") return AfterAFullDisk(folder, kind == "log");
   if (action == "disk") return Disk(folder, kind);
   RocksDbOptions options;
   // So that files are written in the middle of what is in bulk.
