@@ -102,7 +102,7 @@ class Endless:
         path = job.folder / "summary.json"
         subprocess.run([topology.PROGRAMS / "Watch", "--brokers", self.cluster.address, "--job",
                         name, "--workers", "2", "--once", "--summary", path], check=False,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120)
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
         return json.loads(path.read_text())["rows_trained"]
 
     def stop(self):
@@ -180,7 +180,7 @@ def run(options, folder, cluster, network, say):
             say(f"{name}: {rows:,} rows trained on, {rows / (60 * options.minutes):.0f} a second")
             if rows < 60 * options.minutes:
                 wrong.append(f"{name}: only {rows} rows were trained on")
-    except AssertionError as error:
+    except (AssertionError, subprocess.SubprocessError) as error:
         wrong.append(str(error))
     finally:
         stream.close()

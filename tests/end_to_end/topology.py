@@ -175,7 +175,7 @@ class Broker:
         """One of Kafka's command-line tools, which reads `text`; what it prints."""
         return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", *words],
                               input=text, check=True, capture_output=True, text=True,
-                              timeout=60).stdout
+                              timeout=300).stdout
 
     def records(self, topic, count):
         """What stands in a topic, undecoded, once so many records do."""
@@ -381,7 +381,7 @@ class Job:
         subprocess.run([PROGRAMS / "Watch", "--brokers", self.broker.address, "--job", self.name,
                         "--workers", str(self.workers), "--summary", path],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       timeout=60)
+                       timeout=300)
         return json.loads(path.read_text())
 
     def watched(self):
