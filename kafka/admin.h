@@ -18,7 +18,7 @@ namespace millrace {
 struct TopicSettings {
   std::string name;
   int32_t partitions = 1;
-  std::vector<std::pair<std::string, std::string>> config;
+  std::vector<std::pair<std::string, std::string>> config{};
 };
 
 // Thread-safe.
