@@ -29,7 +29,7 @@ TEST(Replicator, OffersAReplicaOnceItHasAWholeCheckpoint) {
   for (const TopicPlan& plan : PlanTopics("replicated", 1, 1)) {
     cluster.CreateTopic(plan.name, static_cast<int>(plan.partitions));
   }
-  Replicator replicator(config, {0});
+  Replicator replicator(config, {0}, 1);
   StatusOr<Offset> offered;
   ASSERT_TRUE(Until([&] {
     offered = replicator.OffsetOf(0);
