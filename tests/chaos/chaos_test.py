@@ -25,7 +25,7 @@ import stage as stages  # noqa: E402
 import troubles  # noqa: E402
 
 SUMMARY = {"ended": True, "rows_trained": 100, "progressive": {"rows": 100}, "refused": 0,
-           "poisoned": 0, "undecodable_rows": 0}  # fmt: skip
+           "non_finite_updates": 0, "undecodable_rows": 0}  # fmt: skip
 Row = collections.namedtuple("Row", "values slots updates")
 
 
@@ -99,8 +99,8 @@ class Checks(unittest.TestCase):
             self.assertEqual(wrong, [f"rows tested before: {rows} instead of 100"])
 
     def test_no_figures_at_all_are_reported(self):
-        self.assertEqual(len(checks.wrong_counts({}, 100, "one-pass")), 3)
-        self.assertEqual(len(checks.wrong_counts({"ended": True}, 100, "buffer")), 2)
+        self.assertEqual(len(checks.wrong_counts({}, 100, "one-pass")), 6)
+        self.assertEqual(len(checks.wrong_counts({"ended": True}, 100, "buffer")), 5)
 
     def test_a_buffer_may_miss_rows_that_were_replaced_but_counts_none_twice(self):
         fewer = SUMMARY | {"rows_trained": 90, "progressive": {"rows": 90}}
@@ -109,7 +109,7 @@ class Checks(unittest.TestCase):
         self.assertEqual(len(checks.wrong_counts(more, 100, "buffer")), 1)
 
     def test_records_that_nobody_could_use_are_reported(self):
-        for what in "refused", "poisoned", "undecodable_rows":
+        for what in "refused", "non_finite_updates", "undecodable_rows":
             self.assertEqual(checks.wrong_counts(SUMMARY | {what: 2}, 100, "one-pass"),
                              [f"{what}: 2"])
 
@@ -340,8 +340,8 @@ class Stages(unittest.TestCase):
                          "worker0 ended with code 7 on SIGTERM")
 
     def test_one_that_was_replaced_must_end_with_an_error_of_its_own(self):
-        for code, wrong in (1, None), (-11, "server0, which had been replaced, ended with code -11"):
-            end = "exit 1" if code == 1 else "kill -SEGV $$"
+        for code, wrong in (4, None), (-11, "server0, which had been replaced, ended with code -11"):
+            end = "exit 4" if code == 4 else "kill -SEGV $$"
             stage = self.stage(server0="echo; [ $1 = 2 ] && touch there && exit 0; "
                                f"until [ -e there ]; do sleep 0.02; done; {end}")
             event = plans.Event(0, "replace", "server0", 0.2)

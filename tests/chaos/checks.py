@@ -25,9 +25,9 @@ def wrong_counts(summary, rows, schedule):
             wrong.append(f"{what}: {count} instead of {rows}")
         elif not 0 < (count or 0) <= rows:
             wrong.append(f"{what}: {count} of {rows}")
-    for what in "refused", "poisoned", "undecodable_rows":
-        if summary.get(what):
-            wrong.append(f"{what}: {summary[what]}")
+    for what in "refused", "non_finite_updates", "undecodable_rows":
+        if summary.get(what) != 0:  # nor may the figure be missing
+            wrong.append(f"{what}: {summary.get(what)}")
     return wrong
 
 

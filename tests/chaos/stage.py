@@ -35,9 +35,9 @@ class Stage:
     def runs(self, name):
         return name not in self.down and self.job.processes[name].poll() is None
 
-    def pardon(self, name, code):
-        """This process, and no successor, may end with a code, and is started again."""
-        self._pardons[name] = (self.job.processes[name], code)
+    def pardon(self, name, codes):
+        """This process, and no successor, may end with one of the codes, and is started again."""
+        self._pardons[name] = (self.job.processes[name], codes)
 
     def next_key(self):
         self._keys += 1
@@ -178,8 +178,8 @@ class Stage:
                     self.fail(f"{name}, who asked for a snapshot, ended with code {code}")
                 self.caused.add(name)
                 continue
-            pardoned, legal = self._pardons.get(name, (None, None))
-            if process is pardoned and code == legal:
+            pardoned, legal = self._pardons.get(name, (None, ()))
+            if process is pardoned and code in legal:
                 self.caused.add(name)
                 if name not in self.full:
                     self.job.start(name)

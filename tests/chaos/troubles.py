@@ -2,8 +2,10 @@
 
 import signal
 
-# The codes with which a program may end that was asked to stop (see --help of each).
-STOPPED = {0, 3, 130, 143}
+# The codes with which a program ends (see --help of each): when it was asked to stop, which may come
+# as the job ends; when another has taken its place, or what it would read is gone by then.
+STOPPED = {0, 130}
+TAKEN_OVER = {1, 4}
 
 
 class Trouble:
@@ -108,7 +110,7 @@ class Replace(Stop):
         # One that was stopped while it took over its shards goes on to do so, and fences its successor,
         # whose supervisor starts it again.
         for name in self.victims:
-            self.stage.pardon(name, 1)
+            self.stage.pardon(name, TAKEN_OVER)
         return True
 
     def end(self):
@@ -118,7 +120,7 @@ class Replace(Stop):
             if code is None:
                 return False
             # 0: the job has ended meanwhile.
-            if code not in (0, 1):
+            if code not in TAKEN_OVER | {0}:
                 self.stage.fail(f"{name}, which had been replaced, ended with code {code}")
             self.note = f"code {code}"
             self.stage.zombies.pop(name, None)
@@ -130,7 +132,7 @@ class Fill(ProgramTrouble):
         self.victims = self.alive()
         for name in self.victims:
             self.stage.job.disks[name].fill(self.stage.job.processes[name].pid)
-            self.stage.pardon(name, 1)
+            self.stage.pardon(name, {1})
             self.stage.full.add(name)
         return bool(self.victims)
 
