@@ -140,7 +140,9 @@ TEST(JobRegistry, AnOfferLeadsToAHostAndAPortAndNowhereElse) {
                           "host:-1", "host:+1"}) {
     EXPECT_FALSE(check(bad)) << bad;
   }
-  EXPECT_FALSE(check(std::string(300, 'a') + ":1"));
+  std::string too_long(300, 'a');
+  too_long += ":1";
+  EXPECT_FALSE(check(too_long));
 }
 
 TEST_F(JobBoardTest, AnOfferOfAStrangerWithNoAddressIsIgnored) {
