@@ -324,7 +324,7 @@ TEST_F(WholeJobTest, CopiesOfAReplicaMadeWhileItIsWrittenToAreStoresThatGoForwar
   std::atomic<bool> done = false;
   int copies = 0;
   Offset last = 0;
-  Replicator replicator(config, {0});
+  Replicator replicator(config, {0}, /*generation=*/1);
   std::thread copier([&] {
     // Once more behind the end: at least one copy has all.
     for (bool again = true; again;) {
