@@ -73,6 +73,10 @@ class WholeJobTest : public testing::Test {
     folder_ = mkdtemp(pattern.data());
     config_.set_workers(kWorkers);
     config_.set_brokers(cluster_.options().brokers);
+    // The mock cluster holds a fetch for all of its wait, also when a record comes meanwhile.
+    KafkaSetting& wait = *config_.add_kafka();
+    wait.set_key("fetch.wait.max.ms");
+    wait.set_value("10");
     config_.mutable_server()->set_checkpoint_interval_s(0.1);
     config_.mutable_server()->set_evaluation_interval_s(0.05);
     config_.mutable_server()->set_weights_file(folder_ / "weights.npy");
