@@ -13,9 +13,10 @@ namespace millrace {
 // Hidden layers of ReLU units, h' = max(0, h W + b), then y = h w. Parameters: of each hidden layer
 // its weights, a row of `units` for each of its inputs, then its biases; then w.
 //
-// The initial weights of a hidden layer are those of He et al. ("Delving deep into rectifiers", ICCV
-// 2015, equation 10): variance 2 / inputs, evenly distributed within +-sqrt(6 / inputs). All else
-// starts at zero, w too: the network's first output is 0, which does not disturb what is added to it.
+// The initial weights of a hidden layer are those of He et al. ("Delving deep into rectifiers",
+// ICCV 2015, equation 10): variance 2 / inputs, evenly distributed within +-sqrt(6 / inputs). All
+// else starts at zero, w too: the network's first output is 0, which does not disturb what is added
+// to it.
 class Network {
  public:
   // REQUIRES: no layer is empty, and there is one.
