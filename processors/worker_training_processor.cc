@@ -406,6 +406,7 @@ void WorkerTrainingProcessor::AssembleWeights() {
   }
 }
 
+// NOLINTNEXTLINE(readability-function-size): its steps fill one message, in the order of its fields
 void WorkerTrainingProcessor::SendUpdate(const Batch& batch, WorkerOutput& output) {
   AssembleWeights();
   if (model_.row_width() > 0) AssembleEmbeddings();
