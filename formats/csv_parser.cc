@@ -130,8 +130,7 @@ CsvParser::Event CsvParser::Next(CsvRecord* record) {
     }
     if (c == '\n') {
       Emit(at, record);
-      ++newlines_;
-      line_ += newlines_;
+      line_ += ++newlines_;
       StartRecord(at + 1);
       return Event::kRecord;
     }

@@ -68,7 +68,7 @@ class HostedShardTest : public testing::Test {
   Status FirstError(HostedShard& hosted) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (std::chrono::steady_clock::now() < end) {
-      const Status status = hosted.Checkpoint(std::chrono::steady_clock::now()).status();
+      Status status = hosted.Checkpoint(std::chrono::steady_clock::now()).status();
       if (!status.ok()) return status;
       wakeup_.WaitFor(std::chrono::milliseconds(10));
     }
