@@ -111,7 +111,7 @@ class Service final : public Replicas::Service {
                grpc::ServerWriter<ReplicaPiece>& writer, std::chrono::milliseconds piece_timeout) {
     grpc_internal::Watchdog watchdog(never_, [&context] { context.TryCancel(); });
     const PieceWriter pieces{writer, watchdog, piece_timeout};
-    const Status served = SendCopy(context, request, pieces);
+    Status served = SendCopy(context, request, pieces);
     if (!watchdog.barked()) return served;
     return absl::DeadlineExceededError("the other side took no piece for " +
                                        std::to_string(piece_timeout.count()) + " ms");
