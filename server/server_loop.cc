@@ -109,7 +109,7 @@ class ServerLoop {
     };
     for (const ShardId shard : ids_) MILLRACE_RETURN_IF_ERROR(OpenShard(shard, fetch));
     SetHandler();
-    if (IsHosted(0)) CleanUpSnapshots(config_);
+    if (IsHosted(0)) NameWholeSnapshots(config_);
     MILLRACE_RETURN_IF_ERROR(StartReplicas(tls));
     MILLRACE_ASSIGN_OR_RETURN(
         all_weights_, AllWeights::Create(config_, features_, training_, shards_, &wakeup_, stop_));

@@ -2,10 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "base/big_endian.h"
 #include "base/clock.h"
 #include "durability/snapshots/snapshot_files.h"
@@ -130,6 +130,27 @@ class SnapshotSigns {
   std::unique_ptr<PartitionConsumer> metrics_;
 };
 
+// The job's folders that are not whole or have no name yet, by id (0: the one of the job's end).
+std::map<uint64_t, std::string> PartialSnapshots(const JobConfig& config) {
+  namespace fs = std::filesystem;
+  const std::string prefix = config.name() + "-";
+  std::map<uint64_t, std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(SnapshotParent(config), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(prefix) || !name.ends_with(kPartialSnapshot)) continue;
+    const std::string suffix = name.substr(
+        prefix.size(), name.size() - prefix.size() - std::string_view(kPartialSnapshot).size());
+    uint64_t id = 0;
+    // (Another job's name may begin with this one's.)
+    if (suffix == kEndName || (absl::SimpleAtoi(suffix, &id) && id > 0)) {
+      found[id] = entry->path().string();
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t id) {
@@ -149,36 +170,26 @@ std::string PartialSnapshotFolder(const JobConfig& config, uint64_t id) {
   return SnapshotFolder(config, id) + kPartialSnapshot;
 }
 
-void CleanUpSnapshots(const JobConfig& config) {
-  namespace fs = std::filesystem;
-  const std::string prefix = config.name() + "-";
-  std::vector<fs::path> partial;
-  std::error_code error;
-  for (fs::directory_iterator entry(SnapshotParent(config), error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (!name.starts_with(prefix) || !name.ends_with(kPartialSnapshot)) continue;
-    // (Another job's name may begin with this one's.)
-    const std::string id = name.substr(
-        prefix.size(), name.size() - prefix.size() - std::string_view(kPartialSnapshot).size());
-    const bool is_number = !id.empty() && std::ranges::all_of(id, [](unsigned char c) {
-      return std::isdigit(c) != 0;
-    });
-    if (is_number || id == kEndName) partial.push_back(entry->path());
-  }
-  for (const fs::path& folder : partial) {
-    const std::string whole = folder.parent_path() / folder.stem();
-    if (ReadManifest(folder).ok()) {
-      const Status named = NameSnapshot(folder, whole);
-      if (named.ok()) {
-        spdlog::info("the snapshot {} is whole", whole);
-      } else {
-        spdlog::warn("{}", std::string(named.message()));
-      }
-      continue;
+void NameWholeSnapshots(const JobConfig& config) {
+  for (const auto& [id, folder] : PartialSnapshots(config)) {
+    if (!ReadManifest(folder).ok()) continue;
+    const std::string whole = SnapshotFolder(config, id);
+    const Status named = NameSnapshot(folder, whole);
+    if (named.ok()) {
+      spdlog::info("the snapshot {} is whole", whole);
+    } else {
+      spdlog::warn("{}", std::string(named.message()));
     }
-    spdlog::info("{} is removed: the server that wrote it was killed", folder.string());
-    fs::remove_all(folder, error);
+  }
+}
+
+void RemovePartialSnapshots(const JobConfig& config, uint64_t newest) {
+  for (const auto& [id, folder] : PartialSnapshots(config)) {
+    if (id == 0 || (newest > 0 && id >= newest)) continue;
+    spdlog::info("{} is removed: a process that wrote it was killed, and a later snapshot is whole",
+                 folder);
+    std::error_code ignored;  // the next whole snapshot tries again
+    std::filesystem::remove_all(folder, ignored);
   }
 }
 

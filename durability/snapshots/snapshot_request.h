@@ -21,9 +21,12 @@ OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t i
 std::string SnapshotFolder(const JobConfig& config, uint64_t id);
 // Where its files are written until all of them are there: SnapshotFolder with ".partial" appended.
 std::string PartialSnapshotFolder(const JobConfig& config, uint64_t id);
-// Removes what a process that was killed has left of the job's snapshots, and gives a whole one
-// that had no time to get its name that name. For the process of shard 0.
-void CleanUpSnapshots(const JobConfig& config);
+// Gives a whole snapshot of the job its name where a killed process of shard 0 had no time to. For
+// the start of that process: the parts in folders that are not whole may be another process's work.
+void NameWholeSnapshots(const JobConfig& config);
+// Removes the job's folders that killed processes have left: all older than the snapshot `newest`,
+// which is whole; 0: the job has ended, so nobody writes a numbered one any more.
+void RemovePartialSnapshots(const JobConfig& config, uint64_t newest);
 
 // Asks a running job for a snapshot; waits until it is there, where it will be visible here.
 // NotFound: there is no such job; FailedPrecondition: it has ended, or has not begun.

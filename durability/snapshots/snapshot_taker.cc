@@ -72,6 +72,7 @@ bool SnapshotTaker::TryToEnd(uint64_t id) {
   const Status named = all_parts.ok() ? NameSnapshot(partial, folder) : all_parts.status();
   if (named.ok()) {
     spdlog::info("the snapshot {} is whole", folder);
+    RemovePartialSnapshots(config_, id);
   } else {
     Warn(folder, named);
   }

@@ -230,9 +230,9 @@ TEST_F(SnapshotTakerTest, TheEndOfARerunReplacesThatOfTheRunBefore) {
   EXPECT_FALSE(std::filesystem::exists(SnapshotFolder(config_, 0) + ".replaced"));
 }
 
-TEST_F(SnapshotTakerTest, AStartRemovesWhatAKilledServerHasLeftAndNamesWhatIsWhole) {
-  const TestServer first(OneOfTwo(0));
-  Write(taker_, first);  // half of snapshot 7
+TEST_F(SnapshotTakerTest, AStartNamesWhatIsWholeAndLeavesWhatOthersMayBeWriting) {
+  const TestServer second(OneOfTwo(1));
+  Write(taker_, second);  // half of snapshot 7
   training_.set_shards(1);
   const TestServer only(SmallServer());
   ASSERT_TRUE(taker_.WritePart(0, only.options(), only.processor(), store_).ok());
@@ -240,12 +240,28 @@ TEST_F(SnapshotTakerTest, AStartRemovesWhatAKilledServerHasLeftAndNamesWhatIsWho
   head.set_job("job");
   head.set_epoch(1);
   ASSERT_TRUE(*WriteManifest(PartialSnapshotFolder(config_, 0), head));  // killed before the name
-  const std::string of_another = folder_.path() + "/job-b-7.partial";
-  std::filesystem::create_directory(of_another);
-  CleanUpSnapshots(config_);
-  EXPECT_FALSE(std::filesystem::exists(PartialSnapshotFolder(config_, 7)));
+  NameWholeSnapshots(config_);
+  EXPECT_TRUE(std::filesystem::exists(PartialSnapshotFolder(config_, 7)));
   EXPECT_TRUE(ReadManifest(SnapshotFolder(config_, 0)).ok());
-  EXPECT_TRUE(std::filesystem::exists(of_another));
+}
+
+TEST_F(SnapshotTakerTest, AWholeSnapshotRemovesOlderOnesThatAKilledServerHasLeft) {
+  const auto folder = [this](std::string_view name) {
+    return folder_.path() + "/" + std::string(name) + ".partial";
+  };
+  for (const char* name : {"job-6", "job-8", "job-end", "job-b-6", "job-6x"}) {
+    std::filesystem::create_directory(folder(name));
+  }
+  const TestServer first(OneOfTwo(0));
+  const TestServer second(OneOfTwo(1));
+  Write(taker_, first);
+  Write(taker_, second);
+  ASSERT_TRUE(taker_.Finished(start_));
+  ASSERT_TRUE(ReadManifest(SnapshotFolder(config_, 7)).ok());
+  EXPECT_FALSE(std::filesystem::exists(folder("job-6")));
+  for (const char* name : {"job-8", "job-end", "job-b-6", "job-6x"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder(name))) << name;
+  }
 }
 
 }  // namespace
