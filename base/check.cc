@@ -3,10 +3,13 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/check_context.h"
+
 namespace millrace {
 
 void CheckFailed(const char* file, int line, const char* condition) {
   std::fprintf(stderr, "%s:%d: broken invariant: %s\n", file, line, condition);
+  CheckContext::Print(stderr);
   std::abort();
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/big_endian.h"
 #include "base/check.h"
+#include "base/check_context.h"
 #include "base/hash.h"
 #include "topics/codec.h"
 #include "topics/frame.h"
@@ -119,6 +120,7 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<Outg
                                ": records [" + std::to_string(position_) + ", " +
                                std::to_string(record.offset) + ") are missing");
   }
+  const CheckContext context("gradients", static_cast<int32_t>(options_.shard), record.offset);
   MILLRACE_CHECK(!snapshot_);
   const bool replaying = !replayed();
   output_.Clear();
@@ -144,6 +146,7 @@ Status ShardTask::LeaveCut(std::vector<OutgoingRecord>& out) {
 }
 
 Status ShardTask::FoldHeld() {
+  const CheckContext context("gradients", static_cast<int32_t>(options_.shard), position_ - 1);
   MILLRACE_RETURN_IF_ERROR(processor_.LeaveCut(output_));
   KeepDeadLetters();
   return absl::OkStatus();
