@@ -31,11 +31,13 @@ std::vector<std::string> SortedPolicies(std::string_view text) {
   return parts;
 }
 
-// Whether a topic with the setting `found` takes and keeps all that one with `wanted` does.
+// Whether a topic with the setting `found` takes and keeps all that one with `wanted` does, with
+// the times that the job needs.
 bool KeepsData(std::string_view name, std::string_view wanted, std::string_view found) {
   if (name == "cleanup.policy") return SortedPolicies(found) == SortedPolicies(wanted);
   if (name == "max.message.bytes") return Number(found) >= Number(wanted);
   if (name == "unclean.leader.election.enable") return found == wanted || found == "false";
+  if (name == "message.timestamp.type") return found == wanted;
   const bool keeps_all = name.starts_with("retention.") && wanted == "-1";
   return !keeps_all || found == "-1";
 }

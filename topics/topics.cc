@@ -57,9 +57,12 @@ Settings KindConfig(Topic topic) {
   const std::pair<std::string, std::string> compacted = {"cleanup.policy", "compact"};
   switch (topic) {
     case Topic::kInputData:
-    case Topic::kGradients:
       // Neither time nor size may take what a task still needs: only its owner deletes.
       return {deleted, for_ever, any_size, small_segments, frames};
+    case Topic::kGradients:
+      // The log's time says which embedding rows have expired: no worker's clock may set it.
+      return {deleted,        for_ever, any_size,
+              small_segments, frames,   {"message.timestamp.type", "LogAppendTime"}};
     case Topic::kWeights:
       return {deleted,
               {"retention.ms", "600000"},

@@ -103,6 +103,17 @@ TEST_F(BrokerAdminTest, ATopicThatIsCreatedTakesRecordsWithTheReplicasThatItGot)
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST_F(BrokerAdminTest, ATopicWhoseTimesAreItsWritersIsRefusedWhereTheBrokersAreNeeded) {
+  const std::string writers = CreateTopic(1, {{"message.timestamp.type", "CreateTime"}});
+  const std::string brokers = CreateTopic(1, {{"message.timestamp.type", "LogAppendTime"}});
+  const Status refused =
+      admin_->EnsureTopics({{writers, 1, {{"message.timestamp.type", "LogAppendTime"}}}}, 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("message.timestamp.type=CreateTime"));
+  EXPECT_TRUE(
+      admin_->EnsureTopics({{brokers, 1, {{"message.timestamp.type", "LogAppendTime"}}}}, 1).ok());
+}
+
 TEST_F(BrokerAdminTest, AnImpossibleTopicIsAnError) {
   EXPECT_TRUE(absl::IsInvalidArgument(
       admin_->EnsureTopics({{FreshName(), 1, {{"no.such.setting", "1"}}}}, 1)));

@@ -50,6 +50,18 @@ TEST(TopicRules, AnUncleanLeaderIsAnErrorWhereItIsNotWanted) {
   EXPECT_TRUE(CheckTopic(wanted, found).ok());
 }
 
+TEST(TopicRules, TheWritersTimeIsAnErrorWhereTheBrokersIsNeeded) {
+  FoundTopic found = Found(3, 3, "2");
+  const TopicSettings wanted = {.name = "t",
+                                .config = {{"message.timestamp.type", "LogAppendTime"}}};
+  found.settings["message.timestamp.type"] = "CreateTime";
+  const Status status = CheckTopic(wanted, found);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("message.timestamp.type=CreateTime"));
+  found.settings["message.timestamp.type"] = "LogAppendTime";
+  EXPECT_TRUE(CheckTopic(wanted, found).ok());
+}
+
 TEST(TopicRules, RecordsThatOneBrokerConfirmsAreWarnedOfOnceForAllTopics) {
   const std::vector<std::string> sentences = SentencesOf(Found(3, 3, "1"));
   ASSERT_THAT(sentences, testing::SizeIs(1));

@@ -60,6 +60,16 @@ TEST(TopicsTest, EachTopicIsPlannedOnceUnderItsName) {
   EXPECT_EQ(names.size(), std::size(kAllTopics));
 }
 
+// One worker's clock a month ahead would let every embedding row expire.
+TEST(TopicsTest, TheTimeOfGradientsIsTheBrokers) {
+  for (const TopicPlan& plan : PlanTopics("job", 2, 2)) {
+    const bool is_brokers =
+        std::ranges::count(plan.config, std::pair<std::string, std::string>(
+                                            "message.timestamp.type", "LogAppendTime")) == 1;
+    EXPECT_EQ(is_brokers, plan.topic == Topic::kGradients) << plan.name;
+  }
+}
+
 TEST(TopicsTest, RowsAndWeightsHaveAPartitionPerWorkerGradientsAndParametersOnePerShard) {
   const std::map<Topic, uint32_t> expected = {{Topic::kJob, 1},
                                               {Topic::kInputData, kWorkers},
