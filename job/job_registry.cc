@@ -25,8 +25,8 @@
 #include "kafka/producer.h"
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
-#include "topics/codec.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -274,7 +274,7 @@ class KafkaJobBoard final : public JobRegistry {
     if (!joiners_.contains(writer) && joiners_.size() == kMostWriters) {
       joiners_.erase(joiners_.begin());
     }
-    return joiners_[writer].Add(frame);
+    return joiners_[writer].Add(0, frame);
   }
 
   // Reads the topic from its beginning. What does so stops again: a board is kept for hours to be

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "base/types.h"
 #include "messages/records.pb.h"
 #include "models/row.h"
+#include "processors/dead_letters.h"
 
 namespace millrace {
 
@@ -20,6 +22,7 @@ struct Batch {
   size_t first_new = 0;            // rows[first_new..] have not been in an accepted update
   size_t first_trained = 0;        // rows[first_trained..] are trained on
   RowNumber rows_end = 0;          // rows below this number are counted by this update
+  std::vector<DeadLetter> dead_letters{};  // of the rows that it is the first to count
 };
 
 // What the server last said about this worker.
@@ -33,6 +36,12 @@ enum class BatchState {
   kReady,
   kWait,   // rows must come first
   kLeave,  // no further update: the stream has ended and its rows are used
+};
+
+// Where a source begins: rows in front of it were deleted, or are needed by nobody.
+struct SourceBegin {
+  RowNumber row = 0;
+  Clock clock = 0;  // the first whose batch needs none of them
 };
 
 // Rows go in by number, without gaps. Not thread-safe.
@@ -54,12 +63,25 @@ class BatchSource {
   // they will be.
   virtual void AppendIdsOf(Clock, std::vector<EmbeddingId>&) const {}
 
+  // Empty: not known before the first row has come.
+  virtual std::optional<SourceBegin> begin() const { return SourceBegin(); }
+  // The rows that came bear out that the worker's updates have got to this clock. One of which they
+  // do not was made up by somebody; or rows of long ago are being read again.
+  virtual bool Reaches(Clock) const { return true; }
+
+  // Records between and among the rows that could not be used.
+  DeadLetters& dead_letters() { return dead_letters_; }
+  const DeadLetters& dead_letters() const { return dead_letters_; }
+
   // Rows held, for the display.
   virtual size_t size() const = 0;
   // False while enough rows wait to be used: reading on would only fill memory.
   virtual bool WantsRows() const = 0;
   // Rows below this number are never needed again, not even by a task that starts anew elsewhere.
   virtual RowNumber NeededFrom(const Progress& progress) const = 0;
+
+ private:
+  DeadLetters dead_letters_;
 };
 
 }  // namespace millrace

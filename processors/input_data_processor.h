@@ -2,18 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/records.pb.h"
 #include "models/row.h"
 #include "processors/batch_source.h"
-#include "topics/codec.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 
@@ -27,7 +25,7 @@ struct InputDataRecord {
 
 // Hands each row to the batch source, in order and once. A repeated row number is dropped (a
 // producer that started again may repeat itself), a gap is an error, a value that cannot be
-// decoded uses up its number and is kept as a dead letter until an update that counts it was
+// decoded uses up its number and is a dead letter of the source until an update that counts it was
 // accepted. Pure; not thread-safe.
 class InputDataProcessor {
  public:
@@ -38,25 +36,12 @@ class InputDataProcessor {
   // DataLoss on a gap, naming both numbers.
   Status Process(const InputDataRecord& record);
 
-  const RowShape& shape() const { return shape_; }
   std::optional<RowNumber> next_row() const { return next_row_; }
   bool ended() const { return ended_; }
   uint64_t repeated_rows() const { return repeated_rows_; }
 
-  // Dead letters of rows in [begin, end), to travel with the update that counts those rows.
-  std::vector<DeadLetter> DeadLetters(RowNumber begin, RowNumber end) const;
-  // Forgets those of rows below `row`: they have been counted.
-  void ForgetDeadLetters(RowNumber row);
-  std::optional<RowNumber> FirstDeadLetter() const;
-  void SaveDeadLetters(BufferPosition& saved) const;
-  void RestoreDeadLetters(const BufferPosition& saved);
-
  private:
-  struct Dead {
-    RowNumber row;
-    DeadLetter letter;
-  };
-  void AddDeadLetter(const InputDataRecord& record, std::string reason);
+  void AddDeadLetter(const InputDataRecord& record, bool is_row, std::string reason);
 
   WorkerId worker_;
   RowShape shape_;
@@ -64,7 +49,6 @@ class InputDataProcessor {
   std::optional<RowNumber> next_row_;
   bool ended_ = false;
   uint64_t repeated_rows_ = 0;
-  std::deque<Dead> dead_;
   InputRecord record_;  // scratch, keeps its memory
 };
 

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "base/check.h"
+
 namespace millrace {
 namespace {
 
@@ -34,7 +36,12 @@ StatusOr<ConsistencyPolicy> ConsistencyPolicy::Parse(std::string_view text) {
 
 bool ConsistencyPolicy::Released(const VectorClock& clocks, WorkerId worker) const {
   if (!bound_ || clocks.left(worker)) return true;
-  return clocks.clock(worker) - *clocks.Min() <= *bound_;
+  return Releases(clocks.clock(worker), *clocks.Min());
+}
+
+bool ConsistencyPolicy::Releases(Clock clock, Clock min) const {
+  MILLRACE_CHECK(clock >= min);
+  return !bound_ || clock - min <= *bound_;
 }
 
 std::string ConsistencyPolicy::ToString() const {

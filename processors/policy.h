@@ -28,6 +28,8 @@ class ConsistencyPolicy {
   bool sequential() const { return bound_ == 0; }
   std::optional<uint64_t> bound() const { return bound_; }
 
+  // Whether one at `clock` may go on when the slowest is at `min`. REQUIRES clock >= min.
+  bool Releases(Clock clock, Clock min) const;
   // A worker that left is released: it waits for nobody.
   bool Released(const VectorClock& clocks, WorkerId worker) const;
 

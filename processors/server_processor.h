@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,43 +12,19 @@
 #include "base/types.h"
 #include "messages/records.pb.h"
 #include "models/evaluation.h"
-#include "models/model.h"
 #include "models/moments.h"
-#include "models/optimizer.h"
-#include "processors/policy.h"
+#include "processors/lost_state.h"
+#include "processors/previous_round.h"
+#include "processors/server_options.h"
+#include "processors/shard_model.h"
 #include "processors/snapshot_cut.h"
 #include "processors/vector_clock.h"
 #include "stores/embedding_table.h"
 #include "stores/ordered_byte_map.h"
 #include "stores/parameter_shard.h"
-#include "topics/frame.h"
-#include "topics/packed_floats.h"
+#include "topics/gradient_codec.h"
 
 namespace millrace {
-
-struct ServerOptions {
-  uint64_t job = 0;  // its name's hash, which every message says
-  uint64_t epoch = 1;
-  ShardId shard = 0;
-  uint32_t shards = 1;               // of the job
-  KeyRange range;                    // of this shard
-  uint64_t penalised_end = 0;        // keys from here on (the bias) are not penalised
-  uint64_t linear_end = UINT64_MAX;  // keys from here on (a network's) are not of a linear model
-  std::vector<RandomInitRange> random_init_ranges{};  // of the job's keys; the others start at zero
-  uint64_t seed = 1;                                  // of the random initial weights
-  uint32_t workers = 1;
-  size_t classes = 2;
-  size_t numeric_columns = 0;
-  ConsistencyPolicy consistency = ConsistencyPolicy::Sequential();
-  bool average_changes = false;                         // updates are weight changes, not gradients
-  FloatFormat values = Training::Compression::FLOAT32;  // of updates
-  OptimizerOptions optimizer;
-  double l2 = 0;                                    // added to the gradient
-  std::optional<EmbeddingTableOptions> embeddings;  // slot_floats follows from the optimizer
-  size_t max_frame_bytes = kMaxFrameBytes;          // larger messages are split
-  // A shard of which no copy is left goes on from the weights that workers have (Lose).
-  bool weights_from_workers = false;
-};
 
 // A record of `gradients`, as it stands in the log.
 struct GradientRecord {
@@ -116,10 +91,14 @@ class ServerProcessor {
   bool at_cut() const { return cut_.reached(); }
   // The snapshot that this shard has been told of and has not come to the cut of.
   std::optional<uint64_t> open_snapshot() const { return cut_.open(); }
+  // The newest snapshot that has begun, and of shard 0 the number of the request that led to it.
+  uint64_t newest_snapshot() const { return cut_.newest(); }
+  uint64_t snapshot_request() const { return snapshot_request_; }
   // The newest of those that were asked for (of shard 0) or begun, and will not be made.
   uint64_t snapshot_given_up() const { return snapshot_given_up_; }
 
-  // The encoded Weights message for a worker, as of now. Errors: the store's.
+  // The encoded Weights message for a worker, as of now. Errors: the store's, and ResourceExhausted
+  // when it is larger than a message can be.
   StatusOr<std::string> Answer(WorkerId worker) const;
   // The one of the clock before. REQUIRES: the last Process has named the worker for it.
   StatusOr<std::string> ReplacedAnswer(const ServerOutput::Replaced& receiver) const;
@@ -132,119 +111,113 @@ class ServerProcessor {
   // when nobody's has. While lost: who has not said yet what it has.
   std::vector<WorkerId> WaitedFor() const;
 
-  const ParameterShard& shard() const { return shard_; }
-  ParameterShard& mutable_shard() { return shard_; }
+  const ParameterShard& shard() const { return model_.shard(); }
+  ParameterShard& mutable_shard() { return model_.mutable_shard(); }
   // The embedding rows as of now, ids.size() x width. Errors: the store's.
   Status ReadEmbeddings(std::span<const EmbeddingId> ids, std::span<float> values) const {
-    return embeddings_->Read(ids, step_ms_, values);
+    return embeddings()->Read(ids, step_ms_, values);
   }
   // No answer is made, or made again, as of an earlier time of the log.
-  int64_t oldest_step_ms() const { return KeepsPreviousRound() ? replaced_step_ms_ : step_ms_; }
+  int64_t oldest_step_ms() const {
+    return options_.keeps_previous_round() ? previous_.step_ms() : step_ms_;
+  }
   // Null when the job has none.
-  EmbeddingTable* embeddings() const { return embeddings_.get(); }
+  EmbeddingTable* embeddings() const { return model_.embeddings(); }
   const Moments& moments() const { return moments_; }
   const EvaluationSums& progressive() const { return progressive_; }
   const EvaluationSums& tail() const { return tail_; }
   const ShardState::Counters& counters() const { return counters_; }
   uint64_t rows_trained() const { return rows_trained_; }
-  uint64_t steps() const { return steps_; }
+  uint64_t steps() const { return model_.steps(); }
   double train_loss() const { return train_loss_; }
   // Rows of the worker below this number have been counted.
   RowNumber rows_end(WorkerId worker) const { return members_.at(worker).rows.end(); }
   uint32_t buffer_rows(WorkerId worker) const { return members_.at(worker).buffer_rows; }
 
-  // From here on the state is what the workers say. Lost stay the optimizer's state, the embedding
-  // rows, and what was counted once (rows, sums); the bytes of an undisturbed run are lost with
-  // them. REQUIRES: nothing has been processed or loaded.
-  void MarkStateLost() { state_lost_ = true; }
-  bool state_lost() const { return state_lost_; }
+  // From here on the state is what the workers say (LostState). REQUIRES: nothing has been
+  // processed or loaded.
+  void MarkStateLost();
+  bool state_lost() const { return lost_.has_value(); }
 
   // All of the state but the parameters. `position` fields are the caller's.
   void SaveState(ShardState& state) const;
-  // DataLoss when the state is of another epoch, shard or number of workers.
+  // DataLoss when the state is of another epoch, shard or number of workers, or none that SaveState
+  // can have made; the processor is of no use then.
   Status LoadState(const ShardState& state);
 
  private:
   struct Member {
-    std::optional<Gradient> pending;  // sequential: held for the unfinished round
+    std::optional<Gradient::Update> pending;  // of its present clock: held for the unfinished round
     RowProgress rows;
-    RowProgress rows_before;  // of the clock before
     uint32_t buffer_rows = 0;
     std::vector<EmbeddingId> wanted;  // of the next answer
-    ChunkJoiner joiner;
-    std::optional<Gradient> restore;  // while lost: what it has said that it has
   };
-
-  // Both return the reason why the message cannot be used.
-  StatusOr<std::optional<Gradient>> Decode(const GradientRecord& record);
-  static StatusOr<std::optional<Gradient>> DecodeRequest(const GradientRecord& record);
-  Status Check(const Gradient& message) const;
-
-  Status CheckEmbeddingParts(const Gradient& message) const;
 
   Status Handle(Gradient message, const GradientRecord& record, ServerOutput& output);
   void HandleAsk(const Gradient& message, ServerOutput& output);
+  void HandleRequest(const Gradient& message, ServerOutput& output);
   void HandleWhileLost(Gradient message, ServerOutput& output);
-  // Takes the newest weights that a worker has. REQUIRES: every worker has said what it has.
-  bool TryRestore();
-  Status HandleUpdate(Gradient message, ServerOutput& output);
+  void GoOnFrom(const LostState::Restored& restored);
+  // Of an update or leave: whether it is the one that is due. If not, its worker is told where it
+  // stands.
+  bool IsDue(const Gradient& message, ServerOutput& output);
+  // The log's time goes on to that of a message that is taken.
+  void AdvanceTime(int64_t timestamp_ms);
+  Status HandleLeave(const Gradient& message, ServerOutput& output);
+  Status HandleUpdate(WorkerId worker, Gradient::Update update, ServerOutput& output);
   // Eventual and bounded: the update is applied at once.
-  Status TakeUpdate(const Gradient& message, ServerOutput& output);
-
-  void HandleSnapshot(const Gradient& message, ServerOutput& output);
-  // Says so when the shard has come to the cut.
-  void CheckCut(ServerOutput& output);
-  void DropNonFiniteUpdate(Gradient& message, const GradientRecord& record, ServerOutput& output);
+  Status TakeUpdate(WorkerId worker, const Gradient::Update& update, ServerOutput& output);
+  // What is not finite is a dead letter, and becomes an empty update of its clock.
+  void DropNonFiniteUpdate(Gradient::Update& update, const GradientRecord& record,
+                           ServerOutput& output);
   void CountNonFiniteUpdate() {
     counters_.set_non_finite_updates(counters_.non_finite_updates() + 1);
   }
   Status TryFinishRound(ServerOutput& output);
+  Status Step(Updates updates, size_t average_over);
+  // Adds up what must be counted once, and advances the worker's clock.
+  void Accept(WorkerId worker, const Gradient::Update& update, ServerOutput& output);
+  void CountOnce(const Gradient::Update& update);
+  void CountDeadLetters(const google::protobuf::RepeatedPtrField<DeadLetter>& letters,
+                        ServerOutput& output);
+  // Answers those whom a higher minimum releases. `before`: the minimum that was.
+  void AnswerNewlyReleased(std::optional<Clock> before, WorkerId but, ServerOutput& output) const;
+  void NoteMark(WorkerId worker, const SnapshotMark& mark);
+  // Says so when the shard has come to the cut.
+  void CheckCut(ServerOutput& output);
+
   StatusOr<std::string> MakeAnswer(WorkerId worker, bool replaced,
                                    std::span<const EmbeddingId> wanted) const;
   Status ReadEmbeddings(std::span<const EmbeddingId> ids, bool replaced,
                         EmbeddingBlock& block) const;
-  // Applies the updates of `messages` as one step, in their order.
-  Status Apply(const std::vector<const Gradient*>& messages, size_t average_over);
-  // Adds up their embedding rows, times `scale`, into row_ids_ and row_sum_.
-  void SumEmbeddings(const std::vector<const Gradient*>& messages, float scale);
-  Status StepEmbeddings();
-  // Adds up what must be counted once.
-  void Count(const Gradient& message, ServerOutput& output);
-  void CountDeadLetters(const Gradient& message, ServerOutput& output);
-  std::vector<WorkerId> ReleasedWorkers() const;
-  void AnswerNewlyReleased(const std::vector<WorkerId>& before, ServerOutput& output) const;
-  bool KeepsPreviousRound() const {
-    return options_.shards > 1 && options_.consistency.sequential();
-  }
+
+  void SaveMembers(ShardState& state) const;
+  // All return the reason why SaveState has not made the state.
+  Status CheckState(const ShardState& state) const;
+  Status CheckMember(const ShardState::Member& member) const;
+  Status LoadMembers(const ShardState& state);
+  Status LoadParts(const ShardState& state);
+  // What is true between any two records. Aborts when it is not.
+  void CheckInvariants() const;
 
   ServerOptions options_;
-  ParameterParts parts_;  // of the shard's keys
-  std::unique_ptr<Optimizer> optimizer_;
-  ParameterShard shard_;
+  GradientDecoder decoder_;
+  ShardModel model_;
   VectorClock clocks_;
   std::map<WorkerId, Member> members_;
-  Moments moments_;
-  // KeepsPreviousRound: beside the weights that the last round replaced.
-  Moments replaced_moments_;
-  std::vector<EmbeddingId> replaced_ids_;  // ascending
-  std::vector<float> replaced_rows_;
-  int64_t replaced_step_ms_ = 0;
-  std::unique_ptr<EmbeddingTable> embeddings_;
+  PreviousRound previous_;
+  std::optional<LostState> lost_;
+  SnapshotCut cut_;
+  uint64_t snapshot_request_ = 0;
   uint64_t snapshot_given_up_ = 0;
   int64_t seen_ms_ = 0;  // newest time of an accepted message, by the log
   int64_t step_ms_ = 0;  // as it was at the last step
+  Moments moments_;
   EvaluationSums progressive_;
   EvaluationSums tail_;
   uint64_t rows_trained_ = 0;
-  uint64_t steps_ = 0;
   double train_loss_ = 0;
-  bool state_lost_ = false;
   ShardState::Counters counters_;
-  SnapshotCut cut_;
-  // Scratch of Apply.
-  std::vector<float> sum_;
-  std::vector<EmbeddingId> row_ids_;
-  std::vector<float> row_sum_;
 };
 
 }  // namespace millrace

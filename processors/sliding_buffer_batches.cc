@@ -50,6 +50,7 @@ StatusOr<BatchState> SlidingBufferBatches::Next(const Progress& progress, Batch&
     batch.numbers.push_back(slot.row);
   });
   batch.rows_end = std::max(next_row, progress.rows_end);
+  batch.dead_letters = dead_letters().Between(progress.rows_end, batch.rows_end);
   return BatchState::kReady;
 }
 

@@ -9,7 +9,7 @@
 #include "messages/records.pb.h"
 #include "processors/batch_source.h"
 #include "stores/training_buffer.h"
-#include "topics/codec.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 
@@ -31,11 +31,14 @@ class SlidingBufferBatches final : public BatchSource {
   void End(RowNumber row_count) override { end_ = row_count; }
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   size_t size() const override { return buffer_.size(); }
-  bool WantsRows() const override { return true; }
+  bool WantsRows() const override { return dead_letters().bytes() < kMostDeadBytes; }
   // The content of the buffer follows from the last max_rows + ArrivalRate::kWindow rows.
   RowNumber NeededFrom(const Progress& progress) const override;
 
  private:
+  // Of rows that cannot be decoded and that no update has counted yet.
+  static constexpr size_t kMostDeadBytes = size_t{64} << 20;
+
   const Row* Decoded(const TrainingBuffer::Slot& slot);
 
   SlidingBufferOptions options_;

@@ -33,13 +33,13 @@ void SnapshotCut::Cancel(uint64_t snapshot) {
   if (std::exchange(open_, false)) reached_ = true;
 }
 
-void SnapshotCut::Note(const Gradient& message) {
-  if (message.snapshot() > snapshot_) {
-    snapshot_ = message.snapshot();
+void SnapshotCut::Note(WorkerId worker, const SnapshotMark& mark) {
+  if (mark.snapshot() > snapshot_) {
+    snapshot_ = mark.snapshot();
     open_ = true;
-    for (auto& [worker, cut] : cuts_) cut.reset();
+    for (auto& [id, cut] : cuts_) cut.reset();
   }
-  if (open_ && message.snapshot() == snapshot_) cuts_.at(message.worker()) = message.cut();
+  if (open_ && mark.snapshot() == snapshot_) cuts_.at(worker) = mark.cut();
 }
 
 bool SnapshotCut::IsBehind(WorkerId worker, Clock clock) const {
@@ -60,8 +60,8 @@ std::optional<uint64_t> SnapshotCut::Reach(const VectorClock& clocks) {
 void SnapshotCut::Tell(WorkerId worker, Weights& message) const {
   const std::optional<Clock>& cut = cuts_.at(worker);
   if (snapshot_ == 0 || !cut) return;
-  message.set_snapshot(snapshot_);
-  message.set_cut(*cut);
+  message.mutable_mark()->set_snapshot(snapshot_);
+  message.mutable_mark()->set_cut(*cut);
 }
 
 void SnapshotCut::Save(ShardState& state) const {

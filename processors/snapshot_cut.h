@@ -26,7 +26,7 @@ class SnapshotCut {
   // Nobody waits for it any more; who has not heard of it does not begin it.
   void Cancel(uint64_t snapshot);
   // A worker says where its cut is.
-  void Note(const Gradient& message);
+  void Note(WorkerId worker, const SnapshotMark& mark);
 
   // The worker, which is at this clock, has come to the cut: its next update lies behind.
   bool IsBehind(WorkerId worker, Clock clock) const;

@@ -1,32 +1,59 @@
 #include "processors/vector_clock.h"
 
-#include <algorithm>
+#include "base/check.h"
 
 namespace millrace {
 
 VectorClock::VectorClock(uint32_t workers) {
-  for (WorkerId worker = 0; worker < workers; ++worker) entries_[worker] = Entry{};
+  for (WorkerId worker = 0; worker < workers; ++worker) {
+    entries_[worker] = Entry{};
+    Count(0);
+  }
+}
+
+void VectorClock::Count(Clock clock) {
+  ++counts_[clock];
+  ++present_;
+}
+
+void VectorClock::Uncount(Clock clock) {
+  const auto found = counts_.find(clock);
+  MILLRACE_CHECK(found != counts_.end() && found->second > 0 && present_ > 0);
+  if (--found->second == 0) counts_.erase(found);
+  --present_;
+}
+
+void VectorClock::Advance(WorkerId worker) {
+  Entry& entry = entries_.at(worker);
+  MILLRACE_CHECK(!entry.left);
+  Uncount(entry.clock);
+  Count(++entry.clock);
+}
+
+void VectorClock::Leave(WorkerId worker) {
+  Entry& entry = entries_.at(worker);
+  MILLRACE_CHECK(!entry.left);
+  Uncount(entry.clock);
+  entry.left = true;
+}
+
+void VectorClock::Set(WorkerId worker, Entry entry) {
+  Entry& now = entries_.at(worker);
+  if (!now.left) Uncount(now.clock);
+  if (!entry.left) Count(entry.clock);
+  now = entry;
 }
 
 std::optional<Clock> VectorClock::Min() const {
-  std::optional<Clock> min;
-  for (const auto& [worker, entry] : entries_) {
-    if (!entry.left) min = std::min(min.value_or(entry.clock), entry.clock);
-  }
-  return min;
+  if (counts_.empty()) return std::nullopt;
+  return counts_.begin()->first;
 }
 
 std::optional<Clock> VectorClock::Max() const {
-  std::optional<Clock> max;
-  for (const auto& [worker, entry] : entries_) {
-    if (!entry.left) max = std::max(max.value_or(entry.clock), entry.clock);
-  }
-  return max;
+  if (counts_.empty()) return std::nullopt;
+  return counts_.rbegin()->first;
 }
 
-uint64_t VectorClock::Staleness() const {
-  const std::optional<Clock> min = Min();
-  return min ? *Max() - *min : 0;
-}
+uint64_t VectorClock::Staleness() const { return counts_.empty() ? 0 : *Max() - *Min(); }
 
 }  // namespace millrace

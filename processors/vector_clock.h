@@ -1,6 +1,7 @@
 // How far each worker has come, as the server counts it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -28,22 +29,32 @@ class VectorClock {
   Clock clock(WorkerId worker) const { return entries_.at(worker).clock; }
   bool left(WorkerId worker) const { return entries_.at(worker).left; }
 
-  void Advance(WorkerId worker) { ++entries_.at(worker).clock; }
-  void Leave(WorkerId worker) { entries_.at(worker).left = true; }
-  void Set(WorkerId worker, Entry entry) { entries_[worker] = entry; }
+  // REQUIRES a member that has not left.
+  void Advance(WorkerId worker);
+  void Leave(WorkerId worker);
+  // REQUIRES a member.
+  void Set(WorkerId worker, Entry entry);
 
-  // Over the members that have not left; empty when all have.
+  // Over the members that have not left; empty when all have. All of these take no time that
+  // grows with the members.
   std::optional<Clock> Min() const;
   std::optional<Clock> Max() const;
   // Max() - Min(), 0 when nobody is left.
   uint64_t Staleness() const;
-  bool AllLeft() const { return !Min().has_value(); }
+  bool AllLeft() const { return present_ == 0; }
+  // Members that have not left.
+  size_t present() const { return present_; }
 
   const std::map<WorkerId, Entry>& entries() const { return entries_; }
   bool operator==(const VectorClock&) const = default;
 
  private:
+  void Count(Clock clock);
+  void Uncount(Clock clock);
+
   std::map<WorkerId, Entry> entries_;
+  std::map<Clock, size_t> counts_;  // of those that have not left, how many stand at each clock
+  size_t present_ = 0;
 };
 
 }  // namespace millrace

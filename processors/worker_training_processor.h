@@ -11,29 +11,16 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/records.pb.h"
-#include "messages/training.pb.h"
 #include "models/evaluation.h"
-#include "models/gradient_sum.h"
 #include "models/model.h"
 #include "models/moments.h"
-#include "models/top_k.h"
 #include "processors/batch_source.h"
-#include "processors/input_data_processor.h"
-#include "topics/frame.h"
+#include "processors/batch_trainer.h"
+#include "processors/update_encoder.h"
+#include "processors/worker_options.h"
+#include "topics/weights_codec.h"
 
 namespace millrace {
-
-struct WorkerOptions {
-  uint64_t job = 0;  // its name's hash, which every message says
-  uint64_t epoch = 1;
-  WorkerId worker = 0;
-  uint32_t workers = 1;
-  uint32_t shards = 1;
-  size_t classes = 2;  // 0: a regression
-  Training training;
-  bool evaluate_batches = false;            // fill WorkerOutput::evaluations
-  size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split
-};
 
 // What processing leads to.
 struct WorkerOutput {
@@ -63,8 +50,7 @@ struct WorkerOutput {
 class WorkerTrainingProcessor {
  public:
   // All references outlive the processor.
-  WorkerTrainingProcessor(const WorkerOptions& options, const Model& model, BatchSource& source,
-                          InputDataProcessor& input);
+  WorkerTrainingProcessor(const WorkerOptions& options, const Model& model, BatchSource& source);
 
   // Asks every shard where this worker stands.
   void Start(WorkerOutput& output);
@@ -73,7 +59,8 @@ class WorkerTrainingProcessor {
   // worker count; nothing has changed then.
   Status ProcessWeights(std::string_view body);
 
-  // Sends the update that is owed, if its rows are there.
+  // Sends the update that is owed, if its rows are there. ResourceExhausted when it is larger than
+  // a message may be.
   Status TryTrain(WorkerOutput& output);
 
   // Sends again what is unanswered. The runtime calls it after a while without an answer, and when
@@ -98,6 +85,7 @@ class WorkerTrainingProcessor {
     Clock clock = 0;
     bool released = false;
     bool left = false;
+    bool asked_again = false;  // by Repeat, and not answered since
     Weights message;
     // Sequential, when other shards are still at the clock before: what this one answered then.
     bool asked_for_replaced = false;
@@ -107,12 +95,24 @@ class WorkerTrainingProcessor {
     std::optional<Clock> leave_sent;            // of which clock
   };
 
-  Gradient NewMessage(Gradient::Kind kind) const;
+  Gradient NewMessage() const;
+  WeightsShape Shape() const;
+  // Whether the part's clock is one that the worker can have got to.
+  bool IsBorneOut(const Part& part) const { return source_.Reaches(part.clock); }
+  void Take(Weights message);
+  // Appends the message to `output`. One that cannot be serialised is an error of the next
+  // TryTrain.
+  void Send(ShardId shard, const Gradient& message, WorkerOutput& output);
   // For what is new, or for the answer of `clock`, with these embedding rows.
   void Ask(ShardId shard, std::optional<Clock> clock, const std::vector<EmbeddingId>& wanted,
-           WorkerOutput& output) const;
+           WorkerOutput& output);
   // Says to shards that have lost their state what this worker has of it.
   void AnswerLostShards(WorkerOutput& output);
+  Gradient RestoreOf(const Part& part, std::optional<Clock> least, const SourceBegin& begin) const;
+  // The least clock at which a shard has this worker, and how far shard 0 has counted its rows.
+  void UpdateProgress();
+  // What is done about rows that were deleted.
+  Status OnMissingRows(const Status& missing);
   // Whether every shard has said what it must have said at `clock`; asks those that have gone on.
   bool HasEveryPart(Clock clock, WorkerOutput& output);
   // What the shard said of the clock that is to be answered.
@@ -126,27 +126,28 @@ class WorkerTrainingProcessor {
   std::vector<std::vector<EmbeddingId>> ByShard(std::vector<EmbeddingId> ids) const;
   std::vector<std::vector<EmbeddingId>> IdsOf(RowsView rows) const;
   bool SomeoneLeft() const;
-  // Passes on to all shards what shard 0 has said of a snapshot.
-  void NoteCut(Gradient& message) const;
+  bool IsSequential() const {
+    return options_.training.consistency().model() == Training::Consistency::SEQUENTIAL;
+  }
+  // What shard 0 has said of a snapshot, to be passed on to all shards.
+  const SnapshotMark& Mark() const { return MessageOf(parts_[0]).mark(); }
   // Sends a leave to each shard that has none of its present clock; `again`: that is not known to
   // have it.
   void LeaveAll(bool again, WorkerOutput& output);
-  void SendUpdate(const Batch& batch, WorkerOutput& output);
+  void SendUpdate(WorkerOutput& output);
+  // The update but for the shards' parts of it.
+  Gradient NewUpdate(const BatchTrainer::Result& result);
+  // What only shard 0 is told.
+  void AddFigures(const BatchTrainer::Result& result, Gradient::Update& update) const;
   void AssembleWeights();
   void AssembleEmbeddings();
-  // The gradients of some of ids_, ascending.
-  std::vector<float> GradientOf(std::span<const EmbeddingId> ids) const;
-  // What is sent of the update, and the power of two by which it is packed. Empty: all of it.
-  const TopK::Chosen* ChooseLargest(const std::vector<std::vector<EmbeddingId>>& learnt);
-  int32_t ExponentOf(std::span<const float> change, const TopK::Chosen* chosen);
-  // A shard's part of it.
-  void EncodePart(ShardId shard, const TopK::Chosen& chosen, Gradient& message) const;
   KeyRange RangeOf(ShardId shard) const;
 
   WorkerOptions options_;
   const Model& model_;
   BatchSource& source_;
-  InputDataProcessor& input_;
+  BatchTrainer trainer_;
+  UpdateEncoder encoder_;
 
   std::vector<Part> parts_;  // by shard
   Progress progress_;
@@ -154,8 +155,7 @@ class WorkerTrainingProcessor {
   std::optional<Clock> sent_clock_;  // of the last update or leave
   bool leaving_ = false;             // the last was a leave
   std::vector<WorkerOutput::Message> unanswered_;
-  // With top_k: what the updates have kept back. It is this processor's alone and dies with it.
-  std::optional<TopK> top_k_;
+  Status failed_ = absl::OkStatus();  // to send a message
   uint64_t attempts_ = 0;
   Clock missing_rows_clock_ = 0;
   uint32_t missing_rows_ = 0;  // questions in a row whose answers asked for rows not there
@@ -167,12 +167,8 @@ class WorkerTrainingProcessor {
   // Scratch that keeps its memory.
   std::vector<float> weights_;
   Moments moments_;
-  GradientSum gradient_;
-  std::vector<float> scores_;
   Batch batch_;
-  std::vector<EmbeddingId> ids_;  // all that are needed_, ascending
-  std::vector<float> rows_;       // their values
-  std::vector<float> row_gradient_;
+  BatchRows rows_;  // all that are needed_
 };
 
 }  // namespace millrace

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/big_endian.h"
-#include "topics/codec.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "kafka/options.h"
 #include "producer/resume_plan.h"
-#include "topics/codec.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 

@@ -8,8 +8,8 @@
 
 #include "base/status.h"
 #include "base/types.h"
-#include "topics/codec.h"
 #include "topics/partitioning.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "topics/codec.h"
 #include "topics/partitioning.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {

@@ -15,6 +15,7 @@
 #include "server/server_metrics.h"
 #include "tasks/task_options.h"
 #include "topics/partitioning.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {

@@ -202,6 +202,7 @@ StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {
 }
 
 StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now) {
+  WarnOfTimeJumps();
   if (const std::optional<Checkpointer::Result> result = checkpointer_->Finished()) {
     schedule_.End(now);
     return Take(*result);
@@ -211,10 +212,22 @@ StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now
   if (!schedule_.Due(now, unsaved)) return false;
   WarnOfScratch();
   schedule_.Begin(now, unsaved.bytes);
-  if (std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint()) {
-    checkpointer_->Start(*std::move(checkpoint));
-  }
+  MILLRACE_ASSIGN_OR_RETURN(std::optional<millrace::Checkpoint> checkpoint,
+                            task_->BeginCheckpoint());
+  if (checkpoint) checkpointer_->Start(*std::move(checkpoint));
   return false;
+}
+
+void HostedShard::WarnOfTimeJumps() {
+  const uint64_t jumps = task_->processor().counters().time_jumps();
+  if (jumps > time_jumps_) {
+    spdlog::warn(
+        "shard {}: the time of gradients has jumped by more than six hours ({} times so far): the "
+        "stream paused, or a broker's clock is wrong. With --expire-after, rows expire by this "
+        "time",
+        shard_, jumps);
+  }
+  time_jumps_ = jumps;
 }
 
 void HostedShard::WarnOfScratch() {
@@ -240,7 +253,8 @@ StatusOr<bool> HostedShard::AdvanceSave(std::chrono::steady_clock::time_point no
     }
   }
   const size_t bytes = task_->unsaved().bytes;
-  std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
+  MILLRACE_ASSIGN_OR_RETURN(std::optional<millrace::Checkpoint> checkpoint,
+                            task_->BeginCheckpoint());
   if (!checkpoint) return true;
   schedule_.Begin(now, bytes);
   checkpointer_->Start(*std::move(checkpoint));
@@ -254,7 +268,8 @@ Status HostedShard::FinalCheckpoint() {
   for (int i = 0; i < kSaves; ++i) {
     // Stopped while the broker is away: no other will do better. The log has what it has not.
     if (is_stopped_) return absl::OkStatus();
-    std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<millrace::Checkpoint> checkpoint,
+                              task_->BeginCheckpoint());
     if (!checkpoint) return absl::OkStatus();
     checkpointer_->Start(*std::move(checkpoint));
     const std::optional<Checkpointer::Result> result = checkpointer_->Wait();

@@ -69,6 +69,8 @@ class HostedShard {
   // Brings the store up to the end of `parameters`.
   Status CatchUp(const JobConfig& config, const std::atomic<bool>& stop);
   void Count(const CheckpointAssembler::Part& part);
+  // When the log's time has jumped since the last call: rows may have expired by it.
+  void WarnOfTimeJumps();
   // Once, when the scratch file of the embedding rows grows no further.
   void WarnOfScratch();
   // Makes the snapshot that the job starts from the shard's first checkpoint.
@@ -88,6 +90,7 @@ class HostedShard {
   int failed_saves_ = 0;                                                // of AdvanceSave, in a row
   Backoff backoff_{std::chrono::seconds(1), std::chrono::seconds(60)};  // of aborted checkpoints
   bool is_stopped_ = false;  // in the middle of a checkpoint
+  uint64_t time_jumps_ = 0;  // that were warned of
 };
 
 // Of a shard that is hosted here, as the configuration has it.

@@ -5,8 +5,8 @@
 #include "job/kafka_options.h"
 #include "kafka/timeouts.h"
 #include "messages/records.pb.h"
-#include "topics/codec.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
 #include "topics/topics.h"
 
 namespace millrace {

@@ -35,6 +35,7 @@
 #include "server/waiting_report.h"
 #include "tasks/task_options.h"
 #include "topics/replica_placement.h"
+#include "topics/row_codec.h"
 #include "topics/topics.h"
 
 namespace millrace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "topics/codec.h"
+#include "topics/figures_codec.h"
 #include "topics/frame.h"
 
 namespace millrace {
@@ -59,6 +59,9 @@ OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training,
   }
   server.set_snapshot_under_way(processor.open_snapshot().value_or(0));
   server.set_snapshot_given_up(processor.snapshot_given_up());
+  server.set_snapshot_newest(processor.newest_snapshot());
+  server.set_snapshot_request(processor.snapshot_request());
+  server.set_time_jumps(processor.counters().time_jumps());
   server.set_ended(ended);
   *server.mutable_training() = training.training();
   server.set_shards(training.shards());

@@ -17,8 +17,8 @@
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
 #include "messages/records.pb.h"
-#include "topics/codec.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
 #include "topics/topics.h"
 
 namespace millrace {

@@ -6,8 +6,8 @@
 
 #include "base/big_endian.h"
 #include "messages/records.pb.h"
-#include "topics/codec.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
 
 namespace millrace {
 namespace {

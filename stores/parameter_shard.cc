@@ -5,8 +5,8 @@
 #include "base/big_endian.h"
 #include "base/check.h"
 #include "messages/records.pb.h"
-#include "topics/codec.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
 
 namespace millrace {
 namespace {

@@ -26,7 +26,8 @@ StatusOr<std::optional<CheckpointAssembler::Part>> CheckpointAssembler::Add(
   std::optional<Offset> end;
   if (is_state) {
     MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
-    if (state_.Add(frame)) end = offset + 1;
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> whole, state_.Add(0, frame));
+    if (whole) end = offset + 1;
   }
   if (!end && bytes_ < most_bytes_) return std::optional<Part>();
   bytes_ = 0;

@@ -44,7 +44,7 @@ class CheckpointAssembler {
   std::vector<Checkpoint::Entry> entries_;
   size_t bytes_ = 0;
   bool unfinished_ = false;
-  ChunkJoiner state_;
+  ChunkJoiner state_{{.sender_bytes = SIZE_MAX, .bytes = SIZE_MAX}};  // as large as it is
 };
 
 }  // namespace millrace

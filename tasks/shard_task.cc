@@ -1,14 +1,16 @@
 #include "tasks/shard_task.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/big_endian.h"
 #include "base/check.h"
 #include "base/check_context.h"
 #include "base/hash.h"
-#include "topics/codec.h"
+#include "tasks/state_codec.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
 
 namespace millrace {
 namespace {
@@ -46,13 +48,16 @@ Status ShardTask::Load() {
   // A state that has become shorter leaves chunks of an older one behind: the first says which.
   bool has_chunks = false;
   std::optional<std::string> body;
-  ChunkJoiner joiner;
+  ChunkJoiner joiner({.sender_bytes = SIZE_MAX, .bytes = SIZE_MAX});  // as large as it is
   MILLRACE_RETURN_IF_ERROR(
       store_.Scan(StateKey(0), StateKey(UINT32_MAX), [&](std::string_view, std::string_view value) {
         has_chunks = true;
         const StatusOr<Frame> frame = ParseFrame(value);
         status = frame.status();
-        if (frame.ok()) body = joiner.Add(*frame);
+        if (!status.ok()) return false;
+        StatusOr<std::optional<std::string>> joined = joiner.Add(0, *frame);
+        status = joined.status();
+        if (status.ok()) body = *std::move(joined);
         return status.ok() && !body;
       }));
   MILLRACE_RETURN_IF_ERROR(status);
@@ -63,8 +68,8 @@ Status ShardTask::Load() {
                    : "parameters: blocks without the state they belong to; the topic was not "
                      "written by this program, or records were deleted by hand");
   }
-  ShardState state;
-  MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, state));
+  MILLRACE_ASSIGN_OR_RETURN(const ShardState state, DecodeState(*body));
+  body.reset();  // it may be large
   MILLRACE_RETURN_IF_ERROR(processor_.LoadState(state));
   has_state_ = true;
   if (processor_.at_cut()) MILLRACE_RETURN_IF_ERROR(FoldHeld());
@@ -159,7 +164,10 @@ void ShardTask::KeepDeadLetters() {
     constexpr size_t kKept = kMaxFrameBytes / 3;
     if (cut.key().size() > kKept) cut.mutable_key()->resize(kKept);
     if (cut.value().size() > kKept) cut.mutable_value()->resize(kKept);
-    dead_letters_.push_back(std::move(MakeFrames(cut.SerializeAsString(), 0).front()));
+    const StatusOr<std::string> body = SerializeMessage(cut);
+    MILLRACE_CHECK(body.ok());
+    dead_letters_.push_back(std::move(MakeFrames(*body, 0).front()));
+    dead_letter_bytes_ += dead_letters_.back().size();
   }
   output_.dead_letters.clear();
 }
@@ -207,7 +215,7 @@ void ShardTask::Append(WorkerId worker, uint64_t message_id, const std::string& 
 Unsaved ShardTask::unsaved() const {
   Unsaved unsaved;
   unsaved.records = static_cast<uint64_t>(position_ - checkpoint_begun_);
-  unsaved.bytes = processor_.shard().updated_bytes();
+  unsaved.bytes = processor_.shard().updated_bytes() + dead_letter_bytes_;
   if (const EmbeddingTable* const table = processor_.embeddings()) {
     unsaved.bytes += table->updated_bytes();
     unsaved.is_short_of_room = table->is_short_of_room();
@@ -215,8 +223,32 @@ Unsaved ShardTask::unsaved() const {
   return unsaved;
 }
 
-std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
-  if (position_ == checkpoint_begun_) return std::nullopt;
+StatusOr<std::vector<Checkpoint::Entry>> ShardTask::EncodedState() const {
+  ShardState state;
+  processor_.SaveState(state);
+  state.set_position(position_);
+  state.set_last_record_hash(last_hash_);
+  StatusOr<std::vector<std::string>> pieces =
+      EncodeState(std::move(state), options_.most_message_bytes);
+  if (!pieces.ok()) {
+    return absl::ResourceExhaustedError(
+        "shard " + std::to_string(options_.shard) + ": its state at gradient " +
+        std::to_string(position_) + " cannot be saved: " + std::string(pieces.status().message()) +
+        ". Nothing was written, and gradients keeps what is not saved. Start a new job with more "
+        "shards or smaller batches");
+  }
+  std::vector<Checkpoint::Entry> entries;
+  uint32_t chunk = 0;
+  for (std::string& frame :
+       MakeFrames(*pieces, static_cast<uint64_t>(position_), options_.max_frame_bytes)) {
+    entries.push_back({StateKey(chunk++), std::move(frame)});
+  }
+  return entries;
+}
+
+StatusOr<std::optional<Checkpoint>> ShardTask::BeginCheckpoint() {
+  if (position_ == checkpoint_begun_) return std::optional<Checkpoint>();
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<Checkpoint::Entry> state, EncodedState());
   Checkpoint checkpoint;
   checkpoint.position = position_;
   checkpoint.blocks = processor_.mutable_shard().TakeUpdated();
@@ -224,23 +256,16 @@ std::optional<Checkpoint> ShardTask::BeginCheckpoint() {
     ParameterShard::Encoded encoded = processor_.shard().EncodeBlock(block);
     checkpoint.entries.push_back({std::move(encoded.key), std::move(encoded.value)});
   }
+  std::ranges::move(state, std::back_inserter(checkpoint.entries));
   if (EmbeddingTable* const table = processor_.embeddings()) {
     checkpoint.rows = table->FreezeUpdated();
     checkpoint.sweep = sweep_;
     checkpoint.time_ms = processor_.oldest_step_ms();
   }
-  ShardState state;
-  processor_.SaveState(state);
-  state.set_position(position_);
-  state.set_last_record_hash(last_hash_);
-  uint32_t chunk = 0;
-  for (std::string& frame : MakeFrames(state.SerializeAsString(), static_cast<uint64_t>(position_),
-                                       options_.max_frame_bytes)) {
-    checkpoint.entries.push_back({StateKey(chunk++), std::move(frame)});
-  }
   checkpoint.dead_letters = std::exchange(dead_letters_, {});
+  dead_letter_bytes_ = 0;
   checkpoint_begun_ = position_;
-  return checkpoint;
+  return std::optional<Checkpoint>(std::move(checkpoint));
 }
 
 void ShardTask::CheckpointDone(const Checkpoint& checkpoint) {
@@ -253,6 +278,7 @@ void ShardTask::CheckpointFailed(const Checkpoint& checkpoint) {
   if (processor_.embeddings() != nullptr) processor_.embeddings()->NotSaved(checkpoint.rows);
   dead_letters_.insert(dead_letters_.begin(), checkpoint.dead_letters.begin(),
                        checkpoint.dead_letters.end());
+  for (const std::string& letter : checkpoint.dead_letters) dead_letter_bytes_ += letter.size();
   checkpoint_begun_ = std::min(checkpoint_begun_, checkpointed_);
 }
 

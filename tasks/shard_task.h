@@ -61,7 +61,9 @@ class ShardTask {
   Status Announce(std::vector<OutgoingRecord>& out);
 
   // Freezes what was updated since the last checkpoint. Empty when nothing was. One at a time.
-  std::optional<Checkpoint> BeginCheckpoint();
+  // ResourceExhausted when the state is larger than can be saved: nothing has changed then, and
+  // nothing may be trimmed.
+  StatusOr<std::optional<Checkpoint>> BeginCheckpoint();
   void CheckpointDone(const Checkpoint& checkpoint);
   // What the checkpoint holds counts as not saved again.
   void CheckpointFailed(const Checkpoint& checkpoint);
@@ -83,6 +85,8 @@ class ShardTask {
   Status AppendReplacedAnswer(const ServerOutput::Replaced& receiver,
                               std::vector<OutgoingRecord>& out) const;
   Status FoldHeld();
+  // The entries of a checkpoint that hold the state.
+  StatusOr<std::vector<Checkpoint::Entry>> EncodedState() const;
   // Frames those of output_ for the next checkpoint.
   void KeepDeadLetters();
   Status AppendAnswers(std::vector<OutgoingRecord>& out) const;
@@ -104,7 +108,8 @@ class ShardTask {
   Offset checkpoint_begun_ = 0;
   Offset checkpointed_ = 0;
   std::vector<std::string> dead_letters_;  // framed, since the last checkpoint
-  std::shared_ptr<RowSweep> sweep_;        // the running checkpoint's, if there is one
+  size_t dead_letter_bytes_ = 0;
+  std::shared_ptr<RowSweep> sweep_;  // the running checkpoint's, if there is one
 };
 
 }  // namespace millrace

@@ -9,6 +9,7 @@
 #include "models/softmax_regression.h"
 #include "processors/policy.h"
 #include "topics/partitioning.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {
@@ -167,6 +168,7 @@ WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& 
   options.workers = features.workers();
   options.shards = training.shards();
   options.classes = RowShapeFrom(features).classes;
+  options.numeric_columns = RowShapeFrom(features).numeric;
   options.training = training.training();
   return options;
 }

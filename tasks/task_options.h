@@ -5,12 +5,13 @@
 #include <memory>
 #include <vector>
 
+#include "base/status.h"
+#include "base/types.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
 #include "models/model.h"
-#include "processors/server_processor.h"
-#include "processors/worker_training_processor.h"
-#include "topics/codec.h"
+#include "processors/server_options.h"
+#include "processors/worker_options.h"
 
 namespace millrace {
 

@@ -9,7 +9,8 @@
 #include "base/check.h"
 #include "processors/one_pass_batches.h"
 #include "processors/sliding_buffer_batches.h"
-#include "topics/codec.h"
+#include "topics/message_codec.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {
@@ -50,11 +51,7 @@ std::optional<InputPosition> InputPosition::FromCommit(Offset offset, std::strin
 
 WorkerTask::WorkerTask(const WorkerOptions& options, const RowShape& shape, const Model& model,
                        uint64_t attempt)
-    : options_(options),
-      shape_(shape),
-      model_(model),
-      next_message_id_(attempt << 20),
-      weights_joiners_(options.shards) {}
+    : options_(options), shape_(shape), model_(model), next_message_id_(attempt << 20) {}
 
 std::string WorkerTask::StoreKey() const { return "w" + EncodeBigEndian32(options_.worker); }
 
@@ -77,11 +74,11 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
     source_ =
         std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_, *buffer_);
   } else {
-    source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows());
+    source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows(), offsets_begin_);
   }
   input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, offsets_begin_);
-  input_->RestoreDeadLetters(saved);
-  training_ = std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_, *input_);
+  source_->dead_letters().Restore(saved);
+  training_ = std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_);
   return next_offset_;
 }
 
@@ -121,20 +118,25 @@ Status WorkerTask::ProcessInput(const InputDataRecord& record) {
   return absl::OkStatus();
 }
 
+Status WorkerTask::TakeWeights(std::string_view key, std::string_view value) {
+  MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
+  if (!frame.is_chunk) return training_->ProcessWeights(frame.body);
+  const std::optional<uint32_t> shard = DecodeBigEndian32(key.substr(0, 4));
+  if (!shard || *shard >= options_.shards) {
+    return absl::InvalidArgumentError("the key names no shard of this job");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> body,
+                            weights_chunks_.Add(*shard, frame));
+  return body ? training_->ProcessWeights(*body) : absl::OkStatus();
+}
+
 void WorkerTask::ProcessWeights(Offset offset, std::string_view key, std::string_view value,
                                 std::vector<OutgoingRecord>& out) {
-  const auto process = [&]() -> Status {
-    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
-    if (!frame.is_chunk) return training_->ProcessWeights(frame.body);
-    const std::optional<uint32_t> shard = DecodeBigEndian32(key.substr(0, 4));
-    if (!shard || *shard >= weights_joiners_.size()) {
-      return absl::InvalidArgumentError("the key names no shard of this job");
-    }
-    const std::optional<std::string> body = weights_joiners_[*shard].Add(frame);
-    return body ? training_->ProcessWeights(*body) : absl::OkStatus();
-  };
-  const Status status = process();
+  const Status status = TakeWeights(key, value);
   if (status.ok()) return;
+  ++unusable_answers_;
+  last_unusable_answer_ = "weights, partition " + std::to_string(options_.worker) + ", offset " +
+                          std::to_string(offset) + ": " + std::string(status.message());
   DeadLetter letter;
   letter.set_topic("weights");
   letter.set_partition(static_cast<int32_t>(options_.worker));
@@ -180,7 +182,7 @@ std::vector<WorkerOutput::Evaluation> WorkerTask::TakeEvaluations() {
 }
 
 RowNumber WorkerTask::FirstNeededRow() const {
-  return std::min(training_->NeededFrom(), input_->FirstDeadLetter().value_or(UINT64_MAX));
+  return std::min(training_->NeededFrom(), source_->dead_letters().First().value_or(UINT64_MAX));
 }
 
 std::optional<InputPosition> WorkerTask::CommitPosition() const {
@@ -206,8 +208,10 @@ void WorkerTask::SaveTo(WriteBatch& batch) {
   position.set_epoch(options_.epoch);
   position.set_offset(next_offset_);
   position.set_row(*input_->next_row());
-  input_->SaveDeadLetters(position);
-  batch.Put(StoreKey() + "p", position.SerializeAsString());
+  source_->dead_letters().Save(*input_->next_row(), position);
+  StatusOr<std::string> bytes = SerializeMessage(position);
+  MILLRACE_CHECK(bytes.ok());  // its dead letters are bounded (SlidingBufferBatches)
+  batch.Put(StoreKey() + "p", *std::move(bytes));
 }
 
 }  // namespace millrace

@@ -51,9 +51,13 @@ class WorkerTask {
   void Start(std::vector<OutgoingRecord>& out);
   // DataLoss on a gap in the row numbers.
   Status ProcessInput(const InputDataRecord& record);
-  // Takes a record of `weights`; one that cannot be used goes out as a dead letter.
+  // Takes a record of `weights`; one that cannot be used goes out as a dead letter, and is an
+  // unusable answer.
   void ProcessWeights(Offset offset, std::string_view key, std::string_view value,
                       std::vector<OutgoingRecord>& out);
+  // How many answers could not be used, and why the last one: a worker that gets no others waits.
+  uint64_t unusable_answers() const { return unusable_answers_; }
+  const std::string& last_unusable_answer() const { return last_unusable_answer_; }
   Status Advance(std::vector<OutgoingRecord>& out);
   // Sends again what is unanswered; see WorkerTrainingProcessor::Repeat.
   void Repeat(std::vector<OutgoingRecord>& out);
@@ -86,6 +90,7 @@ class WorkerTask {
   void SaveTo(WriteBatch& batch);
 
  private:
+  Status TakeWeights(std::string_view key, std::string_view value);
   // Empty, and so is the buffer, when the store holds nothing that is further on than `start`.
   StatusOr<BufferPosition> RestoreBuffer(const OrderedByteMap& store, const InputPosition& start);
   RowNumber FirstNeededRow() const;
@@ -100,8 +105,10 @@ class WorkerTask {
   std::unique_ptr<BatchSource> source_;
   std::unique_ptr<InputDataProcessor> input_;
   std::unique_ptr<WorkerTrainingProcessor> training_;
-  std::vector<ChunkJoiner> weights_joiners_;  // by shard
-  WorkerOutput output_;                       // scratch
+  ChunkJoiner weights_chunks_;  // of shards
+  uint64_t unusable_answers_ = 0;
+  std::string last_unusable_answer_;
+  WorkerOutput output_;  // scratch
   std::vector<WorkerOutput::Evaluation> evaluations_;
 
   // Offsets of the rows [offsets_begin_, next row), to say where a row stands.

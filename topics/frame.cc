@@ -1,6 +1,7 @@
 #include "topics/frame.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -15,34 +16,76 @@ constexpr char kWhole = 0;
 constexpr char kChunk = 1;
 constexpr size_t kMostReserved = size_t{64} << 20;
 
+// Reads parts one after the other.
+class PartsReader {
+ public:
+  explicit PartsReader(std::span<const std::string_view> parts) : parts_(parts) {}
+
+  // Appends the next `size` bytes. REQUIRES: there are so many.
+  void AppendNext(size_t size, std::string& to) {
+    while (size > 0) {
+      MILLRACE_CHECK(part_ < parts_.size());
+      const std::string_view piece = parts_[part_].substr(at_, size);
+      to.append(piece);
+      size -= piece.size();
+      at_ += piece.size();
+      if (at_ < parts_[part_].size()) continue;
+      ++part_;
+      at_ = 0;
+    }
+  }
+
+ private:
+  std::span<const std::string_view> parts_;
+  size_t part_ = 0;
+  size_t at_ = 0;
+};
+
+std::vector<std::string> FramesOf(std::span<const std::string_view> parts, uint64_t message_id,
+                                  size_t max_frame_bytes) {
+  MILLRACE_CHECK(max_frame_bytes > kChunkHeaderBytes);
+  size_t size = 0;
+  for (const std::string_view part : parts) size += part.size();
+  PartsReader reader(parts);
+  std::vector<std::string> frames;
+  if (size + kHeaderBytes <= max_frame_bytes) {
+    std::string& frame = frames.emplace_back();
+    frame.reserve(kHeaderBytes + size);
+    frame.append(WholeFrameHeader());
+    reader.AppendNext(size, frame);
+    return frames;
+  }
+  const size_t chunk_bytes = max_frame_bytes - kChunkHeaderBytes;
+  const size_t count = (size + chunk_bytes - 1) / chunk_bytes;
+  MILLRACE_CHECK(count <= std::numeric_limits<uint32_t>::max());
+  frames.reserve(count);
+  for (size_t index = 0; index < count; ++index) {
+    const size_t bytes = std::min(chunk_bytes, size - index * chunk_bytes);
+    std::string& frame = frames.emplace_back();
+    frame.reserve(kChunkHeaderBytes + bytes);
+    frame.push_back(static_cast<char>(kFormatVersion));
+    frame.push_back(kChunk);
+    frame.append(EncodeBigEndian64(message_id));
+    frame.append(EncodeBigEndian32(static_cast<uint32_t>(index)));
+    frame.append(EncodeBigEndian32(static_cast<uint32_t>(count)));
+    reader.AppendNext(bytes, frame);
+  }
+  return frames;
+}
+
 }  // namespace
 
 std::string WholeFrameHeader() { return {static_cast<char>(kFormatVersion), kWhole}; }
 
 std::vector<std::string> MakeFrames(std::string_view message, uint64_t message_id,
                                     size_t max_frame_bytes) {
-  MILLRACE_CHECK(max_frame_bytes > kChunkHeaderBytes);
-  std::vector<std::string> frames;
-  if (message.size() + kHeaderBytes <= max_frame_bytes) {
-    std::string& frame = frames.emplace_back();
-    frame.reserve(kHeaderBytes + message.size());
-    frame.append(WholeFrameHeader()).append(message);
-    return frames;
-  }
-  const size_t chunk_bytes = max_frame_bytes - kChunkHeaderBytes;
-  const size_t count = (message.size() + chunk_bytes - 1) / chunk_bytes;
-  for (size_t index = 0; index < count; ++index) {
-    const std::string_view chunk = message.substr(index * chunk_bytes, chunk_bytes);
-    std::string& frame = frames.emplace_back();
-    frame.reserve(kChunkHeaderBytes + chunk.size());
-    frame.push_back(static_cast<char>(kFormatVersion));
-    frame.push_back(kChunk);
-    frame.append(EncodeBigEndian64(message_id));
-    frame.append(EncodeBigEndian32(static_cast<uint32_t>(index)));
-    frame.append(EncodeBigEndian32(static_cast<uint32_t>(count)));
-    frame.append(chunk);
-  }
-  return frames;
+  return FramesOf({&message, 1}, message_id, max_frame_bytes);
+}
+
+std::vector<std::string> MakeFrames(std::span<const std::string> parts, uint64_t message_id,
+                                    size_t max_frame_bytes) {
+  const std::vector<std::string_view> views(parts.begin(), parts.end());
+  return FramesOf(views, message_id, max_frame_bytes);
 }
 
 StatusOr<Frame> ParseFrame(std::string_view value) {
@@ -92,24 +135,99 @@ std::vector<std::string_view> ChunkJoiner::Partial::Chunks() const {
   return chunks;
 }
 
-std::optional<std::string> ChunkJoiner::Add(const Frame& frame) {
-  if (!frame.is_chunk) return std::string(frame.body);
-  auto partial = std::find_if(partials_.begin(), partials_.end(), [&](const Partial& p) {
-    return p.message_id == frame.message_id && p.count == frame.count;
+ChunkJoiner::Place ChunkJoiner::Find(uint32_t sender, const Frame& frame) {
+  return std::ranges::find_if(partials_, [&](const Partial& partial) {
+    return partial.sender == sender && partial.message_id == frame.message_id &&
+           partial.count == frame.count;
   });
-  if (frame.index == 0) {
-    if (partial != partials_.end()) partials_.erase(partial);
-    if (partials_.size() == kKept) partials_.erase(partials_.begin());
-    partials_.push_back({.message_id = frame.message_id, .count = frame.count});
-    partials_.back().Append(frame.body);
-    return std::nullopt;
+}
+
+ChunkJoiner::Place ChunkJoiner::OldestOf(uint32_t sender) {
+  return std::ranges::find(partials_, sender, &Partial::sender);
+}
+
+size_t ChunkJoiner::CountOf(uint32_t sender) const {
+  return static_cast<size_t>(std::ranges::count(partials_, sender, &Partial::sender));
+}
+
+size_t ChunkJoiner::BytesOf(uint32_t sender) const {
+  size_t bytes = 0;
+  for (const Partial& partial : partials_) {
+    if (partial.sender == sender) bytes += partial.bytes.size();
   }
-  if (partial == partials_.end() || frame.index != partial->ends.size()) return std::nullopt;
-  partial->Append(frame.body);
-  if (partial->ends.size() < partial->count) return std::nullopt;
-  std::string message = std::move(partial->bytes);
-  partials_.erase(partial);
-  return message;
+  return bytes;
+}
+
+void ChunkJoiner::Erase(Place place) {
+  MILLRACE_CHECK(place != partials_.end() && bytes_ >= place->bytes.size());
+  bytes_ -= place->bytes.size();
+  partials_.erase(place);
+}
+
+void ChunkJoiner::Forget(uint32_t sender) {
+  for (Place oldest = OldestOf(sender); oldest != partials_.end(); oldest = OldestOf(sender)) {
+    Erase(oldest);
+  }
+}
+
+void ChunkJoiner::Restore(std::vector<Partial> partials) {
+  partials_ = std::move(partials);
+  bytes_ = 0;
+  for (const Partial& partial : partials_) bytes_ += partial.bytes.size();
+}
+
+// What the frame belongs to goes last: there is nothing else to be forgotten then.
+Status ChunkJoiner::MakeRoom(uint32_t sender, const Frame& frame) {
+  const size_t size = frame.body.size();
+  const auto is_this = [&](const Partial& partial) {
+    return partial.sender == sender && partial.message_id == frame.message_id &&
+           partial.count == frame.count;
+  };
+  while (BytesOf(sender) + size > limits_.sender_bytes) {
+    const Place other = std::ranges::find_if(partials_, [&](const Partial& partial) {
+      return partial.sender == sender && !is_this(partial);
+    });
+    if (other == partials_.end()) break;
+    Erase(other);
+  }
+  while (bytes_ + size > limits_.bytes) {
+    const Place other =
+        std::ranges::find_if(partials_, [&](const Partial& partial) { return !is_this(partial); });
+    if (other == partials_.end()) break;
+    Erase(other);
+  }
+  const size_t most = std::min(limits_.sender_bytes, limits_.bytes);
+  if (BytesOf(sender) + size <= most && bytes_ + size <= limits_.bytes) return absl::OkStatus();
+  if (const Place place = Find(sender, frame); place != partials_.end()) Erase(place);
+  return absl::ResourceExhaustedError("a message in " + std::to_string(frame.count) +
+                                      " chunks, of which at most " + std::to_string(most) +
+                                      " bytes are kept");
+}
+
+void ChunkJoiner::Begin(uint32_t sender, const Frame& frame) {
+  if (const Place same = Find(sender, frame); same != partials_.end()) Erase(same);
+  while (CountOf(sender) >= kKept) Erase(OldestOf(sender));
+  partials_.push_back({sender, frame.message_id, frame.count});
+}
+
+StatusOr<std::optional<std::string>> ChunkJoiner::Add(uint32_t sender, const Frame& frame) {
+  if (!frame.is_chunk) return std::optional<std::string>(frame.body);
+  if (frame.index == 0) Begin(sender, frame);
+  const Place place = Find(sender, frame);
+  if (place == partials_.end() || frame.index != place->ends.size()) {
+    return std::optional<std::string>();
+  }
+  MILLRACE_RETURN_IF_ERROR(MakeRoom(sender, frame));
+  Partial& partial = *Find(sender, frame);
+  partial.Append(frame.body);
+  bytes_ += frame.body.size();
+  MILLRACE_CHECK(partial.ends.size() <= partial.count && bytes_ <= limits_.bytes);
+  if (partial.ends.size() < partial.count) return std::optional<std::string>();
+  std::string message = std::move(partial.bytes);
+  bytes_ -= message.size();
+  partial.bytes.clear();
+  Erase(Find(sender, frame));
+  return std::optional<std::string>(std::move(message));
 }
 
 }  // namespace millrace

@@ -7,9 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +17,7 @@
 
 namespace millrace {
 
-inline constexpr uint8_t kFormatVersion = 1;
+inline constexpr uint8_t kFormatVersion = 2;
 // Below Kafka's default limit of 1 MiB a record, with room for key and headers. About 1 MB a chunk
 // moves most bytes per second.
 inline constexpr size_t kMaxFrameBytes = 950'000;
@@ -37,18 +36,29 @@ std::string WholeFrameHeader();
 // One frame, or as many chunks as are needed. `message_id` tells apart messages of one sender.
 std::vector<std::string> MakeFrames(std::string_view message, uint64_t message_id,
                                     size_t max_frame_bytes = kMaxFrameBytes);
+// The same of a message that lies in parts, which spares putting them together.
+std::vector<std::string> MakeFrames(std::span<const std::string> parts, uint64_t message_id,
+                                    size_t max_frame_bytes = kMaxFrameBytes);
 // InvalidArgument: another format version, too short, or chunk numbers that make no sense.
 StatusOr<Frame> ParseFrame(std::string_view value);
 
-// Joins the chunks of one sender's messages. Two senders that believe to be the same worker (one
-// of them a zombie) may interleave, so it keeps kKept unfinished messages and forgets the oldest:
-// the sender repeats what is unanswered. Deterministic; part of the state of whoever folds a log.
+// How much a joiner keeps. Whole messages are not counted: they are handed on at once.
+struct ChunkLimits {
+  size_t sender_bytes = size_t{1} << 30;  // of a sender's unfinished messages
+  size_t bytes = size_t{4} << 30;         // of all
+};
+
+// Joins the chunks of senders' messages. Two senders that believe to be the same worker (one of
+// them a zombie) may interleave, so it keeps kKept unfinished messages of each and forgets the
+// oldest: the sender repeats what is unanswered. Beyond its limits it forgets the oldest, too.
+// Deterministic; part of the state of whoever folds a log.
 class ChunkJoiner {
  public:
   static constexpr size_t kKept = 2;
 
   // Joined as far as it has come: chunk i ends at ends[i].
   struct Partial {
+    uint32_t sender = 0;
     uint64_t message_id = 0;
     uint32_t count = 0;
     std::string bytes{};
@@ -59,15 +69,34 @@ class ChunkJoiner {
     bool operator==(const Partial&) const = default;
   };
 
+  explicit ChunkJoiner(const ChunkLimits& limits = {}) : limits_(limits) {}
+
   // The message when `frame` completes it (or is whole); empty when chunks are missing. A chunk
   // that is out of order starts nothing and is forgotten (chunk 0 comes again with the message).
-  std::optional<std::string> Add(const Frame& frame);
+  // ResourceExhausted when a message outgrows what may be kept of its sender; it is forgotten.
+  StatusOr<std::optional<std::string>> Add(uint32_t sender, const Frame& frame);
+  // Forgets all of that sender.
+  void Forget(uint32_t sender);
 
-  const std::vector<Partial>& partials() const { return partials_; }
-  void Restore(std::vector<Partial> partials) { partials_ = std::move(partials); }
+  const std::vector<Partial>& partials() const { return partials_; }  // oldest first
+  size_t bytes() const { return bytes_; }
+  void Restore(std::vector<Partial> partials);
 
  private:
-  std::vector<Partial> partials_;  // oldest first
+  using Place = std::vector<Partial>::iterator;
+
+  Place Find(uint32_t sender, const Frame& frame);
+  void Begin(uint32_t sender, const Frame& frame);
+  Place OldestOf(uint32_t sender);
+  size_t CountOf(uint32_t sender) const;
+  size_t BytesOf(uint32_t sender) const;
+  void Erase(Place place);
+  // Makes room for a chunk of the newest or any partial, by forgetting others.
+  Status MakeRoom(uint32_t sender, const Frame& frame);
+
+  ChunkLimits limits_;
+  std::vector<Partial> partials_;
+  size_t bytes_ = 0;
 };
 
 }  // namespace millrace

@@ -99,7 +99,7 @@ int32_t PackingExponent(FloatFormat format, float largest) {
   return std::clamp(std::ilogb(largest) - 14, -kMostExponent, kMostExponent);
 }
 
-void PackUpdate(FloatFormat format, int32_t exponent, Gradient& message) {
+void PackUpdate(FloatFormat format, int32_t exponent, Gradient::Update& message) {
   if (format == Training::Compression::FLOAT32) return;
   MILLRACE_CHECK(std::abs(exponent) <= kMostExponent);
   Slice& slice = *message.mutable_slice();
@@ -114,7 +114,7 @@ void PackUpdate(FloatFormat format, int32_t exponent, Gradient& message) {
   message.mutable_embeddings()->clear_value();
 }
 
-Status UnpackUpdate(FloatFormat format, Gradient& message) {
+Status UnpackUpdate(FloatFormat format, Gradient::Update& message) {
   const auto invalid = [](const char* reason) { return absl::InvalidArgumentError(reason); };
   const bool packed = !message.packed_slice().empty() || !message.packed_embeddings().empty();
   if (format == Training::Compression::FLOAT32) {

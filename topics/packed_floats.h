@@ -35,9 +35,9 @@ constexpr size_t BytesOfValue(FloatFormat format) {
 }
 
 // Moves the floats of the message's slice and embeddings into its packed fields. FLOAT32: nothing.
-void PackUpdate(FloatFormat format, int32_t exponent, Gradient& message);
+void PackUpdate(FloatFormat format, int32_t exponent, Gradient::Update& message);
 // And back. InvalidArgument when it was packed in another way than the job's, or has half a value.
 // That the values are as many as there should be, and numbers, is checked by others.
-Status UnpackUpdate(FloatFormat format, Gradient& message);
+Status UnpackUpdate(FloatFormat format, Gradient::Update& message);
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -153,7 +154,10 @@ class WorkerLoop {
     weights_handler_.on_record = [this](const ConsumedRecord& record) -> Status {
       const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
       if (found == tasks_.end()) return absl::OkStatus();
-      found->second.task->ProcessWeights(record.offset, record.key, record.value, out_);
+      WorkerTask& task = *found->second.task;
+      const uint64_t unusable = task.unusable_answers();
+      task.ProcessWeights(record.offset, record.key, record.value, out_);
+      if (task.unusable_answers() > unusable) ReportUnusableAnswer(task);
       found->second.dirty = true;
       weights_read_[found->first] = record.offset;
       return absl::OkStatus();
@@ -288,6 +292,13 @@ class WorkerLoop {
       }
     }
     return sender_->Send(out_);
+  }
+
+  // A worker that gets no other answers waits for ever. Said ever more seldom.
+  static void ReportUnusableAnswer(const WorkerTask& task) {
+    if (!std::has_single_bit(task.unusable_answers())) return;
+    spdlog::warn("worker {}: {} of its answers cannot be used, and go to dead-letter. The last: {}",
+                 task.worker(), task.unusable_answers(), task.last_unusable_answer());
   }
 
   // Nobody trains before every shard has answered: people want to know which one does not.

@@ -15,8 +15,8 @@
 #include "job/kafka_options.h"
 #include "kafka/consumer.h"
 #include "messages/records.pb.h"
-#include "topics/codec.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
 #include "topics/topics.h"
 
 namespace millrace {

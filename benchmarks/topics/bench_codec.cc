@@ -13,8 +13,10 @@
 #include "base/check.h"
 #include "benchmarks/turns.h"
 #include "models/row.h"
-#include "topics/codec.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
+#include "topics/row_codec.h"
+#include "topics/slice_codec.h"
 
 namespace millrace {
 namespace {

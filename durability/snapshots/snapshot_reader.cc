@@ -10,7 +10,9 @@
 #include "base/big_endian.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "formats/npy_file.h"
+#include "tasks/state_codec.h"
 #include "tasks/task_options.h"
+#include "topics/figures_codec.h"
 #include "topics/partitioning.h"
 
 namespace millrace {
@@ -97,8 +99,8 @@ ShardState StartOf(const ShardState& saved, const ServerOptions& options, Snapsh
   state.set_last_record_hash(0);
   const Moments none(options.numeric_columns);
   if (options.shard != 0) ToProto(none, *state.mutable_moments());
-  *state.mutable_replaced_moments() = state.moments();
-  state.set_replaced_step_ms(state.step_ms());
+  *state.mutable_previous_round()->mutable_moments() = state.moments();
+  state.mutable_previous_round()->set_step_ms(state.step_ms());
   if (start == SnapshotStart::kNewStream) {
     state.clear_members();
     for (WorkerId worker = 0; worker < options.workers; ++worker) {
@@ -112,6 +114,22 @@ ShardState StartOf(const ShardState& saved, const ServerOptions& options, Snapsh
     state.clear_counters();
   }
   return state;
+}
+
+bool IsInRounds(const Training::Consistency& consistency) {
+  return consistency.model() == Training::Consistency::SEQUENTIAL ||
+         (consistency.model() == Training::Consistency::BOUNDED && consistency.max_delay() == 0);
+}
+
+// Who has left is in no round.
+bool StandAtOneClock(const SnapshotManifest& manifest) {
+  std::optional<uint64_t> clock;
+  for (const SnapshotPart::Worker& worker : manifest.workers()) {
+    if (worker.left()) continue;
+    if (clock.value_or(worker.clock()) != worker.clock()) return false;
+    clock = worker.clock();
+  }
+  return true;
 }
 
 // A line for each field that is set otherwise; empty: none.
@@ -166,6 +184,13 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
         ", and would not go on where they stopped: give the same --batch-rows and --schedule, or "
         "--new-stream to begin at the first row");
   }
+  if (start == SnapshotStart::kSameStream && IsInRounds(training.consistency()) &&
+      !StandAtOneClock(manifest)) {
+    return absl::InvalidArgumentError(
+        "the snapshot's workers stand at different clocks, and a sequential job's rounds need all "
+        "of "
+        "them at one: give the same --consistency, or --new-stream to begin at the first row");
+  }
   return absl::OkStatus();
 }
 
@@ -204,8 +229,10 @@ StatusOr<Checkpoint> FirstCheckpoint(const std::string& folder, const SnapshotMa
   }
   ShardState first;
   processor.SaveState(first);
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> pieces,
+                            EncodeState(std::move(first), options.most_message_bytes));
   uint32_t chunk = 0;
-  for (std::string& frame : MakeFrames(first.SerializeAsString(), 0, options.max_frame_bytes)) {
+  for (std::string& frame : MakeFrames(pieces, 0, options.max_frame_bytes)) {
     checkpoint.entries.push_back({kStateKeyPrefix + EncodeBigEndian32(chunk++), std::move(frame)});
   }
   return checkpoint;

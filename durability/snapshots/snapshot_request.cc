@@ -27,8 +27,8 @@
 #include "kafka/timeouts.h"
 #include "messages/records.pb.h"
 #include "messages/snapshot.pb.h"
-#include "topics/codec.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -44,12 +44,14 @@ std::string SnapshotParent(const JobConfig& config) {
   return server.has_snapshot_dir() ? server.snapshot_dir() : server.data_dir() + "/snapshots";
 }
 
-OutgoingRecord Request(const JobConfig& config, Gradient::Kind kind, ShardId shard, uint64_t id) {
+Gradient NewRequest(const JobConfig& config) {
   Gradient message;
   message.set_epoch(config.epoch());
   message.set_worker(kNoWorker);
-  message.set_kind(kind);
-  message.set_snapshot(id);
+  return message;
+}
+
+OutgoingRecord ToRecord(const Gradient& message, ShardId shard) {
   return {Topic::kGradients, static_cast<int32_t>(shard), EncodeBigEndian32(kNoWorker),
           std::move(MakeFrames(message.SerializeAsString(), 0).front())};
 }
@@ -87,10 +89,10 @@ Status CheckThatItRuns(const JobConfig& config, const std::atomic<bool>& stop) {
 // What the process of shard 0 says of a snapshot meanwhile.
 class SnapshotSigns {
  public:
-  static StatusOr<std::unique_ptr<SnapshotSigns>> Create(const JobConfig& config, uint64_t id,
+  static StatusOr<std::unique_ptr<SnapshotSigns>> Create(const JobConfig& config, uint64_t number,
                                                          const BrokerRetry& broker_retry) {
     auto signs = std::make_unique<SnapshotSigns>();
-    signs->id_ = id;
+    signs->number_ = number;
     MILLRACE_ASSIGN_OR_RETURN(
         signs->metrics_,
         PartitionConsumer::Create(ToKafkaOptions(config), {.client_id = "snapshot-request"},
@@ -102,6 +104,9 @@ class SnapshotSigns {
     return signs;
   }
 
+  // The snapshot's id: as a rule the request's number, or a larger one that shard 0 has chosen.
+  uint64_t id() const { return id_.value_or(number_); }
+
   // True when it has just been said to be on its way. Unavailable when it was given up.
   StatusOr<bool> Look() {
     bool is_under_way = false;
@@ -112,8 +117,10 @@ class SnapshotSigns {
       MetricPoint point;
       if (!frame.ok() || !ParseMessage(frame->body, point).ok()) return absl::OkStatus();
       if (!point.has_server() || point.server().shard() != 0) return absl::OkStatus();
-      is_under_way |= point.server().snapshot_under_way() == id_;
-      is_given_up |= point.server().snapshot_given_up() == id_;
+      const MetricPoint::ServerProgress& server = point.server();
+      if (server.snapshot_request() == number_) id_ = server.snapshot_newest();
+      is_under_way |= id_ && server.snapshot_under_way() == *id_;
+      is_given_up |= server.snapshot_given_up() == id_.value_or(number_);
       return absl::OkStatus();
     };
     MILLRACE_RETURN_IF_ERROR(metrics_->Poll(kPointsAtOnce, handler).status());
@@ -126,7 +133,8 @@ class SnapshotSigns {
  private:
   static constexpr size_t kPointsAtOnce = 1000;
 
-  uint64_t id_ = 0;
+  uint64_t number_ = 0;
+  std::optional<uint64_t> id_;
   std::unique_ptr<PartitionConsumer> metrics_;
 };
 
@@ -153,12 +161,16 @@ std::map<uint64_t, std::string> PartialSnapshots(const JobConfig& config) {
 
 }  // namespace
 
-OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t id) {
-  return Request(config, Gradient::SNAPSHOT, 0, id);
+OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t number) {
+  Gradient message = NewRequest(config);
+  message.mutable_request_snapshot()->set_number(number);
+  return ToRecord(message, 0);
 }
 
 OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t id) {
-  return Request(config, Gradient::CANCEL, shard, id);
+  Gradient message = NewRequest(config);
+  message.mutable_cancel_snapshot()->set_snapshot(id);
+  return ToRecord(message, shard);
 }
 
 std::string SnapshotFolder(const JobConfig& config, uint64_t id) {
@@ -208,7 +220,7 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   std::vector<OutgoingRecord> records = {SnapshotRequest(config, id)};
   MILLRACE_RETURN_IF_ERROR(sender->Send(records));
   MILLRACE_RETURN_IF_ERROR(sender->Flush(kBrokerCall));
-  const std::string folder = SnapshotFolder(config, id);
+  std::string folder = SnapshotFolder(config, id);
   if (!config.server().has_snapshot_dir()) {
     spdlog::info("asked for snapshot {}: the servers write it to their --snapshot-dir", id);
     return absl::OkStatus();
@@ -224,6 +236,7 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
     if (stop) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(const bool is_under_way, signs->Look());
     if (is_under_way) begin = std::chrono::steady_clock::now();
+    folder = SnapshotFolder(config, signs->id());
     if (std::chrono::steady_clock::now() - begin > kMostToWait) {
       return absl::DeadlineExceededError(
           folder +

@@ -12,8 +12,9 @@
 
 namespace millrace {
 
-// Asks shard 0 for a snapshot; a later one has a larger id.
-OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t id);
+// Asks shard 0 for a snapshot. The number tells requests apart, and becomes the id if it is larger
+// than all ids so far.
+OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t number);
 // Tells a shard to wait for its cut no longer.
 OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t id);
 

@@ -110,8 +110,9 @@ ShardState StateOf(const ServerProcessor& processor) {
     member.clear_cut();
   }
   state.clear_partial();
-  state.clear_replaced_embeddings();
+  state.mutable_previous_round()->clear_embeddings();
   state.clear_snapshot();
+  state.clear_snapshot_request();
   state.clear_snapshot_open();
   state.clear_at_cut();
   return state;

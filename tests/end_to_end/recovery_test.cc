@@ -86,11 +86,11 @@ TEST(Recovery, APoisonedGradientCountsAsEmpty) {
   Gradient poison;
   poison.set_epoch(kEpoch);
   poison.set_worker(0);
-  poison.set_kind(Gradient::UPDATE);
-  poison.set_row_count(1);
-  poison.set_weight_sum(1);
-  poison.set_rows_end(3);
-  Slice& slice = *poison.mutable_slice();
+  poison.mutable_update();
+  poison.mutable_update()->set_row_count(1);
+  poison.mutable_update()->set_weight_sum(1);
+  poison.mutable_update()->set_rows_end(3);
+  Slice& slice = *poison.mutable_update()->mutable_slice();
   slice.set_end(job.referee().now().weights->size());
   for (uint64_t key = 0; key < slice.end(); ++key) {
     slice.add_dense(std::numeric_limits<float>::quiet_NaN());

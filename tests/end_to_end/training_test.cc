@@ -14,13 +14,13 @@ using testing::IsEmpty;
 
 std::vector<Gradient> UpdatesOf(const Topology& job, WorkerId worker) {
   std::vector<Gradient> updates = job.GradientsOf(worker);
-  std::erase_if(updates, [](const Gradient& g) { return g.kind() != Gradient::UPDATE; });
+  std::erase_if(updates, [](const Gradient& g) { return !g.has_update(); });
   return updates;
 }
 
 uint64_t RowsOf(const std::vector<Gradient>& updates) {
   uint64_t rows = 0;
-  for (const Gradient& update : updates) rows += update.row_count();
+  for (const Gradient& update : updates) rows += update.update().row_count();
   return rows;
 }
 

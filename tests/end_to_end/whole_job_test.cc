@@ -24,9 +24,10 @@
 #include "server/server_loop.h"
 #include "stores/rocksdb_byte_map.h"
 #include "tests/kafka/mock_cluster.h"
-#include "topics/codec.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
 #include "topics/partitioning.h"
+#include "topics/row_codec.h"
 #include "topics/topics.h"
 #include "worker/worker_loop.h"
 
@@ -155,7 +156,7 @@ class WholeJobTest : public testing::Test {
     ASSERT_TRUE(producer.ok()) << producer.status();
     Gradient leave;
     leave.set_epoch(config_.epoch());
-    leave.set_kind(Gradient::LEAVE);
+    leave.mutable_leave();
     for (WorkerId worker = 0; worker < kWorkers; ++worker) {
       leave.set_worker(worker);
       ASSERT_TRUE((*producer)
@@ -188,7 +189,7 @@ class WholeJobTest : public testing::Test {
       Gradient request;
       if (id > 0 || !frame.ok()) return absl::OkStatus();
       if (!ParseMessage(frame->body, request).ok()) return absl::OkStatus();
-      if (request.kind() == Gradient::SNAPSHOT) id = request.snapshot();
+      if (request.has_request_snapshot()) id = request.request_snapshot().number();
       return absl::OkStatus();
     };
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -49,9 +49,10 @@ Gradient UpdateOfRows(WorkerId worker, Clock clock) {
   std::vector<EmbeddingId> ids = EmbeddingsOf(options);
   ids.resize(3);
   for (const EmbeddingId id : ids) {
-    update.mutable_embeddings()->add_id(id);
-    update.add_wanted(id);
-    for (size_t i = 0; i < kRowWidth; ++i) update.mutable_embeddings()->add_value(1);
+    update.mutable_update()->mutable_embeddings()->add_id(id);
+    update.mutable_update()->add_wanted(id);
+    for (size_t i = 0; i < kRowWidth; ++i)
+      update.mutable_update()->mutable_embeddings()->add_value(1);
   }
   return update;
 }
@@ -113,10 +114,9 @@ TEST(BadEmbeddings, AnUpdateWithAPoisonedRowIsADeadLetterAndCountsAsAnEmptyOne) 
         servers.RoundOfAll(0);
         servers.SendBoth(UpdateOfRows(0, 1));
         Gradient bad = UpdateOfRows(1, 1);
-        bad.mutable_embeddings()->set_value(place, poison);
-        Gradient empty = Message(Gradient::UPDATE, 1, 1);
-        empty.set_has_clock(false);
-        *empty.mutable_wanted() = bad.wanted();
+        bad.mutable_update()->mutable_embeddings()->set_value(place, poison);
+        Gradient empty = Message(Gradient::kUpdate, 1, 1);
+        *empty.mutable_update()->mutable_wanted() = bad.update().wanted();
         const Offset offset = servers.is.next_offset();
         const ServerOutput output = servers.is.Send(bad);
         EXPECT_EQ(output.answers, servers.right.Send(empty).answers);
@@ -138,10 +138,10 @@ TEST(BadEmbeddings, PoisonInSixteenBitsIsFoundToo) {
     options.values = format;
     Servers servers(options);
     Gradient bad = UpdateOfRows(1, 0);
-    bad.mutable_embeddings()->set_value(8, std::nanf(""));
-    PackUpdate(format, 0, bad);
-    Gradient empty = Message(Gradient::UPDATE, 1, 0);
-    *empty.mutable_wanted() = bad.wanted();
+    bad.mutable_update()->mutable_embeddings()->set_value(8, std::nanf(""));
+    PackUpdate(format, 0, *bad.mutable_update());
+    Gradient empty = Message(Gradient::kUpdate, 1, 0);
+    *empty.mutable_update()->mutable_wanted() = bad.update().wanted();
     const ServerOutput output = servers.is.Send(bad);
     servers.right.Send(empty);
     ExpectLetterOf(output, RecordOf(bad), 0, "a NaN, an infinity or a value beyond 1e18");
@@ -154,9 +154,10 @@ TEST(BadEmbeddings, RowsWhoseMeanOverflowsMakeNoStep) {
   TestServer server(ServerOfRows(ConsistencyPolicy::Eventual()));
   const std::vector<float> born = AllRows(server);
   Gradient update = UpdateOfRows(0, 0);
-  update.mutable_slice()->clear_dense();
-  update.set_weight_sum(1e-30);
-  for (float& value : *update.mutable_embeddings()->mutable_value()) value = 1e17f;
+  update.mutable_update()->mutable_slice()->clear_dense();
+  update.mutable_update()->set_weight_sum(1e-30);
+  for (float& value : *update.mutable_update()->mutable_embeddings()->mutable_value())
+    value = 1e17f;
   EXPECT_THAT(server.Send(update).answers, ElementsAre(0));
   EXPECT_EQ(server.processor().counters().non_finite_updates(), 1u);
   EXPECT_EQ(server.processor().steps(), 0u);
@@ -169,7 +170,9 @@ struct BadRows {
 };
 
 std::vector<BadRows> RowsToRefuse() {
-  const auto rows = [](Gradient& message) { return message.mutable_embeddings(); };
+  const auto rows = [](Gradient& message) {
+    return message.mutable_update()->mutable_embeddings();
+  };
   const EmbeddingId other = IdOfTheOtherShard();
   const std::string of_another = "embedding " + std::to_string(other) + " is of another shard";
   return {
@@ -182,8 +185,8 @@ std::vector<BadRows> RowsToRefuse() {
        }},
       {of_another,
        [=](Gradient& message) {
-         message.clear_wanted();
-         message.add_wanted(other);
+         message.mutable_update()->clear_wanted();
+         message.mutable_update()->add_wanted(other);
        }},
       {"8 values of 3 embedding rows where a row has 3",
        [=](Gradient& message) { rows(message)->mutable_value()->RemoveLast(); }},
@@ -199,7 +202,8 @@ std::vector<BadRows> RowsToRefuse() {
        [=](Gradient& message) { rows(message)->clear_id(); }},
       {"out of order", [=](Gradient& message) { rows(message)->mutable_id()->SwapElements(0, 2); }},
       {"out of order", [=](Gradient& message) { rows(message)->set_id(1, rows(message)->id(0)); }},
-      {"without training rows", [](Gradient& message) { message.set_row_count(0); }},
+      {"without training rows",
+       [](Gradient& message) { message.mutable_update()->set_row_count(0); }},
   };
 }
 
@@ -231,7 +235,7 @@ TEST(BadEmbeddings, AJobWithoutIdsRefusesRows) {
   options.embeddings.reset();
   TestServer server(options);
   Gradient asks = UpdateOfRows(0, 0);
-  asks.clear_embeddings();
+  asks.mutable_update()->clear_embeddings();
   for (const Gradient& bad : {UpdateOfRows(0, 0), asks}) {
     const Offset offset = server.next_offset();
     ExpectLetterOf(server.Send(bad), RecordOf(bad), offset, "of which this job has none");

@@ -9,7 +9,7 @@
 
 #include "processors/one_pass_batches.h"
 #include "processors/sliding_buffer_batches.h"
-#include "topics/codec.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {
@@ -238,9 +238,17 @@ TEST(OnePassBatchesTest, WantsNoRowsWhileEnoughWaitButAlwaysAWholeBatch) {
 }
 
 TEST(OnePassBatchesTest, NeedsTheRowsOfThePresentClockAndLater) {
-  const OnePassBatches source(32);
+  OnePassBatches source(32);
+  AddRows(source, 0, 193);
   EXPECT_EQ(source.NeededFrom({.clock = 0}), 0u);
   EXPECT_EQ(source.NeededFrom({.clock = 7}), 224u);
+}
+
+TEST(OnePassBatchesTest, AClockWhoseRowsHaveNotComeFreesNoRows) {
+  OnePassBatches source(32);
+  EXPECT_EQ(source.NeededFrom({.clock = 7}), 0u);
+  AddRows(source, 0, 192);  // those of clock 6 have not come
+  EXPECT_EQ(source.NeededFrom({.clock = 7}), 0u);
 }
 
 // ---- sliding buffer ----

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "tests/processors/topology.h"
+#include "topics/figures_codec.h"
+#include "topics/slice_codec.h"
 
 namespace millrace {
 namespace {
@@ -184,13 +186,13 @@ TEST(EmbeddingRound, AWorkerAsksForRowsAnewWhenTheClockOfItsQuestionIsPast) {
   ASSERT_EQ(questions.size(), 2u) << "each shard, for the rows of the present batch";
   std::vector<Gradient> updates;
   for (ShardId shard = 0; shard < 2; ++shard) {
-    EXPECT_EQ(questions[shard].kind(), Gradient::ASK);
+    EXPECT_EQ(questions[shard].kind_case(), Gradient::kAsk);
     EXPECT_EQ(questions[shard].clock(), 1u);
-    const auto& ids = questions[shard].wanted();
+    const auto& ids = questions[shard].ask().wanted();
     updates = ReceiveAndTrain(worker, AnswerOf(*model, shard, 1, {ids.begin(), ids.end()}));
   }
   ASSERT_EQ(updates.size(), 2u);
-  EXPECT_EQ(updates[0].kind(), Gradient::UPDATE);
+  EXPECT_EQ(updates[0].kind_case(), Gradient::kUpdate);
   EXPECT_EQ(updates[0].clock(), 1u);
 }
 
@@ -260,9 +262,9 @@ TEST(EmbeddingRound, RowsThatAreKnownAheadComeWithoutAQuestion) {
 // epsilon are OptimizerOptions' own.
 void StepRows(const Gradient& update, std::map<EmbeddingId, std::vector<float>>& rows,
               std::map<EmbeddingId, std::vector<float>>& squares) {
-  const auto mean = static_cast<float>(1 / update.weight_sum());
-  const float* value = update.embeddings().value().data();
-  for (const EmbeddingId id : update.embeddings().id()) {
+  const auto mean = static_cast<float>(1 / update.update().weight_sum());
+  const float* value = update.update().embeddings().value().data();
+  for (const EmbeddingId id : update.update().embeddings().id()) {
     std::vector<float>& row = rows.at(id);
     squares[id].resize(row.size());
     for (size_t i = 0; i < row.size(); ++i) {

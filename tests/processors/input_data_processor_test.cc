@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
-#include "topics/codec.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {
@@ -71,7 +71,7 @@ class InputDataProcessorTest : public ::testing::Test {
   }
   std::vector<Offset> LetterOffsets(RowNumber begin, RowNumber end) const {
     std::vector<Offset> offsets;
-    for (const DeadLetter& letter : input_.DeadLetters(begin, end)) {
+    for (const DeadLetter& letter : source_.dead_letters().Between(begin, end)) {
       offsets.push_back(letter.offset());
     }
     return offsets;
@@ -142,13 +142,13 @@ TEST_F(InputDataProcessorTest, ARowOfAnotherShapeIsOneThatCannotBeDecoded) {
   row.index = {1, 4};
   ASSERT_TRUE(Send(EncodeBigEndian64(0), EncodeRow(row)).ok());
   EXPECT_FALSE(source_.added[0].row.has_value());
-  EXPECT_THAT(input_.DeadLetters(0, 1)[0].reason(), HasSubstr("feature 4"));
+  EXPECT_THAT(source_.dead_letters().Between(0, 1)[0].reason(), HasSubstr("feature 4"));
 }
 
 TEST_F(InputDataProcessorTest, ADeadLetterNamesThePlaceAndTheReasonAndKeepsTheBytes) {
   ASSERT_TRUE(SendRow(0).ok());
   ASSERT_TRUE(SendDamaged(1).ok());
-  const std::vector<DeadLetter> letters = input_.DeadLetters(0, 10);
+  const std::vector<DeadLetter> letters = source_.dead_letters().Between(0, 10);
   ASSERT_EQ(letters.size(), 1u);
   EXPECT_EQ(letters[0].topic(), "input-data");
   EXPECT_EQ(letters[0].partition(), 3);
@@ -166,12 +166,12 @@ TEST_F(InputDataProcessorTest, DeadLettersAreThoseOfTheRowsAskedForUntilTheyAreF
   EXPECT_THAT(LetterOffsets(0, 2), ElementsAre(0));
   EXPECT_THAT(LetterOffsets(2, 4), ElementsAre(2));
   EXPECT_THAT(LetterOffsets(1, 2), IsEmpty());
-  EXPECT_EQ(input_.FirstDeadLetter(), 0u);
-  input_.ForgetDeadLetters(2);
-  EXPECT_EQ(input_.FirstDeadLetter(), 2u);
+  EXPECT_EQ(source_.dead_letters().First(), 0u);
+  source_.dead_letters().Forget(2);
+  EXPECT_EQ(source_.dead_letters().First(), 2u);
   EXPECT_THAT(LetterOffsets(0, 6), ElementsAre(2, 4));
-  input_.ForgetDeadLetters(6);
-  EXPECT_EQ(input_.FirstDeadLetter(), std::nullopt);
+  source_.dead_letters().Forget(6);
+  EXPECT_EQ(source_.dead_letters().First(), std::nullopt);
   EXPECT_THAT(LetterOffsets(0, 6), IsEmpty());
 }
 
@@ -189,7 +189,7 @@ TEST_F(InputDataProcessorTest, ARecordWhoseKeyIsNoRowNumberUsesUpNoNumber) {
   ASSERT_TRUE(SendRow(1).ok());
   EXPECT_THAT(source_.numbers(), ElementsAre(0, 1));
   EXPECT_THAT(LetterOffsets(0, 2), ElementsAre(1, 2));
-  EXPECT_THAT(input_.DeadLetters(1, 2)[0].reason(), HasSubstr("not a row number"));
+  EXPECT_THAT(source_.dead_letters().Between(1, 2)[0].reason(), HasSubstr("not a row number"));
 }
 
 TEST_F(InputDataProcessorTest, AKeyOfEightBytesByChanceUsesUpNoNumberEither) {
@@ -222,15 +222,15 @@ TEST_F(InputDataProcessorTest, SavedDeadLettersComeBackWithTheirRows) {
   ASSERT_TRUE(SendRow(1).ok());
   ASSERT_TRUE(SendDamaged(2).ok());
   BufferPosition saved;
-  input_.SaveDeadLetters(saved);
+  source_.dead_letters().Save(*input_.next_row(), saved);
   BufferPosition read;
   ASSERT_TRUE(read.ParseFromString(saved.SerializeAsString()));
-  InputDataProcessor restored(3, kShape, source_, 3);
-  restored.RestoreDeadLetters(read);
-  EXPECT_EQ(restored.FirstDeadLetter(), 0u);
+  RecordingSource other;
+  other.dead_letters().Restore(read);
+  EXPECT_EQ(other.dead_letters().First(), 0u);
   for (const auto& [begin, end] : std::vector<std::pair<RowNumber, RowNumber>>{{0, 1}, {1, 3}}) {
-    const std::vector<DeadLetter> before = input_.DeadLetters(begin, end);
-    const std::vector<DeadLetter> after = restored.DeadLetters(begin, end);
+    const std::vector<DeadLetter> before = source_.dead_letters().Between(begin, end);
+    const std::vector<DeadLetter> after = other.dead_letters().Between(begin, end);
     ASSERT_EQ(after.size(), 1u);
     EXPECT_EQ(after[0].SerializeAsString(), before[0].SerializeAsString());
   }

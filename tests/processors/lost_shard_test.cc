@@ -16,19 +16,19 @@ using ::testing::IsEmpty;
 
 // What a worker says that was told of `clock`: weights that are all `value`.
 Gradient Restore(const TestServer& server, WorkerId worker, Clock clock, float value) {
-  Gradient message = Message(Gradient::RESTORE, worker, clock);
+  Gradient message = Message(Gradient::kRestore, worker, clock);
   EncodeDenseSlice(std::vector<float>(server.options().range.size(), value), server.options().range,
-                   *message.mutable_slice());
+                   *message.mutable_restore()->mutable_slice());
   Moments moments(1);
   moments.count = {static_cast<double>(clock)};
-  ToProto(moments, *message.mutable_moments());
-  message.mutable_rows()->set_end(10 * clock + worker);
+  ToProto(moments, *message.mutable_restore()->mutable_moments());
+  message.mutable_restore()->mutable_rows()->set_end(10 * clock + worker);
   return message;
 }
 
 Gradient KnowsNothing(WorkerId worker) {
-  Gradient message = Message(Gradient::RESTORE, worker, 0);
-  message.set_has_clock(false);
+  Gradient message = Message(Gradient::kRestore, worker, 0);
+  message.clear_clock();
   return message;
 }
 
@@ -63,8 +63,8 @@ class LostEventualShard : public LostShard {
 TEST_F(LostShard, AsksWhoeverSaysAnythingAndTakesNothingElse) {
   const std::string before = server_.StateBytes();
   EXPECT_THAT(server_.SendNext(0).answers, ElementsAre(0));
-  EXPECT_THAT(server_.Send(Message(Gradient::ASK, 1, 0)).answers, ElementsAre(1));
-  EXPECT_THAT(server_.Send(Message(Gradient::LEAVE, 2, 0)).answers, ElementsAre(2));
+  EXPECT_THAT(server_.Send(Message(Gradient::kAsk, 1, 0)).answers, ElementsAre(1));
+  EXPECT_THAT(server_.Send(Message(Gradient::kLeave, 2, 0)).answers, ElementsAre(2));
   EXPECT_EQ(server_.StateBytes(), before);
   EXPECT_THAT(server_.weights(), Each(0.0f));
   const Weights answer = server_.Answer(1);
@@ -105,8 +105,8 @@ TEST_F(LostShard, ItsBlocksAreSavedWithTheNextCheckpoint) {
 }
 
 TEST_F(LostShard, WhoHasLeftStaysSo) {
-  Gradient left = Message(Gradient::RESTORE, 1, 2);
-  left.set_left(true);
+  Gradient left = Message(Gradient::kRestore, 1, 2);
+  left.mutable_restore()->set_left(true);
   server_.Send(Restore(server_, 0, 5, 0.5f));
   server_.Send(left);
   server_.Send(Restore(server_, 2, 5, 0.5f));
@@ -141,8 +141,8 @@ TEST_F(LostShard, AnInstanceThatIsFurtherButHasNoWeightsLeavesThoseOfTheOther) {
   for (const bool further_first : {false, true}) {
     TestServer server(server_.options());
     server.processor().MarkStateLost();
-    Gradient further = Message(Gradient::RESTORE, 0, 6);
-    further.mutable_rows()->set_end(60);
+    Gradient further = Message(Gradient::kRestore, 0, 6);
+    further.mutable_restore()->mutable_rows()->set_end(60);
     const Gradient with_weights = Restore(server, 0, 4, 0.4f);
     server.Send(further_first ? further : with_weights);
     server.Send(further_first ? with_weights : further);
@@ -159,8 +159,8 @@ TEST_F(LostShard, OfTwoInstancesOfAWorkerTheOneCountsThatHasLeft) {
   for (const bool left_first : {false, true}) {
     TestServer server(server_.options());
     server.processor().MarkStateLost();
-    Gradient left = Message(Gradient::RESTORE, 0, 5);
-    left.set_left(true);
+    Gradient left = Message(Gradient::kRestore, 0, 5);
+    left.mutable_restore()->set_left(true);
     const Gradient present = Restore(server, 0, 5, 0.9f);
     server.Send(left_first ? left : present);
     server.Send(left_first ? present : left);
@@ -182,9 +182,11 @@ TEST_F(LostShard, WaitsUntilSomebodyHasWeightsThatAreNumbers) {
 
 TEST_F(LostShard, ACopyOfOtherWeightsIsRefused) {
   Gradient wrong = Restore(server_, 0, 5, 0.5f);
-  wrong.mutable_slice()->mutable_dense()->RemoveLast();
+  wrong.mutable_restore()->mutable_slice()->mutable_dense()->RemoveLast();
   EXPECT_EQ(server_.Send(wrong).dead_letters.size(), 1u);
-  wrong.mutable_slice()->clear_dense();  // none is a change of nothing, but no copy
+  wrong.mutable_restore()
+      ->mutable_slice()
+      ->clear_dense();  // none is a change of nothing, but no copy
   EXPECT_EQ(server_.Send(wrong).dead_letters.size(), 1u);
   EXPECT_THAT(server_.processor().WaitedFor(), ElementsAre(0, 1, 2));
 }
@@ -220,12 +222,34 @@ TEST_F(LostEventualShard, OfTwoWorkersWithWeightsOfOneClockTheFirstCounts) {
 }
 
 TEST_F(LostEventualShard, WhereAWorkerLeftIsNotWhereOneThatKnowsNothingGoesOn) {
-  Gradient left = Message(Gradient::RESTORE, 0, 2);
-  left.set_left(true);
+  Gradient left = Message(Gradient::kRestore, 0, 2);
+  left.mutable_restore()->set_left(true);
   server_.Send(left);
   server_.Send(Restore(server_, 1, 9, 0.9f));
   server_.Send(KnowsNothing(2));
   EXPECT_THAT(ClocksOf(server_), ElementsAre(2, 9, 9));
+}
+
+// Its rows in front of the committed one were deleted: at an older clock it could never go on.
+TEST_F(LostEventualShard, AWorkerThatStartedAgainIsNotSentInFrontOfItsDeletedRows) {
+  server_.Send(Restore(server_, 0, 9, 0.9f));
+  Gradient restarted = KnowsNothing(1);
+  restarted.mutable_restore()->set_committed_row(70);
+  restarted.mutable_restore()->set_least_clock(7);
+  server_.Send(restarted);
+  server_.Send(Restore(server_, 2, 5, 0.5f));
+  EXPECT_THAT(ClocksOf(server_), ElementsAre(9, 7, 5));
+  EXPECT_EQ(server_.processor().rows_end(1), 70u);
+}
+
+TEST_F(LostShard, NoRoundIsInFrontOfDeletedRows) {
+  server_.Send(Restore(server_, 0, 5, 0.5f));
+  Gradient restarted = KnowsNothing(1);
+  restarted.mutable_restore()->set_committed_row(60);
+  restarted.mutable_restore()->set_least_clock(6);
+  server_.Send(restarted);
+  server_.Send(KnowsNothing(2));
+  EXPECT_THAT(ClocksOf(server_), ElementsAre(6, 6, 6));
 }
 
 TEST(ServerProcessor, ACopyOfferedToAShardThatHasItsStateIsAnsweredAndChangesNothing) {

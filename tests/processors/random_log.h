@@ -38,6 +38,11 @@ inline void Damage(uint64_t kind, const ServerOptions& options, EmbeddingBlock& 
   rows.set_id(rows.id_size() - 1, id);
 }
 
+inline void AddWanted(EmbeddingId id, Gradient& message) {
+  if (message.has_ask()) message.mutable_ask()->add_wanted(id);
+  if (message.has_update()) message.mutable_update()->add_wanted(id);
+}
+
 // A log as workers, zombies and damage would write it.
 inline std::vector<LogRecord> RandomLog(std::mt19937& random, const ServerOptions& options,
                                         int records) {
@@ -47,46 +52,46 @@ inline std::vector<LogRecord> RandomLog(std::mt19937& random, const ServerOption
   while (static_cast<int>(log.size()) < records) {
     const auto worker = static_cast<WorkerId>(random() % options.workers);
     const Clock due = guide.clocks().clock(worker);
-    Gradient message = Message(Gradient::UPDATE, worker, due);
+    Gradient message = Message(Gradient::kUpdate, worker, due);
     const uint64_t kind = random() % 40;
     if (kind == 0 && log.size() > static_cast<size_t>(records) / 2) {
-      message.set_kind(Gradient::LEAVE);
+      message.mutable_leave();
     } else if (kind < 4) {
-      message.set_kind(Gradient::ASK);
+      message.mutable_ask();
       if (due > 0 && random() % 2 == 0) message.set_clock(due - 1);
     } else {
       if (kind < 10) message.set_clock(due + random() % 3);
       std::vector<float> sum(options.range.size());
       for (float& value : sum) value = normal(random);
       if (kind == 10) sum[0] = std::nanf("");
-      EncodeDenseSlice(sum, options.range, *message.mutable_slice());
-      message.set_row_count(1 + random() % 5);
-      message.set_weight_sum(static_cast<double>(message.row_count()));
-      message.set_rows_end(due * 3 + random() % 2);
-      message.set_new_rows(random() % 3);
-      message.set_buffer_rows(static_cast<uint32_t>(random() % 100));
-      message.set_train_loss(normal(random));
+      EncodeDenseSlice(sum, options.range, *message.mutable_update()->mutable_slice());
+      message.mutable_update()->set_row_count(1 + random() % 5);
+      message.mutable_update()->set_weight_sum(static_cast<double>(message.update().row_count()));
+      message.mutable_update()->set_rows_end(due * 3 + random() % 2);
+      message.mutable_update()->set_new_rows(random() % 3);
+      message.mutable_update()->set_buffer_rows(static_cast<uint32_t>(random() % 100));
+      message.mutable_update()->set_train_loss(normal(random));
       EvaluationSums sums;
       sums.Add(random() % 2, std::vector<float>{0.375f, 0.625f});
-      ToProto(sums, *message.mutable_progressive());
-      if (kind % 2 == 0) ToProto(sums, *message.mutable_tail());
+      ToProto(sums, *message.mutable_update()->mutable_progressive());
+      if (kind % 2 == 0) ToProto(sums, *message.mutable_update()->mutable_tail());
       Moments moments(options.numeric_columns);
       moments.Add({0, std::vector<double>(options.numeric_columns, normal(random)), {}, {}});
-      ToProto(moments, *message.mutable_moments());
-      if (kind == 11) message.add_dead_letters()->set_reason("a damaged row");
+      ToProto(moments, *message.mutable_update()->mutable_moments());
+      if (kind == 11) message.mutable_update()->add_dead_letters()->set_reason("a damaged row");
       if (options.embeddings) {
         for (EmbeddingId id : SomeEmbeddings(random, options)) {
-          message.mutable_embeddings()->add_id(id);
+          message.mutable_update()->mutable_embeddings()->add_id(id);
           for (size_t i = 0; i < options.embeddings->width(); ++i) {
-            message.mutable_embeddings()->add_value(normal(random));
+            message.mutable_update()->mutable_embeddings()->add_value(normal(random));
           }
         }
-        if (message.embeddings().id_size() > 0)
-          Damage(kind, options, *message.mutable_embeddings());
+        if (message.update().embeddings().id_size() > 0)
+          Damage(kind, options, *message.mutable_update()->mutable_embeddings());
       }
     }
     if (options.embeddings) {
-      for (EmbeddingId id : SomeEmbeddings(random, options)) message.add_wanted(id);
+      for (EmbeddingId id : SomeEmbeddings(random, options)) AddWanted(id, message);
     }
     LogRecord record = RecordOf(message);
     if (kind == 12) record.value[record.value.size() / 2] ^= 0x55;

@@ -10,8 +10,9 @@
 
 #include "base/big_endian.h"
 #include "processors/server_processor.h"
-#include "topics/codec.h"
+#include "topics/figures_codec.h"
 #include "topics/frame.h"
+#include "topics/slice_codec.h"
 
 namespace millrace {
 
@@ -25,23 +26,25 @@ inline LogRecord RecordOf(const Gradient& message) {
   return {EncodeBigEndian32(message.worker()), MakeFrames(message.SerializeAsString(), 0).front()};
 }
 
-inline Gradient Message(Gradient::Kind kind, WorkerId worker, Clock clock) {
+inline Gradient Message(Gradient::KindCase kind, WorkerId worker, Clock clock) {
   Gradient message;
   message.set_epoch(1);
   message.set_worker(worker);
   message.set_clock(clock);
-  message.set_has_clock(true);
-  message.set_kind(kind);
+  if (kind == Gradient::kAsk) message.mutable_ask();
+  if (kind == Gradient::kUpdate) message.mutable_update();
+  if (kind == Gradient::kLeave) message.mutable_leave();
+  if (kind == Gradient::kRestore) message.mutable_restore();
   return message;
 }
 
 // The sum over `rows` rows of weight 1.
 inline Gradient Update(WorkerId worker, Clock clock, const std::vector<float>& sum, KeyRange range,
                        uint64_t rows = 1) {
-  Gradient message = Message(Gradient::UPDATE, worker, clock);
-  EncodeDenseSlice(sum, range, *message.mutable_slice());
-  message.set_row_count(rows);
-  message.set_weight_sum(static_cast<double>(rows));
+  Gradient message = Message(Gradient::kUpdate, worker, clock);
+  EncodeDenseSlice(sum, range, *message.mutable_update()->mutable_slice());
+  message.mutable_update()->set_row_count(rows);
+  message.mutable_update()->set_weight_sum(static_cast<double>(rows));
   return message;
 }
 

@@ -35,20 +35,22 @@ std::vector<float> Same(float value) { return std::vector<float>(kRange.size(), 
 Gradient WithProgressive(Gradient message, uint64_t rows) {
   EvaluationSums sums;
   for (uint64_t row = 0; row < rows; ++row) sums.Add(1, std::vector<float>{0.25f, 0.75f});
-  ToProto(sums, *message.mutable_progressive());
-  message.set_new_rows(rows);
+  ToProto(sums, *message.mutable_update()->mutable_progressive());
+  message.mutable_update()->set_new_rows(rows);
   return message;
 }
 
 Gradient WithMoments(Gradient message, const std::vector<double>& values) {
   Moments moments(1);
   for (double value : values) moments.Add({0, {value}, {}, {}});
-  ToProto(moments, *message.mutable_moments());
+  ToProto(moments, *message.mutable_update()->mutable_moments());
   return message;
 }
 
 Gradient WithDeadLetter(Gradient message, const std::string& reason) {
-  message.add_dead_letters()->set_reason(reason);
+  auto& letters = message.has_leave() ? *message.mutable_leave()->mutable_dead_letters()
+                                      : *message.mutable_update()->mutable_dead_letters();
+  letters.Add()->set_reason(reason);
   return message;
 }
 
@@ -144,7 +146,7 @@ TEST(ServerProcessorTest, SequentialRoundsDoNotDependOnTheArrivalOrderToTheByte)
         for (size_t i = 0; i < kRange.size(); ++i) sum.push_back(std::exp2(exponent(random)));
         round.push_back(WithMoments(WithProgressive(Update(worker, clock, sum, kRange), worker + 1),
                                     {std::exp2(exponent(random)), 1, 3}));
-        round.back().set_train_loss(exponent(random));
+        round.back().mutable_update()->set_train_loss(exponent(random));
       }
       for (const Gradient& update : round) in_order.Send(update);
       std::shuffle(round.begin(), round.end(), random);
@@ -175,7 +177,7 @@ TEST(ServerProcessorTest, SaysWhomASequentialRoundWaitsFor) {
   server.SendNext(2);
   EXPECT_THAT(server.processor().WaitedFor(), IsEmpty());
   server.SendNext(1);
-  server.Send(Message(Gradient::LEAVE, 0, 1));
+  server.Send(Message(Gradient::kLeave, 0, 1));
   EXPECT_THAT(server.processor().WaitedFor(), ElementsAre(2)) << "nobody waits for who has left";
 }
 
@@ -219,7 +221,7 @@ TEST(ServerProcessorTest, AnswersEachWorkerExactlyWhenThePolicyReleasesIt) {
       std::vector<WorkerId> expected;
       ServerOutput output;
       if (random() % 15 == 0) {
-        output = server.Send(Message(Gradient::LEAVE, worker, clock[worker]));
+        output = server.Send(Message(Gradient::kLeave, worker, clock[worker]));
         has_left[worker] = true;
         expected.push_back(worker);
       } else {
@@ -249,11 +251,11 @@ TEST(ServerProcessorTest, AnswersEachWorkerExactlyWhenThePolicyReleasesIt) {
 TEST(ServerProcessorTest, AnswersWhoeverAsksWhateverTheClock) {
   for (const ConsistencyPolicy& policy : AllPolicies()) {
     TestServer server(SmallServer(policy));
-    Gradient ask = Message(Gradient::ASK, 1, 0);
-    ask.set_has_clock(false);
+    Gradient ask = Message(Gradient::kAsk, 1, 0);
+    ask.clear_clock();
     EXPECT_THAT(server.Send(ask).answers, ElementsAre(1));
     server.SendNext(1);
-    EXPECT_THAT(server.Send(Message(Gradient::ASK, 1, 77)).answers, ElementsAre(1));
+    EXPECT_THAT(server.Send(Message(Gradient::kAsk, 1, 77)).answers, ElementsAre(1));
     EXPECT_EQ(server.processor().counters().duplicates_ignored(), 0u);
     EXPECT_EQ(server.processor().counters().gradients_accepted(), 1u);
   }
@@ -270,14 +272,14 @@ TEST(ServerProcessor, ASequentialShardAmongOthersServesTheClockThatItsLastRoundR
   Weights before = server.Answer(1);
   for (WorkerId worker = 0; worker < 3; ++worker) {
     Gradient update = Update(worker, 1, std::vector<float>(6, 2.0f), kRange);
-    update.set_rows_end(5);
+    update.mutable_update()->set_rows_end(5);
     Moments moments(1);
     moments.Add({0, {7.0}, {}, {}});
-    ToProto(moments, *update.mutable_moments());
+    ToProto(moments, *update.mutable_update()->mutable_moments());
     server.Send(update);
   }
   EXPECT_EQ(server.Answer(1).clock(), 2u);
-  const ServerOutput output = server.Send(Message(Gradient::ASK, 1, 1));
+  const ServerOutput output = server.Send(Message(Gradient::kAsk, 1, 1));
   EXPECT_THAT(output.answers, IsEmpty());
   ASSERT_THAT(output.replaced_answers, ElementsAre(ServerOutput::Replaced{1}));
   const Weights replaced = server.ReplacedAnswer(output.replaced_answers.front());
@@ -296,7 +298,7 @@ TEST(ServerProcessor, TheRowsOfAWorkerNeverGoBack) {
   for (const RowNumber end : {20, 15, 25}) {
     Gradient update =
         Update(1, server.processor().clocks().clock(1), std::vector<float>(6), kRange);
-    update.set_rows_end(end);
+    update.mutable_update()->set_rows_end(end);
     server.Send(update);
     EXPECT_EQ(server.Answer(1).rows().end(), std::max<RowNumber>(end, 20));
   }
@@ -311,14 +313,14 @@ TEST(ServerProcessor, OnlyTheClockBeforeIsServedBesideThePresentOne) {
     for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker);
   }
   for (Clock clock : {0, 1, 3, 4}) {
-    const ServerOutput output = server.Send(Message(Gradient::ASK, 1, clock));
+    const ServerOutput output = server.Send(Message(Gradient::kAsk, 1, clock));
     EXPECT_THAT(output.answers, ElementsAre(1)) << clock;
     EXPECT_THAT(output.replaced_answers, IsEmpty()) << clock;
   }
-  EXPECT_THAT(server.Send(Message(Gradient::ASK, 1, 2)).replaced_answers,
+  EXPECT_THAT(server.Send(Message(Gradient::kAsk, 1, 2)).replaced_answers,
               ElementsAre(ServerOutput::Replaced{1}));
-  server.Send(Message(Gradient::LEAVE, 1, 3));
-  EXPECT_THAT(server.Send(Message(Gradient::ASK, 1, 2)).answers, ElementsAre(1))
+  server.Send(Message(Gradient::kLeave, 1, 3));
+  EXPECT_THAT(server.Send(Message(Gradient::kAsk, 1, 2)).answers, ElementsAre(1))
       << "who has left repeats nothing";
 }
 
@@ -328,7 +330,7 @@ TEST(ServerProcessor, AShardThatIsAloneOrDoesNotWaitKeepsNothingThatItReplaced) 
   for (const ServerOptions& some : {SmallServer(), options}) {
     TestServer server(some);
     for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker);
-    const ServerOutput output = server.Send(Message(Gradient::ASK, 1, 0));
+    const ServerOutput output = server.Send(Message(Gradient::kAsk, 1, 0));
     EXPECT_THAT(output.answers, ElementsAre(1));
     EXPECT_THAT(output.replaced_answers, IsEmpty());
     EXPECT_THAT(server.processor().shard().replaced(), IsEmpty());
@@ -352,7 +354,7 @@ TEST(ServerProcessorTest, TheLastMissingWorkersLeaveFinishesTheRoundOfTheOthers)
   TestServer server(SmallServer(kSequential));
   server.SendNext(0, 2);
   server.SendNext(2, 4);
-  const ServerOutput output = server.Send(Message(Gradient::LEAVE, 1, 0));
+  const ServerOutput output = server.Send(Message(Gradient::kLeave, 1, 0));
   EXPECT_THAT(output.answers, UnorderedElementsAre(0, 1, 2));
   EXPECT_EQ(server.weights(), Same(-1.5f));
   EXPECT_TRUE(server.Answer(1).left());
@@ -364,7 +366,7 @@ TEST(ServerProcessorTest, ALeaveReleasesWhomTheLeaverHeldBack) {
   TestServer server(SmallServer(ConsistencyPolicy::Bounded(1)));
   for (WorkerId worker : {0u, 1u, 0u}) server.SendNext(worker);
   EXPECT_FALSE(server.Answer(0).released());
-  EXPECT_THAT(server.Send(Message(Gradient::LEAVE, 2, 0)).answers, UnorderedElementsAre(0, 2));
+  EXPECT_THAT(server.Send(Message(Gradient::kLeave, 2, 0)).answers, UnorderedElementsAre(0, 2));
 }
 
 TEST(ServerProcessorTest, ARoundOfNobodyMakesNoStep) {
@@ -372,7 +374,7 @@ TEST(ServerProcessorTest, ARoundOfNobodyMakesNoStep) {
     TestServer server(SmallServer(policy));
     for (WorkerId worker = 0; worker < 3; ++worker) {
       EXPECT_FALSE(server.processor().AllLeft());
-      server.Send(Message(Gradient::LEAVE, worker, 0));
+      server.Send(Message(Gradient::kLeave, worker, 0));
     }
     EXPECT_TRUE(server.processor().AllLeft());
     EXPECT_EQ(server.processor().steps(), 0u);
@@ -383,7 +385,7 @@ TEST(ServerProcessorTest, ARoundOfNobodyMakesNoStep) {
 TEST(ServerProcessorTest, ARepeatedLeaveIsAnsweredAndDoesNothingElse) {
   for (const ConsistencyPolicy& policy : AllPolicies()) {
     TestServer server(SmallServer(policy));
-    const Gradient leave = WithDeadLetter(Message(Gradient::LEAVE, 1, 0), "a damaged row");
+    const Gradient leave = WithDeadLetter(Message(Gradient::kLeave, 1, 0), "a damaged row");
     EXPECT_EQ(server.Send(leave).dead_letters.size(), 1u);
     const ServerOutput again = server.Send(leave);
     EXPECT_THAT(again.answers, ElementsAre(1));
@@ -395,7 +397,7 @@ TEST(ServerProcessorTest, ARepeatedLeaveIsAnsweredAndDoesNothingElse) {
 TEST(ServerProcessorTest, AnUpdateOfWhoHasLeftIsCountedAndAnsweredAsLeft) {
   for (const ConsistencyPolicy& policy : AllPolicies()) {
     TestServer server(SmallServer(policy));
-    server.Send(Message(Gradient::LEAVE, 1, 0));
+    server.Send(Message(Gradient::kLeave, 1, 0));
     EXPECT_THAT(server.SendNext(1).answers, ElementsAre(1));
     EXPECT_EQ(server.processor().counters().duplicates_ignored(), 1u);
     EXPECT_EQ(server.processor().counters().gradients_accepted(), 0u);
@@ -406,9 +408,9 @@ TEST(ServerProcessorTest, AnUpdateOfWhoHasLeftIsCountedAndAnsweredAsLeft) {
 TEST(ServerProcessorTest, ALeaveOfAnotherClockIsAnsweredButNotTaken) {
   TestServer server(SmallServer(kEventual));
   server.SendNext(1);
-  EXPECT_THAT(server.Send(Message(Gradient::LEAVE, 1, 0)).answers, ElementsAre(1));
+  EXPECT_THAT(server.Send(Message(Gradient::kLeave, 1, 0)).answers, ElementsAre(1));
   EXPECT_FALSE(server.processor().clocks().left(1));
-  server.Send(Message(Gradient::LEAVE, 1, 1));
+  server.Send(Message(Gradient::kLeave, 1, 1));
   EXPECT_TRUE(server.processor().clocks().left(1));
 }
 
@@ -423,28 +425,37 @@ std::vector<Poison> Poisons() {
   const double nan = std::nan("");
   const double infinity = HUGE_VAL;
   return {
-      {"NaN in the slice", [](Gradient& m) { m.mutable_slice()->set_dense(3, std::nanf("")); }},
+      {"NaN in the slice",
+       [](Gradient& m) { m.mutable_update()->mutable_slice()->set_dense(3, std::nanf("")); }},
       {"a value whose square overflows",
-       [](Gradient& m) { m.mutable_slice()->set_dense(0, 2e18f); }},
-      {"infinity in the slice", [](Gradient& m) { m.mutable_slice()->set_dense(0, -HUGE_VALF); }},
+       [](Gradient& m) { m.mutable_update()->mutable_slice()->set_dense(0, 2e18f); }},
+      {"infinity in the slice",
+       [](Gradient& m) { m.mutable_update()->mutable_slice()->set_dense(0, -HUGE_VALF); }},
       {"NaN in a sparse slice",
        [](Gradient& m) {
-         m.mutable_slice()->clear_dense();
-         m.mutable_slice()->add_sparse_index(5);
-         m.mutable_slice()->add_sparse_value(std::nanf(""));
+         m.mutable_update()->mutable_slice()->clear_dense();
+         m.mutable_update()->mutable_slice()->add_sparse_index(5);
+         m.mutable_update()->mutable_slice()->add_sparse_value(std::nanf(""));
        }},
-      {"NaN weight", [=](Gradient& m) { m.set_weight_sum(nan); }},
-      {"infinite weight", [=](Gradient& m) { m.set_weight_sum(infinity); }},
-      {"negative weight", [](Gradient& m) { m.set_weight_sum(-1); }},
-      {"infinite training loss", [=](Gradient& m) { m.set_train_loss(infinity); }},
-      {"NaN loss", [=](Gradient& m) { m.mutable_progressive()->set_log_loss(nan); }},
-      {"infinite tail loss", [=](Gradient& m) { m.mutable_tail()->set_log_loss(infinity); }},
-      {"NaN mean", [=](Gradient& m) { m.mutable_moments()->set_mean(0, nan); }},
-      {"infinite square", [=](Gradient& m) { m.mutable_moments()->set_m2(0, infinity); }},
+      {"NaN weight", [=](Gradient& m) { m.mutable_update()->set_weight_sum(nan); }},
+      {"infinite weight", [=](Gradient& m) { m.mutable_update()->set_weight_sum(infinity); }},
+      {"negative weight", [](Gradient& m) { m.mutable_update()->set_weight_sum(-1); }},
+      {"infinite training loss",
+       [=](Gradient& m) { m.mutable_update()->set_train_loss(infinity); }},
+      {"NaN loss",
+       [=](Gradient& m) { m.mutable_update()->mutable_progressive()->set_log_loss(nan); }},
+      {"infinite tail loss",
+       [=](Gradient& m) { m.mutable_update()->mutable_tail()->set_log_loss(infinity); }},
+      {"NaN mean", [=](Gradient& m) { m.mutable_update()->mutable_moments()->set_mean(0, nan); }},
+      {"infinite square",
+       [=](Gradient& m) { m.mutable_update()->mutable_moments()->set_m2(0, infinity); }},
       // Finite, but merged they would divide by zero.
-      {"negative count", [](Gradient& m) { m.mutable_moments()->set_count(0, -3); }},
-      {"negative square", [](Gradient& m) { m.mutable_moments()->set_m2(0, -1); }},
-      {"mean beyond the limit", [](Gradient& m) { m.mutable_moments()->set_mean(0, 1e300); }},
+      {"negative count",
+       [](Gradient& m) { m.mutable_update()->mutable_moments()->set_count(0, -3); }},
+      {"negative square",
+       [](Gradient& m) { m.mutable_update()->mutable_moments()->set_m2(0, -1); }},
+      {"mean beyond the limit",
+       [](Gradient& m) { m.mutable_update()->mutable_moments()->set_mean(0, 1e300); }},
   };
 }
 
@@ -453,7 +464,7 @@ TEST(ServerProcessorTest, APoisonedUpdateCountsAsAnEmptyOneOfItsClock) {
     for (const ConsistencyPolicy& policy : AllPolicies()) {
       TestServer server(SmallServer(policy));
       Gradient update = WithMoments(WithProgressive(Update(1, 0, Same(1), kRange), 2), {1, 2, 3});
-      update.set_rows_end(2);
+      update.mutable_update()->set_rows_end(2);
       poison.put(update);
       const ServerOutput output = server.Send(update);
       ASSERT_EQ(output.dead_letters.size(), 1u) << poison.name;
@@ -480,7 +491,8 @@ TEST(ServerProcessorTest, ValuesIn16BitsAreTakenAsWhatTheyMeanAndPoisonInThemIsF
     options.values = format;
     const auto packed = [&](Clock clock, float value) {
       Gradient update = Update(0, clock, Same(value), kRange);
-      PackUpdate(format, PackingExponent(format, LargestFinite(std::vector{value})), update);
+      PackUpdate(format, PackingExponent(format, LargestFinite(std::vector{value})),
+                 *update.mutable_update());
       return update;
     };
     TestServer server(options);
@@ -499,7 +511,7 @@ TEST(ServerProcessorTest, ValuesIn16BitsAreTakenAsWhatTheyMeanAndPoisonInThemIsF
     EXPECT_EQ(server.processor().counters().refused(), 1u);
     // One whose values are not as many as the keys.
     Gradient few = packed(4, 1);
-    few.mutable_packed_slice()->resize(4);
+    few.mutable_update()->mutable_packed_slice()->resize(4);
     EXPECT_THAT(server.Send(few).dead_letters[0].reason(), HasSubstr("2 values for 6 keys"));
   }
 }
@@ -524,7 +536,7 @@ TEST(ServerProcessorTest, UndecodableRowsReportedByAPoisonedUpdateAreReportedAll
 TEST(ServerProcessorTest, UpdatesWhoseMeanOverflowsMakeNoStepAndAreCounted) {
   TestServer eventual(SmallServer(kEventual));
   Gradient update = Update(0, 0, Same(1), kRange);
-  update.set_weight_sum(1e-300);
+  update.mutable_update()->set_weight_sum(1e-300);
   eventual.Send(update);
   EXPECT_EQ(eventual.weights(), Same(0));
   EXPECT_EQ(eventual.processor().counters().non_finite_updates(), 1u);
@@ -561,18 +573,22 @@ TEST(ServerProcessorTest, WhatCannotBeUsedIsADeadLetterThatSaysWhyAndChangesNoth
       {"names no worker", [](LogRecord& r) { r.key += '\0'; }},
       {"different workers", [](LogRecord& r) { r.key = EncodeBigEndian32(2); }},
       {"shorter than its header", [](LogRecord& r) { r.value = "\x01"; }},
-      {"format version 2", [](LogRecord& r) { r.value[0] = 2; }},
+      {"format version 1", [](LogRecord& r) { r.value[0] = 1; }},
       {"not a millrace.Gradient", [](LogRecord& r) { r.value.resize(r.value.size() - 1); }},
       {"another job", message([](Gradient& m) { m.set_job(9); })},
       {"epoch 9", message([](Gradient& m) { m.set_epoch(9); })},
-      {"unknown kind", message([](Gradient& m) { m.set_kind(static_cast<Gradient::Kind>(7)); })},
-      {"keys [0, 7)", message([](Gradient& m) { m.mutable_slice()->set_end(7); })},
-      {"5 values for 6 keys",
-       message([](Gradient& m) { m.mutable_slice()->mutable_dense()->RemoveLast(); })},
-      {"confusion cell 4", message([](Gradient& m) { m.mutable_progressive()->set_cell(0, 4); })},
-      {"unequal length", message([](Gradient& m) { m.mutable_tail()->add_cell(0); })},
+      {"unknown kind", message([](Gradient& m) { m.clear_kind(); })},
+      {"keys [0, 7)",
+       message([](Gradient& m) { m.mutable_update()->mutable_slice()->set_end(7); })},
+      {"5 values for 6 keys", message([](Gradient& m) {
+         m.mutable_update()->mutable_slice()->mutable_dense()->RemoveLast();
+       })},
+      {"confusion cell 4",
+       message([](Gradient& m) { m.mutable_update()->mutable_progressive()->set_cell(0, 4); })},
+      {"unequal length",
+       message([](Gradient& m) { m.mutable_update()->mutable_tail()->add_cell(0); })},
       {"moments of 2 columns",
-       message([](Gradient& m) { ToProto(Moments(2), *m.mutable_moments()); })},
+       message([](Gradient& m) { ToProto(Moments(2), *m.mutable_update()->mutable_moments()); })},
   };
   for (const Case& test : cases) {
     TestServer server(SmallServer(kEventual));
@@ -628,7 +644,8 @@ TEST(ServerProcessorTest, NoDamageCrashesItOrReachesTheWeights) {
 
 TEST(ServerProcessorTest, EmptyUpdatesAdvanceTheClockWithoutAStep) {
   TestServer server(SmallServer(kSequential));
-  for (WorkerId worker = 0; worker < 3; ++worker) server.Send(Message(Gradient::UPDATE, worker, 0));
+  for (WorkerId worker = 0; worker < 3; ++worker)
+    server.Send(Message(Gradient::kUpdate, worker, 0));
   EXPECT_EQ(server.processor().clocks().Min(), 1u);
   EXPECT_EQ(server.processor().steps(), 0u);
 }
@@ -638,7 +655,7 @@ TEST(ServerProcessorTest, SparseAndDenseSlicesOfTheSameGradientGiveTheSameBytes)
   TestServer sparse(SmallServer(kEventual));
   dense.Send(Update(0, 0, {0, 0, 3, 0.1f, 0, 7}, kRange));
   Gradient update = Update(0, 0, Same(0), kRange);
-  Slice& slice = *update.mutable_slice();
+  Slice& slice = *update.mutable_update()->mutable_slice();
   slice.clear_dense();
   for (const auto& [key, value] :
        std::vector<std::pair<uint32_t, float>>{{2, 3}, {3, 0.1f}, {5, 7}}) {
@@ -677,7 +694,7 @@ TEST(ServerProcessorTest, ChangesOfARoundAreAveragedByTheirShareOfTheRows) {
   TestServer server(options);
   server.Send(Update(0, 0, Same(8), kRange, 1));
   server.Send(Update(1, 0, Same(4), kRange, 3));
-  server.Send(Message(Gradient::UPDATE, 2, 0));
+  server.Send(Message(Gradient::kUpdate, 2, 0));
   EXPECT_EQ(server.weights(), Same(8.0f / 4 + 4.0f * 3 / 4));
 }
 
@@ -688,8 +705,8 @@ TEST(ServerProcessorTest, AChangeThatComesAloneMovesTheWeightsByItsWorkersShare)
   TestServer server(options);
   server.Send(Update(0, 0, Same(8), kRange, 100));
   EXPECT_EQ(server.weights(), Same(2));
-  server.Send(Message(Gradient::LEAVE, 3, 0));
-  server.Send(Message(Gradient::LEAVE, 2, 0));
+  server.Send(Message(Gradient::kLeave, 3, 0));
+  server.Send(Message(Gradient::kLeave, 2, 0));
   server.Send(Update(1, 0, Same(8), kRange, 1));
   EXPECT_EQ(server.weights(), Same(6)) << "of two who are left";
 }
@@ -705,9 +722,9 @@ TEST(ServerProcessorTest, WhatAMessageWithoutRowsSaysOfValuesAndWeightIsNotUsed)
       each->Send(Update(0, 0, Same(8), kRange, 1));
       each->Send(Update(1, 0, Same(4), kRange, 3));
     }
-    right.Send(Message(Gradient::UPDATE, 2, 0));
+    right.Send(Message(Gradient::kUpdate, 2, 0));
     Gradient empty = Update(2, 0, Same(100), kRange, 0);
-    empty.set_weight_sum(6);
+    empty.mutable_update()->set_weight_sum(6);
     server.Send(empty);
     EXPECT_EQ(server.weights(), right.weights()) << average;
     EXPECT_NE(server.weights(), Same(0));
@@ -746,7 +763,7 @@ TEST(ServerProcessorTest, TheOptimizersStateIsPartOfTheShard) {
 TEST(ServerProcessorTest, AStepMarksTheShardAsUpdated) {
   TestServer server(SmallServer(kEventual));
   EXPECT_THAT(server.processor().mutable_shard().TakeUpdated(), IsEmpty());
-  server.Send(Message(Gradient::UPDATE, 0, 0));
+  server.Send(Message(Gradient::kUpdate, 0, 0));
   EXPECT_THAT(server.processor().mutable_shard().TakeUpdated(), IsEmpty());
   server.SendNext(0);
   EXPECT_THAT(server.processor().mutable_shard().TakeUpdated(), ElementsAre(0));
@@ -759,12 +776,12 @@ TEST(ServerProcessorTest, SumsTravelWithTheUpdateAndAreCountedWhenItIsApplied) {
   Gradient update = WithMoments(WithProgressive(Update(0, 0, Same(1), kRange), 4), {1, 2, 3, 4});
   EvaluationSums tail;
   tail.Add(0, std::vector<float>{0.5f, 0.5f});
-  ToProto(tail, *update.mutable_tail());
-  update.set_train_loss(0.125);
+  ToProto(tail, *update.mutable_update()->mutable_tail());
+  update.mutable_update()->set_train_loss(0.125);
   server.Send(update);
   EXPECT_EQ(server.processor().progressive().rows, 0u) << "held for the round";
-  server.Send(Message(Gradient::LEAVE, 1, 0));
-  server.Send(Message(Gradient::LEAVE, 2, 0));
+  server.Send(Message(Gradient::kLeave, 1, 0));
+  server.Send(Message(Gradient::kLeave, 2, 0));
   EXPECT_EQ(server.processor().progressive().rows, 4u);
   EXPECT_EQ(server.processor().tail(), tail);
   EXPECT_EQ(server.processor().rows_trained(), 4u);
@@ -799,8 +816,8 @@ TEST(ServerProcessorTest, TheAnswerSaysHowFarTheWorkersRowsAreCounted) {
   TestServer server(SmallServer(kEventual));
   const auto send = [&](RowNumber rows_end) {
     Gradient update = Update(1, server.processor().clocks().clock(1), Same(1), kRange);
-    update.set_rows_end(rows_end);
-    update.set_buffer_rows(17);
+    update.mutable_update()->set_rows_end(rows_end);
+    update.mutable_update()->set_buffer_rows(17);
     server.Send(update);
     return server.Answer(1);
   };
@@ -817,6 +834,7 @@ TEST(ServerProcessorTest, TheAnswerSaysHowFarTheWorkersRowsAreCounted) {
 TEST(ServerProcessorTest, OnlyShardZeroSendsTheMoments) {
   ServerOptions options = SmallServer(kEventual);
   options.shard = 1;
+  options.shards = 2;
   EXPECT_FALSE(TestServer(options).Answer(0).has_moments());
 }
 

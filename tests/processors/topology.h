@@ -17,12 +17,13 @@
 #include "base/big_endian.h"
 #include "models/deep_fm.h"
 #include "models/factorization_machine.h"
+#include "processors/input_data_processor.h"
 #include "processors/one_pass_batches.h"
 #include "processors/server_processor.h"
 #include "processors/worker_training_processor.h"
 #include "stores/memory_byte_map.h"
-#include "topics/codec.h"
 #include "topics/partitioning.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 
@@ -83,7 +84,7 @@ class TestWorker {
       : options_(OptionsOf(job, id)),
         source_(kBatchRows),
         input_(id, kShape, source_, RowNumber{0}),
-        training_(options_, model, source_, input_) {}
+        training_(options_, model, source_) {}
 
   bool AddRow() {
     if (next_row_ > kRows) return false;
@@ -106,6 +107,7 @@ class TestWorker {
     options.workers = job.workers;
     options.shards = job.shards;
     options.training = job.training;
+    options.numeric_columns = kShape.numeric;
     return options;
   }
 
@@ -171,16 +173,16 @@ class Topology {
   void AskForSnapshot(uint64_t id) {
     Gradient request;
     request.set_epoch(1);
-    request.set_kind(Gradient::SNAPSHOT);
-    request.set_snapshot(id);
+    request.set_worker(kNoWorker);
+    request.mutable_request_snapshot()->set_number(id);
     gradients_[0].push_back(
         {EncodeBigEndian32(kNoWorker), MakeFrames(request.SerializeAsString(), 0)[0]});
   }
   void Cancel(ShardId shard, uint64_t id) {
     Gradient request;
     request.set_epoch(1);
-    request.set_kind(Gradient::CANCEL);
-    request.set_snapshot(id);
+    request.set_worker(kNoWorker);
+    request.mutable_cancel_snapshot()->set_snapshot(id);
     gradients_[shard].push_back(
         {EncodeBigEndian32(kNoWorker), MakeFrames(request.SerializeAsString(), 0)[0]});
   }
@@ -241,7 +243,7 @@ class Topology {
     for (const WorkerOutput::Message& message : output.messages) {
       Gradient gradient;
       EXPECT_TRUE(gradient.ParseFromString(*message.body));
-      asks_ += gradient.kind() == Gradient::ASK ? 1 : 0;
+      asks_ += gradient.has_ask() ? 1 : 0;
       gradients_[message.shard].push_back({EncodeBigEndian32(id), MakeFrames(*message.body, 0)[0]});
     }
   }

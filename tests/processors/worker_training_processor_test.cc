@@ -14,10 +14,13 @@
 #include "base/big_endian.h"
 #include "models/local_solver.h"
 #include "models/softmax_regression.h"
+#include "processors/input_data_processor.h"
 #include "processors/one_pass_batches.h"
 #include "processors/sliding_buffer_batches.h"
-#include "topics/codec.h"
+#include "topics/figures_codec.h"
 #include "topics/partitioning.h"
+#include "topics/row_codec.h"
+#include "topics/slice_codec.h"
 
 namespace millrace {
 namespace {
@@ -97,11 +100,12 @@ class Worker {
         source_(batch_rows),
         input_(options.worker, kShape, source_, first_row),
         next_row_(first_row),
-        training_(options, model_, source_, input_) {}
+        training_(options, model_, source_) {}
 
   static WorkerOptions Options() {
     WorkerOptions options;
     options.training.set_scaling(Training::NONE);
+    options.numeric_columns = 1;
     return options;
   }
 
@@ -175,7 +179,7 @@ class Worker {
     const std::vector<Gradient> messages = ReceiveAndTrain(Answer(clock));
     EXPECT_THAT(messages, SizeIs(1));
     if (messages.size() != 1) return {};
-    EXPECT_EQ(messages[0].kind(), Gradient::UPDATE);
+    EXPECT_EQ(messages[0].kind_case(), Gradient::kUpdate);
     EXPECT_EQ(messages[0].clock(), clock);
     return messages[0];
   }
@@ -193,6 +197,7 @@ class Worker {
   const WorkerOutput& output() const { return output_; }
   WorkerTrainingProcessor& training() { return training_; }
   InputDataProcessor& input() { return input_; }
+  const BatchSource& source() const { return source_; }
   const Model& model() const { return model_; }
   std::vector<ShardId> receivers() const {
     std::vector<ShardId> shards;
@@ -230,12 +235,13 @@ TEST(WorkerTrainingTest, AtStartItAsksEveryShardWhereItStands) {
   WorkerOptions options = Worker::Options();
   options.shards = 3;
   options.worker = 5;
+  options.workers = 6;
   options.epoch = 8;
   Worker worker(options);
   const std::vector<Gradient> asks = worker.Start();
   EXPECT_THAT(worker.receivers(), ElementsAre(0, 1, 2));
   for (const Gradient& ask : asks) {
-    EXPECT_EQ(ask.kind(), Gradient::ASK);
+    EXPECT_EQ(ask.kind_case(), Gradient::kAsk);
     EXPECT_EQ(ask.worker(), 5u);
     EXPECT_EQ(ask.epoch(), 8u);
     EXPECT_FALSE(ask.has_clock());
@@ -254,9 +260,50 @@ TEST(WorkerTrainingTest, AClockWithoutRowsIsOwedUntilTheCompletingRowComes) {
   worker.AddRows(1);
   const std::vector<Gradient> messages = worker.Train();
   ASSERT_THAT(messages, SizeIs(1));
-  EXPECT_EQ(messages[0].kind(), Gradient::UPDATE);
+  EXPECT_EQ(messages[0].kind_case(), Gradient::kUpdate);
   EXPECT_EQ(messages[0].clock(), 0u);
   EXPECT_FALSE(worker.training().owes_update());
+}
+
+TEST(WorkerTrainingTest, WhatAZombiesServerSaysUnaskedCorrectsNoClockWhoseRowsHaveNotCome) {
+  Worker worker(Worker::Options());
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(4)), IsEmpty());
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2)), IsEmpty());
+  worker.AddRows(20);
+  const std::vector<Gradient> updates = worker.Train();
+  ASSERT_THAT(updates, SizeIs(1));
+  EXPECT_EQ(updates[0].clock(), 4u);
+}
+
+// Nobody may be silent, and nobody leave, because of a clock that somebody made up.
+TEST(WorkerTrainingTest, AForgedClockThatIsCorrectedDoesNotSilenceTheWorker) {
+  Worker worker(Worker::Options());
+  worker.AddRows(4);
+  worker.UpdateOf(0);  // and it is lost
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(100)), IsEmpty());
+  ASSERT_THAT(worker.Repeat(), SizeIs(1));
+  // For clock 100 it has let go of the rows of clock 0.
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(0)), IsEmpty());
+  const std::vector<Gradient> asks = worker.Repeat();
+  ASSERT_THAT(asks, SizeIs(1));
+  EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
+}
+
+TEST(WorkerTrainingTest, ALeaveForAForgedClockIsTakenBackWhenItIsCorrected) {
+  Worker worker(Worker::Options());
+  worker.AddRows(8);
+  worker.End();
+  worker.UpdateOf(0);
+  worker.ReceiveAndTrain(worker.Answer(100));
+  for (const Gradient& leave : worker.Repeat()) {
+    EXPECT_TRUE(leave.has_leave());
+    EXPECT_EQ(leave.clock(), 100u) << "no server takes it";
+  }
+  const std::vector<Gradient> again = worker.ReceiveAndTrain(worker.Answer(0));
+  ASSERT_THAT(again, SizeIs(1));
+  EXPECT_TRUE(again[0].has_update());
+  EXPECT_EQ(again[0].clock(), 0u);
+  EXPECT_EQ(worker.UpdateOf(1).clock(), 1u);
 }
 
 TEST(WorkerTrainingTest, RowsWithoutWeightsWaitForThem) {
@@ -264,9 +311,9 @@ TEST(WorkerTrainingTest, RowsWithoutWeightsWaitForThem) {
   worker.AddRows(12);
   EXPECT_THAT(worker.Train(), IsEmpty());
   EXPECT_FALSE(worker.training().owes_update());
-  EXPECT_EQ(worker.UpdateOf(0).row_count(), 4u);
+  EXPECT_EQ(worker.UpdateOf(0).update().row_count(), 4u);
   EXPECT_THAT(worker.Train(), IsEmpty()) << "one update for a clock, however many rows wait";
-  EXPECT_EQ(worker.UpdateOf(1).rows_end(), 8u);
+  EXPECT_EQ(worker.UpdateOf(1).update().rows_end(), 8u);
 }
 
 TEST(WorkerTrainingTest, AnAnswerThatIsRepeatedLeadsToNoSecondUpdate) {
@@ -314,7 +361,7 @@ TEST(WorkerTrainingTest, RepeatAsksAgainWhoHasNotAnswered) {
   EXPECT_THAT(worker.training().SilentShards(), ElementsAre(0));
   const std::vector<Gradient> asks = worker.Repeat();
   EXPECT_THAT(worker.receivers(), ElementsAre(0));
-  EXPECT_EQ(asks[0].kind(), Gradient::ASK);
+  EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
 }
 
 TEST(WorkerTrainingTest, ATaskThatStartsAnewSendsTheSameUpdateOfTheSameClock) {
@@ -327,8 +374,8 @@ TEST(WorkerTrainingTest, ATaskThatStartsAnewSendsTheSameUpdateOfTheSameClock) {
   Worker second(options, 4, 12);
   second.AddRows(8);
   Gradient again = second.UpdateOf(3);
-  sent.clear_attempt();
-  again.clear_attempt();
+  sent.mutable_update()->clear_attempt();
+  again.mutable_update()->clear_attempt();
   EXPECT_EQ(again.SerializeAsString(), sent.SerializeAsString());
 }
 
@@ -340,7 +387,7 @@ TEST(WorkerTrainingTest, AnAnswerThatIsNotReleasedHoldsTheWorkerBack) {
   EXPECT_FALSE(worker.training().owes_update());
   const std::vector<Gradient> asks = worker.Repeat();
   ASSERT_THAT(asks, SizeIs(1)) << "the release may have gone by unread";
-  EXPECT_EQ(asks[0].kind(), Gradient::ASK);
+  EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
   EXPECT_FALSE(asks[0].has_clock()) << "it asks for what is new";
   EXPECT_EQ(worker.UpdateOf(1).clock(), 1u);
   EXPECT_THAT(worker.ReceiveAndTrain(Worker::Held(worker.Answer(1))), IsEmpty());
@@ -356,16 +403,16 @@ TEST(WorkerTrainingTest, TheUpdateIsTheGradientSummedOverTheBatchsRows) {
     const RowNumber begin = clock * 4;
     const Reference reference =
         ReferenceOf({begin, begin + 1, begin + 2, begin + 3}, SomeWeights(clock));
-    const std::vector<float> values = Values(update.slice());
+    const std::vector<float> values = Values(update.update().slice());
     ASSERT_EQ(values.size(), kParameters);
     for (size_t i = 0; i < kParameters; ++i) {
       EXPECT_NEAR(values[i], reference.gradient[i], 1e-5) << "parameter " << i;
     }
-    EXPECT_EQ(update.row_count(), 4u);
-    EXPECT_EQ(update.weight_sum(), 4.0);
-    EXPECT_EQ(update.new_rows(), 4u);
-    EXPECT_EQ(update.rows_end(), begin + 4);
-    EXPECT_NEAR(update.train_loss(), reference.loss / 4, 1e-6);
+    EXPECT_EQ(update.update().row_count(), 4u);
+    EXPECT_EQ(update.update().weight_sum(), 4.0);
+    EXPECT_EQ(update.update().new_rows(), 4u);
+    EXPECT_EQ(update.update().rows_end(), begin + 4);
+    EXPECT_NEAR(update.update().train_loss(), reference.loss / 4, 1e-6);
   }
 }
 
@@ -380,10 +427,10 @@ TEST(WorkerTrainingTest, EachRowIsTestedByTheWeightsThatHaveNotSeenIt) {
                  std::vector<float>{static_cast<float>(p[0]), static_cast<float>(p[1])});
   }
   const Gradient update = worker.UpdateOf(0);
-  EXPECT_EQ(FromProto(update.progressive()).cells, expected.cells);
-  EXPECT_EQ(update.progressive().rows(), 4u);
-  EXPECT_NEAR(update.progressive().log_loss(), expected.log_loss, 1e-5);
-  EXPECT_FALSE(update.has_tail());
+  EXPECT_EQ(FromProto(update.update().progressive()).cells, expected.cells);
+  EXPECT_EQ(update.update().progressive().rows(), 4u);
+  EXPECT_NEAR(update.update().progressive().log_loss(), expected.log_loss, 1e-5);
+  EXPECT_FALSE(update.update().has_tail());
 }
 
 TEST(WorkerTrainingTest, ARowOfALaterEpochIsTrainedOnButNeitherTestedNorCountedAgain) {
@@ -391,20 +438,20 @@ TEST(WorkerTrainingTest, ARowOfALaterEpochIsTrainedOnButNeitherTestedNorCountedA
   worker.AddRows(1);
   worker.AddRowsAgain(3);
   const Gradient update = worker.UpdateOf(0);
-  EXPECT_EQ(update.row_count(), 4u);
-  EXPECT_EQ(update.rows_end(), 4u);
-  EXPECT_EQ(update.new_rows(), 1u);
-  EXPECT_EQ(update.progressive().rows(), 1u);
+  EXPECT_EQ(update.update().row_count(), 4u);
+  EXPECT_EQ(update.update().rows_end(), 4u);
+  EXPECT_EQ(update.update().new_rows(), 1u);
+  EXPECT_EQ(update.update().progressive().rows(), 1u);
 }
 
 TEST(WorkerTrainingTest, ABatchOfDamagedRowsIsAnEmptyUpdateOfItsClock) {
   Worker worker(Worker::Options());
   for (int row = 0; row < 4; ++row) worker.AddDamagedRow();
   const Gradient update = worker.UpdateOf(0);
-  EXPECT_EQ(update.row_count(), 0u);
-  EXPECT_EQ(update.weight_sum(), 0.0);
-  EXPECT_FALSE(update.has_slice());
-  EXPECT_EQ(update.rows_end(), 4u);
+  EXPECT_EQ(update.update().row_count(), 0u);
+  EXPECT_EQ(update.update().weight_sum(), 0.0);
+  EXPECT_FALSE(update.update().has_slice());
+  EXPECT_EQ(update.update().rows_end(), 4u);
 }
 
 TEST(WorkerTrainingTest, ScalingKnowsTheNumbersOfTheRowsItScalesAndSendsTheirMoments) {
@@ -420,7 +467,7 @@ TEST(WorkerTrainingTest, ScalingKnowsTheNumbersOfTheRowsItScalesAndSendsTheirMom
   ToProto(before, *answer.mutable_moments());
   const std::vector<Gradient> messages = worker.ReceiveAndTrain(answer);
   ASSERT_THAT(messages, SizeIs(1));
-  EXPECT_EQ(FromProto(messages[0].moments()), batch);
+  EXPECT_EQ(FromProto(messages[0].update().moments()), batch);
 
   Moments both = before;
   both.Merge(batch);
@@ -431,7 +478,7 @@ TEST(WorkerTrainingTest, ScalingKnowsTheNumbersOfTheRowsItScalesAndSendsTheirMom
     const double scaled = scaler.Scale(0, row.numeric[0]);
     loss -= std::log(Probabilities(row, SomeWeights(0), scaled)[row.label]);
   }
-  EXPECT_NEAR(messages[0].train_loss(), loss / 4, 1e-6);
+  EXPECT_NEAR(messages[0].update().train_loss(), loss / 4, 1e-6);
 }
 
 TEST(WorkerTrainingTest, AWeightChangeIsWhatTheLocalSolverFinds) {
@@ -459,10 +506,10 @@ TEST(WorkerTrainingTest, AWeightChangeIsWhatTheLocalSolverFinds) {
     solver_options.l2 = 0.01;
     const LocalChange expected =
         SolveLocally(worker.model(), view, Scaler::Identity(1), SomeWeights(0), solver_options);
-    EXPECT_EQ(Values(message.slice()), expected.change);
+    EXPECT_EQ(Values(message.update().slice()), expected.change);
     EXPECT_NE(expected.change, std::vector<float>(kParameters));
-    EXPECT_EQ(message.row_count(), 4u);
-    EXPECT_EQ(message.weight_sum(), 4.0);
+    EXPECT_EQ(message.update().row_count(), 4u);
+    EXPECT_EQ(message.update().weight_sum(), 4.0);
   }
 }
 
@@ -475,7 +522,7 @@ TEST(WorkerTrainingTest, OneStepOfLocalSgdIsTheMeanGradientTimesTheRate) {
   update.set_local_learning_rate(0.5);
   Worker worker(options);
   worker.AddRows(4);
-  const std::vector<float> change = Values(worker.UpdateOf(0).slice());
+  const std::vector<float> change = Values(worker.UpdateOf(0).update().slice());
   const Reference reference = ReferenceOf({0, 1, 2, 3}, SomeWeights(0));
   for (size_t i = 0; i < kParameters; ++i) {
     EXPECT_NEAR(change[i], -0.5 * reference.gradient[i] / 4, 1e-5);
@@ -512,20 +559,20 @@ TEST(WorkerTrainingTest, RowsBehindTheFreezeAreTestedButNotLearntFrom) {
   Worker worker(options);
   worker.AddRows(8);
   const Gradient update = worker.UpdateOf(0);
-  EXPECT_EQ(update.row_count(), 2u);
-  EXPECT_EQ(update.weight_sum(), 2.0);
-  EXPECT_EQ(update.new_rows(), 2u);
-  EXPECT_EQ(update.moments().count(0), 2.0);
-  EXPECT_EQ(update.progressive().rows(), 4u);
-  EXPECT_EQ(update.tail().rows(), 2u) << "by default the tail begins with the freeze";
-  EXPECT_EQ(update.rows_end(), 4u);
+  EXPECT_EQ(update.update().row_count(), 2u);
+  EXPECT_EQ(update.update().weight_sum(), 2.0);
+  EXPECT_EQ(update.update().new_rows(), 2u);
+  EXPECT_EQ(update.update().moments().count(0), 2.0);
+  EXPECT_EQ(update.update().progressive().rows(), 4u);
+  EXPECT_EQ(update.update().tail().rows(), 2u) << "by default the tail begins with the freeze";
+  EXPECT_EQ(update.update().rows_end(), 4u);
   const Gradient frozen = worker.UpdateOf(1);
-  EXPECT_EQ(frozen.row_count(), 0u);
-  EXPECT_EQ(frozen.train_loss(), 0) << "of no rows, and a number: shards refuse others";
-  EXPECT_FALSE(frozen.has_slice());
-  EXPECT_EQ(frozen.new_rows(), 0u);
-  EXPECT_EQ(frozen.progressive().rows(), 4u);
-  EXPECT_EQ(frozen.tail().rows(), 4u);
+  EXPECT_EQ(frozen.update().row_count(), 0u);
+  EXPECT_EQ(frozen.update().train_loss(), 0) << "of no rows, and a number: shards refuse others";
+  EXPECT_FALSE(frozen.update().has_slice());
+  EXPECT_EQ(frozen.update().new_rows(), 0u);
+  EXPECT_EQ(frozen.update().progressive().rows(), 4u);
+  EXPECT_EQ(frozen.update().tail().rows(), 4u);
 }
 
 TEST(WorkerTrainingTest, TheFrozenPartOfABatchLeavesNoTraceInTheGradient) {
@@ -533,7 +580,7 @@ TEST(WorkerTrainingTest, TheFrozenPartOfABatchLeavesNoTraceInTheGradient) {
   options.training.set_freeze_after_rows(3);
   Worker worker(options);
   worker.AddRows(4);
-  const std::vector<float> values = Values(worker.UpdateOf(0).slice());
+  const std::vector<float> values = Values(worker.UpdateOf(0).update().slice());
   const Reference reference = ReferenceOf({0, 1, 2}, SomeWeights(0));
   for (size_t i = 0; i < kParameters; ++i) EXPECT_NEAR(values[i], reference.gradient[i], 1e-5);
 }
@@ -546,9 +593,9 @@ TEST(WorkerTrainingTest, TheTailIsCountedOverAllPartitionsAndLearntFrom) {
   Worker worker(options);
   worker.AddRows(4);
   const Gradient update = worker.UpdateOf(0);
-  EXPECT_EQ(update.row_count(), 4u);
-  EXPECT_EQ(update.tail().rows(), 1u);
-  EXPECT_EQ(update.progressive().rows(), 4u);
+  EXPECT_EQ(update.update().row_count(), 4u);
+  EXPECT_EQ(update.update().tail().rows(), 1u);
+  EXPECT_EQ(update.update().progressive().rows(), 4u);
 }
 
 TEST(WorkerTrainingTest, TheTailMayBeginElsewhereThanTheFreeze) {
@@ -558,8 +605,8 @@ TEST(WorkerTrainingTest, TheTailMayBeginElsewhereThanTheFreeze) {
   Worker worker(options);
   worker.AddRows(4);
   const Gradient update = worker.UpdateOf(0);
-  EXPECT_EQ(update.row_count(), 3u);
-  EXPECT_EQ(update.tail().rows(), 3u);
+  EXPECT_EQ(update.update().row_count(), 3u);
+  EXPECT_EQ(update.update().tail().rows(), 3u);
 }
 
 // ---- the buffer schedule ----
@@ -569,7 +616,7 @@ TEST(WorkerTrainingTest, NewRowsThatAMiniBatchLeavesOutAreTestedButDoNotCountAsT
   SlidingBufferBatches source({.max_rows = 8, .minibatch_rows = 2}, kShape, buffer);
   InputDataProcessor input(0, kShape, source, 0);
   const SoftmaxRegression model(4, 2);
-  WorkerTrainingProcessor training(Worker::Options(), model, source, input);
+  WorkerTrainingProcessor training(Worker::Options(), model, source);
   for (RowNumber number = 0; number < 5; ++number) {
     ASSERT_TRUE(input.Process({0, 0, EncodeBigEndian64(number), EncodeRow(RowOf(number))}).ok());
   }
@@ -580,13 +627,13 @@ TEST(WorkerTrainingTest, NewRowsThatAMiniBatchLeavesOutAreTestedButDoNotCountAsT
   ASSERT_THAT(output.messages, SizeIs(1));
   Gradient update;
   ASSERT_TRUE(update.ParseFromString(*output.messages[0].body));
-  EXPECT_EQ(update.progressive().rows(), 5u);
-  EXPECT_EQ(update.row_count(), 2u);
-  EXPECT_EQ(update.new_rows(), 2u);
-  EXPECT_EQ(update.rows_end(), 5u);
-  EXPECT_EQ(update.buffer_rows(), 5u);
+  EXPECT_EQ(update.update().progressive().rows(), 5u);
+  EXPECT_EQ(update.update().row_count(), 2u);
+  EXPECT_EQ(update.update().new_rows(), 2u);
+  EXPECT_EQ(update.update().rows_end(), 5u);
+  EXPECT_EQ(update.update().buffer_rows(), 5u);
   const Reference reference = ReferenceOf({3, 4}, SomeWeights(0));
-  const std::vector<float> values = Values(update.slice());
+  const std::vector<float> values = Values(update.update().slice());
   for (size_t i = 0; i < kParameters; ++i) EXPECT_NEAR(values[i], reference.gradient[i], 1e-5);
 }
 
@@ -600,14 +647,14 @@ TEST(WorkerTrainingTest, DeadLettersTravelWithTheUpdateThatCountsTheirRowsAndOnc
   worker.AddDamagedRow();
   worker.AddRows(6);
   const Gradient first = worker.UpdateOf(0);
-  ASSERT_EQ(first.dead_letters_size(), 1);
-  EXPECT_EQ(first.dead_letters(0).offset(), 1);
-  EXPECT_EQ(first.row_count(), 3u);
+  ASSERT_EQ(first.update().dead_letters_size(), 1);
+  EXPECT_EQ(first.update().dead_letters(0).offset(), 1);
+  EXPECT_EQ(first.update().row_count(), 3u);
   const Gradient second = worker.UpdateOf(1);
-  ASSERT_EQ(second.dead_letters_size(), 1);
-  EXPECT_EQ(second.dead_letters(0).offset(), 5);
-  EXPECT_EQ(worker.UpdateOf(2).dead_letters_size(), 0);
-  EXPECT_EQ(worker.input().FirstDeadLetter(), std::nullopt);
+  ASSERT_EQ(second.update().dead_letters_size(), 1);
+  EXPECT_EQ(second.update().dead_letters(0).offset(), 5);
+  EXPECT_EQ(worker.UpdateOf(2).update().dead_letters_size(), 0);
+  EXPECT_EQ(worker.source().dead_letters().First(), std::nullopt);
 }
 
 TEST(WorkerTrainingTest, DeadLettersAreKeptUntilTheUpdateWasAccepted) {
@@ -615,10 +662,10 @@ TEST(WorkerTrainingTest, DeadLettersAreKeptUntilTheUpdateWasAccepted) {
   worker.AddDamagedRow();
   worker.AddRows(3);
   worker.UpdateOf(0);
-  EXPECT_EQ(worker.input().FirstDeadLetter(), 0u);
-  EXPECT_EQ(worker.Repeat()[0].dead_letters_size(), 1);
+  EXPECT_EQ(worker.source().dead_letters().First(), 0u);
+  EXPECT_EQ(worker.Repeat()[0].update().dead_letters_size(), 1);
   worker.ReceiveAndTrain(worker.Answer(1));
-  EXPECT_EQ(worker.input().FirstDeadLetter(), std::nullopt);
+  EXPECT_EQ(worker.source().dead_letters().First(), std::nullopt);
 }
 
 TEST(WorkerTrainingTest, WhatCameBehindTheLastUpdateTravelsWithTheLeave) {
@@ -630,9 +677,9 @@ TEST(WorkerTrainingTest, WhatCameBehindTheLastUpdateTravelsWithTheLeave) {
   worker.End();
   const std::vector<Gradient> messages = worker.ReceiveAndTrain(worker.Answer(1));
   ASSERT_THAT(messages, SizeIs(1));
-  EXPECT_EQ(messages[0].kind(), Gradient::LEAVE);
-  ASSERT_EQ(messages[0].dead_letters_size(), 1);
-  EXPECT_EQ(messages[0].dead_letters(0).offset(), 99);
+  EXPECT_EQ(messages[0].kind_case(), Gradient::kLeave);
+  ASSERT_EQ(messages[0].leave().dead_letters_size(), 1);
+  EXPECT_EQ(messages[0].leave().dead_letters(0).offset(), 99);
 }
 
 // ---- the end ----
@@ -645,11 +692,11 @@ TEST(WorkerTrainingTest, AfterItsLastRowsItLeavesAndRepeatsThatUntilItIsKnown) {
   worker.End();
   const std::vector<Gradient> last = worker.Train();
   ASSERT_THAT(last, SizeIs(1));
-  EXPECT_EQ(last[0].kind(), Gradient::UPDATE);
-  EXPECT_EQ(last[0].row_count(), 2u) << "a short batch is an ordinary one";
+  EXPECT_EQ(last[0].kind_case(), Gradient::kUpdate);
+  EXPECT_EQ(last[0].update().row_count(), 2u) << "a short batch is an ordinary one";
   const std::vector<Gradient> leave = worker.ReceiveAndTrain(worker.Answer(2));
   ASSERT_THAT(leave, SizeIs(1));
-  EXPECT_EQ(leave[0].kind(), Gradient::LEAVE);
+  EXPECT_EQ(leave[0].kind_case(), Gradient::kLeave);
   EXPECT_EQ(leave[0].clock(), 2u);
   EXPECT_FALSE(worker.training().left());
   EXPECT_EQ(worker.Repeat()[0].SerializeAsString(), leave[0].SerializeAsString());
@@ -679,9 +726,9 @@ TEST(WorkerTrainingTest, IfOneShardSaysLeftItLeavesAll) {
   const std::vector<Gradient> leave = worker.ReceiveAndTrain(worker.Answer(2, 0));
   ASSERT_THAT(leave, SizeIs(1));
   EXPECT_THAT(worker.receivers(), ElementsAre(0));
-  EXPECT_EQ(leave[0].kind(), Gradient::LEAVE);
+  EXPECT_EQ(leave[0].kind_case(), Gradient::kLeave);
   EXPECT_THAT(worker.Train(), IsEmpty()) << "once, and then by Repeat";
-  EXPECT_EQ(worker.Repeat()[0].kind(), Gradient::LEAVE);
+  EXPECT_EQ(worker.Repeat()[0].kind_case(), Gradient::kLeave);
   worker.ReceiveAndTrain(Worker::Left(worker.Answer(2, 0)));
   EXPECT_TRUE(worker.training().left());
 }
@@ -714,9 +761,9 @@ TEST(WorkerTrainingTest, TrainsOnThePartsOfAllShardsPutTogether) {
   EXPECT_THAT(worker.receivers(), ElementsAre(0, 1, 2));
   std::vector<float> values;
   for (const Gradient& update : updates) {
-    const std::vector<float> part = Values(update.slice());
+    const std::vector<float> part = Values(update.update().slice());
     values.insert(values.end(), part.begin(), part.end());
-    EXPECT_EQ(update.row_count(), 4u);
+    EXPECT_EQ(update.update().row_count(), 4u);
   }
   const Reference reference = ReferenceOf({0, 1, 2, 3}, SomeWeights(0));
   ASSERT_EQ(values.size(), kParameters);
@@ -734,16 +781,16 @@ TEST(WorkerTrainingTest, WhatMustBeCountedOnceGoesToShardZero) {
   ASSERT_TRUE(worker.Receive(worker.Answer(0, 0)).ok());
   const std::vector<Gradient> updates = worker.ReceiveAndTrain(worker.Answer(0, 1));
   ASSERT_THAT(updates, SizeIs(2));
-  EXPECT_EQ(updates[0].progressive().rows(), 3u);
-  EXPECT_EQ(updates[0].tail().rows(), 3u);
-  EXPECT_EQ(updates[0].new_rows(), 3u);
-  EXPECT_EQ(updates[0].moments().count_size(), 1);
-  EXPECT_EQ(updates[0].dead_letters_size(), 1);
-  EXPECT_FALSE(updates[1].has_progressive());
-  EXPECT_FALSE(updates[1].has_tail());
-  EXPECT_EQ(updates[1].new_rows(), 0u);
-  EXPECT_FALSE(updates[1].has_moments());
-  EXPECT_EQ(updates[1].dead_letters_size(), 0);
+  EXPECT_EQ(updates[0].update().progressive().rows(), 3u);
+  EXPECT_EQ(updates[0].update().tail().rows(), 3u);
+  EXPECT_EQ(updates[0].update().new_rows(), 3u);
+  EXPECT_EQ(updates[0].update().moments().count_size(), 1);
+  EXPECT_EQ(updates[0].update().dead_letters_size(), 1);
+  EXPECT_FALSE(updates[1].update().has_progressive());
+  EXPECT_FALSE(updates[1].update().has_tail());
+  EXPECT_EQ(updates[1].update().new_rows(), 0u);
+  EXPECT_FALSE(updates[1].update().has_moments());
+  EXPECT_EQ(updates[1].update().dead_letters_size(), 0);
 }
 
 TEST(WorkerTrainingTest, ItsClockIsTheLeastOfItsShardsAndALaterPartServes) {
@@ -760,7 +807,7 @@ TEST(WorkerTrainingTest, ItsClockIsTheLeastOfItsShardsAndALaterPartServes) {
   const std::vector<float> older = SomeWeights(1);
   std::copy_n(older.begin(), 5, weights.begin());
   const Reference reference = ReferenceOf({4, 5, 6, 7}, weights);
-  const std::vector<float> values = Values(updates[0].slice());
+  const std::vector<float> values = Values(updates[0].update().slice());
   for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(values[i], reference.gradient[i], 1e-5);
 }
 
@@ -788,7 +835,7 @@ TEST(WorkerTrainingTest, SaysItsLeaveAgainToAShardThatHasComeToALaterClockMeanwh
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 0)), IsEmpty()) << "it has been said";
   const std::vector<Gradient> again = worker.ReceiveAndTrain(worker.Answer(3, 0));
   ASSERT_THAT(again, SizeIs(1)) << "a zombie's update was taken before the leave";
-  EXPECT_EQ(again[0].kind(), Gradient::LEAVE);
+  EXPECT_EQ(again[0].kind_case(), Gradient::kLeave);
   EXPECT_EQ(again[0].clock(), 3u);
 }
 
@@ -804,7 +851,7 @@ void ExpectGradientOf(const std::vector<Gradient>& updates, const std::vector<Ro
                       const std::vector<float>& weights) {
   std::vector<float> values;
   for (const Gradient& update : updates) {
-    const std::vector<float> part = Values(update.slice());
+    const std::vector<float> part = Values(update.update().slice());
     values.insert(values.end(), part.begin(), part.end());
   }
   const Reference reference = ReferenceOf(rows, weights);
@@ -818,7 +865,7 @@ TEST(WorkerTrainingTest, InSequentialModeAnUpdateIsRepeatedOnTheWeightsThatItWas
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
   const std::vector<Gradient> asks = worker.ReceiveAndTrain(worker.Answer(1, 0));
   EXPECT_THAT(worker.receivers(), ElementsAre(1));
-  EXPECT_EQ(asks[0].kind(), Gradient::ASK);
+  EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
   EXPECT_TRUE(asks[0].has_clock());
   EXPECT_EQ(asks[0].clock(), 1u);
   EXPECT_THAT(worker.ReceiveAndTrain(Worker::Replaced(worker.Answer(0, 1))), IsEmpty())
@@ -860,7 +907,7 @@ TEST(WorkerTrainingTest, WhatWasReplacedAtOneClockIsNotUsedAtTheNext) {
   const std::vector<Gradient> asks = worker.ReceiveAndTrain(worker.Answer(2, 0));
   ASSERT_THAT(asks, SizeIs(1)) << "no update: shard 1's weights of clock 2 are not there";
   EXPECT_THAT(worker.receivers(), ElementsAre(1));
-  EXPECT_EQ(asks[0].kind(), Gradient::ASK);
+  EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
   EXPECT_EQ(asks[0].clock(), 2u);
   ExpectGradientOf(worker.ReceiveAndTrain(Worker::Replaced(worker.Answer(2, 1))), {8, 9, 10, 11},
                    SomeWeights(2));
@@ -954,9 +1001,9 @@ TEST(WorkerTrainingProcessor, TellsAShardThatHasLostItsStateWhatItHasOfIt) {
   std::vector<Gradient> said = worker.ReceiveAndTrain(lost);
   ASSERT_THAT(said, SizeIs(1));
   EXPECT_THAT(worker.receivers(), ElementsAre(1));
-  EXPECT_EQ(said[0].kind(), Gradient::RESTORE);
+  EXPECT_EQ(said[0].kind_case(), Gradient::kRestore);
   EXPECT_FALSE(said[0].has_clock());
-  EXPECT_FALSE(said[0].has_slice());
+  EXPECT_FALSE(said[0].restore().has_slice());
   EXPECT_THAT(worker.Train(), IsEmpty()) << "once for each time that it is asked";
 
   worker.ReceiveAndTrain(worker.Answer(2, 0));
@@ -965,14 +1012,15 @@ TEST(WorkerTrainingProcessor, TellsAShardThatHasLostItsStateWhatItHasOfIt) {
   ASSERT_THAT(said, SizeIs(1));
   EXPECT_TRUE(said[0].has_clock());
   EXPECT_EQ(said[0].clock(), 2u);
-  EXPECT_EQ(said[0].slice().SerializeAsString(), worker.Answer(2, 1).slice().SerializeAsString());
-  EXPECT_EQ(said[0].rows().end(), worker.Answer(2, 1).rows().end());
-  EXPECT_FALSE(said[0].has_moments()) << "they come from shard 0";
+  EXPECT_EQ(said[0].restore().slice().SerializeAsString(),
+            worker.Answer(2, 1).slice().SerializeAsString());
+  EXPECT_EQ(said[0].restore().rows().end(), worker.Answer(2, 1).rows().end());
+  EXPECT_FALSE(said[0].restore().has_moments()) << "they come from shard 0";
 
   lost.set_shard(0);
   said = worker.ReceiveAndTrain(lost);
   ASSERT_THAT(said, SizeIs(1));
-  EXPECT_TRUE(said[0].has_moments());
+  EXPECT_TRUE(said[0].restore().has_moments());
   // What it was told before still counts: the update is said again, and nothing else is asked.
   EXPECT_THAT(worker.Repeat(), SizeIs(2));
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
-#include "topics/codec.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {

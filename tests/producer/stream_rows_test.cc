@@ -20,7 +20,7 @@
 #include "base/big_endian.h"
 #include "tests/producer/memory_rejects.h"
 #include "tests/producer/scratch_folder.h"
-#include "topics/codec.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "stores/memory_byte_map.h"
 #include "tests/processors/server_fixture.h"
-#include "topics/codec.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
 
 namespace millrace {
 namespace {
@@ -31,7 +31,7 @@ TEST(ServerMetrics, CountTheUpdatesThatNoCheckpointHas) {
     ASSERT_TRUE(task.ProcessGradient({task.position(), record.key, record.value, 0}, out).ok());
   }
   EXPECT_EQ(published(), options.workers);
-  const std::optional<Checkpoint> checkpoint = task.BeginCheckpoint();
+  const std::optional<Checkpoint> checkpoint = *task.BeginCheckpoint();
   ASSERT_TRUE(checkpoint.has_value());
   task.CheckpointDone(*checkpoint);
   EXPECT_EQ(published(), 0u);

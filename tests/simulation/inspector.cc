@@ -15,6 +15,19 @@
 namespace millrace::simulation {
 namespace {
 
+// Pieces, each behind its length in 8 bytes, which are merged.
+bool ParseState(const std::string& body, ShardState& state) {
+  size_t at = 0;
+  while (at < body.size()) {
+    if (body.size() - at < 8) return false;
+    uint64_t length = 0;
+    for (int i = 0; i < 8; ++i) length = length * 256 + static_cast<unsigned char>(body[at++]);
+    if (length > body.size() - at || !state.MergeFromString(body.substr(at, length))) return false;
+    at += length;
+  }
+  return at > 0;
+}
+
 // The parameters of a network whose first key is `key`: each layer's weights are drawn by key and
 // seed, then come its biases; in the end the output's weights.
 std::vector<float> NetworkAtBirth(const Scenario& scenario, uint64_t key) {
@@ -343,8 +356,8 @@ void Inspector::CheckMark(const ShardTask& task, const Referee::Member& member,
                           const Weights& message) {
   const bool marked = task.shard() == 0 && member.cut;
   const uint64_t snapshot = RefereeOf(task).At(task.position()).snapshot;
-  if (message.snapshot() != (marked ? snapshot : 0) ||
-      message.cut() != (marked ? *member.cut : 0)) {
+  if (message.mark().snapshot() != (marked ? snapshot : 0) ||
+      message.mark().cut() != (marked ? *member.cut : 0)) {
     Fail("an answer that says another cut");
   }
 }
@@ -396,9 +409,9 @@ const char* Inspector::RowsDifference(const Referee& referee, const Referee::Sta
   if (referee.job().row_width == 0) return nullptr;
   if (saved.seen_ms() != state.seen_ms || saved.step_ms() != state.step_ms) return "the time";
   if (!world_.scenario.sequential() || world_.scenario.shards == 1) return nullptr;
-  if (saved.replaced_step_ms() != state.old_step_ms) return "the time of the clock before";
+  if (saved.previous_round().step_ms() != state.old_step_ms) return "the time of the clock before";
   std::map<uint64_t, std::vector<float>> replaced;
-  const EmbeddingBlock& block = saved.replaced_embeddings();
+  const EmbeddingBlock& block = saved.previous_round().embeddings();
   auto value = block.value().begin();
   for (const uint64_t id : block.id()) {
     for (uint32_t i = 0; i < referee.job().row_width; ++i) replaced[id].push_back(*value++);
@@ -433,8 +446,9 @@ void Inspector::OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> 
     const std::optional<std::string> body = Referee::Join(record.value, unfinished, bad);
     Gradient message;
     if (bad || (body && !message.ParseFromString(*body))) Fail("an update without sense");
-    if (!body || message.kind() != Gradient::UPDATE) continue;
-    if (message.slice().dense_size() == 0 && message.slice().sparse_index_size() > 0) {
+    if (!body || !message.has_update()) continue;
+    const Slice& slice = message.update().slice();
+    if (slice.dense_size() == 0 && slice.sparse_index_size() > 0) {
       world_.Count("sparse update");
     }
     // What the worker trained on must have been released to it.
@@ -507,7 +521,7 @@ void Inspector::CheckParameters(ShardId shard) {
     body = Referee::Join(value, unfinished, bad);
   }
   ShardState saved;
-  if (!body || !saved.ParseFromString(*body)) return Fail("parameters: no whole marker");
+  if (!body || !ParseState(*body, saved)) return Fail("parameters: no whole marker");
   if (saved.position() > referee.end()) return Fail("parameters: a marker beyond the log");
   const Referee::State* const cut = saved.at_cut() ? referee.AtCut(saved.position()) : nullptr;
   if (saved.at_cut() && cut == nullptr) return Fail("parameters: a cut that is not in the log");
@@ -651,7 +665,7 @@ void Inspector::CheckSameRows() {
       for (const auto& of_other : updates) {
         const auto other = of_other.find(update);
         if (other == of_other.end()) return Fail("an update that not all shards have");
-        const Gradient& message = other->second->message;
+        const Gradient::Update& message = other->second->message;
         if (other->second->poisoned || !world_.scenario.one_pass()) continue;
         if (message.row_count() != accepted->message.row_count() ||
             message.rows_end() != accepted->message.rows_end()) {

@@ -9,6 +9,7 @@
 
 #include "base/big_endian.h"
 #include "base/check.h"
+#include "tasks/state_codec.h"
 #include "topics/frame.h"
 
 namespace millrace::simulation {
@@ -68,7 +69,7 @@ std::optional<Gradient> UpdateIn(std::string_view value) {
   if (!message.ParseFromArray(value.data() + 2, static_cast<int>(value.size() - 2))) {
     return std::nullopt;
   }
-  if (message.kind() != Gradient::UPDATE) return std::nullopt;
+  if (!message.has_update()) return std::nullopt;
   return message;
 }
 
@@ -146,8 +147,8 @@ class LosesARow final : public AltersUpdates {
 
  protected:
   bool Alter(Gradient& update) const override {
-    if (update.embeddings().id_size() < 2) return false;
-    EmbeddingBlock& rows = *update.mutable_embeddings();
+    if (update.update().embeddings().id_size() < 2) return false;
+    EmbeddingBlock& rows = *update.mutable_update()->mutable_embeddings();
     const int width = rows.value_size() / rows.id_size();
     rows.mutable_id()->RemoveLast();
     rows.mutable_value()->Truncate(rows.id_size() * width);
@@ -166,9 +167,9 @@ class StepsRowsTwice final : public ServerHost {
     MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
     const std::optional<Gradient> update = UpdateIn(record.value);
     if (!update || task().processor().steps() == steps) return absl::OkStatus();
-    const EmbeddingBlock& rows = update->embeddings();
+    const EmbeddingBlock& rows = update->update().embeddings();
     std::vector<float> gradients(rows.value().begin(), rows.value().end());
-    for (float& value : gradients) value /= static_cast<float>(update->weight_sum());
+    for (float& value : gradients) value /= static_cast<float>(update->update().weight_sum());
     const float rate = static_cast<float>(world_.scenario.training.optimizer().learning_rate());
     return task().processor().embeddings()->Update(
         std::vector<EmbeddingId>(rows.id().begin(), rows.id().end()), gradients,
@@ -221,10 +222,10 @@ class AppliesPoison final : public AltersUpdates {
 
  protected:
   bool Alter(Gradient& update) const override {
-    for (float& value : *update.mutable_slice()->mutable_dense()) {
+    for (float& value : *update.mutable_update()->mutable_slice()->mutable_dense()) {
       if (!std::isfinite(value)) value = 1;
     }
-    for (float& value : *update.mutable_slice()->mutable_sparse_value()) {
+    for (float& value : *update.mutable_update()->mutable_slice()->mutable_sparse_value()) {
       if (!std::isfinite(value)) value = 1;
     }
     return true;
@@ -465,10 +466,12 @@ class OtherState : public WrongLog {
   StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
     Checkpoint other = checkpoint;
     for (Checkpoint::Entry& entry : other.entries) {
-      ShardState state;
-      if (!IsState(entry) || !state.ParseFromString(entry.value.substr(2))) continue;
-      Change(state);
-      entry.value = FrameOf(state);
+      if (!IsState(entry)) continue;
+      StatusOr<ShardState> state = DecodeState(entry.value.substr(2));
+      if (!state.ok()) continue;
+      Change(*state);
+      MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> pieces, EncodeState(*state));
+      entry.value = MakeFrames(pieces, 0).front();
     }
     return right().CommitTransaction(other, behind);
   }
@@ -492,7 +495,7 @@ class WithoutReplacedRows final : public OtherState {
   using OtherState::OtherState;
 
  protected:
-  void Change(ShardState& state) override { state.clear_replaced_embeddings(); }
+  void Change(ShardState& state) override { state.mutable_previous_round()->clear_embeddings(); }
 };
 
 class WithoutWhatTheLastRoundReplaced final : public WrongLog {
@@ -586,8 +589,9 @@ class TellsOneShardALaterCut final : public WorkerHost {
     for (OutgoingRecord& record : records) {
       if (record.topic != Topic::kGradients || record.partition != 1) continue;
       std::optional<Gradient> update = UpdateIn(record.value);
-      if (!update || update->snapshot() == 0) continue;
-      update->set_cut(update->cut() + 1);
+      if (!update || update->update().mark().snapshot() == 0) continue;
+      SnapshotMark& mark = *update->mutable_update()->mutable_mark();
+      mark.set_cut(mark.cut() + 1);
       record.value = FrameOf(*update);
     }
   }
@@ -600,9 +604,8 @@ class LetsALaterUpdateThrough final : public AltersUpdates {
 
  protected:
   bool Alter(Gradient& update) const override {
-    if (shard() == 0 || update.clock() + 1 != update.cut()) return false;
-    update.clear_snapshot();
-    update.clear_cut();
+    if (shard() == 0 || update.clock() + 1 != update.update().mark().cut()) return false;
+    update.mutable_update()->clear_mark();
     return true;
   }
 };

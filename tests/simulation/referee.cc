@@ -26,7 +26,7 @@ std::vector<std::pair<size_t, float>> Values(const Slice& slice) {
   return values;
 }
 
-bool IsPoison(const Gradient& message) {
+bool IsPoison(const Gradient::Update& message) {
   std::vector<double> numbers = {message.weight_sum(), message.progressive().log_loss(),
                                  message.tail().log_loss(), message.train_loss()};
   for (const auto& [key, value] : Values(message.slice())) {
@@ -149,7 +149,7 @@ bool Referee::IsReleased(const State& state, uint32_t worker) const {
 std::optional<std::string> Referee::Join(const std::string& value,
                                          std::vector<Unfinished>& unfinished, bool& bad) {
   bad = true;
-  if (value.size() < 2 || value[0] != 1) return std::nullopt;
+  if (value.size() < 2 || value[0] != 2) return std::nullopt;
   if (value[1] == 0) {
     bad = false;
     return value.substr(2);
@@ -180,10 +180,11 @@ std::optional<std::string> Referee::Join(const std::string& value,
 
 bool Referee::Fits(const Gradient& message) const {
   if (message.epoch() != job_.epoch || !RowsFit(message)) return false;
-  if (message.kind() == Gradient::ASK || message.kind() == Gradient::LEAVE) return true;
-  if (message.kind() != Gradient::UPDATE) return false;
-  if (message.row_count() > 0) {
-    const Slice& slice = message.slice();
+  if (message.has_ask() || message.has_leave()) return true;
+  if (!message.has_update()) return false;
+  const Gradient::Update& update = message.update();
+  if (update.row_count() > 0) {
+    const Slice& slice = update.slice();
     if (slice.begin() != job_.begin || slice.end() != job_.begin + job_.keys) return false;
     const bool dense = slice.dense_size() > 0;
     if (dense && static_cast<uint64_t>(slice.dense_size()) != job_.keys) return false;
@@ -194,15 +195,15 @@ bool Referee::Fits(const Gradient& message) const {
       if (i > 0 && slice.sparse_index(i) <= slice.sparse_index(i - 1)) return false;
     }
   }
-  const MomentsMessage& moments = message.moments();
+  const MomentsMessage& moments = update.moments();
   const auto columns = static_cast<int>(job_.numeric);
   if (moments.count_size() != 0 && moments.count_size() != columns) return false;
   if (moments.mean_size() != moments.count_size()) return false;
   if (moments.m2_size() != moments.count_size()) return false;
-  return SumsFit(message.progressive(), job_.classes) && SumsFit(message.tail(), job_.classes);
+  return SumsFit(update.progressive(), job_.classes) && SumsFit(update.tail(), job_.classes);
 }
 
-bool Referee::Unpack(Gradient& message) const {
+bool Referee::Unpack(Gradient::Update& message) const {
   const auto values = job_.training.compression().values();
   const std::string slice = message.packed_slice();
   const std::string rows = message.packed_embeddings();
@@ -273,14 +274,14 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
     return;
   }
   Gradient message;
-  if (!message.ParseFromString(*body) || !Unpack(message) || message.worker() != worker ||
-      !Fits(message)) {
-    return refuse();
-  }
-  if (message.kind() == Gradient::ASK) {
+  if (!message.ParseFromString(*body) || message.worker() != worker) return refuse();
+  if (message.has_update() && !Unpack(*message.mutable_update())) return refuse();
+  if (!Fits(message)) return refuse();
+  if (message.has_ask()) {
     const bool asks_for_old = message.has_clock() && message.clock() + 1 == member.clock;
     const bool has_old = !job_.alone && Bound() == 0 && !member.left;
-    const std::vector<uint64_t> wanted(message.wanted().begin(), message.wanted().end());
+    const std::vector<uint64_t> wanted(message.ask().wanted().begin(),
+                                       message.ask().wanted().end());
     if (asks_for_old && has_old) {
       state.answered_with_old.insert(message.worker());
       state.old_wanted = wanted;
@@ -292,59 +293,53 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
   } else {
     const bool due = !member.left && member.clock == message.clock() && member.held == nullptr;
     if (!due) {
-      if (message.kind() == Gradient::UPDATE) ++state.duplicates;
+      if (message.has_update()) ++state.duplicates;
       // Only who repeats what is held for the round is answered later, when the round ends.
       const bool held = !member.left && member.clock == message.clock();
       if (!held) state.answered.insert(message.worker());
-    } else if (message.kind() == Gradient::LEAVE) {
+    } else if (message.has_leave()) {
       state.seen_ms = std::max(state.seen_ms, timestamp_ms);
       Leave(state, message);
     } else {
       state.seen_ms = std::max(state.seen_ms, timestamp_ms);
-      const bool poison = IsPoison(message);
+      Gradient::Update update = message.update();
+      const bool poison = IsPoison(update);
       accepted_.push_back(
-          {position, message.worker(), message.clock(), member.rows_end, poison, message});
+          {position, message.worker(), message.clock(), member.rows_end, poison, update});
       if (poison) {
         ++state.poisoned;
         bury_record();
-        Gradient nothing;
-        nothing.set_epoch(message.epoch());
-        nothing.set_worker(message.worker());
-        nothing.set_clock(message.clock());
-        nothing.set_kind(Gradient::UPDATE);
-        nothing.set_rows_end(message.rows_end());
-        nothing.set_buffer_rows(message.buffer_rows());
-        nothing.set_snapshot(message.snapshot());
-        nothing.set_cut(message.cut());
-        *nothing.mutable_dead_letters() = message.dead_letters();
-        *nothing.mutable_wanted() = message.wanted();
-        message = nothing;
+        Gradient::Update nothing;
+        nothing.set_rows_end(update.rows_end());
+        nothing.set_buffer_rows(update.buffer_rows());
+        if (update.has_mark()) *nothing.mutable_mark() = update.mark();
+        *nothing.mutable_dead_letters() = update.dead_letters();
+        *nothing.mutable_wanted() = update.wanted();
+        update = nothing;
       }
-      Take(state, std::move(message));
+      Take(state, message.worker(), std::move(update));
     }
   }
   states_.push_back(std::move(state));
 }
 
-void Referee::Take(State& state, Gradient message) {
+void Referee::Take(State& state, uint32_t worker, Gradient::Update message) {
   ++state.accepted;
-  const uint32_t worker = message.worker();
   if (Bound() == 0) {
-    NoteCut(state, message);
-    state.members[worker].held = std::make_shared<const Gradient>(std::move(message));
+    NoteCut(state, worker, message.mark());
+    state.members[worker].held = std::make_shared<const Gradient::Update>(std::move(message));
     FinishRound(state);
   } else if (IsHeldAtCut(state, state.members[worker])) {
-    state.members[worker].held = std::make_shared<const Gradient>(std::move(message));
+    state.members[worker].held = std::make_shared<const Gradient::Update>(std::move(message));
   } else {
-    TakeNow(state, message);
+    TakeNow(state, worker, message);
   }
   ComeToCut(state);
 }
 
 // Eventual and bounded.
-void Referee::TakeNow(State& state, const Gradient& message) {
-  NoteCut(state, message);
-  const uint32_t worker = message.worker();
+void Referee::TakeNow(State& state, uint32_t worker, const Gradient::Update& message) {
+  NoteCut(state, worker, message.mark());
   double present = 0;
   for (const Member& member : state.members) {
     if (!member.left) present += 1;
@@ -352,7 +347,7 @@ void Referee::TakeNow(State& state, const Gradient& message) {
   const State before = state;
   state.step_ms = state.seen_ms;
   StepBy(state, {&message}, present);
-  Tally(state, message);
+  Tally(state, worker, message);
   ++state.members[worker].clock;
   AnswerReleased(before, state);
   if (IsReleased(state, worker)) state.answered.insert(worker);
@@ -365,11 +360,12 @@ void Referee::AnswerReleased(const State& before, State& state) const {
 }
 
 void Referee::Leave(State& state, const Gradient& message) {
-  NoteCut(state, message);
+  NoteCut(state, message.worker(), message.leave().mark());
   const State before = state;
   state.members[message.worker()].left = true;
+  state.members[message.worker()].unfinished.clear();  // it sends nothing any more
   state.answered.insert(message.worker());
-  Bury(state, message);
+  Bury(state, message.leave().dead_letters());
   if (Bound() == 0) {
     FinishRound(state);
   } else {
@@ -379,7 +375,7 @@ void Referee::Leave(State& state, const Gradient& message) {
 }
 
 void Referee::FinishRound(State& state) {
-  std::vector<const Gradient*> messages;
+  std::vector<const Gradient::Update*> messages;
   for (const Member& member : state.members) {
     if (member.left) continue;
     if (member.held == nullptr) return;
@@ -391,10 +387,10 @@ void Referee::FinishRound(State& state) {
   state.old_rows = state.rows;
   state.old_step_ms = std::exchange(state.step_ms, state.seen_ms);
   StepBy(state, messages, 0);
-  for (const Gradient* message : messages) Tally(state, *message);
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
     Member& member = state.members[worker];
     if (member.left) continue;
+    Tally(state, worker, *member.held);
     member.held = nullptr;
     ++member.clock;
     state.answered.insert(worker);
@@ -402,15 +398,16 @@ void Referee::FinishRound(State& state) {
 }
 
 // One step by all messages. share_of > 0: a change counts as one of so many workers'.
-void Referee::StepBy(State& state, const std::vector<const Gradient*>& messages, double share_of) {
+void Referee::StepBy(State& state, const std::vector<const Gradient::Update*>& messages,
+                     double share_of) {
   double total = 0;
-  for (const Gradient* message : messages) {
+  for (const Gradient::Update* message : messages) {
     if (message->row_count() != 0) total += message->weight_sum();
   }
   if (!(total > 0)) return;
   const bool averages = job_.training.update().kind() == Training::Update::WEIGHT_CHANGE;
   std::vector<float> sum(job_.keys, 0.0f);
-  for (const Gradient* message : messages) {
+  for (const Gradient::Update* message : messages) {
     if (message->row_count() == 0) continue;
     float factor = 1.0f;
     if (averages) {
@@ -504,8 +501,8 @@ void Referee::Optimise(uint64_t steps, const std::vector<float>& gradient,
   }
 }
 
-void Referee::Tally(State& state, const Gradient& message) {
-  Member& member = state.members[message.worker()];
+void Referee::Tally(State& state, uint32_t worker, const Gradient::Update& message) {
+  Member& member = state.members[worker];
   member.without_rows_before = member.without_rows;
   member.rows_end_before = member.rows_end;
   member.without_rows = message.rows_end() > member.rows_end ? 0 : member.without_rows + 1;
@@ -527,11 +524,11 @@ void Referee::Tally(State& state, const Gradient& message) {
     column.mean = (column.count * column.mean + more.count(i) * more.mean(i)) / n;
     column.count = n;
   }
-  Bury(state, message);
+  Bury(state, message.dead_letters());
 }
 
-void Referee::Bury(State& state, const Gradient& message) {
-  for (const DeadLetter& letter : message.dead_letters()) {
+void Referee::Bury(State& state, const google::protobuf::RepeatedPtrField<DeadLetter>& letters) {
+  for (const DeadLetter& letter : letters) {
     dead_letters_.push_back({letter.topic(), letter.partition(), letter.offset()});
     ++state.dead_letters;
     ++state.undecodable_rows;

@@ -73,7 +73,7 @@ class Referee {
   struct Member {
     uint64_t clock = 0;
     bool left = false;
-    std::shared_ptr<const Gradient> held;
+    std::shared_ptr<const Gradient::Update> held;
     uint64_t rows_end = 0;
     uint64_t without_rows = 0;
     uint64_t rows_end_before = 0;  // both, one clock ago
@@ -109,6 +109,7 @@ class Referee {
     uint64_t refused = 0;
     uint64_t undecodable_rows = 0;
     uint64_t snapshot = 0;  // the newest that is known
+    uint64_t request = 0;   // the number of the request that led to it
     bool snapshot_open = false;
     size_t dead_letters = 0;  // of Referee::dead_letters(): how many the fold has led to so far
     // Who must be answered after the record in front of this state; or by what the last round
@@ -125,7 +126,7 @@ class Referee {
     uint64_t clock = 0;
     uint64_t rows_end_before = 0;
     bool poisoned = false;
-    Gradient message;  // as it came
+    Gradient::Update message;  // as it came
   };
   struct Letter {
     std::string topic;
@@ -169,29 +170,30 @@ class Referee {
  private:
   bool Fits(const Gradient& message) const;
   // Puts values in 16 bits where those in 32 would stand; false: they are not as the job has them.
-  bool Unpack(Gradient& message) const;
-  void Take(State& state, Gradient message);
+  bool Unpack(Gradient::Update& message) const;
+  void Take(State& state, uint32_t worker, Gradient::Update message);
   void Leave(State& state, const Gradient& message);
   void FinishRound(State& state);
-  void TakeNow(State& state, const Gradient& message);
+  void TakeNow(State& state, uint32_t worker, const Gradient::Update& message);
   // Snapshots (referee_snapshots.cc).
   bool Request(State& state, const Gradient& message);  // false: it is none
-  void NoteCut(State& state, const Gradient& message) const;
+  void NoteCut(State& state, uint32_t worker, const SnapshotMark& mark) const;
   bool IsHeldAtCut(const State& state, const Member& member) const;
   void ComeToCut(State& state);
   void LeaveCut(State& state);
   // Who had been held back and is no longer.
   void AnswerReleased(const State& before, State& state) const;
-  void StepBy(State& state, const std::vector<const Gradient*>& messages, double share_of);
+  void StepBy(State& state, const std::vector<const Gradient::Update*>& messages, double share_of);
   // Of the parameters the first are `penalised`, and the first `linear`.
   void Optimise(uint64_t steps, const std::vector<float>& gradient, std::vector<float>& weights,
                 std::vector<float>& slots, size_t penalised, size_t linear) const;
   // Embedding rows (referee_rows.cc).
   bool RowsFit(const Gradient& message) const;
   std::vector<float> Read(const Rows& rows, int64_t now_ms, uint64_t id) const;
-  void StepRows(State& state, const std::vector<const Gradient*>& messages, float mean) const;
-  void Tally(State& state, const Gradient& message);
-  void Bury(State& state, const Gradient& message);
+  void StepRows(State& state, const std::vector<const Gradient::Update*>& messages,
+                float mean) const;
+  void Tally(State& state, uint32_t worker, const Gradient::Update& message);
+  void Bury(State& state, const google::protobuf::RepeatedPtrField<DeadLetter>& letters);
 
   Job job_;
   size_t slots_per_key_ = 0;

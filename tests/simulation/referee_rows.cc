@@ -7,10 +7,12 @@
 namespace millrace::simulation {
 
 bool Referee::RowsFit(const Gradient& message) const {
-  const EmbeddingBlock& rows = message.embeddings();
+  const Gradient::Update& update = message.update();
+  const auto& wanted = message.has_ask() ? message.ask().wanted() : update.wanted();
+  const EmbeddingBlock& rows = update.embeddings();
   const bool some = rows.id_size() + rows.value_size() > 0;
-  if (job_.row_width == 0) return !some && message.wanted_size() == 0;
-  if (some && message.row_count() == 0) return false;
+  if (job_.row_width == 0) return !some && wanted.empty();
+  if (some && update.row_count() == 0) return false;
   const auto values = static_cast<uint64_t>(rows.value_size());
   if (values != static_cast<uint64_t>(rows.id_size()) * job_.row_width) return false;
   const auto of_this_shard = [this](const auto& ids) {
@@ -20,7 +22,7 @@ bool Referee::RowsFit(const Gradient& message) const {
     return ascend && std::all_of(ids.begin(), ids.end(),
                                  [this](uint64_t id) { return job_.born_rows.contains(id); });
   };
-  return of_this_shard(rows.id()) && of_this_shard(message.wanted());
+  return of_this_shard(rows.id()) && of_this_shard(wanted);
 }
 
 bool Referee::IsOver(const Row& row, int64_t now_ms) const {
@@ -43,11 +45,11 @@ std::vector<float> Referee::OldRowOf(const State& state, uint64_t id) const {
   return Read(*state.old_rows, state.old_step_ms, id);
 }
 
-void Referee::StepRows(State& state, const std::vector<const Gradient*>& messages,
+void Referee::StepRows(State& state, const std::vector<const Gradient::Update*>& messages,
                        float mean) const {
   if (job_.row_width == 0) return;
   std::map<uint64_t, std::vector<float>> sums;
-  for (const Gradient* message : messages) {
+  for (const Gradient::Update* message : messages) {
     auto value = message->embeddings().value().begin();
     for (const uint64_t id : message->embeddings().id()) {
       std::vector<float>& sum = sums[id];

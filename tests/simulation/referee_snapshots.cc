@@ -12,8 +12,8 @@ const Referee::State* Referee::AtCut(int64_t position) const {
 }
 
 bool Referee::Request(State& state, const Gradient& message) {
-  const uint64_t id = message.snapshot();
-  if (message.kind() == Gradient::CANCEL) {
+  if (message.has_cancel_snapshot()) {
+    const uint64_t id = message.cancel_snapshot().snapshot();
     if (id < state.snapshot) return true;
     state.snapshot = id;
     if (state.snapshot_open) {
@@ -22,8 +22,9 @@ bool Referee::Request(State& state, const Gradient& message) {
     }
     return true;
   }
-  if (message.kind() != Gradient::SNAPSHOT) return false;
-  if (job_.shard != 0 || id <= state.snapshot || state.snapshot_open) return true;
+  if (!message.has_request_snapshot()) return false;
+  const uint64_t number = message.request_snapshot().number();
+  if (job_.shard != 0 || number == state.request || state.snapshot_open) return true;
   bool someone = false;
   for (const Member& member : state.members) {
     if (member.left) continue;
@@ -32,7 +33,8 @@ bool Referee::Request(State& state, const Gradient& message) {
     if (member.cut && member.clock <= *member.cut) return true;
   }
   if (!someone) return true;
-  state.snapshot = id;
+  state.request = number;
+  state.snapshot = std::max(number, state.snapshot + 1);
   state.snapshot_open = true;
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
     Member& member = state.members[worker];
@@ -42,14 +44,16 @@ bool Referee::Request(State& state, const Gradient& message) {
   return true;
 }
 
-void Referee::NoteCut(State& state, const Gradient& message) const {
-  if (message.snapshot() > state.snapshot) {
-    state.snapshot = message.snapshot();
+// Shard 0 has fixed the cuts, and hears of nothing new.
+void Referee::NoteCut(State& state, uint32_t worker, const SnapshotMark& mark) const {
+  if (job_.shard == 0) return;
+  if (mark.snapshot() > state.snapshot) {
+    state.snapshot = mark.snapshot();
     state.snapshot_open = true;
     for (Member& member : state.members) member.cut = std::nullopt;
   }
-  const bool of_this = state.snapshot_open && message.snapshot() == state.snapshot;
-  if (of_this) state.members[message.worker()].cut = message.cut();
+  const bool of_this = state.snapshot_open && mark.snapshot() == state.snapshot;
+  if (of_this) state.members[worker].cut = mark.cut();
 }
 
 bool Referee::IsHeldAtCut(const State& state, const Member& member) const {
@@ -69,8 +73,8 @@ void Referee::ComeToCut(State& state) {
 void Referee::LeaveCut(State& state) {
   if (Bound() == 0) return;  // a round is held until its end, cut or not
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
-    const std::shared_ptr<const Gradient> held = std::exchange(state.members[worker].held, nullptr);
-    if (held != nullptr) TakeNow(state, *held);
+    const auto held = std::exchange(state.members[worker].held, nullptr);
+    if (held != nullptr) TakeNow(state, worker, *held);
   }
 }
 

@@ -56,7 +56,7 @@ size_t RowAudit::BufferSize(const Partition& partition, size_t before) const {
 std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   if (accepted.poisoned) return "";
   const Training& training = scenario_.training;
-  const Gradient& message = accepted.message;
+  const Gradient::Update& message = accepted.message;
   const WorkerId worker = accepted.worker;
   const Partition& partition = partitions_[worker];
   const RowNumber all = scenario_.rows[worker];

@@ -14,8 +14,8 @@
 #include "processors/server_processor.h"
 #include "processors/worker_training_processor.h"
 #include "tests/simulation/random.h"
-#include "topics/codec.h"
 #include "topics/frame.h"
+#include "topics/row_codec.h"
 
 namespace millrace::simulation {
 

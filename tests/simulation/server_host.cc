@@ -310,9 +310,13 @@ bool ServerHost::StepCheckpoint() {
   if (phase_ != Phase::kLive && phase_ != Phase::kStart && phase_ != Phase::kAtCut) return false;
   if (!log_) return false;
   if (run_ == nullptr) {
-    std::optional<Checkpoint> checkpoint = task_->BeginCheckpoint();
-    if (!checkpoint) return false;
-    run_ = std::make_unique<CheckpointRun>(*std::move(checkpoint), *log_, *store_, kBatchBytes);
+    StatusOr<std::optional<Checkpoint>> checkpoint = task_->BeginCheckpoint();
+    if (!checkpoint.ok()) {
+      Failed("checkpoint", checkpoint.status());
+      return true;
+    }
+    if (!*checkpoint) return false;
+    run_ = std::make_unique<CheckpointRun>(**std::move(checkpoint), *log_, *store_, kBatchBytes);
     return true;
   }
   const StatusOr<bool> last = StepRun(run_->checkpoint());

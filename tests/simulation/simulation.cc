@@ -204,20 +204,19 @@ bool Simulation::Deliver(Host& host) {
 void Simulation::Poison(OutgoingRecord& record) {
   const double often = world_.scenario.ids > 0 ? 0.03 : 0.01;  // such jobs are fewer
   if (record.value.size() < 2 || record.value[1] != 0 || !world_.Fault("poison", often)) return;
-  Gradient message;
-  if (!message.ParseFromString(record.value.substr(2)) || message.kind() != Gradient::UPDATE) {
-    return;
-  }
+  Gradient gradient;
+  if (!gradient.ParseFromString(record.value.substr(2)) || !gradient.has_update()) return;
+  Gradient::Update& message = *gradient.mutable_update();
   const bool has_rows =
       !message.packed_embeddings().empty() || message.embeddings().value_size() > 0;
   if (has_rows && world_.random.Chance(0.5)) {
     PoisonRow(message);
-    record.value = MakeFrames(message.SerializeAsString(), 0).front();
+    record.value = MakeFrames(gradient.SerializeAsString(), 0).front();
     return;
   }
   if (!message.packed_slice().empty()) {
     message.mutable_packed_slice()->replace(0, 2, "\xff\x7f");  // NaN, in both formats of 16 bits
-    record.value = MakeFrames(message.SerializeAsString(), 0).front();
+    record.value = MakeFrames(gradient.SerializeAsString(), 0).front();
     return;
   }
   Slice& slice = *message.mutable_slice();
@@ -230,10 +229,10 @@ void Simulation::Poison(OutgoingRecord& record) {
   } else {
     message.set_weight_sum(std::numeric_limits<double>::quiet_NaN());
   }
-  record.value = MakeFrames(message.SerializeAsString(), 0).front();
+  record.value = MakeFrames(gradient.SerializeAsString(), 0).front();
 }
 
-void Simulation::PoisonRow(Gradient& message) {
+void Simulation::PoisonRow(Gradient::Update& message) {
   world_.Count("poison in an embedding row");
   if (!message.packed_embeddings().empty()) {
     message.mutable_packed_embeddings()->replace(0, 2, "\xff\x7f");
@@ -246,7 +245,7 @@ void Simulation::PoisonRow(Gradient& message) {
 }
 
 // Of another shard, or not as wide as a row is; the rest of the update is well.
-void Simulation::SpoilRows(ShardId shard, Gradient& message) {
+void Simulation::SpoilRows(ShardId shard, Gradient::Update& message) {
   message.set_row_count(1);
   message.set_weight_sum(1);
   const Referee::Job& job = inspector_.referee(shard).job();
@@ -377,19 +376,19 @@ void Simulation::Stranger() {
   Gradient message;
   message.set_epoch(kEpoch);
   message.set_worker(worker);
-  message.set_kind(Gradient::UPDATE);
+  Gradient::Update& update = *message.mutable_update();
   const auto shard = static_cast<ShardId>(world_.random.Below(server_.size()));
   const Referee::Member& member = inspector_.referee(shard).now().members[worker];
   message.set_clock(member.clock);
-  message.set_rows_end(member.rows_end);
-  message.set_buffer_rows(member.buffer_rows);
+  update.set_rows_end(member.rows_end);
+  update.set_buffer_rows(member.buffer_rows);
   const auto gradient = [&](const std::string& from, const std::string& value) {
     world_.Append({Topic::kGradients, static_cast<int32_t>(shard), from, value});
   };
   switch (world_.random.Below(9)) {
     case 0:
       world_.Count("stranger: bytes in gradients");
-      return gradient(key, world_.random.Chance(0.5) ? "" : "\x01\x07garbage");
+      return gradient(key, world_.random.Chance(0.5) ? "" : "\x02\x07garbage");
     case 1:
       world_.Count("stranger: a key of nobody");
       return gradient("nobody", MakeFrames(message.SerializeAsString(), 0).front());
@@ -399,14 +398,14 @@ void Simulation::Stranger() {
       return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
     case 3:
       if (world_.scenario.ids > 0 && world_.random.Chance(0.7)) {
-        SpoilRows(shard, message);
+        SpoilRows(shard, update);
         return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
       }
       world_.Count("stranger: another shape");
-      message.set_row_count(1);
-      message.set_weight_sum(1);
-      message.mutable_slice()->set_end(3);
-      message.mutable_slice()->add_dense(1);
+      update.set_row_count(1);
+      update.set_weight_sum(1);
+      update.mutable_slice()->set_end(3);
+      update.mutable_slice()->add_dense(1);
       return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
     case 4: {
       // Who forges updates of a worker's present clock again and again gets any shard anywhere.
@@ -414,7 +413,7 @@ void Simulation::Stranger() {
         if (inspector_.referee(other).now().members[worker].clock < member.clock) return;
       }
       world_.Count("stranger: poison");
-      message.set_weight_sum(std::numeric_limits<double>::infinity());
+      update.set_weight_sum(std::numeric_limits<double>::infinity());
       world_.forged = true;
       return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
     }
@@ -449,11 +448,11 @@ void Simulation::AskForSnapshot() {
     const bool open = inspector_.referee(shard).now().snapshot_open;
     world_.Count(open ? "snapshot given up on its way to the cut" : "snapshot given up");
     const ShardId known = world_.random.Chance(0.7) ? shard : 0;
-    return SendRequest(shard, Gradient::CANCEL, inspector_.referee(known).now().snapshot);
+    return CancelSnapshot(shard, inspector_.referee(known).now().snapshot);
   }
   world_.Count("snapshot asked for");
   if (!world_.random.Chance(0.1)) ++last_snapshot_;  // or the same once more
-  SendRequest(0, Gradient::SNAPSHOT, last_snapshot_);
+  RequestSnapshot(last_snapshot_);
 }
 
 bool Simulation::GiveUpSnapshots() {
@@ -462,18 +461,27 @@ bool Simulation::GiveUpSnapshots() {
     const Referee::State& state = inspector_.referee(shard).now();
     if (!state.snapshot_open) continue;
     world_.Count("snapshot to whose cut not all come");
-    SendRequest(shard, Gradient::CANCEL, state.snapshot);
+    CancelSnapshot(shard, state.snapshot);
     did = true;
   }
   return did;
 }
 
-void Simulation::SendRequest(ShardId shard, Gradient::Kind kind, uint64_t id) {
+void Simulation::RequestSnapshot(uint64_t number) {
   Gradient request;
+  request.mutable_request_snapshot()->set_number(number);
+  SendRequest(0, std::move(request));
+}
+
+void Simulation::CancelSnapshot(ShardId shard, uint64_t id) {
+  Gradient request;
+  request.mutable_cancel_snapshot()->set_snapshot(id);
+  SendRequest(shard, std::move(request));
+}
+
+void Simulation::SendRequest(ShardId shard, Gradient request) {
   request.set_epoch(kEpoch);
   request.set_worker(kNoWorker);
-  request.set_kind(kind);
-  request.set_snapshot(id);
   world_.Append({Topic::kGradients, static_cast<int32_t>(shard), EncodeBigEndian32(kNoWorker),
                  MakeFrames(request.SerializeAsString(), 0).front()});
 }

@@ -88,12 +88,14 @@ class Simulation {
   void Stranger();
   // Sends shard 0 what somebody does who wants a snapshot, or gives one up.
   void AskForSnapshot();
-  void SendRequest(ShardId shard, Gradient::Kind kind, uint64_t id);
+  void RequestSnapshot(uint64_t number);
+  void CancelSnapshot(ShardId shard, uint64_t id);
+  void SendRequest(ShardId shard, Gradient request);
   // Shards that have waited for long at a cut to which not all come; false: there are none.
   bool GiveUpSnapshots();
   void Poison(OutgoingRecord& record);
-  void PoisonRow(Gradient& message);
-  void SpoilRows(ShardId shard, Gradient& message);
+  void PoisonRow(Gradient::Update& message);
+  void SpoilRows(ShardId shard, Gradient::Update& message);
 
   void EndFaults();
   // Does what is left to do; false when nothing is.

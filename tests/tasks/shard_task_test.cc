@@ -12,6 +12,7 @@
 
 #include "stores/memory_byte_map.h"
 #include "tasks/checkpoint_assembler.h"
+#include "tasks/state_codec.h"
 #include "tests/processors/random_log.h"
 #include "tests/processors/server_fixture.h"
 #include "tests/tasks/memory_checkpoint_log.h"
@@ -100,7 +101,7 @@ class ShardTaskTest : public ::testing::Test {
 
   // Some of the three steps of a checkpoint.
   void Checkpoint(int steps = 3) {
-    std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
+    std::optional<millrace::Checkpoint> checkpoint = *task_->BeginCheckpoint();
     if (!checkpoint) return;
     CheckpointRun run(*std::move(checkpoint), log_, *store_);
     for (int step = 0; step < steps; ++step) ASSERT_TRUE(run.Step().ok());
@@ -206,7 +207,7 @@ TEST_F(ShardTaskTest, DeadLettersAreInTheCommittedTransactionsOnceWhateverCrashe
   for (int trial = 0; trial < 100; ++trial) {
     Use(SmallServer(ConsistencyPolicy::Eventual()));
     for (int step = 0; step < 60; ++step) {
-      LogRecord record = RecordOf(Message(Gradient::ASK, 0, 0));
+      LogRecord record = RecordOf(Message(Gradient::kAsk, 0, 0));
       if (random() % 3 == 0) record = {"key", "damaged " + std::to_string(step)};
       AppendAndFold(record);
       const auto steps = static_cast<int>(random() % 24);
@@ -261,7 +262,8 @@ TEST_F(ShardTaskTest, ChunksOfAnOlderLongerStateAreIgnored) {
   options_.max_frame_bytes = 150;
   Use(options_);
   Gradient large = Update(0, 0, std::vector<float>(6, 1), kRange);
-  for (int i = 0; i < 20; ++i) large.add_dead_letters()->set_reason("held with the update");
+  for (int i = 0; i < 20; ++i)
+    large.mutable_update()->add_dead_letters()->set_reason("held with the update");
   AppendAndFold(large);
   Checkpoint();
   const auto state_chunks = [&] {
@@ -328,7 +330,7 @@ TEST_F(ShardTaskTest, AnotherRecordInFrontOfThePositionIsAnError) {
   std::vector<LogRecord> others = {{good.key, good.value + "x"},
                                    {good.key + "x", good.value},
                                    RecordOf(Update(2, 7, std::vector<float>(6, 1), kRange)),
-                                   RecordOf(Message(Gradient::ASK, 2, 0))};
+                                   RecordOf(Message(Gradient::kAsk, 2, 0))};
   others.push_back(good);
   others.back().value[10] = static_cast<char>(others.back().value[10] ^ 1);
   for (const LogRecord& other : others) {
@@ -421,7 +423,7 @@ TEST_F(ShardTaskTest, ADamagedBlockIsAnError) {
 
 TEST_F(ShardTaskTest, AnswersAreOnlyGivenBehindTheEndOfTheReplay) {
   AppendAndFoldRound();
-  Append(RecordOf(Message(Gradient::ASK, 1, 0)));
+  Append(RecordOf(Message(Gradient::kAsk, 1, 0)));
   MemoryByteMap nothing;
   StatusOr<std::unique_ptr<ShardTask>> task = Load(nothing);
   ASSERT_TRUE((*task)->StartReplay(0, 3).ok());
@@ -441,7 +443,7 @@ TEST_F(ShardTaskTest, AnswersAreOnlyGivenBehindTheEndOfTheReplay) {
 
 TEST_F(ShardTaskTest, AnnouncesToEverybodyTheAnswerFromState) {
   AppendAndFoldRound();
-  AppendAndFold(Message(Gradient::LEAVE, 2, 1));
+  AppendAndFold(Message(Gradient::kLeave, 2, 1));
   out_.clear();
   ASSERT_TRUE(task_->Announce(out_).ok());
   ASSERT_THAT(out_, SizeIs(3));
@@ -457,8 +459,9 @@ TEST_F(ShardTaskTest, AnnouncesToEverybodyTheAnswerFromState) {
 TEST_F(ShardTaskTest, ALargeAnswerIsSplitAndItsChunksAreKeyedByShardAndNumber) {
   options_.max_frame_bytes = 30;
   options_.shard = 1;
+  options_.shards = 2;
   Use(options_);
-  AppendAndFold(Message(Gradient::ASK, 2, 0));
+  AppendAndFold(Message(Gradient::kAsk, 2, 0));
   ASSERT_GT(out_.size(), 1u);
   ChunkJoiner joiner;
   std::optional<std::string> body;
@@ -466,7 +469,7 @@ TEST_F(ShardTaskTest, ALargeAnswerIsSplitAndItsChunksAreKeyedByShardAndNumber) {
     EXPECT_EQ(out_[chunk].partition, 2);
     EXPECT_EQ(out_[chunk].key, EncodeBigEndian32(1) + EncodeBigEndian32(chunk));
     EXPECT_LE(out_[chunk].value.size(), 30u);
-    body = joiner.Add(*ParseFrame(out_[chunk].value));
+    body = *joiner.Add(0, *ParseFrame(out_[chunk].value));
   }
   EXPECT_EQ(body, *task_->processor().Answer(2));
 }
@@ -474,12 +477,12 @@ TEST_F(ShardTaskTest, ALargeAnswerIsSplitAndItsChunksAreKeyedByShardAndNumber) {
 // ---- checkpoints ----
 
 TEST_F(ShardTaskTest, ACheckpointIsMadeOnlyWhenSomethingHasCome) {
-  EXPECT_FALSE(task_->BeginCheckpoint().has_value());
+  EXPECT_FALSE(task_->BeginCheckpoint()->has_value());
   AppendAndFoldRound();
   EXPECT_EQ(task_->unsaved().records, 3u);
   EXPECT_GT(task_->unsaved().bytes, 0u);
   EXPECT_EQ(task_->unsaved_updates(), 3u);
-  const std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
+  const std::optional<millrace::Checkpoint> checkpoint = *task_->BeginCheckpoint();
   ASSERT_TRUE(checkpoint.has_value());
   EXPECT_EQ(checkpoint->position, 3);
   EXPECT_THAT(checkpoint->blocks, ElementsAre(0));
@@ -487,7 +490,52 @@ TEST_F(ShardTaskTest, ACheckpointIsMadeOnlyWhenSomethingHasCome) {
   EXPECT_EQ(task_->unsaved().records, 0u);
   EXPECT_EQ(task_->unsaved().bytes, 0u);
   EXPECT_EQ(task_->unsaved_updates(), 3u) << "until it is done";
-  EXPECT_FALSE(task_->BeginCheckpoint().has_value());
+  EXPECT_FALSE(task_->BeginCheckpoint()->has_value());
+}
+
+TEST_F(ShardTaskTest, AStateLargerThanAMessageIsSavedInPiecesAndLoaded) {
+  options_.most_message_bytes = 200;
+  Use(options_);
+  AppendAndFoldRound();
+  for (WorkerId worker : {0, 2}) {  // held for the round
+    AppendAndFold(Update(worker, 1, std::vector<float>(kRange.size(), 2), kRange));
+  }
+  ShardState state;
+  task_->processor().SaveState(state);
+  ASSERT_GT(EncodeState(state, 200)->size(), 2u) << "more than one piece and its length";
+  Checkpoint();
+  MemoryByteMap empty;
+  const StatusOr<std::unique_ptr<ShardTask>> copy = Load(empty);
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ(StateBytes(**copy), StateBytes(*task_));
+}
+
+// A state of which nothing is saved, and then a log that is trimmed, would be the end of the shard.
+TEST_F(ShardTaskTest, AStateThatCannotBeSavedIsAnErrorBeforeTheCommit) {
+  AppendAndFoldRound();
+  Checkpoint();
+  const size_t saved = log_.parameters.size();
+  options_.most_message_bytes = 60;
+  StatusOr<std::unique_ptr<ShardTask>> task = Load(*store_);
+  ASSERT_TRUE(task.ok()) << task.status();
+  task_ = *std::move(task);
+  ASSERT_TRUE(task_->StartReplay(0, End()).ok());
+  AppendAndFold(Update(0, 1, std::vector<float>(kRange.size(), 2), kRange));
+  const Status status = task_->BeginCheckpoint().status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shard 0: its state at gradient 4"));
+  EXPECT_EQ(task_->unsaved().records, 1u);
+  EXPECT_EQ(log_.parameters.size(), saved);
+  EXPECT_EQ(log_.gradients_begin, 2) << "as the checkpoint before has left it";
+}
+
+TEST_F(ShardTaskTest, DeadLettersAreAmongTheBytesThatAreNotSaved) {
+  AppendAndFold(LogRecord{"key", std::string(100'000, 'x')});
+  EXPECT_GE(task_->unsaved().bytes, 100'000u);
+  const std::optional<millrace::Checkpoint> failed = *task_->BeginCheckpoint();
+  EXPECT_EQ(task_->unsaved().bytes, 0u);
+  task_->CheckpointFailed(*failed);
+  EXPECT_GE(task_->unsaved().bytes, 100'000u);
 }
 
 TEST_F(ShardTaskTest, ALoadedCheckpointCountsAsSaved) {
@@ -500,7 +548,7 @@ TEST_F(ShardTaskTest, ALoadedCheckpointCountsAsSaved) {
   EXPECT_TRUE((*loaded)->saved());
   EXPECT_EQ((*loaded)->unsaved_updates(), 0u);
   EXPECT_EQ((*loaded)->unsaved().records, 0u);
-  EXPECT_FALSE((*loaded)->BeginCheckpoint().has_value());
+  EXPECT_FALSE((*loaded)->BeginCheckpoint()->has_value());
   AppendAndFoldRound();
   const StatusOr<std::unique_ptr<ShardTask>> behind = Recover(*store_);
   ASSERT_TRUE(behind.ok()) << behind.status();
@@ -517,8 +565,9 @@ TEST_F(ShardTaskTest, TheRowsOfEmbeddingsAreAmongTheBytesThatAreNotSaved) {
     const Clock clock = task_->processor().clocks().clock(worker);
     Gradient message = Update(worker, clock, std::vector<float>(kRange.size(), 1), kRange);
     if (with_rows) {
-      for (EmbeddingId id = 0; id < 100; ++id) message.mutable_embeddings()->add_id(id);
-      message.mutable_embeddings()->mutable_value()->Resize(500, 1.0f);
+      for (EmbeddingId id = 0; id < 100; ++id)
+        message.mutable_update()->mutable_embeddings()->add_id(id);
+      message.mutable_update()->mutable_embeddings()->mutable_value()->Resize(500, 1.0f);
     }
     AppendAndFold(message);
   };
@@ -540,7 +589,7 @@ TEST_F(ShardTaskTest, TheAnswersOfAClockAndOfTheOneBeforeAreTwoMessages) {
   Use(options);
   AppendAndFoldRound();
   out_.clear();
-  AppendAndFold(Message(Gradient::ASK, 1, 0));
+  AppendAndFold(Message(Gradient::kAsk, 1, 0));
   const std::vector<Received> of_the_clock_before = Take(out_);
   ASSERT_TRUE(task_->Announce(out_).ok());
   std::vector<Received> of_the_clock = Take(out_);
@@ -554,7 +603,7 @@ TEST_F(ShardTaskTest, TheAnswersOfAClockAndOfTheOneBeforeAreTwoMessages) {
       if (i >= records->size()) continue;
       const StatusOr<Frame> frame = ParseFrame((*records)[i].value);
       ASSERT_TRUE(frame.ok()) << frame.status();
-      const std::optional<std::string> body = joiner.Add(*frame);
+      const std::optional<std::string> body = *joiner.Add(0, *frame);
       if (!body) continue;
       Weights message;
       ASSERT_TRUE(message.ParseFromString(*body));
@@ -567,7 +616,7 @@ TEST_F(ShardTaskTest, TheAnswersOfAClockAndOfTheOneBeforeAreTwoMessages) {
 TEST_F(ShardTaskTest, ACheckpointIsFrozenWhileTrainingGoesOn) {
   AppendAndFoldRound();
   const std::string at_checkpoint = StateBytes(*task_);
-  CheckpointRun run(*task_->BeginCheckpoint(), log_, *store_);
+  CheckpointRun run(**task_->BeginCheckpoint(), log_, *store_);
   AppendAndFoldRound(5);
   while (!run.done()) ASSERT_TRUE(run.Step().ok());
   const StatusOr<std::unique_ptr<ShardTask>> copy = Load(*store_);
@@ -578,8 +627,8 @@ TEST_F(ShardTaskTest, ACheckpointIsFrozenWhileTrainingGoesOn) {
 TEST_F(ShardTaskTest, ACheckpointHoldsOnlyTheBlocksThatWereUpdated) {
   AppendAndFoldRound();
   Checkpoint();
-  AppendAndFold(Message(Gradient::ASK, 0, 0));
-  const std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
+  AppendAndFold(Message(Gradient::kAsk, 0, 0));
+  const std::optional<millrace::Checkpoint> checkpoint = *task_->BeginCheckpoint();
   ASSERT_TRUE(checkpoint.has_value());
   EXPECT_THAT(checkpoint->blocks, IsEmpty());
   EXPECT_THAT(checkpoint->entries, SizeIs(1)) << "the state, since the position has moved";
@@ -588,13 +637,13 @@ TEST_F(ShardTaskTest, ACheckpointHoldsOnlyTheBlocksThatWereUpdated) {
 TEST_F(ShardTaskTest, AFailedCheckpointGivesItsBlocksAndDeadLettersBack) {
   AppendAndFold(LogRecord{"key", "first damaged"});
   AppendAndFoldRound();
-  const std::optional<millrace::Checkpoint> failed = task_->BeginCheckpoint();
+  const std::optional<millrace::Checkpoint> failed = *task_->BeginCheckpoint();
   ASSERT_TRUE(failed.has_value());
   AppendAndFold(LogRecord{"key", "second damaged"});
   task_->CheckpointFailed(*failed);
   EXPECT_GT(task_->unsaved().records, 0u) << "so that the next one is not put off";
   EXPECT_GT(task_->unsaved().bytes, 0u);
-  const std::optional<millrace::Checkpoint> next = task_->BeginCheckpoint();
+  const std::optional<millrace::Checkpoint> next = *task_->BeginCheckpoint();
   ASSERT_TRUE(next.has_value());
   EXPECT_THAT(next->blocks, ElementsAre(0));
   ASSERT_THAT(next->dead_letters, SizeIs(2));
@@ -603,9 +652,9 @@ TEST_F(ShardTaskTest, AFailedCheckpointGivesItsBlocksAndDeadLettersBack) {
 
 TEST_F(ShardTaskTest, AFailedCheckpointIsTriedAgainEvenIfNothingHasComeSince) {
   AppendAndFoldRound();
-  const std::optional<millrace::Checkpoint> failed = task_->BeginCheckpoint();
+  const std::optional<millrace::Checkpoint> failed = *task_->BeginCheckpoint();
   task_->CheckpointFailed(*failed);
-  const std::optional<millrace::Checkpoint> next = task_->BeginCheckpoint();
+  const std::optional<millrace::Checkpoint> next = *task_->BeginCheckpoint();
   ASSERT_TRUE(next.has_value());
   EXPECT_EQ(next->position, failed->position);
   EXPECT_EQ(next->blocks, failed->blocks);
@@ -615,7 +664,7 @@ TEST_F(ShardTaskTest, ADeadLetterTooLargeForARecordIsCutNotSplit) {
   const std::string value(2 * kMaxFrameBytes, 'x');
   const std::string key(2 * kMaxFrameBytes, 'y');
   AppendAndFold(LogRecord{key, value});
-  const std::optional<millrace::Checkpoint> checkpoint = task_->BeginCheckpoint();
+  const std::optional<millrace::Checkpoint> checkpoint = *task_->BeginCheckpoint();
   ASSERT_THAT(checkpoint->dead_letters, SizeIs(1));
   EXPECT_LE(checkpoint->dead_letters[0].size(), kMaxFrameBytes);
   const StatusOr<Frame> frame = ParseFrame(checkpoint->dead_letters[0]);

@@ -16,11 +16,14 @@
 #include "models/softmax_regression.h"
 #include "stores/memory_byte_map.h"
 #include "tasks/shard_task.h"
-#include "topics/codec.h"
+#include "topics/figures_codec.h"
+#include "topics/row_codec.h"
+#include "topics/slice_codec.h"
 
 namespace millrace {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -115,12 +118,14 @@ class InputLog {
 WorkerOptions OnePass(uint32_t batch_rows = 4) {
   WorkerOptions options;
   options.training.set_batch_rows(batch_rows);
+  options.numeric_columns = 1;
   return options;
 }
 
 WorkerOptions Buffered() {
   WorkerOptions options;
   options.training.set_schedule(Training::BUFFER);
+  options.numeric_columns = 1;
   options.training.mutable_buffer()->set_min_rows(4);
   options.training.mutable_buffer()->set_max_rows(16);
   options.training.mutable_buffer()->set_coefficient(0.005);
@@ -200,7 +205,7 @@ class WorkerTaskTest : public ::testing::Test {
     for (const OutgoingRecord& record : out_) {
       EXPECT_EQ(record.topic, Topic::kGradients);
       EXPECT_EQ(record.key, EncodeBigEndian32(options_.worker));
-      if (const std::optional<std::string> body = joiner.Add(*ParseFrame(record.value))) {
+      if (const std::optional<std::string> body = *joiner.Add(0, *ParseFrame(record.value))) {
         EXPECT_TRUE(messages.emplace_back().ParseFromString(*body));
       }
     }
@@ -209,10 +214,10 @@ class WorkerTaskTest : public ::testing::Test {
   }
   Gradient SentUpdate() {
     std::vector<Gradient> messages = Sent();
-    std::erase_if(messages, [](const Gradient& m) { return m.kind() != Gradient::UPDATE; });
+    std::erase_if(messages, [](const Gradient& m) { return !m.has_update(); });
     EXPECT_THAT(messages, SizeIs(1));
     if (messages.empty()) return {};
-    messages[0].clear_attempt();  // says only that it was computed again
+    messages[0].mutable_update()->clear_attempt();  // says only that it was computed again
     return messages[0];
   }
 
@@ -250,6 +255,61 @@ TEST_F(WorkerTaskTest, OnePassCommitsTheFirstRowOfThePresentClocksBatch) {
   EXPECT_EQ(task_->CommitPosition(), (InputPosition{11, 8}));
 }
 
+// Whoever may write to `weights` must not be able to delete rows that nobody has read.
+TEST_F(WorkerTaskTest, AForgedClockCommitsAndDeletesNothing) {
+  log_.AddRows(40);
+  Start(OnePass());
+  Read(12);
+  Receive(Answer(1, 4));
+  const std::optional<InputPosition> before = task_->CommitPosition();
+  EXPECT_EQ(before, (InputPosition{4, 4}));
+  for (const Clock forged : {Clock{9}, Clock{1'000'000}, Clock{1} << 44}) {
+    Receive(Answer(forged, 36));
+    EXPECT_LE(task_->CommitPosition().value_or(*before).row, before->row) << forged;
+    EXPECT_LE(task_->TrimPosition().value_or(3), 3) << forged;
+  }
+  // The server's own word counts as soon as it is said again.
+  task_->Repeat(out_);
+  out_.clear();
+  Receive(Answer(1, 4));
+  EXPECT_EQ(task_->clock(), 1u);
+}
+
+TEST_F(WorkerTaskTest, RowsReadAgainBearOutAClockThatIsFarAhead) {
+  log_.AddRows(40);
+  Start(OnePass(), InputPosition{4, 4});
+  Receive(Answer(8, 32));
+  EXPECT_EQ(task_->CommitPosition(), std::nullopt);
+  Read();
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{32, 32}));
+  EXPECT_EQ(SentUpdate().clock(), 8u);
+}
+
+TEST_F(WorkerTaskTest, AnAnswerThatCannotBeUsedIsCountedWithTheReason) {
+  Start(OnePass());
+  Weights other = Answer(0, 0);
+  other.set_epoch(9);
+  Receive(other);
+  EXPECT_EQ(task_->unusable_answers(), 1u);
+  EXPECT_THAT(task_->last_unusable_answer(), HasSubstr("weights, partition 0, offset 0"));
+  EXPECT_THAT(task_->last_unusable_answer(), HasSubstr("epoch 9"));
+  EXPECT_EQ(out_.back().topic, Topic::kDeadLetter);
+}
+
+TEST_F(WorkerTaskTest, AnUpdateThatIsTooLargeIsAnErrorAndNoEmptyMessage) {
+  WorkerOptions options = OnePass();
+  options.most_message_bytes = 60;
+  log_.AddRows(4);
+  Start(options);
+  Read();
+  const std::string body = Answer(0, 0).SerializeAsString();
+  task_->ProcessWeights(0, EncodeBigEndian32(0), MakeFrames(body, 0).front(), out_);
+  out_.clear();
+  const Status status = task_->Advance(out_);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(out_, IsEmpty());
+}
+
 TEST_F(WorkerTaskTest, ATaskThatBeginsBehindItsFirstRowsHasNothingNewToCommit) {
   log_.AddRows(12);
   Start(OnePass(), InputPosition{8, 8});
@@ -268,7 +328,7 @@ TEST_F(WorkerTaskTest, BehindAllThatWasReadTheCommitIsWhereReadingGoesOn) {
   EXPECT_EQ(task_->CommitPosition(), (InputPosition{4, 4}));
   // A worker of long ago, whose commit was lost: it reads over what has been used.
   Receive(Answer(7, 28));
-  EXPECT_EQ(task_->CommitPosition(), (InputPosition{4, 4}));
+  EXPECT_EQ(task_->CommitPosition(), std::nullopt) << "until the rows bear the clock out";
   log_.AddRows(30);
   Read();
   EXPECT_EQ(task_->CommitPosition(), (InputPosition{28, 28}));
@@ -280,7 +340,7 @@ TEST_F(WorkerTaskTest, TheEndStaysToBeReadAgain) {
   Start(OnePass());
   Read();
   Receive(Answer(1, 4));
-  EXPECT_EQ(Sent().back().kind(), Gradient::LEAVE);
+  EXPECT_EQ(Sent().back().kind_case(), Gradient::kLeave);
   const std::optional<InputPosition> position = task_->CommitPosition();
   EXPECT_EQ(position, (InputPosition{4, 4}));
   EXPECT_TRUE(task_->ended());
@@ -312,7 +372,7 @@ TEST_F(WorkerTaskTest, BehindADeletionTheFirstRecordSaysWhichRowItIs) {
   Read();
   Receive(Answer(2, 8));
   EXPECT_EQ(task_->CommitPosition(), (InputPosition{10, 8}));
-  EXPECT_EQ(SentUpdate().rows_end(), 12u);
+  EXPECT_EQ(SentUpdate().update().rows_end(), 12u);
 }
 
 TEST_F(WorkerTaskTest, RowsThatAreMissingAreAnErrorAndNotAGuess) {
@@ -336,7 +396,7 @@ TEST_F(WorkerTaskTest, AnAnswerThatNeedsDeletedRowsIsForgottenAndAskedForAgain) 
   task_->Repeat(out_);
   const std::vector<Gradient> asks = Sent();
   ASSERT_THAT(asks, SizeIs(1));
-  EXPECT_EQ(asks[0].kind(), Gradient::ASK);
+  EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
   Receive(Answer(2, 8));
   EXPECT_EQ(SentUpdate().clock(), 2u);
 }
@@ -365,7 +425,8 @@ TEST_F(WorkerTaskTest, KilledAnywhereAndStartedAtItsCommitTheModelIsTheSameToThe
       Start(options);
       for (int step = 0; step < 5000 && !task_->left(); ++step) {
         if (random() % 3 == 0) Read(static_cast<Offset>(random() % 5));
-        if (random() % 8 == 0) committed = task_->CommitPosition().value_or(InputPosition{});
+        const std::optional<InputPosition> position = task_->CommitPosition();
+        if (position && random() % 8 == 0) committed = position;
         if (random() % 10 == 0) task_->Repeat(out_);
         if (kill && random() % 12 == 0) {
           // Some of what it sent may be lost with it.
@@ -584,6 +645,7 @@ TEST_F(WorkerTaskTest, TwoWorkersShareADisk) {
   log_.AddRows(20);
   WorkerOptions second = Buffered();
   second.worker = 1;
+  second.workers = 2;
   Start(Buffered());
   Read();
   Save();
@@ -610,8 +672,8 @@ TEST_F(WorkerTaskTest, DeadLettersThatWereNotCountedSurviveOnTheDisk) {
   out_.clear();
   Receive(Answer(0, 0));
   const Gradient update = SentUpdate();
-  ASSERT_EQ(update.dead_letters_size(), 1);
-  EXPECT_EQ(update.dead_letters(0).offset(), 2);
+  ASSERT_EQ(update.update().dead_letters_size(), 1);
+  EXPECT_EQ(update.update().dead_letters(0).offset(), 2);
 }
 
 // It stands between two rows, so it is read again with the second of them.
@@ -627,7 +689,7 @@ TEST_F(WorkerTaskTest, ADamagedRecordThatIsReadAgainAfterAStartIsReportedOnce) {
   Read();
   out_.clear();
   Receive(Answer(0, 0));
-  EXPECT_EQ(SentUpdate().dead_letters_size(), 1);
+  EXPECT_EQ(SentUpdate().update().dead_letters_size(), 1);
 }
 
 // It is reported with the update that counts its row; until then its record must stay in the log.
@@ -640,7 +702,7 @@ TEST_F(WorkerTaskTest, ADamagedRecordIsNeededUntilItsRowIsCountedHoweverManyRows
   EXPECT_EQ(task_->CommitPosition(), (InputPosition{2, 2}));
   out_.clear();
   Receive(Answer(0, 0));
-  EXPECT_EQ(SentUpdate().dead_letters_size(), 1);
+  EXPECT_EQ(SentUpdate().update().dead_letters_size(), 1);
   EXPECT_EQ(task_->CommitPosition(), (InputPosition{2, 2})) << "the update may be lost";
   Receive(Answer(1, log_.rows));
   ASSERT_TRUE(task_->CommitPosition().has_value());

@@ -27,7 +27,9 @@ std::vector<std::string> Join(ChunkJoiner& joiner, const std::vector<std::string
     const StatusOr<Frame> frame = ParseFrame(bytes);
     EXPECT_TRUE(frame.ok()) << frame.status();
     if (!frame.ok()) continue;
-    if (std::optional<std::string> message = joiner.Add(*frame)) messages.push_back(*message);
+    const StatusOr<std::optional<std::string>> message = joiner.Add(0, *frame);
+    EXPECT_TRUE(message.ok()) << message.status();
+    if (message.ok() && *message) messages.push_back(**message);
   }
   return messages;
 }
@@ -89,14 +91,14 @@ TEST(FrameTest, RefusesAnotherFormatVersionAndNamesBoth) {
     ASSERT_FALSE(frame.ok());
     EXPECT_EQ(frame.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(frame.status().message(),
-              "format version " + std::to_string(version) + " where this program knows 1");
+              "format version " + std::to_string(version) + " where this program knows 2");
   }
 }
 
 TEST(FrameTest, RefusesWhatIsShorterThanItsHeader) {
   EXPECT_FALSE(ParseFrame("").ok());
-  EXPECT_FALSE(ParseFrame("\x01").ok());
-  EXPECT_TRUE(ParseFrame(std::string("\x01\x00", 2)).ok());
+  EXPECT_FALSE(ParseFrame("\x02").ok());
+  EXPECT_TRUE(ParseFrame(std::string("\x02\x00", 2)).ok());
   const std::string chunk = MakeFrames(std::string(100, 'x'), 1, 60).front();
   for (size_t size = 0; size < kChunkHeaderBytes; ++size) {
     EXPECT_FALSE(ParseFrame(chunk.substr(0, size)).ok()) << size;
@@ -139,7 +141,7 @@ TEST(FrameTest, NoDamageMakesItCrash) {
     bytes.resize(random() % (bytes.size() + 1));
     const StatusOr<Frame> frame = ParseFrame(bytes);
     if (!frame.ok()) continue;
-    joiner.Add(*frame);
+    EXPECT_TRUE(joiner.Add(0, *frame).ok());
     ASSERT_LT(frame->index, frame->count);
     ASSERT_LE(joiner.partials().size(), ChunkJoiner::kKept);
   }
@@ -263,6 +265,70 @@ TEST(ChunkJoinerTest, RestoredInTheMiddleItGoesOnAsIfNothingHadHappened) {
     const std::vector<std::string> rest(log.begin() + static_cast<ptrdiff_t>(cut), log.end());
     ASSERT_EQ(Join(restored, rest), Join(live, rest));
     ASSERT_EQ(restored.partials(), live.partials());
+  }
+}
+
+// Chunks of 42 bytes, but the last.
+std::vector<Frame> Chunks(const std::vector<std::string>& frames) {
+  std::vector<Frame> chunks;
+  for (const std::string& frame : frames) chunks.push_back(*ParseFrame(frame));
+  return chunks;
+}
+
+TEST(ChunkJoinerTest, AMessageThatOutgrowsWhatIsKeptOfASenderIsRefusedAndForgotten) {
+  const std::vector<std::string> frames = MakeFrames(std::string(200, 'x'), 1, 60);
+  const std::vector<Frame> chunks = Chunks(frames);
+  ChunkJoiner joiner({.sender_bytes = 100, .bytes = 1000});
+  EXPECT_TRUE(joiner.Add(7, chunks[0]).ok());
+  EXPECT_TRUE(joiner.Add(7, chunks[1]).ok());
+  EXPECT_EQ(joiner.bytes(), 84u);
+  const Status refused = joiner.Add(7, chunks[2]).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE(joiner.partials().empty());
+  EXPECT_EQ(joiner.bytes(), 0u);
+  const StatusOr<std::optional<std::string>> rest = joiner.Add(7, chunks[3]);
+  EXPECT_TRUE(rest.ok() && !rest->has_value()) << "the rest is out of order";
+}
+
+TEST(ChunkJoinerTest, HundredsOfSendersNeverTakeMoreThanTheBoundForAll) {
+  const std::vector<std::string> frames = MakeFrames(std::string(200, 'x'), 1, 60);
+  const std::vector<Frame> chunks = Chunks(frames);
+  ChunkJoiner joiner({.sender_bytes = 1000, .bytes = 500});
+  for (uint32_t sender = 0; sender < 300; ++sender) {
+    EXPECT_TRUE(joiner.Add(sender, chunks[0]).ok());
+    EXPECT_TRUE(joiner.Add(sender, chunks[1]).ok());
+    EXPECT_LE(joiner.bytes(), 500u);
+  }
+  // The oldest were forgotten; the newest is joined.
+  for (size_t i = 2; i + 1 < chunks.size(); ++i) EXPECT_TRUE(joiner.Add(299, chunks[i]).ok());
+  EXPECT_EQ(**joiner.Add(299, chunks.back()), std::string(200, 'x'));
+  const StatusOr<std::optional<std::string>> oldest = joiner.Add(0, chunks[2]);
+  EXPECT_TRUE(oldest.ok() && !oldest->has_value());
+}
+
+TEST(ChunkJoinerTest, SendersDoNotDisturbEachOther) {
+  const std::vector<std::string> frames = MakeFrames(std::string(100, 'x'), 1, 60);
+  const std::vector<Frame> chunks = Chunks(frames);
+  ChunkJoiner joiner;
+  for (const Frame& chunk : chunks) {
+    const bool is_last = &chunk == &chunks.back();
+    for (uint32_t sender = 0; sender < 5; ++sender) {
+      EXPECT_EQ(joiner.Add(sender, chunk)->has_value(), is_last);
+    }
+  }
+  EXPECT_TRUE(joiner.Add(3, chunks[0]).ok());
+  joiner.Forget(3);
+  EXPECT_TRUE(joiner.partials().empty());
+  EXPECT_EQ(joiner.bytes(), 0u);
+}
+
+TEST(FrameTest, AMessageInPartsIsTheSameFramesAsInOnePiece) {
+  std::mt19937 random(6);
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<std::string> parts(random() % 5);
+    std::string whole;
+    for (std::string& part : parts) whole += part = RandomBytes(random, random() % 150);
+    EXPECT_EQ(MakeFrames(std::span<const std::string>(parts), 9, 60), MakeFrames(whole, 9, 60));
   }
 }
 

@@ -86,15 +86,15 @@ TEST(PackedFloats, EveryKindOfNanStaysOne) {
   }
 }
 
-Gradient UpdateOf(const std::vector<float>& dense, const std::vector<float>& rows = {}) {
-  Gradient message;
+Gradient::Update UpdateOf(const std::vector<float>& dense, const std::vector<float>& rows = {}) {
+  Gradient::Update message;
   message.mutable_slice()->mutable_dense()->Add(dense.begin(), dense.end());
   message.mutable_embeddings()->mutable_value()->Add(rows.begin(), rows.end());
   return message;
 }
 
 std::vector<float> ThereAndBack(FloatFormat format, const std::vector<float>& values) {
-  Gradient message = UpdateOf(values);
+  Gradient::Update message = UpdateOf(values);
   PackUpdate(format, PackingExponent(format, LargestFinite(values)), message);
   EXPECT_EQ(message.packed_slice().size(), 2 * values.size());
   EXPECT_EQ(message.slice().dense_size(), 0);
@@ -151,7 +151,7 @@ TEST(PackedFloats, WhatIsNoNumberIsStillNoneAndDoesNotChangeTheOthers) {
 }
 
 TEST(PackedFloats, SparseValuesAndEmbeddingRowsArePackedToo) {
-  Gradient message = UpdateOf({}, {4, 5, 6});
+  Gradient::Update message = UpdateOf({}, {4, 5, 6});
   message.mutable_slice()->add_sparse_index(7);
   message.mutable_slice()->add_sparse_value(1.5f);
   PackUpdate(kBf16, 0, message);
@@ -164,18 +164,18 @@ TEST(PackedFloats, SparseValuesAndEmbeddingRowsArePackedToo) {
 }
 
 TEST(PackedFloats, WhatIsNotPackedAsTheJobHasItIsRefused) {
-  const auto error = [](FloatFormat format, Gradient message) {
+  const auto error = [](FloatFormat format, Gradient::Update message) {
     return std::string(UnpackUpdate(format, message).message());
   };
-  Gradient packed = UpdateOf({1, 2});
+  Gradient::Update packed = UpdateOf({1, 2});
   PackUpdate(kFp16, 3, packed);
   EXPECT_THAT(error(kFloat32, packed), HasSubstr("where this job has 32"));
   EXPECT_THAT(error(kFp16, UpdateOf({1, 2})), HasSubstr("where this job has 16"));
   EXPECT_THAT(error(kFp16, UpdateOf({}, {1})), HasSubstr("where this job has 16"));
-  Gradient half = packed;
+  Gradient::Update half = packed;
   half.mutable_packed_slice()->pop_back();
   EXPECT_THAT(error(kFp16, half), HasSubstr("half a packed value"));
-  Gradient far = packed;
+  Gradient::Update far = packed;
   for (const int32_t exponent : {127, -127, INT32_MIN}) {
     far.set_packed_exponent(exponent);
     EXPECT_THAT(error(kFp16, far), HasSubstr("exponent out of range"));

@@ -52,11 +52,11 @@ class FollowedShardTest : public testing::Test {
     auto& shard = const_cast<ParameterShard&>(task_->processor().shard());
     std::ranges::fill(shard.mutable_weights(), weight);
     shard.MarkAllUpdated();
-    const LogRecord record = RecordOf(Message(Gradient::ASK, 0, 0));
+    const LogRecord record = RecordOf(Message(Gradient::kAsk, 0, 0));
     std::vector<OutgoingRecord> ignored;
     EXPECT_TRUE(
         task_->ProcessGradient({task_->position(), record.key, record.value, 0}, ignored).ok());
-    return *task_->BeginCheckpoint();
+    return **task_->BeginCheckpoint();
   }
   void Commit(const Checkpoint& checkpoint) {
     const StatusOr<Offset> end = log_->CommitTransaction(checkpoint, end_);

@@ -41,12 +41,12 @@ TEST(Replicator, OffersAReplicaOnceItHasAWholeCheckpoint) {
   ShardTask task(SmallServer(), store);
   ASSERT_TRUE(task.StartReplay(0, 0).ok());
   std::vector<OutgoingRecord> ignored;
-  const LogRecord record = RecordOf(Message(Gradient::ASK, 0, 0));
+  const LogRecord record = RecordOf(Message(Gradient::kAsk, 0, 0));
   ASSERT_TRUE(task.ProcessGradient({0, record.key, record.value, 0}, ignored).ok());
   const std::atomic<bool> stop = false;
   const auto log = KafkaCheckpointLog::Create(config, 0, stop);
   ASSERT_TRUE(log.ok()) << log.status();
-  const StatusOr<Offset> end = (*log)->CommitTransaction(*task.BeginCheckpoint(), 0);
+  const StatusOr<Offset> end = (*log)->CommitTransaction(**task.BeginCheckpoint(), 0);
   ASSERT_TRUE(end.ok()) << end.status();
   ASSERT_TRUE(Until([&] { return (offered = replicator.OffsetOf(0)).ok(); }));
   EXPECT_EQ(*offered, *end);

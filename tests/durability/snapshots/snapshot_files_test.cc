@@ -34,7 +34,7 @@ constexpr EmbeddingId kIds = 40;
 constexpr size_t kWidth = 2;
 
 ServerOptions ShardOf(ShardId shard, uint32_t shards) {
-  ServerOptions options = SmallServer();
+  ServerOptions options = SmallServer(ConsistencyPolicy::Eventual());  // clocks may differ
   options.shard = shard;
   options.shards = shards;
   options.range = RangeOfShard(shard, shards, kKeys);
@@ -245,7 +245,8 @@ TEST(SnapshotFiles, HaveNothingOfMessagesUnderWay) {
   const Shard shard(ShardOf(0, 1));
   ChangeState(shard, [](ShardState& state) {
     ShardState::Member& member = *state.mutable_members(1);
-    *member.mutable_pending() = Update(1, member.clock(), std::vector<float>(kKeys, 1), {0, kKeys});
+    *member.mutable_pending() =
+        Update(1, member.clock(), std::vector<float>(kKeys, 1), {0, kKeys}).update();
     member.add_wanted(3);
     member.set_has_cut(true);
     member.set_cut(member.clock());
@@ -320,7 +321,7 @@ TEST(SnapshotFiles, BeginWithTheLatestTimesOfAllShards) {
       const ShardState state = StartOf(folder.path(), ShardOf(shard, 2));
       EXPECT_EQ(state.seen_ms(), 9000) << "of shard " << latest;
       EXPECT_EQ(state.step_ms(), 8000) << "of shard " << latest;
-      EXPECT_EQ(state.replaced_step_ms(), 8000) << "of shard " << latest;
+      EXPECT_EQ(state.previous_round().step_ms(), 8000) << "of shard " << latest;
     }
   }
 }
@@ -552,6 +553,15 @@ TEST(SnapshotFiles, OfAnotherJobsShapeAreRefused) {
         << "rows would be left out, or learnt from twice";
     EXPECT_TRUE(fits(other, "x", 1, SnapshotStart::kNewStream).ok());
   }
+  manifest.add_workers()->set_clock(1);
+  EXPECT_FALSE(fits(same, "x", 2, SnapshotStart::kSameStream).ok())
+      << "a sequential job's workers stand at one clock";
+  EXPECT_TRUE(fits(same, "x", 2, SnapshotStart::kNewStream).ok());
+  other = same;
+  other.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  EXPECT_TRUE(fits(other, "x", 2, SnapshotStart::kSameStream).ok());
+  manifest.mutable_workers(1)->set_left(true);
+  EXPECT_TRUE(fits(same, "x", 2, SnapshotStart::kSameStream).ok());
   EXPECT_EQ(TrainingDifferences(manifest, same), "");
   EXPECT_NE(TrainingDifferences(manifest, other), "");
 }

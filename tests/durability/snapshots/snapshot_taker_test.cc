@@ -123,8 +123,8 @@ TEST_F(SnapshotTakerTest, GivesEachSnapshotItsOwnTime) {
     for (WorkerId worker = 0; worker < 3; ++worker) {
       Gradient update = Update(worker, server_.processor().clocks().clock(worker),
                                std::vector<float>(6, 1), {0, 6});
-      update.set_snapshot(7);
-      update.set_cut(2);
+      update.mutable_update()->mutable_mark()->set_snapshot(7);
+      update.mutable_update()->mutable_mark()->set_cut(2);
       if (server_.Send(update).snapshot) {
         ServerOutput output;
         ASSERT_TRUE(server_.processor().LeaveCut(output).ok());

@@ -1,0 +1,100 @@
+#include "processors/batch_trainer.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "topics/partitioning.h"
+
+namespace millrace {
+namespace {
+
+LocalSolverOptions SolverOptions(const Training& training) {
+  LocalSolverOptions options;
+  const Training::Update& update = training.update();
+  options.kind = update.solver() == Training::Update::LOCAL_SGD ? LocalSolverOptions::Kind::kSgd
+                                                                : LocalSolverOptions::Kind::kLbfgs;
+  options.iterations = update.local_iterations();
+  options.learning_rate = update.local_learning_rate();
+  options.l2 = training.l2();
+  return options;
+}
+
+}  // namespace
+
+BatchTrainer::BatchTrainer(const WorkerOptions& options, const Model& model)
+    : options_(options), model_(model), gradient_(model.parameter_count(), model.block_size()) {}
+
+uint64_t BatchTrainer::StreamRowOf(const Batch& batch, size_t i) const {
+  return StreamRow({options_.worker, batch.numbers[i]}, options_.workers);
+}
+
+BatchTrainer::Result BatchTrainer::Train(const Batch& batch, std::span<const float> weights,
+                                         const Moments& moments, const EmbeddingBatch& embeddings) {
+  MILLRACE_CHECK(batch.rows.size() == batch.numbers.size());
+  MILLRACE_CHECK(weights.size() == model_.parameter_count());
+  const uint64_t freeze = options_.training.freeze_after_rows();
+  // Numbers ascend, so what may be learnt from is a range.
+  size_t trained_end = batch.rows.size();
+  while (freeze > 0 && trained_end > 0 && StreamRowOf(batch, trained_end - 1) >= freeze) {
+    --trained_end;
+  }
+  const size_t trained_begin = std::min(batch.first_trained, trained_end);
+  Result result;
+  result.trained = RowsView(batch.rows).subspan(trained_begin, trained_end - trained_begin);
+  // The scaling knows the features of the rows it is about to scale, never their labels.
+  const bool scales = options_.training.scaling() == Training::RUNNING;
+  result.new_moments = Moments(moments.columns());
+  for (size_t i = batch.first_new; scales && i < trained_end; ++i) {
+    result.new_moments.Add(*batch.rows[i]);
+  }
+  Moments merged = moments;
+  merged.Merge(result.new_moments);
+  const Scaler scaler = scales ? Scaler(merged) : Scaler::Identity(merged.columns());
+  Compute(batch, trained_begin, weights, scaler, embeddings, result);
+  Count(batch, trained_begin, result);
+  return result;
+}
+
+void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<const float> weights,
+                           const Scaler& scaler, const EmbeddingBatch& embeddings, Result& result) {
+  const RowsView rows(batch.rows);
+  const size_t width = model_.score_count();
+  const size_t trained_end = trained_begin + result.trained.size();
+  scores_.resize(rows.size() * width);
+  const std::span<float> scores(scores_);
+  gradient_.Clear();
+  const auto compute = [&](size_t begin, size_t end, GradientSum* gradient) {
+    return model_.Compute(rows.subspan(begin, end - begin), scaler, weights, embeddings, gradient,
+                          scores.subspan(begin * width, (end - begin) * width));
+  };
+  const bool changes = options_.training.update().kind() == Training::Update::WEIGHT_CHANGE;
+  compute(0, trained_begin, nullptr);
+  result.loss = compute(trained_begin, trained_end, changes ? nullptr : &gradient_);
+  compute(trained_end, rows.size(), nullptr);
+  if (!changes || result.trained.empty()) return;
+  result.change =
+      SolveLocally(model_, result.trained, scaler, weights, SolverOptions(options_.training))
+          .change;
+}
+
+void BatchTrainer::Count(const Batch& batch, size_t trained_begin, Result& result) const {
+  const Training& training = options_.training;
+  const uint64_t tail =
+      training.tail_after_rows() > 0 ? training.tail_after_rows() : training.freeze_after_rows();
+  const size_t trained_end = trained_begin + result.trained.size();
+  const size_t width = model_.score_count();
+  for (size_t i = 0; i < batch.rows.size(); ++i) {
+    const Row& row = *batch.rows[i];
+    const std::span<const float> scores = std::span(scores_).subspan(i * width, width);
+    if (options_.evaluate_batches) result.whole.AddRow(row, scores, options_.classes);
+    if (i < batch.first_new || row.replayed) continue;
+    ++result.new_rows;
+    if (i >= trained_begin && i < trained_end) ++result.new_trained;
+    result.progressive.AddRow(row, scores, options_.classes);
+    if (tail > 0 && StreamRowOf(batch, i) >= tail) {
+      result.tail.AddRow(row, scores, options_.classes);
+    }
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,55 @@
+// What a worker computes on a batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/evaluation.h"
+#include "models/gradient_sum.h"
+#include "models/local_solver.h"
+#include "models/model.h"
+#include "models/moments.h"
+#include "processors/batch_source.h"
+#include "processors/worker_options.h"
+
+namespace millrace {
+
+// Tests each row that is new by the weights that it is about to change, then learns from those that
+// may be learnt from. The same input gives the same bytes. Not thread-safe.
+class BatchTrainer {
+ public:
+  // `model` outlives the trainer.
+  BatchTrainer(const WorkerOptions& options, const Model& model);
+
+  struct Result {
+    RowsView trained;              // of the batch's rows, those that were learnt from
+    BatchLoss loss{};              // of them
+    std::vector<float> change{};   // of the weights, where the job sends that; else the gradient
+    Moments new_moments{};         // of the new ones among them
+    EvaluationSums progressive{};  // of new rows, in their first epoch
+    EvaluationSums tail{};         // the same, of the job's tail
+    EvaluationSums whole{};        // of all rows, if the options ask for it
+    uint64_t new_rows = 0;         // in their first epoch,
+    uint64_t new_trained = 0;      // and those of them that were learnt from
+  };
+  // `moments` are of the rows so far. The gradients of embedding rows go to `embeddings`.
+  Result Train(const Batch& batch, std::span<const float> weights, const Moments& moments,
+               const EmbeddingBatch& embeddings);
+  // Of the last batch; zero where `change` is sent.
+  GradientSum& gradient() { return gradient_; }
+
+ private:
+  uint64_t StreamRowOf(const Batch& batch, size_t i) const;
+  void Compute(const Batch& batch, size_t trained_begin, std::span<const float> weights,
+               const Scaler& scaler, const EmbeddingBatch& embeddings, Result& result);
+  void Count(const Batch& batch, size_t trained_begin, Result& result) const;
+
+  const WorkerOptions options_;
+  const Model& model_;
+  GradientSum gradient_;
+  std::vector<float> scores_;  // of the batch's rows
+};
+
+}  // namespace millrace

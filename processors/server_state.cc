@@ -1,0 +1,164 @@
+// ServerProcessor's state to and from the message that a checkpoint saves.
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "processors/server_processor.h"
+#include "topics/figures_codec.h"
+#include "topics/slice_codec.h"
+
+namespace millrace {
+namespace {
+
+Status BadState(const std::string& reason) { return absl::InvalidArgumentError(reason); }
+
+// Whoever has loaded less or more of it would go on otherwise than the fold of the log.
+Status NotOurState(ShardId shard, const Status& reason) {
+  return absl::DataLossError(
+      "the saved state of shard " + std::to_string(shard) +
+      " is damaged, or was written by another program: " + std::string(reason.message()) +
+      ". Restore the topic parameters and the data folder, or start a new "
+      "job (another name)");
+}
+
+}  // namespace
+
+void ServerProcessor::SaveState(ShardState& state) const {
+  CheckInvariants();
+  state.set_epoch(options_.epoch);
+  state.set_shard(options_.shard);
+  state.set_steps(steps());
+  SaveMembers(state);
+  decoder_.Save(state);
+  previous_.Save(state);
+  cut_.Save(state);
+  state.set_snapshot_request(snapshot_request_);
+  state.set_lost(lost_.has_value());
+  if (lost_) lost_->Save(state);
+  state.set_seen_ms(seen_ms_);
+  state.set_step_ms(step_ms_);
+  ToProto(moments_, *state.mutable_moments());
+  ToProto(progressive_, *state.mutable_progressive());
+  ToProto(tail_, *state.mutable_tail());
+  state.set_rows_trained(rows_trained_);
+  state.set_train_loss(train_loss_);
+  *state.mutable_counters() = counters_;
+}
+
+void ServerProcessor::SaveMembers(ShardState& state) const {
+  for (const auto& [worker, member] : members_) {
+    ShardState::Member& saved = *state.add_members();
+    saved.set_worker(worker);
+    saved.set_clock(clocks_.clock(worker));
+    saved.set_left(clocks_.left(worker));
+    *saved.mutable_rows() = member.rows;
+    saved.set_buffer_rows(member.buffer_rows);
+    saved.mutable_wanted()->Add(member.wanted.begin(), member.wanted.end());
+    if (member.pending) *saved.mutable_pending() = *member.pending;
+  }
+}
+
+Status ServerProcessor::LoadState(const ShardState& state) {
+  if (state.epoch() != options_.epoch || state.shard() != options_.shard ||
+      static_cast<uint32_t>(state.members_size()) != options_.workers ||
+      static_cast<size_t>(state.moments().count_size()) != options_.numeric_columns) {
+    return absl::DataLossError("the saved state is of epoch " + std::to_string(state.epoch()) +
+                               ", shard " + std::to_string(state.shard()) + ", " +
+                               std::to_string(state.members_size()) + " workers and " +
+                               std::to_string(state.moments().count_size()) +
+                               " numeric columns: it belongs to another job");
+  }
+  Status loaded = CheckState(state);
+  if (loaded.ok()) loaded = LoadMembers(state);
+  if (loaded.ok()) loaded = LoadParts(state);
+  if (!loaded.ok()) return NotOurState(options_.shard, loaded);
+  CheckInvariants();
+  return absl::OkStatus();
+}
+
+Status ServerProcessor::CheckState(const ShardState& state) const {
+  MILLRACE_RETURN_IF_ERROR(CheckMoments(state.moments(), options_.numeric_columns));
+  if (!FromProto(state.moments()).IsValid()) return BadState("moments that no rows can have given");
+  MILLRACE_RETURN_IF_ERROR(CheckSums(state.progressive(), options_.classes));
+  MILLRACE_RETURN_IF_ERROR(CheckSums(state.tail(), options_.classes));
+  if (state.steps() > kMostClock * options_.workers) return BadState("too many steps");
+  if (state.step_ms() < 0 || state.step_ms() > state.seen_ms()) {
+    return BadState("a step at a time that the log has not come to");
+  }
+  if (state.position() < 0) return BadState("a position before the log");
+  if (state.snapshot() > kMostSnapshot) {
+    return BadState("a snapshot that cannot be");
+  }
+  return absl::OkStatus();
+}
+
+Status ServerProcessor::CheckMember(const ShardState::Member& member) const {
+  const std::string name = "worker " + std::to_string(member.worker());
+  if (member.worker() >= options_.workers) return BadState(name + " is none of this job's");
+  if (member.clock() > kMostClock || member.cut() > kMostClock + 3) {
+    return BadState(name + " at clock " + std::to_string(member.clock()) + ", its cut at " +
+                    std::to_string(member.cut()));
+  }
+  if (member.rows().end() > kMostRow || member.rows_before().end() > member.rows().end()) {
+    return BadState(name + " has rows up to " + std::to_string(member.rows().end()) +
+                    " counted, and " + std::to_string(member.rows_before().end()) +
+                    " one update before");
+  }
+  if (!member.wanted().empty() && !options_.embeddings) return BadState(name + " wants rows");
+  MILLRACE_RETURN_IF_ERROR(CheckIds(member.wanted(), options_.shard, options_.shards));
+  if (!member.has_pending()) return absl::OkStatus();
+  if (member.left()) return BadState(name + " has left, and an update of it is held");
+  return CheckUpdate(member.pending(), member.clock(), decoder_.shape());
+}
+
+Status ServerProcessor::LoadMembers(const ShardState& state) {
+  std::map<WorkerId, Member> members;
+  for (const ShardState::Member& saved : state.members()) {
+    MILLRACE_RETURN_IF_ERROR(CheckMember(saved));
+    const auto [place, is_new] = members.try_emplace(saved.worker());
+    if (!is_new)
+      return BadState("worker " + std::to_string(saved.worker()) + " stands in it twice");
+    Member& member = place->second;
+    clocks_.Set(saved.worker(), {saved.clock(), saved.left()});
+    member.rows = saved.rows();
+    member.buffer_rows = saved.buffer_rows();
+    member.wanted.assign(saved.wanted().begin(), saved.wanted().end());
+    if (saved.has_pending()) member.pending = saved.pending();
+  }
+  if (options_.consistency.sequential() && clocks_.Staleness() > 0) {
+    return BadState("workers of one round at different clocks");
+  }
+  members_ = std::move(members);
+  return absl::OkStatus();
+}
+
+Status ServerProcessor::LoadParts(const ShardState& state) {
+  MILLRACE_RETURN_IF_ERROR(decoder_.Load(state));
+  MILLRACE_RETURN_IF_ERROR(previous_.Load(state, decoder_.shape()));
+  cut_.Load(state);
+  snapshot_request_ = state.snapshot_request();
+  lost_.reset();
+  if (state.lost()) {
+    lost_.emplace(options_.workers);
+    MILLRACE_RETURN_IF_ERROR(lost_->Load(state, decoder_.shape()));
+  }
+  model_.set_steps(state.steps());
+  moments_ = FromProto(state.moments());
+  seen_ms_ = state.seen_ms();
+  step_ms_ = state.step_ms();
+  progressive_ = FromProto(state.progressive());
+  tail_ = FromProto(state.tail());
+  rows_trained_ = state.rows_trained();
+  train_loss_ = state.train_loss();
+  counters_ = state.counters();
+  return absl::OkStatus();
+}
+
+void ServerProcessor::CheckInvariants() const {
+  MILLRACE_CHECK(members_.size() == options_.workers);
+  MILLRACE_CHECK(step_ms_ >= 0 && step_ms_ <= seen_ms_ && previous_.step_ms() <= step_ms_);
+  // Of a sequential job all stand at one clock; of the others who is held stands at its cut.
+  if (options_.consistency.sequential()) MILLRACE_CHECK(clocks_.Staleness() == 0);
+}
+
+}  // namespace millrace

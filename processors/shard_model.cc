@@ -1,0 +1,141 @@
+#include "processors/shard_model.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "models/initial_weights.h"
+#include "topics/slice_codec.h"
+
+namespace millrace {
+namespace {
+
+// An embedding row is a linear weight, then factors.
+constexpr ParameterParts kPartsOfRow = {.penalised_end = 1, .linear_end = 1};
+
+// How many of the range's keys stand in front of `end`.
+size_t CountBefore(uint64_t end, KeyRange range) {
+  return std::clamp(end, range.begin, range.end) - range.begin;
+}
+
+bool AllFinite(const std::vector<float>& values) {
+  return AllWithin(values, std::numeric_limits<float>::max());
+}
+
+}  // namespace
+
+ShardModel::ShardModel(const ServerOptions& options, const OrderedByteMap* store)
+    : range_(options.range),
+      parts_{CountBefore(options.penalised_end, options.range),
+             CountBefore(options.linear_end, options.range)},
+      average_changes_(options.average_changes),
+      l2_(options.l2),
+      optimizer_(Optimizer::Create(options.optimizer)),
+      shard_(options.range, options.average_changes ? 0 : optimizer_->slot_count(),
+             options.keeps_previous_round(),
+             InitialWeights(options.random_init_ranges, options.seed, options.range)),
+      sum_(options.range.size()) {
+  if (!options.embeddings) return;
+  EmbeddingTableOptions table = *options.embeddings;
+  table.slot_floats = optimizer_->slot_floats(table.width(), kPartsOfRow);
+  embeddings_ = std::make_unique<EmbeddingTable>(table, store);
+}
+
+void ShardModel::SetWeights(const Slice& slice) {
+  MILLRACE_CHECK(static_cast<size_t>(slice.dense_size()) == range_.size());
+  std::ranges::copy(slice.dense(), shard_.mutable_weights().begin());
+  shard_.MarkAllUpdated();
+}
+
+StatusOr<bool> ShardModel::Step(Updates updates, size_t average_over, int64_t now_ms,
+                                PreviousRound* previous) {
+  double weight = 0;
+  for (const Gradient::Update* update : updates) {
+    if (update->row_count() > 0) weight += update->weight_sum();
+  }
+  if (weight <= 0) return true;  // a round without rows performs no optimizer step
+  std::ranges::fill(sum_, 0.0f);
+  StatusOr<bool> is_finite = average_changes_ ? AddChanges(updates, weight, average_over)
+                                              : StepByGradients(updates, weight, now_ms, previous);
+  if (!is_finite.ok() || !*is_finite) return is_finite;
+  ++steps_;
+  shard_.MarkAllUpdated();
+  return true;
+}
+
+// Federated averaging (McMahan et al., AISTATS 2017): each change by its share of the rows.
+StatusOr<bool> ShardModel::AddChanges(Updates updates, double weight, size_t average_over) {
+  for (const Gradient::Update* update : updates) {
+    if (update->row_count() == 0) continue;
+    const double share =
+        average_over > 0 ? 1.0 / static_cast<double>(average_over) : update->weight_sum() / weight;
+    AddSlice(update->slice(), static_cast<float>(share), sum_);
+  }
+  if (!AllFinite(sum_)) return false;  // sane changes may still overflow together
+  const std::span<float> weights = shard_.mutable_weights();
+  for (size_t i = 0; i < sum_.size(); ++i) weights[i] += sum_[i];
+  return true;
+}
+
+StatusOr<bool> ShardModel::StepByGradients(Updates updates, double weight, int64_t now_ms,
+                                           PreviousRound* previous) {
+  for (const Gradient::Update* update : updates) {
+    if (update->row_count() > 0) AddSlice(update->slice(), 1.0f, sum_);
+  }
+  const auto scale = static_cast<float>(1.0 / weight);
+  for (float& value : sum_) value *= scale;
+  const std::span<float> weights = shard_.mutable_weights();
+  if (l2_ > 0) {
+    const auto l2 = static_cast<float>(l2_);
+    for (size_t i = 0; i < parts_.penalised_end; ++i) sum_[i] += l2 * weights[i];
+  }
+  if (embeddings_ != nullptr) SumEmbeddings(updates, scale);
+  if (!AllFinite(sum_) || !AllFinite(row_sum_)) return false;  // divided by a tiny weight, say
+  optimizer_->Step(steps_, sum_, weights, shard_.mutable_slots(), parts_);
+  if (embeddings_ != nullptr) MILLRACE_RETURN_IF_ERROR(StepEmbeddings(now_ms, previous));
+  return true;
+}
+
+void ShardModel::SumEmbeddings(Updates updates, float scale) {
+  row_ids_.clear();
+  for (const Gradient::Update* update : updates) {
+    const auto& ids = update->embeddings().id();
+    row_ids_.insert(row_ids_.end(), ids.begin(), ids.end());
+  }
+  if (updates.size() > 1) {
+    std::ranges::sort(row_ids_);
+    row_ids_.erase(std::ranges::unique(row_ids_).begin(), row_ids_.end());
+  }
+  const size_t width = embeddings_->width();
+  row_sum_.assign(row_ids_.size() * width, 0.0f);
+  for (const Gradient::Update* update : updates) {
+    const auto& ids = update->embeddings().id();
+    MILLRACE_CHECK(static_cast<size_t>(update->embeddings().value_size()) ==
+                   static_cast<size_t>(ids.size()) * width);
+    const float* value = update->embeddings().value().data();
+    size_t place = 0;
+    for (int i = 0; i < ids.size(); ++i, value += width) {
+      while (place < row_ids_.size() && row_ids_[place] != ids[i]) ++place;
+      MILLRACE_CHECK(place < row_ids_.size());
+      float* const sum = row_sum_.data() + place * width;
+      for (size_t k = 0; k < width; ++k) sum[k] += value[k];
+    }
+  }
+  for (float& value : row_sum_) value *= scale;
+}
+
+Status ShardModel::StepEmbeddings(int64_t now_ms, PreviousRound* previous) {
+  if (previous != nullptr) {
+    std::vector<float> before(row_sum_.size());
+    MILLRACE_RETURN_IF_ERROR(embeddings_->Read(row_ids_, previous->step_ms(), before));
+    previous->KeepRows(row_ids_, std::move(before));
+  }
+  return embeddings_->Update(
+      row_ids_, row_sum_, now_ms,
+      [this](std::span<const float> gradient, std::span<float> values, std::span<float> slots) {
+        optimizer_->Step(steps_, gradient, values, slots, kPartsOfRow);
+      });
+}
+
+}  // namespace millrace

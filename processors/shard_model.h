@@ -1,0 +1,68 @@
+// A shard's parameters, and the optimizer that changes them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/records.pb.h"
+#include "models/optimizer.h"
+#include "processors/previous_round.h"
+#include "processors/server_options.h"
+#include "stores/embedding_table.h"
+#include "stores/ordered_byte_map.h"
+#include "stores/parameter_shard.h"
+
+namespace millrace {
+
+// Updates that are combined in one step, in this order: floats are added in it.
+using Updates = std::span<const Gradient::Update* const>;
+
+// Not thread-safe.
+class ShardModel {
+ public:
+  // Embedding rows are read from the store when they are not in memory; it outlives the model.
+  ShardModel(const ServerOptions& options, const OrderedByteMap* store);
+
+  const ParameterShard& shard() const { return shard_; }
+  ParameterShard& mutable_shard() { return shard_; }
+  // Null when the job has none.
+  EmbeddingTable* embeddings() const { return embeddings_.get(); }
+  uint64_t steps() const { return steps_; }
+  void set_steps(uint64_t steps) { steps_ = steps; }
+
+  // Applies the updates as one step at `now_ms`. A change of weights that comes alone moves them by
+  // its worker's share, one of `average_over` (0: all have come). `previous`, if not null, gets the
+  // embedding rows as they were. Returns whether all of it is finite: if not, nothing has changed.
+  // Updates without rows make no step. Errors: the store's.
+  StatusOr<bool> Step(Updates updates, size_t average_over, int64_t now_ms,
+                      PreviousRound* previous);
+  // Takes weights as they are. REQUIRES a dense slice of the shard's range.
+  void SetWeights(const Slice& slice);
+
+ private:
+  StatusOr<bool> AddChanges(Updates updates, double weight, size_t average_over);
+  StatusOr<bool> StepByGradients(Updates updates, double weight, int64_t now_ms,
+                                 PreviousRound* previous);
+  // Adds up the embedding rows of the updates, times `scale`, into row_ids_ and row_sum_.
+  void SumEmbeddings(Updates updates, float scale);
+  Status StepEmbeddings(int64_t now_ms, PreviousRound* previous);
+
+  const KeyRange range_;
+  const ParameterParts parts_;  // of the shard's keys
+  const bool average_changes_;
+  const double l2_;
+  std::unique_ptr<Optimizer> optimizer_;
+  ParameterShard shard_;
+  std::unique_ptr<EmbeddingTable> embeddings_;
+  uint64_t steps_ = 0;
+  // Scratch of Step.
+  std::vector<float> sum_;
+  std::vector<EmbeddingId> row_ids_;
+  std::vector<float> row_sum_;
+};
+
+}  // namespace millrace

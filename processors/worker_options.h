@@ -1,0 +1,27 @@
+// What a worker of a job is made with.
+#pragma once
+
+#include <cstdint>
+
+#include "base/types.h"
+#include "messages/training.pb.h"
+#include "topics/frame.h"
+
+namespace millrace {
+
+struct WorkerOptions {
+  uint64_t job = 0;  // its name's hash, which every message says
+  uint64_t epoch = 1;
+  WorkerId worker = 0;
+  uint32_t workers = 1;
+  uint32_t shards = 1;
+  size_t classes = 2;  // 0: a regression
+  size_t numeric_columns = 0;
+  Training training;
+  bool evaluate_batches = false;            // fill WorkerOutput::evaluations
+  size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split
+  // A larger message is an error: the shard keeps no more of one that was split.
+  size_t most_message_bytes = ChunkLimits().sender_bytes;
+};
+
+}  // namespace millrace

@@ -1,0 +1,75 @@
+#include "topics/weights_codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "topics/gradient_codec.h"
+#include "topics/slice_codec.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr WeightsShape kWeights = {
+    .job = 77, .epoch = 3, .shards = 2, .parameters = 8, .numeric_columns = 0};
+
+Weights GoodAnswer() {
+  Weights message;
+  message.set_job(77);
+  message.set_epoch(3);
+  message.set_shard(1);
+  message.set_clock(5);
+  message.set_released(true);
+  message.mutable_rows()->set_end(50);
+  return message;
+}
+
+TEST(WeightsCodec, AnAnswerComesBackWithItsValues) {
+  const std::vector<float> values = {1, 2, 3, 4};
+  const StatusOr<std::string> bytes = SerializeWeights(GoodAnswer(), values, {4, 8});
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  Weights right = GoodAnswer();
+  EncodeDenseSlice(values, {4, 8}, *right.mutable_slice());
+  const StatusOr<Weights> read = DecodeWeights(*bytes, kWeights);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->SerializeAsString(), right.SerializeAsString());
+}
+
+TEST(WeightsCodec, RefusesWhatIsNoAnswerForThisWorker) {
+  struct Case {
+    std::string reason;
+    std::function<void(Weights&)> change;
+  };
+  const std::vector<Case> cases = {
+      {"another job", [](Weights& m) { m.set_job(1); }},
+      {"epoch 9", [](Weights& m) { m.set_epoch(9); }},
+      {"shard 2", [](Weights& m) { m.set_shard(2); }},
+      {"without values", [](Weights& m) { m.mutable_slice()->clear_dense(); }},
+      {"keys [0, 4)", [](Weights& m) { m.set_shard(0); }},
+      {"embedding", [](Weights& m) { m.mutable_embeddings()->add_value(1); }},
+      {"which nobody comes to", [](Weights& m) { m.set_clock(UINT64_MAX); }},
+      {"which nobody comes to", [](Weights& m) { m.mutable_rows()->set_end(UINT64_MAX); }},
+      {"which nobody comes to", [](Weights& m) { m.mutable_rows_before()->set_end(UINT64_MAX); }},
+      {"which nobody comes to", [](Weights& m) { m.mutable_mark()->set_snapshot(UINT64_MAX); }},
+  };
+  for (const Case& bad : cases) {
+    Weights message = GoodAnswer();
+    EncodeDenseSlice(std::vector<float>{1, 2, 3, 4}, {4, 8}, *message.mutable_slice());
+    ASSERT_TRUE(DecodeWeights(message.SerializeAsString(), kWeights).ok());
+    bad.change(message);
+    if (bad.reason == "keys [0, 4)") message.mutable_slice()->set_begin(0);
+    const Status status = DecodeWeights(message.SerializeAsString(), kWeights).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad.reason;
+    if (bad.reason != "keys [0, 4)" && bad.reason != "embedding") {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(bad.reason));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,217 @@
+#include "topics/gradient_codec.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "base/check.h"
+#include "topics/figures_codec.h"
+#include "topics/message_codec.h"
+#include "topics/slice_codec.h"
+
+namespace millrace {
+namespace {
+
+Status BadGradient(const std::string& reason) { return absl::InvalidArgumentError(reason); }
+
+bool IsRequest(const Gradient& message) {
+  return message.has_request_snapshot() || message.has_cancel_snapshot();
+}
+
+Status CheckAtMost(std::string_view what, uint64_t value, uint64_t most) {
+  if (value <= most) return absl::OkStatus();
+  return BadGradient(std::string(what) + " " + std::to_string(value) + ", which nobody comes to");
+}
+
+// A cut is fixed two updates on, by a shard 0 that may be one further than the sender.
+Status CheckMark(const SnapshotMark& mark, Clock clock) {
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("snapshot", mark.snapshot(), kMostSnapshot));
+  if (mark.snapshot() == 0 || mark.cut() <= clock + 3) return absl::OkStatus();
+  return BadGradient("a cut at clock " + std::to_string(mark.cut()) + " of a worker at clock " +
+                     std::to_string(clock));
+}
+
+Status CheckProgress(const RowProgress& rows) {
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows up to", rows.end(), kMostRow));
+  return CheckAtMost("updates without rows:", rows.updates_without_rows(), kMostClock);
+}
+
+Status CheckWanted(const google::protobuf::RepeatedField<uint64_t>& ids,
+                   const GradientShape& shape) {
+  if (shape.row_width == 0 && !ids.empty()) {
+    return BadGradient("embedding rows are wanted, of which this job has none");
+  }
+  return CheckIds(ids, shape.shard, shape.shards);
+}
+
+Status CheckUpdatedRows(const Gradient::Update& update, const GradientShape& shape) {
+  const EmbeddingBlock& rows = update.embeddings();
+  if (rows.id().empty() && rows.value().empty()) return absl::OkStatus();
+  if (shape.row_width == 0) return BadGradient("embedding rows, of which this job has none");
+  if (update.row_count() == 0) {
+    return BadGradient("embedding rows of a message without training rows");
+  }
+  return CheckEmbeddings(rows, shape.row_width, shape.shard, shape.shards);
+}
+
+Status CheckHead(const Gradient& message, const GradientShape& shape) {
+  if (message.epoch() != shape.epoch) {
+    return BadGradient("epoch " + std::to_string(message.epoch()) + " where this job is in epoch " +
+                       std::to_string(shape.epoch));
+  }
+  if (message.kind_case() == Gradient::KIND_NOT_SET) {
+    return BadGradient("a message of an unknown kind");
+  }
+  if (IsRequest(message)) {
+    if (message.worker() == kNoWorker) return absl::OkStatus();
+    return BadGradient("a request for a snapshot by worker " + std::to_string(message.worker()));
+  }
+  if (message.job() != shape.job) return BadGradient("a message of another job");
+  if (message.worker() >= shape.workers) {
+    return BadGradient("worker " + std::to_string(message.worker()) + " of " +
+                       std::to_string(shape.workers));
+  }
+  return CheckAtMost("clock", message.clock(), kMostClock);
+}
+
+}  // namespace
+
+Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientShape& shape) {
+  if (update.row_count() > 0) MILLRACE_RETURN_IF_ERROR(CheckSlice(update.slice(), shape.range));
+  MILLRACE_RETURN_IF_ERROR(CheckMark(update.mark(), clock));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows up to", update.rows_end(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("training rows:", update.row_count(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("new rows:", update.new_rows(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckSums(update.progressive(), shape.classes));
+  MILLRACE_RETURN_IF_ERROR(CheckSums(update.tail(), shape.classes));
+  MILLRACE_RETURN_IF_ERROR(CheckMoments(update.moments(), shape.numeric_columns));
+  MILLRACE_RETURN_IF_ERROR(CheckWanted(update.wanted(), shape));
+  return CheckUpdatedRows(update, shape);
+}
+
+Status CheckRestore(const Gradient::Restore& restore, const GradientShape& shape) {
+  MILLRACE_RETURN_IF_ERROR(CheckProgress(restore.rows()));
+  MILLRACE_RETURN_IF_ERROR(CheckProgress(restore.rows_before()));
+  if (restore.rows_before().end() > restore.rows().end()) {
+    return BadGradient("fewer rows counted than one update before");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("committed row", restore.committed_row(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", restore.least_clock(), kMostClock / 2));
+  MILLRACE_RETURN_IF_ERROR(CheckMoments(restore.moments(), shape.numeric_columns));
+  if (!restore.has_slice()) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(CheckSlice(restore.slice(), shape.range));
+  if (static_cast<size_t>(restore.slice().dense_size()) != shape.range.size()) {
+    return BadGradient("a copy of weights that are not all there");
+  }
+  return absl::OkStatus();
+}
+
+Status CheckGradient(const Gradient& message, const GradientShape& shape) {
+  MILLRACE_RETURN_IF_ERROR(CheckHead(message, shape));
+  switch (message.kind_case()) {
+    case Gradient::kAsk:
+      return CheckWanted(message.ask().wanted(), shape);
+    case Gradient::kUpdate:
+      return CheckUpdate(message.update(), message.clock(), shape);
+    case Gradient::kLeave:  // it may stand far behind what shard 0 has said
+      MILLRACE_RETURN_IF_ERROR(
+          CheckAtMost("snapshot", message.leave().mark().snapshot(), kMostSnapshot));
+      return CheckAtMost("a cut at clock", message.leave().mark().cut(), kMostClock);
+    case Gradient::kRestore:  // from there it has to go on
+      MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", message.clock(), kMostClock / 2));
+      return CheckRestore(message.restore(), shape);
+    case Gradient::kRequestSnapshot:
+      return CheckAtMost("snapshot", message.request_snapshot().number(), kMostRequest);
+    case Gradient::kCancelSnapshot:
+      return CheckAtMost("snapshot", message.cancel_snapshot().snapshot(), kMostSnapshot);
+    case Gradient::KIND_NOT_SET:
+      break;
+  }
+  MILLRACE_CHECK(false);
+}
+
+StatusOr<std::optional<Gradient>> GradientDecoder::Decode(std::string_view key,
+                                                          std::string_view value) {
+  const std::optional<uint32_t> worker = DecodeBigEndian32(key);
+  if (!worker || (*worker >= shape_.workers && *worker != kNoWorker)) {
+    return BadGradient("the key names no worker of this job");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
+  std::optional<std::string> joined;
+  std::string_view body = frame.body;
+  if (frame.is_chunk) {
+    if (*worker == kNoWorker) return BadGradient("a chunk, but what no worker sends is not split");
+    MILLRACE_ASSIGN_OR_RETURN(joined, chunks_.Add(*worker, frame));
+    if (!joined) return std::optional<Gradient>();
+    body = *joined;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(Gradient message, Parse(body));
+  if (message.worker() != *worker) {
+    return BadGradient("the key and the message name different workers");
+  }
+  return std::optional<Gradient>(std::move(message));
+}
+
+StatusOr<Gradient> GradientDecoder::Parse(std::string_view body) const {
+  Gradient message;
+  MILLRACE_RETURN_IF_ERROR(ParseMessage(body, message));
+  if (message.has_update()) {
+    MILLRACE_RETURN_IF_ERROR(UnpackUpdate(shape_.values, *message.mutable_update()));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckGradient(message, shape_));
+  return message;
+}
+
+void GradientDecoder::Save(ShardState& state) const {
+  for (const ChunkJoiner::Partial& partial : chunks_.partials()) {
+    ShardState::PartialMessage& saved = *state.add_partial();
+    saved.set_worker(partial.sender);
+    saved.set_message_id(partial.message_id);
+    saved.set_count(partial.count);
+    for (const std::string_view chunk : partial.Chunks()) saved.add_chunk(std::string(chunk));
+  }
+}
+
+Status GradientDecoder::Load(const ShardState& state) {
+  std::vector<ChunkJoiner::Partial> partials;
+  for (const ShardState::PartialMessage& saved : state.partial()) {
+    const bool is_unfinished = saved.chunk_size() > 0 && saved.count() >= 2 &&
+                               static_cast<uint32_t>(saved.chunk_size()) < saved.count();
+    if (saved.worker() >= shape_.workers || !is_unfinished) {
+      return absl::DataLossError(
+          "the saved state has " + std::to_string(saved.chunk_size()) + " of " +
+          std::to_string(saved.count()) + " chunks of a message of worker " +
+          std::to_string(saved.worker()) + " of " + std::to_string(shape_.workers));
+    }
+    ChunkJoiner::Partial& partial = partials.emplace_back(
+        ChunkJoiner::Partial{saved.worker(), saved.message_id(), saved.count()});
+    for (const std::string& chunk : saved.chunk()) partial.Append(chunk);
+  }
+  chunks_.Restore(std::move(partials));
+  return absl::OkStatus();
+}
+
+StatusOr<std::string> SerializeUpdate(const Gradient& message, std::span<const float> values,
+                                      KeyRange range, size_t most_bytes) {
+  MILLRACE_CHECK(message.has_update() && !message.update().has_slice());
+  Gradient head;  // all but the update, whose size has the slice in it
+  head.set_epoch(message.epoch());
+  head.set_worker(message.worker());
+  head.set_clock(message.clock());
+  head.set_job(message.job());
+  const size_t update = message.update().ByteSizeLong();
+  const size_t slice = DenseSliceFieldBytes(Gradient::Update::kSliceFieldNumber, range);
+  std::string bytes;
+  if (update + slice > most_bytes) return TooLarge(message, update + slice, most_bytes);
+  bytes.reserve(head.ByteSizeLong() + update + slice + 32);
+  if (!head.AppendToString(&bytes)) return absl::InternalError("an update cannot be serialised");
+  AppendFieldHead(Gradient::kUpdateFieldNumber, update + slice, bytes);
+  if (!message.update().AppendToString(&bytes)) {
+    return absl::InternalError("an update cannot be serialised");
+  }
+  AppendDenseSlice(Gradient::Update::kSliceFieldNumber, values, range, bytes);
+  return bytes;
+}
+
+}  // namespace millrace

@@ -1,0 +1,81 @@
+// Records of gradients to validated messages, and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/records.pb.h"
+#include "messages/training.pb.h"
+#include "topics/frame.h"
+#include "topics/packed_floats.h"
+
+namespace millrace {
+
+// No message names more than these. A shard makes a thousand updates a second for some thousand
+// years until it comes to them; what is larger was made up, and would overflow when multiplied.
+inline constexpr uint64_t kMostClock = uint64_t{1} << 45;
+inline constexpr uint64_t kMostRow = uint64_t{1} << 56;
+inline constexpr uint64_t kMostSnapshot = uint64_t{1} << 56;  // ids are milliseconds,
+inline constexpr uint64_t kMostRequest = uint64_t{1} << 55;   // unless shard 0 counts on
+
+// What a shard takes: messages of this job, to this shard, of this shape.
+struct GradientShape {
+  uint64_t job = 0;  // its name's hash
+  uint64_t epoch = 1;
+  ShardId shard = 0;
+  uint32_t shards = 1;
+  KeyRange range;  // of the shard
+  uint32_t workers = 1;
+  size_t classes = 2;
+  size_t numeric_columns = 0;
+  size_t row_width = 0;                                 // of an embedding row; 0: the job has none
+  FloatFormat values = Training::Compression::FLOAT32;  // of updates
+};
+
+// Whether `message` is one that the shard takes; InvalidArgument with the reason. The values of an
+// update may be any numbers, or none (NaN, infinity). It has its kind, and but of a request one of
+// the job's workers; an update and a leave have a clock.
+Status CheckGradient(const Gradient& message, const GradientShape& shape);
+// The parts that a checkpoint keeps by themselves.
+Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientShape& shape);
+Status CheckRestore(const Gradient::Restore& restore, const GradientShape& shape);
+
+// Takes records apart, and joins the chunks of those that were split, which are a part of the
+// shard's state. Deterministic; not thread-safe.
+class GradientDecoder {
+ public:
+  explicit GradientDecoder(const GradientShape& shape, const ChunkLimits& limits = {})
+      : shape_(shape), chunks_(limits) {}
+
+  const GradientShape& shape() const { return shape_; }
+
+  // The message that the record completes, checked and unpacked; empty when chunks are missing.
+  // InvalidArgument or ResourceExhausted with the reason why it is none.
+  StatusOr<std::optional<Gradient>> Decode(std::string_view key, std::string_view value);
+
+  // Forgets the unfinished messages of a worker that sends nothing any more.
+  void Forget(WorkerId worker) { chunks_.Forget(worker); }
+
+  void Save(ShardState& state) const;
+  // DataLoss when the chunks are none that Decode can have kept.
+  Status Load(const ShardState& state);
+
+ private:
+  StatusOr<Gradient> Parse(std::string_view body) const;
+
+  GradientShape shape_;
+  ChunkJoiner chunks_;
+};
+
+// An update's bytes, with a dense slice that goes past the message: `message` has none.
+// ResourceExhausted when they would be more than a message can have.
+StatusOr<std::string> SerializeUpdate(const Gradient& message, std::span<const float> values,
+                                      KeyRange range, size_t most_bytes);
+
+}  // namespace millrace

@@ -1,0 +1,27 @@
+// Messages to and from bytes, where neither may fail in silence.
+#pragma once
+
+#include <google/protobuf/message_lite.h>
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace millrace {
+
+// protobuf neither writes nor reads a message that is larger.
+inline constexpr size_t kMostMessageBytes = std::numeric_limits<int>::max();
+
+// Parses a whole message (the body of a frame). InvalidArgument with the reason.
+Status ParseMessage(std::string_view body, google::protobuf::MessageLite& message);
+
+// ResourceExhausted when the message would be larger than `most_bytes`. (SerializeAsString returns
+// an empty string then, which is a message, too.)
+StatusOr<std::string> SerializeMessage(const google::protobuf::MessageLite& message,
+                                       size_t most_bytes = kMostMessageBytes);
+Status TooLarge(const google::protobuf::MessageLite& message, size_t bytes, size_t most_bytes);
+
+}  // namespace millrace

@@ -1,0 +1,51 @@
+// Parts of the parameter vector and rows of the embedding table to and from their messages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/records.pb.h"
+#include "models/gradient_sum.h"
+
+namespace millrace {
+
+// Checks of what came over the wire; InvalidArgument with the reason.
+// The slice must cover exactly `range`, densely, sparsely or not at all.
+Status CheckSlice(const Slice& slice, KeyRange range);
+
+// Ids ascending, distinct and of the shard; with `width` values each, if it is a block.
+Status CheckIds(const google::protobuf::RepeatedField<uint64_t>& ids, ShardId shard,
+                uint32_t shards);
+Status CheckEmbeddings(const EmbeddingBlock& block, size_t width, ShardId shard, uint32_t shards);
+
+// Whether every value is a number in [-limit, limit].
+bool AllWithin(std::span<const float> values, float limit);
+bool AllWithin(const Slice& slice, float limit);
+bool AllWithin(const EmbeddingBlock& block, float limit);
+
+// Writes the part of `gradient` in `range` to `slice`, densely or sparsely, whichever is smaller
+// when a value takes `value_bytes` in the end.
+void EncodeSlice(GradientSum& gradient, KeyRange range, size_t value_bytes, Slice& slice);
+// Whether that is densely.
+bool GoesDensely(GradientSum& gradient, KeyRange range, size_t value_bytes);
+// The same of single values of a vector that is zero elsewhere; keys ascend.
+void EncodeSlice(std::span<const uint64_t> keys, std::span<const float> values, KeyRange range,
+                 size_t value_bytes, Slice& slice);
+void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slice);
+// Appends a message's field of this number, a dense slice. (Its values are copied once, not into a
+// message first: they are most of what a server and its workers send.)
+void AppendDenseSlice(int field, std::span<const float> values, KeyRange range, std::string& bytes);
+// So many bytes that appends.
+size_t DenseSliceFieldBytes(int field, KeyRange range);
+// Appends the begin of a field that is `size` bytes long.
+void AppendFieldHead(int field, size_t size, std::string& bytes);
+
+// target[i] += factor * slice[i]. REQUIRES a slice that passed CheckSlice for a range of
+// target.size() keys.
+void AddSlice(const Slice& slice, float factor, std::span<float> target);
+
+}  // namespace millrace

@@ -1,0 +1,69 @@
+#include "topics/weights_codec.h"
+
+#include "base/check.h"
+#include "topics/figures_codec.h"
+#include "topics/gradient_codec.h"
+#include "topics/message_codec.h"
+#include "topics/partitioning.h"
+#include "topics/slice_codec.h"
+
+namespace millrace {
+namespace {
+
+Status BadWeights(const std::string& reason) { return absl::InvalidArgumentError(reason); }
+
+Status CheckClocks(const Weights& message) {
+  if (message.clock() <= kMostClock && message.rows().end() <= kMostRow &&
+      message.rows_before().end() <= kMostRow && message.mark().snapshot() <= kMostSnapshot) {
+    return absl::OkStatus();
+  }
+  return BadWeights("weights of clock " + std::to_string(message.clock()) + ", of rows up to " +
+                    std::to_string(message.rows().end()) + " and snapshot " +
+                    std::to_string(message.mark().snapshot()) + ", which nobody comes to");
+}
+
+Status CheckValues(const Weights& message, const WeightsShape& shape) {
+  const KeyRange range = RangeOfShard(message.shard(), shape.shards, shape.parameters);
+  MILLRACE_RETURN_IF_ERROR(CheckSlice(message.slice(), range));
+  if (static_cast<size_t>(message.slice().dense_size()) != range.size()) {
+    return BadWeights("weights without values");
+  }
+  if (message.shard() == 0) {
+    MILLRACE_RETURN_IF_ERROR(CheckMoments(message.moments(), shape.numeric_columns));
+    if (static_cast<size_t>(message.moments().count_size()) != shape.numeric_columns) {
+      return BadWeights("weights without moments");
+    }
+  }
+  return CheckEmbeddings(message.embeddings(), shape.row_width, message.shard(), shape.shards);
+}
+
+}  // namespace
+
+StatusOr<Weights> DecodeWeights(std::string_view body, const WeightsShape& shape) {
+  Weights message;
+  MILLRACE_RETURN_IF_ERROR(ParseMessage(body, message));
+  if (message.job() != shape.job) return BadWeights("weights of another job");
+  if (message.epoch() != shape.epoch || message.shard() >= shape.shards) {
+    return BadWeights("weights of epoch " + std::to_string(message.epoch()) + ", shard " +
+                      std::to_string(message.shard()));
+  }
+  if (message.lost()) return message;
+  MILLRACE_RETURN_IF_ERROR(CheckClocks(message));
+  if (HasWeights(message)) MILLRACE_RETURN_IF_ERROR(CheckValues(message, shape));
+  return message;
+}
+
+StatusOr<std::string> SerializeWeights(const Weights& message, std::span<const float> values,
+                                       KeyRange range) {
+  MILLRACE_CHECK(!message.has_slice());
+  const size_t size =
+      message.ByteSizeLong() + DenseSliceFieldBytes(Weights::kSliceFieldNumber, range);
+  if (size > kMostMessageBytes) return TooLarge(message, size, kMostMessageBytes);
+  std::string bytes;
+  bytes.reserve(size);
+  if (!message.AppendToString(&bytes)) return absl::InternalError("weights cannot be serialised");
+  AppendDenseSlice(Weights::kSliceFieldNumber, values, range, bytes);
+  return bytes;
+}
+
+}  // namespace millrace

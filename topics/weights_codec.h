@@ -1,0 +1,40 @@
+// A shard's answers to validated messages, and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/records.pb.h"
+
+namespace millrace {
+
+// What a worker takes: answers of this job, of any of its shards, of this shape.
+struct WeightsShape {
+  uint64_t job = 0;  // its name's hash
+  uint64_t epoch = 1;
+  uint32_t shards = 1;
+  uint64_t parameters = 0;  // of the model
+  size_t numeric_columns = 0;
+  size_t row_width = 0;  // of an embedding row; 0: the job has none
+};
+
+// An answer has weights when its worker may go on and has not left.
+inline bool HasWeights(const Weights& message) {
+  return message.released() && !message.left() && !message.lost();
+}
+
+// Takes the body of a frame apart. InvalidArgument with the reason why it is no answer for this
+// worker. What has weights has all of its shard's, of shard 0 the moments too.
+StatusOr<Weights> DecodeWeights(std::string_view body, const WeightsShape& shape);
+
+// The bytes of an answer, whose slice is the dense `values`: `message` has none.
+// ResourceExhausted when they would be more than a message can have.
+StatusOr<std::string> SerializeWeights(const Weights& message, std::span<const float> values,
+                                       KeyRange range);
+
+}  // namespace millrace
