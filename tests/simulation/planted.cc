@@ -263,7 +263,8 @@ class CombinesInArrivalOrder final : public ServerHost {
                    uint64_t step) {
     std::vector<float> sum(before.size());
     double weight = 0;
-    for (const Gradient& update : round) {
+    for (const Gradient& message : round) {
+      const Gradient::Update& update = message.update();
       if (update.row_count() == 0) continue;
       weight += update.weight_sum();
       const Slice& slice = update.slice();
