@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/check.h"
 #include "base/file_error.h"
 
 namespace millrace {
@@ -35,15 +36,18 @@ AtomicFile::~AtomicFile() {
 Status AtomicFile::Failed() const { return CannotWrite(path_, errno); }
 
 Status AtomicFile::Append(std::string_view bytes) {
+  MILLRACE_CHECK(file_ != nullptr);
   const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size();
   return written ? absl::OkStatus() : Failed();
 }
 
 Status AtomicFile::Rewind() {
+  MILLRACE_CHECK(file_ != nullptr);
   return std::fseek(file_.get(), 0, SEEK_SET) == 0 ? absl::OkStatus() : Failed();
 }
 
 Status AtomicFile::Commit() {
+  MILLRACE_CHECK(file_ != nullptr);
   if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0 ||
       std::rename(temporary().c_str(), path_.c_str()) != 0) {
     return Failed();

@@ -29,7 +29,7 @@ class AtomicFile {
   Status Append(std::string_view bytes);
   // Goes back to the beginning, to write over what stands there.
   Status Rewind();
-  // REQUIRES: nothing is called behind it.
+  // REQUIRES: nothing but the destructor is called after it.
   Status Commit();
 
   const std::string& path() const { return path_; }

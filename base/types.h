@@ -4,14 +4,19 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/id.h"
+
 namespace millrace {
 
-using WorkerId = uint32_t;     // logical worker = partition of input-data and of weights
-using ShardId = uint32_t;      // server shard = partition of gradients and of parameters
-using Clock = uint64_t;        // how many updates of a worker have been accepted
-using RowNumber = uint64_t;    // of a row within its partition, from 0, without gaps
-using EmbeddingId = uint64_t;  // of a row of an embedding table
-using Offset = int64_t;        // of a record in a topic partition
+using WorkerId = Id<struct WorkerIdTag, uint32_t>;  // logical worker = partition of input-data
+using ShardId =
+    Id<struct ShardIdTag, uint32_t>;          // server shard = partition of gradients, parameters
+using Clock = Id<struct ClockTag, uint64_t>;  // how many updates of a worker have been accepted
+// Of a row within its partition, from 0, without gaps.
+using RowNumber = Id<struct RowNumberTag, uint64_t>;
+using Offset = Id<struct OffsetTag, int64_t>;  // of a record in a topic partition
+// Of a row of an embedding table. A plain integer: messages and kernels hold arrays of them.
+using EmbeddingId = uint64_t;
 
 // The key of a message that no worker sends.
 inline constexpr WorkerId kNoWorker = UINT32_MAX;

@@ -51,7 +51,7 @@ EvaluationLog::~EvaluationLog() { std::fclose(file_); }
 void EvaluationLog::Write(int64_t timestamp_ms, uint32_t partition, Clock clock,
                           const EvaluationFigures& figures, std::optional<uint64_t> rows_seen) {
   const bool regression = figures.rmse.has_value();
-  std::fprintf(file_, "%" PRId64 ";%u;%" PRIu64, timestamp_ms, partition, clock);
+  std::fprintf(file_, "%" PRId64 ";%u;%" PRIu64, timestamp_ms, partition, uint64_t{clock});
   for (const double of_classes : {figures.log_loss, figures.f1_weighted, figures.accuracy}) {
     std::fputs(regression ? ";" : absl::StrFormat(";%.6f", of_classes).c_str(), file_);
   }

@@ -234,14 +234,14 @@ class KafkaJobBoard final : public JobRegistry {
       ReplicaOffer offer;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, offer));
       MILLRACE_RETURN_IF_ERROR(CheckOffer(offer));
-      if (offers_.size() == kMostOffers && !offers_.contains(offer.server())) {
+      if (offers_.size() == kMostOffers && !offers_.contains(ShardId(offer.server()))) {
         return absl::ResourceExhaustedError("more servers offer replicas than a job has");
       }
-      if (offer.epoch() == epoch_) offers_[offer.server()] = std::move(offer);
+      if (offer.epoch() == epoch_) offers_[ShardId(offer.server())] = std::move(offer);
     } else {
       JobEnded ended;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, ended));
-      if (ended.epoch() == epoch_) ended_.insert(ended.shard());
+      if (ended.epoch() == epoch_) ended_.insert(ShardId(ended.shard()));
     }
     return absl::OkStatus();
   }

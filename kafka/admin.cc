@@ -313,8 +313,8 @@ Status LibrdkafkaAdmin::SetMinInsync(const TopicSettings& topic, FoundTopic& fou
 
 Status LibrdkafkaAdmin::DeleteRecordsBefore(const std::string& topic, int32_t partition,
                                             Offset offset, milliseconds timeout) {
-  const std::string context =
-      absl::StrCat("deleting the records of ", topic, " [", partition, "] before ", offset);
+  const std::string context = absl::StrCat("deleting the records of ", topic, " [", partition,
+                                           "] before ", int64_t{offset});
   const Handle<rd_kafka_topic_partition_list_t> list(rd_kafka_topic_partition_list_new(1));
   rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), partition)->offset = offset;
   // Else librdkafka says, after some time, that there is no leader, which is another matter.

@@ -41,20 +41,20 @@ Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& hand
   switch (message.err) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
       nudge.Taken(message.partition, message.len);
-      if (!positions.AcceptRecord(message.partition, message.offset)) break;
+      if (!positions.AcceptRecord(message.partition, Offset(message.offset))) break;
       ++result.events;
       return handler.on_record({.partition = message.partition,
-                                .offset = message.offset,
+                                .offset = Offset(message.offset),
                                 .timestamp_ms = rd_kafka_message_timestamp(&message, nullptr),
                                 .key = Bytes(message.key, message.key_len),
                                 .value = Bytes(message.payload, message.len)});
     case RD_KAFKA_RESP_ERR__PARTITION_EOF:
-      if (!positions.AcceptEnd(message.partition, message.offset)) break;
+      if (!positions.AcceptEnd(message.partition, Offset(message.offset))) break;
       ++result.events;
-      if (handler.on_end) handler.on_end(message.partition, message.offset);
+      if (handler.on_end) handler.on_end(message.partition, Offset(message.offset));
       break;
     case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
-      switch (positions.JudgeOutOfRange(message.partition, message.offset)) {
+      switch (positions.JudgeOutOfRange(message.partition, Offset(message.offset))) {
         case ReadPositions::OutOfRange::kIgnore:
           break;
         case ReadPositions::OutOfRange::kRestart:

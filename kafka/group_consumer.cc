@@ -281,7 +281,7 @@ Status CooperativeGroupConsumer::StartPending() {
     const rd_kafka_topic_partition_t& entry = pending_->elems[i];
     std::optional<Committed> committed;
     if (entry.offset >= 0) {
-      committed.emplace(entry.offset, Text(entry.metadata, entry.metadata_size));
+      committed.emplace(Offset(entry.offset), Text(entry.metadata, entry.metadata_size));
     }
     MILLRACE_ASSIGN_OR_RETURN(const Offset offset,
                               handler_->on_assigned(entry.partition, committed));
@@ -304,7 +304,7 @@ Status CooperativeGroupConsumer::StartReading(rd_kafka_topic_partition_list_t* p
     }
     rd_kafka_queue_forward(queue.get(), nullptr);  // its records stay out of the group's queue
     partitions_[entry.partition].queue = std::make_unique<FetchQueue>(std::move(queue), wakeup_);
-    positions_.Start(entry.partition, entry.offset);
+    positions_.Start(entry.partition, Offset(entry.offset));
   }
   const Handle<rd_kafka_error_t> error(rd_kafka_incremental_assign(client_.get(), partitions));
   if (error == nullptr) return absl::OkStatus();

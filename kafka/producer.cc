@@ -246,7 +246,7 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
         topic->delivered_end.resize(partition + 1, Offset{-1});
       }
       Offset& end = topic->delivered_end[partition];
-      end = std::max(end, message->offset + 1);
+      end = std::max(end, Offset(message->offset + 1));
       return;
     }
     // Thrown away by AbortTransaction, as it should be.
@@ -288,7 +288,7 @@ Offset LibrdkafkaProducer::DeliveredEnd(const std::string& topic, int32_t partit
   if (found == topics_.end() || partition < 0) return -1;
   const std::vector<Offset>& ends = found->second->delivered_end;
   const auto index = static_cast<size_t>(partition);
-  return index < ends.size() ? ends[index] : -1;
+  return index < ends.size() ? ends[index] : Offset(-1);
 }
 
 Status LibrdkafkaProducer::InitTransactions(std::chrono::milliseconds timeout) {

@@ -26,7 +26,8 @@ Clock SumOfClocks(const MetricPoint::ServerProgress& point) {
 
 Clock NewestClock(const MetricPoint::ServerProgress& point) {
   Clock newest = 0;
-  for (const WorkerProgress& worker : point.workers()) newest = std::max(newest, worker.clock());
+  for (const WorkerProgress& worker : point.workers())
+    newest = std::max(newest, Clock(worker.clock()));
   return newest;
 }
 
@@ -56,9 +57,9 @@ void JobProgress::Fold(const MetricPoint& point) {
 }
 
 void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
-  int64_t& heard_ms = shards_heard_ms_[point.shard()];
+  int64_t& heard_ms = shards_heard_ms_[ShardId(point.shard())];
   heard_ms = std::max(heard_ms, timestamp_ms);
-  const auto known = shards_.find(point.shard());
+  const auto known = shards_.find(ShardId(point.shard()));
   // A server that stays behind the end of its job goes on sending what is the end.
   bool still_ended = false;
   if (known != shards_.end()) {
@@ -67,8 +68,8 @@ void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
     if (SumOfClocks(point) < before) return;
     still_ended = known->second.ended() && SumOfClocks(point) == before;
   }
-  shards_[point.shard()] = point;
-  if (still_ended) shards_[point.shard()].set_ended(true);
+  shards_[ShardId(point.shard())] = point;
+  if (still_ended) shards_[ShardId(point.shard())].set_ended(true);
   last_server_ms_ = std::max(last_server_ms_, timestamp_ms);
   Combine();
   NoteClocks(timestamp_ms, point);
@@ -96,9 +97,9 @@ void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
 
 void JobProgress::NoteClocks(int64_t timestamp_ms, const ServerPoint& point) {
   for (const WorkerProgress& worker : point.workers()) {
-    auto& [clock, moved_ms] = worker_moved_[worker.worker()];
+    auto& [clock, moved_ms] = worker_moved_[WorkerId(worker.worker())];
     if (worker.clock() <= clock) continue;
-    clock = worker.clock();
+    clock = Clock(worker.clock());
     moved_ms = timestamp_ms;
     moved_ms_ = std::max(moved_ms_, timestamp_ms);
   }
@@ -156,8 +157,8 @@ void JobProgress::ResolveEvaluations(bool all) {
     CurvePoint point;
     point.kind = CurvePoint::Kind::kHoldout;
     point.timestamp_ms = timestamp_ms;
-    point.shard = evaluation.shard();
-    point.clock = evaluation.clock();
+    point.shard = ShardId(evaluation.shard());
+    point.clock = Clock(evaluation.clock());
     point.figures = evaluation.holdout();
     if (!samples_.empty()) {
       const Sample& after = behind == samples_.end() ? samples_.back() : *behind;
@@ -165,11 +166,10 @@ void JobProgress::ResolveEvaluations(bool all) {
       const Sample before = behind == samples_.end()     ? after
                             : behind == samples_.begin() ? Sample()
                                                          : *std::prev(behind);
-      const Clock span = after.newest_clock - before.newest_clock;
-      const double share = span == 0
-                               ? 1
-                               : static_cast<double>(evaluation.clock() - before.newest_clock) /
-                                     static_cast<double>(span);
+      const uint64_t span = after.newest_clock - before.newest_clock;
+      const double share = span == 0 ? 1
+                                     : static_cast<double>(point.clock - before.newest_clock) /
+                                           static_cast<double>(span);
       const auto between = [share](uint64_t low, uint64_t high) {
         const uint64_t step = high > low ? high - low : 0;
         return low + static_cast<uint64_t>(share * static_cast<double>(step));
@@ -186,7 +186,7 @@ void JobProgress::ResolveEvaluations(bool all) {
 void JobProgress::AddProgressivePoints() {
   CurvePoint point;
   point.timestamp_ms = last_server_ms_;
-  point.shard = server_->shard();
+  point.shard = ShardId(server_->shard());
   point.clock = NewestClock(*server_);
   point.rows_tested = rows_tested();
   point.rows_trained = server_->rows_trained();

@@ -53,11 +53,12 @@ class Judge {
       programs.push_back({"CsvProducer", Age(job_.producer_ms()), job_.producer()->ended()});
     }
     for (const auto& [shard, heard_ms] : job_.shards_heard_ms()) {
-      programs.push_back({absl::StrCat("ServerApp, shard ", shard), Age(heard_ms), job_.ended()});
+      programs.push_back(
+          {absl::StrCat("ServerApp, shard ", uint32_t{shard}), Age(heard_ms), job_.ended()});
     }
     if (!job_.server()) return programs;
     for (const WorkerProgress& worker : job_.server()->workers()) {
-      const int64_t moved_ms = job_.worker_moved_ms(worker.worker());
+      const int64_t moved_ms = job_.worker_moved_ms(WorkerId(worker.worker()));
       if (moved_ms == 0) continue;
       programs.push_back({absl::StrCat("worker ", worker.worker()), Age(moved_ms), worker.left()});
     }
@@ -99,9 +100,10 @@ class Judge {
     for (ShardId shard = 0; shard < std::max<uint32_t>(job_.server()->shards(), 1); ++shard) {
       const auto heard = job_.shards_heard_ms().find(shard);
       if (heard == job_.shards_heard_ms().end()) {
-        away.push_back(absl::StrCat(shard, " (not heard of)"));
+        away.push_back(absl::StrCat(uint32_t{shard}, " (not heard of)"));
       } else if (Silent(heard->second)) {
-        away.push_back(absl::StrCat(shard, " (silent for ", ClockTime(Age(heard->second)), ")"));
+        away.push_back(
+            absl::StrCat(uint32_t{shard}, " (silent for ", ClockTime(Age(heard->second)), ")"));
       }
     }
     return away;
@@ -121,13 +123,14 @@ class Judge {
     const auto& workers = job_.server()->workers();
     std::optional<Clock> least;
     for (const WorkerProgress& worker : workers) {
-      if (!worker.left()) least = std::min(least.value_or(worker.clock()), worker.clock());
+      if (!worker.left())
+        least = std::min(least.value_or(Clock(worker.clock())), Clock(worker.clock()));
     }
     if (!least) return workers.empty() ? "for WorkerApp: no worker has sent an update" : "";
     std::vector<std::string> names;
     for (const WorkerProgress& worker : workers) {
       if (worker.left() || worker.clock() != *least) continue;
-      const int64_t moved_ms = job_.worker_moved_ms(worker.worker());
+      const int64_t moved_ms = job_.worker_moved_ms(WorkerId(worker.worker()));
       names.push_back(moved_ms == 0 ? absl::StrCat(worker.worker(), " (no update yet)")
                                     : absl::StrCat(worker.worker(), " (no update for ",
                                                    ClockTime(Age(moved_ms)), ")"));

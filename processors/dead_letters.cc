@@ -69,7 +69,7 @@ void DeadLetters::Restore(const BufferPosition& saved) {
   for (const BufferPosition::Dead& dead : saved.dead()) {
     if (!letters_.empty() && dead.row() < letters_.back().row) continue;  // not as it was saved
     bytes_ += BytesOf(dead.letter());
-    letters_.push_back({dead.row(), dead.is_row(), dead.left_out(), dead.letter()});
+    letters_.push_back({RowNumber(dead.row()), dead.is_row(), dead.left_out(), dead.letter()});
   }
 }
 

@@ -18,7 +18,7 @@ Status InputDataProcessor::Process(const InputDataRecord& record) {
     AddDeadLetter(record, false, "the key is not a row number");
     return absl::OkStatus();
   }
-  if (!next_row_) next_row_ = *number;
+  if (!next_row_) next_row_ = RowNumber(*number);
   if (*number > *next_row_) {
     // Eight bytes by chance: it has no number to use up either.
     if (const Status decoded = DecodeInput(record.value, shape_, record_); !decoded.ok()) {
@@ -36,15 +36,15 @@ Status InputDataProcessor::Process(const InputDataRecord& record) {
   }
   const Status decoded = DecodeInput(record.value, shape_, record_);
   if (decoded.ok() && record_.has_end()) {
-    if (!ended_) source_.End(*number);
+    if (!ended_) source_.End(RowNumber(*number));
     ended_ = true;
     return absl::OkStatus();
   }
   if (decoded.ok()) {
-    source_.Add(*number, record.timestamp_ms, record.value, &record_.row());
+    source_.Add(RowNumber(*number), record.timestamp_ms, record.value, &record_.row());
   } else {
     AddDeadLetter(record, true, std::string(decoded.message()));
-    source_.Add(*number, record.timestamp_ms, record.value, nullptr);
+    source_.Add(RowNumber(*number), record.timestamp_ms, record.value, nullptr);
   }
   ++*next_row_;
   return absl::OkStatus();

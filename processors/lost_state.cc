@@ -31,7 +31,7 @@ void LostState::Take(Gradient message) {
   const bool are_numbers =
       AllWithin(restore.slice(), kLargestValue) && FromProto(restore.moments()).IsValid();
   if (!are_numbers) restore.clear_slice();
-  const auto [place, is_first] = said_.try_emplace(message.worker(), message);
+  const auto [place, is_first] = said_.try_emplace(WorkerId(message.worker()), message);
   if (is_first) return;
   Gradient& said = place->second;
   // Of two that believe to be this worker the one counts that knows more; weights of the other are
@@ -63,25 +63,25 @@ std::optional<LostState::Restored> LostState::Restore(bool sequential) const {
   std::optional<Clock> least;
   for (const auto& [worker, said] : said_) {
     if (said.has_clock() && !HasLeft(said)) {
-      least = std::min(least.value_or(said.clock()), said.clock());
+      least = std::min(least.value_or(Clock(said.clock())), Clock(said.clock()));
     }
     if (!said.restore().has_slice()) continue;
     if (newest == nullptr || said.clock() > newest->clock()) newest = &said;
   }
   if (said_.size() < workers_ || newest == nullptr) return std::nullopt;
   Restored restored;
-  restored.clock = newest->clock();
+  restored.clock = Clock(newest->clock());
   restored.slice = newest->restore().slice();
   restored.moments = newest->restore().moments();
-  Clock round = newest->clock();
+  Clock round(newest->clock());
   for (const auto& [worker, said] : said_) {
-    if (!HasLeft(said)) round = std::max(round, said.restore().least_clock());
+    if (!HasLeft(said)) round = std::max(round, Clock(said.restore().least_clock()));
   }
   for (const auto& [worker, said] : said_) {
     const Gradient::Restore& restore = said.restore();
     const bool left = HasLeft(said);
-    Clock clock = said.has_clock() ? said.clock() : least.value_or(newest->clock());
-    clock = std::max(clock, restore.least_clock());
+    Clock clock = said.has_clock() ? Clock(said.clock()) : least.value_or(Clock(newest->clock()));
+    clock = std::max(clock, Clock(restore.least_clock()));
     if (sequential && !left) clock = round;
     Restored::Member& member = restored.members[worker];
     member.entry = {clock, left};
@@ -101,7 +101,7 @@ Status LostState::Load(const ShardState& state, const GradientShape& shape) {
   said_.clear();
   for (const Gradient& said : state.restoring()) {
     MILLRACE_RETURN_IF_ERROR(CheckGradient(said, shape));
-    if (!said.has_restore() || !said_.try_emplace(said.worker(), said).second) {
+    if (!said.has_restore() || !said_.try_emplace(WorkerId(said.worker()), said).second) {
       return absl::InvalidArgumentError("two words of worker " + std::to_string(said.worker()) +
                                         " on what it has, or another message");
     }

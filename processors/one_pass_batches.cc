@@ -23,7 +23,7 @@ OnePassBatches::OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin
 // Clocks come over the wire: of one that was made up this is a row that never comes.
 RowNumber OnePassBatches::BeginOf(Clock clock) const {
   constexpr RowNumber kNever = RowNumber{1} << 60;
-  return clock > kNever / batch_rows_ ? kNever : clock * batch_rows_;
+  return clock > kNever / batch_rows_ ? kNever : RowNumber(clock * batch_rows_);
 }
 
 void OnePassBatches::End(RowNumber row_count) {
@@ -33,7 +33,7 @@ void OnePassBatches::End(RowNumber row_count) {
 
 std::optional<SourceBegin> OnePassBatches::begin() const {
   if (!begin_) return std::nullopt;
-  return SourceBegin{*begin_, (*begin_ + batch_rows_ - 1) / batch_rows_};
+  return SourceBegin{*begin_, Clock((*begin_ + batch_rows_ - 1) / batch_rows_)};
 }
 
 bool OnePassBatches::Reaches(Clock clock) const {
@@ -106,7 +106,7 @@ bool OnePassBatches::WantsRows() const {
 
 RowNumber OnePassBatches::NeededFrom(const Progress& progress) const {
   // A clock that the rows do not bear out must not cost any of them.
-  return Reaches(progress.clock) ? BeginOf(progress.clock) : 0;
+  return Reaches(progress.clock) ? BeginOf(progress.clock) : RowNumber(0);
 }
 
 }  // namespace millrace

@@ -16,6 +16,11 @@ std::optional<int64_t> ParseDelay(std::string_view text) {
 
 }  // namespace
 
+ConsistencyPolicy ConsistencyPolicy::Bounded(uint64_t max_delay) {
+  MILLRACE_CHECK(max_delay >= 1);
+  return ConsistencyPolicy(max_delay);
+}
+
 StatusOr<ConsistencyPolicy> ConsistencyPolicy::Parse(std::string_view text) {
   constexpr std::string_view kBounded = "bounded:";
   if (text == "sequential") return Sequential();

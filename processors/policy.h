@@ -19,7 +19,7 @@ class ConsistencyPolicy {
   static ConsistencyPolicy Sequential() { return ConsistencyPolicy(0); }
   static ConsistencyPolicy Eventual() { return ConsistencyPolicy(std::nullopt); }
   // REQUIRES max_delay >= 1.
-  static ConsistencyPolicy Bounded(uint64_t max_delay) { return ConsistencyPolicy(max_delay); }
+  static ConsistencyPolicy Bounded(uint64_t max_delay);
 
   // "sequential", "eventual", "bounded:K" with K >= 1; or the number max_vector_clock_delay:
   // "0", "-1", "K".

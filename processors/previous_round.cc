@@ -1,6 +1,7 @@
 #include "processors/previous_round.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -18,7 +19,7 @@ void PreviousRound::Begin(const Moments& moments, int64_t step_ms) {
 }
 
 void PreviousRound::KeepRows(std::span<const EmbeddingId> ids, std::vector<float> values) {
-  MILLRACE_CHECK(std::ranges::is_sorted(ids));
+  MILLRACE_CHECK(std::ranges::adjacent_find(ids, std::greater_equal<>()) == ids.end());
   MILLRACE_CHECK(ids.empty() ? values.empty() : values.size() % ids.size() == 0);
   ids_.assign(ids.begin(), ids.end());
   rows_ = std::move(values);
@@ -42,6 +43,7 @@ void PreviousRound::Save(ShardState& state) const {
   saved.mutable_embeddings()->mutable_id()->Add(ids_.begin(), ids_.end());
   saved.mutable_embeddings()->mutable_value()->Add(rows_.begin(), rows_.end());
   saved.set_step_ms(step_ms_);
+  MILLRACE_CHECK(static_cast<size_t>(state.members_size()) == progress_.size());
   for (ShardState::Member& member : *state.mutable_members()) {
     *member.mutable_rows_before() = progress_.at(member.worker());
   }
@@ -61,7 +63,8 @@ Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) 
   rows_.assign(saved.embeddings().value().begin(), saved.embeddings().value().end());
   step_ms_ = saved.step_ms();
   for (const ShardState::Member& member : state.members()) {
-    progress_.at(member.worker()) = member.rows_before();
+    MILLRACE_CHECK(member.worker() < progress_.size());
+    progress_[member.worker()] = member.rows_before();
   }
   return absl::OkStatus();
 }

@@ -73,7 +73,7 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
     HandleRequest(message, output);
     return absl::OkStatus();
   }
-  const WorkerId worker = message.worker();
+  const WorkerId worker(message.worker());
   if (lost_) {
     HandleWhileLost(std::move(message), output);
     return absl::OkStatus();
@@ -94,7 +94,7 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
 }
 
 void ServerProcessor::HandleAsk(const Gradient& message, ServerOutput& output) {
-  const WorkerId worker = message.worker();
+  const WorkerId worker(message.worker());
   const auto& wanted = message.ask().wanted();
   const bool replaced = options_.keeps_previous_round() && message.has_clock() &&
                         !clocks_.left(worker) && message.clock() + 1 == clocks_.clock(worker);
@@ -117,7 +117,7 @@ void ServerProcessor::MarkStateLost() {
 
 void ServerProcessor::HandleWhileLost(Gradient message, ServerOutput& output) {
   if (!message.has_restore()) {
-    output.answers.push_back(message.worker());  // which asks it
+    output.answers.push_back(WorkerId(message.worker()));  // which asks it
     return;
   }
   lost_->Take(std::move(message));
@@ -145,7 +145,7 @@ void ServerProcessor::GoOnFrom(const LostState::Restored& restored) {
 }
 
 bool ServerProcessor::IsDue(const Gradient& message, ServerOutput& output) {
-  const WorkerId worker = message.worker();
+  const WorkerId worker(message.worker());
   const bool current = message.clock() == clocks_.clock(worker) && !clocks_.left(worker);
   if (current && !members_.at(worker).pending) return true;
   if (message.has_update()) counters_.set_duplicates_ignored(counters_.duplicates_ignored() + 1);
@@ -163,7 +163,7 @@ void ServerProcessor::AdvanceTime(int64_t timestamp_ms) {
 }
 
 Status ServerProcessor::HandleLeave(const Gradient& message, ServerOutput& output) {
-  const WorkerId worker = message.worker();
+  const WorkerId worker(message.worker());
   const std::optional<Clock> min = clocks_.Min();
   NoteMark(worker, message.leave().mark());
   clocks_.Leave(worker);

@@ -131,7 +131,7 @@ class ServerProcessor {
   uint64_t steps() const { return model_.steps(); }
   double train_loss() const { return train_loss_; }
   // Rows of the worker below this number have been counted.
-  RowNumber rows_end(WorkerId worker) const { return members_.at(worker).rows.end(); }
+  RowNumber rows_end(WorkerId worker) const { return RowNumber(members_.at(worker).rows.end()); }
   uint32_t buffer_rows(WorkerId worker) const { return members_.at(worker).buffer_rows; }
 
   // From here on the state is what the workers say (LostState). REQUIRES: nothing has been

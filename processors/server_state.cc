@@ -108,18 +108,18 @@ Status ServerProcessor::CheckMember(const ShardState::Member& member) const {
   MILLRACE_RETURN_IF_ERROR(CheckIds(member.wanted(), options_.shard, options_.shards));
   if (!member.has_pending()) return absl::OkStatus();
   if (member.left()) return BadState(name + " has left, and an update of it is held");
-  return CheckUpdate(member.pending(), member.clock(), decoder_.shape());
+  return CheckUpdate(member.pending(), Clock(member.clock()), decoder_.shape());
 }
 
 Status ServerProcessor::LoadMembers(const ShardState& state) {
   std::map<WorkerId, Member> members;
   for (const ShardState::Member& saved : state.members()) {
     MILLRACE_RETURN_IF_ERROR(CheckMember(saved));
-    const auto [place, is_new] = members.try_emplace(saved.worker());
+    const auto [place, is_new] = members.try_emplace(WorkerId(saved.worker()));
     if (!is_new)
       return BadState("worker " + std::to_string(saved.worker()) + " stands in it twice");
     Member& member = place->second;
-    clocks_.Set(saved.worker(), {saved.clock(), saved.left()});
+    clocks_.Set(WorkerId(saved.worker()), {Clock(saved.clock()), saved.left()});
     member.rows = saved.rows();
     member.buffer_rows = saved.buffer_rows();
     member.wanted.assign(saved.wanted().begin(), saved.wanted().end());

@@ -24,7 +24,7 @@ const Row* SlidingBufferBatches::Decoded(const TrainingBuffer::Slot& slot) {
 }
 
 StatusOr<BatchState> SlidingBufferBatches::Next(const Progress& progress, Batch& batch) {
-  const RowNumber next_row = buffer_.size() == 0 ? 0 : buffer_.newest().row + 1;
+  const RowNumber next_row = buffer_.size() == 0 ? RowNumber(0) : buffer_.newest().row + 1;
   const bool new_rows = next_row > progress.rows_end;
   if (!new_rows) {
     if (!end_) return BatchState::kWait;
@@ -33,7 +33,7 @@ StatusOr<BatchState> SlidingBufferBatches::Next(const Progress& progress, Batch&
     }
   }
   const RowNumber first = options_.minibatch_rows == 0 || next_row < options_.minibatch_rows
-                              ? 0
+                              ? RowNumber(0)
                               : next_row - options_.minibatch_rows;
   batch.rows.clear();
   batch.numbers.clear();
@@ -55,9 +55,9 @@ StatusOr<BatchState> SlidingBufferBatches::Next(const Progress& progress, Batch&
 }
 
 RowNumber SlidingBufferBatches::NeededFrom(const Progress&) const {
-  const RowNumber next_row = buffer_.size() == 0 ? 0 : buffer_.newest().row + 1;
-  const RowNumber kept = options_.max_rows + ArrivalRate::kWindow + 1;
-  return next_row > kept ? next_row - kept : 0;
+  const RowNumber next_row = buffer_.size() == 0 ? RowNumber(0) : buffer_.newest().row + 1;
+  const RowNumber kept(options_.max_rows + ArrivalRate::kWindow + 1);
+  return next_row > kept ? RowNumber(next_row - kept) : RowNumber(0);
 }
 
 }  // namespace millrace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace millrace {
 
 SnapshotCut::SnapshotCut(uint32_t workers) {
@@ -39,7 +41,7 @@ void SnapshotCut::Note(WorkerId worker, const SnapshotMark& mark) {
     open_ = true;
     for (auto& [id, cut] : cuts_) cut.reset();
   }
-  if (open_ && mark.snapshot() == snapshot_) cuts_.at(worker) = mark.cut();
+  if (open_ && mark.snapshot() == snapshot_) cuts_.at(worker) = Clock(mark.cut());
 }
 
 bool SnapshotCut::IsBehind(WorkerId worker, Clock clock) const {
@@ -68,8 +70,9 @@ void SnapshotCut::Save(ShardState& state) const {
   state.set_snapshot(snapshot_);
   state.set_snapshot_open(open_);
   state.set_at_cut(reached_);
+  MILLRACE_CHECK(static_cast<size_t>(state.members_size()) == cuts_.size());
   for (ShardState::Member& member : *state.mutable_members()) {
-    const std::optional<Clock>& cut = cuts_.at(member.worker());
+    const std::optional<Clock>& cut = cuts_.at(WorkerId(member.worker()));
     member.set_has_cut(cut.has_value());
     member.set_cut(cut.value_or(0));
   }
@@ -80,9 +83,9 @@ void SnapshotCut::Load(const ShardState& state) {
   open_ = state.snapshot_open();
   reached_ = state.at_cut();
   for (const ShardState::Member& member : state.members()) {
-    std::optional<Clock>& cut = cuts_.at(member.worker());
+    std::optional<Clock>& cut = cuts_.at(WorkerId(member.worker()));
     cut.reset();
-    if (member.has_cut()) cut = member.cut();
+    if (member.has_cut()) cut = Clock(member.cut());
   }
 }
 

@@ -23,22 +23,34 @@ void VectorClock::Uncount(Clock clock) {
   --present_;
 }
 
+VectorClock::Entry& VectorClock::EntryOf(WorkerId worker) {
+  const auto found = entries_.find(worker);
+  MILLRACE_CHECK(found != entries_.end());
+  return found->second;
+}
+
+const VectorClock::Entry& VectorClock::EntryOf(WorkerId worker) const {
+  const auto found = entries_.find(worker);
+  MILLRACE_CHECK(found != entries_.end());
+  return found->second;
+}
+
 void VectorClock::Advance(WorkerId worker) {
-  Entry& entry = entries_.at(worker);
+  Entry& entry = EntryOf(worker);
   MILLRACE_CHECK(!entry.left);
   Uncount(entry.clock);
   Count(++entry.clock);
 }
 
 void VectorClock::Leave(WorkerId worker) {
-  Entry& entry = entries_.at(worker);
+  Entry& entry = EntryOf(worker);
   MILLRACE_CHECK(!entry.left);
   Uncount(entry.clock);
   entry.left = true;
 }
 
 void VectorClock::Set(WorkerId worker, Entry entry) {
-  Entry& now = entries_.at(worker);
+  Entry& now = EntryOf(worker);
   if (!now.left) Uncount(now.clock);
   if (!entry.left) Count(entry.clock);
   now = entry;

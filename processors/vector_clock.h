@@ -26,8 +26,9 @@ class VectorClock {
   explicit VectorClock(uint32_t workers);
 
   bool Contains(WorkerId worker) const { return entries_.contains(worker); }
-  Clock clock(WorkerId worker) const { return entries_.at(worker).clock; }
-  bool left(WorkerId worker) const { return entries_.at(worker).left; }
+  // REQUIRES of both: a member.
+  Clock clock(WorkerId worker) const { return EntryOf(worker).clock; }
+  bool left(WorkerId worker) const { return EntryOf(worker).left; }
 
   // REQUIRES a member that has not left.
   void Advance(WorkerId worker);
@@ -51,6 +52,9 @@ class VectorClock {
  private:
   void Count(Clock clock);
   void Uncount(Clock clock);
+
+  Entry& EntryOf(WorkerId worker);
+  const Entry& EntryOf(WorkerId worker) const;
 
   std::map<WorkerId, Entry> entries_;
   std::map<Clock, size_t> counts_;  // of those that have not left, how many stand at each clock

@@ -106,7 +106,7 @@ void WorkerTrainingProcessor::Take(Weights message) {
   if (!newer && !better) return;
   if (newer) part.replaced.reset();
   part.known = true;
-  part.clock = message.clock();
+  part.clock = Clock(message.clock());
   part.released = message.released();
   part.left = message.left();
   part.message.Swap(&message);
@@ -145,7 +145,7 @@ void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
     *leave.mutable_mark() = Mark();
     if (shard == 0) {
       for (DeadLetter& letter :
-           source_.dead_letters().Between(part.message.rows().end(), UINT64_MAX)) {
+           source_.dead_letters().Between(RowNumber(part.message.rows().end()), UINT64_MAX)) {
         *leave.add_dead_letters() = std::move(letter);
       }
     }
@@ -196,7 +196,7 @@ void WorkerTrainingProcessor::UpdateProgress() {
   for (const Part& part : parts_) clock = std::min(clock, part.clock);
   const Weights& first = parts_[0].message;
   const RowProgress& rows = parts_[0].clock == clock ? first.rows() : first.rows_before();
-  progress_ = {clock, rows.end(), rows.updates_without_rows()};
+  progress_ = {clock, RowNumber(rows.end()), rows.updates_without_rows()};
 }
 
 Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
@@ -302,7 +302,7 @@ bool WorkerTrainingProcessor::HasEmbeddings(WorkerOutput& output) {
 
 void WorkerTrainingProcessor::AskForEmbeddings(ShardId shard, WorkerOutput& output) {
   Part& part = parts_[shard];
-  part.asked_for_embeddings = MessageOf(part).clock();
+  part.asked_for_embeddings = Clock(MessageOf(part).clock());
   // A shard that has gone on serves what it replaced, by the clock that it is asked for.
   Ask(shard, part.asked_for_embeddings, needed_[shard], output);
 }

@@ -95,7 +95,7 @@ class TailReader {
     foreign_.clear();
     if (range.end == 0) return PartitionTail();
     // The last offsets may be without a record, so look further and further back.
-    for (Offset back = 1; range.begin < range.end; back *= 16) {
+    for (int64_t back = 1; range.begin < range.end; back *= 16) {
       const Offset from = std::max(range.begin, range.end - back);
       MILLRACE_ASSIGN_OR_RETURN(std::optional<PartitionTail> tail, LastFrom(partition, from));
       if (tail) return std::move(*tail);

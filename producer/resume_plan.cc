@@ -36,9 +36,9 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
       return absl::InvalidArgumentError(
           absl::StrCat("an end of ", record.end().row_count(), " rows with the key ", *number));
     }
-    tail.rows = *number;
+    tail.rows = RowNumber(*number);
   } else {
-    tail.rows = *number + 1;
+    tail.rows = RowNumber(*number + 1);
     tail.last_value = value;
   }
   return tail;
@@ -70,19 +70,20 @@ ResumePlan::Action ResumePlan::ActionFor(RowPlace place) const {
 
 Status ResumePlan::Check(RowPlace place, std::string_view value, std::string_view topic) const {
   if (value == tails_[place.worker].last_value) return absl::OkStatus();
-  return OtherInput(topic, place.worker,
-                    absl::StrCat("its last row, ", place.row, ", is not the one read here"));
+  return OtherInput(
+      topic, place.worker,
+      absl::StrCat("its last row, ", uint64_t{place.row}, ", is not the one read here"));
 }
 
 Status ResumePlan::CheckEnd(uint64_t rows, std::string_view topic) const {
-  for (uint32_t worker = 0; worker < workers(); ++worker) {
+  for (WorkerId worker = 0; worker < workers(); ++worker) {
     const PartitionTail& tail = tails_[worker];
     const RowNumber expected = RowsOfWorker(rows, worker, workers());
     if (tail.rows > expected || (tail.ended && tail.rows != expected)) {
       return OtherInput(
           topic, worker,
-          absl::StrCat("it has ", tail.rows, tail.ended ? " rows and an end" : " rows",
-                       " where this input gives ", expected));
+          absl::StrCat("it has ", uint64_t{tail.rows}, tail.ended ? " rows and an end" : " rows",
+                       " where this input gives ", uint64_t{expected}));
     }
   }
   return absl::OkStatus();

@@ -211,10 +211,11 @@ StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now
   const Unsaved unsaved = task_->unsaved();
   if (!schedule_.Due(now, unsaved)) return false;
   WarnOfScratch();
-  schedule_.Begin(now, unsaved.bytes);
   MILLRACE_ASSIGN_OR_RETURN(std::optional<millrace::Checkpoint> checkpoint,
                             task_->BeginCheckpoint());
-  if (checkpoint) checkpointer_->Start(*std::move(checkpoint));
+  if (!checkpoint) return false;
+  schedule_.Begin(now, unsaved.bytes);
+  checkpointer_->Start(*std::move(checkpoint));
   return false;
 }
 

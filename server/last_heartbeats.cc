@@ -13,7 +13,7 @@ namespace millrace {
 namespace {
 
 // So many of the last records: a few minutes of a job of some shards.
-constexpr Offset kRecordsBack = 4096;
+constexpr int64_t kRecordsBack = 4096;
 constexpr size_t kSignsAtOnce = 1000;
 
 }  // namespace
@@ -55,7 +55,7 @@ void LastHeartbeats::Take(const ConsumedRecord& record) {
   MetricPoint point;
   if (!frame.ok() || !ParseMessage(frame->body, point).ok()) return;
   if (!point.has_server() || point.timestamp_ms() >= now_ms_) return;
-  int64_t& newest = newest_ms_[point.server().shard()];
+  int64_t& newest = newest_ms_[ShardId(point.server().shard())];
   newest = std::max(newest, point.timestamp_ms());
 }
 

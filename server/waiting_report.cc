@@ -11,7 +11,7 @@ void WaitingReport::Tick(const ShardTask& task, Time now) {
   const std::vector<WorkerId> missing = task.processor().WaitedFor();
   const bool lost = task.processor().state_lost();
   // (Workers repeat to a shard without state what they have: that is no progress.)
-  const Offset position = lost ? 0 : task.position();
+  const Offset position = lost ? Offset(0) : task.position();
   Waiting& waiting = waiting_[task.shard()];
   if ((missing.empty() && !lost) || waiting.position != position) {
     waiting = {position, now, now};

@@ -1,6 +1,7 @@
 #include "stores/embedding_table.h"
 
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <utility>
 
@@ -143,6 +144,7 @@ void EmbeddingTable::Free(size_t place) {
 Status EmbeddingTable::Read(std::span<const EmbeddingId> ids, int64_t now_ms,
                             std::span<float> values) {
   MILLRACE_CHECK(values.size() == ids.size() * width());
+  MILLRACE_CHECK(std::ranges::is_sorted(ids));
   for (size_t begin = 0; begin < ids.size(); begin += kAtOnce) {
     const auto some = ids.subspan(begin, std::min(kAtOnce, ids.size() - begin));
     MILLRACE_RETURN_IF_ERROR(Take(some));
@@ -163,6 +165,7 @@ Status EmbeddingTable::Read(std::span<const EmbeddingId> ids, int64_t now_ms,
 Status EmbeddingTable::Update(std::span<const EmbeddingId> ids, std::span<const float> gradients,
                               int64_t now_ms, const Step& step) {
   MILLRACE_CHECK(gradients.size() == ids.size() * width());
+  MILLRACE_CHECK(std::ranges::adjacent_find(ids, std::greater_equal<>()) == ids.end());
   for (size_t begin = 0; begin < ids.size(); begin += kAtOnce) {
     const auto some = ids.subspan(begin, std::min(kAtOnce, ids.size() - begin));
     MILLRACE_RETURN_IF_ERROR(Take(some));

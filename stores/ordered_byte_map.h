@@ -1,6 +1,7 @@
 // The one door to local storage: an ordered map of bytes with atomic batches.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/status.h"
 
 namespace millrace {
@@ -47,6 +49,7 @@ class OrderedByteMap {
   // ascending.
   virtual Status GetMany(std::span<const std::string> keys,
                          const std::function<void(size_t i, std::string_view value)>& visit) const {
+    MILLRACE_CHECK(std::ranges::is_sorted(keys));
     for (size_t i = 0; i < keys.size(); ++i) {
       MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> value, Get(keys[i]));
       if (value) visit(i, *value);

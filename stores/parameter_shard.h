@@ -36,8 +36,9 @@ class ParameterShard {
   std::span<const float> slots() const { return slots_; }
   std::span<float> mutable_slots() { return slots_; }  // slot s of key i: [s * range.size() + i]
 
-  // REQUIRES of both: made with keeps_replaced
+  // Empty unless made with keeps_replaced.
   std::span<const float> replaced() const { return replaced_; }
+  // REQUIRES: made with keeps_replaced.
   void KeepReplaced();
 
   size_t block_count() const { return is_updated_.size(); }

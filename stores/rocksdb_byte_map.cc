@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/file_error.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
@@ -58,7 +59,11 @@ Status FromRocksDb(const rocksdb::Status& status, const std::string& path) {
   if (status.IsCorruption()) return DamagedStore(path, text);
   // The folder's own list of files names one that is not there.
   if (status.IsPathNotFound()) return DamagedStore(path, text);
-  if (status.IsIOError()) return FileError(Place(path, text), ParseErrno(status, text));
+  // A write that waited for a flush that failed is "incomplete", with the flush's error as its
+  // text.
+  if (status.IsIOError() || (status.IsIncomplete() && text.find("IO error") != std::string::npos)) {
+    return FileError(Place(path, text), ParseErrno(status, text));
+  }
   if (status.IsInvalidArgument() || status.IsNotSupported()) {
     return absl::FailedPreconditionError(Message(
         path, text, "another program or version wrote it: delete it or choose another folder"));
@@ -125,6 +130,7 @@ class RocksDbByteMap final : public DiskByteMap {
   }
 
   Status FillInBulk(const std::function<Status()>& fill) override {
+    MILLRACE_CHECK(memory_ != nullptr);
     write_options_.disableWAL = true;
     MILLRACE_RETURN_IF_ERROR(SetBuffers(
         std::max(memory_->usual_write_buffer_bytes, kBulkBufferBytes), kFilesMergedAtInBulk));
@@ -146,6 +152,7 @@ class RocksDbByteMap final : public DiskByteMap {
   Status GetMany(
       std::span<const std::string> keys,
       const std::function<void(size_t i, std::string_view value)>& visit) const override {
+    MILLRACE_CHECK(std::ranges::is_sorted(keys));
     const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
     std::vector<rocksdb::PinnableSlice> values(keys.size());
     std::vector<rocksdb::Status> statuses(keys.size());

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "stores/scratch_file.h"
 
@@ -28,6 +29,7 @@ class RowSpace {
   size_t size() const { return size_; }
   // REQUIRES: row < size().
   std::byte* at(size_t row) const {
+    MILLRACE_CHECK(row < size_);
     return segments_[row >> shift_] + (row & ((size_t{1} << shift_) - 1)) * row_bytes_;
   }
   // One row more, its bytes undefined. When memory and scratch file are full it goes to memory all

@@ -38,7 +38,7 @@ std::string EncodeSlot(const TrainingBuffer::Slot& slot) {
 std::optional<TrainingBuffer::Slot> DecodeSlot(std::string_view bytes) {
   constexpr size_t kHeader = 1 + 2 * sizeof(uint64_t);
   if (bytes.size() < kHeader || bytes.front() != kFormat) return std::nullopt;
-  return TrainingBuffer::Slot{*DecodeBigEndian64(bytes.substr(1, sizeof(uint64_t))),
+  return TrainingBuffer::Slot{RowNumber(*DecodeBigEndian64(bytes.substr(1, sizeof(uint64_t)))),
                               static_cast<int64_t>(*DecodeBigEndian64(
                                   bytes.substr(1 + sizeof(uint64_t), sizeof(uint64_t)))),
                               std::string(bytes.substr(kHeader))};
@@ -51,7 +51,7 @@ struct State {
   ArrivalRate rate;
 };
 
-std::string EncodeState(const State& state) {
+std::string EncodeArrivalState(const State& state) {
   std::string bytes(1, kFormat);
   bytes += EncodeBigEndian32(state.slot_count);
   bytes += EncodeBigEndian32(state.row_count);
@@ -59,7 +59,7 @@ std::string EncodeState(const State& state) {
   return bytes;
 }
 
-std::optional<State> DecodeState(std::string_view bytes) {
+std::optional<State> DecodeArrivalState(std::string_view bytes) {
   constexpr size_t kHeader = 1 + 2 * sizeof(uint32_t);
   if (bytes.size() < kHeader || bytes.front() != kFormat) return std::nullopt;
   State state;
@@ -201,8 +201,8 @@ void TrainingBuffer::WriteTo(WriteBatch& batch) {
   changed_.clear();
   if (!is_state_changed_) return;
   is_state_changed_ = false;
-  batch.Put(SlotKey(kStateSlot), EncodeState({static_cast<uint32_t>(slots_.size()),
-                                              static_cast<uint32_t>(size_), rate_}));
+  batch.Put(SlotKey(kStateSlot), EncodeArrivalState({static_cast<uint32_t>(slots_.size()),
+                                                     static_cast<uint32_t>(size_), rate_}));
 }
 
 Status TrainingBuffer::Restore(const OrderedByteMap& store) {
@@ -215,7 +215,7 @@ Status TrainingBuffer::Restore(const OrderedByteMap& store) {
         if (!slot) {
           damage = Damaged(key, "it is not the key of a slot");
         } else if (*slot == kStateSlot) {
-          state = DecodeState(value);
+          state = DecodeArrivalState(value);
           if (!state) damage = Damaged(key, "its value is not the state of a buffer");
         } else if (std::optional<Slot> row = DecodeSlot(value)) {
           rows.emplace_back(*slot, *std::move(row));

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "stores/arrival_rate.h"
@@ -60,8 +61,14 @@ class TrainingBuffer {
   // Visits the rows from the oldest to the newest.
   void ForEach(const std::function<void(const Slot&)>& visit) const;
   // REQUIRES size() > 0.
-  const Slot& oldest() const { return slots_[order_[first_]]; }
-  const Slot& newest() const { return slots_[order_[Wrap(first_ + size_ - 1)]]; }
+  const Slot& oldest() const {
+    MILLRACE_CHECK(size_ > 0);
+    return slots_[order_[first_]];
+  }
+  const Slot& newest() const {
+    MILLRACE_CHECK(size_ > 0);
+    return slots_[order_[Wrap(first_ + size_ - 1)]];
+  }
 
   // Appends the changes since the last call to `batch` (slots written and deleted, and the state
   // of the arrival rate), and forgets them. The caller adds its position and writes the batch;

@@ -73,7 +73,7 @@ Status ShardTask::Load() {
   MILLRACE_RETURN_IF_ERROR(processor_.LoadState(state));
   has_state_ = true;
   if (processor_.at_cut()) MILLRACE_RETURN_IF_ERROR(FoldHeld());
-  position_ = state.position();
+  position_ = Offset(state.position());
   last_hash_ = state.last_record_hash();
   checkpoint_begun_ = position_;
   checkpointed_ = position_;

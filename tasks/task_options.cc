@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "models/deep_fm.h"
 #include "models/factorization_machine.h"
@@ -108,6 +109,7 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
 }
 
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training) {
+  MILLRACE_CHECK(CheckModel(features, training).ok());
   const RowShape shape = RowShapeFrom(features);
   if (training.model() != Training::SOFTMAX) {
     using Loss = FactorizationMachine::Loss;

@@ -42,11 +42,10 @@ std::string InputPosition::Metadata() const {
 std::optional<InputPosition> InputPosition::FromCommit(Offset offset, std::string_view metadata) {
   if (!metadata.starts_with(kRowPrefix)) return std::nullopt;
   const std::string_view digits = metadata.substr(kRowPrefix.size());
-  InputPosition position{offset, 0};
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), position.row);
+  uint64_t row = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), row);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return position;
+  return InputPosition{offset, RowNumber(row)};
 }
 
 WorkerTask::WorkerTask(const WorkerOptions& options, const RowShape& shape, const Model& model,
@@ -67,8 +66,8 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
     if (store != nullptr) {
       MILLRACE_ASSIGN_OR_RETURN(saved, RestoreBuffer(*store, {next_offset_, position.row}));
       if (saved.row() > position.row) {
-        next_offset_ = saved.offset();
-        offsets_begin_ = saved.row();
+        next_offset_ = Offset(saved.offset());
+        offsets_begin_ = RowNumber(saved.row());
       }
     }
     source_ =

@@ -113,7 +113,7 @@ Status CheckGradient(const Gradient& message, const GradientShape& shape) {
     case Gradient::kAsk:
       return CheckWanted(message.ask().wanted(), shape);
     case Gradient::kUpdate:
-      return CheckUpdate(message.update(), message.clock(), shape);
+      return CheckUpdate(message.update(), Clock(message.clock()), shape);
     case Gradient::kLeave:  // it may stand far behind what shard 0 has said
       MILLRACE_RETURN_IF_ERROR(
           CheckAtMost("snapshot", message.leave().mark().snapshot(), kMostSnapshot));

@@ -8,13 +8,15 @@
 namespace millrace {
 
 RowPlace PlaceOfRow(uint64_t stream_row, uint32_t workers) {
-  return {static_cast<WorkerId>(stream_row % workers), stream_row / workers};
+  return {WorkerId(stream_row % workers), RowNumber(stream_row / workers)};
 }
 
-uint64_t StreamRow(RowPlace place, uint32_t workers) { return place.row * workers + place.worker; }
+uint64_t StreamRow(RowPlace place, uint32_t workers) {
+  return uint64_t{place.row} * workers + uint64_t{place.worker};
+}
 
 RowNumber RowsOfWorker(uint64_t stream_rows, WorkerId worker, uint32_t workers) {
-  return stream_rows / workers + (worker < stream_rows % workers ? 1 : 0);
+  return RowNumber(stream_rows / workers + (worker < stream_rows % workers ? 1 : 0));
 }
 
 KeyRange RangeOfShard(ShardId shard, uint32_t shards, uint64_t keys) {

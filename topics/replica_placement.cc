@@ -10,7 +10,7 @@ std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t s
   std::set<ShardId> followed;
   for (const ShardId server : hosted) {
     for (uint32_t distance = 1; distance <= std::min(replicas, shards - 1); ++distance) {
-      followed.insert((server + shards - distance) % shards);
+      followed.insert(ShardId((server + shards - distance) % shards));
     }
   }
   for (const ShardId server : hosted) followed.erase(server);
@@ -24,7 +24,7 @@ uint32_t ReplicasMissing(ShardId shard, const std::vector<ShardId>& hosted, uint
   };
   uint32_t here = 0;
   for (uint32_t distance = 1; distance <= std::min(replicas, shards - 1); ++distance) {
-    if (is_here((shard + distance) % shards)) ++here;
+    if (is_here(ShardId((shard + distance) % shards))) ++here;
   }
   const uint32_t kept = is_here(shard) ? 0 : std::min(here, 1u);
   return here - kept;

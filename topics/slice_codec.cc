@@ -194,10 +194,12 @@ void EncodeSlice(std::span<const uint64_t> keys, std::span<const float> values, 
 
 void AddSlice(const Slice& slice, float factor, std::span<float> target) {
   if (slice.dense_size() != 0) {
+    MILLRACE_CHECK(static_cast<size_t>(slice.dense_size()) == target.size());
     const float* values = slice.dense().data();
     for (size_t i = 0; i < target.size(); ++i) target[i] += factor * values[i];
     return;
   }
+  MILLRACE_CHECK(slice.sparse_index_size() == slice.sparse_value_size());
   for (int i = 0; i < slice.sparse_index_size(); ++i) {
     target[slice.sparse_index(i)] += factor * slice.sparse_value(i);
   }

@@ -23,7 +23,7 @@ Status CheckClocks(const Weights& message) {
 }
 
 Status CheckValues(const Weights& message, const WeightsShape& shape) {
-  const KeyRange range = RangeOfShard(message.shard(), shape.shards, shape.parameters);
+  const KeyRange range = RangeOfShard(ShardId(message.shard()), shape.shards, shape.parameters);
   MILLRACE_RETURN_IF_ERROR(CheckSlice(message.slice(), range));
   if (static_cast<size_t>(message.slice().dense_size()) != range.size()) {
     return BadWeights("weights without values");
@@ -34,7 +34,8 @@ Status CheckValues(const Weights& message, const WeightsShape& shape) {
       return BadWeights("weights without moments");
     }
   }
-  return CheckEmbeddings(message.embeddings(), shape.row_width, message.shard(), shape.shards);
+  return CheckEmbeddings(message.embeddings(), shape.row_width, ShardId(message.shard()),
+                         shape.shards);
 }
 
 }  // namespace

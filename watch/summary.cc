@@ -37,7 +37,7 @@ Json FiguresJson(const Figures& figures) {
 Json RecoveriesJson(const JobProgress& job) {
   Json all = Json::array();
   for (const auto& [shard, recovery] : job.recoveries()) {
-    Json one = {{"shard", shard},
+    Json one = {{"shard", uint32_t{shard}},
                 {"seconds", Short(recovery.total_s())},
                 {"source", recovery.source()},
                 {"restored_bytes", recovery.restored_bytes()},

@@ -34,7 +34,7 @@ std::string RateText(double per_second);     // 0.42, 21.9, 10,490
 std::string FigureText(double value);        // 0.7021; "-" when it is no number
 
 // A bar of `columns` columns: the first part full, the next light, the rest empty.
-// REQUIRES 0 <= full <= light <= 1.
+// Shares outside [0, 1] are clamped.
 std::string Bar(const Style& style, double full, double light, size_t columns);
 
 // One character per value, low to high; empty for no values.

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 int ResidentMebibytes() {
   std::ifstream status("/proc/self/status");
@@ -38,10 +38,10 @@ Status Read(const std::string& brokers, const std::string& topic, int partitions
     unread.insert(i);
   }
   size_t records = 0;
-  Clock::time_point begin{};
+  SteadyClock::time_point begin{};
   ConsumerHandler handler;
   handler.on_record = [&](const ConsumedRecord&) {
-    if (records++ == 0) begin = Clock::now();
+    if (records++ == 0) begin = SteadyClock::now();
     return absl::OkStatus();
   };
   handler.on_end = [&](int32_t partition, Offset) { unread.erase(partition); };
@@ -51,7 +51,7 @@ Status Read(const std::string& brokers, const std::string& topic, int partitions
     if (events == 0) wakeup.WaitFor(std::chrono::milliseconds(100));
     most = std::max(most, ResidentMebibytes());
   }
-  const std::chrono::duration<double> passed = Clock::now() - begin;
+  const std::chrono::duration<double> passed = SteadyClock::now() - begin;
   std::printf("%.0f %d\n", static_cast<double>(records) / passed.count(), most);
   return absl::OkStatus();
 }

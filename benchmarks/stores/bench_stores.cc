@@ -163,7 +163,7 @@ Work IngestOurs(const std::string& folder, const Values& values, size_t rows, si
   WriteBatch batch;
   return Timed(static_cast<double>(rows), [&] {
     for (size_t row = 0; row < rows; ++row) {
-      buffer.Add(row, static_cast<int64_t>(row), values[row]);
+      buffer.Add(RowNumber(row), static_cast<int64_t>(row), values[row]);
       if ((row + 1) % commit_rows == 0) {
         batch.Clear();
         buffer.WriteTo(batch);
@@ -212,7 +212,7 @@ void BenchIngest(Bench& bench, const Values& values) {
         TrainingBuffer buffer({}, "b");
         return Timed(kRows, [&] {
           for (size_t row = 0; row < kRows; ++row) {
-            buffer.Add(row, static_cast<int64_t>(row), values[row]);
+            buffer.Add(RowNumber(row), static_cast<int64_t>(row), values[row]);
           }
           Keep(buffer.newest());
         });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
+#include "base/check.h"
 #include "tasks/checkpoint.h"
 
 namespace millrace {
@@ -191,7 +192,10 @@ StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const
   return copy;
 }
 
-Status RemoveShardStore(const ShardCopy& copy) { return RemoveFolder(copy.folder); }
+Status RemoveShardStore(const ShardCopy& copy) {
+  MILLRACE_CHECK(copy.store == nullptr);
+  return RemoveFolder(copy.folder);
+}
 
 StatusOr<std::unique_ptr<DiskByteMap>> OpenReplicaStore(const JobConfig& config, ShardId shard) {
   // What it loses when this process dies it reads again: its log is `parameters`.

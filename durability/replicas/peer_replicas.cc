@@ -50,7 +50,7 @@ PeerReplicas::PeerReplicas(const JobConfig& config, ReplicaTls tls,
                            const ReplicaTimeouts& timeouts)
     : config_(config),
       tls_(std::move(tls)),
-      server_(hosted.empty() ? 0 : hosted.front()),
+      server_(hosted.empty() ? ShardId(0) : hosted.front()),
       stop_(stop),
       timeouts_(timeouts) {}
 
@@ -73,7 +73,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
   for (const ReplicaOffer& offer : offers) {
     // An own offer is that of an earlier process.
     if (offer.server() == server_) continue;
-    if (std::ranges::find(offer.shard(), shard) == offer.shard().end()) continue;
+    if (std::ranges::find(offer.shard(), uint32_t{shard}) == offer.shard().end()) continue;
     if (offer.tls() && !tls_.used()) {
       spdlog::warn("shard {}: {} has a replica, but gives it by TLS only; give --replica-tls-ca",
                    shard, offer.address());

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/check.h"
 #include "base/crc32c.h"
 #include "base/file_error.h"
 #include "base/printable.h"
@@ -104,6 +105,7 @@ Status ReceivedFolder::EndFile(uint32_t crc32c) {
 }
 
 Status ReceivedFolder::Commit() {
+  MILLRACE_CHECK(!committed_);
   if (file_ >= 0) return absl::DataLossError(name_ + " is not whole");
   MILLRACE_RETURN_IF_ERROR(SyncFolder(path_));
   std::error_code error;

@@ -27,7 +27,7 @@ class ReceivedFolder {
 
   // Where the files stand until Commit.
   const std::string& path() const { return path_; }
-  // REQUIRES: no file is unfinished, and nobody has one open.
+  // DataLoss when a file is unfinished. REQUIRES: called once; no process has a file open.
   Status Commit();
 
  private:

@@ -98,7 +98,7 @@ class Service final : public Replicas::Service {
                                  Printable(request.job()) + ", epoch " +
                                  std::to_string(request.epoch()));
     }
-    MILLRACE_ASSIGN_OR_RETURN(const Offset offset, source_.OffsetOf(request.shard()));
+    MILLRACE_ASSIGN_OR_RETURN(const Offset offset, source_.OffsetOf(ShardId(request.shard())));
     description.set_job(options_.job);
     description.set_epoch(options_.epoch);
     description.set_shard(request.shard());
@@ -137,7 +137,7 @@ class Service final : public Replicas::Service {
     ReplicaPiece piece;
     // Asked before the copy is frozen: then it is at least that far on.
     MILLRACE_RETURN_IF_ERROR(DescribeCopy(request, *piece.mutable_begin()->mutable_copy()));
-    MILLRACE_ASSIGN_OR_RETURN(std::string path, source_.Freeze(request.shard()));
+    MILLRACE_ASSIGN_OR_RETURN(std::string path, source_.Freeze(ShardId(request.shard())));
     const FrozenFolder folder(std::move(path));
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<StoredFile> files, ListFiles(folder.path()));
     uint64_t bytes = 0;

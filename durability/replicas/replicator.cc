@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/check.h"
 #include "durability/checkpoints/shard_store.h"
 #include "kafka/timeouts.h"
 #include "stores/store_generation.h"
@@ -83,7 +84,9 @@ StatusOr<size_t> Replicator::Poll(Replica& replica) {
   });
 }
 
-StatusOr<const Replicator::Replica*> Replicator::Find(ShardId shard) const {
+StatusOr<const Replicator::Replica*> Replicator::Find(
+    ShardId shard, const std::shared_lock<std::shared_mutex>& lock) const {
+  MILLRACE_CHECK(lock.owns_lock() && lock.mutex() == &mutex_);
   for (const Replica& replica : replicas_) {
     if (replica.shard == shard && replica.store != nullptr) return &replica;
   }
@@ -92,7 +95,7 @@ StatusOr<const Replicator::Replica*> Replicator::Find(ShardId shard) const {
 
 StatusOr<Offset> Replicator::OffsetOf(ShardId shard) {
   const std::shared_lock<std::shared_mutex> lock(mutex_);
-  MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard));
+  MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard, lock));
   MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ReadParametersOffset(*replica->store));
   if (offset > 0) return offset;
   return absl::NotFoundError("no whole checkpoint of shard " + std::to_string(shard) +
@@ -101,7 +104,7 @@ StatusOr<Offset> Replicator::OffsetOf(ShardId shard) {
 
 StatusOr<std::string> Replicator::Freeze(ShardId shard) {
   const std::shared_lock<std::shared_mutex> lock(mutex_);
-  MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard));
+  MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard, lock));
   std::string folder = FrozenReplicaFolder(config_, shard, ++frozen_);
   MILLRACE_RETURN_IF_ERROR(replica->store->CopyTo(folder));
   return folder;

@@ -53,8 +53,10 @@ class Replicator final : public ReplicaSource {
   // the best copy that is left.
   void GiveUp(Replica& replica, const Status& why);
   void SetAside(ShardId shard);
-  // Whose store is open. REQUIRES: mutex_ is held (shared), for as long as it is used.
-  StatusOr<const Replica*> Find(ShardId shard) const;
+  // The shard's replica, whose store is open. REQUIRES: `lock` holds mutex_, and is kept for as
+  // long as the replica is used.
+  StatusOr<const Replica*> Find(ShardId shard,
+                                const std::shared_lock<std::shared_mutex>& lock) const;
 
   const JobConfig& config_;
   const uint64_t generation_;

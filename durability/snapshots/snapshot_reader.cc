@@ -41,11 +41,12 @@ Status ReadDense(const std::string& folder, const SnapshotPart& part, ParameterS
   const KeyRange range = shard.range();
   const size_t keys = part.end() - part.begin();
   if (keys == 0 || range.size() == 0) return absl::OkStatus();
-  MILLRACE_ASSIGN_OR_RETURN(NpyReader weights,
-                            NpyReader::Open(SnapshotFile(folder, "weights", part.shard(), "npy"),
-                                            kNpyFloat, std::nullopt));
+  MILLRACE_ASSIGN_OR_RETURN(
+      NpyReader weights,
+      NpyReader::Open(SnapshotFile(folder, "weights", ShardId(part.shard()), "npy"), kNpyFloat,
+                      std::nullopt));
   MILLRACE_RETURN_IF_ERROR(CopyKeys(weights, part, range, shard.mutable_weights()));
-  const std::string path = SnapshotFile(folder, "slots", part.shard(), "npy");
+  const std::string path = SnapshotFile(folder, "slots", ShardId(part.shard()), "npy");
   MILLRACE_ASSIGN_OR_RETURN(NpyReader slots, NpyReader::Open(path, kNpyFloat, keys));
   const std::span<float> into = shard.mutable_slots();
   if (slots.rows() != into.size() / range.size()) {
@@ -65,7 +66,7 @@ Status ReadRows(const std::string& folder, const SnapshotPart& part, const Serve
                 const EmbeddingTable& table, FrozenRows& rows) {
   const auto open = [&](std::string_view what, std::string_view type,
                         std::optional<size_t> columns) {
-    return NpyReader::Open(SnapshotFile(folder, what, part.shard(), "npy"), type, columns);
+    return NpyReader::Open(SnapshotFile(folder, what, ShardId(part.shard()), "npy"), type, columns);
   };
   MILLRACE_ASSIGN_OR_RETURN(NpyReader ids, open("embedding-ids", kNpyUint64, std::nullopt));
   MILLRACE_ASSIGN_OR_RETURN(NpyReader values, open("embedding-values", kNpyFloat, table.width()));
@@ -211,8 +212,8 @@ StatusOr<Checkpoint> FirstCheckpoint(const std::string& folder, const SnapshotMa
     if (const EmbeddingTable* const table = processor.embeddings()) {
       MILLRACE_RETURN_IF_ERROR(ReadRows(folder, part, options, *table, checkpoint.rows));
     }
-    MILLRACE_ASSIGN_OR_RETURN(ShardState saved,
-                              ReadState(SnapshotFile(folder, "state", part.shard(), "pb")));
+    MILLRACE_ASSIGN_OR_RETURN(
+        ShardState saved, ReadState(SnapshotFile(folder, "state", ShardId(part.shard()), "pb")));
     // Each shard's log has times of its own.
     seen_ms = std::max(seen_ms, saved.seen_ms());
     step_ms = std::max(step_ms, saved.step_ms());

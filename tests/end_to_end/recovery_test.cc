@@ -115,7 +115,7 @@ TEST(Recovery, AProducerThatStartsAgainMayRepeatRows) {
   job.StartServer();
   WorkerHost& process = job.StartWorkers({0});
   job.Produce(0, 4);
-  for (RowNumber row : {2, 3}) {
+  for (const RowNumber row : std::vector<RowNumber>{2, 3}) {
     job.world().Append(
         {Topic::kInputData, 0, EncodeBigEndian64(row), InputValue(job.world().scenario, 0, row)});
   }

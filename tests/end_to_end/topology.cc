@@ -51,7 +51,7 @@ void Topology::ProduceAll() {
 
 ServerHost& Topology::StartServer(DiskPointer disk) {
   if (server_ != nullptr) server_->set_replaced();
-  servers_.push_back(std::make_unique<ServerHost>(world_, 0, std::move(disk)));
+  servers_.push_back(std::make_unique<ServerHost>(world_, ShardId(0), std::move(disk)));
   server_ = servers_.back().get();
   return *server_;
 }

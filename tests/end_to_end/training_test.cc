@@ -9,7 +9,7 @@
 namespace millrace::simulation {
 namespace {
 
-using testing::ElementsAre;
+using testing::ElementsAreArray;
 using testing::IsEmpty;
 
 std::vector<Gradient> UpdatesOf(const Topology& job, WorkerId worker) {
@@ -32,7 +32,7 @@ TEST(Training, EveryWorkerTrainsItsOwnPartition) {
   job.ProduceAll();
   job.RunUntilIdle();
   for (WorkerId worker = 0; worker < 4; ++worker) {
-    EXPECT_EQ(RowsOf(UpdatesOf(job, worker)), 6 + worker);
+    EXPECT_EQ(RowsOf(UpdatesOf(job, worker)), uint64_t{worker} + 6);
   }
   EXPECT_EQ(job.processor().rows_trained(), 30u);
   EXPECT_TRUE(job.processor().AllLeft());
@@ -109,11 +109,11 @@ TEST(Training, SequentialNamesWhomItWaitsFor) {
   job.StartWorkers({0, 1, 2});
   job.Produce(1, 3);
   job.RunUntilIdle();
-  EXPECT_THAT(job.processor().WaitedFor(), ElementsAre(0, 2));
+  EXPECT_THAT(job.processor().WaitedFor(), ElementsAreArray<WorkerId>({0, 2}));
   EXPECT_EQ(job.clock(1), 0u);
   job.Produce(0, 3);
   job.RunUntilIdle();
-  EXPECT_THAT(job.processor().WaitedFor(), ElementsAre(2));
+  EXPECT_THAT(job.processor().WaitedFor(), ElementsAreArray<WorkerId>({2}));
   job.Produce(2, 3);
   job.RunUntilIdle();
   EXPECT_THAT(job.processor().WaitedFor(), IsEmpty());

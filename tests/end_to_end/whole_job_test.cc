@@ -273,13 +273,14 @@ TEST_F(WholeJobTest, AWorkerThatDiedBetweenItsLeavesIsSucceededByOneThatLeavesTh
   config_.mutable_server()->clear_weights_file();
   config_.mutable_server()->clear_test_file();
   config_.mutable_server()->set_snapshot_dir(folder_ / "snapshots");
-  for (const ShardId left : {0, 1}) {
+  for (const ShardId left : std::vector<ShardId>{0, 1}) {
     UseJob("left-" + std::to_string(left), 2);
     SendRows(0);
     std::atomic<bool> stop = false;
     std::vector<Status> statuses(3);
     std::vector<std::thread> servers;
-    for (const ShardId shard : {0, 1}) servers.push_back(Server(statuses[shard], stop, {shard}));
+    for (const ShardId shard : std::vector<ShardId>{0, 1})
+      servers.push_back(Server(statuses[shard], stop, {shard}));
     LeaveAndWaitForItsEnd(left, stop);
     Worker(0, statuses[2], stop).join();
     for (std::thread& server : servers) server.join();
@@ -310,7 +311,8 @@ TEST_F(WholeJobTest, ASignalAsksForASnapshotOfAllShardsOfTheRunningJob) {
   std::atomic<bool> stop = false;
   std::vector<Status> statuses(3);
   std::vector<std::thread> threads;
-  for (const ShardId shard : {0, 1}) threads.push_back(Server(statuses[shard], stop, {shard}));
+  for (const ShardId shard : std::vector<ShardId>{0, 1})
+    threads.push_back(Server(statuses[shard], stop, {shard}));
   ASSERT_EQ(std::raise(SIGUSR1), 0);
   const uint64_t id = WaitForSnapshotRequest();
   threads.push_back(Worker(0, statuses[2], stop));

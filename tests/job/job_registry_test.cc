@@ -80,9 +80,9 @@ TEST_F(JobBoardTest, AnotherEpochIsAnotherJob) {
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
   ASSERT_TRUE(Open()->PublishEnded(0).ok());
   ASSERT_TRUE(Open()->PublishEnded(0).ok());
-  EXPECT_THAT(*Open()->ReadEnded(), testing::ElementsAre(0));
+  EXPECT_THAT(*Open()->ReadEnded(), testing::ElementsAreArray<ShardId>({0}));
   ASSERT_TRUE(Open()->PublishEnded(1).ok());
-  EXPECT_THAT(*Open()->ReadEnded(), testing::ElementsAre(0, 1));
+  EXPECT_THAT(*Open()->ReadEnded(), testing::ElementsAreArray<ShardId>({0, 1}));
   config_.set_epoch(2);
   EXPECT_THAT(*Open()->ReadEnded(), testing::IsEmpty());
   EXPECT_EQ(*Open()->ReadTraining(), std::nullopt);

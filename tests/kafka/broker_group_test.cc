@@ -22,7 +22,7 @@ namespace millrace {
 namespace {
 
 using std::chrono::seconds;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 // The program group_member.cc.
 class Victim {
@@ -64,7 +64,7 @@ class Victim {
       int32_t partition = 0;
       long long offset = 0;
       EXPECT_EQ(std::sscanf(text_.c_str(), "%d %lld", &partition, &offset), 2);
-      offsets_[partition].push_back(offset);
+      offsets_[partition].push_back(Offset(offset));
     }
     return offsets_;
   }
@@ -131,7 +131,7 @@ TEST_F(BrokerGroupTest, WhatAKilledMemberHadIsTakenOverAfterTheSessionTimeoutAnd
                             const std::optional<GroupConsumer::Committed>& committed) {
     EXPECT_TRUE(committed.has_value());
     EXPECT_EQ(committed.value_or(GroupConsumer::Committed{}).metadata, "victim");
-    starts[partition] = committed.has_value() ? committed->offset : 0;
+    starts[partition] = committed.has_value() ? committed->offset : Offset(0);
     read[partition].clear();
     return starts[partition];
   };
@@ -157,12 +157,12 @@ TEST_F(BrokerGroupTest, WhatAKilledMemberHadIsTakenOverAfterTheSessionTimeoutAnd
   }));
 
   victim.Kill();
-  const auto killed = Clock::now();
+  const auto killed = SteadyClock::now();
   ASSERT_TRUE(Until([&] {
     poll();
     return starts.size() == 4;
   }));
-  const std::chrono::duration<double> took = Clock::now() - killed;
+  const std::chrono::duration<double> took = SteadyClock::now() - killed;
   std::printf("killed member's partitions taken over after %.2f s (session timeout 6 s)\n",
               took.count());
   ASSERT_TRUE(Until([&] {
@@ -201,7 +201,7 @@ TEST_F(BrokerGroupTest, AJoiningMemberTakesAPartitionOverAndTheOtherIsNotDisturb
     };
     member->handler.on_assigned = [member](int32_t partition, const auto& committed) {
       member->given[partition] = committed;
-      return committed.has_value() ? committed->offset : 0;
+      return committed.has_value() ? committed->offset : Offset(0);
     };
     member->handler.on_revoked = [member](int32_t partition, bool lost) {
       EXPECT_FALSE(lost);
@@ -311,9 +311,9 @@ TEST_F(BrokerGroupTest, WhoIsClosedInTheMiddleOfARebalanceHasItsLastPositionsCom
     for (const auto& [partition, committed] : first.owned) {
       first.consumer->Commit(partition, {.offset = 70, .metadata = "last"});
     }
-    const auto began = Clock::now();
+    const auto began = SteadyClock::now();
     EXPECT_TRUE(first.consumer->Close().ok());
-    const auto took = Clock::now() - began;
+    const auto took = SteadyClock::now() - began;
     thread_of_second.join();
     if (took >= seconds(2)) continue;
     for (const auto& [partition, committed] : first.owned) {
@@ -338,14 +338,14 @@ TEST_F(BrokerGroupTest, AMemberThatLeavesIsReplacedAtOnce) {
     stays.Poll();
     return leaves.owned.size() == 1 && stays.owned.size() == 1;
   }));
-  const auto began = Clock::now();
+  const auto began = SteadyClock::now();
   ASSERT_TRUE(leaves.consumer->Close().ok());
-  const std::chrono::duration<double> closing = Clock::now() - began;
+  const std::chrono::duration<double> closing = SteadyClock::now() - began;
   ASSERT_TRUE(Until([&] {
     stays.Poll();
     return stays.owned.size() == 2;
   }));
-  const std::chrono::duration<double> took = Clock::now() - began;
+  const std::chrono::duration<double> took = SteadyClock::now() - began;
   std::printf("left in %.3f s, replaced after %.2f s\n", closing.count(), took.count());
   EXPECT_LT(took.count(), 10);  // and not the session timeout
   EXPECT_FALSE(leaves.has_lost || stays.has_lost);

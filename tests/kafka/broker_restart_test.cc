@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 class BrokerRestartTest : public RealBrokerTest {};
 
@@ -74,7 +74,7 @@ TEST_F(BrokerRestartTest, AKilledBrokerThatComesBackFindsEveryoneWhereTheyWere) 
   };
 
   size_t committed = 0;
-  Clock::time_point last_delivery = Clock::now();
+  SteadyClock::time_point last_delivery = SteadyClock::now();
   std::chrono::duration<double> longest_pause{};
   const auto step = [&](bool send) {
     if (send && !failed) {
@@ -93,9 +93,9 @@ TEST_F(BrokerRestartTest, AKilledBrokerThatComesBackFindsEveryoneWhereTheyWere) 
     static size_t seen = 0;
     if (by_reader.size() != seen) {
       seen = by_reader.size();
-      longest_pause =
-          std::max<std::chrono::duration<double>>(longest_pause, Clock::now() - last_delivery);
-      last_delivery = Clock::now();
+      longest_pause = std::max<std::chrono::duration<double>>(longest_pause,
+                                                              SteadyClock::now() - last_delivery);
+      last_delivery = SteadyClock::now();
     }
     wakeup.WaitFor(milliseconds(1));
   };
@@ -110,20 +110,21 @@ TEST_F(BrokerRestartTest, AKilledBrokerThatComesBackFindsEveryoneWhereTheyWere) 
     std::this_thread::sleep_for(seconds(2));
     RunKafkaScript("start");
   });
-  const auto began = Clock::now();
-  Clock::time_point back{};
+  const auto began = SteadyClock::now();
+  SteadyClock::time_point back{};
   std::atomic<bool> started = false;
   std::thread waiter([&] {
     accident.join();
-    back = Clock::now();
+    back = SteadyClock::now();
     started = true;
   });
   EXPECT_TRUE(Until(
       [&] {
-        step(Clock::now() - began < seconds(40) && (!started || sent < 3000));
+        step(SteadyClock::now() - began < seconds(40) && (!started || sent < 3000));
         return started && !failed && producer->outstanding() == 0 &&
                by_reader.size() == static_cast<size_t>(sent) &&
-               by_member.size() == static_cast<size_t>(sent) && Clock::now() - back > seconds(1);
+               by_member.size() == static_cast<size_t>(sent) &&
+               SteadyClock::now() - back > seconds(1);
       },
       seconds(120)));
   waiter.join();

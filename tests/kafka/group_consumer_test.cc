@@ -45,7 +45,7 @@ class Member {
       owned_.insert(partition);
       held_.erase(partition);
       committed_[partition] = committed;
-      return start_ >= 0 ? start_ : committed.has_value() ? committed->offset : 0;
+      return start_ >= 0 ? Offset(start_) : committed.has_value() ? committed->offset : Offset(0);
     };
     handler_.on_revoked = [this](int32_t partition, bool lost) {
       owned_.erase(partition);

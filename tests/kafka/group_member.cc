@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
     return absl::OkStatus();
   };
   handler.on_assigned = [](int32_t, const std::optional<GroupConsumer::Committed>& committed) {
-    return committed.has_value() ? committed->offset : 0;
+    return committed.has_value() ? committed->offset : millrace::Offset(0);
   };
   for (;;) {
     if (!(*consumer)->Poll(1, handler).ok()) return 1;

@@ -142,7 +142,7 @@ TEST_F(PartitionConsumerTest, AfterEachNewAssignmentReadingBeginsAtItsOffset) {
   ASSERT_TRUE(consumer_->Assign(1, 0).ok());
   std::mt19937 random(7);
   for (int round = 0; round < 60; ++round) {
-    const Offset start = std::uniform_int_distribution<Offset>(0, 2900)(random);
+    const Offset start(std::uniform_int_distribution<int64_t>(0, 2900)(random));
     ASSERT_TRUE(consumer_->Assign(0, start).ok());
     read_[0].clear();
     // Sometimes at once again, sometimes with records left in the queue.
@@ -196,7 +196,7 @@ TEST_F(PartitionConsumerTest, AnOutOfRangeEventOfAnEarlierAssignmentIsNotReporte
   ProduceNumbers(cluster_.options(), "t", 0, 0, 100);
   Open();
   for (int round = 0; round < 40; ++round) {
-    ASSERT_TRUE(consumer_->Assign(0, 1000 + round).ok());
+    ASSERT_TRUE(consumer_->Assign(0, Offset(1000 + round)).ok());
     // The event is under way, or already in the queue.
     if (round % 2 == 1) std::this_thread::sleep_for(milliseconds(round));
     ASSERT_TRUE(consumer_->Assign(0, 90).ok());

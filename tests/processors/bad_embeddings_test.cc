@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -158,7 +158,7 @@ TEST(BadEmbeddings, RowsWhoseMeanOverflowsMakeNoStep) {
   update.mutable_update()->set_weight_sum(1e-30);
   for (float& value : *update.mutable_update()->mutable_embeddings()->mutable_value())
     value = 1e17f;
-  EXPECT_THAT(server.Send(update).answers, ElementsAre(0));
+  EXPECT_THAT(server.Send(update).answers, ElementsAreArray<WorkerId>({0}));
   EXPECT_EQ(server.processor().counters().non_finite_updates(), 1u);
   EXPECT_EQ(server.processor().steps(), 0u);
   EXPECT_EQ(AllRows(server), born);

@@ -15,6 +15,7 @@ namespace millrace {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
 const RowShape kShape = {.numeric = 1, .features = 4, .classes = 2};
@@ -65,13 +66,13 @@ TEST(OnePassBatchesTest, ABatchIsCutByRowNumber) {
   AddRows(source, 0, 6);
   Batch batch;
   ASSERT_EQ(Next(source, {.clock = 0}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(0, 1, 2));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({0, 1, 2}));
   EXPECT_EQ(batch.rows_end, 3u);
   EXPECT_EQ(batch.first_new, 0u);
   EXPECT_EQ(batch.first_trained, 0u);
   ExpectRowsFitNumbers(batch);
   ASSERT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(3, 4, 5));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({3, 4, 5}));
   EXPECT_EQ(batch.rows_end, 6u);
   ExpectRowsFitNumbers(batch);
 }
@@ -93,7 +94,7 @@ TEST(OnePassBatchesTest, TheLastBatchMayBeShort) {
   EXPECT_EQ(Next(source, {.clock = 1}, batch), BatchState::kWait);
   source.End(4);
   ASSERT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(3));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({3}));
   EXPECT_EQ(batch.rows_end, 4u);
   EXPECT_EQ(Next(source, {.clock = 2}, batch), BatchState::kLeave);
 }
@@ -103,7 +104,7 @@ TEST(OnePassBatchesTest, TellsTheIdsOfABatchThatIsWholeAndOfNoOther) {
   OnePassBatches source(3);
   const auto add = [&](RowNumber number) {
     Row row;
-    row.ids = {100 + number};
+    row.ids = {number + 100};
     const std::string value = EncodeRow(row);
     InputRecord record;
     ASSERT_TRUE(DecodeInput(value, shape, record).ok());
@@ -149,7 +150,7 @@ TEST(OnePassBatchesTest, ARowThatCouldNotBeDecodedUsesUpItsPlaceInTheBatch) {
   for (RowNumber number = 3; number < 6; ++number) AddDamaged(source, number);
   Batch batch;
   ASSERT_EQ(Next(source, {.clock = 0}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(0, 2));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({0, 2}));
   EXPECT_EQ(batch.rows_end, 3u);
   ExpectRowsFitNumbers(batch);
   ASSERT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
@@ -163,12 +164,12 @@ TEST(OnePassBatchesTest, TheBatchOfAClockIsAFunctionOfTheClock) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 300; ++trial) {
     const size_t batch_rows = 1 + random() % 9;
-    const RowNumber rows = 1 + random() % 100;
+    const RowNumber rows(1 + random() % 100);
     std::vector<bool> damaged(rows);
     for (size_t i = 0; i < rows; ++i) damaged[i] = random() % 6 == 0;
-    const Clock first_clock = random() % (rows / batch_rows + 1);
-    const RowNumber first_row =
-        first_clock * batch_rows - std::min<RowNumber>(first_clock * batch_rows, random() % 20);
+    const Clock first_clock(random() % (rows / batch_rows + 1));
+    const uint64_t begin_of_first = first_clock * batch_rows;
+    const RowNumber first_row(begin_of_first - std::min<uint64_t>(begin_of_first, random() % 20));
     OnePassBatches source(batch_rows);
     RowNumber added = first_row;
     Clock clock = first_clock;
@@ -183,7 +184,7 @@ TEST(OnePassBatchesTest, TheBatchOfAClockIsAFunctionOfTheClock) {
       if (random() % 3 != 0) continue;
       const BatchState state = Next(source, {.clock = clock}, batch);
       if (state == BatchState::kLeave) break;
-      const RowNumber begin = clock * batch_rows;
+      const RowNumber begin(clock * batch_rows);
       const RowNumber end = std::min<RowNumber>(begin + batch_rows, rows);
       if (state == BatchState::kWait) {
         ASSERT_TRUE(added < end || added == rows);
@@ -219,7 +220,7 @@ TEST(OnePassBatchesTest, RowsOfOlderClocksAreReadOverWithoutBeingKept) {
   EXPECT_EQ(source.size(), 0u);
   AddRows(source, 4, 18);
   ASSERT_EQ(Next(source, {.clock = 5}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(15, 16, 17));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({15, 16, 17}));
   ExpectRowsFitNumbers(batch);
 }
 
@@ -231,7 +232,7 @@ TEST(OnePassBatchesTest, WantsNoRowsWhileEnoughWaitButAlwaysAWholeBatch) {
     EXPECT_GE(rows, batch_rows);
     EXPECT_LE(rows, std::max<size_t>(512, 8 * batch_rows));
     Batch batch;
-    const Clock clock = rows / batch_rows - 1;
+    const Clock clock(rows / batch_rows - 1);
     EXPECT_EQ(Next(source, {.clock = clock}, batch), BatchState::kReady);
     EXPECT_TRUE(source.WantsRows()) << "used rows make room";
   }
@@ -267,11 +268,11 @@ TEST(SlidingBufferBatchesTest, TheBatchIsWhatTheBufferHolds) {
   Batch batch;
   AddRows(sliding.source, 0, 3);
   ASSERT_EQ(Next(sliding.source, {}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(0, 1, 2));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({0, 1, 2}));
   EXPECT_EQ(batch.rows_end, 3u);
   AddRows(sliding.source, 3, 9);
   ASSERT_EQ(Next(sliding.source, {.clock = 1, .rows_end = 3}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(5, 6, 7, 8));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({5, 6, 7, 8}));
   EXPECT_EQ(batch.rows_end, 9u);
   EXPECT_EQ(batch.first_new, 0u);
   ExpectRowsFitNumbers(batch);
@@ -282,7 +283,7 @@ TEST(SlidingBufferBatchesTest, RowsThatHaveBeenCountedAreNotNew) {
   AddRows(sliding.source, 0, 6);
   Batch batch;
   ASSERT_EQ(Next(sliding.source, {.clock = 1, .rows_end = 4}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(2, 3, 4, 5));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({2, 3, 4, 5}));
   EXPECT_EQ(batch.first_new, 2u);
   EXPECT_EQ(batch.first_trained, 0u);
 }
@@ -311,7 +312,7 @@ TEST(SlidingBufferBatchesTest, AfterTheEndItTrainsOnForTheRoundsAskedForAndLeave
     for (uint64_t round = 0; round < rounds; ++round) {
       progress.updates_without_rows = round;
       ASSERT_EQ(Next(sliding.source, progress, batch), BatchState::kReady) << round;
-      EXPECT_THAT(batch.numbers, ElementsAre(0, 1, 2));
+      EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({0, 1, 2}));
       EXPECT_EQ(batch.first_new, 3u);
       EXPECT_EQ(batch.rows_end, 3u);
     }
@@ -332,7 +333,7 @@ TEST(SlidingBufferBatchesTest, AMiniBatchIsTheNewestRows) {
   AddRows(sliding.source, 0, 6);
   Batch batch;
   ASSERT_EQ(Next(sliding.source, {.clock = 2, .rows_end = 5}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(4, 5));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({4, 5}));
   EXPECT_EQ(batch.first_new, 1u);
   EXPECT_EQ(batch.first_trained, 0u);
 }
@@ -342,7 +343,7 @@ TEST(SlidingBufferBatchesTest, NewRowsOutsideTheMiniBatchAreTestedAndCountedButN
   AddRows(sliding.source, 0, 4);
   Batch batch;
   ASSERT_EQ(Next(sliding.source, {.clock = 1, .rows_end = 1}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(1, 2, 3));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({1, 2, 3}));
   EXPECT_EQ(batch.first_new, 0u);
   EXPECT_EQ(batch.first_trained, 2u);
 }
@@ -352,7 +353,7 @@ TEST(SlidingBufferBatchesTest, AMiniBatchLargerThanTheBufferIsTheBuffer) {
   AddRows(sliding.source, 0, 6);
   Batch batch;
   ASSERT_EQ(Next(sliding.source, {}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(2, 3, 4, 5));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({2, 3, 4, 5}));
   EXPECT_EQ(batch.first_trained, 0u);
 }
 
@@ -364,7 +365,7 @@ TEST(SlidingBufferBatchesTest, ADamagedRowTakesItsPlaceInTheBufferButNotInTheBat
   AddDamaged(sliding.source, 3);
   Batch batch;
   ASSERT_EQ(Next(sliding.source, {.clock = 1, .rows_end = 1}, batch), BatchState::kReady);
-  EXPECT_THAT(batch.numbers, ElementsAre(0, 2));
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({0, 2}));
   EXPECT_EQ(batch.first_new, 1u);
   EXPECT_EQ(batch.rows_end, 4u) << "a damaged row uses up its number";
   EXPECT_EQ(sliding.source.size(), 4u);
@@ -388,9 +389,9 @@ TEST(SlidingBufferBatchesTest, EachRowOfABatchIsTheOneThatCameUnderItsNumber) {
       for (uint64_t rows = random() % 5; rows > 0; --rows) {
         damaged.push_back(random() % 8 == 0);
         now += static_cast<int64_t>(random() % 2000);
-        const std::string value = EncodeRow(RowOf(damaged.size() - 1));
+        const std::string value = EncodeRow(RowOf(RowNumber(damaged.size() - 1)));
         const InputRecord record = Parsed(value);
-        source.Add(damaged.size() - 1, now, damaged.back() ? "damaged" : value,
+        source.Add(RowNumber(damaged.size() - 1), now, damaged.back() ? "damaged" : value,
                    damaged.back() ? nullptr : &record.row());
       }
       if (Next(source, progress, batch) != BatchState::kReady) {

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -60,7 +60,7 @@ class InputDataProcessorTest : public ::testing::Test {
  protected:
   Status Send(const std::string& key, const std::string& value) {
     const Offset offset = offset_++;
-    return input_.Process({offset, 1000 + offset, key, value});
+    return input_.Process({offset, offset + 1000, key, value});
   }
   Status SendRow(RowNumber number) {
     return Send(EncodeBigEndian64(number), EncodeRow(RowOf(number)));
@@ -72,7 +72,7 @@ class InputDataProcessorTest : public ::testing::Test {
   std::vector<Offset> LetterOffsets(RowNumber begin, RowNumber end) const {
     std::vector<Offset> offsets;
     for (const DeadLetter& letter : source_.dead_letters().Between(begin, end)) {
-      offsets.push_back(letter.offset());
+      offsets.push_back(Offset(letter.offset()));
     }
     return offsets;
   }
@@ -96,8 +96,9 @@ TEST_F(InputDataProcessorTest, HandsOverEachRowDecodedWithItsNumberTimeAndBytes)
 }
 
 TEST_F(InputDataProcessorTest, DropsARowNumberThatItHas) {
-  for (RowNumber number : {0u, 1u, 0u, 1u, 2u, 1u}) ASSERT_TRUE(SendRow(number).ok());
-  EXPECT_THAT(source_.numbers(), ElementsAre(0, 1, 2));
+  for (const RowNumber number : std::vector<RowNumber>{0, 1, 0, 1, 2, 1})
+    ASSERT_TRUE(SendRow(number).ok());
+  EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({0, 1, 2}));
   EXPECT_EQ(input_.repeated_rows(), 3u);
 }
 
@@ -107,7 +108,7 @@ TEST_F(InputDataProcessorTest, AGapIsAnErrorThatNamesThePlaceAndBothRows) {
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("partition 3, offset 1: row 2 follows row 1"));
-  EXPECT_THAT(source_.numbers(), ElementsAre(0));
+  EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({0}));
   EXPECT_TRUE(SendRow(1).ok()) << "nothing has changed";
 }
 
@@ -124,7 +125,7 @@ TEST_F(InputDataProcessorTest, WithoutAnExpectationTheFirstRecordSaysWhereItBegi
   ASSERT_TRUE(input.Process({0, 0, EncodeBigEndian64(7), row}).ok());
   EXPECT_EQ(input.next_row(), 8u);
   EXPECT_TRUE(absl::IsDataLoss(input.Process({1, 0, EncodeBigEndian64(9), row})));
-  EXPECT_THAT(source_.numbers(), ElementsAre(7));
+  EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({7}));
 }
 
 TEST_F(InputDataProcessorTest, WhatCannotBeDecodedUsesUpItsNumberAsAnEmptyRow) {
@@ -162,14 +163,14 @@ TEST_F(InputDataProcessorTest, DeadLettersAreThoseOfTheRowsAskedForUntilTheyAreF
   for (RowNumber number = 0; number < 6; ++number) {
     ASSERT_TRUE((number % 2 == 0 ? SendDamaged(number) : SendRow(number)).ok());
   }
-  EXPECT_THAT(LetterOffsets(0, 6), ElementsAre(0, 2, 4));
-  EXPECT_THAT(LetterOffsets(0, 2), ElementsAre(0));
-  EXPECT_THAT(LetterOffsets(2, 4), ElementsAre(2));
+  EXPECT_THAT(LetterOffsets(0, 6), ElementsAreArray<Offset>({0, 2, 4}));
+  EXPECT_THAT(LetterOffsets(0, 2), ElementsAreArray<Offset>({0}));
+  EXPECT_THAT(LetterOffsets(2, 4), ElementsAreArray<Offset>({2}));
   EXPECT_THAT(LetterOffsets(1, 2), IsEmpty());
   EXPECT_EQ(source_.dead_letters().First(), 0u);
   source_.dead_letters().Forget(2);
   EXPECT_EQ(source_.dead_letters().First(), 2u);
-  EXPECT_THAT(LetterOffsets(0, 6), ElementsAre(2, 4));
+  EXPECT_THAT(LetterOffsets(0, 6), ElementsAreArray<Offset>({2, 4}));
   source_.dead_letters().Forget(6);
   EXPECT_EQ(source_.dead_letters().First(), std::nullopt);
   EXPECT_THAT(LetterOffsets(0, 6), IsEmpty());
@@ -178,7 +179,7 @@ TEST_F(InputDataProcessorTest, DeadLettersAreThoseOfTheRowsAskedForUntilTheyAreF
 TEST_F(InputDataProcessorTest, ADamagedRowThatIsRepeatedIsOneDeadLetter) {
   ASSERT_TRUE(SendDamaged(0).ok());
   ASSERT_TRUE(SendDamaged(0).ok());
-  EXPECT_THAT(LetterOffsets(0, 1), ElementsAre(0));
+  EXPECT_THAT(LetterOffsets(0, 1), ElementsAreArray<Offset>({0}));
   EXPECT_EQ(input_.repeated_rows(), 1u);
 }
 
@@ -187,8 +188,8 @@ TEST_F(InputDataProcessorTest, ARecordWhoseKeyIsNoRowNumberUsesUpNoNumber) {
   ASSERT_TRUE(Send("key", EncodeRow(RowOf(1))).ok());
   ASSERT_TRUE(Send("", EncodeRow(RowOf(1))).ok());
   ASSERT_TRUE(SendRow(1).ok());
-  EXPECT_THAT(source_.numbers(), ElementsAre(0, 1));
-  EXPECT_THAT(LetterOffsets(0, 2), ElementsAre(1, 2));
+  EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({0, 1}));
+  EXPECT_THAT(LetterOffsets(0, 2), ElementsAreArray<Offset>({1, 2}));
   EXPECT_THAT(source_.dead_letters().Between(1, 2)[0].reason(), HasSubstr("not a row number"));
 }
 
@@ -196,8 +197,8 @@ TEST_F(InputDataProcessorTest, AKeyOfEightBytesByChanceUsesUpNoNumberEither) {
   ASSERT_TRUE(SendRow(0).ok());
   ASSERT_TRUE(Send("abcdefgh", "garbage").ok());
   ASSERT_TRUE(SendRow(1).ok());
-  EXPECT_THAT(source_.numbers(), ElementsAre(0, 1));
-  EXPECT_THAT(LetterOffsets(0, 2), ElementsAre(1));
+  EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({0, 1}));
+  EXPECT_THAT(LetterOffsets(0, 2), ElementsAreArray<Offset>({1}));
 }
 
 TEST_F(InputDataProcessorTest, TheEndIsHandedOverOnce) {
@@ -206,14 +207,14 @@ TEST_F(InputDataProcessorTest, TheEndIsHandedOverOnce) {
   ASSERT_TRUE(SendEnd(1).ok());
   EXPECT_TRUE(input_.ended());
   ASSERT_TRUE(SendEnd(1).ok());
-  EXPECT_THAT(source_.ends, ElementsAre(1));
+  EXPECT_THAT(source_.ends, ElementsAreArray<RowNumber>({1}));
   EXPECT_EQ(input_.next_row(), 1u);
   EXPECT_EQ(input_.repeated_rows(), 0u);
 }
 
 TEST_F(InputDataProcessorTest, AnEmptyPartitionEndsAtRowZero) {
   ASSERT_TRUE(SendEnd(0).ok());
-  EXPECT_THAT(source_.ends, ElementsAre(0));
+  EXPECT_THAT(source_.ends, ElementsAreArray<RowNumber>({0}));
   EXPECT_THAT(source_.added, IsEmpty());
 }
 
@@ -248,10 +249,10 @@ TEST_F(InputDataProcessorTest, EveryRowOfAnyLogComesOnceAndInOrder) {
     RowNumber next = 0;
     uint64_t records = 0;
     for (int step = 0; step < 100; ++step) {
-      if (random() % 10 == 0) next -= std::min<RowNumber>(next, random() % 8);
+      if (random() % 10 == 0) next -= std::min<uint64_t>(next, random() % 8);
       if (!damaged.contains(next)) damaged[next] = random() % 5 == 0;
       const std::string value = damaged[next] ? "damaged" : EncodeRow(RowOf(next));
-      ASSERT_TRUE(input.Process({step, 0, EncodeBigEndian64(next), value}).ok());
+      ASSERT_TRUE(input.Process({Offset(step), 0, EncodeBigEndian64(next), value}).ok());
       written = std::max(written, ++next);
       ++records;
     }
@@ -260,7 +261,7 @@ TEST_F(InputDataProcessorTest, EveryRowOfAnyLogComesOnceAndInOrder) {
       ASSERT_EQ(source.added[number].number, number);
       ASSERT_EQ(source.added[number].row.has_value(), !damaged[number]);
     }
-    ASSERT_EQ(input.repeated_rows(), records - written);
+    ASSERT_EQ(input.repeated_rows(), records - uint64_t{written});
   }
 }
 

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
 // What a worker says that was told of `clock`: weights that are all `value`.
@@ -22,7 +23,7 @@ Gradient Restore(const TestServer& server, WorkerId worker, Clock clock, float v
   Moments moments(1);
   moments.count = {static_cast<double>(clock)};
   ToProto(moments, *message.mutable_restore()->mutable_moments());
-  message.mutable_restore()->mutable_rows()->set_end(10 * clock + worker);
+  message.mutable_restore()->mutable_rows()->set_end(10 * clock + uint64_t{worker});
   return message;
 }
 
@@ -62,30 +63,31 @@ class LostEventualShard : public LostShard {
 
 TEST_F(LostShard, AsksWhoeverSaysAnythingAndTakesNothingElse) {
   const std::string before = server_.StateBytes();
-  EXPECT_THAT(server_.SendNext(0).answers, ElementsAre(0));
-  EXPECT_THAT(server_.Send(Message(Gradient::kAsk, 1, 0)).answers, ElementsAre(1));
-  EXPECT_THAT(server_.Send(Message(Gradient::kLeave, 2, 0)).answers, ElementsAre(2));
+  EXPECT_THAT(server_.SendNext(0).answers, ElementsAreArray<WorkerId>({0}));
+  EXPECT_THAT(server_.Send(Message(Gradient::kAsk, 1, 0)).answers, ElementsAreArray<WorkerId>({1}));
+  EXPECT_THAT(server_.Send(Message(Gradient::kLeave, 2, 0)).answers,
+              ElementsAreArray<WorkerId>({2}));
   EXPECT_EQ(server_.StateBytes(), before);
   EXPECT_THAT(server_.weights(), Each(0.0f));
   const Weights answer = server_.Answer(1);
   EXPECT_TRUE(answer.lost());
   EXPECT_FALSE(answer.released());
   EXPECT_FALSE(answer.has_slice());
-  EXPECT_THAT(server_.processor().WaitedFor(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(server_.processor().WaitedFor(), ElementsAreArray<WorkerId>({0, 1, 2}));
 }
 
 TEST_F(LostShard, GoesOnFromTheNewestWeightsWhenAllHaveSpoken) {
   EXPECT_THAT(server_.Send(Restore(server_, 2, 4, 0.4f)).answers, IsEmpty());
   EXPECT_THAT(server_.Send(Restore(server_, 0, 5, 0.5f)).answers, IsEmpty());
   EXPECT_TRUE(server_.processor().state_lost());
-  EXPECT_THAT(server_.processor().WaitedFor(), ElementsAre(1));
-  EXPECT_THAT(server_.Send(KnowsNothing(1)).answers, ElementsAre(0, 1, 2));
+  EXPECT_THAT(server_.processor().WaitedFor(), ElementsAreArray<WorkerId>({1}));
+  EXPECT_THAT(server_.Send(KnowsNothing(1)).answers, ElementsAreArray<WorkerId>({0, 1, 2}));
   EXPECT_FALSE(server_.processor().state_lost());
   EXPECT_THAT(server_.weights(), Each(0.5f));
   EXPECT_EQ(server_.processor().moments().count[0], 5);
   EXPECT_EQ(server_.processor().steps(), 5u);
   // Somebody was told of the end of round 4: it was everybody's.
-  EXPECT_THAT(ClocksOf(server_), ElementsAre(5, 5, 5));
+  EXPECT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({5, 5, 5}));
   EXPECT_EQ(server_.processor().rows_end(0), 50u);
   EXPECT_EQ(server_.processor().rows_end(1), 0u);
   EXPECT_EQ(server_.processor().rows_end(2), 42u);
@@ -93,14 +95,15 @@ TEST_F(LostShard, GoesOnFromTheNewestWeightsWhenAllHaveSpoken) {
   EXPECT_FALSE(answer.lost());
   EXPECT_TRUE(answer.released());
   EXPECT_EQ(answer.clock(), 5u);
-  for (WorkerId worker : {0, 1, 2}) server_.SendNext(worker);
-  EXPECT_THAT(ClocksOf(server_), ElementsAre(6, 6, 6));
+  for (const WorkerId worker : std::vector<WorkerId>{0, 1, 2}) server_.SendNext(worker);
+  EXPECT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({6, 6, 6}));
   EXPECT_THAT(server_.weights(), Each(0.0f)) << "0.5 - 0.5 * 1, without a momentum of before";
 }
 
 TEST_F(LostShard, ItsBlocksAreSavedWithTheNextCheckpoint) {
   server_.processor().mutable_shard().TakeUpdated();
-  for (WorkerId worker : {0, 1, 2}) server_.Send(Restore(server_, worker, 3, 0.25f));
+  for (const WorkerId worker : std::vector<WorkerId>{0, 1, 2})
+    server_.Send(Restore(server_, worker, 3, 0.25f));
   EXPECT_THAT(server_.processor().mutable_shard().TakeUpdated(), ElementsAre(0));
 }
 
@@ -110,7 +113,7 @@ TEST_F(LostShard, WhoHasLeftStaysSo) {
   server_.Send(Restore(server_, 0, 5, 0.5f));
   server_.Send(left);
   server_.Send(Restore(server_, 2, 5, 0.5f));
-  EXPECT_THAT(ClocksOf(server_), ElementsAre(5, 2, 5));
+  EXPECT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({5, 2, 5}));
   EXPECT_TRUE(server_.processor().clocks().left(1));
 }
 
@@ -124,12 +127,13 @@ TEST_F(LostShard, OfTwoInstancesOfAWorkerTheOneCountsThatKnowsMore) {
 }
 
 TEST_F(LostShard, TakesTheNewestWeightsWhicheverWorkerHasThem) {
-  for (WorkerId newest : {0, 1, 2}) {
+  for (const WorkerId newest : std::vector<WorkerId>{0, 1, 2}) {
     TestServer server(server_.options());
     server.processor().MarkStateLost();
-    for (WorkerId worker : {0, 1, 2}) {
+    for (const WorkerId worker : std::vector<WorkerId>{0, 1, 2}) {
       const bool is_newest = worker == newest;
-      server.Send(Restore(server, worker, is_newest ? 5 : 4, is_newest ? 0.5f : 0.4f));
+      server.Send(
+          Restore(server, worker, is_newest ? Clock(5) : Clock(4), is_newest ? 0.5f : 0.4f));
     }
     EXPECT_THAT(server.weights(), Each(0.5f)) << "of worker " << newest;
     EXPECT_EQ(server.processor().moments().count[0], 5);
@@ -150,7 +154,7 @@ TEST_F(LostShard, AnInstanceThatIsFurtherButHasNoWeightsLeavesThoseOfTheOther) {
     EXPECT_TRUE(server.processor().state_lost());
     server.Send(KnowsNothing(2));
     EXPECT_THAT(server.weights(), Each(0.4f));
-    EXPECT_THAT(ClocksOf(server), ElementsAre(6, 6, 6));
+    EXPECT_THAT(ClocksOf(server), ElementsAreArray<Clock>({6, 6, 6}));
     EXPECT_EQ(server.processor().rows_end(0), 40u) << "of the rows that the weights have seen";
   }
 }
@@ -172,7 +176,7 @@ TEST_F(LostShard, OfTwoInstancesOfAWorkerTheOneCountsThatHasLeft) {
 }
 
 TEST_F(LostShard, WaitsUntilSomebodyHasWeightsThatAreNumbers) {
-  for (WorkerId worker : {0, 1}) server_.Send(KnowsNothing(worker));
+  for (const WorkerId worker : std::vector<WorkerId>{0, 1}) server_.Send(KnowsNothing(worker));
   server_.Send(Restore(server_, 2, 5, std::numeric_limits<float>::quiet_NaN()));
   EXPECT_TRUE(server_.processor().state_lost());
   server_.Send(Restore(server_, 1, 4, 0.4f));
@@ -188,7 +192,7 @@ TEST_F(LostShard, ACopyOfOtherWeightsIsRefused) {
       ->mutable_slice()
       ->clear_dense();  // none is a change of nothing, but no copy
   EXPECT_EQ(server_.Send(wrong).dead_letters.size(), 1u);
-  EXPECT_THAT(server_.processor().WaitedFor(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(server_.processor().WaitedFor(), ElementsAreArray<WorkerId>({0, 1, 2}));
 }
 
 TEST_F(LostShard, GoesOnWaitingFromASavedState) {
@@ -198,7 +202,7 @@ TEST_F(LostShard, GoesOnWaitingFromASavedState) {
   TestServer loaded(server_.options());
   ASSERT_TRUE(loaded.processor().LoadState(state).ok());
   for (TestServer* server : {&server_, &loaded}) {
-    EXPECT_THAT(server->processor().WaitedFor(), ElementsAre(1, 2));
+    EXPECT_THAT(server->processor().WaitedFor(), ElementsAreArray<WorkerId>({1, 2}));
     server->Send(KnowsNothing(1));
     server->Send(KnowsNothing(2));
     EXPECT_THAT(server->weights(), Each(0.5f));
@@ -210,7 +214,7 @@ TEST_F(LostEventualShard, EachWorkerGoesOnFromWhereItSaysAndWhoKnowsNothingFromT
   server_.Send(Restore(server_, 0, 9, 0.9f));
   server_.Send(KnowsNothing(1));
   server_.Send(Restore(server_, 2, 5, 0.5f));
-  EXPECT_THAT(ClocksOf(server_), ElementsAre(9, 5, 5));
+  EXPECT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({9, 5, 5}));
   EXPECT_THAT(server_.weights(), Each(0.9f));
 }
 
@@ -227,7 +231,7 @@ TEST_F(LostEventualShard, WhereAWorkerLeftIsNotWhereOneThatKnowsNothingGoesOn) {
   server_.Send(left);
   server_.Send(Restore(server_, 1, 9, 0.9f));
   server_.Send(KnowsNothing(2));
-  EXPECT_THAT(ClocksOf(server_), ElementsAre(2, 9, 9));
+  EXPECT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({2, 9, 9}));
 }
 
 // Its rows in front of the committed one were deleted: at an older clock it could never go on.
@@ -238,7 +242,7 @@ TEST_F(LostEventualShard, AWorkerThatStartedAgainIsNotSentInFrontOfItsDeletedRow
   restarted.mutable_restore()->set_least_clock(7);
   server_.Send(restarted);
   server_.Send(Restore(server_, 2, 5, 0.5f));
-  EXPECT_THAT(ClocksOf(server_), ElementsAre(9, 7, 5));
+  EXPECT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({9, 7, 5}));
   EXPECT_EQ(server_.processor().rows_end(1), 70u);
 }
 
@@ -249,14 +253,14 @@ TEST_F(LostShard, NoRoundIsInFrontOfDeletedRows) {
   restarted.mutable_restore()->set_least_clock(6);
   server_.Send(restarted);
   server_.Send(KnowsNothing(2));
-  EXPECT_THAT(ClocksOf(server_), ElementsAre(6, 6, 6));
+  EXPECT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({6, 6, 6}));
 }
 
 TEST(ServerProcessor, ACopyOfferedToAShardThatHasItsStateIsAnsweredAndChangesNothing) {
   TestServer server(SmallServer());
   server.SendNext(0);
   const std::string before = server.StateBytes();
-  EXPECT_THAT(server.Send(Restore(server, 1, 0, 0.7f)).answers, ElementsAre(1))
+  EXPECT_THAT(server.Send(Restore(server, 1, 0, 0.7f)).answers, ElementsAreArray<WorkerId>({1}))
       << "although its clock is the present one";
   EXPECT_EQ(server.StateBytes(), before);
   EXPECT_THAT(server.weights(), Each(0.0f));

@@ -42,8 +42,8 @@ TEST(ConsistencyPolicyTest, ReleasesExactlyWhomItsDefinitionReleases) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 3000; ++trial) {
     const auto workers = static_cast<uint32_t>(1 + random() % 6);
-    const Clock spread = 1 + random() % 12;
-    const Clock base = trial % 5 == 0 ? std::numeric_limits<Clock>::max() - spread : random() % 100;
+    const uint64_t spread = 1 + random() % 12;
+    const Clock base(trial % 5 == 0 ? UINT64_MAX - spread : random() % 100);
     std::vector<VectorClock::Entry> members;
     VectorClock clocks(workers);
     for (WorkerId worker = 0; worker < workers; ++worker) {
@@ -65,7 +65,7 @@ TEST(ConsistencyPolicyTest, NeverHoldsBackTheSlowestWorker) {
   for (int trial = 0; trial < 500; ++trial) {
     VectorClock clocks(4);
     for (WorkerId worker = 0; worker < 4; ++worker) {
-      clocks.Set(worker, {random() % 9, random() % 4 == 0});
+      clocks.Set(worker, {Clock(random() % 9), random() % 4 == 0});
     }
     for (const auto& [worker, entry] : clocks.entries()) {
       if (entry.left || entry.clock != *clocks.Min()) continue;
@@ -98,7 +98,7 @@ TEST(ConsistencyPolicyTest, BoundedReleasesAWorkerThatIsExactlyTheBoundAhead) {
 
 TEST(ConsistencyPolicyTest, EventualReleasesHoweverFarAWorkerIsAhead) {
   VectorClock clocks(2);
-  clocks.Set(0, {std::numeric_limits<Clock>::max(), false});
+  clocks.Set(0, {UINT64_MAX, false});
   EXPECT_TRUE(ConsistencyPolicy::Eventual().Released(clocks, 0));
 }
 

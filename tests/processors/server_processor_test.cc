@@ -18,9 +18,10 @@ namespace millrace {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 const ConsistencyPolicy kSequential = ConsistencyPolicy::Sequential();
 const ConsistencyPolicy kEventual = ConsistencyPolicy::Eventual();
@@ -66,7 +67,8 @@ TEST(ServerProcessorTest, TakesAnUpdateOnlyOfExactlyTheShardsClock) {
     EXPECT_EQ(server.processor().clocks().clock(0), 1u);
     EXPECT_EQ(server.processor().counters().gradients_accepted(), 1u);
     EXPECT_EQ(server.processor().counters().duplicates_ignored(), 1u);
-    EXPECT_THAT(output.answers, ElementsAre(0)) << "what is dropped must be answered";
+    EXPECT_THAT(output.answers, ElementsAreArray<WorkerId>({0}))
+        << "what is dropped must be answered";
     EXPECT_THAT(output.dead_letters, IsEmpty());
   }
 }
@@ -89,7 +91,7 @@ TEST(ServerProcessorTest, ARepeatOfWhatIsHeldForTheRoundIsCountedAndAnsweredByTh
   EXPECT_THAT(server.Send(Update(0, 0, Same(100), kRange)).answers, IsEmpty());
   EXPECT_EQ(server.processor().counters().duplicates_ignored(), 1u);
   server.SendNext(1);
-  EXPECT_THAT(server.SendNext(2).answers, UnorderedElementsAre(0, 1, 2));
+  EXPECT_THAT(server.SendNext(2).answers, UnorderedElementsAreArray<WorkerId>({0, 1, 2}));
   EXPECT_EQ(server.weights(), Same(-0.5f)) << "the first version counts";
 }
 
@@ -99,9 +101,11 @@ TEST(ServerProcessorTest, RepeatsOfAllRoundsChangeNothingButTheirCount) {
     TestServer often(SmallServer(policy));
     uint64_t repeats = 0;
     for (Clock clock = 0; clock < 20; ++clock) {
-      for (WorkerId worker : {2u, 0u, 1u}) {
+      for (const WorkerId worker : std::vector<WorkerId>{2, 0, 1}) {
         const Gradient update = WithProgressive(
-            Update(worker, clock, Same(static_cast<float>(worker + clock)), kRange), 3);
+            Update(worker, clock, Same(static_cast<float>(uint64_t{worker} + uint64_t{clock})),
+                   kRange),
+            3);
         once.Send(update);
         for (int i = 0; i < 3; ++i) often.Send(update);
         repeats += 2;
@@ -163,7 +167,7 @@ TEST(ServerProcessorTest, ASequentialRoundAnswersEachOfItsWorkersOnce) {
   TestServer server(SmallServer(kSequential));
   EXPECT_THAT(server.SendNext(2).answers, IsEmpty());
   EXPECT_THAT(server.SendNext(0).answers, IsEmpty());
-  EXPECT_THAT(server.SendNext(1).answers, ElementsAre(0, 1, 2));
+  EXPECT_THAT(server.SendNext(1).answers, ElementsAreArray<WorkerId>({0, 1, 2}));
   for (WorkerId worker = 0; worker < 3; ++worker) EXPECT_EQ(server.Answer(worker).clock(), 1u);
 }
 
@@ -171,35 +175,38 @@ TEST(ServerProcessorTest, SaysWhomASequentialRoundWaitsFor) {
   TestServer server(SmallServer(kSequential));
   EXPECT_THAT(server.processor().WaitedFor(), IsEmpty()) << "nobody waits yet";
   server.SendNext(1);
-  EXPECT_THAT(server.processor().WaitedFor(), ElementsAre(0, 2));
+  EXPECT_THAT(server.processor().WaitedFor(), ElementsAreArray<WorkerId>({0, 2}));
   server.SendNext(0);
-  EXPECT_THAT(server.processor().WaitedFor(), ElementsAre(2));
+  EXPECT_THAT(server.processor().WaitedFor(), ElementsAreArray<WorkerId>({2}));
   server.SendNext(2);
   EXPECT_THAT(server.processor().WaitedFor(), IsEmpty());
   server.SendNext(1);
   server.Send(Message(Gradient::kLeave, 0, 1));
-  EXPECT_THAT(server.processor().WaitedFor(), ElementsAre(2)) << "nobody waits for who has left";
+  EXPECT_THAT(server.processor().WaitedFor(), ElementsAreArray<WorkerId>({2}))
+      << "nobody waits for who has left";
 }
 
 // ---- eventual and bounded ----
 
 TEST(ServerProcessorTest, EventualAppliesAndAnswersEachUpdateAtOnce) {
   TestServer server(SmallServer(kEventual));
-  for (int i = 0; i < 50; ++i) EXPECT_THAT(server.SendNext(0, 2).answers, ElementsAre(0));
+  for (int i = 0; i < 50; ++i)
+    EXPECT_THAT(server.SendNext(0, 2).answers, ElementsAreArray<WorkerId>({0}));
   EXPECT_EQ(server.weights(), Same(-50));
   EXPECT_EQ(server.processor().clocks().Staleness(), 50u);
 }
 
 TEST(ServerProcessorTest, BoundedAppliesAtOnceButHoldsBackTheAnswerOfWhoIsTooFarAhead) {
   TestServer server(SmallServer(ConsistencyPolicy::Bounded(1)));
-  EXPECT_THAT(server.SendNext(0, 2).answers, ElementsAre(0));
+  EXPECT_THAT(server.SendNext(0, 2).answers, ElementsAreArray<WorkerId>({0}));
   EXPECT_THAT(server.SendNext(0, 2).answers, IsEmpty());
   EXPECT_EQ(server.weights(), Same(-2));
   EXPECT_FALSE(server.Answer(0).released());
   EXPECT_FALSE(server.Answer(0).has_slice());
   EXPECT_EQ(server.Answer(0).clock(), 2u);
-  EXPECT_THAT(server.SendNext(1).answers, ElementsAre(1));
-  EXPECT_THAT(server.SendNext(2).answers, UnorderedElementsAre(0, 2)) << "the slowest releases it";
+  EXPECT_THAT(server.SendNext(1).answers, ElementsAreArray<WorkerId>({1}));
+  EXPECT_THAT(server.SendNext(2).answers, UnorderedElementsAreArray<WorkerId>({0, 2}))
+      << "the slowest releases it";
   EXPECT_TRUE(server.Answer(0).released());
 }
 
@@ -221,7 +228,7 @@ TEST(ServerProcessorTest, AnswersEachWorkerExactlyWhenThePolicyReleasesIt) {
       std::vector<WorkerId> expected;
       ServerOutput output;
       if (random() % 15 == 0) {
-        output = server.Send(Message(Gradient::kLeave, worker, clock[worker]));
+        output = server.Send(Message(Gradient::kLeave, worker, Clock(clock[worker])));
         has_left[worker] = true;
         expected.push_back(worker);
       } else {
@@ -253,9 +260,10 @@ TEST(ServerProcessorTest, AnswersWhoeverAsksWhateverTheClock) {
     TestServer server(SmallServer(policy));
     Gradient ask = Message(Gradient::kAsk, 1, 0);
     ask.clear_clock();
-    EXPECT_THAT(server.Send(ask).answers, ElementsAre(1));
+    EXPECT_THAT(server.Send(ask).answers, ElementsAreArray<WorkerId>({1}));
     server.SendNext(1);
-    EXPECT_THAT(server.Send(Message(Gradient::kAsk, 1, 77)).answers, ElementsAre(1));
+    EXPECT_THAT(server.Send(Message(Gradient::kAsk, 1, 77)).answers,
+                ElementsAreArray<WorkerId>({1}));
     EXPECT_EQ(server.processor().counters().duplicates_ignored(), 0u);
     EXPECT_EQ(server.processor().counters().gradients_accepted(), 1u);
   }
@@ -295,7 +303,7 @@ TEST(ServerProcessor, ASequentialShardAmongOthersServesTheClockThatItsLastRoundR
 // different rows; this shard took the one that had read further, shard 0 the other.
 TEST(ServerProcessor, TheRowsOfAWorkerNeverGoBack) {
   TestServer server(SmallServer(ConsistencyPolicy::Eventual()));
-  for (const RowNumber end : {20, 15, 25}) {
+  for (const RowNumber end : std::vector<RowNumber>{20, 15, 25}) {
     Gradient update =
         Update(1, server.processor().clocks().clock(1), std::vector<float>(6), kRange);
     update.mutable_update()->set_rows_end(end);
@@ -312,15 +320,15 @@ TEST(ServerProcessor, OnlyTheClockBeforeIsServedBesideThePresentOne) {
   for (int round = 0; round < 3; ++round) {
     for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker);
   }
-  for (Clock clock : {0, 1, 3, 4}) {
+  for (const Clock clock : std::vector<Clock>{0, 1, 3, 4}) {
     const ServerOutput output = server.Send(Message(Gradient::kAsk, 1, clock));
-    EXPECT_THAT(output.answers, ElementsAre(1)) << clock;
+    EXPECT_THAT(output.answers, ElementsAreArray<WorkerId>({1})) << clock;
     EXPECT_THAT(output.replaced_answers, IsEmpty()) << clock;
   }
   EXPECT_THAT(server.Send(Message(Gradient::kAsk, 1, 2)).replaced_answers,
               ElementsAre(ServerOutput::Replaced{1}));
   server.Send(Message(Gradient::kLeave, 1, 3));
-  EXPECT_THAT(server.Send(Message(Gradient::kAsk, 1, 2)).answers, ElementsAre(1))
+  EXPECT_THAT(server.Send(Message(Gradient::kAsk, 1, 2)).answers, ElementsAreArray<WorkerId>({1}))
       << "who has left repeats nothing";
 }
 
@@ -331,7 +339,7 @@ TEST(ServerProcessor, AShardThatIsAloneOrDoesNotWaitKeepsNothingThatItReplaced) 
     TestServer server(some);
     for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker);
     const ServerOutput output = server.Send(Message(Gradient::kAsk, 1, 0));
-    EXPECT_THAT(output.answers, ElementsAre(1));
+    EXPECT_THAT(output.answers, ElementsAreArray<WorkerId>({1}));
     EXPECT_THAT(output.replaced_answers, IsEmpty());
     EXPECT_THAT(server.processor().shard().replaced(), IsEmpty());
   }
@@ -355,7 +363,7 @@ TEST(ServerProcessorTest, TheLastMissingWorkersLeaveFinishesTheRoundOfTheOthers)
   server.SendNext(0, 2);
   server.SendNext(2, 4);
   const ServerOutput output = server.Send(Message(Gradient::kLeave, 1, 0));
-  EXPECT_THAT(output.answers, UnorderedElementsAre(0, 1, 2));
+  EXPECT_THAT(output.answers, UnorderedElementsAreArray<WorkerId>({0, 1, 2}));
   EXPECT_EQ(server.weights(), Same(-1.5f));
   EXPECT_TRUE(server.Answer(1).left());
   EXPECT_FALSE(server.Answer(1).has_slice());
@@ -364,9 +372,10 @@ TEST(ServerProcessorTest, TheLastMissingWorkersLeaveFinishesTheRoundOfTheOthers)
 
 TEST(ServerProcessorTest, ALeaveReleasesWhomTheLeaverHeldBack) {
   TestServer server(SmallServer(ConsistencyPolicy::Bounded(1)));
-  for (WorkerId worker : {0u, 1u, 0u}) server.SendNext(worker);
+  for (const WorkerId worker : std::vector<WorkerId>{0, 1, 0}) server.SendNext(worker);
   EXPECT_FALSE(server.Answer(0).released());
-  EXPECT_THAT(server.Send(Message(Gradient::kLeave, 2, 0)).answers, UnorderedElementsAre(0, 2));
+  EXPECT_THAT(server.Send(Message(Gradient::kLeave, 2, 0)).answers,
+              UnorderedElementsAreArray<WorkerId>({0, 2}));
 }
 
 TEST(ServerProcessorTest, ARoundOfNobodyMakesNoStep) {
@@ -388,7 +397,7 @@ TEST(ServerProcessorTest, ARepeatedLeaveIsAnsweredAndDoesNothingElse) {
     const Gradient leave = WithDeadLetter(Message(Gradient::kLeave, 1, 0), "a damaged row");
     EXPECT_EQ(server.Send(leave).dead_letters.size(), 1u);
     const ServerOutput again = server.Send(leave);
-    EXPECT_THAT(again.answers, ElementsAre(1));
+    EXPECT_THAT(again.answers, ElementsAreArray<WorkerId>({1}));
     EXPECT_THAT(again.dead_letters, IsEmpty());
     EXPECT_EQ(server.processor().counters().undecodable_rows(), 1u);
   }
@@ -398,7 +407,7 @@ TEST(ServerProcessorTest, AnUpdateOfWhoHasLeftIsCountedAndAnsweredAsLeft) {
   for (const ConsistencyPolicy& policy : AllPolicies()) {
     TestServer server(SmallServer(policy));
     server.Send(Message(Gradient::kLeave, 1, 0));
-    EXPECT_THAT(server.SendNext(1).answers, ElementsAre(1));
+    EXPECT_THAT(server.SendNext(1).answers, ElementsAreArray<WorkerId>({1}));
     EXPECT_EQ(server.processor().counters().duplicates_ignored(), 1u);
     EXPECT_EQ(server.processor().counters().gradients_accepted(), 0u);
     EXPECT_TRUE(server.Answer(1).left());
@@ -408,7 +417,8 @@ TEST(ServerProcessorTest, AnUpdateOfWhoHasLeftIsCountedAndAnsweredAsLeft) {
 TEST(ServerProcessorTest, ALeaveOfAnotherClockIsAnsweredButNotTaken) {
   TestServer server(SmallServer(kEventual));
   server.SendNext(1);
-  EXPECT_THAT(server.Send(Message(Gradient::kLeave, 1, 0)).answers, ElementsAre(1));
+  EXPECT_THAT(server.Send(Message(Gradient::kLeave, 1, 0)).answers,
+              ElementsAreArray<WorkerId>({1}));
   EXPECT_FALSE(server.processor().clocks().left(1));
   server.Send(Message(Gradient::kLeave, 1, 1));
   EXPECT_TRUE(server.processor().clocks().left(1));
@@ -613,7 +623,7 @@ TEST(ServerProcessorTest, WhatCannotBeUsedIsADeadLetterThatSaysWhyAndChangesNoth
     EXPECT_EQ(server.processor().clocks().clock(1), 0u);
     EXPECT_EQ(server.processor().progressive().rows, 0u);
     // The good record is still taken afterwards.
-    EXPECT_THAT(server.Send(good).answers, ElementsAre(1)) << test.reason;
+    EXPECT_THAT(server.Send(good).answers, ElementsAreArray<WorkerId>({1})) << test.reason;
   }
 }
 

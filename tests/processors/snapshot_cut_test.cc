@@ -96,8 +96,8 @@ TEST(SnapshotCut, AShardStoppedAtTheCutGoesOnAsOneThatWasNot) {
         ServerOutput output;
         ASSERT_TRUE(restarted.LeaveCut(output).ok());
         for (const ShardState::Member& member : state.members()) {
-          const Clock folded = member.clock() + (member.has_pending() ? 1 : 0);
-          EXPECT_EQ(restarted.clocks().clock(member.worker()), folded);
+          const Clock folded(member.clock() + (member.has_pending() ? 1 : 0));
+          EXPECT_EQ(restarted.clocks().clock(WorkerId(member.worker())), folded);
         }
       }
     }

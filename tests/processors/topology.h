@@ -34,7 +34,7 @@ inline constexpr RowNumber kRows = 22;  // of a worker: the last batch is short
 inline const RowShape kShape = {.numeric = 1, .features = kFeatures, .classes = 2, .ids = 2};
 
 inline Row RowOf(WorkerId worker, RowNumber number) {
-  std::mt19937 random(static_cast<uint32_t>(worker * 1000 + number));
+  std::mt19937 random(static_cast<uint32_t>(uint64_t{worker} * 1000 + uint64_t{number}));
   Row row{static_cast<uint32_t>(random() % 2), {static_cast<double>(random() % 7)}, {}, {}};
   row.index = {1 + static_cast<uint32_t>(random() % 2)};
   row.value = {1};
@@ -91,7 +91,7 @@ class TestWorker {
     const std::string value =
         next_row_ < kRows ? EncodeRow(RowOf(options_.worker, next_row_)) : EncodeEnd(kRows);
     const Status status =
-        input_.Process({static_cast<Offset>(next_row_), 0, EncodeBigEndian64(next_row_), value});
+        input_.Process({Offset(uint64_t{next_row_}), 0, EncodeBigEndian64(next_row_), value});
     EXPECT_TRUE(status.ok()) << status;
     ++next_row_;
     return true;
@@ -258,14 +258,15 @@ class Topology {
     if (ready.empty()) return false;
     const auto [to_server, number] = ready[random_() % ready.size()];
     if (to_server) {
-      Fold(number);
+      Fold(ShardId(number));
       return true;
     }
-    const std::string body = weights_[number].front();
-    weights_[number].pop_front();
-    const Status status = workers_[number]->training_.ProcessWeights(body);
+    const WorkerId worker(number);
+    const std::string body = weights_[worker].front();
+    weights_[worker].pop_front();
+    const Status status = workers_[worker]->training_.ProcessWeights(body);
     EXPECT_TRUE(status.ok()) << status;
-    return Train(number);
+    return Train(worker);
   }
   void AtCut(ShardId shard, uint64_t id, ServerOutput& output) {
     ServerProcessor& server = *servers_[shard];

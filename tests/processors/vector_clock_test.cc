@@ -64,7 +64,7 @@ TEST(VectorClockTest, MinimumMaximumAndStalenessAreThoseOfTheMembersPresent) {
     VectorClock clocks(workers);
     std::vector<Clock> present;
     for (WorkerId worker = 0; worker < workers; ++worker) {
-      const VectorClock::Entry entry{random() % 20, random() % 3 == 0};
+      const VectorClock::Entry entry{Clock(random() % 20), random() % 3 == 0};
       clocks.Set(worker, entry);
       if (!entry.left) present.push_back(entry.clock);
     }

@@ -25,7 +25,7 @@
 namespace millrace {
 namespace {
 
-using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -138,7 +138,7 @@ class Worker {
     EncodeDenseSlice(std::span(weights).subspan(range.begin, range.size()), range,
                      *message.mutable_slice());
     if (shard == 0) ToProto(Moments(1), *message.mutable_moments());
-    message.mutable_rows()->set_end(std::min<RowNumber>(clock * kBatchRows, next_row_));
+    message.mutable_rows()->set_end(std::min<uint64_t>(clock * kBatchRows, next_row_));
     return message;
   }
   static Weights Held(Weights message) {
@@ -239,7 +239,7 @@ TEST(WorkerTrainingTest, AtStartItAsksEveryShardWhereItStands) {
   options.epoch = 8;
   Worker worker(options);
   const std::vector<Gradient> asks = worker.Start();
-  EXPECT_THAT(worker.receivers(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0, 1, 2}));
   for (const Gradient& ask : asks) {
     EXPECT_EQ(ask.kind_case(), Gradient::kAsk);
     EXPECT_EQ(ask.worker(), 5u);
@@ -356,11 +356,11 @@ TEST(WorkerTrainingTest, RepeatAsksAgainWhoHasNotAnswered) {
   options.shards = 2;
   Worker worker(options);
   worker.Start();
-  EXPECT_THAT(worker.training().SilentShards(), ElementsAre(0, 1));
+  EXPECT_THAT(worker.training().SilentShards(), ElementsAreArray<ShardId>({0, 1}));
   ASSERT_TRUE(worker.Receive(worker.Answer(0, 1)).ok());
-  EXPECT_THAT(worker.training().SilentShards(), ElementsAre(0));
+  EXPECT_THAT(worker.training().SilentShards(), ElementsAreArray<ShardId>({0}));
   const std::vector<Gradient> asks = worker.Repeat();
-  EXPECT_THAT(worker.receivers(), ElementsAre(0));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0}));
   EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
 }
 
@@ -400,7 +400,7 @@ TEST(WorkerTrainingTest, TheUpdateIsTheGradientSummedOverTheBatchsRows) {
   worker.AddRows(8);
   for (Clock clock = 0; clock < 2; ++clock) {
     const Gradient update = worker.UpdateOf(clock);
-    const RowNumber begin = clock * 4;
+    const RowNumber begin(clock * 4);
     const Reference reference =
         ReferenceOf({begin, begin + 1, begin + 2, begin + 3}, SomeWeights(clock));
     const std::vector<float> values = Values(update.update().slice());
@@ -725,7 +725,7 @@ TEST(WorkerTrainingTest, IfOneShardSaysLeftItLeavesAll) {
   ASSERT_TRUE(worker.Receive(Worker::Left(worker.Answer(2, 1))).ok());
   const std::vector<Gradient> leave = worker.ReceiveAndTrain(worker.Answer(2, 0));
   ASSERT_THAT(leave, SizeIs(1));
-  EXPECT_THAT(worker.receivers(), ElementsAre(0));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0}));
   EXPECT_EQ(leave[0].kind_case(), Gradient::kLeave);
   EXPECT_THAT(worker.Train(), IsEmpty()) << "once, and then by Repeat";
   EXPECT_EQ(worker.Repeat()[0].kind_case(), Gradient::kLeave);
@@ -758,7 +758,7 @@ TEST(WorkerTrainingTest, TrainsOnThePartsOfAllShardsPutTogether) {
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(0, 2)), IsEmpty());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(0, 0)), IsEmpty());
   const std::vector<Gradient> updates = worker.ReceiveAndTrain(worker.Answer(0, 1));
-  EXPECT_THAT(worker.receivers(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0, 1, 2}));
   std::vector<float> values;
   for (const Gradient& update : updates) {
     const std::vector<float> part = Values(update.update().slice());
@@ -820,7 +820,7 @@ TEST(WorkerTrainingTest, ALaterPartThatIsNotReleasedHoldsNoWeightsAndIsWaitedFor
   ASSERT_TRUE(worker.Receive(Worker::Held(worker.Answer(2, 1))).ok());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(1, 0)), IsEmpty());
   EXPECT_THAT(worker.Repeat(), SizeIs(1));
-  EXPECT_THAT(worker.receivers(), ElementsAre(1));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({1}));
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 1)), SizeIs(2));
 }
 
@@ -864,7 +864,7 @@ TEST(WorkerTrainingTest, InSequentialModeAnUpdateIsRepeatedOnTheWeightsThatItWas
   worker.AddRows(12);
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
   const std::vector<Gradient> asks = worker.ReceiveAndTrain(worker.Answer(1, 0));
-  EXPECT_THAT(worker.receivers(), ElementsAre(1));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({1}));
   EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
   EXPECT_TRUE(asks[0].has_clock());
   EXPECT_EQ(asks[0].clock(), 1u);
@@ -884,7 +884,7 @@ TEST(WorkerTrainingTest, AsksForWhatWasReplacedAgainWhenTheShardSaysAllAgain) {
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 1)), SizeIs(1))
       << "a server that was restarted announces what it has, and has forgotten the question";
   EXPECT_THAT(worker.Repeat(), SizeIs(1));
-  EXPECT_THAT(worker.receivers(), ElementsAre(1));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({1}));
 }
 
 TEST(WorkerTrainingTest, WhatWasReplacedIsOfNoUseWhenTheOtherShardsHaveComeAfter) {
@@ -906,7 +906,7 @@ TEST(WorkerTrainingTest, WhatWasReplacedAtOneClockIsNotUsedAtTheNext) {
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(3, 1)), IsEmpty());
   const std::vector<Gradient> asks = worker.ReceiveAndTrain(worker.Answer(2, 0));
   ASSERT_THAT(asks, SizeIs(1)) << "no update: shard 1's weights of clock 2 are not there";
-  EXPECT_THAT(worker.receivers(), ElementsAre(1));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({1}));
   EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
   EXPECT_EQ(asks[0].clock(), 2u);
   ExpectGradientOf(worker.ReceiveAndTrain(Worker::Replaced(worker.Answer(2, 1))), {8, 9, 10, 11},
@@ -923,7 +923,7 @@ TEST(WorkerTrainingTest, WaitsForNewsOfAShardWhoseAnswerIsOlderThanTheOthersAllo
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(1, 0)), IsEmpty())
       << "shard 1 took the update of clock 2, so shard 0 has that of clock 1";
   EXPECT_THAT(worker.Repeat(), SizeIs(1));
-  EXPECT_THAT(worker.receivers(), ElementsAre(0));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0}));
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 0)), SizeIs(2));
 }
 
@@ -1000,7 +1000,7 @@ TEST(WorkerTrainingProcessor, TellsAShardThatHasLostItsStateWhatItHasOfIt) {
   // An instance that has just started knows nothing, and says so.
   std::vector<Gradient> said = worker.ReceiveAndTrain(lost);
   ASSERT_THAT(said, SizeIs(1));
-  EXPECT_THAT(worker.receivers(), ElementsAre(1));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({1}));
   EXPECT_EQ(said[0].kind_case(), Gradient::kRestore);
   EXPECT_FALSE(said[0].has_clock());
   EXPECT_FALSE(said[0].restore().has_slice());

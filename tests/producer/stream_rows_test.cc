@@ -158,7 +158,7 @@ class StreamRowsTest : public testing::Test {
       }
     }
     for (auto& records : topic) {
-      records.push_back({EncodeBigEndian64(records.size()), EncodeEnd(records.size())});
+      records.push_back({EncodeBigEndian64(records.size()), EncodeEnd(RowNumber(records.size()))});
     }
     return topic;
   }

@@ -84,8 +84,8 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   const uint64_t keys = linear + network.size();
   const uint64_t penalised = scenario.features() * per_feature;
   for (ShardId s = 0; s < shard; ++s)
-    job.begin += (keys + scenario.shards - 1 - s) / scenario.shards;
-  job.keys = (keys + scenario.shards - 1 - shard) / scenario.shards;
+    job.begin += (keys + scenario.shards - 1 - uint64_t{s}) / scenario.shards;
+  job.keys = (keys + scenario.shards - 1 - uint64_t{shard}) / scenario.shards;
   job.penalised_keys = std::min(job.keys, penalised - std::min(penalised, job.begin));
   job.linear_keys = std::min(job.keys, linear - std::min(linear, job.begin));
   job.born.resize(linear);
@@ -253,9 +253,9 @@ void Inspector::OnFolded(const ShardTask& task) {
 void Inspector::OnAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers) {
   const Referee::State& state = RefereeOf(task).At(task.position());
   const auto [answered, answered_with_old] = CheckAnswers(task, answers);
-  const auto check = [&](const std::set<WorkerId>& expected, const std::set<WorkerId>& is) {
-    for (WorkerId worker : expected) {
-      if (is.contains(worker)) continue;
+  const auto check = [&](const std::set<uint32_t>& expected, const std::set<WorkerId>& is) {
+    for (const uint32_t worker : expected) {
+      if (is.contains(WorkerId(worker))) continue;
       Fail("worker " + std::to_string(worker) + " is not answered after gradient " +
            std::to_string(task.position() - 1));
     }
@@ -474,17 +474,17 @@ void Inspector::OnCopy(ShardId shard, const OrderedByteMap& copy) {
 }
 
 void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const OrderedByteMap& store) {
-  const ShardId shard = task.shard();
+  const ShardId shard(task.shard());
   const Referee::State* const cut = referee(shard).AtCut(task.position());
   if (cut == nullptr || cut->snapshot != id) return Fail("a part of a snapshot that is not there");
   OnFolded(task);
   OnCopy(shard, store);
-  if (ReadParametersOffset(store).value_or(0) != shards_[shard].history.end()) {
+  if (ReadParametersOffset(store).value_or(Offset(0)) != shards_[shard].history.end()) {
     Fail("a part of a snapshot from a store that is behind");
   }
   SnapshotAudit::Part part;
   for (const Referee::Member& member : cut->members) {
-    part.clocks.push_back(member.clock);
+    part.clocks.push_back(Clock(member.clock));
     part.left.push_back(member.left);
   }
   part.begin = referee(shard).job().begin;

@@ -83,7 +83,8 @@ size_t MemoryLog::Compact(Topic topic, int32_t partition, Offset limit) {
   Partition& log = At(topic, partition);
   std::set<std::string_view> seen;
   size_t removed = 0;
-  for (Offset offset = std::min(limit, StableEnd(topic, partition)); offset-- > log.begin;) {
+  for (Offset offset = std::min(limit, StableEnd(topic, partition)); offset > log.begin;) {
+    --offset;
     Entry& entry = log.at(offset);
     const bool superseded =
         entry.state == EntryState::kCommitted && !seen.insert(entry.record.key).second;

@@ -67,7 +67,7 @@ class MemoryLog {
   struct Partition {
     Offset begin = 0;  // offset of entries.front()
     std::deque<Entry> entries;
-    Offset end() const { return begin + static_cast<Offset>(entries.size()); }
+    Offset end() const { return begin + entries.size(); }
     Entry& at(Offset offset) { return entries[static_cast<size_t>(offset - begin)]; }
     const Entry& at(Offset offset) const { return entries[static_cast<size_t>(offset - begin)]; }
   };

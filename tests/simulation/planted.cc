@@ -132,7 +132,8 @@ class ForgetsDeduplication final : public AltersUpdates {
  protected:
   bool Alter(Gradient& update) const override {
     const VectorClock& clocks = task().processor().clocks();
-    if (!clocks.Contains(update.worker()) || update.clock() + 1 != clocks.clock(update.worker())) {
+    const WorkerId worker(update.worker());
+    if (!clocks.Contains(worker) || update.clock() + 1 != clocks.clock(worker)) {
       return false;
     }
     update.set_clock(update.clock() + 1);
@@ -208,8 +209,8 @@ class DropsInSilence final : public ServerHost {
   Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
     const std::optional<Gradient> update = UpdateIn(record.value);
     const VectorClock& clocks = task().processor().clocks();
-    const bool old = update && clocks.Contains(update->worker()) &&
-                     update->clock() < clocks.clock(update->worker());
+    const WorkerId worker(update ? update->worker() : 0);
+    const bool old = update && clocks.Contains(worker) && update->clock() < clocks.clock(worker);
     Status status = ServerHost::Fold(record, out);
     if (old) out.clear();
     return status;
@@ -242,10 +243,10 @@ class CombinesInArrivalOrder final : public ServerHost {
   Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
     const std::optional<Gradient> update = UpdateIn(record.value);
     const ServerProcessor& processor = task().processor();
-    if (!update || !processor.clocks().Contains(update->worker())) {
+    if (!update || !processor.clocks().Contains(WorkerId(update->worker()))) {
       return ServerHost::Fold(record, out);
     }
-    const WorkerId worker = update->worker();
+    const WorkerId worker(update->worker());
     const uint64_t accepted = processor.counters().gradients_accepted();
     const uint64_t steps = processor.steps();
     const std::vector<float> before(processor.shard().weights().begin(),

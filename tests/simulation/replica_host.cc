@@ -32,7 +32,7 @@ ReplicaHost::ReplicaHost(World& world, ShardId shard, std::shared_ptr<Disk> disk
   disk_->in_use = true;
   const StatusOr<Offset> offset = ReadParametersOffset(*disk_->map);
   if (!offset.ok()) world_.observer->OnError("a replica whose offset cannot be read");
-  next_ = offset.value_or(0);
+  next_ = offset.value_or(Offset(0));
   if (next_ > 0) world_.Count("follower goes on with a replica");
 }
 

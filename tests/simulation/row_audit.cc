@@ -26,7 +26,7 @@ void RowAudit::OnInput(WorkerId worker, const LogRecord& record) {
     partition.ended = true;
     return;
   }
-  if (IsUndecodable(scenario_, worker, *number)) partition.dead.push_back(record.offset);
+  if (IsUndecodable(scenario_, worker, RowNumber(*number))) partition.dead.push_back(record.offset);
   ++partition.next;
   partition.times.push_back(record.timestamp_ms);
   const size_t before = partition.buffer_sizes.empty() ? 0 : partition.buffer_sizes.back();
@@ -57,7 +57,7 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   if (accepted.poisoned) return "";
   const Training& training = scenario_.training;
   const Gradient::Update& message = accepted.message;
-  const WorkerId worker = accepted.worker;
+  const WorkerId worker(accepted.worker);
   const Partition& partition = partitions_[worker];
   const RowNumber all = scenario_.rows[worker];
   RowNumber begin = 0;
@@ -65,12 +65,12 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   RowNumber trained_begin = 0;
   RowNumber new_begin = 0;
   if (scenario_.one_pass()) {
-    begin = std::min<RowNumber>(all, accepted.clock * training.batch_rows());
+    begin = std::min(all, RowNumber(accepted.clock * training.batch_rows()));
     end = std::min<RowNumber>(all, begin + training.batch_rows());
     trained_begin = new_begin = begin;
     if (begin == end) return "an update without rows";
   } else {
-    end = message.rows_end();
+    end = RowNumber(message.rows_end());
     if (end > partition.buffer_sizes.size()) return "rows that do not exist";
     const size_t size = end == 0 ? 0 : partition.buffer_sizes[end - 1];
     if (message.buffer_rows() != size) {
@@ -78,9 +78,9 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
              std::to_string(size) + " are right";
     }
     begin = end - size;
-    new_begin = accepted.rows_end_before;
-    const RowNumber minibatch = training.buffer().minibatch_rows();
-    trained_begin = minibatch == 0 || end < minibatch ? 0 : end - minibatch;
+    new_begin = RowNumber(accepted.rows_end_before);
+    const RowNumber minibatch(training.buffer().minibatch_rows());
+    trained_begin = minibatch == 0 || end < minibatch ? RowNumber(0) : RowNumber(end - minibatch);
   }
   const uint64_t freeze = training.freeze_after_rows();
   const uint64_t tail_from = training.tail_after_rows() > 0 ? training.tail_after_rows() : freeze;
@@ -131,7 +131,7 @@ std::string RowAudit::CheckEnd(const Referee& referee) const {
   for (const Referee::Accepted& accepted : referee.accepted()) {
     if (accepted.poisoned) {
       poisoned[accepted.worker] = true;
-    } else if (!honest[accepted.worker].insert(accepted.clock).second) {
+    } else if (!honest[accepted.worker].insert(Clock(accepted.clock)).second) {
       return "clock " + std::to_string(accepted.clock) + " of worker " +
              std::to_string(accepted.worker) + " was accepted twice";
     }
@@ -147,7 +147,7 @@ std::string RowAudit::CheckEnd(const Referee& referee) const {
     std::vector<Offset> buried;
     for (const Referee::Letter& letter : referee.dead_letters()) {
       if (letter.topic == "input-data" && letter.partition == static_cast<int32_t>(worker)) {
-        buried.push_back(letter.offset);
+        buried.push_back(Offset(letter.offset));
       }
     }
     std::erase_if(buried, [&](Offset offset) {

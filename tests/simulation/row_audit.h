@@ -34,7 +34,7 @@ class RowAudit {
   };
   size_t BufferSize(const Partition& partition, size_t before) const;
   uint64_t StreamRow(WorkerId worker, RowNumber row) const {
-    return row * scenario_.workers + worker;
+    return row * scenario_.workers + uint64_t{worker};
   }
 
   const Scenario& scenario_;

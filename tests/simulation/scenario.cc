@@ -37,7 +37,9 @@ void DrawRows(Random& random, Scenario& scenario) {
   const bool equal = random.Chance(0.4);
   scenario.rows.clear();
   for (WorkerId worker = 0; worker < scenario.workers; ++worker) {
-    scenario.rows.push_back(equal ? base : random.Chance(0.15) ? 0 : random.Below(base + 1));
+    scenario.rows.push_back(RowNumber(equal                 ? base
+                                      : random.Chance(0.15) ? 0
+                                                            : random.Below(base + 1)));
   }
   if (is_long && scenario.one_pass()) scenario.training.set_batch_rows(40);
   scenario.undecodable = random.Chance(0.4) ? 0.1 : 0;
@@ -190,7 +192,7 @@ Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number) {
   row.label = static_cast<uint32_t>(draw(0) % scenario.classes);
   for (size_t column = 0; column < scenario.numeric; ++column) {
     if (column == 0) {
-      row.numeric.push_back(static_cast<double>(number * scenario.workers + worker));
+      row.numeric.push_back(static_cast<double>(number * scenario.workers + uint64_t{worker}));
     } else if (draw(100 + column) % 8 == 0) {
       row.numeric.push_back(std::numeric_limits<double>::quiet_NaN());
     } else {

@@ -275,7 +275,7 @@ bool Simulation::Produce() {
   const WorkerId worker = open[world_.random.Below(open.size())];
   RowNumber& next = next_row_[worker];
   if (next > 0 && world_.Fault("producer starts again behind", 0.03)) {
-    next -= std::min<RowNumber>(next, world_.random.Between(1, 3));
+    next -= std::min<uint64_t>(next, world_.random.Between(1, 3));
   }
   const int batch = world_.scenario.rows[worker] < 100 ? 1 : 20;
   for (int i = 0; i < batch && next <= world_.scenario.rows[worker]; ++i, ++next) {
@@ -354,7 +354,7 @@ void Simulation::Retention() {
     const auto shard = static_cast<int32_t>(world_.random.Below(server_.size()));
     const Offset begin = log.Begin(Topic::kParameters, shard);
     const Offset end = log.StableEnd(Topic::kParameters, shard);
-    const auto limit = begin + static_cast<Offset>(world_.random.Below(end - begin + 1));
+    const auto limit = begin + world_.random.Below(end - begin + 1);
     world_.coverage["record compacted away"] += log.Compact(Topic::kParameters, shard, limit);
     world_.compacted[shard] = std::max(world_.compacted[shard], limit);
     return;
@@ -363,8 +363,7 @@ void Simulation::Retention() {
   const auto partition = static_cast<int32_t>(world_.random.Below(owner_.size()));
   const Offset begin = log.Begin(Topic::kWeights, partition);
   const Offset end = log.End(Topic::kWeights, partition);
-  log.DeleteBefore(Topic::kWeights, partition,
-                   begin + static_cast<Offset>(world_.random.Below(end - begin + 1)));
+  log.DeleteBefore(Topic::kWeights, partition, begin + world_.random.Below(end - begin + 1));
   world_.Count("weights deleted by retention");
 }
 
@@ -447,7 +446,7 @@ void Simulation::AskForSnapshot() {
     const auto shard = static_cast<ShardId>(world_.random.Below(server_.size()));
     const bool open = inspector_.referee(shard).now().snapshot_open;
     world_.Count(open ? "snapshot given up on its way to the cut" : "snapshot given up");
-    const ShardId known = world_.random.Chance(0.7) ? shard : 0;
+    const ShardId known = world_.random.Chance(0.7) ? shard : ShardId(0);
     return CancelSnapshot(shard, inspector_.referee(known).now().snapshot);
   }
   world_.Count("snapshot asked for");
@@ -502,7 +501,8 @@ std::shared_ptr<Disk> Simulation::NewDisk(ShardId shard) {
   std::vector<Replica*> kept;
   for (Replica& replica : replicas_) {
     // Nobody offers what no whole checkpoint has come to.
-    if (replica.shard == shard && ReadParametersOffset(*replica.disk->map).value_or(0) > 0) {
+    if (replica.shard == shard &&
+        ReadParametersOffset(*replica.disk->map).value_or(Offset(0)) > 0) {
       kept.push_back(&replica);
     }
   }
@@ -531,13 +531,14 @@ std::shared_ptr<Disk> Simulation::NewDisk(ShardId shard) {
   }
   const Offset end = world_.log.StableEnd(Topic::kParameters, static_cast<int32_t>(shard));
   // Behind a transaction's last record stands its marker.
-  if (ReadParametersOffset(*copy->map).value_or(0) + 1 < end) world_.Count("copy that is behind");
+  if (ReadParametersOffset(*copy->map).value_or(Offset(0)) + 1 < end)
+    world_.Count("copy that is behind");
   return copy;
 }
 
 void Simulation::StartServer(ShardId shard) {
   std::shared_ptr<Disk> disk = AnyDisk(server_disks_[shard]);
-  if (ReadParametersOffset(*disk->map).value_or(0) == 0) *disk = std::move(*NewDisk(shard));
+  if (ReadParametersOffset(*disk->map).value_or(Offset(0)) == 0) *disk = std::move(*NewDisk(shard));
   servers_.push_back(factory_.server(world_, shard, std::move(disk)));
   server_[shard] = servers_.back().get();
 }
@@ -557,7 +558,7 @@ void Simulation::FaultOfReplica() {
   if (world_.random.Chance(0.4)) {
     // It is on its way, and the server that gets it starts much later.
     given_[replica.shard] = replica.host->Copy();
-    if (ReadParametersOffset(*given_[replica.shard]->map).value_or(0) == 0) {
+    if (ReadParametersOffset(*given_[replica.shard]->map).value_or(Offset(0)) == 0) {
       given_[replica.shard] = nullptr;
     }
     return;

@@ -170,7 +170,7 @@ TEST(TrainingBufferTest, EachRuleChangesTheKeysThatItNames) {
     std::map<RowNumber, std::string> key_of;  // by row, what the map holds
     for (int i = 0; i < 1500; ++i) {
       const size_t size_before = buffer.size();
-      const RowNumber oldest_before = size_before == 0 ? 0 : buffer.oldest().row;
+      const RowNumber oldest_before = size_before == 0 ? RowNumber(0) : buffer.oldest().row;
       const Row row = arrivals.Next();
       Add(buffer, row);
       WriteBatch batch;

@@ -36,7 +36,7 @@ class Partition {
     return whole;
   }
   // The control record of a transaction, and what compaction took, use up offsets, too.
-  void Skip(Offset records) { next_ += records; }
+  void Skip(int64_t records) { next_ += records; }
   Offset next() const { return next_; }
 
  private:

@@ -278,7 +278,7 @@ TEST_F(ShardTaskTest, ChunksOfAnOlderLongerStateAreIgnored) {
     return chunks;
   };
   const size_t before = state_chunks();
-  for (WorkerId worker : {1u, 2u}) {
+  for (const WorkerId worker : std::vector<WorkerId>{1, 2}) {
     AppendAndFold(Update(worker, 0, std::vector<float>(6, 1), kRange));
   }
   Checkpoint();
@@ -497,7 +497,7 @@ TEST_F(ShardTaskTest, AStateLargerThanAMessageIsSavedInPiecesAndLoaded) {
   options_.most_message_bytes = 200;
   Use(options_);
   AppendAndFoldRound();
-  for (WorkerId worker : {0, 2}) {  // held for the round
+  for (const WorkerId worker : std::vector<WorkerId>{0, 2}) {  // held for the round
     AppendAndFold(Update(worker, 1, std::vector<float>(kRange.size(), 2), kRange));
   }
   ShardState state;
@@ -571,9 +571,9 @@ TEST_F(ShardTaskTest, TheRowsOfEmbeddingsAreAmongTheBytesThatAreNotSaved) {
     }
     AppendAndFold(message);
   };
-  for (WorkerId worker : {0, 1, 2}) update(worker, false);
+  for (const WorkerId worker : std::vector<WorkerId>{0, 1, 2}) update(worker, false);
   const size_t dense = task_->unsaved().bytes;
-  for (WorkerId worker : {0, 1, 2}) update(worker, true);
+  for (const WorkerId worker : std::vector<WorkerId>{0, 1, 2}) update(worker, true);
   EXPECT_GE(task_->unsaved().bytes, dense + 100 * 5 * sizeof(float));
   Checkpoint();
   EXPECT_EQ(task_->unsaved().bytes, 0u);
@@ -607,10 +607,10 @@ TEST_F(ShardTaskTest, TheAnswersOfAClockAndOfTheOneBeforeAreTwoMessages) {
       if (!body) continue;
       Weights message;
       ASSERT_TRUE(message.ParseFromString(*body));
-      clocks.push_back(message.clock());
+      clocks.push_back(Clock(message.clock()));
     }
   }
-  EXPECT_THAT(clocks, ::testing::UnorderedElementsAre(0, 1));
+  EXPECT_THAT(clocks, ::testing::UnorderedElementsAreArray<Clock>({0, 1}));
 }
 
 TEST_F(ShardTaskTest, ACheckpointIsFrozenWhileTrainingGoesOn) {

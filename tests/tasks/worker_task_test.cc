@@ -81,8 +81,8 @@ class InputLog {
     Add("a stranger", std::to_string(records.size()));
     ++damaged;
   }
-  void AddRepeats(RowNumber count) {
-    for (RowNumber row = rows - std::min(count, rows); row < rows; ++row) {
+  void AddRepeats(uint64_t count) {
+    for (RowNumber row(rows - std::min<uint64_t>(count, rows)); row < rows; ++row) {
       Add(EncodeBigEndian64(row), EncodeRow(RowOf(row)));
     }
   }
@@ -263,7 +263,7 @@ TEST_F(WorkerTaskTest, AForgedClockCommitsAndDeletesNothing) {
   Receive(Answer(1, 4));
   const std::optional<InputPosition> before = task_->CommitPosition();
   EXPECT_EQ(before, (InputPosition{4, 4}));
-  for (const Clock forged : {Clock{9}, Clock{1'000'000}, Clock{1} << 44}) {
+  for (const Clock forged : {Clock(9), Clock(1'000'000), Clock(uint64_t{1} << 44)}) {
     Receive(Answer(forged, 36));
     EXPECT_LE(task_->CommitPosition().value_or(*before).row, before->row) << forged;
     EXPECT_LE(task_->TrimPosition().value_or(3), 3) << forged;
@@ -407,7 +407,7 @@ TEST_F(WorkerTaskTest, KilledAnywhereAndStartedAtItsCommitTheModelIsTheSameToThe
   std::mt19937 random(1);
   for (int trial = 0; trial < 60; ++trial) {
     log_ = InputLog();
-    log_.AddAnything(random, 60 + random() % 60);
+    log_.AddAnything(random, RowNumber(60 + random() % 60));
     log_.AddEnd();
     std::vector<std::string> results;
     for (const bool kill : {false, true}) {
@@ -471,7 +471,7 @@ TEST_F(WorkerTaskTest, TheBufferScheduleCommitsWhatTheBufferFollowsFrom) {
   Read();
   const std::optional<InputPosition> position = task_->CommitPosition();
   ASSERT_TRUE(position.has_value());
-  EXPECT_EQ(position->offset, static_cast<Offset>(position->row));
+  EXPECT_EQ(position->offset, uint64_t{position->row});
   EXPECT_LE(position->row, 1000u - 16 - ArrivalRate::kWindow);
   EXPECT_GE(position->row, 1000u - 16 - ArrivalRate::kWindow - 1);
 }
@@ -483,7 +483,7 @@ TEST_F(WorkerTaskTest, ABufferFromTheDiskAndOneRebuiltFromTheLogAreTheOneThatLiv
   for (int trial = 0; trial < 40; ++trial) {
     log_ = InputLog();
     store_ = std::make_unique<MemoryByteMap>();
-    log_.AddAnything(random, 20 + random() % 1500);
+    log_.AddAnything(random, RowNumber(20 + random() % 1500));
     WorkerOptions options = Buffered();
     if (trial % 2 == 0) options.training.mutable_buffer()->set_minibatch_rows(3);
     Start(options);

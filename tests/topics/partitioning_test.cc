@@ -28,7 +28,7 @@ TEST(PartitioningTest, TheStreamRowOfAPlaceIsTheRowThatWentThere) {
     const uint32_t workers = static_cast<uint32_t>(1 + random() % 1000);
     const uint64_t stream_row = random() >> (1 + random() % 60);
     ASSERT_EQ(StreamRow(PlaceOfRow(stream_row, workers), workers), stream_row);
-    const RowPlace place{static_cast<WorkerId>(random() % workers), random() % 1'000'000};
+    const RowPlace place{WorkerId(random() % workers), RowNumber(random() % 1'000'000)};
     ASSERT_EQ(PlaceOfRow(StreamRow(place, workers), workers), place);
   }
 }
@@ -84,7 +84,7 @@ TEST(PartitioningTest, RangesFollowOneAnotherAndDifferByAtMostOneKey) {
 TEST(PartitioningTest, TheLastKeyBelongsToTheLastShard) {
   const uint64_t keys = 6150;
   for (uint32_t shards = 1; shards <= 8; ++shards) {
-    const KeyRange range = RangeOfShard(shards - 1, shards, keys);
+    const KeyRange range = RangeOfShard(ShardId(shards - 1), shards, keys);
     EXPECT_EQ(range.end, keys);
     EXPECT_LT(range.begin, keys);
   }

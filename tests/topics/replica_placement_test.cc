@@ -10,13 +10,14 @@
 namespace millrace {
 namespace {
 
-using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
 TEST(ReplicatedBy, NamesTheShardsInFrontOfAServerAroundTheRing) {
-  EXPECT_THAT(ReplicatedBy({2}, 5, 2), ElementsAre(0, 1));
-  EXPECT_THAT(ReplicatedBy({0}, 5, 2), ElementsAre(3, 4));
-  EXPECT_THAT(ReplicatedBy({1, 2}, 5, 2), ElementsAre(0, 4)) << "its own it has anyway";
+  EXPECT_THAT(ReplicatedBy({2}, 5, 2), ElementsAreArray<ShardId>({0, 1}));
+  EXPECT_THAT(ReplicatedBy({0}, 5, 2), ElementsAreArray<ShardId>({3, 4}));
+  EXPECT_THAT(ReplicatedBy({1, 2}, 5, 2), ElementsAreArray<ShardId>({0, 4}))
+      << "its own it has anyway";
   EXPECT_THAT(ReplicatedBy({0, 1, 2}, 3, 2), IsEmpty());
   EXPECT_THAT(ReplicatedBy({0}, 1, 0), IsEmpty());
 }

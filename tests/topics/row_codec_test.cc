@@ -94,7 +94,7 @@ TEST(CodecRowTest, AMissingNumberComesBackAsMissing) {
 
 TEST(CodecRowTest, TheEndComesBackAsTheEnd) {
   InputRecord record;
-  for (RowNumber rows : {RowNumber{0}, RowNumber{1}, RowNumber{1} << 40}) {
+  for (const RowNumber rows : {RowNumber(0), RowNumber(1), RowNumber(uint64_t{1} << 40)}) {
     ASSERT_TRUE(DecodeInput(EncodeRow(SomeRow()), kShape, record).ok());
     ASSERT_TRUE(DecodeInput(EncodeEnd(rows), kShape, record).ok());
     EXPECT_FALSE(record.has_row());

@@ -20,10 +20,10 @@
 namespace millrace {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-double Seconds(Clock::time_point since) {
-  return std::chrono::duration<double>(Clock::now() - since).count();
+double Seconds(SteadyClock::time_point since) {
+  return std::chrono::duration<double>(SteadyClock::now() - since).count();
 }
 
 // Of this process: librdkafka's threads and the mock's.
@@ -69,9 +69,9 @@ TEST_F(KafkaCheckpointLogTest, WhileTheBrokerWritesACheckpointItsSenderLeavesThe
   Open();
   const Checkpoint checkpoint = Of(60, 100'000);
   cluster_.SetRoundTrip(std::chrono::milliseconds(300));
-  const auto begin = Clock::now();
+  const auto begin = SteadyClock::now();
   const double cpu = ProcessorSeconds();
-  EXPECT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(-1), 60);
+  EXPECT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(Offset(-1)), 60);
   const double took = Seconds(begin);
   EXPECT_GT(took, 1.5) << "six requests of at most a megabyte, one behind the other";
   EXPECT_LT(ProcessorSeconds() - cpu, took / 3);
@@ -80,8 +80,8 @@ TEST_F(KafkaCheckpointLogTest, WhileTheBrokerWritesACheckpointItsSenderLeavesThe
 TEST_F(KafkaCheckpointLogTest, ManySmallRecordsDoNotWaitForARequestThatIsFull) {
   Open();
   const Checkpoint checkpoint = Of(50'000, 10);
-  const auto begin = Clock::now();
-  EXPECT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(-1), 50'000);
+  const auto begin = SteadyClock::now();
+  EXPECT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(Offset(-1)), 50'000);
   EXPECT_LT(Seconds(begin), 3);
 }
 
@@ -97,7 +97,7 @@ TEST_F(KafkaCheckpointLogTest, ABrokerThatIsAwayForLongerThanATransactionLastsCo
   const Status failed = log_->CommitTransaction(checkpoint, 0).status();
   EXPECT_TRUE(absl::IsAborted(failed)) << failed;
   back.join();
-  EXPECT_GE(log_->CommitTransaction(checkpoint, 0).value_or(-1), 60);
+  EXPECT_GE(log_->CommitTransaction(checkpoint, 0).value_or(Offset(-1)), 60);
 }
 
 TEST_F(KafkaCheckpointLogTest, WhoIsStoppedDoesNotWaitForABrokerThatIsAway) {
@@ -105,7 +105,7 @@ TEST_F(KafkaCheckpointLogTest, WhoIsStoppedDoesNotWaitForABrokerThatIsAway) {
   const Checkpoint checkpoint = Of(60, 100'000);
   cluster_.SetDown();
   stop_ = true;
-  const auto begin = Clock::now();
+  const auto begin = SteadyClock::now();
   const Status stopped = log_->CommitTransaction(checkpoint, 0).status();
   EXPECT_TRUE(absl::IsCancelled(stopped)) << stopped;
   EXPECT_LT(Seconds(begin), 20) << "a transaction lasts for a minute";
@@ -115,7 +115,7 @@ TEST_F(KafkaCheckpointLogTest, WhoIsStoppedDoesNotWaitForABrokerThatIsAway) {
 TEST_F(KafkaCheckpointLogTest, WhoIsStoppedWhileACommitIsUnansweredBeginsNoOtherTransaction) {
   Open();
   const Checkpoint checkpoint = Of(1, 10);
-  ASSERT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(-1), 1);
+  ASSERT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(Offset(-1)), 1);
   cluster_.SetDown();
   stop_ = true;
   const Status stopped = log_->CommitTransaction(checkpoint, 1).status();
@@ -139,7 +139,7 @@ TEST_F(KafkaCheckpointLogTest, ATransactionThatMayNotHaveThePartitionEndsSoonWit
   Open();
   cluster_.Fail(Request::kAddPartitionsToTransaction,
                 {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED});
-  const auto begin = Clock::now();
+  const auto begin = SteadyClock::now();
   const Status refused = log_->CommitTransaction(Of(1, 10), 0).status();
   EXPECT_LT(Seconds(begin), 30);
   EXPECT_TRUE(absl::IsAborted(refused)) << refused;
@@ -149,7 +149,7 @@ TEST_F(KafkaCheckpointLogTest, ATransactionThatMayNotHaveThePartitionEndsSoonWit
 
 TEST_F(KafkaCheckpointLogTest, AnotherInstanceOfTheShardIsRecognisedByAMarkOnTheError) {
   Open();
-  ASSERT_EQ(log_->CommitTransaction(Of(1, 10), 0).value_or(-1), 1);
+  ASSERT_EQ(log_->CommitTransaction(Of(1, 10), 0).value_or(Offset(-1)), 1);
   cluster_.Fail(Request::kProduce, {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH});
   const Status fenced = log_->CommitTransaction(Of(1, 10), 1).status();
   EXPECT_TRUE(IsFenced(fenced)) << fenced;

@@ -40,6 +40,11 @@ class ShardStoreTest : public testing::Test {
     EXPECT_TRUE(copy.ok()) << copy.status();
     return *std::move(copy);
   }
+  void RemoveStore() {
+    ShardCopy copy = Open();
+    copy.store.reset();
+    ASSERT_TRUE(RemoveShardStore(copy).ok());
+  }
   static Offset OffsetOf(const ShardCopy& copy) { return *ReadParametersOffset(*copy.store); }
 
   TemporaryFolder folder_;
@@ -63,7 +68,7 @@ TEST_F(ShardStoreTest, ItsOwnStoreComesBeforeAReplicaAndThatBeforeOthersReplicas
     EXPECT_GT(copy.bytes, 0u);
   }
   EXPECT_EQ(Open(fetch).source, Source::kDisk);
-  ASSERT_TRUE(RemoveShardStore(Open()).ok());
+  RemoveStore();
   Make("job-shard-1-replica", 20);
   {
     const ShardCopy copy = Open(fetch);
@@ -72,7 +77,7 @@ TEST_F(ShardStoreTest, ItsOwnStoreComesBeforeAReplicaAndThatBeforeOthersReplicas
   }
   EXPECT_FALSE(IsThere("job-shard-1-replica"));
   EXPECT_EQ(asked, 1);
-  ASSERT_TRUE(RemoveShardStore(Open()).ok());
+  RemoveStore();
   EXPECT_EQ(Open([](ShardId, const std::string&) { return std::optional<std::string>(); }).source,
             Source::kNothing);
 }
@@ -138,7 +143,7 @@ TEST_F(ShardStoreTest, AReplicaThatIsSetAsideIsNobodysUntilItIsMovedToTheShardsF
   EXPECT_FALSE(IsThere("job-shard-1-replica"));
   Make("job-shard-1-replica", 10);
   EXPECT_EQ(OffsetOf(Open()), 10);
-  ASSERT_TRUE(RemoveShardStore(Open()).ok());
+  RemoveStore();
   std::filesystem::rename(*aside, Path("job-shard-1"));
   EXPECT_EQ(OffsetOf(Open()), 20);
 }

@@ -86,7 +86,7 @@ TEST_F(ReplicaTest, ACopyComesWholeAndNothingOfItStaysWithTheServer) {
   fetch.check = [&](const std::string& files, const ReplicaDescription& copy) {
     EXPECT_EQ(BytesOf(files + "/CURRENT"), "MANIFEST-000005\n");
     EXPECT_FALSE(std::filesystem::exists(folder_ / "store"));
-    checked = copy.parameters_offset();
+    checked = Offset(copy.parameters_offset());
     return absl::OkStatus();
   };
   const auto got = FetchReplica(fetch, {}, stop_);

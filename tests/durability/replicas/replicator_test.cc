@@ -35,7 +35,7 @@ TEST(Replicator, OffersAReplicaOnceItHasAWholeCheckpoint) {
     offered = replicator.OffsetOf(0);
     return offered.ok() || absl::StrContains(offered.status().message(), "no whole checkpoint");
   }));
-  EXPECT_TRUE(absl::IsNotFound(offered.status())) << offered.value_or(-1);
+  EXPECT_TRUE(absl::IsNotFound(offered.status())) << offered.value_or(Offset(-1));
 
   MemoryByteMap store;
   ShardTask task(SmallServer(), store);

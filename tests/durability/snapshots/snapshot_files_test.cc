@@ -246,7 +246,7 @@ TEST(SnapshotFiles, HaveNothingOfMessagesUnderWay) {
   ChangeState(shard, [](ShardState& state) {
     ShardState::Member& member = *state.mutable_members(1);
     *member.mutable_pending() =
-        Update(1, member.clock(), std::vector<float>(kKeys, 1), {0, kKeys}).update();
+        Update(1, Clock(member.clock()), std::vector<float>(kKeys, 1), {0, kKeys}).update();
     member.add_wanted(3);
     member.set_has_cut(true);
     member.set_cut(member.clock());
@@ -306,7 +306,7 @@ TEST(SnapshotFiles, LeaveOutRowsThatHaveExpired) {
 // Each shard's log has times of its own; rows that move to another shard must not come back to
 // life there, nor expire before their time.
 TEST(SnapshotFiles, BeginWithTheLatestTimesOfAllShards) {
-  for (const ShardId latest : {0u, 1u, 2u}) {
+  for (const ShardId latest : std::vector<ShardId>{0, 1, 2}) {
     const TemporaryFolder folder;
     for (ShardId shard = 0; shard < 3; ++shard) {
       const Shard part(ShardOf(shard, 3));
