@@ -64,7 +64,8 @@ Status CheckNumbers(const JobConfig& config) {
   }
   for (const double weight : config.training().class_weight()) {
     if (weight >= 0 && weight <= kAny) continue;
-    return absl::InvalidArgumentError("class_weight: give numbers of 0 or more");
+    return absl::InvalidArgumentError(
+        "class_weight: give numbers of 0 or more, one for each class");
   }
   return absl::OkStatus();
 }
@@ -74,13 +75,16 @@ Status CheckFtrl(const Training& training) {
   const Training::Optimizer& optimizer = training.optimizer();
   if (optimizer.kind() != Training::Optimizer::FTRL) {
     if (optimizer.l1() == 0) return absl::OkStatus();
-    return absl::InvalidArgumentError("l1: of the optimizer ftrl only; give --optimizer ftrl, too");
+    return absl::InvalidArgumentError(
+        "l1 is a setting of the optimizer ftrl only: add --optimizer ftrl, or leave l1 out");
   }
   if (optimizer.learning_rate() > 1e6 || optimizer.learning_rate() < 1e-6) {
-    return absl::InvalidArgumentError("learning_rate: with the optimizer ftrl, 1e-6 to 1e6");
+    return absl::InvalidArgumentError("learning_rate: the optimizer ftrl needs one of 1e-6 to 1e6");
   }
   if (optimizer.decay() == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("decay: the rates of ftrl fall by themselves; leave it out");
+  return absl::InvalidArgumentError(
+      "decay does not apply to the optimizer ftrl, whose rates decrease by themselves: leave it "
+      "out");
 }
 
 // The prefix of topics and the name of folders: neither hidden, nor an option, nor "..".
@@ -131,14 +135,16 @@ Status CheckReplicas(const JobConfig& config) {
   const Server& server = config.server();
   if (server.replicas() >= config.shards() && server.replicas() > 0) {
     return wrong("replicas: " + std::to_string(config.shards()) +
-                 " shards have that many servers less one to keep copies: give less");
+                 " shards have at most one replica less than that; give fewer");
   }
   if (server.has_replica_listen()) {
     if (!IsHostAndPort(server.replica_listen())) {
       return wrong("replica_listen: '" + server.replica_listen() + "' is not HOST:PORT");
     }
     if (server.replicas() == 0) {
-      return wrong("replica_listen: no replicas are kept here; give replicas (--replicas), too");
+      return wrong(
+          "replica_listen: this server keeps no replicas to serve; give replicas (--replicas), "
+          "too");
     }
   }
   if (server.has_replica_advertise()) {
@@ -146,7 +152,9 @@ Status CheckReplicas(const JobConfig& config) {
       return wrong("replica_advertise: '" + server.replica_advertise() + "' is not HOST:PORT");
     }
     if (!server.has_replica_listen()) {
-      return wrong("replica_advertise: nothing is served; give replica_listen, too");
+      return wrong(
+          "replica_advertise: this server serves no replicas; give replica_listen "
+          "(--replica-listen), too");
     }
   }
   if (server.has_replica_tls_cert() != server.has_replica_tls_key()) {
@@ -154,7 +162,9 @@ Status CheckReplicas(const JobConfig& config) {
   }
   if (server.has_replica_listen() && server.has_replica_tls_ca() &&
       !server.has_replica_tls_cert()) {
-    return wrong("replica_tls_ca: who listens needs replica_tls_cert and replica_tls_key, too");
+    return wrong(
+        "replica_tls_ca: a server with replica_listen needs replica_tls_cert and replica_tls_key, "
+        "too");
   }
   return absl::OkStatus();
 }
@@ -163,16 +173,18 @@ Status CheckEmbeddings(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   const Training& training = config.training();
   if (training.schedule() != Training::ONE_PASS) {
-    return wrong("model: a factorization machine learns in one pass; schedule: ONE_PASS");
+    return wrong("model: a factorization machine is trained in one pass; give --schedule one-pass");
   }
   if (training.update().kind() != Training::Update::GRADIENT) {
-    return wrong("model: a factorization machine sends gradients; update.kind: GRADIENT");
+    return wrong("model: a factorization machine sends gradients; give --update gradient");
   }
-  if (training.class_weight_size() > 0) return wrong("class_weight: for the model SOFTMAX only");
+  if (training.class_weight_size() > 0)
+    return wrong("class_weight is a setting of the model softmax only; leave it out");
   const Training::Embedding& embedding = training.embedding();
-  if (embedding.factors() > 10'000) return wrong("embedding.factors: 10000 at most");
+  if (embedding.factors() > 10'000) return wrong("embedding.factors: give 10000 at most");
   if (embedding.admit_after() < 1) return wrong("embedding.admit_after: give 1 or more");
-  if (config.server().embedding_cache_mib() < 1) return wrong("embedding_cache_mib: 1 or more");
+  if (config.server().embedding_cache_mib() < 1)
+    return wrong("embedding_cache_mib: give 1 or more");
   return absl::OkStatus();
 }
 
@@ -180,12 +192,13 @@ Status CheckNetwork(const Training& training) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   if (training.model() != Training::DEEP_FM) {
     if (training.hidden().empty()) return absl::OkStatus();
-    return wrong("hidden: of the model deepfm only; give --model deepfm, too");
+    return wrong(
+        "hidden is a setting of the model deepfm only; give --model deepfm, or leave hidden out");
   }
   if (training.embedding().factors() < 1) {
-    return wrong("embedding.factors: deepfm's network learns from them; give 1 or more");
+    return wrong("embedding.factors: they are inputs of deepfm's network; give 1 or more");
   }
-  if (training.hidden_size() > 8) return wrong("hidden: 8 layers at most");
+  if (training.hidden_size() > 8) return wrong("hidden: give 8 layers at most");
   for (const uint32_t units : training.hidden()) {
     if (units < 1 || units > 4096) return wrong("hidden: give each layer 1 to 4096 units");
   }
@@ -220,7 +233,9 @@ Status ValidateConfig(const JobConfig& config) {
   MILLRACE_RETURN_IF_ERROR(CheckFtrl(training));
   if (training.compression().top_k() < 1 &&
       training.update().kind() != Training::Update::GRADIENT) {
-    return wrong("compression.top_k: for gradients only; weight changes are averaged as a whole");
+    return wrong(
+        "compression.top_k applies to gradients only (--update gradient); weight changes are sent "
+        "completely");
   }
   if (training.update().local_iterations() < 1) return wrong("local_iterations: give 1 or more");
   const Producer& producer = config.producer();
@@ -229,10 +244,11 @@ Status ValidateConfig(const JobConfig& config) {
   std::set<uint32_t> ids;
   for (const uint32_t id : server.server_ids()) {
     if (id >= config.shards()) {
-      return wrong("server_ids: " + std::to_string(id) + " is none of " +
-                   std::to_string(config.shards()) + " shards; they count from 0");
+      return wrong("server_ids: " + std::to_string(id) + " is not one of " +
+                   std::to_string(config.shards()) + " shards, which are numbered from 0");
     }
-    if (!ids.insert(id).second) return wrong("server_ids: " + std::to_string(id) + " stands twice");
+    if (!ids.insert(id).second)
+      return wrong("server_ids: " + std::to_string(id) + " is given twice");
   }
   MILLRACE_RETURN_IF_ERROR(CheckReplicas(config));
   if (server.has_evaluation_log() && !server.has_test_file()) {
@@ -245,7 +261,7 @@ Status ValidateConfig(const JobConfig& config) {
     return wrong("new_stream: give from_snapshot (--from-snapshot), too");
   }
   if (producer.rate() > 0 && !producer.time_column().empty()) {
-    return wrong("rate and time_column exclude each other");
+    return wrong("rate and time_column exclude each other; give one of them");
   }
   return absl::OkStatus();
 }

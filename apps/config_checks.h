@@ -1,4 +1,4 @@
-// What a configuration must be, whatever the program.
+// Checks of a configuration that every program makes.
 #pragma once
 
 #include "base/status.h"
@@ -6,7 +6,8 @@
 
 namespace millrace {
 
-// InvalidArgument, in one line: what is wrong, by its name in the configuration, and what is right.
+// InvalidArgument with one line: the field's name in the configuration, what is wrong, and what is
+// valid.
 Status ValidateConfig(const JobConfig& config);
 
 }  // namespace millrace

@@ -15,7 +15,7 @@ namespace {
 constexpr char kDescription[] =
     "Millrace CsvProducer: streams a CSV file into a job. It turns each row into features, says "
     "in\n"
-    "the job's topics how (so that everybody computes the same ones), deals the rows to the "
+    "the job's topics how (so that all programs compute the same ones), deals the rows to the "
     "logical\n"
     "workers in turn, and at the end of the file ends the stream.";
 
@@ -44,13 +44,13 @@ constexpr char kFooter[] =
     "workers\n"
     "a row's time is that of its arrival.\n"
     "\n"
-    "Stop it by Ctrl-C or SIGTERM, or kill it: started again with the same flags it goes on "
-    "behind\n"
+    "Stop it by Ctrl-C or SIGTERM, or kill it: started again with the same flags it continues "
+    "after\n"
     "the last row that Kafka has; nothing is sent twice or left out. A pipe cannot be continued.\n"
     "\n"
     "Exit codes: 0 the whole stream is in Kafka (or was already); 1 an error of the input, of "
     "Kafka\n"
-    "or of another program's making; 2 wrong usage; 130 stopped by Ctrl-C or SIGTERM.";
+    "or caused by another program; 2 wrong usage; 130 stopped by Ctrl-C or SIGTERM.";
 
 Status Run(const JobFlags& flags, bool quiet) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
   flags.AddFeatures();
   flags.AddProducer();
   bool quiet = false;
-  app.add_flag("--quiet,-q", quiet, "No progress; only what goes wrong is shown")->group("Stream");
+  app.add_flag("--quiet,-q", quiet, "Print warnings and errors only, no progress")->group("Stream");
   return millrace::RunProgram(app, "CsvProducer", argc, argv,
                               [&] { return millrace::Run(flags, quiet); });
 }

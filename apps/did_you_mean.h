@@ -1,4 +1,4 @@
-// What somebody may have meant who mistyped a word. Pure.
+// Suggests the known word nearest to a mistyped one. Pure.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// The word of `known` that `word` is the beginning of, if there is one only, or else the nearest by
-// edit distance, if it is near: at most a third of the letters must change. Ties: the first.
+// The only word of `known` that begins with `word`; else the nearest by edit distance, if at most a
+// third of the letters must change (of equal ones the first); else empty.
 std::optional<std::string> NearestWord(const std::string& word,
                                        const std::vector<std::string>& known);
 

@@ -190,7 +190,7 @@ Status FlagField::Set(const std::string& text, JobConfig& config) const {
     if (item.empty() && names) continue;
     if (item.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "'", text, "' lacks a number: give numbers with commas between, such as 0,2"));
+          "'", text, "' has an empty element: give numbers separated by commas, such as 0,2"));
     }
     MILLRACE_RETURN_IF_ERROR(Put(leaf(), item, *message));
   }

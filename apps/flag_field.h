@@ -1,4 +1,4 @@
-// One field of the configuration as a flag sees it: text in, and what --help says of it.
+// One field of the configuration as a flag: parses its text, and describes it for --help.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -22,14 +22,14 @@ class FlagField {
   explicit FlagField(const std::string& path);
 
   bool is_switch() const;   // a bool: its flag takes no value and sets it to true
-  bool is_message() const;  // has a notation of its own: Set() is not for it
+  bool is_message() const;  // has a notation of its own; not for Set()
   // "UINT", "FLOAT", "TEXT", "A,B,..." or an enum's choices: "sgd|momentum|adagrad".
   std::string type_name() const;
-  // As it would be given on the command line; nothing if the field has no default of its own.
+  // The default, as it would be given on the command line; empty if the field has none.
   std::optional<std::string> default_text() const;
 
-  // Sets the field; one that is repeated gets the items between the commas instead of what it had.
-  // InvalidArgument says what is wrong with `text`, without the flag's name. REQUIRES: no message.
+  // Sets the field; a repeated field is replaced by the items between the commas. InvalidArgument
+  // says what is wrong with `text`, without the flag's name. REQUIRES: !is_message().
   Status Set(const std::string& text, JobConfig& config) const;
 
  private:

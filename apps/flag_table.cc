@@ -23,9 +23,9 @@ FlagGroup JobGroup() {
                "Replicas of the topics that are created; 0: the cluster's default"},
               {"--workers", "workers", "Logical workers = partitions of input-data"},
               {"--job-epoch", "epoch",
-               "All programs of a job have the same. Tells it from a job of that name whose topics "
-               "and data folders were deleted, but whose programs may still run: what they send is "
-               "refused"},
+               "A number, the same for all programs of a job. A higher one starts a new job of the "
+               "same name after its topics and data folders were deleted: messages of programs of "
+               "the old one that still run are refused"},
           }};
 }
 
@@ -77,9 +77,9 @@ FlagGroup TrainingGroup() {
            "Numeric columns: running: standardised by what was seen so far; none: as they are"},
           {"--class-weights", "training.class_weight", "A factor on each class's loss"},
           {"--freeze-after", "training.freeze_after_rows",
-           "Rows from this number on are tested, not learnt from; 0: none"},
+           "Rows from this number on are tested, not trained on; 0: none"},
           {"--tail-after", "training.tail_after_rows",
-           "Rows from this number on are also counted apart (\"tail\"); 0: none"},
+           "Rows from this number on are also evaluated separately (\"tail\"); 0: none"},
           {"--rounds-after-end", "training.rounds_after_end",
            "Buffer schedule: further rounds after the end of the stream"},
           {"--buffer-min", "training.buffer.min_rows", "Rows of the smallest buffer"},
@@ -94,25 +94,26 @@ FlagGroup TrainingGroup() {
 FlagGroup OptimizerGroup() {
   return {
       FlagUser::kTraining,
-      "Optimizer, and what is sent to it",
+      "Optimizer, and what workers send to it",
       {
           {"--optimizer", "training.optimizer.kind",
            "ftrl: FTRL-Proximal for the linear part, with AdaGrad for factors and networks"},
-          {"--learning-rate", "training.optimizer.learning_rate", "Of the optimizer"},
+          {"--learning-rate", "training.optimizer.learning_rate", "Learning rate of the optimizer"},
           {"--decay", "training.optimizer.decay", "Step t uses learning-rate / (1 + decay * t)"},
           {"--ftrl-beta", "training.optimizer.ftrl_beta",
            "FTRL: a weight's rate is learning-rate / (V + root of its summed squares)"},
           {"--l1", "training.optimizer.l1",
-           "FTRL: L1 penalty; more of it, and more weights are exactly 0"},
+           "FTRL: L1 penalty; the higher, the more weights are exactly 0"},
           {"--l2", "training.l2",
-           "L2 penalty beside the mean loss; of FTRL: beside the sum of all steps'"},
+           "L2 penalty added to the mean loss; FTRL: added to the sum of all steps' losses"},
           {"--compress", "training.compression.values",
            "Values of updates on their way to the server: none: 32 bits; fp16, bf16: half the "
-           "bytes. A sequential one-pass run still ends in the same bytes, whoever is killed"},
+           "bytes. A sequential one-pass run still ends in the same bytes, whichever program is "
+           "killed"},
           {"--top-k", "training.compression.top_k",
-           "Of what a batch touches, send this fraction: the largest values, and the largest rows; "
-           "the rest is kept at the worker and added to its next gradients. A worker that dies "
-           "loses what it kept, so such runs may differ after a death"},
+           "Of the values and embedding rows that a batch changes, send this fraction, the "
+           "largest; the worker keeps the rest and adds it to its next gradients. A worker that is "
+           "killed loses what it kept, so such runs may differ after a failure"},
       }};
 }
 
@@ -129,20 +130,20 @@ FlagGroup EmbeddingGroup() {
           {"--offset", "training.embedding.offset",
            "Regression: added to every estimate; about the mean of the targets"},
           {"--embedding-seed", "training.embedding.seed",
-           "What new rows are drawn by, with their ids, and deepfm's network"},
+           "Seed of the initial values of rows (together with their ids) and of deepfm's network"},
           {"--embedding-l2", "training.embedding.l2",
-           "L2 penalty on a row each time that it is named"},
+           "L2 penalty on a row, each time that a batch names it"},
           {"--admit-after", "training.embedding.admit_after",
            "A row is stored from its n-th update on"},
           {"--expire-after", "training.embedding.expire_after_s",
-           "A row not named for so many seconds is dropped, and begins again from its initial "
-           "values when it is named again; 0: never"},
+           "A row that no batch has named for so many seconds is dropped, and starts again from "
+           "its initial values when it is named again; 0: never"},
           {"--embedding-cache", "server.embedding_cache_mib",
            "MiB of rows in memory, for each shard"},
           {"--embedding-scratch", "server.embedding_scratch_mib",
-           "MiB of rows beyond, in a scratch file in --data-dir, whose pages stay in memory while "
-           "the machine has some to spare; a checkpoint under way may need as much again. Further "
-           "rows are read from RocksDB. For each shard",
+           "MiB of further rows in a scratch file in --data-dir, which the system keeps in memory "
+           "while it has free memory; a checkpoint under way may need as much again. Rows beyond "
+           "these are read from RocksDB. For each shard",
            "16 times --embedding-cache"},
       }};
 }
@@ -153,16 +154,16 @@ FlagGroup StreamGroup() {
       "Stream",
       {
           {"--input,--data", "producer.input", "The CSV file, with a header; - is standard input"},
-          {"--reject-file", "producer.reject_file", "Malformed rows go here, with line and reason",
+          {"--reject-file", "producer.reject_file", "File for malformed rows, with line and reason",
            "INPUT's name + .rejects.csv"},
           {"--max-rejects", "producer.max_rejects",
            "More malformed rows end the run; -1: no limit"},
           {"--rate", "producer.rate", "Rows per second; 0: as fast as the cluster takes them"},
           {"--time-column", "producer.time_column", "Replay by this column of timestamps"},
-          {"--speedup", "producer.speedup", "Replay so many times as fast as recorded"},
+          {"--speedup", "producer.speedup", "Replay this many times as fast as recorded"},
           {"--epochs", "producer.epochs",
-           "Stream the file so many times; row numbers go on. What is counted and evaluated while "
-           "learning are the rows of the first pass"},
+           "Stream the file so many times; row numbers continue. Rows of the first pass only are "
+           "counted and evaluated while training"},
       }};
 }
 
@@ -174,24 +175,25 @@ FlagGroup ServerGroup() {
           {"--shards", "shards", "Shards of the job = partitions of gradients"},
           {"--server-ids", "server.server_ids", "Shards that this process hosts", "all"},
           {"--replicas", "server.replicas",
-           "Of each shard, so many of the next servers in the ring keep a copy"},
+           "Number of copies of each shard, kept by the next servers in the ring"},
           {"--data-dir", "server.data_dir", "RocksDB stores of the shards"},
           {"--checkpoint-interval", "server.checkpoint_interval_s",
            "Seconds between checkpoints; more where writing them takes more than a quarter of it"},
           {"--checkpoint-records", "server.checkpoint_records", "... or so many records"},
-          {"--test", "server.test_file", "A CSV to evaluate on, beside the training"},
+          {"--test", "server.test_file", "A CSV to evaluate on while training"},
           {"--evaluation-interval", "server.evaluation_interval_s", "Seconds between evaluations"},
           {"--evaluation-log", "server.evaluation_log",
            "timestamp;partition;vectorClock;loss;fMeasure;accuracy;rmse;prior_rmse of each "
            "evaluation"},
           {"--weights-file", "server.weights_file",
-           "Dense weights go here at the end, for numpy.load; embedding rows are in snapshots"},
+           "File for the dense weights at the end, for numpy.load; embedding rows are in "
+           "snapshots"},
           {"--weights-at-checkpoints", "server.weights_at_checkpoints",
            "... and at each checkpoint"},
           {"--waiting-report", "server.waiting_report_s",
-           "Say who is waited for after so many seconds"},
+           "Log the workers that a shard waits for after so many seconds"},
           {"--weights-from-workers", "server.weights_from_workers",
-           "When no copy of a shard is left, on no disk and not in parameters: go on from the "
+           "When no copy of a shard is left, on no disk and not in parameters: continue from the "
            "weights that running workers have, without optimizer state, embedding rows and "
            "counters. Without this flag it is an error"},
           {"--stay", "server.stay", "Stay when the stream has ended"},
@@ -204,18 +206,18 @@ FlagGroup ReplicaGroup() {
       "Replicas for servers that lost their disks (GetReplica)",
       {
           {"--replica-listen", "server.replica_listen",
-           "HOST:PORT to give the replicas kept here to such servers; port 0: a free one. Without "
-           "TLS (below) whoever reaches it can read the weights: keep it in a network that you "
-           "trust",
+           "HOST:PORT to serve this server's replicas at; port 0: a free one. Without TLS (below) "
+           "everybody who reaches it can read the weights: keep it in a network that you trust",
            "off"},
           {"--replica-advertise", "server.replica_advertise",
-           "HOST:PORT that others dial for it; port 0: as above", "as above"},
+           "HOST:PORT that other servers connect to for them; port 0: the port of --replica-listen",
+           "--replica-listen"},
           {"--replica-tls-cert", "server.replica_tls_cert",
-           "PEM file of this server's certificate, for the host that others dial", "no TLS"},
+           "PEM file of this server's certificate, for the host that others connect to", "no TLS"},
           {"--replica-tls-key", "server.replica_tls_key", "... and of its key"},
           {"--replica-tls-ca", "server.replica_tls_ca",
            "PEM file of the authority whose certificates both sides must show (mutual TLS)",
-           "anybody may fetch; servers are checked by the system's authorities"},
+           "any client may fetch; servers are verified with the system's authorities"},
       }};
 }
 
@@ -225,18 +227,17 @@ FlagGroup SnapshotGroup() {
       "Snapshots of all shards",
       {
           {"--checkpoint-now", "server.checkpoint_now",
-           "Ask the running job for a snapshot, wait for it if --snapshot-dir is given, and end; "
-           "an "
-           "error if there is no such job, or if it has not begun or has ended. (SIGUSR1 to the "
-           "ServerApp of shard 0 asks for one, too)"},
+           "Request a snapshot of the running job, wait for it if --snapshot-dir is given, and "
+           "exit; an error if there is no such job, or if it has not started or has ended. "
+           "(SIGUSR1 to the ServerApp of shard 0 requests one, too)"},
           {"--snapshot-dir", "server.snapshot_dir",
-           "Snapshots go here, a folder each, the last one at the job's end. All servers need the "
-           "same one, on a disk that they share",
-           "snapshots in --data-dir, and none at the end"},
+           "Snapshots are written here, a folder each, the last one at the job's end. All servers "
+           "need the same --snapshot-dir, on a disk that they share",
+           "requested snapshots in --data-dir, and none at the end"},
           {"--from-snapshot", "server.from_snapshot",
-           "Begin a new job (another --job) with this snapshot, on any number of shards, and go on "
-           "after the rows that it has learnt from: CsvProducer sends the same rows again"},
-          {"--new-stream", "server.new_stream", "... at the first row of another stream"},
+           "Start a new job (another --job) from this snapshot, on any number of shards, and "
+           "continue after the rows that it was trained on: CsvProducer sends the same rows again"},
+          {"--new-stream", "server.new_stream", "... but start at the first row of another stream"},
       }};
 }
 
@@ -249,7 +250,7 @@ FlagGroup WorkerGroup() {
           {"--evaluation-log", "worker.evaluation_log",
            "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen;rmse;prior_rmse"},
           {"--repeat-interval", "worker.repeat_interval_s",
-           "Seconds until what is unanswered is asked again; twice as long each time"},
+           "Seconds until an unanswered update is sent again; twice as long each time"},
           {"--session-timeout", "worker.session_timeout_s",
            "Seconds after which a killed process's partitions go to others"},
           {"--stall-timeout", "worker.stall_timeout_s",

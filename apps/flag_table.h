@@ -1,4 +1,4 @@
-// Every flag of the configuration: its name, its field and what --help says of it.
+// Every flag of the configuration: its name, its field and its help text.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 namespace millrace {
 
 struct Flag {
-  const char* name;   // "--input,--data": with other names behind commas
+  const char* name;   // "--input,--data": further names after commas
   const char* field;  // its path in JobConfig, which gives its type and default: see FlagField
   const char* help;
-  // What holds without the flag, where the field has no default that says so.
+  // Shown as the default in --help where the field itself has none.
   const char* otherwise = nullptr;
 };
 
-// Who takes a group of flags.
+// The programs that take a group of flags.
 enum class FlagUser { kAll, kFeatures, kTraining, kServer, kProducer, kWorker };
 
 struct FlagGroup {
@@ -25,7 +25,8 @@ struct FlagGroup {
 
 const std::vector<FlagGroup>& FlagGroups();
 
-// "ServerApp": who takes a flag of this name ("--batch-rows"); empty if nobody does.
+// The program that takes a flag of this name ("--batch-rows"), such as "ServerApp"; empty if none
+// does.
 std::string ProgramWithFlag(const std::string& name);
 
 }  // namespace millrace

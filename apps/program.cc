@@ -14,8 +14,8 @@ namespace millrace {
 namespace {
 
 // Each round takes messages and gradients of megabytes and lets go of them again. glibc maps blocks
-// of 32 MB and more, and unmaps them, so that every page is cleared and faulted in anew: a fifth of
-// the rounds of a model of ten million weights. What was taken once is kept instead.
+// of 32 MB and more, and unmaps them, so that every page is cleared and faulted in again: a fifth
+// of the rounds of a model of ten million weights. What was taken once is kept instead.
 void KeepLargeBlocks() {
   constexpr int kMostBytes = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, kMostBytes);

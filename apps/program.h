@@ -10,11 +10,11 @@
 namespace millrace {
 
 // Exit codes of every program.
-inline constexpr int kExitOk = 0;  // of what runs until its job ends: the job has ended
+inline constexpr int kExitOk = 0;  // for programs that run until their job ends: it has ended
 inline constexpr int kExitError = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitInterrupted = 130;  // stopped by a signal, with everything saved
-inline constexpr int kExitTakenOver = 4;      // another process has this one's place (IsFenced)
+inline constexpr int kExitTakenOver = 4;      // another process has taken over (IsFenced)
 
 // Parses the command line, then runs `run`. A usage error prints what is wrong and where help is;
 // an error of `run` is one line on stderr: "PROGRAM: message".

@@ -24,7 +24,7 @@ namespace {
 constexpr char kDescription[] =
     "Millrace ServerApp: holds the weights of a job, combines the workers' updates and answers\n"
     "them by the consistency model. Every update is in Kafka before it counts, so a killed server\n"
-    "that is started again goes on where it was, with every update.";
+    "that is started again continues where it was, with every update.";
 
 constexpr char kFooter[] =
     "Examples\n"
@@ -41,7 +41,7 @@ constexpr char kFooter[] =
     "Exit codes: 0 the job ended, or stopped by Ctrl-C or SIGTERM with everything saved; 1 an\n"
     "error; 2 wrong usage; 4 another process has taken a shard over (after the next start this "
     "one\n"
-    "waits until that one has stopped); 130 stopped before it had begun.";
+    "waits until that one has stopped); 130 stopped before it had started.";
 
 // The snapshot that --from-snapshot names. A job that has begun keeps what it began with: nobody
 // has to keep the folder for as long as the job lives, and none is what has gone meanwhile.
@@ -52,8 +52,10 @@ StatusOr<std::optional<SnapshotManifest>> SnapshotOf(const JobConfig& config,
   const bool has_begun_so = begun && !begun->start().empty();
   StatusOr<SnapshotManifest> manifest = has_begun_so ? ReadManifest(folder) : CheckSnapshot(folder);
   if (has_begun_so && !manifest.ok()) {
-    spdlog::info("the job began with the snapshot {}, which is not needed any more: {}",
-                 begun->start(), std::string(manifest.status().message()));
+    spdlog::info(
+        "--from-snapshot was not read, and is not needed: the job started from snapshot {} and "
+        "continues from its own checkpoints. The reason: {}",
+        begun->start(), std::string(manifest.status().message()));
     return std::optional<SnapshotManifest>();
   }
   MILLRACE_RETURN_IF_ERROR(manifest.status());
@@ -69,7 +71,8 @@ StatusOr<std::string> StartOf(const JobConfig& config, const JobFeatures& featur
   const std::string differences = TrainingDifferences(snapshot, config.training());
   if (!differences.empty()) {
     spdlog::warn(
-        "this job learns otherwise than that of the snapshot, whose flags are not taken over:\n{}",
+        "the training settings differ from those of the snapshot's job; this job uses its own "
+        "flags:\n{}",
         differences);
   }
   return snapshot.job() + "-" + std::to_string(snapshot.snapshot()) +

@@ -22,7 +22,7 @@ std::string UnknownFlag(const CLI::App& app, const std::string& program, const s
   const std::string name = word.substr(0, word.find('='));
   std::string text = absl::StrCat("there is no flag ", name);
   if (const std::string owner = ProgramWithFlag(name); !owner.empty() && owner != program) {
-    return absl::StrCat(text, " here: it belongs to ", owner);
+    return absl::StrCat(text, " in this program: it is a flag of ", owner);
   }
   if (const auto near = NearestWord(name, FlagNames(app))) {
     absl::StrAppend(&text, "; did you mean ", *near, "?");

@@ -1,4 +1,4 @@
-// What is said to somebody whose command line cannot be parsed.
+// The error message for a command line that cannot be parsed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,7 @@
 namespace millrace {
 
 // One line: what is wrong, which flag may have been meant or which program has it, and where help
-// is. Without the program's name in front.
+// is. Does not begin with the program's name.
 std::string UsageError(const CLI::App& app, const std::string& program,
                        const CLI::ParseError& error);
 

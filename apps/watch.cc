@@ -18,9 +18,8 @@ constexpr char kDescription[] =
     "per\n"
     "second, each worker's clock and buffer, the staleness, and how good the model is on rows it "
     "has\n"
-    "not yet trained on, beside what the class frequencies alone would give. It only reads the "
-    "job's\n"
-    "metrics topic: start it whenever and as often as you like.";
+    "not yet trained on, compared with what the class frequencies alone would give. It only\n"
+    "reads the job's metrics topic: start it whenever and as often as you like.";
 
 constexpr char kFooter[] =
     "Examples\n"
@@ -38,9 +37,8 @@ constexpr char kFooter[] =
     "--test file. The class prior answers with the frequencies of the classes in the same rows: a\n"
     "model is worth something if its log loss is lower than that.\n"
     "\n"
-    "A job is running (its servers answer, and its figures move), waiting (and it is said for "
-    "whom),\n"
-    "stalled (none of its programs has been heard of for 5 seconds), or ended.\n"
+    "A job is running (its servers answer, and its figures move), waiting (for a program that is\n"
+    "named), stalled (none of its programs has been heard from for 5 seconds), or ended.\n"
     "\n"
     "Exit codes: 0 the job has ended; 1 an error; 2 wrong usage; 130 stopped by Ctrl-C or SIGTERM\n"
     "before the job's end, with the summary written. With --once: 0 running, 3 ended, 4 waiting,\n"
@@ -72,8 +70,8 @@ int main(int argc, char** argv) {
       ->type_name("FILE")
       ->group("Display");
   app.add_option("--evaluation-csv", options.evaluation_csv,
-                 "Write every figure here as it comes: timestamp;partition;vectorClock;loss;"
-                 "fMeasure;accuracy;kind;rows;...")
+                 "Write every figure here as it arrives: "
+                 "timestamp;partition;vectorClock;loss;fMeasure;accuracy;kind;rows;...")
       ->type_name("FILE")
       ->group("Display");
   app.add_flag("--once", options.once, "Show the present state and exit; see Exit codes")

@@ -28,7 +28,7 @@ constexpr char kFooter[] =
     "\n"
     "Exit codes: 0 the job has ended; 1 an error; 2 wrong usage; 130 stopped by Ctrl-C or "
     "SIGTERM,\n"
-    "with everything saved: the job goes on when it is started again.";
+    "with everything saved: the job continues when WorkerApp is started again.";
 
 Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());

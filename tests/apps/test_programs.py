@@ -70,7 +70,7 @@ class Programs(unittest.TestCase):
 
     def test_a_flag_of_another_program_is_called_so(self):
         self.assert_one_line(run("WorkerApp", "--batch-rows", "9"), 2,
-                             "WorkerApp: there is no flag --batch-rows here: it belongs to ServerApp")
+                             "WorkerApp: there is no flag --batch-rows in this program: it is a flag of ServerApp")
 
     def test_a_flag_without_its_value_and_a_word_without_a_flag_are_wrong_usage(self):
         for program in ALL:
