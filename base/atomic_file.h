@@ -1,4 +1,4 @@
-// A file that is there when it is whole, and not before.
+// A file that appears under its name only when it is complete.
 #pragma once
 
 #include <cstdio>
@@ -16,20 +16,20 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-// Written beside its name (`path`.tmp), which it gets by Commit when it is on the disk: a crash in
-// between leaves what was there before. Its mode is 0600. Errors: CannotWrite's. Not thread-safe.
+// Written as `path`.tmp, which Commit syncs to the disk and renames to `path`: a crash before that
+// leaves the old file. Its mode is 0600. Errors: CannotWrite's. Not thread-safe.
 class AtomicFile {
  public:
   static StatusOr<AtomicFile> Create(const std::string& path);
   AtomicFile(AtomicFile&&) = default;
   AtomicFile& operator=(AtomicFile&&) = delete;
-  // Removes what was not committed.
+  // Removes the file if it was not committed.
   ~AtomicFile();
 
   Status Append(std::string_view bytes);
-  // Goes back to the beginning, to write over what stands there.
+  // Goes back to the beginning, to overwrite what was written there.
   Status Rewind();
-  // REQUIRES: nothing but the destructor is called after it.
+  // REQUIRES: no other function is called after it.
   Status Commit();
 
   const std::string& path() const { return path_; }
@@ -43,7 +43,7 @@ class AtomicFile {
   File file_;
 };
 
-// The whole of it in one call.
+// Writes a complete file in one call.
 Status WriteAtomicFile(const std::string& path, std::string_view bytes);
 
 }  // namespace millrace

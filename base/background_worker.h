@@ -1,4 +1,4 @@
-// A thread that runs jobs one after the other, beside the thread that hands them in.
+// A thread that runs jobs one after the other, in the background of the thread that adds them.
 #pragma once
 
 #include <condition_variable>
@@ -26,7 +26,7 @@ class BackgroundWorker {
   // Queues a job; returns at once. A job of the same key that still waits is replaced in its place:
   // of an evaluation, or of a position to trim, only the newest is worth the work.
   void Post(std::string key, Job job);
-  // No job runs or waits. Who gets true sees all that the jobs have written.
+  // No job runs or waits. A caller that gets true sees everything that the jobs have written.
   bool idle() const;
   // Returns when no job runs or waits.
   void WaitUntilIdle();

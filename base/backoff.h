@@ -1,4 +1,4 @@
-// How long to wait before what has failed is tried again.
+// How long to wait before a failed operation is tried again.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace millrace {
 
 // Twice as long with each failure, up to a bound; a failure long after the last one counts as the
-// first. Is handed the time. Not thread-safe.
+// first. The caller passes the time. Not thread-safe.
 class Backoff {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -11,7 +11,7 @@ namespace millrace {
 
 std::string EncodeBigEndian64(uint64_t value);
 std::string EncodeBigEndian32(uint32_t value);
-// Empty when `bytes` has not exactly the size of the number.
+// Empty unless `bytes` has exactly the size of the number.
 std::optional<uint64_t> DecodeBigEndian64(std::string_view bytes);
 std::optional<uint32_t> DecodeBigEndian32(std::string_view bytes);
 

@@ -20,8 +20,8 @@ void CheckContext::Print(std::FILE* file) {
   if (innermost == nullptr) return;
   std::fprintf(file,
                "while processing topic %s, partition %" PRId32 ", offset %" PRId64
-               ": every restart that reads this record again fails in the same way; "
-               "docs/failures.md says what to do\n",
+               ": each restart reads this record again and fails in the same way; docs/failures.md "
+               "says what to do\n",
                innermost->topic_, innermost->partition_, innermost->offset_);
 }
 

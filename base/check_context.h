@@ -1,4 +1,4 @@
-// What the program was at work on, for the line that a failed MILLRACE_CHECK prints.
+// The record that is being processed, for the line that a failed MILLRACE_CHECK prints.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// While it lives, a failed check of this thread names the record. Contexts nest; the innermost
-// is printed. Takes nothing but a few stores, so that each record of a log may have one.
+// While it lives, a failed check of this thread names the record. Contexts nest; the innermost is
+// printed. It costs only a few stores, so that each record of a log can have one.
 class CheckContext {
  public:
   // `topic` outlives it.
@@ -16,7 +16,7 @@ class CheckContext {
   CheckContext(const CheckContext&) = delete;
   CheckContext& operator=(const CheckContext&) = delete;
 
-  // Prints what this thread is at work on, if anything.
+  // Prints the record that this thread is processing, if any.
   static void Print(std::FILE* file);
 
  private:

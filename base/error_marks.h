@@ -1,4 +1,4 @@
-// What a status's code does not tell, and its reader must know: marks on it.
+// Marks on a status, for what its code does not express.
 #pragma once
 
 #include <string_view>
@@ -7,12 +7,12 @@
 
 namespace millrace {
 
-// Returns the error, marked: another process has taken this one's place (Kafka calls it fenced).
+// Returns the error, marked as fenced: another process has taken over from this one.
 Status MarkFenced(Status status);
 bool IsFenced(const Status& status);
 
-// Returns the error, marked: no repetition mends it (a missing permission, a record that the broker
-// never takes).
+// Returns the error, marked as permanent: a retry cannot succeed (a missing permission, a record
+// that the broker never accepts).
 Status MarkPermanent(Status status);
 bool IsPermanent(const Status& status);
 

@@ -1,4 +1,4 @@
-// An error of the operating system about a file, with what to do about it.
+// An error of the operating system about a file, with the remedy.
 #pragma once
 
 #include <string>

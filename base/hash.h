@@ -1,4 +1,4 @@
-// Hashes that are the same everywhere and for ever: what they give stands in logs and stores.
+// Hashes that are the same on every machine and in every version: logs and stores contain them.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ constexpr float EvenlyFrom(uint64_t hash) {
   return static_cast<float>(hash >> 40) * 0x1p-23f - 1.0f;
 }
 
-// FNV-1a (Fowler, Noll, Vo), 64 bits; `hash` is that of what stands in front of the bytes.
+// FNV-1a (Fowler, Noll, Vo), 64 bits; `hash` is the hash of the bytes before these.
 constexpr uint64_t Fnv1a64(std::string_view bytes, uint64_t hash = 14695981039346656037u) {
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
   return hash;

@@ -6,9 +6,9 @@
 
 namespace millrace {
 
-// Control characters and whatever is not ASCII become \xNN: nothing that another process, a file or
-// a topic says can move the cursor, begin a line or change colours. Longer texts are cut, and end
-// with "..".
+// Control characters and whatever is not ASCII become \xNN: nothing from another process, a file or
+// a topic can move the cursor, start a line or change colours. Longer texts are cut, and end with
+// "..".
 std::string Printable(std::string_view text, size_t most = 300);
 
 }  // namespace millrace
