@@ -55,9 +55,9 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
     std::string_view label;
     if (fields.ok()) label = TrimSpaces((*fields)[0]);
     const Status usable = !fields.ok()    ? fields.status()
-                          : label.empty() ? absl::InvalidArgumentError("it has no label")
+                          : label.empty() ? absl::InvalidArgumentError("the label is empty")
                           : !IsValidUtf8(label)
-                              ? absl::InvalidArgumentError("its label is not UTF-8")
+                              ? absl::InvalidArgumentError("the label is not valid UTF-8")
                               : rows.encoder().CheckFeatures(*fields);
     if (!usable.ok()) {
       if (scan.malformed++ == 0)
@@ -68,7 +68,7 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
     if (labels.size() > kMaxClasses) {
       return absl::InvalidArgumentError(
           absl::StrCat(column, " has more than ", kMaxClasses,
-                       " distinct values: it is hardly a class; is it the right column?"));
+                       " distinct values, too many for a class label; check --label"));
     }
   }
   if (scan.malformed == scan.rows) {

@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// A column with more distinct labels than this is taken for a mistake (a number or an id).
+// A label column with more distinct values than this is considered a mistake (a number or an id).
 inline constexpr size_t kMaxClasses = 10'000;
 
 struct ClassScan {

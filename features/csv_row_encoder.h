@@ -1,4 +1,4 @@
-// A FeatureEncoder behind a CSV header: picks the columns by name from whole records.
+// A FeatureEncoder with a CSV header: picks the columns by name from complete records.
 #pragma once
 
 #include <span>
@@ -16,8 +16,8 @@ namespace millrace {
 // Not thread-safe.
 class CsvRowEncoder {
  public:
-  // `columns` are the header's names, `file` is how messages call the file. Errors: those of
-  // FeatureEncoder::Create(), and a column that the file has not.
+  // `columns` are the header's names, `file` is the file's name in messages. Errors: those of
+  // FeatureEncoder::Create(), and a column that the file does not have.
   static StatusOr<CsvRowEncoder> Create(const FeatureSpec& spec,
                                         const std::vector<std::string>& columns,
                                         std::string_view file);
@@ -25,8 +25,8 @@ class CsvRowEncoder {
                                         const std::vector<std::string>& columns,
                                         std::string_view file);
 
-  // `fields` are all fields of a record. Beside the errors of FeatureEncoder::Encode(): their
-  // number is not that of the header.
+  // `fields` are all fields of a record. Errors: those of FeatureEncoder::Encode(), and a number of
+  // fields other than the header's.
   Status Encode(std::span<const std::string_view> fields, Row* row);
 
   // The fields of encoder().required_columns(), valid until the next call.

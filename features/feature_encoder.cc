@@ -50,9 +50,9 @@ Status CheckName(std::string_view field, std::string_view column, std::string_vi
     return absl::InvalidArgumentError(absl::StrCat(shown, " names an empty column"));
   }
   if (column == label) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        shown, " names the column ", QuotedValue(column),
-        ", which is the label: a model must not see what it is to tell; leave it out"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(shown, " names the column ", QuotedValue(column),
+                     ", which is the label: remove it, since a model must not be given the label"));
   }
   return absl::OkStatus();
 }
@@ -228,7 +228,8 @@ Status FeatureEncoder::EncodeTarget(std::string_view cell, double* target) const
   const bool is_number = ParseNumber(cell, target) == NumberKind::kNumber;
   // Its square must be a float's, too.
   if (is_number && std::abs(*target) <= 1e18) return absl::OkStatus();
-  return CellError(columns_[0], cell, "is no number that can be learnt (the job is a regression)");
+  return CellError(columns_[0], cell,
+                   "is not a number within -1e18 and 1e18 (the job is a regression)");
 }
 
 Status FeatureEncoder::CheckFeatures(std::span<const std::string_view> fields) const {
@@ -259,7 +260,8 @@ Status FeatureEncoder::EncodeNumeric(size_t column, std::string_view cell, doubl
         *value = std::numeric_limits<double>::quiet_NaN();
         return absl::OkStatus();
       }
-      return CellError(columns_[column], cell, "where a number is needed (see missing: MEAN)");
+      return CellError(columns_[column], cell,
+                       "where a number is needed (--missing mean takes the mean of the column)");
     case NumberKind::kTooLarge:
       return CellError(columns_[column], cell, "is beyond the range of a double");
     case NumberKind::kInvalid:

@@ -1,4 +1,4 @@
-// Numbers as people write them into tables.
+// Decimal numbers in the cells of tables.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A value of the input as error messages show it.
+// Quotes a value of the input for an error message.
 #pragma once
 
 #include <string>

@@ -17,7 +17,7 @@ namespace millrace {
 // Not thread-safe. Keeps its memory from text to text.
 class Tokenizer {
  public:
-  // So many bytes behind a token may be read.
+  // So many bytes after a token may be read.
   static constexpr size_t kPadding = 64;
 
   // Reads a text, which may go afterwards. False if it is not valid UTF-8; there are no tokens

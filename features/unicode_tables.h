@@ -17,7 +17,7 @@ struct UnicodeProperties {
 // U+0130 (I with a dot above) is the only code point whose lower case is two: i and U+0307.
 inline constexpr char32_t kCapitalDottedI = 0x130;
 inline constexpr char32_t kCombiningDotAbove = 0x307;
-// Capital sigma is the only code point whose lower case depends on what stands around it.
+// Capital sigma is the only code point whose lower case depends on the characters around it.
 inline constexpr char32_t kCapitalSigma = 0x3A3;
 inline constexpr char32_t kSmallFinalSigma = 0x3C2;
 inline constexpr char32_t kSmallSigma = 0x3C3;

@@ -45,13 +45,13 @@ class CsvFile {
   // valid until the next call. The header is no record.
   StatusOr<bool> Next(CsvRecord* record);
 
-  // To be called when Next() finds a pipe empty, before it waits and every 0.1 s while it does, so
-  // that its caller can tend to the rest of the world. An error is what Next() then returns.
+  // Sets a function that Next() calls when a pipe is empty, before it waits and every 0.1 s while
+  // it waits, so that the caller can do other work. Next() returns the function's error.
   void set_while_waiting(std::function<Status()> while_waiting) {
     while_waiting_ = std::move(while_waiting);
   }
 
-  // How messages call the file: its path, or "standard input".
+  // The file's name in messages: its path, or "standard input".
   const std::string& name() const { return name_; }
   bool is_stdin() const { return is_stdin_; }
   const std::vector<std::string>& columns() const { return columns_; }

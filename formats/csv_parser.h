@@ -9,10 +9,10 @@
 //  - An empty line is no record, in a file of one column too: an empty value is written as "".
 //
 // What it refuses: text after a closing quote, a quote that is never closed, and records beyond
-// the limits. The error belongs to that record; the parser goes on with the *second* physical line
-// of it, even where the error shows much later: a stray quote costs one line, not all lines down
-// to the next quote. No input makes it crash, look at a byte more than a few times, or keep more
-// than about twice `max_record_bytes`, `max_fields` spans, and a chunk.
+// the limits. The error belongs to that record; the parser continues with the *second* physical
+// line of it, even where the error shows much later: a stray quote costs one line, not all lines
+// down to the next quote. No input makes it crash, look at a byte more than a few times, or keep
+// more than about twice `max_record_bytes`, `max_fields` spans, and a chunk.
 #pragma once
 
 #include <cstddef>
@@ -70,7 +70,7 @@ class CsvParser {
   // Bytes of the input that came before the next record.
   uint64_t consumed() const { return buffer_offset_ + record_begin_; }
 
-  // Bytes that are kept: those of the next record and of what was fed behind it, and of records
+  // Bytes that are kept: those of the next record and of what was fed after it, and of records
   // already returned that have not made room yet.
   size_t buffered() const { return size_; }
 
@@ -79,7 +79,7 @@ class CsvParser {
     kFileStart,   // a byte order mark may come
     kField,       // in an unquoted field, or before the first byte of any
     kQuoted,      // in a quoted field
-    kAfterQuote,  // behind a quote in a quoted field: half of a doubled one, or the closing one
+    kAfterQuote,  // after a quote in a quoted field: half of a doubled one, or the closing one
     kBadLine,     // looking for the end of a malformed record's first line
     kDiscard,     // the same, but its error has been given: the line is too long to keep
   };

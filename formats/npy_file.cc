@@ -75,21 +75,21 @@ StatusOr<NpyReader> NpyReader::Open(const std::string& path, std::string_view ty
   std::string start(10, '\0');
   MILLRACE_RETURN_IF_ERROR(reader.ReadBytes(start));
   if (!start.starts_with(std::string("\x93NUMPY\x01", 7))) {
-    return wrong("no NumPy array of version 1");
+    return wrong("it is not a NumPy file of format version 1");
   }
   std::string header(static_cast<uint8_t>(start[8]) + 256u * static_cast<uint8_t>(start[9]), '\0');
   MILLRACE_RETURN_IF_ERROR(reader.ReadBytes(header));
   const size_t shape = header.find("'shape': (");
   if (header.find("'" + std::string(type) + "'") == std::string::npos ||
       header.find("'fortran_order': False") == std::string::npos || shape == std::string::npos) {
-    return wrong("no array of " + std::string(type) + " in rows");
+    return wrong("it is not an array of " + std::string(type) + " in row-major order");
   }
   const char* const end = header.data() + header.size();
   const auto rows = std::from_chars(header.data() + shape + 10, end, reader.rows_);
   size_t found = 0;
   if (rows.ec == std::errc() && end - rows.ptr > 2) (void)std::from_chars(rows.ptr + 2, end, found);
   if (rows.ec != std::errc() || found != columns.value_or(0)) {
-    return wrong("an array of another shape than (rows" +
+    return wrong("its array has another shape than (rows" +
                  (columns ? ", " + std::to_string(*columns) : "") + ")");
   }
   return reader;
@@ -99,7 +99,7 @@ Status NpyReader::ReadBytes(std::span<char> bytes) {
   if (std::fread(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) {
     return absl::OkStatus();
   }
-  return absl::DataLossError(path_ + ": ends too early");
+  return absl::DataLossError(path_ + ": the file is truncated");
 }
 
 Status NpyReader::Skip(size_t bytes) {

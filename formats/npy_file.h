@@ -67,7 +67,7 @@ class NpyReader {
   Status Read(std::span<T> values) {
     return ReadBytes({reinterpret_cast<char*>(values.data()), values.size_bytes()});
   }
-  // Passes over so many bytes.
+  // Skips so many bytes.
   Status Skip(size_t bytes);
 
  private:

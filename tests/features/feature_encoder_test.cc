@@ -123,8 +123,9 @@ TEST(FeatureEncoder, SaysWhichCellIsWrongAndWhy) {
             "column \"n1\": \"inf\" is not a number");
   EXPECT_EQ(RowError(encoder, {"no", "1e999", "2", "c", "d", "t"}),
             "column \"n1\": \"1e999\" is beyond the range of a double");
-  EXPECT_EQ(RowError(encoder, {"no", "1", "", "c", "d", "t"}),
-            "column \"n2\": \"\" where a number is needed (see missing: MEAN)");
+  EXPECT_EQ(
+      RowError(encoder, {"no", "1", "", "c", "d", "t"}),
+      "column \"n2\": \"\" where a number is needed (--missing mean takes the mean of the column)");
   EXPECT_EQ(RowError(encoder, {"no", "1", "2", "\xC3", "d", "t"}),
             "column \"c1\": \"\\303\" is not valid UTF-8");
   EXPECT_EQ(RowError(encoder, {"no", "1", "2", "c", "d", "caf\xE9 noir"}),
