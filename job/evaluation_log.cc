@@ -31,8 +31,9 @@ StatusOr<std::unique_ptr<EvaluationLog>> EvaluationLog::Open(const std::string& 
     std::ifstream before(path);
     std::getline(before, first_line);
     if (!first_line.empty() && first_line != header) {
-      return absl::FailedPreconditionError("the evaluation log " + path +
-                                           " has other columns: name another file");
+      return absl::FailedPreconditionError(
+          "the evaluation log " + path +
+          " has other columns: give another file (--evaluation-log)");
     }
   }
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

@@ -59,8 +59,8 @@ Status CheckEqual(const Message& published, const Message& ours, std::string_vie
     if (c == '\n') c = ';';
   }
   return absl::FailedPreconditionError(
-      "this job has begun with another " + std::string(what) + " (published -> given): " +
-      differences + " start a new job (another name), or give the same settings");
+      "this job was started with another " + std::string(what) + " (published -> given): " +
+      differences + " give the same settings, or start a new job (another --job)");
 }
 
 class KafkaJobBoard final : public JobRegistry {
@@ -157,7 +157,9 @@ class KafkaJobBoard final : public JobRegistry {
 
  private:
   Status Vanished() const {
-    return absl::DataLossError(topic_ + ": what was just published there has gone");
+    return absl::DataLossError(topic_ +
+                               ": the record that was just published is gone; check whether "
+                               "somebody deleted the topic, then start the program again");
   }
 
   // Two may publish at once. The first record of a name counts for everybody; each writer has a key
@@ -176,9 +178,9 @@ class KafkaJobBoard final : public JobRegistry {
     const std::vector<std::string> frames = MakeFrames(message, 0);
     if (frames.size() > kMostChunks) {
       return absl::InvalidArgumentError(
-          key + " of the job has " + std::to_string(message.size()) + " bytes, where " +
+          key + " of the job has " + std::to_string(message.size()) + " bytes, but at most " +
           std::to_string(kMostChunks * kMaxFrameBytes) +
-          " are the most; a column has too many different values to be categorical: hash it");
+          " can be published: a column has too many distinct values; hash it");
     }
     for (size_t i = 0; i < frames.size(); ++i) {
       const std::string own_key = i == 0 ? key : key + ":" + std::to_string(i);
@@ -187,7 +189,7 @@ class KafkaJobBoard final : public JobRegistry {
     MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([&] { return producer->Flush(kBrokerCall); }));
     const std::vector<FailedDelivery> failures = producer->TakeFailures();
     if (failures.empty()) return absl::OkStatus();
-    return absl::UnavailableError(topic_ + " was not written to: " + failures.front().reason);
+    return absl::UnavailableError(topic_ + ": publishing failed: " + failures.front().reason);
   }
 
   StatusOr<bool> PollOnce() {
@@ -199,7 +201,8 @@ class KafkaJobBoard final : public JobRegistry {
     };
     handler.on_end = [&](int32_t, Offset) { at_end = true; };
     handler.on_out_of_range = [&](int32_t) {
-      return absl::DataLossError(topic_ + ": its records were deleted while being read");
+      return absl::DataLossError(
+          topic_ + ": its records were deleted while they were read; start the program again");
     };
     MILLRACE_RETURN_IF_ERROR(consumer_->Poll(1000, handler).status());
     return at_end;
@@ -210,15 +213,16 @@ class KafkaJobBoard final : public JobRegistry {
     const Status taken = TakeOne(record);
     if (taken.ok() || record.offset <= last_ignored_) return;
     last_ignored_ = record.offset;
-    spdlog::warn("{}, offset {}: ignored, since it is no record of a job: {}", topic_,
-                 record.offset, std::string_view(taken.message().data(), taken.message().size()));
+    spdlog::warn("{}, offset {}: record ignored: {}. Another program may write to this topic",
+                 topic_, record.offset,
+                 std::string_view(taken.message().data(), taken.message().size()));
   }
 
   Status TakeOne(const ConsumedRecord& record) {
     const std::string_view name = std::string_view(record.key).substr(0, record.key.find(':'));
     if (name == kGenerationKey) return TakeGeneration(std::string_view(record.key));
     if (name != kFeaturesKey && name != kTrainingKey && name != kEndedKey && name != kReplicasKey) {
-      return absl::InvalidArgumentError("its key is unknown");
+      return absl::InvalidArgumentError("its key is not one of Millrace's");
     }
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> body, Join(record));
     if (!body) return absl::OkStatus();  // chunks are missing
@@ -235,7 +239,7 @@ class KafkaJobBoard final : public JobRegistry {
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, offer));
       MILLRACE_RETURN_IF_ERROR(CheckOffer(offer));
       if (offers_.size() == kMostOffers && !offers_.contains(ShardId(offer.server()))) {
-        return absl::ResourceExhaustedError("more servers offer replicas than a job has");
+        return absl::ResourceExhaustedError("more servers offer replicas than a job can have");
       }
       if (offer.epoch() == epoch_) offers_[ShardId(offer.server())] = std::move(offer);
     } else {
@@ -252,7 +256,7 @@ class KafkaJobBoard final : public JobRegistry {
     uint64_t number = 0;
     const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
     if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || text.empty()) {
-      return absl::InvalidArgumentError("a generation without a number");
+      return absl::InvalidArgumentError("its number of the job's generation is malformed");
     }
     if (!generation_) generation_ = number;
     return absl::OkStatus();
@@ -264,8 +268,8 @@ class KafkaJobBoard final : public JobRegistry {
     MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(record.value));
     if (frame.count > kMostChunks) {
       return absl::InvalidArgumentError("it is one of " + std::to_string(frame.count) +
-                                        " chunks, where " + std::to_string(kMostChunks) +
-                                        " are the most");
+                                        " chunks, but at most " + std::to_string(kMostChunks) +
+                                        " are allowed");
     }
     if (!frame.is_chunk) return std::string(frame.body);
     const std::string_view key(record.key);
@@ -368,7 +372,7 @@ Status CheckOffer(const ReplicaOffer& offer) {
   }
   if (!is_valid) {
     return absl::InvalidArgumentError("an offer of replicas at " + Printable(address) +
-                                      ", which is no HOST:PORT");
+                                      ", which is not HOST:PORT");
   }
   if (static_cast<uint32_t>(offer.shard_size()) <= kMostOffers) return absl::OkStatus();
   return absl::InvalidArgumentError("an offer of replicas of " +

@@ -64,8 +64,10 @@ Status RecordSender::SendOne(OutgoingRecord& record) {
     } else if (absl::IsFailedPrecondition(status) && replaced_ < kMostReplaced) {
       ++replaced_;
       lost_ = true;
-      spdlog::warn("{}: a new client, since {}", options_.client_id,
-                   std::string_view(status.message().data(), status.message().size()));
+      spdlog::warn(
+          "{}: the Kafka producer failed permanently ({}); a new one was created, and what is "
+          "unanswered is sent again",
+          options_.client_id, std::string_view(status.message().data(), status.message().size()));
       MILLRACE_RETURN_IF_ERROR(Connect());
     } else {
       return status;
@@ -86,8 +88,8 @@ bool RecordSender::DeliveryFailed() {
     backoff_.Failed(now);
     const std::chrono::duration<double> wait = backoff_.wait();
     spdlog::warn(
-        "{}: {} records were not delivered: {}. What is still wanted is sent again; if that fails, "
-        "too, it is tried after {:.1f} s",
+        "{}: {} records were not delivered: {}. What is still needed is sent again; if that fails, "
+        "too, the next attempt is in {:.1f} s",
         options_.client_id, failed_, why_, wait.count());
   }
   failed_ = 0;

@@ -1,4 +1,4 @@
-// Sends what tasks want sent, with back-pressure instead of memory.
+// Sends the tasks' records, and blocks when the queue is full instead of growing.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ namespace millrace {
 
 // A client that has failed for good is replaced by another one: librdkafka's idempotent producer
 // gives up when a broker comes back without records that it had taken, and, before 2.3.0, also when
-// it only seems so (see KafkaProducer). What was lost with it counts as failed deliveries. Used by
-// one thread.
+// it only seems so (see KafkaProducer). Records that were lost with it count as failed deliveries.
+// Used by one thread.
 class RecordSender {
  public:
   // `config` and `broker_retry` outlive the sender.
@@ -33,9 +33,9 @@ class RecordSender {
 
   // Sends all and empties `records`. Waits while the queue is full.
   Status Send(std::vector<OutgoingRecord>& records);
-  // Serves delivery reports. True when a delivery has failed for good: what stands in state is to
-  // be announced again. The reason is logged. Deliveries that fail again and again (no permission
-  // to write) are reported after longer and longer times.
+  // Serves delivery reports. True when a delivery has failed permanently: the caller must then
+  // announce its state again. The reason is logged. Deliveries that fail again and again (no
+  // permission to write) are reported after longer and longer times.
   bool DeliveryFailed();
   Status Flush(std::chrono::milliseconds timeout) { return producer_->Flush(timeout); }
 
@@ -53,7 +53,7 @@ class RecordSender {
   std::vector<std::string> prepared_;                     // names of the topics sent to
   std::array<std::string, std::size(kAllTopics)> names_;  // by topic
   int replaced_ = 0;
-  bool lost_ = false;    // with a client that was replaced
+  bool lost_ = false;    // records were lost with a client that was replaced
   uint64_t failed_ = 0;  // deliveries that were not reported yet
   std::string why_;      // the last of them
   Backoff backoff_{std::chrono::milliseconds(100), std::chrono::seconds(10)};
