@@ -191,8 +191,9 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
     if (!trouble.ok() && !WorthAnotherTry(trouble)) return trouble;
     if (SteadyClock::now() >= deadline) {
       if (!trouble.ok()) return trouble;
-      return absl::DeadlineExceededError(absl::StrCat("topic '", missing.front()->name,
-                                                      "' was created, but no broker knows it yet"));
+      return absl::DeadlineExceededError(
+          absl::StrCat("topic '", missing.front()->name,
+                       "' was created, but no broker reports it yet; check the brokers' logs"));
     }
     unchecked = std::move(missing);
     std::this_thread::sleep_for(kPause);
@@ -249,7 +250,8 @@ Status LibrdkafkaAdmin::Create(const std::vector<const TopicSettings*>& topics,
 StatusOr<FoundTopic> LibrdkafkaAdmin::Describe(const std::string& topic) {
   MILLRACE_ASSIGN_OR_RETURN(FoundTopic found, LookUp(topic));
   const std::string context = absl::StrCat("looking up the settings of topic '", topic, "'");
-  if (found.partitions == 0) return absl::NotFoundError(context + ": it is too new");
+  if (found.partitions == 0)
+    return absl::NotFoundError(context + ": no broker reports its partitions yet");
   const Handle<rd_kafka_ConfigResource_t> resource(
       rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str()));
   MILLRACE_ASSIGN_OR_RETURN(
@@ -337,7 +339,7 @@ Status LibrdkafkaAdmin::DeleteRecordsBefore(const std::string& topic, int32_t pa
     if (error == RD_KAFKA_RESP_ERR_POLICY_VIOLATION) {
       return absl::FailedPreconditionError(
           absl::StrCat(context,
-                       ": a topic that is only compacted keeps its records; it needs "
+                       ": records of a topic that is only compacted cannot be deleted; set its "
                        "cleanup.policy=compact,delete"));
     }
     Status deleted = StatusOfError(error, context);

@@ -1,4 +1,4 @@
-// Calls that need a broker are made again while it is away.
+// Retries calls to a broker while no broker is reachable.
 #pragma once
 
 #include <atomic>
@@ -12,17 +12,17 @@ namespace millrace {
 // Made from a job's configuration; copies are cheap. `stop` outlives it.
 class BrokerRetry {
  public:
-  // `timeout_s` 0: without an end.
+  // `timeout_s` 0: no time limit.
   BrokerRetry(const std::atomic<bool>& stop, double timeout_s)
       : stop_(stop), timeout_s_(timeout_s) {}
 
-  // What a call says while no broker answers: it is worth another call.
+  // True for the errors of a call when no broker answers: a retry may succeed.
   static bool IsAway(const Status& status) {
     return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   }
   bool stopped() const { return stop_; }
 
-  // Calls `call` until it says anything but Unavailable or DeadlineExceeded. Cancelled when
+  // Calls `call` until it returns anything but Unavailable or DeadlineExceeded. Cancelled when
   // stopped meanwhile; the last error when the timeout has passed.
   template <typename Call>
   auto Run(const Call& call) const -> decltype(call()) {
@@ -31,7 +31,7 @@ class BrokerRetry {
       auto result = call();
       const Status status = StatusOf(result);
       if (!IsAway(status)) return result;
-      if (stop_) return absl::CancelledError("stopped while the broker was away");
+      if (stop_) return absl::CancelledError("stopped while no broker was reachable");
       const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
       if (timeout_s_ > 0 && waited.count() >= timeout_s_) return result;
       // Most calls have waited themselves; those that fail at once must not spin.

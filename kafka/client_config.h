@@ -14,8 +14,8 @@ namespace millrace::kafka_internal {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// What all clients share, then `ours` (a kind of client's own), then the user's settings, which
-// win. Errors: InvalidArgument that names the setting; the value only if it is no secret.
+// The settings of all clients, overridden by `ours` (those of a kind of client), overridden by the
+// user's. Errors: InvalidArgument that names the setting; the value only if it is not a secret.
 StatusOr<Handle<rd_kafka_conf_t>> MakeConfiguration(const KafkaOptions& kafka,
                                                     const std::string& client_id,
                                                     const Settings& ours);

@@ -112,7 +112,7 @@ void ClientLog::ConnectionFailed(std::string_view text) {
   const std::string explained = ExplainConnectionTrouble(reason);
   if (!outage->second.reasons.insert(WithoutNumbers(explained)).second) return;
   print_(RedactLocked(absl::StrCat("kafka: no connection to ", View(address), " (", explained,
-                                   "); trying again until it is there")));
+                                   "); retrying until it is reachable")));
 }
 
 void ClientLog::BrokerUp(std::string_view host, int port) {

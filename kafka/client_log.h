@@ -1,5 +1,5 @@
-// What librdkafka has to say, for people: one line when a broker goes away, one when it is back,
-// and no line twice in a short time. Private to this folder.
+// librdkafka's log for users: one line when a broker becomes unreachable, one when it is back, and
+// no line twice in a short time. Private to this folder.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace millrace::kafka_internal {
 
-// For Abseil's functions, whose string_view is a type of its own in Debian's package.
+// For Abseil's functions: in Debian's package absl::string_view is not std::string_view.
 inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 // Thread-safe: librdkafka's threads call it. All clients of a process share one, since they all
@@ -31,7 +31,7 @@ class ClientLog {
 
   // A log line: syslog level, librdkafka's name of the kind, text.
   void Line(int level, std::string_view kind, std::string_view text);
-  // A connection to a broker stands.
+  // To be called when a connection to a broker is established.
   void BrokerUp(std::string_view host, int port);
 
   // Values that are never shown, in lines here or in errors that go through Redact.
@@ -43,7 +43,7 @@ class ClientLog {
     Time since;
     bool bootstrap = false;         // the address that the user gave; brokers call themselves
                                     // by another, so any broker's return ends it
-    std::set<std::string> reasons;  // told already
+    std::set<std::string> reasons;  // logged already
   };
   struct Repeated {
     Time first_seen;

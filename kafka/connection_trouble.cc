@@ -22,9 +22,8 @@ constexpr std::array<Explanation, 14> kExplanations = {{
      "the broker closed a connection without TLS: if this port is one for TLS, give --kafka "
      "security.protocol=SSL (or SASL_SSL)"},
     {"alert certificate required",
-     "the broker asks for a certificate of this program: give --kafka "
-     "ssl.certificate.location=FILE "
-     "and ssl.key.location=FILE"},
+     "the broker requires a client certificate: give --kafka ssl.certificate.location=FILE and "
+     "ssl.key.location=FILE"},
     {"alert unknown ca",
      "the broker does not trust this program's certificate: give one that the broker's CA signed "
      "(--kafka ssl.certificate.location=FILE), or add its CA to the broker's truststore"},
@@ -32,10 +31,9 @@ constexpr std::array<Explanation, 14> kExplanations = {{
      "the broker refuses this program's certificate: give one that the broker's CA signed (--kafka "
      "ssl.certificate.location=FILE)"},
     {"certificate verify failed",
-     "the broker's certificate is not trusted here, or is made out to another host name: give "
-     "--kafka ssl.ca.location=FILE, the CA that signed it, and the broker's name as the "
-     "certificate "
-     "has it"},
+     "the broker's certificate is not trusted by this program, or is issued to another host name: "
+     "give --kafka ssl.ca.location=FILE, the CA that signed it, and in --brokers the host name of "
+     "the certificate"},
     {"no protocols available",
      "this program and the broker have no version of TLS in common: allow TLSv1.2 or later on the "
      "broker (ssl.enabled.protocols)"},
@@ -52,12 +50,11 @@ constexpr std::array<Explanation, 14> kExplanations = {{
     {"Invalid username or password",
      "the broker refuses this user or password: check --kafka sasl.username and sasl.password"},
     {"Unsupported SASL mechanism",
-     "the broker does not take this SASL mechanism: give --kafka sasl.mechanism=NAME, one of those "
-     "in the broker's sasl.enabled.mechanisms"},
+     "the broker does not support this SASL mechanism: give --kafka sasl.mechanism=NAME, one of "
+     "those in the broker's sasl.enabled.mechanisms"},
     {"unexpected in state",
-     "the broker's port and this program disagree about SASL: give --kafka security.protocol as "
-     "the "
-     "port has it"},
+     "the broker's port and this program disagree about SASL: give the --kafka security.protocol "
+     "of that port"},
 }};
 
 }  // namespace

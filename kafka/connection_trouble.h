@@ -1,4 +1,4 @@
-// Why a connection fails, in words for who configures it. Private to this folder.
+// Explains why a connection fails, to the user who configures it. Private to this folder.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace millrace::kafka_internal {
 
-// `reason` is what librdkafka and OpenSSL say. Where it is known what they mean: what was tried,
-// which side is set wrong, and what to do; otherwise `reason` itself.
+// `reason` is the text of librdkafka and OpenSSL. For known reasons returns what was tried, which
+// side is configured wrongly, and what to do; else `reason` itself.
 std::string ExplainConnectionTrouble(std::string_view reason);
 
 }  // namespace millrace::kafka_internal

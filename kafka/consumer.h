@@ -17,7 +17,7 @@
 
 namespace millrace {
 
-// A record as it came; key and value are valid during the callback only.
+// A record as received; key and value are valid during the callback only.
 struct ConsumedRecord {
   int32_t partition = 0;
   Offset offset = 0;
@@ -38,24 +38,24 @@ struct ConsumerOptions {
   // others of the same consumer rest waits for its turn, and so does on_end.
   std::chrono::milliseconds fetch_wait{10};
   double session_timeout_s = 6;  // group consumers
-  // Group consumers: who neither polls nor calls ReportProgress for this long gives up its
-  // partitions, although its session is kept alive by another thread. At least the session timeout.
+  // Group consumers: a member that neither polls nor calls ReportProgress for this long loses its
+  // partitions, although another thread keeps its session alive. At least the session timeout.
   double stall_timeout_s = 300;
 };
 
 // The log of a partition.
 struct OffsetRange {
-  Offset begin = 0;  // of the first record that is still there
-  Offset end = 0;    // behind the last
+  Offset begin = 0;  // of the first record that was not deleted
+  Offset end = 0;    // after the last record
 };
 
-// What Poll hands out, in the order of each partition. The first error of a handler ends the Poll,
-// which returns it; what comes after it in the log is for the next Poll.
+// The handlers of what Poll hands out, in the order of each partition. The first error of a handler
+// ends the Poll, which returns it; later records are left for the next Poll.
 struct ConsumerHandler {
   std::function<Status(const ConsumedRecord&)> on_record;
-  // The reader has reached the present end of the partition (an event, it may come again).
+  // The reader has reached the present end of the partition (an event that may be repeated).
   std::function<void(int32_t partition, Offset end)> on_end;
-  // The position is outside the log (the records were deleted, or never there).
+  // The position is outside the log (the records were deleted, or never existed).
   std::function<Status(int32_t partition)> on_out_of_range;
 };
 
@@ -71,19 +71,19 @@ class PartitionConsumer {
   using Range = OffsetRange;
   virtual StatusOr<Range> QueryRange(int32_t partition, std::chrono::milliseconds timeout) = 0;
 
-  // Starts (or restarts) reading `partition` at `offset`; others go on.
+  // Starts (or restarts) reading `partition` at `offset`; other partitions are not affected.
   virtual Status Assign(int32_t partition, Offset offset) = 0;
   virtual Status Unassign(int32_t partition) = 0;
 
   // Hands out at most `max_records` of what has been fetched, without waiting; returns how many
-  // events were handed out. Handlers must not call Assign or Unassign of this consumer.
-  // Errors: those of a handler, and those that no waiting mends (authorization, fatal; NotFound
-  // when the topic is deleted).
+  // events were handed out. Handlers must not call Assign or Unassign of this consumer. Errors:
+  // those of a handler, and permanent ones (authorization, fatal; NotFound when the topic is
+  // deleted).
   virtual StatusOr<size_t> Poll(size_t max_records, const ConsumerHandler& handler) = 0;
 };
 
-// A member of a consumer group (cooperative-sticky) on one topic. The owner is told which
-// partitions it gets and says where each starts. Used by one thread.
+// A member of a consumer group (cooperative-sticky) on one topic. Callbacks tell the owner which
+// partitions are assigned, and return the offset where each starts. Used by one thread.
 class GroupConsumer {
  public:
   static StatusOr<std::unique_ptr<GroupConsumer>> Create(const KafkaOptions& kafka,
@@ -93,7 +93,7 @@ class GroupConsumer {
 
   struct Committed {
     Offset offset = 0;
-    std::string metadata{};  // text: no NUL; at most 4096 bytes on a broker as it comes
+    std::string metadata{};  // text: no NUL; at most 4096 bytes on a broker with default settings
   };
   struct Handler : ConsumerHandler {
     // Returns the offset to start at; `committed` is empty when nothing was committed. After an
@@ -101,34 +101,35 @@ class GroupConsumer {
     std::function<StatusOr<Offset>(int32_t partition, const std::optional<Committed>& committed)>
         on_assigned;
     // `lost`: another member may have it already; commits would be refused. Whatever it returns,
-    // the partition goes, and so do the others that are revoked with it.
+    // the partition is revoked, as are the others of the same rebalance.
     std::function<Status(int32_t partition, bool lost)> on_revoked;
   };
 
   // As PartitionConsumer::Poll; rebalances happen in it, too. (It waits for as long as half a
-  // second when the group's coordinator goes away just after a rebalance.)
+  // second when the group's coordinator becomes unreachable just after a rebalance.)
   virtual StatusOr<size_t> Poll(size_t max_records, const Handler& handler) = 0;
   // Stops and resumes handing out a partition's records, at once and from within handlers too;
   // what was fetched is kept (no refetch). A partition that is assigned again is not held.
   virtual void Hold(int32_t partition, bool held) = 0;
-  // For a long computation between two Polls: this process has not stalled. Calls no handler.
+  // To be called in a long computation between two Polls: shows that this process has not stalled.
+  // Calls no handler.
   virtual void ReportProgress() = 0;
   // Starts reading an assigned partition again at another offset (after on_out_of_range); it is not
   // held afterwards. Not from within handlers.
   virtual Status Seek(int32_t partition, Offset offset) = 0;
   virtual StatusOr<OffsetRange> QueryRange(int32_t partition,
                                            std::chrono::milliseconds timeout) = 0;
-  // Asynchronous; refused (and forgotten) when the partition is no longer ours. May be called as
-  // often as one likes: at most ten times a second, in Poll, the last positions are sent, and the
-  // last of all when a partition is taken away and in Close. A hint for the next owner, which may
-  // find an older one: while the group is being divided anew none is sent.
+  // Asynchronous; refused (and forgotten) when the partition is no longer assigned to this member.
+  // May be called often: the last positions are sent at most ten times a second, in Poll, when a
+  // partition is revoked, and in Close. The next owner may find an older position, since none is
+  // sent during a rebalance.
   virtual void Commit(int32_t partition, const Committed& position) = 0;
-  // The group has told this member what it gets, be it nothing.
+  // This member has received its assignment from the group, which may be empty.
   virtual bool is_member() const = 0;
   // Leaves the group, so that others get the partitions at once. Synchronous commits first. Calls
   // no handler; afterwards only destruction is allowed, which does the same if it was forgotten.
-  // Takes at most a few seconds when no broker is there; the error then says that others wait for
-  // the session timeout.
+  // Takes at most a few seconds when no broker is reachable; the error then says that the
+  // partitions are reassigned after the session timeout.
   virtual Status Close() = 0;
 };
 

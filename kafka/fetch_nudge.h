@@ -1,4 +1,4 @@
-// Keeps a slow reader from collapsing. Private to this folder.
+// Makes librdkafka fetch again soon after its queue was full. Private to this folder.
 #pragma once
 
 #include <librdkafka/rdkafka.h>
@@ -14,7 +14,7 @@ namespace millrace::kafka_internal {
 // thread wakes up for another reason, else after as long as a second: a reader slower than the
 // broker would get one queueful a second. (fetch.error.backoff.ms has no part in it;
 // fetch.queue.backoff.ms came with 2.2.) A request to the broker is such a reason, so each time a
-// quarter of the queue has been taken out, this sends the smallest one there is, a ListOffsets,
+// quarter of the queue has been taken out, this class sends the smallest request, a ListOffsets,
 // and does not wait for its answer.
 class FetchNudge {
  public:

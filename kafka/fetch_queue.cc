@@ -23,9 +23,10 @@ Status JudgeError(const rd_kafka_message_t& message) {
     if (message.partition >= 0) absl::StrAppend(&place, " [", message.partition, "]");
   }
   if (message.err == RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED) {
-    ClientLog::OfProcess().Line(4, "stalled",
-                                "this process made no progress for longer than its stall timeout, "
-                                "so its partitions go to others; it joins its group again");
+    ClientLog::OfProcess().Line(
+        4, "stalled",
+        "this process made no progress for longer than its stall timeout (--stall-timeout), so its "
+        "partitions were reassigned; it rejoins its consumer group");
     return absl::OkStatus();
   }
   if (IsPermanent(message.err)) {

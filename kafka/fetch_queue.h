@@ -17,7 +17,7 @@
 
 namespace millrace::kafka_internal {
 
-// What one Poll of a consumer has come to.
+// The result of one Poll of a consumer.
 struct PollResult {
   size_t events = 0;              // handed out
   std::vector<int32_t> restart;   // ReadPositions::OutOfRange::kRestart
@@ -26,7 +26,7 @@ struct PollResult {
 
 class FetchQueue {
  public:
-  // `wakeup` (may be null) is notified when something comes into the empty queue.
+  // `wakeup` (may be null) is notified when the first event enters an empty queue.
   FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup);
   ~FetchQueue();
   FetchQueue(const FetchQueue&) = delete;
@@ -38,7 +38,7 @@ class FetchQueue {
   void Hold(bool held) { held_ = held; }
 
   // Hands out events until there have been `max_events`, or nothing is left, or it is held. Does
-  // not wait. Errors: the first of a handler, and those that no waiting mends.
+  // not wait. Errors: the first of a handler, and permanent ones.
   Status HandOut(size_t max_events, const ConsumerHandler& handler, ReadPositions& positions,
                  FetchNudge& nudge, PollResult& result);
 

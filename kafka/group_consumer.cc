@@ -308,7 +308,7 @@ Status CooperativeGroupConsumer::StartReading(rd_kafka_topic_partition_list_t* p
   }
   const Handle<rd_kafka_error_t> error(rd_kafka_incremental_assign(client_.get(), partitions));
   if (error == nullptr) return absl::OkStatus();
-  return StatusOfError(rd_kafka_error_code(error.get()), "starting to read what was assigned",
+  return StatusOfError(rd_kafka_error_code(error.get()), "starting to read the assigned partitions",
                        rd_kafka_error_string(error.get()));
 }
 
@@ -360,7 +360,8 @@ Status CooperativeGroupConsumer::Seek(int32_t partition, Offset offset) {
   MILLRACE_CHECK(offset >= 0 && handler_ == nullptr);
   const auto found = partitions_.find(partition);
   if (found == partitions_.end()) {
-    return absl::NotFoundError(absl::StrCat(topic_, " [", partition, "] is not ours"));
+    return absl::NotFoundError(
+        absl::StrCat(topic_, " [", partition, "] is not assigned to this process"));
   }
   MILLRACE_RETURN_IF_ERROR(ReadAgain(partition, offset));
   found->second.queue->Hold(false);
@@ -434,8 +435,8 @@ void CooperativeGroupConsumer::OnCommitted(rd_kafka_t*, rd_kafka_resp_err_t erro
 }
 
 // Whether an asynchronous commit has arrived is not known, so each is made once more. A group that
-// takes long to be divided anew takes none, nor does one without a coordinator: then whoever gets
-// the partitions starts from an older position.
+// takes long to rebalance accepts none, nor does one without a coordinator: then whoever gets the
+// partitions starts from an older position.
 void CooperativeGroupConsumer::CommitAgain() {
   const auto end = std::chrono::steady_clock::now() + kCloseWaitForRebalance;
   while (rebalance_->joining() && std::chrono::steady_clock::now() < end) {
@@ -482,8 +483,8 @@ Status CooperativeGroupConsumer::Leave() {
   while (!rd_kafka_consumer_closed(client_.get())) {
     if (std::chrono::steady_clock::now() > deadline) {
       return absl::DeadlineExceededError(
-          "leaving the consumer group: no answer; others get its partitions after its session "
-          "timeout");
+          "leaving the consumer group: no answer from the coordinator; its partitions are "
+          "reassigned after the session timeout (--session-timeout)");
     }
     // Calls OnRebalance.
     rd_kafka_message_t* message = nullptr;

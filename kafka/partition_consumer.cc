@@ -89,7 +89,7 @@ Status SimplePartitionConsumer::Unassign(int32_t partition) {
   queue_->Drop(partition);
   if (rd_kafka_consume_stop(topic_.get(), partition) != 0) {
     return StatusOfError(rd_kafka_last_error(),
-                         absl::StrCat("ceasing to read ", topic_name_, " [", partition, "]"));
+                         absl::StrCat("stopping to read ", topic_name_, " [", partition, "]"));
   }
   return absl::OkStatus();
 }

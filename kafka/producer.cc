@@ -200,13 +200,13 @@ Status LibrdkafkaProducer::Hand(const std::string& topic, int32_t partition, std
       return FatalError();
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-      return absl::NotFoundError(absl::StrCat(
-          "topic '", topic, "' [", partition,
-          "] is not there: if it was deleted, stop the programs of this job and start a new one "
-          "(another --job)"));
+      return absl::NotFoundError(
+          absl::StrCat("topic '", topic, "' [", partition,
+                       "] does not exist: if it was deleted, stop the programs of this job and "
+                       "start a new one (another --job)"));
     case RD_KAFKA_RESP_ERR__STATE:
-      return absl::AbortedError(absl::StrCat("the transaction to ", topic, " [", partition,
-                                             "] has failed, or was not begun"));
+      return absl::AbortedError(absl::StrCat("sending to ", topic, " [", partition,
+                                             "]: its transaction failed or was not started"));
     default:
       return StatusOfError(error, absl::StrCat("sending ", key.size() + value.size(), " bytes to ",
                                                topic, " [", partition, "]"));
@@ -219,8 +219,10 @@ Status LibrdkafkaProducer::FatalError() const {
   const bool is_fenced = error == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_internal::IsFencing(error);
   Status status =
       absl::FailedPreconditionError(kafka_internal::ClientLog::OfProcess().Redact(absl::StrCat(
-          "this producer can send nothing any more: ",
-          error == RD_KAFKA_RESP_ERR_NO_ERROR ? "fenced by a newer instance" : text.data())));
+          "this Kafka producer can send nothing any more: ",
+          error == RD_KAFKA_RESP_ERR_NO_ERROR
+              ? "fenced, since a newer instance with the same transactional id has taken over"
+              : text.data())));
   return is_fenced ? MarkFenced(std::move(status)) : status;
 }
 
@@ -237,7 +239,7 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
       // partition yet. Only an offset proves that a record is in a log.
       if (message->offset < 0) {
         producer->failures_.push_back({rd_kafka_topic_name(message->rkt), message->partition,
-                                       "no broker has said where it stands", false});
+                                       "no broker confirmed the record's offset", false});
         return;
       }
       auto* const topic = static_cast<Topic*>(rd_kafka_topic_opaque(message->rkt));
@@ -277,8 +279,9 @@ Status LibrdkafkaProducer::Flush(std::chrono::milliseconds timeout) {
   const rd_kafka_resp_err_t error = rd_kafka_flush(client_.get(), Milliseconds(timeout));
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR || outstanding_ == 0) return absl::OkStatus();
   if (error == RD_KAFKA_RESP_ERR__TIMED_OUT) {
-    return absl::DeadlineExceededError(absl::StrCat("after ", timeout.count(), " ms ", outstanding_,
-                                                    " records are not yet delivered"));
+    return absl::DeadlineExceededError(
+        absl::StrCat("flush: after ", timeout.count(), " ms ", outstanding_,
+                     " records are not delivered; check the brokers"));
   }
   return StatusOfError(error, "flush");
 }

@@ -23,8 +23,8 @@ struct ProducerOptions {
   bool compress = false;           // lz4; for bulk only
   // When a batch fails for good, nothing that follows it in its partition is delivered.
   bool gapless = false;
-  // One request at a time is under way to a broker; always so with transactions. With more, as is
-  // quicker, the end of a broker may be the end of this producer, too: see KafkaProducer.
+  // At most one request is in flight to each broker; always so with transactions. More are faster,
+  // but then a broker that dies may end this producer, too: see KafkaProducer.
   bool one_request_at_a_time = false;
 };
 
@@ -36,15 +36,15 @@ struct FailedDelivery {
 };
 
 // Records of one partition are delivered in order and once (enable.idempotence, acks=all); a broker
-// that is away is waited for without an end (message.timeout.ms=0), unless the user's settings say
-// otherwise. But a broker that goes while two requests are under way may end a producer
+// that is unreachable is waited for without a time limit (message.timeout.ms=0), unless the user's
+// settings differ. But a broker that dies while two requests are in flight may end a producer
 // (FailedPrecondition): librdkafka before 2.3.0 then counts on both having arrived (its pull
 // request 4438), and is at odds with the broker if the second overtakes the first when they are
-// repeated. Its owner makes another one.
+// repeated. The owner then creates another producer.
 //
 // Used by one thread, except that different producers may be used by different threads.
 //
-// Destruction does not wait: what no Flush has seen delivered may be lost.
+// Destruction does not wait: records that no Flush has confirmed may be lost.
 class KafkaProducer {
  public:
   // Errors: an unknown or invalid setting (InvalidArgument, naming it; values of secrets are never
@@ -59,10 +59,10 @@ class KafkaProducer {
   virtual Status Prepare(const std::vector<std::string>& topics) = 0;
 
   // Copies key and value; a default-constructed view (of no data) is sent as Kafka's null: no key,
-  // or a tombstone. timestamp_ms 0: now. Errors: Aborted when its transaction has failed, or has
-  // not begun; ResourceExhausted when the queue is full: Poll and try again; InvalidArgument above
-  // kMaxRecordBytes; NotFound for a topic or partition that does not exist; FailedPrecondition:
-  // fatal or fenced, this producer can send nothing any more.
+  // or a tombstone. timestamp_ms 0: now. Errors: Aborted when its transaction has failed, or was
+  // not started; ResourceExhausted when the queue is full: Poll and try again; InvalidArgument
+  // above kMaxRecordBytes; NotFound for a topic or partition that does not exist;
+  // FailedPrecondition: a fatal error or fenced; this producer can send nothing any more.
   virtual Status Send(const std::string& topic, int32_t partition, std::string_view key,
                       std::string_view value, int64_t timestamp_ms) = 0;
   Status Send(const std::string& topic, int32_t partition, std::string_view key,
@@ -75,15 +75,15 @@ class KafkaProducer {
 
   // Serves delivery reports, waiting for one at most `timeout`.
   virtual void Poll(std::chrono::milliseconds timeout) = 0;
-  // Deliveries that failed for good since the last call (but for those that AbortTransaction threw
-  // away). With a fatal error all that was outstanding is among them.
+  // Deliveries that failed permanently since the last call (without those that AbortTransaction
+  // dropped). After a fatal error they include all outstanding records.
   virtual std::vector<FailedDelivery> TakeFailures() = 0;
   // Records handed over and not yet reported on.
   virtual size_t outstanding() const = 0;
   // Waits until nothing is outstanding. DeadlineExceeded when it takes longer.
   virtual Status Flush(std::chrono::milliseconds timeout) = 0;
-  // Offset behind the last delivered record of a partition, by delivery reports, and, once there is
-  // one, of this transaction; -1: none yet.
+  // The offset after the last delivered record of a partition, by delivery reports, and, once there
+  // is one, of this transaction; -1: none yet.
   virtual Offset DeliveredEnd(const std::string& topic, int32_t partition) const = 0;
 
   // Transactions. Errors: FailedPrecondition = fatal, or fenced by a newer instance (IsFenced):

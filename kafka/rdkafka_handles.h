@@ -8,8 +8,8 @@
 namespace millrace::kafka_internal {
 
 struct HandleDeleter {
-  // Without librdkafka's own leaving of a consumer group, which may wait for ever for a coordinator
-  // that is away; GroupConsumer leaves before.
+  // Skips librdkafka's own leaving of a consumer group, which may wait for ever for a coordinator
+  // that is unreachable; GroupConsumer leaves before.
   void operator()(rd_kafka_t* p) const {
     rd_kafka_destroy_flags(p, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
   }
@@ -29,8 +29,8 @@ struct HandleDeleter {
   void operator()(rd_kafka_DeleteRecords_t* p) const { rd_kafka_DeleteRecords_destroy(p); }
 };
 
-// Everything else of a client must be gone before its Handle<rd_kafka_t>, else its destruction
-// waits for ever: declare that one first.
+// All other handles of a client must be destroyed before its Handle<rd_kafka_t>, whose destruction
+// otherwise waits for ever: declare that one first.
 template <typename T>
 using Handle = std::unique_ptr<T, HandleDeleter>;
 

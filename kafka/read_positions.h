@@ -10,7 +10,7 @@
 namespace millrace::kafka_internal {
 
 // librdkafka drops records that it had fetched for an earlier assignment of a partition, but not
-// all of its events. Here every partition that is read has the offset that is expected next.
+// all of its events. This class knows the next expected offset of every partition that is read.
 class ReadPositions {
  public:
   void Start(int32_t partition, Offset offset) { expected_[partition] = offset; }
@@ -20,15 +20,15 @@ class ReadPositions {
 
   // False: to be dropped. (Offsets may leave gaps: compaction, markers of transactions.)
   bool AcceptRecord(int32_t partition, Offset offset);
-  // `end`: where the reader is, behind records that are never handed out.
+  // `end`: the reader's position, after records that are never handed out.
   bool AcceptEnd(int32_t partition, Offset end);
 
   enum class OutOfRange {
     kIgnore,  // not read any more
     kReport,
-    // The event tells of another offset than we are at: it comes from an earlier assignment, or
-    // from behind records that are never handed out. Reading must be started again at `expected`;
-    // a position that is really outside the log is then reported with it.
+    // The event names another offset than the expected one: it belongs to an earlier assignment, or
+    // follows records that are never handed out. Reading must be restarted at `expected`; if that
+    // position is outside the log, the next event reports it.
     kRestart,
   };
   OutOfRange JudgeOutOfRange(int32_t partition, Offset offset) const;

@@ -1,4 +1,4 @@
-// When a consumer's group is being divided anew. Private to this folder.
+// Whether a consumer's group is rebalancing. Private to this folder.
 #pragma once
 
 #include <atomic>
@@ -7,10 +7,10 @@
 
 namespace millrace::kafka_internal {
 
-// A commit that is sent while a member joins comes to the coordinator with the generation of
-// before. librdkafka (its issue 4059, until 2025) takes the answer, illegal generation, for the
-// loss of everything that is assigned, and the member stands still for two seconds: commits have to
-// wait meanwhile. librdkafka does not say when it joins, so its requests are watched. A commit that
+// A commit that is sent while a member joins reaches the coordinator with the previous generation.
+// librdkafka (its issue 4059, until 2025) takes the answer, illegal generation, for the loss of all
+// assigned partitions, and the member stops reading for two seconds: so commits have to wait during
+// a rebalance. librdkafka does not report when it joins, so its requests are watched. A commit that
 // is on its way within librdkafka when the join begins is still caught, which is rare.
 class RebalanceWatch {
  public:

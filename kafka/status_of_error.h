@@ -16,14 +16,14 @@ Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context);
 Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context, std::string_view detail);
 
 // Takes the error over. Fatal: FailedPrecondition (marked when fenced); to be aborted: Aborted;
-// worth another call: Unavailable (KafkaProducer's transactions). Null is OK.
+// retriable: Unavailable (KafkaProducer's transactions). Null is OK.
 Status StatusOfTransactionError(rd_kafka_error_t* error, std::string_view context);
 
-// Another producer with this one's transactional.id has begun.
+// Another producer with the same transactional.id has started.
 bool IsFencing(rd_kafka_resp_err_t error);
-// The broker would refuse the same record, or the same transaction, again.
+// A permanent error: the broker would refuse the same record, or the same transaction, again.
 bool RefusesForGood(rd_kafka_resp_err_t error);
-// Errors that no waiting mends: what a consumer's Poll returns instead of logging it.
+// Permanent errors, which a consumer's Poll returns instead of logging them.
 bool IsPermanent(rd_kafka_resp_err_t error);
 
 }  // namespace millrace::kafka_internal

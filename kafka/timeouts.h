@@ -5,13 +5,13 @@
 
 namespace millrace {
 
-// One call to a broker, before BrokerRetry makes it again.
+// One call to a broker, before BrokerRetry repeats it.
 constexpr std::chrono::milliseconds kBrokerCall = std::chrono::seconds(10);
-// Until a loop looks at its timers although no record has come.
+// Until a loop checks its timers although no record has arrived.
 constexpr std::chrono::milliseconds kIdleWait(50);
-// For records, where there is nothing else to do.
+// For records, when there is nothing else to do.
 constexpr std::chrono::milliseconds kPoll(100);
-// Between looks at whether a job has ended, for who is done with it.
+// Between checks whether the job has ended, for a process that has finished its part.
 constexpr std::chrono::milliseconds kBoardEveryAtTheEnd(200);
 // For room in a producer's queue.
 constexpr std::chrono::milliseconds kQueueFull(10);

@@ -12,22 +12,22 @@
 
 namespace millrace::kafka_internal {
 
-// librdkafka tells that a topic is unknown, and then waits for it without an end. But a broker that
-// has just come up may not know its topics for a moment; so the cluster is asked again before a
-// reader gives up. Used by one thread.
+// librdkafka reports that a topic is unknown, and then waits for it without a time limit. But a
+// broker that has just started may not know its topics for a moment; so the cluster is asked again
+// before a reader gives up. Used by one thread.
 class TopicPresence {
  public:
-  // How long nobody knows a topic that is gone.
+  // A topic that no broker has known for so long was deleted.
   static constexpr std::chrono::seconds kGone{5};
 
   // `client` outlives it.
   TopicPresence(rd_kafka_t* client, std::string topic)
       : client_(client), topic_(std::move(topic)) {}
 
-  // Some topic of this process is unknown to a broker; librdkafka tells that to a client as a
-  // whole. Every reader looks for its own topic then. Thread-safe.
+  // To be called when a broker does not know some topic of this process; librdkafka does not say
+  // which. Every reader then checks its own topic. Thread-safe.
   static void NoteUnknownTopic();
-  // This topic is.
+  // To be called when a broker does not know this topic.
   void Suspect() { suspected_ = true; }
   // Asks the cluster, at most every second, while the topic is suspected; waits at most a second
   // for the answer. Error: NotFound, with the topic and the remedy, once it has been gone for
@@ -43,7 +43,7 @@ class TopicPresence {
   std::optional<std::chrono::steady_clock::time_point> gone_since_;
 };
 
-// Whether an error says that a topic or a partition is not there.
+// Whether an error means that a topic or a partition does not exist.
 bool IsUnknownTopic(rd_kafka_resp_err_t error);
 
 }  // namespace millrace::kafka_internal

@@ -97,10 +97,10 @@ std::vector<std::string> DurabilityReport::Sentences() const {
         "broker's disk: set min.insync.replicas=2 with Kafka's kafka-configs"));
   }
   if (!one_replica_.empty()) {
-    sentences.push_back(absl::StrCat(
-        "there is one replica of ", one_replica_, " on a cluster of ", brokers_,
-        " brokers: the job's data is lost with one disk, and the job stands still while its broker "
-        "is away; give a new job --replication-factor 3"));
+    sentences.push_back(
+        absl::StrCat("there is one replica of ", one_replica_, " on a cluster of ", brokers_,
+                     " brokers: the job's data is lost with one disk, and the job waits while its "
+                     "broker is down; give a new job --replication-factor 3"));
   }
   return sentences;
 }

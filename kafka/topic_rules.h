@@ -1,4 +1,4 @@
-// What a topic that is there already must be like. Private to this folder.
+// Checks of a topic that exists already. Private to this folder.
 #pragma once
 
 #include <map>
@@ -11,23 +11,23 @@
 
 namespace millrace::kafka_internal {
 
-// A topic as the cluster describes it.
+// A topic's description by the cluster.
 struct FoundTopic {
   int partitions = 0;
   int replicas = 0;  // of the partition that has the fewest
   int brokers = 0;   // of the cluster
   std::map<std::string, std::string, std::less<>> settings;
 
-  int min_insync() const;  // min.insync.replicas; 1 when it is not told
+  int min_insync() const;  // min.insync.replicas; 1 when unknown
 };
 
 // Errors: FailedPrecondition, naming the topic, what was found, what is needed and the remedy. Only
-// what can lose data or blocks a job is insisted on; those who run the cluster may have changed the
-// rest.
+// settings that can lose data or block a job are checked; the operators of the cluster may have
+// changed the others.
 Status CheckTopic(const TopicSettings& wanted, const FoundTopic& found);
 
 // The least min.insync.replicas with which no acknowledged record is lost with one disk, as far as
-// one broker may be away without blocking the job.
+// one broker may be down without blocking the job.
 int WantedMinInsync(int replicas);
 
 // How the topics of a job can lose acknowledged records although each of them passes CheckTopic: a

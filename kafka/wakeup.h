@@ -1,4 +1,4 @@
-// What a run loop waits on: several clients can end one wait.
+// A run loop's wait, which several clients can end.
 #pragma once
 
 #include <chrono>

@@ -34,7 +34,7 @@ TEST_F(ClientLogTest, AnOutageIsOneLineAndItsEndAnother) {
   log_.BrokerUp("127.0.0.1", 9092);
   log_.BrokerUp("127.0.0.1", 9092);
   EXPECT_THAT(lines_, ElementsAre("kafka: no connection to 127.0.0.1:9092 (Connection refused); "
-                                  "trying again until it is there",
+                                  "retrying until it is reachable",
                                   "kafka: connected to 127.0.0.1:9092 after 155.0 s"));
 }
 
@@ -87,7 +87,7 @@ TEST_F(ClientLogTest, TheReturnOfAnyBrokerEndsTheOutageOfTheAddressThatTheUserGa
   now_ += std::chrono::milliseconds(2600);
   log_.BrokerUp("127.0.0.1", 19092);
   EXPECT_THAT(lines_, ElementsAre("kafka: no connection to localhost:9092 (Connection refused); "
-                                  "trying again until it is there",
+                                  "retrying until it is reachable",
                                   "kafka: connected to 127.0.0.1:19092 after 2.6 s"));
 }
 
