@@ -1,4 +1,4 @@
-// Where a worker's batches come from: the one interface behind both schedules.
+// The source of a worker's batches: the common interface of both schedules.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ struct Batch {
   size_t first_new = 0;            // rows[first_new..] have not been in an accepted update
   size_t first_trained = 0;        // rows[first_trained..] are trained on
   RowNumber rows_end = 0;          // rows below this number are counted by this update
-  std::vector<DeadLetter> dead_letters{};  // of the rows that it is the first to count
+  std::vector<DeadLetter> dead_letters{};  // of the rows that this update is the first to count
 };
 
-// What the server last said about this worker.
+// The progress of this worker, as the server last reported it.
 struct Progress {
   Clock clock = 0;
   RowNumber rows_end = 0;             // rows below have been counted
@@ -34,14 +34,14 @@ struct Progress {
 
 enum class BatchState {
   kReady,
-  kWait,   // rows must come first
+  kWait,   // no batch before more rows arrive
   kLeave,  // no further update: the stream has ended and its rows are used
 };
 
-// Where a source begins: rows in front of it were deleted, or are needed by nobody.
+// Where a source begins: earlier rows were deleted, or are no longer needed.
 struct SourceBegin {
   RowNumber row = 0;
-  Clock clock = 0;  // the first whose batch needs none of them
+  Clock clock = 0;  // the first clock whose batch needs none of them
 };
 
 // Rows go in by number, without gaps. Not thread-safe.
@@ -53,31 +53,31 @@ class BatchSource {
   // decoded, `row` null: it uses up its number.
   virtual void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
                    const TrainingRow* row) = 0;
-  // The stream ends in front of row `row_count`.
+  // The stream has `row_count` rows.
   virtual void End(RowNumber row_count) = 0;
 
-  // OutOfRange when rows are needed that are no longer there.
+  // OutOfRange when rows are needed that were deleted.
   virtual StatusOr<BatchState> Next(const Progress& progress, Batch& batch) = 0;
 
-  // Appends the ids of the rows of a batch to come, if all of them are there and it is known which
-  // they will be.
+  // Appends the embedding ids of a later batch's rows, if all of these rows are known and present.
   virtual void AppendIdsOf(Clock, std::vector<EmbeddingId>&) const {}
 
-  // Empty: not known before the first row has come.
+  // Empty: unknown before the first row.
   virtual std::optional<SourceBegin> begin() const { return SourceBegin(); }
-  // The rows that came bear out that the worker's updates have got to this clock. One of which they
-  // do not was made up by somebody; or rows of long ago are being read again.
+  // Whether the received rows suffice for the worker's updates to have reached this clock. If not,
+  // the clock was forged, or old rows are being read again.
   virtual bool Reaches(Clock) const { return true; }
 
-  // Records between and among the rows that could not be used.
+  // Records that could not be used, whether they are rows or not.
   DeadLetters& dead_letters() { return dead_letters_; }
   const DeadLetters& dead_letters() const { return dead_letters_; }
 
-  // Rows held, for the display.
+  // The number of rows held, for the display.
   virtual size_t size() const = 0;
-  // False while enough rows wait to be used: reading on would only fill memory.
+  // False while enough rows are held: reading more would only fill memory.
   virtual bool WantsRows() const = 0;
-  // Rows below this number are never needed again, not even by a task that starts anew elsewhere.
+  // Rows below this number are never needed again, not even by a task that starts in another
+  // process.
   virtual RowNumber NeededFrom(const Progress& progress) const = 0;
 
  private:

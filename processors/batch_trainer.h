@@ -1,4 +1,4 @@
-// What a worker computes on a batch.
+// A worker's computation on a batch.
 #pragma once
 
 #include <cstddef>
@@ -16,28 +16,28 @@
 
 namespace millrace {
 
-// Tests each row that is new by the weights that it is about to change, then learns from those that
-// may be learnt from. The same input gives the same bytes. Not thread-safe.
+// Tests each new row with the weights that it is about to change, then trains on the rows that may
+// be trained on. The same input gives the same bytes. Not thread-safe.
 class BatchTrainer {
  public:
   // `model` outlives the trainer.
   BatchTrainer(const WorkerOptions& options, const Model& model);
 
   struct Result {
-    RowsView trained;              // of the batch's rows, those that were learnt from
+    RowsView trained;              // the batch's rows that were trained on
     BatchLoss loss{};              // of them
-    std::vector<float> change{};   // of the weights, where the job sends that; else the gradient
-    Moments new_moments{};         // of the new ones among them
+    std::vector<float> change{};   // the weight change, if the job sends that; else the gradient
+    Moments new_moments{};         // of the new rows that were trained on
     EvaluationSums progressive{};  // of new rows, in their first epoch
     EvaluationSums tail{};         // the same, of the job's tail
-    EvaluationSums whole{};        // of all rows, if the options ask for it
+    EvaluationSums whole{};        // of all rows, if the options request it
     uint64_t new_rows = 0;         // in their first epoch,
-    uint64_t new_trained = 0;      // and those of them that were learnt from
+    uint64_t new_trained = 0;      // and those of them that were trained on
   };
   // `moments` are of the rows so far. The gradients of embedding rows go to `embeddings`.
   Result Train(const Batch& batch, std::span<const float> weights, const Moments& moments,
                const EmbeddingBatch& embeddings);
-  // Of the last batch; zero where `change` is sent.
+  // The gradient of the last batch; zero where `change` is sent.
   GradientSum& gradient() { return gradient_; }
 
  private:

@@ -37,7 +37,7 @@ std::vector<DeadLetter> DeadLetters::Between(RowNumber begin, RowNumber end) con
     DeadLetter& letter = letters.emplace_back(entry.letter);
     if (entry.left_out == 0) continue;
     letter.mutable_reason()->append("; " + std::to_string(entry.left_out) +
-                                    " more records after it are no rows either");
+                                    " more records after it are not rows either");
   }
   return letters;
 }

@@ -12,25 +12,25 @@
 
 namespace millrace {
 
-// Each stands at a row number: its own, or that of the next row when it is no row. Of the latter
-// kMostForeign are kept at a number, and how many more there were: anybody may write such records,
-// and until the next row comes nobody can take them. Not thread-safe.
+// Each has a row number: its own, or that of the next row if the record is not a row. Of the latter
+// kMostForeign are kept per number, and the count of the others: another program may write any
+// number of such records, and they are only sent with the next row. Not thread-safe.
 class DeadLetters {
  public:
   static constexpr size_t kMostForeign = 100;
 
-  // REQUIRES row >= that of the letter before. `is_row`: the record has used up its number.
+  // REQUIRES row >= the row of the previous letter. `is_row`: the record has used up its number.
   void Add(RowNumber row, bool is_row, DeadLetter letter);
-  // Those of rows in [begin, end), to travel with the update that counts those rows.
+  // The letters of rows in [begin, end), to be sent with the update that counts those rows.
   std::vector<DeadLetter> Between(RowNumber begin, RowNumber end) const;
-  // Forgets those of rows below `row`: they have been counted.
+  // Drops the letters of rows below `row`: they have been counted.
   void Forget(RowNumber row);
-  // The row of the oldest.
+  // The row of the oldest letter.
   std::optional<RowNumber> First() const;
   size_t size() const { return letters_.size(); }
   size_t bytes() const { return bytes_; }
 
-  // Saves those of rows below `end`: the others are read again.
+  // Saves the letters of rows below `end`: the others are read again.
   void Save(RowNumber end, BufferPosition& saved) const;
   void Restore(const BufferPosition& saved);
 
@@ -38,7 +38,7 @@ class DeadLetters {
   struct Entry {
     RowNumber row = 0;
     bool is_row = false;
-    uint64_t left_out = 0;  // further ones at this number that are no rows
+    uint64_t left_out = 0;  // further records at this number that are not rows
     DeadLetter letter{};
   };
   bool IsFull(RowNumber row) const;

@@ -25,10 +25,11 @@ Status InputDataProcessor::Process(const InputDataRecord& record) {
       AddDeadLetter(record, false, std::string(decoded.message()));
       return absl::OkStatus();
     }
-    return absl::DataLossError("input-data, partition " + std::to_string(worker_) + ", offset " +
-                               std::to_string(record.offset) + ": row " + std::to_string(*number) +
-                               " follows row " + std::to_string(*next_row_) +
-                               " - 1: rows between them are missing");
+    return absl::DataLossError(
+        "input-data, partition " + std::to_string(worker_) + ", offset " +
+        std::to_string(record.offset) + ": found row " + std::to_string(*number) + " where row " +
+        std::to_string(*next_row_) +
+        " was expected: rows were deleted or lost; start a new job (another --job)");
   }
   if (*number < *next_row_) {
     ++repeated_rows_;

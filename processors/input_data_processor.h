@@ -1,4 +1,4 @@
-// From records of input-data to rows: numbering, decoding, the end of the stream.
+// Decodes records of input-data to rows; checks their numbers; recognises the end of the stream.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// A record of `input-data`, as it stands in the log.
+// A record of `input-data` in the log.
 struct InputDataRecord {
   Offset offset = 0;
   int64_t timestamp_ms = 0;
@@ -29,7 +29,7 @@ struct InputDataRecord {
 // accepted. Pure; not thread-safe.
 class InputDataProcessor {
  public:
-  // `next_row`: the number of the row expected first; empty: that of the first record.
+  // `next_row`: the number of the first expected row; empty: the number of the first record.
   InputDataProcessor(WorkerId worker, const RowShape& shape, BatchSource& source,
                      std::optional<RowNumber> next_row);
 

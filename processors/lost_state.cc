@@ -102,8 +102,9 @@ Status LostState::Load(const ShardState& state, const GradientShape& shape) {
   for (const Gradient& said : state.restoring()) {
     MILLRACE_RETURN_IF_ERROR(CheckGradient(said, shape));
     if (!said.has_restore() || !said_.try_emplace(WorkerId(said.worker()), said).second) {
-      return absl::InvalidArgumentError("two words of worker " + std::to_string(said.worker()) +
-                                        " on what it has, or another message");
+      return absl::InvalidArgumentError("the saved state has two messages of worker " +
+                                        std::to_string(said.worker()) +
+                                        " about its weights, or a message of another kind");
     }
   }
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// How a shard of which no copy is left goes on from what the workers have of it.
+// Restores a shard of which no copy is left from the workers' weights.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace millrace {
 
-// Takes what each worker says (Gradient.Restore), and tells what the shard goes on from once all
-// have spoken and one of them has weights. Lost for good are the optimizer's state, the embedding
-// rows, and what was counted once. A part of the shard's state; not thread-safe.
+// Collects each worker's report (Gradient.Restore), and determines what the shard continues from
+// once all have reported and one of them has weights. The optimizer's state, the embedding rows and
+// counts are lost. A part of the shard's state; not thread-safe.
 class LostState {
  public:
   explicit LostState(uint32_t workers) : workers_(workers) {}
 
-  // REQUIRES a restore of one of the workers. Weights that are no numbers count as none.
+  // REQUIRES a restore of one of the workers. Non-finite weights count as none.
   void Take(Gradient message);
-  // Who has not said yet what it has, ascending.
+  // The workers that have not reported yet, ascending.
   std::vector<WorkerId> Silent() const;
 
   struct Restored {
@@ -37,15 +37,16 @@ class LostState {
     };
     std::map<WorkerId, Member> members{};
   };
-  // Empty: not all have spoken, or none has weights. In a sequential job all that have not left
-  // stand at the newest clock that anybody knows: a round that somebody was told the end of was
-  // everybody's. (An update of it that is said again is old; what was sent after it is said again.)
-  // In others each stands where it says, and of whom nobody knows it at the least of the others.
-  // Nobody stands at a clock whose rows it has committed and deleted.
+  // Empty: not all have reported, or none has weights. In a sequential job all workers that have
+  // not left continue at the newest clock that a worker knows: if one worker has seen the end of a
+  // round, the round was complete. (A repeated update of that round is old; later updates are sent
+  // again.) In other jobs each worker continues at the clock that it reports, or if it is unknown
+  // at the lowest of the others. No worker continues at a clock whose rows it has committed and
+  // deleted.
   std::optional<Restored> Restore(bool sequential) const;
 
   void Save(ShardState& state) const;
-  // InvalidArgument when the state has what no worker can have said.
+  // InvalidArgument when the state contains a report that no worker can have sent.
   Status Load(const ShardState& state, const GradientShape& shape);
 
  private:

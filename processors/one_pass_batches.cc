@@ -67,7 +67,7 @@ StatusOr<BatchState> OnePassBatches::Next(const Progress& progress, Batch& batch
   const RowNumber begin = BeginOf(progress.clock);
   if (has_first_ && begin < first_) {
     return absl::OutOfRangeError("row " + std::to_string(begin) +
-                                 " is needed, but the first row there is " +
+                                 " is needed, but the first row that is available is " +
                                  std::to_string(first_));
   }
   const RowNumber end = std::min<RowNumber>(begin + batch_rows_, end_.value_or(UINT64_MAX));

@@ -1,5 +1,5 @@
-// Each row once: batch(c) is rows [c * b, (c + 1) * b), so that a repeated update is the same
-// bytes.
+// Each row once: the batch of clock c is rows [c * b, (c + 1) * b), so that a repeated update has
+// the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace millrace {
 
 class OnePassBatches final : public BatchSource {
  public:
-  // REQUIRES batch_rows >= 1. `begin`: the number of the first row to come, if it is known.
+  // REQUIRES batch_rows >= 1. `begin`: the number of the first row that will be added, if it is
+  // known.
   explicit OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin = std::nullopt);
 
   void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
@@ -40,7 +41,7 @@ class OnePassBatches final : public BatchSource {
   bool has_first_ = false;
   std::deque<Entry> rows_;
   std::vector<Row> spare_;          // used rows, kept for their memory
-  std::optional<RowNumber> begin_;  // of all rows that came or will come
+  std::optional<RowNumber> begin_;  // of all rows, added or still to be added
   std::optional<RowNumber> end_;
 };
 

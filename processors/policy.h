@@ -1,4 +1,4 @@
-// When a worker may go on: the one rule behind sequential, eventual and bounded-delay training.
+// When a worker may continue: the one rule of sequential, eventual and bounded-delay training.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ class ConsistencyPolicy {
   bool sequential() const { return bound_ == 0; }
   std::optional<uint64_t> bound() const { return bound_; }
 
-  // Whether one at `clock` may go on when the slowest is at `min`. REQUIRES clock >= min.
+  // Whether a worker at `clock` may continue when the slowest is at `min`. REQUIRES clock >= min.
   bool Releases(Clock clock, Clock min) const;
-  // A worker that left is released: it waits for nobody.
+  // A worker that left is released: it does not wait for others.
   bool Released(const VectorClock& clocks, WorkerId worker) const;
 
   std::string ToString() const;

@@ -55,7 +55,7 @@ Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) 
   MILLRACE_RETURN_IF_ERROR(
       CheckEmbeddings(saved.embeddings(), shape.row_width, shape.shard, shape.shards));
   if (saved.step_ms() < 0 || saved.step_ms() > state.step_ms()) {
-    return absl::InvalidArgumentError("a previous round of a later time than the last");
+    return absl::InvalidArgumentError("its previous round is later than its last");
   }
   moments_ = saved.moments().count_size() > 0 ? FromProto(saved.moments())
                                               : Moments(shape.numeric_columns);

@@ -1,4 +1,4 @@
-// What a shard's answers of the clock before are made of, beside the weights.
+// What a shard needs besides the weights for its answers at the previous clock.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,20 @@
 
 namespace millrace {
 
-// In sequential jobs of several shards a shard serves what its last round replaced to a worker that
-// other shards still hold at the clock before, so that the worker's update of that clock is the
-// same bytes again. (ParameterShard keeps the weights.) In all jobs an answer says how far the
-// worker's rows were counted at the clock before. A part of the shard's state; not thread-safe.
+// In sequential jobs of several shards, a worker may be at the previous clock in other shards. This
+// shard then answers it with the state before its last round, so that the worker's update of that
+// clock has the same bytes again. (ParameterShard keeps the weights.) In all jobs an answer says
+// how far the worker's rows were counted at the previous clock. A part of the shard's state; not
+// thread-safe.
 class PreviousRound {
  public:
   PreviousRound(uint32_t workers, size_t numeric_columns)
       : moments_(numeric_columns), progress_(workers) {}
 
-  // A round begins: this is what it will replace. It has changed no embedding rows yet.
+  // To be called at the start of a round, with what it will replace. The round has changed no
+  // embedding rows yet.
   void Begin(const Moments& moments, int64_t step_ms);
-  // The rows that it is about to change. REQUIRES ascending, distinct ids.
+  // The rows that the round is about to change. REQUIRES ascending, distinct ids.
   void KeepRows(std::span<const EmbeddingId> ids, std::vector<float> values);
   void KeepProgress(WorkerId worker, const RowProgress& progress) {
     progress_.at(worker) = progress;
@@ -33,12 +35,13 @@ class PreviousRound {
   const Moments& moments() const { return moments_; }
   int64_t step_ms() const { return step_ms_; }
   const RowProgress& progress(WorkerId worker) const { return progress_.at(worker); }
-  // Puts the rows that the round changed back among `values`, which are those of `ids` now.
+  // Replaces in `values`, the present rows of `ids`, those that the round changed by their previous
+  // values.
   void RestoreRows(std::span<const EmbeddingId> ids, size_t width, std::span<float> values) const;
 
-  // The state's members are there already.
+  // REQUIRES: `state` has its members already.
   void Save(ShardState& state) const;
-  // DataLoss when it is none of a shard of this shape. REQUIRES: the state's members are workers.
+  // DataLoss when it does not fit a shard of this shape. REQUIRES: the state's members are workers.
   Status Load(const ShardState& state, const GradientShape& shape);
 
  private:

@@ -1,4 +1,4 @@
-// What a shard of a job is made with.
+// The options of a shard.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@
 
 namespace millrace {
 
-// Of an update's values, and of weights. The square of a larger one is no float any more, and a few
-// of them would carry the weights to infinity.
+// The largest absolute value in an update, and of a weight. The square of a larger one is not a
+// finite float, and a few of them would make the weights infinite.
 inline constexpr float kLargestValue = 1e18f;
 
 struct ServerOptions {
-  uint64_t job = 0;  // its name's hash, which every message says
+  uint64_t job = 0;  // hash of its name, in every message
   uint64_t epoch = 1;
   ShardId shard = 0;
   uint32_t shards = 1;               // of the job
   KeyRange range;                    // of this shard
   uint64_t penalised_end = 0;        // keys from here on (the bias) are not penalised
   uint64_t linear_end = UINT64_MAX;  // keys from here on (a network's) are not of a linear model
-  std::vector<RandomInitRange> random_init_ranges{};  // of the job's keys; the others start at zero
+  std::vector<RandomInitRange> random_init_ranges{};  // of the job's keys; other keys start at zero
   uint64_t seed = 1;                                  // of the random initial weights
   uint32_t workers = 1;
   size_t classes = 2;
@@ -40,14 +40,14 @@ struct ServerOptions {
   OptimizerOptions optimizer;
   double l2 = 0;                                    // added to the gradient
   std::optional<EmbeddingTableOptions> embeddings;  // slot_floats follows from the optimizer
-  // A shard of which no copy is left goes on from the weights that workers have (LostState).
+  // A shard of which no copy is left continues from the workers' weights (LostState).
   bool weights_from_workers = false;
 
   size_t max_frame_bytes = kMaxFrameBytes;        // larger messages are split
   ChunkLimits chunks{};                           // of updates that were split
-  size_t most_message_bytes = kMostMessageBytes;  // pieces of a saved state are no larger
+  size_t most_message_bytes = kMostMessageBytes;  // the limit of a part of a saved state
 
-  // A shard keeps what answers of the clock before are made of.
+  // Whether a shard keeps what it needs for answers at the previous clock.
   bool keeps_previous_round() const { return shards > 1 && consistency.sequential(); }
 };
 

@@ -17,8 +17,7 @@ Status NotOurState(ShardId shard, const Status& reason) {
   return absl::DataLossError(
       "the saved state of shard " + std::to_string(shard) +
       " is damaged, or was written by another program: " + std::string(reason.message()) +
-      ". Restore the topic parameters and the data folder, or start a new "
-      "job (another name)");
+      ". Restore the topic parameters and the data folder, or start a new job (another --job)");
 }
 
 }  // namespace
@@ -78,36 +77,39 @@ Status ServerProcessor::LoadState(const ShardState& state) {
 
 Status ServerProcessor::CheckState(const ShardState& state) const {
   MILLRACE_RETURN_IF_ERROR(CheckMoments(state.moments(), options_.numeric_columns));
-  if (!FromProto(state.moments()).IsValid()) return BadState("moments that no rows can have given");
+  if (!FromProto(state.moments()).IsValid())
+    return BadState("its moments are not those of any rows");
   MILLRACE_RETURN_IF_ERROR(CheckSums(state.progressive(), options_.classes));
   MILLRACE_RETURN_IF_ERROR(CheckSums(state.tail(), options_.classes));
-  if (state.steps() > kMostClock * options_.workers) return BadState("too many steps");
+  if (state.steps() > kMostClock * options_.workers)
+    return BadState("it has too many optimizer steps");
   if (state.step_ms() < 0 || state.step_ms() > state.seen_ms()) {
-    return BadState("a step at a time that the log has not come to");
+    return BadState("its last step is later than the end of the log that it has read");
   }
-  if (state.position() < 0) return BadState("a position before the log");
+  if (state.position() < 0) return BadState("its position is below 0");
   if (state.snapshot() > kMostSnapshot) {
-    return BadState("a snapshot that cannot be");
+    return BadState("its snapshot number is out of range");
   }
   return absl::OkStatus();
 }
 
 Status ServerProcessor::CheckMember(const ShardState::Member& member) const {
   const std::string name = "worker " + std::to_string(member.worker());
-  if (member.worker() >= options_.workers) return BadState(name + " is none of this job's");
+  if (member.worker() >= options_.workers) return BadState(name + " is not a worker of this job");
   if (member.clock() > kMostClock || member.cut() > kMostClock + 3) {
-    return BadState(name + " at clock " + std::to_string(member.clock()) + ", its cut at " +
-                    std::to_string(member.cut()));
+    return BadState(name + " is at clock " + std::to_string(member.clock()) +
+                    ", with its cut at clock " + std::to_string(member.cut()));
   }
   if (member.rows().end() > kMostRow || member.rows_before().end() > member.rows().end()) {
-    return BadState(name + " has rows up to " + std::to_string(member.rows().end()) +
-                    " counted, and " + std::to_string(member.rows_before().end()) +
+    return BadState(name + " has counted rows up to " + std::to_string(member.rows().end()) +
+                    ", but up to " + std::to_string(member.rows_before().end()) +
                     " one update before");
   }
-  if (!member.wanted().empty() && !options_.embeddings) return BadState(name + " wants rows");
+  if (!member.wanted().empty() && !options_.embeddings)
+    return BadState(name + " requests embedding rows, which this job does not have");
   MILLRACE_RETURN_IF_ERROR(CheckIds(member.wanted(), options_.shard, options_.shards));
   if (!member.has_pending()) return absl::OkStatus();
-  if (member.left()) return BadState(name + " has left, and an update of it is held");
+  if (member.left()) return BadState(name + " has left, but an update of it is held");
   return CheckUpdate(member.pending(), Clock(member.clock()), decoder_.shape());
 }
 
@@ -116,8 +118,7 @@ Status ServerProcessor::LoadMembers(const ShardState& state) {
   for (const ShardState::Member& saved : state.members()) {
     MILLRACE_RETURN_IF_ERROR(CheckMember(saved));
     const auto [place, is_new] = members.try_emplace(WorkerId(saved.worker()));
-    if (!is_new)
-      return BadState("worker " + std::to_string(saved.worker()) + " stands in it twice");
+    if (!is_new) return BadState("worker " + std::to_string(saved.worker()) + " is listed twice");
     Member& member = place->second;
     clocks_.Set(WorkerId(saved.worker()), {Clock(saved.clock()), saved.left()});
     member.rows = saved.rows();
@@ -126,7 +127,7 @@ Status ServerProcessor::LoadMembers(const ShardState& state) {
     if (saved.has_pending()) member.pending = saved.pending();
   }
   if (options_.consistency.sequential() && clocks_.Staleness() > 0) {
-    return BadState("workers of one round at different clocks");
+    return BadState("its workers are at different clocks within one round");
   }
   members_ = std::move(members);
   return absl::OkStatus();

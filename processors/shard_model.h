@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-// Updates that are combined in one step, in this order: floats are added in it.
+// Updates that are combined in one step. Floats are added in this order.
 using Updates = std::span<const Gradient::Update* const>;
 
 // Not thread-safe.
@@ -34,13 +34,13 @@ class ShardModel {
   uint64_t steps() const { return steps_; }
   void set_steps(uint64_t steps) { steps_ = steps; }
 
-  // Applies the updates as one step at `now_ms`. A change of weights that comes alone moves them by
-  // its worker's share, one of `average_over` (0: all have come). `previous`, if not null, gets the
-  // embedding rows as they were. Returns whether all of it is finite: if not, nothing has changed.
-  // Updates without rows make no step. Errors: the store's.
+  // Applies the updates as one step at `now_ms`. A single weight change counts with its worker's
+  // share, 1 / `average_over` (0: all workers' changes are present). `previous`, if not null, gets
+  // the embedding rows before the step. Returns whether the result is finite: if not, nothing has
+  // changed. Updates without rows make no step. Errors: the store's.
   StatusOr<bool> Step(Updates updates, size_t average_over, int64_t now_ms,
                       PreviousRound* previous);
-  // Takes weights as they are. REQUIRES a dense slice of the shard's range.
+  // Sets the weights. REQUIRES a dense slice of the shard's range.
   void SetWeights(const Slice& slice);
 
  private:

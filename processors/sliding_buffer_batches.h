@@ -1,4 +1,4 @@
-// The newest rows, again at each new weights message: what the sliding buffer holds is the batch.
+// The sliding buffer's rows as the batch, again at each new weights message.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct SlidingBufferOptions {
   uint64_t rounds_after_end = 0;  // further rounds on the last buffer
 };
 
-// Trains only if rows have come since the last accepted update; after the stream's end for
-// `rounds_after_end` further rounds, then leaves. The buffer is the caller's.
+// Has a batch only if rows have arrived since the last accepted update; after the stream's end for
+// `rounds_after_end` further rounds, then the worker leaves. The caller owns the buffer.
 class SlidingBufferBatches final : public BatchSource {
  public:
   SlidingBufferBatches(const SlidingBufferOptions& options, const RowShape& shape,
@@ -36,7 +36,7 @@ class SlidingBufferBatches final : public BatchSource {
   RowNumber NeededFrom(const Progress& progress) const override;
 
  private:
-  // Of rows that cannot be decoded and that no update has counted yet.
+  // Of rows that cannot be decoded and that no accepted update has counted.
   static constexpr size_t kMostDeadBytes = size_t{64} << 20;
 
   const Row* Decoded(const TrainingBuffer::Slot& slot);

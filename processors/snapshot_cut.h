@@ -1,4 +1,4 @@
-// Where a snapshot cuts through the workers' updates: what a shard knows of it.
+// A shard's knowledge of a snapshot's cut through the workers' updates.
 #pragma once
 
 #include <cstdint>
@@ -11,42 +11,43 @@
 
 namespace millrace {
 
-// One cut through all shards (Chandy and Lamport 1985): shard 0 says for each worker at which
-// clock, two updates on; its answers and then the worker's updates carry that to all shards, so
-// that each knows it in time, whichever attempt of an update it takes. A shard stands at the cut
-// when all workers have come to it or left. One snapshot at a time: a newer one replaces what is
-// known. Pure: a part of the shard's state.
+// One cut through all shards (Chandy and Lamport 1985): shard 0 chooses a clock for each worker,
+// two updates ahead. Its answers and then the worker's updates carry the clock to all shards, so
+// that each shard knows it in time, whichever attempt of an update it accepts. A shard is at the
+// cut when all workers have reached it or left. One snapshot at a time: a newer one replaces the
+// older. Pure: a part of the shard's state.
 class SnapshotCut {
  public:
   explicit SnapshotCut(uint32_t workers);
 
-  // Shard 0 chooses the cut of a new snapshot. False when it knows it already, when not all workers
-  // are behind the last one, or when all have left: of an end nothing is to be cut off.
+  // Shard 0 chooses the cut of a new snapshot. False when it knows this snapshot already, when not
+  // all workers have passed the last cut, or when all have left.
   bool Begin(uint64_t snapshot, const VectorClock& clocks);
-  // Nobody waits for it any more; who has not heard of it does not begin it.
+  // Cancels the snapshot: it is no longer waited for, and a shard that does not know it yet will
+  // not begin it.
   void Cancel(uint64_t snapshot);
-  // A worker says where its cut is.
+  // A worker's message names its cut.
   void Note(WorkerId worker, const SnapshotMark& mark);
 
-  // The worker, which is at this clock, has come to the cut: its next update lies behind.
+  // Whether the worker, which is at this clock, has reached the cut: its next update is after it.
   bool IsBehind(WorkerId worker, Clock clock) const;
-  // Ends what is open when every worker has come to the cut: the snapshot that the shard stands at.
+  // Returns the open snapshot, and closes it, when every worker has reached the cut.
   std::optional<uint64_t> Reach(const VectorClock& clocks);
 
-  // Since Reach or the Cancel of what was open, and until Leave: updates may be held.
+  // True from Reach, or the Cancel of an open snapshot, until Leave: updates may be held.
   bool reached() const { return reached_; }
   void Leave() { reached_ = false; }
-  // The newest snapshot that is known.
+  // The newest known snapshot.
   uint64_t newest() const { return snapshot_; }
-  // The snapshot that is known and not reached.
+  // The known snapshot whose cut is not reached.
   std::optional<uint64_t> open() const {
     return open_ ? std::optional<uint64_t>(snapshot_) : std::nullopt;
   }
 
-  // What shard 0's answer says.
+  // The mark in shard 0's answer.
   void Tell(WorkerId worker, Weights& message) const;
 
-  // REQUIRES: the state's members are there.
+  // REQUIRES: the state has its members already.
   void Save(ShardState& state) const;
   void Load(const ShardState& state);
 

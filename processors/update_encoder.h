@@ -1,4 +1,4 @@
-// From what a worker has computed to the messages that it sends, one to each shard.
+// Encodes a worker's update as messages, one for each shard.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,19 @@ struct BatchRows {
 };
 
 // Cuts an update into the shards' parts: all of it, or its largest values (--top-k), in 32 bits or
-// in 16. What is sent of it and how it is rounded does not depend on the number of shards.
+// in 16. Which values are sent and how they are rounded does not depend on the number of shards.
 // Not thread-safe.
 class UpdateEncoder {
  public:
   // `model` outlives the encoder.
   UpdateEncoder(const WorkerOptions& options, const Model& model);
 
-  // Of an update that learns from these rows: to be called once, before EncodePart.
-  // `learnt`: the ids of the rows, by shard. All three outlive the calls of EncodePart.
+  // Begins an update that was trained on these rows: to be called once, before EncodePart.
+  // `learnt`: the ids of the rows, by shard. All three arguments outlive the calls of EncodePart.
   void Begin(const BatchTrainer::Result& result, GradientSum& gradient, const BatchRows& rows,
              const std::vector<std::vector<EmbeddingId>>& learnt);
-  // The bytes of the message to the shard, which is `message` and its part of the update.
-  // ResourceExhausted when they are more than a message may have.
+  // The bytes of the message to the shard: `message` with the shard's part of the update.
+  // ResourceExhausted when the message would be too large.
   StatusOr<std::string> EncodePart(ShardId shard, Gradient& message);
 
  private:
@@ -52,10 +52,10 @@ class UpdateEncoder {
 
   const WorkerOptions options_;
   const Model& model_;
-  // What the updates have kept back. It is this object's alone and dies with it.
+  // The values that were not sent yet. They are lost when this object is destroyed.
   std::optional<TopK> top_k_;
 
-  // Of the update at hand:
+  // Of the present update:
   const BatchTrainer::Result* result_ = nullptr;
   GradientSum* gradient_ = nullptr;
   const BatchRows* rows_ = nullptr;

@@ -1,4 +1,4 @@
-// How far each worker has come, as the server counts it.
+// The clock of each worker, as the server counts it.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +36,11 @@ class VectorClock {
   // REQUIRES a member.
   void Set(WorkerId worker, Entry entry);
 
-  // Over the members that have not left; empty when all have. All of these take no time that
-  // grows with the members.
+  // Over the members that have not left; empty when all have left. These functions take constant
+  // time.
   std::optional<Clock> Min() const;
   std::optional<Clock> Max() const;
-  // Max() - Min(), 0 when nobody is left.
+  // Max() - Min(); 0 when all have left.
   uint64_t Staleness() const;
   bool AllLeft() const { return present_ == 0; }
   // Members that have not left.
@@ -57,7 +57,7 @@ class VectorClock {
   const Entry& EntryOf(WorkerId worker) const;
 
   std::map<WorkerId, Entry> entries_;
-  std::map<Clock, size_t> counts_;  // of those that have not left, how many stand at each clock
+  std::map<Clock, size_t> counts_;  // how many members that have not left are at each clock
   size_t present_ = 0;
 };
 

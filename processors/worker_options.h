@@ -1,4 +1,4 @@
-// What a worker of a job is made with.
+// The options of a worker.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace millrace {
 
 struct WorkerOptions {
-  uint64_t job = 0;  // its name's hash, which every message says
+  uint64_t job = 0;  // hash of its name, in every message
   uint64_t epoch = 1;
   WorkerId worker = 0;
   uint32_t workers = 1;
@@ -20,7 +20,7 @@ struct WorkerOptions {
   Training training;
   bool evaluate_batches = false;            // fill WorkerOutput::evaluations
   size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split
-  // A larger message is an error: the shard keeps no more of one that was split.
+  // A larger message is an error, since a shard does not keep more chunks of one message.
   size_t most_message_bytes = ChunkLimits().sender_bytes;
 };
 

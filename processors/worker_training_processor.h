@@ -1,4 +1,4 @@
-// What a worker does with a weights message: an update computed on its batch.
+// Processes weights messages: computes an update on the worker's batch.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace millrace {
 
-// What processing leads to.
+// The results of processing.
 struct WorkerOutput {
   struct Message {
     ShardId shard = 0;
@@ -30,7 +30,7 @@ struct WorkerOutput {
   };
   std::vector<Message> messages;
 
-  // For the local evaluation log: the batch, tested by the weights it is about to change.
+  // For the local evaluation log: the batch, tested with the weights that it is about to change.
   struct Evaluation {
     Clock clock = 0;
     EvaluationFigures figures;
@@ -44,38 +44,38 @@ struct WorkerOutput {
   }
 };
 
-// Everything hangs on one function, TryTrain, which is called after each weights message and after
-// rows have come: a clock without rows is owed until rows come, rows without a clock wait for it.
-// Nothing sleeps. Pure; not thread-safe.
+// TryTrain is called after each weights message and whenever rows have arrived: it sends an update
+// when both the weights of a clock and the rows of its batch are present. Nothing sleeps. Pure; not
+// thread-safe.
 class WorkerTrainingProcessor {
  public:
   // All references outlive the processor.
   WorkerTrainingProcessor(const WorkerOptions& options, const Model& model, BatchSource& source);
 
-  // Asks every shard where this worker stands.
+  // Asks every shard for this worker's clock.
   void Start(WorkerOutput& output);
 
   // Takes the body of a Weights message. InvalidArgument when it is of another epoch, shape or
   // worker count; nothing has changed then.
   Status ProcessWeights(std::string_view body);
 
-  // Sends the update that is owed, if its rows are there. ResourceExhausted when it is larger than
-  // a message may be.
+  // Sends the due update, if its rows are present. ResourceExhausted when the message would be too
+  // large.
   Status TryTrain(WorkerOutput& output);
 
-  // Sends again what is unanswered. The runtime calls it after a while without an answer, and when
-  // a delivery failed for good; it changes no result.
+  // Repeats unanswered messages. The loop calls it after a time without an answer, and when a
+  // delivery failed permanently; it changes no result.
   void Repeat(WorkerOutput& output);
 
-  // Every shard has said where this worker stands.
+  // Whether every shard has reported this worker's clock.
   bool answered() const;
-  // The shards that have not, ascending.
+  // The shards that have not reported it, ascending.
   std::vector<ShardId> SilentShards() const;
-  // Every shard knows that this worker has left.
+  // Whether every shard knows that this worker has left.
   bool left() const;
-  // What the server last said.
+  // The progress that the server last reported.
   const Progress& progress() const { return progress_; }
-  // The weights of `progress().clock` have come and no update has been sent for it yet.
+  // Whether the weights of `progress().clock` have arrived and no update has been sent for it yet.
   bool owes_update() const { return owed_; }
   RowNumber NeededFrom() const { return source_.NeededFrom(progress_); }
 
@@ -85,9 +85,10 @@ class WorkerTrainingProcessor {
     Clock clock = 0;
     bool released = false;
     bool left = false;
-    bool asked_again = false;  // by Repeat, and not answered since
+    bool asked_again = false;  // by Repeat, and no answer since
     Weights message;
-    // Sequential, when other shards are still at the clock before: what this one answered then.
+    // Sequential, when other shards are still at the previous clock: this shard's answer at that
+    // clock.
     bool asked_for_replaced = false;
     std::optional<Weights> replaced;
     std::optional<Clock> asked_for_embeddings;  // of which clock
@@ -97,47 +98,47 @@ class WorkerTrainingProcessor {
 
   Gradient NewMessage() const;
   WeightsShape Shape() const;
-  // Whether the part's clock is one that the worker can have got to.
+  // Whether the worker can have reached the part's clock.
   bool IsBorneOut(const Part& part) const { return source_.Reaches(part.clock); }
   void Take(Weights message);
   // Appends the message to `output`. One that cannot be serialised is an error of the next
   // TryTrain.
   void Send(ShardId shard, const Gradient& message, WorkerOutput& output);
-  // For what is new, or for the answer of `clock`, with these embedding rows.
+  // Requests the newest state, or the answer at `clock`, with these embedding rows.
   void Ask(ShardId shard, std::optional<Clock> clock, const std::vector<EmbeddingId>& wanted,
            WorkerOutput& output);
-  // Says to shards that have lost their state what this worker has of it.
+  // Reports this worker's weights to shards that have lost their state.
   void AnswerLostShards(WorkerOutput& output);
   Gradient RestoreOf(const Part& part, std::optional<Clock> least, const SourceBegin& begin) const;
-  // The least clock at which a shard has this worker, and how far shard 0 has counted its rows.
+  // The lowest clock of this worker in any shard, and how far shard 0 has counted its rows.
   void UpdateProgress();
-  // What is done about rows that were deleted.
+  // Handles the case that rows were deleted.
   Status OnMissingRows(const Status& missing);
-  // Whether every shard has said what it must have said at `clock`; asks those that have gone on.
+  // Whether every shard has sent its answer at `clock`; requests it from shards that are further.
   bool HasEveryPart(Clock clock, WorkerOutput& output);
-  // What the shard said of the clock that is to be answered.
+  // The shard's answer at the clock that the update is for.
   const Weights& MessageOf(const Part& part) const;
-  // Whether every shard has sent the embedding rows of the batch; asks those that have not. A
-  // worker that could look ahead has said already, with the last update, what it would need.
+  // Whether every shard has sent the embedding rows of the batch; requests them from those that
+  // have not. (A worker that knew the next batch has requested its rows with the last update.)
   bool HasEmbeddings(WorkerOutput& output);
   bool LacksEmbeddings(ShardId shard) const;
   void AskForEmbeddings(ShardId shard, WorkerOutput& output);
-  // Each once, ascending, by the shard that has them.
+  // Distinct ids, ascending, by shard.
   std::vector<std::vector<EmbeddingId>> ByShard(std::vector<EmbeddingId> ids) const;
   std::vector<std::vector<EmbeddingId>> IdsOf(RowsView rows) const;
   bool SomeoneLeft() const;
   bool IsSequential() const {
     return options_.training.consistency().model() == Training::Consistency::SEQUENTIAL;
   }
-  // What shard 0 has said of a snapshot, to be passed on to all shards.
+  // Shard 0's snapshot mark, which is passed on to all shards.
   const SnapshotMark& Mark() const { return MessageOf(parts_[0]).mark(); }
-  // Sends a leave to each shard that has none of its present clock; `again`: that is not known to
-  // have it.
+  // Sends a leave to each shard that was not sent one at its present clock; `again`: to each shard
+  // that has not confirmed it.
   void LeaveAll(bool again, WorkerOutput& output);
   void SendUpdate(WorkerOutput& output);
-  // The update but for the shards' parts of it.
+  // The update without the shards' parts of it.
   Gradient NewUpdate(const BatchTrainer::Result& result);
-  // What only shard 0 is told.
+  // The fields that only shard 0 receives.
   void AddFigures(const BatchTrainer::Result& result, Gradient::Update& update) const;
   void AssembleWeights();
   void AssembleEmbeddings();
@@ -152,13 +153,13 @@ class WorkerTrainingProcessor {
   std::vector<Part> parts_;  // by shard
   Progress progress_;
   bool owed_ = false;
-  std::optional<Clock> sent_clock_;  // of the last update or leave
+  std::optional<Clock> sent_clock_;  // clock of the last update or leave
   bool leaving_ = false;             // the last was a leave
   std::vector<WorkerOutput::Message> unanswered_;
-  Status failed_ = absl::OkStatus();  // to send a message
+  Status failed_ = absl::OkStatus();  // the error of sending a message
   uint64_t attempts_ = 0;
   Clock missing_rows_clock_ = 0;
-  uint32_t missing_rows_ = 0;  // questions in a row whose answers asked for rows not there
+  uint32_t missing_rows_ = 0;  // consecutive answers whose rows are missing
   bool asked_ = true;          // since the last such answer
   uint64_t rows_seen_ = 0;
 

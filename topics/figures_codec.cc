@@ -94,7 +94,7 @@ Status CheckMoments(const MomentsMessage& message, size_t columns) {
   if ((!empty && message.count_size() != size) || message.mean_size() != message.count_size() ||
       message.m2_size() != message.count_size()) {
     return BadFigures("moments of " + std::to_string(message.count_size()) +
-                      " columns where the job has " + std::to_string(columns));
+                      " columns, but the job has " + std::to_string(columns));
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Figures of an evaluation and moments of columns to and from their messages.
+// Encodes and decodes figures of an evaluation and moments of columns.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ Moments FromProto(const MomentsMessage& message);
 void ToProto(const Moments& moments, MomentsMessage& message);
 void ToProto(const EvaluationFigures& figures, Figures& message);
 
-// Checks of what came over the wire; InvalidArgument with the reason.
+// Checks of received messages; InvalidArgument with the reason.
 Status CheckSums(const EvaluationSumsMessage& message, size_t classes);
 Status CheckMoments(const MomentsMessage& message, size_t columns);
 

@@ -95,8 +95,7 @@ StatusOr<Frame> ParseFrame(std::string_view value) {
   const auto version = static_cast<uint8_t>(value[0]);
   if (version != kFormatVersion) {
     return absl::InvalidArgumentError("format version " + std::to_string(version) +
-                                      " where this program knows " +
-                                      std::to_string(kFormatVersion));
+                                      ", but this program reads " + std::to_string(kFormatVersion));
   }
   Frame frame;
   if (value[1] == kWhole) {
@@ -104,7 +103,7 @@ StatusOr<Frame> ParseFrame(std::string_view value) {
     return frame;
   }
   if (value[1] != kChunk || value.size() < kChunkHeaderBytes) {
-    return absl::InvalidArgumentError("a damaged chunk header");
+    return absl::InvalidArgumentError("its chunk header is damaged");
   }
   frame.is_chunk = true;
   frame.message_id = *DecodeBigEndian64(value.substr(2, 8));
@@ -199,9 +198,9 @@ Status ChunkJoiner::MakeRoom(uint32_t sender, const Frame& frame) {
   const size_t most = std::min(limits_.sender_bytes, limits_.bytes);
   if (BytesOf(sender) + size <= most && bytes_ + size <= limits_.bytes) return absl::OkStatus();
   if (const Place place = Find(sender, frame); place != partials_.end()) Erase(place);
-  return absl::ResourceExhaustedError("a message in " + std::to_string(frame.count) +
-                                      " chunks, of which at most " + std::to_string(most) +
-                                      " bytes are kept");
+  return absl::ResourceExhaustedError("a message of " + std::to_string(frame.count) +
+                                      " chunks, but at most " + std::to_string(most) +
+                                      " bytes are kept for incomplete messages");
 }
 
 void ChunkJoiner::Begin(uint32_t sender, const Frame& frame) {

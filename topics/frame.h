@@ -31,32 +31,33 @@ struct Frame {
   std::string_view body;
 };
 
-// The begin of a frame that is not split; the message is to be appended, which spares a copy.
+// The header of a frame that is not split; appending the message to it saves a copy.
 std::string WholeFrameHeader();
-// One frame, or as many chunks as are needed. `message_id` tells apart messages of one sender.
+// One frame, or as many chunks as are needed. `message_id` distinguishes the messages of one
+// sender.
 std::vector<std::string> MakeFrames(std::string_view message, uint64_t message_id,
                                     size_t max_frame_bytes = kMaxFrameBytes);
-// The same of a message that lies in parts, which spares putting them together.
+// The same for a message in several parts, which saves concatenating them.
 std::vector<std::string> MakeFrames(std::span<const std::string> parts, uint64_t message_id,
                                     size_t max_frame_bytes = kMaxFrameBytes);
 // InvalidArgument: another format version, too short, or chunk numbers that make no sense.
 StatusOr<Frame> ParseFrame(std::string_view value);
 
-// How much a joiner keeps. Whole messages are not counted: they are handed on at once.
+// How much a joiner keeps. Complete messages are not counted: they are returned at once.
 struct ChunkLimits {
   size_t sender_bytes = size_t{1} << 30;  // of a sender's unfinished messages
   size_t bytes = size_t{4} << 30;         // of all
 };
 
-// Joins the chunks of senders' messages. Two senders that believe to be the same worker (one of
-// them a zombie) may interleave, so it keeps kKept unfinished messages of each and forgets the
-// oldest: the sender repeats what is unanswered. Beyond its limits it forgets the oldest, too.
-// Deterministic; part of the state of whoever folds a log.
+// Joins the chunks of senders' messages. Chunks of two instances of a worker (one of them a zombie)
+// may interleave, so it keeps kKept unfinished messages of each sender and drops the oldest: the
+// sender repeats what is unanswered. Beyond its limits it drops the oldest, too. Deterministic;
+// part of the state that is folded from a log.
 class ChunkJoiner {
  public:
   static constexpr size_t kKept = 2;
 
-  // Joined as far as it has come: chunk i ends at ends[i].
+  // The chunks received so far, joined: chunk i ends at ends[i].
   struct Partial {
     uint32_t sender = 0;
     uint64_t message_id = 0;
@@ -71,11 +72,11 @@ class ChunkJoiner {
 
   explicit ChunkJoiner(const ChunkLimits& limits = {}) : limits_(limits) {}
 
-  // The message when `frame` completes it (or is whole); empty when chunks are missing. A chunk
-  // that is out of order starts nothing and is forgotten (chunk 0 comes again with the message).
-  // ResourceExhausted when a message outgrows what may be kept of its sender; it is forgotten.
+  // The message when `frame` completes it (or is not a chunk); empty when chunks are missing. A
+  // chunk out of order is dropped (the sender repeats the message from chunk 0). ResourceExhausted
+  // when a message exceeds what may be kept of its sender; it is dropped.
   StatusOr<std::optional<std::string>> Add(uint32_t sender, const Frame& frame);
-  // Forgets all of that sender.
+  // Drops all messages of that sender.
   void Forget(uint32_t sender);
 
   const std::vector<Partial>& partials() const { return partials_; }  // oldest first
@@ -91,7 +92,7 @@ class ChunkJoiner {
   size_t CountOf(uint32_t sender) const;
   size_t BytesOf(uint32_t sender) const;
   void Erase(Place place);
-  // Makes room for a chunk of the newest or any partial, by forgetting others.
+  // Makes room for a chunk of the newest or any partial message, by dropping others.
   Status MakeRoom(uint32_t sender, const Frame& frame);
 
   ChunkLimits limits_;

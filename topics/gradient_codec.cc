@@ -21,7 +21,7 @@ bool IsRequest(const Gradient& message) {
 
 Status CheckAtMost(std::string_view what, uint64_t value, uint64_t most) {
   if (value <= most) return absl::OkStatus();
-  return BadGradient(std::string(what) + " " + std::to_string(value) + ", which nobody comes to");
+  return BadGradient(std::string(what) + " " + std::to_string(value) + " is out of range");
 }
 
 // A cut is fixed two updates on, by a shard 0 that may be one further than the sender.
@@ -40,7 +40,7 @@ Status CheckProgress(const RowProgress& rows) {
 Status CheckWanted(const google::protobuf::RepeatedField<uint64_t>& ids,
                    const GradientShape& shape) {
   if (shape.row_width == 0 && !ids.empty()) {
-    return BadGradient("embedding rows are wanted, of which this job has none");
+    return BadGradient("it requests embedding rows, but this job has no id columns");
   }
   return CheckIds(ids, shape.shard, shape.shards);
 }
@@ -48,16 +48,16 @@ Status CheckWanted(const google::protobuf::RepeatedField<uint64_t>& ids,
 Status CheckUpdatedRows(const Gradient::Update& update, const GradientShape& shape) {
   const EmbeddingBlock& rows = update.embeddings();
   if (rows.id().empty() && rows.value().empty()) return absl::OkStatus();
-  if (shape.row_width == 0) return BadGradient("embedding rows, of which this job has none");
+  if (shape.row_width == 0) return BadGradient("embedding rows in a job without id columns");
   if (update.row_count() == 0) {
-    return BadGradient("embedding rows of a message without training rows");
+    return BadGradient("embedding rows in a message without training rows");
   }
   return CheckEmbeddings(rows, shape.row_width, shape.shard, shape.shards);
 }
 
 Status CheckHead(const Gradient& message, const GradientShape& shape) {
   if (message.epoch() != shape.epoch) {
-    return BadGradient("epoch " + std::to_string(message.epoch()) + " where this job is in epoch " +
+    return BadGradient("epoch " + std::to_string(message.epoch()) + ", but this job is in epoch " +
                        std::to_string(shape.epoch));
   }
   if (message.kind_case() == Gradient::KIND_NOT_SET) {
@@ -94,7 +94,7 @@ Status CheckRestore(const Gradient::Restore& restore, const GradientShape& shape
   MILLRACE_RETURN_IF_ERROR(CheckProgress(restore.rows()));
   MILLRACE_RETURN_IF_ERROR(CheckProgress(restore.rows_before()));
   if (restore.rows_before().end() > restore.rows().end()) {
-    return BadGradient("fewer rows counted than one update before");
+    return BadGradient("fewer rows counted than before the last update");
   }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("committed row", restore.committed_row(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", restore.least_clock(), kMostClock / 2));
@@ -102,7 +102,7 @@ Status CheckRestore(const Gradient::Restore& restore, const GradientShape& shape
   if (!restore.has_slice()) return absl::OkStatus();
   MILLRACE_RETURN_IF_ERROR(CheckSlice(restore.slice(), shape.range));
   if (static_cast<size_t>(restore.slice().dense_size()) != shape.range.size()) {
-    return BadGradient("a copy of weights that are not all there");
+    return BadGradient("weights of a part of the shard's keys only");
   }
   return absl::OkStatus();
 }
@@ -135,13 +135,13 @@ StatusOr<std::optional<Gradient>> GradientDecoder::Decode(std::string_view key,
                                                           std::string_view value) {
   const std::optional<uint32_t> worker = DecodeBigEndian32(key);
   if (!worker || (*worker >= shape_.workers && *worker != kNoWorker)) {
-    return BadGradient("the key names no worker of this job");
+    return BadGradient("the key is not a worker of this job");
   }
   MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
   std::optional<std::string> joined;
   std::string_view body = frame.body;
   if (frame.is_chunk) {
-    if (*worker == kNoWorker) return BadGradient("a chunk, but what no worker sends is not split");
+    if (*worker == kNoWorker) return BadGradient("a chunk of a message that is never split");
     MILLRACE_ASSIGN_OR_RETURN(joined, chunks_.Add(*worker, frame));
     if (!joined) return std::optional<Gradient>();
     body = *joined;

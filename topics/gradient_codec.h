@@ -1,4 +1,4 @@
-// Records of gradients to validated messages, and back.
+// Decodes records of gradients to validated messages, and encodes them.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace millrace {
 
-// No message names more than these. A shard makes a thousand updates a second for some thousand
-// years until it comes to them; what is larger was made up, and would overflow when multiplied.
+// Upper bounds of the numbers in messages. A shard with a thousand updates a second would need some
+// thousand years to reach them; larger numbers are forged, and would overflow when multiplied.
 inline constexpr uint64_t kMostClock = uint64_t{1} << 45;
 inline constexpr uint64_t kMostRow = uint64_t{1} << 56;
 inline constexpr uint64_t kMostSnapshot = uint64_t{1} << 56;  // ids are milliseconds,
 inline constexpr uint64_t kMostRequest = uint64_t{1} << 55;   // unless shard 0 counts on
 
-// What a shard takes: messages of this job, to this shard, of this shape.
+// The messages that a shard accepts: of this job, to this shard, of this shape.
 struct GradientShape {
   uint64_t job = 0;  // its name's hash
   uint64_t epoch = 1;
@@ -38,16 +38,16 @@ struct GradientShape {
   FloatFormat values = Training::Compression::FLOAT32;  // of updates
 };
 
-// Whether `message` is one that the shard takes; InvalidArgument with the reason. The values of an
-// update may be any numbers, or none (NaN, infinity). It has its kind, and but of a request one of
-// the job's workers; an update and a leave have a clock.
+// Whether the shard accepts `message`; InvalidArgument with the reason. The values of an update may
+// be any floats, including NaN and infinity. An accepted message has a kind and, unless it is a
+// request, a worker of the job; an update and a leave have a clock.
 Status CheckGradient(const Gradient& message, const GradientShape& shape);
-// The parts that a checkpoint keeps by themselves.
+// The same for parts of messages that a checkpoint saves.
 Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientShape& shape);
 Status CheckRestore(const Gradient::Restore& restore, const GradientShape& shape);
 
-// Takes records apart, and joins the chunks of those that were split, which are a part of the
-// shard's state. Deterministic; not thread-safe.
+// Decodes records, and joins the chunks of split messages, which are a part of the shard's state.
+// Deterministic; not thread-safe.
 class GradientDecoder {
  public:
   explicit GradientDecoder(const GradientShape& shape, const ChunkLimits& limits = {})
@@ -56,14 +56,14 @@ class GradientDecoder {
   const GradientShape& shape() const { return shape_; }
 
   // The message that the record completes, checked and unpacked; empty when chunks are missing.
-  // InvalidArgument or ResourceExhausted with the reason why it is none.
+  // InvalidArgument or ResourceExhausted with the reason why the record is unusable.
   StatusOr<std::optional<Gradient>> Decode(std::string_view key, std::string_view value);
 
-  // Forgets the unfinished messages of a worker that sends nothing any more.
+  // Drops the unfinished messages of a worker that sends no more.
   void Forget(WorkerId worker) { chunks_.Forget(worker); }
 
   void Save(ShardState& state) const;
-  // DataLoss when the chunks are none that Decode can have kept.
+  // DataLoss when Decode cannot have kept these chunks.
   Status Load(const ShardState& state);
 
  private:
@@ -73,8 +73,8 @@ class GradientDecoder {
   ChunkJoiner chunks_;
 };
 
-// An update's bytes, with a dense slice that goes past the message: `message` has none.
-// ResourceExhausted when they would be more than a message can have.
+// An update's bytes, with a dense slice that is not copied into the message first: `message` has
+// none. ResourceExhausted when the message would be too large.
 StatusOr<std::string> SerializeUpdate(const Gradient& message, std::span<const float> values,
                                       KeyRange range, size_t most_bytes);
 

@@ -14,8 +14,8 @@ Status ParseMessage(std::string_view body, google::protobuf::MessageLite& messag
 
 Status TooLarge(const google::protobuf::MessageLite& message, size_t bytes, size_t most_bytes) {
   return absl::ResourceExhaustedError("a " + message.GetTypeName() + " of " +
-                                      std::to_string(bytes) + " bytes, where " +
-                                      std::to_string(most_bytes) + " are the limit");
+                                      std::to_string(bytes) + " bytes, but " +
+                                      std::to_string(most_bytes) + " is the limit");
 }
 
 StatusOr<std::string> SerializeMessage(const google::protobuf::MessageLite& message,

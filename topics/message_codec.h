@@ -1,4 +1,4 @@
-// Messages to and from bytes, where neither may fail in silence.
+// Serialises and parses messages; both report failures.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -15,11 +15,11 @@ namespace millrace {
 // protobuf neither writes nor reads a message that is larger.
 inline constexpr size_t kMostMessageBytes = std::numeric_limits<int>::max();
 
-// Parses a whole message (the body of a frame). InvalidArgument with the reason.
+// Parses a message (the body of a frame). InvalidArgument with the reason.
 Status ParseMessage(std::string_view body, google::protobuf::MessageLite& message);
 
-// ResourceExhausted when the message would be larger than `most_bytes`. (SerializeAsString returns
-// an empty string then, which is a message, too.)
+// ResourceExhausted when the message would be larger than `most_bytes`. (SerializeAsString would
+// return an empty string, which is a valid message.)
 StatusOr<std::string> SerializeMessage(const google::protobuf::MessageLite& message,
                                        size_t most_bytes = kMostMessageBytes);
 Status TooLarge(const google::protobuf::MessageLite& message, size_t bytes, size_t most_bytes);

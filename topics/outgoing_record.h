@@ -1,4 +1,4 @@
-// A record that a task wants to be sent. Tasks hold no client; whoever drives them sends.
+// A record that a task wants to be sent. Tasks hold no client; their driver sends.
 #pragma once
 
 #include <cstdint>

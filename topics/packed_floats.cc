@@ -118,11 +118,12 @@ Status UnpackUpdate(FloatFormat format, Gradient::Update& message) {
   const auto invalid = [](const char* reason) { return absl::InvalidArgumentError(reason); };
   const bool packed = !message.packed_slice().empty() || !message.packed_embeddings().empty();
   if (format == Training::Compression::FLOAT32) {
-    return packed ? invalid("values in 16 bits where this job has 32") : absl::OkStatus();
+    return packed ? invalid("values in 16 bits, but this job sends 32 (--compress)")
+                  : absl::OkStatus();
   }
   if (message.slice().dense_size() > 0 || message.slice().sparse_value_size() > 0 ||
       message.embeddings().value_size() > 0) {
-    return invalid("values in 32 bits where this job has 16");
+    return invalid("values in 32 bits, but this job sends 16 (--compress)");
   }
   const int32_t exponent = message.packed_exponent();
   if (exponent < -kMostExponent || exponent > kMostExponent) {

@@ -36,8 +36,8 @@ constexpr size_t BytesOfValue(FloatFormat format) {
 
 // Moves the floats of the message's slice and embeddings into its packed fields. FLOAT32: nothing.
 void PackUpdate(FloatFormat format, int32_t exponent, Gradient::Update& message);
-// And back. InvalidArgument when it was packed in another way than the job's, or has half a value.
-// That the values are as many as there should be, and numbers, is checked by others.
+// The reverse. InvalidArgument when it was not packed in the job's format, or has half a value. The
+// number of values and their finiteness are checked elsewhere.
 Status UnpackUpdate(FloatFormat format, Gradient::Update& message);
 
 }  // namespace millrace

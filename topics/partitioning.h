@@ -1,4 +1,4 @@
-// Who gets what: rows to workers, keys to shards. The only place that knows.
+// Assigns rows to workers and keys to shards. The only place that defines this.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct RowPlace {
 RowPlace PlaceOfRow(uint64_t stream_row, uint32_t workers);
 // The inverse.
 uint64_t StreamRow(RowPlace place, uint32_t workers);
-// How many of the first `stream_rows` rows stand in a worker's partition.
+// How many of the first `stream_rows` rows are in a worker's partition.
 RowNumber RowsOfWorker(uint64_t stream_rows, WorkerId worker, uint32_t workers);
 
 // Shard s of `shards` owns a contiguous range of [0, keys); every key has one owner, and no range

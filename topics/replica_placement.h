@@ -13,8 +13,8 @@ namespace millrace {
 std::vector<ShardId> ReplicatedBy(const std::vector<ShardId>& hosted, uint32_t shards,
                                   uint32_t replicas);
 
-// How many replicas a shard has less since several of its followers are the one server that hosts
-// `hosted`: it keeps one copy of a shard, and of those that it hosts none beside.
+// The number of replicas that a shard lacks because several of its followers are the same server,
+// which hosts `hosted`: it keeps one copy of a shard, and no replica of those that it hosts.
 uint32_t ReplicasMissing(ShardId shard, const std::vector<ShardId>& hosted, uint32_t shards,
                          uint32_t replicas);
 

@@ -42,17 +42,18 @@ Status CheckRow(const TrainingRow& row, const RowShape& shape) {
   if (row.label() >= std::max<size_t>(shape.classes, 1))
     return BadRow("class id " + std::to_string(row.label()));
   if (static_cast<size_t>(row.numeric_size()) != shape.numeric) {
-    return BadRow(std::to_string(row.numeric_size()) + " numeric values where the job has " +
+    return BadRow(std::to_string(row.numeric_size()) + " numeric values, but the job has " +
                   std::to_string(shape.numeric));
   }
-  if (row.index_size() != row.value_size()) return BadRow("as many indices as values expected");
+  if (row.index_size() != row.value_size())
+    return BadRow("not as many feature values as feature indices");
   if (!Ascend(row.index(), shape.numeric)) return OutOfOrder(row, shape);
   if (!row.index().empty() && *row.index().rbegin() >= shape.features) {
-    return BadRow("feature " + std::to_string(*row.index().rbegin()) + " where the job has " +
+    return BadRow("feature " + std::to_string(*row.index().rbegin()) + ", but the job has only " +
                   std::to_string(shape.features));
   }
   if (static_cast<size_t>(row.id_size()) != shape.ids) {
-    return BadRow(std::to_string(row.id_size()) + " ids where the job has " +
+    return BadRow(std::to_string(row.id_size()) + " ids, but the job has " +
                   std::to_string(shape.ids));
   }
   if (!std::isfinite(row.target())) return BadRow("a target that is not finite");
@@ -98,9 +99,10 @@ std::string EncodeEnd(RowNumber row_count) {
 
 Status DecodeInput(std::string_view value, const RowShape& shape, InputRecord& record) {
   MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
-  if (frame.is_chunk) return BadRow("a chunk where a whole row is expected");
+  if (frame.is_chunk) return BadRow("a chunk, but rows are never split");
   MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, record));
-  if (record.has_row() == record.has_end()) return BadRow("neither a row nor an end");
+  if (record.has_row() == record.has_end())
+    return BadRow("the record is neither a row nor the end of the stream");
   return record.has_row() ? CheckRow(record.row(), shape) : absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// Records of input-data to and from rows.
+// Encodes rows as records of input-data, and decodes them.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// How large a row's parts may be: what a decoded row is checked against.
+// The sizes of a row's parts, which decoded rows are checked against.
 struct RowShape {
   size_t numeric = 0;   // numeric columns
   size_t features = 0;  // without the bias

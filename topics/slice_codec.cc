@@ -62,7 +62,7 @@ std::string DenseSliceHead(KeyRange range) {
 Status CheckSlice(const Slice& slice, KeyRange range) {
   if (slice.begin() != range.begin || slice.end() != range.end) {
     return BadSlice("keys [" + std::to_string(slice.begin()) + ", " + std::to_string(slice.end()) +
-                    ") where this shard owns [" + std::to_string(range.begin) + ", " +
+                    "), but this shard owns [" + std::to_string(range.begin) + ", " +
                     std::to_string(range.end) + ")");
   }
   if (slice.dense_size() != 0 && static_cast<size_t>(slice.dense_size()) != range.size()) {
@@ -89,7 +89,7 @@ Status CheckIds(const google::protobuf::RepeatedField<uint64_t>& ids, ShardId sh
   for (int i = 0; i < ids.size(); ++i) {
     if (i > 0 && ids[i] <= ids[i - 1]) return BadSlice("embedding ids out of order");
     if (ShardOfEmbedding(ids[i], shards) != shard) {
-      return BadSlice("embedding " + std::to_string(ids[i]) + " is of another shard");
+      return BadSlice("embedding " + std::to_string(ids[i]) + " belongs to another shard");
     }
   }
   return absl::OkStatus();
@@ -99,7 +99,7 @@ Status CheckEmbeddings(const EmbeddingBlock& block, size_t width, ShardId shard,
   MILLRACE_RETURN_IF_ERROR(CheckIds(block.id(), shard, shards));
   if (static_cast<size_t>(block.value_size()) != static_cast<size_t>(block.id_size()) * width) {
     return BadSlice(std::to_string(block.value_size()) + " values of " +
-                    std::to_string(block.id_size()) + " embedding rows where a row has " +
+                    std::to_string(block.id_size()) + " embedding rows, but a row has " +
                     std::to_string(width));
   }
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Parts of the parameter vector and rows of the embedding table to and from their messages.
+// Encodes and decodes parts of the parameter vector and rows of the embedding table.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace millrace {
 
-// Checks of what came over the wire; InvalidArgument with the reason.
-// The slice must cover exactly `range`, densely, sparsely or not at all.
+// Checks of received messages; InvalidArgument with the reason. The slice must cover exactly
+// `range`, densely, sparsely or not at all.
 Status CheckSlice(const Slice& slice, KeyRange range);
 
 // Ids ascending, distinct and of the shard; with `width` values each, if it is a block.
@@ -30,18 +30,18 @@ bool AllWithin(const EmbeddingBlock& block, float limit);
 // Writes the part of `gradient` in `range` to `slice`, densely or sparsely, whichever is smaller
 // when a value takes `value_bytes` in the end.
 void EncodeSlice(GradientSum& gradient, KeyRange range, size_t value_bytes, Slice& slice);
-// Whether that is densely.
+// Whether EncodeSlice would write it densely.
 bool GoesDensely(GradientSum& gradient, KeyRange range, size_t value_bytes);
 // The same of single values of a vector that is zero elsewhere; keys ascend.
 void EncodeSlice(std::span<const uint64_t> keys, std::span<const float> values, KeyRange range,
                  size_t value_bytes, Slice& slice);
 void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slice);
-// Appends a message's field of this number, a dense slice. (Its values are copied once, not into a
-// message first: they are most of what a server and its workers send.)
+// Appends a dense slice as a message's field of this number. (Its values are copied once, and not
+// into a message first, since they are most of the bytes that servers and workers send.)
 void AppendDenseSlice(int field, std::span<const float> values, KeyRange range, std::string& bytes);
-// So many bytes that appends.
+// The number of bytes that AppendDenseSlice appends.
 size_t DenseSliceFieldBytes(int field, KeyRange range);
-// Appends the begin of a field that is `size` bytes long.
+// Appends the tag and length of a field of `size` bytes.
 void AppendFieldHead(int field, size_t size, std::string& bytes);
 
 // target[i] += factor * slice[i]. REQUIRES a slice that passed CheckSlice for a range of

@@ -12,12 +12,12 @@ namespace millrace {
 
 enum class Topic {
   kJob,         // what all processes must agree on (features, training); compacted
-  kInputData,   // rows; a partition per worker; deleted by the worker behind what it needs
-  kGradients,   // workers to servers; a partition per shard; deleted behind the checkpoint
+  kInputData,   // rows; a partition per worker; deleted by the worker below what it needs
+  kGradients,   // workers to servers; a partition per shard; deleted below the checkpoint
   kWeights,     // servers to workers; a partition per worker; short-lived
   kParameters,  // the durable model; a partition per shard; compacted
   kMetrics,     // points for displays
-  kDeadLetter,  // what could not be used, with the reason
+  kDeadLetter,  // unusable records, with the reason
 };
 
 inline constexpr Topic kAllTopics[] = {Topic::kJob,       Topic::kInputData,  Topic::kGradients,

@@ -19,7 +19,7 @@ Status CheckClocks(const Weights& message) {
   }
   return BadWeights("weights of clock " + std::to_string(message.clock()) + ", of rows up to " +
                     std::to_string(message.rows().end()) + " and snapshot " +
-                    std::to_string(message.mark().snapshot()) + ", which nobody comes to");
+                    std::to_string(message.mark().snapshot()) + ": one of them is out of range");
 }
 
 Status CheckValues(const Weights& message, const WeightsShape& shape) {

@@ -1,4 +1,4 @@
-// A shard's answers to validated messages, and back.
+// Decodes a shard's answers to validated messages, and encodes them.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// What a worker takes: answers of this job, of any of its shards, of this shape.
+// The answers that a worker accepts: of this job, of any of its shards, of this shape.
 struct WeightsShape {
   uint64_t job = 0;  // its name's hash
   uint64_t epoch = 1;
@@ -23,17 +23,17 @@ struct WeightsShape {
   size_t row_width = 0;  // of an embedding row; 0: the job has none
 };
 
-// An answer has weights when its worker may go on and has not left.
+// Whether an answer has weights: its worker may continue and has not left.
 inline bool HasWeights(const Weights& message) {
   return message.released() && !message.left() && !message.lost();
 }
 
-// Takes the body of a frame apart. InvalidArgument with the reason why it is no answer for this
-// worker. What has weights has all of its shard's, of shard 0 the moments too.
+// Decodes the body of a frame. InvalidArgument with the reason why it is not an answer for this
+// worker. An answer with weights has all weights of its shard, and of shard 0 the moments, too.
 StatusOr<Weights> DecodeWeights(std::string_view body, const WeightsShape& shape);
 
-// The bytes of an answer, whose slice is the dense `values`: `message` has none.
-// ResourceExhausted when they would be more than a message can have.
+// The bytes of an answer, whose slice is the dense `values`: `message` has none. ResourceExhausted
+// when the message would be too large.
 StatusOr<std::string> SerializeWeights(const Weights& message, std::span<const float> values,
                                        KeyRange range);
 

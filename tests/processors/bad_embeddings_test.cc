@@ -174,7 +174,7 @@ std::vector<BadRows> RowsToRefuse() {
     return message.mutable_update()->mutable_embeddings();
   };
   const EmbeddingId other = IdOfTheOtherShard();
-  const std::string of_another = "embedding " + std::to_string(other) + " is of another shard";
+  const std::string of_another = "embedding " + std::to_string(other) + " belongs to another shard";
   return {
       {of_another,
        [=](Gradient& message) {
@@ -188,17 +188,17 @@ std::vector<BadRows> RowsToRefuse() {
          message.mutable_update()->clear_wanted();
          message.mutable_update()->add_wanted(other);
        }},
-      {"8 values of 3 embedding rows where a row has 3",
+      {"8 values of 3 embedding rows, but a row has 3",
        [=](Gradient& message) { rows(message)->mutable_value()->RemoveLast(); }},
-      {"10 values of 3 embedding rows where a row has 3",
+      {"10 values of 3 embedding rows, but a row has 3",
        [=](Gradient& message) { rows(message)->add_value(1); }},
-      {"6 values of 3 embedding rows where a row has 3",
+      {"6 values of 3 embedding rows, but a row has 3",
        [=](Gradient& message) { rows(message)->mutable_value()->Truncate(6); }},
-      {"12 values of 3 embedding rows where a row has 3",
+      {"12 values of 3 embedding rows, but a row has 3",
        [=](Gradient& message) { rows(message)->mutable_value()->Resize(12, 1); }},
-      {"0 values of 3 embedding rows where a row has 3",
+      {"0 values of 3 embedding rows, but a row has 3",
        [=](Gradient& message) { rows(message)->clear_value(); }},
-      {"9 values of 0 embedding rows where a row has 3",
+      {"9 values of 0 embedding rows, but a row has 3",
        [=](Gradient& message) { rows(message)->clear_id(); }},
       {"out of order", [=](Gradient& message) { rows(message)->mutable_id()->SwapElements(0, 2); }},
       {"out of order", [=](Gradient& message) { rows(message)->set_id(1, rows(message)->id(0)); }},
@@ -238,7 +238,7 @@ TEST(BadEmbeddings, AJobWithoutIdsRefusesRows) {
   asks.mutable_update()->clear_embeddings();
   for (const Gradient& bad : {UpdateOfRows(0, 0), asks}) {
     const Offset offset = server.next_offset();
-    ExpectLetterOf(server.Send(bad), RecordOf(bad), offset, "of which this job has none");
+    ExpectLetterOf(server.Send(bad), RecordOf(bad), offset, "id columns");
   }
   EXPECT_EQ(server.processor().counters().refused(), 2u);
   EXPECT_EQ(server.weights(), std::vector<float>(6, 0));

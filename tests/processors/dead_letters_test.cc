@@ -28,7 +28,7 @@ TEST(DeadLetters, AFloodOfRecordsThatAreNoRowsIsCountedAndNotKept) {
   const std::vector<DeadLetter> kept = letters.Between(7, 8);
   ASSERT_EQ(kept.size(), DeadLetters::kMostForeign);
   EXPECT_EQ(kept.front().offset(), 0);
-  EXPECT_THAT(kept.back().reason(), HasSubstr("4900 more records after it are no rows either"));
+  EXPECT_THAT(kept.back().reason(), HasSubstr("4900 more records after it are not rows either"));
   letters.Add(7, true, LetterAt(5000));
   letters.Add(8, false, LetterAt(5001));
   EXPECT_EQ(letters.Between(7, 9).size(), DeadLetters::kMostForeign + 2)

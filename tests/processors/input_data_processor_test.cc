@@ -107,7 +107,7 @@ TEST_F(InputDataProcessorTest, AGapIsAnErrorThatNamesThePlaceAndBothRows) {
   const Status status = SendRow(2);
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("partition 3, offset 1: row 2 follows row 1"));
+              HasSubstr("partition 3, offset 1: found row 2 where row 1 was expected"));
   EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({0}));
   EXPECT_TRUE(SendRow(1).ok()) << "nothing has changed";
 }

@@ -50,7 +50,7 @@ TEST(LostShardOfTopology, SequentialJobGoesOnAlthoughWorkersDie) {
   LoseShards(Training::Consistency::SEQUENTIAL, 0.02);
 }
 
-// A worker that was started anew must not be set back where the other shards do not have it.
+// A worker that was restarted must not be set back where the other shards do not have it.
 TEST(LostShardOfTopology, EventualJobGoesOnAlthoughWorkersDie) {
   LoseShards(Training::Consistency::EVENTUAL, 0.02);
 }

@@ -517,7 +517,7 @@ TEST(ServerProcessorTest, ValuesIn16BitsAreTakenAsWhatTheyMeanAndPoisonInThemIsF
     // An update in 32 bits comes from nobody of this job.
     const ServerOutput output = server.Send(Update(0, 4, Same(1), kRange));
     ASSERT_EQ(output.dead_letters.size(), 1u);
-    EXPECT_THAT(output.dead_letters[0].reason(), HasSubstr("where this job has 16"));
+    EXPECT_THAT(output.dead_letters[0].reason(), HasSubstr("but this job sends 16"));
     EXPECT_EQ(server.processor().counters().refused(), 1u);
     // One whose values are not as many as the keys.
     Gradient few = packed(4, 1);
@@ -578,9 +578,9 @@ TEST(ServerProcessorTest, WhatCannotBeUsedIsADeadLetterThatSaysWhyAndChangesNoth
     };
   };
   const std::vector<Case> cases = {
-      {"names no worker", [](LogRecord& r) { r.key = EncodeBigEndian32(3); }},
-      {"names no worker", [](LogRecord& r) { r.key = ""; }},
-      {"names no worker", [](LogRecord& r) { r.key += '\0'; }},
+      {"not a worker", [](LogRecord& r) { r.key = EncodeBigEndian32(3); }},
+      {"not a worker", [](LogRecord& r) { r.key = ""; }},
+      {"not a worker", [](LogRecord& r) { r.key += '\0'; }},
       {"different workers", [](LogRecord& r) { r.key = EncodeBigEndian32(2); }},
       {"shorter than its header", [](LogRecord& r) { r.value = "\x01"; }},
       {"format version 1", [](LogRecord& r) { r.value[0] = 1; }},

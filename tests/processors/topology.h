@@ -160,7 +160,7 @@ class Topology {
     for (const auto& server : servers_) EXPECT_TRUE(server->AllLeft()) << "after " << steps;
   }
 
-  // Nothing is left of the shard: it is made anew and says so to everybody.
+  // Nothing is left of the shard: it is created again and announces that to all workers.
   void LoseShard(ShardId shard) {
     servers_[shard] =
         std::make_unique<ServerProcessor>(MakeServerOptions(job_, shard, *model_), nullptr);

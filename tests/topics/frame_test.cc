@@ -91,7 +91,7 @@ TEST(FrameTest, RefusesAnotherFormatVersionAndNamesBoth) {
     ASSERT_FALSE(frame.ok());
     EXPECT_EQ(frame.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(frame.status().message(),
-              "format version " + std::to_string(version) + " where this program knows 2");
+              "format version " + std::to_string(version) + ", but this program reads 2");
   }
 }
 

@@ -124,7 +124,7 @@ TEST(GradientCodec, RefusesRecordsWhoseKeyAndMessageDisagree) {
     return std::string(decoder.Decode(key, ValueOf(message)).status().message());
   };
   EXPECT_THAT(reason(EncodeBigEndian32(1), GoodUpdate()), HasSubstr("different workers"));
-  EXPECT_THAT(reason(EncodeBigEndian32(4), GoodUpdate()), HasSubstr("no worker of this job"));
+  EXPECT_THAT(reason(EncodeBigEndian32(4), GoodUpdate()), HasSubstr("not a worker of this job"));
   EXPECT_THAT(reason(EncodeBigEndian32(kNoWorker), GoodUpdate()), HasSubstr("different workers"));
   Gradient request = Header(2, 0);
   request.mutable_request_snapshot()->set_number(1);

@@ -25,8 +25,8 @@ TEST(MessageCodecTest, AMessageThatIsTooLargeIsAnErrorAndNoEmptyMessage) {
   EXPECT_EQ(*fits, message.SerializeAsString());
   const Status status = SerializeMessage(message, size - 1).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  EXPECT_EQ(status.message(), "a millrace.DeadLetter of " + std::to_string(size) +
-                                  " bytes, where " + std::to_string(size - 1) + " are the limit");
+  EXPECT_EQ(status.message(), "a millrace.DeadLetter of " + std::to_string(size) + " bytes, but " +
+                                  std::to_string(size - 1) + " is the limit");
 }
 
 }  // namespace

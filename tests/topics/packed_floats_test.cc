@@ -169,9 +169,9 @@ TEST(PackedFloats, WhatIsNotPackedAsTheJobHasItIsRefused) {
   };
   Gradient::Update packed = UpdateOf({1, 2});
   PackUpdate(kFp16, 3, packed);
-  EXPECT_THAT(error(kFloat32, packed), HasSubstr("where this job has 32"));
-  EXPECT_THAT(error(kFp16, UpdateOf({1, 2})), HasSubstr("where this job has 16"));
-  EXPECT_THAT(error(kFp16, UpdateOf({}, {1})), HasSubstr("where this job has 16"));
+  EXPECT_THAT(error(kFloat32, packed), HasSubstr("but this job sends 32"));
+  EXPECT_THAT(error(kFp16, UpdateOf({1, 2})), HasSubstr("but this job sends 16"));
+  EXPECT_THAT(error(kFp16, UpdateOf({}, {1})), HasSubstr("but this job sends 16"));
   Gradient::Update half = packed;
   half.mutable_packed_slice()->pop_back();
   EXPECT_THAT(error(kFp16, half), HasSubstr("half a packed value"));

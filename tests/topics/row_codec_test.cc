@@ -110,27 +110,27 @@ TEST(CodecRowTest, RefusesARowThatDoesNotFitTheJobsShape) {
   EXPECT_EQ(ReasonFor(row), "class id 3");
   row = SomeRow();
   row.numeric.push_back(1);
-  EXPECT_EQ(ReasonFor(row), "3 numeric values where the job has 2");
+  EXPECT_EQ(ReasonFor(row), "3 numeric values, but the job has 2");
   row.numeric.clear();
-  EXPECT_EQ(ReasonFor(row), "0 numeric values where the job has 2");
+  EXPECT_EQ(ReasonFor(row), "0 numeric values, but the job has 2");
   row = SomeRow();
   row.value.pop_back();
-  EXPECT_EQ(ReasonFor(row), "as many indices as values expected");
+  EXPECT_EQ(ReasonFor(row), "not as many feature values as feature indices");
   row = SomeRow();
   row.index[2] = 10;
-  EXPECT_EQ(ReasonFor(row), "feature 10 where the job has 10");
+  EXPECT_EQ(ReasonFor(row), "feature 10, but the job has only 10");
   row.index[2] = 0xffffffff;
-  EXPECT_EQ(ReasonFor(row), "feature 4294967295 where the job has 10");
+  EXPECT_EQ(ReasonFor(row), "feature 4294967295, but the job has only 10");
 }
 
 TEST(CodecRowTest, RefusesARowWithoutItsIdsOrWithATargetThatIsNoNumber) {
   RowShape shape = kShape;
   shape.ids = 2;
-  EXPECT_EQ(ReasonFor(SomeRow(), shape), "0 ids where the job has 2");
+  EXPECT_EQ(ReasonFor(SomeRow(), shape), "0 ids, but the job has 2");
   Row row = SomeRow();
   row.ids = {7, 7};
   EXPECT_EQ(ReasonFor(row, shape), "");
-  EXPECT_EQ(ReasonFor(row), "2 ids where the job has 0");
+  EXPECT_EQ(ReasonFor(row), "2 ids, but the job has 0");
   row.target = kNaN;
   EXPECT_EQ(ReasonFor(row, shape), "a target that is not finite");
   shape.classes = 0;

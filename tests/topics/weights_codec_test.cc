@@ -52,10 +52,10 @@ TEST(WeightsCodec, RefusesWhatIsNoAnswerForThisWorker) {
       {"without values", [](Weights& m) { m.mutable_slice()->clear_dense(); }},
       {"keys [0, 4)", [](Weights& m) { m.set_shard(0); }},
       {"embedding", [](Weights& m) { m.mutable_embeddings()->add_value(1); }},
-      {"which nobody comes to", [](Weights& m) { m.set_clock(UINT64_MAX); }},
-      {"which nobody comes to", [](Weights& m) { m.mutable_rows()->set_end(UINT64_MAX); }},
-      {"which nobody comes to", [](Weights& m) { m.mutable_rows_before()->set_end(UINT64_MAX); }},
-      {"which nobody comes to", [](Weights& m) { m.mutable_mark()->set_snapshot(UINT64_MAX); }},
+      {"out of range", [](Weights& m) { m.set_clock(UINT64_MAX); }},
+      {"out of range", [](Weights& m) { m.mutable_rows()->set_end(UINT64_MAX); }},
+      {"out of range", [](Weights& m) { m.mutable_rows_before()->set_end(UINT64_MAX); }},
+      {"out of range", [](Weights& m) { m.mutable_mark()->set_snapshot(UINT64_MAX); }},
   };
   for (const Case& bad : cases) {
     Weights message = GoodAnswer();
