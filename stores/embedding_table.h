@@ -1,4 +1,4 @@
-// A shard's embedding rows: in memory as far as they fit, in a scratch file and the store beyond.
+// A shard's embedding rows: in memory as far as they fit, then in a scratch file and the store.
 #pragma once
 
 #include <cstdint>
@@ -22,38 +22,38 @@ namespace millrace {
 struct EmbeddingTableOptions {
   uint32_t table = 0;  // its number within the job
   uint64_t seed = 0;
-  // Of a new row's values, a column each: they are drawn evenly from [-limit, limit].
+  // A limit for each value of a row: initial values are drawn uniformly from [-limit, limit].
   std::vector<float> initial_limit = {0};
-  size_t slot_floats = 0;  // of optimizer state beside a row's values, zero at birth
+  size_t slot_floats = 0;  // of optimizer state of a row, initially zero
   // Rows in memory take at most so many bytes,
   size_t cache_bytes = size_t{64} << 20;
-  // and so many more in a scratch file there. Beyond stand only those that no checkpoint has saved
-  // yet; all others are read from the store again.
+  // and so many more in a scratch file in this folder. Of the other rows only those that no
+  // checkpoint has saved are kept; the rest is read from the store again.
   size_t scratch_bytes = 0;
   std::string scratch_folder = {};
-  // A row is stored from its n-th update on; the updates before are counted and change nothing.
+  // A row is stored from its n-th update on; earlier updates are counted and change nothing.
   uint32_t admit_after = 1;
-  // A row that no update has named for so long is as if it had never been, and is removed from the
-  // store in the course of time (RowSweep). 0: never.
+  // A row that no update has named for so long counts as never created, and is removed from the
+  // store later (RowSweep). 0: never.
   int64_t expire_after_ms = 0;
 
   size_t width() const { return initial_limit.size(); }
 };
 
-// Rows come into being by their first update, with values that are a pure function of (seed, table,
-// id); reading creates nothing. What Read and Update lead to is a pure function of the updates so
-// far: cache size, evictions and checkpoints show in the time they take only.
+// A row is created by its first update, with initial values that are a pure function of (seed,
+// table, id); reading creates nothing. The results of Read and Update are a pure function of the
+// updates so far: cache size, evictions and checkpoints change only the time that they take.
 //
 // Rows updated since they were last saved are kept, since the store must remain a prefix of
 // `parameters`; all others may be evicted and are read from the store again (second chance, Corbato
-// 1968). Those that came first are in memory, the others in the scratch file, and no row moves: of
-// a skewed stream the rows that come often come early, and rows that come together are neighbours.
-// `now_ms` is the log's time (of the record that is folded) and never goes back.
+// 1968). The first rows are in memory, the others in the scratch file, and no row moves: in a
+// skewed stream frequent rows appear early, and rows that appear together are neighbours. `now_ms`
+// is the log's time (of the record that is folded) and never goes back.
 //
 // Not thread-safe, but a checkpoint may be written to the store meanwhile by another thread.
 class EmbeddingTable {
  public:
-  // The store holds what was saved, and outlives the table; null: nothing was.
+  // The store holds the saved rows, and outlives the table; null: none were saved.
   EmbeddingTable(const EmbeddingTableOptions& options, const OrderedByteMap* store);
   EmbeddingTable(const EmbeddingTable&) = delete;
   EmbeddingTable& operator=(const EmbeddingTable&) = delete;
@@ -69,58 +69,60 @@ class EmbeddingTable {
   using Step = std::function<void(std::span<const float> gradient, std::span<float> values,
                                   std::span<float> slots)>;
   // Takes a step for each row. REQUIRES ascending, distinct ids; gradients: ids.size() x width().
-  // After an error some rows may have made their step: the table is to be loaded anew.
+  // After an error some rows may have made their step: the table must be loaded again.
   Status Update(std::span<const EmbeddingId> ids, std::span<const float> gradients, int64_t now_ms,
                 const Step& step);
 
   // ---- checkpoints: one at a time ----
 
-  // None yet, of this table's shape; what half of the cache does not hold goes to a scratch file.
+  // An empty FrozenRows with this table's layout; what exceeds half of the cache goes to a scratch
+  // file.
   FrozenRows NoRows();
-  // The rows updated since the last call, as they are. They are being saved until Saved or
+  // Copies the rows that were updated since the last call. They count as being saved until Saved or
   // NotSaved.
   FrozenRows FreezeUpdated();
-  // The store has what FreezeUpdated returned; or it has not, and the rows count as updated again.
+  // The store has the rows of FreezeUpdated; or it has not, and they count as updated again.
   void Saved(const FrozenRows& rows);
   void NotSaved(const FrozenRows& rows);
 
-  // In memory and scratch file.
+  // The number of rows in memory and scratch file.
   size_t rows_at_hand() const { return places_.size(); }
-  // So many of them cannot be evicted.
+  // The number of these that cannot be evicted.
   size_t unsaved() const { return unsaved_; }
-  // About so many bytes are in the rows that FreezeUpdated would return.
+  // The approximate size in bytes of the rows that FreezeUpdated would return.
   size_t updated_bytes() const { return updated_.size() * PlaceBytes(); }
-  // So many rows cannot be evicted that a checkpoint should be made: half of what there is room
-  // for, or as many as are saved and, after a failure, learnt again in a few seconds.
+  // Whether a checkpoint should be made, since too many rows cannot be evicted: half of the room,
+  // or as many as are saved and, after a failure, replayed in a few seconds.
   bool is_short_of_room() const;
-  // OK, or why a scratch file grew no further, with a remedy. All goes on without, but slower.
+  // OK, or why a scratch file cannot grow, with a remedy. Everything continues without it, but
+  // slower.
   const Status& scratch_status() const {
     return frozen_scratch_status_.ok() ? space_.scratch_status() : frozen_scratch_status_;
   }
 
  private:
-  // So many rows are in hand at once: they fit a processor's second cache, and one call to the
-  // store, which reads the parts of its indexes once for all of them.
+  // The number of rows that are processed at a time: they fit a processor's second-level cache, and
+  // are read by one call to the store, which reads each part of its index once.
   static constexpr size_t kAtOnce = 1024;
   static constexpr size_t kNowhere = SIZE_MAX;
 
-  // Values and slots stand behind it.
+  // Followed by the values and slots.
   struct Row {
     EmbeddingId id = 0;
     EmbeddingRowHead head{};
     bool updated = false;  // since FreezeUpdated
     bool saving = false;
-    bool touched = false;  // since the clock's hand came by
+    bool touched = false;  // since the last pass of the clock's hand
     bool used = false;     // the place holds a row
     bool in_hand = false;
   };
 
-  // The index has bits of an id beside the place: it can grow without a look at each row.
+  // The index has bits of the id besides the place, so that it can grow without reading each row.
   struct Indexed {
     uint32_t id_bits;
     uint32_t place;
   };
-  // Finds a row that is probably the wanted one, without a look at it.
+  // Finds a row that is probably the requested one, without reading it.
   struct Candidate {
     uint32_t id_bits;
   };
@@ -156,14 +158,14 @@ class EmbeddingTable {
   bool Admitted(const Row& row) const { return row.head.updates >= options_.admit_after; }
   void Draw(EmbeddingId id, std::span<float> values) const;
 
-  // Takes the rows in hand, and lets go of those before: in_hand_ has the place in memory of each,
-  // read from the store if need be, or kNowhere when there is no such row. None of them is evicted
-  // meanwhile.
+  // Loads the rows to be processed next: in_hand_ has the place of each, which is read from the
+  // store if needed, or kNowhere when there is no such row. None of them is evicted until the next
+  // call.
   Status Take(std::span<const EmbeddingId> ids);
   void LetGo();
   // Reads rows that are not in memory, `missing` are their places in `ids`.
   Status ReadStore(std::span<const EmbeddingId> ids, std::span<const size_t> missing);
-  // Makes a place for the row, which is in hand.
+  // Makes a place for a new row of those that are processed.
   size_t NewPlace(EmbeddingId id);
   bool Evict();
   void Free(size_t place);
@@ -181,7 +183,7 @@ class EmbeddingTable {
   std::vector<uint32_t> updated_;          // places
   std::shared_ptr<RowSpace> frozen_room_;  // of the last rows frozen, for the next
   Status frozen_scratch_status_;
-  bool none_to_evict_ = false;  // while these rows are in hand
+  bool none_to_evict_ = false;  // while these rows are processed
 };
 
 }  // namespace millrace

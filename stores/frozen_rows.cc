@@ -80,9 +80,10 @@ StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t a
   if (static_cast<size_t>(message.values_size()) != values ||
       static_cast<size_t>(message.slots_size()) != slots) {
     return absl::DataLossError("has " + std::to_string(message.values_size()) + " values and " +
-                               std::to_string(message.slots_size()) + " of optimizer state where " +
-                               std::to_string(values) + " and " + std::to_string(slots) +
-                               " are right: it was written by a job of another shape");
+                               std::to_string(message.slots_size()) +
+                               " optimizer values, but this job needs " + std::to_string(values) +
+                               " and " + std::to_string(slots) +
+                               ": it was written by a job with other settings");
   }
   std::ranges::copy(message.values(), floats.begin());
   std::ranges::copy(message.slots(), floats.begin() + static_cast<ptrdiff_t>(width));

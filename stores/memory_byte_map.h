@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// Loses at a crash what a disk may lose: the last batches since the last Flush.
+// A crash loses what a disk may lose: the last batches since the last Flush.
 class MemoryByteMap final : public OrderedByteMap {
  public:
   StatusOr<std::optional<std::string>> Get(std::string_view key) const override;
@@ -25,7 +25,7 @@ class MemoryByteMap final : public OrderedByteMap {
               const std::function<bool(std::string_view key, std::string_view value)>& visit)
       const override;
 
-  // How many batches a crash may still lose.
+  // The number of batches that a crash may lose.
   size_t unflushed_batches() const;
   // The process died: the last `batches_lost` batches are gone, and at most all unflushed ones;
   // what is left is what a restarted process finds on its disk, so it can no longer be lost.

@@ -1,4 +1,4 @@
-// The one door to local storage: an ordered map of bytes with atomic batches.
+// The only interface to local storage: an ordered map of bytes with atomic batches.
 #pragma once
 
 #include <algorithm>
@@ -42,10 +42,10 @@ class OrderedByteMap {
  public:
   virtual ~OrderedByteMap() = default;
 
-  // Empty when the key is not there.
+  // Empty when the key does not exist.
   virtual StatusOr<std::optional<std::string>> Get(std::string_view key) const = 0;
-  // Visits those of `keys` that are there, by their place in `keys`, in any order: quicker than as
-  // many calls of Get. What is written meanwhile may be seen of some and not of others. REQUIRES:
+  // Visits those of `keys` that exist, by their index in `keys`, in any order: faster than as many
+  // calls of Get. Concurrent writes may be visible for some keys and not for others. REQUIRES:
   // ascending.
   virtual Status GetMany(std::span<const std::string> keys,
                          const std::function<void(size_t i, std::string_view value)>& visit) const {

@@ -96,7 +96,7 @@ Status ParameterShard::LoadBlock(std::string_view key, std::string_view value) {
     return absl::DataLossError("a parameter block at key " + std::to_string(begin) +
                                " does not fit this shard's keys [" + std::to_string(range_.begin) +
                                ", " + std::to_string(range_.end) +
-                               "): it was written by a job of another shape");
+                               "): it was written by a job with other settings");
   }
   std::copy(message.weights().begin(), message.weights().end(),
             weights_.begin() + static_cast<ptrdiff_t>(BlockBegin(block)));

@@ -15,18 +15,18 @@
 
 namespace millrace {
 
-// The dense parameters of keys [begin, end), and the optimizer's slots beside them, zero at birth.
-// A block of kBlockKeys keys is the unit of saving: what was updated since the last checkpoint is
+// The dense parameters of keys [begin, end) and the optimizer's slots, which are initially zero. A
+// block of kBlockKeys keys is the unit of saving: what was updated since the last checkpoint is
 // taken by TakeUpdated, and a block's bytes (key and value of a record of `parameters` and of a
 // RocksDB entry alike) come from EncodeBlock. Not thread-safe.
 //
-// A shard that keeps what it replaces also has the weights as they were at KeepReplaced.
+// With keeps_replaced it also has the weights as of the last KeepReplaced.
 class ParameterShard {
  public:
   static constexpr uint64_t kBlockKeys = 4096;
 
-  // `born`: the parameters at birth, range.size() of them; empty: zeros. A block that has never
-  // been saved has them again when the shard is loaded.
+  // `born`: the initial parameters, range.size() of them; empty: zeros. A block that was never
+  // saved gets them again when the shard is loaded.
   ParameterShard(KeyRange range, size_t slot_count, bool keeps_replaced = false,
                  std::vector<float> born = {});
 
@@ -36,7 +36,7 @@ class ParameterShard {
   std::span<const float> slots() const { return slots_; }
   std::span<float> mutable_slots() { return slots_; }  // slot s of key i: [s * range.size() + i]
 
-  // Empty unless made with keeps_replaced.
+  // Both REQUIRE keeps_replaced.
   std::span<const float> replaced() const { return replaced_; }
   // REQUIRES: made with keeps_replaced.
   void KeepReplaced();
@@ -50,7 +50,7 @@ class ParameterShard {
     is_updated_.assign(is_updated_.size(), 1);
     updated_blocks_ = is_updated_.size();
   }
-  // About so many bytes are in the blocks that TakeUpdated would return.
+  // The approximate size in bytes of the blocks that TakeUpdated would return.
   size_t updated_bytes() const {
     return updated_blocks_ * kBlockKeys * (1 + slot_count_) * sizeof(float);
   }
@@ -69,7 +69,7 @@ class ParameterShard {
       const std::function<bool(std::string_view key, std::string_view value)>& visit);
   // True when `key` is a block's.
   static bool IsBlockKey(std::string_view key);
-  // Takes a block's bytes. DataLoss when they cannot be a block of this shard.
+  // Decodes a block. DataLoss when the bytes are not a block of this shard.
   Status LoadBlock(std::string_view key, std::string_view value);
 
  private:

@@ -38,10 +38,9 @@ std::string Message(const std::string& path, const std::string& what, std::strin
 }
 
 Status DamagedStore(const std::string& path, const std::string& what) {
-  return absl::DataLossError(
-      Message(path, what,
-              "the folder is damaged: delete it (or move it away) and start again, what it held "
-              "is read from Kafka"));
+  return absl::DataLossError(Message(path, what,
+                                     "the store is damaged: delete it (or move it away) and start "
+                                     "again; its content is read again from Kafka"));
 }
 
 // RocksDB tells the reason of an I/O error in words only, those of strerror.
@@ -92,7 +91,7 @@ Status OpenError(const rocksdb::Status& status, const std::string& path) {
   const std::string text = status.ToString();
   if (status.IsIOError() && text.find("lock hold by current process") != std::string::npos) {
     return absl::FailedPreconditionError(
-        Message(path, "this process has it open already", "give each part a folder of its own"));
+        Message(path, "this process has it open already", "use another --data-dir"));
   }
   if (status.IsIOError() && text.find("While lock file: ") != std::string::npos) {
     Status locked = absl::FailedPreconditionError(
@@ -236,7 +235,7 @@ StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
-    return FileError(Place(path, "it cannot be made: " + error.message()), error.value());
+    return FileError(Place(path, "it cannot be created: " + error.message()), error.value());
   }
   const std::shared_ptr<RocksDbMemory> memory =
       options.memory != nullptr

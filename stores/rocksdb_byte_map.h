@@ -18,33 +18,31 @@ struct RocksDbOptions {
   // Blocks read from disk, with the indexes of the files. Too small for the indexes of a large map
   // makes reads slow, so that a map of many gigabytes wants more.
   size_t block_cache_bytes = size_t{16} << 20;
-  // What was written and is on its way to a file: two halves, so that one is filled while the
-  // other is written.
+  // Write buffers: two halves, so that one is filled while the other is written to a file.
   size_t write_buffer_bytes = size_t{16} << 20;
   int max_open_files = 64;
-  // Without a log, what was written last (a part of write_buffer_bytes) dies with the process; what
-  // is left is what had been written up to some point. It spares half of the bytes that are
-  // written.
+  // Without a log, a crash of the process loses the newest writes (up to write_buffer_bytes); what
+  // remains is a prefix of the writes. It halves the bytes that are written.
   bool has_log = true;
   // When set, the map takes its memory from here and the first two bounds are not used.
   std::shared_ptr<RocksDbMemory> memory{};
 };
 
-// A map on disk can be filled in bulk, and make a copy of itself.
+// A map on disk, which can be filled in bulk and can copy itself.
 class DiskByteMap : public OrderedByteMap {
  public:
   // Calls `fill`, which writes much, and returns when all of it is in files. Meanwhile reads are
   // slower: nothing is logged, buffers have kBulkBufferBytes, and many more files are written
-  // before they are merged (which begins afterwards, in the background). A death of the process may
-  // lose what was written last, as if has_log were false. The writer's thread; an error, also one
-  // of `fill`, leaves a map that is to be closed. REQUIRES: memory of its own
+  // before they are merged (which begins afterwards, in the background). A crash of the process may
+  // lose the newest writes, as if has_log were false. The writer's thread; an error, also one of
+  // `fill`, leaves a map that is to be closed. REQUIRES: memory of its own
   // (RocksDbOptions::memory).
   static constexpr size_t kBulkBufferBytes = size_t{128} << 20;
   virtual Status FillInBulk(const std::function<Status()>& fill) = 0;
 
-  // Makes `folder`, which must not be there, a map of its own with what this one holds now. On the
-  // same file system its files are hard links, so that it costs little whatever they hold. Any
-  // thread, beside the writer.
+  // Creates `folder`, which must not exist, as a map with the present content of this one. On the
+  // same file system its files are hard links, so that it costs little for any size. Any thread,
+  // also while another writes.
   virtual Status CopyTo(const std::string& folder) const = 0;
 };
 
@@ -64,7 +62,7 @@ class DiskByteMap : public OrderedByteMap {
 StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
                                                    const RocksDbOptions& options = {});
 
-// Whether OpenRocksDb failed since another process, which may hang, has the folder open.
+// Whether OpenRocksDb failed because another process, which may hang, has the folder open.
 bool IsLockedByAnother(const Status& status);
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// How our RocksDB is set up. Private to this folder, but for the benchmarks: the bare RocksDB that
-// is their floor is set up alike.
+// The settings of RocksDB. Private to this folder, except for the benchmarks, whose bare RocksDB
+// uses the same settings.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +21,17 @@ class RocksDbMemory {
         // load its index first takes twenty times as long.
         write_buffers(std::make_shared<rocksdb::WriteBufferManager>(write_buffer_bytes)) {}
 
-  const size_t usual_write_buffer_bytes;  // but for a map that is filled in bulk
+  const size_t usual_write_buffer_bytes;  // except while a map is filled in bulk
   const std::shared_ptr<rocksdb::Cache> block_cache;
   const std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;
 };
 
-// At so many files some of them are merged; a map that is filled in bulk has 2 GiB in so many.
+// The number of files at which some of them are merged; while a map is filled in bulk, this many
+// files have 2 GiB.
 inline constexpr int kFilesMergedAt = 6;
 inline constexpr int kFilesMergedAtInBulk = 32;
 
-// A buffer's part of the bytes for all: one is filled while another is written.
+// The size of one buffer out of the bytes for all: one is filled while another is written.
 size_t BufferBytes(size_t of_all);
 
 rocksdb::Options RocksDbSettings(const RocksDbOptions& options, const RocksDbMemory& memory);

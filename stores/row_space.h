@@ -20,8 +20,8 @@ struct RowSpaceOptions {
   std::string scratch_folder;
 };
 
-// Rows are numbered from 0, aligned to 8 bytes, and stay where they are: an address is good as long
-// as the space. Different threads may write and read different rows, but none while one is added.
+// Rows are numbered from 0, aligned to 8 bytes, and never move: an address is valid as long as the
+// space. Different threads may write and read different rows, but not while a row is added.
 class RowSpace {
  public:
   RowSpace(size_t row_bytes, RowSpaceOptions options);
@@ -32,14 +32,15 @@ class RowSpace {
     MILLRACE_CHECK(row < size_);
     return segments_[row >> shift_] + (row & ((size_t{1} << shift_) - 1)) * row_bytes_;
   }
-  // One row more, its bytes undefined. When memory and scratch file are full it goes to memory all
-  // the same.
+  // Adds a row, whose bytes are undefined. When memory and scratch file are full, it goes to memory
+  // nevertheless.
   void Add();
-  // No rows any more; their room is kept for others.
+  // Removes all rows; their memory is kept for others.
   void Clear() { size_ = 0; }
-  // So many rows fit the memory and the scratch file: fewer than allowed once the disk is full.
+  // The number of rows that fit into the memory and the scratch file: fewer than allowed once the
+  // disk is full.
   size_t fitting() const { return fitting_; }
-  // OK, or why the scratch file grows no further, with a remedy.
+  // OK, or why the scratch file cannot grow, with a remedy.
   const Status& scratch_status() const { return scratch_status_; }
 
  private:

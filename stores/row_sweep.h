@@ -1,4 +1,4 @@
-// Which rows of a table have expired, and take room in its store for nothing.
+// Finds the expired rows of a table, so that they can be removed from its store.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@
 
 namespace millrace {
 
-// A row that has expired is as if it had never been (EmbeddingTable), whether the store has it or
-// not: so it may be removed at any time, and nothing that is computed depends on when. The store is
-// gone through from its first row to its last, a part with each checkpoint, so that none of them
-// takes long. Used by one thread at a time.
+// An expired row counts as never created (EmbeddingTable), whether the store has it or not: so it
+// may be removed at any time, and no result depends on when. The store is scanned from its first
+// row to its last, a part with each checkpoint, so that no checkpoint takes long. Used by one
+// thread at a time.
 class RowSweep {
  public:
   // `expire_after_ms` is positive.
   RowSweep(uint32_t table, int64_t expire_after_ms);
 
   // Looks at the next rows, at most so many, and returns the keys of those that have expired at
-  // `now_ms`, ascending. Behind the last row it begins again, but not before an eighth of the time
-  // after which rows expire has passed since it began the last time: then few have. Errors: the
+  // `now_ms`, ascending. After the last row it starts again, but not before an eighth of the expiry
+  // time has passed since the last start, since before that few rows have expired. Errors: the
   // store's.
   StatusOr<std::vector<std::string>> Next(const OrderedByteMap& store, int64_t now_ms, size_t most);
 
@@ -30,7 +30,7 @@ class RowSweep {
   const int64_t expire_after_ms_;
   const std::string first_;
   const std::string end_;
-  std::string next_;  // empty: at rest
+  std::string next_;  // empty: no scan is under way
   int64_t began_ms_ = INT64_MIN;
 };
 

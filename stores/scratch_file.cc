@@ -46,7 +46,8 @@ ScratchFile::~ScratchFile() {
 
 StatusOr<std::byte*> ScratchFile::Grow(size_t bytes) {
   if (bytes > most_bytes_ - bytes_) {
-    return absl::ResourceExhaustedError("the scratch file in " + folder_ + " has its size");
+    return absl::ResourceExhaustedError("the scratch file in " + folder_ +
+                                        " has reached its size (--embedding-scratch)");
   }
   if (const Status status = LeavesRoomForOthers(bytes); !status.ok()) return status;
   int error = EINTR;

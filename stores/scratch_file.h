@@ -20,14 +20,14 @@ namespace millrace {
 // GiB at most. Not thread-safe.
 class ScratchFile {
  public:
-  // It may grow to `most_bytes`.
+  // The file may grow to `most_bytes`.
   static StatusOr<ScratchFile> Create(const std::string& folder, size_t most_bytes);
   ScratchFile(ScratchFile&& other) noexcept;
   ScratchFile& operator=(ScratchFile&& other) = delete;
   ~ScratchFile();
 
-  // So many zeroes more, to read and to write as long as the file is there. ResourceExhausted when
-  // the disk or the file is full.
+  // Appends so many zero bytes, which can be read and written as long as the file exists.
+  // ResourceExhausted when the disk or the file is full.
   StatusOr<std::byte*> Grow(size_t bytes);
 
  private:

@@ -25,10 +25,9 @@ Status ClaimForGeneration(OrderedByteMap& store, uint64_t generation, const std:
   if (!is_empty) {
     return absl::DataLossError(
         folder +
-        " has what an earlier job of this name has left, whose topics were deleted since: it does "
-        "not fit to the topics that are there now. Move it away, and what is in the topics is "
-        "read; "
-        "or give this job another name");
+        " was written by an earlier job of this name, whose topics were deleted since: it does not "
+        "match the topics that exist now. Move it away, and its content is read from the topics; "
+        "or give this job another name (--job)");
   }
   WriteBatch batch;
   batch.Put(kGenerationKey, ours);

@@ -88,7 +88,7 @@ std::string Printable(std::string_view key) {
 
 Status Damaged(std::string_view key, std::string_view what) {
   return absl::DataLossError("training buffer, key '" + Printable(key) + "': " + std::string(what) +
-                             "; the buffer is damaged and has to be read from input-data again");
+                             "; the buffer is damaged and must be read from input-data again");
 }
 
 // The first key behind all that begin with `prefix`; empty if there is none.
@@ -226,13 +226,12 @@ Status TrainingBuffer::Restore(const OrderedByteMap& store) {
       }));
   MILLRACE_RETURN_IF_ERROR(damage);
   if (!state && !rows.empty()) {
-    return Damaged(SlotKey(kStateSlot), "it is missing, but there are rows");
+    return Damaged(SlotKey(kStateSlot), "its state is missing, but it has rows");
   }
   if (!state) state.emplace();
   if (rows.size() != state->row_count) {
-    return Damaged(SlotKey(kStateSlot), "it says that there are " +
-                                            std::to_string(state->row_count) + " rows, but " +
-                                            std::to_string(rows.size()) + " are there");
+    return Damaged(SlotKey(kStateSlot), "its state names " + std::to_string(state->row_count) +
+                                            " rows, but it has " + std::to_string(rows.size()));
   }
   std::sort(rows.begin(), rows.end(),
             [](const auto& a, const auto& b) { return a.second.row < b.second.row; });
@@ -240,12 +239,12 @@ Status TrainingBuffer::Restore(const OrderedByteMap& store) {
     const auto& [slot, row] = rows[i];
     if (slot >= state->slot_count) return Damaged(SlotKey(slot), "the buffer has no such slot");
     if (i > 0 && row.row == rows[i - 1].second.row) {
-      return Damaged(SlotKey(slot), "row " + std::to_string(row.row) + " is there twice");
+      return Damaged(SlotKey(slot), "row " + std::to_string(row.row) + " is in it twice");
     }
   }
   if (!rows.empty() && rows.back().second.timestamp_ms != state->rate.last_ms()) {
     return Damaged(SlotKey(rows.back().first),
-                   "the newest row is not the one that the state was written with");
+                   "the newest row is not the one that its state names");
   }
 
   stale_keys_.clear();

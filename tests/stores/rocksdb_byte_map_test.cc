@@ -198,7 +198,7 @@ TEST(RocksDbByteMapTest, AFileInPlaceOfTheFolderIsAnErrorThatNamesIt) {
     const Status status = OpenRocksDb(path).status();
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("'" + path + "'"), HasSubstr("it cannot be made")));
+                AllOf(HasSubstr("'" + path + "'"), HasSubstr("it cannot be created")));
   }
 }
 

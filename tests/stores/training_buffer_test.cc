@@ -471,7 +471,7 @@ TEST_F(DamagedBufferTest, ARowThatIsThereTwiceIsDataLoss) {
   const Status status = buffer.Restore(map_);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("is there twice"),
+              AllOf(HasSubstr("is in it twice"),
                     ::testing::AnyOf(HasSubstr(kSlotZero), HasSubstr(kSlotThree))));
 }
 TEST_F(DamagedBufferTest, ASlotThatTheBufferDoesNotHaveIsDataLoss) {
@@ -485,7 +485,7 @@ TEST_F(DamagedBufferTest, AKeyThatIsNoSlotsIsDataLoss) {
 }
 TEST_F(DamagedBufferTest, AMissingStateIsDataLoss) {
   Delete(StateKey());
-  ExpectDamage(kState, "it is missing");
+  ExpectDamage(kState, "its state is missing");
 }
 TEST_F(DamagedBufferTest, AStateCutShortIsDataLoss) {
   const std::string whole = Value(StateKey());
