@@ -29,7 +29,10 @@ StatusOr<Offset> ReadParametersOffset(const OrderedByteMap& store) {
                             store.Get(kParametersOffsetKey));
   if (!value) return 0;
   const std::optional<uint64_t> offset = DecodeBigEndian64(*value);
-  if (!offset) return absl::DataLossError("a store with a damaged position");
+  if (!offset)
+    return absl::DataLossError(
+        "the store is damaged: its offset of parameters is not a number of 8 bytes. Delete the "
+        "folder; its content is read again from Kafka");
   return static_cast<Offset>(*offset);
 }
 
@@ -38,9 +41,9 @@ Status CheckBehind(Offset end, size_t records, Offset behind) {
   if (end - static_cast<Offset>(records) >= behind) return absl::OkStatus();
   return absl::DataLossError(
       "parameters: " + std::to_string(records) + " records of a checkpoint would end at offset " +
-      std::to_string(end) + ", and the one before ended at " + std::to_string(behind) +
-      ": the topic was made anew while this server ran, which stops; its folder has what the topic "
-      "has lost");
+      std::to_string(end) + ", but the one before ended at " + std::to_string(behind) +
+      ": the topic was deleted and recreated while this server ran. The server stops; its data "
+      "folder has what the topic lost: keep it, and see docs/failures.md");
 }
 
 WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end) {

@@ -1,4 +1,4 @@
-// Whole checkpoints out of the records of a shard's partition of `parameters`.
+// Assembles checkpoints from the records of a shard's partition of `parameters`.
 #pragma once
 
 #include <cstddef>
@@ -13,30 +13,31 @@
 
 namespace millrace {
 
-// A checkpoint's records stand together in the partition, the state's last chunk at their end, so
-// whoever takes what is whole is at that moment a prefix of the shard's checkpoints. (On a
-// compacted topic, who has read from the beginning is consistent only at the end: what compaction
-// has left of older checkpoints comes with the next whole one.) A large one comes in parts: a copy
-// that has taken some of them is of use again when it has the last, which tells where it stands;
-// taken twice they do no harm. Pure; not thread-safe.
+// A checkpoint's records are contiguous in the partition, the state's last chunk at their end, so a
+// copy that applies complete checkpoints only is always a prefix of the shard's checkpoints. (On a
+// compacted topic a reader from the beginning is consistent only at the end: the remaining records
+// of older checkpoints are applied with the next complete one.) A large checkpoint is returned in
+// parts: a copy with some of them is inconsistent until it has the last part, which has the offset;
+// applying parts twice is harmless. Pure; not thread-safe.
 class CheckpointAssembler {
  public:
-  // Whether a record with this key is of a checkpoint. What else stands in the partition was
-  // written by somebody else, and is to be left out.
+  // Whether a record with this key belongs to a checkpoint. Other records were written by another
+  // program, and must be skipped.
   static bool Knows(std::string_view key);
 
   struct Part {
-    std::vector<Checkpoint::Entry> entries;  // in order; a later one of a key replaces an earlier
-    std::optional<Offset> end;               // of a checkpoint's last part: behind its last record
+    std::vector<Checkpoint::Entry>
+        entries;                // in order; a later entry of a key replaces an earlier one
+    std::optional<Offset> end;  // in a checkpoint's last part: the offset after its last record
   };
 
-  // Of a part, not counting its last record.
+  // The most bytes of a part, not counting its last record.
   explicit CheckpointAssembler(size_t most_bytes = kMostBatchBytes) : most_bytes_(most_bytes) {}
 
-  // The next committed record. Returns the part that it completes. DataLoss when it is no record
-  // of a checkpoint, or is damaged.
+  // Adds the next committed record. Returns the part that it completes. DataLoss when it does not
+  // belong to a checkpoint, or is damaged.
   StatusOr<std::optional<Part>> Add(Offset offset, std::string_view key, std::string_view value);
-  // Records have come since the last whole checkpoint.
+  // Whether records were added since the last complete checkpoint.
   bool unfinished() const { return unfinished_; }
 
  private:

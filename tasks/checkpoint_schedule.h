@@ -10,8 +10,8 @@ namespace millrace {
 // What a shard's next checkpoint would save.
 struct Unsaved {
   uint64_t records = 0;           // of `gradients`
-  size_t bytes = 0;               // about so many are to be written
-  bool is_short_of_room = false;  // they cannot be kept much longer
+  size_t bytes = 0;               // approximate size
+  bool is_short_of_room = false;  // memory for unsaved rows is nearly full
 };
 
 // Every `interval`, or after so many records. But writing is to take at most a quarter of the time,
@@ -59,11 +59,11 @@ class CheckpointSchedule {
 
   Duration interval_;
   uint64_t records_;
-  uint32_t rest_;  // so many times as long as writing takes
-  // The last one that began:
+  uint32_t rest_;  // the pause, as a multiple of the time for writing
+  // The last checkpoint that began:
   Time begun_;
   size_t begun_bytes_ = 0;
-  // The last one of which End was told:
+  // The last checkpoint that ended:
   Time ended_;
   Duration took_{0};
   size_t bytes_ = 0;

@@ -1,4 +1,4 @@
-// When what is unanswered is said again.
+// When unanswered messages are repeated.
 #pragma once
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 
 namespace millrace {
 
-// A worker's broker_retry with its servers. It is lost on a round that takes longer than that: each
-// repetition of a large update makes the round slower still. So, as TCP does (RFC 6298, section 5),
-// it doubles with each repetition, and comes down only by an answer that needed none. Pure.
+// A worker's retransmission timeout, with exponential backoff as in TCP (RFC 6298, section 5): it
+// doubles with each repetition, and decreases only after an answer that needed none. (With a fixed
+// timeout, repetitions of a large update would make a slow round slower still.) Pure.
 class RepeatTimer {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -18,14 +18,14 @@ class RepeatTimer {
   RepeatTimer(Duration least, Time now) : least_(least), wait_(least), since_(now) {}
 
   bool Due(Time now) const { return now - since_ >= wait_; }
-  // `said`: something was unanswered indeed.
+  // `said`: there was an unanswered message.
   void Repeated(Time now, bool said) {
     since_ = now;
     if (!said) return;
     repeated_ = true;
     wait_ = std::max(least_, std::min(2 * wait_, kMost));
   }
-  // An answer has come.
+  // To be called when an answer arrives.
   void Answered(Time now) {
     if (!repeated_) wait_ = std::max(least_, std::min(wait_, 2 * (now - since_)));
     repeated_ = false;

@@ -64,9 +64,10 @@ Status ShardTask::Load() {
   if (!has_chunks && !has_blocks) return absl::OkStatus();  // a job that has not begun
   if (!body) {
     return absl::DataLossError(
-        has_chunks ? "parameters: a part of the shard's state is missing"
-                   : "parameters: blocks without the state they belong to; the topic was not "
-                     "written by this program, or records were deleted by hand");
+        has_chunks ? "parameters: chunks of the shard's state are missing: records were deleted, "
+                     "or written by another program. Restore the topic"
+                   : "parameters: blocks without the state that they belong to: records were "
+                     "deleted, or written by another program. Restore the topic");
   }
   MILLRACE_ASSIGN_OR_RETURN(const ShardState state, DecodeState(*body));
   body.reset();  // it may be large
@@ -85,11 +86,12 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
     if (!options_.weights_from_workers) {
       return absl::DataLossError(
           "shard " + std::to_string(options_.shard) +
-          " has no copy left, neither on a disk nor in parameters, and gradients begins at " +
+          ": no copy is left, neither on a disk nor in parameters, and gradients begins at "
+          "offset " +
           std::to_string(begin) +
-          ", so that it cannot be computed anew. Bring back the topic or a data folder; start a "
-          "new job (another name); or give --weights-from-workers: then it goes on from the "
-          "weights that the workers have, without optimizer state and embedding rows");
+          ", so the state cannot be computed again. Restore the topic or a data folder; or give "
+          "--weights-from-workers, which continues from the workers' weights, without optimizer "
+          "state and embedding rows; or start a new job (another --job)");
     }
     processor_.MarkStateLost();
     position_ = begin;
@@ -98,11 +100,11 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
   }
   if (position_ < begin || position_ > end) {
     return absl::DataLossError(
-        "gradients, partition " + std::to_string(options_.shard) + ": the checkpoint stands at " +
-        std::to_string(position_) + ", but the topic holds [" + std::to_string(begin) + ", " +
-        std::to_string(end) +
-        "); the topics were made anew or records were deleted. Start a new "
-        "job (another name), or remove the server's data folder if the topics are new");
+        "gradients, partition " + std::to_string(options_.shard) +
+        ": the checkpoint is at offset " + std::to_string(position_) + ", but the topic holds [" +
+        std::to_string(begin) + ", " + std::to_string(end) +
+        "): the topic was deleted and recreated, or records were deleted. Start a new job (another "
+        "--job), or remove the server's data folder if all topics are new");
   }
   read_position_ = std::max(begin, position_ - (position_ > 0 ? 1 : 0));
   replay_end_ = end;
@@ -112,18 +114,20 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
 Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
   if (record.offset < position_) {
     if (record.offset == position_ - 1 && RecordHash(record) != last_hash_) {
-      return absl::DataLossError(
-          "gradients, partition " + std::to_string(options_.shard) + ", offset " +
-          std::to_string(record.offset) +
-          " is not the record that the checkpoint remembers: the topic was made anew. Remove the "
-          "server's data folder, or start a new job");
+      return absl::DataLossError("gradients, partition " + std::to_string(options_.shard) +
+                                 ", offset " + std::to_string(record.offset) +
+                                 ": the record differs from the last one of the checkpoint: the "
+                                 "topic was deleted and recreated. Remove the server's data folder "
+                                 "if all topics are new, or start a new job (another --job)");
     }
     return absl::OkStatus();
   }
   if (record.offset != position_) {
     return absl::DataLossError("gradients, partition " + std::to_string(options_.shard) +
-                               ": records [" + std::to_string(position_) + ", " +
-                               std::to_string(record.offset) + ") are missing");
+                               ": offsets [" + std::to_string(position_) + ", " +
+                               std::to_string(record.offset) +
+                               ") are missing: records were deleted. Restore the topic, or start a "
+                               "new job (another --job)");
   }
   const CheckContext context("gradients", static_cast<int32_t>(options_.shard), record.offset);
   MILLRACE_CHECK(!snapshot_);
@@ -232,9 +236,10 @@ StatusOr<std::vector<Checkpoint::Entry>> ShardTask::EncodedState() const {
       EncodeState(std::move(state), options_.most_message_bytes);
   if (!pieces.ok()) {
     return absl::ResourceExhaustedError(
-        "shard " + std::to_string(options_.shard) + ": its state at gradient " +
-        std::to_string(position_) + " cannot be saved: " + std::string(pieces.status().message()) +
-        ". Nothing was written, and gradients keeps what is not saved. Start a new job with more "
+        "shard " + std::to_string(options_.shard) + ": its state at offset " +
+        std::to_string(position_) +
+        " of gradients cannot be saved: " + std::string(pieces.status().message()) +
+        ". Nothing was written; gradients keeps what is not saved. Start a new job with more "
         "shards or smaller batches");
   }
   std::vector<Checkpoint::Entry> entries;

@@ -1,4 +1,4 @@
-// A shard as the runtime drives it: recovery, the fold, checkpoints. Pushed, never pulling.
+// A shard as a pure state machine: recovery, the fold, checkpoints. The driver passes it records.
 #pragma once
 
 #include <cstdint>
@@ -31,33 +31,32 @@ namespace millrace {
 // Not thread-safe; no call blocks.
 class ShardTask {
  public:
-  // The store is a copy of the shard, and outlives the task. Checkpoints are written to it by
-  // others.
+  // The store is a copy of the shard, and outlives the task. The driver writes checkpoints to it.
   ShardTask(const ServerOptions& options, const OrderedByteMap& store);
 
-  // Takes the state that the store has. An empty store is a copy, too: of a job that has not begun.
+  // Loads the state from the store. An empty store is the copy of a job that has not started.
   // DataLoss when it belongs to another job.
   Status Load();
 
-  // `begin` and `end`: what `gradients` holds now. DataLoss when the position is outside: it is
-  // never skipped, since what was deleted there cannot be known. (With weights_from_workers a shard
-  // of which no copy is left loses its state instead.)
+  // `begin` and `end`: the present range of `gradients`. DataLoss when the position is outside of
+  // it: deleted records are never skipped. (With weights_from_workers a shard of which no copy is
+  // left is marked as lost instead.)
   Status StartReplay(Offset begin, Offset end);
-  // Where reading starts: at the record in front of the position, if it is still there, which must
-  // be the one that the checkpoint remembers.
+  // Where reading starts: at the record before the position, if it still exists, which must be the
+  // last record of the checkpoint.
   Offset gradients_position() const { return read_position_; }
   bool replayed() const { return position_ >= replay_end_; }
   uint64_t replayed_records() const { return replayed_records_; }
 
   // Folds a record of `gradients`; appends answers to `out` unless replaying. DataLoss when the
-  // record in front of the position is not the one remembered, or records are missing. The store's
-  // errors are final: the task is to be loaded anew.
+  // record before the position is not the last one of the checkpoint, or records are missing. The
+  // store's errors are final: create and load another task.
   Status ProcessGradient(const GradientRecord& record, std::vector<OutgoingRecord>& out);
-  // The snapshot at whose cut the shard stands: it is to be checkpointed, or not, and then to go
-  // on by LeaveCut, before anything else is processed. None while replaying.
+  // The snapshot at whose cut the shard is. Before anything else is processed, it may be
+  // checkpointed, and LeaveCut must be called. None while replaying.
   std::optional<uint64_t> snapshot() const { return snapshot_; }
   Status LeaveCut(std::vector<OutgoingRecord>& out);
-  // Answers everybody from state.
+  // Answers all workers from state.
   Status Announce(std::vector<OutgoingRecord>& out);
 
   // Freezes what was updated since the last checkpoint. Empty when nothing was. One at a time.
@@ -65,17 +64,18 @@ class ShardTask {
   // nothing may be trimmed.
   StatusOr<std::optional<Checkpoint>> BeginCheckpoint();
   void CheckpointDone(const Checkpoint& checkpoint);
-  // What the checkpoint holds counts as not saved again.
+  // The content of the checkpoint counts as unsaved again.
   void CheckpointFailed(const Checkpoint& checkpoint);
 
   ShardId shard() const { return options_.shard; }
   const ServerProcessor& processor() const { return processor_; }
   Offset position() const { return position_; }
-  // A checkpoint has all that was processed.
+  // Whether a checkpoint has everything that was processed.
   bool saved() const { return checkpointed_ == position_; }
-  // Records of `gradients` that no finished checkpoint has: replayed after a crash.
+  // The number of records of `gradients` after the last finished checkpoint, which are replayed
+  // after a crash.
   uint64_t unsaved_updates() const { return static_cast<uint64_t>(position_ - checkpointed_); }
-  // The store had a state: the job has begun.
+  // Whether the store had a state: the job has started.
   bool has_state() const { return has_state_; }
   // What BeginCheckpoint would save.
   Unsaved unsaved() const;
@@ -101,7 +101,7 @@ class ShardTask {
   bool has_state_ = false;  // Load found one
 
   Offset position_ = 0;     // of the next record to fold
-  uint64_t last_hash_ = 0;  // of the record in front of it
+  uint64_t last_hash_ = 0;  // of the record before it
   Offset read_position_ = 0;
   Offset replay_end_ = 0;
   uint64_t replayed_records_ = 0;

@@ -89,11 +89,11 @@ StatusOr<ShardState> DecodeState(std::string_view bytes) {
   while (!bytes.empty()) {
     const std::optional<uint64_t> length = DecodeBigEndian64(bytes.substr(0, kLengthBytes));
     if (!length || *length > bytes.size() - kLengthBytes) {
-      return DamagedState("a piece is longer than what is there");
+      return DamagedState("a part is longer than the bytes that are left");
     }
     const std::string_view body = bytes.substr(kLengthBytes, *length);
     ShardState piece;
-    if (!ParseMessage(body, piece).ok()) return DamagedState("a piece is no ShardState");
+    if (!ParseMessage(body, piece).ok()) return DamagedState("a part is not a ShardState");
     state.MergeFrom(piece);
     bytes.remove_prefix(kLengthBytes + *length);
   }

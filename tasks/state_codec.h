@@ -1,4 +1,4 @@
-// A shard's state to and from the bytes that a checkpoint saves.
+// Encodes a shard's state as the bytes that a checkpoint saves, and decodes it.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace millrace {
 
-// The state in pieces, each a ShardState behind its length (8 bytes big-endian): of all workers'
-// held updates it may be larger than one message can be. A piece takes at most `most_piece_bytes`;
-// the members, held updates and unfinished messages of the state are never divided. Takes the state
-// apart. ResourceExhausted when one of them is larger than a piece.
+// The state in pieces, each a ShardState after its length (8 bytes, big-endian): with the held
+// updates of all workers it may be larger than one message can be. A piece takes at most
+// `most_piece_bytes`; the members, held updates and unfinished messages of the state are never
+// divided. Takes the state apart. ResourceExhausted when one of them is larger than a piece.
 StatusOr<std::vector<std::string>> EncodeState(ShardState state,
                                                size_t most_piece_bytes = kMostMessageBytes);
 
-// DataLoss when `bytes`, all pieces one after the other, are none.
+// DataLoss when `bytes`, all pieces one after the other, are damaged.
 StatusOr<ShardState> DecodeState(std::string_view bytes);
 
 }  // namespace millrace

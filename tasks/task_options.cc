@@ -89,17 +89,20 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
     }
     if (!spec.regression() && spec.classes_size() != 2) {
       return wrong(
-          "a factorization machine tells two classes apart, or estimates a number "
-          "(CsvProducer --regression); the job has " +
+          "a factorization machine needs two classes, or a number as the label (CsvProducer "
+          "--regression); the job has " +
           std::to_string(spec.classes_size()) + " classes");
     }
     return absl::OkStatus();
   }
   if (spec.regression()) {
-    return wrong("this job is a regression, for which --model fm or deepfm is needed");
+    return wrong(
+        "this job is a regression (CsvProducer --regression): give --model fm or --model deepfm");
   }
   if (!spec.ids().empty()) {
-    return wrong("this job has id columns, of which only --model fm and deepfm know what to do");
+    return wrong(
+        "this job has id columns (CsvProducer --ids), which only --model fm and --model deepfm "
+        "use: give one of them");
   }
   if (training.class_weight_size() != 0 && training.class_weight_size() != spec.classes_size()) {
     return wrong("class_weight has " + std::to_string(training.class_weight_size()) +

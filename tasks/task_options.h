@@ -1,4 +1,4 @@
-// From what a job says of itself to what its parts are made with.
+// Derives the options of a job's parts from its features and training settings.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// Whether the model can learn from these features. InvalidArgument with what is wrong.
+// Whether the model can be trained on these features. InvalidArgument with what is wrong.
 Status CheckModel(const JobFeatures& features, const Training& training);
 
 // Units of each hidden layer of its network, from the input on.

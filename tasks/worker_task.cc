@@ -122,7 +122,7 @@ Status WorkerTask::TakeWeights(std::string_view key, std::string_view value) {
   if (!frame.is_chunk) return training_->ProcessWeights(frame.body);
   const std::optional<uint32_t> shard = DecodeBigEndian32(key.substr(0, 4));
   if (!shard || *shard >= options_.shards) {
-    return absl::InvalidArgumentError("the key names no shard of this job");
+    return absl::InvalidArgumentError("its key is not a shard of this job");
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> body,
                             weights_chunks_.Add(*shard, frame));

@@ -1,4 +1,4 @@
-// A logical worker as the runtime drives it: rows and weights in, updates out, positions kept.
+// A logical worker as a pure state machine: rows and weights in, updates out; keeps positions.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,20 @@
 
 namespace millrace {
 
-// A position in `input-data`: row `row`, the first still needed, is the first new one behind it.
+// A position in `input-data`: the first new row at or after the offset is `row`, the first one that
+// is still needed.
 struct InputPosition {
   Offset offset = 0;
   RowNumber row = 0;
 
-  // What stands in a consumer group's commit metadata: "row=N".
+  // The metadata of a consumer group's commit: "row=N".
   std::string Metadata() const;
   static std::optional<InputPosition> FromCommit(Offset offset, std::string_view metadata);
   bool operator==(const InputPosition&) const = default;
 };
 
 // Life of a task: StartReading(committed position) says where to read `input-data`; Start asks the
-// servers (after the reader of `weights` stands at the end of its partition); then ProcessInput
+// servers (after the reader of `weights` is at the end of its partition); then ProcessInput
 // and ProcessWeights in any order, Advance after either. Not thread-safe; no call blocks.
 class WorkerTask {
  public:
@@ -42,30 +43,30 @@ class WorkerTask {
   WorkerTask(const WorkerOptions& options, const RowShape& shape, const Model& model,
              uint64_t attempt);
 
-  // Where to read `input-data`: at the committed position; at the first record that is still there
-  // (`log_begin`) when that is further on, since what was deleted is needed by nobody; or where
-  // `store` ends (buffer schedule; may be null), when it holds this worker's buffer further on.
+  // Where to read `input-data`: at the committed position; at the first record of the log
+  // (`log_begin`) when that is later, since deleted rows are no longer needed; or where `store`
+  // ends (buffer schedule; may be null), when it holds a later state of this worker's buffer.
   StatusOr<Offset> StartReading(const std::optional<InputPosition>& committed, Offset log_begin,
                                 const OrderedByteMap* store);
 
   void Start(std::vector<OutgoingRecord>& out);
   // DataLoss on a gap in the row numbers.
   Status ProcessInput(const InputDataRecord& record);
-  // Takes a record of `weights`; one that cannot be used goes out as a dead letter, and is an
+  // Processes a record of `weights`; an unusable one becomes a dead letter, and counts as an
   // unusable answer.
   void ProcessWeights(Offset offset, std::string_view key, std::string_view value,
                       std::vector<OutgoingRecord>& out);
-  // How many answers could not be used, and why the last one: a worker that gets no others waits.
+  // The number of unusable answers, and the reason of the last: a worker that gets no others waits.
   uint64_t unusable_answers() const { return unusable_answers_; }
   const std::string& last_unusable_answer() const { return last_unusable_answer_; }
   Status Advance(std::vector<OutgoingRecord>& out);
-  // Sends again what is unanswered; see WorkerTrainingProcessor::Repeat.
+  // Repeats unanswered messages; see WorkerTrainingProcessor::Repeat.
   void Repeat(std::vector<OutgoingRecord>& out);
 
   WorkerId worker() const { return options_.worker; }
   bool WantsRows() const { return source_->WantsRows(); }
   bool left() const { return training_->left(); }
-  // Every shard has said where this worker stands.
+  // Whether every shard has reported this worker's clock.
   bool answered() const { return training_->answered(); }
   std::vector<ShardId> SilentShards() const { return training_->SilentShards(); }
   bool ended() const { return input_->ended(); }
@@ -77,13 +78,13 @@ class WorkerTask {
   // Evaluations of batches since the last call (WorkerOptions::evaluate_batches).
   std::vector<WorkerOutput::Evaluation> TakeEvaluations();
 
-  // The position to commit: a task that starts there, anywhere, goes on as this one would.
+  // The position to commit: a task that starts there, in any process, continues as this one would.
   // Empty: nothing new to commit.
   std::optional<InputPosition> CommitPosition() const;
 
-  // `input-data` in front of this offset may be deleted. The row in front of the first needed one
-  // always stays: it tells who starts there which row comes next, and a producer that starts again
-  // how far the partition has come.
+  // `input-data` before this offset may be deleted. The row before the first needed one always
+  // stays: it tells a task that starts there the next row number, and a restarted producer the end
+  // of the partition.
   std::optional<Offset> TrimPosition() const;
 
   // Appends the buffer's changes and the reader's position (buffer schedule; else nothing).
@@ -91,7 +92,7 @@ class WorkerTask {
 
  private:
   Status TakeWeights(std::string_view key, std::string_view value);
-  // Empty, and so is the buffer, when the store holds nothing that is further on than `start`.
+  // Empty, and the buffer is emptied, when the store holds nothing later than `start`.
   StatusOr<BufferPosition> RestoreBuffer(const OrderedByteMap& store, const InputPosition& start);
   RowNumber FirstNeededRow() const;
   std::string StoreKey() const;
@@ -111,7 +112,7 @@ class WorkerTask {
   WorkerOutput output_;  // scratch
   std::vector<WorkerOutput::Evaluation> evaluations_;
 
-  // Offsets of the rows [offsets_begin_, next row), to say where a row stands.
+  // Offsets of the rows [offsets_begin_, next row), to find a row's offset.
   std::optional<RowNumber> offsets_begin_;  // known from the start, or from the first row on
   std::deque<Offset> offsets_;
   Offset next_offset_ = 0;

@@ -302,7 +302,7 @@ TEST_F(ShardTaskTest, APositionOutsideTheLogIsAnErrorThatSaysWhatToDo) {
     const Status status = (*task)->StartReplay(begin, end);
     ASSERT_TRUE(absl::IsDataLoss(status)) << begin << ", " << end;
     EXPECT_THAT(std::string(status.message()), HasSubstr("partition 0"));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("stands at 3"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("checkpoint is at offset 3"));
     EXPECT_THAT(std::string(status.message()), HasSubstr("remove the server's data folder"));
   }
   for (const auto& [begin, end] : std::vector<std::pair<Offset, Offset>>{{3, 3}, {0, 3}, {3, 9}}) {
@@ -523,7 +523,7 @@ TEST_F(ShardTaskTest, AStateThatCannotBeSavedIsAnErrorBeforeTheCommit) {
   AppendAndFold(Update(0, 1, std::vector<float>(kRange.size(), 2), kRange));
   const Status status = task_->BeginCheckpoint().status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("shard 0: its state at gradient 4"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shard 0: its state at offset 4"));
   EXPECT_EQ(task_->unsaved().records, 1u);
   EXPECT_EQ(log_.parameters.size(), saved);
   EXPECT_EQ(log_.gradients_begin, 2) << "as the checkpoint before has left it";
@@ -672,7 +672,7 @@ TEST_F(ShardTaskTest, ADeadLetterTooLargeForARecordIsCutNotSplit) {
   EXPECT_FALSE(frame->is_chunk);
   DeadLetter letter;
   ASSERT_TRUE(letter.ParseFromString(std::string(frame->body)));
-  EXPECT_THAT(letter.reason(), HasSubstr("names no worker"));
+  EXPECT_THAT(letter.reason(), HasSubstr("not a worker"));
   EXPECT_TRUE(value.starts_with(letter.value()));
 }
 
