@@ -1,4 +1,4 @@
-// The first scan, with somebody watching.
+// The first scan of the input, with progress shown.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 namespace millrace {
 
-// ScanClasses() over the file at `path`; says what was found, and while it takes long, that it
-// goes on. Errors: those of ScanClasses(); Cancelled when stopped meanwhile.
+// ScanClasses() over the file at `path`; shows its progress while it takes long, and what was
+// found. Errors: those of ScanClasses(); Cancelled when stopped meanwhile.
 StatusOr<std::vector<std::string>> SearchClasses(const std::string& path,
                                                  const CsvFile::Options& options,
                                                  const FeatureSpec& spec,

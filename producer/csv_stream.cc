@@ -67,15 +67,16 @@ Status CsvStream::Encode(StreamRecord* record) {
   MILLRACE_RETURN_IF_ERROR(rows_.Encode(csv_record_.fields, &record->row));
   // Decided here, since a row that is too large must not take a number.
   if (EncodedBytes(record->row) > kMaxFrameBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(record->row.index.size(), " features are too many for one record of Kafka"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        record->row.index.size(), " features are too many for one Kafka record of 1 MiB"));
   }
   if (time_position_) {
     const std::string_view cell = TrimSpaces(csv_record_.fields[*time_position_]);
     record->time = ParseTime(cell);
     if (!record->time) {
-      return absl::InvalidArgumentError(absl::StrCat("column ", QuotedValue(options_.time_column),
-                                                     ": ", QuotedValue(cell), " is no time"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("column ", QuotedValue(options_.time_column), ": ", QuotedValue(cell),
+                       " is not a time (seconds, milliseconds or ISO 8601)"));
     }
   }
   return absl::OkStatus();

@@ -38,16 +38,16 @@ class CsvStream {
     int64_t max_rejects = -1;  // more malformed rows are an error; negative: no limit
   };
 
-  // `file` stands behind its header. `file_options` are for opening it again: more than one epoch
-  // needs a file that can be read again. `rejects` outlives the stream. Errors: those of
-  // CsvRowEncoder::Create(), and a time column that the file has not.
+  // `file` is positioned after its header. `file_options` are for opening it again: more than one
+  // epoch needs a file that can be read again. `rejects` outlives the stream. Errors: those of
+  // CsvRowEncoder::Create(), and a time column that the file does not have.
   static StatusOr<std::unique_ptr<CsvStream>> Create(std::unique_ptr<CsvFile> file,
                                                      const CsvFile::Options& file_options,
                                                      const Options& options, RejectSink& rejects);
 
   enum class Event {
     kRow,       // *record is the next accepted row
-    kRejected,  // a malformed row was passed over; it takes no number
+    kRejected,  // a malformed row was skipped; it has no number
     kEnd,       // of the last epoch
   };
   // Errors: reading or writing rejects fails, too many rejects, a file that changed between epochs.

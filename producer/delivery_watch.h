@@ -1,4 +1,4 @@
-// Notices that Kafka takes nothing any more. Pure: the clock is the caller's.
+// Notices that Kafka accepts no more records. Pure: the caller passes the time.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@ class DeliveryWatch {
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kReportEvery{5};
 
-  // To be called often: `delivered` records so far, `outstanding` on their way. Returns for how
-  // long nothing has moved when it is time to say so: after every 5 s.
+  // To be called often: `delivered` records so far, `outstanding` on their way. After every 5 s
+  // without progress, returns for how long there has been none; else empty.
   std::optional<std::chrono::seconds> Observe(Time now, uint64_t delivered, uint64_t outstanding);
 
   // As of the last call of Observe().

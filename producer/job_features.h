@@ -1,12 +1,12 @@
-// The features that a job is published with.
+// The features as a job publishes them.
 #pragma once
 
 #include "messages/features.pb.h"
 
 namespace millrace {
 
-// The same with every field that has a default written out: what is published must mean the same
-// to programs with other defaults, and be equal field by field to what is given later.
+// The same with every default written out: published features must mean the same to programs with
+// other defaults, and compare field by field with those that are given later.
 FeatureSpec CompleteSpec(FeatureSpec spec);
 
 }  // namespace millrace

@@ -57,7 +57,7 @@ Status KafkaRowSender::Wait(std::chrono::milliseconds timeout) {
   if (failures.empty()) return absl::OkStatus();
   const FailedDelivery& first = failures.front();
   return absl::AbortedError(absl::StrCat(failures.size(),
-                                         " records were not taken by Kafka, the first by ",
+                                         " records were not accepted by Kafka, the first by ",
                                          first.topic, " [", first.partition, "]: ", first.reason));
 }
 

@@ -1,4 +1,4 @@
-// Rows into the job's topic in Kafka.
+// Sends rows to the job's topic in Kafka.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,10 @@ namespace millrace {
 class KafkaRowSender final : public RowSender {
  public:
   struct Options {
-    // Rows come one by one and should go soon; else they come as fast as they are taken.
+    // Rows arrive one by one and should be sent soon; else they arrive as fast as they are sent.
     bool paced = false;
-    // Whoever sends can begin anew behind what the log has. From a pipe nobody can, and a broker
-    // that goes must not end this sender (see KafkaProducer).
+    // The owner can create another sender and continue after what the log has. With a pipe as input
+    // it cannot, and a broker that dies must not end this sender (see KafkaProducer).
     bool can_be_replaced = true;
   };
   // Does not connect. Errors: a Kafka setting that is unknown or invalid.

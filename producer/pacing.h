@@ -1,4 +1,4 @@
-// When each row of the stream is due. Pure: the clock is the caller's.
+// When each row of the stream is due. Pure: the caller passes the time.
 #pragma once
 
 #include <chrono>
@@ -17,14 +17,14 @@ class Pacer {
   static Pacer Unpaced() { return Pacer(Kind::kUnpaced, 0); }
 
   // Row k (from 0) is due k / rows_per_second after the first: a schedule, so that neither late
-  // wake-ups nor roundings add up. A sender that fell behind catches up at once for kMaxCatchUp;
-  // what is older (an outage) is not made up for, since the rate is what was asked for.
+  // wake-ups nor roundings add up. A late sender catches up at once for kMaxCatchUp; a longer delay
+  // (an outage) is not caught up, since that would exceed the requested rate.
   static Pacer AtRate(double rows_per_second) { return Pacer(Kind::kRate, rows_per_second); }
   static constexpr std::chrono::seconds kMaxCatchUp{1};
 
   // A row recorded t after the first one is due t / speedup after it; each epoch of the stream
-  // starts anew. Rows out of order have a time that is past, so they do not wait. A replay that
-  // fell behind catches up as fast as it can, as the source would have gone on.
+  // starts again. Rows out of order have a time in the past, so they do not wait. A late replay
+  // catches up as fast as it can, since the recorded source would not have waited.
   static Pacer Replay(double speedup) { return Pacer(Kind::kReplay, speedup); }
 
   bool unpaced() const { return kind_ == Kind::kUnpaced; }

@@ -103,11 +103,11 @@ class TailReader {
     }
     return absl::FailedPreconditionError(absl::StrCat(
         Name(partition),
-        foreign_.empty() ? std::string(" held rows that were all deleted")
-                         : absl::StrCat(" holds records, none of which is a row of this job (the "
-                                        "last that was read: ",
-                                        foreign_, ")"),
-        ", so it cannot be known which row comes next: start a new job (--job)"));
+        foreign_.empty()
+            ? std::string(": all its rows were deleted")
+            : absl::StrCat(
+                  " holds records, but none is a row of this job (the last one: ", foreign_, ")"),
+        ", so the next row number is unknown: start a new job (another --job)"));
   }
 
   // The last record at or behind `offset`, if there is one.
@@ -130,7 +130,8 @@ class TailReader {
     handler.on_end = [&](int32_t, Offset) { at_end = true; };
     handler.on_out_of_range = [&](int32_t) {
       return absl::UnavailableError(
-          absl::StrCat("records of ", Name(partition), " were deleted while they were read"));
+          absl::StrCat("records of ", Name(partition),
+                       " were deleted while they were read; start the producer again"));
     };
     MILLRACE_RETURN_IF_ERROR(consumer_->Assign(id, offset));
     const auto deadline = steady_clock::now() + kReadTimeout;
@@ -138,7 +139,7 @@ class TailReader {
       MILLRACE_RETURN_IF_ERROR(CheckStop());
       if (steady_clock::now() > deadline) {
         return absl::DeadlineExceededError(
-            absl::StrCat("reading the end of ", Name(partition), " takes too long"));
+            absl::StrCat("reading the end of ", Name(partition), " timed out; check the brokers"));
       }
       MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(1000, handler));
       if (events == 0) wakeup_.WaitFor(kPoll);

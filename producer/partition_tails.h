@@ -1,4 +1,4 @@
-// Reads from Kafka how far a topic of rows has come.
+// Reads from Kafka the ends of a topic of rows.
 #pragma once
 
 #include <atomic>
@@ -17,16 +17,15 @@ struct TailReading {
   std::string topic;
   uint32_t partitions = 1;
   RowShape shape;
-  // Nobody can have written to the topic before. Otherwise requests of a producer that was killed
-  // a moment ago may still be on their way through the broker, so the tails are read until they
-  // stand still.
+  // No producer can have written to the topic before. Otherwise requests of a producer that was
+  // killed a moment ago may still be on their way to the broker, so the tails are read until they
+  // do not change.
   bool untouched = false;
 };
 
-// One tail per partition. Errors: Cancelled; records that are no rows of this job;
-// FailedPrecondition when the records of a partition were all deleted, or none of them is a row of
-// this job, or another producer is writing; Unavailable and DeadlineExceeded when a broker is away:
-// try again.
+// One tail per partition. Errors: Cancelled; FailedPrecondition when the records of a partition
+// were all deleted, or none of them is a row of this job, or another producer is writing;
+// Unavailable and DeadlineExceeded when a broker is unreachable: try again.
 StatusOr<std::vector<PartitionTail>> ReadTails(const KafkaOptions& kafka,
                                                const TailReading& reading,
                                                const std::atomic<bool>& stop);

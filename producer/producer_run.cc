@@ -202,14 +202,14 @@ Status KafkaRun::Run() {
     return absl::FailedPreconditionError(
         absl::StrCat(sender_->topic(), " holds ", WithCommas(plan_->rows_present()),
                      " rows already, and ", file_->name(),
-                     " cannot be read again from its start to go on behind them: stream a file, "
-                     "or start a new job (--job)"));
+                     " cannot be read again from its start to continue after them: stream a file, "
+                     "or start a new job (another --job)"));
   }
   while (true) {
     Status streamed = Stream();
     if (!MayStartAgain(streamed)) return streamed;
     ++restarts_;
-    display_.Warn(absl::StrCat(streamed.message(), "; going on in front of it"));
+    display_.Warn(absl::StrCat(streamed.message(), "; continuing before it"));
     MILLRACE_RETURN_IF_ERROR(StartAgain());
   }
 }
@@ -276,7 +276,7 @@ Status KafkaRun::ReadPlan() {
   reading.shape = shape_;
   reading.untouched = first_run_;
   std::vector<PartitionTail> tails;
-  const Status read = WhileAway("read how far the stream has come", [&]() -> Status {
+  const Status read = WhileAway("read how far the stream is", [&]() -> Status {
     MILLRACE_ASSIGN_OR_RETURN(tails, ReadTails(kafka_, reading, stop_));
     return absl::OkStatus();
   });
@@ -296,7 +296,7 @@ Status KafkaRun::Stream() {
                               WithCommas(plan_->rows_present()), " rows and the end"));
   } else if (!plan_->fresh()) {
     display_.Say(absl::StrCat(sender_->topic(), " holds ", WithCommas(plan_->rows_present()),
-                              " rows already: going on behind them"));
+                              " rows already; continuing after them"));
   }
   CsvStream::Options options;
   options.spec = spec_;
@@ -329,10 +329,11 @@ Status KafkaRun::EndEarly(const Status& reason, const StreamSurroundings& surrou
                                   WithCommas(Progress(false).rows_sent()), " rows, ",
                                   WithCommas(counts_.rows_sent), " of them from this run");
   if (!drained.ok()) absl::StrAppend(&line, " (", drained.message(), ")");
-  absl::StrAppend(&line,
-                  can_read_again_
-                      ? "; started again with the same input, the producer goes on there"
-                      : "; a pipe cannot be continued: for its rest start a new job (--job)");
+  absl::StrAppend(
+      &line,
+      can_read_again_
+          ? "; started again with the same input, the producer continues there"
+          : "; a pipe cannot be continued: start a new job (another --job) for its remaining rows");
   display_.Say(line);
   return reason;
 }
@@ -348,8 +349,9 @@ Status KafkaRun::Tick() {
   const std::chrono::duration<double> stalled = watch_.stalled();
   if (kafka_.broker_timeout_s > 0 && stalled.count() > kafka_.broker_timeout_s) {
     return absl::UnavailableError(absl::StrCat(
-        "no broker at ", kafka_.brokers, " has taken a record for ", kafka_.broker_timeout_s,
-        " s (--broker-timeout); started again, the producer goes on where it was"));
+        "no broker at ", kafka_.brokers, " confirmed a record for ", kafka_.broker_timeout_s,
+        " s (--broker-timeout); check the brokers, then start the producer again: it continues "
+        "after the last row that Kafka has"));
   }
   if (now >= next_reject_flush_) {
     next_reject_flush_ = now + kRejectFlushEvery;

@@ -14,20 +14,20 @@ namespace millrace {
 class ProducerRun {
  public:
   struct Options {
-    bool quiet = false;  // on standard error only what goes wrong
+    bool quiet = false;  // print errors and warnings only
     // true: stop reading, deliver what was handed over, return Cancelled. Outlives the run.
     const std::atomic<bool>* stop;
   };
 
   // Checks all that can be checked without a broker, and connects to none. Errors are one line:
   // InvalidArgument for settings that make no sense; others for an input that cannot be read or
-  // has not the columns that are named.
+  // does not have the named columns.
   static StatusOr<std::unique_ptr<ProducerRun>> Create(const JobConfig& config,
                                                        const Options& options);
   virtual ~ProducerRun() = default;
 
   // Waits for a broker, finds the classes, publishes the job's features, and streams. A run after
-  // one that was cut off goes on behind its last rows.
+  // an interrupted one continues after its last rows.
   virtual Status Run() = 0;
 };
 

@@ -1,4 +1,4 @@
-// Standard error as people see it: a bar on a terminal, else a line now and then.
+// Progress on standard error: a bar on a terminal, else a line now and then.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ class ProgressDisplay {
  public:
   using Time = ProgressRates::Time;
 
-  // `quiet`: only what goes wrong is shown.
+  // `quiet`: warnings only.
   explicit ProgressDisplay(bool quiet);
   ~ProgressDisplay() { ClearBar(); }
   ProgressDisplay(const ProgressDisplay&) = delete;

@@ -1,4 +1,4 @@
-// Progress for displays elsewhere: points in the job's metrics topic.
+// Publishes progress as points in the job's metrics topic.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace millrace {
 
-// A client of its own, so that points are not queued behind rows. It never holds the stream up:
-// while Kafka is away, points are left out. Used by one thread.
+// A client of its own, so that points are not queued behind rows. It never delays the stream: while
+// Kafka is unreachable, points are dropped. Used by one thread.
 class ProgressPublisher {
  public:
   using Time = std::chrono::steady_clock::time_point;

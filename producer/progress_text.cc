@@ -29,7 +29,7 @@ std::vector<std::string> Facts(const std::string& done, const ProducerProgress& 
   }
   const auto speed = static_cast<uint64_t>(std::llround(rates.rows_per_second()));
   facts.push_back(absl::StrCat(WithCommas(progress.rows_sent()), " rows"));
-  facts.push_back(rates.skipping() ? "passing over those that Kafka has"
+  facts.push_back(rates.skipping() ? "skipping rows that Kafka has"
                                    : absl::StrCat(WithCommas(speed), " rows/s"));
   if (progress.rows_rejected() > 0) {
     facts.push_back(absl::StrCat(WithCommas(progress.rows_rejected()), " rejected"));

@@ -1,4 +1,4 @@
-// How far the stream is, in words and as a bar. Pure.
+// The stream's progress as text and as a bar. Pure.
 #pragma once
 
 #include <chrono>
@@ -24,8 +24,8 @@ class ProgressRates {
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kWindow{4};
 
-  // `skipping`: the rows that are read now are in the topic already, from an earlier run: they are
-  // read many times as fast as others are sent, and tell nothing of the speed.
+  // `skipping`: the rows that are read now are in the topic already, from an earlier run. They are
+  // read much faster than others are sent, so the speed does not count them.
   void Add(Time now, const ProducerProgress& progress, bool skipping = false);
   double rows_per_second() const;
   bool skipping() const { return skipping_; }

@@ -1,4 +1,4 @@
-// Where malformed rows go.
+// The file of malformed rows.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ class RejectSink {
   virtual Status Add(const RejectedRow& row) = 0;
   // The whole input has been read: nothing more will be added.
   virtual Status Finish() = 0;
-  // How messages call it.
+  // Its name in messages.
   virtual const std::string& name() const = 0;
 };
 
 // A CSV of its own, with the columns line, reason and row: RFC 4180 whatever the row is, so that
-// any CSV tool lists it. The column `row`, under the input's header, is a CSV that can be mended
+// any CSV tool lists it. The column `row`, under the input's header, is a CSV that can be corrected
 // and streamed.
 //
 // The file is made by the first row that is added, in place of what an earlier run left, readable
@@ -38,7 +38,7 @@ class RejectSink {
 class RejectFile final : public RejectSink {
  public:
   // Nothing is written yet. Errors: `path` is the input itself, or exists and was not written by
-  // this class (which would be somebody's data).
+  // this class.
   static StatusOr<std::unique_ptr<RejectFile>> Create(std::string path, const std::string& input);
   ~RejectFile() override;
   RejectFile(const RejectFile&) = delete;
@@ -47,7 +47,7 @@ class RejectFile final : public RejectSink {
   Status Add(const RejectedRow& row) override;
   Status Finish() override;
   const std::string& name() const override { return path_; }
-  // What was added can be read by others.
+  // Writes the added rows to the file.
   Status Flush();
 
  private:

@@ -15,7 +15,7 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 Status OtherInput(std::string_view topic, uint32_t partition, const std::string& difference) {
   return absl::FailedPreconditionError(absl::StrCat(
       View(topic), " [", partition, "] holds rows of another input: ", difference,
-      "; give the input and flags that it was begun with, or start a new job (--job)"));
+      "; give the input and flags that it was started with, or start a new job (another --job)"));
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
   const std::optional<uint64_t> number = DecodeBigEndian64(key);
   if (!number) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a key of ", key.size(), " bytes is no row number"));
+        absl::StrCat("a key of ", key.size(), " bytes is not a row number"));
   }
   InputRecord record;
   MILLRACE_RETURN_IF_ERROR(DecodeInput(value, shape, record));
@@ -33,8 +33,8 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
   tail.ended = record.has_end();
   if (tail.ended) {
     if (record.end().row_count() != *number) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("an end of ", record.end().row_count(), " rows with the key ", *number));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "an end-of-stream record of ", record.end().row_count(), " rows has the key ", *number));
     }
     tail.rows = RowNumber(*number);
   } else {
@@ -72,7 +72,7 @@ Status ResumePlan::Check(RowPlace place, std::string_view value, std::string_vie
   if (value == tails_[place.worker].last_value) return absl::OkStatus();
   return OtherInput(
       topic, place.worker,
-      absl::StrCat("its last row, ", uint64_t{place.row}, ", is not the one read here"));
+      absl::StrCat("its last row, ", uint64_t{place.row}, ", differs from that row of this input"));
 }
 
 Status ResumePlan::CheckEnd(uint64_t rows, std::string_view topic) const {
@@ -80,10 +80,10 @@ Status ResumePlan::CheckEnd(uint64_t rows, std::string_view topic) const {
     const PartitionTail& tail = tails_[worker];
     const RowNumber expected = RowsOfWorker(rows, worker, workers());
     if (tail.rows > expected || (tail.ended && tail.rows != expected)) {
-      return OtherInput(
-          topic, worker,
-          absl::StrCat("it has ", uint64_t{tail.rows}, tail.ended ? " rows and an end" : " rows",
-                       " where this input gives ", uint64_t{expected}));
+      return OtherInput(topic, worker,
+                        absl::StrCat("it has ", uint64_t{tail.rows},
+                                     tail.ended ? " rows and the end of the stream" : " rows",
+                                     ", but this input gives ", uint64_t{expected}));
     }
   }
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// What the topic holds already, and so which rows are still to be sent.
+// Which rows are still to be sent, by what the topic holds.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,21 @@
 
 namespace millrace {
 
-// The end of a partition of input-data, as its last record tells.
+// The end of a partition of input-data, by its last record.
 struct PartitionTail {
-  RowNumber rows = 0;      // that it holds or held; the number of the next one
-  bool ended = false;      // the last record is the end
-  std::string last_value;  // of row rows - 1; empty when there is none, or an end behind it
+  RowNumber rows = 0;  // that it holds or held; the number of the next one
+  bool ended = false;  // the last record is the end
+  std::string
+      last_value;  // of row rows - 1; empty without rows, or if the end of the stream follows it
 };
 
-// From the last record of a partition. InvalidArgument: it is none of a job with this shape.
+// Parses the last record of a partition. InvalidArgument: it does not belong to a job of this
+// shape.
 StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view value,
                                      const RowShape& shape);
 
-// Rows in a partition are in order and without gaps, so those up to its last row are there and all
-// others are not. Pure.
+// Rows in a partition are in order and without gaps, so it has all rows up to its last one and no
+// others. Pure.
 class ResumePlan {
  public:
   // One tail per worker.
@@ -37,8 +39,8 @@ class ResumePlan {
   const std::vector<PartitionTail>& tails() const { return tails_; }
 
   enum class Action {
-    kSkip,   // it is there
-    kCheck,  // it is there, and must be equal to what is there: call Check()
+    kSkip,   // the topic has it
+    kCheck,  // the topic has it, and it must be equal: call Check()
     kSend,
     kBehindEnd,  // the partition has ended before it: CheckEnd() gives the error
   };

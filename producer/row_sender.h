@@ -1,4 +1,4 @@
-// The way of rows into the topic, as the stream sees it.
+// The stream's interface for sending rows to the topic.
 #pragma once
 
 #include <chrono>
@@ -17,18 +17,18 @@ class RowSender {
  public:
   virtual ~RowSender() = default;
 
-  // Rows (and at last the end) of one partition are delivered in this order, once each, or the
-  // stream is cut off: never with a gap. ResourceExhausted: no room now; Wait and try again. Other
-  // errors are for good, those of records sent earlier among them.
+  // Rows (and finally the end) of one partition are delivered in this order, once each, up to the
+  // first failure: never with a gap. ResourceExhausted: the queue is full; Wait and try again.
+  // Other errors are final; they include those of records sent earlier.
   virtual Status SendRow(RowPlace place, std::string_view value) = 0;
   virtual Status SendEnd(WorkerId worker, RowNumber row_count) = 0;
 
-  // Takes note of what was delivered, waiting for that at most `timeout`.
+  // Processes delivery reports, waiting for one at most `timeout`.
   virtual Status Wait(std::chrono::milliseconds timeout) = 0;
-  // What was sent and is not known to be delivered.
+  // The number of records that were sent and are not confirmed.
   virtual size_t outstanding() const = 0;
 
-  // How messages call the topic.
+  // The topic's name in messages.
   virtual const std::string& topic() const = 0;
 };
 

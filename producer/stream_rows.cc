@@ -159,7 +159,7 @@ Status Drain(RowSender& sender, std::chrono::milliseconds timeout,
   while (sender.outstanding() > 0) {
     if (surroundings.now() >= deadline) {
       return absl::DeadlineExceededError(
-          absl::StrCat(sender.outstanding(), " records are not confirmed"));
+          absl::StrCat(sender.outstanding(), " records were not confirmed by Kafka in time"));
     }
     MILLRACE_RETURN_IF_ERROR(sender.Wait(kLook));
   }

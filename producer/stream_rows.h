@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// What the loop needs of the world around it.
+// What the loop needs from its caller.
 struct StreamSurroundings {
   const std::atomic<bool>* stop;  // true: end with Cancelled
   // Called often, also while nothing moves and while a pipe is silent; an error ends the stream
@@ -27,16 +27,16 @@ struct StreamSurroundings {
   static StreamSurroundings Real(const std::atomic<bool>* stop, std::function<Status()> tick);
 };
 
-// How far the stream is; kept up to date during StreamRows().
+// The progress of the stream; updated during StreamRows().
 struct StreamCounts {
   uint64_t rows_sent = 0;     // handed to the sender
   uint64_t records_sent = 0;  // the same, with ends
-  uint64_t rows_found = 0;    // passed over, since they are in the topic already
+  uint64_t rows_found = 0;    // skipped, since they are in the topic already
 };
 
-// Sends the rows of `stream` that `plan` lacks, each to its place, and at last the end of each
-// partition; returns when all is delivered. On an error or a stop, what was handed over may still
-// be on its way: call Drain().
+// Sends the rows of `stream` that `plan` lacks, each to its partition, and finally the end of each
+// partition; returns when all records are delivered. On an error or a stop, what was handed over
+// may still be on its way: call Drain().
 Status StreamRows(CsvStream& stream, const ResumePlan& plan, Pacer& pacer, RowSender& sender,
                   const StreamSurroundings& surroundings, StreamCounts& counts);
 

@@ -1,4 +1,4 @@
-// Times as they stand in the cells of a time column.
+// Times in the cells of a time column.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ namespace millrace {
 // Since 1970-01-01T00:00:00Z.
 using RecordedTime = std::chrono::microseconds;
 
-// Reads a trimmed cell; nothing if it is no time. It takes
+// Reads a trimmed cell; empty if it is not a time. It accepts
 //  - a number: seconds, or milliseconds from 1e11 on (as seconds that would be the year 5138; as
 //    milliseconds it is 1973). Fractions count.
 //  - ISO 8601: YYYY-MM-DD, then optionally T or a space and HH:MM[:SS[.fraction]], then optionally

@@ -137,7 +137,8 @@ TEST_F(CsvStreamTest, ReadsTheTimeColumn) {
   EXPECT_EQ(times_[0], std::chrono::seconds(10));
   EXPECT_EQ(times_[1], std::chrono::seconds(1357034400));
   ASSERT_EQ(rejects_.rows.size(), 2u);
-  EXPECT_EQ(rejects_.rows[0].reason, "column \"t\": \"noon\" is no time");
+  EXPECT_EQ(rejects_.rows[0].reason,
+            "column \"t\": \"noon\" is not a time (seconds, milliseconds or ISO 8601)");
 }
 
 TEST_F(CsvStreamTest, NamesAMissingColumn) {
@@ -158,7 +159,7 @@ TEST_F(CsvStreamTest, ARowTooLargeForARecordIsRejected) {
   EXPECT_EQ(stream->Next(&record).value(), Event::kRejected);
   EXPECT_EQ(stream->Next(&record).value(), Event::kRow);
   EXPECT_EQ(record.number, 1u);
-  EXPECT_THAT(rejects_.rows.at(0).reason, HasSubstr("too many for one record"));
+  EXPECT_THAT(rejects_.rows.at(0).reason, HasSubstr("too many for one Kafka record"));
 }
 
 TEST_F(CsvStreamTest, AHeaderWithoutRowsIsAnEmptyStream) {

@@ -55,8 +55,8 @@ TEST_F(PartitionTailsTest, RecordsThatAreNoRowsAreNotCalledDeleted) {
   const Status status = Read().status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("rows [0] holds records, none of which is a row of this job"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("is no row number"));
+              HasSubstr("rows [0] holds records, but none is a row of this job"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is not a row number"));
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(ProgressText, RowsOfAnEarlierRunThatArePassedOverAreNoSpeed) {
   ProgressRates rates;
   rates.Add(kStart, At(0, 90'000), true);
   EXPECT_EQ(ProgressLine(At(0, 90'000), rates),
-            "0.0 % of 2.0 MB, 90,000 rows, passing over those that Kafka has");
+            "0.0 % of 2.0 MB, 90,000 rows, skipping rows that Kafka has");
   rates.Add(kStart + seconds(1), At(1'800'000, 90'000), true);
   EXPECT_EQ(rates.time_left(), std::nullopt);
   rates.Add(kStart + seconds(2), At(1'820'000, 91'000));

@@ -300,7 +300,7 @@ TEST_F(StreamRowsTest, RefusesAnInputShorterThanWhatTheTopicHolds) {
   topic[0].pop_back();
   topic[1].pop_back();
   InputRows(15, [](int) { return false; });
-  EXPECT_THAT(Run(topic).message(), HasSubstr("where this input gives"));
+  EXPECT_THAT(Run(topic).message(), HasSubstr("but this input gives"));
 }
 
 TEST_F(StreamRowsTest, RefusesAnInputLongerThanWhatHasEnded) {
@@ -308,7 +308,7 @@ TEST_F(StreamRowsTest, RefusesAnInputLongerThanWhatHasEnded) {
   MemoryTopic topic = Expected(10, 2);
   topic[1].pop_back();
   InputRows(15, [](int) { return false; });
-  EXPECT_THAT(Run(topic).message(), HasSubstr("it has 5 rows and an end"));
+  EXPECT_THAT(Run(topic).message(), HasSubstr("it has 5 rows and the end of the stream"));
 }
 
 TEST_F(StreamRowsTest, DoesNotEndAStreamOfWhichNothingCouldBeUsed) {
