@@ -1,4 +1,4 @@
-// What the points of a job's metrics topic amount to: a fold, without clock or I/O.
+// A job's progress, folded from the points of its metrics topic, without clock or I/O.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,10 @@ class JobProgress {
 
   const std::optional<ProducerPoint>& producer() const { return producer_; }
   // All shards in one: the rounds of the slowest, the sum of what each shard counts for itself, and
-  // shard 0's word on what only shard 0 counts (rows, figures).
+  // from shard 0 what only shard 0 counts (rows, figures).
   const std::optional<ServerPoint>& server() const { return server_; }
-  // How each shard came back to the process that hosts it, by shard; of those that began anew none.
+  // The recovery of each shard by the process that hosts it, by shard; none for shards that started
+  // empty.
   std::map<ShardId, ServerPoint::Recovery> recoveries() const;
   const std::optional<Figures>& holdout() const { return holdout_; }
   int64_t last_timestamp_ms() const { return last_timestamp_ms_; }  // 0: no point yet
@@ -43,9 +44,9 @@ class JobProgress {
   int64_t moved_ms() const { return moved_ms_; }
 
   // Training begins with the server's last point before it has any update (they come four times a
-  // second; its first point if it has updates then), and ends with the server's point that says
-  // so, which comes behind the last evaluation, the last checkpoint and the saving of the weights;
-  // while there is none, with the newest point. Empty before the first update.
+  // second; its first point if it has updates then), and ends with the server's point that says so,
+  // which follows the last evaluation, the last checkpoint and the saving of the weights; while
+  // there is none, with the newest point. Empty before the first update.
   std::optional<double> duration_seconds() const;
   // Over the whole duration, without what there was at its beginning (of a job that began with a
   // snapshot: what the snapshot has learnt).
@@ -56,7 +57,7 @@ class JobProgress {
   std::optional<double> recent_rounds_per_second() const;
   std::optional<double> recent_rows_per_second() const;
 
-  // How much of the stream has been sent, and how much has been learnt from, 0 to 1; empty when its
+  // How much of the stream has been sent, and how much has been trained on, 0 to 1; empty when its
   // length is unknown. On the sliding buffer rows may be replaced before they were looked at, so
   // there both are what has been sent.
   struct StreamShare {
@@ -72,16 +73,16 @@ class JobProgress {
 
   // Every shard has ended.
   bool ended() const;
-  // ... and everything that belongs to it has come: the last evaluation, the producer's end.
+  // ... and all its points have arrived: the last evaluation, the producer's end.
   bool complete() const;
 
   const LearningCurve& curve(CurvePoint::Kind kind) const {
     return curves_[static_cast<size_t>(kind)];
   }
-  // Curve points since the last call, in order, for a log. Evaluations come a little late: they
-  // wait until it is known how many rows had been seen at their clock.
+  // Curve points since the last call, in order, for a log. Evaluations are delayed until the number
+  // of rows seen at their clock is known.
   std::vector<CurvePoint> TakeCurvePoints();
-  // No further point will come: evaluations wait no longer.
+  // To be called when no further point will arrive: evaluations are no longer delayed.
   void Finish();
 
  private:

@@ -32,7 +32,7 @@ class Judge {
       state.kind = JobState::Kind::kEnded;
     } else if (job_.last_timestamp_ms() > 0 && !SomebodySpeaks() && !ProducerIsDone()) {
       state.kind = JobState::Kind::kStalled;
-      state.reason = absl::StrCat("no program has been heard of for ",
+      state.reason = absl::StrCat("no program has been heard from for ",
                                   ClockTime(Age(job_.last_timestamp_ms())));
     } else {
       state.reason = WhomItWaitsFor();
@@ -81,14 +81,14 @@ class Judge {
   // Empty: for nobody.
   std::string WhomItWaitsFor() const {
     if (job_.last_timestamp_ms() == 0) return "for the job's first figures";
-    if (!job_.server()) return "for ServerApp, which has not been heard of";
+    if (!job_.server()) return "for ServerApp, which has not been heard from";
     const std::vector<std::string> servers = ServersAway();
     if (!servers.empty()) return absl::StrCat("for ServerApp, shard ", Named(servers));
     if (job_.moved_ms() > 0 && !Silent(job_.moved_ms())) return "";
-    if (!job_.producer()) return "for CsvProducer, which has not been heard of";
+    if (!job_.producer()) return "for CsvProducer, which has not been heard from";
     const bool more_rows = !job_.producer()->ended();
     if (more_rows && !RowsAreLeft()) {
-      return ProducerSpeaks() ? std::string("for rows: all that were sent are learnt from")
+      return ProducerSpeaks() ? std::string("for rows: all that were sent are trained on")
                               : absl::StrCat("for CsvProducer (silent for ",
                                              ClockTime(Age(job_.producer_ms())), ")");
     }
@@ -100,7 +100,7 @@ class Judge {
     for (ShardId shard = 0; shard < std::max<uint32_t>(job_.server()->shards(), 1); ++shard) {
       const auto heard = job_.shards_heard_ms().find(shard);
       if (heard == job_.shards_heard_ms().end()) {
-        away.push_back(absl::StrCat(uint32_t{shard}, " (not heard of)"));
+        away.push_back(absl::StrCat(uint32_t{shard}, " (not heard from)"));
       } else if (Silent(heard->second)) {
         away.push_back(
             absl::StrCat(uint32_t{shard}, " (silent for ", ClockTime(Age(heard->second)), ")"));

@@ -1,4 +1,5 @@
-// Whether a job runs, and whom it waits for, by what its programs say in the metrics topic. Pure.
+// Whether a job runs, and which program it waits for, by its programs' points in the metrics topic.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +14,28 @@ namespace millrace {
 struct ProgramAge {
   std::string name;    // "CsvProducer", "ServerApp, shard 1", "worker 3"
   double seconds = 0;  // since its last point; of a worker: since an update of it was accepted
-  bool ended = false;  // and has nothing more to say
+  bool ended = false;  // and sends no more points
 };
 
 struct JobState {
   enum class Kind {
     kRunning,  // the servers answer, and figures move
-    kWaiting,  // some program is there, and waits for others
-    kStalled,  // no program has been heard of for a while, and the job has not ended
+    kWaiting,  // some program runs, and waits for others
+    kStalled,  // no program has been heard from for a while, and the job has not ended
     kEnded,
   };
   Kind kind = Kind::kWaiting;
-  // For whom, in words: "for ServerApp, shard 1 (silent for 0:12)"; empty when it runs or has
-  // ended.
+  // The program that it waits for, in words: "for ServerApp, shard 1 (silent for 0:12)"; empty when
+  // it runs or has ended.
   std::string reason;
-  std::vector<ProgramAge> programs;  // CsvProducer, then shards, then workers; those heard of
+  std::vector<ProgramAge> programs;  // CsvProducer, then shards, then workers; those heard from
 };
 
 // "running", "waiting", "stalled", "ended".
 std::string_view NameOf(JobState::Kind kind);
 
-// A program that has said nothing for so long is silent, and a job whose clocks stand for so long
-// does not run, in milliseconds. (Servers speak four times a second, the producer twice.)
+// A program that has sent no point for so long is silent, and a job whose clocks have not moved for
+// so long does not run, in milliseconds. (Servers send four points a second, the producer two.)
 inline constexpr int64_t kSilentMs = 5000;
 
 // `now_ms`: on the clock of the points' timestamps; what is younger than now counts as now.

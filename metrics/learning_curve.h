@@ -1,4 +1,4 @@
-// How a figure came about: points over the rows of the stream. Pure.
+// How a figure developed: points over the rows of the stream. Pure.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ struct CurvePoint {
 
 std::string_view NameOf(CurvePoint::Kind kind);
 
-// A curve of bounded size, however long the job: when it is full, every second point goes, and from
-// then on every second one comes in. The newest point is always there.
+// A curve of bounded size, however long the job: when it is full, every second point is dropped,
+// and from then on only every second one is added. The newest point is always kept.
 class LearningCurve {
  public:
   static constexpr size_t kMaxPoints = 512;

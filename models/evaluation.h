@@ -27,7 +27,7 @@ struct EvaluationSums {
 
   // Adds one row by its class probabilities (the first largest is the prediction).
   void Add(uint32_t label, std::span<const float> probabilities);
-  // Adds one row of a regression. A prediction that is no number counts as one of 0.
+  // Adds one row of a regression. A prediction that is not a number counts as 0.
   void AddTarget(float target, float prediction);
   // One of the two, by a model's scores of the row; `classes` 0: a regression.
   void AddRow(const Row& row, std::span<const float> scores, size_t classes);

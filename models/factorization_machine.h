@@ -1,4 +1,4 @@
-// Factorization machine: every pair of ids meets, at a price linear in their number.
+// Factorization machine: interactions of all pairs of ids, at a cost linear in the number of ids.
 #pragma once
 
 #include <cstddef>

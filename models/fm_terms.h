@@ -10,14 +10,14 @@
 
 namespace millrace {
 
-// What a row's score has found out and its gradient needs.
+// Intermediate results of a row's score, which its gradient needs.
 struct FmRow {
   std::vector<float> numeric;  // scaled
   std::vector<float> sums;     // of the ids' factors
   std::vector<size_t> places;  // of the ids' rows in the batch's values
 };
 
-// Of one call of Compute, whose arguments outlive it.
+// The terms of one call of Compute, whose arguments outlive it.
 class FmTerms {
  public:
   FmTerms(size_t features, size_t factors, float row_l2, const Scaler& scaler,

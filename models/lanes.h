@@ -38,7 +38,7 @@ template <size_t kLanes, size_t... kIndex>
   high = __builtin_shufflevector(lanes, lanes, (kLanes / 2 + kIndex)...);
 }
 
-// Stores the first kCount lanes, and nothing behind them.
+// Stores the first kCount lanes, and nothing after them.
 template <size_t kCount, size_t kLanes>
 [[gnu::always_inline]] inline void StoreFirst(float* to, const Lanes<kLanes>& lanes) {
   constexpr size_t kHalf = kLanes / 2;

@@ -27,7 +27,7 @@ struct Moments {
   size_t columns() const { return count.size(); }
   void Add(const Row& row);          // REQUIRES row.numeric.size() == columns()
   void Merge(const Moments& other);  // REQUIRES the same number of columns
-  // Whether Add and Merge can have made it: for moments that came by a message.
+  // Whether Add and Merge can have produced it: for moments that were received in a message.
   bool IsValid() const;
   bool operator==(const Moments&) const = default;
 };

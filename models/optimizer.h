@@ -1,4 +1,4 @@
-// How the server steps: elementwise, so that any range of keys can step alone.
+// The server's optimizers: elementwise, so that each range of keys can be updated separately.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   virtual size_t slot_count() const = 0;
-  // How many of the slots' floats, from the first on, are used for `size` parameters: those behind
+  // How many of the slots' floats, from the first on, are used for `size` parameters: those after
   // need not be there.
   virtual size_t slot_floats(size_t size, const ParameterParts& /*parts*/) const {
     return slot_count() * size;

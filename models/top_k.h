@@ -1,4 +1,5 @@
-// Of each gradient the largest part, and the rest later: sparse updates with error feedback.
+// Sends the largest part of each gradient first and the rest later: sparse updates with error
+// feedback.
 #pragma once
 
 #include <cstddef>

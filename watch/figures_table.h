@@ -11,7 +11,7 @@
 namespace millrace {
 
 // Lines of at most `width` columns, the header first; columns that do not fit are left out, the
-// least telling first. Empty while there are no figures.
+// least important first. Empty while there are no figures.
 std::vector<std::string> FiguresTable(const JobProgress& job, const Style& style, size_t width);
 
 }  // namespace millrace

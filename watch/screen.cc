@@ -128,7 +128,7 @@ class Screen {
 
   bool running() const { return options_.state.kind == JobState::Kind::kRunning; }
 
-  // What the job does, and when its programs were last heard of.
+  // What the job does, and when its programs were last heard from.
   Lines State() const {
     const JobState& state = options_.state;
     if (state.kind == JobState::Kind::kEnded) return {};
@@ -138,7 +138,7 @@ class Screen {
       lines.push_back(Inked(style_, Ink::kWarn,
                             absl::StrCat(name, state.reason.empty() ? "" : " ", state.reason)));
     }
-    lines.push_back(Inked(style_, Ink::kDim, absl::StrCat("heard of: ", AgesText(state))));
+    lines.push_back(Inked(style_, Ink::kDim, absl::StrCat("heard from: ", AgesText(state))));
     return lines;
   }
 

@@ -21,7 +21,7 @@ struct ScreenOptions {
 };
 
 // At most options.rows lines of at most options.columns columns. What does not fit is left out, the
-// least telling first.
+// least important first.
 std::vector<std::string> RenderScreen(const JobProgress& job, const ScreenOptions& options);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// While a terminal is drawn on, what libraries say on stderr would tear the picture.
+// Keeps libraries' output on stderr from disturbing a terminal that is drawn on.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// From its making to its end, stderr goes to a pipe, whose lines TakeLines returns; what was not
-// taken goes to stderr in the end. Does nothing when stderr is no terminal.
+// While it lives, stderr goes to a pipe, whose lines TakeLines returns; its destructor writes the
+// remaining lines to stderr. Does nothing when stderr is not a terminal.
 class StderrCapture {
  public:
   StderrCapture();
@@ -20,7 +20,7 @@ class StderrCapture {
  private:
   void ReadPipe();
 
-  int stderr_ = -1;  // the true one; -1: not captured
+  int stderr_ = -1;  // the original one; -1: not captured
   int pipe_ = -1;    // the reading end
   std::string text_;
 };

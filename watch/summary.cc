@@ -144,7 +144,7 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
                           server.workers_size() == 1 ? " worker, " : " workers, ",
                           ScheduleName(server.training()), ", ", ConsistencyName(server.training()),
                           ", ", LearnerName(server.training()))
-           : "none: no ServerApp has been heard of");
+           : "none: no ServerApp has been heard from");
   line("time", absl::StrFormat("%.1f s: %s rows/s, %s rounds/s", job.duration_seconds().value_or(0),
                                RateText(job.rows_per_second()), RateText(job.rounds_per_second())));
   line("staleness", absl::StrCat("at most ", job.staleness_max(), " rounds"));

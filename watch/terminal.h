@@ -31,7 +31,7 @@ class LiveArea {
 
   // `above` scrolls by above the area, once. Returns false when stdout is gone.
   bool Draw(const std::vector<std::string>& above, const std::vector<std::string>& lines);
-  // Empties the area; what is printed next stands where it was.
+  // Clears the area; the next output replaces it.
   void Clear();
 
  private:

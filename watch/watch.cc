@@ -149,14 +149,15 @@ class Watcher {
                                                    ": " + std::string(range.status().message()));
         }
         return absl::NotFoundError("Kafka at " + options_.kafka.brokers + " has no job " +
-                                   options_.job + " (no topic " + topic_ + ")");
+                                   options_.job + " (topic " + topic_ +
+                                   " does not exist); check --job and --brokers");
       }
       if (area_) {
         MILLRACE_RETURN_IF_ERROR(Show());
       } else if (now - told >= kWaitingToldEvery) {
         told = now;
         std::fprintf(stderr, "waiting for %s (%.0f s)\n",
-                     unknown ? ("topic " + topic_ + ", which the job's programs make").c_str()
+                     unknown ? ("topic " + topic_ + ", which the job's programs create").c_str()
                              : ("Kafka at " + options_.kafka.brokers).c_str(),
                      waited.count());
       }
@@ -232,7 +233,7 @@ class Watcher {
       shown = std::fputs(line.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
     }
     // Whoever read it is gone: as good as Ctrl-C.
-    return shown ? absl::OkStatus() : absl::CancelledError("nobody reads the display");
+    return shown ? absl::OkStatus() : absl::CancelledError("standard output was closed");
   }
 
   void ShowResult(const JobState& state) const {

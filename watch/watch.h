@@ -16,12 +16,12 @@ struct WatchOptions {
   std::string summary_file;    // JSON, written at the end; empty: none
   std::string evaluation_csv;  // written as figures come; empty: none
   bool once = false;           // show the present state and return
-  bool json = false;           // on stdout, instead of text: an object, or one a line as it goes
+  bool json = false;  // on stdout, instead of text: one object, or one on each line while it runs
 };
 
-// Reads the topic from its beginning, so it may come late. Returns when the job has ended and all
-// its figures are here, with the state that was shown last. Cancelled when `stop` is set: the
-// summary is written then, too.
+// Reads the topic from its beginning, so it may start late. Returns the last shown state when the
+// job has ended and all its figures have arrived. Cancelled when `stop` is set: the summary is
+// written then, too.
 StatusOr<JobState::Kind> RunWatch(const WatchOptions& options, const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -43,7 +43,7 @@ TEST(JobState, ADeadServerIsWaitedForWhileTheProducerLives) {
 TEST(JobState, AJobOfWhichNothingIsHeardIsStalledHoweverFastItWas) {
   const JobState state = ComputeJobState(SomeJob(), 3'610'000);
   EXPECT_EQ(state.kind, Kind::kStalled);
-  EXPECT_EQ(state.reason, "no program has been heard of for 1:00:00");
+  EXPECT_EQ(state.reason, "no program has been heard from for 1:00:00");
 }
 
 TEST(JobState, AJobThatHasEndedHasHoweverLongAgo) {
@@ -81,12 +81,12 @@ TEST(JobState, WithoutFiguresEverybodyIsWaitedForInTurn) {
   JobProgress job;
   EXPECT_EQ(ComputeJobState(job, 1'000).reason, "for the job's first figures");
   job.Fold(ProducerAt(1'000, 6, 10, 24));
-  EXPECT_EQ(ComputeJobState(job, 1'100).reason, "for ServerApp, which has not been heard of");
+  EXPECT_EQ(ComputeJobState(job, 1'100).reason, "for ServerApp, which has not been heard from");
   MetricPoint server = ServerAt(1'100, 0);
   server.mutable_server()->clear_workers();
   server.mutable_server()->set_shards(2);
   job.Fold(server);
-  EXPECT_EQ(ComputeJobState(job, 1'200).reason, "for ServerApp, shard 1 (not heard of)");
+  EXPECT_EQ(ComputeJobState(job, 1'200).reason, "for ServerApp, shard 1 (not heard from)");
   server.mutable_server()->set_shard(1);
   job.Fold(server);
   job.Fold(ProducerAt(1'100, 6, 10, 24'000));
@@ -98,9 +98,9 @@ TEST(JobState, AStreamThatIsSilentHasItsRowsOrItsProducerWaitedFor) {
   JobProgress job;
   job.Fold(ServerAt(1'000, 60));  // 24,000 rows
   for (int i = 0; i <= 40; ++i) job.Fold(ServerAt(1'000 + 250 * i, 60));
-  EXPECT_EQ(ComputeJobState(job, 11'000).reason, "for CsvProducer, which has not been heard of");
+  EXPECT_EQ(ComputeJobState(job, 11'000).reason, "for CsvProducer, which has not been heard from");
   job.Fold(ProducerAt(11'000, 600, 1'000, 24'050));  // less than a batch of 32 for each worker
-  EXPECT_EQ(ComputeJobState(job, 11'000).reason, "for rows: all that were sent are learnt from");
+  EXPECT_EQ(ComputeJobState(job, 11'000).reason, "for rows: all that were sent are trained on");
   for (int i = 0; i <= 40; ++i) job.Fold(ServerAt(11'000 + 250 * i, 60));
   EXPECT_EQ(ComputeJobState(job, 21'000).reason, "for CsvProducer (silent for 0:10)");
 }

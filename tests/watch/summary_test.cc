@@ -105,7 +105,7 @@ TEST(StatusJson, HasTheStateAndEachProgramsAge) {
 
 TEST(SummaryJson, SaysHowShardsCameBack) {
   const Json json = Json::parse(SummaryJson(RecoveredJob(), "job"));
-  ASSERT_EQ(json["recoveries"].size(), 1u) << "shard 0 began anew";
+  ASSERT_EQ(json["recoveries"].size(), 1u) << "shard 0 started empty";
   const Json& recovery = json["recoveries"][0];
   EXPECT_EQ(recovery["shard"], 1);
   EXPECT_EQ(recovery["seconds"], 0.84);
@@ -151,7 +151,7 @@ TEST(Summary, TellsNoSettingsOfAServerThatNobodyHasHeardOf) {
   }
   std::string table;
   for (const std::string& line : SummaryTable(job, "flights-1", Style(), 80)) table += line + "\n";
-  EXPECT_THAT(table, AllOf(HasSubstr("24,001 read"), HasSubstr("no ServerApp has been heard of"),
+  EXPECT_THAT(table, AllOf(HasSubstr("24,001 read"), HasSubstr("no ServerApp has been heard from"),
                            Not(HasSubstr("sequential"))));
 }
 
