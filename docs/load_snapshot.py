@@ -21,10 +21,10 @@ import numpy
 
 def load(folder):
     """The dense parameters, and the embedding rows: ids, a row of `rows` for each, and whether it is
-    admitted; one that is not has zeros, where a server has the values of its birth."""
+    admitted; one that is not has zeros, where a server has its initial values."""
     folder = pathlib.Path(folder)
     if not (folder / "manifest.json").exists():  # it is written last
-        raise FileNotFoundError(f"there is no snapshot in {folder}, or one that was not ended")
+        raise FileNotFoundError(f"no snapshot in {folder}, or one that was not completed")
     manifest = json.loads((folder / "manifest.json").read_text())
     shards = [part["shard"] for part in manifest["parts"]]
     weights = numpy.concatenate([numpy.load(folder / f"weights-{s}.npy") for s in shards])

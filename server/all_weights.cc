@@ -29,7 +29,7 @@ Status CheckFolderExists(const std::string& path) {
     return absl::OkStatus();
   }
   return absl::NotFoundError(path + " cannot be written: there is no folder " + folder +
-                             " in which this user may write, or a folder of that name");
+                             " in which this user may write, or a folder has that name");
 }
 
 }  // namespace
@@ -51,7 +51,8 @@ StatusOr<std::unique_ptr<AllWeights>> AllWeights::Create(const JobConfig& config
   const Server& server = config.server();
   if (!server.has_test_file() && !server.has_weights_file()) return nullptr;
   if (!hosted.contains(0)) {
-    spdlog::info("the process of shard 0 evaluates and writes the weights file; this one does not");
+    spdlog::info(
+        "evaluation and the weights file: done by the process that hosts shard 0, not by this one");
     return nullptr;
   }
   if (server.has_weights_file()) {
@@ -67,8 +68,8 @@ Status AllWeights::OpenEvaluation() {
   const Server& server = config_.server();
   MILLRACE_ASSIGN_OR_RETURN(TestSet test_set, ReadTestSet(server.test_file(), features_.spec()));
   if (test_set.rejected > 0) {
-    spdlog::warn("{}: {} rows cannot be used; the first is {}", server.test_file(),
-                 test_set.rejected, test_set.first_reject);
+    spdlog::warn("{}: {} rows are malformed and are not used for evaluation; the first: {}",
+                 server.test_file(), test_set.rejected, test_set.first_reject);
   }
   if (server.has_evaluation_log()) {
     MILLRACE_ASSIGN_OR_RETURN(evaluation_log_, EvaluationLog::Open(server.evaluation_log(), false));
@@ -194,7 +195,10 @@ Status AllWeights::SaveFile() const {
   std::vector<float> parameters;
   MILLRACE_ASSIGN_OR_RETURN(const bool all, GatherWeights(parameters));
   if (!all) {
-    spdlog::warn("{} is not written: not all shards' weights have come", path);
+    spdlog::warn(
+        "{} was not written: this process has not received the weights of all shards; take them "
+        "from a snapshot",
+        path);
     return absl::OkStatus();
   }
   const size_t width = model_->block_size();

@@ -1,4 +1,4 @@
-// The weights of all shards, as the process of shard 0 sees them: evaluation and the weights file.
+// The weights of all shards in the process of shard 0, for evaluation and the weights file.
 #pragma once
 
 #include <atomic>
@@ -38,12 +38,12 @@ class AllWeights {
 
   // Every worker has left every shard that another process hosts.
   StatusOr<bool> OthersLeft() const;
-  // Evaluates when it is time to, beside the loop; appends what has been found since.
+  // Starts an evaluation in the background when one is due; appends the results so far.
   Status Tick(Time now, std::vector<OutgoingRecord>& out);
   // Evaluates the weights of the job's end; waits for the result.
   Status EvaluateLast(std::vector<OutgoingRecord>& out);
-  // Writes the weights file, if one is wanted. With a warning it does not when a shard's weights
-  // have not come yet.
+  // Writes the weights file, if one is wanted. Logs a warning instead when a shard's weights have
+  // not been received.
   Status SaveFile() const;
 
  private:
@@ -52,7 +52,7 @@ class AllWeights {
 
   Status OpenEvaluation();
   Status Follow(Wakeup* wakeup, const std::atomic<bool>& stop);
-  // False when those of a followed shard have not come yet.
+  // False when those of a followed shard have not been received.
   StatusOr<bool> GatherWeights(std::vector<float>& parameters) const;
   // The embedding rows of the test set. REQUIRES: GatherWeights has returned true.
   Status GatherRows(std::vector<float>& rows) const;

@@ -40,8 +40,10 @@ StatusOr<bool> CutSaver::Step(Held& held, Time now) {
   MILLRACE_ASSIGN_OR_RETURN(const bool tried, held.hosted->AdvanceSave(now));
   if (!tried) return false;
   if (!held.hosted->task().saved()) {
-    spdlog::warn("shard {}: no part of snapshot {} is written: its checkpoint is not durable",
-                 shard, held.snapshot);
+    spdlog::warn(
+        "shard {}: snapshot {}: this shard's part was not written, since the checkpoint at its cut "
+        "failed; request another snapshot",
+        shard, held.snapshot);
     return true;
   }
   held.writing = true;

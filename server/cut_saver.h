@@ -1,4 +1,4 @@
-// Saves the shards that stand at the cut of a snapshot, beside the loop.
+// Saves the shards that are at the cut of a snapshot, in the background of the loop.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@
 namespace millrace {
 
 // A shard at a cut is checkpointed, so that its store has all of it, and then its part of the
-// snapshot is written; meanwhile nothing is folded into it, and other shards go on. For the loop's
-// thread.
+// snapshot is written; meanwhile nothing is folded into it, and other shards continue. For the
+// loop's thread.
 class CutSaver {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -26,14 +26,14 @@ class CutSaver {
   CutSaver(SnapshotTaker& snapshots, Wakeup* wakeup)
       : snapshots_(snapshots), writer_([wakeup] { wakeup->Notify(); }) {}
 
-  // REQUIRES: the shard's task stands at a cut. Until Advance returns the shard, nothing may be
-  // processed by it, nor a checkpoint be begun.
+  // REQUIRES: the shard's task is at a cut. Until Advance returns the shard, it must not
+  // process a record or begin a checkpoint.
   void Enter(HostedShard& hosted, ServerOptions options, Time now);
   bool Holds(ShardId shard) const { return held_.contains(shard); }
   bool empty() const { return held_.empty(); }
 
   // Takes the next step of each shard, without waiting. Returns those that may leave their cut: the
-  // part is written, or (with a warning) it is not. Errors are those of a checkpoint.
+  // part was written, or failed (which is logged). Errors are those of a checkpoint.
   StatusOr<std::vector<ShardId>> Advance(Time now);
 
  private:

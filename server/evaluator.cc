@@ -36,7 +36,7 @@ StatusOr<TestSet> ReadTestSet(const std::string& path, const FeatureSpec& spec) 
   }
   if (test_set.rows.empty()) {
     return absl::InvalidArgumentError(
-        path + " has no row to evaluate on" +
+        path + " has no usable row for evaluation; check that it has the columns of the stream" +
         (test_set.rejected > 0 ? "; " + test_set.first_reject : std::string()));
   }
   return test_set;

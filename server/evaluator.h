@@ -44,7 +44,7 @@ class Evaluator {
 
   // The embedding ids of the test set, ascending, distinct.
   const std::vector<EmbeddingId>& ids() const { return ids_; }
-  // True when all that was offered has been evaluated: the time to make another copy.
+  // True when all offered inputs have been evaluated, so that the next one can be copied.
   bool idle() const { return worker_.idle(); }
   void Offer(EvaluationInput input);
   // Returns when everything offered has been evaluated or replaced.

@@ -53,9 +53,10 @@ StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config
   MILLRACE_ASSIGN_OR_RETURN(hosted->log_, KafkaCheckpointLog::Create(config, options.shard, stop));
   Status restored = hosted->Restore(config, options, generation, fetch, stop);
   if (absl::IsDataLoss(restored) && hosted->copy_.source == ShardCopy::Source::kPeer) {
-    spdlog::warn("shard {}: the replica of {} is of no use: {}; all of it is read from parameters",
-                 options.shard, hosted->copy_.peer,
-                 std::string_view(restored.message().data(), restored.message().size()));
+    spdlog::warn(
+        "shard {}: the replica of {} cannot be used: {}; the whole partition of parameters is read",
+        options.shard, hosted->copy_.peer,
+        std::string_view(restored.message().data(), restored.message().size()));
     hosted->phases_ = {};
     hosted->task_.reset();
     hosted->copy_.store.reset();
@@ -100,9 +101,11 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
     return absl::DataLossError(
         std::string(tail.status().message()) + ", up to which the store of shard " +
         std::to_string(shard_) +
-        " has read it: the topic was made anew. Bring it back if you can. " + copy_.folder +
-        " may be the best copy that is left: keep it. Without it (move it away) the shard goes on "
-        "from what the topic has, or with --weights-from-workers from the workers' weights");
+        " has read it: the topic was deleted and recreated. Restore it if possible. " +
+        copy_.folder +
+        " may be the best copy left: keep it. To continue without it, move it away: the shard then "
+        "continues from what the topic has, or with --weights-from-workers from the workers' "
+        "weights");
   }
   MILLRACE_RETURN_IF_ERROR(tail.status());
   // What dies with this process meanwhile the next one reads again.
@@ -120,11 +123,14 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
     return absl::OkStatus();
   };
   const Status done = (*tail)->behind() >= kBulk ? copy_.store->FillInBulk(read) : read();
-  if (absl::IsOutOfRange(done)) return absl::DataLossError(done.message());
+  if (absl::IsOutOfRange(done)) {
+    return absl::DataLossError(std::string(done.message()) + "; start this server again");
+  }
   MILLRACE_RETURN_IF_ERROR(done);
   if (!(*tail)->unfinished()) return absl::OkStatus();
   return absl::DataLossError("parameters, partition " + std::to_string(shard_) +
-                             ": the last checkpoint has no end; records were deleted by hand");
+                             ": the last checkpoint is incomplete: records were deleted. Restore "
+                             "the topic, or start a new job (another --job)");
 }
 
 void HostedShard::Count(const CheckpointAssembler::Part& part) {
@@ -150,8 +156,8 @@ Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptio
                                       const std::string& start) {
   if (!config.server().has_from_snapshot()) {
     return absl::FailedPreconditionError("shard " + std::to_string(shard_) +
-                                         " has not begun, and its job begins with the snapshot " +
-                                         start + ": name its folder with --from-snapshot");
+                                         " has not started yet, and its job starts from snapshot " +
+                                         start + ": give its folder with --from-snapshot");
   }
   const std::string& folder = config.server().from_snapshot();
   MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(folder));
@@ -160,7 +166,7 @@ Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptio
   CheckpointRun run(std::move(first), *log_, *copy_.store);
   while (!run.done()) MILLRACE_RETURN_IF_ERROR(run.Step());
   task_ = std::make_unique<ShardTask>(options, *copy_.store);
-  spdlog::info("shard {}: starts from the snapshot {}", shard_, folder);
+  spdlog::info("shard {}: starts from snapshot {}", shard_, folder);
   return task_->Load();
 }
 
@@ -178,25 +184,24 @@ StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {
   }
   const std::string shard = "shard " + std::to_string(shard_);
   if (IsPermanent(result.status)) {
-    return WithText(result.status, shard + ": no checkpoint can be made durable: " + why +
+    return WithText(result.status, shard + ": no checkpoint can be written: " + why +
                                        ". The server needs to write to the topics parameters and "
                                        "dead-letter in transactions, in records of 1 MiB");
   }
   if (IsFenced(result.status)) {
     return WithText(result.status,
                     shard +
-                        " has been taken over by another process, and this one stops; each shard "
-                        "is for one process (--server-ids). (Or a checkpoint took longer than "
-                        "transaction.timeout.ms.) Kafka says: " +
+                        " was taken over by another process (or a checkpoint took longer than "
+                        "transaction.timeout.ms); this process stops. Give each shard to one "
+                        "process (--server-ids). Kafka's reason: " +
                         why);
   }
   if (!absl::IsAborted(result.status)) return result.status;
   backoff_.Failed(std::chrono::steady_clock::now());
   const std::chrono::duration<double> wait = backoff_.wait();
   spdlog::warn(
-      "shard {}: a checkpoint was aborted ({} in a row): {}. Nothing is lost; the next one, with "
-      "all "
-      "that this one had, is tried in {:.0f} s",
+      "shard {}: a checkpoint was aborted ({} in a row): {}. Nothing is lost; the next one "
+      "includes all of it, and is tried in {:.0f} s",
       shard_, backoff_.failures(), why, wait.count());
   return false;
 }
@@ -236,8 +241,8 @@ void HostedShard::WarnOfScratch() {
   if (warned_of_scratch_ || table == nullptr || table->scratch_status().ok()) return;
   warned_of_scratch_ = true;
   spdlog::warn(
-      "shard {}: no more room for embedding rows: {}; until the next start no more than now are "
-      "kept at hand, and others are read from RocksDB, which is slower",
+      "shard {}: the scratch file of embedding rows cannot grow: {}; until the next start further "
+      "rows are read from RocksDB, which is slower",
       shard_, std::string(table->scratch_status().message()));
 }
 

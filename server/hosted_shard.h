@@ -1,4 +1,4 @@
-// A shard task with what it needs of the world: its store, its checkpoints, its recovery.
+// A shard task with its store, its checkpoints and its recovery.
 #pragma once
 
 #include <atomic>
@@ -23,40 +23,41 @@
 
 namespace millrace {
 
-// Used by one thread; checkpoints run beside it.
+// Used by one thread; checkpoints run in the background.
 class HostedShard {
  public:
   // Fences older instances, takes a copy (OpenShardStore), brings it up to the end of `parameters`.
-  // A copy that another server has given and that does not fit the topic is forgotten, and all of
-  // the topic read. What is left to do is to replay `gradients`. DataLoss when the own copy is of
-  // another generation of the job's topics (JobRegistry).
+  // A copy from another server that does not match the topic is discarded, and the whole topic is
+  // read. What remains is to replay `gradients`. DataLoss when the own copy is of another
+  // generation of the job's topics (JobRegistry).
   static StatusOr<std::unique_ptr<HostedShard>> Open(const JobConfig& config,
                                                      const ServerOptions& options,
                                                      uint64_t generation, const FetchCopy& fetch,
                                                      Wakeup* wakeup, const std::atomic<bool>& stop);
 
-  // `gradients` holds [begin, end). A shard that has not begun begins with the snapshot `start` of
-  // its job (empty: none).
+  // `gradients` holds [begin, end). A shard that has not started yet starts from the snapshot
+  // `start` of its job (empty: none).
   Status StartReplay(const JobConfig& config, const ServerOptions& options,
                      const std::string& start, Offset begin, Offset end);
 
   ShardTask& task() { return *task_; }
   const ShardTask& task() const { return *task_; }
   ShardId shard() const { return shard_; }
-  // What Open and StartReplay did; the rest is their caller's.
+  // The phases in Open and StartReplay; the caller adds the others.
   const RecoveryPhases& phases() const { return phases_; }
 
   // Starts a checkpoint when one is due, takes the result of one that has finished. Returns true
   // when one has become durable. One that was aborted is logged with the reason, and the next one
-  // waits longer and longer. Errors: FailedPrecondition, marked, when fenced; PermissionDenied or
-  // what else will abort every checkpoint; those of the store.
+  // waits longer and longer. Errors: FailedPrecondition, marked, when fenced; PermissionDenied and
+  // other permanent ones; those of the store.
   StatusOr<bool> Checkpoint(std::chrono::steady_clock::time_point now);
-  // Makes everything that was processed durable, without waiting: true when it is, or when that has
-  // failed some times in a row (see task().saved()). REQUIRES: nothing is processed until then.
+  // Makes everything that was processed durable, without waiting. Returns true when it is durable,
+  // or when that failed several times in a row (see task().saved()). REQUIRES: nothing is processed
+  // until then.
   StatusOr<bool> AdvanceSave(std::chrono::steady_clock::time_point now);
   // Checkpoints in a row that were aborted.
   uint32_t aborted_checkpoints() const { return backoff_.failures(); }
-  // What was made durable last.
+  // The last checkpoint that became durable.
   const OrderedByteMap& store() const { return *copy_.store; }
   // Makes everything that was processed durable; waits for it.
   Status FinalCheckpoint();
@@ -69,14 +70,14 @@ class HostedShard {
   // Brings the store up to the end of `parameters`.
   Status CatchUp(const JobConfig& config, const std::atomic<bool>& stop);
   void Count(const CheckpointAssembler::Part& part);
-  // When the log's time has jumped since the last call: rows may have expired by it.
+  // Warns when the log's time has jumped since the last call: rows may have expired by it.
   void WarnOfTimeJumps();
-  // Once, when the scratch file of the embedding rows grows no further.
+  // Warns once when the scratch file of the embedding rows cannot grow.
   void WarnOfScratch();
   // Makes the snapshot that the job starts from the shard's first checkpoint.
   Status StartFromSnapshot(const JobConfig& config, const ServerOptions& options,
                            const std::string& start);
-  // True when durable, false when it was aborted and will be made again.
+  // True when durable, false when it was aborted and will be repeated.
   StatusOr<bool> Take(const Checkpointer::Result& result);
 
   ShardId shard_;
@@ -89,11 +90,11 @@ class HostedShard {
   bool warned_of_scratch_ = false;
   int failed_saves_ = 0;                                                // of AdvanceSave, in a row
   Backoff backoff_{std::chrono::seconds(1), std::chrono::seconds(60)};  // of aborted checkpoints
-  bool is_stopped_ = false;  // in the middle of a checkpoint
+  bool is_stopped_ = false;  // stopped in the middle of a checkpoint
   uint64_t time_jumps_ = 0;  // that were warned of
 };
 
-// Of a shard that is hosted here, as the configuration has it.
+// The options of a shard that this process hosts, from the configuration.
 ServerOptions MakeHostedOptions(const JobConfig& config, const JobFeatures& features,
                                 const JobTraining& training, ShardId shard);
 

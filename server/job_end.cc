@@ -26,7 +26,7 @@ StatusOr<bool> JobEnd::AllShardsEnded(Time now) {
   MILLRACE_RETURN_IF_ERROR(ended.status());
   all_ended_ = EveryShardEnded(*ended, training_.shards());
   if (all_ended_) {
-    spdlog::info("every worker has left: the job has ended");
+    spdlog::info("the job has ended: every worker has left every shard");
   } else if (now >= next_report_) {
     const std::chrono::duration<double> interval(config_.server().waiting_report_s());
     next_report_ = now + std::chrono::duration_cast<Time::duration>(interval);
@@ -40,7 +40,9 @@ void JobEnd::ReportWhoHasNotEnded(const std::set<ShardId>& ended) const {
   for (ShardId shard = 0; shard < training_.shards(); ++shard) {
     if (!ended.contains(shard)) shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
   }
-  spdlog::info("every worker has left the shards here; waiting for the end of others: {}", shards);
+  spdlog::info(
+      "all workers have left this process's shards; waiting until they have left shards {}",
+      shards);
 }
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// The end of a job, as the processes of its shards tell it to each other.
+// The end of a job, which the processes of its shards tell each other.
 #pragma once
 
 #include <atomic>
@@ -25,10 +25,10 @@ class JobEnd {
   JobEnd(const JobConfig& config, const JobTraining& training, const std::atomic<bool>& stop)
       : config_(config), training_(training), stop_(stop) {}
 
-  // Says that every worker has left these shards, and that all of it is durable.
+  // Publishes that every worker has left these shards, and that their state is durable.
   Status Publish(const std::vector<ShardId>& shards);
-  // Whether that was said of all shards. Asks the broker some times a second; one that is away says
-  // neither. REQUIRES: Publish.
+  // Whether that was published for all shards. Asks the broker a few times a second; false while it
+  // is unreachable. REQUIRES: Publish.
   StatusOr<bool> AllShardsEnded(Time now);
 
  private:

@@ -1,4 +1,4 @@
-// When the shards were last heard of before this server started.
+// When the shards were last heard from before this server started.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@
 
 namespace millrace {
 
-// Reads the end of `metrics`, where each shard's server says four times a second how it is. Beside
-// the recovery, which never waits for it. Used by one thread.
+// Reads the end of `metrics`, where each shard's server writes four points a second. Runs in
+// parallel with the recovery, which never waits for it. Used by one thread.
 class LastHeartbeats {
  public:
   // Only points from before `now_ms` count. `wakeup` outlives it.
   static StatusOr<std::unique_ptr<LastHeartbeats>> Create(const JobConfig& config, int64_t now_ms,
                                                           Wakeup* wakeup);
 
-  // Takes some of what has come, without waiting; returns how many events that were.
+  // Processes some of the received points, without waiting; returns the number of events.
   StatusOr<size_t> Poll();
-  // The end, as it was when reading began, has been reached.
+  // Whether the end as of when reading began has been reached.
   bool done() const { return done_; }
   // Milliseconds since the shard's last point; empty: none is among the topic's last records.
   std::optional<int64_t> DownMs(ShardId shard) const;

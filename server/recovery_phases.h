@@ -1,4 +1,4 @@
-// How a shard came back: what each phase read, and how long it took.
+// A shard's recovery: what each phase read, and how long it took.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ struct RecoveryPhases {
   uint64_t gradients_records = 0;
   double gradients_s = 0;
   double total_s = 0;                // from the server's start to the first answer
-  std::optional<int64_t> down_ms{};  // since the last sign of life of whoever hosted it before
+  std::optional<int64_t> down_ms{};  // since the last heartbeat of the previous host
 
-  // Something was there to come back to. (Where a job begins there may be gradients, too: the
-  // questions of workers that came earlier.)
+  // Whether there was a state to recover. (At the start of a job there may be gradients, too: the
+  // requests of workers that started earlier.)
   bool recovered() const {
     return source != ShardCopy::Source::kNothing || parameters_records > 0 || down_ms.has_value();
   }
@@ -32,7 +32,7 @@ struct RecoveryPhases {
 
 // "own disk", "replica of HOST:PORT", ..
 std::string SourceName(const RecoveryPhases& phases);
-// One line for people.
+// One line for the log.
 std::string RecoveryText(const RecoveryPhases& phases);
 MetricPoint::ServerProgress::Recovery ToRecoveryPoint(const RecoveryPhases& phases);
 

@@ -1,4 +1,4 @@
-// Says how the shards of a server came back.
+// Logs the recovery of a server's shards.
 #pragma once
 
 #include <chrono>
@@ -16,16 +16,16 @@
 
 namespace millrace {
 
-// Times a start, as a rule from its own construction on, and logs a line for each shard once it is
-// known since when the shard had been away. Recovery never waits for that, nor does it fail when
-// that does. Not thread-safe.
+// Measures a start, by default from its own construction on, and logs a line for each shard once it
+// is known how long the shard had been down. Recovery never waits for that, and does not fail when
+// it cannot be found out. Not thread-safe.
 class RecoveryReport {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   // `wakeup` outlives it.
   RecoveryReport(const JobConfig& config, Wakeup* wakeup);
-  // Of a start at that time; nobody says since when shards had been away.
+  // For a start at that time; how long shards had been down is not reported.
   explicit RecoveryReport(Time started) : started_(started) {}
 
   // The shard's copy is in memory, and the replay begins. Returns seconds since the start.
@@ -34,7 +34,7 @@ class RecoveryReport {
   void Answered(ShardId shard, uint64_t gradients, Time now);
   void Tick(Time now);
 
-  // Empty: not known yet, or there was nothing to come back from.
+  // Empty: not known yet, or there was nothing to recover.
   const std::optional<MetricPoint::ServerProgress::Recovery>& point(ShardId shard) const {
     return shards_.at(shard).point;
   }

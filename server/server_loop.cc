@@ -134,15 +134,16 @@ class ServerLoop {
     MILLRACE_RETURN_IF_ERROR(
         hosted->StartReplay(config_, options, training_.start(), range.begin, range.end));
     MILLRACE_RETURN_IF_ERROR(gradients_->Assign(partition, hosted->task().gradients_position()));
-    spdlog::info("shard {}: restored up to gradient {} of {} in {:.2f} s", shard,
-                 hosted->task().position(), range.end,
-                 recoveries_.Restored(shard, hosted->phases(), std::chrono::steady_clock::now()));
+    spdlog::info(
+        "shard {}: state loaded up to offset {} of gradients (which ends at {}) in {:.2f} s", shard,
+        hosted->task().position(), range.end,
+        recoveries_.Restored(shard, hosted->phases(), std::chrono::steady_clock::now()));
     if (hosted->task().processor().state_lost()) {
       lost_.insert(shard);
       spdlog::warn(
-          "shard {}: NO COPY OF IT IS LEFT. It waits until all {} workers have said what weights "
-          "they have, and goes on from the newest. Its optimizer state, its embedding rows and "
-          "what it had counted are lost (--weights-from-workers)",
+          "shard {}: NO COPY IS LEFT. It waits until all {} workers have reported their weights, "
+          "and continues from the newest. Optimizer state, embedding rows and counts are lost "
+          "(--weights-from-workers)",
           shard, config_.workers());
     }
     shards_[shard] = std::move(hosted);
@@ -168,8 +169,8 @@ class ServerLoop {
     handler_.on_out_of_range = [](int32_t partition) {
       return absl::DataLossError(
           "gradients, partition " + std::to_string(partition) +
-          ": the records to be read next were deleted. Another instance of this shard may have "
-          "gone ahead: start this one again");
+          ": records were deleted before this server read them. Another instance of this shard may "
+          "have checkpointed further: start this server again");
     };
   }
 
@@ -212,8 +213,8 @@ class ServerLoop {
       unannounced_.erase(shard);
       if (!is_new) continue;
       answering_.insert(shard);
-      spdlog::info("shard {}: answers from gradient {} on ({} replayed)", shard,
-                   hosted->task().position(), hosted->task().replayed_records());
+      spdlog::info("shard {}: answers workers from offset {} of gradients on ({} records replayed)",
+                   shard, hosted->task().position(), hosted->task().replayed_records());
       recoveries_.Answered(shard, hosted->task().replayed_records(),
                            std::chrono::steady_clock::now());
     }
@@ -244,7 +245,7 @@ class ServerLoop {
 
   void AdvanceSnapshots(SteadyTime now) {
     if (shards_.contains(0) && TakeSnapshotRequest()) {
-      spdlog::info("a snapshot is asked for");
+      spdlog::info("SIGUSR1: requesting a snapshot of all shards");
       out_.push_back(SnapshotRequest(config_, static_cast<uint64_t>(NowMs())));
     }
     for (auto& [shard, hosted] : shards_) {
@@ -280,7 +281,7 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) {
       if (!lost_.contains(shard) || hosted->task().processor().state_lost()) continue;
       lost_.erase(shard);
-      spdlog::warn("shard {}: goes on from the weights of a worker, at round {}", shard,
+      spdlog::warn("shard {}: restored from the weights of a worker, at round {}", shard,
                    hosted->task().processor().steps());
     }
   }
@@ -352,12 +353,12 @@ class ServerLoop {
 
   void ReportSaved(const HostedShard& hosted) const {
     const uint64_t unsaved = hosted.task().unsaved_updates();
-    const std::string left = unsaved == 0
-                                 ? "all of it durable"
-                                 : std::to_string(unsaved) +
-                                       " records are not in a checkpoint, and are replayed "
-                                       "from the log at the next start";
-    spdlog::info("shard {}: {} at gradient {}; {}", hosted.shard(),
+    const std::string left =
+        unsaved == 0
+            ? "everything is in a checkpoint"
+            : std::to_string(unsaved) +
+                  " records are not in a checkpoint; the next start replays them from the log";
+    spdlog::info("shard {}: {} at offset {} of gradients; {}", hosted.shard(),
                  job_ended_ ? "ended" : "stopped", hosted.task().position(), left);
   }
 

@@ -1,4 +1,5 @@
-// The run loop of ServerApp: one thread that folds gradients and answers, others beside it.
+// The run loop of ServerApp: one thread that folds gradients and answers; other threads work in the
+// background.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,7 @@ namespace millrace {
 // Hosts the shards of config.server().server_ids (all when empty) until every worker has left every
 // shard of the job, or `stop`. Returns OK in both cases, Cancelled when stopped while starting;
 // FailedPrecondition when another instance has taken a shard over; DataLoss when a store,
-// `parameters` or `gradients` do not belong together. Everything that was received is durable when
+// `parameters` and `gradients` do not belong together. Everything that was received is durable when
 // it returns OK.
 Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
                  const std::atomic<bool>& stop);

@@ -1,4 +1,4 @@
-// What a server tells displays.
+// The points that a server sends to `metrics`, for displays.
 #pragma once
 
 #include <cstdint>

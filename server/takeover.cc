@@ -93,8 +93,9 @@ Status WaitWhileTakenOver(const JobConfig& config, const std::vector<ShardId>& s
     if (last_heartbeat < next_report) return absl::OkStatus();
     next_report = last_heartbeat + kReportEvery;
     spdlog::warn(
-        "shard {}: another server took it over from this one, and is alive; this one waits until "
-        "that one has stopped. Stop one of the two: each shard is for one process (--server-ids)",
+        "shard {}: another server took it over from this one and is running; this server waits "
+        "until that one has stopped. Stop one of the two: give each shard to one process "
+        "(--server-ids)",
         *shard);
     return absl::OkStatus();
   };

@@ -1,4 +1,4 @@
-// What a server does when another one has taken its shards over.
+// Keeps two servers from fencing each other for ever.
 #pragma once
 
 #include <atomic>
@@ -11,16 +11,16 @@
 namespace millrace {
 
 // The newer of two servers on one shard fences the older, which stops. Where both have supervisors
-// the older is started again, and would fence the newer in turn, for ever. So who was fenced leaves
-// a mark in its data folder, and after the next start it waits for as long as the other one lives.
-// (Without a mark a start waits for nobody: who replaces a server that hangs or was killed is not
-// held up.)
+// the older is started again, and would fence the newer in turn, for ever. So a fenced server
+// leaves a mark in its data folder, and after its next start it waits while the other one runs.
+// (Without a mark a start does not wait: the replacement of a server that hangs or was killed is
+// not delayed.)
 
-// Leaves the mark; what goes wrong is logged.
+// Leaves the mark; errors are logged.
 void RememberTakeover(const JobConfig& config, const std::vector<ShardId>& shards);
 
-// Where there is a mark: waits until none of the shards' servers has sent a heartbeat to `metrics`
-// for some seconds, says so in the log, and removes the mark. Cancelled when stopped; errors are
+// If there is a mark: waits until no other server of these shards has sent a heartbeat to `metrics`
+// for some seconds, logs that it waits, and removes the mark. Cancelled when stopped; errors are
 // those of the broker.
 Status WaitWhileTakenOver(const JobConfig& config, const std::vector<ShardId>& shards,
                           const std::atomic<bool>& stop);

@@ -21,8 +21,8 @@ void WaitingReport::Tick(const ShardTask& task, Time now) {
   waiting.reported = now;
   if (missing.empty()) {
     spdlog::warn(
-        "shard {}: no worker has weights of it: each started after the shard had gone. The job "
-        "cannot go on; start a new one (another name)",
+        "shard {}: cannot be restored: no worker has its weights, since all workers started after "
+        "the loss. Start a new job (another --job)",
         task.shard());
     return;
   }

@@ -1,4 +1,4 @@
-// Says which workers a shard waits for.
+// Logs which workers a shard waits for.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,7 @@
 
 namespace millrace {
 
-// A sequential round waits for its slowest worker, and people want to know for which one. Not
-// thread-safe.
+// A sequential round waits for its slowest worker; this names it. Not thread-safe.
 class WaitingReport {
  public:
   using Time = std::chrono::steady_clock::time_point;

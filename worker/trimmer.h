@@ -1,4 +1,4 @@
-// Deletes what nobody needs any more, beside the hot path.
+// Deletes records that are no longer needed, in the background of the hot path.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace millrace {
 
-// Of several positions of a partition only the newest is worth a call. A failed call is made good
-// by the next one: deleting only frees space. For the owner's thread.
+// Of several positions of a partition only the newest is sent. A failed call is not repeated: the
+// next one deletes more. For the owner's thread.
 class Trimmer {
  public:
   explicit Trimmer(std::unique_ptr<KafkaAdmin> admin) : admin_(std::move(admin)) {}
 
-  // Records of the partition below `offset` are needed by nobody. Returns at once.
+  // Deletes records of the partition below `offset`, which are no longer needed. Returns at once.
   void Trim(const std::string& topic, int32_t partition, Offset offset);
 
  private:

@@ -72,7 +72,7 @@ class WorkerLoop {
       spdlog::info("the job has ended: every worker has left");
       return absl::OkStatus();
     }
-    spdlog::info("stopped; everything is saved. The job goes on when a WorkerApp is there");
+    spdlog::info("stopped; everything is saved. The job continues when a WorkerApp runs");
     return absl::CancelledError("stopped");
   }
 
@@ -212,7 +212,7 @@ class WorkerLoop {
                               RangeOf(*hosted.weights, partition));
     MILLRACE_RETURN_IF_ERROR(hosted.weights->Assign(partition, weights.end));
     hosted.task->Start(out_);
-    spdlog::info("worker {}: here, reading rows from offset {}", worker, offset);
+    spdlog::info("worker {}: joined; reads rows from offset {}", worker, offset);
     tasks_.insert_or_assign(worker, std::move(hosted));
     return offset;
   }
@@ -227,7 +227,9 @@ class WorkerLoop {
   Status Revoke(WorkerId worker, bool lost) {
     const auto found = tasks_.find(worker);
     if (found == tasks_.end()) return absl::OkStatus();
-    spdlog::info("worker {}: {}", worker, lost ? "lost to another process" : "handed over");
+    spdlog::info("worker {}: {}", worker,
+                 lost ? "partition lost (session timeout); another process takes it over"
+                      : "partition revoked; another process may take it over");
     if (!lost) Commit(worker, *found->second.task);
     Status status = Save(*found->second.task);
     tasks_.erase(found);
@@ -246,7 +248,7 @@ class WorkerLoop {
       }
       if (hosted.task->ended() != hosted.ended) {
         hosted.ended = true;
-        spdlog::info("worker {}: here the stream ends, offset {}", worker,
+        spdlog::info("worker {}: end of the stream at offset {}", worker,
                      hosted.task->next_offset());
       }
       const bool hold = !hosted.task->WantsRows();
@@ -297,8 +299,9 @@ class WorkerLoop {
   // A worker that gets no other answers waits for ever. Said ever more seldom.
   static void ReportUnusableAnswer(const WorkerTask& task) {
     if (!std::has_single_bit(task.unusable_answers())) return;
-    spdlog::warn("worker {}: {} of its answers cannot be used, and go to dead-letter. The last: {}",
-                 task.worker(), task.unusable_answers(), task.last_unusable_answer());
+    spdlog::warn(
+        "worker {}: {} weights messages to it cannot be used, and go to dead-letter; the last: {}",
+        task.worker(), task.unusable_answers(), task.last_unusable_answer());
   }
 
   // Nobody trains before every shard has answered: people want to know which one does not.
@@ -317,8 +320,10 @@ class WorkerLoop {
     std::string names;
     for (const ShardId shard : silent) names += " " + std::to_string(shard);
     const std::chrono::duration<double> since = now - silent_since_;
-    spdlog::warn("no answer from shard{} for {:.0f} s: is a ServerApp running that hosts it?",
-                 names, since.count());
+    spdlog::warn(
+        "no answer from shard{} for {:.0f} s; updates are sent again. Check that a ServerApp with "
+        "these --server-ids runs",
+        names, since.count());
   }
 
   // Who hosts no worker looks broken; people want to know that it need not be.
@@ -332,12 +337,14 @@ class WorkerLoop {
     idle_reported_ = true;
     if (input_->is_member()) {
       spdlog::info(
-          "no worker is left for this process: others host all {} of them. It stands by, and takes "
-          "over from a process that dies",
+          "standby: other processes host all {} workers; this process takes over when one of them "
+          "ends",
           config_.workers());
     } else {
-      spdlog::warn("consumer group {}-workers has not let this process in for {} s", config_.name(),
-                   kIdleReportAfter.count());
+      spdlog::warn(
+          "consumer group {}-workers: this process has been waiting to join for {} s; check the "
+          "brokers and the group's other members",
+          config_.name(), kIdleReportAfter.count());
     }
   }
 
@@ -349,11 +356,11 @@ class WorkerLoop {
     const auto partition = static_cast<int32_t>(worker);
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
     if (found->second.task->next_offset() > rows.end) {
-      return absl::DataLossError(input_topic_ + ", partition " + std::to_string(partition) +
-                                 " ends at " + std::to_string(rows.end) +
-                                 ", in front of what was read: the topic was made anew. Remove " +
-                                 config_.worker().data_dir() +
-                                 ", or start a new job (another name)");
+      return absl::DataLossError(
+          input_topic_ + ", partition " + std::to_string(partition) + " ends at offset " +
+          std::to_string(rows.end) +
+          ", before an offset that was already read: the topic was deleted and recreated. Remove " +
+          config_.worker().data_dir() + ", or start a new job (another --job)");
     }
     tasks_.erase(found);
     MILLRACE_ASSIGN_OR_RETURN(const Offset offset, Assign(worker, std::nullopt));

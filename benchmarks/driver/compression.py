@@ -59,7 +59,7 @@ def measure(options, name, training, data, features):
         job.wait("producer")
         # Nothing is deleted before it is counted.
         job.serve("--checkpoint-interval", "3600", "--checkpoint-records", "1000000000")
-        job.wait_for("server", "answers from gradient")
+        job.wait_for("server", "answers workers")
         job.start("bytes", TOOLS / "kafka" / "gradient_bytes", *job.common)
         time.sleep(1)
         job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)

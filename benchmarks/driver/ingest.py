@@ -3,7 +3,7 @@
 ingest: a WorkerApp (buffer schedule, all four logical workers) reads the whole stream, checks and
 numbers every row, keeps the newest 1,024 of each worker and writes them to RocksDB every half
 second, commits and trims. No server answers it, so nothing is trained meanwhile. The time is that
-between "here, reading rows" and the end of the last partition, by its own log; its floor is a bare
+between "joined; reads rows" and the end of the last partition, by its own log; its floor is a bare
 consumer of the same topic, from its first fetch to the last record.
 
 produce: CsvProducer, from reading the file to the last confirmation, against a bare producer that
@@ -61,11 +61,11 @@ def run(options):
         with Job(options.broker, f"{tag}-{turn}", BUFFER) as job:
             # The server says how the job learns, and goes.
             job.serve()
-            job.wait_for("server", "answers from gradient")
+            job.wait_for("server", "answers workers")
             job.stop("server")
             job.work(processes=1)
-            job.wait_for("worker-0", "the stream ends", count=4)
-            seconds = seconds_between(job.log("worker-0"), "here, reading rows", "the stream ends")
+            job.wait_for("worker-0", "end of the stream", count=4)
+            seconds = seconds_between(job.log("worker-0"), "joined; reads rows", "end of the stream")
             job.stop("worker-0")
             print(f"  WorkerApp: {rows / seconds:,.0f} rows/s", flush=True)
             return rows / seconds

@@ -137,7 +137,7 @@ class Case:
             job.stop(OTHER, sig=signal.SIGKILL)
         began = time.monotonic()
         job.serve_one(1, SERVERS, *self.flags)
-        job.wait_for(KILLED, "shard 1: answers from gradient")
+        job.wait_for(KILLED, "shard 1: answers workers")
         seconds = time.monotonic() - began
         job.wait_for(KILLED, "shard 1: recovered in ")
         said = next(line for line in job.log(KILLED).splitlines() if "recovered in" in line)
@@ -165,7 +165,7 @@ class Case:
         """Until all is as it was."""
         if source == "topic":
             self.job.serve_one(0, SERVERS, *self.flags)
-            self.job.wait_for(OTHER, "shard 0: answers from gradient")
+            self.job.wait_for(OTHER, "shard 0: answers workers")
         self.train(self.figures()[0] + 5)
 
 

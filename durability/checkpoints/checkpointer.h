@@ -1,4 +1,4 @@
-// Makes checkpoints durable beside the hot path.
+// Writes checkpoints in the background of the hot path.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// Takes one checkpoint at a time through all its steps, on a thread of its own. For the owner's
-// thread.
+// Runs one checkpoint at a time through all its steps, on a thread of its own. Its functions are
+// for the owner's thread.
 class Checkpointer {
  public:
   // References outlive the checkpointer; `wakeup` (may be null) is notified when one has finished.

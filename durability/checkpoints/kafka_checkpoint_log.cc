@@ -108,7 +108,8 @@ Status KafkaCheckpointLog::Abort(Status reason) {
 StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpoint,
                                                        Offset behind) {
   if (is_open_) {
-    return absl::CancelledError("stopped while the end of a transaction was not known: no other");
+    return absl::CancelledError(
+        "stopped while the outcome of the last transaction was unknown; no other is started");
   }
   producer_->TakeFailures();  // of one that was aborted
   MILLRACE_RETURN_IF_ERROR(producer_->BeginTransaction());

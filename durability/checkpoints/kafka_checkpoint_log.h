@@ -33,9 +33,9 @@ class KafkaCheckpointLog final : public CheckpointLog {
   Status Send(const std::string& topic, int32_t partition, std::string_view key,
               std::string_view value);
   Status SendAll(const Checkpoint& checkpoint);
-  // Aborted when a record is in no log. librdkafka's commit does not tell.
+  // Aborted when a record is in no log, which librdkafka's commit does not report.
   Status AllDelivered();
-  // Of what was not written, or must not be, there is nothing then.
+  // Aborts the transaction: afterwards none of its records is readable.
   Status Abort(Status reason);
 
   std::string parameters_;
@@ -43,8 +43,8 @@ class KafkaCheckpointLog final : public CheckpointLog {
   std::string gradients_;
   ShardId shard_;
   const std::atomic<bool>& stop_;
-  const BrokerRetry broker_retry_;  // without an end: what has begun is gone through with
-  bool is_open_ = false;            // a transaction has begun, and its end is not known
+  const BrokerRetry broker_retry_;  // no time limit: a started transaction is finished
+  bool is_open_ = false;            // a transaction has begun, and its outcome is unknown
   std::unique_ptr<KafkaProducer> producer_;
   std::unique_ptr<KafkaAdmin> admin_;
 };

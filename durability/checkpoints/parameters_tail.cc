@@ -34,9 +34,9 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
                               return tail->consumer_->QueryRange(partition, kBrokerCall);
                             }));
   if (from > range.end) {
-    return absl::OutOfRangeError(topic + ", partition " + std::to_string(shard) + " ends at " +
-                                 std::to_string(range.end) + ", in front of offset " +
-                                 std::to_string(from));
+    return absl::OutOfRangeError(topic + ", partition " + std::to_string(shard) +
+                                 " ends at offset " + std::to_string(range.end) +
+                                 ", before offset " + std::to_string(from));
   }
   const Offset begin = std::max(from, range.begin);
   tail->behind_ = static_cast<size_t>(range.end - begin);
@@ -49,8 +49,8 @@ StatusOr<size_t> ParametersTail::Poll(const Take& take) {
   handler.on_record = [&](const ConsumedRecord& record) -> Status {
     if (!CheckpointAssembler::Knows(record.key)) {
       spdlog::warn(
-          "parameters, partition {}, offset {}: left out, since it is no record of a checkpoint: "
-          "its key is unknown. Somebody else writes to this topic",
+          "parameters, partition {}, offset {}: record skipped: its key is unknown, so it is not "
+          "part of a checkpoint. Another program writes to this topic; find and stop it",
           record.partition, record.offset);
       return absl::OkStatus();
     }

@@ -1,4 +1,4 @@
-// The checkpoints of a shard, as they are committed.
+// Reads the checkpoints of a shard as they are committed.
 #pragma once
 
 #include <atomic>
@@ -14,27 +14,27 @@
 
 namespace millrace {
 
-// Reads a shard's partition of `parameters`, committed records only, put together again to
+// Reads the committed records of a shard's partition of `parameters` and assembles them to
 // checkpoints. Used by one thread.
 class ParametersTail {
  public:
-  // From an offset on, or from the first record that is there. `wakeup` is told when there is
-  // something to poll; it outlives the tail. OutOfRange when the partition ends before `from`.
+  // Reads from an offset on, or from the first record. `wakeup` is notified when there is something
+  // to poll; it outlives the tail. OutOfRange when the partition ends before `from`.
   static StatusOr<std::unique_ptr<ParametersTail>> Create(const JobConfig& config, ShardId shard,
                                                           Offset from, Wakeup* wakeup,
                                                           const std::atomic<bool>& stop);
 
-  // Hands out some of what has come, without waiting; returns how many events that were. Errors:
-  // those of `take`, OutOfRange when records were deleted while they were read, and DataLoss when
-  // one is damaged.
+  // Passes some of the received parts to `take`, without waiting; returns the number of events.
+  // Errors: those of `take`, OutOfRange when records were deleted while they were read, and
+  // DataLoss when one is damaged.
   using Take = std::function<Status(CheckpointAssembler::Part part)>;
   StatusOr<size_t> Poll(const Take& take);
 
-  // So many records at most were to be read when reading began.
+  // An upper bound of the records that had to be read when reading began.
   size_t behind() const { return behind_; }
-  // Every checkpoint that there was when reading began has been handed out.
+  // Every checkpoint that existed when reading began has been handed out.
   bool caught_up() const { return caught_up_; }
-  // Of the last one a part is missing. (Of a checkpoint that is committed that never is.)
+  // A part of the last checkpoint is missing. (A committed checkpoint is never incomplete.)
   bool unfinished() const { return assembler_.unfinished(); }
 
  private:

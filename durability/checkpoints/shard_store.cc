@@ -123,8 +123,8 @@ StatusOr<ShardCopy> OpenFurthest(const JobConfig& config, const std::string& fol
     if (IsLockedByAnother(store.status())) {
       const std::string why(store.status().message());
       spdlog::warn(
-          "shard {}: {}. That process hosted this shard, and does not any more: it will stop when "
-          "it moves again. This one goes on without that folder",
+          "shard {}: {}. That process hosted this shard before and hangs; it stops when it "
+          "continues. This process uses another folder",
           shard, why.substr(0, why.find(';')));
       continue;
     }
@@ -141,8 +141,10 @@ StatusOr<ShardCopy> OpenFurthest(const JobConfig& config, const std::string& fol
   if (furthest->offset == 0) furthest->copy.source = ShardCopy::Source::kNothing;
   for (Opened& other : opened) {
     if (&other == &*furthest) continue;
-    spdlog::info("shard {}: {} ends at offset {} of parameters, {} at {}: the former is removed",
-                 shard, other.copy.folder, other.offset, furthest->copy.folder, furthest->offset);
+    spdlog::info(
+        "shard {}: two folders hold this shard: {} (up to offset {} of parameters) and {} (up to "
+        "{}); the first is older and is removed",
+        shard, other.copy.folder, other.offset, furthest->copy.folder, furthest->offset);
     other.copy.store.reset();
     MILLRACE_RETURN_IF_ERROR(RemoveFolder(other.copy.folder));
   }
@@ -178,7 +180,7 @@ StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const
       return absl::UnavailableError("cannot rename " + replica + " to " + copy.folder + ": " +
                                     error.message());
     }
-    spdlog::info("shard {}: takes over from the replica that was kept here", shard);
+    spdlog::info("shard {}: uses the replica that this server kept of it as its store", shard);
     copy.source = ShardCopy::Source::kReplicaHere;
   } else if (fetch) {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> peer, fetch(shard, copy.folder));

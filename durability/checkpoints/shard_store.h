@@ -1,4 +1,4 @@
-// Where the copies of shards stand on a server's disk.
+// The copies of shards on a server's disk: where they are, and which one is opened.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace millrace {
 
-// What a shard that is opened starts from.
+// The copy that an opened shard starts from.
 struct ShardCopy {
   enum class Source {
-    kNothing,      // all of it is in `parameters`, or the job has not begun
+    kNothing,      // everything is read from `parameters`, or the job has not started
     kDisk,         // its own store
-    kReplicaHere,  // the replica that this process kept of another's shard
-    kPeer,         // a replica that another server has given
+    kReplicaHere,  // the replica that this process kept while another one hosted the shard
+    kPeer,         // a replica that another server sent
   };
   Source source = Source::kNothing;
   std::string peer{};  // kPeer: its address
@@ -29,35 +29,35 @@ struct ShardCopy {
   std::unique_ptr<DiskByteMap> store{};
 };
 
-// Puts a copy of the shard into a folder that is not there yet; returns from where. Empty: nobody
-// has one.
+// Fetches a copy of the shard into a folder that does not exist yet; returns the peer's address.
+// Empty: no server has a copy.
 using FetchCopy =
     std::function<StatusOr<std::optional<std::string>>(ShardId shard, const std::string& folder)>;
 
-// The store of a shard that this process hosts. When there is none, a replica that this process has
-// kept of it becomes its store, or one that `fetch` (may be null) gets: every copy is a prefix of
-// `parameters`, so any will do.
+// The store of a shard that this process hosts. If there is none, the replica that this process has
+// kept of the shard becomes its store, or a copy that `fetch` (may be null) gets: every copy is a
+// prefix of `parameters`, so any copy is valid.
 //
-// A process that hangs keeps its folder locked while it is replaced. The new one then takes a
-// folder beside it (NAME.2, NAME.3 ..) and says so. Of several that are not locked the furthest is
-// taken, and the others are removed, since the furthest has all that they have.
+// A process that hangs keeps its folder locked while it is replaced. The new one then uses another
+// folder (NAME.2, NAME.3 ..) and logs this. Of several unlocked folders the one with the highest
+// offset is used, and the others are removed, since it contains all that they do.
 StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const FetchCopy& fetch);
 // Forgets it. REQUIRES: its store is closed.
 Status RemoveShardStore(const ShardCopy& copy);
 
-// The copy that this process keeps of a shard that another one hosts.
+// The replica that this process keeps of a shard that another one hosts.
 StatusOr<std::unique_ptr<DiskByteMap>> OpenReplicaStore(const JobConfig& config, ShardId shard);
 // Forgets it. REQUIRES: it is not open.
 Status RemoveReplicaStore(const JobConfig& config, ShardId shard);
-// Moves it out of the way, where nobody but the user looks, who may know better what it is worth.
-// Returns its folder. REQUIRES: it is not open.
+// Moves the replica to a folder that no program reads, and returns that folder; the user decides
+// what it is worth. REQUIRES: it is not open.
 StatusOr<std::string> SetReplicaStoreAside(const JobConfig& config, ShardId shard);
 
-// Where a copy of the replica stands while it is given to another server, for each `number` another
-// folder; on the replica's own disk, so that it costs nothing.
+// The folder of a copy of the replica while it is sent to another server, another one for each
+// `number`. It is on the replica's own disk, so that the copy consists of hard links.
 std::string FrozenReplicaFolder(const JobConfig& config, ShardId shard, uint64_t number);
-// Removes what a crash has left of them. REQUIRES: the replica is open here, so that they are
-// nobody else's.
+// Removes such folders after a crash. REQUIRES: this process has the replica open, so that no other
+// process uses them.
 void RemoveFrozenReplicas(const JobConfig& config, ShardId shard);
 
 }  // namespace millrace

@@ -17,11 +17,12 @@ StatusOr<std::string> ReadPem(const std::string& path, const char* what) {
   std::ostringstream text;
   text << file.rdbuf();
   if (!file || !text) {
-    return absl::NotFoundError("the " + std::string(what) + " " + path + " cannot be read");
+    return absl::NotFoundError("the " + std::string(what) + " " + path +
+                               " cannot be read; check its path and permissions");
   }
   if (text.str().find("-----BEGIN ") == std::string::npos) {
     return absl::InvalidArgumentError("the " + std::string(what) + " " + path +
-                                      " is no PEM file: no line -----BEGIN ...----- is in it");
+                                      " is not a PEM file: it has no line -----BEGIN ...-----");
   }
   return text.str();
 }

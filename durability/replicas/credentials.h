@@ -15,11 +15,11 @@ namespace millrace::grpc_internal {
 std::shared_ptr<grpc::ServerCredentials> ServerSide(const ReplicaTls& tls);
 std::shared_ptr<grpc::ChannelCredentials> ClientSide(const ReplicaTls& tls);
 
-// gRPC's own errors go to our log instead of stderr, at level debug: the call that fails says it,
-// too.
+// Sends gRPC's own errors to Millrace's log at level debug, instead of to stderr: the status of the
+// failed call contains them, too.
 void SendGrpcLogToOurs();
 
-// What a call said, with who was called.
+// The status of a call, with the address that was called.
 Status FromGrpc(int code, const std::string& message, const std::string& address);
 
 }  // namespace millrace::grpc_internal

@@ -1,4 +1,4 @@
-// A shard of another process, in memory, as its checkpoints have it.
+// A shard of another process, in memory, as of its last checkpoint.
 #pragma once
 
 #include <atomic>
@@ -20,9 +20,9 @@
 
 namespace millrace {
 
-// Has what the shard's last whole checkpoint had: a second or so late, and never torn. For who
-// needs all weights but not to the moment, as evaluations do. Reads and decodes on a thread of its
-// own, since a shard may be large; the calls are for the owner's thread.
+// Holds the shard's last complete checkpoint, which is about a second old and always consistent.
+// For evaluations, which need all weights but not the newest. Reads and decodes on a thread of its
+// own, since a shard may be large; its functions are for the owner's thread.
 class FollowedShard {
  public:
   struct View {
@@ -32,8 +32,8 @@ class FollowedShard {
     bool all_left = false;       // every worker has left the shard
   };
 
-  // Of the embedding rows it has those of `ids` only: a table may be larger than memory. `wakeup`
-  // is told when there is another view; it outlives the shard, as `config` does.
+  // It holds the embedding rows of `ids` only: a table may be larger than memory. `wakeup` is
+  // notified when there is a new view; it outlives the shard, as `config` does.
   static StatusOr<std::unique_ptr<FollowedShard>> Create(const JobConfig& config,
                                                          const ServerOptions& options,
                                                          std::span<const EmbeddingId> ids,
@@ -41,26 +41,26 @@ class FollowedShard {
                                                          const std::atomic<bool>& stop);
   ~FollowedShard();
 
-  // Null until every checkpoint that there was when it was created has been read. (A shard without
-  // a checkpoint is as it was initialized.) Errors: those of ParametersTail, and DataLoss when a
-  // checkpoint cannot be loaded; they last.
+  // Null until every checkpoint that existed when this object was created has been read. (A shard
+  // without a checkpoint is as it was initialized.) Errors: those of ParametersTail, and DataLoss
+  // when a checkpoint cannot be loaded; they last.
   StatusOr<std::shared_ptr<const View>> Latest() const;
 
  private:
   FollowedShard(const ServerOptions& options, std::span<const EmbeddingId> ids, Wakeup* wakeup);
 
   void Run();
-  // Takes some of what has come; returns how many events that were.
+  // Processes some of the received records; returns the number of events.
   StatusOr<size_t> Poll();
   StatusOr<View> Load() const;
 
   const ServerOptions options_;
   const std::vector<EmbeddingId> ids_;
   Wakeup* const owner_;
-  // The thread's:
+  // Used by thread_ only:
   std::set<std::string> row_keys_;
   MemoryByteMap store_;
-  bool is_new_ = true;  // the store ends with a whole checkpoint that the view has not
+  bool is_new_ = true;  // the store ends with a complete checkpoint that the view does not have
   std::unique_ptr<ParametersTail> tail_;
   Wakeup wakeup_;
 

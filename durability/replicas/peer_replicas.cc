@@ -32,8 +32,8 @@ Status CheckCopy(const std::string& files, const ReplicaDescription& copy) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<DiskByteMap> store, OpenRocksDb(files));
   MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ReadParametersOffset(*store));
   if (offset >= copy.parameters_offset()) return absl::OkStatus();
-  return absl::DataLossError("its store ends at offset " + std::to_string(offset) +
-                             " of parameters, and was to reach " +
+  return absl::DataLossError("the received replica ends at offset " + std::to_string(offset) +
+                             " of parameters, but the sender announced offset " +
                              std::to_string(copy.parameters_offset()));
 }
 
@@ -75,8 +75,10 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
     if (offer.server() == server_) continue;
     if (std::ranges::find(offer.shard(), uint32_t{shard}) == offer.shard().end()) continue;
     if (offer.tls() && !tls_.used()) {
-      spdlog::warn("shard {}: {} has a replica, but gives it by TLS only; give --replica-tls-ca",
-                   shard, offer.address());
+      spdlog::warn(
+          "shard {}: {} serves its replica by TLS only; to use it, give --replica-tls-ca (and "
+          "--replica-tls-cert and --replica-tls-key)",
+          shard, offer.address());
       continue;
     }
     addresses.push_back(offer.address());
@@ -92,7 +94,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
     if (described[i].ok()) {
       copies.emplace_back(described[i]->parameters_offset(), addresses[i]);
     } else {
-      spdlog::warn("shard {}: no replica from {}", shard, ViewOf(described[i].status()));
+      spdlog::warn("shard {}: no usable replica from {}", shard, ViewOf(described[i].status()));
     }
   }
   // The furthest first; of equal ones as they were offered.
@@ -110,24 +112,23 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
       if (steady_clock::now() < next_word) return;
       next_word += kSayEvery;
       const auto bytes = static_cast<double>(transfer.bytes);
-      spdlog::info(
-          "shard {}: {:.0f} MiB of its replica have come from {}, {:.0f} % of it, {:.1f} "
-          "MiB/s",
-          shard, bytes / kMiB, address,
-          100 * bytes / static_cast<double>(std::max<uint64_t>(1, transfer.bytes_total)),
-          bytes / kMiB / transfer.seconds);
+      spdlog::info("shard {}: received {:.0f} MiB of its replica from {}, {:.0f} %, {:.1f} MiB/s",
+                   shard, bytes / kMiB, address,
+                   100 * bytes / static_cast<double>(std::max<uint64_t>(1, transfer.bytes_total)),
+                   bytes / kMiB / transfer.seconds);
     };
     const StatusOr<ReplicaTransfer> got = FetchReplica(fetch, tls_, stop_);
     if (got.ok()) {
-      spdlog::info("shard {}: took the replica of {}, {:.1f} MiB in {:.2f} s", shard, address,
+      spdlog::info("shard {}: received its replica from {}: {:.1f} MiB in {:.2f} s", shard, address,
                    static_cast<double>(got->bytes) / kMiB, got->seconds);
       return address;
     }
     if (absl::IsCancelled(got.status()) && stop_) return got.status();
-    spdlog::warn("shard {}: no replica from {}", shard, ViewOf(got.status()));
+    spdlog::warn("shard {}: no usable replica from {}", shard, ViewOf(got.status()));
   }
-  spdlog::warn("shard {}: no server could give a replica; all of it is read from parameters",
-               shard);
+  spdlog::warn(
+      "shard {}: no server served a usable replica; the whole partition of parameters is read",
+      shard);
   return std::nullopt;
 }
 

@@ -1,4 +1,5 @@
-// Copies of this server's shards that other servers keep (GetReplica), and its own for them.
+// Fetches copies of this server's shards from other servers (GetReplica), and serves its replicas
+// of theirs.
 #pragma once
 
 #include <atomic>
@@ -20,15 +21,15 @@ namespace millrace {
 // Reads the TLS files that the configuration names.
 StatusOr<ReplicaTls> ReadReplicaTls(const JobConfig& config);
 
-// Fetches copies from those who offer them in the job topic. Used by one thread.
+// Fetches copies from the servers that offer them in the job topic. Used by one thread.
 class PeerReplicas {
  public:
   // `hosted`: this server's shards, ascending. `config` and `stop` outlive it.
   PeerReplicas(const JobConfig& config, ReplicaTls tls, const std::vector<ShardId>& hosted,
                const std::atomic<bool>& stop, const ReplicaTimeouts& timeouts = {});
 
-  // A FetchCopy: takes the furthest copy; when that fails, the next one. Says in the log who had
-  // none or failed, and why. Errors: Cancelled when stopped, those of the broker.
+  // A FetchCopy: fetches the copy with the highest offset; if that fails, the next one. Logs which
+  // servers had none or failed, and why. Errors: Cancelled when stopped, those of the broker.
   StatusOr<std::optional<std::string>> Fetch(ShardId shard, const std::string& folder);
 
   // The same, of these offers.
@@ -46,14 +47,14 @@ class PeerReplicas {
   std::optional<std::vector<ReplicaOffer>> offers_;
 };
 
-// Starts to serve `source`, which keeps copies of the shards `kept`, where the configuration says,
-// and publishes the offer. Null when the configuration says nothing.
+// Starts to serve `source`, which keeps copies of the shards `kept`, at the configured address, and
+// publishes the offer. Null when no address is configured.
 StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(
     const JobConfig& config, const ReplicaTls& tls, const std::vector<ShardId>& hosted,
     const std::vector<ShardId>& kept, ReplicaSource& source, const std::atomic<bool>& stop);
 
-// What others dial: `advertise`, or else `listen` (a host that means all of this machine's
-// addresses becomes its name), with the port that is really listened at.
+// The address that other servers connect to: `advertise`, or else `listen` (a wildcard host becomes
+// this machine's name), with the port that is actually bound.
 std::string ReplicaAddress(const std::string& listen, const std::string& advertise, int port);
 
 }  // namespace millrace

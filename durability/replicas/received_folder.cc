@@ -58,21 +58,23 @@ ReceivedFolder::~ReceivedFolder() {
 }
 
 Status ReceivedFolder::BeginFile(const std::string& name, uint64_t bytes) {
-  if (file_ >= 0) return absl::DataLossError("a file begins within another");
+  if (file_ >= 0)
+    return absl::DataLossError("the sender started a file before it ended the last one");
   if (!IsPlainName(name))
-    return absl::DataLossError("a file with a name that no store has: " + Printable(name));
+    return absl::DataLossError("the sender named a file that no store has: " + Printable(name));
   name_ = name;
   expected_ = bytes;
   written_ = 0;
   crc_ = 0;
   file_ = open((path_ + "/" + name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file_ < 0 && errno == EEXIST) return absl::DataLossError("the file " + name + " came twice");
+  if (file_ < 0 && errno == EEXIST)
+    return absl::DataLossError("the sender sent the file " + name + " twice");
   if (file_ < 0) return CannotWrite(path_ + "/" + name, errno);
   return absl::OkStatus();
 }
 
 Status ReceivedFolder::Append(std::string_view bytes) {
-  if (file_ < 0) return absl::DataLossError("bytes of no file");
+  if (file_ < 0) return absl::DataLossError("the sender sent data before it named a file");
   crc_ = Crc32c(bytes, crc_);
   written_ += bytes.size();
   if (written_ > expected_) {
@@ -89,11 +91,11 @@ Status ReceivedFolder::Append(std::string_view bytes) {
 }
 
 Status ReceivedFolder::EndFile(uint32_t crc32c) {
-  if (file_ < 0) return absl::DataLossError("the end of no file");
+  if (file_ < 0) return absl::DataLossError("the sender ended a file that it had not started");
   if (written_ != expected_ || crc_ != crc32c) {
     return absl::DataLossError(name_ + " is damaged: " + std::to_string(written_) + " of " +
-                               std::to_string(expected_) + " bytes, sum " + std::to_string(crc_) +
-                               " instead of " + std::to_string(crc32c));
+                               std::to_string(expected_) + " bytes, CRC-32C " +
+                               std::to_string(crc_) + " instead of " + std::to_string(crc32c));
   }
   const bool synced = fsync(file_) == 0;
   const int error = errno;
@@ -106,7 +108,9 @@ Status ReceivedFolder::EndFile(uint32_t crc32c) {
 
 Status ReceivedFolder::Commit() {
   MILLRACE_CHECK(!committed_);
-  if (file_ >= 0) return absl::DataLossError(name_ + " is not whole");
+  if (file_ >= 0)
+    return absl::DataLossError(name_ +
+                               " is incomplete: the sender ended the copy within this file");
   MILLRACE_RETURN_IF_ERROR(SyncFolder(path_));
   std::error_code error;
   std::filesystem::rename(path_, folder_, error);

@@ -1,4 +1,4 @@
-// A folder of files that come over a network: there when it is whole, and not before.
+// A folder of files received over a network, which appears under its name only when it is complete.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace millrace {
 
-// Files are written to `folder`.incoming, which gets the name `folder` when all of it is on the
-// disk; a crash in between leaves nothing that looks like `folder`. Used by one thread.
+// Files are written to `folder`.incoming, which is renamed to `folder` when all of it is on the
+// disk; a crash before that leaves no `folder`. Used by one thread.
 class ReceivedFolder {
  public:
-  // Removes what an earlier try has left behind.
+  // Removes what an earlier attempt has left.
   static StatusOr<std::unique_ptr<ReceivedFolder>> Begin(const std::string& folder);
-  // Removes what was not committed.
+  // Removes the files if they were not committed.
   ~ReceivedFolder();
 
-  // Files come one after the other. DataLoss when the name is no plain name of a store's file, when
-  // it has other than `bytes` bytes, or another sum (Crc32c).
+  // Files are received one after the other. DataLoss when the name is not a plain name of a store's
+  // file, or when the file does not have `bytes` bytes or this checksum (Crc32c).
   Status BeginFile(const std::string& name, uint64_t bytes);
   Status Append(std::string_view bytes);
   Status EndFile(uint32_t crc32c);
 
-  // Where the files stand until Commit.
+  // Where the files are until Commit.
   const std::string& path() const { return path_; }
-  // DataLoss when a file is unfinished. REQUIRES: called once; no process has a file open.
+  // REQUIRES: no file is unfinished or open.
   Status Commit();
 
  private:

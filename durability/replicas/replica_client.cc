@@ -77,7 +77,7 @@ class Fetching {
     if (stop_) return absl::CancelledError("stopped");
     if (!status.ok()) return Named(status);
     if (watchdog.barked()) {
-      return absl::DeadlineExceededError(fetch_.address + ": nothing came for " +
+      return absl::DeadlineExceededError(fetch_.address + ": no data for " +
                                          std::to_string(timeout.count()) + " ms, after " +
                                          std::to_string(transfer_.bytes) + " bytes");
     }
@@ -101,17 +101,18 @@ class Fetching {
 
   Status Take(const ReplicaPiece& piece) {
     if (piece.has_begin() == announced_.has_value()) {
-      return absl::DataLossError("the first piece must say what comes, and no other");
+      return absl::DataLossError(
+          "the sender's first message, and no other, must describe the copy");
     }
     switch (piece.kind_case()) {
       case ReplicaPiece::kBegin:
         return Begin(piece.begin());
       case ReplicaPiece::kFile:
         if (++files_ > announced_->files()) {
-          return absl::DataLossError("more files come than were announced");
+          return absl::DataLossError("the sender sent more files than it announced");
         }
         if (piece.file().bytes() > announced_->bytes() - transfer_.bytes) {
-          return absl::DataLossError("a file is larger than all that was announced");
+          return absl::DataLossError("the sender sent a file larger than all that it announced");
         }
         return folder_->BeginFile(piece.file().name(), piece.file().bytes());
       case ReplicaPiece::kData:
@@ -126,7 +127,9 @@ class Fetching {
       case ReplicaPiece::KIND_NOT_SET:
         break;
     }
-    return absl::DataLossError("a piece of a kind that is not known here");
+    return absl::DataLossError(
+        "the sender sent a message of an unknown kind; run the same version of Millrace on all "
+        "servers");
   }
 
   Status Begin(const ReplicaPiece::Begin& begin) {
@@ -137,11 +140,11 @@ class Fetching {
       return absl::DataLossError(
           "it offers job " + Printable(copy.job()) + ", epoch " + std::to_string(copy.epoch()) +
           ", shard " + std::to_string(copy.shard()) + ", up to offset " +
-          std::to_string(copy.parameters_offset()) + ", which is not what it was asked for");
+          std::to_string(copy.parameters_offset()) + ", which was not requested");
     }
     if (begin.files() > kMostFiles) {
       return absl::DataLossError("it offers " + std::to_string(begin.files()) +
-                                 " files, where no store has more than " +
+                                 " files, but no store has more than " +
                                  std::to_string(kMostFiles));
     }
     MILLRACE_RETURN_IF_ERROR(CheckRoom(begin.bytes()));
@@ -161,24 +164,26 @@ class Fetching {
     if (space.available > kRoomForOthers && bytes <= space.available - kRoomForOthers) {
       return absl::OkStatus();
     }
-    return absl::ResourceExhaustedError("its copy has " + std::to_string(bytes) + " bytes, and " +
-                                        std::to_string(space.available) + " are free in " +
-                                        parent.string());
+    return absl::ResourceExhaustedError("its copy has " + std::to_string(bytes) +
+                                        " bytes, but only " + std::to_string(space.available) +
+                                        " are free in " + parent.string());
   }
 
   Status Judge() const {
     if (waited_ < fetch_.timeouts.before_judging) return absl::OkStatus();
     const double rate = static_cast<double>(transfer_.bytes) / Seconds(waited_);
     if (rate >= fetch_.timeouts.least_bytes_per_second) return absl::OkStatus();
-    return absl::DeadlineExceededError("too slow: " + std::to_string(transfer_.bytes) +
-                                       " bytes in " + std::to_string(Seconds(waited_)) + " s");
+    return absl::DeadlineExceededError(
+        "the transfer is too slow: " + std::to_string(transfer_.bytes) + " bytes in " +
+        std::to_string(Seconds(waited_)) + " s");
   }
 
   Status Finish() {
-    if (!announced_) return absl::DataLossError("it sent nothing");
+    if (!announced_)
+      return absl::DataLossError("it closed the connection without sending anything");
     if (files_ != announced_->files() || transfer_.bytes != announced_->bytes()) {
       return absl::DataLossError(std::to_string(files_) + " of " +
-                                 std::to_string(announced_->files()) + " files came, " +
+                                 std::to_string(announced_->files()) + " files received, " +
                                  std::to_string(transfer_.bytes) + " of " +
                                  std::to_string(announced_->bytes()) + " bytes");
     }
@@ -206,7 +211,7 @@ std::vector<StatusOr<ReplicaDescription>> DescribeReplicas(
     const std::vector<std::string>& addresses, const ReplicaRequest& request, const ReplicaTls& tls,
     const ReplicaTimeouts& timeouts) {
   std::vector<StatusOr<ReplicaDescription>> described(addresses.size(),
-                                                      absl::UnknownError("not asked"));
+                                                      absl::UnknownError("no request was sent"));
   std::vector<std::thread> threads;
   for (size_t i = 0; i < addresses.size(); ++i) {
     threads.emplace_back(

@@ -77,11 +77,11 @@ class Service final : public Replicas::Service {
   grpc::Status GetReplica(grpc::ServerContext* context, const ReplicaRequest* request,
                           grpc::ServerWriter<ReplicaPiece>* writer) override {
     const int streams = ++streams_;
-    const Status status =
-        streams > options_.most_streams
-            ? absl::ResourceExhaustedError("copies are being served to " +
-                                           std::to_string(streams - 1) + " servers already")
-            : Serve(*context, *request, *writer, options_.piece_timeout);
+    const Status status = streams > options_.most_streams
+                              ? absl::ResourceExhaustedError("this server sends replicas to " +
+                                                             std::to_string(streams - 1) +
+                                                             " servers already; ask another one")
+                              : Serve(*context, *request, *writer, options_.piece_timeout);
     --streams_;
     if (!status.ok()) {
       spdlog::warn("replica of shard {}, for {}: {}", request->shard(), Printable(context->peer()),
@@ -93,8 +93,8 @@ class Service final : public Replicas::Service {
  private:
   Status DescribeCopy(const ReplicaRequest& request, ReplicaDescription& description) {
     if (request.job() != options_.job || request.epoch() != options_.epoch) {
-      return absl::NotFoundError("this server is of job " + options_.job + ", epoch " +
-                                 std::to_string(options_.epoch) + ", and not of " +
+      return absl::NotFoundError("this server belongs to job " + options_.job + ", epoch " +
+                                 std::to_string(options_.epoch) + ", not to " +
                                  Printable(request.job()) + ", epoch " +
                                  std::to_string(request.epoch()));
     }
@@ -113,7 +113,7 @@ class Service final : public Replicas::Service {
     const PieceWriter pieces{writer, watchdog, piece_timeout};
     Status served = SendCopy(context, request, pieces);
     if (!watchdog.barked()) return served;
-    return absl::DeadlineExceededError("the other side took no piece for " +
+    return absl::DeadlineExceededError("the receiving server accepted no data for " +
                                        std::to_string(piece_timeout.count()) + " ms");
   }
 
@@ -127,7 +127,8 @@ class Service final : public Replicas::Service {
       const bool sent = writer.Write(piece);
       watchdog.Clear();
       if (sent) return absl::OkStatus();
-      return absl::CancelledError("the other side has gone, or this server is stopping");
+      return absl::CancelledError(
+          "the receiving server closed the connection, or this server is stopping");
     }
   };
 
@@ -149,8 +150,8 @@ class Service final : public Replicas::Service {
       MILLRACE_RETURN_IF_ERROR(SendFile(folder.path(), file, piece, writer));
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    spdlog::info("shard {}: its replica, {} bytes, was given to {} in {:.2f} s", request.shard(),
-                 bytes, Printable(context.peer()), took.count());
+    spdlog::info("shard {}: sent its replica, {} bytes, to {} in {:.2f} s", request.shard(), bytes,
+                 Printable(context.peer()), took.count());
     return absl::OkStatus();
   }
 
@@ -205,8 +206,8 @@ class GrpcReplicaServer final : public ReplicaServer {
     if (server_ && port_ > 0) return absl::OkStatus();
     return absl::UnavailableError(
         "replicas cannot be served at " + options_.listen +
-        ": the address is taken or none of this machine, or the TLS certificate and key do not "
-        "fit (--replica-listen, --replica-tls-cert, --replica-tls-key)");
+        ": the address is in use or is not one of this machine, or the TLS certificate and key do "
+        "not match (--replica-listen, --replica-tls-cert, --replica-tls-key)");
   }
 
   int port() const override { return port_; }

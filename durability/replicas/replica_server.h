@@ -12,15 +12,15 @@
 
 namespace millrace {
 
-// Who keeps the copies. Called by several threads at once.
+// Where the copies are kept. Called by several threads at once.
 class ReplicaSource {
  public:
   virtual ~ReplicaSource() = default;
 
-  // Up to where the shard's partition of `parameters` is in the copy. NotFound: no copy, or nothing
-  // whole is in it yet.
+  // The offset of the shard's partition of `parameters` up to which the copy has it. NotFound: no
+  // copy, or no complete checkpoint in it yet.
   virtual StatusOr<Offset> OffsetOf(ShardId shard) = 0;
-  // A folder with the copy as it is now, whose files do not change any more; the caller removes it.
+  // A folder with the copy as of now, whose files never change; the caller removes it.
   virtual StatusOr<std::string> Freeze(ShardId shard) = 0;
 };
 
@@ -30,7 +30,7 @@ struct ReplicaServerOptions {
   std::string listen;  // HOST:PORT; port 0: a free one
   ReplicaTls tls;
   int most_streams = 4;  // at a time; a disk serves few better than many
-  // A receiver that takes no piece for so long is given up.
+  // The transfer ends when the receiver accepts no data for so long.
   std::chrono::milliseconds piece_timeout = std::chrono::seconds(30);
 };
 
@@ -39,7 +39,7 @@ class ReplicaServer {
   // `source` outlives the server. InvalidArgument or Unavailable when it cannot listen there.
   static StatusOr<std::unique_ptr<ReplicaServer>> Start(const ReplicaServerOptions& options,
                                                         ReplicaSource& source);
-  // Ends the calls that run, waiting for a piece that is on its way.
+  // Ends the running calls; waits for the message that each is sending.
   virtual ~ReplicaServer() = default;
 
   virtual int port() const = 0;

@@ -72,8 +72,8 @@ Status Replicator::Open(Replica& replica) {
   MILLRACE_ASSIGN_OR_RETURN(const Offset from, ReadParametersOffset(*replica.store));
   MILLRACE_ASSIGN_OR_RETURN(replica.tail,
                             ParametersTail::Create(config_, replica.shard, from, &wakeup_, stop_));
-  spdlog::info("shard {}: a replica is kept here, from offset {} of parameters on", replica.shard,
-               from);
+  spdlog::info("shard {}: this server keeps a replica, now at offset {} of parameters",
+               replica.shard, from);
   return absl::OkStatus();
 }
 
@@ -90,7 +90,7 @@ StatusOr<const Replicator::Replica*> Replicator::Find(
   for (const Replica& replica : replicas_) {
     if (replica.shard == shard && replica.store != nullptr) return &replica;
   }
-  return absl::NotFoundError("no replica of shard " + std::to_string(shard) + " is kept here");
+  return absl::NotFoundError("this server keeps no replica of shard " + std::to_string(shard));
 }
 
 StatusOr<Offset> Replicator::OffsetOf(ShardId shard) {
@@ -98,8 +98,8 @@ StatusOr<Offset> Replicator::OffsetOf(ShardId shard) {
   MILLRACE_ASSIGN_OR_RETURN(const Replica* const replica, Find(shard, lock));
   MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ReadParametersOffset(*replica->store));
   if (offset > 0) return offset;
-  return absl::NotFoundError("no whole checkpoint of shard " + std::to_string(shard) +
-                             " has come here yet");
+  return absl::NotFoundError("the replica of shard " + std::to_string(shard) +
+                             " has no complete checkpoint yet");
 }
 
 StatusOr<std::string> Replicator::Freeze(ShardId shard) {
@@ -117,8 +117,8 @@ void Replicator::SetAside(ShardId shard) {
     return;
   }
   spdlog::warn(
-      "replica of shard {}: what was kept here of the topic before is in {} now; delete it when "
-      "nobody needs it",
+      "replica of shard {}: the replica of the topic before it was recreated was moved to {}; "
+      "delete that folder when it is not needed",
       shard, *folder);
 }
 
@@ -132,7 +132,7 @@ void Replicator::GiveUp(Replica& replica, const Status& why) {
   const bool is_damaged = absl::IsDataLoss(why);
   spdlog::warn("replica of shard {}: {}{}", replica.shard,
                std::string_view(why.message().data(), why.message().size()),
-               is_ahead || is_damaged ? "; it is begun again" : "");
+               is_ahead || is_damaged ? "; the replica is copied again from parameters" : "");
   if (is_ahead) SetAside(replica.shard);
   if (!is_damaged) return;
   if (const Status removed = RemoveReplicaStore(config_, replica.shard); !removed.ok()) {

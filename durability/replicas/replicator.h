@@ -19,14 +19,14 @@
 
 namespace millrace {
 
-// One thread. Each replica takes whole checkpoints of its shard in the order of `parameters`, each
-// in one batch together with its end, so a replica is at every moment a prefix of `parameters`, and
-// its offset says which rows it is behind by. A replica that cannot go on (its folder is damaged;
-// or the topic was made anew, and its folder is set aside) is begun again; whatever else goes wrong
-// is said in the log and tried again: training never waits for it.
+// One thread. Each replica applies complete checkpoints of its shard in the order of `parameters`,
+// each in one batch together with its end offset, so a replica is at every moment a prefix of
+// `parameters`, and its offset says how far it is. A replica that cannot continue is copied again:
+// when its folder is damaged, and when the topic was deleted and recreated (its folder is then set
+// aside). Other errors are logged and retried: training never waits for replicas.
 //
-// As a ReplicaSource it gives copies of the replicas as they are at that moment, also in the middle
-// of a large checkpoint: who goes on from the copy's offset goes through that one again.
+// As a ReplicaSource it returns copies of the replicas as of that moment, also in the middle of a
+// large checkpoint: a server that continues from the copy's offset reads that checkpoint again.
 class Replicator final : public ReplicaSource {
  public:
   // `config` outlives the replicator. A replica of another generation of the job's topics
@@ -43,14 +43,14 @@ class Replicator final : public ReplicaSource {
     ShardId shard = 0;
     std::unique_ptr<DiskByteMap> store{};  // changed under mutex_; written to by thread_ alone
     std::unique_ptr<ParametersTail> tail{};
-    std::chrono::steady_clock::time_point not_before{};  // it is tried again
+    std::chrono::steady_clock::time_point not_before{};  // the next attempt
   };
 
   void Run();
   Status Open(Replica& replica);
   StatusOr<size_t> Poll(Replica& replica);
-  // Closes it; removes it if it is damaged, and sets it aside if the topic was made anew: it may be
-  // the best copy that is left.
+  // Closes the replica; removes it if it is damaged, and sets it aside if the topic was deleted and
+  // recreated, since it may be the best copy left.
   void GiveUp(Replica& replica, const Status& why);
   void SetAside(ShardId shard);
   // The shard's replica, whose store is open. REQUIRES: `lock` holds mutex_, and is kept for as
@@ -61,7 +61,7 @@ class Replicator final : public ReplicaSource {
   const JobConfig& config_;
   const uint64_t generation_;
   std::vector<Replica> replicas_;
-  std::shared_mutex mutex_;  // a copy takes its time, and others ask meanwhile
+  std::shared_mutex mutex_;  // a copy takes long, and others read meanwhile
   std::atomic<uint64_t> frozen_ = 0;
   std::atomic<bool> stop_ = false;
   Wakeup wakeup_;

@@ -1,4 +1,4 @@
-// What two servers prove to each other with.
+// The TLS credentials of servers that exchange replicas.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct ReplicaTls {
 };
 
 // Reads the files; an empty name leaves its text empty. NotFound or InvalidArgument with the file's
-// name, and never what stands in it.
+// name, and never its content.
 StatusOr<ReplicaTls> ReadReplicaTls(const std::string& certificate_file,
                                     const std::string& key_file, const std::string& authority_file);
 

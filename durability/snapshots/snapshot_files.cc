@@ -26,7 +26,7 @@ constexpr size_t kMostJsonBytes = size_t{256} << 20;
 
 Status Damaged(const std::string& path, const std::string& what) {
   return absl::DataLossError("the snapshot is damaged: " + path + ": " + what +
-                             "; copy it again from where it was written, or take another one");
+                             "; copy it again from where it was written, or use another snapshot");
 }
 
 StatusOr<std::string> ReadWhole(const std::string& path) {
@@ -37,7 +37,7 @@ StatusOr<std::string> ReadWhole(const std::string& path) {
   while (const size_t got = std::fread(bytes.data(), 1, bytes.size(), file.get())) {
     text.append(bytes.data(), got);
     if (text.size() > kMostJsonBytes)
-      return Damaged(path, "it is larger than any that was written");
+      return Damaged(path, "it is larger than 256 MiB, the limit of such a file");
   }
   if (std::ferror(file.get()) != 0) return Damaged(path, std::strerror(EIO));
   return text;
@@ -78,14 +78,14 @@ Status CheckListedFiles(const std::string& path, const SnapshotPart& part) {
                       return listed.contains(file);
                     });
   if (!same) {
-    return Damaged(
-        path, "part " + std::to_string(part.shard()) + " lists other files than a snapshot has");
+    return Damaged(path,
+                   "part " + std::to_string(part.shard()) + " lists files that no snapshot has");
   }
   const uint64_t ids = has_rows ? listed.at(name(kRowFiles.front(), "npy")) : 0;
   if (part.end() - part.begin() > listed.at(name("weights", "npy")) / sizeof(float) ||
       part.rows() > ids / sizeof(EmbeddingId)) {
     return Damaged(path, "part " + std::to_string(part.shard()) +
-                             " says that it has more keys or rows than its files have room for");
+                             " states more keys or rows than its files can hold");
   }
   return absl::OkStatus();
 }
@@ -98,7 +98,7 @@ Status CheckParts(const std::string& path, const SnapshotManifest& manifest) {
       return Damaged(path, "parts are missing");
     }
     if (part.begin() != next || part.end() < part.begin()) {
-      return Damaged(path, "the shards' keys do not follow each other");
+      return Damaged(path, "the shards' key ranges have gaps or overlap");
     }
     next = part.end();
     MILLRACE_RETURN_IF_ERROR(CheckListedFiles(path, part));
@@ -113,10 +113,11 @@ Status CheckFile(const std::string& folder, const SnapshotPart::File& file) {
   const std::string path = folder + "/" + file.name();
   MILLRACE_ASSIGN_OR_RETURN(const SnapshotPart::File found, DescribeFile(path));
   if (found.bytes() != file.bytes()) {
-    return Damaged(path, std::to_string(found.bytes()) + " bytes where the manifest says " +
+    return Damaged(path, std::to_string(found.bytes()) + " bytes, but the manifest states " +
                              std::to_string(file.bytes()));
   }
-  if (found.crc32c() != file.crc32c()) return Damaged(path, "its checksum is another");
+  if (found.crc32c() != file.crc32c())
+    return Damaged(path, "its CRC-32C differs from the manifest's");
   return absl::OkStatus();
 }
 
@@ -193,17 +194,18 @@ StatusOr<SnapshotManifest> ReadManifest(const std::string& folder) {
   const std::string path = ManifestPath(folder);
   const Status read = ReadJson(path, manifest);
   if (absl::IsNotFound(read)) {
-    return absl::NotFoundError("there is no snapshot in " + folder +
-                               ", or one that was not ended: " + std::string(read.message()));
+    return absl::NotFoundError("no snapshot in " + folder +
+                               ", or one that was not completed: " + std::string(read.message()));
   }
   MILLRACE_RETURN_IF_ERROR(read);
   if (manifest.format() != kSnapshotFormat) {
     return absl::DataLossError(path + ": format " + std::to_string(manifest.format()) +
-                               " where this program knows " + std::to_string(kSnapshotFormat) +
-                               "; start from it with the version that wrote it");
+                               ", but this program reads format " +
+                               std::to_string(kSnapshotFormat) +
+                               "; use the version of Millrace that wrote it");
   }
   if (manifest.crc32c() != ChecksumOf(manifest)) {
-    return Damaged(path, "what it says has been changed since it was written");
+    return Damaged(path, "its own CRC-32C is wrong: the file was changed after it was written");
   }
   MILLRACE_RETURN_IF_ERROR(CheckParts(path, manifest));
   return manifest;

@@ -1,4 +1,4 @@
-// A snapshot on disk: which files, and whether they are whole.
+// A snapshot on disk: its files, and whether they are complete.
 //
 //   manifest.json            SnapshotManifest (messages/snapshot.proto), written last
 //   part-S.json              SnapshotPart of shard S
@@ -12,9 +12,9 @@
 //   state-S.pb               ShardState without what a worker says again
 //
 // A row with fewer updates than --admit-after (training.embedding.admit_after in the manifest) is
-// not admitted: its values and slots are zeros here. Who asks a server for it is given the values
-// that it will be born with, a function of (seed, table, id), as for an id that is not here. A row
-// that has expired is not here, unless it did so a moment ago.
+// not admitted: its values and slots are zeros here. A server answers a request for it with its
+// initial values, a function of (seed, table, id), as for an id that is not in the files. A row
+// that has expired is not in the files, unless it expired a moment ago.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ inline constexpr uint32_t kSnapshotFormat = 2;
 std::string SnapshotFile(const std::string& folder, std::string_view what, ShardId shard,
                          std::string_view extension);
 
-// Makes the folder of a job's snapshots, if it is not there. Errors are those of CannotWrite.
+// Creates the folder of a job's snapshots, if it does not exist. Errors are those of CannotWrite.
 Status MakeSnapshotDir(const std::string& path);
 
 // Size and checksum of a file. Errors: DataLoss, with its name.
@@ -41,22 +41,22 @@ StatusOr<SnapshotPart::File> DescribeFile(const std::string& path);
 
 // JSON, as a AtomicFile.
 Status WriteJson(const std::string& path, const google::protobuf::Message& message);
-// NotFound when there is no such file; DataLoss when it is not what `message` is.
+// NotFound when there is no such file; DataLoss when it is not a message of this type.
 Status ReadJson(const std::string& path, google::protobuf::Message& message);
 
 // Appended to a snapshot's name while it is written.
 inline constexpr char kPartialSnapshot[] = ".partial";
-// Gives a folder that is whole the name that it is found by. One of that name, of an earlier run of
-// the job, is replaced. Errors are those of CannotWrite.
+// Renames a complete snapshot's folder to its final name. A folder of that name, from an earlier
+// run of the job, is replaced. Errors are those of CannotWrite.
 Status NameSnapshot(const std::string& partial, const std::string& folder);
 
 std::string ManifestPath(const std::string& folder);
-// Gives the manifest its checksum and writes it: with it the folder is a snapshot.
+// Sets the manifest's checksum and writes it, which makes the folder a snapshot.
 Status SealSnapshot(const std::string& folder, SnapshotManifest manifest);
-// Reads the manifest and holds it against its checksum. Errors name the file and what to do:
-// NotFound, DataLoss.
+// Reads the manifest and checks its checksum. Errors name the file and what to do: NotFound,
+// DataLoss.
 StatusOr<SnapshotManifest> ReadManifest(const std::string& folder);
-// The same, and every file is held against the manifest.
+// The same, and every file is checked against the manifest.
 StatusOr<SnapshotManifest> CheckSnapshot(const std::string& folder);
 
 }  // namespace millrace

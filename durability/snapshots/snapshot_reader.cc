@@ -50,10 +50,10 @@ Status ReadDense(const std::string& folder, const SnapshotPart& part, ParameterS
   MILLRACE_ASSIGN_OR_RETURN(NpyReader slots, NpyReader::Open(path, kNpyFloat, keys));
   const std::span<float> into = shard.mutable_slots();
   if (slots.rows() != into.size() / range.size()) {
-    return absl::InvalidArgumentError(path + " has " + std::to_string(slots.rows()) +
-                                      " floats of optimizer state for each weight where " +
-                                      std::to_string(into.size() / range.size()) +
-                                      " are right: the snapshot is of another optimizer");
+    return absl::InvalidArgumentError(
+        path + " has " + std::to_string(slots.rows()) +
+        " optimizer values per weight, but this job's optimizer needs " +
+        std::to_string(into.size() / range.size()) + ": give the --optimizer of the snapshot");
   }
   for (size_t slot = 0; slot < slots.rows(); ++slot) {
     MILLRACE_RETURN_IF_ERROR(
@@ -155,7 +155,8 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
                          const Training& training, uint32_t workers, SnapshotStart start) {
   const std::string differences = Differences(manifest.features().spec(), features.spec());
   if (!differences.empty()) {
-    return absl::InvalidArgumentError("the snapshot's features are not the job's:\n" + differences);
+    return absl::InvalidArgumentError("the snapshot's features differ from the job's:\n" +
+                                      differences);
   }
   const Training& saved = manifest.training();
   if (saved.model() != training.model() ||
@@ -165,32 +166,33 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
       saved.embedding().admit_after() != training.embedding().admit_after() ||
       (saved.model() == Training::DEEP_FM && HiddenLayers(saved) != HiddenLayers(training))) {
     return absl::InvalidArgumentError(
-        "the snapshot is of another model or optimizer than this job's: give the same --model, "
+        "the snapshot has another model or optimizer than this job: give the same --model, "
         "--optimizer, --factors, --hidden, --embedding-seed and --admit-after");
   }
   if (start == SnapshotStart::kSameStream &&
       static_cast<uint32_t>(manifest.workers_size()) != workers) {
     return absl::InvalidArgumentError(
-        "the snapshot is of " + std::to_string(manifest.workers_size()) + " workers, the job has " +
-        std::to_string(workers) + ": give as many, or --new-stream to begin at the first row");
+        "the snapshot has " + std::to_string(manifest.workers_size()) + " workers, the job has " +
+        std::to_string(workers) +
+        ": give the same --workers, or --new-stream to start at the first row");
   }
   // How far a worker has read is told by its clock.
   if (start == SnapshotStart::kSameStream &&
       (saved.schedule() != training.schedule() || saved.batch_rows() != training.batch_rows())) {
     return absl::InvalidArgumentError(
-        "the snapshot's workers have read batches of " + std::to_string(saved.batch_rows()) +
-        " rows, " + Training::Schedule_Name(saved.schedule()) + ", the job's read " +
-        std::to_string(training.batch_rows()) + ", " +
+        "the snapshot's workers used batches of " + std::to_string(saved.batch_rows()) + " rows (" +
+        Training::Schedule_Name(saved.schedule()) + "), this job's use " +
+        std::to_string(training.batch_rows()) + " rows (" +
         Training::Schedule_Name(training.schedule()) +
-        ", and would not go on where they stopped: give the same --batch-rows and --schedule, or "
-        "--new-stream to begin at the first row");
+        "), so they would not continue at the same row: give the same --batch-rows and --schedule, "
+        "or --new-stream to start at the first row");
   }
   if (start == SnapshotStart::kSameStream && IsInRounds(training.consistency()) &&
       !StandAtOneClock(manifest)) {
     return absl::InvalidArgumentError(
-        "the snapshot's workers stand at different clocks, and a sequential job's rounds need all "
-        "of "
-        "them at one: give the same --consistency, or --new-stream to begin at the first row");
+        "the snapshot's workers are at different clocks, but the rounds of a sequential job need "
+        "all of them at one clock: give the same --consistency, or --new-stream to start at the "
+        "first row");
   }
   return absl::OkStatus();
 }

@@ -13,17 +13,17 @@ namespace millrace {
 
 // Where a job that starts from a snapshot begins in its stream.
 enum class SnapshotStart {
-  kSameStream,  // behind the rows that the snapshot has learnt from: clocks go on
+  kSameStream,  // after the rows that the snapshot was trained on: clocks continue
   kNewStream,   // at its first row: weights, optimizer state and embedding rows only
 };
-SnapshotStart ToSnapshotStart(const JobConfig& config);  // as --new-stream has it
+SnapshotStart ToSnapshotStart(const JobConfig& config);  // by --new-stream
 
-// InvalidArgument, with what differs, when the job's model is not the snapshot's, or when it would
-// not go on behind the rows that the snapshot has learnt from.
+// InvalidArgument, with what differs, when the job's model is not the snapshot's, or when the job
+// would not continue after the rows that the snapshot was trained on.
 Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& features,
                          const Training& training, uint32_t workers, SnapshotStart start);
-// What is set otherwise than it was for the snapshot, a line each; empty: nothing. What may differ
-// is a choice, but more often a flag that was forgotten.
+// The settings that differ from the snapshot's, a line each; empty: none. These settings may
+// differ, but often a flag was forgotten.
 std::string TrainingDifferences(const SnapshotManifest& manifest, const Training& training);
 
 // The shard as it is at the start of the job, as its first checkpoint, at position 0. REQUIRES:

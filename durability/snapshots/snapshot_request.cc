@@ -65,8 +65,8 @@ Status CheckThatItIsThere(const JobConfig& config, const BrokerRetry& broker_ret
   const std::string topic = TopicName(config.name(), Topic::kJob);
   Status found = broker_retry.Run([&] { return admin->PartitionCount(topic); }).status();
   if (!absl::IsNotFound(found)) return found;
-  return absl::NotFoundError("there is no job " + config.name() + " at " + config.brokers() +
-                             " (it would have a topic " + topic + "): is --job right?");
+  return absl::NotFoundError("no job " + config.name() + " at " + config.brokers() + " (topic " +
+                             topic + " does not exist); check --job and --brokers");
 }
 
 // FailedPrecondition when nobody is there who could write a snapshot.
@@ -77,13 +77,14 @@ Status CheckThatItRuns(const JobConfig& config, const std::atomic<bool>& stop) {
   if (!training) {
     return absl::FailedPreconditionError(
         "job " + config.name() +
-        " has not begun: no ServerApp has published its training (it waits for CsvProducer)");
+        " has not started: no ServerApp has published training settings yet, since ServerApp waits "
+        "for CsvProducer; start both, then repeat this command");
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, board->ReadEnded());
   if (!EveryShardEnded(ended, training->shards())) return absl::OkStatus();
-  return absl::FailedPreconditionError("job " + config.name() +
-                                       " has ended; what it ended with is in the servers' "
-                                       "--snapshot-dir, if they were given one");
+  return absl::FailedPreconditionError(
+      "job " + config.name() +
+      " has ended; its last snapshot is in the servers' --snapshot-dir, if they were given one");
 }
 
 // What the process of shard 0 says of a snapshot meanwhile.
@@ -126,8 +127,9 @@ class SnapshotSigns {
     MILLRACE_RETURN_IF_ERROR(metrics_->Poll(kPointsAtOnce, handler).status());
     if (!is_given_up) return is_under_way;
     return absl::UnavailableError(
-        "the servers have given it up: not every worker has sent the two updates that lead to its "
-        "cut, or another one was on its way (their logs say which); ask again while rows come");
+        "the servers gave the snapshot up: a worker did not send the two updates before its cut, "
+        "or another snapshot was under way (the servers' logs say which); request it again while "
+        "rows arrive");
   }
 
  private:
@@ -188,7 +190,7 @@ void NameWholeSnapshots(const JobConfig& config) {
     const std::string whole = SnapshotFolder(config, id);
     const Status named = NameSnapshot(folder, whole);
     if (named.ok()) {
-      spdlog::info("the snapshot {} is whole", whole);
+      spdlog::info("snapshot {}: complete", whole);
     } else {
       spdlog::warn("{}", std::string(named.message()));
     }
@@ -198,8 +200,10 @@ void NameWholeSnapshots(const JobConfig& config) {
 void RemovePartialSnapshots(const JobConfig& config, uint64_t newest) {
   for (const auto& [id, folder] : PartialSnapshots(config)) {
     if (id == 0 || (newest > 0 && id >= newest)) continue;
-    spdlog::info("{} is removed: a process that wrote it was killed, and a later snapshot is whole",
-                 folder);
+    spdlog::info(
+        "{}: incomplete snapshot removed: a process that wrote it was killed, and a later snapshot "
+        "is complete",
+        folder);
     std::error_code ignored;  // the next whole snapshot tries again
     std::filesystem::remove_all(folder, ignored);
   }
@@ -222,10 +226,10 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   MILLRACE_RETURN_IF_ERROR(sender->Flush(kBrokerCall));
   std::string folder = SnapshotFolder(config, id);
   if (!config.server().has_snapshot_dir()) {
-    spdlog::info("asked for snapshot {}: the servers write it to their --snapshot-dir", id);
+    spdlog::info("requested snapshot {}; the servers write it to their --snapshot-dir", id);
     return absl::OkStatus();
   }
-  spdlog::info("asked for snapshot {}: it comes to {}, if that is in the servers' --snapshot-dir",
+  spdlog::info("requested snapshot {}; it will be in {} if that is in the servers' --snapshot-dir",
                id, folder);
   auto begin = std::chrono::steady_clock::now();
   SnapshotManifest manifest;
@@ -240,8 +244,8 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
     if (std::chrono::steady_clock::now() - begin > kMostToWait) {
       return absl::DeadlineExceededError(
           folder +
-          " has not come: is it the servers' --snapshot-dir, and does the job get rows? "
-          "The servers' logs say more");
+          " did not appear: check that the servers use this --snapshot-dir and that the job "
+          "receives rows; see the servers' logs");
     }
     std::this_thread::sleep_for(kLookAgain);
   }

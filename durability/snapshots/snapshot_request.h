@@ -1,4 +1,4 @@
-// How a snapshot is asked for, and where it is put.
+// How a snapshot is requested, and where it is written.
 #pragma once
 
 #include <atomic>
@@ -12,25 +12,26 @@
 
 namespace millrace {
 
-// Asks shard 0 for a snapshot. The number tells requests apart, and becomes the id if it is larger
-// than all ids so far.
+// The record that requests a snapshot from shard 0. The number distinguishes requests, and becomes
+// the snapshot's id if it is larger than all ids so far.
 OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t number);
-// Tells a shard to wait for its cut no longer.
+// The record that cancels a snapshot: the shard stops waiting for its cut.
 OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t id);
 
-// Where all servers of the job put it. Id 0: that of the job's end.
+// The snapshot's folder, the same for all servers of the job. Id 0: the snapshot at the job's end.
 std::string SnapshotFolder(const JobConfig& config, uint64_t id);
-// Where its files are written until all of them are there: SnapshotFolder with ".partial" appended.
+// Where its files are written until it is complete: SnapshotFolder with ".partial" appended.
 std::string PartialSnapshotFolder(const JobConfig& config, uint64_t id);
-// Gives a whole snapshot of the job its name where a killed process of shard 0 had no time to. For
-// the start of that process: the parts in folders that are not whole may be another process's work.
+// Renames a complete snapshot of the job to its final name, where the process of shard 0 was killed
+// before it could. For the start of that process: incomplete folders may contain parts that another
+// process is writing.
 void NameWholeSnapshots(const JobConfig& config);
-// Removes the job's folders that killed processes have left: all older than the snapshot `newest`,
-// which is whole; 0: the job has ended, so nobody writes a numbered one any more.
+// Removes the incomplete folders that killed processes have left: all older than the complete
+// snapshot `newest`; 0: the job has ended, so no process writes a numbered one any more.
 void RemovePartialSnapshots(const JobConfig& config, uint64_t newest);
 
-// Asks a running job for a snapshot; waits until it is there, where it will be visible here.
-// NotFound: there is no such job; FailedPrecondition: it has ended, or has not begun.
+// Requests a snapshot of a running job; waits until it is complete, if --snapshot-dir says where.
+// NotFound: there is no such job; FailedPrecondition: it has ended, or has not started.
 Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop);
 
 }  // namespace millrace

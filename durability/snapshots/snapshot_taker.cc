@@ -31,7 +31,7 @@ SnapshotTaker::Time::duration MostToTheCut(SnapshotTaker::Time::duration update)
 }
 
 void Warn(const std::string& folder, const Status& status) {
-  spdlog::warn("the snapshot {} is not made: {}", folder,
+  spdlog::warn("snapshot {}: not written: {}", folder,
                std::string_view(status.message().data(), status.message().size()));
 }
 
@@ -52,7 +52,7 @@ void SnapshotTaker::PartWritten(uint64_t id, ShardId shard, const Status& writte
   const std::string folder = SnapshotFolder(config_, id);
   if (!written.ok()) return Warn(folder, written);
   const std::chrono::duration<double> took = now - began;
-  spdlog::info("shard {}: its part of the snapshot {} is written, in {:.2f} s", shard, folder,
+  spdlog::info("shard {}: its part of snapshot {} was written in {:.2f} s", shard, folder,
                took.count());
   if (shard == 0) unfinished_ = {id, now};
 }
@@ -71,7 +71,7 @@ bool SnapshotTaker::TryToEnd(uint64_t id) {
   if (all_parts.ok() && !*all_parts) return false;
   const Status named = all_parts.ok() ? NameSnapshot(partial, folder) : all_parts.status();
   if (named.ok()) {
-    spdlog::info("the snapshot {} is whole", folder);
+    spdlog::info("snapshot {}: complete", folder);
     RemovePartialSnapshots(config_, id);
   } else {
     Warn(folder, named);
@@ -87,8 +87,9 @@ std::string SnapshotTaker::PartsMissing(uint64_t id) const {
     if (std::filesystem::exists(SnapshotFile(folder, "part", shard, "json"), unreadable)) continue;
     shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
   }
-  return "of shards " + shards +
-         " no part has come; give their servers the same --snapshot-dir, on a disk that all share";
+  return "the parts of shards " + shards +
+         " are missing; give their servers the same --snapshot-dir, on a disk that all servers "
+         "share";
 }
 
 void SnapshotTaker::FollowPace(ShardId shard, const VectorClock& clocks, Time now) {
@@ -106,8 +107,8 @@ void SnapshotTaker::SayGivenUp(ShardId shard, const ServerProcessor& processor) 
   const uint64_t id = processor.snapshot_given_up();
   if (said_ && *said_ < id) {
     spdlog::warn(
-        "the snapshot {} is not made: it was given up, or asked for while another one was on its "
-        "way or the workers had not come past that one's cut; ask again",
+        "snapshot {}: refused or given up: another one was under way, or not all workers had "
+        "passed the last cut; request it again",
         id);
   }
   said_ = id;
@@ -122,12 +123,12 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
     at_work_.erase(shard);
   } else if (!at_work_.contains(shard) || at_work_.at(shard).id != *open) {
     at_work_[shard] = {*open, now};
-    spdlog::info("shard {}: on its way to the cut of the snapshot {}, two updates of every worker",
+    spdlog::info("shard {}: snapshot {} requested; its cut is two updates of every worker ahead",
                  shard, *open);
   } else if (shard == 0 && now - at_work_.at(shard).since > MostToTheCut(paces_.at(shard).took)) {
     spdlog::warn(
-        "the snapshot {} is given up: not every worker has sent the two updates that lead to its "
-        "cut; make one while rows come",
+        "snapshot {}: given up: a worker has not sent the two updates before its cut; request one "
+        "while rows arrive",
         *open);
     Cancel(*open, out);
     at_work_.at(shard).since = now;

@@ -185,8 +185,9 @@ StatusOr<bool> WriteManifest(const std::string& folder, SnapshotManifest head) {
     if (part.job() == head.job() && part.epoch() < head.epoch()) return false;
     if (part.shard() != shard || part.snapshot() != head.snapshot() || part.job() != head.job() ||
         part.epoch() != head.epoch()) {
-      return absl::DataLossError(folder + ": the part of shard " + std::to_string(shard) +
-                                 " is of another snapshot; give every job a folder of its own");
+      return absl::DataLossError(
+          folder + ": the part of shard " + std::to_string(shard) +
+          " belongs to another snapshot; give each job its own --snapshot-dir");
     }
     shards = part.shards();
     parts.push_back(std::move(part));
@@ -197,7 +198,7 @@ StatusOr<bool> WriteManifest(const std::string& folder, SnapshotManifest head) {
     for (int i = 0; i < part.workers_size(); ++i) {
       if (part.workers(i).clock() == parts[0].workers(i).clock()) continue;
       return absl::DataLossError(folder + ": shard " + std::to_string(part.shard()) +
-                                 " does not stand where shard 0 does; make another snapshot");
+                                 " was cut at other clocks than shard 0; request another snapshot");
     }
   }
   *head.mutable_workers() = parts[0].workers();

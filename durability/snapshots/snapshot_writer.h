@@ -11,14 +11,14 @@
 
 namespace millrace {
 
-// Writes the files of a shard as it is, then part-S.json. The store holds what the processor has
-// saved last, which is all of it: embedding rows are read from there. `head` says job, epoch,
-// snapshot and shard. The folder is made when it is not there. Errors name the file.
+// Writes the files of a shard as it is, then part-S.json. The store holds the processor's complete
+// state, as of its last checkpoint: embedding rows are read from there. `head` names job, epoch,
+// snapshot and shard. Creates the folder if needed. Errors name the file.
 Status WriteSnapshotPart(const std::string& folder, SnapshotPart head, const ServerOptions& options,
                          const ServerProcessor& processor, const OrderedByteMap& store);
 
-// Writes the manifest if all parts are there: false when they are not. `head` says what the parts
-// do not. DataLoss when the parts are not of one cut.
+// Writes the manifest if all parts exist, else returns false. `head` has the fields that parts do
+// not have. DataLoss when the parts are not of one cut.
 StatusOr<bool> WriteManifest(const std::string& folder, SnapshotManifest head);
 
 }  // namespace millrace

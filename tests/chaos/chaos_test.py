@@ -145,8 +145,8 @@ class Checks(unittest.TestCase):
         self.assertEqual(checks.wrong_lines(self.LOG + line, may_have_ended=True), [])
 
     def test_warnings_are_counted_by_kind(self):
-        log = ("12:00:00.000 warning shard 1: no replica from 10.77.1.2:3412\n" * 2
-               + "12:00:05.000 warning shard 2: no replica from 10.77.5.2:1\n")
+        log = ("12:00:00.000 warning shard 1: no usable replica from 10.77.1.2:3412\n" * 2
+               + "12:00:05.000 warning shard 2: no usable replica from 10.77.5.2:1\n")
         self.assertEqual(list(checks.warnings(log).values()), [3])
 
     def test_too_much_memory_is_reported(self):

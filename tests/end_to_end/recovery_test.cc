@@ -253,7 +253,7 @@ TEST(Recovery, AnotherRecordInFrontOfThePositionIsNoticed) {
   job.Produce(0, 3);
   job.RunUntilIdle();
   job.Checkpoint();
-  // The topics are made anew, the disk is not.
+  // The topics are deleted and recreated, the disk is kept.
   Topology other(Job({6}));
   other.ProduceAll();
   for (int i = 0; i < 10; ++i) other.AppendGradient(Gradient());
@@ -261,7 +261,7 @@ TEST(Recovery, AnotherRecordInFrontOfThePositionIsNoticed) {
   other.RunUntilIdle();
   EXPECT_TRUE(server.must_stop());
   EXPECT_TRUE(absl::IsDataLoss(server.failure())) << server.failure();
-  EXPECT_NE(server.failure().message().find("not the record that the checkpoint remembers"),
+  EXPECT_NE(server.failure().message().find("differs from the last one of the checkpoint"),
             std::string_view::npos);
 }
 

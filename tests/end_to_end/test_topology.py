@@ -290,7 +290,7 @@ class Embeddings(OnABroker):
         self.assertEqual(job.wait("server1"), 1)
         self.assertRegex(job.log("server1"), f"ServerApp: .*{job.folder}/server1/.*[Nn]o space left")
         self.assertIn("free space on this disk", job.log("server1"))
-        self.assertIn("answers from gradient", job.log("server1"), "it was full from the beginning")
+        self.assertIn("answers workers", job.log("server1"), "it was full from the beginning")
         job.commands["server1"] = roomy
         job.start("server1")
         job.wait_all()
@@ -300,7 +300,7 @@ class Embeddings(OnABroker):
         training = [*self.training, "--model", "deepfm", "--hidden", "24,16",
                     "--optimizer", "ftrl", "--l1", "0.01"]
         job = self.job(training=training, producer=["--rate", "6000"]).start()
-        job.wait_for_log("server1", "answers from gradient")
+        job.wait_for_log("server1", "answers workers")
         time.sleep(1)
         job.kill("server1")
         shutil.rmtree(job.folder / "server1")
@@ -373,7 +373,7 @@ class Snapshots(OnABroker):
         job.wait_for_checkpoints()
         job.start("ask")
         # It is made already, or its cut waits for more rows.
-        job.wait_for_log("server", "the snapshot ")
+        job.wait_for_log("server", " snapshot ")
         job.feed(1)
         job.wait_all()
         taken = [folder for folder in job.snapshots.iterdir()
@@ -396,7 +396,7 @@ class Snapshots(OnABroker):
                 again.commands[server] += ["--from-snapshot", folder]
             again.start()
             again.wait_all()
-            self.assertIn("starts from the snapshot", again.log("server"))
+            self.assertIn("starts from snapshot", again.log("server"))
             self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
             self.assert_same_rows(again, job.rows())
 
@@ -412,14 +412,14 @@ class Snapshots(OnABroker):
         job.wait_for_checkpoints()
         job.wait_until_it_stands()
         job.start("ask")
-        job.wait_for_log("server", "on its way to the cut of the snapshot")
+        job.wait_for_log("server", "requested; its cut is")
         job.start("ask-again")
         self.assertEqual(job.wait("ask-again"), 1)
-        self.assertIn("the servers have given it up", job.log("ask-again"))
+        self.assertIn("the servers gave the snapshot up", job.log("ask-again"))
         del job.processes["ask-again"]
         job.feed(1)
         job.wait_all()
-        self.assertIn("on its way to the cut", job.log("server"))
+        self.assertIn("requested; its cut is", job.log("server"))
 
     def test_a_job_that_has_begun_needs_its_snapshot_no_more(self):
         job, folder = self.run_with_snapshots()
@@ -428,10 +428,10 @@ class Snapshots(OnABroker):
         without = again.commands["server1"]
         again.commands["server"] += ["--from-snapshot", folder]
         again.start("producer", "server").feed(0.9)
-        again.wait_for_log("server", "starts from the snapshot")
+        again.wait_for_log("server", "starts from snapshot")
         again.start("server1")
         self.assertEqual(again.wait("server1"), 1)
-        self.assertIn("name its folder with --from-snapshot", again.log("server1"))
+        self.assertIn("give its folder with --from-snapshot", again.log("server1"))
         again.commands["server1"] = [*without, "--from-snapshot", folder]
         again.start("server1", "worker0", "worker1")
         again.wait_for_checkpoints()
@@ -443,7 +443,7 @@ class Snapshots(OnABroker):
         again.start("server1")
         again.feed(1)
         again.wait_all()
-        self.assertIn("is not needed any more", again.said("server"))
+        self.assertIn("is not needed: the job started from", again.said("server"))
         self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
 
     def test_a_new_stream_begins_with_what_was_learnt_from_another(self):
@@ -558,7 +558,7 @@ class Shards(OnABroker):
             job.commands[server] += ["--replicas", "1"]
         job.start()
         job.feed(0.5)
-        job.wait_for_log("server1", "shard 0: a replica is kept here")
+        job.wait_for_log("server1", "shard 0: this server keeps a replica")
         job.wait_for_checkpoints()
         job.feed(0.9)
         job.kill_all(["server", "server1"])
@@ -569,7 +569,7 @@ class Shards(OnABroker):
         job.start("server1")
         job.feed(1)
         job.wait_all()
-        self.assertIn("shard 0: takes over from the replica that was kept here", job.log("server1"))
+        self.assertIn("shard 0: uses the replica that this server kept", job.log("server1"))
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
 
@@ -613,8 +613,8 @@ class Recovery(OnABroker):
     def legal_source(self, job, shard, source):
         """Of a peer that does not answer in time a server takes no replica, and says so."""
         said = job.said(list(self.servers)[shard])
-        if ("replica" in source and f"shard {shard}: took the replica of" not in said
-                and re.search("no replica from .*(Deadline Exceeded|nothing came for|too slow)", said)):
+        if ("replica" in source and f"shard {shard}: received its replica from" not in said
+                and re.search("no usable replica from .*(Deadline Exceeded|no data for|too slow)", said)):
             return "no copy, all of parameters"
         return source
 
@@ -649,12 +649,12 @@ class Recovery(OnABroker):
         job = self.start()
         # What others write there is no checkpoint, and stops neither replicas nor recovery.
         self.broker.send_keyed(f"{job.name}.parameters", [f"not ours {i}" for i in range(30)])
-        job.wait_for_log("server2", "left out, since it is no record of a checkpoint")
+        job.wait_for_log("server2", "record skipped: its key is unknown")
         job.kill_all(["server1", "server2"])
         for server in ["server1", "server2"]:
             shutil.rmtree(job.folder / server)
         job.start("server1")
-        job.wait_for_log("server1", "shard 1: no server could give a replica")
+        job.wait_for_log("server1", "shard 1: no server served a usable replica")
         job.start("server2")
         # The first is back and may have a replica of shard 1 again, but of shard 2 has none: its
         # neighbour is server 0, which lives.
@@ -682,22 +682,23 @@ class Recovery(OnABroker):
         job.feed(0.95)  # so that there are gradients of which it does not know
         start = job.log("server1")
         job.start("server1")
-        job.wait_for_log("server1", "This one goes on without that folder")
+        job.wait_for_log("server1", "This process uses another folder")
         job.wait_for_log("server1", "shard 1: recovered in ")
         self.assertIn(self.legal_source(job, 1, "replica of 127.0.0.1:"), job.said("server1"))
         zombie.send_signal(signal.SIGCONT)
         self.assertEqual(zombie.wait(timeout=30), 4, job.log("server1"))
         # Whichever it meets first: its checkpoint is refused, or what it would read is gone.
-        self.assertRegex(job.log("server1")[len(start):], "ServerApp: (shard 1 has been taken over by "
+        self.assertRegex(job.log("server1")[len(start):], "ServerApp: (shard 1 was taken over by "
                          "another process|gradients.*Another instance of this shard)")
         # The zombie has let go of its folder: of the two the one that is further on stays. (They may
         # end alike, when the replacement is killed before its first checkpoint.)
         job.kill("server1")
         job.start("server1")
-        job.wait_for_log("server1", "the former is removed")
+        job.wait_for_log("server1", "the first is older and is removed")
         self.finish(job, {1: "own disk"})
         removed, its_end, kept, end = re.search(
-            r"shard 1: (\S+) ends at offset (\d+) of parameters, (\S+) at (\d+): the former",
+            r"shard 1: two folders hold this shard: (\S+) \(up to offset (\d+) of parameters\) and "
+            r"(\S+) \(up to (\d+)\); the first",
             job.log("server1")).groups()
         self.assertLessEqual(int(its_end), int(end))
         own = str(job.folder / "server1" / f"{job.name}-shard-1")
@@ -728,8 +729,8 @@ class NoCopyLeft(OnABroker):
 
         job.commands["server"].append("--weights-from-workers")
         job.start("server")
-        job.wait_for_log("server", "NO COPY OF IT IS LEFT")
-        job.wait_for_log("server", "shard 0: goes on from the weights of a worker, at round ")
+        job.wait_for_log("server", "NO COPY IS LEFT")
+        job.wait_for_log("server", "shard 0: restored from the weights of a worker, at round ")
         job.feed(1)
         job.wait_all()
         # Its optimizer began anew, so the weights are others; but what was learnt is not gone.
@@ -764,12 +765,12 @@ class ParametersMadeAnew(OnABroker):
         for server in self.servers:
             self.assertEqual(job.wait(server), 1)
             # By its next checkpoint; or, who writes all weights to a file, by what it reads.
-            self.assertRegex(job.log(server), "made anew|deleted and recreated")
+            self.assertRegex(job.log(server), "deleted and recreated")
         self.assertEqual(self.broker.keys(f"{job.name}.parameters"), [])
         # Nor does one start on its folder, or remove it.
         job.start("server")
         self.assertEqual(job.wait("server"), 1)
-        self.assertIn("may be the best copy that is left", job.said("server"))
+        self.assertIn("may be the best copy left", job.said("server"))
         self.assertTrue((job.folder / "server" / f"{job.name}-shard-0").is_dir())
 
 
@@ -791,7 +792,7 @@ class BadInput(OnABroker):
         letters = self.broker.records(f"{job.name}.dead-letter", 3)
         for topic in ("gradients", "input-data", "weights"):
             self.assertIn(f"no {topic} of ours".encode(), letters)
-        self.assertIn(b"the key names no worker", letters)
+        self.assertIn(b"the key is not a worker", letters)
 
     def test_malformed_rows_go_to_the_reject_file_and_take_no_number(self):
         data = self.path / "malformed.csv"
@@ -834,7 +835,7 @@ class BadInput(OnABroker):
     def test_two_servers_with_different_settings_do_not_share_a_job(self):
         # A worker that is alone is sure to get partitions.
         job = self.job().start("server", "worker0", "producer")
-        job.wait_for_log("worker0", "here, reading rows")
+        job.wait_for_log("worker0", "joined; reads rows")
         first = job.processes["server"]
         job.commands["server"] += ["--l2", "0.5", "--data-dir", job.folder / "other"]
         job.start("server")
@@ -860,14 +861,14 @@ class Watching(OnABroker):
     def test_a_job_is_told_to_wait_for_rows_for_its_server_to_be_stalled_or_to_have_ended(self):
         job = self.job(fed=True).start()
         job.feed(0.3)
-        now = self.wait_for(job, 4, "for rows: all that were sent are learnt from")
+        now = self.wait_for(job, 4, "for rows: all that were sent are trained on")
         self.assertEqual(now["state"], "waiting")
         self.assertLess(now["programs"][0]["seconds"], 5, "the producer lives, its pipe is silent")
         job.kill("server")
         now = self.wait_for(job, 4, "for ServerApp, shard 0 (silent for ")
         self.assertEqual((now["rows_per_second_now"], now["seconds_left"]), (0, None))
         job.kill_all(["producer", "worker0", "worker1"])
-        now = self.wait_for(job, 5, "no program has been heard of for ")
+        now = self.wait_for(job, 5, "no program has been heard from for ")
         self.assertEqual((now["state"], now["rows_per_second_now"]), ("stalled", 0))
 
         ended = self.job("-ended").start()
@@ -905,12 +906,12 @@ class Order(OnABroker):
                                job.folder / "snapshots"]  # fmt: skip
         job.start("ask")
         self.assertEqual(job.wait("ask", timeout=60), 1)
-        self.assertIn(f"there is no job {job.name} at", job.log("ask"))
+        self.assertIn(f"no job {job.name} at", job.log("ask"))
         job.start("server")
         job.wait_for_log("server", "waiting for its features")
         job.start("ask")
         self.assertEqual(job.wait("ask", timeout=60), 1)
-        self.assertIn(f"job {job.name} has not begun", job.log("ask"))
+        self.assertIn(f"job {job.name} has not started", job.log("ask"))
         job.start("worker0", "worker1", "producer")
         del job.processes["ask"]
         job.wait_all()

@@ -335,9 +335,9 @@ class Job:
         servers = [name for name in self.logs if name.startswith("server")]
         workers = [name for name in self.logs if name.startswith("worker")]
         for shard in range(self.shards):
-            self.wait_for_log(servers, f"shard {shard}: answers from gradient")
+            self.wait_for_log(servers, f"shard {shard}: answers workers")
         for worker in range(self.workers):
-            self.wait_for_log(workers, f"worker {worker}: here, reading rows")
+            self.wait_for_log(workers, f"worker {worker}: joined; reads rows")
 
     def wait_for_checkpoints(self, timeout=90):
         """Until each shard has made one after some rounds: the gradients that it holds are then

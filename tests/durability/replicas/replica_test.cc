@@ -227,19 +227,19 @@ TEST_F(ReplicaTest, WhatIsNotWhatWasAskedForIsRefusedAndLeavesNothing) {
       {"is damaged", {C::Begin(1, 4), C::File("CURRENT", 4), C::Data("dat"), C::End("dat")}},
       {"longer", {C::Begin(1, 4), C::File("CURRENT", 4), C::Data("datas"), C::End("datas")}},
       {"1 of 2 files", {C::Begin(2, 4), C::File("CURRENT", 4), C::Data("data"), C::End("data")}},
-      {"is not whole", {C::Begin(1, 4), C::File("CURRENT", 4), C::Data("data")}},
+      {"is incomplete", {C::Begin(1, 4), C::File("CURRENT", 4), C::Data("data")}},
       {"name", {C::Begin(1, 4), C::File("../CURRENT", 4), C::Data("data"), C::End("data")}},
       {"shard 2", {C::Begin(1, 4, 2), C::File("CURRENT", 4), C::Data("data"), C::End("data")}},
-      {"first piece", {C::File("CURRENT", 4), C::Data("data"), C::End("data")}},
-      {"first piece", {C::Begin(1, 4), C::Begin(1, 4)}},
-      {"of no file", {C::Begin(1, 4), C::Data("data")}},
-      {"within another", {C::Begin(2, 8), C::File("a", 4), C::File("b", 4)}},
+      {"first message", {C::File("CURRENT", 4), C::Data("data"), C::End("data")}},
+      {"first message", {C::Begin(1, 4), C::Begin(1, 4)}},
+      {"before it named a file", {C::Begin(1, 4), C::Data("data")}},
+      {"before it ended the last one", {C::Begin(2, 8), C::File("a", 4), C::File("b", 4)}},
       {"more files",
        {C::Begin(1, 4), C::File("a", 2), C::Data("da"), C::End("da"), C::File("b", 2)}},
       {"larger than all", {C::Begin(1, 4), C::File("a", 5)}},
-      {"files, where no store", {C::Begin(1'000'000, 4)}},
-      {"not known here", {C::Begin(1, 4), ReplicaPiece()}},
-      {"nothing", {}},
+      {"files, but no store", {C::Begin(1'000'000, 4)}},
+      {"unknown kind", {C::Begin(1, 4), ReplicaPiece()}},
+      {"without sending anything", {}},
   };
   for (const auto& [reason, pieces] : cases) {
     CrookedServer server([&](grpc::ServerContext&, C::Writer& writer) {
@@ -333,7 +333,7 @@ TEST_F(ReplicaTest, AServerThatFallsSilentOrCreepsCostsAsLongAsOneIsPatient) {
     const auto begin = steady_clock::now();
     const Status status = FetchReplica(fetch, {}, stop_).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(creeps ? "too slow" : "nothing came"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(creeps ? "too slow" : "no data"));
     EXPECT_GE(steady_clock::now() - begin, milliseconds(300));
     ExpectNothingLeft();
   }

@@ -104,7 +104,7 @@ TEST_F(ReplicaTlsTest, PlainAndTlsDoNotMix) {
 TEST_F(ReplicaTlsTest, AFileThatIsNoPemIsAnErrorThatNamesItAndNotItsContent) {
   std::ofstream(*folder / "secret.key") << "hunter2";
   const Status status = ReadReplicaTls("", *folder / "secret.key", "").status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("secret.key is no PEM file"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("secret.key is not a PEM file"));
   EXPECT_EQ(status.message().find("hunter2"), absl::string_view::npos);
   EXPECT_EQ(ReadReplicaTls("", "", *folder / "missing").status().code(),
             absl::StatusCode::kNotFound);

@@ -33,7 +33,7 @@ TEST(Replicator, OffersAReplicaOnceItHasAWholeCheckpoint) {
   StatusOr<Offset> offered;
   ASSERT_TRUE(Until([&] {
     offered = replicator.OffsetOf(0);
-    return offered.ok() || absl::StrContains(offered.status().message(), "no whole checkpoint");
+    return offered.ok() || absl::StrContains(offered.status().message(), "no complete checkpoint");
   }));
   EXPECT_TRUE(absl::IsNotFound(offered.status())) << offered.value_or(Offset(-1));
 

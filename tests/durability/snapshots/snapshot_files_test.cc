@@ -481,16 +481,16 @@ TEST(SnapshotFiles, WithAHugeEndAreAnErrorAndNoAbort) {
         manifest.mutable_parts(1)->set_end(uint64_t{1} << 62);
         manifest.set_parameters(uint64_t{1} << 62);
       },
-      "more keys or rows than its files have room for");
+      "more keys or rows than its files can hold");
 }
 
 TEST(SnapshotFiles, WithMoreRowsThanTheirFilesHaveRoomForAreRefused) {
   ExpectRefused([](SnapshotManifest& manifest) { manifest.mutable_parts(0)->set_rows(1 << 20); },
-                "more keys or rows than its files have room for");
+                "more keys or rows than its files can hold");
 }
 
 TEST(SnapshotFiles, ThatAreOpenedAreThoseThatAreListed) {
-  const std::string other = "lists other files";
+  const std::string other = "lists files that no snapshot has";
   ExpectRefused(
       [](SnapshotManifest& manifest) {
         manifest.mutable_parts(0)->mutable_files(0)->set_name("../weights-0.npy");
