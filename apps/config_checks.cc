@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/host_and_port.h"
 #include "stores/training_buffer.h"
 
 namespace millrace {
@@ -99,18 +100,6 @@ Status CheckName(const std::string& name) {
                                     "letter, digit or '_', and 200 at most");
 }
 
-// HOST:PORT; an IPv6 host stands in brackets.
-bool IsHostAndPort(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) return false;
-  const std::string host = text.substr(0, colon);
-  const std::string port = text.substr(colon + 1);
-  const bool bracketed = host.front() == '[' && host.back() == ']';
-  return (bracketed || host.find(':') == std::string::npos) && !port.empty() && port.size() <= 5 &&
-         std::all_of(port.begin(), port.end(), [](unsigned char c) { return std::isdigit(c); }) &&
-         std::stoi(port) <= 65535;
-}
-
 // As librdkafka takes them: [PROTOCOL://]HOST[:PORT], with commas between. A port that is too large
 // it would silently take for another one.
 Status CheckBrokers(const std::string& brokers) {
@@ -165,6 +154,13 @@ Status CheckReplicas(const JobConfig& config) {
     return wrong(
         "replica_tls_ca: a server with replica_listen needs replica_tls_cert and replica_tls_key, "
         "too");
+  }
+  if (server.has_replica_listen() && !IsLoopback(server.replica_listen()) &&
+      !server.has_replica_tls_ca() && !server.replica_insecure()) {
+    return wrong("replica_listen: other machines reach " + server.replica_listen() +
+                 ", and whoever reaches it can read the model: give --replica-tls-cert, "
+                 "--replica-tls-key and --replica-tls-ca (mutual TLS), or --replica-insecure in a "
+                 "network that you trust");
   }
   return absl::OkStatus();
 }

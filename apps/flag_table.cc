@@ -196,6 +196,9 @@ FlagGroup ServerGroup() {
            "When no copy of a shard is left, on no disk and not in parameters: continue from the "
            "weights that running workers have, without optimizer state, embedding rows and "
            "counters. Without this flag it is an error"},
+          {"--dead-letter-reasons-only", "server.dead_letter_reasons_only",
+           "Of a record that cannot be used, keep the place and the reason in dead-letter, not the "
+           "record: for rows that nobody else may read. For the whole job"},
           {"--stay", "server.stay", "Stay when the stream has ended"},
       }};
 }
@@ -206,8 +209,8 @@ FlagGroup ReplicaGroup() {
       "Replicas for servers that lost their disks (GetReplica)",
       {
           {"--replica-listen", "server.replica_listen",
-           "HOST:PORT to serve this server's replicas at; port 0: a free one. Without TLS (below) "
-           "everybody who reaches it can read the weights: keep it in a network that you trust",
+           "HOST:PORT to serve this server's replicas at; port 0: a free one. One that "
+           "other machines reach needs mutual TLS (the three files below) or --replica-insecure",
            "off"},
           {"--replica-advertise", "server.replica_advertise",
            "HOST:PORT that other servers connect to for them; port 0: the port of --replica-listen",
@@ -217,7 +220,11 @@ FlagGroup ReplicaGroup() {
           {"--replica-tls-key", "server.replica_tls_key", "... and of its key"},
           {"--replica-tls-ca", "server.replica_tls_ca",
            "PEM file of the authority whose certificates both sides must show (mutual TLS)",
-           "any client may fetch; servers are verified with the system's authorities"},
+           "no client certificate is asked for; servers are verified with the system's "
+           "authorities"},
+          {"--replica-insecure", "server.replica_insecure",
+           "Serve and fetch replicas over the network without mutual TLS: whoever reaches the "
+           "address can read the model, and whoever can write to the job topic can give one"},
       }};
 }
 

@@ -38,10 +38,9 @@ constexpr char kFooter[] =
     "waits for CsvProducer, which publishes the features. It ends when every worker has left\n"
     "every shard of the job.\n"
     "\n"
-    "Exit codes: 0 the job ended, or stopped by Ctrl-C or SIGTERM with everything saved; 1 an\n"
-    "error; 2 wrong usage; 4 another process has taken a shard over (after the next start this "
-    "one\n"
-    "waits until that one has stopped); 130 stopped before it had started.";
+    "Exit codes: 0 the job has ended; 1 an error; 2 wrong usage; 4 another process has taken a\n"
+    "shard over (after the next start this one waits until that one has stopped); 130 stopped by\n"
+    "Ctrl-C or SIGTERM, with everything saved: the job goes on when it is started again.";
 
 // The snapshot that --from-snapshot names. A job that has begun keeps what it began with: nobody
 // has to keep the folder for as long as the job lives, and none is what has gone meanwhile.
@@ -118,6 +117,7 @@ Status Run(const JobFlags& flags) {
   training.set_epoch(config.epoch());
   training.set_shards(config.shards());
   *training.mutable_training() = config.training();
+  training.set_dead_letter_reasons_only(config.server().dead_letter_reasons_only());
   MILLRACE_RETURN_IF_ERROR(board->PublishTraining(training));
   return RunServer(config, features, training, stop);
 }

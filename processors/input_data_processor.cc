@@ -3,13 +3,17 @@
 #include <utility>
 
 #include "base/big_endian.h"
-#include "topics/frame.h"
+#include "topics/dead_letter.h"
 
 namespace millrace {
 
 InputDataProcessor::InputDataProcessor(WorkerId worker, const RowShape& shape, BatchSource& source,
-                                       std::optional<RowNumber> next_row)
-    : worker_(worker), shape_(shape), source_(source), next_row_(next_row) {}
+                                       std::optional<RowNumber> next_row, bool reasons_only)
+    : worker_(worker),
+      shape_(shape),
+      source_(source),
+      next_row_(next_row),
+      reasons_only_(reasons_only) {}
 
 Status InputDataProcessor::Process(const InputDataRecord& record) {
   const std::optional<uint64_t> number = DecodeBigEndian64(record.key);
@@ -53,14 +57,12 @@ Status InputDataProcessor::Process(const InputDataRecord& record) {
 
 void InputDataProcessor::AddDeadLetter(const InputDataRecord& record, bool is_row,
                                        std::string reason) {
-  DeadLetter letter;
-  letter.set_topic("input-data");
-  letter.set_partition(static_cast<int32_t>(worker_));
-  letter.set_offset(record.offset);
-  letter.set_reason(std::move(reason));
-  // Cut, so that the letter is one record whatever it holds.
-  letter.set_key(std::string(record.key.substr(0, kMaxFrameBytes / 3)));
-  letter.set_value(std::string(record.value.substr(0, kMaxFrameBytes / 3)));
+  DeadLetter letter = MakeDeadLetter({.topic = "input-data",
+                                      .partition = static_cast<int32_t>(worker_),
+                                      .offset = record.offset,
+                                      .key = record.key,
+                                      .value = record.value},
+                                     std::move(reason), reasons_only_);
   source_.dead_letters().Add(next_row_.value_or(0), is_row, std::move(letter));
 }
 

@@ -30,8 +30,9 @@ struct InputDataRecord {
 class InputDataProcessor {
  public:
   // `next_row`: the number of the first expected row; empty: the number of the first record.
+  // `reasons_only`: dead letters hold nothing of the rows.
   InputDataProcessor(WorkerId worker, const RowShape& shape, BatchSource& source,
-                     std::optional<RowNumber> next_row);
+                     std::optional<RowNumber> next_row, bool reasons_only = false);
 
   // DataLoss on a gap, naming both numbers.
   Status Process(const InputDataRecord& record);
@@ -47,6 +48,7 @@ class InputDataProcessor {
   RowShape shape_;
   BatchSource& source_;
   std::optional<RowNumber> next_row_;
+  bool reasons_only_;
   bool ended_ = false;
   uint64_t repeated_rows_ = 0;
   InputRecord record_;  // scratch, keeps its memory

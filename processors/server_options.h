@@ -25,9 +25,10 @@ struct ServerOptions {
   uint64_t job = 0;  // hash of its name, in every message
   uint64_t epoch = 1;
   ShardId shard = 0;
-  uint32_t shards = 1;               // of the job
-  KeyRange range;                    // of this shard
-  uint64_t penalised_end = 0;        // keys from here on (the bias) are not penalised
+  uint32_t shards = 1;                    // of the job
+  bool dead_letter_reasons_only = false;  // see MakeDeadLetter
+  KeyRange range;                         // of this shard
+  uint64_t penalised_end = 0;             // keys from here on (the bias) are not penalised
   uint64_t linear_end = UINT64_MAX;  // keys from here on (a network's) are not of a linear model
   std::vector<RandomInitRange> random_init_ranges{};  // of the job's keys; other keys start at zero
   uint64_t seed = 1;                                  // of the random initial weights

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "topics/dead_letter.h"
 #include "topics/figures_codec.h"
 #include "topics/slice_codec.h"
 #include "topics/weights_codec.h"
@@ -26,15 +27,14 @@ bool IsSane(const Gradient::Update& update) {
          FromProto(update.moments()).IsValid();
 }
 
-DeadLetter MakeDeadLetter(const GradientRecord& record, ShardId shard, std::string reason) {
-  DeadLetter letter;
-  letter.set_topic("gradients");
-  letter.set_partition(static_cast<int32_t>(shard));
-  letter.set_offset(record.offset);
-  letter.set_reason(std::move(reason));
-  letter.set_key(std::string(record.key));
-  letter.set_value(std::string(record.value));
-  return letter;
+DeadLetter LetterOf(const GradientRecord& record, const ServerOptions& options,
+                    std::string reason) {
+  return MakeDeadLetter({.topic = "gradients",
+                         .partition = static_cast<int32_t>(options.shard),
+                         .offset = record.offset,
+                         .key = record.key,
+                         .value = record.value},
+                        std::move(reason), options.dead_letter_reasons_only);
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ Status ServerProcessor::Process(const GradientRecord& record, ServerOutput& outp
   if (!message.ok()) {
     counters_.set_refused(counters_.refused() + 1);
     output.dead_letters.push_back(
-        MakeDeadLetter(record, options_.shard, std::string(message.status().message())));
+        LetterOf(record, options_, std::string(message.status().message())));
     return absl::OkStatus();
   }
   if (!message->has_value()) return absl::OkStatus();
@@ -183,8 +183,8 @@ void ServerProcessor::DropNonFiniteUpdate(Gradient::Update& update, const Gradie
                                           ServerOutput& output) {
   if (IsSane(update)) return;
   CountNonFiniteUpdate();
-  output.dead_letters.push_back(MakeDeadLetter(
-      record, options_.shard,
+  output.dead_letters.push_back(LetterOf(
+      record, options_,
       "an update with a NaN, an infinity or a value beyond 1e18; it counts as an empty one"));
   Gradient::Update empty;
   empty.set_rows_end(update.rows_end());

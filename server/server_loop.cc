@@ -64,7 +64,8 @@ class ServerLoop {
     Status status = Loop();
     if (IsFenced(status)) RememberTakeover(config_, ids_);
     if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
-    return Close();
+    MILLRACE_RETURN_IF_ERROR(Close());
+    return job_ended_ ? absl::OkStatus() : absl::CancelledError("stopped");
   }
 
  private:

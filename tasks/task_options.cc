@@ -142,6 +142,7 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
   options.epoch = features.epoch();
   options.shard = shard;
   options.shards = training.shards();
+  options.dead_letter_reasons_only = training.dead_letter_reasons_only();
   options.range = RangeOfShard(shard, training.shards(), model->parameter_count());
   options.penalised_end = model->penalised_end();
   options.linear_end = model->linear_end();
@@ -175,6 +176,7 @@ WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& 
   options.classes = RowShapeFrom(features).classes;
   options.numeric_columns = RowShapeFrom(features).numeric;
   options.training = training.training();
+  options.dead_letter_reasons_only = training.dead_letter_reasons_only();
   return options;
 }
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "processors/one_pass_batches.h"
 #include "processors/sliding_buffer_batches.h"
+#include "topics/dead_letter.h"
 #include "topics/message_codec.h"
 #include "topics/row_codec.h"
 
@@ -75,7 +76,8 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
   } else {
     source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows(), offsets_begin_);
   }
-  input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, offsets_begin_);
+  input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, offsets_begin_,
+                                                options_.dead_letter_reasons_only);
   source_->dead_letters().Restore(saved);
   training_ = std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_);
   return next_offset_;
@@ -136,14 +138,13 @@ void WorkerTask::ProcessWeights(Offset offset, std::string_view key, std::string
   ++unusable_answers_;
   last_unusable_answer_ = "weights, partition " + std::to_string(options_.worker) + ", offset " +
                           std::to_string(offset) + ": " + std::string(status.message());
-  DeadLetter letter;
-  letter.set_topic("weights");
-  letter.set_partition(static_cast<int32_t>(options_.worker));
-  letter.set_offset(offset);
-  letter.set_reason(std::string(status.message()));
-  // Cut, so that the letter is one record whatever it holds.
-  letter.set_key(std::string(key.substr(0, kMaxFrameBytes / 3)));
-  letter.set_value(std::string(value.substr(0, kMaxFrameBytes / 3)));
+  const DeadLetter letter =
+      MakeDeadLetter({.topic = "weights",
+                      .partition = static_cast<int32_t>(options_.worker),
+                      .offset = offset,
+                      .key = key,
+                      .value = value},
+                     std::string(status.message()), options_.dead_letter_reasons_only);
   out.push_back({Topic::kDeadLetter, 0, std::string(key),
                  std::move(MakeFrames(letter.SerializeAsString(), 0).front())});
 }

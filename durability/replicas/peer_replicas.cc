@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/host_and_port.h"
 #include "durability/checkpoints/shard_store.h"
 #include "job/job_registry.h"
 #include "stores/rocksdb_byte_map.h"
@@ -54,6 +55,12 @@ PeerReplicas::PeerReplicas(const JobConfig& config, ReplicaTls tls,
       stop_(stop),
       timeouts_(timeouts) {}
 
+// An offer comes from a topic: without mutual TLS whoever can write there could give a model.
+bool PeerReplicas::MayAsk(const std::string& address) const {
+  const bool is_mutual = !tls_.authority.empty() && !tls_.certificate.empty();
+  return is_mutual || config_.server().replica_insecure() || IsLoopback(address);
+}
+
 StatusOr<std::vector<ReplicaOffer>> PeerReplicas::ReadOffers() const {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
                             JobRegistry::Create(config_, stop_));
@@ -78,6 +85,14 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
       spdlog::warn(
           "shard {}: {} serves its replica by TLS only; to use it, give --replica-tls-ca (and "
           "--replica-tls-cert and --replica-tls-key)",
+          shard, offer.address());
+      continue;
+    }
+    if (!MayAsk(offer.address())) {
+      spdlog::warn(
+          "shard {}: the replica at {} is not asked for: it is on another machine, and this server "
+          "has no mutual TLS; give --replica-tls-cert, --replica-tls-key and --replica-tls-ca, or "
+          "--replica-insecure in a network that you trust",
           shard, offer.address());
       continue;
     }

@@ -37,6 +37,7 @@ class PeerReplicas {
                                                  ShardId shard, const std::string& folder);
 
  private:
+  bool MayAsk(const std::string& address) const;
   StatusOr<std::vector<ReplicaOffer>> ReadOffers() const;
 
   const JobConfig& config_;

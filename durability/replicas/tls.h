@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// PEM texts; all empty: no TLS, and the network must be trusted. With a certificate authority both
+// PEM texts; all empty: no TLS. With a certificate authority both
 // sides must show a certificate that it signed (mutual TLS); without, a caller checks the server
 // against the system's authorities and shows nothing.
 struct ReplicaTls {

@@ -35,6 +35,8 @@ namespace millrace {
 namespace {
 
 constexpr std::chrono::seconds kMostToWait(120);
+// A snapshot that was cut before the job ended is complete by then.
+constexpr std::chrono::seconds kMostAfterTheEnd(5);
 constexpr std::chrono::milliseconds kLookAgain(200);
 
 constexpr char kEndName[] = "end";
@@ -70,17 +72,15 @@ Status CheckThatItIsThere(const JobConfig& config, const BrokerRetry& broker_ret
 }
 
 // FailedPrecondition when nobody is there who could write a snapshot.
-Status CheckThatItRuns(const JobConfig& config, const std::atomic<bool>& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
-                            JobRegistry::Create(config, stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, board->ReadTraining());
+Status CheckThatItRuns(const JobConfig& config, JobRegistry& board) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, board.ReadTraining());
   if (!training) {
     return absl::FailedPreconditionError(
         "job " + config.name() +
         " has not started: no ServerApp has published training settings yet, since ServerApp waits "
         "for CsvProducer; start both, then repeat this command");
   }
-  MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, board->ReadEnded());
+  MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, board.ReadEnded());
   if (!EveryShardEnded(ended, training->shards())) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "job " + config.name() +
@@ -212,7 +212,9 @@ void RemovePartialSnapshots(const JobConfig& config, uint64_t newest) {
 Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   const BrokerRetry broker_retry(stop, config.broker_timeout_s());
   MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, broker_retry, stop));
-  MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
+                            JobRegistry::Create(config, stop));
+  MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, *board));
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<RecordSender> sender,
       RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, broker_retry, nullptr));
@@ -232,6 +234,7 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   spdlog::info("requested snapshot {}; it will be in {} if that is in the servers' --snapshot-dir",
                id, folder);
   auto begin = std::chrono::steady_clock::now();
+  std::optional<std::chrono::steady_clock::time_point> ended;  // the job, seen at
   SnapshotManifest manifest;
   while (true) {
     Status read = ReadJson(ManifestPath(folder), manifest);
@@ -246,6 +249,15 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
           folder +
           " did not appear: check that the servers use this --snapshot-dir and that the job "
           "receives rows; see the servers' logs");
+    }
+    if (!ended && absl::IsFailedPrecondition(CheckThatItRuns(config, *board))) {
+      ended = std::chrono::steady_clock::now();
+    }
+    if (ended && std::chrono::steady_clock::now() - *ended > kMostAfterTheEnd) {
+      return absl::FailedPreconditionError(
+          "job " + config.name() + " has ended, and " + folder +
+          " has not come: the job ended before its cut; what it ended with is in the servers' "
+          "--snapshot-dir, if they were given one");
     }
     std::this_thread::sleep_for(kLookAgain);
   }

@@ -306,6 +306,18 @@ TEST_F(JobFlagsTest, ReplicasAreServedWhereTheyAreKeptAndWithWholeCertificates) 
               "a server with replica_listen needs");
 }
 
+TEST_F(JobFlagsTest, ReplicasLeaveTheMachineByMutualTlsOrWhenItIsAllowed) {
+  const auto with = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--shards", "3", "--replicas", "1", "--replica-listen"});
+    return more;
+  };
+  EXPECT_TRUE(Load(with({"127.0.0.1:0"})).ok());
+  EXPECT_TRUE(Load(with({"0.0.0.0:1", "--replica-insecure"})).ok());
+  ExpectError(with({"0.0.0.0:1"}), "--replica-insecure");
+  ExpectError(with({"10.0.0.1:1", "--replica-tls-cert", "c", "--replica-tls-key", "k"}),
+              "--replica-tls-ca");
+}
+
 TEST_F(JobFlagsTest, ABoundWithoutADelayIsRefused) {
   EXPECT_THAT(
       std::string(Load({}, "training { consistency { model: BOUNDED } }").status().message()),

@@ -1,23 +1,13 @@
 """A planned job: its programs, each on a node and with a disk of its own."""
 
 import csv
-import functools
 import pathlib
-import subprocess
 
 import topology
 
 DISK_MIB = 256
 ID_FEATURES = ["--label", "verdict", "--classes", "low,high", "--numeric", "price",
                "--ids", "shop,day,shop*day,id", "--text", "words", "--text-buckets", "64"]  # fmt: skip
-
-
-@functools.cache
-def _takes(flag):
-    """Whether this ServerApp has a flag."""
-    text = subprocess.run([topology.PROGRAMS / "ServerApp", "--help"], capture_output=True,
-                          text=True, check=True).stdout
-    return flag in text
 
 
 def features(plan):
@@ -52,7 +42,7 @@ class ChaosJob(topology.Job):
             if plan.replicas:
                 host = network.address(server) if network else "127.0.0.1"
                 command += ["--replicas", plan.replicas, "--replica-listen", f"{host}:0"]
-                if _takes("--replica-insecure"):
+                if network:
                     command.append("--replica-insecure")
         self._asks = 0
         # They die with us, and a file that may not grow is an error to them, not a signal.

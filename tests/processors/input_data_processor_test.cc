@@ -237,6 +237,17 @@ TEST_F(InputDataProcessorTest, SavedDeadLettersComeBackWithTheirRows) {
   }
 }
 
+TEST_F(InputDataProcessorTest, KeepsNothingOfAnUnusableRowWhenOnlyReasonsAreWanted) {
+  RecordingSource source;
+  InputDataProcessor input(3, kShape, source, 0, /*reasons_only=*/true);
+  ASSERT_TRUE(input.Process({5, 0, EncodeBigEndian64(0), "damaged"}).ok());
+  const std::vector<DeadLetter> letters = source.dead_letters().Between(0, 1);
+  ASSERT_EQ(letters.size(), 1u);
+  EXPECT_EQ(letters[0].offset(), 5);
+  EXPECT_NE(letters[0].reason(), "");
+  EXPECT_EQ(letters[0].key() + letters[0].value(), "");
+}
+
 // Any log that a producer with crashes can leave: rows in order, each repeated stretch after what
 // it repeats, some damaged. Every number comes out once and in order.
 TEST_F(InputDataProcessorTest, EveryRowOfAnyLogComesOnceAndInOrder) {

@@ -469,6 +469,16 @@ std::vector<Poison> Poisons() {
   };
 }
 
+TEST(ServerProcessorTest, KeepsNothingOfAnUnusableRecordWhenOnlyReasonsAreWanted) {
+  ServerOptions options = SmallServer();
+  options.dead_letter_reasons_only = true;
+  TestServer server(options);
+  const ServerOutput output = server.Send(LogRecord{EncodeBigEndian32(1), "no frame"});
+  ASSERT_EQ(output.dead_letters.size(), 1u);
+  EXPECT_NE(output.dead_letters[0].reason(), "");
+  EXPECT_EQ(output.dead_letters[0].key() + output.dead_letters[0].value(), "");
+}
+
 TEST(ServerProcessorTest, APoisonedUpdateCountsAsAnEmptyOneOfItsClock) {
   for (const Poison& poison : Poisons()) {
     for (const ConsistencyPolicy& policy : AllPolicies()) {

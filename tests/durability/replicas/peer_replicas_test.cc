@@ -132,6 +132,17 @@ TEST_F(PeerReplicasTest, OwnOffersThoseOfOtherShardsAndThoseByTlsAreNotAsked) {
   EXPECT_EQ(Fetch({own.Offer(kShard), of_other, by_tls}), std::nullopt);
 }
 
+TEST_F(PeerReplicasTest, AnotherMachineIsAskedByMutualTlsOrWhenItIsAllowed) {
+  Keeper keeper(10);
+  ReplicaOffer outside = keeper.Offer(2);
+  // Every address of this machine: reached here as by another machine.
+  const std::string loopback = outside.address();
+  outside.set_address("0.0.0.0" + loopback.substr(loopback.rfind(':')));
+  EXPECT_EQ(Fetch({outside}), std::nullopt);
+  config_.mutable_server()->set_replica_insecure(true);
+  EXPECT_EQ(Fetch({outside}), outside.address());
+}
+
 TEST(ReplicaAddress, IsWhatOthersDialWithThePortThatIsListenedAt) {
   EXPECT_EQ(ReplicaAddress("10.0.0.7:0", "", 4711), "10.0.0.7:4711");
   EXPECT_EQ(ReplicaAddress("10.0.0.7:9000", "", 9000), "10.0.0.7:9000");
