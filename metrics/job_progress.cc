@@ -119,6 +119,8 @@ void JobProgress::Combine() {
     all.set_duplicates_ignored(all.duplicates_ignored() + point.duplicates_ignored());
     all.set_non_finite_updates(all.non_finite_updates() + point.non_finite_updates());
     all.set_refused(all.refused() + point.refused());
+    all.set_time_jumps(all.time_jumps() + point.time_jumps());
+    all.set_aborted_checkpoints(std::max(all.aborted_checkpoints(), point.aborted_checkpoints()));
     all.set_staleness(std::max(all.staleness(), point.staleness()));
     all.set_unsaved_updates(std::max(all.unsaved_updates(), point.unsaved_updates()));
   }

@@ -272,8 +272,8 @@ class ServerLoop {
   void PublishProgress(bool ended) {
     for (auto& [shard, hosted] : shards_) {
       if (!hosted->task().replayed()) continue;
-      out_.push_back(ProgressPoint(hosted->task(), training_, shape_.classes, ended,
-                                   recoveries_.point(shard)));
+      out_.push_back(ProgressPoint(hosted->task(), training_, shape_.classes,
+                                   hosted->aborted_checkpoints(), ended, recoveries_.point(shard)));
     }
   }
 

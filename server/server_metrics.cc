@@ -19,7 +19,7 @@ OutgoingRecord Record(std::string series, const MetricPoint& point) {
 }  // namespace
 
 OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
-                             bool ended,
+                             uint32_t aborted_checkpoints, bool ended,
                              const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
   MetricPoint point;
   point.set_timestamp_ms(NowMs());
@@ -62,6 +62,7 @@ OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training,
   server.set_snapshot_newest(processor.newest_snapshot());
   server.set_snapshot_request(processor.snapshot_request());
   server.set_time_jumps(processor.counters().time_jumps());
+  server.set_aborted_checkpoints(aborted_checkpoints);
   server.set_ended(ended);
   *server.mutable_training() = training.training();
   server.set_shards(training.shards());

@@ -13,8 +13,9 @@
 
 namespace millrace {
 
+// `aborted_checkpoints`: in a row.
 OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
-                             bool ended,
+                             uint32_t aborted_checkpoints, bool ended,
                              const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);
 OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
                                bool last);

@@ -198,6 +198,8 @@ class Screen {
     trouble(server.duplicates_ignored(), "duplicates ignored");
     trouble(server.non_finite_updates(), "non-finite updates");
     trouble(server.refused(), "refused");
+    trouble(server.aborted_checkpoints(), "checkpoints aborted in a row");
+    trouble(server.time_jumps(), "jumps of the log's time");
 
     Lines lines;
     for (const std::string& text : pairs) {

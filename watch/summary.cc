@@ -79,6 +79,8 @@ Json Summary(const JobProgress& job, const std::string& name) {
       {"duplicates_ignored", server.duplicates_ignored()},
       {"non_finite_updates", server.non_finite_updates()},
       {"refused", server.refused()},
+      {"aborted_checkpoints", server.aborted_checkpoints()},
+      {"time_jumps", server.time_jumps()},
       {"undecodable_rows", server.undecodable_rows()},
       {"train_loss", Short(server.train_loss())},
   };
@@ -156,6 +158,8 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
   trouble(server.duplicates_ignored(), "duplicates ignored");
   trouble(server.non_finite_updates(), "non-finite updates");
   trouble(server.refused(), "refused");
+  trouble(server.aborted_checkpoints(), "checkpoints aborted in a row");
+  trouble(server.time_jumps(), "jumps of the log's time");
   trouble(server.undecodable_rows(), "rows undecodable");
   line("irregular", troubles.empty() ? "nothing" : Inked(style, Ink::kWarn, troubles));
 

@@ -120,6 +120,9 @@ TEST(JobProgress, PutsTheShardsTogether) {
   one.mutable_server()->set_duplicates_ignored(3);
   zero.mutable_server()->set_duplicates_ignored(2);
   one.mutable_server()->set_unsaved_updates(30);
+  zero.mutable_server()->set_time_jumps(1);
+  one.mutable_server()->set_time_jumps(2);
+  one.mutable_server()->set_aborted_checkpoints(4);
   JobProgress job;
   job.Fold(zero);
   job.Fold(one);
@@ -127,6 +130,8 @@ TEST(JobProgress, PutsTheShardsTogether) {
   EXPECT_EQ(job.server()->rows_trained(), 4000u);
   EXPECT_EQ(job.server()->duplicates_ignored(), 5u);
   EXPECT_EQ(job.server()->unsaved_updates(), 30u) << "of the shard that has most";
+  EXPECT_EQ(job.server()->time_jumps(), 3u);
+  EXPECT_EQ(job.server()->aborted_checkpoints(), 4u) << "of the shard that has most";
   job.Fold(EndedAt(2'000, 10));
   EXPECT_FALSE(job.ended()) << "shard 1 has not";
   MetricPoint one_ended = EndedAt(2'000, 10);

@@ -19,7 +19,7 @@ TEST(ServerMetrics, CountTheUpdatesThatNoCheckpointHas) {
   ShardTask task(options, store);
   ASSERT_TRUE(task.StartReplay(0, 0).ok());
   const auto published = [&] {
-    const OutgoingRecord record = ProgressPoint(task, JobTraining(), 2, false, std::nullopt);
+    const OutgoingRecord record = ProgressPoint(task, JobTraining(), 2, 0, false, std::nullopt);
     MetricPoint point;
     EXPECT_TRUE(ParseMessage(ParseFrame(record.value)->body, point).ok());
     return point.server().unsaved_updates();

@@ -151,9 +151,13 @@ TEST(Screen, NamesWhatWentWrong) {
   MetricPoint point = ServerAt(10'100, 41);
   point.mutable_server()->set_non_finite_updates(2);
   point.mutable_server()->set_duplicates_ignored(3);
+  point.mutable_server()->set_aborted_checkpoints(4);
+  point.mutable_server()->set_time_jumps(5);
   job.Fold(point);
-  EXPECT_THAT(Text(RenderScreen(job, Options(80))),
-              AllOf(HasSubstr("2 non-finite updates"), HasSubstr("3 duplicates ignored")));
+  EXPECT_THAT(
+      Text(RenderScreen(job, Options(80))),
+      AllOf(HasSubstr("2 non-finite updates"), HasSubstr("3 duplicates ignored"),
+            HasSubstr("4 checkpoints aborted in a row"), HasSubstr("5 jumps of the log's time")));
 }
 
 TEST(Screen, UsesColoursAndUnicodeOnlyWhereTheyAreWanted) {
