@@ -127,7 +127,8 @@ bool SameCounters(const Referee::State& state, const ShardState::Counters& count
   return counters.gradients_accepted() == state.accepted &&
          counters.duplicates_ignored() == state.duplicates &&
          counters.non_finite_updates() == state.poisoned && counters.refused() == state.refused &&
-         counters.undecodable_rows() == state.undecodable_rows;
+         counters.undecodable_rows() == state.undecodable_rows &&
+         counters.time_jumps() == state.time_jumps;
 }
 
 // The first part of the live state that is not the fold of the log; null: none.

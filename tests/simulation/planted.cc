@@ -180,6 +180,24 @@ class StepsRowsTwice final : public ServerHost {
   }
 };
 
+// Takes a time that is hours away from the last one for a clock that is wrong, and stays near.
+class DoubtsTheTime final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    constexpr int64_t kHour = 3'600'000;
+    GradientRecord doubted = record;
+    doubted.timestamp_ms = std::min(record.timestamp_ms, last_ms_ + kHour);
+    last_ms_ = doubted.timestamp_ms;
+    return ServerHost::Fold(doubted, out);
+  }
+
+ private:
+  int64_t last_ms_ = 0;
+};
+
 class ForgetsAnnouncement final : public ServerHost {
  public:
   using ServerHost::ServerHost;
@@ -734,6 +752,11 @@ std::vector<PlantedError> PlantedErrors() {
       "an aborted checkpoint whose embedding rows are forgotten", 200, SequentialEmbeddings));
   errors.push_back(InServer<ForgetsOfAFailedCheckpoint<&Checkpoint::blocks>>(
       "an aborted checkpoint whose blocks are forgotten", 200, Unchanged));
+  errors.push_back(InServer<DoubtsTheTime>("a clock that jumps and is not believed", 20,
+                                           [](Scenario& scenario, Faults& faults) {
+                                             EventualEmbeddings(scenario, faults);
+                                             faults.clock_jumps = true;
+                                           }));
   errors.push_back(InServer<AppliesPoison>("poison that is applied", 100,
                                            [](Scenario& scenario, Faults& faults) {
                                              WholeMessages(scenario, faults);

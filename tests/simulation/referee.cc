@@ -298,10 +298,10 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
       const bool held = !member.left && member.clock == message.clock();
       if (!held) state.answered.insert(message.worker());
     } else if (message.has_leave()) {
-      state.seen_ms = std::max(state.seen_ms, timestamp_ms);
+      SeeTime(state, timestamp_ms);
       Leave(state, message);
     } else {
-      state.seen_ms = std::max(state.seen_ms, timestamp_ms);
+      SeeTime(state, timestamp_ms);
       Gradient::Update update = message.update();
       const bool poison = IsPoison(update);
       accepted_.push_back(
@@ -321,6 +321,14 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
     }
   }
   states_.push_back(std::move(state));
+}
+
+// The newest that anybody has said; six hours from it are a jump, in either direction.
+void Referee::SeeTime(State& state, int64_t timestamp_ms) {
+  const int64_t now_ms = timestamp_ms < 0 ? 0 : timestamp_ms;
+  const int64_t away = now_ms > state.seen_ms ? now_ms - state.seen_ms : state.seen_ms - now_ms;
+  if (state.seen_ms > 0 && away > 21'600'000) ++state.time_jumps;
+  state.seen_ms = std::max(state.seen_ms, now_ms);
 }
 
 void Referee::Take(State& state, uint32_t worker, Gradient::Update message) {

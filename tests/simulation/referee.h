@@ -108,6 +108,7 @@ class Referee {
     uint64_t poisoned = 0;
     uint64_t refused = 0;
     uint64_t undecodable_rows = 0;
+    uint64_t time_jumps = 0;
     uint64_t snapshot = 0;  // the newest that is known
     uint64_t request = 0;   // the number of the request that led to it
     bool snapshot_open = false;
@@ -171,6 +172,7 @@ class Referee {
   bool Fits(const Gradient& message) const;
   // Puts values in 16 bits where those in 32 would stand; false: they are not as the job has them.
   bool Unpack(Gradient::Update& message) const;
+  static void SeeTime(State& state, int64_t timestamp_ms);
   void Take(State& state, uint32_t worker, Gradient::Update message);
   void Leave(State& state, const Gradient& message);
   void FinishRound(State& state);

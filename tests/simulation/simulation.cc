@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <utility>
@@ -29,7 +30,8 @@ std::string Faults::ToString() const {
          std::to_string(compaction) + ", timer " + std::to_string(timer) + ", retention " +
          std::to_string(retention) + ", strangers " + std::to_string(strangers) +
          ", failed deliveries " + std::to_string(failed_deliveries) + ", snapshots " +
-         std::to_string(snapshots) + ", workers die " + std::to_string(workers);
+         std::to_string(snapshots) + ", workers die " + std::to_string(workers) + ", clock jumps " +
+         std::to_string(clock_jumps);
 }
 
 Faults DrawFaults(Random& random) {
@@ -48,6 +50,7 @@ Faults DrawFaults(Random& random) {
   faults.strangers = random.Chance(0.4);
   faults.failed_deliveries = random.Chance(0.4);
   if (random.Chance(0.5)) faults.snapshots = random.Chance(0.5) ? 0.02 : 0.005;
+  faults.clock_jumps = random.Chance(0.3);
   return faults;
 }
 
@@ -290,6 +293,7 @@ bool Simulation::Produce() {
 
 void Simulation::Fault() {
   if (!replicas_.empty() && world_.random.Chance(0.15)) return FaultOfReplica();
+  if (faults_.clock_jumps && world_.random.Chance(0.15)) return JumpClock();
   const double kind = world_.random.Uniform();
   if (kind < 0.27) return FaultOfServer();
   if (kind < 0.65 && !faults_.workers) return;
@@ -365,6 +369,18 @@ void Simulation::Retention() {
   const Offset end = log.End(Topic::kWeights, partition);
   log.DeleteBefore(Topic::kWeights, partition, begin + world_.random.Below(end - begin + 1));
   world_.Count("weights deleted by retention");
+}
+
+// Somebody sets a clock, forward or back; or it starts again at zero.
+void Simulation::JumpClock() {
+  constexpr int64_t kHour = 3'600'000;
+  constexpr int64_t kJumps[] = {1000, -1000, 7 * kHour, -7 * kHour, 90'000 * kHour};
+  const bool of_rows = world_.random.Chance(0.3);
+  int64_t& clock = of_rows ? now_ms_[world_.random.Below(now_ms_.size())] : log_ms_;
+  const uint64_t drawn = world_.random.Below(std::size(kJumps) + 1);
+  const int64_t jump = drawn < std::size(kJumps) ? kJumps[drawn] : -clock;
+  clock += jump;
+  world_.Count(jump < 0 ? "clock jumps back" : "clock jumps forward");
 }
 
 // Records by somebody who should not write here.

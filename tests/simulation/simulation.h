@@ -30,10 +30,11 @@ struct Faults {
   // The repeat timer. Off, the protocol has to get by without: then nothing may be lost that only
   // the timer brings back (answers by retention, chunks by strangers).
   bool timer = true;
-  bool retention = false;  // of weights
-  bool strangers = false;  // records by others, and poison
-  double snapshots = 0;    // asked for, per turn
-  bool workers = true;     // die and move
+  bool retention = false;    // of weights
+  bool strangers = false;    // records by others, and poison
+  double snapshots = 0;      // asked for, per turn
+  bool workers = true;       // die and move
+  bool clock_jumps = false;  // of the brokers, and of whoever dates the rows
   std::string ToString() const;
 };
 
@@ -85,6 +86,7 @@ class Simulation {
   void FaultOfReplica();
   void Rebalance();
   void Retention();
+  void JumpClock();
   void Stranger();
   // Sends shard 0 what somebody does who wants a snapshot, or gives one up.
   void AskForSnapshot();

@@ -39,6 +39,8 @@ constexpr std::string_view kMustHappen[] = {
     "answer with embedding rows",
     "buffer saved",
     "checkpoint",
+    "clock jumps back",
+    "clock jumps forward",
     "commit",
     "compared with a run without faults",
     "compared with training in one process",
