@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/error_marks.h"
 #include "durability/checkpoints/parameters_tail.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_reader.h"
@@ -15,11 +14,6 @@
 #include "tasks/task_options.h"
 
 namespace millrace {
-namespace {
-
-constexpr int kSaves = 3;  // before a checkpoint that is to have everything is given up
-
-}  // namespace
 
 ServerOptions MakeHostedOptions(const JobConfig& config, const JobFeatures& features,
                                 const JobTraining& training, ShardId shard) {
@@ -39,9 +33,9 @@ ServerOptions MakeHostedOptions(const JobConfig& config, const JobFeatures& feat
 
 HostedShard::HostedShard(const JobConfig& config, ShardId shard)
     : shard_(shard),
-      schedule_(std::chrono::duration<double>(config.server().checkpoint_interval_s()),
-                config.server().checkpoint_records(), config.server().replicas(),
-                std::chrono::steady_clock::now()) {}
+      cycle_({std::chrono::duration<double>(config.server().checkpoint_interval_s()),
+              config.server().checkpoint_records(), config.server().replicas(),
+              std::chrono::steady_clock::now()}) {}
 
 StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config,
                                                          const ServerOptions& options,
@@ -170,56 +164,31 @@ Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptio
   return task_->Load();
 }
 
-StatusOr<bool> HostedShard::Take(const Checkpointer::Result& result) {
-  if (result.status.ok()) {
-    task_->CheckpointDone(result.checkpoint);
-    backoff_.Succeeded();
-    return true;
-  }
-  task_->CheckpointFailed(result.checkpoint);
-  const std::string why(result.status.message());
-  if (absl::IsCancelled(result.status)) {
-    is_stopped_ = true;
-    return false;
-  }
-  const std::string shard = "shard " + std::to_string(shard_);
-  if (IsPermanent(result.status)) {
-    return WithText(result.status, shard + ": no checkpoint can be written: " + why +
-                                       ". The server needs to write to the topics parameters and "
-                                       "dead-letter in transactions, in records of 1 MiB");
-  }
-  if (IsFenced(result.status)) {
-    return WithText(result.status,
-                    shard +
-                        " was taken over by another process (or a checkpoint took longer than "
-                        "transaction.timeout.ms); this process stops. Give each shard to one "
-                        "process (--server-ids). Kafka's reason: " +
-                        why);
-  }
-  if (!absl::IsAborted(result.status)) return result.status;
-  backoff_.Failed(std::chrono::steady_clock::now());
-  const std::chrono::duration<double> wait = backoff_.wait();
+StatusOr<CheckpointCycle::End> HostedShard::Take(const Checkpointer::Result& result,
+                                                 std::chrono::steady_clock::time_point now) {
+  MILLRACE_ASSIGN_OR_RETURN(const CheckpointCycle::End end,
+                            cycle_.Finish(*task_, result.checkpoint, result.status, now));
+  if (end != CheckpointCycle::End::kAborted) return end;
+  const std::string_view why(result.status.message().data(), result.status.message().size());
+  const std::chrono::duration<double> wait = cycle_.backoff().wait();
   spdlog::warn(
       "shard {}: a checkpoint was aborted ({} in a row): {}. Nothing is lost; the next one "
       "includes all of it, and is tried in {:.0f} s",
-      shard_, backoff_.failures(), why, wait.count());
-  return false;
+      shard_, aborted_checkpoints(), why, wait.count());
+  return end;
 }
 
 StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now) {
   WarnOfTimeJumps();
   if (const std::optional<Checkpointer::Result> result = checkpointer_->Finished()) {
-    schedule_.End(now);
-    return Take(*result);
+    MILLRACE_ASSIGN_OR_RETURN(const CheckpointCycle::End end, Take(*result, now));
+    return end == CheckpointCycle::End::kDurable;
   }
-  if (checkpointer_->busy() || is_stopped_ || !backoff_.Ready(now)) return false;
-  const Unsaved unsaved = task_->unsaved();
-  if (!schedule_.Due(now, unsaved)) return false;
-  WarnOfScratch();
+  if (checkpointer_->busy()) return false;
   MILLRACE_ASSIGN_OR_RETURN(std::optional<millrace::Checkpoint> checkpoint,
-                            task_->BeginCheckpoint());
+                            cycle_.BeginIfDue(*task_, now));
   if (!checkpoint) return false;
-  schedule_.Begin(now, unsaved.bytes);
+  WarnOfScratch();
   checkpointer_->Start(*std::move(checkpoint));
   return false;
 }
@@ -250,37 +219,31 @@ StatusOr<bool> HostedShard::AdvanceSave(std::chrono::steady_clock::time_point no
   if (checkpointer_->busy()) {
     const std::optional<Checkpointer::Result> result = checkpointer_->Finished();
     if (!result) return false;
-    schedule_.End(now);
-    MILLRACE_ASSIGN_OR_RETURN(const bool durable, Take(*result));
-    failed_saves_ = durable ? 0 : failed_saves_ + 1;
-    if (is_stopped_ || failed_saves_ == kSaves) {
-      failed_saves_ = 0;
-      return true;
-    }
+    MILLRACE_ASSIGN_OR_RETURN(const CheckpointCycle::End end, Take(*result, now));
+    if (cycle_.GivesUpSaving(end)) return true;
   }
-  const size_t bytes = task_->unsaved().bytes;
   MILLRACE_ASSIGN_OR_RETURN(std::optional<millrace::Checkpoint> checkpoint,
-                            task_->BeginCheckpoint());
+                            cycle_.Begin(*task_, now));
   if (!checkpoint) return true;
-  schedule_.Begin(now, bytes);
   checkpointer_->Start(*std::move(checkpoint));
   return false;
 }
 
 Status HostedShard::FinalCheckpoint() {
+  const auto now = [] { return std::chrono::steady_clock::now(); };
   if (const std::optional<Checkpointer::Result> result = checkpointer_->Wait()) {
-    MILLRACE_RETURN_IF_ERROR(Take(*result).status());
+    MILLRACE_RETURN_IF_ERROR(Take(*result, now()).status());
   }
-  for (int i = 0; i < kSaves; ++i) {
+  for (int i = 0; i < CheckpointCycle::kSaves; ++i) {
     // Stopped while the broker is away: no other will do better. The log has what it has not.
-    if (is_stopped_) return absl::OkStatus();
+    if (cycle_.is_stopped()) return absl::OkStatus();
     MILLRACE_ASSIGN_OR_RETURN(std::optional<millrace::Checkpoint> checkpoint,
-                              task_->BeginCheckpoint());
+                              cycle_.Begin(*task_, now()));
     if (!checkpoint) return absl::OkStatus();
     checkpointer_->Start(*std::move(checkpoint));
     const std::optional<Checkpointer::Result> result = checkpointer_->Wait();
-    MILLRACE_ASSIGN_OR_RETURN(const bool durable, Take(*result));
-    if (durable) return absl::OkStatus();
+    MILLRACE_ASSIGN_OR_RETURN(const CheckpointCycle::End end, Take(*result, now()));
+    if (end == CheckpointCycle::End::kDurable) return absl::OkStatus();
   }
   // Nothing is lost: the log has what the checkpoint has not.
   return absl::OkStatus();

@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "base/backoff.h"
 #include "base/status.h"
 #include "durability/checkpoints/checkpointer.h"
 #include "durability/checkpoints/kafka_checkpoint_log.h"
@@ -18,7 +17,7 @@
 #include "messages/records.pb.h"
 #include "server/recovery_phases.h"
 #include "tasks/checkpoint_assembler.h"
-#include "tasks/checkpoint_schedule.h"
+#include "tasks/checkpoint_cycle.h"
 #include "tasks/shard_task.h"
 
 namespace millrace {
@@ -56,7 +55,7 @@ class HostedShard {
   // until then.
   StatusOr<bool> AdvanceSave(std::chrono::steady_clock::time_point now);
   // Checkpoints in a row that were aborted.
-  uint32_t aborted_checkpoints() const { return backoff_.failures(); }
+  uint32_t aborted_checkpoints() const { return cycle_.backoff().failures(); }
   // The last checkpoint that became durable.
   const OrderedByteMap& store() const { return *copy_.store; }
   // Makes everything that was processed durable; waits for it.
@@ -77,8 +76,9 @@ class HostedShard {
   // Makes the snapshot that the job starts from the shard's first checkpoint.
   Status StartFromSnapshot(const JobConfig& config, const ServerOptions& options,
                            const std::string& start);
-  // True when durable, false when it was aborted and will be repeated.
-  StatusOr<bool> Take(const Checkpointer::Result& result);
+  // Logs a checkpoint that was aborted. Errors are those of CheckpointCycle::Finish.
+  StatusOr<CheckpointCycle::End> Take(const Checkpointer::Result& result,
+                                      std::chrono::steady_clock::time_point now);
 
   ShardId shard_;
   ShardCopy copy_;
@@ -86,11 +86,8 @@ class HostedShard {
   std::unique_ptr<KafkaCheckpointLog> log_;
   std::unique_ptr<ShardTask> task_;
   std::unique_ptr<Checkpointer> checkpointer_;  // after what it uses
-  CheckpointSchedule schedule_;
+  CheckpointCycle cycle_;
   bool warned_of_scratch_ = false;
-  int failed_saves_ = 0;                                                // of AdvanceSave, in a row
-  Backoff backoff_{std::chrono::seconds(1), std::chrono::seconds(60)};  // of aborted checkpoints
-  bool is_stopped_ = false;  // stopped in the middle of a checkpoint
   uint64_t time_jumps_ = 0;  // that were warned of
 };
 

@@ -63,9 +63,12 @@ WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset>
 
 Status CheckpointRun::Step() {
   switch (next_) {
-    case Next::kCommit: {
+    case Next::kPrepare:
       checkpoint_.rows.SortById();
       MILLRACE_RETURN_IF_ERROR(Sweep());
+      next_ = Next::kCommit;
+      [[fallthrough]];
+    case Next::kCommit: {
       MILLRACE_ASSIGN_OR_RETURN(const Offset behind, ReadParametersOffset(store_));
       MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_, behind));
       // Whatever fails from here on: they have been delivered.

@@ -92,8 +92,9 @@ class CheckpointRun {
         store_(store),
         most_batch_bytes_(most_batch_bytes) {}
 
-  // Takes the next step. After an error the run is over and the task gets back what checkpoint()
-  // still holds: its blocks' and rows' names and, unless they were committed, its dead letters.
+  // Takes the next step. Unavailable or DeadlineExceeded: the log's commit had no answer, and the
+  // next step asks again. After any other error the run is over and the task gets back what
+  // checkpoint() still holds: its blocks' and rows' names and, unless they were committed, its dead letters.
   Status Step();
   bool done() const { return next_ == Next::kNothing; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
@@ -101,7 +102,7 @@ class CheckpointRun {
   Checkpoint TakeCheckpoint() { return std::move(checkpoint_); }
 
  private:
-  enum class Next { kCommit, kStore, kTrim, kNothing };
+  enum class Next { kPrepare, kCommit, kStore, kTrim, kNothing };
 
   Status Sweep();
   // Writes the next batch. Returns whether it was the last.
@@ -111,7 +112,7 @@ class CheckpointRun {
   CheckpointLog& log_;
   OrderedByteMap& store_;
   size_t most_batch_bytes_;
-  Next next_ = Next::kCommit;
+  Next next_ = Next::kPrepare;
   size_t stored_ = 0;  // records
   Offset parameters_end_ = 0;
 };

@@ -62,34 +62,18 @@ Status KafkaCheckpointLog::Send(const std::string& topic, int32_t partition, std
     Status status = producer_->Send(topic, partition, key, value);
     if (!absl::IsResourceExhausted(status)) return status;
     // Who is stopped still writes what it has, but does not wait for a broker that is away.
-    if (stop_) MILLRACE_RETURN_IF_ERROR(AllDelivered());
+    if (stop_) MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([this] { return TryToDeliver(); }));
     producer_->Poll(kQueueFull);
   }
 }
 
-Status KafkaCheckpointLog::SendAll(const Checkpoint& checkpoint) {
-  Status sent = absl::OkStatus();
-  checkpoint.VisitRecords(0, [&](std::string_view key, std::string_view value) {
-    sent = Send(parameters_, static_cast<int32_t>(shard_), key, value);
-    return sent.ok();
-  });
-  // It says that the transaction has failed, and not why.
-  if (absl::IsAborted(sent)) MILLRACE_RETURN_IF_ERROR(producer_->CheckTransaction());
-  MILLRACE_RETURN_IF_ERROR(sent);
-  for (const std::string& letter : checkpoint.dead_letters) {
-    MILLRACE_RETURN_IF_ERROR(Send(dead_letters_, 0, EncodeBigEndian32(shard_), letter));
-  }
-  return absl::OkStatus();
-}
-
-Status KafkaCheckpointLog::AllDelivered() {
-  const auto flush = [this]() -> Status {
-    Status flushed = producer_->Flush(kCall);
-    if (!BrokerRetry::IsAway(flushed)) return flushed;
+Status KafkaCheckpointLog::TryToDeliver() {
+  Status flushed = producer_->Flush(kCall);
+  if (BrokerRetry::IsAway(flushed)) {
     Status failed = producer_->CheckTransaction();
     return failed.ok() ? flushed : failed;
-  };
-  MILLRACE_RETURN_IF_ERROR(broker_retry_.Run(flush));
+  }
+  MILLRACE_RETURN_IF_ERROR(flushed);
   const std::vector<FailedDelivery> failures = producer_->TakeFailures();
   // Records of a transaction that has failed are thrown away without a failure of their own.
   if (failures.empty()) return producer_->CheckTransaction();
@@ -98,33 +82,38 @@ Status KafkaCheckpointLog::AllDelivered() {
   return first.is_permanent ? MarkPermanent(std::move(failed)) : failed;
 }
 
-Status KafkaCheckpointLog::Abort(Status reason) {
-  if (!absl::IsAborted(reason) && !absl::IsDataLoss(reason)) return reason;
-  const Status aborted = broker_retry_.Run([this] { return producer_->AbortTransaction(kCall); });
-  is_open_ = !aborted.ok();
-  return aborted.ok() ? reason : aborted;
+Status KafkaCheckpointLog::Begin() {
+  producer_->TakeFailures();  // of one that was aborted
+  return producer_->BeginTransaction();
 }
+
+Status KafkaCheckpointLog::Append(std::string_view key, std::string_view value) {
+  Status sent = Send(parameters_, static_cast<int32_t>(shard_), key, value);
+  // It says that the transaction has failed, and not why.
+  if (absl::IsAborted(sent)) MILLRACE_RETURN_IF_ERROR(producer_->CheckTransaction());
+  return sent;
+}
+
+Status KafkaCheckpointLog::AppendDeadLetter(std::string_view letter) {
+  return Send(dead_letters_, 0, EncodeBigEndian32(shard_), letter);
+}
+
+StatusOr<Offset> KafkaCheckpointLog::AwaitDelivery() {
+  MILLRACE_RETURN_IF_ERROR(TryToDeliver());
+  return producer_->DeliveredEnd(parameters_, static_cast<int32_t>(shard_));
+}
+
+Status KafkaCheckpointLog::Commit() { return producer_->CommitTransaction(kCall); }
+
+Status KafkaCheckpointLog::Abort() { return producer_->AbortTransaction(kCall); }
 
 StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpoint,
                                                        Offset behind) {
-  if (is_open_) {
+  if (transaction_.is_open()) {
     return absl::CancelledError(
         "stopped while the outcome of the last transaction was unknown; no other is started");
   }
-  producer_->TakeFailures();  // of one that was aborted
-  MILLRACE_RETURN_IF_ERROR(producer_->BeginTransaction());
-  is_open_ = true;
-  if (Status sent = SendAll(checkpoint); !sent.ok()) return Abort(std::move(sent));
-  if (Status delivered = AllDelivered(); !delivered.ok()) return Abort(std::move(delivered));
-  const Offset end = producer_->DeliveredEnd(parameters_, static_cast<int32_t>(shard_));
-  if (Status stands = CheckBehind(end, checkpoint.records(), behind); !stands.ok()) {
-    return Abort(std::move(stands));
-  }
-  // A call that timed out is made again: the outcome is never guessed.
-  Status committed = broker_retry_.Run([this] { return producer_->CommitTransaction(kCall); });
-  if (!committed.ok()) return Abort(std::move(committed));
-  is_open_ = false;
-  return end;
+  return broker_retry_.Run([&] { return transaction_.Commit(checkpoint, behind); });
 }
 
 Status KafkaCheckpointLog::TrimGradients(Offset position) {

@@ -12,11 +12,12 @@
 #include "kafka/producer.h"
 #include "messages/job.pb.h"
 #include "tasks/checkpoint.h"
+#include "tasks/checkpoint_transaction.h"
 
 namespace millrace {
 
 // Used by one thread at a time.
-class KafkaCheckpointLog final : public CheckpointLog {
+class KafkaCheckpointLog final : public CheckpointLog, private TransactionPort {
  public:
   // Fences any older instance of the shard (init_transactions): call it before anything of the
   // shard's state is read. Waits for the broker until `stop`.
@@ -32,11 +33,15 @@ class KafkaCheckpointLog final : public CheckpointLog {
 
   Status Send(const std::string& topic, int32_t partition, std::string_view key,
               std::string_view value);
-  Status SendAll(const Checkpoint& checkpoint);
   // Aborted when a record is in no log, which librdkafka's commit does not report.
-  Status AllDelivered();
-  // Aborts the transaction: afterwards none of its records is readable.
-  Status Abort(Status reason);
+  Status TryToDeliver();
+
+  Status Begin() override;
+  Status Append(std::string_view key, std::string_view value) override;
+  Status AppendDeadLetter(std::string_view letter) override;
+  StatusOr<Offset> AwaitDelivery() override;
+  Status Commit() override;
+  Status Abort() override;
 
   std::string parameters_;
   std::string dead_letters_;
@@ -44,7 +49,7 @@ class KafkaCheckpointLog final : public CheckpointLog {
   ShardId shard_;
   const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;  // no time limit: a started transaction is finished
-  bool is_open_ = false;            // a transaction has begun, and its outcome is unknown
+  CheckpointTransaction transaction_{*this};
   std::unique_ptr<KafkaProducer> producer_;
   std::unique_ptr<KafkaAdmin> admin_;
 };

@@ -491,8 +491,10 @@ void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const Ordered
   part.begin = referee(shard).job().begin;
   const std::span<const float> weights = task.processor().shard().weights();
   part.weights.assign(weights.begin(), weights.end());
+  const bool faults = std::exchange(world_.faults, false);  // of the disk, while we look
   part.rows = EmbeddingRowsOf(world_.scenario, task);
   CheckRows(*cut, task);
+  world_.faults = faults;
   world_.Count("part of a snapshot");
   const std::string wrong = snapshots_.Add(id, shard, std::move(part));
   if (!wrong.empty() && world_.forged) world_.Count("snapshot spoilt by a stranger");

@@ -9,6 +9,7 @@
 
 #include "base/big_endian.h"
 #include "base/check.h"
+#include "base/error_marks.h"
 #include "tasks/state_codec.h"
 #include "topics/frame.h"
 
@@ -374,10 +375,11 @@ class ForgetsOfAFailedCheckpoint final : public ServerHost {
   using ServerHost::ServerHost;
 
  protected:
-  void GiveBack(const Checkpoint& checkpoint) override {
+  StatusOr<CheckpointCycle::End> Finish(const Checkpoint& checkpoint,
+                                        const Status& result) override {
     Checkpoint without = checkpoint;
-    without.*kField = {};
-    ServerHost::GiveBack(without);
+    if (!result.ok()) without.*kField = {};
+    return ServerHost::Finish(without, result);
   }
 };
 
@@ -387,6 +389,45 @@ class FencesTooLate final : public ServerHost {
 
  protected:
   bool FencesFirst() const override { return false; }
+};
+
+// Tries again, as if it had been an accident.
+class RepeatsWhatIsRefusedForGood final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  StatusOr<CheckpointCycle::End> Finish(const Checkpoint& checkpoint,
+                                        const Status& result) override {
+    if (!IsPermanent(result)) return ServerHost::Finish(checkpoint, result);
+    return ServerHost::Finish(checkpoint, absl::AbortedError(result.message()));
+  }
+};
+
+// The next checkpoint has what the log may have already.
+class TakesSilenceForAnAbort final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  StatusOr<bool> StepRun(const Checkpoint& checkpoint) override {
+    StatusOr<bool> last = ServerHost::StepRun(checkpoint);
+    if (!absl::IsDeadlineExceeded(last.status())) return last;
+    ForgetTransaction();
+    return absl::AbortedError(last.status().message());
+  }
+};
+
+// The topic has the checkpoint, so it may seem to be safe.
+class GoesOnWithoutItsDisk final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  StatusOr<bool> StepRun(const Checkpoint& checkpoint) override {
+    StatusOr<bool> last = ServerHost::StepRun(checkpoint);
+    return absl::IsResourceExhausted(last.status()) ? StatusOr<bool>(true) : last;
+  }
 };
 
 // The disk has what `parameters` may never get.
@@ -728,6 +769,12 @@ std::vector<PlantedError> PlantedErrors() {
       }));
   errors.push_back(InServer<StoresBeforeItCommits>(
       "a checkpoint that is stored before it is committed", 200, Unchanged));
+  errors.push_back(InServer<TakesSilenceForAnAbort>(
+      "a commit without an answer that is taken for an abort", 100, Unchanged));
+  errors.push_back(InServer<RepeatsWhatIsRefusedForGood>(
+      "a checkpoint that is refused for good and tried again", 50, Unchanged));
+  errors.push_back(InServer<GoesOnWithoutItsDisk>(
+      "a server that goes on without what its disk has refused", 500, Unchanged));
   errors.push_back(InServer<TrimsBeforeItCommits>(
       "a log that is trimmed before the checkpoint is committed", 200, Unchanged));
   errors.push_back(

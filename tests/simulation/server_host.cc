@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "base/big_endian.h"
+#include "base/error_marks.h"
 #include "tasks/checkpoint.h"
 
 namespace millrace::simulation {
 namespace {
 
 constexpr uint64_t kRecordsAtOnce = 3;
-constexpr int kCheckpointsAtCut = 3;
 // Of what a store takes at once: few records, so that a crash meets checkpoints half stored.
 constexpr size_t kBatchBytes = 400;
 
@@ -22,14 +22,19 @@ class ServerHost::Store final : public OrderedByteMap {
   Store(World& world, Disk& disk) : world_(world), disk_(disk) {}
 
   StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
+    if (world_.Fault("disk that cannot be read", 0.001)) return Broken("an input/output error");
     return disk_.map->Get(key);
   }
-  Status Write(const WriteBatch& batch) override { return disk_.map->Write(batch); }
+  Status Write(const WriteBatch& batch) override {
+    if (world_.Fault("full disk", 0.005)) return Broken("no space left on the device");
+    return disk_.map->Write(batch);
+  }
   Status Flush() override {
     if (world_.Fault("crash between write and flush", 0.02)) {
       died_ = true;
       return absl::InternalError("the process has died");
     }
+    if (world_.Fault("disk that fails to flush", 0.005)) return Broken("an input/output error");
     return disk_.map->Flush();
   }
   Status Scan(std::string_view begin, std::string_view end,
@@ -38,14 +43,22 @@ class ServerHost::Store final : public OrderedByteMap {
     return disk_.map->Scan(begin, end, visit);
   }
   bool died() const { return died_; }
+  // It has said so, once: what comes afterwards may well succeed.
+  bool broken() const { return broken_; }
 
  private:
+  Status Broken(const char* why) const {
+    broken_ = true;
+    return absl::ResourceExhaustedError(why);
+  }
+
   World& world_;
   Disk& disk_;
   bool died_ = false;
+  mutable bool broken_ = false;
 };
 
-class ServerHost::Log final : public CheckpointLog {
+class ServerHost::Log final : public CheckpointLog, private TransactionPort {
  public:
   Log(World& world, ShardId shard, const std::string& transactional_id, const uint64_t& epoch,
       bool& died)
@@ -56,42 +69,12 @@ class ServerHost::Log final : public CheckpointLog {
         epoch_(epoch),
         died_(died) {}
 
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset) override {
-    Offset end = 0;
-    Status appended = absl::OkStatus();
-    checkpoint.VisitRecords(0, [&](std::string_view key, std::string_view value) {
-      if (world_.Fault("crash in the middle of a transaction", 0.01)) {
-        appended = Died();
-        return false;
-      }
-      if (value.empty()) world_.Count("expired row removed");
-      const StatusOr<Offset> offset = world_.log.AppendInTransaction(
-          transactional_id_, epoch_, Topic::kParameters, partition_, key, value);
-      appended = offset.status();
-      if (offset.ok()) end = *offset + 1;
-      return offset.ok();
-    });
-    MILLRACE_RETURN_IF_ERROR(appended);
-    for (const std::string& letter : checkpoint.dead_letters) {
-      MILLRACE_RETURN_IF_ERROR(world_.log
-                                   .AppendInTransaction(transactional_id_, epoch_,
-                                                        Topic::kDeadLetter, 0,
-                                                        EncodeBigEndian32(shard_), letter)
-                                   .status());
-    }
-    if (world_.Fault("aborted transaction", 0.05)) {
-      MILLRACE_RETURN_IF_ERROR(world_.log.AbortTransaction(transactional_id_, epoch_));
-      return absl::AbortedError("aborted");
-    }
-    MILLRACE_RETURN_IF_ERROR(world_.log.CommitTransaction(transactional_id_, epoch_));
-    world_.Count("checkpoint");
-    world_.observer->OnCheckpointCommitted(shard_);
-    if (world_.Fault("crash before the commit is known", 0.02)) return Died();
-    return end;
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
+    return transaction_.Commit(checkpoint, behind);
   }
 
   Status TrimGradients(Offset position) override {
-    if (world_.Fault("failed trim", 0.05)) return absl::UnavailableError("the broker is away");
+    if (world_.Fault("failed trim", 0.05)) return absl::OkStatus();
     if (position > world_.log.End(Topic::kGradients, partition_)) {
       return absl::OutOfRangeError("the log ends before that");
     }
@@ -102,6 +85,80 @@ class ServerHost::Log final : public CheckpointLog {
   }
 
  private:
+  // The first of a transaction; one of before that was committed in silence is over.
+  Status Begin() override {
+    if (refused_for_good_) {
+      world_.observer->OnError("a checkpoint is tried again that can never succeed");
+    }
+    committed_ = false;
+    end_ = 0;
+    lost_ = false;
+    return absl::OkStatus();
+  }
+
+  Status Append(std::string_view key, std::string_view value) override {
+    if (world_.Fault("crash in the middle of a transaction", 0.01)) return Died();
+    if (world_.Fault("record of a transaction that is not delivered", 0.003)) {
+      lost_ = true;
+      return absl::OkStatus();
+    }
+    if (value.empty()) world_.Count("expired row removed");
+    const StatusOr<Offset> offset = Known(world_.log.AppendInTransaction(
+        transactional_id_, epoch_, Topic::kParameters, partition_, key, value));
+    if (offset.ok()) end_ = *offset + 1;
+    return offset.status();
+  }
+
+  Status AppendDeadLetter(std::string_view letter) override {
+    return Known(world_.log.AppendInTransaction(transactional_id_, epoch_, Topic::kDeadLetter, 0,
+                                                EncodeBigEndian32(shard_), letter))
+        .status();
+  }
+
+  StatusOr<Offset> AwaitDelivery() override {
+    if (world_.Fault("broker away from a transaction", 0.05)) {
+      return absl::UnavailableError("the broker is away");
+    }
+    if (world_.Fault("transaction that is refused for good", 0.005)) {
+      refused_for_good_ = true;
+      return MarkPermanent(absl::AbortedError("not allowed"));
+    }
+    if (lost_) return absl::AbortedError("a record has timed out");
+    return end_;
+  }
+
+  Status Commit() override {
+    if (!world_.log.IsNewest(transactional_id_, epoch_)) return Fenced();
+    if (!committed_ && world_.Fault("aborted transaction", 0.05)) return absl::AbortedError("");
+    const bool answered = !world_.Fault("commit without an answer", 0.1);
+    if (!answered && world_.random.Chance(0.5)) return NoAnswer();  // nor was it made
+    if (!committed_) {
+      MILLRACE_RETURN_IF_ERROR(world_.log.CommitTransaction(transactional_id_, epoch_));
+      committed_ = true;
+      world_.Count("checkpoint");
+      world_.observer->OnCheckpointCommitted(shard_);
+    }
+    if (!answered) {
+      world_.Count("commit made, but without an answer");
+      return NoAnswer();
+    }
+    return world_.Fault("crash before the commit is known", 0.02) ? Died() : absl::OkStatus();
+  }
+
+  Status Abort() override {
+    if (!world_.log.IsNewest(transactional_id_, epoch_)) return Fenced();
+    if (world_.Fault("abort without an answer", 0.2)) return NoAnswer();
+    return world_.log.AbortTransaction(transactional_id_, epoch_);
+  }
+
+  // As the client marks it.
+  StatusOr<Offset> Known(StatusOr<Offset> offset) const {
+    return absl::IsFailedPrecondition(offset.status()) ? Fenced() : offset;
+  }
+  static Status Fenced() {
+    return MarkFenced(absl::FailedPreconditionError("a newer instance has taken over"));
+  }
+  static Status NoAnswer() { return absl::DeadlineExceededError("no answer"); }
   Status Died() {
     died_ = true;
     return absl::InternalError("the process has died");
@@ -113,6 +170,11 @@ class ServerHost::Log final : public CheckpointLog {
   const std::string& transactional_id_;
   const uint64_t& epoch_;
   bool& died_;
+  CheckpointTransaction transaction_{*this};
+  Offset end_ = 0;
+  bool lost_ = false;       // a record of this transaction
+  bool committed_ = false;  // this transaction, whether that is known or not
+  bool refused_for_good_ = false;
 };
 
 ServerHost::ServerHost(World& world, ShardId shard, std::shared_ptr<Disk> disk)
@@ -140,6 +202,7 @@ void ServerHost::Die() {
 void ServerHost::Failed(const char* where, const Status& status) {
   must_stop_ = true;
   failure_ = status;
+  if (store_->broken()) return;  // it stops, as it should
   // A zombie that fences late fences its successor, whose log it may then truncate.
   if (!replaced_ && world_.log.IsNewest(transactional_id_, epoch_)) {
     world_.observer->OnError(std::string("server, ") + where + ": " + status.ToString());
@@ -263,7 +326,7 @@ bool ServerHost::ReadGradients() {
     world_.observer->OnFolded(*task_);
     if (task_->snapshot()) {
       phase_ = Phase::kAtCut;
-      checkpoints_at_cut_ = 0;
+      saving_given_up_ = false;
       break;
     }
     // The record in front of the position is only looked at.
@@ -283,9 +346,7 @@ void ServerHost::SaveAtCut() {
     must_stop_ = true;
     return;
   }
-  const bool tries = run_ != nullptr || checkpoints_at_cut_ < kCheckpointsAtCut;
-  if (!task_->saved() && tries) {
-    if (run_ == nullptr) ++checkpoints_at_cut_;
+  if (run_ != nullptr || (!task_->saved() && !saving_given_up_)) {
     StepCheckpoint();
     return;
   }
@@ -310,7 +371,7 @@ bool ServerHost::StepCheckpoint() {
   if (phase_ != Phase::kLive && phase_ != Phase::kStart && phase_ != Phase::kAtCut) return false;
   if (!log_) return false;
   if (run_ == nullptr) {
-    StatusOr<std::optional<Checkpoint>> checkpoint = task_->BeginCheckpoint();
+    StatusOr<std::optional<Checkpoint>> checkpoint = cycle_.Begin(*task_, world_.now);
     if (!checkpoint.ok()) {
       Failed("checkpoint", checkpoint.status());
       return true;
@@ -320,25 +381,30 @@ bool ServerHost::StepCheckpoint() {
     return true;
   }
   const StatusOr<bool> last = StepRun(run_->checkpoint());
-  if (last.ok()) {
-    if (*last) {
-      task_->CheckpointDone(run_->checkpoint());
-      run_.reset();
-    }
-    return true;
-  }
+  const bool unknown =
+      absl::IsUnavailable(last.status()) || absl::IsDeadlineExceeded(last.status());
+  if (unknown || (last.ok() && !*last)) return true;
   if (must_stop_ || store_->died()) {
     must_stop_ = true;
     return true;
   }
-  if (absl::IsFailedPrecondition(last.status())) {
-    world_.Count("server fenced");
-    must_stop_ = true;
-    return true;
-  }
-  GiveBack(run_->checkpoint());
-  run_.reset();
+  FinishCheckpoint(last.status());
   return true;
+}
+
+void ServerHost::FinishCheckpoint(const Status& result) {
+  const StatusOr<CheckpointCycle::End> end = Finish(run_->checkpoint(), result);
+  run_.reset();
+  if (end.ok()) {
+    if (at_cut()) saving_given_up_ = cycle_.GivesUpSaving(*end);
+    return;
+  }
+  must_stop_ = true;
+  if (IsFenced(end.status())) {
+    world_.Count("server fenced");
+  } else if (!IsPermanent(end.status())) {
+    Failed("checkpoint", end.status());
+  }
 }
 
 StatusOr<bool> ServerHost::StepRun(const Checkpoint&) {

@@ -9,6 +9,8 @@
 
 #include "tasks/checkpoint.h"
 #include "tasks/checkpoint_assembler.h"
+#include "tasks/checkpoint_cycle.h"
+#include "tasks/checkpoint_transaction.h"
 #include "tasks/shard_task.h"
 #include "tests/simulation/host.h"
 
@@ -48,7 +50,10 @@ class ServerHost : public Host {
     return task_->ProcessGradient(record, out);
   }
   virtual Status Announce(std::vector<OutgoingRecord>& out) { return task_->Announce(out); }
-  virtual void GiveBack(const Checkpoint& checkpoint) { task_->CheckpointFailed(checkpoint); }
+  virtual StatusOr<CheckpointCycle::End> Finish(const Checkpoint& checkpoint,
+                                                const Status& result) {
+    return cycle_.Finish(*task_, checkpoint, result, world_.now);
+  }
   virtual bool FencesFirst() const { return true; }
   virtual std::unique_ptr<CheckpointLog> MakeLog();
   // One step of the checkpoint that is under way; true when it was the last.
@@ -57,10 +62,12 @@ class ServerHost : public Host {
   ShardTask& mutable_task() { return *task_; }
   CheckpointLog& log() { return *log_; }
   OrderedByteMap& store();
+  // The next transaction knows nothing of the last one.
+  void ForgetTransaction() { log_ = MakeLog(); }
 
  private:
-  class Store;  // the disk, which may fail between a write and its flush
-  class Log;    // the port that the Kafka log implements too, on the memory log
+  class Store;  // the disk, which may fail, or crash between a write and its flush
+  class Log;    // the ports that the Kafka log implements too, on the memory log
 
   enum class Phase { kFence, kLoad, kParameters, kStart, kLive, kAtCut };
 
@@ -73,6 +80,8 @@ class ServerHost : public Host {
   void AnnounceNow();
   void SaveAtCut();
   void LeaveCut();
+  // Takes what became of the checkpoint that was under way.
+  void FinishCheckpoint(const Status& result);
   // An error that the present instance must never meet; others stop.
   void Failed(const char* where, const Status& status);
 
@@ -89,11 +98,12 @@ class ServerHost : public Host {
   bool must_stop_ = false;
   Status failure_ = absl::OkStatus();
   bool announced_ = false;
-  bool announce_again_ = false;  // behind the cut
-  int checkpoints_at_cut_ = 0;
+  bool announce_again_ = false;                    // behind the cut
+  bool saving_given_up_ = false;                   // at this cut
   std::optional<CheckpointAssembler> parameters_;  // while it catches up
   Offset next_parameter_ = 0;
   Offset next_gradient_ = 0;
+  CheckpointCycle cycle_{{std::chrono::duration<double>(0), 1, 0, world_.now}};
   std::unique_ptr<CheckpointRun> run_;
   std::vector<OutgoingRecord> out_;
 };

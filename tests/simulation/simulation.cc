@@ -96,6 +96,7 @@ std::string Simulation::Run() {
   int idle = 0;
   int repeats = 0;
   for (uint64_t turn = 0; !inspector_.failed(); ++turn) {
+    world_.now += std::chrono::milliseconds(1);
     if (turn == kMostTurns * server_.size()) return "it never comes to rest";
     if (world_.faults && turn >= faults_.turns) EndFaults();
     if (world_.faults && world_.random.Chance(faults_.rate)) Fault();

@@ -1,6 +1,7 @@
 // What the hosts of tasks share: the log, the random source, the faults, and who watches.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -75,6 +76,9 @@ struct World {
 
   // Somebody has written updates in the name of workers, which know nothing of snapshots.
   bool forged = false;
+
+  // What a process would be told by its steady clock.
+  std::chrono::steady_clock::time_point now{std::chrono::hours(1)};
 
   bool faults = false;
   std::map<std::string_view, uint64_t> coverage;  // how often each thing happened
