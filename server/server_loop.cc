@@ -33,6 +33,7 @@
 #include "server/server_metrics.h"
 #include "server/takeover.h"
 #include "server/waiting_report.h"
+#include "tasks/shard_feed.h"
 #include "tasks/task_options.h"
 #include "topics/replica_placement.h"
 #include "topics/row_codec.h"
@@ -147,6 +148,7 @@ class ServerLoop {
           "(--weights-from-workers)",
           shard, config_.workers());
     }
+    feeds_.emplace(shard, hosted->task());
     shards_[shard] = std::move(hosted);
     return absl::OkStatus();
   }
@@ -154,15 +156,12 @@ class ServerLoop {
   void SetHandler() {
     handler_.on_record = [this](const ConsumedRecord& record) -> Status {
       const auto shard = static_cast<ShardId>(record.partition);
-      if (at_cut_.Holds(shard)) {
-        passed_over_.insert(shard);
-        return absl::OkStatus();
-      }
-      HostedShard& hosted = *shards_.at(shard);
-      MILLRACE_RETURN_IF_ERROR(hosted.task().ProcessGradient(
-          {record.offset, record.key, record.value, record.timestamp_ms}, out_));
-      if (hosted.task().snapshot()) {
-        at_cut_.Enter(hosted, MakeHostedOptions(config_, features_, training_, shard),
+      ShardFeed& feed = feeds_.at(shard);
+      const bool was_at_cut = feed.at_cut();
+      MILLRACE_RETURN_IF_ERROR(
+          feed.Take({record.offset, record.key, record.value, record.timestamp_ms}, out_));
+      if (feed.at_cut() && !was_at_cut) {
+        at_cut_.Enter(*shards_.at(shard), MakeHostedOptions(config_, features_, training_, shard),
                       std::chrono::steady_clock::now());
       }
       return absl::OkStatus();
@@ -201,23 +200,16 @@ class ServerLoop {
 
   // ---- answers ----
 
-  // A shard answers everybody once it has caught up with the log as it was at its start, and when
-  // an answer was lost; but not at a cut: the answers of that position are made after it.
   Status Announce() {
     const bool failed = sender_->DeliveryFailed();
-    for (auto& [shard, hosted] : shards_) {
-      if (!hosted->task().replayed()) continue;
-      const bool is_new = !answering_.contains(shard);
-      if (is_new || failed) unannounced_.insert(shard);
-      if (!unannounced_.contains(shard) || at_cut_.Holds(shard)) continue;
-      MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(out_));
-      unannounced_.erase(shard);
-      if (!is_new) continue;
-      answering_.insert(shard);
+    for (auto& [shard, feed] : feeds_) {
+      if (failed) feed.AnswersLost();
+      MILLRACE_ASSIGN_OR_RETURN(const bool is_first, feed.Announce(out_));
+      if (!is_first) continue;
+      const ShardTask& task = shards_.at(shard)->task();
       spdlog::info("shard {}: answers workers from offset {} of gradients on ({} records replayed)",
-                   shard, hosted->task().position(), hosted->task().replayed_records());
-      recoveries_.Answered(shard, hosted->task().replayed_records(),
-                           std::chrono::steady_clock::now());
+                   shard, task.position(), task.replayed_records());
+      recoveries_.Answered(shard, task.replayed_records(), std::chrono::steady_clock::now());
     }
     return absl::OkStatus();
   }
@@ -261,10 +253,10 @@ class ServerLoop {
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<ShardId> leaving,
                               at_cut_.Advance(std::chrono::steady_clock::now()));
     for (const ShardId shard : leaving) {
-      ShardTask& task = shards_.at(shard)->task();
-      MILLRACE_RETURN_IF_ERROR(task.LeaveCut(out_));
-      if (passed_over_.erase(shard) == 0) continue;
-      MILLRACE_RETURN_IF_ERROR(gradients_->Assign(static_cast<int32_t>(shard), task.position()));
+      MILLRACE_ASSIGN_OR_RETURN(const std::optional<Offset> read_from,
+                                feeds_.at(shard).LeaveCut(out_));
+      if (!read_from) continue;
+      MILLRACE_RETURN_IF_ERROR(gradients_->Assign(static_cast<int32_t>(shard), *read_from));
     }
     return absl::OkStatus();
   }
@@ -378,10 +370,9 @@ class ServerLoop {
   uint64_t generation_ = 0;   // of the job's topics
   std::vector<ShardId> ids_;  // of the shards that are hosted here, ascending
   HostedShards shards_;
+  std::map<ShardId, ShardFeed> feeds_;  // of the shards' tasks
   std::unique_ptr<Replicator> replicator_;
   std::unique_ptr<ReplicaServer> replica_server_;  // after what it serves
-  std::set<ShardId> answering_;                    // have caught up and answered everybody
-  std::set<ShardId> unannounced_;                  // have to answer everybody
   std::set<ShardId> lost_;                         // wait for the workers' weights
   WaitingReport waiting_report_{std::chrono::duration<double>(config_.server().waiting_report_s())};
   std::vector<OutgoingRecord> out_;
@@ -392,7 +383,6 @@ class ServerLoop {
   bool job_ended_ = false;
 
   SnapshotTaker snapshots_{config_, features_, training_};
-  std::set<ShardId> passed_over_;            // at a cut, with records that were not processed
   CutSaver at_cut_{snapshots_, &wakeup_};    // after shards_, as the next
   std::unique_ptr<AllWeights> all_weights_;  // null: not wanted here
 };

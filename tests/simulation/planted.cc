@@ -204,7 +204,31 @@ class ForgetsAnnouncement final : public ServerHost {
   using ServerHost::ServerHost;
 
  protected:
-  Status Announce(std::vector<OutgoingRecord>&) override { return absl::OkStatus(); }
+  StatusOr<bool> Announce(std::vector<OutgoingRecord>&) override { return false; }
+};
+
+// What came while it stood at a cut is not read again.
+class ReadsOnBehindACut final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  void ReadFrom(Offset) override {}
+};
+
+// Answers everybody while it stands at a cut, with what is not the answer of its position.
+class AnnouncesAtACut final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
+    if (!at_cut()) return absl::OkStatus();
+    MILLRACE_RETURN_IF_ERROR(mutable_task().Announce(out));
+    world_.observer->OnAnnouncement(task(), out);
+    return absl::OkStatus();
+  }
 };
 
 class ReleasesOneTooFar final : public ServerHost {
@@ -830,6 +854,17 @@ std::vector<PlantedError> PlantedErrors() {
       InServer<LetsALaterUpdateThrough>("an update that is let through a cut", 10, Unchanged);
   through.adjust = SnapshotsOfShards;
   errors.push_back(std::move(through));
+  PlantedError reads_on = InServer<ReadsOnBehindACut>(
+      "records that are passed over at a cut and not read again", 20, Unchanged);
+  reads_on.adjust = SnapshotsOfShards;
+  errors.push_back(std::move(reads_on));
+  PlantedError announces =
+      InServer<AnnouncesAtACut>("answers that are made at a cut", 50, Unchanged);
+  announces.adjust = [](Scenario& scenario, Faults& faults) {
+    SnapshotsOfShards(scenario, faults);
+    scenario.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  };
+  errors.push_back(std::move(announces));
   PlantedError commit{
       "a commit one row too far", 50, Factory::Production(),
       [](Scenario& scenario, Faults&) { scenario.training.set_schedule(Training::ONE_PASS); }};

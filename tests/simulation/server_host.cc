@@ -284,27 +284,28 @@ void ServerHost::StartReplay() {
                                            world_.log.End(Topic::kGradients, partition_));
   if (!status.ok()) return Failed("start of the replay", status);
   world_.observer->OnFolded(*task_);
+  feed_.emplace(*task_);
   next_gradient_ = task_->gradients_position();
   phase_ = Phase::kLive;
 }
 
-void ServerHost::AnnounceNow() {
-  if (Status status = Announce(out_); !status.ok()) return Failed("announcement", status);
+bool ServerHost::TryToAnnounce() {
+  if (Status status = Announce(out_).status(); !status.ok()) {
+    Failed("announcement", status);
+    return true;
+  }
+  if (out_.empty()) return false;
   world_.observer->OnAnnouncement(*task_, out_);
   Send(out_);
+  return true;
 }
 
 void ServerHost::DeliveryFailed() {
-  announce_again_ = at_cut();
-  if (announced_ && !at_cut()) AnnounceNow();
+  if (feed_) feed_->AnswersLost();
 }
 
 bool ServerHost::ReadGradients() {
-  if (task_->replayed() && !announced_) {
-    announced_ = true;
-    AnnounceNow();
-    return true;
-  }
+  if (TryToAnnounce()) return true;
   const Offset before = next_gradient_;
   for (uint64_t i = world_.random.Between(1, kRecordsAtOnce); i > 0; --i) {
     if (next_gradient_ < world_.log.Begin(Topic::kGradients, partition_)) {
@@ -346,6 +347,7 @@ void ServerHost::SaveAtCut() {
     must_stop_ = true;
     return;
   }
+  if (world_.random.Chance(0.3)) PassOver();
   if (run_ != nullptr || (!task_->saved() && !saving_given_up_)) {
     StepCheckpoint();
     return;
@@ -360,11 +362,26 @@ void ServerHost::SaveAtCut() {
 
 void ServerHost::LeaveCut() {
   phase_ = Phase::kLive;
-  if (Status status = task_->LeaveCut(out_); !status.ok()) return Failed("cut", status);
+  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut(out_);
+  if (!read_from.ok()) return Failed("cut", read_from.status());
+  if (*read_from) ReadFrom(**read_from);
   world_.observer->OnFolded(*task_);
   world_.observer->OnAnswers(*task_, out_);
   Send(out_);
-  if (std::exchange(announce_again_, false)) AnnounceNow();
+}
+
+// The reader goes on while the shard stands still, and what it brings is read again.
+void ServerHost::PassOver() {
+  if (next_gradient_ < world_.log.Begin(Topic::kGradients, partition_)) return;
+  const LogRecord* record = world_.log.Next(Topic::kGradients, partition_, next_gradient_);
+  if (record == nullptr) return;
+  next_gradient_ = record->offset + 1;
+  world_.Count("record passed over at a cut");
+  if (Status status =
+          Fold({record->offset, record->key, record->value, record->timestamp_ms}, out_);
+      !status.ok()) {
+    Failed("cut", status);
+  }
 }
 
 bool ServerHost::StepCheckpoint() {

@@ -11,6 +11,7 @@
 #include "tasks/checkpoint_assembler.h"
 #include "tasks/checkpoint_cycle.h"
 #include "tasks/checkpoint_transaction.h"
+#include "tasks/shard_feed.h"
 #include "tasks/shard_task.h"
 #include "tests/simulation/host.h"
 
@@ -47,9 +48,10 @@ class ServerHost : public Host {
   // The seams: what a planted error may do otherwise.
   virtual ServerOptions Options() const { return MakeServerOptions(world_.scenario, shard_); }
   virtual Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
-    return task_->ProcessGradient(record, out);
+    return feed_->Take(record, out);
   }
-  virtual Status Announce(std::vector<OutgoingRecord>& out) { return task_->Announce(out); }
+  virtual StatusOr<bool> Announce(std::vector<OutgoingRecord>& out) { return feed_->Announce(out); }
+  virtual void ReadFrom(Offset offset) { next_gradient_ = offset; }
   virtual StatusOr<CheckpointCycle::End> Finish(const Checkpoint& checkpoint,
                                                 const Status& result) {
     return cycle_.Finish(*task_, checkpoint, result, world_.now);
@@ -77,7 +79,9 @@ class ServerHost : public Host {
   void TakeParameters();
   void StartReplay();
   bool ReadGradients();
-  void AnnounceNow();
+  // Announces if it is time to. False when it is not.
+  bool TryToAnnounce();
+  void PassOver();
   void SaveAtCut();
   void LeaveCut();
   // Takes what became of the checkpoint that was under way.
@@ -93,12 +97,11 @@ class ServerHost : public Host {
   uint64_t epoch_ = 0;
   std::unique_ptr<CheckpointLog> log_;
   std::unique_ptr<ShardTask> task_;
+  std::optional<ShardFeed> feed_;  // once it replays
   Phase phase_ = Phase::kFence;
   bool replaced_ = false;
   bool must_stop_ = false;
   Status failure_ = absl::OkStatus();
-  bool announced_ = false;
-  bool announce_again_ = false;                    // behind the cut
   bool saving_given_up_ = false;                   // at this cut
   std::optional<CheckpointAssembler> parameters_;  // while it catches up
   Offset next_parameter_ = 0;

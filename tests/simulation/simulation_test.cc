@@ -81,6 +81,7 @@ constexpr std::string_view kMustHappen[] = {
     "reader held back",
     "record compacted away",
     "record of a transaction that is not delivered",
+    "record passed over at a cut",
     "record of parameters read at recovery",
     "recovery from a disk",
     "repeat",

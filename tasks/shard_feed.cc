@@ -1,0 +1,31 @@
+#include "tasks/shard_feed.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace millrace {
+
+Status ShardFeed::Take(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
+  if (at_cut()) {
+    has_passed_over_ = true;
+    return absl::OkStatus();
+  }
+  return task_.ProcessGradient(record, out);
+}
+
+StatusOr<std::optional<Offset>> ShardFeed::LeaveCut(std::vector<OutgoingRecord>& out) {
+  MILLRACE_CHECK(at_cut());
+  MILLRACE_RETURN_IF_ERROR(task_.LeaveCut(out));
+  if (!std::exchange(has_passed_over_, false)) return std::optional<Offset>();
+  return std::optional<Offset>(task_.position());
+}
+
+StatusOr<bool> ShardFeed::Announce(std::vector<OutgoingRecord>& out) {
+  if (is_announced_ || !task_.replayed() || at_cut()) return false;
+  MILLRACE_RETURN_IF_ERROR(task_.Announce(out));
+  is_announced_ = true;
+  return !std::exchange(has_answered_, true);
+}
+
+}  // namespace millrace

@@ -1,0 +1,42 @@
+// What a shard's host does with the records of its partition, and when it answers everybody.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "tasks/shard_task.h"
+#include "topics/outgoing_record.h"
+
+namespace millrace {
+
+// Between a reader of `gradients` that goes on, and a task that now and then stands still: at the
+// cut of a snapshot, until all of it is saved. Not thread-safe.
+class ShardFeed {
+ public:
+  // The task outlives it, and has been told where its replay begins (StartReplay).
+  explicit ShardFeed(ShardTask& task) : task_(task) {}
+
+  // Takes the next record. One that comes while the shard stands at a cut is passed over: LeaveCut
+  // says where to read again. Errors are ProcessGradient's.
+  Status Take(const GradientRecord& record, std::vector<OutgoingRecord>& out);
+  bool at_cut() const { return task_.snapshot().has_value(); }
+  // Folds what was held at the cut. Returns the offset to read on from, if records were passed
+  // over. REQUIRES at_cut().
+  StatusOr<std::optional<Offset>> LeaveCut(std::vector<OutgoingRecord>& out);
+
+  // An answer may be lost: all are said again.
+  void AnswersLost() { is_announced_ = false; }
+  // Answers everybody once the task has caught up with the log as it was at its start, and when
+  // answers were lost; but not at a cut: the answers of that position are made after it. Returns
+  // whether that was the first time.
+  StatusOr<bool> Announce(std::vector<OutgoingRecord>& out);
+
+ private:
+  ShardTask& task_;
+  bool has_answered_ = false;
+  bool is_announced_ = false;
+  bool has_passed_over_ = false;  // a record, at this cut
+};
+
+}  // namespace millrace

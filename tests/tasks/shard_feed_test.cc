@@ -1,0 +1,113 @@
+#include "tasks/shard_feed.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "stores/memory_byte_map.h"
+#include "tests/processors/server_fixture.h"
+
+namespace millrace {
+namespace {
+
+constexpr KeyRange kRange = {0, 6};
+
+// A shard of one worker.
+class ShardFeedTest : public testing::Test {
+ protected:
+  ShardFeedTest() {
+    options_.workers = 1;
+    task_.emplace(options_, store_);
+    feed_.emplace(*task_);
+  }
+
+  void StartReplay(Offset end) { ASSERT_TRUE(task_->StartReplay(0, end).ok()); }
+  void Take(const LogRecord& record) {
+    const Status taken = feed_->Take({next_++, record.key, record.value, 0}, out_);
+    ASSERT_TRUE(taken.ok()) << taken;
+  }
+  void TakeUpdate(Clock clock) {
+    Take(RecordOf(Update(0, clock, std::vector<float>(kRange.size(), 1), kRange)));
+  }
+  // Stands at the cut of a snapshot then: two updates after the request.
+  void GoToACut() {
+    Gradient request = Message(Gradient::kRequestSnapshot, kNoWorker, 0);
+    request.mutable_request_snapshot()->set_number(1);
+    Take({EncodeBigEndian32(kNoWorker), RecordOf(request).value});
+    EXPECT_FALSE(feed_->at_cut());
+    TakeUpdate(0);
+    EXPECT_FALSE(feed_->at_cut());
+    TakeUpdate(1);
+    ASSERT_TRUE(feed_->at_cut());
+  }
+  bool Announces() {
+    out_.clear();
+    const StatusOr<bool> first = feed_->Announce(out_);
+    EXPECT_TRUE(first.ok()) << first.status();
+    is_first_ = first.value_or(false);
+    return !out_.empty();
+  }
+
+  ServerOptions options_ = SmallServer();
+  MemoryByteMap store_;
+  std::optional<ShardTask> task_;
+  std::optional<ShardFeed> feed_;
+  Offset next_ = 0;
+  bool is_first_ = false;
+  std::vector<OutgoingRecord> out_;
+};
+
+TEST_F(ShardFeedTest, RecordsThatComeAtACutAreReadAgainAfterIt) {
+  StartReplay(0);
+  GoToACut();
+  const Offset cut = next_;
+  TakeUpdate(2);
+  EXPECT_EQ(task_->position(), cut);
+  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut(out_);
+  ASSERT_TRUE(read_from.ok());
+  EXPECT_EQ(*read_from, std::optional<Offset>(cut));
+}
+
+TEST_F(ShardFeedTest, NothingIsReadAgainAfterACutAtWhichNothingCame) {
+  StartReplay(0);
+  GoToACut();
+  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut(out_);
+  ASSERT_TRUE(read_from.ok());
+  EXPECT_EQ(*read_from, std::nullopt);
+  TakeUpdate(2);
+  EXPECT_EQ(task_->position(), next_);
+}
+
+TEST_F(ShardFeedTest, AnswersEverybodyOnceItHasCaughtUp) {
+  StartReplay(1);
+  EXPECT_FALSE(Announces());
+  TakeUpdate(0);
+  EXPECT_TRUE(Announces());
+  EXPECT_TRUE(is_first_);
+  EXPECT_FALSE(Announces());
+}
+
+TEST_F(ShardFeedTest, AnswersEverybodyAgainWhenAnAnswerWasLost) {
+  StartReplay(0);
+  EXPECT_TRUE(Announces());
+  feed_->AnswersLost();
+  EXPECT_TRUE(Announces());
+  EXPECT_FALSE(is_first_);
+  EXPECT_FALSE(Announces());
+}
+
+TEST_F(ShardFeedTest, AnswersThatWereLostAtACutAreMadeAfterIt) {
+  StartReplay(0);
+  EXPECT_TRUE(Announces());
+  GoToACut();
+  feed_->AnswersLost();
+  EXPECT_FALSE(Announces());
+  ASSERT_TRUE(feed_->LeaveCut(out_).ok());
+  EXPECT_TRUE(Announces());
+}
+
+}  // namespace
+}  // namespace millrace
