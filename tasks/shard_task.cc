@@ -108,6 +108,7 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
   }
   read_position_ = std::max(begin, position_ - (position_ > 0 ? 1 : 0));
   replay_end_ = end;
+  is_recognised_ = read_position_ == position_;
   return absl::OkStatus();
 }
 
@@ -120,6 +121,7 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<Outg
                                  "topic was deleted and recreated. Remove the server's data folder "
                                  "if all topics are new, or start a new job (another --job)");
     }
+    if (record.offset == position_ - 1) is_recognised_ = true;
     return absl::OkStatus();
   }
   if (record.offset != position_) {

@@ -45,7 +45,9 @@ class ShardTask {
   // Where reading starts: at the record before the position, if it still exists, which must be the
   // last record of the checkpoint.
   Offset gradients_position() const { return read_position_; }
-  bool replayed() const { return position_ >= replay_end_; }
+  // All of the replay has been folded, and the log is the one that the checkpoint remembers: until
+  // then nobody is answered.
+  bool replayed() const { return is_recognised_ && position_ >= replay_end_; }
   uint64_t replayed_records() const { return replayed_records_; }
 
   // Folds a record of `gradients`; appends answers to `out` unless replaying. DataLoss when the
@@ -104,6 +106,7 @@ class ShardTask {
   uint64_t last_hash_ = 0;  // of the record before it
   Offset read_position_ = 0;
   Offset replay_end_ = 0;
+  bool is_recognised_ = true;  // the record in front of the position has been seen, if it is there
   uint64_t replayed_records_ = 0;
   Offset checkpoint_begun_ = 0;
   Offset checkpointed_ = 0;

@@ -708,5 +708,25 @@ TEST_F(ShardTaskTest, AShardWithoutAnyCopyGoesOnFromTheWorkersOnlyIfThatIsWanted
   EXPECT_FALSE(stored.processor().state_lost());
 }
 
+TEST_F(ShardTaskTest, AnswersNobodyBeforeItHasSeenTheRecordThatItsCheckpointRemembers) {
+  AppendAndFoldRound();
+  Checkpoint();
+  ShardTask task(options_, *store_);
+  ASSERT_TRUE(task.Load().ok());
+  ASSERT_TRUE(task.StartReplay(0, End()).ok());
+  EXPECT_FALSE(task.replayed());
+  ASSERT_TRUE(Fold(task, task.gradients_position(), out_).ok());
+  EXPECT_TRUE(task.replayed());
+}
+
+TEST_F(ShardTaskTest, AnswersAtOnceWhenAllThatItsCheckpointHasWasDeleted) {
+  AppendAndFoldRound();
+  Checkpoint();
+  ShardTask task(options_, *store_);
+  ASSERT_TRUE(task.Load().ok());
+  ASSERT_TRUE(task.StartReplay(End(), End()).ok());
+  EXPECT_TRUE(task.replayed());
+}
+
 }  // namespace
 }  // namespace millrace
