@@ -24,6 +24,12 @@ size_t Checkpoint::VisitRecords(size_t begin, const FrozenRows::Visit& visit) co
   return next - begin;
 }
 
+Status CheckCopyFits(Offset from, Offset end) {
+  if (from <= end) return absl::OkStatus();
+  return absl::OutOfRangeError("ends at offset " + std::to_string(end) + ", before offset " +
+                               std::to_string(from));
+}
+
 StatusOr<Offset> ReadParametersOffset(const OrderedByteMap& store) {
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> value,
                             store.Get(kParametersOffsetKey));

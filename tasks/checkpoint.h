@@ -62,6 +62,10 @@ class CheckpointLog {
 // ran, and one checkpoint must not be taken for the whole shard.
 Status CheckBehind(Offset end, size_t records, Offset behind);
 
+// Whether a copy that has read `parameters` up to the offset `from` belongs to a partition that
+// ends at `end`. OutOfRange: it does not; the topic was deleted and recreated, or has lost its end.
+Status CheckCopyFits(Offset from, Offset end);
+
 // Keys of a shard's store other than blocks.
 inline constexpr char kStateKeyPrefix[] = "state";  // + number of the chunk, 4 bytes
 inline constexpr char kParametersOffsetKey[] = "parameters-offset";
@@ -94,7 +98,8 @@ class CheckpointRun {
 
   // Takes the next step. Unavailable or DeadlineExceeded: the log's commit had no answer, and the
   // next step asks again. After any other error the run is over and the task gets back what
-  // checkpoint() still holds: its blocks' and rows' names and, unless they were committed, its dead letters.
+  // checkpoint() still holds: its blocks' and rows' names and, unless they were committed, its
+  // dead letters.
   Status Step();
   bool done() const { return next_ == Next::kNothing; }
   const Checkpoint& checkpoint() const { return checkpoint_; }

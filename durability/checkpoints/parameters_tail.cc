@@ -33,10 +33,9 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
                             BrokerRetry(stop, config.broker_timeout_s()).Run([&] {
                               return tail->consumer_->QueryRange(partition, kBrokerCall);
                             }));
-  if (from > range.end) {
-    return absl::OutOfRangeError(topic + ", partition " + std::to_string(shard) +
-                                 " ends at offset " + std::to_string(range.end) +
-                                 ", before offset " + std::to_string(from));
+  if (const Status fits = CheckCopyFits(from, range.end); !fits.ok()) {
+    return absl::OutOfRangeError(topic + ", partition " + std::to_string(shard) + " " +
+                                 std::string(fits.message()));
   }
   const Offset begin = std::max(from, range.begin);
   tail->behind_ = static_cast<size_t>(range.end - begin);

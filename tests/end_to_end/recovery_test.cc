@@ -248,17 +248,17 @@ TEST(Recovery, APositionOutsideTheLogIsNeverSkipped) {
 TEST(Recovery, AnotherRecordInFrontOfThePositionIsNoticed) {
   Topology job(Job({6}));
   const auto disk = std::make_shared<Disk>();
-  job.StartServer(disk);
+  ServerHost& first = job.StartServer(disk);
   job.StartWorkers({0});
   job.Produce(0, 3);
   job.RunUntilIdle();
   job.Checkpoint();
-  // The topics are deleted and recreated, the disk is kept.
-  Topology other(Job({6}));
-  other.ProduceAll();
-  for (int i = 0; i < 10; ++i) other.AppendGradient(Gradient());
-  ServerHost& server = other.StartServer(disk);
-  other.RunUntilIdle();
+  Topology::Kill(first);
+  // `gradients` is deleted and recreated; the disk and `parameters` are kept.
+  job.world().log.Recreate(Topic::kGradients, 0);
+  for (int i = 0; i < 10; ++i) job.AppendGradient(Gradient());
+  ServerHost& server = job.StartServer(disk);
+  job.RunUntilIdle();
   EXPECT_TRUE(server.must_stop());
   EXPECT_TRUE(absl::IsDataLoss(server.failure())) << server.failure();
   EXPECT_NE(server.failure().message().find("differs from the last one of the checkpoint"),

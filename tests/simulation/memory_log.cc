@@ -79,6 +79,17 @@ void MemoryLog::DeleteBefore(Topic topic, int32_t partition, Offset offset) {
   }
 }
 
+void MemoryLog::LoseFrom(Topic topic, int32_t partition, Offset offset) {
+  Partition& log = At(topic, partition);
+  MILLRACE_CHECK(log.begin <= offset && offset <= StableEnd(topic, partition));
+  log.entries.resize(static_cast<size_t>(offset - log.begin));
+}
+
+void MemoryLog::Recreate(Topic topic, int32_t partition) {
+  MILLRACE_CHECK(StableEnd(topic, partition) == End(topic, partition));
+  At(topic, partition) = {};
+}
+
 size_t MemoryLog::Compact(Topic topic, int32_t partition, Offset limit) {
   Partition& log = At(topic, partition);
   std::set<std::string_view> seen;

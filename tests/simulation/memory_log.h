@@ -43,6 +43,11 @@ class MemoryLog {
   // All committed records from an offset on, also those behind an open transaction: for who judges.
   std::vector<const LogRecord*> Committed(Topic topic, int32_t partition, Offset from) const;
   void DeleteBefore(Topic topic, int32_t partition, Offset offset);
+  // What must never happen to a log: its records from `offset` on are lost, as after an election of
+  // a broker that had not got them. REQUIRES: none of them is in an open transaction.
+  void LoseFrom(Topic topic, int32_t partition, Offset offset);
+  // The topic is deleted and recreated: it begins at offset 0. REQUIRES: no open transaction.
+  void Recreate(Topic topic, int32_t partition);
   // Removes records below `limit` that a later committed record below `limit` with the same key
   // has superseded, and aborted ones; returns how many. Offsets stay.
   size_t Compact(Topic topic, int32_t partition, Offset limit);

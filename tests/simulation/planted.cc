@@ -216,6 +216,45 @@ class ReadsOnBehindACut final : public ServerHost {
   void ReadFrom(Offset) override {}
 };
 
+void Losses(Scenario& scenario, Faults& faults) {
+  scenario.max_frame_bytes = kMaxFrameBytes;
+  faults.losses = true;
+  faults.rate = std::max(faults.rate, 0.01);
+}
+
+// Takes the log as it finds it.
+class StartsWhereverTheLogIs final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status StartReplay(Offset begin, Offset end) override {
+    const Offset position = task().position();
+    return ServerHost::StartReplay(std::min(begin, position), std::max(end, position));
+  }
+};
+
+// Does not look at the record in front of its position.
+class DoesNotRecogniseItsLog final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status StartReplay(Offset begin, Offset end) override {
+    const Offset position = task().position();
+    return ServerHost::StartReplay(position <= end ? std::max(begin, position) : begin, end);
+  }
+};
+
+// Goes on with a copy of another `parameters`.
+class TrustsItsCopy final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status CheckCopy(Offset, Offset) const override { return absl::OkStatus(); }
+};
+
 // Answers everybody while it stands at a cut, with what is not the answer of its position.
 class AnnouncesAtACut final : public ServerHost {
  public:
@@ -796,9 +835,9 @@ std::vector<PlantedError> PlantedErrors() {
   errors.push_back(InServer<TakesSilenceForAnAbort>(
       "a commit without an answer that is taken for an abort", 100, Unchanged));
   errors.push_back(InServer<RepeatsWhatIsRefusedForGood>(
-      "a checkpoint that is refused for good and tried again", 50, Unchanged));
+      "a checkpoint that is refused for good and tried again", 200, Unchanged));
   errors.push_back(InServer<GoesOnWithoutItsDisk>(
-      "a server that goes on without what its disk has refused", 500, Unchanged));
+      "a server that goes on without what its disk has refused", 1000, Unchanged));
   errors.push_back(InServer<TrimsBeforeItCommits>(
       "a log that is trimmed before the checkpoint is committed", 200, Unchanged));
   errors.push_back(
@@ -854,6 +893,11 @@ std::vector<PlantedError> PlantedErrors() {
       InServer<LetsALaterUpdateThrough>("an update that is let through a cut", 10, Unchanged);
   through.adjust = SnapshotsOfShards;
   errors.push_back(std::move(through));
+  errors.push_back(InServer<StartsWhereverTheLogIs>(
+      "a server that starts wherever the log begins or ends", 50, Losses));
+  errors.push_back(InServer<DoesNotRecogniseItsLog>("a server that does not recognise another log",
+                                                    100, Losses));
+  errors.push_back(InServer<TrustsItsCopy>("a copy of a topic that was recreated", 300, Losses));
   PlantedError reads_on = InServer<ReadsOnBehindACut>(
       "records that are passed over at a cut and not read again", 20, Unchanged);
   reads_on.adjust = SnapshotsOfShards;

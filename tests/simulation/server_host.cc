@@ -202,6 +202,11 @@ void ServerHost::Die() {
 void ServerHost::Failed(const char* where, const Status& status) {
   must_stop_ = true;
   failure_ = status;
+  if (world_.loss && world_.loss->shard == shard_ &&
+      (absl::IsDataLoss(status) || absl::IsOutOfRange(status))) {
+    world_.loss->refused = true;
+    return;
+  }
   if (store_->broken()) return;  // it stops, as it should
   // A zombie that fences late fences its successor, whose log it may then truncate.
   if (!replaced_ && world_.log.IsNewest(transactional_id_, epoch_)) {
@@ -223,7 +228,7 @@ bool ServerHost::Step() {
       return true;
     case Phase::kStart:
       if (!FencesFirst()) Fence();
-      StartReplay();
+      BeginReplay();
       return true;
     case Phase::kLive:
       return ReadGradients();
@@ -246,6 +251,8 @@ std::unique_ptr<CheckpointLog> ServerHost::MakeLog() {
 void ServerHost::Load() {
   const StatusOr<Offset> from = ReadParametersOffset(*store_);
   if (!from.ok()) return Failed("store", from.status());
+  const Offset end = world_.log.StableEnd(Topic::kParameters, partition_);
+  if (Status fits = CheckCopy(*from, end); !fits.ok()) return Failed("parameters", fits);
   next_parameter_ = *from;
   if (next_parameter_ > 0) world_.Count("recovery from a disk");
   // Small enough for a checkpoint to come in parts, now and then.
@@ -279,9 +286,9 @@ void ServerHost::TakeParameters() {
   phase_ = Phase::kStart;
 }
 
-void ServerHost::StartReplay() {
-  const Status status = task_->StartReplay(world_.log.Begin(Topic::kGradients, partition_),
-                                           world_.log.End(Topic::kGradients, partition_));
+void ServerHost::BeginReplay() {
+  const Status status = StartReplay(world_.log.Begin(Topic::kGradients, partition_),
+                                    world_.log.End(Topic::kGradients, partition_));
   if (!status.ok()) return Failed("start of the replay", status);
   world_.observer->OnFolded(*task_);
   feed_.emplace(*task_);
@@ -295,6 +302,7 @@ bool ServerHost::TryToAnnounce() {
     return true;
   }
   if (out_.empty()) return false;
+  if (world_.loss && world_.loss->shard == shard_) world_.loss->answered = true;
   world_.observer->OnAnnouncement(*task_, out_);
   Send(out_);
   return true;

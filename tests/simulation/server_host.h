@@ -51,6 +51,8 @@ class ServerHost : public Host {
     return feed_->Take(record, out);
   }
   virtual StatusOr<bool> Announce(std::vector<OutgoingRecord>& out) { return feed_->Announce(out); }
+  virtual Status StartReplay(Offset begin, Offset end) { return task_->StartReplay(begin, end); }
+  virtual Status CheckCopy(Offset from, Offset end) const { return CheckCopyFits(from, end); }
   virtual void ReadFrom(Offset offset) { next_gradient_ = offset; }
   virtual StatusOr<CheckpointCycle::End> Finish(const Checkpoint& checkpoint,
                                                 const Status& result) {
@@ -77,7 +79,7 @@ class ServerHost : public Host {
   void Load();
   void CatchUp();
   void TakeParameters();
-  void StartReplay();
+  void BeginReplay();
   bool ReadGradients();
   // Announces if it is time to. False when it is not.
   bool TryToAnnounce();

@@ -51,6 +51,7 @@ Faults DrawFaults(Random& random) {
   faults.failed_deliveries = random.Chance(0.4);
   if (random.Chance(0.5)) faults.snapshots = random.Chance(0.5) ? 0.02 : 0.005;
   faults.clock_jumps = random.Chance(0.3);
+  faults.losses = random.Chance(0.06);
   return faults;
 }
 
@@ -100,6 +101,7 @@ std::string Simulation::Run() {
     if (turn == kMostTurns * server_.size()) return "it never comes to rest";
     if (world_.faults && turn >= faults_.turns) EndFaults();
     if (world_.faults && world_.random.Chance(faults_.rate)) Fault();
+    if (world_.loss) return AwaitRefusal();
     if (world_.faults && world_.random.Chance(faults_.snapshots)) AskForSnapshot();
     if (Turn()) {
       idle = 0;
@@ -294,6 +296,9 @@ bool Simulation::Produce() {
 
 void Simulation::Fault() {
   if (!replicas_.empty() && world_.random.Chance(0.15)) return FaultOfReplica();
+  if (faults_.losses && world_.random.Chance(0.2)) {
+    if (LoseRecords(static_cast<ShardId>(world_.random.Below(server_.size())))) return;
+  }
   if (faults_.clock_jumps && world_.random.Chance(0.15)) return JumpClock();
   const double kind = world_.random.Uniform();
   if (kind < 0.27) return FaultOfServer();
@@ -732,6 +737,7 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   Simulation simulation(scenario, faults, factory, random.Next());
   outcome.violation = simulation.Run();
   outcome.coverage = simulation.coverage();
+  if (simulation.refused()) return outcome;
   if (!outcome.violation.empty() || !scenario.sequential() || !scenario.one_pass()) return outcome;
   if (!scenario.repeatable() && !simulation.workers_lived()) return outcome;
   if (!scenario.repeatable()) ++outcome.coverage["largest part of updates sent, and compared"];

@@ -30,10 +30,11 @@ struct Faults {
   // The repeat timer. Off, the protocol has to get by without: then nothing may be lost that only
   // the timer brings back (answers by retention, chunks by strangers).
   bool timer = true;
-  bool retention = false;    // of weights
-  bool strangers = false;    // records by others, and poison
-  double snapshots = 0;      // asked for, per turn
-  bool workers = true;       // die and move
+  bool retention = false;  // of weights
+  bool strangers = false;  // records by others, and poison
+  double snapshots = 0;    // asked for, per turn
+  bool workers = true;     // die and move
+  bool losses = false;     // of records of a shard that its servers must not get over: a run's end
   bool clock_jumps = false;  // of the brokers, and of whoever dates the rows
   std::string ToString() const;
 };
@@ -55,7 +56,8 @@ class Simulation {
   // Until everything has come to rest, or something has gone wrong: then says what.
   std::string Run();
 
-  // After Run.
+  // After Run. It has ended since a shard's records were lost, and its servers refuse to go on.
+  bool refused() const { return world_.loss.has_value(); }
   const Referee& referee(ShardId shard) const { return inspector_.referee(shard); }
   const SnapshotAudit& snapshots() const { return inspector_.snapshots(); }
   // Each worker has had one task, which has computed all that was accepted: so it has still what it
@@ -87,6 +89,14 @@ class Simulation {
   void Rebalance();
   void Retention();
   void JumpClock();
+  // False when nothing can be lost that must be noticed.
+  bool LoseRecords(ShardId shard);
+  bool LoseGradients(ShardId shard);
+  bool RecreateParameters(ShardId shard);
+  // Of the newest checkpoint; 0: there is none.
+  Offset SavedPosition(ShardId shard) const;
+  // Until the shard's server has said that it cannot go on; or says why it has not.
+  std::string AwaitRefusal();
   void Stranger();
   // Sends shard 0 what somebody does who wants a snapshot, or gives one up.
   void AskForSnapshot();
@@ -120,6 +130,8 @@ class Simulation {
   WorkerHost& AnyProcess();
   void Bury();
 
+  // Has nothing to say, since what it would compare with is gone.
+  Observer nobody_;
   Faults faults_;
   Factory factory_;
   World world_;

@@ -74,6 +74,15 @@ struct World {
   std::vector<Offset> compacted;
   uint64_t next_attempt = 1;
 
+  // A shard's records were lost in a way that must not go unnoticed, and whether its servers say
+  // so: from then on they must refuse to serve, and nothing else is judged.
+  struct Loss {
+    ShardId shard = 0;
+    bool refused = false;
+    bool answered = false;
+  };
+  std::optional<Loss> loss;
+
   // Somebody has written updates in the name of workers, which know nothing of snapshots.
   bool forged = false;
 
