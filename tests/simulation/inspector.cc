@@ -16,7 +16,7 @@ namespace millrace::simulation {
 namespace {
 
 // Pieces, each behind its length in 8 bytes, which are merged.
-bool ParseState(const std::string& body, ShardState& state) {
+bool ParseState(const std::string& body, ShardState& state, size_t& pieces) {
   size_t at = 0;
   while (at < body.size()) {
     if (body.size() - at < 8) return false;
@@ -24,6 +24,7 @@ bool ParseState(const std::string& body, ShardState& state) {
     for (int i = 0; i < 8; ++i) length = length * 256 + static_cast<unsigned char>(body[at++]);
     if (length > body.size() - at || !state.MergeFromString(body.substr(at, length))) return false;
     at += length;
+    ++pieces;
   }
   return at > 0;
 }
@@ -524,7 +525,9 @@ void Inspector::CheckParameters(ShardId shard) {
     body = Referee::Join(value, unfinished, bad);
   }
   ShardState saved;
-  if (!body || !ParseState(*body, saved)) return Fail("parameters: no whole marker");
+  size_t pieces = 0;
+  if (!body || !ParseState(*body, saved, pieces)) return Fail("parameters: no whole marker");
+  if (pieces > 1) world_.Count("state in several pieces");
   if (saved.position() > referee.end()) return Fail("parameters: a marker beyond the log");
   const Referee::State* const cut = saved.at_cut() ? referee.AtCut(saved.position()) : nullptr;
   if (saved.at_cut() && cut == nullptr) return Fail("parameters: a cut that is not in the log");

@@ -282,6 +282,23 @@ class ReleasesOneTooFar final : public ServerHost {
   }
 };
 
+// Takes an update whatever its clock, if that is to come.
+class BelievesAClockToCome final : public AltersUpdates {
+ public:
+  using AltersUpdates::AltersUpdates;
+
+ protected:
+  bool Alter(Gradient& update) const override {
+    const VectorClock& clocks = task().processor().clocks();
+    const WorkerId worker(update.worker());
+    if (!clocks.Contains(worker)) return false;
+    const Clock present = clocks.clock(worker);
+    if (update.clock() <= present) return false;
+    update.set_clock(present);
+    return true;
+  }
+};
+
 // Says nothing to who sends what is old.
 class DropsInSilence final : public ServerHost {
  public:
@@ -604,6 +621,22 @@ class OtherState : public WrongLog {
   virtual void Change(ShardState& state) = 0;
 };
 
+// A large state whose last piece is left out.
+class WithoutTheLastPiece final : public WrongLog {
+ public:
+  using WrongLog::WrongLog;
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
+    Checkpoint other = checkpoint;
+    for (Checkpoint::Entry& entry : other.entries) {
+      if (!IsState(entry)) continue;
+      const std::string body = entry.value.substr(2);
+      const uint64_t first = 8 + DecodeBigEndian64(body.substr(0, 8)).value_or(0);
+      if (first < body.size()) entry.value = MakeFrames(body.substr(0, first), 0).front();
+    }
+    return right().CommitTransaction(other, behind);
+  }
+};
+
 class WithoutHeldUpdates final : public OtherState {
  public:
   using OtherState::OtherState;
@@ -821,6 +854,15 @@ std::vector<PlantedError> PlantedErrors() {
       InServer<WithLog<PositionOneTooFar>>("a position one too far", 20, WholeMessages));
   errors.push_back(InServer<WithLog<WithoutHeldUpdates>>(
       "a checkpoint without the updates that are held", 20, Sequential));
+  errors.push_back(InServer<WithLog<WithoutTheLastPiece>>(
+      "a large state without its last piece", 50, [](Scenario& scenario, Faults& faults) {
+        Sequential(scenario, faults);
+        while (scenario.workers < 5) {
+          ++scenario.workers;
+          scenario.rows.push_back(9);
+        }
+        scenario.most_message_bytes = SmallMessageBytes(scenario);
+      }));
   errors.push_back(InServer<ForgetsAnnouncement>("a forgotten announcement", 20, WithoutTimer));
   errors.push_back(
       InServer<DropsInSilence>("a repeat that is dropped in silence", 200, WithoutTimer));
@@ -898,6 +940,11 @@ std::vector<PlantedError> PlantedErrors() {
   errors.push_back(InServer<DoesNotRecogniseItsLog>("a server that does not recognise another log",
                                                     100, Losses));
   errors.push_back(InServer<TrustsItsCopy>("a copy of a topic that was recreated", 300, Losses));
+  errors.push_back(InServer<BelievesAClockToCome>("an update of a clock to come that is taken", 50,
+                                                  [](Scenario& scenario, Faults& faults) {
+                                                    WholeMessages(scenario, faults);
+                                                    faults.strangers = true;
+                                                  }));
   PlantedError reads_on = InServer<ReadsOnBehindACut>(
       "records that are passed over at a cut and not read again", 20, Unchanged);
   reads_on.adjust = SnapshotsOfShards;

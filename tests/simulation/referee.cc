@@ -180,7 +180,7 @@ std::optional<std::string> Referee::Join(const std::string& value,
 
 bool Referee::Fits(const Gradient& message) const {
   if (message.epoch() != job_.epoch || !RowsFit(message)) return false;
-  if (message.has_ask() || message.has_leave()) return true;
+  if (message.has_ask() || message.has_leave() || message.has_restore()) return true;
   if (!message.has_update()) return false;
   const Gradient::Update& update = message.update();
   if (update.row_count() > 0) {
@@ -277,7 +277,9 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
   if (!message.ParseFromString(*body) || message.worker() != worker) return refuse();
   if (message.has_update() && !Unpack(*message.mutable_update())) return refuse();
   if (!Fits(message)) return refuse();
-  if (message.has_ask()) {
+  if (message.has_restore()) {
+    state.answered.insert(message.worker());  // nothing was lost
+  } else if (message.has_ask()) {
     const bool asks_for_old = message.has_clock() && message.clock() + 1 == member.clock;
     const bool has_old = !job_.alone && Bound() == 0 && !member.left;
     const std::vector<uint64_t> wanted(message.ask().wanted().begin(),

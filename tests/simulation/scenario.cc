@@ -1,5 +1,6 @@
 #include "tests/simulation/scenario.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -146,6 +147,12 @@ JobTraining TrainingOf(const Scenario& scenario) {
 
 }  // namespace
 
+size_t SmallMessageBytes(const Scenario& scenario) {
+  if (scenario.hashed > 100) return 40'000;  // held updates have a value for each key
+  if (std::ranges::max(scenario.rows) > 100) return 40'000;  // and evaluations one for each row
+  return scenario.training.hidden_size() > 0 ? 3'000 : 1'000;
+}
+
 Scenario DrawScenario(Random& random) {
   Scenario scenario;
   scenario.data_seed = random.Next();
@@ -164,6 +171,7 @@ Scenario DrawScenario(Random& random) {
   if (random.Chance(0.35)) {
     scenario.max_frame_bytes = scenario.hashed > 100 ? 4000 : random.Between(40, 120);
   }
+  if (random.Chance(0.5)) scenario.most_message_bytes = SmallMessageBytes(scenario);
   scenario.evaluate_batches = random.Chance(0.1);
   DrawCompression(random, scenario);
   if (scenario.shards > 1) scenario.replicas = static_cast<uint32_t>(random.Below(3));
@@ -178,7 +186,8 @@ std::string Scenario::ToString() const {
                      ", rows";
   for (RowNumber count : rows) text += " " + std::to_string(count);
   text += ", undecodable " + std::to_string(undecodable) + ", max frame bytes " +
-          std::to_string(max_frame_bytes) + ", data seed " + std::to_string(data_seed) +
+          std::to_string(max_frame_bytes) + ", most message bytes " +
+          std::to_string(most_message_bytes) + ", data seed " + std::to_string(data_seed) +
           ", evaluate batches " + std::to_string(evaluate_batches) + ", training { " +
           training.ShortDebugString() + " }";
   return text;
@@ -250,6 +259,7 @@ ServerOptions MakeServerOptions(const Scenario& scenario, ShardId shard) {
   ServerOptions options =
       millrace::MakeServerOptions(FeaturesOf(scenario), TrainingOf(scenario), shard);
   options.max_frame_bytes = scenario.max_frame_bytes;
+  options.most_message_bytes = scenario.most_message_bytes;
   // Of some rows only.
   if (options.embeddings) options.embeddings->cache_bytes = scenario.data_seed % 1500;
   return options;

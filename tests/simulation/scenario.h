@@ -15,6 +15,7 @@
 #include "processors/worker_training_processor.h"
 #include "tests/simulation/random.h"
 #include "topics/frame.h"
+#include "topics/message_codec.h"
 #include "topics/row_codec.h"
 
 namespace millrace::simulation {
@@ -34,6 +35,7 @@ struct Scenario {
   double undecodable = 0;                  // part of the rows
   Training training;
   size_t max_frame_bytes = kMaxFrameBytes;
+  size_t most_message_bytes = kMostMessageBytes;  // of a piece of the saved state
   bool evaluate_batches = false;
 
   size_t features() const { return numeric + hashed; }
@@ -49,6 +51,8 @@ struct Scenario {
 };
 
 Scenario DrawScenario(Random& random);
+// A little more than a worker's part of a shard's state, which is never divided.
+size_t SmallMessageBytes(const Scenario& scenario);
 
 Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number);
 bool IsUndecodable(const Scenario& scenario, WorkerId worker, RowNumber number);

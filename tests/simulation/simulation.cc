@@ -406,6 +406,7 @@ void Simulation::Stranger() {
   const auto gradient = [&](const std::string& from, const std::string& value) {
     world_.Append({Topic::kGradients, static_cast<int32_t>(shard), from, value});
   };
+  if (world_.random.Chance(0.3)) return HostileStranger(shard, std::move(message));
   switch (world_.random.Below(9)) {
     case 0:
       world_.Count("stranger: bytes in gradients");
@@ -457,6 +458,54 @@ void Simulation::Stranger() {
       weights.set_clock(1000);
       weights.set_released(true);
       return world_.Append({Topic::kWeights, partition, EncodeBigEndian32(0),
+                            MakeFrames(weights.SerializeAsString(), 0).front()});
+    }
+  }
+}
+
+// What a worker, a server or somebody who wants a snapshot may say, but at another time.
+void Simulation::HostileStranger(ShardId shard, Gradient message) {
+  const WorkerId worker(message.worker());
+  const Clock clock(message.clock());
+  const auto send = [&] {
+    world_.Append({Topic::kGradients, static_cast<int32_t>(shard), EncodeBigEndian32(worker),
+                   MakeFrames(message.SerializeAsString(), 0).front()});
+  };
+  switch (world_.random.Below(6)) {
+    case 0:
+      world_.Count("stranger: an update of a clock to come");
+      message.set_clock(clock + world_.random.Between(1, 3));
+      return send();
+    case 1:
+      if (clock == 0) return;
+      world_.Count("stranger: another update of a clock that is over");
+      message.set_clock(clock - 1);
+      message.mutable_update()->set_rows_end(1'000'000);
+      return send();
+    case 2:
+      world_.Count("stranger: a leave of another clock");
+      message.mutable_leave();
+      message.set_clock(clock + world_.random.Between(1, 3));
+      return send();
+    case 3:
+      world_.Count("stranger: weights for a shard that has lost none");
+      message.mutable_restore()->set_left(world_.random.Chance(0.5));
+      return send();
+    case 4:
+      world_.Count("stranger: a snapshot to come is given up");
+      return CancelSnapshot(shard, last_snapshot_ + world_.random.Between(1, 3));
+    default: {
+      world_.Count("stranger: weights of another shape");
+      Weights weights;
+      weights.set_epoch(kEpoch);
+      weights.set_shard(shard);
+      weights.set_clock(clock);
+      weights.set_released(true);
+      const Referee::Job& job = inspector_.referee(shard).job();
+      weights.mutable_slice()->set_begin(job.begin);
+      weights.mutable_slice()->set_end(job.begin + job.keys);
+      weights.mutable_slice()->mutable_dense()->Resize(static_cast<int>(job.keys) + 1, 1.0f);
+      return world_.Append({Topic::kWeights, static_cast<int32_t>(worker), EncodeBigEndian32(shard),
                             MakeFrames(weights.SerializeAsString(), 0).front()});
     }
   }

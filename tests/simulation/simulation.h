@@ -98,6 +98,8 @@ class Simulation {
   // Until the shard's server has said that it cannot go on; or says why it has not.
   std::string AwaitRefusal();
   void Stranger();
+  // `message` is an update of the worker's present clock on the shard.
+  void HostileStranger(ShardId shard, Gradient message);
   // Sends shard 0 what somebody does who wants a snapshot, or gives one up.
   void AskForSnapshot();
   void RequestSnapshot(uint64_t number);
