@@ -12,14 +12,36 @@ namespace {
 
 Status BadWeights(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
+bool IsWithin(const RowProgress& rows) {
+  return rows.end() <= kMostRow && rows.updates_without_rows() <= kMostClock;
+}
+
+// What a worker gives back to a shard that has lost its state must be what the shard takes.
 Status CheckClocks(const Weights& message) {
-  if (message.clock() <= kMostClock && message.rows().end() <= kMostRow &&
-      message.rows_before().end() <= kMostRow && message.mark().snapshot() <= kMostSnapshot) {
+  const RowProgress& rows = message.rows();
+  const RowProgress& before = message.rows_before();
+  const SnapshotMark& mark = message.mark();
+  if (message.clock() > kMostClock || !IsWithin(rows) || !IsWithin(before) ||
+      mark.snapshot() > kMostSnapshot) {
+    return BadWeights("weights of clock " + std::to_string(message.clock()) + ", of rows up to " +
+                      std::to_string(rows.end()) + " and snapshot " +
+                      std::to_string(mark.snapshot()) + ": one of them is out of range");
+  }
+  if (!message.replaced() && before.end() > rows.end()) {
+    return BadWeights("weights with fewer rows counted than one update before");
+  }
+  // The shard fixes a cut two updates after where the worker stands.
+  const Clock stands(message.clock() + (message.replaced() ? 1 : 0));
+  if (mark.snapshot() == 0 || mark.cut() <= stands + 2) return absl::OkStatus();
+  return BadWeights("a cut at clock " + std::to_string(mark.cut()) + " of a worker at clock " +
+                    std::to_string(stands));
+}
+
+Status CheckNoValues(const Weights& message) {
+  if (!message.has_slice() && !message.has_moments() && !message.has_embeddings()) {
     return absl::OkStatus();
   }
-  return BadWeights("weights of clock " + std::to_string(message.clock()) + ", of rows up to " +
-                    std::to_string(message.rows().end()) + " and snapshot " +
-                    std::to_string(message.mark().snapshot()) + ": one of them is out of range");
+  return BadWeights("values in an answer to a worker that has to wait");
 }
 
 Status CheckValues(const Weights& message, const WeightsShape& shape) {
@@ -33,6 +55,9 @@ Status CheckValues(const Weights& message, const WeightsShape& shape) {
     if (static_cast<size_t>(message.moments().count_size()) != shape.numeric_columns) {
       return BadWeights("weights without moments");
     }
+  } else if (message.has_moments()) {
+    return BadWeights("moments of shard " + std::to_string(message.shard()) +
+                      ", where shard 0 has them");
   }
   return CheckEmbeddings(message.embeddings(), shape.row_width, ShardId(message.shard()),
                          shape.shards);
@@ -50,7 +75,8 @@ StatusOr<Weights> DecodeWeights(std::string_view body, const WeightsShape& shape
   }
   if (message.lost()) return message;
   MILLRACE_RETURN_IF_ERROR(CheckClocks(message));
-  if (HasWeights(message)) MILLRACE_RETURN_IF_ERROR(CheckValues(message, shape));
+  MILLRACE_RETURN_IF_ERROR(HasWeights(message) ? CheckValues(message, shape)
+                                               : CheckNoValues(message));
   return message;
 }
 

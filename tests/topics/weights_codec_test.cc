@@ -40,6 +40,43 @@ TEST(WeightsCodec, AnAnswerComesBackWithItsValues) {
   EXPECT_EQ(read->SerializeAsString(), right.SerializeAsString());
 }
 
+void SetMark(Weights& message, Clock cut) {
+  message.mutable_mark()->set_snapshot(1);
+  message.mutable_mark()->set_cut(cut);
+}
+
+TEST(WeightsCodec, TakesACutTwoUpdatesOn) {
+  Weights message = GoodAnswer();
+  EncodeDenseSlice(std::vector<float>{1, 2, 3, 4}, {4, 8}, *message.mutable_slice());
+  SetMark(message, 7);
+  EXPECT_TRUE(DecodeWeights(message.SerializeAsString(), kWeights).ok());
+  // That of the clock before is made when its worker is one further.
+  SetMark(message, 8);
+  message.set_replaced(true);
+  EXPECT_TRUE(DecodeWeights(message.SerializeAsString(), kWeights).ok());
+}
+
+// A worker keeps an answer as it is, to give back what a shard has lost.
+TEST(WeightsCodec, RefusesValuesInAnAnswerThatHasNoneToGive) {
+  const std::vector<std::function<void(Weights&)>> values = {
+      [](Weights& m) {
+        EncodeDenseSlice(std::vector<float>{1, 2}, {0, 2}, *m.mutable_slice());
+      },
+      [](Weights& m) { m.mutable_moments()->add_mean(1); },
+      [](Weights& m) { m.mutable_embeddings()->add_id(1); }};
+  for (const auto& add : values) {
+    for (const bool left : {true, false}) {
+      Weights message = GoodAnswer();
+      message.set_left(left);
+      message.set_released(left);
+      ASSERT_TRUE(DecodeWeights(message.SerializeAsString(), kWeights).ok());
+      add(message);
+      const Status status = DecodeWeights(message.SerializeAsString(), kWeights).status();
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << message.ShortDebugString();
+    }
+  }
+}
+
 TEST(WeightsCodec, RefusesWhatIsNoAnswerForThisWorker) {
   struct Case {
     std::string reason;
@@ -56,6 +93,10 @@ TEST(WeightsCodec, RefusesWhatIsNoAnswerForThisWorker) {
       {"out of range", [](Weights& m) { m.mutable_rows()->set_end(UINT64_MAX); }},
       {"out of range", [](Weights& m) { m.mutable_rows_before()->set_end(UINT64_MAX); }},
       {"out of range", [](Weights& m) { m.mutable_mark()->set_snapshot(UINT64_MAX); }},
+      {"out of range", [](Weights& m) { m.mutable_rows()->set_updates_without_rows(UINT64_MAX); }},
+      {"moments of shard 1", [](Weights& m) { m.mutable_moments()->add_mean(1); }},
+      {"fewer rows counted", [](Weights& m) { m.mutable_rows_before()->set_end(51); }},
+      {"a cut at clock 8", [](Weights& m) { SetMark(m, 8); }},
   };
   for (const Case& bad : cases) {
     Weights message = GoodAnswer();
