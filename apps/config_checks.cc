@@ -8,6 +8,7 @@
 
 #include "base/host_and_port.h"
 #include "stores/training_buffer.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -207,8 +208,12 @@ Status ValidateConfig(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   MILLRACE_RETURN_IF_ERROR(CheckName(config.name()));
   MILLRACE_RETURN_IF_ERROR(CheckBrokers(config.brokers()));
-  if (config.workers() < 1 || config.workers() > 10'000) return wrong("workers: give 1 to 10000");
-  if (config.shards() < 1 || config.shards() > 1'000) return wrong("shards: give 1 to 1000");
+  if (config.workers() < 1 || config.workers() > kMostWorkers) {
+    return wrong("workers: give 1 to " + std::to_string(kMostWorkers));
+  }
+  if (config.shards() < 1 || config.shards() > kMostShards) {
+    return wrong("shards: give 1 to " + std::to_string(kMostShards));
+  }
   if (config.replication_factor() > 1000) return wrong("replication_factor: give 0 to 1000");
   const Training& training = config.training();
   if (training.batch_rows() < 1) return wrong("batch_rows: give 1 or more");

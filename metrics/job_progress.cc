@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t kSamplesKeptMs = 30'000;
 // Points of progressive figures in the log: at most one in so long.
 constexpr int64_t kProgressiveEveryMs = 500;
+constexpr double kMostRowsShown = 0x1p62;
 // The server's points come four times a second; a longer gap before the first update is no idling.
 constexpr int64_t kIdlePointMs = 1000;
 
@@ -223,7 +224,9 @@ uint64_t JobProgress::rows_tested() const {
 
 std::optional<double> JobProgress::duration_seconds() const {
   if (!begin_) return std::nullopt;
-  return static_cast<double>(end_ms_.value_or(last_server_ms_) - begin_->timestamp_ms) / 1000;
+  // Servers on several machines have several clocks: the end may be stamped before the begin.
+  const int64_t end_ms = std::max(end_ms_.value_or(last_server_ms_), begin_->timestamp_ms);
+  return static_cast<double>(end_ms - begin_->timestamp_ms) / 1000;
 }
 
 double JobProgress::rounds_per_second() const {
@@ -281,9 +284,11 @@ std::optional<JobProgress::StreamShare> JobProgress::stream_share() const {
     // Rows are read ahead of what Kafka has confirmed, and counted in the first pass only.
     const uint64_t rejected = std::min(producer_->rows_rejected(), producer_->rows_read());
     const uint64_t rows = producer_->rows_read() - rejected;
-    share.rows = producer_->epoch_of_stream() > 1
-                     ? rows * producer_->epochs_of_stream()
-                     : static_cast<uint64_t>(static_cast<double>(rows) / share.sent);
+    const double of_stream = producer_->epoch_of_stream() > 1
+                                 ? static_cast<double>(rows) * producer_->epochs_of_stream()
+                                 : static_cast<double>(rows) / share.sent;
+    // A share that is next to nothing makes of it more than a number can hold.
+    share.rows = static_cast<uint64_t>(std::min(of_stream, kMostRowsShown));
   }
   const bool every_row_counts = !server_ || server_->training().schedule() == Training::ONE_PASS;
   // Two clients' points: the one of the rows trained on may be the newer one.

@@ -5,8 +5,7 @@
 #include "job/kafka_options.h"
 #include "kafka/timeouts.h"
 #include "messages/records.pb.h"
-#include "topics/frame.h"
-#include "topics/message_codec.h"
+#include "topics/metric_point_codec.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -51,12 +50,10 @@ StatusOr<size_t> LastHeartbeats::Poll() {
 
 void LastHeartbeats::Take(const ConsumedRecord& record) {
   if (!record.key.starts_with("server/")) return;
-  const StatusOr<Frame> frame = ParseFrame(record.value);
-  MetricPoint point;
-  if (!frame.ok() || !ParseMessage(frame->body, point).ok()) return;
-  if (!point.has_server() || point.timestamp_ms() >= now_ms_) return;
-  int64_t& newest = newest_ms_[ShardId(point.server().shard())];
-  newest = std::max(newest, point.timestamp_ms());
+  const StatusOr<MetricPoint> point = DecodeMetricPoint(record.value);
+  if (!point.ok() || !point->has_server() || point->timestamp_ms() >= now_ms_) return;
+  int64_t& newest = newest_ms_[ShardId(point->server().shard())];
+  newest = std::max(newest, point->timestamp_ms());
 }
 
 std::optional<int64_t> LastHeartbeats::DownMs(ShardId shard) const {

@@ -17,8 +17,7 @@
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
 #include "messages/records.pb.h"
-#include "topics/frame.h"
-#include "topics/message_codec.h"
+#include "topics/metric_point_codec.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -39,12 +38,9 @@ std::string MarkOf(const JobConfig& config, ShardId shard) {
 // The shard that a heartbeat is of, if the record is one.
 std::optional<ShardId> ShardOfHeartbeat(const ConsumedRecord& record) {
   if (!record.key.starts_with("server/")) return std::nullopt;
-  const StatusOr<Frame> frame = ParseFrame(record.value);
-  MetricPoint point;
-  if (!frame.ok() || !ParseMessage(frame->body, point).ok() || !point.has_server()) {
-    return std::nullopt;
-  }
-  return point.server().shard();
+  const StatusOr<MetricPoint> point = DecodeMetricPoint(record.value);
+  if (!point.ok() || !point->has_server()) return std::nullopt;
+  return point->server().shard();
 }
 
 }  // namespace

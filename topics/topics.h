@@ -34,6 +34,10 @@ struct TopicPlan {
   std::vector<std::pair<std::string, std::string>> config;  // Kafka topic settings
 };
 
+// No job has more: what names more was made up.
+inline constexpr uint32_t kMostWorkers = 10'000;
+inline constexpr uint32_t kMostShards = 1'000;
+
 // All topics of a job; without those that have a partition per shard when the number of shards is
 // not known. REQUIRES workers, shards >= 1.
 std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers,

@@ -20,8 +20,7 @@
 #include "metrics/evaluation_csv.h"
 #include "metrics/job_progress.h"
 #include "metrics/job_state.h"
-#include "topics/frame.h"
-#include "topics/message_codec.h"
+#include "topics/metric_point_codec.h"
 #include "topics/topics.h"
 #include "watch/plain_line.h"
 #include "watch/screen.h"
@@ -169,11 +168,9 @@ class Watcher {
   void SetHandler() {
     handler_.on_record = [this](const ConsumedRecord& record) {
       // A record of a newer version, or of somebody else, is not worth ending the display.
-      const StatusOr<Frame> frame = ParseFrame(record.value);
-      MetricPoint point;
-      if (!frame.ok() || frame->is_chunk) return absl::OkStatus();
-      if (!ParseMessage(frame->body, point).ok()) return absl::OkStatus();
-      job_.Fold(point);
+      const StatusOr<MetricPoint> point = DecodeMetricPoint(record.value);
+      if (!point.ok()) return absl::OkStatus();
+      job_.Fold(*point);
       last_record_ = steady_clock::now();
       live_ = at_end_;
       return absl::OkStatus();

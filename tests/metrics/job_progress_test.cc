@@ -50,6 +50,14 @@ TEST(JobProgress, MeasuresFromTheFirstPointWhenItHasUpdatesAlready) {
   EXPECT_DOUBLE_EQ(*job.duration_seconds(), 2);
 }
 
+TEST(JobProgress, HasNoNegativeDurationWhenTheServersClocksDiffer) {
+  JobProgress job;
+  job.Fold(ServerAt(9'000, 10));
+  job.Fold(EndedAt(7'000, 20));
+  EXPECT_DOUBLE_EQ(*job.duration_seconds(), 0);
+  EXPECT_EQ(job.rows_per_second(), 0);
+}
+
 TEST(JobProgress, WhatASnapshotHadLearntBeforeTheJobIsNoSpeedOfIt) {
   JobProgress job;
   job.Fold(ServerAt(5'000, 1'000));  // 400,000 rows in 1,000 rounds, of the snapshot
@@ -173,6 +181,17 @@ TEST(JobProgress, KnowsTheLengthOfAStreamOfSeveralPassesInTheSecond) {
   job.Fold(point);
   EXPECT_DOUBLE_EQ(job.stream_share()->sent, 0.5);
   EXPECT_EQ(job.stream_share()->rows, 3'000u);
+}
+
+TEST(JobProgress, EstimatesNoMoreRowsThanANumberHolds) {
+  JobProgress job;
+  job.Fold(ProducerAt(1'000, 1, uint64_t{1} << 60, uint64_t{1} << 50));
+  EXPECT_EQ(job.stream_share()->rows, uint64_t{1} << 62);
+  MetricPoint point = ProducerAt(2'000, 1, uint64_t{1} << 60, uint64_t{1} << 50);
+  point.mutable_producer()->set_epoch_of_stream(2);
+  point.mutable_producer()->set_epochs_of_stream(1 << 20);
+  job.Fold(point);
+  EXPECT_EQ(job.stream_share()->rows, uint64_t{1} << 62);
 }
 
 TEST(JobProgress, HasNoShareOfAPipe) {

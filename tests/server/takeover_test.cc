@@ -55,6 +55,7 @@ TEST_F(TakeoverTest, WhoWasFencedWaitsOnceUntilTheOtherSendsNoHeartbeats) {
   auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "other"}, nullptr);
   ASSERT_TRUE(producer.ok()) << producer.status();
   MetricPoint point;
+  point.mutable_server()->set_shards(2);
   point.mutable_server()->set_shard(1);
   const std::string heartbeat = MakeFrames(point.SerializeAsString(), 0).front();
   RememberTakeover(config_, {1});
