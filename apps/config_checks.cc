@@ -8,6 +8,7 @@
 
 #include "base/host_and_port.h"
 #include "stores/training_buffer.h"
+#include "tasks/task_options.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -202,7 +203,39 @@ Status CheckNetwork(const Training& training) {
   return absl::OkStatus();
 }
 
+// More floats than the memory of any machine that this was written for holds.
+constexpr uint64_t kMostParameters = uint64_t{1} << 36;
+
 }  // namespace
+
+Status CheckJob(const JobFeatures& features, const JobTraining& training) {
+  const auto wrong = [](const std::string& what) {
+    return absl::DataLossError("the job topic holds what no job can be: " + what +
+                               ". Start a new job (another name), or remove the topic");
+  };
+  // The checks of the configuration that it came from.
+  JobConfig config;
+  config.set_name("job");
+  config.set_brokers("localhost:9092");
+  config.set_workers(features.workers());
+  config.set_shards(training.shards());
+  *config.mutable_training() = training.training();
+  const Status valid = ValidateConfig(config);
+  if (!valid.ok()) return wrong(std::string(valid.message()));
+  const FeatureSpec& spec = features.spec();
+  const uint64_t count = features.feature_count();
+  if (count < static_cast<uint64_t>(spec.numeric_size()) || count > UINT32_MAX) {
+    return wrong(std::to_string(count) + " features, " + std::to_string(spec.numeric_size()) +
+                 " of them numeric");
+  }
+  const Status model = CheckModel(features, training.training());
+  if (!model.ok()) return wrong(std::string(model.message()));
+  if ((count + 1) * static_cast<uint64_t>(std::max(spec.classes_size(), 1)) > kMostParameters) {
+    return wrong(std::to_string(count) + " features in " + std::to_string(spec.classes_size()) +
+                 " classes");
+  }
+  return absl::OkStatus();
+}
 
 Status ValidateConfig(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };

@@ -3,11 +3,16 @@
 
 #include "base/status.h"
 #include "messages/job.pb.h"
+#include "messages/records.pb.h"
 
 namespace millrace {
 
 // InvalidArgument with one line: the field's name in the configuration, what is wrong, and what is
 // valid.
 Status ValidateConfig(const JobConfig& config);
+
+// What stands in the job topic, where anybody may have written it: whether it is a job that a
+// program can run. DataLoss, in one line.
+Status CheckJob(const JobFeatures& features, const JobTraining& training);
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/config_checks.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "durability/snapshots/snapshot_files.h"
@@ -118,6 +119,7 @@ Status Run(const JobFlags& flags) {
   training.set_shards(config.shards());
   *training.mutable_training() = config.training();
   training.set_dead_letter_reasons_only(config.server().dead_letter_reasons_only());
+  MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
   MILLRACE_RETURN_IF_ERROR(board->PublishTraining(training));
   return RunServer(config, features, training, stop);
 }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "apps/config_checks.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "job/job_registry.h"
@@ -38,6 +39,7 @@ Status Run(const JobFlags& flags) {
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, board->WaitForFeatures());
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, board->WaitForTraining());
+  MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, training.shards(), stop));
   return RunWorker(config, features, training, stop);
 }

@@ -99,6 +99,10 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
     return wrong(
         "this job is a regression (CsvProducer --regression): give --model fm or --model deepfm");
   }
+  if (spec.classes_size() < 2) {
+    return wrong("a job tells two classes or more apart; this one has " +
+                 std::to_string(spec.classes_size()));
+  }
   if (!spec.ids().empty()) {
     return wrong(
         "this job has id columns (CsvProducer --ids), which only --model fm and --model deepfm "
