@@ -1,0 +1,131 @@
+// Records of any bytes, each given to a decoder of each topic: refused with a reason, or a message
+// that is valid, and the same after it is written and read again.
+#include <optional>
+#include <string>
+
+#include "base/big_endian.h"
+#include "base/check.h"
+#include "messages/records.pb.h"
+#include "tasks/state_codec.h"
+#include "tests/fuzz/fuzz_job.h"
+#include "tests/simulation/scenario.h"
+#include "topics/frame.h"
+#include "topics/gradient_codec.h"
+#include "topics/message_codec.h"
+#include "topics/metric_point_codec.h"
+#include "topics/row_codec.h"
+#include "topics/weights_codec.h"
+
+namespace millrace::fuzz {
+namespace {
+
+std::string Bytes(const google::protobuf::MessageLite& message) {
+  StatusOr<std::string> bytes = SerializeMessage(message);
+  MILLRACE_CHECK(bytes.ok());
+  return *std::move(bytes);
+}
+
+std::string Framed(const google::protobuf::MessageLite& message) {
+  return MakeFrames(Bytes(message), 0).front();
+}
+
+void CheckReason(const Status& status) {
+  MILLRACE_CHECK(!status.ok() && !status.message().empty());
+}
+
+void DecodeRow(const simulation::Scenario& job, std::string_view value) {
+  InputRecord record;
+  const Status decoded = DecodeInput(value, job.shape(), record);
+  if (!decoded.ok()) return CheckReason(decoded);
+  MILLRACE_CHECK(record.has_row() != record.has_end());
+  InputRecord again;
+  MILLRACE_CHECK(DecodeInput(Framed(record), job.shape(), again).ok());
+  MILLRACE_CHECK(Bytes(again) == Bytes(record));
+  if (!record.has_row()) return;
+  Row row;
+  ToRow(record.row(), row);
+  MILLRACE_CHECK(row.numeric.size() == job.numeric && row.ids.size() == job.ids);
+  MILLRACE_CHECK(row.label < job.classes && row.index.size() == row.value.size());
+}
+
+void DecodeGradient(const simulation::Scenario& job, std::string_view value) {
+  const ServerOptions options = simulation::MakeServerOptions(job, 0);
+  const GradientShape shape = GradientShapeFrom(options);
+  for (const WorkerId worker : {WorkerId{0}, WorkerId{1}, kNoWorker}) {
+    GradientDecoder decoder(shape);
+    const auto decoded = decoder.Decode(EncodeBigEndian32(worker), value);
+    ShardState state;
+    decoder.Save(state);
+    GradientDecoder restored(shape);
+    MILLRACE_CHECK(restored.Load(state).ok());
+    if (!decoded.ok()) {
+      CheckReason(decoded.status());
+      continue;
+    }
+    if (!*decoded) continue;
+    MILLRACE_CHECK(state.partial().empty());
+    MILLRACE_CHECK(CheckGradient(**decoded, shape).ok() && (*decoded)->worker() == worker);
+    Gradient again;
+    MILLRACE_CHECK(ParseMessage(Bytes(**decoded), again).ok());
+    MILLRACE_CHECK(CheckGradient(again, shape).ok() && Bytes(again) == Bytes(**decoded));
+  }
+}
+
+void DecodeAnswer(const simulation::Scenario& job, std::string_view value) {
+  const StatusOr<Frame> frame = ParseFrame(value);
+  if (!frame.ok()) return CheckReason(frame.status());
+  const ServerOptions options = simulation::MakeServerOptions(job, 0);
+  const WeightsShape shape = {
+      .job = options.job,
+      .epoch = options.epoch,
+      .shards = options.shards,
+      .parameters = simulation::MakeModel(job)->parameter_count(),
+      .numeric_columns = options.numeric_columns,
+      .row_width = options.embeddings ? options.embeddings->width() : 0,
+  };
+  const StatusOr<Weights> decoded = DecodeWeights(frame->body, shape);
+  if (!decoded.ok()) return CheckReason(decoded.status());
+  MILLRACE_CHECK(decoded->shard() < shape.shards);
+  const StatusOr<Weights> again = DecodeWeights(Bytes(*decoded), shape);
+  MILLRACE_CHECK(again.ok() && Bytes(*again) == Bytes(*decoded));
+}
+
+void DecodeSavedState(std::string_view value) {
+  const StatusOr<ShardState> decoded = DecodeState(value);
+  if (!decoded.ok()) return CheckReason(decoded.status());
+  const std::string bytes = Bytes(*decoded);
+  const auto pieces = EncodeState(*decoded);
+  MILLRACE_CHECK(pieces.ok());
+  std::string joined;
+  for (const std::string& piece : *pieces) joined += piece;
+  const StatusOr<ShardState> again = DecodeState(joined);
+  MILLRACE_CHECK(again.ok() && Bytes(*again) == bytes);
+}
+
+void DecodePoint(std::string_view value) {
+  const StatusOr<MetricPoint> decoded = DecodeMetricPoint(value);
+  if (!decoded.ok()) return CheckReason(decoded.status());
+  const StatusOr<MetricPoint> again = DecodeMetricPoint(Framed(*decoded));
+  MILLRACE_CHECK(again.ok() && Bytes(*again) == Bytes(*decoded));
+}
+
+// The first byte chooses a job, the rest is a record.
+void RunOne(std::string_view input) {
+  if (input.empty()) return;
+  const simulation::Scenario job = DrawJob(static_cast<uint8_t>(input.front()));
+  const std::string_view value = input.substr(1);
+  DecodeRow(job, value);
+  DecodeGradient(job, value);
+  DecodeAnswer(job, value);
+  DecodeSavedState(value);
+  DecodePoint(value);
+}
+
+}  // namespace
+}  // namespace millrace::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  millrace::fuzz::RunOne({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

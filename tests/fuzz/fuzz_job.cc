@@ -1,0 +1,313 @@
+#include "tests/fuzz/fuzz_job.h"
+
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "base/check.h"
+#include "messages/records.pb.h"
+#include "tasks/checkpoint.h"
+#include "tests/fuzz/mutate_message.h"
+#include "topics/frame.h"
+#include "topics/message_codec.h"
+
+namespace millrace::fuzz {
+namespace {
+
+using simulation::Scenario;
+
+// Takes or aborts every transaction. Offsets go on from the end that the store remembers.
+class FuzzLog final : public CheckpointLog {
+ public:
+  explicit FuzzLog(Transaction transaction) : transaction_(transaction) {}
+
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
+    for (const std::string& value : checkpoint.dead_letters) {
+      MILLRACE_CHECK(ParseFrame(value).ok());
+    }
+    if (transaction_ == Transaction::kAborts) return absl::AbortedError("aborted");
+    return behind + checkpoint.records() + 1;
+  }
+  Status TrimGradients(Offset) override { return absl::OkStatus(); }
+
+ private:
+  Transaction transaction_;
+};
+
+}  // namespace
+
+Scenario DrawJob(uint64_t seed) {
+  simulation::Random random(seed);
+  Scenario scenario = simulation::DrawScenario(random);
+  scenario.workers = std::min(scenario.workers, 2U);
+  scenario.shards = std::min(scenario.shards, 2U);
+  // Of many features each row has few, so that slices are sparse.
+  scenario.hashed = seed % 4 == 3 ? 120 : std::min<size_t>(scenario.hashed, 5);
+  scenario.rows.assign(scenario.workers, 8);
+  return scenario;
+}
+
+FuzzJob::FuzzJob(ByteSource& bytes, Hostile hostile)
+    : bytes_(bytes),
+      hostile_(hostile),
+      scenario_(DrawJob(bytes.Below(65536))),
+      model_(simulation::MakeModel(scenario_)),
+      shards_(scenario_.shards),
+      workers_(scenario_.workers) {
+  for (ShardId id = 0; id < scenario_.shards; ++id) {
+    options_.push_back(simulation::MakeServerOptions(scenario_, id));
+    options_.back().weights_from_workers = true;
+    shards_[id].task = std::make_unique<ShardTask>(options_[id], *shards_[id].store);
+    MILLRACE_CHECK(shards_[id].task->StartReplay(0, 0).ok());
+  }
+  for (WorkerId id = 0; id < scenario_.workers; ++id) StartWorker(id);
+}
+
+void FuzzJob::StartWorker(WorkerId id) {
+  Worker& worker = workers_[id];
+  worker.task = std::make_unique<WorkerTask>(simulation::MakeWorkerOptions(scenario_, id),
+                                             scenario_.shape(), *model_, ++attempts_);
+  MILLRACE_CHECK(worker.task->StartReading(std::nullopt, 0, nullptr).ok());
+  worker.next_row = 0;
+  worker.pending.clear();
+  std::vector<OutgoingRecord> out;
+  worker.task->Start(out);
+  Send(out);
+}
+
+void FuzzJob::Run() {
+  constexpr int kMostTurns = 400;
+  for (int turn = 0; turn < kMostTurns && (Turn() || !bytes_.empty()); ++turn) {
+  }
+}
+
+void FuzzJob::LoseShard(ShardId id) {
+  Shard& shard = shards_[id];
+  shard.log_begin = shard.log_end();
+  if (shard.log_begin == 0) return;  // nothing is lost yet
+  shard.log.clear();
+  shard.task.reset();
+  shard.store = std::make_unique<MemoryByteMap>();
+  shard.task = std::make_unique<ShardTask>(options_[id], *shard.store);
+  MILLRACE_CHECK(shard.task->StartReplay(shard.log_begin, shard.log_begin).ok());
+  std::vector<OutgoingRecord> out;
+  MILLRACE_CHECK(shard.task->Announce(out).ok());
+  Send(out);
+}
+
+void FuzzJob::Disturb(size_t what) {
+  const auto shard = static_cast<ShardId>(bytes_.Below(shards_.size()));
+  const auto worker = static_cast<WorkerId>(bytes_.Below(workers_.size()));
+  if (what == 0) {
+    const auto transaction = bytes_.Chance(32) ? Transaction::kAborts : Transaction::kCommits;
+    MILLRACE_CHECK(Save(*shards_[shard].task, *shards_[shard].store, transaction).ok());
+  } else if (what == 1) {
+    StartWorker(worker);
+  } else if (what == 2 && workers_[worker].task != nullptr) {
+    std::vector<OutgoingRecord> out;
+    workers_[worker].task->Repeat(out);
+    Send(out);
+  } else if (what == 3 && bytes_.Chance(64)) {
+    LoseShard(shard);
+  }
+}
+
+// Without bytes everything that waits comes in order.
+bool FuzzJob::Turn() {
+  const size_t kinds = shards_.size() + 2 * workers_.size();
+  const size_t first = bytes_.Below(kinds + 4);
+  if (!bytes_.empty() && first >= kinds) {
+    Disturb(first - kinds);
+    return true;
+  }
+  for (size_t i = 0; i < kinds; ++i) {
+    size_t what = (first + i) % kinds;
+    if (what < shards_.size()) {
+      if (Fold(static_cast<ShardId>(what))) return true;
+      continue;
+    }
+    what -= shards_.size();
+    const auto worker = static_cast<WorkerId>(what / 2);
+    if (what % 2 == 0 ? GiveWeights(worker) : GiveRow(worker)) return true;
+  }
+  return false;
+}
+
+Status FuzzJob::FoldRecord(ShardTask& task, const Record& record, Offset offset,
+                           std::vector<OutgoingRecord>& out) const {
+  MILLRACE_RETURN_IF_ERROR(
+      task.ProcessGradient({offset, record.key, record.value, 10 * offset}, out));
+  if (!task.snapshot()) return absl::OkStatus();
+  return task.LeaveCut(out);
+}
+
+bool FuzzJob::Fold(ShardId id) {
+  Shard& shard = shards_[id];
+  if (shard.pending.empty()) return false;
+  Record record = shard.pending.front();
+  // What is said twice stays for another time.
+  if (!bytes_.Chance(16)) shard.pending.pop_front();
+  if (hostile_ == Hostile::kGradients && bytes_.Chance(128)) {
+    MutateFrame<Gradient>(record.value, bytes_);
+    if (bytes_.Chance(32)) Mutate(record.key, bytes_);
+    if (bytes_.Chance(32)) record.key = EncodeBigEndian32(kNoWorker);
+  }
+  shard.log.push_back(record);
+  std::vector<OutgoingRecord> out;
+  const Status status = FoldRecord(*shard.task, record, shard.log_end() - 1, out);
+  MILLRACE_CHECK(status.ok());
+  Send(out);
+  return true;
+}
+
+bool FuzzJob::GiveWeights(WorkerId id) {
+  Worker& worker = workers_[id];
+  if (worker.task == nullptr || worker.pending.empty()) return false;
+  Record record = std::move(worker.pending.front());
+  worker.pending.pop_front();
+  if (hostile_ == Hostile::kWeights && bytes_.Chance(128)) {
+    MutateFrame<Weights>(record.value, bytes_);
+    if (bytes_.Chance(32)) Mutate(record.key, bytes_);
+  }
+  std::vector<OutgoingRecord> out;
+  worker.task->ProcessWeights(worker.next_weights++, record.key, record.value, out);
+  Send(out);
+  Advance(id);
+  return true;
+}
+
+bool FuzzJob::GiveRow(WorkerId id) {
+  Worker& worker = workers_[id];
+  const RowNumber number(int64_t{worker.next_row});
+  if (worker.task == nullptr || number > scenario_.rows[id]) return false;
+  std::string key = EncodeBigEndian64(number);
+  std::string value = simulation::InputValue(scenario_, id, number);
+  if (hostile_ == Hostile::kRows && bytes_.Chance(128)) {
+    MutateFrame<InputRecord>(value, bytes_);
+    if (bytes_.Chance(16)) Mutate(key, bytes_);
+  }
+  const auto timestamp_ms = static_cast<int64_t>(
+      hostile_ == Hostile::kRows && bytes_.Chance(16) ? bytes_.Number() : 100 * uint64_t{number});
+  const Status status = worker.task->ProcessInput({worker.next_row++, timestamp_ms, key, value});
+  if (!status.ok()) {
+    MILLRACE_CHECK(hostile_ == Hostile::kRows);
+    worker.task = nullptr;
+    return true;
+  }
+  Advance(id);
+  return true;
+}
+
+void FuzzJob::Advance(WorkerId id) {
+  std::vector<OutgoingRecord> out;
+  if (!workers_[id].task->Advance(out).ok()) {
+    MILLRACE_CHECK(hostile_ != Hostile::kNothing);
+    workers_[id].task = nullptr;
+    return;
+  }
+  Send(out);
+  workers_[id].task->CommitPosition();
+  workers_[id].task->TrimPosition();
+  WriteBatch batch;
+  workers_[id].task->SaveTo(batch);
+}
+
+void FuzzJob::Send(std::vector<OutgoingRecord>& out) {
+  for (OutgoingRecord& record : out) {
+    MILLRACE_CHECK(ParseFrame(record.value).ok());
+    if (record.topic == Topic::kGradients) {
+      MILLRACE_CHECK(static_cast<size_t>(record.partition) < shards_.size());
+      shards_[static_cast<size_t>(record.partition)].pending.push_back(
+          {std::move(record.key), std::move(record.value)});
+    } else if (record.topic == Topic::kWeights) {
+      MILLRACE_CHECK(static_cast<size_t>(record.partition) < workers_.size());
+      workers_[static_cast<size_t>(record.partition)].pending.push_back(
+          {std::move(record.key), std::move(record.value)});
+    } else {
+      MILLRACE_CHECK(record.topic == Topic::kDeadLetter);
+      const StatusOr<Frame> frame = ParseFrame(record.value);
+      DeadLetter letter;
+      MILLRACE_CHECK(!frame->is_chunk && ParseMessage(frame->body, letter).ok());
+      MILLRACE_CHECK(!letter.reason().empty());
+    }
+  }
+  out.clear();
+}
+
+Status Save(ShardTask& task, MemoryByteMap& store, Transaction transaction) {
+  StatusOr<std::optional<Checkpoint>> checkpoint = task.BeginCheckpoint();
+  MILLRACE_CHECK(checkpoint.ok());
+  if (!*checkpoint) return absl::OkStatus();
+  FuzzLog log(transaction);
+  CheckpointRun run(*std::move(*checkpoint), log, store);
+  Status status = absl::OkStatus();
+  while (status.ok() && !run.done()) status = run.Step();
+  if (transaction == Transaction::kAborts) {
+    MILLRACE_CHECK(absl::IsAborted(status) || absl::IsDataLoss(status));
+    task.CheckpointFailed(run.checkpoint());
+    return absl::IsAborted(status) ? absl::OkStatus() : status;
+  }
+  if (status.ok()) task.CheckpointDone(run.checkpoint());
+  return status;
+}
+
+StatusOr<std::unique_ptr<ShardTask>> FuzzJob::Recover(ShardId id, MemoryByteMap& store) const {
+  const Shard& shard = shards_[id];
+  auto task = std::make_unique<ShardTask>(options_[id], store);
+  MILLRACE_RETURN_IF_ERROR(task->Load());
+  MILLRACE_RETURN_IF_ERROR(task->StartReplay(shard.log_begin, shard.log_end()));
+  std::vector<OutgoingRecord> out;
+  for (Offset at = task->gradients_position(); at < shard.log_end(); ++at) {
+    const Record& record = shard.log[static_cast<size_t>(at - shard.log_begin)];
+    MILLRACE_RETURN_IF_ERROR(FoldRecord(*task, record, at, out));
+  }
+  MILLRACE_RETURN_IF_ERROR(task->Announce(out));
+  return task;
+}
+
+void FuzzJob::CheckFolds() {
+  for (ShardId id = 0; id < shards_.size(); ++id) {
+    const std::string state = StateBytes(*shards_[id].task);
+    MemoryByteMap nothing;
+    const auto from_begin = Recover(id, nothing);
+    MILLRACE_CHECK(from_begin.ok() && StateBytes(**from_begin) == state);
+    const auto from_checkpoint = Recover(id, *shards_[id].store);
+    MILLRACE_CHECK(from_checkpoint.ok() && StateBytes(**from_checkpoint) == state);
+  }
+}
+
+void FuzzJob::CheckWeights() const {
+  for (const Shard& shard : shards_) {
+    for (const float weight : shard.task->processor().shard().weights()) {
+      MILLRACE_CHECK(std::isfinite(weight));
+    }
+  }
+}
+
+void FuzzJob::CheckNothingRefused() {
+  for (const Shard& shard : shards_) {
+    if (shard.task->processor().counters().refused() == 0) continue;
+    const auto checkpoint = shard.task->BeginCheckpoint();
+    MILLRACE_CHECK(checkpoint.ok());
+    for (const std::string& value : (*checkpoint)->dead_letters) {
+      DeadLetter letter;
+      MILLRACE_CHECK(ParseMessage(ParseFrame(value)->body, letter).ok());
+      std::fprintf(stderr, "dead letter: %s\n", letter.reason().c_str());
+    }
+    MILLRACE_CHECK(shard.task->processor().counters().refused() == 0);
+  }
+}
+
+std::string StateBytes(const ShardTask& task) {
+  ShardState state;
+  task.processor().SaveState(state);
+  state.set_position(task.position());
+  std::string bytes = state.SerializeAsString();
+  for (size_t block = 0; block < task.processor().shard().block_count(); ++block) {
+    bytes += task.processor().shard().EncodeBlock(block).value;
+  }
+  return bytes;
+}
+
+}  // namespace millrace::fuzz

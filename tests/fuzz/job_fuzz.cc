@@ -1,0 +1,83 @@
+// Features and training in the job topic, of any content: refused, or tasks can be made of them.
+#include "apps/config_checks.h"
+#include "base/check.h"
+#include "messages/records.pb.h"
+#include "stores/memory_byte_map.h"
+#include "tasks/shard_task.h"
+#include "tasks/task_options.h"
+#include "tasks/worker_task.h"
+#include "tests/fuzz/fuzz_job.h"
+#include "tests/fuzz/mutate_message.h"
+#include "topics/message_codec.h"
+#include "topics/row_codec.h"
+
+namespace millrace::fuzz {
+namespace {
+
+JobFeatures FeaturesOf(const simulation::Scenario& job) {
+  JobFeatures features;
+  features.set_epoch(simulation::kEpoch);
+  features.set_job("fuzz");
+  features.set_workers(job.workers);
+  features.set_feature_count(job.features());
+  FeatureSpec& spec = *features.mutable_spec();
+  for (size_t k = 0; k < job.classes; ++k) spec.add_classes(std::to_string(k));
+  for (size_t column = 0; column < job.numeric; ++column) spec.add_numeric(std::to_string(column));
+  for (size_t column = 0; column < job.ids; ++column) spec.add_ids(std::to_string(column));
+  return features;
+}
+
+// A valid job may be larger than this process may become.
+bool IsSmall(const JobFeatures& features, const Training& training) {
+  const FeatureSpec& spec = features.spec();
+  uint64_t units = training.embedding().factors() * static_cast<uint64_t>(spec.ids_size()) + 64;
+  for (const uint32_t layer : training.hidden()) units = std::max<uint64_t>(units, layer);
+  return units < 512 && features.feature_count() * (spec.classes_size() + 1U) < 100'000 &&
+         training.buffer().max_rows() < 100'000;
+}
+
+void MakeTasks(const JobFeatures& features, const JobTraining& training) {
+  const std::unique_ptr<Model> model = MakeModel(features, training.training());
+  std::vector<OutgoingRecord> out;
+  for (const ShardId shard : {ShardId(0), ShardId(training.shards() - 1)}) {
+    MemoryByteMap store;
+    ShardTask task(MakeServerOptions(features, training, shard), store);
+    MILLRACE_CHECK(task.Load().ok() && task.StartReplay(0, 0).ok() && task.Announce(out).ok());
+  }
+  const RowShape shape = RowShapeFrom(features);
+  WorkerTask worker(MakeWorkerOptions(features, training, 0), shape, *model, 1);
+  MILLRACE_CHECK(worker.StartReading(std::nullopt, 0, nullptr).ok());
+  worker.Start(out);
+}
+
+void RunOne(ByteSource& bytes) {
+  const simulation::Scenario job = DrawJob(bytes.Below(65536));
+  JobFeatures features = FeaturesOf(job);
+  JobTraining training;
+  training.set_epoch(simulation::kEpoch);
+  training.set_shards(job.shards);
+  *training.mutable_training() = job.training;
+  while (!bytes.empty()) {
+    if (bytes.Chance(96)) {
+      Mutate(features, bytes);
+    } else {
+      Mutate(training, bytes);
+    }
+  }
+  const Status status = CheckJob(features, training);
+  if (!status.ok()) {
+    MILLRACE_CHECK(absl::IsDataLoss(status));
+    return;
+  }
+  if (IsSmall(features, training.training())) MakeTasks(features, training);
+}
+
+}  // namespace
+}  // namespace millrace::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  millrace::fuzz::ByteSource bytes(data, size);
+  millrace::fuzz::RunOne(bytes);
+  return 0;
+}

@@ -1,0 +1,66 @@
+// Points of `metrics` of any content: refused, or what a display computes of them is in bounds.
+#include "base/check.h"
+#include "metrics/job_progress.h"
+#include "metrics/job_state.h"
+#include "tests/fuzz/mutate_message.h"
+#include "topics/frame.h"
+#include "topics/metric_point_codec.h"
+
+namespace millrace::fuzz {
+namespace {
+
+void CheckFigures(JobProgress& progress) {
+  if (const auto share = progress.stream_share()) {
+    MILLRACE_CHECK(share->sent >= 0 && share->sent <= 1);
+    MILLRACE_CHECK(share->learnt >= 0 && share->learnt <= 1);
+  }
+  if (const auto left = progress.seconds_left()) MILLRACE_CHECK(*left >= 0);
+  if (const auto duration = progress.duration_seconds()) MILLRACE_CHECK(*duration >= 0);
+  MILLRACE_CHECK(progress.rounds_per_second() >= 0 && progress.rows_per_second() >= 0);
+  if (const auto rate = progress.recent_rows_per_second()) MILLRACE_CHECK(*rate >= 0);
+  if (const auto rate = progress.recent_rounds_per_second()) MILLRACE_CHECK(*rate >= 0);
+  if (progress.complete()) MILLRACE_CHECK(progress.ended());
+  const JobState state = ComputeJobState(progress, progress.last_timestamp_ms());
+  MILLRACE_CHECK((state.kind == JobState::Kind::kEnded) == progress.ended());
+  for (const ProgramAge& program : state.programs) MILLRACE_CHECK(program.seconds >= 0);
+  progress.recoveries();
+  progress.rows_tested();
+  progress.TakeCurvePoints();
+}
+
+void RunOne(ByteSource& bytes) {
+  JobProgress progress;
+  MetricPoint points[3];
+  points[0].mutable_producer()->set_rows_sent(100);
+  points[1].mutable_server()->set_shards(1 + static_cast<uint32_t>(bytes.Below(3)));
+  points[1].mutable_server()->add_workers();
+  points[2].mutable_evaluation()->mutable_holdout()->set_rows(10);
+  int64_t now_ms = 1000;
+  while (!bytes.empty()) {
+    MetricPoint& point = points[bytes.Below(3)];
+    const MetricPoint before = point;
+    point.set_timestamp_ms(now_ms += static_cast<int64_t>(bytes.Byte()));
+    if (!bytes.Chance(32)) Mutate(point, bytes);
+    std::string value = MakeFrames(point.SerializeAsString(), 0).front();
+    if (bytes.Chance(16)) Mutate(value, bytes);
+    const StatusOr<MetricPoint> decoded = DecodeMetricPoint(value);
+    if (!decoded.ok()) {
+      point = before;
+      continue;
+    }
+    progress.Fold(*decoded);
+    CheckFigures(progress);
+  }
+  progress.Finish();
+  progress.TakeCurvePoints();
+}
+
+}  // namespace
+}  // namespace millrace::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  millrace::fuzz::ByteSource bytes(data, size);
+  millrace::fuzz::RunOne(bytes);
+  return 0;
+}
