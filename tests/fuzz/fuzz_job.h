@@ -44,7 +44,7 @@ class FuzzJob {
   // What its checkpoints have written; the records after them stay in the log.
   MemoryByteMap& store(ShardId shard) { return *shards_[shard].store; }
   // A new task on the store, which has folded the log from the store's position on.
-  StatusOr<std::unique_ptr<ShardTask>> Recover(ShardId shard, MemoryByteMap& store) const;
+  StatusOr<std::unique_ptr<ShardTask>> Recover(ShardId id, MemoryByteMap& store) const;
 
  private:
   struct Record {
