@@ -67,7 +67,7 @@ Status CheckpointTransaction::Abort(Status reason) {
   // Any other leaves a process that has to stop: its successor's fence ends the transaction.
   if (!absl::IsAborted(reason) && !absl::IsDataLoss(reason)) return reason;
   next_ = Next::kAbort;
-  const Status aborted = port_.Abort();
+  Status aborted = port_.Abort();
   if (HasNoAnswer(aborted)) {
     reason_ = std::move(reason);
     return aborted;

@@ -27,6 +27,7 @@
 #include "stores/store_generation.h"
 #include "tasks/repeat_timer.h"
 #include "tasks/task_options.h"
+#include "tasks/worker_feed.h"
 #include "tasks/worker_task.h"
 #include "topics/topics.h"
 #include "worker/trimmer.h"
@@ -102,8 +103,7 @@ class WorkerLoop {
     // later from being read.
     std::unique_ptr<PartitionConsumer> weights{};
     std::unique_ptr<WorkerTask> task{};
-    bool dirty = false;  // something has come since the last Advance
-    bool held = false;
+    std::optional<WorkerFeed> feed{};
     bool ended = false;  // its stream, as was said in the log
     Clock clock = 0;
   };
@@ -156,10 +156,8 @@ class WorkerLoop {
       if (found == tasks_.end()) return absl::OkStatus();
       WorkerTask& task = *found->second.task;
       const uint64_t unusable = task.unusable_answers();
-      task.ProcessWeights(record.offset, record.key, record.value, out_);
+      found->second.feed->TakeWeights(record.offset, record.key, record.value, out_);
       if (task.unusable_answers() > unusable) ReportUnusableAnswer(task);
-      found->second.dirty = true;
-      weights_read_[found->first] = record.offset;
       return absl::OkStatus();
     };
     weights_handler_.on_out_of_range = [this](int32_t partition) {
@@ -169,8 +167,7 @@ class WorkerLoop {
     input_handler_.on_record = [this](const ConsumedRecord& record) -> Status {
       const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
       if (found == tasks_.end()) return absl::OkStatus();
-      found->second.dirty = true;
-      return found->second.task->ProcessInput(
+      return found->second.feed->TakeRow(
           {record.offset, record.timestamp_ms, record.key, record.value});
     };
     input_handler_.on_out_of_range = [this](int32_t partition) {
@@ -199,6 +196,7 @@ class WorkerLoop {
                               std::chrono::steady_clock::now())};
     // Names this attempt, so that chunks of two instances of a worker are never joined.
     hosted.task = std::make_unique<WorkerTask>(options, shape_, *model_, random_() >> 20);
+    hosted.feed.emplace(*hosted.task);
     MILLRACE_ASSIGN_OR_RETURN(const Offset offset,
                               hosted.task->StartReading(position, rows.begin, store_.get()));
     // Reading stands at the end before the first question is asked: no answer is missed.
@@ -230,7 +228,7 @@ class WorkerLoop {
     spdlog::info("worker {}: {}", worker,
                  lost ? "partition lost (session timeout); another process takes it over"
                       : "partition revoked; another process may take it over");
-    if (!lost) Commit(worker, *found->second.task);
+    if (!lost) Commit(worker, found->second);
     Status status = Save(*found->second.task);
     tasks_.erase(found);
     return status;
@@ -238,9 +236,8 @@ class WorkerLoop {
 
   Status Advance() {
     for (auto& [worker, hosted] : tasks_) {
-      if (!hosted.dirty) continue;
-      hosted.dirty = false;
-      MILLRACE_RETURN_IF_ERROR(hosted.task->Advance(out_));
+      MILLRACE_ASSIGN_OR_RETURN(const bool advanced, hosted.feed->Advance(out_));
+      if (!advanced) continue;
       input_->ReportProgress();  // it may have computed for long, and others may, too
       if (hosted.task->clock() != hosted.clock) {
         hosted.clock = hosted.task->clock();
@@ -251,10 +248,8 @@ class WorkerLoop {
         spdlog::info("worker {}: end of the stream at offset {}", worker,
                      hosted.task->next_offset());
       }
-      const bool hold = !hosted.task->WantsRows();
-      if (hold != hosted.held) {
-        hosted.held = hold;
-        input_->Hold(static_cast<int32_t>(worker), hold);
+      if (const std::optional<bool> hold = hosted.feed->TakeHold()) {
+        input_->Hold(static_cast<int32_t>(worker), *hold);
       }
       if (evaluation_log_) {
         for (const WorkerOutput::Evaluation& e : hosted.task->TakeEvaluations()) {
@@ -288,7 +283,7 @@ class WorkerLoop {
     if (now >= next_save_) {
       next_save_ = now + kSaveEvery;
       for (auto& [worker, hosted] : tasks_) {
-        Commit(worker, *hosted.task);
+        Commit(worker, hosted);
         MILLRACE_RETURN_IF_ERROR(Save(*hosted.task));
         input_->ReportProgress();
       }
@@ -355,12 +350,12 @@ class WorkerLoop {
     if (found == tasks_.end()) return absl::OkStatus();
     const auto partition = static_cast<int32_t>(worker);
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
-    if (found->second.task->next_offset() > rows.end) {
-      return absl::DataLossError(
-          input_topic_ + ", partition " + std::to_string(partition) + " ends at offset " +
-          std::to_string(rows.end) +
-          ", before an offset that was already read: the topic was deleted and recreated. Remove " +
-          config_.worker().data_dir() + ", or start a new job (another --job)");
+    const Status deleted = CheckRowsWereDeleted(found->second.task->next_offset(), rows.end);
+    if (!deleted.ok()) {
+      return absl::DataLossError(input_topic_ + ", partition " + std::to_string(partition) + " " +
+                                 std::string(deleted.message()) + ". Remove " +
+                                 config_.worker().data_dir() +
+                                 ", or start a new job (another --job)");
     }
     tasks_.erase(found);
     MILLRACE_ASSIGN_OR_RETURN(const Offset offset, Assign(worker, std::nullopt));
@@ -379,19 +374,17 @@ class WorkerLoop {
     return absl::OkStatus();
   }
 
-  void Commit(WorkerId worker, const WorkerTask& task) {
+  void Commit(WorkerId worker, Hosted& hosted) {
     const auto partition = static_cast<int32_t>(worker);
-    if (const std::optional<InputPosition> position = task.CommitPosition()) {
-      if (committed_[worker] != *position) {
-        committed_[worker] = *position;
-        input_->Commit(partition, {position->offset, position->Metadata()});
-      }
+    if (const std::optional<InputPosition> position = hosted.feed->TakeCommit()) {
+      input_->Commit(partition, {position->offset, position->Metadata()});
     }
-    if (const std::optional<Offset> offset = task.TrimPosition()) {
+    if (const std::optional<Offset> offset = hosted.task->TrimPosition()) {
       trimmer_->Trim(input_topic_, partition, *offset);
     }
-    const auto read = weights_read_.find(worker);
-    if (read != weights_read_.end()) trimmer_->Trim(weights_topic_, partition, read->second);
+    if (const std::optional<Offset> offset = hosted.feed->WeightsTrimPosition()) {
+      trimmer_->Trim(weights_topic_, partition, *offset);
+    }
   }
 
   Status Save(WorkerTask& task) {
@@ -419,7 +412,7 @@ class WorkerLoop {
 
   Status Close() {
     for (auto& [worker, hosted] : tasks_) {
-      Commit(worker, *hosted.task);
+      Commit(worker, hosted);
       MILLRACE_RETURN_IF_ERROR(Save(*hosted.task));
     }
     if (store_) MILLRACE_RETURN_IF_ERROR(store_->Flush());
@@ -457,8 +450,6 @@ class WorkerLoop {
   GroupConsumer::Handler input_handler_;
 
   std::map<WorkerId, Hosted> tasks_;
-  std::map<WorkerId, InputPosition> committed_;
-  std::map<WorkerId, Offset> weights_read_;
   std::set<WorkerId> behind_;        // their weights were deleted before they were read
   std::set<WorkerId> rows_deleted_;  // their rows were
   std::vector<OutgoingRecord> out_;

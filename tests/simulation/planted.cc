@@ -705,11 +705,20 @@ class CommitsOneRowTooFar final : public WorkerHost {
   using WorkerHost::WorkerHost;
 
  protected:
-  std::optional<InputPosition> PositionToCommit(const WorkerTask& task) const override {
-    std::optional<InputPosition> position = task.CommitPosition();
+  std::optional<InputPosition> PositionToCommit(
+      const WorkerTask& task, std::optional<InputPosition> position) const override {
     if (position && !task.ended()) *position = {position->offset + 1, position->row + 1};
     return position;
   }
+};
+
+// A reader that was held back once reads no more.
+class HoldsForEver final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  bool Obeys(bool hold) const override { return hold; }
 };
 
 // Begins now and then with nothing kept back, as a worker does that is started anew.
@@ -878,8 +887,12 @@ std::vector<PlantedError> PlantedErrors() {
       "a commit without an answer that is taken for an abort", 100, Unchanged));
   errors.push_back(InServer<RepeatsWhatIsRefusedForGood>(
       "a checkpoint that is refused for good and tried again", 200, Unchanged));
-  errors.push_back(InServer<GoesOnWithoutItsDisk>(
-      "a server that goes on without what its disk has refused", 1000, Unchanged));
+  errors.push_back(
+      InServer<GoesOnWithoutItsDisk>("a server that goes on without what its disk has refused", 100,
+                                     [](Scenario&, Faults& faults) {
+                                       faults.disk_errors = 0.1;
+                                       faults.checkpoints = std::max(faults.checkpoints, 0.08);
+                                     }));
   errors.push_back(InServer<TrimsBeforeItCommits>(
       "a log that is trimmed before the checkpoint is committed", 200, Unchanged));
   errors.push_back(
@@ -925,6 +938,15 @@ std::vector<PlantedError> PlantedErrors() {
     return std::make_unique<ForgetsWhatItKeptBack>(world, std::move(disk));
   };
   errors.push_back(std::move(forgets));
+  PlantedError holds{"a reader that is held back for ever", 20, Factory::Production(),
+                     [](Scenario& scenario, Faults&) {
+                       scenario.training.set_schedule(Training::ONE_PASS);
+                       scenario.training.set_batch_rows(1);
+                     }};
+  holds.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
+    return std::make_unique<HoldsForEver>(world, std::move(disk));
+  };
+  errors.push_back(std::move(holds));
   PlantedError late{"a cut that is one clock too late on one shard", 10, Factory::Production(),
                     SnapshotsOfShards};
   late.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {

@@ -26,7 +26,7 @@ class ServerHost::Store final : public OrderedByteMap {
     return disk_.map->Get(key);
   }
   Status Write(const WriteBatch& batch) override {
-    if (world_.Fault("full disk", 0.005)) return Broken("no space left on the device");
+    if (world_.Fault("full disk", world_.disk_errors)) return Broken("no space left on the device");
     return disk_.map->Write(batch);
   }
   Status Flush() override {
@@ -34,7 +34,8 @@ class ServerHost::Store final : public OrderedByteMap {
       died_ = true;
       return absl::InternalError("the process has died");
     }
-    if (world_.Fault("disk that fails to flush", 0.005)) return Broken("an input/output error");
+    if (world_.Fault("disk that fails to flush", world_.disk_errors))
+      return Broken("an input/output error");
     return disk_.map->Flush();
   }
   Status Scan(std::string_view begin, std::string_view end,

@@ -31,7 +31,8 @@ std::string Faults::ToString() const {
          std::to_string(retention) + ", strangers " + std::to_string(strangers) +
          ", failed deliveries " + std::to_string(failed_deliveries) + ", snapshots " +
          std::to_string(snapshots) + ", workers die " + std::to_string(workers) + ", clock jumps " +
-         std::to_string(clock_jumps);
+         std::to_string(clock_jumps) + ", losses " + std::to_string(losses) + ", disk errors " +
+         std::to_string(disk_errors);
 }
 
 Faults DrawFaults(Random& random) {
@@ -52,6 +53,7 @@ Faults DrawFaults(Random& random) {
   if (random.Chance(0.5)) faults.snapshots = random.Chance(0.5) ? 0.02 : 0.005;
   faults.clock_jumps = random.Chance(0.3);
   faults.losses = random.Chance(0.06);
+  faults.disk_errors = random.Chance(0.7) ? 0.005 : 0.03;
   return faults;
 }
 
@@ -83,6 +85,7 @@ Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Fac
       now_ms_(scenario.workers, 1'000'000) {
   world_.observer = &inspector_;
   world_.faults = faults.turns > 0;
+  world_.disk_errors = faults.disk_errors;
   const uint64_t processes = world_.random.Between(1, scenario.workers);
   for (uint64_t i = 0; i < processes; ++i) StartWorkerProcess(AnyDisk(worker_disks_));
   for (WorkerId worker = 0; worker < scenario.workers; ++worker) Give(worker, AnyProcess());

@@ -35,6 +35,7 @@ struct Faults {
   double snapshots = 0;    // asked for, per turn
   bool workers = true;     // die and move
   bool losses = false;     // of records of a shard that its servers must not get over: a run's end
+  double disk_errors = 0;  // of a server's writes to its disk
   bool clock_jumps = false;  // of the brokers, and of whoever dates the rows
   std::string ToString() const;
 };

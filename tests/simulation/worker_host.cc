@@ -43,6 +43,7 @@ void WorkerHost::Assign(WorkerId worker) {
     committed = InputPosition::FromCommit(commit->offset, commit->metadata);
     world_.Count("worker starts at a commit");
   }
+  hosted.feed.emplace(*hosted.task);
   const StatusOr<Offset> offset = hosted.task->StartReading(
       committed, world_.log.Begin(Topic::kInputData, partition), disk_->map.get());
   if (!offset.ok()) return Failed(worker, hosted, "start", offset.status());
@@ -84,7 +85,7 @@ bool WorkerHost::Step() {
 }
 
 bool WorkerHost::ReadRows(WorkerId worker, Hosted& hosted) {
-  if (!hosted.task->WantsRows()) {
+  if (hosted.is_held) {
     world_.Count("reader held back");
     return false;
   }
@@ -92,6 +93,9 @@ bool WorkerHost::ReadRows(WorkerId worker, Hosted& hosted) {
   if (hosted.next_row < world_.log.Begin(Topic::kInputData, partition)) {
     // Another task of this worker, a zombie maybe, is further on. Nobody needs what was deleted.
     world_.Count("worker behind a deletion of rows");
+    const Status deleted =
+        CheckRowsWereDeleted(hosted.next_row, world_.log.End(Topic::kInputData, partition));
+    if (!deleted.ok()) Failed(worker, hosted, "row", deleted);
     const bool lost = hosted.lost;
     Revoke(worker, true);
     if (!lost) Assign(worker);
@@ -100,13 +104,13 @@ bool WorkerHost::ReadRows(WorkerId worker, Hosted& hosted) {
   const bool in_bulk = world_.log.End(Topic::kInputData, partition) > 100;
   const uint64_t most = in_bulk ? 100 : 3;
   bool did = false;
-  for (uint64_t i = world_.random.Between(1, most); i > 0 && hosted.task->WantsRows(); --i) {
+  for (uint64_t i = world_.random.Between(1, most); i > 0; --i) {
     const LogRecord* record = world_.log.Next(Topic::kInputData, partition, hosted.next_row);
     if (record == nullptr) break;
     did = true;
     hosted.next_row = record->offset + 1;
-    const Status status = hosted.task->ProcessInput(
-        {record->offset, record->timestamp_ms, record->key, record->value});
+    const Status status =
+        hosted.feed->TakeRow({record->offset, record->timestamp_ms, record->key, record->value});
     if (!status.ok()) {
       Failed(worker, hosted, "row", status);
       return true;
@@ -129,14 +133,17 @@ bool WorkerHost::ReadWeights(WorkerId worker, Hosted& hosted) {
   const LogRecord* record = world_.log.Next(Topic::kWeights, partition, hosted.next_weights);
   if (record == nullptr) return false;
   hosted.next_weights = record->offset + 1;
-  hosted.task->ProcessWeights(record->offset, record->key, record->value, out_);
+  hosted.feed->TakeWeights(record->offset, record->key, record->value, out_);
   Advance(worker, hosted);
   return true;
 }
 
 void WorkerHost::Advance(WorkerId worker, Hosted& hosted) {
-  if (Status status = hosted.task->Advance(out_); !status.ok()) {
+  if (Status status = hosted.feed->Advance(out_).status(); !status.ok()) {
     Failed(worker, hosted, "advance", status);
+  }
+  if (const std::optional<bool> hold = hosted.feed->TakeHold(); hold && Obeys(*hold)) {
+    hosted.is_held = *hold;
   }
   hosted.task->TakeEvaluations();
   SendFrom(worker);
@@ -152,7 +159,8 @@ void WorkerHost::RepeatAll() {
 
 void WorkerHost::Commit(WorkerId worker, Hosted& hosted) {
   const auto partition = static_cast<int32_t>(worker);
-  const std::optional<InputPosition> position = PositionToCommit(*hosted.task);
+  const std::optional<InputPosition> position =
+      PositionToCommit(*hosted.task, hosted.feed->TakeCommit());
   // A commit of one who has lost the partition is refused, and any may get lost; what is deleted
   // is not coupled to it.
   if (position && !hosted.lost && !zombie() && !world_.Fault("lost commit", 0.2)) {
@@ -166,8 +174,10 @@ void WorkerHost::Commit(WorkerId worker, Hosted& hosted) {
     }
     world_.log.DeleteBefore(Topic::kInputData, partition, *offset);
   }
-  if (hosted.next_weights > 0) {
-    world_.log.DeleteBefore(Topic::kWeights, partition, hosted.next_weights - 1);
+  if (const std::optional<Offset> offset = hosted.feed->WeightsTrimPosition()) {
+    if (*offset > world_.log.Begin(Topic::kWeights, partition)) {
+      world_.log.DeleteBefore(Topic::kWeights, partition, *offset);
+    }
   }
 }
 

@@ -3,8 +3,10 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "tasks/worker_feed.h"
 #include "tasks/worker_task.h"
 #include "tests/simulation/host.h"
 
@@ -39,13 +41,17 @@ class WorkerHost : public Host {
  protected:
   // The seams: what a planted error may say, or commit, otherwise.
   virtual void Change(std::vector<OutgoingRecord>&) const {}
-  virtual std::optional<InputPosition> PositionToCommit(const WorkerTask& task) const {
-    return task.CommitPosition();
+  virtual std::optional<InputPosition> PositionToCommit(const WorkerTask&,
+                                                        std::optional<InputPosition> right) const {
+    return right;
   }
+  virtual bool Obeys(bool /*hold*/) const { return true; }
 
  private:
   struct Hosted {
     std::unique_ptr<WorkerTask> task;
+    std::optional<WorkerFeed> feed;
+    bool is_held = false;  // the reader of rows
     Offset next_row = 0;
     Offset next_weights = 0;
     bool lost = false;

@@ -90,6 +90,7 @@ struct World {
   std::chrono::steady_clock::time_point now{std::chrono::hours(1)};
 
   bool faults = false;
+  double disk_errors = 0;                         // of a server's writes
   std::map<std::string_view, uint64_t> coverage;  // how often each thing happened
 
   void Count(std::string_view what) { ++coverage[what]; }
