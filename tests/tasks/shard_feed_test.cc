@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr KeyRange kRange = {0, 6};
+constexpr KeyRange kFedRange = {0, 6};
 
 // A shard of one worker.
 class ShardFeedTest : public testing::Test {
@@ -30,7 +30,7 @@ class ShardFeedTest : public testing::Test {
     ASSERT_TRUE(taken.ok()) << taken;
   }
   void TakeUpdate(Clock clock) {
-    Take(RecordOf(Update(0, clock, std::vector<float>(kRange.size(), 1), kRange)));
+    Take(RecordOf(Update(0, clock, std::vector<float>(kFedRange.size(), 1), kFedRange)));
   }
   // Stands at the cut of a snapshot then: two updates after the request.
   void GoToACut() {

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-constexpr RowShape kRows = {.numeric = 1, .features = 2, .classes = 2};
+constexpr RowShape kFedRows = {.numeric = 1, .features = 2, .classes = 2};
 
 // A worker in one pass, whose batches have one row.
 class WorkerFeedTest : public testing::Test {
@@ -21,7 +21,7 @@ class WorkerFeedTest : public testing::Test {
     WorkerOptions options;
     options.training.set_batch_rows(1);
     options.numeric_columns = 1;
-    task_.emplace(options, kRows, model_, 1);
+    task_.emplace(options, kFedRows, model_, 1);
     EXPECT_TRUE(task_->StartReading(std::nullopt, 0, nullptr).ok());
     feed_.emplace(*task_);
   }
