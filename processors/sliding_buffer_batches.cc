@@ -54,10 +54,12 @@ StatusOr<BatchState> SlidingBufferBatches::Next(const Progress& progress, Batch&
   return BatchState::kReady;
 }
 
-RowNumber SlidingBufferBatches::NeededFrom(const Progress&) const {
+RowNumber SlidingBufferBatches::NeededFrom(const Progress& progress) const {
   const RowNumber next_row = buffer_.size() == 0 ? RowNumber(0) : buffer_.newest().row + 1;
-  const RowNumber kept(options_.max_rows + ArrivalRate::kWindow + 1);
-  return next_row > kept ? RowNumber(next_row - kept) : RowNumber(0);
+  const uint64_t kept = options_.max_rows + ArrivalRate::kWindow + 1;
+  // A restarted worker may compute an update of any row that is not counted yet.
+  const RowNumber first_update = std::min(next_row, progress.rows_end);
+  return first_update > kept ? first_update - kept : RowNumber(0);
 }
 
 }  // namespace millrace

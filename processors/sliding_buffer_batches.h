@@ -32,7 +32,8 @@ class SlidingBufferBatches final : public BatchSource {
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   size_t size() const override { return buffer_.size(); }
   bool WantsRows() const override { return dead_letters().bytes() < kMostDeadBytes; }
-  // The content of the buffer follows from the last max_rows + ArrivalRate::kWindow rows.
+  // The content of the buffer follows from the last max_rows + ArrivalRate::kWindow rows, also at
+  // the next update of a task that starts anew.
   RowNumber NeededFrom(const Progress& progress) const override;
 
  private:
