@@ -184,6 +184,11 @@ bool Simulation::TurnWorker(WorkerHost& process) {
         did = true;
       }
     }
+    if (process.must_stop()) {
+      process.Die();
+      Succeed(process);
+      did = true;
+    }
   }
   return Deliver(process) || did;
 }
@@ -338,6 +343,10 @@ void Simulation::FaultOfWorker() {
     world_.Count("worker process becomes a zombie");
     process.MakeZombie(world_.random.Between(5, 150));
   }
+  Succeed(process);
+}
+
+void Simulation::Succeed(const WorkerHost& process) {
   const bool others = std::any_of(processes_.begin(), processes_.end(),
                                   [](const auto& p) { return p->alive() && !p->zombie(); });
   WorkerHost* fresh = nullptr;

@@ -86,6 +86,8 @@ class Simulation {
   void Fault();
   void FaultOfServer();
   void FaultOfWorker();
+  // Its partitions go to others, or to a new process.
+  void Succeed(const WorkerHost& process);
   void FaultOfReplica();
   void Rebalance();
   void Retention();

@@ -77,7 +77,7 @@ bool Simulation::RecreateParameters(ShardId shard) {
 }
 
 std::string Simulation::AwaitRefusal() {
-  const World::Loss& loss = *world_.loss;
+  const ShardLoss& loss = *world_.loss;
   constexpr int kMostTurns = 20'000;
   world_.faults = false;
   // Nobody else does anything: a worker might say again just what was lost.

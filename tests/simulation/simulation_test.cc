@@ -66,6 +66,7 @@ constexpr std::string_view kMustHappen[] = {
     "follower goes on with a replica",
     "follower killed",
     "full disk",
+    "full disk of a worker",
     "gradient replayed",
     "gradients truncated",
     "input-data truncated",

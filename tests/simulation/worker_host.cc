@@ -189,6 +189,10 @@ void WorkerHost::Save(Hosted& hosted) {
   WriteBatch batch;
   hosted.task->SaveTo(batch);
   if (batch.empty()) return;
+  if (world_.Fault("full disk of a worker", world_.disk_errors)) {
+    must_stop_ = true;
+    return;
+  }
   world_.Count("buffer saved");
   if (!disk_->map->Write(batch).ok()) world_.observer->OnError("a disk refuses a batch");
 }

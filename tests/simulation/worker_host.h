@@ -29,6 +29,8 @@ class WorkerHost : public Host {
   void Lose(WorkerId worker);
   bool Has(WorkerId worker) const { return tasks_.contains(worker); }
   size_t task_count() const { return tasks_.size(); }
+  // Its disk has refused what it was to keep.
+  bool must_stop() const { return must_stop_; }
 
   // What timers lead to.
   void RepeatAll();
@@ -66,6 +68,7 @@ class WorkerHost : public Host {
   void Failed(WorkerId worker, const Hosted& hosted, const char* where, const Status& status);
 
   std::shared_ptr<Disk> disk_;
+  bool must_stop_ = false;
   std::map<WorkerId, Hosted> tasks_;
   std::vector<OutgoingRecord> out_;
 };

@@ -48,6 +48,14 @@ struct Disk {
   bool whole = true;
 };
 
+// A shard's records were lost in a way that must not go unnoticed, and whether its servers say so:
+// from then on they must refuse to serve, and nothing else is judged.
+struct ShardLoss {
+  ShardId shard = 0;
+  bool refused = false;
+  bool answered = false;
+};
+
 struct World {
   World(const Scenario& job, uint64_t seed)
       : scenario(job),
@@ -74,14 +82,7 @@ struct World {
   std::vector<Offset> compacted;
   uint64_t next_attempt = 1;
 
-  // A shard's records were lost in a way that must not go unnoticed, and whether its servers say
-  // so: from then on they must refuse to serve, and nothing else is judged.
-  struct Loss {
-    ShardId shard = 0;
-    bool refused = false;
-    bool answered = false;
-  };
-  std::optional<Loss> loss;
+  std::optional<ShardLoss> loss;
 
   // Somebody has written updates in the name of workers, which know nothing of snapshots.
   bool forged = false;
