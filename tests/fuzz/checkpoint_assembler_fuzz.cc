@@ -6,7 +6,7 @@
 #include "base/big_endian.h"
 #include "base/check.h"
 #include "tasks/checkpoint_assembler.h"
-#include "tests/fuzz/byte_source.h"
+#include "tests/fuzz/target.h"
 #include "topics/frame.h"
 
 namespace millrace::fuzz {
@@ -80,7 +80,9 @@ Taken Take(const std::vector<Checkpoint::Entry>& records, size_t most_bytes) {
   return taken;
 }
 
-void RunOne(ByteSource& bytes) {
+}  // namespace
+
+void FuzzOne(ByteSource& bytes) {
   const size_t most_bytes = 1 + bytes.Below(100);
   const std::vector<Checkpoint::Entry> records = Records(bytes);
   const Taken large = Take(records, size_t{1} << 20);
@@ -92,12 +94,4 @@ void RunOne(ByteSource& bytes) {
   }
 }
 
-}  // namespace
 }  // namespace millrace::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz::ByteSource bytes(data, size);
-  millrace::fuzz::RunOne(bytes);
-  return 0;
-}

@@ -7,6 +7,7 @@
 #include "apps/job_flags.h"
 #include "base/check.h"
 #include "tests/fuzz/mutate_message.h"
+#include "tests/fuzz/target.h"
 
 namespace millrace::fuzz {
 namespace {
@@ -25,7 +26,9 @@ void CheckRoundTrip(const JobConfig& config) {
   MILLRACE_CHECK(differencer.Compare(config, again));
 }
 
-void RunOne(ByteSource& bytes) {
+}  // namespace
+
+void FuzzOne(ByteSource& bytes) {
   if (bytes.Chance(128)) {
     JobConfig config;
     config.set_name("fuzz");
@@ -45,12 +48,4 @@ void RunOne(ByteSource& bytes) {
   MILLRACE_CHECK(valid.ok() || !valid.message().empty());
 }
 
-}  // namespace
 }  // namespace millrace::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz::ByteSource bytes(data, size);
-  millrace::fuzz::RunOne(bytes);
-  return 0;
-}

@@ -7,12 +7,13 @@
 
 #include "base/check.h"
 #include "tests/formats/csv_text.h"
+#include "tests/fuzz/target.h"
 
-namespace millrace {
-namespace {
+namespace millrace::fuzz {
 
 // The first bytes choose limits and chunk sizes, the rest is the file.
-void RunOne(std::string_view input) {
+void FuzzOne(ByteSource& bytes) {
+  const std::string_view input = bytes.Rest();
   if (input.size() < 3) return;
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(input[i]); };
   CsvLimits limits;
@@ -47,11 +48,4 @@ void RunOne(std::string_view input) {
   }
 }
 
-}  // namespace
-}  // namespace millrace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::RunOne({reinterpret_cast<const char*>(data), size});
-  return 0;
-}
+}  // namespace millrace::fuzz

@@ -8,6 +8,7 @@
 #include "messages/records.pb.h"
 #include "tasks/state_codec.h"
 #include "tests/fuzz/fuzz_job.h"
+#include "tests/fuzz/target.h"
 #include "tests/simulation/scenario.h"
 #include "topics/frame.h"
 #include "topics/gradient_codec.h"
@@ -109,8 +110,11 @@ void DecodePoint(std::string_view value) {
   MILLRACE_CHECK(again.ok() && Bytes(*again) == Bytes(*decoded));
 }
 
+}  // namespace
+
 // The first byte chooses a job, the rest is a record.
-void RunOne(std::string_view input) {
+void FuzzOne(ByteSource& bytes) {
+  const std::string_view input = bytes.Rest();
   if (input.empty()) return;
   const simulation::Scenario job = DrawJob(static_cast<uint8_t>(input.front()));
   const std::string_view value = input.substr(1);
@@ -121,11 +125,4 @@ void RunOne(std::string_view input) {
   DecodePoint(value);
 }
 
-}  // namespace
 }  // namespace millrace::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz::RunOne({reinterpret_cast<const char*>(data), size});
-  return 0;
-}

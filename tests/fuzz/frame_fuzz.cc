@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "tests/fuzz/byte_source.h"
 #include "tests/fuzz/mutate_message.h"
+#include "tests/fuzz/target.h"
 #include "topics/frame.h"
 
 namespace millrace::fuzz {
@@ -81,7 +81,9 @@ void JoinAny(ByteSource& bytes) {
   }
 }
 
-void RunOne(ByteSource& bytes) {
+}  // namespace
+
+void FuzzOne(ByteSource& bytes) {
   const std::string message(bytes.Text(1000));
   const size_t most = 19 + bytes.Below(200);  // a header, and a byte at least
   const std::vector<std::string> frames = MakeFrames(message, bytes.Number(), most);
@@ -91,12 +93,4 @@ void RunOne(ByteSource& bytes) {
   JoinAny(bytes);
 }
 
-}  // namespace
 }  // namespace millrace::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz::ByteSource bytes(data, size);
-  millrace::fuzz::RunOne(bytes);
-  return 0;
-}

@@ -8,6 +8,7 @@
 #include "tasks/worker_task.h"
 #include "tests/fuzz/fuzz_job.h"
 #include "tests/fuzz/mutate_message.h"
+#include "tests/fuzz/target.h"
 #include "topics/message_codec.h"
 #include "topics/row_codec.h"
 
@@ -50,7 +51,9 @@ void MakeTasks(const JobFeatures& features, const JobTraining& training) {
   worker.Start(out);
 }
 
-void RunOne(ByteSource& bytes) {
+}  // namespace
+
+void FuzzOne(ByteSource& bytes) {
   const simulation::Scenario job = DrawJob(bytes.Below(65536));
   JobFeatures features = FeaturesOf(job);
   JobTraining training;
@@ -72,12 +75,4 @@ void RunOne(ByteSource& bytes) {
   if (IsSmall(features, training.training())) MakeTasks(features, training);
 }
 
-}  // namespace
 }  // namespace millrace::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz::ByteSource bytes(data, size);
-  millrace::fuzz::RunOne(bytes);
-  return 0;
-}

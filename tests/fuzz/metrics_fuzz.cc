@@ -3,6 +3,7 @@
 #include "metrics/job_progress.h"
 #include "metrics/job_state.h"
 #include "tests/fuzz/mutate_message.h"
+#include "tests/fuzz/target.h"
 #include "topics/frame.h"
 #include "topics/metric_point_codec.h"
 
@@ -28,7 +29,9 @@ void CheckFigures(JobProgress& progress) {
   progress.TakeCurvePoints();
 }
 
-void RunOne(ByteSource& bytes) {
+}  // namespace
+
+void FuzzOne(ByteSource& bytes) {
   JobProgress progress;
   MetricPoint points[3];
   points[0].mutable_producer()->set_rows_sent(100);
@@ -55,12 +58,4 @@ void RunOne(ByteSource& bytes) {
   progress.TakeCurvePoints();
 }
 
-}  // namespace
 }  // namespace millrace::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz::ByteSource bytes(data, size);
-  millrace::fuzz::RunOne(bytes);
-  return 0;
-}

@@ -7,6 +7,7 @@
 #include "formats/npy_file.h"
 #include "tests/fuzz/mutate_message.h"
 #include "tests/fuzz/scratch_folder.h"
+#include "tests/fuzz/target.h"
 
 namespace millrace::fuzz {
 namespace {
@@ -16,7 +17,9 @@ std::optional<size_t> Columns(ByteSource& bytes) {
   return columns == 4 ? std::nullopt : std::optional<size_t>(columns);
 }
 
-void RunOne(ByteSource& bytes) {
+}  // namespace
+
+void FuzzOne(ByteSource& bytes) {
   static const ScratchFolder folder;
   const std::string path = folder.Path("x.npy");
   const std::optional<size_t> columns = Columns(bytes);
@@ -51,12 +54,4 @@ void RunOne(ByteSource& bytes) {
   }
 }
 
-}  // namespace
 }  // namespace millrace::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz::ByteSource bytes(data, size);
-  millrace::fuzz::RunOne(bytes);
-  return 0;
-}

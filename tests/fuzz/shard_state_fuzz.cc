@@ -6,6 +6,7 @@
 #include "tasks/state_codec.h"
 #include "tests/fuzz/fuzz_job.h"
 #include "tests/fuzz/mutate_message.h"
+#include "tests/fuzz/target.h"
 #include "topics/frame.h"
 
 namespace millrace::fuzz {
@@ -35,7 +36,9 @@ void MutateEntry(std::string_view key, std::string& value, ByteSource& bytes) {
   }
 }
 
-void RunOne(ByteSource& bytes) {
+}  // namespace
+
+void FuzzOne(ByteSource& bytes) {
   FuzzJob job(bytes, Hostile::kNothing);
   // The job uses up all bytes that it is given: those of the changes are set aside.
   const std::string_view changes = bytes.Text(200);
@@ -68,12 +71,4 @@ void RunOne(ByteSource& bytes) {
   MILLRACE_CHECK(again.ok() && StateBytes(**again) == StateBytes(**task));
 }
 
-}  // namespace
 }  // namespace millrace::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz::ByteSource bytes(data, size);
-  millrace::fuzz::RunOne(bytes);
-  return 0;
-}

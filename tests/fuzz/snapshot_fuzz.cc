@@ -10,6 +10,7 @@
 #include "tests/fuzz/fuzz_job.h"
 #include "tests/fuzz/mutate_message.h"
 #include "tests/fuzz/scratch_folder.h"
+#include "tests/fuzz/target.h"
 
 namespace millrace::fuzz {
 namespace {
@@ -88,7 +89,9 @@ Status Start(const Original& original) {
   return absl::OkStatus();
 }
 
-void RunOne(ByteSource& bytes) {
+}  // namespace
+
+void FuzzOne(ByteSource& bytes) {
   static const Original original;
   for (const auto& [name, content] : original.files) original.folder.Write(name, content);
   if (bytes.empty()) {
@@ -119,12 +122,4 @@ void RunOne(ByteSource& bytes) {
   MILLRACE_CHECK(status.ok() || !status.message().empty());
 }
 
-}  // namespace
 }  // namespace millrace::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz::ByteSource bytes(data, size);
-  millrace::fuzz::RunOne(bytes);
-  return 0;
-}
