@@ -9,6 +9,7 @@
 #include "base/check_context.h"
 #include "base/hash.h"
 #include "tasks/state_codec.h"
+#include "topics/dead_letter.h"
 #include "topics/frame.h"
 #include "topics/message_codec.h"
 
@@ -164,15 +165,13 @@ Status ShardTask::FoldHeld() {
 }
 
 void ShardTask::KeepDeadLetters() {
-  for (const DeadLetter& letter : output_.dead_letters) {
-    // Too large a letter is cut: the reason and the place are worth more than the last bytes.
-    DeadLetter cut = letter;
-    constexpr size_t kKept = kMaxFrameBytes / 3;
-    if (cut.key().size() > kKept) cut.mutable_key()->resize(kKept);
-    if (cut.value().size() > kKept) cut.mutable_value()->resize(kKept);
-    const StatusOr<std::string> body = SerializeMessage(cut);
+  for (DeadLetter& letter : output_.dead_letters) {
+    CutToOneRecord(letter);  // one that came with an update may be of any size
+    const StatusOr<std::string> body = SerializeMessage(letter);
     MILLRACE_CHECK(body.ok());
-    dead_letters_.push_back(std::move(MakeFrames(*body, 0).front()));
+    std::vector<std::string> frames = MakeFrames(*body, 0);
+    MILLRACE_CHECK(frames.size() == 1);
+    dead_letters_.push_back(std::move(frames.front()));
     dead_letter_bytes_ += dead_letters_.back().size();
   }
   output_.dead_letters.clear();

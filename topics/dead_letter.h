@@ -18,8 +18,11 @@ struct UnusableRecord {
   std::string_view value{};
 };
 
-// The letter has the record's key and value, each cut to a third of a frame, so that the letter is
-// one record whatever it holds; with `reasons_only` it has neither.
+// Cuts what is too long, so that the letter is one record whatever it holds: topic and
+// reason at 1 KiB, key and value at a third of a frame.
+void CutToOneRecord(DeadLetter& letter);
+
+// The letter has the record's key and value, cut; with `reasons_only` it has neither.
 DeadLetter MakeDeadLetter(const UnusableRecord& record, std::string reason, bool reasons_only);
 
 }  // namespace millrace

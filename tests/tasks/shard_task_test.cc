@@ -676,6 +676,22 @@ TEST_F(ShardTaskTest, ADeadLetterTooLargeForARecordIsCutNotSplit) {
   EXPECT_TRUE(value.starts_with(letter.value()));
 }
 
+TEST_F(ShardTaskTest, ADeadLetterOfAnUpdateIsCutNotSplitWhateverItsReason) {
+  Gradient update = Update(0, 0, std::vector<float>(6, 1), kRange);
+  update.mutable_update()->add_dead_letters()->set_reason(std::string(2 * kMaxFrameBytes, 'r'));
+  for (const std::string& frame : MakeFrames(update.SerializeAsString(), 7)) {
+    AppendAndFold(LogRecord{EncodeBigEndian32(0), frame});
+  }
+  for (const WorkerId worker : std::vector<WorkerId>{1, 2}) {
+    AppendAndFold(Update(worker, 0, std::vector<float>(6, 1), kRange));
+  }
+  const std::optional<millrace::Checkpoint> checkpoint = *task_->BeginCheckpoint();
+  ASSERT_THAT(checkpoint->dead_letters, SizeIs(1));
+  const StatusOr<Frame> frame = ParseFrame(checkpoint->dead_letters[0]);
+  ASSERT_TRUE(frame.ok());
+  EXPECT_FALSE(frame->is_chunk);
+}
+
 TEST_F(ShardTaskTest, AShardWithoutAnyCopyGoesOnFromTheWorkersOnlyIfThatIsWanted) {
   const MemoryByteMap empty;
   ShardTask refuses(options_, empty);

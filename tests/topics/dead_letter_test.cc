@@ -28,6 +28,22 @@ TEST(DeadLetter, IsOneRecordWhateverItHolds) {
   EXPECT_EQ(letter.value(), std::string(kMaxFrameBytes / 3, 'x'));
 }
 
+TEST(DeadLetter, IsOneRecordWhateverAnotherProgramHasPutIntoIt) {
+  DeadLetter letter;
+  letter.set_topic(std::string(kMaxFrameBytes, 't'));
+  // Two bytes a character, so that one would be cut in two.
+  for (size_t i = 0; i < kMaxFrameBytes; ++i) letter.mutable_reason()->append("\xC3\xA4");
+  letter.mutable_reason()->insert(0, "r");
+  letter.set_key(std::string(kMaxFrameBytes, 'k'));
+  letter.set_value(std::string(kMaxFrameBytes, 'v'));
+  CutToOneRecord(letter);
+  const std::string bytes = letter.SerializeAsString();
+  EXPECT_EQ(MakeFrames(bytes, 0).size(), 1u);
+  DeadLetter read;
+  EXPECT_TRUE(read.ParseFromString(bytes)) << "no half of a character is left";
+  EXPECT_TRUE(read.reason().starts_with("r\xC3\xA4"));
+}
+
 TEST(DeadLetter, HoldsNothingOfTheRecordWhenOnlyTheReasonIsWanted) {
   const DeadLetter letter = MakeDeadLetter(ARecord("the value"), "no row", true);
   EXPECT_EQ(letter.reason(), "no row");
