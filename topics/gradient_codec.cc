@@ -19,11 +19,6 @@ bool IsRequest(const Gradient& message) {
   return message.has_request_snapshot() || message.has_cancel_snapshot();
 }
 
-Status CheckAtMost(std::string_view what, uint64_t value, uint64_t most) {
-  if (value <= most) return absl::OkStatus();
-  return BadGradient(std::string(what) + " " + std::to_string(value) + " is out of range");
-}
-
 // A cut is fixed two updates on, by a shard 0 that may be one further than the sender.
 Status CheckMark(const SnapshotMark& mark, Clock clock) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("snapshot", mark.snapshot(), kMostSnapshot));

@@ -12,6 +12,12 @@ Status ParseMessage(std::string_view body, google::protobuf::MessageLite& messag
   return absl::InvalidArgumentError("not a " + message.GetTypeName());
 }
 
+Status CheckAtMost(std::string_view what, uint64_t value, uint64_t most) {
+  if (value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(std::string(what) + " " + std::to_string(value) +
+                                    " is out of range: " + std::to_string(most) + " is the most");
+}
+
 Status TooLarge(const google::protobuf::MessageLite& message, size_t bytes, size_t most_bytes) {
   return absl::ResourceExhaustedError("a " + message.GetTypeName() + " of " +
                                       std::to_string(bytes) + " bytes, but " +

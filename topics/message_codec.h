@@ -4,6 +4,7 @@
 #include <google/protobuf/message_lite.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -22,6 +23,8 @@ Status ParseMessage(std::string_view body, google::protobuf::MessageLite& messag
 // return an empty string, which is a valid message.)
 StatusOr<std::string> SerializeMessage(const google::protobuf::MessageLite& message,
                                        size_t most_bytes = kMostMessageBytes);
+// InvalidArgument, with `what`, when `value` is above `most`.
+Status CheckAtMost(std::string_view what, uint64_t value, uint64_t most);
 Status TooLarge(const google::protobuf::MessageLite& message, size_t bytes, size_t most_bytes);
 
 }  // namespace millrace

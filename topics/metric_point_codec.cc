@@ -18,34 +18,28 @@ constexpr size_t kMostSourceBytes = 1000;
 
 Status BadPoint(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
-Status CheckCount(std::string_view what, uint64_t value, uint64_t most) {
-  if (value <= most) return absl::OkStatus();
-  return BadPoint(std::string(what) + " " + std::to_string(value) + ", where " +
-                  std::to_string(most) + " is the most");
-}
-
 Status CheckProducer(const MetricPoint::ProducerProgress& point) {
-  MILLRACE_RETURN_IF_ERROR(CheckCount("bytes read", point.bytes_read(), kMostBytes));
-  MILLRACE_RETURN_IF_ERROR(CheckCount("bytes of the input", point.bytes_total(), kMostBytes));
-  MILLRACE_RETURN_IF_ERROR(CheckCount("rows read", point.rows_read(), kMostRow));
-  MILLRACE_RETURN_IF_ERROR(CheckCount("rows rejected", point.rows_rejected(), kMostRow));
-  MILLRACE_RETURN_IF_ERROR(CheckCount("rows sent", point.rows_sent(), kMostRow));
-  MILLRACE_RETURN_IF_ERROR(CheckCount("epoch", point.epoch_of_stream(), kMostEpochs));
-  return CheckCount("epochs", point.epochs_of_stream(), kMostEpochs);
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes read", point.bytes_read(), kMostBytes));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the input", point.bytes_total(), kMostBytes));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows read", point.rows_read(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows rejected", point.rows_rejected(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows sent", point.rows_sent(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("epoch", point.epoch_of_stream(), kMostEpochs));
+  return CheckAtMost("epochs", point.epochs_of_stream(), kMostEpochs);
 }
 
 Status CheckWorkers(const google::protobuf::RepeatedPtrField<WorkerProgress>& workers) {
-  MILLRACE_RETURN_IF_ERROR(CheckCount("workers:", workers.size(), kMostWorkers));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("workers:", workers.size(), kMostWorkers));
   for (const WorkerProgress& worker : workers) {
-    MILLRACE_RETURN_IF_ERROR(CheckCount("worker", worker.worker(), kMostWorkers - 1));
-    MILLRACE_RETURN_IF_ERROR(CheckCount("clock", worker.clock(), kMostClock));
+    MILLRACE_RETURN_IF_ERROR(CheckAtMost("worker", worker.worker(), kMostWorkers - 1));
+    MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", worker.clock(), kMostClock));
   }
   return absl::OkStatus();
 }
 
 Status CheckRecovery(const MetricPoint::ServerProgress::Recovery& recovery) {
   const std::string& source = recovery.source();
-  MILLRACE_RETURN_IF_ERROR(CheckCount("bytes of a name:", source.size(), kMostSourceBytes));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of a name:", source.size(), kMostSourceBytes));
   // It is shown on a terminal.
   const bool is_plain =
       std::ranges::none_of(source, [](unsigned char c) { return c < ' ' || c == 0x7f; });
@@ -53,13 +47,13 @@ Status CheckRecovery(const MetricPoint::ServerProgress::Recovery& recovery) {
 }
 
 Status CheckServer(const MetricPoint::ServerProgress& point) {
-  MILLRACE_RETURN_IF_ERROR(CheckCount("shards:", point.shards(), kMostShards));
-  MILLRACE_RETURN_IF_ERROR(CheckCount("shard", point.shard(), std::max(point.shards(), 1U) - 1));
-  MILLRACE_RETURN_IF_ERROR(CheckCount("rounds:", point.rounds(), kMostClock));
-  MILLRACE_RETURN_IF_ERROR(CheckCount("updates:", point.updates(), kMostRow));
-  MILLRACE_RETURN_IF_ERROR(CheckCount("rows trained on:", point.rows_trained(), kMostRow));
-  MILLRACE_RETURN_IF_ERROR(CheckCount("rows counted:", point.rows_counted(), kMostRow));
-  MILLRACE_RETURN_IF_ERROR(CheckCount("rows tested:", point.progressive().rows(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("shards:", point.shards(), kMostShards));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("shard", point.shard(), std::max(point.shards(), 1U) - 1));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rounds:", point.rounds(), kMostClock));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("updates:", point.updates(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows trained on:", point.rows_trained(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows counted:", point.rows_counted(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows tested:", point.progressive().rows(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckWorkers(point.workers()));
   return CheckRecovery(point.recovery());
 }
@@ -76,8 +70,8 @@ Status CheckMetricPoint(const MetricPoint& point) {
     case MetricPoint::kServer:
       return CheckServer(point.server());
     case MetricPoint::kEvaluation:
-      MILLRACE_RETURN_IF_ERROR(CheckCount("shard", point.evaluation().shard(), kMostShards - 1));
-      return CheckCount("clock", point.evaluation().clock(), kMostClock);
+      MILLRACE_RETURN_IF_ERROR(CheckAtMost("shard", point.evaluation().shard(), kMostShards - 1));
+      return CheckAtMost("clock", point.evaluation().clock(), kMostClock);
     case MetricPoint::KIND_NOT_SET:
       break;
   }

@@ -15,8 +15,7 @@
 #include "job/kafka_options.h"
 #include "kafka/consumer.h"
 #include "messages/records.pb.h"
-#include "topics/frame.h"
-#include "topics/message_codec.h"
+#include "topics/metric_point_codec.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -33,10 +32,9 @@ Status Run(const JobFlags& flags) {
   std::map<uint32_t, uint64_t> unsaved;  // by shard
   ConsumerHandler handler;
   handler.on_record = [&](const ConsumedRecord& record) {
-    const StatusOr<Frame> frame = ParseFrame(record.value);
-    MetricPoint point;
-    if (!frame.ok() || !ParseMessage(frame->body, point).ok()) return absl::OkStatus();
-    if (!point.has_server()) return absl::OkStatus();
+    const StatusOr<MetricPoint> decoded = DecodeMetricPoint(record.value);
+    if (!decoded.ok() || !decoded->has_server()) return absl::OkStatus();
+    const MetricPoint& point = *decoded;
     unsaved[point.server().shard()] = point.server().unsaved_updates();
     if (point.server().shard() != 0) return absl::OkStatus();
     const uint64_t most = std::ranges::max(std::views::values(unsaved));

@@ -28,7 +28,7 @@
 #include "messages/records.pb.h"
 #include "messages/snapshot.pb.h"
 #include "topics/frame.h"
-#include "topics/message_codec.h"
+#include "topics/metric_point_codec.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -114,11 +114,11 @@ class SnapshotSigns {
     bool is_given_up = false;
     ConsumerHandler handler;
     handler.on_record = [&](const ConsumedRecord& record) {
-      const StatusOr<Frame> frame = ParseFrame(record.value);
-      MetricPoint point;
-      if (!frame.ok() || !ParseMessage(frame->body, point).ok()) return absl::OkStatus();
-      if (!point.has_server() || point.server().shard() != 0) return absl::OkStatus();
-      const MetricPoint::ServerProgress& server = point.server();
+      const StatusOr<MetricPoint> point = DecodeMetricPoint(record.value);
+      if (!point.ok() || !point->has_server() || point->server().shard() != 0) {
+        return absl::OkStatus();
+      }
+      const MetricPoint::ServerProgress& server = point->server();
       if (server.snapshot_request() == number_) id_ = server.snapshot_newest();
       is_under_way |= id_ && server.snapshot_under_way() == *id_;
       is_given_up |= server.snapshot_given_up() == id_.value_or(number_);
