@@ -134,11 +134,13 @@ std::vector<std::string_view> ChunkJoiner::Partial::Chunks() const {
   return chunks;
 }
 
+bool ChunkJoiner::Partial::IsOf(uint32_t of_sender, const Frame& frame) const {
+  return sender == of_sender && message_id == frame.message_id && count == frame.count;
+}
+
 ChunkJoiner::Place ChunkJoiner::Find(uint32_t sender, const Frame& frame) {
-  return std::ranges::find_if(partials_, [&](const Partial& partial) {
-    return partial.sender == sender && partial.message_id == frame.message_id &&
-           partial.count == frame.count;
-  });
+  return std::ranges::find_if(partials_,
+                              [&](const Partial& partial) { return partial.IsOf(sender, frame); });
 }
 
 ChunkJoiner::Place ChunkJoiner::OldestOf(uint32_t sender) {
@@ -178,20 +180,16 @@ void ChunkJoiner::Restore(std::vector<Partial> partials) {
 // What the frame belongs to goes last: there is nothing else to be forgotten then.
 Status ChunkJoiner::MakeRoom(uint32_t sender, const Frame& frame) {
   const size_t size = frame.body.size();
-  const auto is_this = [&](const Partial& partial) {
-    return partial.sender == sender && partial.message_id == frame.message_id &&
-           partial.count == frame.count;
-  };
   while (BytesOf(sender) + size > limits_.sender_bytes) {
     const Place other = std::ranges::find_if(partials_, [&](const Partial& partial) {
-      return partial.sender == sender && !is_this(partial);
+      return partial.sender == sender && !partial.IsOf(sender, frame);
     });
     if (other == partials_.end()) break;
     Erase(other);
   }
   while (bytes_ + size > limits_.bytes) {
-    const Place other =
-        std::ranges::find_if(partials_, [&](const Partial& partial) { return !is_this(partial); });
+    const Place other = std::ranges::find_if(
+        partials_, [&](const Partial& partial) { return !partial.IsOf(sender, frame); });
     if (other == partials_.end()) break;
     Erase(other);
   }

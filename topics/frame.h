@@ -67,6 +67,8 @@ class ChunkJoiner {
 
     void Append(std::string_view chunk);
     std::vector<std::string_view> Chunks() const;
+    // Whether the frame is a chunk of this message.
+    bool IsOf(uint32_t of_sender, const Frame& frame) const;
     bool operator==(const Partial&) const = default;
   };
 
