@@ -14,7 +14,7 @@ namespace {
 // An embedding row is a linear weight, then factors.
 constexpr ParameterParts kPartsOfRow = {.penalised_end = 1, .linear_end = 1};
 
-// How many of the range's keys stand in front of `end`.
+// The number of the range's keys below `end`.
 size_t CountBefore(uint64_t end, KeyRange range) {
   return std::clamp(end, range.begin, range.end) - range.begin;
 }

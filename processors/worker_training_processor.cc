@@ -154,7 +154,7 @@ void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
 }
 
 // An instance to which the shard has said nothing knows from the others where it stands: no shard
-// may be two clocks in front of another. (In a sequential job it is where everybody is.)
+// may be two clocks ahead of another. (In a sequential job it is where everybody is.)
 void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
   bool others_have_said = true;
   std::optional<Clock> least;
@@ -162,7 +162,7 @@ void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
     if (!part.known && !part.asked_to_restore) others_have_said = false;
     if (part.known) least = std::min(least.value_or(part.clock), part.clock);
   }
-  // What a shard goes on from must not lie in front of the rows that are left.
+  // What a shard goes on from must not be before the rows that are left.
   const std::optional<SourceBegin> begin = source_.begin();
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     Part& part = parts_[shard];
@@ -235,10 +235,10 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   return failed_;
 }
 
-// Rows in front of where reading began are needed by nobody, so this is what a zombie's server said
-// long ago and got through only now. It is forgotten: the answer is still to come. The same to one
-// question after the other is no zombie: the rows were deleted by somebody else. (A zombie may have
-// said it many times; between two questions that counts once.)
+// Rows before the one where reading began are needed by nobody, so this is what a zombie's server
+// said long ago and got through only now. It is forgotten: the answer is still to come. The same to
+// one question after the other is no zombie: the rows were deleted by somebody else. (A zombie may
+// have said it many times; between two questions that counts once.)
 Status WorkerTrainingProcessor::OnMissingRows(const Status& missing) {
   const Clock clock = progress_.clock;
   if (missing_rows_clock_ != clock) missing_rows_ = 0;

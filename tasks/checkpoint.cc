@@ -90,7 +90,7 @@ Status CheckpointRun::Step() {
       return absl::OkStatus();
     }
     case Next::kTrim:
-      // The record in front of the position stays: recovery recognises the log by it.
+      // The record before the position stays: recovery recognises the log by it.
       if (checkpoint_.position > 0) {
         MILLRACE_RETURN_IF_ERROR(log_.TrimGradients(checkpoint_.position - 1));
       }

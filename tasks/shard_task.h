@@ -106,7 +106,7 @@ class ShardTask {
   uint64_t last_hash_ = 0;  // of the record before it
   Offset read_position_ = 0;
   Offset replay_end_ = 0;
-  bool is_recognised_ = true;  // the record in front of the position has been seen, if it is there
+  bool is_recognised_ = true;  // the record before the position was seen, if it exists
   uint64_t replayed_records_ = 0;
   Offset checkpoint_begun_ = 0;
   Offset checkpointed_ = 0;

@@ -187,7 +187,7 @@ RowNumber WorkerTask::FirstNeededRow() const {
 
 std::optional<InputPosition> WorkerTask::CommitPosition() const {
   const RowNumber row = FirstNeededRow();
-  // Rows in front of where this task began reading are vouched for by the last commit.
+  // Rows before the one where this task began reading are vouched for by the last commit.
   if (!offsets_begin_ || row < *offsets_begin_) return std::nullopt;
   const size_t index = row - *offsets_begin_;
   if (index < offsets_.size()) return InputPosition{offsets_[index], row};

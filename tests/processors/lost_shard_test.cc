@@ -234,7 +234,7 @@ TEST_F(LostEventualShard, WhereAWorkerLeftIsNotWhereOneThatKnowsNothingGoesOn) {
   EXPECT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({2, 9, 9}));
 }
 
-// Its rows in front of the committed one were deleted: at an older clock it could never go on.
+// Its rows before the committed one were deleted: at an older clock it could never go on.
 TEST_F(LostEventualShard, AWorkerThatStartedAgainIsNotSentInFrontOfItsDeletedRows) {
   server_.Send(Restore(server_, 0, 9, 0.9f));
   Gradient restarted = KnowsNothing(1);
