@@ -2,6 +2,8 @@
 // The message names the thing, the place and the remedy, since only main() prints it.
 #pragma once
 
+#include <string_view>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -9,6 +11,17 @@ namespace millrace {
 
 using absl::Status;
 using absl::StatusOr;
+
+// True for the errors of a call that nobody answered (no broker is reachable): a retry may succeed.
+inline bool IsAway(const Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+// The status's message; valid for as long as the status. (absl's own string_view is another type
+// than the standard library's.)
+inline std::string_view TextOf(const Status& status) {
+  return {status.message().data(), status.message().size()};
+}
 
 }  // namespace millrace
 

@@ -214,8 +214,7 @@ class KafkaJobBoard final : public JobRegistry {
     if (taken.ok() || record.offset <= last_ignored_) return;
     last_ignored_ = record.offset;
     spdlog::warn("{}, offset {}: record ignored: {}. Another program may write to this topic",
-                 topic_, record.offset,
-                 std::string_view(taken.message().data(), taken.message().size()));
+                 topic_, record.offset, TextOf(taken));
   }
 
   Status TakeOne(const ConsumedRecord& record) {

@@ -67,7 +67,7 @@ Status RecordSender::SendOne(OutgoingRecord& record) {
       spdlog::warn(
           "{}: the Kafka producer failed permanently ({}); a new one was created, and what is "
           "unanswered is sent again",
-          options_.client_id, std::string_view(status.message().data(), status.message().size()));
+          options_.client_id, TextOf(status));
       MILLRACE_RETURN_IF_ERROR(Connect());
     } else {
       return status;

@@ -36,10 +36,6 @@ int Milliseconds(SteadyClock::duration time) {
   return static_cast<int>(std::clamp<int64_t>(count, 1, 1 << 30));
 }
 
-bool WorthAnotherTry(const Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-}
-
 class LibrdkafkaAdmin final : public KafkaAdmin {
  public:
   Status Open(const KafkaOptions& kafka, const std::string& client_id);
@@ -177,7 +173,7 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
         missing.push_back(topic);
         if (absl::IsNotFound(found.status())) continue;
         trouble = found.status();
-        if (!WorthAnotherTry(trouble)) return trouble;
+        if (!IsAway(trouble)) return trouble;
         continue;
       }
       if (created.contains(topic->name)) {
@@ -188,7 +184,7 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
     }
     if (missing.empty()) break;
     if (trouble.ok()) trouble = Create(missing, replication_factor, created);
-    if (!trouble.ok() && !WorthAnotherTry(trouble)) return trouble;
+    if (!trouble.ok() && !IsAway(trouble)) return trouble;
     if (SteadyClock::now() >= deadline) {
       if (!trouble.ok()) return trouble;
       return absl::DeadlineExceededError(
@@ -242,7 +238,7 @@ Status LibrdkafkaAdmin::Create(const std::vector<const TopicSettings*>& topics,
         error, absl::StrCat("creating topic '", rd_kafka_topic_result_name(results[i]), "'"),
         detail != nullptr ? detail : rd_kafka_err2str(error));
     // Of several errors the one that no broker_retry mends.
-    if (!result.ok() && (status.ok() || WorthAnotherTry(status))) status = result;
+    if (!result.ok() && (status.ok() || IsAway(status))) status = result;
   }
   return status;
 }
@@ -345,8 +341,7 @@ Status LibrdkafkaAdmin::DeleteRecordsBefore(const std::string& topic, int32_t pa
     Status deleted = StatusOfError(error, context);
     // Callers try again later, without a word: nothing is lost but space. This no waiting mends.
     if (absl::IsPermissionDenied(deleted)) {
-      kafka_internal::ClientLog::OfProcess().Line(
-          kWarning, "warning", {deleted.message().data(), deleted.message().size()});
+      kafka_internal::ClientLog::OfProcess().Line(kWarning, "warning", TextOf(deleted));
     }
     MILLRACE_RETURN_IF_ERROR(deleted);
   }

@@ -16,10 +16,6 @@ class BrokerRetry {
   BrokerRetry(const std::atomic<bool>& stop, double timeout_s)
       : stop_(stop), timeout_s_(timeout_s) {}
 
-  // True for the errors of a call when no broker answers: a retry may succeed.
-  static bool IsAway(const Status& status) {
-    return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-  }
   bool stopped() const { return stop_; }
 
   // Calls `call` until it returns anything but Unavailable or DeadlineExceeded. Cancelled when

@@ -259,8 +259,7 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
       // No waiting mends this, whatever its owner makes of it.
       const Status denied = StatusOfError(
           message->err, absl::StrCat("writing to ", rd_kafka_topic_name(message->rkt)));
-      kafka_internal::ClientLog::OfProcess().Line(
-          kWarning, "warning", {denied.message().data(), denied.message().size()});
+      kafka_internal::ClientLog::OfProcess().Line(kWarning, "warning", TextOf(denied));
       [[fallthrough]];
     }
     default:

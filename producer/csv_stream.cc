@@ -85,7 +85,7 @@ Status CsvStream::Encode(StreamRecord* record) {
 Status CsvStream::Reject(const Status& reason) {
   if (epoch_ > 0) return absl::OkStatus();
   ++rows_rejected_;
-  const std::string_view text(reason.message().data(), reason.message().size());
+  const std::string_view text = TextOf(reason);
   last_reason_ = absl::StrCat("line ", csv_record_.line, ": ", View(text));
   MILLRACE_RETURN_IF_ERROR(rejects_.Add({csv_record_.line, text, csv_record_.raw}));
   if (options_.max_rejects >= 0 && rows_rejected_ > static_cast<uint64_t>(options_.max_rejects)) {

@@ -40,10 +40,6 @@ constexpr int kMostRestarts = 10;  // of the client, in one run
 constexpr seconds kLastPointTimeout(3);
 constexpr seconds kRejectFlushEvery(1);
 
-bool MeansAway(const Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-}
-
 // An input that is no good is no wrong usage, which InvalidArgument stands for.
 Status AsInputError(const Status& status) {
   return absl::IsInvalidArgument(status) ? absl::FailedPreconditionError(status.message()) : status;
@@ -175,7 +171,7 @@ Status KafkaRun::WhileAway(const std::string& what, const std::function<Status()
   auto next_report = begin + DeliveryWatch::kReportEvery;
   while (true) {
     Status status = action();
-    if (!MeansAway(status)) return status;
+    if (!IsAway(status)) return status;
     if (stop_) return absl::CancelledError("stopped");
     const auto now = steady_clock::now();
     const std::chrono::duration<double> waited = now - begin;

@@ -49,8 +49,7 @@ StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config
   if (absl::IsDataLoss(restored) && hosted->copy_.source == ShardCopy::Source::kPeer) {
     spdlog::warn(
         "shard {}: the replica of {} cannot be used: {}; the whole partition of parameters is read",
-        options.shard, hosted->copy_.peer,
-        std::string_view(restored.message().data(), restored.message().size()));
+        options.shard, hosted->copy_.peer, TextOf(restored));
     hosted->phases_ = {};
     hosted->task_.reset();
     hosted->copy_.store.reset();
@@ -169,7 +168,7 @@ StatusOr<CheckpointCycle::End> HostedShard::Take(const Checkpointer::Result& res
   MILLRACE_ASSIGN_OR_RETURN(const CheckpointCycle::End end,
                             cycle_.Finish(*task_, result.checkpoint, result.status, now));
   if (end != CheckpointCycle::End::kAborted) return end;
-  const std::string_view why(result.status.message().data(), result.status.message().size());
+  const std::string_view why = TextOf(result.status);
   const std::chrono::duration<double> wait = cycle_.backoff().wait();
   spdlog::warn(
       "shard {}: a checkpoint was aborted ({} in a row): {}. Nothing is lost; the next one "

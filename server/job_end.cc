@@ -22,7 +22,7 @@ StatusOr<bool> JobEnd::AllShardsEnded(Time now) {
   next_look_ = now + kBoardEveryAtTheEnd;
   const StatusOr<std::set<ShardId>> ended = registry_->ReadEnded();
   // --broker-timeout is for those that begin: here all is done, and somebody may still ask.
-  if (BrokerRetry::IsAway(ended.status())) return false;
+  if (IsAway(ended.status())) return false;
   MILLRACE_RETURN_IF_ERROR(ended.status());
   all_ended_ = EveryShardEnded(*ended, training_.shards());
   if (all_ended_) {

@@ -5,13 +5,6 @@
 #include "base/check.h"
 
 namespace millrace {
-namespace {
-
-bool HasNoAnswer(const Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-}
-
-}  // namespace
 
 StatusOr<Offset> CheckpointTransaction::Commit(const Checkpoint& checkpoint, Offset behind) {
   switch (next_) {
@@ -45,7 +38,7 @@ Status CheckpointTransaction::SendAll(const Checkpoint& checkpoint) {
 
 StatusOr<Offset> CheckpointTransaction::Deliver(const Checkpoint& checkpoint, Offset behind) {
   const StatusOr<Offset> end = port_.AwaitDelivery();
-  if (HasNoAnswer(end.status())) return end.status();
+  if (IsAway(end.status())) return end.status();
   if (!end.ok()) return Abort(end.status());
   if (Status stands = CheckBehind(*end, checkpoint.records(), behind); !stands.ok()) {
     return Abort(std::move(stands));
@@ -57,7 +50,7 @@ StatusOr<Offset> CheckpointTransaction::Deliver(const Checkpoint& checkpoint, Of
 
 StatusOr<Offset> CheckpointTransaction::Commit() {
   Status committed = port_.Commit();
-  if (HasNoAnswer(committed)) return committed;
+  if (IsAway(committed)) return committed;
   if (!committed.ok()) return Abort(std::move(committed));
   next_ = Next::kBegin;
   return end_;
@@ -68,7 +61,7 @@ Status CheckpointTransaction::Abort(Status reason) {
   if (!absl::IsAborted(reason) && !absl::IsDataLoss(reason)) return reason;
   next_ = Next::kAbort;
   Status aborted = port_.Abort();
-  if (HasNoAnswer(aborted)) {
+  if (IsAway(aborted)) {
     reason_ = std::move(reason);
     return aborted;
   }

@@ -421,7 +421,7 @@ class WorkerLoop {
     (void)sender_->Flush(std::chrono::seconds(2));
     tasks_.clear();
     if (const Status left = input_->Close(); !left.ok()) {
-      spdlog::warn("{}", std::string_view(left.message().data(), left.message().size()));
+      spdlog::warn("{}", TextOf(left));
     }
     return absl::OkStatus();
   }

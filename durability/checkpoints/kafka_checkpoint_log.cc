@@ -69,7 +69,7 @@ Status KafkaCheckpointLog::Send(const std::string& topic, int32_t partition, std
 
 Status KafkaCheckpointLog::TryToDeliver() {
   Status flushed = producer_->Flush(kCall);
-  if (BrokerRetry::IsAway(flushed)) {
+  if (IsAway(flushed)) {
     Status failed = producer_->CheckTransaction();
     return failed.ok() ? flushed : failed;
   }

@@ -24,10 +24,6 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kSayEvery(2);
 constexpr double kMiB = 1 << 20;
 
-std::string_view ViewOf(const Status& status) {
-  return {status.message().data(), status.message().size()};
-}
-
 // That the store opens, and is as far on as it was said to be.
 Status CheckCopy(const std::string& files, const ReplicaDescription& copy) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<DiskByteMap> store, OpenRocksDb(files));
@@ -57,8 +53,7 @@ PeerReplicas::PeerReplicas(const JobConfig& config, ReplicaTls tls,
 
 // An offer comes from a topic: without mutual TLS whoever can write there could give a model.
 bool PeerReplicas::MayAsk(const std::string& address) const {
-  const bool is_mutual = !tls_.authority.empty() && !tls_.certificate.empty();
-  return is_mutual || config_.server().replica_insecure() || IsLoopback(address);
+  return tls_.mutual() || config_.server().replica_insecure() || IsLoopback(address);
 }
 
 StatusOr<std::vector<ReplicaOffer>> PeerReplicas::ReadOffers() const {
@@ -109,7 +104,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
     if (described[i].ok()) {
       copies.emplace_back(described[i]->parameters_offset(), addresses[i]);
     } else {
-      spdlog::warn("shard {}: no usable replica from {}", shard, ViewOf(described[i].status()));
+      spdlog::warn("shard {}: no usable replica from {}", shard, TextOf(described[i].status()));
     }
   }
   // The furthest first; of equal ones as they were offered.
@@ -139,7 +134,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
       return address;
     }
     if (absl::IsCancelled(got.status()) && stop_) return got.status();
-    spdlog::warn("shard {}: no usable replica from {}", shard, ViewOf(got.status()));
+    spdlog::warn("shard {}: no usable replica from {}", shard, TextOf(got.status()));
   }
   spdlog::warn(
       "shard {}: no server served a usable replica; the whole partition of parameters is read",

@@ -85,7 +85,7 @@ class Service final : public Replicas::Service {
     --streams_;
     if (!status.ok()) {
       spdlog::warn("replica of shard {}, for {}: {}", request->shard(), Printable(context->peer()),
-                   std::string_view(status.message().data(), status.message().size()));
+                   TextOf(status));
     }
     return ToGrpc(status);
   }

@@ -130,13 +130,12 @@ void Replicator::GiveUp(Replica& replica, const Status& why) {
   }
   const bool is_ahead = absl::IsOutOfRange(why);
   const bool is_damaged = absl::IsDataLoss(why);
-  spdlog::warn("replica of shard {}: {}{}", replica.shard,
-               std::string_view(why.message().data(), why.message().size()),
+  spdlog::warn("replica of shard {}: {}{}", replica.shard, TextOf(why),
                is_ahead || is_damaged ? "; the replica is copied again from parameters" : "");
   if (is_ahead) SetAside(replica.shard);
   if (!is_damaged) return;
   if (const Status removed = RemoveReplicaStore(config_, replica.shard); !removed.ok()) {
-    spdlog::warn("{}", std::string_view(removed.message().data(), removed.message().size()));
+    spdlog::warn("{}", TextOf(removed));
   }
 }
 

@@ -14,6 +14,8 @@ struct ReplicaTls {
   std::string certificate;
   std::string key;
   std::string authority;
+  // Each side can check the other.
+  bool mutual() const { return !certificate.empty() && !authority.empty(); }
   bool used() const { return !certificate.empty() || !authority.empty(); }
 };
 

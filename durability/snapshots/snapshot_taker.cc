@@ -31,8 +31,7 @@ SnapshotTaker::Time::duration MostToTheCut(SnapshotTaker::Time::duration update)
 }
 
 void Warn(const std::string& folder, const Status& status) {
-  spdlog::warn("snapshot {}: not written: {}", folder,
-               std::string_view(status.message().data(), status.message().size()));
+  spdlog::warn("snapshot {}: not written: {}", folder, TextOf(status));
 }
 
 }  // namespace
