@@ -11,30 +11,63 @@
 namespace millrace::kafka_internal {
 namespace {
 
+using SteadyClock = std::chrono::steady_clock;
+
 constexpr std::chrono::milliseconds kRetryEvery(20);
+
+int MillisecondsUntil(SteadyClock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now());
+  return static_cast<int>(std::max<int64_t>(left.count(), 1));
+}
+
+// What the cluster says about a partition now. librdkafka 2.0.2 says "unknown partition" of one
+// without a leader, too, and goes on saying so from its cache when the leader has come back; this
+// request renews the cache.
+rd_kafka_resp_err_t AskAboutPartition(rd_kafka_t* client, const std::string& topic,
+                                      int32_t partition, int timeout_ms) {
+  const Handle<rd_kafka_topic_t> handle(rd_kafka_topic_new(client, topic.c_str(), nullptr));
+  if (handle == nullptr) return rd_kafka_last_error();
+  const rd_kafka_metadata_t* raw = nullptr;
+  const rd_kafka_resp_err_t error = rd_kafka_metadata(client, 0, handle.get(), &raw, timeout_ms);
+  const Handle<const rd_kafka_metadata_t> metadata(raw);
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return error;
+  if (metadata->topic_cnt != 1) return RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+  const rd_kafka_metadata_topic_t& found = metadata->topics[0];
+  if (found.err != RD_KAFKA_RESP_ERR_NO_ERROR) return found.err;
+  for (int i = 0; i < found.partition_cnt; ++i) {
+    if (found.partitions[i].id == partition) {
+      return found.partitions[i].leader < 0 ? RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE
+                                            : RD_KAFKA_RESP_ERR_NO_ERROR;
+    }
+  }
+  return RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
+}
 
 // Kafka's ListOffsets takes the logical offsets where a time is meant. (librdkafka's
 // query_watermark_offsets does the same, but waits on when its time has run out.)
 StatusOr<Offset> QueryOffset(rd_kafka_t* client, const std::string& topic, int32_t partition,
-                             int64_t logical, std::chrono::steady_clock::time_point deadline) {
+                             int64_t logical, SteadyClock::time_point deadline) {
   const Handle<rd_kafka_topic_partition_list_t> list(rd_kafka_topic_partition_list_new(1));
   rd_kafka_topic_partition_t* const entry =
       rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), partition);
-  entry->offset = logical;
   while (true) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    rd_kafka_resp_err_t error = rd_kafka_offsets_for_times(
-        client, list.get(), static_cast<int>(std::max<int64_t>(left.count(), 1)));
+    entry->offset = logical;
+    entry->err = RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_resp_err_t error =
+        rd_kafka_offsets_for_times(client, list.get(), MillisecondsUntil(deadline));
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) error = entry->err;
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return entry->offset;
+    if (error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION) {
+      const rd_kafka_resp_err_t told =
+          AskAboutPartition(client, topic, partition, MillisecondsUntil(deadline));
+      // (Its leader came meanwhile when there is no error any more: unavailable, for now.)
+      error = told == RD_KAFKA_RESP_ERR_NO_ERROR ? RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE : told;
+    }
     // A topic that has just been made has no leader for a moment, nor has one whose broker starts.
-    if (IsPermanent(error) || left <= kRetryEvery) {
+    if (IsPermanent(error) || deadline - SteadyClock::now() <= kRetryEvery) {
       return StatusOfError(error, absl::StrCat("offsets of ", topic, " [", partition, "]"));
     }
     std::this_thread::sleep_for(kRetryEvery);
-    entry->offset = logical;
-    entry->err = RD_KAFKA_RESP_ERR_NO_ERROR;
   }
 }
 
@@ -42,7 +75,7 @@ StatusOr<Offset> QueryOffset(rd_kafka_t* client, const std::string& topic, int32
 
 StatusOr<OffsetRange> QueryOffsetRange(rd_kafka_t* client, const std::string& topic,
                                        int32_t partition, std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto deadline = SteadyClock::now() + timeout;
   OffsetRange range;
   MILLRACE_ASSIGN_OR_RETURN(
       range.begin, QueryOffset(client, topic, partition, RD_KAFKA_OFFSET_BEGINNING, deadline));

@@ -44,6 +44,13 @@ void MockCluster::Remember(const std::string& topic) {
   rd_kafka_mock_topic_set_error(cluster_, topic.c_str(), RD_KAFKA_RESP_ERR_NO_ERROR);
 }
 
+void MockCluster::TakeLeader(const std::string& topic, int32_t partition) {
+  rd_kafka_mock_partition_set_leader(cluster_, topic.c_str(), partition, -1);
+}
+void MockCluster::GiveLeader(const std::string& topic, int32_t partition) {
+  rd_kafka_mock_partition_set_leader(cluster_, topic.c_str(), partition, 1);
+}
+
 void MockCluster::SetDown() { rd_kafka_mock_broker_set_down(cluster_, 1); }
 void MockCluster::SetUp() { rd_kafka_mock_broker_set_up(cluster_, 1); }
 void MockCluster::SetRoundTrip(std::chrono::milliseconds time) {

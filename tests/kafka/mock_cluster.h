@@ -41,6 +41,9 @@ class MockCluster {
   // Brokers do not know a topic that they have, or know it again.
   void Forget(const std::string& topic);
   void Remember(const std::string& topic);
+  // No broker leads the topic's partition, or one does again.
+  void TakeLeader(const std::string& topic, int32_t partition);
+  void GiveLeader(const std::string& topic, int32_t partition);
   void SetDown();
   void SetUp();
   void SetRoundTrip(std::chrono::milliseconds time);

@@ -261,6 +261,29 @@ TEST_F(PartitionConsumerTest, AskingForARangeEndsInTimeWhenTheBrokerIsAway) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status)) << status;
 }
 
+// A broker that has just started names no leader for a moment. librdkafka 2.0.2 keeps that answer.
+TEST_F(PartitionConsumerTest, ARangeIsToldAgainWhenThePartitionHasALeaderAgain) {
+  ProduceNumbers(cluster_.options(), "t", 1, 0, 42);
+  Open();
+  cluster_.TakeLeader("t", 1);
+  const Status status = consumer_->QueryRange(1, milliseconds(300)).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  cluster_.GiveLeader("t", 1);
+  const StatusOr<PartitionConsumer::Range> range = consumer_->QueryRange(1, seconds(10));
+  ASSERT_TRUE(range.ok()) << range.status();
+  EXPECT_EQ(range->end, 42);
+}
+
+TEST_F(PartitionConsumerTest, ARangeOfAPartitionOrATopicThatDoesNotExistIsNotFound) {
+  Open();
+  EXPECT_TRUE(absl::IsNotFound(consumer_->QueryRange(7, milliseconds(300)).status()));
+  cluster_.Forget("t");
+  auto consumer =
+      PartitionConsumer::Create(cluster_.options(), {.client_id = "test"}, "t", nullptr);
+  ASSERT_TRUE(consumer.ok()) << consumer.status();
+  EXPECT_TRUE(absl::IsNotFound((*consumer)->QueryRange(0, milliseconds(300)).status()));
+}
+
 // Without FetchNudge this takes a second for each 16 kB: a minute.
 TEST_F(PartitionConsumerTest, AReaderWithASmallQueueIsFedWithoutPauses) {
   {
