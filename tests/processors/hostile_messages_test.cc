@@ -14,9 +14,7 @@
 namespace millrace {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr int64_t kHourMs = 3'600'000;
 
