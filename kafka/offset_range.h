@@ -13,8 +13,8 @@
 namespace millrace::kafka_internal {
 
 // The end is that of the committed records for a client with isolation.level=read_committed. Errors
-// once the timeout has passed: NotFound when the cluster has no such topic or partition, Unavailable
-// or DeadlineExceeded while no broker leads it or none answers.
+// once the timeout has passed: NotFound when the cluster has no such topic or partition,
+// Unavailable or DeadlineExceeded while no broker leads it or none answers.
 StatusOr<OffsetRange> QueryOffsetRange(rd_kafka_t* client, const std::string& topic,
                                        int32_t partition, std::chrono::milliseconds timeout);
 
