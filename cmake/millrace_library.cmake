@@ -27,4 +27,8 @@ function(millrace_library name)
   target_link_libraries(millrace_${name}
     PUBLIC millrace_options ${LIB_PUBLIC}
     PRIVATE ${LIB_PRIVATE})
+  # libFuzzer is guided by what it reaches in these libraries, not in tests or generated code.
+  if(MILLRACE_FUZZ)
+    target_compile_options(millrace_${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
 endfunction()

@@ -237,7 +237,7 @@ Status LibrdkafkaAdmin::Create(const std::vector<const TopicSettings*>& topics,
     const Status result = StatusOfError(
         error, absl::StrCat("creating topic '", rd_kafka_topic_result_name(results[i]), "'"),
         detail != nullptr ? detail : rd_kafka_err2str(error));
-    // Of several errors the one that no broker_retry mends.
+    // Of several errors the one that no retry mends.
     if (!result.ok() && (status.ok() || IsAway(status))) status = result;
   }
   return status;
