@@ -9,8 +9,11 @@ target_compile_options(millrace_options INTERFACE
 if(MILLRACE_ARCH)
   target_compile_options(millrace_options INTERFACE -march=${MILLRACE_ARCH})
 endif()
-# A gradient is recomputed to the same bytes after a crash, whichever file the code was inlined in.
-target_compile_options(millrace_options INTERFACE -ffp-contract=off)
+# A gradient is recomputed to the same bytes after a crash, whichever file the code was inlined in and
+# whichever processor the program was built for (tests/models/compare_bytes.py).
+add_library(millrace_same_bytes INTERFACE)
+target_compile_options(millrace_same_bytes INTERFACE -ffp-contract=off)
+target_link_libraries(millrace_options INTERFACE millrace_same_bytes)
 if(MILLRACE_SANITIZE)
   target_compile_options(millrace_options INTERFACE
     -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "models/fm_terms.h"
+#include "models/network_pass.h"
 #include "models/row_loss.h"
 
 namespace millrace {
@@ -14,7 +15,9 @@ DeepFm::DeepFm(const Shape& shape, Loss loss, float row_l2, float offset)
       network_(shape.fields * shape.factors + shape.numeric, shape.hidden),
       loss_(loss),
       row_l2_(row_l2),
-      offset_(offset) {}
+      offset_(offset) {
+  MILLRACE_CHECK(shape.numeric <= shape.features);
+}
 
 BatchLoss DeepFm::Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                           const EmbeddingBatch& embeddings, GradientSum* gradient,
@@ -69,7 +72,6 @@ BatchLoss DeepFm::Compute(RowsView rows, const Scaler& scaler, std::span<const f
       }
     }
   }
-  pass.Finish();
   return total;
 }
 

@@ -27,7 +27,8 @@ class DeepFm final : public Model {
     size_t factors = 0;
     std::vector<size_t> hidden{};  // units of each hidden layer
   };
-  // REQUIRES: fields * factors + numeric > 0, and what Network does of the layers.
+  // REQUIRES: numeric <= features, fields * factors + numeric > 0, and what Network does of the
+  // layers.
   DeepFm(const Shape& shape, Loss loss, float row_l2 = 0, float offset = 0);
 
   size_t parameter_count() const override { return linear_end() + network_.parameter_count(); }

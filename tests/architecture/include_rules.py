@@ -50,7 +50,7 @@ DOORS = {
     "messages/replica.grpc": ["durability/replicas/", "tests/durability/replicas/"],
     "rocksdb/": ["stores/rocksdb_byte_map.cc", "stores/rocksdb_log.cc", "stores/rocksdb_log.h",
                  "stores/rocksdb_settings.cc", "stores/rocksdb_settings.h", "benchmarks/"],
-    "Eigen/": ["benchmarks/", "tests/models/"],
+    "Eigen/": ["models/", "benchmarks/", "tests/models/"],
     "lbfgs.h": ["models/local_solver.cc"],
     "CLI/": ["apps/", "benchmarks/", "tests/"],
     "spdlog/": ["apps/", "durability/", "job/", "producer/", "server/", "watch/", "worker/"],
@@ -61,6 +61,7 @@ EVERY_FOLDER = [f"{folder}/" for folder in MAY_USE]
 UNREACHABLE = {
     "google/protobuf/": NO_PROTOBUF,
     "messages/": NO_PROTOBUF,
+    "Eigen/": EVERY_FOLDER,
     "librdkafka/": EVERY_FOLDER,
     "grpcpp/": EVERY_FOLDER,
     "rocksdb/": EVERY_FOLDER,

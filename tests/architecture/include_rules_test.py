@@ -133,6 +133,12 @@ class IncludeRulesTest(unittest.TestCase):
             self.assert_noticed({"processors/server.cc": f"#include <{header}>\n"},
                                 f"{header} may be included in")
 
+    def test_only_models_reach_eigen(self):
+        product = {"models/product.h": "#include <Eigen/Core>\n"}
+        self.assert_noticed(product | {"processors/server.cc": '#include "models/product.h"\n'},
+                            "processors/server.cc:1: must not know Eigen/Core, over "
+                            "models/product.h")
+
     def test_pure_folders_have_no_clock_chance_thread_or_hash_order(self):
         for header in ("chrono", "random", "thread", "mutex", "unordered_map", "ctime",
                        "absl/container/flat_hash_map.h", "absl/time/clock.h"):
