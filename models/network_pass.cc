@@ -16,7 +16,7 @@ static_assert(NetworkPass::kBlockRows % kTileRows == 0);
 
 constexpr Index RoundUp(Index count, Index to) { return (count + to - 1) / to * to; }
 
-ConstFloatMap Weights(std::span<const float> parameters, const Network::Layer& layer) {
+ConstFloatMap LayerWeights(std::span<const float> parameters, const Network::Layer& layer) {
   return {parameters.data() + layer.weights, static_cast<Index>(layer.inputs),
           static_cast<Index>(layer.units)};
 }
@@ -35,7 +35,7 @@ NetworkPass::NetworkPass(const Network& network, std::span<const float> paramete
   };
   add_units(static_cast<Index>(network.inputs()));
   for (const Network::Layer& layer : network.layers()) {
-    const ConstFloatMap weights = Weights(parameters, layer);
+    const ConstFloatMap weights = LayerWeights(parameters, layer);
     add_units(weights.cols());
     if (sums.empty()) continue;
     transposed_.push_back(FloatTable::Zero(weights.cols(), RoundUp(weights.rows(), kVector)));
@@ -68,7 +68,7 @@ void NetworkPass::Forward(size_t rows) {
     const Network::Layer& layer = network_.layers()[l];
     auto above = units_[l + 1].topRows(computed);
     above.rowwise() = ConstFloatMap(parameters_.data() + layer.biases, 1, above.cols()).row(0);
-    AddProduct(units_[l].topRows(computed), Weights(parameters_, layer), above);
+    AddProduct(units_[l].topRows(computed), LayerWeights(parameters_, layer), above);
     above = above.unaryExpr([](float z) { return z < 0 ? 0.0f : z; });  // what is no number stays
   }
   const auto last = units_.back().topRows(computed);
