@@ -78,10 +78,7 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
     HandleWhileLost(std::move(message), output);
     return absl::OkStatus();
   }
-  if (kind == Gradient::kRestore) {  // it is too late for that
-    output.answers.push_back(worker);
-    return absl::OkStatus();
-  }
+  if (kind == Gradient::kRestore) return HandleLateReport(message, output);
   if (kind == Gradient::kAsk) {
     HandleAsk(message, output);
     return absl::OkStatus();
@@ -126,6 +123,7 @@ void ServerProcessor::HandleWhileLost(Gradient message, ServerOutput& output) {
   if (!restored) return;
   GoOnFrom(*restored);
   lost_.reset();
+  is_restored_ = true;
   for (const auto& [worker, member] : members_) output.answers.push_back(worker);
 }
 
@@ -142,6 +140,36 @@ void ServerProcessor::GoOnFrom(const LostState::Restored& restored) {
     members_.at(worker).rows = member.rows;
     previous_.KeepProgress(worker, member.rows_before);
   }
+}
+
+// (Of a shard that was never lost no worker can know more: such a report was made up.)
+Status ServerProcessor::HandleLateReport(const Gradient& message, ServerOutput& output) {
+  const WorkerId worker(message.worker());
+  const Gradient::Restore& restore = message.restore();
+  const bool leaves = message.has_clock() && restore.left();
+  const Clock known = std::max(Clock(message.clock()), Clock(restore.least_clock()));
+  const bool is_news = !clocks_.left(worker) && (leaves || known > clocks_.clock(worker));
+  if (!is_restored_ || !is_news) {
+    output.answers.push_back(worker);
+    return absl::OkStatus();
+  }
+  for (auto& [other, member] : members_) {
+    // The rounds of who has not left are everybody's.
+    const bool moves = other == worker || (options_.consistency.sequential() && !leaves);
+    if (!moves || clocks_.left(other)) continue;
+    const Clock clock = std::max(known, clocks_.clock(other));
+    if (leaves || clock > clocks_.clock(other)) member.pending.reset();
+    clocks_.Set(other, {clock, leaves});
+  }
+  RowProgress& rows = members_.at(worker).rows;
+  rows.set_end(std::max({rows.end(), restore.rows().end(), restore.committed_row()}));
+  rows.set_updates_without_rows(restore.rows().updates_without_rows());
+  if (leaves) decoder_.Forget(worker);
+  if (options_.consistency.sequential()) MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
+  output.answers.clear();
+  for (const auto& [other, member] : members_) output.answers.push_back(other);
+  CheckCut(output);
+  return absl::OkStatus();
 }
 
 bool ServerProcessor::IsDue(const Gradient& message, ServerOutput& output) {

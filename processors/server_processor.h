@@ -76,7 +76,8 @@ struct ServerOutput {
 //    a row has expired is decided by the time of the last step, so that a repeated answer has the
 //    same bytes;
 //  - a shard that has lost its state asks every worker for its weights, accepts nothing else until
-//    all have reported, and continues from the newest of them.
+//    all have reported, and continues from the newest of them; a later report may still move a
+//    worker on.
 class ServerProcessor {
  public:
   // Embedding rows are read from the store when they are not in memory; it outlives the processor.
@@ -161,6 +162,10 @@ class ServerProcessor {
   void HandleRequest(const Gradient& message, ServerOutput& output);
   void HandleWhileLost(Gradient message, ServerOutput& output);
   void GoOnFrom(const LostState::Restored& restored);
+  // Takes over a clock that a worker knows and that nobody knew when the shard was restored: an
+  // older instance of the worker may have reported in its place. Without it the worker would wait
+  // for its clock for ever.
+  Status HandleLateReport(const Gradient& message, ServerOutput& output);
   // Whether an update or leave has the expected clock. If not, its worker is answered with the
   // present one.
   bool IsDue(const Gradient& message, ServerOutput& output);
@@ -210,6 +215,7 @@ class ServerProcessor {
   std::map<WorkerId, Member> members_;
   PreviousRound previous_;
   std::optional<LostState> lost_;
+  bool is_restored_ = false;  // the state was lost once
   SnapshotCut cut_;
   uint64_t snapshot_request_ = 0;
   uint64_t snapshot_given_up_ = 0;

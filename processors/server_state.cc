@@ -33,6 +33,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
   cut_.Save(state);
   state.set_snapshot_request(snapshot_request_);
   state.set_lost(lost_.has_value());
+  state.set_restored(is_restored_);
   if (lost_) lost_->Save(state);
   state.set_seen_ms(seen_ms_);
   state.set_step_ms(step_ms_);
@@ -138,6 +139,7 @@ Status ServerProcessor::LoadParts(const ShardState& state) {
   MILLRACE_RETURN_IF_ERROR(previous_.Load(state, decoder_.shape()));
   cut_.Load(state);
   snapshot_request_ = state.snapshot_request();
+  is_restored_ = state.restored();
   lost_.reset();
   if (state.lost()) {
     lost_.emplace(options_.workers);

@@ -103,6 +103,8 @@ void WorkerTrainingProcessor::Take(Weights message) {
   // A server that says all again may have lost what it was asked for besides.
   part.asked_for_replaced = false;
   part.asked_for_embeddings.reset();
+  const bool is_older = message.clock() < part.clock || (part.left && !message.left());
+  part.is_set_back = part.known && !newer && is_older;
   if (!newer && !better) return;
   if (newer) part.replaced.reset();
   part.known = true;
@@ -156,36 +158,65 @@ void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
 // An instance to which the shard has said nothing knows from the others where it stands: no shard
 // may be two clocks ahead of another. (In a sequential job it is where everybody is.)
 void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
-  bool others_have_said = true;
-  std::optional<Clock> least;
-  for (const Part& part : parts_) {
-    if (!part.known && !part.asked_to_restore) others_have_said = false;
-    if (part.known) least = std::min(least.value_or(part.clock), part.clock);
-  }
+  const bool others_have_said = std::ranges::all_of(
+      parts_, [](const Part& part) { return part.known || part.asked_to_restore; });
   // What a shard goes on from must not be before the rows that are left.
   const std::optional<SourceBegin> begin = source_.begin();
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     Part& part = parts_[shard];
     if (!part.known && !others_have_said && !IsSequential()) continue;
     if (!begin || !std::exchange(part.asked_to_restore, false)) continue;
-    Send(shard, RestoreOf(part, least, *begin), output);
+    Gradient message = RestoreOf(part, *begin);
+    Gradient::Restore& restore = *message.mutable_restore();
+    if (part.known && part.message.has_slice()) *restore.mutable_slice() = part.message.slice();
+    if (part.known && part.message.has_moments()) {
+      *restore.mutable_moments() = part.message.moments();
+    }
+    Send(shard, message, output);
   }
 }
 
-Gradient WorkerTrainingProcessor::RestoreOf(const Part& part, std::optional<Clock> least,
-                                            const SourceBegin& begin) const {
+void WorkerTrainingProcessor::ReportToShardsSetBack(WorkerOutput& output) {
+  const std::optional<SourceBegin> begin = source_.begin();
+  if (!begin) return;
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    const Part& part = parts_[shard];
+    if (part.known && !IsBorneOut(part)) continue;  // that clock may have been made up
+    const bool lags = part.known && !part.left && part.clock + 1 < NewestClock();
+    if (part.is_set_back || lags) Send(shard, RestoreOf(part, *begin), output);
+  }
+}
+
+std::optional<Clock> WorkerTrainingProcessor::LeastClock() const {
+  std::optional<Clock> least;
+  for (const Part& part : parts_) {
+    if (part.known) least = std::min(least.value_or(part.clock), part.clock);
+  }
+  return least;
+}
+
+Clock WorkerTrainingProcessor::NewestClock() const {
+  Clock newest = 0;
+  for (const Part& part : parts_) {
+    if (part.known && IsBorneOut(part)) newest = std::max(newest, part.clock);
+  }
+  return newest;
+}
+
+Gradient WorkerTrainingProcessor::RestoreOf(const Part& part, const SourceBegin& begin) const {
   Gradient message = NewMessage();
   Gradient::Restore& restore = *message.mutable_restore();
   restore.set_committed_row(begin.row);
   restore.set_least_clock(begin.clock);
   if (part.known) {
-    message.set_clock(part.clock);
+    // No shard may be two clocks behind another.
+    const Clock newest = NewestClock();
+    const bool lags = !part.left && part.clock + 1 < newest;
+    message.set_clock(lags ? newest - 1 : part.clock);
     restore.set_left(part.left);
     *restore.mutable_rows() = part.message.rows();
     *restore.mutable_rows_before() = part.message.rows_before();
-    if (part.message.has_slice()) *restore.mutable_slice() = part.message.slice();
-    if (part.message.has_moments()) *restore.mutable_moments() = part.message.moments();
-  } else if (least && !IsSequential()) {
+  } else if (const std::optional<Clock> least = LeastClock(); least && !IsSequential()) {
     message.set_clock(*least);
   }
   return message;
@@ -245,7 +276,10 @@ Status WorkerTrainingProcessor::OnMissingRows(const Status& missing) {
   missing_rows_clock_ = clock;
   if (std::exchange(asked_, false)) ++missing_rows_;
   if (missing_rows_ >= kPatienceWithMissingRows) return missing;
-  for (Part& part : parts_) part.known = part.known && part.clock != clock;
+  for (Part& part : parts_) {
+    part.is_set_back = part.known && part.clock == clock;
+    part.known = part.known && part.clock != clock;
+  }
   owed_ = false;
   return absl::OkStatus();
 }
@@ -409,6 +443,7 @@ void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
 }
 
 void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
+  ReportToShardsSetBack(output);
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     parts_[shard].asked_again = true;
     if (parts_[shard].known) continue;

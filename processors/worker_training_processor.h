@@ -93,7 +93,9 @@ class WorkerTrainingProcessor {
     std::optional<Weights> replaced;
     std::optional<Clock> asked_for_embeddings;  // of which clock
     bool asked_to_restore = false;              // the shard has lost its state
-    std::optional<Clock> leave_sent;            // of which clock
+    // What the shard says is older than what the worker knows, or than its rows.
+    bool is_set_back = false;
+    std::optional<Clock> leave_sent;  // of which clock
   };
 
   Gradient NewMessage() const;
@@ -109,7 +111,15 @@ class WorkerTrainingProcessor {
            WorkerOutput& output);
   // Reports this worker's weights to shards that have lost their state.
   void AnswerLostShards(WorkerOutput& output);
-  Gradient RestoreOf(const Part& part, std::optional<Clock> least, const SourceBegin& begin) const;
+  // Reports to shards that are set back, without weights: each may have lost its state, and been
+  // restored from what an older instance of this worker knew.
+  void ReportToShardsSetBack(WorkerOutput& output);
+  // The lowest clock of this worker in the shards that have said it.
+  std::optional<Clock> LeastClock() const;
+  // The highest, if it can have reached that; 0: in none.
+  Clock NewestClock() const;
+  // The report of what it knows of a shard.
+  Gradient RestoreOf(const Part& part, const SourceBegin& begin) const;
   // The lowest clock of this worker in any shard, and how far shard 0 has counted its rows.
   void UpdateProgress();
   // Handles the case that rows were deleted.

@@ -256,6 +256,47 @@ TEST_F(LostShard, NoRoundIsInFrontOfDeletedRows) {
   EXPECT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({6, 6, 6}));
 }
 
+// A zombie has reported in place of its successor, which knows more.
+TEST_F(LostEventualShard, ALateReportMovesItsWorkerOn) {
+  server_.Send(Restore(server_, 0, 9, 0.9f));
+  server_.Send(Restore(server_, 1, 4, 0.4f));
+  server_.Send(KnowsNothing(2));
+  ASSERT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({9, 4, 4}));
+  ShardState state;
+  server_.processor().SaveState(state);
+  TestServer loaded(server_.options());
+  ASSERT_TRUE(loaded.processor().LoadState(state).ok());
+  for (TestServer* server : {&server_, &loaded}) {
+    EXPECT_THAT(server->Send(Restore(*server, 1, 6, 0.6f)).answers,
+                ElementsAreArray<WorkerId>({0, 1, 2}));
+    EXPECT_THAT(ClocksOf(*server), ElementsAreArray<Clock>({9, 6, 4}));
+    EXPECT_EQ(server->processor().rows_end(1), 61u);
+    server->Send(Restore(*server, 1, 5, 0.5f));
+    EXPECT_THAT(ClocksOf(*server), ElementsAreArray<Clock>({9, 6, 4})) << "never back";
+    Gradient restarted = KnowsNothing(2);
+    restarted.mutable_restore()->set_committed_row(70);
+    restarted.mutable_restore()->set_least_clock(7);
+    server->Send(restarted);
+    EXPECT_THAT(ClocksOf(*server), ElementsAreArray<Clock>({9, 6, 7}))
+        << "the rows before were deleted";
+    Gradient left = Message(Gradient::kRestore, 0, 9);
+    left.mutable_restore()->set_left(true);
+    server->Send(left);
+    EXPECT_TRUE(server->processor().clocks().left(0));
+  }
+}
+
+TEST_F(LostShard, ALateReportMovesTheRoundOn) {
+  server_.Send(Restore(server_, 0, 4, 0.4f));
+  server_.Send(KnowsNothing(1));
+  server_.Send(KnowsNothing(2));
+  server_.SendNext(0);
+  ASSERT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({4, 4, 4}));
+  server_.Send(Restore(server_, 2, 5, 0.5f));
+  EXPECT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({5, 5, 5}));
+  EXPECT_THAT(server_.processor().WaitedFor(), IsEmpty()) << "what was held is of a round before";
+}
+
 TEST(ServerProcessor, ACopyOfferedToAShardThatHasItsStateIsAnsweredAndChangesNothing) {
   TestServer server(SmallServer());
   server.SendNext(0);

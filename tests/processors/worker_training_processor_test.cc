@@ -285,8 +285,10 @@ TEST(WorkerTrainingTest, AForgedClockThatIsCorrectedDoesNotSilenceTheWorker) {
   // For clock 100 it has let go of the rows of clock 0.
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(0)), IsEmpty());
   const std::vector<Gradient> asks = worker.Repeat();
-  ASSERT_THAT(asks, SizeIs(1));
-  EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
+  ASSERT_THAT(asks, SizeIs(2));
+  EXPECT_EQ(asks[0].kind_case(), Gradient::kRestore);
+  EXPECT_FALSE(asks[0].has_clock()) << "it does not believe in clock 100";
+  EXPECT_EQ(asks[1].kind_case(), Gradient::kAsk);
 }
 
 TEST(WorkerTrainingTest, ALeaveForAForgedClockIsTakenBackWhenItIsCorrected) {
@@ -922,8 +924,11 @@ TEST(WorkerTrainingTest, WaitsForNewsOfAShardWhoseAnswerIsOlderThanTheOthersAllo
   ASSERT_TRUE(worker.Receive(worker.Answer(3, 1)).ok());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(1, 0)), IsEmpty())
       << "shard 1 took the update of clock 2, so shard 0 has that of clock 1";
-  EXPECT_THAT(worker.Repeat(), SizeIs(1));
-  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0}));
+  const std::vector<Gradient> said = worker.Repeat();
+  ASSERT_THAT(said, SizeIs(2));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0, 0}));
+  EXPECT_EQ(said[0].kind_case(), Gradient::kRestore) << "if shard 0 has lost its state";
+  EXPECT_EQ(said[1].kind_case(), Gradient::kAsk);
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 0)), SizeIs(2));
 }
 
@@ -1023,6 +1028,39 @@ TEST(WorkerTrainingProcessor, TellsAShardThatHasLostItsStateWhatItHasOfIt) {
   EXPECT_TRUE(said[0].restore().has_moments());
   // What it was told before still counts: the update is said again, and nothing else is asked.
   EXPECT_THAT(worker.Repeat(), SizeIs(2));
+}
+
+// It was restored from what an older instance of this worker knew.
+TEST(WorkerTrainingProcessor, TellsAShardThatSaysAnOlderClockWhatItKnows) {
+  WorkerOptions options = Worker::Options();
+  options.shards = 2;
+  Worker worker(options);
+  worker.AddRows(12);
+  worker.ReceiveAndTrain(worker.Answer(2, 0));
+  worker.ReceiveAndTrain(worker.Answer(2, 1));
+  worker.ReceiveAndTrain(worker.Answer(1, 1));
+  std::vector<Gradient> said = worker.Repeat();
+  ASSERT_THAT(said, SizeIs(3));
+  EXPECT_EQ(said[0].kind_case(), Gradient::kRestore);
+  EXPECT_EQ(said[0].clock(), 2u);
+  EXPECT_FALSE(said[0].restore().has_slice());
+  EXPECT_EQ(worker.receivers()[0], 1u);
+  worker.ReceiveAndTrain(worker.Answer(2, 1));
+  EXPECT_THAT(worker.Repeat(), SizeIs(2)) << "it is told once for each time";
+}
+
+TEST(WorkerTrainingProcessor, TellsAShardThatIsTwoClocksBehindTheOthers) {
+  WorkerOptions options = Worker::Options();
+  options.shards = 2;
+  Worker worker(options);
+  worker.AddRows(20);
+  worker.ReceiveAndTrain(worker.Answer(4, 0));
+  worker.ReceiveAndTrain(worker.Answer(2, 1));
+  const std::vector<Gradient> said = worker.Repeat();
+  ASSERT_FALSE(said.empty());
+  EXPECT_EQ(said[0].kind_case(), Gradient::kRestore);
+  EXPECT_EQ(said[0].clock(), 3u);
+  EXPECT_EQ(worker.receivers()[0], 1u);
 }
 
 }  // namespace

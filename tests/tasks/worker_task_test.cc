@@ -394,9 +394,11 @@ TEST_F(WorkerTaskTest, AnAnswerThatNeedsDeletedRowsIsForgottenAndAskedForAgain) 
   EXPECT_FALSE(task_->answered());
   EXPECT_FALSE(task_->owes_update());
   task_->Repeat(out_);
-  const std::vector<Gradient> asks = Sent();
-  ASSERT_THAT(asks, SizeIs(1));
-  EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
+  const std::vector<Gradient> said = Sent();
+  ASSERT_THAT(said, SizeIs(2));
+  EXPECT_EQ(said[0].kind_case(), Gradient::kRestore) << "if the shard has lost its state";
+  EXPECT_EQ(said[0].restore().least_clock(), 2u);
+  EXPECT_EQ(said[1].kind_case(), Gradient::kAsk);
   Receive(Answer(2, 8));
   EXPECT_EQ(SentUpdate().clock(), 2u);
 }
