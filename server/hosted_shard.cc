@@ -135,8 +135,7 @@ void HostedShard::Count(const CheckpointAssembler::Part& part) {
 
 Status HostedShard::StartReplay(const JobConfig& config, const ServerOptions& options,
                                 const std::string& start, Offset begin, Offset end) {
-  // (One that has lost its copies may be behind the beginning: then it is lost.)
-  if (!start.empty() && !task_->has_state() && begin == 0) {
+  if (!start.empty() && BeginsWithSnapshot(*task_, begin)) {
     const auto began = std::chrono::steady_clock::now();
     MILLRACE_RETURN_IF_ERROR(StartFromSnapshot(config, options, start));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
@@ -154,8 +153,9 @@ Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptio
   }
   const std::string& folder = config.server().from_snapshot();
   MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(folder));
-  MILLRACE_ASSIGN_OR_RETURN(millrace::Checkpoint first,
-                            FirstCheckpoint(folder, manifest, options, ToSnapshotStart(config)));
+  MILLRACE_ASSIGN_OR_RETURN(
+      millrace::Checkpoint first,
+      ReadFirstCheckpoint(folder, manifest, options, ToSnapshotStart(config)));
   CheckpointRun run(std::move(first), *log_, *copy_.store);
   while (!run.done()) MILLRACE_RETURN_IF_ERROR(run.Step());
   task_ = std::make_unique<ShardTask>(options, *copy_.store);

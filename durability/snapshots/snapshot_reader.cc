@@ -2,18 +2,13 @@
 
 #include <google/protobuf/util/message_differencer.h>
 
-#include <algorithm>
 #include <fstream>
 #include <optional>
 #include <vector>
 
-#include "base/big_endian.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "formats/npy_file.h"
-#include "tasks/state_codec.h"
 #include "tasks/task_options.h"
-#include "topics/figures_codec.h"
-#include "topics/partitioning.h"
 
 namespace millrace {
 namespace {
@@ -25,45 +20,33 @@ StatusOr<ShardState> ReadState(const std::string& path) {
   return absl::DataLossError(path + " cannot be read");
 }
 
-// Copies the shard's keys out of the part's; `into` has as many as the shard.
-Status CopyKeys(NpyReader& from, const SnapshotPart& part, KeyRange range, std::span<float> into) {
-  std::vector<float> keys(part.end() - part.begin());
-  MILLRACE_RETURN_IF_ERROR(from.Read(std::span<float>(keys)));
-  const uint64_t begin = std::max(part.begin(), range.begin);
-  const uint64_t end = std::min(part.end(), range.end);
-  if (begin >= end) return absl::OkStatus();
-  std::copy_n(keys.begin() + static_cast<ptrdiff_t>(begin - part.begin()), end - begin,
-              into.begin() + static_cast<ptrdiff_t>(begin - range.begin));
-  return absl::OkStatus();
-}
-
-Status ReadDense(const std::string& folder, const SnapshotPart& part, ParameterShard& shard) {
-  const KeyRange range = shard.range();
+Status ReadDense(const std::string& folder, const SnapshotPart& part, FirstCheckpoint& first) {
   const size_t keys = part.end() - part.begin();
-  if (keys == 0 || range.size() == 0) return absl::OkStatus();
+  if (keys == 0 || first.range().size() == 0) return absl::OkStatus();
+  std::vector<float> values(keys);
   MILLRACE_ASSIGN_OR_RETURN(
       NpyReader weights,
       NpyReader::Open(SnapshotFile(folder, "weights", ShardId(part.shard()), "npy"), kNpyFloat,
                       std::nullopt));
-  MILLRACE_RETURN_IF_ERROR(CopyKeys(weights, part, range, shard.mutable_weights()));
+  MILLRACE_RETURN_IF_ERROR(weights.Read(std::span<float>(values)));
+  first.AddWeights(part.begin(), values);
   const std::string path = SnapshotFile(folder, "slots", ShardId(part.shard()), "npy");
   MILLRACE_ASSIGN_OR_RETURN(NpyReader slots, NpyReader::Open(path, kNpyFloat, keys));
-  const std::span<float> into = shard.mutable_slots();
-  if (slots.rows() != into.size() / range.size()) {
+  if (slots.rows() != first.slots()) {
     return absl::InvalidArgumentError(
         path + " has " + std::to_string(slots.rows()) +
         " optimizer values per weight, but this job's optimizer needs " +
-        std::to_string(into.size() / range.size()) + ": give the --optimizer of the snapshot");
+        std::to_string(first.slots()) + ": give the --optimizer of the snapshot");
   }
   for (size_t slot = 0; slot < slots.rows(); ++slot) {
-    MILLRACE_RETURN_IF_ERROR(
-        CopyKeys(slots, part, range, into.subspan(slot * range.size(), range.size())));
+    MILLRACE_RETURN_IF_ERROR(slots.Read(std::span<float>(values)));
+    first.AddSlot(slot, part.begin(), values);
   }
   return absl::OkStatus();
 }
 
-Status ReadRows(const std::string& folder, const SnapshotPart& part, const ServerOptions& options,
-                const EmbeddingTable& table, FrozenRows& rows) {
+Status ReadRows(const std::string& folder, const SnapshotPart& part, const EmbeddingTable& table,
+                FirstCheckpoint& first) {
   const auto open = [&](std::string_view what, std::string_view type,
                         std::optional<size_t> columns) {
     return NpyReader::Open(SnapshotFile(folder, what, ShardId(part.shard()), "npy"), type, columns);
@@ -84,37 +67,9 @@ Status ReadRows(const std::string& folder, const SnapshotPart& part, const Serve
     MILLRACE_RETURN_IF_ERROR(slots.Read(all.subspan(table.width())));
     MILLRACE_RETURN_IF_ERROR(updates.Read(std::span(&head.updates, 1)));
     MILLRACE_RETURN_IF_ERROR(times.Read(std::span(&head.updated_ms, 1)));
-    if (ShardOfEmbedding(id, options.shards) != options.shard) continue;
-    const bool admitted = head.updates >= options.embeddings->admit_after;
-    rows.Add(id, 0, head, admitted ? all : std::span<const float>());
+    first.AddRow(id, head, all);
   }
   return absl::OkStatus();
-}
-
-// Of shard 0's state, what this shard begins with: sums, scaling and counters are shard 0's only.
-ShardState StartOf(const ShardState& saved, const ServerOptions& options, SnapshotStart start) {
-  ShardState state = saved;
-  state.set_epoch(options.epoch);
-  state.set_shard(options.shard);
-  state.set_position(0);
-  state.set_last_record_hash(0);
-  const Moments none(options.numeric_columns);
-  if (options.shard != 0) ToProto(none, *state.mutable_moments());
-  *state.mutable_previous_round()->mutable_moments() = state.moments();
-  state.mutable_previous_round()->set_step_ms(state.step_ms());
-  if (start == SnapshotStart::kNewStream) {
-    state.clear_members();
-    for (WorkerId worker = 0; worker < options.workers; ++worker) {
-      state.add_members()->set_worker(worker);
-    }
-  }
-  if (options.shard != 0 || start == SnapshotStart::kNewStream) {
-    state.clear_progressive();
-    state.clear_tail();
-    state.clear_rows_trained();
-    state.clear_counters();
-  }
-  return state;
 }
 
 bool IsInRounds(const Training::Consistency& consistency) {
@@ -201,44 +156,20 @@ std::string TrainingDifferences(const SnapshotManifest& manifest, const Training
   return Differences(manifest.training(), training);
 }
 
-StatusOr<Checkpoint> FirstCheckpoint(const std::string& folder, const SnapshotManifest& manifest,
-                                     const ServerOptions& options, SnapshotStart start) {
-  ServerProcessor processor(options, nullptr);
-  Checkpoint checkpoint;
-  ShardState state;
-  int64_t seen_ms = 0;
-  int64_t step_ms = 0;
-  if (processor.embeddings() != nullptr) checkpoint.rows = processor.embeddings()->NoRows();
+StatusOr<Checkpoint> ReadFirstCheckpoint(const std::string& folder,
+                                         const SnapshotManifest& manifest,
+                                         const ServerOptions& options, SnapshotStart start) {
+  FirstCheckpoint first(options, start);
   for (const SnapshotPart& part : manifest.parts()) {
-    MILLRACE_RETURN_IF_ERROR(ReadDense(folder, part, processor.mutable_shard()));
-    if (const EmbeddingTable* const table = processor.embeddings()) {
-      MILLRACE_RETURN_IF_ERROR(ReadRows(folder, part, options, *table, checkpoint.rows));
+    MILLRACE_RETURN_IF_ERROR(ReadDense(folder, part, first));
+    if (const EmbeddingTable* const table = first.embeddings()) {
+      MILLRACE_RETURN_IF_ERROR(ReadRows(folder, part, *table, first));
     }
     MILLRACE_ASSIGN_OR_RETURN(
         ShardState saved, ReadState(SnapshotFile(folder, "state", ShardId(part.shard()), "pb")));
-    // Each shard's log has times of its own.
-    seen_ms = std::max(seen_ms, saved.seen_ms());
-    step_ms = std::max(step_ms, saved.step_ms());
-    if (part.shard() == 0) state = std::move(saved);
+    first.AddState(ShardId(part.shard()), std::move(saved));
   }
-  state.set_seen_ms(seen_ms);
-  state.set_step_ms(step_ms);
-  MILLRACE_RETURN_IF_ERROR(processor.LoadState(StartOf(state, options, start)));
-  ParameterShard& shard = processor.mutable_shard();
-  if (options.shards > 1 && options.consistency.sequential()) shard.KeepReplaced();
-  for (size_t block = 0; block < shard.block_count(); ++block) {
-    ParameterShard::Encoded encoded = shard.EncodeBlock(block);
-    checkpoint.entries.push_back({std::move(encoded.key), std::move(encoded.value)});
-  }
-  ShardState first;
-  processor.SaveState(first);
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> pieces,
-                            EncodeState(std::move(first), options.most_message_bytes));
-  uint32_t chunk = 0;
-  for (std::string& frame : MakeFrames(pieces, 0, options.max_frame_bytes)) {
-    checkpoint.entries.push_back({kStateKeyPrefix + EncodeBigEndian32(chunk++), std::move(frame)});
-  }
-  return checkpoint;
+  return first.Finish();
 }
 
 }  // namespace millrace

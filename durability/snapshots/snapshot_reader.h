@@ -7,15 +7,10 @@
 #include "messages/job.pb.h"
 #include "messages/snapshot.pb.h"
 #include "processors/server_processor.h"
-#include "tasks/checkpoint.h"
+#include "tasks/first_checkpoint.h"
 
 namespace millrace {
 
-// Where a job that starts from a snapshot begins in its stream.
-enum class SnapshotStart {
-  kSameStream,  // after the rows that the snapshot was trained on: clocks continue
-  kNewStream,   // at its first row: weights, optimizer state and embedding rows only
-};
 SnapshotStart ToSnapshotStart(const JobConfig& config);  // by --new-stream
 
 // InvalidArgument, with what differs, when the job's model is not the snapshot's, or when the job
@@ -26,9 +21,10 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
 // differ, but often a flag was forgotten.
 std::string TrainingDifferences(const SnapshotManifest& manifest, const Training& training);
 
-// The shard as it is at the start of the job, as its first checkpoint, at position 0. REQUIRES:
-// CheckSnapshot, CheckSnapshotFits. DataLoss, with the file's name.
-StatusOr<Checkpoint> FirstCheckpoint(const std::string& folder, const SnapshotManifest& manifest,
-                                     const ServerOptions& options, SnapshotStart start);
+// The shard as it is at the start of the job (FirstCheckpoint). REQUIRES: CheckSnapshot,
+// CheckSnapshotFits. DataLoss, with the file's name.
+StatusOr<Checkpoint> ReadFirstCheckpoint(const std::string& folder,
+                                         const SnapshotManifest& manifest,
+                                         const ServerOptions& options, SnapshotStart start);
 
 }  // namespace millrace

@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "base/atomic_file.h"
-#include "base/big_endian.h"
 #include "base/file_error.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "formats/npy_file.h"
-#include "stores/frozen_rows.h"
+#include "tasks/first_checkpoint.h"
 
 namespace millrace {
 namespace {
@@ -53,23 +52,14 @@ class RowArrays {
                               open("embedding-updates", kNpyUint32, std::nullopt));
     MILLRACE_ASSIGN_OR_RETURN(NpyWriter times, open("embedding-times", kNpyInt64, std::nullopt));
     return RowArrays(std::move(ids), std::move(values), std::move(state), std::move(updates),
-                     std::move(times), width, slots);
+                     std::move(times), width);
   }
 
-  // A row that is not admitted has zeros where it will have values; one that has expired at
-  // `now_ms` is left out.
-  Status Add(std::string_view key, std::string_view value, const EmbeddingTableOptions& options,
-             int64_t now_ms) {
-    std::ranges::fill(floats_, 0.0f);
-    const std::span<float> floats(floats_);
-    MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRowHead head,
-                              DecodeEmbeddingRow(value, options.admit_after, width_, floats));
-    if (HasExpired(head, now_ms, options.expire_after_ms)) return absl::OkStatus();
-    const EmbeddingId id = *DecodeBigEndian64(key.substr(key.size() - 8));
+  Status Add(EmbeddingId id, const EmbeddingRowHead& head, std::span<const float> floats) {
     ++rows_;
     MILLRACE_RETURN_IF_ERROR(ids_.Append(std::span<const EmbeddingId>(&id, 1)));
-    MILLRACE_RETURN_IF_ERROR(values_.Append(std::span<const float>(floats.first(width_))));
-    MILLRACE_RETURN_IF_ERROR(slots_.Append(std::span<const float>(floats.subspan(width_))));
+    MILLRACE_RETURN_IF_ERROR(values_.Append(floats.first(width_)));
+    MILLRACE_RETURN_IF_ERROR(slots_.Append(floats.subspan(width_)));
     MILLRACE_RETURN_IF_ERROR(updates_.Append(std::span<const uint32_t>(&head.updates, 1)));
     return times_.Append(std::span<const int64_t>(&head.updated_ms, 1));
   }
@@ -84,39 +74,18 @@ class RowArrays {
 
  private:
   RowArrays(NpyWriter ids, NpyWriter values, NpyWriter slots, NpyWriter updates, NpyWriter times,
-            size_t width, size_t slot_floats)
+            size_t width)
       : ids_(std::move(ids)),
         values_(std::move(values)),
         slots_(std::move(slots)),
         updates_(std::move(updates)),
         times_(std::move(times)),
-        width_(width),
-        floats_(width + slot_floats) {}
+        width_(width) {}
 
   NpyWriter ids_, values_, slots_, updates_, times_;
   size_t width_;
-  std::vector<float> floats_;
   size_t rows_ = 0;
 };
-
-// What the workers say again belongs to messages under way, not to the model.
-ShardState StateOf(const ServerProcessor& processor) {
-  ShardState state;
-  processor.SaveState(state);
-  for (ShardState::Member& member : *state.mutable_members()) {
-    member.clear_pending();
-    member.clear_wanted();
-    member.clear_has_cut();
-    member.clear_cut();
-  }
-  state.clear_partial();
-  state.mutable_previous_round()->clear_embeddings();
-  state.clear_snapshot();
-  state.clear_snapshot_request();
-  state.clear_snapshot_open();
-  state.clear_at_cut();
-  return state;
-}
 
 Status WriteDense(const ParameterShard& shard, PartFiles& files) {
   const size_t keys = shard.range().size();
@@ -131,14 +100,10 @@ StatusOr<size_t> WriteRows(const EmbeddingTable& table, const EmbeddingTableOpti
                            const OrderedByteMap& store, int64_t now_ms, PartFiles& files) {
   MILLRACE_ASSIGN_OR_RETURN(RowArrays rows,
                             RowArrays::Create(files, table.width(), table.slot_floats()));
-  Status status = absl::OkStatus();
-  const auto add = [&](std::string_view key, std::string_view value) {
-    status = rows.Add(key, value, options, now_ms);
-    return status.ok();
-  };
   MILLRACE_RETURN_IF_ERROR(
-      store.Scan(EmbeddingRowKey(options.table, 0), EmbeddingRowKey(options.table + 1, 0), add));
-  MILLRACE_RETURN_IF_ERROR(status);
+      VisitSnapshotRows(table, options, store, now_ms,
+                        [&](EmbeddingId id, const EmbeddingRowHead& head,
+                            std::span<const float> floats) { return rows.Add(id, head, floats); }));
   MILLRACE_RETURN_IF_ERROR(rows.Finish());
   return rows.rows();
 }
@@ -153,7 +118,7 @@ Status WriteSnapshotPart(const std::string& folder, SnapshotPart head, const Ser
   PartFiles files(folder, options.shard);
   MILLRACE_RETURN_IF_ERROR(WriteDense(processor.shard(), files));
   MILLRACE_RETURN_IF_ERROR(
-      WriteAtomicFile(files.New("state", "pb"), StateOf(processor).SerializeAsString()));
+      WriteAtomicFile(files.New("state", "pb"), SnapshotStateFrom(processor).SerializeAsString()));
   if (const EmbeddingTable* const table = processor.embeddings()) {
     MILLRACE_ASSIGN_OR_RETURN(const size_t rows, WriteRows(*table, *options.embeddings, store,
                                                            processor.oldest_step_ms(), files));

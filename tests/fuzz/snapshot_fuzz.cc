@@ -73,8 +73,9 @@ Status Start(const Original& original) {
     TrainingDifferences(manifest, original.training);
     for (ShardId shard = 0; shard < original.scenario.shards; ++shard) {
       const ServerOptions options = simulation::MakeServerOptions(original.scenario, shard);
-      MILLRACE_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
-                                FirstCheckpoint(original.folder.path(), manifest, options, start));
+      MILLRACE_ASSIGN_OR_RETURN(
+          const Checkpoint checkpoint,
+          ReadFirstCheckpoint(original.folder.path(), manifest, options, start));
       MemoryByteMap store;
       WriteBatch batch;
       checkpoint.VisitRecords(0, [&](std::string_view key, std::string_view value) {

@@ -170,7 +170,7 @@ TEST_P(Resharded, EveryShardBeginsWithItsWeightsStateAndRows) {
   for (ShardId shard = 0; shard < to; ++shard) {
     const ServerOptions options = ShardOf(shard, to);
     StatusOr<Checkpoint> first =
-        FirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kSameStream);
+        ReadFirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kSameStream);
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_EQ(first->position, 0);
     MemoryByteMap store;
@@ -198,7 +198,7 @@ TEST(SnapshotFiles, OfANewStreamBeginWithTheModelAtItsFirstRow) {
   ServerOptions options = ShardOf(0, 1);
   options.workers = 7;  // as many as one likes
   StatusOr<Checkpoint> first =
-      FirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kNewStream);
+      ReadFirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kNewStream);
   ASSERT_TRUE(first.ok()) << first.status();
   MemoryByteMap store;
   Put(*first, store);
@@ -228,7 +228,7 @@ ShardState StartOf(const std::string& folder, const ServerOptions& options) {
   const StatusOr<SnapshotManifest> manifest = CheckSnapshot(folder);
   EXPECT_TRUE(manifest.ok()) << manifest.status();
   StatusOr<Checkpoint> first =
-      FirstCheckpoint(folder, *manifest, options, SnapshotStart::kSameStream);
+      ReadFirstCheckpoint(folder, *manifest, options, SnapshotStart::kSameStream);
   EXPECT_TRUE(first.ok()) << first.status();
   MemoryByteMap store;
   Put(*first, store);
@@ -291,7 +291,7 @@ TEST(SnapshotFiles, LeaveOutRowsThatHaveExpired) {
   const StatusOr<SnapshotManifest> manifest = CheckSnapshot(folder.path());
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   StatusOr<Checkpoint> first =
-      FirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kSameStream);
+      ReadFirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kSameStream);
   ASSERT_TRUE(first.ok()) << first.status();
   MemoryByteMap store;
   Put(*first, store);

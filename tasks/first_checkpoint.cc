@@ -1,0 +1,158 @@
+#include "tasks/first_checkpoint.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/big_endian.h"
+#include "base/check.h"
+#include "tasks/state_codec.h"
+#include "topics/figures_codec.h"
+#include "topics/frame.h"
+#include "topics/partitioning.h"
+
+namespace millrace {
+namespace {
+
+// Copies what of the keys [begin, begin + values.size()) is in the range.
+void CopyKeys(uint64_t begin, std::span<const float> values, KeyRange range,
+              std::span<float> into) {
+  const uint64_t first = std::max(begin, range.begin);
+  const uint64_t end = std::min(begin + values.size(), range.end);
+  if (first >= end) return;
+  std::ranges::copy(values.subspan(first - begin, end - first),
+                    into.begin() + static_cast<ptrdiff_t>(first - range.begin));
+}
+
+}  // namespace
+
+ShardState SnapshotStateFrom(const ServerProcessor& processor) {
+  ShardState state;
+  processor.SaveState(state);
+  for (ShardState::Member& member : *state.mutable_members()) {
+    member.clear_pending();
+    member.clear_wanted();
+    member.clear_has_cut();
+    member.clear_cut();
+  }
+  state.clear_partial();
+  state.mutable_previous_round()->clear_embeddings();
+  state.clear_snapshot();
+  state.clear_snapshot_request();
+  state.clear_snapshot_open();
+  state.clear_at_cut();
+  state.clear_restored();  // whoever starts from it believes no late report
+  return state;
+}
+
+Status VisitSnapshotRows(const EmbeddingTable& table, const EmbeddingTableOptions& options,
+                         const OrderedByteMap& store, int64_t now_ms,
+                         const SnapshotRowVisit& visit) {
+  std::vector<float> floats(table.width() + table.slot_floats());
+  const auto take = [&](std::string_view key, std::string_view value) -> Status {
+    std::ranges::fill(floats, 0.0f);
+    MILLRACE_ASSIGN_OR_RETURN(
+        const EmbeddingRowHead head,
+        DecodeEmbeddingRow(value, options.admit_after, table.width(), std::span<float>(floats)));
+    if (HasExpired(head, now_ms, options.expire_after_ms)) return absl::OkStatus();
+    return visit(*DecodeBigEndian64(key.substr(key.size() - 8)), head, floats);
+  };
+  Status status = absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(store.Scan(EmbeddingRowKey(options.table, 0),
+                                      EmbeddingRowKey(options.table + 1, 0),
+                                      [&](std::string_view key, std::string_view value) {
+                                        status = take(key, value);
+                                        return status.ok();
+                                      }));
+  return status;
+}
+
+bool BeginsWithSnapshot(const ShardTask& task, Offset begin) {
+  return !task.has_state() && begin == 0;
+}
+
+FirstCheckpoint::FirstCheckpoint(const ServerOptions& options, SnapshotStart start)
+    : options_(options), start_(start), processor_(options, nullptr) {
+  if (processor_.embeddings() != nullptr) checkpoint_.rows = processor_.embeddings()->NoRows();
+}
+
+void FirstCheckpoint::AddWeights(uint64_t begin, std::span<const float> values) {
+  ParameterShard& shard = processor_.mutable_shard();
+  CopyKeys(begin, values, shard.range(), shard.mutable_weights());
+}
+
+size_t FirstCheckpoint::slots() const {
+  const ParameterShard& shard = processor_.shard();
+  return shard.range().size() == 0 ? 0 : shard.slots().size() / shard.range().size();
+}
+
+void FirstCheckpoint::AddSlot(size_t slot, uint64_t begin, std::span<const float> values) {
+  MILLRACE_CHECK(slot < slots());
+  ParameterShard& shard = processor_.mutable_shard();
+  const size_t keys = shard.range().size();
+  CopyKeys(begin, values, shard.range(), shard.mutable_slots().subspan(slot * keys, keys));
+}
+
+void FirstCheckpoint::AddRow(EmbeddingId id, const EmbeddingRowHead& head,
+                             std::span<const float> floats) {
+  if (ShardOfEmbedding(id, options_.shards) != options_.shard) return;
+  const bool is_admitted = head.updates >= options_.embeddings->admit_after;
+  checkpoint_.rows.Add(id, 0, head, is_admitted ? floats : std::span<const float>());
+}
+
+void FirstCheckpoint::AddState(ShardId of, ShardState saved) {
+  // Each shard's log has times of its own.
+  seen_ms_ = std::max(seen_ms_, saved.seen_ms());
+  step_ms_ = std::max(step_ms_, saved.step_ms());
+  if (of == 0) state_ = std::move(saved);
+}
+
+// Of shard 0's state: sums, scaling and counters are shard 0's only.
+ShardState FirstCheckpoint::StartState() const {
+  ShardState state = state_;
+  state.set_seen_ms(seen_ms_);
+  state.set_step_ms(step_ms_);
+  state.set_epoch(options_.epoch);
+  state.set_shard(options_.shard);
+  state.set_position(0);
+  state.set_last_record_hash(0);
+  const Moments none(options_.numeric_columns);
+  if (options_.shard != 0) ToProto(none, *state.mutable_moments());
+  *state.mutable_previous_round()->mutable_moments() = state.moments();
+  state.mutable_previous_round()->set_step_ms(state.step_ms());
+  if (start_ == SnapshotStart::kNewStream) {
+    state.clear_members();
+    for (WorkerId worker = 0; worker < options_.workers; ++worker) {
+      state.add_members()->set_worker(worker);
+    }
+  }
+  if (options_.shard != 0 || start_ == SnapshotStart::kNewStream) {
+    state.clear_progressive();
+    state.clear_tail();
+    state.clear_rows_trained();
+    state.clear_counters();
+  }
+  return state;
+}
+
+StatusOr<Checkpoint> FirstCheckpoint::Finish() {
+  MILLRACE_RETURN_IF_ERROR(processor_.LoadState(StartState()));
+  ParameterShard& shard = processor_.mutable_shard();
+  if (options_.shards > 1 && options_.consistency.sequential()) shard.KeepReplaced();
+  for (size_t block = 0; block < shard.block_count(); ++block) {
+    ParameterShard::Encoded encoded = shard.EncodeBlock(block);
+    checkpoint_.entries.push_back({std::move(encoded.key), std::move(encoded.value)});
+  }
+  ShardState first;
+  processor_.SaveState(first);
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> pieces,
+                            EncodeState(std::move(first), options_.most_message_bytes));
+  uint32_t chunk = 0;
+  for (std::string& frame : MakeFrames(pieces, 0, options_.max_frame_bytes)) {
+    checkpoint_.entries.push_back({kStateKeyPrefix + EncodeBigEndian32(chunk++), std::move(frame)});
+  }
+  return std::move(checkpoint_);
+}
+
+}  // namespace millrace

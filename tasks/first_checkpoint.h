@@ -1,0 +1,80 @@
+// What a snapshot keeps of a shard, and the checkpoint that a shard which starts from one begins
+// with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/records.pb.h"
+#include "processors/server_processor.h"
+#include "stores/embedding_table.h"
+#include "stores/ordered_byte_map.h"
+#include "tasks/checkpoint.h"
+#include "tasks/shard_task.h"
+
+namespace millrace {
+
+// Where a job that starts from a snapshot begins in its stream.
+enum class SnapshotStart {
+  kSameStream,  // after the rows that the snapshot was trained on: clocks continue
+  kNewStream,   // at its first row: weights, optimizer state and embedding rows only
+};
+
+// The state of a shard at its cut, without the messages that are under way, which the workers
+// repeat.
+ShardState SnapshotStateFrom(const ServerProcessor& processor);
+
+// Visits the embedding rows of a shard's store, but those that have expired at `now_ms`. `floats`
+// are the values and then the optimizer's values: zeros in a row that is not admitted yet.
+using SnapshotRowVisit = std::function<Status(EmbeddingId id, const EmbeddingRowHead& head,
+                                              std::span<const float> floats)>;
+Status VisitSnapshotRows(const EmbeddingTable& table, const EmbeddingTableOptions& options,
+                         const OrderedByteMap& store, int64_t now_ms,
+                         const SnapshotRowVisit& visit);
+
+// Whether a shard of a job that starts from a snapshot begins with it: it has not started yet.
+// `begin`: of `gradients`. (A shard that has lost its copies may be behind the beginning: then it
+// is lost.)
+bool BeginsWithSnapshot(const ShardTask& task, Offset begin);
+
+// Collects the parts of a snapshot, whatever number of shards wrote it, and makes the shard as it
+// is at the start of the job: its first checkpoint, at position 0. Not thread-safe.
+class FirstCheckpoint {
+ public:
+  FirstCheckpoint(const ServerOptions& options, SnapshotStart start);
+
+  // The shard's keys; none: it has embedding rows only.
+  KeyRange range() const { return options_.range; }
+  // The weights of the keys from `begin` on. Keys of other shards are left out.
+  void AddWeights(uint64_t begin, std::span<const float> values);
+  // Optimizer values per weight.
+  size_t slots() const;
+  // The same of the optimizer's values of number `slot`. REQUIRES slot < slots().
+  void AddSlot(size_t slot, uint64_t begin, std::span<const float> values);
+  // Null when the job has none.
+  const EmbeddingTable* embeddings() { return processor_.embeddings(); }
+  // As VisitSnapshotRows has it. A row of another shard is left out.
+  void AddRow(EmbeddingId id, const EmbeddingRowHead& head, std::span<const float> floats);
+  // SnapshotStateFrom(shard `of`).
+  void AddState(ShardId of, ShardState saved);
+
+  // REQUIRES: all parts were added. DataLoss when the states are not those of a shard of this job.
+  StatusOr<Checkpoint> Finish();
+
+ private:
+  ShardState StartState() const;
+
+  ServerOptions options_;
+  SnapshotStart start_;
+  ServerProcessor processor_;
+  Checkpoint checkpoint_;
+  ShardState state_;  // of shard 0
+  int64_t seen_ms_ = 0;
+  int64_t step_ms_ = 0;
+};
+
+}  // namespace millrace
