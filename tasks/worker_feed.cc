@@ -5,8 +5,25 @@
 
 namespace millrace {
 
+StatusOr<Offset> WorkerFeed::Assigned(const std::optional<Committed>& committed, Range rows,
+                                      const OrderedByteMap* store) {
+  std::optional<InputPosition> position;
+  if (committed) position = InputPosition::FromCommit(committed->offset, committed->metadata);
+  MILLRACE_ASSIGN_OR_RETURN(next_row_, task_->StartReading(position, rows.begin, store));
+  MILLRACE_RETURN_IF_ERROR(RowsAreGone(rows));
+  return next_row_;
+}
+
+Status WorkerFeed::RowsAreGone(Range rows) const {
+  if (next_row_ <= rows.end) return absl::OkStatus();
+  return absl::DataLossError("ends at offset " + std::to_string(rows.end) +
+                             ", before an offset that was already read: the topic was deleted and "
+                             "recreated");
+}
+
 Status WorkerFeed::TakeRow(const InputDataRecord& record) {
   has_news_ = true;
+  next_row_ = record.offset + 1;
   return task_->ProcessInput(record);
 }
 
@@ -29,18 +46,14 @@ std::optional<bool> WorkerFeed::TakeHold() {
   return hold;
 }
 
-std::optional<InputPosition> WorkerFeed::TakeCommit() {
-  const std::optional<InputPosition> position = task_->CommitPosition();
-  if (!position || committed_ == position) return std::nullopt;
-  committed_ = position;
-  return position;
-}
-
-Status CheckRowsWereDeleted(Offset next, Offset end) {
-  if (next <= end) return absl::OkStatus();
-  return absl::DataLossError("ends at offset " + std::to_string(end) +
-                             ", before an offset that was already read: the topic was deleted and "
-                             "recreated");
+WorkerFeed::Positions WorkerFeed::TakePositions() {
+  Positions positions{task_->CommitPosition(), task_->TrimPosition(), weights_read_};
+  if (positions.commit == committed_) {
+    positions.commit.reset();
+  } else if (positions.commit) {
+    committed_ = positions.commit;
+  }
+  return positions;
 }
 
 }  // namespace millrace

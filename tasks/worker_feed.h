@@ -1,4 +1,5 @@
-// What a worker's host does with its two readers: when rows are held back, what is committed.
+// What a worker's host does from the assignment of its partition to the revocation: from where it
+// reads, when rows are held back, what is committed and deleted.
 #pragma once
 
 #include <optional>
@@ -6,16 +7,48 @@
 #include <vector>
 
 #include "base/status.h"
+#include "stores/ordered_byte_map.h"
 #include "tasks/worker_task.h"
 #include "topics/outgoing_record.h"
 
 namespace millrace {
 
-// Between the readers of a worker's rows and weights and its task. Not thread-safe.
+// Between the readers of a worker's rows and weights and its task. Life: Assigned; Started, when
+// the reader of weights stands at the end of its partition; then the others. Not thread-safe.
 class WorkerFeed {
  public:
+  // A commit of the consumer group.
+  struct Committed {
+    Offset offset = 0;
+    std::string_view metadata;
+  };
+  // What the partition of `input-data` holds: [begin, end).
+  struct Range {
+    Offset begin = 0;
+    Offset end = 0;
+  };
+  struct Positions {
+    std::optional<InputPosition> commit;  // if it is new
+    // What may be deleted: `input-data` and `weights` before these offsets.
+    std::optional<Offset> rows_end;
+    std::optional<Offset> weights_end;
+  };
+
   // The task outlives it.
   explicit WorkerFeed(WorkerTask& task) : task_(&task) {}
+
+  // The partition was assigned. Returns where to read rows (WorkerTask::StartReading). DataLoss
+  // when the partition ends before that: it was deleted and recreated.
+  StatusOr<Offset> Assigned(const std::optional<Committed>& committed, Range rows,
+                            const OrderedByteMap* store);
+  // Nothing of `weights` was missed from here on: asks the servers. Again, when weights were
+  // deleted before they were read, and the reader stands at the end again.
+  void Started(std::vector<OutgoingRecord>& out) { task_->Start(out); }
+  // The rows to be read next are not there. OK: they were deleted, which another instance of the
+  // worker does that is further on (a zombie maybe): nobody needs them, and a new task is to be
+  // assigned the partition without a commit. DataLoss: they never were in this topic, which was
+  // deleted and recreated.
+  Status RowsAreGone(Range rows) const;
 
   // Take what has been read. Rows may come after they were held back, too: a reader stops when it
   // can. Errors are the task's.
@@ -29,22 +62,16 @@ class WorkerFeed {
   std::optional<bool> TakeHold();
   bool holds() const { return holds_; }
 
-  // The position to commit, if it is new.
-  std::optional<InputPosition> TakeCommit();
-  // `weights` before this offset has been read.
-  std::optional<Offset> WeightsTrimPosition() const { return weights_read_; }
+  // What is to be committed and deleted now, and when the partition is revoked in time to commit.
+  Positions TakePositions();
 
  private:
   WorkerTask* task_;
   bool has_news_ = false;  // since the last Advance
   bool holds_ = false;
+  Offset next_row_ = 0;  // the reader's position
   std::optional<InputPosition> committed_;
   std::optional<Offset> weights_read_;
 };
-
-// The rows that a reader at `next` was to read are gone, and the partition ends at `end`. OK: they
-// were deleted, which another instance of the worker does that is further on: nobody needs them.
-// DataLoss: they never were in this topic, which was deleted and recreated.
-Status CheckRowsWereDeleted(Offset next, Offset end);
 
 }  // namespace millrace

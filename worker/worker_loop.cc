@@ -188,8 +188,8 @@ class WorkerLoop {
     WorkerOptions options = MakeWorkerOptions(features_, training_, worker);
     options.evaluate_batches = evaluation_log_ != nullptr;
     const auto partition = static_cast<int32_t>(worker);
-    std::optional<InputPosition> position;
-    if (committed) position = InputPosition::FromCommit(committed->offset, committed->metadata);
+    std::optional<WorkerFeed::Committed> position;
+    if (committed) position = {committed->offset, committed->metadata};
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
     const std::chrono::duration<double> least(config_.worker().repeat_interval_s());
     Hosted hosted{RepeatTimer(std::chrono::duration_cast<RepeatTimer::Duration>(least),
@@ -197,8 +197,8 @@ class WorkerLoop {
     // Names this attempt, so that chunks of two instances of a worker are never joined.
     hosted.task = std::make_unique<WorkerTask>(options, shape_, *model_, random_() >> 20);
     hosted.feed.emplace(*hosted.task);
-    MILLRACE_ASSIGN_OR_RETURN(const Offset offset,
-                              hosted.task->StartReading(position, rows.begin, store_.get()));
+    StatusOr<Offset> offset = hosted.feed->Assigned(position, {rows.begin, rows.end}, store_.get());
+    if (!offset.ok()) return RowsLost(partition, offset.status());
     // Reading stands at the end before the first question is asked: no answer is missed.
     ConsumerOptions weights_options;
     weights_options.client_id = "worker-weights";
@@ -209,10 +209,19 @@ class WorkerLoop {
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range weights,
                               RangeOf(*hosted.weights, partition));
     MILLRACE_RETURN_IF_ERROR(hosted.weights->Assign(partition, weights.end));
-    hosted.task->Start(out_);
-    spdlog::info("worker {}: joined; reads rows from offset {}", worker, offset);
+    hosted.feed->Started(out_);
+    spdlog::info("worker {}: joined; reads rows from offset {}", worker, *offset);
     tasks_.insert_or_assign(worker, std::move(hosted));
     return offset;
+  }
+
+  // The topic is not the one that was read before.
+  Status RowsLost(int32_t partition, const Status& why) const {
+    if (!absl::IsDataLoss(why)) return why;
+    return absl::DataLossError(input_topic_ + ", partition " + std::to_string(partition) + " " +
+                               std::string(why.message()) + ". Remove " +
+                               config_.worker().data_dir() +
+                               ", or start a new job (another --job)");
   }
 
   StatusOr<PartitionConsumer::Range> RangeOf(PartitionConsumer& consumer, int32_t partition) {
@@ -343,19 +352,14 @@ class WorkerLoop {
     }
   }
 
-  // Rows were deleted under the reader: another instance of this worker, a zombie maybe, is further
-  // on. What it deleted is needed by nobody, so a new task starts at the first row that is there.
+  // Rows were deleted under the reader: a new task starts at the first row that is there.
   Status StartAgain(WorkerId worker) {
     const auto found = tasks_.find(worker);
     if (found == tasks_.end()) return absl::OkStatus();
     const auto partition = static_cast<int32_t>(worker);
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
-    const Status deleted = CheckRowsWereDeleted(found->second.task->next_offset(), rows.end);
-    if (!deleted.ok()) {
-      return absl::DataLossError(input_topic_ + ", partition " + std::to_string(partition) + " " +
-                                 std::string(deleted.message()) + ". Remove " +
-                                 config_.worker().data_dir() +
-                                 ", or start a new job (another --job)");
+    if (const Status gone = found->second.feed->RowsAreGone({rows.begin, rows.end}); !gone.ok()) {
+      return RowsLost(partition, gone);
     }
     tasks_.erase(found);
     MILLRACE_ASSIGN_OR_RETURN(const Offset offset, Assign(worker, std::nullopt));
@@ -370,21 +374,18 @@ class WorkerLoop {
     PartitionConsumer& weights = *found->second.weights;
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, RangeOf(weights, partition));
     MILLRACE_RETURN_IF_ERROR(weights.Assign(partition, range.end));
-    found->second.task->Start(out_);
+    found->second.feed->Started(out_);
     return absl::OkStatus();
   }
 
   void Commit(WorkerId worker, Hosted& hosted) {
     const auto partition = static_cast<int32_t>(worker);
-    if (const std::optional<InputPosition> position = hosted.feed->TakeCommit()) {
-      input_->Commit(partition, {position->offset, position->Metadata()});
+    const WorkerFeed::Positions positions = hosted.feed->TakePositions();
+    if (positions.commit) {
+      input_->Commit(partition, {positions.commit->offset, positions.commit->Metadata()});
     }
-    if (const std::optional<Offset> offset = hosted.task->TrimPosition()) {
-      trimmer_->Trim(input_topic_, partition, *offset);
-    }
-    if (const std::optional<Offset> offset = hosted.feed->WeightsTrimPosition()) {
-      trimmer_->Trim(weights_topic_, partition, *offset);
-    }
+    if (positions.rows_end) trimmer_->Trim(input_topic_, partition, *positions.rows_end);
+    if (positions.weights_end) trimmer_->Trim(weights_topic_, partition, *positions.weights_end);
   }
 
   Status Save(WorkerTask& task) {

@@ -21,9 +21,9 @@ void WorkerHost::Die() {
 
 void WorkerHost::Failed(WorkerId worker, const Hosted& hosted, const char* where,
                         const Status& status) {
+  const bool is_present = !hosted.lost && !zombie();
   world_.observer->OnError("worker " + std::to_string(worker) +
-                           (hosted.lost || zombie() ? " (zombie), " : ", ") + where + ": " +
-                           status.ToString());
+                           (is_present ? ", " : " (zombie), ") + where + ": " + status.ToString());
 }
 
 void WorkerHost::SendFrom(WorkerId worker) {
@@ -32,25 +32,36 @@ void WorkerHost::SendFrom(WorkerId worker) {
   Send(out_);
 }
 
+WorkerFeed::Range WorkerHost::RowsOf(WorkerId worker) const {
+  const auto partition = static_cast<int32_t>(worker);
+  return {world_.log.Begin(Topic::kInputData, partition),
+          world_.log.End(Topic::kInputData, partition)};
+}
+
 void WorkerHost::Assign(WorkerId worker) {
+  std::optional<WorkerFeed::Committed> committed;
+  if (const auto& commit = world_.committed[worker]) {
+    committed = {commit->offset, commit->metadata};
+    world_.Count("worker starts at a commit");
+  }
+  AssignFrom(worker, committed);
+}
+
+void WorkerHost::AssignFrom(WorkerId worker,
+                            const std::optional<WorkerFeed::Committed>& committed) {
   const auto partition = static_cast<int32_t>(worker);
   Hosted hosted;
   hosted.task =
       std::make_unique<WorkerTask>(MakeWorkerOptions(world_.scenario, worker),
                                    world_.scenario.shape(), *world_.model, world_.next_attempt++);
-  std::optional<InputPosition> committed;
-  if (const auto& commit = world_.committed[worker]) {
-    committed = InputPosition::FromCommit(commit->offset, commit->metadata);
-    world_.Count("worker starts at a commit");
-  }
   hosted.feed.emplace(*hosted.task);
-  const StatusOr<Offset> offset = hosted.task->StartReading(
-      committed, world_.log.Begin(Topic::kInputData, partition), disk_->map.get());
+  const StatusOr<Offset> offset =
+      hosted.feed->Assigned(committed, RowsOf(worker), disk_->map.get());
   if (!offset.ok()) return Failed(worker, hosted, "start", offset.status());
   hosted.next_row = *offset;
   // Reading stands at the end before the first question is asked: no answer is missed.
   hosted.next_weights = world_.log.End(Topic::kWeights, partition);
-  hosted.task->Start(out_);
+  hosted.feed->Started(out_);
   SendFrom(worker);
   tasks_[worker] = std::move(hosted);
 }
@@ -90,15 +101,17 @@ bool WorkerHost::ReadRows(WorkerId worker, Hosted& hosted) {
     return false;
   }
   const auto partition = static_cast<int32_t>(worker);
-  if (hosted.next_row < world_.log.Begin(Topic::kInputData, partition)) {
+  const WorkerFeed::Range rows = RowsOf(worker);
+  if (hosted.next_row < rows.begin || hosted.next_row > rows.end) {
+    if (const Status gone = CheckGone(hosted, rows); !gone.ok()) {
+      Failed(worker, hosted, "row", gone);
+      return true;
+    }
     // Another task of this worker, a zombie maybe, is further on. Nobody needs what was deleted.
     world_.Count("worker behind a deletion of rows");
-    const Status deleted =
-        CheckRowsWereDeleted(hosted.next_row, world_.log.End(Topic::kInputData, partition));
-    if (!deleted.ok()) Failed(worker, hosted, "row", deleted);
     const bool lost = hosted.lost;
     Revoke(worker, true);
-    if (!lost) Assign(worker);
+    if (!lost) AssignFrom(worker, std::nullopt);
     return true;
   }
   const bool in_bulk = world_.log.End(Topic::kInputData, partition) > 100;
@@ -126,7 +139,7 @@ bool WorkerHost::ReadWeights(WorkerId worker, Hosted& hosted) {
     // Weights are short-lived: who was away for longer than they are kept asks again.
     world_.Count("worker behind the weights");
     hosted.next_weights = world_.log.End(Topic::kWeights, partition);
-    hosted.task->Start(out_);
+    hosted.feed->Started(out_);
     SendFrom(worker);
     return true;
   }
@@ -159,8 +172,8 @@ void WorkerHost::RepeatAll() {
 
 void WorkerHost::Commit(WorkerId worker, Hosted& hosted) {
   const auto partition = static_cast<int32_t>(worker);
-  const std::optional<InputPosition> position =
-      PositionToCommit(*hosted.task, hosted.feed->TakeCommit());
+  const WorkerFeed::Positions positions = hosted.feed->TakePositions();
+  const std::optional<InputPosition> position = PositionToCommit(*hosted.task, positions.commit);
   // A commit of one who has lost the partition is refused, and any may get lost; what is deleted
   // is not coupled to it.
   if (position && !hosted.lost && !zombie() && !world_.Fault("lost commit", 0.2)) {
@@ -168,17 +181,16 @@ void WorkerHost::Commit(WorkerId worker, Hosted& hosted) {
     world_.Count("commit");
   }
   if (world_.random.Chance(0.5)) return;
-  if (const std::optional<Offset> offset = hosted.task->TrimPosition()) {
-    if (*offset > world_.log.Begin(Topic::kInputData, partition)) {
-      world_.Count("input-data truncated");
-    }
-    world_.log.DeleteBefore(Topic::kInputData, partition, *offset);
-  }
-  if (const std::optional<Offset> offset = hosted.feed->WeightsTrimPosition()) {
-    if (*offset > world_.log.Begin(Topic::kWeights, partition)) {
-      world_.log.DeleteBefore(Topic::kWeights, partition, *offset);
-    }
-  }
+  Trim(Topic::kInputData, partition, positions.rows_end);
+  Trim(Topic::kWeights, partition, positions.weights_end);
+}
+
+void WorkerHost::Trim(Topic topic, int32_t partition, std::optional<Offset> end) {
+  // (Of a topic that was recreated there may be less than that.)
+  if (!end || *end <= world_.log.Begin(topic, partition) || *end > world_.log.End(topic, partition))
+    return;
+  if (topic == Topic::kInputData) world_.Count("input-data truncated");
+  world_.log.DeleteBefore(topic, partition, *end);
 }
 
 void WorkerHost::CommitAll() {

@@ -29,7 +29,7 @@ class WorkerHost : public Host {
   void Lose(WorkerId worker);
   bool Has(WorkerId worker) const { return tasks_.contains(worker); }
   size_t task_count() const { return tasks_.size(); }
-  // Its disk has refused what it was to keep.
+  // Its disk has refused what it was to keep, or a task of it has failed.
   bool must_stop() const { return must_stop_; }
 
   // What timers lead to.
@@ -37,19 +37,12 @@ class WorkerHost : public Host {
   void CommitAll();
   void SaveAll();
 
+  // Where it reads rows. REQUIRES Has(worker)
+  Offset next_row(WorkerId worker) const { return tasks_.at(worker).next_row; }
   const WorkerTask& task(WorkerId worker) const { return *tasks_.at(worker).task; }
   const std::shared_ptr<Disk>& disk() const { return disk_; }
 
  protected:
-  // The seams: what a planted error may say, or commit, otherwise.
-  virtual void Change(std::vector<OutgoingRecord>&) const {}
-  virtual std::optional<InputPosition> PositionToCommit(const WorkerTask&,
-                                                        std::optional<InputPosition> right) const {
-    return right;
-  }
-  virtual bool Obeys(bool /*hold*/) const { return true; }
-
- private:
   struct Hosted {
     std::unique_ptr<WorkerTask> task;
     std::optional<WorkerFeed> feed;
@@ -59,6 +52,21 @@ class WorkerHost : public Host {
     bool lost = false;
   };
 
+  // The seams: what a planted error may say, or commit, otherwise.
+  virtual void Change(std::vector<OutgoingRecord>&) const {}
+  virtual std::optional<InputPosition> PositionToCommit(const WorkerTask&,
+                                                        std::optional<InputPosition> right) const {
+    return right;
+  }
+  virtual Status CheckGone(const Hosted& hosted, WorkerFeed::Range rows) const {
+    return hosted.feed->RowsAreGone(rows);
+  }
+  virtual bool Obeys(bool /*hold*/) const { return true; }
+
+ private:
+  WorkerFeed::Range RowsOf(WorkerId worker) const;
+  void AssignFrom(WorkerId worker, const std::optional<WorkerFeed::Committed>& committed);
+  void Trim(Topic topic, int32_t partition, std::optional<Offset> end);
   bool ReadRows(WorkerId worker, Hosted& hosted);
   bool ReadWeights(WorkerId worker, Hosted& hosted);
   void Advance(WorkerId worker, Hosted& hosted);

@@ -22,8 +22,8 @@ class WorkerFeedTest : public testing::Test {
     options.training.set_batch_rows(1);
     options.numeric_columns = 1;
     task_.emplace(options, kFedRows, model_, 1);
-    EXPECT_TRUE(task_->StartReading(std::nullopt, 0, nullptr).ok());
     feed_.emplace(*task_);
+    EXPECT_TRUE(feed_->Assigned(std::nullopt, {0, 0}, nullptr).ok());
   }
 
   bool Advances() {
@@ -64,8 +64,31 @@ TEST_F(WorkerFeedTest, TellsOnceThatRowsAreHeldBackAndTakesThoseThatComeNeverthe
 }
 
 TEST_F(WorkerFeedTest, RowsInFrontOfAPartitionsEndWereDeletedAndOthersNeverThere) {
-  EXPECT_TRUE(CheckRowsWereDeleted(7, 7).ok());
-  EXPECT_TRUE(absl::IsDataLoss(CheckRowsWereDeleted(8, 7)));
+  TakeRows(7);
+  EXPECT_TRUE(feed_->RowsAreGone({7, 7}).ok());
+  EXPECT_TRUE(absl::IsDataLoss(feed_->RowsAreGone({0, 6})));
+}
+
+// The end is no row, and is read again by whoever starts later; but it has been read.
+TEST_F(WorkerFeedTest, TheEndOfTheStreamTellsTheTopicFromAShorterOne) {
+  TakeRows(2);
+  ASSERT_TRUE(feed_->TakeRow({2, 0, EncodeBigEndian64(2), EncodeEnd(2)}).ok());
+  EXPECT_TRUE(absl::IsDataLoss(feed_->RowsAreGone({0, 2})));
+}
+
+TEST_F(WorkerFeedTest, ACommitBehindTheEndIsOfATopicThatWasRecreated) {
+  WorkerOptions options;
+  options.numeric_columns = 1;
+  WorkerTask task(options, kFedRows, model_, 2);
+  WorkerFeed feed(task);
+  const WorkerFeed::Committed commit{5, "row=5"};
+  EXPECT_TRUE(absl::IsDataLoss(feed.Assigned(commit, {0, 4}, nullptr).status()));
+}
+
+TEST_F(WorkerFeedTest, CommitsAPositionOnce) {
+  TakeRows(1);
+  EXPECT_TRUE(feed_->TakePositions().commit.has_value());
+  EXPECT_FALSE(feed_->TakePositions().commit.has_value());
 }
 
 }  // namespace
