@@ -72,6 +72,7 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   Referee::Job job;
   job.epoch = kEpoch;
   job.workers = scenario.workers;
+  job.shards = scenario.shards;
   job.classes = static_cast<uint32_t>(scenario.classes);
   job.numeric = static_cast<uint32_t>(scenario.numeric);
   job.training = scenario.training;
@@ -134,6 +135,7 @@ bool SameCounters(const Referee::State& state, const ShardState::Counters& count
 
 // The first part of the live state that is not the fold of the log; null: none.
 const char* Difference(const Referee::State& state, const ServerProcessor& live, bool held_rounds) {
+  if (live.state_lost() != state.lost) return "whether it is lost";
   for (WorkerId worker = 0; worker < state.members.size(); ++worker) {
     const Referee::Member& member = state.members[worker];
     if (live.clocks().clock(worker) != member.clock) return "a clock";
@@ -157,6 +159,13 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
     if (!SameColumn(state.columns[i], moments.count[i], moments.mean[i], moments.m2[i])) {
       return "the moments";
     }
+  }
+  if (state.lost) {
+    std::vector<WorkerId> silent;
+    for (WorkerId worker = 0; worker < state.members.size(); ++worker) {
+      if (!state.reports->contains(worker)) silent.push_back(worker);
+    }
+    return live.WaitedFor() == silent ? nullptr : "who has reported";
   }
   if (!held_rounds) return nullptr;
   std::vector<WorkerId> missing;
@@ -192,6 +201,10 @@ Inspector::Inspector(World& world)
     : world_(world), rows_(world.scenario), snapshots_(world.scenario.shards) {
   for (ShardId shard = 0; shard < world.scenario.shards; ++shard) {
     shards_.push_back({Referee(JobOf(world.scenario, shard))});
+    if (const auto& start = world.scenario.start) {
+      Referee& referee = shards_.back().referee;
+      referee.StartFrom(start->StartOf(referee.job()));
+    }
   }
 }
 
@@ -203,6 +216,15 @@ bool Inspector::AllLeft() const {
   });
 }
 
+bool Inspector::AnyLost() const {
+  return std::ranges::any_of(shards_, [](const Shard& shard) { return shard.referee.was_lost(); });
+}
+
+bool Inspector::AnyBeyondHelp() const {
+  return std::ranges::any_of(shards_,
+                             [](const Shard& shard) { return shard.referee.IsBeyondHelp(); });
+}
+
 void Inspector::OnAppended(Topic topic, int32_t partition, const LogRecord& record) {
   if (topic == Topic::kInputData) rows_.OnInput(static_cast<WorkerId>(partition), record);
   if (topic != Topic::kGradients) return;
@@ -212,7 +234,9 @@ void Inspector::OnAppended(Topic topic, int32_t partition, const LogRecord& reco
   if (partition != 0) return;  // only shard 0 is told what tells rows apart
   for (; shard.audited < shard.referee.accepted().size(); ++shard.audited) {
     const Referee::Accepted& accepted = shard.referee.accepted()[shard.audited];
-    const std::string wrong = rows_.Check(accepted);
+    // Where a lost shard begins to count anew, a worker in a buffer may have counted before.
+    const bool counts = world_.scenario.one_pass() || !shard.referee.was_lost();
+    const std::string wrong = counts ? rows_.Check(accepted) : "";
     if (!wrong.empty()) {
       Fail("the update of worker " + std::to_string(accepted.worker) + ", clock " +
            std::to_string(accepted.clock) + ": " + wrong);
@@ -226,10 +250,12 @@ void Inspector::CheckSkew() {
     uint64_t slowest = UINT64_MAX;
     uint64_t fastest = 0;
     for (const Shard& shard : shards_) {
+      if (shard.referee.was_lost()) continue;
       const uint64_t clock = shard.referee.now().members[worker].clock;
       slowest = std::min(slowest, clock);
       fastest = std::max(fastest, clock);
     }
+    if (slowest == UINT64_MAX) return;
     if (fastest > slowest) world_.Count("shards at different clocks");
     if (fastest - slowest > 1) {
       Fail("worker " + std::to_string(worker) + " is at clock " + std::to_string(slowest) +
@@ -306,6 +332,12 @@ void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weight
   const Referee::State& state = referee.At(task.position());
   const Referee::Member& member = state.members.at(worker);
   const bool released = referee.IsReleased(state, worker);
+  if (message.lost() != state.lost) Fail("an answer that says wrongly whether the shard is lost");
+  if (state.lost) {
+    world_.Count("answer of a lost shard");
+    if (message.has_slice() || message.clock() != 0) Fail("an answer by a shard that has nothing");
+    return;
+  }
   if (message.clock() != member.clock || message.left() != member.left) {
     Fail("an answer of another clock than the worker's");
   }
@@ -443,6 +475,7 @@ void Inspector::OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> 
   for (const OutgoingRecord& record : records) {
     if (record.topic != Topic::kGradients) continue;
     const Referee& referee = shards_.at(static_cast<size_t>(record.partition)).referee;
+    if (referee.was_lost()) continue;  // zombies may know of clocks that nobody else does
     const std::optional<uint64_t> bound = referee.Bound();
     bool bad = false;
     const std::optional<std::string> body = Referee::Join(record.value, unfinished, bad);
@@ -469,6 +502,25 @@ void Inspector::OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> 
 }
 
 void Inspector::OnCheckpointCommitted(ShardId shard) { CheckParameters(shard); }
+
+void Inspector::OnCopiesLost(ShardId shard) {
+  shards_.at(shard).newest.clear();
+  shards_.at(shard).parameters_end = 0;
+  shards_.at(shard).history = {};
+}
+
+// From here on it is the fold of its log again, in another way.
+void Inspector::OnStateLost(const ShardTask& task) {
+  const ShardId shard = task.shard();
+  const auto partition = static_cast<int32_t>(shard);
+  Shard& lost = shards_.at(shard);
+  lost.referee.Lose(task.position(), lost.letters);
+  lost.audited = std::min(lost.audited, lost.referee.accepted().size());
+  for (const LogRecord* record :
+       world_.log.Committed(Topic::kGradients, partition, task.position())) {
+    OnAppended(Topic::kGradients, partition, *record);
+  }
+}
 
 void Inspector::OnCopy(ShardId shard, const OrderedByteMap& copy) {
   const std::string wrong = shards_.at(shard).history.Check(copy);
@@ -500,9 +552,45 @@ void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const Ordered
   const std::string wrong = snapshots_.Add(id, shard, std::move(part));
   if (!wrong.empty() && world_.forged) world_.Count("snapshot spoilt by a stranger");
   if (!wrong.empty() && !world_.forged) Fail(wrong);
-  if (!wrong.empty() || !snapshots_.whole(id)) return;
+  if (!wrong.empty()) return;
+  stored_[id].parts[shard] = Stored(task, store, *cut);
+  if (!snapshots_.whole(id)) return;
   world_.Count("whole snapshot");
   if (!snapshots_.left_alike(id)) world_.Count("snapshot in which shards differ in who has left");
+}
+
+StoredSnapshot::Part Inspector::Stored(const ShardTask& task, const OrderedByteMap& store,
+                                       const Referee::State& cut) {
+  StoredSnapshot::Part part;
+  const ServerProcessor& processor = task.processor();
+  const ParameterShard& shard = processor.shard();
+  const size_t keys = shard.range().size();
+  part.begin = shard.range().begin;
+  part.weights.assign(shard.weights().begin(), shard.weights().end());
+  for (size_t at = 0; at < shard.slots().size(); at += keys) {
+    const std::span<const float> slot = shard.slots().subspan(at, keys);
+    part.slots.emplace_back(slot.begin(), slot.end());
+  }
+  part.state = SnapshotStateFrom(processor);
+  if (const EmbeddingTable* const table = processor.embeddings()) {
+    const ServerOptions options = MakeServerOptions(world_.scenario, task.shard());
+    const Status visited = VisitSnapshotRows(
+        *table, *options.embeddings, store, processor.oldest_step_ms(),
+        [&](EmbeddingId id, const EmbeddingRowHead& head, std::span<const float> floats) {
+          part.rows.push_back({id, head, {floats.begin(), floats.end()}});
+          return absl::OkStatus();
+        });
+    if (!visited.ok()) Fail("the rows of a snapshot: " + visited.ToString());
+  }
+  part.cut = cut;
+  return part;
+}
+
+std::shared_ptr<StoredSnapshot> Inspector::NewestSnapshot() const {
+  for (auto at = stored_.rbegin(); at != stored_.rend(); ++at) {
+    if (snapshots_.whole(at->first)) return std::make_shared<StoredSnapshot>(at->second);
+  }
+  return nullptr;
 }
 
 void Inspector::CheckParameters(ShardId shard) {
@@ -604,6 +692,19 @@ void Inspector::CheckParameters(ShardId shard) {
   if (saved.snapshot() != state.snapshot || saved.snapshot_open() != state.snapshot_open) {
     return fail("the snapshot");
   }
+  if (saved.lost() != state.lost) return fail("whether it is lost");
+  if (state.lost) {
+    if (static_cast<size_t>(saved.restoring_size()) != state.reports->size()) {
+      return fail("who has reported");
+    }
+    for (const Gradient& report : saved.restoring()) {
+      const auto right = state.reports->find(report.worker());
+      if (right == state.reports->end() ||
+          right->second.SerializeAsString() != report.SerializeAsString()) {
+        return fail("a worker's report");
+      }
+    }
+  }
   if (saved.steps() != state.steps) return fail("the steps");
   if (saved.rows_trained() != state.rows_trained) return fail("the rows trained on");
   if (saved.train_loss() != state.train_loss) return fail("the training loss");
@@ -652,7 +753,10 @@ void Inspector::CheckEnd(const ShardTask& task) {
 }
 
 void Inspector::CheckEnd() {
-  if (const std::string wrong = rows_.CheckEnd(referee(0)); !wrong.empty()) Fail(wrong);
+  // What was counted before is lost with shard 0.
+  if (!referee(0).was_lost()) {
+    if (const std::string wrong = rows_.CheckEnd(referee(0)); !wrong.empty()) Fail(wrong);
+  }
   CheckSameRows();
 }
 
@@ -665,6 +769,8 @@ void Inspector::CheckSameRows() {
       updates[shard][{accepted.worker, accepted.clock}] = &accepted;
     }
   }
+  // What a shard lost, it does not take again.
+  if (AnyLost()) return;
   for (const auto& of_shard : updates) {
     for (const auto& [update, accepted] : of_shard) {
       if (accepted->poisoned) continue;  // by a stranger, maybe, who told one shard only

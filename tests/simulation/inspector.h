@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include "tests/simulation/referee.h"
 #include "tests/simulation/row_audit.h"
 #include "tests/simulation/snapshot_audit.h"
+#include "tests/simulation/stored_snapshot.h"
 #include "tests/simulation/world.h"
 
 namespace millrace::simulation {
@@ -35,6 +37,8 @@ class Inspector final : public Observer {
   void OnAnnouncement(const ShardTask& task, std::span<const OutgoingRecord> answers) override;
   void OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> records) override;
   void OnCheckpointCommitted(ShardId shard) override;
+  void OnCopiesLost(ShardId shard) override;
+  void OnStateLost(const ShardTask& task) override;
   void OnCopy(ShardId shard, const OrderedByteMap& copy) override;
   void OnSnapshotPart(uint64_t id, const ShardTask& task, const OrderedByteMap& store) override;
   void OnError(const std::string& what) override { Fail(what); }
@@ -48,7 +52,12 @@ class Inspector final : public Observer {
 
   const Referee& referee(ShardId shard) const { return shards_[shard].referee; }
   const SnapshotAudit& snapshots() const { return snapshots_; }
+  // The newest that is whole; null: none.
+  std::shared_ptr<StoredSnapshot> NewestSnapshot() const;
   bool AllLeft() const;
+  bool AnyLost() const;  // a shard's state
+  // Some shard was lost, and no worker has its weights: nobody goes on.
+  bool AnyBeyondHelp() const;
   bool failed() const { return !violation_.empty(); }
   // The first thing that went wrong.
   const std::string& violation() const { return violation_; }
@@ -72,6 +81,8 @@ class Inspector final : public Observer {
   // Who is answered: by the present clock's answer, or by that of the clock before.
   using Answered = std::pair<std::set<WorkerId>, std::set<WorkerId>>;
 
+  StoredSnapshot::Part Stored(const ShardTask& task, const OrderedByteMap& store,
+                              const Referee::State& cut);
   const Referee& RefereeOf(const ShardTask& task) const { return referee(task.shard()); }
   Answered CheckAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers);
   void CheckAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
@@ -96,6 +107,7 @@ class Inspector final : public Observer {
   std::vector<Shard> shards_;
   RowAudit rows_;
   SnapshotAudit snapshots_;
+  std::map<uint64_t, StoredSnapshot> stored_;  // by id
   std::string violation_;
 };
 

@@ -78,6 +78,27 @@ std::string FrameOf(const google::protobuf::MessageLite& message) {
   return MakeFrames(message.SerializeAsString(), 0).front();
 }
 
+template <class Worker>
+PlantedError InWorker(std::string name, uint64_t seeds,
+                      std::function<void(Scenario&, Faults&)> adjust) {
+  Factory factory = Factory::Production();
+  factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
+    return std::make_unique<Worker>(world, std::move(disk));
+  };
+  return {std::move(name), seeds, std::move(factory), std::move(adjust)};
+}
+
+// With snapshots.
+template <class Server>
+PlantedError InServerAtCuts(std::string name, uint64_t seeds,
+                            std::function<void(Scenario&, Faults&)> adjust) {
+  Factory factory = Factory::Production();
+  factory.server = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
+    return std::make_unique<Server>(world, shard, std::move(disk));
+  };
+  return {std::move(name), seeds, std::move(factory), std::move(adjust)};
+}
+
 template <class Follower>
 PlantedError InFollower(std::string name, uint64_t seeds) {
   Factory factory = Factory::Production();
@@ -94,15 +115,11 @@ PlantedError InFollower(std::string name, uint64_t seeds) {
 template <class Server>
 PlantedError InServer(std::string name, uint64_t seeds,
                       std::function<void(Scenario&, Faults&)> adjust) {
-  Factory factory = Factory::Production();
-  factory.server = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
-    return std::make_unique<Server>(world, shard, std::move(disk));
-  };
-  return {std::move(name), seeds, std::move(factory),
-          [adjust = std::move(adjust)](Scenario& scenario, Faults& faults) {
-            adjust(scenario, faults);
-            faults.snapshots = 0;
-          }};
+  return InServerAtCuts<Server>(std::move(name), seeds,
+                                [adjust = std::move(adjust)](Scenario& scenario, Faults& faults) {
+                                  adjust(scenario, faults);
+                                  faults.snapshots = 0;
+                                });
 }
 
 // Folds some updates otherwise than they came.
@@ -721,6 +738,95 @@ class HoldsForEver final : public WorkerHost {
   bool Obeys(bool hold) const override { return hold; }
 };
 
+// Takes the topic that it finds for its own.
+class ReadsAnotherTopic final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  Status CheckGone(const Hosted&, WorkerFeed::Range) const override { return absl::OkStatus(); }
+};
+
+// A lost shard is not told which rows are there no more.
+class DoesNotSayWhichRowsAreGone final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  void Change(std::vector<OutgoingRecord>& records) const override {
+    for (OutgoingRecord& record : records) {
+      Gradient message;
+      if (record.topic != Topic::kGradients || !message.ParseFromString(record.value.substr(2)) ||
+          !message.has_restore()) {
+        continue;
+      }
+      message.mutable_restore()->clear_committed_row();
+      message.mutable_restore()->clear_least_clock();
+      record.value = FrameOf(message);
+    }
+  }
+};
+
+// Of the reports to a lost shard those of newer weights come without them.
+class PrefersOldWeights final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    Gradient message;
+    const bool is_report = record.value.size() > 2 && record.value[1] == 0 &&
+                           message.ParseFromString(std::string(record.value.substr(2))) &&
+                           message.restore().has_slice();
+    if (!is_report || !task().processor().state_lost()) return ServerHost::Fold(record, out);
+    oldest_ = std::min(oldest_, message.clock());
+    if (message.clock() == oldest_) return ServerHost::Fold(record, out);
+    message.mutable_restore()->clear_slice();
+    const std::string value = FrameOf(message);
+    GradientRecord altered = record;
+    altered.value = value;
+    return ServerHost::Fold(altered, out);
+  }
+
+ private:
+  uint64_t oldest_ = UINT64_MAX;
+};
+
+void LostShards(Scenario& scenario, Faults& faults) {
+  scenario.max_frame_bytes = kMaxFrameBytes;
+  DrawLostCopies(scenario, faults);
+  faults.rate = std::max(faults.rate, 0.02);
+  faults.checkpoints = std::max(faults.checkpoints, 0.08);
+}
+
+// What the optimizer has gathered is not taken along.
+class StartsWithoutOptimizerState final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  StoredSnapshot Start() const override {
+    StoredSnapshot snapshot = ServerHost::Start();
+    for (auto& [shard, part] : snapshot.parts) part.slots.clear();
+    return snapshot;
+  }
+};
+
+// Looks for its embedding rows in the part of its own number only.
+class StartsWithRowsOfOnePart final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  StoredSnapshot Start() const override {
+    StoredSnapshot snapshot = ServerHost::Start();
+    for (auto& [of, part] : snapshot.parts) {
+      if (of != shard()) part.rows.clear();
+    }
+    return snapshot;
+  }
+};
+
 // Begins now and then with nothing kept back, as a worker does that is started anew.
 class ForgetsWhatItKeptBack final : public WorkerHost {
  public:
@@ -823,6 +929,18 @@ class AppliesAPartOfACheckpoint final : public ReplicaHost {
 
  private:
   std::vector<Checkpoint::Entry> late_;
+};
+
+// Goes on without what its disk has refused.
+class GoesOnWithoutWhatIsRefused final : public ReplicaHost {
+ public:
+  using ReplicaHost::ReplicaHost;
+
+ protected:
+  Status Apply(CheckpointAssembler::Part part) override {
+    const Status applied = ReplicaHost::Apply(std::move(part));
+    return absl::IsResourceExhausted(applied) ? absl::OkStatus() : applied;
+  }
 };
 
 // Its offset is that of now, its rows are those of a moment ago.
@@ -933,30 +1051,33 @@ std::vector<PlantedError> PlantedErrors() {
       "a replica that has the end of a checkpoint before all of it", 10));
   errors.push_back(InFollower<GivesACopyAheadOfItsRows>(
       "a copy of a replica whose offset is ahead of its rows", 20));
-  PlantedError forgets{"a worker that forgets what it kept back", 10, Factory::Production(), TopK};
-  forgets.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
-    return std::make_unique<ForgetsWhatItKeptBack>(world, std::move(disk));
+  errors.push_back(
+      InWorker<ForgetsWhatItKeptBack>("a worker that forgets what it kept back", 10, TopK));
+  errors.push_back(InWorker<HoldsForEver>("a reader that is held back for ever", 20,
+                                          [](Scenario& scenario, Faults&) {
+                                            scenario.training.set_schedule(Training::ONE_PASS);
+                                            scenario.training.set_batch_rows(1);
+                                          }));
+  errors.push_back(InWorker<TellsOneShardALaterCut>("a cut that is one clock too late on one shard",
+                                                    10, SnapshotsOfShards));
+  errors.push_back(InServerAtCuts<LetsALaterUpdateThrough>("an update that is let through a cut",
+                                                           10, SnapshotsOfShards));
+  errors.push_back(InFollower<GoesOnWithoutWhatIsRefused>(
+      "a follower that goes on without what its disk has refused", 100));
+  errors.push_back(InWorker<DoesNotSayWhichRowsAreGone>(
+      "a lost shard that is not told which rows are gone", 500, LostShards));
+  errors.push_back(
+      InServer<PrefersOldWeights>("a lost shard that goes on from older weights", 300, LostShards));
+  const auto continues = [](Scenario& scenario, Faults& faults) {
+    EventualEmbeddings(scenario, faults);
+    DrawContinuation(faults);
   };
-  errors.push_back(std::move(forgets));
-  PlantedError holds{"a reader that is held back for ever", 20, Factory::Production(),
-                     [](Scenario& scenario, Faults&) {
-                       scenario.training.set_schedule(Training::ONE_PASS);
-                       scenario.training.set_batch_rows(1);
-                     }};
-  holds.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
-    return std::make_unique<HoldsForEver>(world, std::move(disk));
-  };
-  errors.push_back(std::move(holds));
-  PlantedError late{"a cut that is one clock too late on one shard", 10, Factory::Production(),
-                    SnapshotsOfShards};
-  late.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
-    return std::make_unique<TellsOneShardALaterCut>(world, std::move(disk));
-  };
-  errors.push_back(std::move(late));
-  PlantedError through =
-      InServer<LetsALaterUpdateThrough>("an update that is let through a cut", 10, Unchanged);
-  through.adjust = SnapshotsOfShards;
-  errors.push_back(std::move(through));
+  errors.push_back(InServerAtCuts<StartsWithoutOptimizerState>(
+      "a start from a snapshot without the optimizer's state", 20, continues));
+  errors.push_back(InServerAtCuts<StartsWithRowsOfOnePart>(
+      "a start on other shards with the embedding rows of one part", 20, continues));
+  errors.push_back(
+      InWorker<ReadsAnotherTopic>("a worker that takes another topic for its own", 50, Losses));
   errors.push_back(InServer<StartsWhereverTheLogIs>(
       "a server that starts wherever the log begins or ends", 50, Losses));
   errors.push_back(InServer<DoesNotRecogniseItsLog>("a server that does not recognise another log",
@@ -967,24 +1088,16 @@ std::vector<PlantedError> PlantedErrors() {
                                                     WholeMessages(scenario, faults);
                                                     faults.strangers = true;
                                                   }));
-  PlantedError reads_on = InServer<ReadsOnBehindACut>(
-      "records that are passed over at a cut and not read again", 20, Unchanged);
-  reads_on.adjust = SnapshotsOfShards;
-  errors.push_back(std::move(reads_on));
-  PlantedError announces =
-      InServer<AnnouncesAtACut>("answers that are made at a cut", 50, Unchanged);
-  announces.adjust = [](Scenario& scenario, Faults& faults) {
-    SnapshotsOfShards(scenario, faults);
-    scenario.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
-  };
-  errors.push_back(std::move(announces));
-  PlantedError commit{
-      "a commit one row too far", 50, Factory::Production(),
-      [](Scenario& scenario, Faults&) { scenario.training.set_schedule(Training::ONE_PASS); }};
-  commit.factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
-    return std::make_unique<CommitsOneRowTooFar>(world, std::move(disk));
-  };
-  errors.push_back(std::move(commit));
+  errors.push_back(InServerAtCuts<ReadsOnBehindACut>(
+      "records that are passed over at a cut and not read again", 20, SnapshotsOfShards));
+  errors.push_back(InServerAtCuts<AnnouncesAtACut>(
+      "answers that are made at a cut", 50, [](Scenario& scenario, Faults& faults) {
+        SnapshotsOfShards(scenario, faults);
+        scenario.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+      }));
+  errors.push_back(InWorker<CommitsOneRowTooFar>(
+      "a commit one row too far", 50,
+      [](Scenario& scenario, Faults&) { scenario.training.set_schedule(Training::ONE_PASS); }));
   return errors;
 }
 

@@ -277,8 +277,10 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
   if (!message.ParseFromString(*body) || message.worker() != worker) return refuse();
   if (message.has_update() && !Unpack(*message.mutable_update())) return refuse();
   if (!Fits(message)) return refuse();
-  if (message.has_restore()) {
-    state.answered.insert(message.worker());  // nothing was lost
+  if (state.lost) {
+    TakeWhileLost(state, std::move(message));
+  } else if (message.has_restore()) {
+    TakeLateReport(state, message);
   } else if (message.has_ask()) {
     const bool asks_for_old = message.has_clock() && message.clock() + 1 == member.clock;
     const bool has_old = !job_.alone && Bound() == 0 && !member.left;

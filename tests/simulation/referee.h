@@ -30,6 +30,7 @@ class Referee {
   struct Job {
     uint64_t epoch = 1;
     uint32_t workers = 1;
+    uint32_t shards = 1;
     uint32_t classes = 2;
     uint32_t numeric = 0;
     int32_t shard = 0;
@@ -118,6 +119,10 @@ class Referee {
     std::set<uint32_t> answered;
     std::set<uint32_t> answered_with_old;
     std::vector<uint64_t> old_wanted;  // by whom is answered so
+    // No copy of the shard was left: so many workers have reported what they have.
+    bool lost = false;
+    bool restored = false;  // it was lost before
+    std::shared_ptr<const std::map<uint32_t, Gradient>> reports;
   };
 
   // An update that was taken.
@@ -138,8 +143,17 @@ class Referee {
 
   explicit Referee(Job job);
 
+  // The shard is this at position 0. REQUIRES: nothing was appended.
+  void StartFrom(State state) { states_.front() = std::move(state); }
   // The next record of `gradients`, from offset 0 on.
   void Append(const std::string& key, const std::string& value, int64_t timestamp_ms);
+
+  // The shard has lost its state and goes on at `position`, after so many dead letters; what was
+  // appended from there on is to be appended once more. (referee_losses.cc)
+  void Lose(int64_t position, size_t dead_letters);
+  bool was_lost() const { return was_lost_; }
+  // All workers have reported, and none of them has weights.
+  bool IsBeyondHelp() const;
 
   int64_t end() const { return static_cast<int64_t>(states_.size()) - 1; }
   // The state in front of the record at `position`.
@@ -169,6 +183,8 @@ class Referee {
                                          std::vector<Unfinished>& unfinished, bool& bad);
 
  private:
+  using Reports = std::map<uint32_t, Gradient>;  // by worker
+
   bool Fits(const Gradient& message) const;
   // Puts values in 16 bits where those in 32 would stand; false: they are not as the job has them.
   bool Unpack(Gradient::Update& message) const;
@@ -189,6 +205,10 @@ class Referee {
   // Of the parameters the first are `penalised`, and the first `linear`.
   void Optimise(uint64_t steps, const std::vector<float>& gradient, std::vector<float>& weights,
                 std::vector<float>& slots, size_t penalised, size_t linear) const;
+  // Lost state (referee_losses.cc).
+  void TakeWhileLost(State& state, Gradient message) const;
+  void TakeLateReport(State& state, const Gradient& message);
+  bool GoOnFrom(State& state, const Reports& reports) const;  // false: none of them has weights
   // Embedding rows (referee_rows.cc).
   bool RowsFit(const Gradient& message) const;
   std::vector<float> Read(const Rows& rows, int64_t now_ms, uint64_t id) const;
@@ -203,6 +223,7 @@ class Referee {
   std::map<int64_t, State> cuts_;
   std::vector<Accepted> accepted_;
   std::vector<Letter> dead_letters_;
+  bool was_lost_ = false;
 };
 
 }  // namespace millrace::simulation

@@ -59,9 +59,10 @@ void ReplicaHost::Take(const LogRecord& record) {
   const bool compacted = end && *end < world_.compacted[shard_];
   disk_->whole = end && !compacted;
   if (!disk_->whole) torn_if_it_dies_ = true;
-  if (Status status = Apply(*std::move(*part)); !status.ok()) {
-    return world_.observer->OnError("replica: " + status.ToString());
-  }
+  const Status applied = Apply(*std::move(*part));
+  // It lets go of the replica, and opens it again.
+  if (absl::IsResourceExhausted(applied)) return Die();
+  if (!applied.ok()) return world_.observer->OnError("replica: " + applied.ToString());
   if (!end) {
     world_.Count("part of a checkpoint taken by a replica");
   } else if (compacted) {
@@ -74,11 +75,15 @@ void ReplicaHost::Take(const LogRecord& record) {
 }
 
 Status ReplicaHost::Apply(CheckpointAssembler::Part part) {
+  if (world_.Fault("full disk of a follower", world_.disk_errors)) {
+    return absl::ResourceExhaustedError("no space left on the device");
+  }
   return disk_->map->Write(BatchOf(std::move(part.entries), part.end));
 }
 
 void ReplicaHost::Flush() {
   if (world_.Fault("follower dies between write and flush", 0.02)) return Die();
+  if (world_.Fault("disk of a follower that fails to flush", world_.disk_errors)) return Die();
   if (!disk_->map->Flush().ok()) world_.observer->OnError("a disk refuses to flush");
   torn_if_it_dies_ = !disk_->whole;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/big_endian.h"
+#include "tests/simulation/stored_snapshot.h"
 
 namespace millrace::simulation {
 
@@ -26,7 +27,10 @@ void RowAudit::OnInput(WorkerId worker, const LogRecord& record) {
     partition.ended = true;
     return;
   }
-  if (IsUndecodable(scenario_, worker, RowNumber(*number))) partition.dead.push_back(record.offset);
+  const bool was_counted = scenario_.start && *number < scenario_.start->rows_end(worker);
+  if (!was_counted && IsUndecodable(scenario_, worker, RowNumber(*number))) {
+    partition.dead.push_back(record.offset);
+  }
   ++partition.next;
   partition.times.push_back(record.timestamp_ms);
   const size_t before = partition.buffer_sizes.empty() ? 0 : partition.buffer_sizes.back();

@@ -188,8 +188,9 @@ std::string Scenario::ToString() const {
   text += ", undecodable " + std::to_string(undecodable) + ", max frame bytes " +
           std::to_string(max_frame_bytes) + ", most message bytes " +
           std::to_string(most_message_bytes) + ", data seed " + std::to_string(data_seed) +
-          ", evaluate batches " + std::to_string(evaluate_batches) + ", training { " +
-          training.ShortDebugString() + " }";
+          ", evaluate batches " + std::to_string(evaluate_batches) + ", weights from workers " +
+          std::to_string(weights_from_workers) + ", training { " + training.ShortDebugString() +
+          " }";
   return text;
 }
 
@@ -260,6 +261,7 @@ ServerOptions MakeServerOptions(const Scenario& scenario, ShardId shard) {
       millrace::MakeServerOptions(FeaturesOf(scenario), TrainingOf(scenario), shard);
   options.max_frame_bytes = scenario.max_frame_bytes;
   options.most_message_bytes = scenario.most_message_bytes;
+  options.weights_from_workers = scenario.weights_from_workers;
   // Of some rows only.
   if (options.embeddings) options.embeddings->cache_bytes = scenario.data_seed % 1500;
   return options;

@@ -22,6 +22,8 @@ namespace millrace::simulation {
 
 inline constexpr uint64_t kEpoch = 7;
 
+struct StoredSnapshot;
+
 struct Scenario {
   uint64_t data_seed = 1;
   uint32_t workers = 2;
@@ -37,6 +39,8 @@ struct Scenario {
   size_t max_frame_bytes = kMaxFrameBytes;
   size_t most_message_bytes = kMostMessageBytes;  // of a piece of the saved state
   bool evaluate_batches = false;
+  std::shared_ptr<const StoredSnapshot> start;  // null: it starts from nothing
+  bool weights_from_workers = false;            // should no copy of a shard be left
 
   size_t features() const { return numeric + hashed; }
   RowShape shape() const { return {numeric, features(), classes, ids}; }

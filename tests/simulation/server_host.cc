@@ -231,6 +231,9 @@ bool ServerHost::Step() {
       if (!FencesFirst()) Fence();
       BeginReplay();
       return true;
+    case Phase::kFirstCheckpoint:
+      StepFirstCheckpoint();
+      return true;
     case Phase::kLive:
       return ReadGradients();
     case Phase::kAtCut:
@@ -287,10 +290,46 @@ void ServerHost::TakeParameters() {
   phase_ = Phase::kStart;
 }
 
+void ServerHost::BeginWithSnapshot() {
+  world_.Count("shard starts from a snapshot");
+  const StoredSnapshot snapshot = Start();
+  FirstCheckpoint first(Options(), snapshot.start);
+  for (const auto& [shard, part] : snapshot.parts) {
+    first.AddWeights(part.begin, part.weights);
+    const size_t slots = std::min(first.slots(), part.slots.size());
+    for (size_t slot = 0; slot < slots; ++slot) first.AddSlot(slot, part.begin, part.slots[slot]);
+    for (const StoredSnapshot::Row& row : part.rows) first.AddRow(row.id, row.head, row.floats);
+    first.AddState(shard, part.state);
+  }
+  StatusOr<Checkpoint> checkpoint = first.Finish();
+  if (!checkpoint.ok()) return Failed("snapshot", checkpoint.status());
+  run_ = std::make_unique<CheckpointRun>(*std::move(checkpoint), *log_, *store_, kBatchBytes);
+  phase_ = Phase::kFirstCheckpoint;
+}
+
+// Without a first checkpoint nothing is lost: the process ends, and the next begins once more.
+void ServerHost::StepFirstCheckpoint() {
+  if (const Status stepped = run_->Step(); !stepped.ok()) {
+    world_.Count("first checkpoint that is not made");
+    must_stop_ = true;
+    return;
+  }
+  if (!run_->done()) return;
+  run_.reset();
+  task_ = std::make_unique<ShardTask>(Options(), *store_);
+  if (Status status = task_->Load(); !status.ok()) return Failed("first checkpoint", status);
+  phase_ = Phase::kStart;
+}
+
 void ServerHost::BeginReplay() {
-  const Status status = StartReplay(world_.log.Begin(Topic::kGradients, partition_),
-                                    world_.log.End(Topic::kGradients, partition_));
+  const Offset begin = world_.log.Begin(Topic::kGradients, partition_);
+  if (world_.scenario.start && BeginsWithSnapshot(*task_, begin)) return BeginWithSnapshot();
+  const Status status = StartReplay(begin, world_.log.End(Topic::kGradients, partition_));
   if (!status.ok()) return Failed("start of the replay", status);
+  if (task_->processor().state_lost() && !task_->has_state()) {
+    world_.Count("server starts without any copy");
+    world_.observer->OnStateLost(*task_);
+  }
   world_.observer->OnFolded(*task_);
   feed_.emplace(*task_);
   next_gradient_ = task_->gradients_position();

@@ -14,6 +14,7 @@
 #include "tasks/shard_feed.h"
 #include "tasks/shard_task.h"
 #include "tests/simulation/host.h"
+#include "tests/simulation/stored_snapshot.h"
 
 namespace millrace::simulation {
 
@@ -51,6 +52,7 @@ class ServerHost : public Host {
     return feed_->Take(record, out);
   }
   virtual StatusOr<bool> Announce(std::vector<OutgoingRecord>& out) { return feed_->Announce(out); }
+  virtual StoredSnapshot Start() const { return *world_.scenario.start; }
   virtual Status StartReplay(Offset begin, Offset end) { return task_->StartReplay(begin, end); }
   virtual Status CheckCopy(Offset from, Offset end) const { return CheckCopyFits(from, end); }
   virtual void ReadFrom(Offset offset) { next_gradient_ = offset; }
@@ -73,13 +75,16 @@ class ServerHost : public Host {
   class Store;  // the disk, which may fail, or crash between a write and its flush
   class Log;    // the ports that the Kafka log implements too, on the memory log
 
-  enum class Phase { kFence, kLoad, kParameters, kStart, kLive, kAtCut };
+  enum class Phase { kFence, kLoad, kParameters, kStart, kFirstCheckpoint, kLive, kAtCut };
 
   void Fence();
   void Load();
   void CatchUp();
   void TakeParameters();
   void BeginReplay();
+  // Its first checkpoint is what it has of a snapshot.
+  void BeginWithSnapshot();
+  void StepFirstCheckpoint();
   bool ReadGradients();
   // Announces if it is time to. False when it is not.
   bool TryToAnnounce();

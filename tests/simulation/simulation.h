@@ -37,10 +37,16 @@ struct Faults {
   bool losses = false;     // of records of a shard that its servers must not get over: a run's end
   double disk_errors = 0;  // of a server's writes to its disk
   bool clock_jumps = false;  // of the brokers, and of whoever dates the rows
+  bool continues = false;    // another job starts from the newest snapshot of this one
+  bool lost_copies = false;  // of a shard, all of them (Scenario::weights_from_workers)
   std::string ToString() const;
 };
 
 Faults DrawFaults(Random& random);
+// Shards of which no copy is left, and servers that go on with what the workers have.
+void DrawLostCopies(Scenario& scenario, Faults& faults);
+// Another job, on another number of shards, starts from the newest snapshot.
+void DrawContinuation(Faults& faults);
 
 // Makes the processes; a planted error makes others.
 struct Factory {
@@ -58,9 +64,12 @@ class Simulation {
   std::string Run();
 
   // After Run. It has ended since a shard's records were lost, and its servers refuse to go on.
-  bool refused() const { return world_.loss.has_value(); }
+  bool refused() const { return world_.loss.has_value() || world_.input_loss.has_value(); }
+  // A shard's state was lost, so it did not end as any other run does.
+  bool lost_state() const { return inspector_.AnyLost(); }
   const Referee& referee(ShardId shard) const { return inspector_.referee(shard); }
   const SnapshotAudit& snapshots() const { return inspector_.snapshots(); }
+  std::shared_ptr<StoredSnapshot> NewestSnapshot() const { return inspector_.NewestSnapshot(); }
   // Each worker has had one task, which has computed all that was accepted: so it has still what it
   // kept back.
   bool workers_lived() const {
@@ -96,8 +105,14 @@ class Simulation {
   bool LoseRecords(ShardId shard);
   bool LoseGradients(ShardId shard);
   bool RecreateParameters(ShardId shard);
+  // All copies of the shard; its servers are to go on from what the workers have.
+  bool LoseCopies(ShardId shard);
+  void KillServers(ShardId shard);
   // Of the newest checkpoint; 0: there is none.
   Offset SavedPosition(ShardId shard) const;
+  // `input-data` of a worker that has read some of it, with other rows.
+  bool RecreateInput(WorkerId worker);
+  std::string AwaitRefusalOfWorker();
   // Until the shard's server has said that it cannot go on; or says why it has not.
   std::string AwaitRefusal();
   void Stranger();

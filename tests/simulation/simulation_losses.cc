@@ -1,9 +1,11 @@
 // Logs that lose what they must not lose: a shard has to notice, and to refuse to go on.
 #include <algorithm>
 
+#include "base/big_endian.h"
 #include "stores/memory_byte_map.h"
 #include "tasks/checkpoint_assembler.h"
 #include "tests/simulation/simulation.h"
+#include "topics/row_codec.h"
 
 namespace millrace::simulation {
 
@@ -22,15 +24,39 @@ Offset Simulation::SavedPosition(ShardId shard) const {
   return task.Load().ok() ? task.position() : Offset(0);
 }
 
+void Simulation::KillServers(ShardId shard) {
+  for (const auto& server : servers_) {
+    if (server->shard() == shard) server->Die();
+  }
+  server_[shard] = nullptr;
+}
+
+bool Simulation::LoseCopies(ShardId shard) {
+  const auto partition = static_cast<int32_t>(shard);
+  if (world_.log.Begin(Topic::kGradients, partition) == 0) return false;  // it has all of it
+  world_.Count("all copies of a shard lost");
+  world_.log.InitTransactions("shard-" + std::to_string(shard));
+  KillServers(shard);
+  server_disks_[shard].clear();
+  given_[shard] = nullptr;
+  for (Replica& replica : replicas_) {
+    if (replica.shard != shard) continue;
+    if (replica.host != nullptr) replica.host->Die();
+    replica.host.reset();
+    replica.disk = std::make_shared<Disk>();
+  }
+  world_.log.Recreate(Topic::kParameters, partition);
+  world_.compacted[shard] = 0;
+  world_.observer->OnCopiesLost(shard);
+  return true;
+}
+
 bool Simulation::LoseRecords(ShardId shard) {
   // What its servers have begun ends with them.
   world_.log.InitTransactions("shard-" + std::to_string(shard));
   const bool lost = world_.random.Chance(0.3) ? RecreateParameters(shard) : LoseGradients(shard);
   if (!lost) return false;
-  for (const auto& server : servers_) {
-    if (server->shard() == shard) server->Die();
-  }
-  server_[shard] = nullptr;
+  KillServers(shard);
   world_.loss.emplace();
   world_.loss->shard = shard;
   world_.observer = &nobody_;
@@ -74,6 +100,55 @@ bool Simulation::RecreateParameters(ShardId shard) {
   world_.Count("loss: parameters recreated");
   world_.log.Recreate(Topic::kParameters, partition);
   return true;
+}
+
+bool Simulation::RecreateInput(WorkerId worker) {
+  const auto partition = static_cast<int32_t>(worker);
+  WorkerHost* const owner = owner_[worker];
+  if (owner == nullptr || !owner->Has(worker)) return false;
+  // The new topic has fewer rows than the old one when its reader looks: by more nobody could tell.
+  Offset read = owner->next_row(worker);
+  const auto& commit = world_.committed[worker];
+  const bool restarts = commit && commit->offset > 0 && world_.random.Chance(0.7);
+  if (restarts) read = std::min(read, commit->offset);
+  if (read == 0) return false;
+  world_.Count(restarts ? "loss: input-data recreated while its worker is down"
+                        : "loss: input-data recreated");
+  world_.log.Recreate(Topic::kInputData, partition);
+  next_row_[worker] = world_.scenario.rows[worker] + 1;  // its producer sends nothing more
+  constexpr uint64_t kOther = 100'000;
+  const uint64_t rows = world_.random.Below(static_cast<uint64_t>(read));
+  for (RowNumber row = 0; row < rows; ++row) {
+    const Row other = MakeRow(world_.scenario, worker, row + kOther);
+    world_.log.Append(Topic::kInputData, partition, EncodeBigEndian64(row), EncodeRow(other),
+                      now_ms_[worker]);
+  }
+  world_.input_loss = {worker, false};
+  world_.faults = false;
+  if (!restarts) return true;
+  owner->Die();
+  Succeed(*owner);
+  return true;
+}
+
+// What the worker has read it may still use, with the help of all others.
+std::string Simulation::AwaitRefusalOfWorker() {
+  constexpr int kMostTurns = 40'000;
+  constexpr int kIdleTurns = 30;
+  int idle = 0;
+  for (int turn = 0; turn < kMostTurns && !inspector_.failed(); ++turn) {
+    if (world_.input_loss->refused) {
+      world_.Count("worker refuses to go on");
+      return "";
+    }
+    world_.now += std::chrono::milliseconds(1);
+    idle = Turn() ? 0 : idle + 1;
+    if (idle < kIdleTurns || Sweep() || GiveUpSnapshots()) continue;
+    idle = 0;
+    for (const auto& process : processes_) process->RepeatAll();
+  }
+  if (inspector_.failed()) return inspector_.violation();
+  return "worker " + std::to_string(world_.input_loss->worker) + " does not say what it lost";
 }
 
 std::string Simulation::AwaitRefusal() {

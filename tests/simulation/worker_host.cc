@@ -21,7 +21,12 @@ void WorkerHost::Die() {
 
 void WorkerHost::Failed(WorkerId worker, const Hosted& hosted, const char* where,
                         const Status& status) {
+  must_stop_ = true;
   const bool is_present = !hosted.lost && !zombie();
+  if (world_.input_loss && world_.input_loss->worker == worker && absl::IsDataLoss(status)) {
+    world_.input_loss->refused = world_.input_loss->refused || is_present;
+    return;
+  }
   world_.observer->OnError("worker " + std::to_string(worker) +
                            (is_present ? ", " : " (zombie), ") + where + ": " + status.ToString());
 }

@@ -32,6 +32,10 @@ class Observer {
   virtual void OnAnnouncement(const ShardTask&, std::span<const OutgoingRecord>) {}
   virtual void OnSentByWorker(WorkerId, std::span<const OutgoingRecord>) {}
   virtual void OnCheckpointCommitted(ShardId) {}
+  // The shard's disks are lost, and `parameters` has been recreated.
+  virtual void OnCopiesLost(ShardId) {}
+  // A server starts without any copy, and asks the workers.
+  virtual void OnStateLost(const ShardTask&) {}
   // A copy of the shard that is on its way to no other checkpoint.
   virtual void OnCopy(ShardId, const OrderedByteMap&) {}
   // The shard writes its part of a snapshot: what it is, and its store, which has all of it.
@@ -54,6 +58,12 @@ struct ShardLoss {
   ShardId shard = 0;
   bool refused = false;
   bool answered = false;
+};
+
+// `input-data` of a worker was recreated with other rows: the worker must not read on.
+struct InputLoss {
+  WorkerId worker = 0;
+  bool refused = false;
 };
 
 struct World {
@@ -83,6 +93,7 @@ struct World {
   uint64_t next_attempt = 1;
 
   std::optional<ShardLoss> loss;
+  std::optional<InputLoss> input_loss;
 
   // Somebody has written updates in the name of workers, which know nothing of snapshots.
   bool forged = false;

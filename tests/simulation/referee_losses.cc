@@ -1,0 +1,138 @@
+// A shard of which no copy is left: what it makes of the workers' reports.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "tests/simulation/referee.h"
+
+namespace millrace::simulation {
+namespace {
+
+// Of two that believe to be this worker.
+bool KnowsLess(const Gradient& one, const Gradient& other) {
+  const auto knowledge = [](const Gradient& report) {
+    return std::tuple(report.has_clock(), report.clock(), report.restore().left(),
+                      report.restore().has_slice());
+  };
+  return knowledge(one) < knowledge(other);
+}
+
+// What both have said of their worker.
+Gradient Merged(Gradient one, Gradient other) {
+  if (KnowsLess(one, other)) std::swap(one, other);
+  Gradient::Restore& best = *one.mutable_restore();
+  const Gradient::Restore& rest = other.restore();
+  best.set_committed_row(std::max(best.committed_row(), rest.committed_row()));
+  best.set_least_clock(std::max(best.least_clock(), rest.least_clock()));
+  if (best.has_slice() || best.left() || !rest.has_slice()) return one;
+  *best.mutable_slice() = rest.slice();
+  *best.mutable_moments() = rest.moments();
+  *best.mutable_rows() = rest.rows();
+  *best.mutable_rows_before() = rest.rows_before();
+  return one;
+}
+
+bool HasLeft(const Gradient& report) { return report.has_clock() && report.restore().left(); }
+
+}  // namespace
+
+void Referee::Lose(int64_t position, size_t dead_letters) {
+  State lost = states_.front();
+  lost.lost = true;
+  lost.reports = std::make_shared<const Reports>();
+  lost.dead_letters = dead_letters;
+  states_.erase(states_.begin() + position, states_.end());
+  states_.push_back(std::move(lost));
+  cuts_.erase(cuts_.lower_bound(position), cuts_.end());
+  std::erase_if(accepted_, [&](const Accepted& taken) { return taken.position >= position; });
+  dead_letters_.resize(dead_letters);
+  was_lost_ = true;
+}
+
+void Referee::TakeWhileLost(State& state, Gradient message) const {
+  if (!message.has_restore()) {
+    state.answered.insert(message.worker());  // it is asked what it has
+    return;
+  }
+  Reports reports = *state.reports;
+  const auto [place, is_first] = reports.try_emplace(message.worker(), message);
+  if (!is_first) place->second = Merged(std::move(message), place->second);
+  const bool is_restored = reports.size() == job_.workers && GoOnFrom(state, reports);
+  state.lost = !is_restored;
+  state.restored = is_restored;
+  state.reports = is_restored ? nullptr : std::make_shared<const Reports>(std::move(reports));
+}
+
+bool Referee::GoOnFrom(State& state, const Reports& reports) const {
+  const Gradient* newest = nullptr;
+  std::optional<uint64_t> slowest;  // of those that say where they are
+  for (const auto& [worker, report] : reports) {
+    if (report.has_clock() && !HasLeft(report)) {
+      slowest = std::min(slowest.value_or(report.clock()), report.clock());
+    }
+    if (!report.restore().has_slice()) continue;
+    if (newest == nullptr || report.clock() > newest->clock()) newest = &report;
+  }
+  if (newest == nullptr) return false;
+  const Gradient::Restore& from = newest->restore();
+  state.weights = std::make_shared<const std::vector<float>>(from.slice().dense().begin(),
+                                                             from.slice().dense().end());
+  state.steps = newest->clock();
+  for (int i = 0; i < from.moments().count_size(); ++i) {
+    state.columns[static_cast<size_t>(i)] = {from.moments().count(i), from.moments().mean(i),
+                                             from.moments().m2(i)};
+  }
+  state.old_weights = state.weights;
+  state.old_columns = state.columns;
+  uint64_t round = newest->clock();
+  for (const auto& [worker, report] : reports) {
+    if (!HasLeft(report)) round = std::max(round, report.restore().least_clock());
+  }
+  for (const auto& [worker, report] : reports) {
+    const Gradient::Restore& said = report.restore();
+    Member& member = state.members[worker];
+    member.left = HasLeft(report);
+    member.clock = report.has_clock() ? report.clock() : slowest.value_or(newest->clock());
+    member.clock = std::max(member.clock, said.least_clock());
+    if (Bound() == 0 && !member.left) member.clock = round;
+    member.rows_end = std::max(said.rows().end(), said.committed_row());
+    member.without_rows = said.rows().updates_without_rows();
+    member.rows_end_before = said.rows_before().end();
+    member.without_rows_before = said.rows_before().updates_without_rows();
+    state.answered.insert(worker);
+  }
+  return true;
+}
+
+// Somebody may have reported in the worker's place who knew less.
+void Referee::TakeLateReport(State& state, const Gradient& message) {
+  const uint32_t worker = message.worker();
+  state.answered.insert(worker);
+  const Gradient::Restore& said = message.restore();
+  const bool left = HasLeft(message);
+  const uint64_t clock = std::max(message.clock(), said.least_clock());
+  Member& member = state.members[worker];
+  if (!state.restored || member.left || (!left && clock <= member.clock)) return;
+  const bool of_all = Bound() == 0 && !left;
+  for (uint32_t other = 0; other < job_.workers; ++other) {
+    Member& moved = state.members[other];
+    state.answered.insert(other);
+    if (moved.left || (other != worker && !of_all)) continue;
+    if (left || clock > moved.clock) moved.held = nullptr;
+    moved.clock = std::max(moved.clock, clock);
+  }
+  member.rows_end = std::max({member.rows_end, said.rows().end(), said.committed_row()});
+  member.without_rows = said.rows().updates_without_rows();
+  if (!left) return;
+  member.left = true;
+  member.unfinished.clear();
+  if (Bound() == 0) FinishRound(state);
+}
+
+bool Referee::IsBeyondHelp() const {
+  if (!now().lost || now().reports->size() < job_.workers) return false;
+  return std::ranges::none_of(*now().reports,
+                              [](const auto& entry) { return entry.second.restore().has_slice(); });
+}
+
+}  // namespace millrace::simulation

@@ -1,0 +1,102 @@
+#include "tests/simulation/stored_snapshot.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/hash.h"
+
+namespace millrace::simulation {
+namespace {
+
+// All keys of the job, of which each part has some.
+std::vector<float> AllKeys(const std::map<ShardId, StoredSnapshot::Part>& parts, size_t slot,
+                           bool of_weights) {
+  std::vector<float> all;
+  for (const auto& [shard, part] : parts) {
+    const std::vector<float>& values = of_weights ? *part.cut.weights : *part.cut.slots;
+    const auto keys = static_cast<ptrdiff_t>(part.cut.weights->size());
+    const auto first = values.begin() + static_cast<ptrdiff_t>(slot) * keys;
+    all.insert(all.end(), first, first + keys);
+  }
+  return all;
+}
+
+size_t SlotsPerKey(const std::map<ShardId, StoredSnapshot::Part>& parts) {
+  for (const auto& [shard, part] : parts) {
+    if (!part.cut.weights->empty()) return part.cut.slots->size() / part.cut.weights->size();
+  }
+  return 0;
+}
+
+// Those of the shard's keys.
+void AppendOwn(const std::vector<float>& all, const Referee::Job& job, std::vector<float>& own) {
+  const auto first = all.begin() + static_cast<ptrdiff_t>(job.begin);
+  own.insert(own.end(), first, first + static_cast<ptrdiff_t>(job.keys));
+}
+
+}  // namespace
+
+uint64_t StoredSnapshot::rows_end(uint32_t worker) const {
+  if (start == SnapshotStart::kNewStream) return 0;
+  return parts.at(ShardId(0)).cut.members.at(worker).rows_end;
+}
+
+Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
+  const Referee::State& first = parts.at(ShardId(0)).cut;
+  const bool is_new = start == SnapshotStart::kNewStream;
+  Referee::State state;
+  auto weights = std::make_shared<std::vector<float>>();
+  auto slots = std::make_shared<std::vector<float>>();
+  auto rows = std::make_shared<Referee::Rows>();
+  AppendOwn(AllKeys(parts, 0, true), job, *weights);
+  for (size_t slot = 0; slot < SlotsPerKey(parts); ++slot) {
+    AppendOwn(AllKeys(parts, slot, false), job, *slots);
+  }
+  for (const auto& [shard, part] : parts) {
+    for (const auto& [id, row] : *part.cut.rows) {
+      if (Mix64(id) % job.shards == static_cast<uint64_t>(job.shard)) rows->emplace(id, row);
+    }
+    state.seen_ms = std::max(state.seen_ms, part.cut.seen_ms);
+    state.step_ms = std::max(state.step_ms, part.cut.step_ms);
+  }
+  state.members.resize(job.workers);
+  for (uint32_t worker = 0; worker < job.workers && !is_new; ++worker) {
+    const Referee::Member& was = first.members[worker];
+    Referee::Member& member = state.members[worker];
+    member.clock = was.clock;
+    member.left = was.left;
+    member.rows_end = was.rows_end;
+    member.rows_end_before = was.rows_end_before;
+    member.without_rows = was.without_rows;
+    member.without_rows_before = was.without_rows_before;
+    member.buffer_rows = was.buffer_rows;
+  }
+  state.weights = std::move(weights);
+  state.slots = std::move(slots);
+  state.rows = std::move(rows);
+  state.columns.resize(job.numeric);
+  state.progressive = std::make_shared<Referee::Sums>();
+  state.tail = state.progressive;
+  state.steps = first.steps;
+  state.train_loss = first.train_loss;
+  if (job.shard == 0) state.columns = first.columns;
+  if (job.shard == 0 && !is_new) {
+    state.progressive = first.progressive;
+    state.tail = first.tail;
+    state.rows_trained = first.rows_trained;
+    state.accepted = first.accepted;
+    state.duplicates = first.duplicates;
+    state.poisoned = first.poisoned;
+    state.refused = first.refused;
+    state.undecodable_rows = first.undecodable_rows;
+    state.time_jumps = first.time_jumps;
+  }
+  state.old_weights = state.weights;
+  state.old_columns = state.columns;
+  state.old_rows = state.rows;
+  state.old_step_ms = state.step_ms;
+  return state;
+}
+
+}  // namespace millrace::simulation
