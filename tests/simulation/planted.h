@@ -19,6 +19,14 @@ struct PlantedError {
   std::function<void(Scenario&, Faults&)> adjust;
 };
 
+// All of them.
 std::vector<PlantedError> PlantedErrors();
+
+std::vector<PlantedError> PlantedInMessages();
+std::vector<PlantedError> PlantedInCheckpoints();
+std::vector<PlantedError> PlantedInLosses();
+std::vector<PlantedError> PlantedInSnapshots();
+std::vector<PlantedError> PlantedInWorkers();
+std::vector<PlantedError> PlantedInFollowers();
 
 }  // namespace millrace::simulation

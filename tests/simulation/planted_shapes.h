@@ -1,0 +1,152 @@
+// What the files of planted errors share: which process has the error, and in what jobs.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tests/simulation/planted.h"
+#include "topics/frame.h"
+
+namespace millrace::simulation {
+
+inline void Unchanged(Scenario&, Faults&) {}
+
+inline void WholeMessages(Scenario& scenario, Faults&) {
+  scenario.max_frame_bytes = kMaxFrameBytes;
+}
+
+// The repeat timer would make up for what was not said; without it the run hangs.
+inline void WithoutTimer(Scenario& scenario, Faults& faults) {
+  scenario.max_frame_bytes = kMaxFrameBytes;
+  faults.timer = false;
+  faults.retention = false;
+}
+
+inline void Sequential(Scenario& scenario, Faults&) {
+  scenario.max_frame_bytes = kMaxFrameBytes;
+  scenario.training.mutable_consistency()->set_model(Training::Consistency::SEQUENTIAL);
+  scenario.training.mutable_compression()->clear_top_k();  // such runs are compared with nothing
+  // Nor do these go with what training in one process does (DrawEmbeddings).
+  scenario.training.mutable_embedding()->clear_admit_after();
+  scenario.training.mutable_embedding()->clear_expire_after_s();
+}
+
+inline void SequentialShards(Scenario& scenario, Faults& faults) {
+  Sequential(scenario, faults);
+  scenario.shards = 3;
+}
+
+// So that rounds on several shards have embedding rows in them.
+inline void SequentialEmbeddings(Scenario& scenario, Faults& faults) {
+  SequentialShards(scenario, faults);
+  scenario.ids = 2;
+  scenario.classes = 2;
+  Training& training = scenario.training;
+  training.set_schedule(Training::ONE_PASS);
+  training.set_model(Training::FACTORIZATION_MACHINE);
+  training.clear_class_weight();
+  training.mutable_update()->set_kind(Training::Update::GRADIENT);
+  training.mutable_embedding()->set_factors(2);
+  training.mutable_embedding()->set_initial_limit(0.5);
+}
+
+// Rows are stored late, and the job ends in nobody else's bytes.
+inline void EventualEmbeddings(Scenario& scenario, Faults& faults) {
+  SequentialEmbeddings(scenario, faults);
+  scenario.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  scenario.training.mutable_embedding()->set_admit_after(2);
+  scenario.training.clear_compression();
+}
+
+// The update in a record that is not split; empty: none.
+inline std::optional<Gradient> UpdateIn(std::string_view value) {
+  Gradient message;
+  if (value.size() < 2 || value[1] != 0) return std::nullopt;
+  if (!message.ParseFromArray(value.data() + 2, static_cast<int>(value.size() - 2))) {
+    return std::nullopt;
+  }
+  if (!message.has_update()) return std::nullopt;
+  return message;
+}
+
+inline std::string FrameOf(const google::protobuf::MessageLite& message) {
+  return MakeFrames(message.SerializeAsString(), 0).front();
+}
+
+template <class Worker>
+PlantedError InWorker(std::string name, uint64_t seeds,
+                      std::function<void(Scenario&, Faults&)> adjust) {
+  Factory factory = Factory::Production();
+  factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
+    return std::make_unique<Worker>(world, std::move(disk));
+  };
+  return {std::move(name), seeds, std::move(factory), std::move(adjust)};
+}
+
+// With snapshots.
+template <class Server>
+PlantedError InServerAtCuts(std::string name, uint64_t seeds,
+                            std::function<void(Scenario&, Faults&)> adjust) {
+  Factory factory = Factory::Production();
+  factory.server = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
+    return std::make_unique<Server>(world, shard, std::move(disk));
+  };
+  return {std::move(name), seeds, std::move(factory), std::move(adjust)};
+}
+
+template <class Follower>
+PlantedError InFollower(std::string name, uint64_t seeds) {
+  Factory factory = Factory::Production();
+  factory.replica = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
+    return std::make_unique<Follower>(world, shard, std::move(disk));
+  };
+  return {std::move(name), seeds, std::move(factory), [](Scenario& scenario, Faults&) {
+            scenario.shards = std::max(scenario.shards, 2u);
+            scenario.replicas = std::max(scenario.replicas, 1u);
+          }};
+}
+
+// Without snapshots: that a part's store is held against `parameters` would show much of this, too.
+template <class Server>
+PlantedError InServer(std::string name, uint64_t seeds,
+                      std::function<void(Scenario&, Faults&)> adjust) {
+  return InServerAtCuts<Server>(std::move(name), seeds,
+                                [adjust = std::move(adjust)](Scenario& scenario, Faults& faults) {
+                                  adjust(scenario, faults);
+                                  faults.snapshots = 0;
+                                });
+}
+
+// Folds some updates otherwise than they came.
+class AltersUpdates : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  // False: as it came.
+  virtual bool Alter(Gradient& update) const = 0;
+
+ private:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) final {
+    std::optional<Gradient> update = UpdateIn(record.value);
+    if (!update || !Alter(*update)) return ServerHost::Fold(record, out);
+    const std::string value = FrameOf(*update);
+    GradientRecord altered = record;
+    altered.value = value;
+    return ServerHost::Fold(altered, out);
+  }
+};
+
+inline void Losses(Scenario& scenario, Faults& faults) {
+  scenario.max_frame_bytes = kMaxFrameBytes;
+  faults.losses = true;
+  faults.rate = std::max(faults.rate, 0.01);
+}
+
+}  // namespace millrace::simulation
