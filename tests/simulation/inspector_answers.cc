@@ -1,0 +1,135 @@
+// What a shard says to its workers.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/inspector.h"
+#include "tests/simulation/inspector_compare.h"
+
+namespace millrace::simulation {
+
+Inspector::Answered Inspector::CheckAnswers(const ShardTask& task,
+                                            std::span<const OutgoingRecord> answers) {
+  Answered answered;
+  std::vector<Referee::Unfinished> unfinished;
+  for (const OutgoingRecord& answer : answers) {
+    if (answer.topic != Topic::kWeights) {
+      Fail("an answer to another topic");
+      continue;
+    }
+    bool bad = false;
+    const std::optional<std::string> body = Referee::Join(answer.value, unfinished, bad);
+    Weights message;
+    if (bad || (body && !message.ParseFromString(*body))) Fail("an answer without sense");
+    if (!body) continue;
+    const auto worker = static_cast<WorkerId>(answer.partition);
+    (message.replaced() ? answered.second : answered.first).insert(worker);
+    if (message.epoch() != kEpoch || message.shard() != task.shard()) {
+      Fail("an answer of another job or shard");
+    }
+    if (message.replaced()) {
+      CheckOldAnswer(task, worker, message);
+    } else {
+      CheckAnswer(task, worker, message);
+    }
+  }
+  if (!unfinished.empty()) Fail("an answer without its last chunk");
+  return answered;
+}
+
+void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weights& message) {
+  world_.Count("answer");
+  const Referee& referee = RefereeOf(task);
+  const Referee::State& state = referee.At(task.position());
+  const Referee::Member& member = state.members.at(worker);
+  const bool released = referee.IsReleased(state, worker);
+  if (message.lost() != state.lost) Fail("an answer that says wrongly whether the shard is lost");
+  if (state.lost) {
+    world_.Count("answer of a lost shard");
+    if (message.has_slice() || message.clock() != 0) Fail("an answer by a shard that has nothing");
+    return;
+  }
+  if (message.clock() != member.clock || message.left() != member.left) {
+    Fail("an answer of another clock than the worker's");
+  }
+  const std::optional<uint64_t> bound = referee.Bound();
+  if (message.released() && !message.left() && bound && referee.Ahead(state, worker) > *bound) {
+    Fail("a clock released beyond the bound");
+  }
+  if (message.released() != released) Fail("an answer held back or released wrongly");
+  CheckMark(task, member, message);
+  if (message.rows().end() != member.rows_end ||
+      message.rows_before().end() != member.rows_end_before) {
+    Fail("an answer with another number of rows");
+  }
+  if (message.rows().updates_without_rows() != member.without_rows ||
+      message.rows_before().updates_without_rows() != member.without_rows_before) {
+    Fail("an answer with another number of rounds without rows");
+  }
+  if (!released || member.left) return;
+  if (!SameBits(*state.weights, message.slice().dense())) Fail("an answer with other weights");
+  CheckRows(
+      member.wanted, message.embeddings(), [&](uint64_t id) { return referee.RowOf(state, id); },
+      "an answer with other embedding rows");
+  if (task.shard() == 0) CheckColumns(state.columns, message.moments());
+}
+
+void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Weights& message) {
+  world_.Count("answer of the clock before");
+  const Referee::State& state = RefereeOf(task).At(task.position());
+  const Referee::Member& member = state.members.at(worker);
+  if (message.clock() + 1 != member.clock || message.left() || !message.released()) {
+    Fail("an old answer that is not of the clock before");
+  }
+  CheckMark(task, member, message);
+  if (message.rows().end() != member.rows_end_before ||
+      message.rows().updates_without_rows() != member.without_rows_before) {
+    Fail("an old answer with another number of rows");
+  }
+  if (!SameBits(*state.old_weights, message.slice().dense())) {
+    Fail("an old answer with other weights");
+  }
+  CheckRows(
+      state.old_wanted, message.embeddings(),
+      [&](uint64_t id) { return RefereeOf(task).OldRowOf(state, id); },
+      "an old answer with other embedding rows");
+  if (task.shard() == 0) CheckColumns(state.old_columns, message.moments());
+}
+
+// By shard 0's answers workers hear of a snapshot, and by theirs the other shards.
+void Inspector::CheckMark(const ShardTask& task, const Referee::Member& member,
+                          const Weights& message) {
+  const bool marked = task.shard() == 0 && member.cut;
+  const uint64_t snapshot = RefereeOf(task).At(task.position()).snapshot;
+  if (message.mark().snapshot() != (marked ? snapshot : 0) ||
+      message.mark().cut() != (marked ? *member.cut : 0)) {
+    Fail("an answer that says another cut");
+  }
+}
+
+void Inspector::CheckRows(const std::vector<uint64_t>& wanted, const EmbeddingBlock& rows,
+                          const std::function<std::vector<float>(uint64_t id)>& row_of,
+                          const char* wrong) {
+  if (!std::ranges::equal(wanted, rows.id())) return Fail(wrong);
+  std::vector<float> expected;
+  for (const uint64_t id : wanted) {
+    const std::vector<float> row = row_of(id);
+    expected.insert(expected.end(), row.begin(), row.end());
+  }
+  if (!SameBits(expected, rows.value())) Fail(wrong);
+  if (!wanted.empty()) world_.Count("answer with embedding rows");
+}
+
+void Inspector::CheckColumns(const std::vector<Referee::Column>& columns,
+                             const MomentsMessage& moments) {
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const auto at = static_cast<int>(i);
+    if (moments.count_size() <= at ||
+        !SameColumn(columns[i], moments.count(at), moments.mean(at), moments.m2(at))) {
+      return Fail("an answer with other moments");
+    }
+  }
+}
+
+}  // namespace millrace::simulation

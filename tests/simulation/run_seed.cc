@@ -1,0 +1,141 @@
+// A seed's job, what it is compared with, and the job that starts from its snapshot.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/reference_loop.h"
+#include "tests/simulation/simulation.h"
+#include "tests/simulation/stored_snapshot.h"
+
+namespace millrace::simulation {
+
+namespace {
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+SkippedUpdates PoisonedUpdates(const Simulation& simulation, uint32_t shards) {
+  SkippedUpdates updates(shards);
+  for (ShardId shard = 0; shard < shards; ++shard) {
+    for (const Referee::Accepted& accepted : simulation.referee(shard).accepted()) {
+      if (accepted.poisoned) updates[shard].insert({accepted.worker, accepted.clock});
+    }
+  }
+  return updates;
+}
+
+bool AnyPoisoned(const Simulation& simulation, uint32_t shards) {
+  return std::ranges::any_of(PoisonedUpdates(simulation, shards),
+                             [](const auto& of_shard) { return !of_shard.empty(); });
+}
+
+// Empty, or how the run differs from training in one process.
+std::string Compare(const Scenario& scenario, const Simulation& simulation, Outcome& outcome) {
+  const SnapshotAudit& snapshots = simulation.snapshots();
+  ++outcome.coverage["compared with training in one process"];
+  const Trained trained =
+      TrainInOneProcess(scenario, PoisonedUpdates(simulation, scenario.shards), snapshots.Rounds());
+  if (!SameBits(simulation.weights(), trained.end)) {
+    return "the weights are not those of training in one process";
+  }
+  if (!trained.after.empty()) ++outcome.coverage["snapshots compared with training in one process"];
+  return snapshots.Check(scenario, trained.after);
+}
+
+void Run(Simulation& simulation, Outcome& outcome) {
+  outcome.violation = simulation.Run();
+  for (const auto& [what, count] : simulation.coverage()) outcome.coverage[what] += count;
+}
+
+// Another job starts from the run's newest snapshot, if it has one, and ends in the same bytes.
+void Continue(const Scenario& scenario, const Simulation& before, const Factory& factory,
+              Random& random, Outcome& outcome) {
+  const std::shared_ptr<StoredSnapshot> snapshot = before.NewestSnapshot();
+  if (snapshot == nullptr) return;
+  const bool is_new = random.Chance(0.2);
+  snapshot->start = is_new ? SnapshotStart::kNewStream : SnapshotStart::kSameStream;
+  Scenario next = scenario;
+  next.start = snapshot;
+  next.shards = static_cast<uint32_t>(random.Between(1, 4));
+  next.replicas = next.shards > 1 ? static_cast<uint32_t>(random.Below(3)) : 0;
+  if (next.shards != scenario.shards) ++outcome.coverage["another number of shards continues"];
+  Faults faults = DrawFaults(random);
+  if (next.max_frame_bytes < kMaxFrameBytes) faults.timer = true;
+  faults.losses = false;
+  faults.strangers = false;
+  Simulation simulation(next, faults, factory, random.Next());
+  Run(simulation, outcome);
+  const bool comparable = scenario.sequential() && scenario.one_pass() && scenario.repeatable();
+  if (outcome.violation.empty() && comparable && !is_new && !AnyPoisoned(before, scenario.shards)) {
+    ++outcome.coverage["continued job compared with training in one process"];
+    outcome.violation = Compare(next, simulation, outcome);
+  }
+  if (outcome.violation.empty()) return;
+  outcome.violation = "a job that starts from a snapshot: " + outcome.violation;
+  outcome.options += "; then " + next.ToString() + "; " + faults.ToString();
+}
+
+}  // namespace
+
+void DrawContinuation(Faults& faults) {
+  faults.continues = true;
+  faults.snapshots = 0.02;
+}
+
+void DrawLostCopies(Scenario& scenario, Faults& faults) {
+  scenario.weights_from_workers = true;
+  faults.lost_copies = true;
+  faults.losses = false;     // a shard without `parameters` refuses nothing then
+  faults.snapshots = 0;      // shard 0 forgets which it has made
+  faults.strangers = false;  // whose reports would be believed
+  faults.timer = true;       // what a shard reads while it is lost, it wants to be told again
+}
+
+Outcome RunSeed(uint64_t seed) {
+  Random rare(Random::Hash(seed, 0, 0, 0));  // of its own: a planted error draws its own, too
+  return RunSeed(seed, Factory::Production(), [&rare](Scenario& scenario, Faults& faults) {
+    if (rare.Chance(0.08)) return DrawLostCopies(scenario, faults);
+    if (rare.Chance(0.1)) DrawContinuation(faults);
+  });
+}
+
+Outcome RunSeed(uint64_t seed, const Factory& factory,
+                const std::function<void(Scenario&, Faults&)>& adjust) {
+  Random random(seed);
+  Scenario scenario = DrawScenario(random);
+  Faults faults = DrawFaults(random);
+  // Chunks that two senders interleave may be forgotten, until the timer sends them again.
+  if (scenario.max_frame_bytes < kMaxFrameBytes) faults.timer = true;
+  if (!scenario.repeatable()) faults.workers = random.Chance(0.3);
+  adjust(scenario, faults);
+  Outcome outcome;
+  outcome.options = scenario.ToString() + "; " + faults.ToString();
+  Simulation simulation(scenario, faults, factory, random.Next());
+  Run(simulation, outcome);
+  if (simulation.refused() || simulation.lost_state() || !outcome.violation.empty()) return outcome;
+  const bool compares = scenario.sequential() && scenario.one_pass() &&
+                        (scenario.repeatable() || simulation.workers_lived());
+  if (compares) {
+    if (!scenario.repeatable()) ++outcome.coverage["largest part of updates sent, and compared"];
+    outcome.violation = Compare(scenario, simulation, outcome);
+  }
+  if (faults.continues && outcome.violation.empty()) {
+    Continue(scenario, simulation, factory, random, outcome);
+  }
+  if (!compares || !outcome.violation.empty() || AnyPoisoned(simulation, scenario.shards)) {
+    return outcome;
+  }
+  ++outcome.coverage["compared with a run without faults"];
+  scenario.replicas = 0;
+  Simulation calm(scenario, Faults(), Factory::Production(), random.Next());
+  outcome.violation = calm.Run();
+  if (outcome.violation.empty() && !SameBits(simulation.weights(), calm.weights())) {
+    outcome.violation = "the weights are not those of a run without faults";
+  }
+  return outcome;
+}
+
+}  // namespace millrace::simulation
