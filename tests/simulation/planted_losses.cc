@@ -111,7 +111,7 @@ std::vector<PlantedError> PlantedInLosses() {
   errors.push_back(
       InWorker<ReadsAnotherTopic>("a worker that takes another topic for its own", 50, Losses));
   errors.push_back(InServer<StartsWhereverTheLogIs>(
-      "a server that starts wherever the log begins or ends", 50, Losses));
+      "a server that starts wherever the log begins or ends", 100, Losses));
   errors.push_back(InServer<DoesNotRecogniseItsLog>("a server that does not recognise another log",
                                                     100, Losses));
   errors.push_back(InServer<TrustsItsCopy>("a copy of a topic that was recreated", 300, Losses));

@@ -98,7 +98,7 @@ Outcome RunSeed(uint64_t seed) {
   Random rare(Random::Hash(seed, 0, 0, 0));  // of its own: a planted error draws its own, too
   return RunSeed(seed, Factory::Production(), [&rare](Scenario& scenario, Faults& faults) {
     if (rare.Chance(0.08)) return DrawLostCopies(scenario, faults);
-    if (rare.Chance(0.1)) DrawContinuation(faults);
+    if (rare.Chance(0.07)) DrawContinuation(faults);
   });
 }
 
