@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -87,15 +88,13 @@ Status HostedShard::Restore(const JobConfig& config, const ServerOptions& option
 // no memory is needed for it.
 Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& stop) {
   Wakeup wakeup;
-  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ReadParametersOffset(*copy_.store));
   StatusOr<std::unique_ptr<ParametersTail>> tail =
-      ParametersTail::Create(config, shard_, from, &wakeup, stop);
+      ParametersTail::Create(config, shard_, *copy_.store, &wakeup, stop);
   if (absl::IsOutOfRange(tail.status())) {
     return absl::DataLossError(
-        std::string(tail.status().message()) + ", up to which the store of shard " +
+        std::string(tail.status().message()) + ", which the store of shard " +
         std::to_string(shard_) +
-        " has read it: the topic was deleted and recreated. Restore it if possible. " +
-        copy_.folder +
+        " has read: the topic was deleted and recreated. Restore it if possible. " + copy_.folder +
         " may be the best copy left: keep it. To continue without it, move it away: the shard then "
         "continues from what the topic has, or with --weights-from-workers from the workers' "
         "weights");
@@ -120,10 +119,17 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
     return absl::DataLossError(std::string(done.message()) + "; start this server again");
   }
   MILLRACE_RETURN_IF_ERROR(done);
-  if (!(*tail)->unfinished()) return absl::OkStatus();
+  if (!(*tail)->unfinished()) return NumberIncarnation();
   return absl::DataLossError("parameters, partition " + std::to_string(shard_) +
                              ": the last checkpoint is incomplete: records were deleted. Restore "
                              "the topic, or start a new job (another --job)");
+}
+
+Status HostedShard::NumberIncarnation() {
+  MILLRACE_ASSIGN_OR_RETURN(const Offset read, ReadParametersOffset(*copy_.store));
+  if (read > 0) return absl::OkStatus();
+  std::random_device random;
+  return ProposeIncarnation(*copy_.store, (uint64_t{random()} << 32) | random());
 }
 
 void HostedShard::Count(const CheckpointAssembler::Part& part) {

@@ -68,6 +68,8 @@ class HostedShard {
                  const FetchCopy& fetch, const std::atomic<bool>& stop);
   // Brings the store up to the end of `parameters`.
   Status CatchUp(const JobConfig& config, const std::atomic<bool>& stop);
+  // Gives a partition of `parameters` that has no checkpoint its number (tasks/checkpoint.h).
+  Status NumberIncarnation();
   void Count(const CheckpointAssembler::Part& part);
   // Warns when the log's time has jumped since the last call: rows may have expired by it.
   void WarnOfTimeJumps();

@@ -10,10 +10,15 @@ namespace millrace {
 size_t Checkpoint::VisitRecords(size_t begin, const FrozenRows::Visit& visit) const {
   bool goes_on = true;
   size_t next = begin;
-  for (; goes_on && next < expired.size(); ++next) goes_on = visit(expired[next], {});
-  const size_t first_entry = expired.size() + rows.size();
+  if (next < first_expired()) {
+    goes_on = visit(kIncarnationKey, incarnation);
+    ++next;
+  }
+  for (; goes_on && next < first_row(); ++next)
+    goes_on = visit(expired[next - first_expired()], {});
+  const size_t first_entry = first_row() + rows.size();
   if (goes_on && next < first_entry) {
-    next += rows.Encode(next - expired.size(), [&](std::string_view key, std::string_view value) {
+    next += rows.Encode(next - first_row(), [&](std::string_view key, std::string_view value) {
       return goes_on = visit(key, value);
     });
   }
@@ -40,6 +45,27 @@ StatusOr<Offset> ReadParametersOffset(const OrderedByteMap& store) {
         "the store is damaged: its offset of parameters is not a number of 8 bytes. Delete the "
         "folder; its content is read again from Kafka");
   return static_cast<Offset>(*offset);
+}
+
+Status ProposeIncarnation(OrderedByteMap& store, uint64_t number) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string present, ReadIncarnation(store));
+  if (!present.empty()) return absl::OkStatus();
+  WriteBatch batch;
+  batch.Put(kIncarnationKey, EncodeBigEndian64(number));
+  MILLRACE_RETURN_IF_ERROR(store.Write(batch));
+  return store.Flush();
+}
+
+StatusOr<std::string> ReadIncarnation(const OrderedByteMap& store) {
+  MILLRACE_ASSIGN_OR_RETURN(std::optional<std::string> value, store.Get(kIncarnationKey));
+  return std::move(value).value_or("");
+}
+
+Status CheckIncarnation(std::string_view copys, std::string_view first_key,
+                        std::string_view first_value) {
+  const std::string_view topics = first_key == kIncarnationKey ? first_value : std::string_view();
+  if (copys == topics) return absl::OkStatus();
+  return absl::OutOfRangeError("begins with another checkpoint than the first one");
 }
 
 Status CheckBehind(Offset end, size_t records, Offset behind) {
@@ -76,6 +102,9 @@ Status CheckpointRun::Step() {
       [[fallthrough]];
     case Next::kCommit: {
       MILLRACE_ASSIGN_OR_RETURN(const Offset behind, ReadParametersOffset(store_));
+      if (behind == 0) {
+        MILLRACE_ASSIGN_OR_RETURN(checkpoint_.incarnation, ReadIncarnation(store_));
+      }
       MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_, behind));
       // Whatever fails from here on: they have been delivered.
       checkpoint_.dead_letters.clear();

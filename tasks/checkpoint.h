@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Checkpoint {
     std::string value;
   };
   Offset position = 0;                    // of the next record of `gradients` to fold
+  std::string incarnation;                // of the partition: its first checkpoint has it
   std::vector<std::string> expired;       // keys of embedding rows to be removed
   FrozenRows rows;                        // embedding rows that were updated
   std::vector<Entry> entries;             // blocks that were updated, then the state
@@ -35,12 +37,17 @@ struct Checkpoint {
   std::shared_ptr<RowSweep> sweep;
   int64_t time_ms = 0;  // of the log: a row that has expired then is not read again
 
-  // Visits its records of `parameters`: expired keys without a value (a tombstone in Kafka); rows,
-  // some of which may have been recreated after they expired; then entries. Starts at record number
+  // Visits its records of `parameters`: the incarnation, if there is one; expired keys without a
+  // value (a tombstone in Kafka); rows, some of which may have been recreated after they expired;
+  // then entries. Starts at record number
   // `begin` and ends when `visit` returns false; returns the number visited. A row is encoded when
   // it is visited, since all rows may be as large as the table.
-  size_t records() const { return expired.size() + rows.size() + entries.size(); }
+  size_t records() const { return first_row() + rows.size() + entries.size(); }
   size_t VisitRecords(size_t begin, const FrozenRows::Visit& visit) const;
+
+ private:
+  size_t first_expired() const { return incarnation.empty() ? 0 : 1; }
+  size_t first_row() const { return first_expired() + expired.size(); }
 };
 
 // The log that checkpoints are written to. Two implementations: Kafka and memory.
@@ -69,9 +76,25 @@ Status CheckCopyFits(Offset from, Offset end);
 // Keys of a shard's store other than blocks.
 inline constexpr char kStateKeyPrefix[] = "state";  // + number of the chunk, 4 bytes
 inline constexpr char kParametersOffsetKey[] = "parameters-offset";
+inline constexpr char kIncarnationKey[] = "incarnation";
 
 // The offset up to which a copy has read its partition of `parameters`; 0: nothing.
 StatusOr<Offset> ReadParametersOffset(const OrderedByteMap& store);
+
+// A partition of `parameters` that is deleted and recreated may grow beyond the offset of a copy of
+// the one before. So each has a random number, its incarnation: the first record of its first
+// checkpoint, with a key that no other record has (compaction keeps it). Copies take it over like
+// every record.
+
+// Gives an empty copy, whose partition has no checkpoint, the number that its first checkpoint will
+// write; a number that it has already stays. REQUIRES: the copy has read nothing.
+Status ProposeIncarnation(OrderedByteMap& store, uint64_t number);
+// The incarnation that a copy is of; empty: none.
+StatusOr<std::string> ReadIncarnation(const OrderedByteMap& store);
+// Whether a copy (that has read something) is of the partition whose first checkpoint begins with
+// this record; the error is CheckCopyFits'.
+Status CheckIncarnation(std::string_view copys, std::string_view first_key,
+                        std::string_view first_value);
 
 // Makes one batch for a copy: records of a checkpoint (one without a value removes its key) and,
 // with its last records, the offset where the next one begins. A large checkpoint needs several

@@ -9,8 +9,8 @@
 namespace millrace {
 
 bool CheckpointAssembler::Knows(std::string_view key) {
-  return key.starts_with(kStateKeyPrefix) || ParameterShard::IsBlockKey(key) ||
-         IsEmbeddingRowKey(key);
+  return key == kIncarnationKey || key.starts_with(kStateKeyPrefix) ||
+         ParameterShard::IsBlockKey(key) || IsEmbeddingRowKey(key);
 }
 
 StatusOr<std::optional<CheckpointAssembler::Part>> CheckpointAssembler::Add(

@@ -3,11 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "job/kafka_options.h"
 #include "kafka/broker_retry.h"
 #include "kafka/timeouts.h"
+#include "tasks/checkpoint.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -18,9 +20,11 @@ constexpr size_t kParametersAtOnce = 256;
 }  // namespace
 
 StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig& config,
-                                                                 ShardId shard, Offset from,
+                                                                 ShardId shard,
+                                                                 const OrderedByteMap& copy,
                                                                  Wakeup* wakeup,
                                                                  const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const Offset from, ReadParametersOffset(copy));
   std::unique_ptr<ParametersTail> tail(new ParametersTail());
   ConsumerOptions options;
   options.client_id = "parameters-tail-" + std::to_string(shard);
@@ -33,14 +37,45 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
                             BrokerRetry(stop, config.broker_timeout_s()).Run([&] {
                               return tail->consumer_->QueryRange(partition, kBrokerCall);
                             }));
-  if (const Status fits = CheckCopyFits(from, range.end); !fits.ok()) {
+  Status fits = CheckCopyFits(from, range.end);
+  if (fits.ok() && from > 0) {
+    fits = tail->CheckIncarnationOf(copy, partition, range.begin, *wakeup, stop);
+  }
+  if (absl::IsOutOfRange(fits)) {
     return absl::OutOfRangeError(topic + ", partition " + std::to_string(shard) + " " +
                                  std::string(fits.message()));
   }
+  MILLRACE_RETURN_IF_ERROR(fits);
   const Offset begin = std::max(from, range.begin);
   tail->behind_ = static_cast<size_t>(range.end - begin);
   MILLRACE_RETURN_IF_ERROR(tail->consumer_->Assign(partition, begin));
   return tail;
+}
+
+Status ParametersTail::CheckIncarnationOf(const OrderedByteMap& copy, int32_t partition,
+                                          Offset begin, Wakeup& wakeup,
+                                          const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string copys, ReadIncarnation(copy));
+  std::optional<Status> checked;
+  ConsumerHandler handler;
+  handler.on_record = [&](const ConsumedRecord& record) {
+    const bool is_first = !checked && CheckpointAssembler::Knows(record.key);
+    if (is_first) checked = CheckIncarnation(copys, record.key, record.value);
+    return absl::OkStatus();
+  };
+  handler.on_end = [&](int32_t, Offset) {
+    if (!checked) checked = CheckIncarnation(copys, "", "");
+  };
+  handler.on_out_of_range = [](int32_t) {
+    return absl::OutOfRangeError("was deleted and recreated while its first record was read");
+  };
+  MILLRACE_RETURN_IF_ERROR(consumer_->Assign(partition, begin));
+  while (!checked) {
+    if (stop) return absl::CancelledError("stopped");
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(1, handler));
+    if (events == 0 && !checked) wakeup.WaitFor(kPoll);
+  }
+  return *checked;
 }
 
 StatusOr<size_t> ParametersTail::Poll(const Take& take) {

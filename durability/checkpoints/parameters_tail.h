@@ -10,6 +10,7 @@
 #include "base/types.h"
 #include "kafka/consumer.h"
 #include "messages/job.pb.h"
+#include "stores/ordered_byte_map.h"
 #include "tasks/checkpoint_assembler.h"
 
 namespace millrace {
@@ -18,10 +19,12 @@ namespace millrace {
 // checkpoints. Used by one thread.
 class ParametersTail {
  public:
-  // Reads from an offset on, or from the first record. `wakeup` is notified when there is something
-  // to poll; it outlives the tail. OutOfRange when the partition ends before `from`.
+  // Reads what `copy` does not have, from its offset on; an empty one has nothing. `wakeup` is
+  // notified when there is something to poll; it outlives the tail. OutOfRange when the copy is not
+  // of this topic: the partition ends before its offset, or is of another incarnation.
   static StatusOr<std::unique_ptr<ParametersTail>> Create(const JobConfig& config, ShardId shard,
-                                                          Offset from, Wakeup* wakeup,
+                                                          const OrderedByteMap& copy,
+                                                          Wakeup* wakeup,
                                                           const std::atomic<bool>& stop);
 
   // Passes some of the received parts to `take`, without waiting; returns the number of events.
@@ -39,6 +42,10 @@ class ParametersTail {
 
  private:
   ParametersTail() = default;
+
+  // Reads the partition's first record of a checkpoint, from `begin` on.
+  Status CheckIncarnationOf(const OrderedByteMap& copy, int32_t partition, Offset begin,
+                            Wakeup& wakeup, const std::atomic<bool>& stop);
 
   CheckpointAssembler assembler_;
   std::unique_ptr<PartitionConsumer> consumer_;

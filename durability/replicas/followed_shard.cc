@@ -22,7 +22,8 @@ StatusOr<std::unique_ptr<FollowedShard>> FollowedShard::Create(const JobConfig& 
                                                                const std::atomic<bool>& stop) {
   std::unique_ptr<FollowedShard> shard(new FollowedShard(options, ids, wakeup));
   MILLRACE_ASSIGN_OR_RETURN(
-      shard->tail_, ParametersTail::Create(config, options.shard, 0, &shard->wakeup_, stop));
+      shard->tail_,
+      ParametersTail::Create(config, options.shard, shard->store_, &shard->wakeup_, stop));
   shard->thread_ = std::thread([raw = shard.get()] { raw->Run(); });
   return shard;
 }

@@ -70,8 +70,8 @@ Status Replicator::Open(Replica& replica) {
     replica.store = std::move(store);
   }
   MILLRACE_ASSIGN_OR_RETURN(const Offset from, ReadParametersOffset(*replica.store));
-  MILLRACE_ASSIGN_OR_RETURN(replica.tail,
-                            ParametersTail::Create(config_, replica.shard, from, &wakeup_, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(replica.tail, ParametersTail::Create(config_, replica.shard,
+                                                                 *replica.store, &wakeup_, stop_));
   spdlog::info("shard {}: this server keeps a replica, now at offset {} of parameters",
                replica.shard, from);
   return absl::OkStatus();

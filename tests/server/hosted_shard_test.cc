@@ -151,5 +151,44 @@ TEST_F(HostedShardTest, AStoreThatDeletedTopicsHaveLeftIsRefusedAndKept) {
   EXPECT_TRUE(Open(1).ok()) << "it is as it was";
 }
 
+// The job topic is the old one, and so is its generation; and offsets tell nothing any more.
+TEST_F(HostedShardTest, AStoreOfParametersThatWereRecreatedAndHaveGrownIsRefusedAndKept) {
+  {
+    auto hosted = Open();
+    ASSERT_TRUE(hosted.ok()) << hosted.status();
+    Process(**hosted);
+    ASSERT_TRUE((*hosted)->FinalCheckpoint().ok());
+  }
+  {
+    auto hosted = Open();
+    ASSERT_TRUE(hosted.ok()) << "nothing was recreated: " << hosted.status();
+    Process(**hosted);
+    ASSERT_TRUE((*hosted)->FinalCheckpoint().ok());
+  }
+  MockCluster recreated;
+  for (const TopicPlan& plan : PlanTopics("hosted", 1, 1)) {
+    recreated.CreateTopic(plan.name, static_cast<int>(plan.partitions));
+  }
+  config_.set_brokers(recreated.options().brokers);
+  const TemporaryFolder other_disk;
+  config_.mutable_server()->set_data_dir(other_disk.path());
+  {
+    auto hosted = Open();
+    ASSERT_TRUE(hosted.ok()) << hosted.status();
+    for (int i = 0; i < 5; ++i) {
+      Process(**hosted);
+      ASSERT_TRUE((*hosted)->FinalCheckpoint().ok());
+    }
+  }
+  config_.mutable_server()->set_data_dir(folder_.path());
+  const Status refused = Open().status();
+  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("hosted.parameters, partition 0"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("deleted and recreated"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(folder_.path()));
+  config_.set_brokers(cluster_.options().brokers);
+  EXPECT_TRUE(Open().ok()) << "it is as it was";
+}
+
 }  // namespace
 }  // namespace millrace
