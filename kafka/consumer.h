@@ -57,6 +57,13 @@ struct ConsumerHandler {
   std::function<void(int32_t partition, Offset end)> on_end;
   // The position is outside the log (the records were deleted, or never existed).
   std::function<Status(int32_t partition)> on_out_of_range;
+  // PartitionConsumer only: a connection to a broker was closed, so that the partition may have
+  // another leader, which may lack records that were read from the last one (an unclean election,
+  // or a disk that was lost). Called before anything that was fetched since is handed out. Returns
+  // the offset to read again from, at or before the next one; empty: reading continues. (A leader
+  // that is replaced while the connection to it stays open is not noticed: librdkafka 2.0.2 does
+  // not tell leader epochs, KIP-320.)
+  std::function<std::optional<Offset>(int32_t partition)> on_connection_lost;
 };
 
 // Reads partitions of one topic from explicit offsets; never resets a position by itself

@@ -77,7 +77,9 @@ Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& hand
 
 }  // namespace
 
-FetchQueue::FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup) : queue_(std::move(queue)) {
+FetchQueue::FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup,
+                       const std::atomic<uint64_t>* closed)
+    : queue_(std::move(queue)), closed_(closed) {
   if (wakeup == nullptr) return;
   rd_kafka_queue_cb_event_enable(
       queue_.get(), [](rd_kafka_t*, void* target) { static_cast<Wakeup*>(target)->Notify(); },
@@ -96,10 +98,20 @@ bool FetchQueue::Refill() {
   return count_ > 0;
 }
 
+bool FetchQueue::TakeConnectionLost() {
+  if (closed_ == nullptr) return false;
+  const uint64_t closed = *closed_;
+  return std::exchange(closed_seen_, closed) != closed;
+}
+
 Status FetchQueue::HandOut(size_t max_events, const ConsumerHandler& handler,
                            ReadPositions& positions, FetchNudge& nudge, PollResult& result) {
   while (!held_ && result.events < max_events) {
     if (next_ == count_ && !Refill()) break;
+    if (handler.on_connection_lost && TakeConnectionLost()) {
+      result.is_connection_lost = true;
+      break;
+    }
     while (next_ < count_ && !held_ && result.events < max_events) {
       rd_kafka_message_t* const message = batch_[next_++];
       const Status status = HandOutOne(*message, handler, positions, nudge, result);

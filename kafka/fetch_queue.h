@@ -4,6 +4,7 @@
 #include <librdkafka/rdkafka.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -19,15 +20,18 @@ namespace millrace::kafka_internal {
 
 // The result of one Poll of a consumer.
 struct PollResult {
-  size_t events = 0;              // handed out
-  std::vector<int32_t> restart;   // ReadPositions::OutOfRange::kRestart
-  bool is_topic_unknown = false;  // by a broker, at least
+  size_t events = 0;                // handed out
+  std::vector<int32_t> restart;     // ReadPositions::OutOfRange::kRestart
+  bool is_topic_unknown = false;    // by a broker, at least
+  bool is_connection_lost = false;  // and nothing was handed out since
 };
 
 class FetchQueue {
  public:
   // `wakeup` (may be null) is notified when the first event enters an empty queue.
-  FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup);
+  // `closed` (may be null) counts the client's closed connections, and outlives the queue.
+  FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup,
+             const std::atomic<uint64_t>* closed = nullptr);
   ~FetchQueue();
   FetchQueue(const FetchQueue&) = delete;
   FetchQueue& operator=(const FetchQueue&) = delete;
@@ -37,8 +41,9 @@ class FetchQueue {
   // While held nothing is handed out, from within a handler too; what is fetched stays here.
   void Hold(bool held) { held_ = held; }
 
-  // Hands out events until there have been `max_events`, or nothing is left, or it is held. Does
-  // not wait. Errors: the first of a handler, and permanent ones.
+  // Hands out events until there have been `max_events`, or nothing is left, or it is held, or what
+  // comes next may have been fetched after a connection was closed (told once, if the handler wants
+  // to know). Does not wait. Errors: the first of a handler, and permanent ones.
   Status HandOut(size_t max_events, const ConsumerHandler& handler, ReadPositions& positions,
                  FetchNudge& nudge, PollResult& result);
 
@@ -50,8 +55,13 @@ class FetchQueue {
 
  private:
   bool Refill();
+  // Whether a connection was closed since the last call. What was in the batch before the close was
+  // fetched before it.
+  bool TakeConnectionLost();
 
   Handle<rd_kafka_queue_t> queue_;
+  const std::atomic<uint64_t>* closed_;
+  uint64_t closed_seen_ = 0;
   bool held_ = false;
   // Taken from the queue and not yet handed out: [next_, count_) of the batch. Taking many at once
   // costs a third less than one by one.

@@ -1,3 +1,7 @@
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -37,8 +41,12 @@ class SimplePartitionConsumer final : public PartitionConsumer {
   StatusOr<size_t> Poll(size_t max_records, const ConsumerHandler& handler) override;
 
  private:
+  // Asks the handler from where each partition is read again.
+  Status ReadAgain(const ConsumerHandler& handler);
+
   const std::string topic_name_;
   Wakeup* const wakeup_;
+  std::atomic<uint64_t> closed_ = 0;  // connections
   Handle<rd_kafka_t> client_;
   Handle<rd_kafka_topic_t> topic_;
   std::optional<kafka_internal::FetchQueue> queue_;  // of all partitions
@@ -59,13 +67,19 @@ Status SimplePartitionConsumer::Open(const KafkaOptions& kafka, const ConsumerOp
                             kafka_internal::MakeConfiguration(
                                 kafka, options.client_id,
                                 kafka_internal::ConsumerSettings(options, options.queue_kbytes)));
+  rd_kafka_conf_set_opaque(conf.get(), &closed_);
+  // Called by a thread of the client before it may read from another broker.
+  rd_kafka_conf_set_closesocket_cb(conf.get(), [](int socket, void* closed) {
+    ++*static_cast<std::atomic<uint64_t>*>(closed);
+    return close(socket);
+  });
   MILLRACE_ASSIGN_OR_RETURN(client_,
                             kafka_internal::MakeClient(RD_KAFKA_CONSUMER, std::move(conf)));
   topic_.reset(rd_kafka_topic_new(client_.get(), topic_name_.c_str(), nullptr));
   if (topic_ == nullptr) {
     return StatusOfError(rd_kafka_last_error(), absl::StrCat("topic '", topic_name_, "'"));
   }
-  queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_new(client_.get())), wakeup_);
+  queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_new(client_.get())), wakeup_, &closed_);
   nudge_.emplace(client_.get(), topic_name_, options.queue_kbytes);
   presence_.emplace(client_.get(), topic_name_);
   return absl::OkStatus();
@@ -94,6 +108,17 @@ Status SimplePartitionConsumer::Unassign(int32_t partition) {
   return absl::OkStatus();
 }
 
+Status SimplePartitionConsumer::ReadAgain(const ConsumerHandler& handler) {
+  const std::map<int32_t, Offset> positions = positions_.all();
+  for (const auto& [partition, position] : positions) {
+    const std::optional<Offset> offset = handler.on_connection_lost(partition);
+    if (!offset) continue;
+    MILLRACE_CHECK(*offset <= position);
+    MILLRACE_RETURN_IF_ERROR(Assign(partition, *offset));
+  }
+  return absl::OkStatus();
+}
+
 StatusOr<size_t> SimplePartitionConsumer::Poll(size_t max_records, const ConsumerHandler& handler) {
   rd_kafka_poll(client_.get(), 0);  // errors of the client as a whole
   kafka_internal::PollResult result;
@@ -106,8 +131,10 @@ StatusOr<size_t> SimplePartitionConsumer::Poll(size_t max_records, const Consume
   for (const int32_t partition : result.restart) {
     MILLRACE_RETURN_IF_ERROR(Assign(partition, positions_.all().at(partition)));
   }
+  if (result.is_connection_lost) MILLRACE_RETURN_IF_ERROR(ReadAgain(handler));
   // The queue tells only when it has been empty.
-  if (result.events >= max_records && wakeup_ != nullptr) wakeup_->Notify();
+  const bool is_cut_short = result.events >= max_records || result.is_connection_lost;
+  if (is_cut_short && wakeup_ != nullptr) wakeup_->Notify();
   return result.events;
 }
 

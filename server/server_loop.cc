@@ -169,8 +169,11 @@ class ServerLoop {
     handler_.on_out_of_range = [](int32_t partition) {
       return absl::DataLossError(
           "gradients, partition " + std::to_string(partition) +
-          ": records were deleted before this server read them. Another instance of this shard may "
-          "have checkpointed further: start this server again");
+          ": records were deleted before this server read them, or the topic lost its end. Another "
+          "instance of this shard may have checkpointed further: start this server again");
+    };
+    handler_.on_connection_lost = [this](int32_t partition) {
+      return feeds_.at(static_cast<ShardId>(partition)).ConnectionLost();
     };
   }
 

@@ -17,8 +17,15 @@ Status ShardFeed::Take(const GradientRecord& record, std::vector<OutgoingRecord>
 StatusOr<std::optional<Offset>> ShardFeed::LeaveCut(std::vector<OutgoingRecord>& out) {
   MILLRACE_CHECK(at_cut());
   MILLRACE_RETURN_IF_ERROR(task_.LeaveCut(out));
-  if (!std::exchange(has_passed_over_, false)) return std::optional<Offset>();
-  return std::optional<Offset>(task_.position());
+  const bool has_passed_over = std::exchange(has_passed_over_, false);
+  if (std::exchange(lost_connection_, false)) return std::optional(task_.Recheck());
+  return has_passed_over ? std::optional(task_.position()) : std::nullopt;
+}
+
+std::optional<Offset> ShardFeed::ConnectionLost() {
+  if (!at_cut()) return task_.Recheck();
+  lost_connection_ = true;
+  return std::nullopt;
 }
 
 StatusOr<bool> ShardFeed::Announce(std::vector<OutgoingRecord>& out) {

@@ -25,6 +25,11 @@ class ShardFeed {
   // over. REQUIRES at_cut().
   StatusOr<std::optional<Offset>> LeaveCut(std::vector<OutgoingRecord>& out);
 
+  // The partition may have another leader (ConsumerHandler::on_connection_lost). Returns the offset
+  // to read again from, so that the task sees its last record again; empty at a cut, after which
+  // LeaveCut returns it.
+  std::optional<Offset> ConnectionLost();
+
   // An answer may be lost: all are said again.
   void AnswersLost() { is_announced_ = false; }
   // Answers everybody once the task has caught up with the log as it was at its start, and when
@@ -37,6 +42,7 @@ class ShardFeed {
   bool has_answered_ = false;
   bool is_announced_ = false;
   bool has_passed_over_ = false;  // a record, at this cut
+  bool lost_connection_ = false;  // at this cut
 };
 
 }  // namespace millrace

@@ -113,14 +113,34 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
   return absl::OkStatus();
 }
 
+Offset ShardTask::Recheck() {
+  const Offset last = std::max(read_position_, position_ - (position_ > 0 ? 1 : 0));
+  is_recognised_ = last == position_;
+  return last;
+}
+
+Status ShardTask::OtherRecord(Offset offset) const {
+  const std::string place = "gradients, partition " + std::to_string(options_.shard) + ", offset " +
+                            std::to_string(offset) + ": the record differs from ";
+  if (position_ == checkpointed_) {
+    return absl::DataLossError(
+        place +
+        "the last one of the checkpoint: the topic was deleted and recreated, or lost its end. "
+        "Remove the server's data folder if all topics are new, or start a new job (another "
+        "--job)");
+  }
+  return absl::DataLossError(
+      place +
+      "the one that this server has read there: the topic lost its end (an unclean leader "
+      "election, or a broker's disk), or was recreated. Start the servers and the workers again: "
+      "they continue from the last checkpoint with what the topic has, or tell what is missing; "
+      "then start a new job (another --job), from a snapshot if there is one");
+}
+
 Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
   if (record.offset < position_) {
     if (record.offset == position_ - 1 && RecordHash(record) != last_hash_) {
-      return absl::DataLossError("gradients, partition " + std::to_string(options_.shard) +
-                                 ", offset " + std::to_string(record.offset) +
-                                 ": the record differs from the last one of the checkpoint: the "
-                                 "topic was deleted and recreated. Remove the server's data folder "
-                                 "if all topics are new, or start a new job (another --job)");
+      return OtherRecord(record.offset);
     }
     if (record.offset == position_ - 1) is_recognised_ = true;
     return absl::OkStatus();

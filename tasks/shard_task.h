@@ -45,13 +45,16 @@ class ShardTask {
   // Where reading starts: at the record before the position, if it still exists, which must be the
   // last record of the checkpoint.
   Offset gradients_position() const { return read_position_; }
-  // All of the replay has been folded, and the log is the one that the checkpoint remembers: until
-  // then nobody is answered.
+  // To be called when the partition may have another leader. Returns where to read again from: at
+  // the record before the position, if it still exists, which must be the one that was folded.
+  Offset Recheck();
+  // All of the replay has been folded, and the log is the one that the checkpoint remembers, or
+  // that was read before Recheck: until then nobody is answered.
   bool replayed() const { return is_recognised_ && position_ >= replay_end_; }
   uint64_t replayed_records() const { return replayed_records_; }
 
   // Folds a record of `gradients`; appends answers to `out` unless replaying. DataLoss when the
-  // record before the position is not the last one of the checkpoint, or records are missing. The
+  // record before the position is not the one that was folded last, or records are missing. The
   // store's errors are final: create and load another task.
   Status ProcessGradient(const GradientRecord& record, std::vector<OutgoingRecord>& out);
   // The snapshot at whose cut the shard is. Before anything else is processed, it may be
@@ -83,6 +86,8 @@ class ShardTask {
   Unsaved unsaved() const;
 
  private:
+  // The error of a record before the position that is not the one that was folded.
+  Status OtherRecord(Offset offset) const;
   Status AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const;
   Status AppendReplacedAnswer(const ServerOutput::Replaced& receiver,
                               std::vector<OutgoingRecord>& out) const;
@@ -106,7 +111,7 @@ class ShardTask {
   uint64_t last_hash_ = 0;  // of the record before it
   Offset read_position_ = 0;
   Offset replay_end_ = 0;
-  bool is_recognised_ = true;  // the record before the position was seen, if it exists
+  bool is_recognised_ = true;  // the record before the position was seen (again), if it exists
   uint64_t replayed_records_ = 0;
   Offset checkpoint_begun_ = 0;
   Offset checkpointed_ = 0;

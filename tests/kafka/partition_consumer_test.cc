@@ -74,6 +74,29 @@ TEST_F(PartitionConsumerTest, PartitionsAreReadInOrderFromTheirOffsetsToTheirEnd
   EXPECT_EQ(read_[1][0], (Read{400, "key400", "400"}));
 }
 
+// A new leader may lack what was read from the last one.
+TEST_F(PartitionConsumerTest, AfterALostConnectionThePartitionIsReadAgainFromWhereItsReaderSays) {
+  ProduceNumbers(cluster_.options(), "t", 0, 0, 100);
+  Open();
+  int lost = 0;
+  handler_.on_connection_lost = [&](int32_t partition) {
+    EXPECT_EQ(partition, 0);
+    ++lost;
+    return std::optional<Offset>(read_[0].empty() ? 0 : 99);
+  };
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  ASSERT_TRUE(PollUntil([&] { return end_.contains(0); }));
+  ASSERT_EQ(Values(0), Numbers(0, 100));
+  const int before = lost;
+  cluster_.SetDown();
+  cluster_.SetUp();
+  ProduceNumbers(cluster_.options(), "t", 0, 100, 102);
+  ASSERT_TRUE(PollUntil([&] { return Values(0).back() == "101"; }));
+  EXPECT_GT(lost, before);
+  const std::vector<std::string> values = Values(0);
+  EXPECT_EQ(values[100], "99") << "before anything of the new connection";
+}
+
 TEST_F(PartitionConsumerTest, TheEndOfAnEmptyPartitionIsTold) {
   Open();
   ASSERT_TRUE(consumer_->Assign(0, 0).ok());

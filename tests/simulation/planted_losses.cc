@@ -1,5 +1,6 @@
 // Errors in what a process does when its topic or its state was lost.
 #include <algorithm>
+#include <optional>
 
 #include "tests/simulation/planted_shapes.h"
 
@@ -28,6 +29,15 @@ class DoesNotRecogniseItsLog final : public ServerHost {
     const Offset position = task().position();
     return ServerHost::StartReplay(position <= end ? std::max(begin, position) : begin, end);
   }
+};
+
+// Does not look at its last record again when its partition may have another leader.
+class TrustsAnyLeader final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  std::optional<Offset> ConnectionLost() override { return std::nullopt; }
 };
 
 // Goes on with a copy of another `parameters`.
@@ -114,6 +124,8 @@ std::vector<PlantedError> PlantedInLosses() {
       "a server that starts wherever the log begins or ends", 100, Losses));
   errors.push_back(InServer<DoesNotRecogniseItsLog>("a server that does not recognise another log",
                                                     100, Losses));
+  errors.push_back(InServer<TrustsAnyLeader>(
+      "a server that reads on where a new leader has other records", 100, Losses));
   errors.push_back(InServer<TrustsItsCopy>("a copy of a topic that was recreated", 300, Losses));
   return errors;
 }

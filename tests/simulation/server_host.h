@@ -31,6 +31,11 @@ class ServerHost : public Host {
   // nothing to save.
   bool StepCheckpoint();
 
+  // A leader of its partition is away, and reading goes on at another one. REQUIRES live().
+  void LoseConnection() {
+    if (const std::optional<Offset> offset = ConnectionLost()) ReadFrom(*offset);
+  }
+
   // Its log was truncated under it, or it was fenced: it has to stop and start again.
   bool must_stop() const { return must_stop_; }
   // Why, if a record or a position made it stop.
@@ -55,6 +60,7 @@ class ServerHost : public Host {
   virtual StoredSnapshot Start() const { return *world_.scenario.start; }
   virtual Status StartReplay(Offset begin, Offset end) { return task_->StartReplay(begin, end); }
   virtual Status CheckCopy(Offset from, Offset end) const { return CheckCopyFits(from, end); }
+  virtual std::optional<Offset> ConnectionLost() { return feed_->ConnectionLost(); }
   virtual void ReadFrom(Offset offset) { next_gradient_ = offset; }
   virtual StatusOr<CheckpointCycle::End> Finish(const Checkpoint& checkpoint,
                                                 const Status& result) {

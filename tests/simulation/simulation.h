@@ -104,6 +104,7 @@ class Simulation {
   // False when nothing can be lost that must be noticed.
   bool LoseRecords(ShardId shard);
   bool LoseGradients(ShardId shard);
+  bool LoseUnderServer(ShardId shard);
   bool RecreateParameters(ShardId shard);
   // All copies of the shard; its servers are to go on from what the workers have.
   bool LoseCopies(ShardId shard);

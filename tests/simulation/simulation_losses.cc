@@ -51,7 +51,36 @@ bool Simulation::LoseCopies(ShardId shard) {
   return true;
 }
 
+// The end of gradients is lost under a server, and others stand there when it reads on: no offset
+// tells.
+bool Simulation::LoseUnderServer(ShardId shard) {
+  ServerHost* const server = server_[shard];
+  if (server == nullptr || !server->live() || !world_.random.Chance(0.3)) return false;
+  // It does not stop for another reason: the next one may go on from a checkpoint before the loss.
+  const auto instances =
+      std::ranges::count_if(servers_, [shard](const auto& each) { return each->shard() == shard; });
+  if (server->must_stop() || server->checkpoint_under_way() || instances > 1) return false;
+  MemoryLog& log = world_.log;
+  const auto partition = static_cast<int32_t>(shard);
+  const Offset position = server->task().position();
+  const Offset begin = log.Begin(Topic::kGradients, partition);
+  if (position <= begin) return false;
+  world_.Count("loss: the end of gradients, under a live server");
+  const uint64_t kept = world_.random.Below(static_cast<uint64_t>(position - begin));
+  log.LoseFrom(Topic::kGradients, partition, begin + kept);
+  const Offset up_to = position + world_.random.Below(5);
+  while (log.End(Topic::kGradients, partition) < up_to) {
+    log.Append(Topic::kGradients, partition, "nobody", "?");
+  }
+  world_.loss.emplace();
+  world_.loss->shard = shard;
+  world_.observer = &nobody_;
+  server->LoseConnection();
+  return true;
+}
+
 bool Simulation::LoseRecords(ShardId shard) {
+  if (LoseUnderServer(shard)) return true;
   // What its servers have begun ends with them.
   world_.log.InitTransactions("shard-" + std::to_string(shard));
   const bool lost = world_.random.Chance(0.3) ? RecreateParameters(shard) : LoseGradients(shard);

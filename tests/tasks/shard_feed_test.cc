@@ -81,6 +81,23 @@ TEST_F(ShardFeedTest, NothingIsReadAgainAfterACutAtWhichNothingCame) {
   EXPECT_EQ(task_->position(), next_);
 }
 
+TEST_F(ShardFeedTest, ItsLastRecordIsReadAgainWhenTheConnectionWasLost) {
+  StartReplay(0);
+  EXPECT_EQ(feed_->ConnectionLost(), std::optional<Offset>(0));
+  TakeUpdate(0);
+  TakeUpdate(1);
+  EXPECT_EQ(feed_->ConnectionLost(), std::optional<Offset>(1));
+}
+
+TEST_F(ShardFeedTest, ItsLastRecordIsReadAgainAfterACutAtWhichTheConnectionWasLost) {
+  StartReplay(0);
+  GoToACut();
+  EXPECT_EQ(feed_->ConnectionLost(), std::nullopt);
+  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut(out_);
+  ASSERT_TRUE(read_from.ok());
+  EXPECT_EQ(*read_from, std::optional<Offset>(next_ - 1));
+}
+
 TEST_F(ShardFeedTest, AnswersEverybodyOnceItHasCaughtUp) {
   StartReplay(1);
   EXPECT_FALSE(Announces());

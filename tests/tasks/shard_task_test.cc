@@ -341,6 +341,33 @@ TEST_F(ShardTaskTest, AnotherRecordInFrontOfThePositionIsAnError) {
   }
 }
 
+// Offsets do not tell: the log has grown again beyond the position.
+TEST_F(ShardTaskTest, AnotherRecordInThePlaceOfTheLastOneThatWasFoldedIsAnError) {
+  AppendAndFoldRound();
+  Checkpoint();
+  AppendAndFoldRound();
+  EXPECT_EQ(task_->Recheck(), 5);
+  EXPECT_FALSE(task_->replayed()) << "nobody is answered now";
+  EXPECT_TRUE(Fold(*task_, 5, out_).ok()) << "it is the same";
+  EXPECT_TRUE(task_->replayed());
+  EXPECT_EQ(task_->Recheck(), 5);
+  gradients_[5] = RecordOf(Update(0, 2, std::vector<float>(6, 1), kRange));
+  const Status status = Fold(*task_, 5, out_);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("gradients, partition 0, offset 5"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("lost its end"));
+}
+
+TEST_F(ShardTaskTest, NothingIsReadAgainThatTheLogHasNotHadAtTheStart) {
+  EXPECT_EQ(task_->Recheck(), 0);
+  AppendAndFoldRound();
+  Checkpoint();
+  const StatusOr<std::unique_ptr<ShardTask>> task = Load(*store_);
+  ASSERT_TRUE((*task)->StartReplay(3, 3).ok());
+  EXPECT_EQ((*task)->Recheck(), 3);
+  EXPECT_TRUE((*task)->replayed());
+}
+
 TEST_F(ShardTaskTest, MissingRecordsAreAnError) {
   AppendAndFoldRound();
   Append(gradients_[0]);
