@@ -46,12 +46,12 @@ Status RecordSender::Connect() {
 }
 
 Status RecordSender::Send(std::vector<OutgoingRecord>& records) {
-  for (OutgoingRecord& record : records) MILLRACE_RETURN_IF_ERROR(SendOne(record));
+  for (OutgoingRecord& record : records) MILLRACE_RETURN_IF_ERROR(SendOne(std::move(record)));
   records.clear();
   return absl::OkStatus();
 }
 
-Status RecordSender::SendOne(OutgoingRecord& record) {
+Status RecordSender::SendOne(OutgoingRecord record) {
   const std::string& topic = names_[static_cast<size_t>(record.topic)];
   while (true) {
     Status status = producer_->SendOwned(topic, record.partition, record.key, record.value);

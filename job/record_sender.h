@@ -33,6 +33,7 @@ class RecordSender {
 
   // Sends all and empties `records`. Waits while the queue is full.
   Status Send(std::vector<OutgoingRecord>& records);
+  Status SendOne(OutgoingRecord record);
   // Serves delivery reports. True when a delivery has failed permanently: the caller must then
   // announce its state again. The reason is logged. Deliveries that fail again and again (no
   // permission to write) are reported after longer and longer times.
@@ -43,7 +44,6 @@ class RecordSender {
   RecordSender(const JobConfig& config, std::string client_id, const std::vector<Topic>& topics,
                const BrokerRetry& broker_retry, Wakeup* wakeup);
   Status Connect();
-  Status SendOne(OutgoingRecord& record);
 
   const JobConfig& config_;
   ProducerOptions options_;

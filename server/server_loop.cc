@@ -75,7 +75,6 @@ class ServerLoop {
       MILLRACE_ASSIGN_OR_RETURN(const size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
       MILLRACE_RETURN_IF_ERROR(LeaveCuts());
       MILLRACE_RETURN_IF_ERROR(Announce());
-      MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
       const SteadyTime now = std::chrono::steady_clock::now();
       MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
       MILLRACE_ASSIGN_OR_RETURN(const bool job_ended, JobEnded(now));
@@ -159,7 +158,7 @@ class ServerLoop {
       ShardFeed& feed = feeds_.at(shard);
       const bool was_at_cut = feed.at_cut();
       MILLRACE_RETURN_IF_ERROR(
-          feed.Take({record.offset, record.key, record.value, record.timestamp_ms}, out_));
+          feed.Take({record.offset, record.key, record.value, record.timestamp_ms}, answers_));
       if (feed.at_cut() && !was_at_cut) {
         at_cut_.Enter(*shards_.at(shard), MakeHostedOptions(config_, features_, training_, shard),
                       std::chrono::steady_clock::now());
@@ -207,7 +206,7 @@ class ServerLoop {
     const bool failed = sender_->DeliveryFailed();
     for (auto& [shard, feed] : feeds_) {
       if (failed) feed.AnswersLost();
-      MILLRACE_ASSIGN_OR_RETURN(const bool is_first, feed.Announce(out_));
+      MILLRACE_ASSIGN_OR_RETURN(const bool is_first, feed.Announce(answers_));
       if (!is_first) continue;
       const ShardTask& task = shards_.at(shard)->task();
       spdlog::info("shard {}: answers workers from offset {} of gradients on ({} records replayed)",
@@ -257,7 +256,7 @@ class ServerLoop {
                               at_cut_.Advance(std::chrono::steady_clock::now()));
     for (const ShardId shard : leaving) {
       MILLRACE_ASSIGN_OR_RETURN(const std::optional<Offset> read_from,
-                                feeds_.at(shard).LeaveCut(out_));
+                                feeds_.at(shard).LeaveCut(answers_));
       if (!read_from) continue;
       MILLRACE_RETURN_IF_ERROR(gradients_->Assign(static_cast<int32_t>(shard), *read_from));
     }
@@ -319,7 +318,7 @@ class ServerLoop {
       MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([&] { return sender_->Flush(kBrokerCall); }));
       if (!sender_->DeliveryFailed()) break;
       for (auto& [shard, hosted] : shards_) {
-        MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(out_));
+        MILLRACE_RETURN_IF_ERROR(hosted->task().Announce(answers_));
       }
     }
     return job_end_.Publish(ids_);
@@ -378,7 +377,9 @@ class ServerLoop {
   std::unique_ptr<ReplicaServer> replica_server_;  // after what it serves
   std::set<ShardId> lost_;                         // wait for the workers' weights
   WaitingReport waiting_report_{std::chrono::duration<double>(config_.server().waiting_report_s())};
-  std::vector<OutgoingRecord> out_;
+  std::vector<OutgoingRecord> out_;  // but answers, which are sent as they are made
+  const RecordSink answers_{
+      [this](OutgoingRecord record) { return sender_->SendOne(std::move(record)); }};
   SteadyTime next_metrics_;
 
   bool ended_ = false;  // EndShards has begun; an error of it ends the process

@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-Status ShardFeed::Take(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
+Status ShardFeed::Take(const GradientRecord& record, const RecordSink& out) {
   if (at_cut()) {
     has_passed_over_ = true;
     return absl::OkStatus();
@@ -14,7 +14,7 @@ Status ShardFeed::Take(const GradientRecord& record, std::vector<OutgoingRecord>
   return task_.ProcessGradient(record, out);
 }
 
-StatusOr<std::optional<Offset>> ShardFeed::LeaveCut(std::vector<OutgoingRecord>& out) {
+StatusOr<std::optional<Offset>> ShardFeed::LeaveCut(const RecordSink& out) {
   MILLRACE_CHECK(at_cut());
   MILLRACE_RETURN_IF_ERROR(task_.LeaveCut(out));
   const bool has_passed_over = std::exchange(has_passed_over_, false);
@@ -28,7 +28,7 @@ std::optional<Offset> ShardFeed::ConnectionLost() {
   return std::nullopt;
 }
 
-StatusOr<bool> ShardFeed::Announce(std::vector<OutgoingRecord>& out) {
+StatusOr<bool> ShardFeed::Announce(const RecordSink& out) {
   if (is_announced_ || !task_.replayed() || at_cut()) return false;
   MILLRACE_RETURN_IF_ERROR(task_.Announce(out));
   is_announced_ = true;

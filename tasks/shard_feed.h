@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "base/status.h"
 #include "tasks/shard_task.h"
@@ -19,11 +18,11 @@ class ShardFeed {
 
   // Takes the next record. One that comes while the shard stands at a cut is passed over: LeaveCut
   // says where to read again. Errors are ProcessGradient's.
-  Status Take(const GradientRecord& record, std::vector<OutgoingRecord>& out);
+  Status Take(const GradientRecord& record, const RecordSink& out);
   bool at_cut() const { return task_.snapshot().has_value(); }
   // Folds what was held at the cut. Returns the offset to read on from, if records were passed
   // over. REQUIRES at_cut().
-  StatusOr<std::optional<Offset>> LeaveCut(std::vector<OutgoingRecord>& out);
+  StatusOr<std::optional<Offset>> LeaveCut(const RecordSink& out);
 
   // The partition may have another leader (ConsumerHandler::on_connection_lost). Returns the offset
   // to read again from, so that the task sees its last record again; empty at a cut, after which
@@ -35,7 +34,7 @@ class ShardFeed {
   // Answers everybody once the task has caught up with the log as it was at its start, and when
   // answers were lost; but not at a cut: the answers of that position are made after it. Returns
   // whether that was the first time.
-  StatusOr<bool> Announce(std::vector<OutgoingRecord>& out);
+  StatusOr<bool> Announce(const RecordSink& out);
 
  private:
   ShardTask& task_;

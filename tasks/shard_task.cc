@@ -137,7 +137,7 @@ Status ShardTask::OtherRecord(Offset offset) const {
       "then start a new job (another --job), from a snapshot if there is one");
 }
 
-Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
+Status ShardTask::ProcessGradient(const GradientRecord& record, const RecordSink& out) {
   if (record.offset < position_) {
     if (record.offset == position_ - 1 && RecordHash(record) != last_hash_) {
       return OtherRecord(record.offset);
@@ -171,7 +171,7 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, std::vector<Outg
   return snapshot_ ? absl::OkStatus() : AppendAnswers(out);
 }
 
-Status ShardTask::LeaveCut(std::vector<OutgoingRecord>& out) {
+Status ShardTask::LeaveCut(const RecordSink& out) {
   snapshot_.reset();
   MILLRACE_RETURN_IF_ERROR(FoldHeld());
   return AppendAnswers(out);
@@ -197,7 +197,7 @@ void ShardTask::KeepDeadLetters() {
   output_.dead_letters.clear();
 }
 
-Status ShardTask::AppendAnswers(std::vector<OutgoingRecord>& out) const {
+Status ShardTask::AppendAnswers(const RecordSink& out) const {
   for (WorkerId worker : output_.answers) MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, out));
   for (const ServerOutput::Replaced& receiver : output_.replaced_answers) {
     MILLRACE_RETURN_IF_ERROR(AppendReplacedAnswer(receiver, out));
@@ -205,7 +205,7 @@ Status ShardTask::AppendAnswers(std::vector<OutgoingRecord>& out) const {
   return absl::OkStatus();
 }
 
-Status ShardTask::Announce(std::vector<OutgoingRecord>& out) {
+Status ShardTask::Announce(const RecordSink& out) {
   for (const auto& [worker, entry] : processor_.clocks().entries()) {
     MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, out));
   }
@@ -214,27 +214,26 @@ Status ShardTask::Announce(std::vector<OutgoingRecord>& out) {
 
 // The same position gives the same bytes, so it can name the message. Of the two answers that a
 // worker may get there, one has an even number and one an odd.
-Status ShardTask::AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const {
+Status ShardTask::AppendAnswer(WorkerId worker, const RecordSink& out) const {
   MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.Answer(worker));
-  Append(worker, 2 * static_cast<uint64_t>(position_), body, out);
-  return absl::OkStatus();
+  return Append(worker, 2 * static_cast<uint64_t>(position_), body, out);
 }
 
 Status ShardTask::AppendReplacedAnswer(const ServerOutput::Replaced& receiver,
-                                       std::vector<OutgoingRecord>& out) const {
+                                       const RecordSink& out) const {
   MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.ReplacedAnswer(receiver));
-  Append(receiver.worker, 2 * static_cast<uint64_t>(position_) + 1, body, out);
-  return absl::OkStatus();
+  return Append(receiver.worker, 2 * static_cast<uint64_t>(position_) + 1, body, out);
 }
 
-void ShardTask::Append(WorkerId worker, uint64_t message_id, const std::string& body,
-                       std::vector<OutgoingRecord>& out) const {
+Status ShardTask::Append(WorkerId worker, uint64_t message_id, const std::string& body,
+                         const RecordSink& out) const {
   uint32_t chunk = 0;
   for (std::string& frame : MakeFrames(body, message_id, options_.max_frame_bytes)) {
-    out.push_back({Topic::kWeights, static_cast<int32_t>(worker),
-                   EncodeBigEndian32(options_.shard) + EncodeBigEndian32(chunk++),
-                   std::move(frame)});
+    MILLRACE_RETURN_IF_ERROR(
+        out({Topic::kWeights, static_cast<int32_t>(worker),
+             EncodeBigEndian32(options_.shard) + EncodeBigEndian32(chunk++), std::move(frame)}));
   }
+  return absl::OkStatus();
 }
 
 Unsaved ShardTask::unsaved() const {

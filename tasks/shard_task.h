@@ -53,16 +53,17 @@ class ShardTask {
   bool replayed() const { return is_recognised_ && position_ >= replay_end_; }
   uint64_t replayed_records() const { return replayed_records_; }
 
-  // Folds a record of `gradients`; appends answers to `out` unless replaying. DataLoss when the
-  // record before the position is not the one that was folded last, or records are missing. The
-  // store's errors are final: create and load another task.
-  Status ProcessGradient(const GradientRecord& record, std::vector<OutgoingRecord>& out);
+  // Folds a record of `gradients`; unless replaying, makes the answers, each when `out` has taken
+  // the one before. DataLoss when the record before the position is not the one that was folded
+  // last, or records are missing. The store's errors are final: create and load another task. After
+  // an error of `out` the record is folded, and answers are missing.
+  Status ProcessGradient(const GradientRecord& record, const RecordSink& out);
   // The snapshot at whose cut the shard is. Before anything else is processed, it may be
   // checkpointed, and LeaveCut must be called. None while replaying.
   std::optional<uint64_t> snapshot() const { return snapshot_; }
-  Status LeaveCut(std::vector<OutgoingRecord>& out);
+  Status LeaveCut(const RecordSink& out);
   // Answers all workers from state.
-  Status Announce(std::vector<OutgoingRecord>& out);
+  Status Announce(const RecordSink& out);
 
   // Freezes what was updated since the last checkpoint. Empty when nothing was. One at a time.
   // ResourceExhausted when the state is larger than can be saved: nothing has changed then, and
@@ -88,17 +89,16 @@ class ShardTask {
  private:
   // The error of a record before the position that is not the one that was folded.
   Status OtherRecord(Offset offset) const;
-  Status AppendAnswer(WorkerId worker, std::vector<OutgoingRecord>& out) const;
-  Status AppendReplacedAnswer(const ServerOutput::Replaced& receiver,
-                              std::vector<OutgoingRecord>& out) const;
+  Status AppendAnswer(WorkerId worker, const RecordSink& out) const;
+  Status AppendReplacedAnswer(const ServerOutput::Replaced& receiver, const RecordSink& out) const;
   Status FoldHeld();
   // The entries of a checkpoint that hold the state.
   StatusOr<std::vector<Checkpoint::Entry>> EncodedState() const;
   // Frames those of output_ for the next checkpoint.
   void KeepDeadLetters();
-  Status AppendAnswers(std::vector<OutgoingRecord>& out) const;
-  void Append(WorkerId worker, uint64_t message_id, const std::string& body,
-              std::vector<OutgoingRecord>& out) const;
+  Status AppendAnswers(const RecordSink& out) const;
+  Status Append(WorkerId worker, uint64_t message_id, const std::string& body,
+                const RecordSink& out) const;
 
   ServerOptions options_;
   const OrderedByteMap& store_;

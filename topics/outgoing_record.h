@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "base/status.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -13,6 +17,27 @@ struct OutgoingRecord {
   int32_t partition = 0;
   std::string key;
   std::string value;
+};
+
+// Takes a task's records one by one. A shard's answers to all its workers may be larger than
+// memory, so each is made when the one before has been taken.
+class RecordSink {
+ public:
+  using Take = std::function<Status(OutgoingRecord record)>;
+
+  // Errors of `take` end the call of the task, which returns them.
+  explicit RecordSink(Take take) : take_(std::move(take)) {}
+  // Appends to `records`, which outlive the sink. Implicit: where few are made, a vector will do.
+  RecordSink(std::vector<OutgoingRecord>& records)  // NOLINT(google-explicit-constructor)
+      : take_([&records](OutgoingRecord record) {
+          records.push_back(std::move(record));
+          return absl::OkStatus();
+        }) {}
+
+  Status operator()(OutgoingRecord record) const { return take_(std::move(record)); }
+
+ private:
+  Take take_;
 };
 
 }  // namespace millrace

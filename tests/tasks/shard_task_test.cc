@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -499,6 +501,42 @@ TEST_F(ShardTaskTest, ALargeAnswerIsSplitAndItsChunksAreKeyedByShardAndNumber) {
     body = *joiner.Add(0, *ParseFrame(out_[chunk].value));
   }
   EXPECT_EQ(body, *task_->processor().Answer(2));
+}
+
+// Answers to all workers may be larger than memory: each is made when the one before was taken.
+TEST_F(ShardTaskTest, OneAnswerAtATimeIsInMemory) {
+  const auto in_use = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  if (in_use() == 0) GTEST_SKIP() << "a sanitizer's allocator does not count";
+  constexpr size_t kAnswerBytes = size_t{4} << 20;
+  constexpr uint32_t kWorkers = 50;
+  ServerOptions options = SmallServer();
+  options.workers = kWorkers;
+  options.range = {0, kAnswerBytes / sizeof(float)};
+  Use(options);
+  const size_t before = in_use();
+  size_t most = 0;
+  std::set<int32_t> answered;
+  const RecordSink sink([&](const OutgoingRecord& record) {
+    answered.insert(record.partition);
+    most = std::max(most, in_use() - before);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(task_->Announce(sink).ok());
+  EXPECT_THAT(answered, SizeIs(kWorkers));
+  EXPECT_LE(most, 5 * kAnswerBytes) << "the message, its bytes and its frames";
+}
+
+TEST_F(ShardTaskTest, WhatItsAnswersCannotBeGivenToEndsTheCall) {
+  int taken = 0;
+  const RecordSink full([&](const OutgoingRecord&) {
+    ++taken;
+    return absl::CancelledError("stopped");
+  });
+  EXPECT_TRUE(absl::IsCancelled(task_->Announce(full)));
+  EXPECT_EQ(taken, 1);
 }
 
 // ---- checkpoints ----
