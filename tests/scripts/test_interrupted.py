@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The scripts as whoever interrupts them meets them, with stand-ins for builds and for Kafka."""
+"""scripts/test when a build fails or somebody interrupts it, with stand-ins for builds and for Kafka."""
 
 import os
 import pathlib
@@ -84,6 +84,17 @@ class Interrupted(unittest.TestCase):
     def end_brokers(self):
         for pid in filter(alive, self.brokers()):
             os.kill(pid, signal.SIGKILL)
+
+    def test_a_stage_whose_build_fails_has_failed_whatever_its_tests_say(self):
+        self.stub("bin/cmake", "#!/bin/sh\n[ \"$1\" != --build ]\n")
+        self.stub("bin/ctest", "#!/bin/sh\n")
+        for stage in ("release", "sanitize"):
+            with self.subTest(stage):
+                done = subprocess.run([self.root / "scripts" / "test", stage], check=False,
+                                      env=self.environment, text=True, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(f"test: stage {stage} failed", done.stdout)
 
     def test_a_test_run_that_is_ended_leaves_no_broker(self):
         for sig, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
