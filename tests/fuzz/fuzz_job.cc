@@ -45,6 +45,9 @@ Scenario DrawJob(uint64_t seed) {
   // Of many features each row has few, so that slices are sparse.
   scenario.hashed = seed % 4 == 3 ? 120 : std::min<size_t>(scenario.hashed, 5);
   scenario.rows.assign(scenario.workers, 8);
+  if (scenario.most_message_bytes < kMostMessageBytes) {
+    scenario.most_message_bytes = simulation::SmallMessageBytes(scenario);
+  }
   return scenario;
 }
 

@@ -162,17 +162,17 @@ bool Simulation::RecreateInput(WorkerId worker) {
 
 // What the worker has read it may still use, with the help of all others.
 std::string Simulation::AwaitRefusalOfWorker() {
-  constexpr int kMostTurns = 40'000;
-  constexpr int kIdleTurns = 30;
+  constexpr int kWorkerTurns = 40'000;
+  constexpr int kIdleWorkerTurns = 30;
   int idle = 0;
-  for (int turn = 0; turn < kMostTurns && !inspector_.failed(); ++turn) {
+  for (int turn = 0; turn < kWorkerTurns && !inspector_.failed(); ++turn) {
     if (world_.input_loss->refused) {
       world_.Count("worker refuses to go on");
       return "";
     }
     world_.now += std::chrono::milliseconds(1);
     idle = Turn() ? 0 : idle + 1;
-    if (idle < kIdleTurns || Sweep() || GiveUpSnapshots()) continue;
+    if (idle < kIdleWorkerTurns || Sweep() || GiveUpSnapshots()) continue;
     idle = 0;
     for (const auto& process : processes_) process->RepeatAll();
   }
@@ -182,10 +182,10 @@ std::string Simulation::AwaitRefusalOfWorker() {
 
 std::string Simulation::AwaitRefusal() {
   const ShardLoss& loss = *world_.loss;
-  constexpr int kMostTurns = 20'000;
+  constexpr int kServerTurns = 20'000;
   world_.faults = false;
   // Nobody else does anything: a worker might say again just what was lost.
-  for (int turn = 0; turn < kMostTurns && !loss.refused && !loss.answered; ++turn) {
+  for (int turn = 0; turn < kServerTurns && !loss.refused && !loss.answered; ++turn) {
     Bury();
     if (server_[loss.shard] == nullptr) StartServer(loss.shard);
     TurnServer(*server_[loss.shard]);
