@@ -289,8 +289,8 @@ TEST_F(PartitionConsumerTest, ARangeIsToldAgainWhenThePartitionHasALeaderAgain) 
   ProduceNumbers(cluster_.options(), "t", 1, 0, 42);
   Open();
   cluster_.TakeLeader("t", 1);
-  const Status status = consumer_->QueryRange(1, milliseconds(300)).status();
-  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(Until(
+      [&] { return absl::IsUnavailable(consumer_->QueryRange(1, milliseconds(300)).status()); }));
   cluster_.GiveLeader("t", 1);
   const StatusOr<PartitionConsumer::Range> range = consumer_->QueryRange(1, seconds(10));
   ASSERT_TRUE(range.ok()) << range.status();
@@ -298,13 +298,16 @@ TEST_F(PartitionConsumerTest, ARangeIsToldAgainWhenThePartitionHasALeaderAgain) 
 }
 
 TEST_F(PartitionConsumerTest, ARangeOfAPartitionOrATopicThatDoesNotExistIsNotFound) {
+  const auto is_not_found = [](PartitionConsumer& consumer, int32_t partition) {
+    return absl::IsNotFound(consumer.QueryRange(partition, milliseconds(300)).status());
+  };
   Open();
-  EXPECT_TRUE(absl::IsNotFound(consumer_->QueryRange(7, milliseconds(300)).status()));
+  EXPECT_TRUE(Until([&] { return is_not_found(*consumer_, 7); }));
   cluster_.Forget("t");
-  auto consumer =
+  const auto consumer =
       PartitionConsumer::Create(cluster_.options(), {.client_id = "test"}, "t", nullptr);
   ASSERT_TRUE(consumer.ok()) << consumer.status();
-  EXPECT_TRUE(absl::IsNotFound((*consumer)->QueryRange(0, milliseconds(300)).status()));
+  EXPECT_TRUE(Until([&] { return is_not_found(**consumer, 0); }));
 }
 
 // Without FetchNudge this takes a second for each 16 kB: a minute.
