@@ -1,6 +1,7 @@
 #include "tasks/first_checkpoint.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +10,6 @@
 #include "base/check.h"
 #include "tasks/state_codec.h"
 #include "topics/figures_codec.h"
-#include "topics/frame.h"
 #include "topics/partitioning.h"
 
 namespace millrace {
@@ -146,12 +146,9 @@ StatusOr<Checkpoint> FirstCheckpoint::Finish() {
   }
   ShardState first;
   processor_.SaveState(first);
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> pieces,
-                            EncodeState(std::move(first), options_.most_message_bytes));
-  uint32_t chunk = 0;
-  for (std::string& frame : MakeFrames(pieces, 0, options_.max_frame_bytes)) {
-    checkpoint_.entries.push_back({kStateKeyPrefix + EncodeBigEndian32(chunk++), std::move(frame)});
-  }
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<Checkpoint::Entry> state,
+                            EncodeStateEntries(std::move(first), options_));
+  std::ranges::move(state, std::back_inserter(checkpoint_.entries));
   return std::move(checkpoint_);
 }
 

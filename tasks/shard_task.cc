@@ -24,8 +24,6 @@ uint64_t RecordHash(const GradientRecord& record) {
   return Fnv1a64(record.value.substr(0, kHeadBytes), hash);
 }
 
-std::string StateKey(uint32_t chunk) { return kStateKeyPrefix + EncodeBigEndian32(chunk); }
-
 }  // namespace
 
 ShardTask::ShardTask(const ServerOptions& options, const OrderedByteMap& store)
@@ -252,21 +250,14 @@ StatusOr<std::vector<Checkpoint::Entry>> ShardTask::EncodedState() const {
   processor_.SaveState(state);
   state.set_position(position_);
   state.set_last_record_hash(last_hash_);
-  StatusOr<std::vector<std::string>> pieces =
-      EncodeState(std::move(state), options_.most_message_bytes);
-  if (!pieces.ok()) {
+  StatusOr<std::vector<Checkpoint::Entry>> entries = EncodeStateEntries(std::move(state), options_);
+  if (!entries.ok()) {
     return absl::ResourceExhaustedError(
         "shard " + std::to_string(options_.shard) + ": its state at offset " +
         std::to_string(position_) +
-        " of gradients cannot be saved: " + std::string(pieces.status().message()) +
+        " of gradients cannot be saved: " + std::string(entries.status().message()) +
         ". Nothing was written; gradients keeps what is not saved. Start a new job with more "
         "shards or smaller batches");
-  }
-  std::vector<Checkpoint::Entry> entries;
-  uint32_t chunk = 0;
-  for (std::string& frame :
-       MakeFrames(*pieces, static_cast<uint64_t>(position_), options_.max_frame_bytes)) {
-    entries.push_back({StateKey(chunk++), std::move(frame)});
   }
   return entries;
 }

@@ -6,6 +6,7 @@
 
 #include "base/big_endian.h"
 #include "base/check.h"
+#include "topics/frame.h"
 
 namespace millrace {
 namespace {
@@ -82,6 +83,21 @@ StatusOr<std::vector<std::string>> EncodeState(ShardState state, size_t most_pie
       writer.AddAll(*state.mutable_restoring(), [](ShardState& s) { return s.add_restoring(); }));
   MILLRACE_RETURN_IF_ERROR(writer.Flush());
   return writer.Take();
+}
+
+std::string StateKey(uint32_t chunk) { return kStateKeyPrefix + EncodeBigEndian32(chunk); }
+
+StatusOr<std::vector<Checkpoint::Entry>> EncodeStateEntries(ShardState state,
+                                                            const ServerOptions& options) {
+  const uint64_t message_id = state.position();
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> pieces,
+                            EncodeState(std::move(state), options.most_message_bytes));
+  std::vector<Checkpoint::Entry> entries;
+  uint32_t chunk = 0;
+  for (std::string& frame : MakeFrames(pieces, message_id, options.max_frame_bytes)) {
+    entries.push_back({StateKey(chunk++), std::move(frame)});
+  }
+  return entries;
 }
 
 StatusOr<ShardState> DecodeState(std::string_view bytes) {

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "messages/records.pb.h"
+#include "processors/server_processor.h"
+#include "tasks/checkpoint.h"
 #include "topics/message_codec.h"
 
 namespace millrace {
@@ -18,6 +21,13 @@ namespace millrace {
 // divided. Takes the state apart. ResourceExhausted when one of them is larger than a piece.
 StatusOr<std::vector<std::string>> EncodeState(ShardState state,
                                                size_t most_piece_bytes = kMostMessageBytes);
+
+// Of a piece of the state, in a shard's store and in `parameters`.
+std::string StateKey(uint32_t chunk);
+// The state as a checkpoint has it: EncodeState in frames. (The frames' message is the state's
+// position.)
+StatusOr<std::vector<Checkpoint::Entry>> EncodeStateEntries(ShardState state,
+                                                            const ServerOptions& options);
 
 // DataLoss when `bytes`, all pieces one after the other, are damaged.
 StatusOr<ShardState> DecodeState(std::string_view bytes);

@@ -246,7 +246,7 @@ class PositionOneTooFar final : public OtherState {
 class TrimsOneTooFar final : public WrongLog {
  public:
   using WrongLog::WrongLog;
-  // The port is called with the record in front of the position.
+  // The port is called with the record before the position.
   Status TrimGradients(Offset position) override {
     const Status status = right().TrimGradients(position + 2);
     return absl::IsOutOfRange(status) ? right().TrimGradients(position) : status;

@@ -19,7 +19,7 @@ class StartsWhereverTheLogIs final : public ServerHost {
   }
 };
 
-// Does not look at the record in front of its position.
+// Does not look at the record before its position.
 class DoesNotRecogniseItsLog final : public ServerHost {
  public:
   using ServerHost::ServerHost;

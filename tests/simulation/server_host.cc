@@ -378,7 +378,7 @@ bool ServerHost::ReadGradients() {
       saving_given_up_ = false;
       break;
     }
-    // The record in front of the position is only looked at.
+    // The record before the position is only looked at.
     const bool folded = task_->position() > position;
     if (folded && !replaying) world_.observer->OnAnswers(*task_, out_);
     Send(out_);

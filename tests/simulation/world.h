@@ -27,7 +27,7 @@ class Observer {
   virtual ~Observer() = default;
   virtual void OnAppended(Topic, int32_t /*partition*/, const LogRecord&) {}
   virtual void OnFolded(const ShardTask&) {}
-  // What a live server says after the record in front of its position; or to everybody.
+  // What a live server says after the record before its position; or to everybody.
   virtual void OnAnswers(const ShardTask&, std::span<const OutgoingRecord>) {}
   virtual void OnAnnouncement(const ShardTask&, std::span<const OutgoingRecord>) {}
   virtual void OnSentByWorker(WorkerId, std::span<const OutgoingRecord>) {}
