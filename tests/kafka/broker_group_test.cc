@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -349,6 +350,35 @@ TEST_F(BrokerGroupTest, AMemberThatLeavesIsReplacedAtOnce) {
   std::printf("left in %.3f s, replaced after %.2f s\n", closing.count(), took.count());
   EXPECT_LT(took.count(), 10);  // and not the session timeout
   EXPECT_FALSE(leaves.has_lost || stays.has_lost);
+}
+
+// More members than partitions: one has an assignment of nothing, which it does not look at.
+TEST_F(BrokerGroupTest, AMemberThatIsGivenNothingAndNeverPollsCanBeClosed) {
+  const std::string topic = CreateTopic(1);
+  const ConsumerOptions options = {
+      .client_id = "member", .group_id = FreshName(), .session_timeout_s = 30};
+  Owner owner(kafka_, topic, options);
+  ASSERT_TRUE(Until([&] {
+    owner.Poll();
+    return owner.owned.size() == 1;
+  }));
+  Wakeup wakeup;
+  auto surplus = GroupConsumer::Create(kafka_, options, topic, &wakeup);
+  ASSERT_TRUE(surplus.ok()) << surplus.status();
+  std::atomic<bool> is_assigned = false;
+  std::thread waits([&] {
+    wakeup.WaitFor(seconds(60));
+    is_assigned = true;
+  });
+  // The member that has the partition takes part in the rebalance.
+  EXPECT_TRUE(Until([&] {
+    owner.Poll();
+    return is_assigned.load();
+  }));
+  waits.join();
+  const Status left = (*surplus)->Close();
+  EXPECT_TRUE(left.ok()) << left;
+  EXPECT_FALSE(owner.has_lost);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <thread>
 
 #include "tests/kafka/mock_cluster.h"
@@ -270,17 +269,6 @@ TEST_F(GroupConsumerTest, AMemberThatIsGivenPartitionsAndNeverPollsAgainCanBeClo
   member.wakeup_.WaitFor(seconds(30));  // an assignment has come
   EXPECT_FALSE(assigned);
   EXPECT_TRUE(member.consumer_->Close().ok());
-}
-
-TEST_F(GroupConsumerTest, AMemberThatIsGivenNothingAndNeverPollsAgainCanBeClosed) {
-  std::array<Member, 3> members = {Member(cluster_, "0"), Member(cluster_, "1"),
-                                   Member(cluster_, "2")};
-  for (Member& member : members) member.wakeup_.WaitFor(seconds(30));  // an assignment has come
-  for (Member& member : members) {
-    const Status left = member.consumer_->Close();
-    EXPECT_TRUE(left.ok()) << left;
-    member.consumer_.reset();
-  }
 }
 
 // Two members that are stopped together: the second is in the middle of the rebalance that the
