@@ -1,6 +1,9 @@
 #include "server/server_metrics.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -10,6 +13,12 @@
 
 namespace millrace {
 namespace {
+
+std::string ThisProcess() {
+  std::array<char, 256> host{};
+  const bool is_named = gethostname(host.data(), host.size() - 1) == 0;
+  return "process " + std::to_string(getpid()) + " on " + (is_named ? host.data() : "?");
+}
 
 OutgoingRecord Record(std::string series, const MetricPoint& point) {
   return {Topic::kMetrics, 0, std::move(series),
@@ -64,6 +73,7 @@ OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training,
   server.set_time_jumps(processor.counters().time_jumps());
   server.set_aborted_checkpoints(aborted_checkpoints);
   server.set_ended(ended);
+  server.set_process(ThisProcess());
   *server.mutable_training() = training.training();
   server.set_shards(training.shards());
   if (recovery) *server.mutable_recovery() = *recovery;

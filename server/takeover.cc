@@ -35,15 +35,22 @@ std::string MarkOf(const JobConfig& config, ShardId shard) {
          ".taken-over";
 }
 
-// The shard that a heartbeat is of, if the record is one.
-std::optional<ShardId> ShardOfHeartbeat(const ConsumedRecord& record) {
+// The heartbeat of a server, if the record is one.
+std::optional<MetricPoint::ServerProgress> Heartbeat(const ConsumedRecord& record) {
   if (!record.key.starts_with("server/")) return std::nullopt;
   const StatusOr<MetricPoint> point = DecodeMetricPoint(record.value);
   if (!point.ok() || !point->has_server()) return std::nullopt;
-  return point->server().shard();
+  return point->server();
 }
 
 }  // namespace
+
+std::string TakenOverText(const MetricPoint::ServerProgress& holder) {
+  const std::string process = holder.process().empty() ? "another server" : holder.process();
+  return "shard " + std::to_string(holder.shard()) + ": " + process +
+         " took it over from this server and is running; this server waits until that one has "
+         "stopped. Stop one of the two: give each shard to one process (--server-ids)";
+}
 
 void RememberTakeover(const JobConfig& config, const std::vector<ShardId>& shards) {
   for (const ShardId shard : shards) {
@@ -83,16 +90,12 @@ Status WaitWhileTakenOver(const JobConfig& config, const std::vector<ShardId>& s
     return absl::OkStatus();
   };
   handler.on_record = [&](const ConsumedRecord& record) {
-    const std::optional<ShardId> shard = ShardOfHeartbeat(record);
-    if (!shard || !taken.contains(*shard)) return absl::OkStatus();
+    const std::optional<MetricPoint::ServerProgress> holder = Heartbeat(record);
+    if (!holder || !taken.contains(ShardId(holder->shard()))) return absl::OkStatus();
     last_heartbeat = steady_clock::now();
     if (last_heartbeat < next_report) return absl::OkStatus();
     next_report = last_heartbeat + kReportEvery;
-    spdlog::warn(
-        "shard {}: another server took it over from this one and is running; this server waits "
-        "until that one has stopped. Stop one of the two: give each shard to one process "
-        "(--server-ids)",
-        *shard);
+    spdlog::warn("{}", TakenOverText(*holder));
     return absl::OkStatus();
   };
   while (!is_read || steady_clock::now() - last_heartbeat < kSilence) {

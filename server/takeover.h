@@ -2,11 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/job.pb.h"
+#include "messages/records.pb.h"
 
 namespace millrace {
 
@@ -15,6 +17,9 @@ namespace millrace {
 // leaves a mark in its data folder, and after its next start it waits while the other one runs.
 // (Without a mark a start does not wait: the replacement of a server that hangs or was killed is
 // not delayed.)
+
+// What a server that waits logs about the one that took the shard over, by its newest heartbeat.
+std::string TakenOverText(const MetricPoint::ServerProgress& holder);
 
 // Leaves the mark; errors are logged.
 void RememberTakeover(const JobConfig& config, const std::vector<ShardId>& shards);

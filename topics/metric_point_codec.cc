@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMostTimestampMs = 253'402'300'799'999;  // the end of the year 9999
 constexpr uint64_t kMostBytes = uint64_t{1} << 60;
 constexpr uint32_t kMostEpochs = 1'000'000'000;
-constexpr size_t kMostSourceBytes = 1000;
+constexpr size_t kMostTextBytes = 1000;
 
 Status BadPoint(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
@@ -37,13 +37,12 @@ Status CheckWorkers(const google::protobuf::RepeatedPtrField<WorkerProgress>& wo
   return absl::OkStatus();
 }
 
-Status CheckRecovery(const MetricPoint::ServerProgress::Recovery& recovery) {
-  const std::string& source = recovery.source();
-  MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of a name:", source.size(), kMostSourceBytes));
-  // It is shown on a terminal.
+// It is shown on a terminal.
+Status CheckText(const std::string& name, const std::string& text) {
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the " + name + ":", text.size(), kMostTextBytes));
   const bool is_plain =
-      std::ranges::none_of(source, [](unsigned char c) { return c < ' ' || c == 0x7f; });
-  return is_plain ? absl::OkStatus() : BadPoint("a source with control characters");
+      std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; });
+  return is_plain ? absl::OkStatus() : BadPoint("a " + name + " with control characters");
 }
 
 Status CheckServer(const MetricPoint::ServerProgress& point) {
@@ -55,7 +54,8 @@ Status CheckServer(const MetricPoint::ServerProgress& point) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows counted:", point.rows_counted(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows tested:", point.progressive().rows(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckWorkers(point.workers()));
-  return CheckRecovery(point.recovery());
+  MILLRACE_RETURN_IF_ERROR(CheckText("process", point.process()));
+  return CheckText("source of a copy", point.recovery().source());
 }
 
 }  // namespace

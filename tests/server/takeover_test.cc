@@ -76,6 +76,14 @@ TEST_F(TakeoverTest, WhoWasFencedWaitsOnceUntilTheOtherSendsNoHeartbeats) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "the mark has served";
 }
 
+TEST(TakenOverText, NamesTheProcessThatHasTheShard) {
+  MetricPoint::ServerProgress holder;
+  holder.set_shard(3);
+  EXPECT_TRUE(TakenOverText(holder).starts_with("shard 3: another server took it over"));
+  holder.set_process("process 4711 on mill");
+  EXPECT_TRUE(TakenOverText(holder).starts_with("shard 3: process 4711 on mill took it over"));
+}
+
 TEST_F(TakeoverTest, AStopEndsTheWait) {
   RememberTakeover(config_, {1});
   stop_ = true;

@@ -66,7 +66,11 @@ TEST(MetricPointCodec, RefusesWhatNoProgramSends) {
        }},
       {"control characters",
        [](MetricPoint& p) { p.mutable_server()->mutable_recovery()->set_source("\x1b[2J"); }},
-      {"bytes of a name",
+      {"a process with control characters",
+       [](MetricPoint& p) { p.mutable_server()->set_process("a\nb"); }},
+      {"bytes of the process",
+       [](MetricPoint& p) { p.mutable_server()->set_process(std::string(1001, 'x')); }},
+      {"bytes of the source of a copy",
        [](MetricPoint& p) {
          p.mutable_server()->mutable_recovery()->set_source(std::string(1001, 'x'));
        }},
