@@ -12,6 +12,7 @@
 #include "kafka/client_log.h"
 #include "kafka/rdkafka_handles.h"
 #include "kafka/status_of_error.h"
+#include "kafka/topic_metadata.h"
 #include "kafka/topic_rules.h"
 
 namespace millrace {
@@ -110,18 +111,11 @@ StatusOr<int32_t> LibrdkafkaAdmin::PartitionCount(const std::string& topic) {
 
 StatusOr<FoundTopic> LibrdkafkaAdmin::LookUp(const std::string& topic) {
   const std::string context = absl::StrCat("looking up topic '", topic, "'");
-  const Handle<rd_kafka_topic_t> handle(rd_kafka_topic_new(client_.get(), topic.c_str(), nullptr));
-  if (handle == nullptr) return StatusOfError(rd_kafka_last_error(), context);
-  const rd_kafka_metadata_t* raw = nullptr;
-  const rd_kafka_resp_err_t error =
-      rd_kafka_metadata(client_.get(), 0, handle.get(), &raw, Milliseconds(kLookTimeout));
-  const Handle<const rd_kafka_metadata_t> metadata(raw);
+  Handle<const rd_kafka_metadata_t> metadata;
+  const rd_kafka_resp_err_t error = kafka_internal::RequestTopicMetadata(
+      client_.get(), topic, Milliseconds(kLookTimeout), metadata);
   MILLRACE_RETURN_IF_ERROR(StatusOfError(error, context));
-  if (metadata->topic_cnt != 1) {
-    return absl::NotFoundError(absl::StrCat(context, ": no such topic"));
-  }
   const rd_kafka_metadata_topic_t& told = metadata->topics[0];
-  MILLRACE_RETURN_IF_ERROR(StatusOfError(told.err, context));
   FoundTopic found;
   found.brokers = metadata->broker_cnt;
   found.partitions = told.partition_cnt;

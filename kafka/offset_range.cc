@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kafka/rdkafka_handles.h"
 #include "kafka/status_of_error.h"
+#include "kafka/topic_metadata.h"
 
 namespace millrace::kafka_internal {
 namespace {
@@ -25,15 +26,10 @@ int MillisecondsUntil(SteadyClock::time_point deadline) {
 // request renews the cache.
 rd_kafka_resp_err_t AskAboutPartition(rd_kafka_t* client, const std::string& topic,
                                       int32_t partition, int timeout_ms) {
-  const Handle<rd_kafka_topic_t> handle(rd_kafka_topic_new(client, topic.c_str(), nullptr));
-  if (handle == nullptr) return rd_kafka_last_error();
-  const rd_kafka_metadata_t* raw = nullptr;
-  const rd_kafka_resp_err_t error = rd_kafka_metadata(client, 0, handle.get(), &raw, timeout_ms);
-  const Handle<const rd_kafka_metadata_t> metadata(raw);
+  Handle<const rd_kafka_metadata_t> metadata;
+  const rd_kafka_resp_err_t error = RequestTopicMetadata(client, topic, timeout_ms, metadata);
   if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return error;
-  if (metadata->topic_cnt != 1) return RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
   const rd_kafka_metadata_topic_t& found = metadata->topics[0];
-  if (found.err != RD_KAFKA_RESP_ERR_NO_ERROR) return found.err;
   for (int i = 0; i < found.partition_cnt; ++i) {
     if (found.partitions[i].id == partition) {
       return found.partitions[i].leader < 0 ? RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE

@@ -12,6 +12,7 @@
 #include "kafka/client_log.h"
 #include "kafka/rdkafka_handles.h"
 #include "kafka/status_of_error.h"
+#include "kafka/topic_metadata.h"
 
 namespace millrace {
 namespace {
@@ -151,17 +152,12 @@ StatusOr<LibrdkafkaProducer::Topic*> LibrdkafkaProducer::Find(const std::string&
 Status LibrdkafkaProducer::Prepare(const std::vector<std::string>& topics) {
   constexpr int kTimeoutMs = 10000;
   for (const std::string& name : topics) {
-    MILLRACE_ASSIGN_OR_RETURN(Topic * topic, Find(name));
-    const rd_kafka_metadata_t* raw = nullptr;
+    MILLRACE_RETURN_IF_ERROR(Find(name).status());  // made here, it is kept
+    Handle<const rd_kafka_metadata_t> metadata;
     const rd_kafka_resp_err_t error =
-        rd_kafka_metadata(client_.get(), 0, topic->handle.get(), &raw, kTimeoutMs);
-    const Handle<const rd_kafka_metadata_t> metadata(raw);
-    const std::string context = absl::StrCat("looking up topic '", name, "'");
-    MILLRACE_RETURN_IF_ERROR(StatusOfError(error, context));
-    for (int i = 0; i < metadata->topic_cnt; ++i) {
-      if (metadata->topics[i].err == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) continue;
-      MILLRACE_RETURN_IF_ERROR(StatusOfError(metadata->topics[i].err, context));
-    }
+        kafka_internal::RequestTopicMetadata(client_.get(), name, kTimeoutMs, metadata);
+    if (error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) continue;
+    MILLRACE_RETURN_IF_ERROR(StatusOfError(error, absl::StrCat("looking up topic '", name, "'")));
   }
   return absl::OkStatus();
 }

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kafka/rdkafka_handles.h"
-#include "kafka/status_of_error.h"
+#include "kafka/topic_metadata.h"
 
 namespace millrace::kafka_internal {
 namespace {
@@ -31,14 +31,8 @@ Status TopicPresence::Check() {
   const auto now = std::chrono::steady_clock::now();
   if (!suspected_ || now < next_look_) return absl::OkStatus();
   next_look_ = now + kBetweenLooks;
-  const Handle<rd_kafka_topic_t> topic(rd_kafka_topic_new(client_, topic_.c_str(), nullptr));
-  if (topic == nullptr) return StatusOfError(rd_kafka_last_error(), topic_);
-  const rd_kafka_metadata_t* raw = nullptr;
-  rd_kafka_resp_err_t error = rd_kafka_metadata(client_, 0, topic.get(), &raw, kLookTimeoutMs);
-  const Handle<const rd_kafka_metadata_t> metadata(raw);
-  if (error == RD_KAFKA_RESP_ERR_NO_ERROR && metadata->topic_cnt == 1) {
-    error = metadata->topics[0].err;
-  }
+  Handle<const rd_kafka_metadata_t> metadata;
+  const rd_kafka_resp_err_t error = RequestTopicMetadata(client_, topic_, kLookTimeoutMs, metadata);
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
     suspected_ = false;
     gone_since_.reset();
