@@ -95,9 +95,11 @@ Status EmbeddingTable::ReadStore(std::span<const EmbeddingId> ids,
       return;
     }
     Free(place);
-    status = absl::DataLossError("embedding row " + std::to_string(id) + " of table " +
-                                 std::to_string(options_.table) + " " +
-                                 std::string(head.status().message()));
+    status = absl::DataLossError(
+        "embedding row " + std::to_string(id) + " of table " + std::to_string(options_.table) +
+        " in this server's store " + std::string(head.status().message()) +
+        ". Stop the server, move its data folder away, and start it again: it restores the shard "
+        "from a replica or from the topic parameters");
   };
   MILLRACE_RETURN_IF_ERROR(store_->GetMany(keys, take));
   return status;

@@ -427,7 +427,8 @@ TEST(EmbeddingTable, ADamagedOrForeignRowIsAnErrorThatNamesIt) {
   std::vector<float> values(3);
   const Status shape = wider.Read(std::vector<EmbeddingId>{9}, 0, values);
   EXPECT_TRUE(absl::IsDataLoss(shape));
-  EXPECT_THAT(std::string(shape.message()), HasSubstr("row 9 of table 0 has 2 values"));
+  EXPECT_THAT(std::string(shape.message()),
+              HasSubstr("row 9 of table 0 in this server's store has 2 values"));
   EXPECT_TRUE(absl::IsDataLoss(wider.Read(std::vector<EmbeddingId>{9}, 0, values)))
       << "and stays one";
 
@@ -436,8 +437,9 @@ TEST(EmbeddingTable, ADamagedOrForeignRowIsAnErrorThatNamesIt) {
   ASSERT_TRUE(store.Write(batch).ok());
   EmbeddingTable table(Options(2), &store);
   values.resize(2);
-  EXPECT_THAT(std::string(table.Read(std::vector<EmbeddingId>{7}, 0, values).message()),
-              HasSubstr("row 7 of table 0 cannot be decoded"));
+  EXPECT_THAT(
+      std::string(table.Read(std::vector<EmbeddingId>{7}, 0, values).message()),
+      HasSubstr("row 7 of table 0 in this server's store cannot be decoded. Stop the server"));
 }
 
 TEST(EmbeddingTable, KeysOfRowsAreToldFromOthers) {
