@@ -3,21 +3,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/host_name.h"
 #include "topics/figures_codec.h"
 #include "topics/frame.h"
 
 namespace millrace {
 namespace {
 
-std::string ThisProcess() {
-  std::array<char, 256> host{};
-  const bool is_named = gethostname(host.data(), host.size() - 1) == 0;
-  return "process " + std::to_string(getpid()) + " on " + (is_named ? host.data() : "?");
+const std::string& ThisProcess() {
+  static const std::string name =
+      "process " + std::to_string(getpid()) + " on " + HostName().value_or("an unnamed host");
+  return name;
 }
 
 OutgoingRecord Record(std::string series, const MetricPoint& point) {

@@ -1,15 +1,14 @@
 #include "durability/replicas/peer_replicas.h"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <string_view>
 #include <utility>
 
 #include "base/host_and_port.h"
+#include "base/host_name.h"
 #include "durability/checkpoints/shard_store.h"
 #include "job/job_registry.h"
 #include "stores/rocksdb_byte_map.h"
@@ -147,8 +146,7 @@ std::string ReplicaAddress(const std::string& listen, const std::string& adverti
   const size_t colon = given.rfind(':');
   std::string host = given.substr(0, colon);
   if (advertise.empty() && (host == "0.0.0.0" || host == "[::]" || host == "*")) {
-    std::array<char, 256> name{};
-    if (gethostname(name.data(), name.size() - 1) == 0) host = name.data();
+    host = HostName().value_or(host);
   }
   const std::string given_port = given.substr(colon + 1);
   return host + ":" + (std::stoi(given_port) == 0 ? std::to_string(port) : given_port);
