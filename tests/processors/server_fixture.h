@@ -119,4 +119,36 @@ class TestServer {
   Offset next_offset_ = 0;
 };
 
+inline const ConsistencyPolicy kSequential = ConsistencyPolicy::Sequential();
+inline const ConsistencyPolicy kEventual = ConsistencyPolicy::Eventual();
+constexpr KeyRange kRange = {0, 6};
+
+inline std::vector<ConsistencyPolicy> AllPolicies() {
+  return {kSequential, kEventual, ConsistencyPolicy::Bounded(2)};
+}
+
+inline std::vector<float> Same(float value) { return std::vector<float>(kRange.size(), value); }
+
+inline Gradient WithProgressive(Gradient message, uint64_t rows) {
+  EvaluationSums sums;
+  for (uint64_t row = 0; row < rows; ++row) sums.Add(1, std::vector<float>{0.25f, 0.75f});
+  ToProto(sums, *message.mutable_update()->mutable_progressive());
+  message.mutable_update()->set_new_rows(rows);
+  return message;
+}
+
+inline Gradient WithMoments(Gradient message, const std::vector<double>& values) {
+  Moments moments(1);
+  for (double value : values) moments.Add({0, {value}, {}, {}});
+  ToProto(moments, *message.mutable_update()->mutable_moments());
+  return message;
+}
+
+inline Gradient WithDeadLetter(Gradient message, const std::string& reason) {
+  auto& letters = message.has_leave() ? *message.mutable_leave()->mutable_dead_letters()
+                                      : *message.mutable_update()->mutable_dead_letters();
+  letters.Add()->set_reason(reason);
+  return message;
+}
+
 }  // namespace millrace

@@ -1,0 +1,148 @@
+// What one step of a shard does to its weights.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "processors/server_processor.h"
+#include "tests/processors/server_fixture.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// ---- what a step is ----
+
+TEST(ServerProcessorTest, EmptyUpdatesAdvanceTheClockWithoutAStep) {
+  TestServer server(SmallServer(kSequential));
+  for (WorkerId worker = 0; worker < 3; ++worker)
+    server.Send(Message(Gradient::kUpdate, worker, 0));
+  EXPECT_EQ(server.processor().clocks().Min(), 1u);
+  EXPECT_EQ(server.processor().steps(), 0u);
+}
+
+TEST(ServerProcessorTest, SparseAndDenseSlicesOfTheSameGradientGiveTheSameBytes) {
+  TestServer dense(SmallServer(kEventual));
+  TestServer sparse(SmallServer(kEventual));
+  dense.Send(Update(0, 0, {0, 0, 3, 0.1f, 0, 7}, kRange));
+  Gradient update = Update(0, 0, Same(0), kRange);
+  Slice& slice = *update.mutable_update()->mutable_slice();
+  slice.clear_dense();
+  for (const auto& [key, value] :
+       std::vector<std::pair<uint32_t, float>>{{2, 3}, {3, 0.1f}, {5, 7}}) {
+    slice.add_sparse_index(key);
+    slice.add_sparse_value(value);
+  }
+  sparse.Send(update);
+  EXPECT_EQ(dense.weights(), sparse.weights());
+}
+
+TEST(ServerProcessorTest, ThePenaltyIsNotAppliedToTheBias) {
+  ServerOptions options = SmallServer(kEventual);
+  options.l2 = 0.5;
+  TestServer server(options);
+  std::ranges::fill(server.processor().mutable_shard().mutable_weights(), 8.0f);
+  server.SendNext(0, 0);
+  EXPECT_EQ(server.weights(), (std::vector<float>{6, 6, 6, 6, 8, 8}));
+}
+
+TEST(ServerProcessorTest, AShardPenalisesOnlyThoseOfItsOwnKeysThatAreNotTheBias) {
+  for (const auto& [range, expected] : std::vector<std::pair<KeyRange, std::vector<float>>>{
+           {{0, 3}, {6, 6, 6}}, {{3, 6}, {6, 8, 8}}, {{4, 6}, {8, 8}}, {{5, 6}, {8}}}) {
+    ServerOptions options = SmallServer(kEventual);
+    options.l2 = 0.5;
+    options.range = range;
+    TestServer server(options);
+    std::ranges::fill(server.processor().mutable_shard().mutable_weights(), 8.0f);
+    server.SendNext(0, 0);
+    EXPECT_EQ(server.weights(), expected);
+  }
+}
+
+TEST(ServerProcessorTest, ChangesOfARoundAreAveragedByTheirShareOfTheRows) {
+  ServerOptions options = SmallServer(kSequential);
+  options.average_changes = true;
+  TestServer server(options);
+  server.Send(Update(0, 0, Same(8), kRange, 1));
+  server.Send(Update(1, 0, Same(4), kRange, 3));
+  server.Send(Message(Gradient::kUpdate, 2, 0));
+  EXPECT_EQ(server.weights(), Same(8.0f / 4 + 4.0f * 3 / 4));
+}
+
+TEST(ServerProcessorTest, AChangeThatComesAloneMovesTheWeightsByItsWorkersShare) {
+  ServerOptions options = SmallServer(kEventual);
+  options.average_changes = true;
+  options.workers = 4;
+  TestServer server(options);
+  server.Send(Update(0, 0, Same(8), kRange, 100));
+  EXPECT_EQ(server.weights(), Same(2));
+  server.Send(Message(Gradient::kLeave, 3, 0));
+  server.Send(Message(Gradient::kLeave, 2, 0));
+  server.Send(Update(1, 0, Same(8), kRange, 1));
+  EXPECT_EQ(server.weights(), Same(6)) << "of two who are left";
+}
+
+// A message without rows is not checked for its values either.
+TEST(ServerProcessorTest, WhatAMessageWithoutRowsSaysOfValuesAndWeightIsNotUsed) {
+  for (const bool average : {true, false}) {
+    ServerOptions options = SmallServer(kSequential);
+    options.average_changes = average;
+    TestServer right(options);
+    TestServer server(options);
+    for (TestServer* each : {&right, &server}) {
+      each->Send(Update(0, 0, Same(8), kRange, 1));
+      each->Send(Update(1, 0, Same(4), kRange, 3));
+    }
+    right.Send(Message(Gradient::kUpdate, 2, 0));
+    Gradient empty = Update(2, 0, Same(100), kRange, 0);
+    empty.mutable_update()->set_weight_sum(6);
+    server.Send(empty);
+    EXPECT_EQ(server.weights(), right.weights()) << average;
+    EXPECT_NE(server.weights(), Same(0));
+  }
+}
+
+TEST(ServerProcessorTest, ChangesAreAveragedWithoutOptimizerOrPenalty) {
+  ServerOptions options = SmallServer(kSequential);
+  options.average_changes = true;
+  options.l2 = 10;
+  options.optimizer.kind = OptimizerOptions::Kind::kAdam;
+  TestServer server(options);
+  EXPECT_TRUE(server.processor().shard().slots().empty());
+  for (Clock clock = 0; clock < 3; ++clock) {
+    for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker, 1);
+  }
+  for (float weight : server.weights()) EXPECT_NEAR(weight, 3, 1e-6);
+}
+
+TEST(ServerProcessorTest, TheOptimizersStateIsPartOfTheShard) {
+  ServerOptions options = SmallServer(kEventual);
+  options.optimizer.kind = OptimizerOptions::Kind::kMomentum;
+  options.optimizer.momentum = 0.5;
+  TestServer server(options);
+  ASSERT_EQ(server.processor().shard().slots().size(), 6u);
+  server.SendNext(0, 1);
+  server.SendNext(0, 1);
+  EXPECT_EQ(server.weights(), Same(-0.5f - 0.75f));
+  for (float slot : server.processor().shard().slots()) EXPECT_NE(slot, 0);
+  // Without it the next step is another one.
+  std::ranges::fill(server.processor().mutable_shard().mutable_slots(), 0.0f);
+  server.SendNext(0, 1);
+  EXPECT_EQ(server.weights(), Same(-1.75f));
+}
+
+TEST(ServerProcessorTest, AStepMarksTheShardAsUpdated) {
+  TestServer server(SmallServer(kEventual));
+  EXPECT_THAT(server.processor().mutable_shard().TakeUpdated(), IsEmpty());
+  server.Send(Message(Gradient::kUpdate, 0, 0));
+  EXPECT_THAT(server.processor().mutable_shard().TakeUpdated(), IsEmpty());
+  server.SendNext(0);
+  EXPECT_THAT(server.processor().mutable_shard().TakeUpdated(), ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace millrace
