@@ -316,6 +316,17 @@ class Stages(unittest.TestCase):
         stage = self.stage(server0=FOR_EVER, worker0="echo; exit 1")
         self.assertEqual(self.failure(stage), "worker0 ended with code 1, which no event has caused")
 
+    def test_who_asked_for_a_snapshot_may_end_with_an_error_when_the_job_has_ended(self):
+        waits = "trap 'exit 130' TERM; echo; while :; do sleep 0.02; done"
+        for script, wrong in ("echo; exit 1", 0), (waits, 0), ("echo; exit 4", 1):
+            stage = self.stage(server0=GOOD, ask1=script)
+            stage.asks.append("ask1")
+            if script != waits:
+                stage.job.processes["ask1"].wait()  # no tick comes before the end of the job
+            stage._end_asks()
+            self.assertEqual(len(stage.wrong), wrong, stage.wrong)
+            self.assertIn("ask1", stage.caused)
+
     def test_a_program_that_somebody_else_kills_is_reported(self):
         stage = self.stage(server0=FOR_EVER, worker0=FOR_EVER)
         stage.job.processes["worker0"].kill()

@@ -37,6 +37,9 @@ JOBS = {
 # How much more the end may hold than the time after the beginning: what is sampled in the middle of a
 # compaction, a segment, or an allocator's pool.
 MEMORY_MARGIN, DISK_MARGIN = 24 * MIB, 48 * MIB
+# A broker is not ours, and Java takes its heap (256 MiB) little by little, over hours. So a broker's
+# memory is held against a limit, and only our programs' against growth.
+BROKER_LIMIT = 512 * MIB
 # Kafka frees whole segments: of the product's size two of each partition may stand. Shorter runs make
 # them small, to see them go.
 SHORT_MINUTES, SMALL_SEGMENT, TOPIC_MARGIN = 30, 1 * MIB, {True: 24 * MIB, False: 256 * MIB}
@@ -141,7 +144,10 @@ class Endless:
                 line = (f"{what} {name}: {first:.1f} MiB, at most {series.peak(name) / MIB:.1f}, "
                         f"last {last:.1f}, {per_hour:+.1f} MiB an hour")
                 lines.append(line)
-                if samples.grows(points, margin):
+                if series is self.memory and name in self.cluster.names:
+                    if series.peak(name) > BROKER_LIMIT:
+                        wrong.append(f"more than {BROKER_LIMIT // MIB} MiB: {line}")
+                elif samples.grows(points, margin):
                     wrong.append(f"goes on growing: {line}")
         return lines, wrong
 

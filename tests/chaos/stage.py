@@ -141,15 +141,18 @@ class Stage:
         self._check()
 
     def _end_asks(self):
-        """Whoever still waits for a snapshot of a job that has ended."""
+        """Ends who still waits for a snapshot of a job that has ended. (Another may have ended by itself
+        since the last tick.)"""
         for name in self.asks:
             process = self.job.processes[name]
             if process.poll() is None:
                 process.terminate()
-                if process.wait(PATIENCE) not in troubles.STOPPED | {1}:
-                    self.fail(f"{name} ended with code {process.returncode} on SIGTERM")
-                self.caused.add(name)
+                process.wait(PATIENCE)
                 self.asked_in_vain += 1
+            if process.returncode not in troubles.STOPPED | {1}:
+                self.fail(f"{name}, who asked for a snapshot, ended with code {process.returncode}")
+            if process.returncode != 0:
+                self.caused.add(name)
 
     def _wait_for_answers(self):
         """Until a server has said something: events before would meet nothing."""
