@@ -59,7 +59,10 @@ Status CheckNumbers(const JobConfig& config) {
     std::ostringstream text;
     text << bound.name << ": " << bound.value << " is not ";
     if (bound.most < kAny) {
-      text << "within " << (bound.least == kAboveZero ? 0 : bound.least) << " and " << bound.most;
+      const char* from = bound.least == kAboveZero ? "above 0 and at most " : "within ";
+      text << from;
+      if (bound.least != kAboveZero) text << bound.least << " and ";
+      text << bound.most;
     } else {
       text << (bound.least == kAboveZero ? "a number above 0" : "a number of 0 or more");
     }
@@ -125,8 +128,9 @@ Status CheckReplicas(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   const Server& server = config.server();
   if (server.replicas() >= config.shards() && server.replicas() > 0) {
-    return wrong("replicas: " + std::to_string(config.shards()) +
-                 " shards have at most one replica less than that; give fewer");
+    return wrong("replicas: " + std::to_string(server.replicas()) + " is too many for " +
+                 std::to_string(config.shards()) + " shards; give at most " +
+                 std::to_string(config.shards() - 1));
   }
   if (server.has_replica_listen()) {
     if (!IsHostAndPort(server.replica_listen())) {
@@ -210,8 +214,9 @@ constexpr uint64_t kMostParameters = uint64_t{1} << 36;
 
 Status CheckJob(const JobFeatures& features, const JobTraining& training) {
   const auto wrong = [](const std::string& what) {
-    return absl::DataLossError("the job topic holds what no job can be: " + what +
-                               ". Start a new job (another name), or remove the topic");
+    return absl::DataLossError("the job topic holds invalid settings: " + what +
+                               ". Another program may have written them. Start a new job (another "
+                               "--job)");
   };
   // The checks of the configuration that it came from.
   JobConfig config;

@@ -68,7 +68,8 @@ FlagGroup TrainingGroup() {
           {"--batch-rows", "training.batch_rows", "One pass: rows of a worker's batch"},
           {"--update", "training.update.kind",
            "gradient: for the optimizer; weight-change: averaged"},
-          {"--solver", "training.update.solver", "Weight changes: how a worker finds them"},
+          {"--solver", "training.update.solver",
+           "With --update weight-change: how a worker computes the change"},
           {"--local-iterations", "training.update.local_iterations",
            "Weight changes: iterations on a batch"},
           {"--local-learning-rate", "training.update.local_learning_rate",
@@ -79,7 +80,8 @@ FlagGroup TrainingGroup() {
           {"--freeze-after", "training.freeze_after_rows",
            "Rows from this number on are tested, not trained on; 0: none"},
           {"--tail-after", "training.tail_after_rows",
-           "Rows from this number on are also evaluated separately (\"tail\"); 0: none"},
+           "Rows from this number on are also evaluated separately (\"tail\"); 0: as "
+           "--freeze-after"},
           {"--rounds-after-end", "training.rounds_after_end",
            "Buffer schedule: further rounds after the end of the stream"},
           {"--buffer-min", "training.buffer.min_rows", "Rows of the smallest buffer"},
@@ -134,7 +136,7 @@ FlagGroup EmbeddingGroup() {
           {"--embedding-l2", "training.embedding.l2",
            "L2 penalty on a row, each time that a batch names it"},
           {"--admit-after", "training.embedding.admit_after",
-           "A row is stored from its n-th update on"},
+           "An embedding row gets values from its n-th update on"},
           {"--expire-after", "training.embedding.expire_after_s",
            "A row that no batch has named for so many seconds is dropped, and starts again from "
            "its initial values when it is named again; 0: never"},
@@ -179,7 +181,8 @@ FlagGroup ServerGroup() {
           {"--data-dir", "server.data_dir", "RocksDB stores of the shards"},
           {"--checkpoint-interval", "server.checkpoint_interval_s",
            "Seconds between checkpoints; more where writing them takes more than a quarter of it"},
-          {"--checkpoint-records", "server.checkpoint_records", "... or so many records"},
+          {"--checkpoint-records", "server.checkpoint_records",
+           "Write a checkpoint also after so many records"},
           {"--test", "server.test_file", "A CSV to evaluate on while training"},
           {"--evaluation-interval", "server.evaluation_interval_s", "Seconds between evaluations"},
           {"--evaluation-log", "server.evaluation_log",
@@ -199,7 +202,7 @@ FlagGroup ServerGroup() {
           {"--dead-letter-reasons-only", "server.dead_letter_reasons_only",
            "Of a record that cannot be used, keep the place and the reason in dead-letter, not the "
            "record: for rows that nobody else may read. For the whole job"},
-          {"--stay", "server.stay", "Stay when the stream has ended"},
+          {"--stay", "server.stay", "Keep running when the job has ended, until Ctrl-C or SIGTERM"},
       }};
 }
 
@@ -217,7 +220,8 @@ FlagGroup ReplicaGroup() {
            "--replica-listen"},
           {"--replica-tls-cert", "server.replica_tls_cert",
            "PEM file of this server's certificate, for the host that others connect to", "no TLS"},
-          {"--replica-tls-key", "server.replica_tls_key", "... and of its key"},
+          {"--replica-tls-key", "server.replica_tls_key",
+           "Its private key, PEM (with --replica-tls-cert)"},
           {"--replica-tls-ca", "server.replica_tls_ca",
            "PEM file of the authority whose certificates both sides must show (mutual TLS)",
            "no client certificate is asked for; servers are verified with the system's "
@@ -244,7 +248,8 @@ FlagGroup SnapshotGroup() {
           {"--from-snapshot", "server.from_snapshot",
            "Start a new job (another --job) from this snapshot, on any number of shards, and "
            "continue after the rows that it was trained on: CsvProducer sends the same rows again"},
-          {"--new-stream", "server.new_stream", "... but start at the first row of another stream"},
+          {"--new-stream", "server.new_stream",
+           "With --from-snapshot: start at the first row of another stream"},
       }};
 }
 
@@ -262,7 +267,7 @@ FlagGroup WorkerGroup() {
            "Seconds after which a killed process's partitions go to others"},
           {"--stall-timeout", "worker.stall_timeout_s",
            "Seconds after which the partitions of a process that hangs go to others"},
-          {"--stay", "worker.stay", "Stay when the stream has ended"},
+          {"--stay", "worker.stay", "Keep running when the job has ended, until Ctrl-C or SIGTERM"},
       }};
 }
 

@@ -84,7 +84,7 @@ Status CheckTerms(std::string_view field,
 
 Status ValidateColumns(const FeatureSpec& spec) {
   if (TrimSpaces(spec.label()).empty()) {
-    return absl::InvalidArgumentError("no label column is named (field label)");
+    return absl::InvalidArgumentError("no label column is named: give --label (field label)");
   }
   if (spec.numeric().empty() && spec.categorical().empty() && spec.text().empty() &&
       spec.ids().empty()) {
@@ -92,7 +92,8 @@ Status ValidateColumns(const FeatureSpec& spec) {
         "no feature columns are named: name some as numeric, categorical, text or ids");
   }
   if (spec.regression() && !spec.classes().empty()) {
-    return absl::InvalidArgumentError("a regression has no classes");
+    return absl::InvalidArgumentError(
+        "a regression has no classes: leave out --classes, or --regression");
   }
   std::set<std::string> numeric;
   for (const std::string& column : spec.numeric()) {

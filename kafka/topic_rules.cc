@@ -72,7 +72,8 @@ Status CheckTopic(const TopicSettings& wanted, const FoundTopic& found) {
   }
   if (found.replicas > 0 && found.min_insync() > found.replicas) {
     return absl::FailedPreconditionError(absl::StrFormat(
-        "topic '%s' has min.insync.replicas=%d and %d of them: no record could be written. Delete "
+        "topic '%s' has min.insync.replicas=%d but only %d replicas: no record could be written. "
+        "Delete "
         "the topic and give --replication-factor %d, or set min.insync.replicas=%d with Kafka's "
         "kafka-configs",
         wanted.name, found.min_insync(), found.replicas, found.min_insync(),

@@ -104,14 +104,17 @@ StatusOr<bool> CsvStream::StartNextEpoch() {
   } else if (next_number_ != rows_per_epoch_ * (epoch_ + 1)) {
     return absl::FailedPreconditionError(absl::StrCat(
         file_->name(), " changed while it was streamed: epoch ", epoch_ + 1, " has ",
-        next_number_ - rows_per_epoch_ * epoch_, " rows, the first had ", rows_per_epoch_));
+        next_number_ - rows_per_epoch_ * epoch_, " rows, the first had ", rows_per_epoch_,
+        "; restore the file and start the producer again, or start a new job (another --job)"));
   }
   if (epoch_ + 1 >= options_.epochs) return false;
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<CsvFile> again,
                             CsvFile::Open(file_->name(), file_options_));
   if (again->columns() != file_->columns()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(file_->name(), " changed while it was streamed: it has other columns now"));
+        absl::StrCat(file_->name(),
+                     " changed while it was streamed: it has other columns now; restore the file "
+                     "and start the producer again, or start a new job (another --job)"));
   }
   finished_bytes_ += file_->bytes_read();
   file_ = std::move(again);

@@ -205,7 +205,9 @@ Status KafkaRun::Run() {
     Status streamed = Stream();
     if (!MayStartAgain(streamed)) return streamed;
     ++restarts_;
-    display_.Warn(absl::StrCat(streamed.message(), "; continuing before it"));
+    display_.Warn(absl::StrCat(
+        streamed.message(),
+        "; the producer goes back to the first row that Kafka does not have, and continues there"));
     MILLRACE_RETURN_IF_ERROR(StartAgain());
   }
 }

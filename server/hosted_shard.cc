@@ -202,9 +202,10 @@ void HostedShard::WarnOfTimeJumps() {
   const uint64_t jumps = task_->processor().counters().time_jumps();
   if (jumps > time_jumps_) {
     spdlog::warn(
-        "shard {}: the time of gradients has jumped by more than six hours ({} times so far): the "
-        "stream paused, or a broker's clock is wrong. With --expire-after, rows expire by this "
-        "time",
+        "shard {}: the timestamps of records in gradients jumped by more than six hours ({} times "
+        "so "
+        "far): the stream paused, or a broker's clock is wrong; check the clocks. With "
+        "--expire-after, embedding rows expire by these timestamps",
         shard_, jumps);
   }
   time_jumps_ = jumps;

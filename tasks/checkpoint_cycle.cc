@@ -37,8 +37,9 @@ StatusOr<CheckpointCycle::End> CheckpointCycle::Finish(ShardTask& task,
   const std::string shard = "shard " + std::to_string(task.shard());
   if (IsPermanent(result)) {
     return WithText(result, shard + ": no checkpoint can be written: " + why +
-                                ". The server needs to write to the topics parameters and "
-                                "dead-letter in transactions, in records of 1 MiB");
+                                ". Give this user Write on the topics parameters and "
+                                "dead-letter and on the transactional id, and let both topics "
+                                "take records of 1 MiB (max.message.bytes)");
   }
   if (IsFenced(result)) {
     return WithText(result,

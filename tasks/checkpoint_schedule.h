@@ -17,10 +17,10 @@ struct Unsaved {
 // Every `interval`, or after so many records. But writing is to take at most a quarter of the time,
 // that of the replicas counted, of which each has about half of the work: where a checkpoint takes
 // long, since very many embedding rows change, the next one waits three times as long as it will
-// take, and twice as long more for each replica. (It will take as long as the last one for each of
-// its bytes, and in all no longer.) What is updated again meanwhile is written once, so that fewer,
-// larger checkpoints are less work; what they cost is a longer replay after a crash, which the
-// bound on records bounds. Not thread-safe.
+// take, and twice as long more for each replica. (The duration is estimated from the last one's, in
+// proportion to the bytes, and is at most the last one's.) What is updated again meanwhile is
+// written once, so that fewer, larger checkpoints are less work; what they cost is a longer replay
+// after a crash, which the bound on records bounds. Not thread-safe.
 class CheckpointSchedule {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -103,7 +103,8 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
         ": the checkpoint is at offset " + std::to_string(position_) + ", but the topic holds [" +
         std::to_string(begin) + ", " + std::to_string(end) +
         "): the topic was deleted and recreated, or records were deleted. Start a new job (another "
-        "--job), or remove the server's data folder if all topics are new");
+        "--job); if all topics of the job were recreated on purpose, remove the server's data "
+        "folder");
   }
   read_position_ = std::max(begin, position_ - (position_ > 0 ? 1 : 0));
   replay_end_ = end;
@@ -124,15 +125,15 @@ Status ShardTask::OtherRecord(Offset offset) const {
     return absl::DataLossError(
         place +
         "the last one of the checkpoint: the topic was deleted and recreated, or lost its end. "
-        "Remove the server's data folder if all topics are new, or start a new job (another "
-        "--job)");
+        "Start a new job (another --job); if all topics of the job were recreated on purpose, "
+        "remove the server's data folder");
   }
   return absl::DataLossError(
       place +
       "the one that this server has read there: the topic lost its end (an unclean leader "
-      "election, or a broker's disk), or was recreated. Start the servers and the workers again: "
-      "they continue from the last checkpoint with what the topic has, or tell what is missing; "
-      "then start a new job (another --job), from a snapshot if there is one");
+      "election, or a broker's disk), or was recreated. Start the servers and the workers again. "
+      "If one then reports missing records, start a new job (another --job), from a snapshot if "
+      "there is one");
 }
 
 Status ShardTask::ProcessGradient(const GradientRecord& record, const RecordSink& out) {

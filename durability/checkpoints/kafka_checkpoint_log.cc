@@ -111,7 +111,8 @@ StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpo
                                                        Offset behind) {
   if (transaction_.is_open()) {
     return absl::CancelledError(
-        "stopped while the outcome of the last transaction was unknown; no other is started");
+        "stopped before Kafka confirmed the last checkpoint; the next start reads whether it was "
+        "committed");
   }
   return broker_retry_.Run([&] { return transaction_.Commit(checkpoint, behind); });
 }

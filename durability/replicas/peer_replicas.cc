@@ -84,7 +84,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
     }
     if (!MayAsk(offer.address())) {
       spdlog::warn(
-          "shard {}: the replica at {} is not asked for: it is on another machine, and this server "
+          "shard {}: the replica at {} is not fetched: it is on another machine, and this server "
           "has no mutual TLS; give --replica-tls-cert, --replica-tls-key and --replica-tls-ca, or "
           "--replica-insecure in a network that you trust",
           shard, offer.address());

@@ -102,7 +102,9 @@ class Fetching {
   Status Take(const ReplicaPiece& piece) {
     if (piece.has_begin() == announced_.has_value()) {
       return absl::DataLossError(
-          "the sender's first message, and no other, must describe the copy");
+          "the first message does not describe the copy, or a later one describes it again: run "
+          "the "
+          "same version on all servers");
     }
     switch (piece.kind_case()) {
       case ReplicaPiece::kBegin:

@@ -127,9 +127,9 @@ class SnapshotSigns {
     MILLRACE_RETURN_IF_ERROR(metrics_->Poll(kPointsAtOnce, handler).status());
     if (!is_given_up) return is_under_way;
     return absl::UnavailableError(
-        "the servers gave the snapshot up: a worker did not send the two updates before its cut, "
-        "or another snapshot was under way (the servers' logs say which); request it again while "
-        "rows arrive");
+        "the servers cancelled the snapshot: a worker did not send the two updates before its "
+        "cut, or another snapshot was in progress (the servers' logs say which); request it again "
+        "while rows arrive");
   }
 
  private:
@@ -256,8 +256,8 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
     if (ended && std::chrono::steady_clock::now() - *ended > kMostAfterTheEnd) {
       return absl::FailedPreconditionError(
           "job " + config.name() + " has ended, and " + folder +
-          " has not come: the job ended before its cut; what it ended with is in the servers' "
-          "--snapshot-dir, if they were given one");
+          " was not written: the job ended before the snapshot's cut. The servers write a snapshot "
+          "at the end of the job, if they have --snapshot-dir");
     }
     std::this_thread::sleep_for(kLookAgain);
   }

@@ -106,8 +106,8 @@ void SnapshotTaker::SayGivenUp(ShardId shard, const ServerProcessor& processor) 
   const uint64_t id = processor.snapshot_given_up();
   if (said_ && *said_ < id) {
     spdlog::warn(
-        "snapshot {}: refused or given up: another one was under way, or not all workers had "
-        "passed the last cut; request it again",
+        "snapshot {}: cancelled: another snapshot was in progress, or a worker had not passed the "
+        "cut of the previous one; request it again",
         id);
   }
   said_ = id;
@@ -126,8 +126,8 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
                  shard, *open);
   } else if (shard == 0 && now - at_work_.at(shard).since > MostToTheCut(paces_.at(shard).took)) {
     spdlog::warn(
-        "snapshot {}: given up: a worker has not sent the two updates before its cut; request one "
-        "while rows arrive",
+        "snapshot {}: cancelled: a worker has not sent the two updates before the snapshot's cut "
+        "in time; request it again while rows arrive",
         *open);
     Cancel(*open, out);
     at_work_.at(shard).since = now;

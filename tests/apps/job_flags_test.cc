@@ -250,8 +250,8 @@ TEST_F(JobFlagsTest, UpdatesAreCompressedByRoundingAndByAFraction) {
   EXPECT_EQ(config->training().compression().values(), Training::Compression::BF16);
   EXPECT_EQ(config->training().compression().top_k(), 0.1);
   ExpectError({"--compress", "fp8"}, "--compress: 'fp8' is not one of none, fp16, bf16");
-  ExpectError({"--top-k", "0"}, "top_k: 0 is not within 0 and 1");
-  ExpectError({"--top-k", "2"}, "top_k: 2 is not within 0 and 1");
+  ExpectError({"--top-k", "0"}, "top_k: 0 is not above 0 and at most 1");
+  ExpectError({"--top-k", "2"}, "top_k: 2 is not above 0 and at most 1");
   ExpectError({"--top-k", "0.1", "--update", "weight-change"}, "gradients only");
 }
 

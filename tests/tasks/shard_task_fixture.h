@@ -56,7 +56,7 @@ inline std::string StateBytes(const ShardTask& task) {
   return bytes + EmbeddingBytes(task);
 }
 
-// A shard, its topics and its disk. Crash and Recover are the two commands a session knows.
+// A shard, its topics and its disk. A test crashes and recovers it.
 class ShardTaskTest : public ::testing::Test {
  protected:
   void SetUp() override { Use(SmallServer()); }
