@@ -418,7 +418,7 @@ class Snapshots(OnABroker):
         job.wait_for_log("server", "requested; its cut is")
         job.start("ask-again")
         self.assertEqual(job.wait("ask-again"), 1)
-        self.assertIn("the servers gave the snapshot up", job.log("ask-again"))
+        self.assertIn("the servers cancelled the snapshot", job.log("ask-again"))
         del job.processes["ask-again"]
         job.feed(1)
         job.wait_all()

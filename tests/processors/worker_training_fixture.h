@@ -79,7 +79,7 @@ inline Reference ReferenceOf(const std::vector<RowNumber>& numbers,
   return reference;
 }
 
-inline std::vector<float> Values(const Slice& slice) {
+inline std::vector<float> DenseValues(const Slice& slice) {
   std::vector<float> values(slice.end() - slice.begin());
   AddSlice(slice, 1.0f, values);
   return values;

@@ -24,6 +24,7 @@ TEST(WorkerTrainingTest, AtStartItAsksEveryShardWhereItStands) {
   options.worker = 5;
   options.workers = 6;
   options.epoch = 8;
+  options.job = 77;
   Worker worker(options);
   const std::vector<Gradient> asks = worker.Start();
   EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0, 1, 2}));
@@ -31,6 +32,7 @@ TEST(WorkerTrainingTest, AtStartItAsksEveryShardWhereItStands) {
     EXPECT_EQ(ask.kind_case(), Gradient::kAsk);
     EXPECT_EQ(ask.worker(), 5u);
     EXPECT_EQ(ask.epoch(), 8u);
+    EXPECT_EQ(ask.job(), 77u);
     EXPECT_FALSE(ask.has_clock());
   }
   EXPECT_FALSE(worker.training().answered());

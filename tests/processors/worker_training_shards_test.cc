@@ -28,7 +28,7 @@ TEST(WorkerTrainingTest, TrainsOnThePartsOfAllShardsPutTogether) {
   EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0, 1, 2}));
   std::vector<float> values;
   for (const Gradient& update : updates) {
-    const std::vector<float> part = Values(update.update().slice());
+    const std::vector<float> part = DenseValues(update.update().slice());
     values.insert(values.end(), part.begin(), part.end());
     EXPECT_EQ(update.update().row_count(), 4u);
   }
@@ -74,7 +74,7 @@ TEST(WorkerTrainingTest, ItsClockIsTheLeastOfItsShardsAndALaterPartServes) {
   const std::vector<float> older = SomeWeights(1);
   std::copy_n(older.begin(), 5, weights.begin());
   const Reference reference = ReferenceOf({4, 5, 6, 7}, weights);
-  const std::vector<float> values = Values(updates[0].update().slice());
+  const std::vector<float> values = DenseValues(updates[0].update().slice());
   for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(values[i], reference.gradient[i], 1e-5);
 }
 
@@ -118,7 +118,7 @@ void ExpectGradientOf(const std::vector<Gradient>& updates, const std::vector<Ro
                       const std::vector<float>& weights) {
   std::vector<float> values;
   for (const Gradient& update : updates) {
-    const std::vector<float> part = Values(update.update().slice());
+    const std::vector<float> part = DenseValues(update.update().slice());
     values.insert(values.end(), part.begin(), part.end());
   }
   const Reference reference = ReferenceOf(rows, weights);

@@ -32,7 +32,7 @@ TEST(WorkerTrainingTest, TheUpdateIsTheGradientSummedOverTheBatchsRows) {
     const RowNumber begin(clock * 4);
     const Reference reference =
         ReferenceOf({begin, begin + 1, begin + 2, begin + 3}, SomeWeights(clock));
-    const std::vector<float> values = Values(update.update().slice());
+    const std::vector<float> values = DenseValues(update.update().slice());
     ASSERT_EQ(values.size(), kParameters);
     for (size_t i = 0; i < kParameters; ++i) {
       EXPECT_NEAR(values[i], reference.gradient[i], 1e-5) << "parameter " << i;
@@ -135,7 +135,7 @@ TEST(WorkerTrainingTest, AWeightChangeIsWhatTheLocalSolverFinds) {
     solver_options.l2 = 0.01;
     const LocalChange expected =
         SolveLocally(worker.model(), view, Scaler::Identity(1), SomeWeights(0), solver_options);
-    EXPECT_EQ(Values(message.update().slice()), expected.change);
+    EXPECT_EQ(DenseValues(message.update().slice()), expected.change);
     EXPECT_NE(expected.change, std::vector<float>(kParameters));
     EXPECT_EQ(message.update().row_count(), 4u);
     EXPECT_EQ(message.update().weight_sum(), 4.0);
@@ -151,7 +151,7 @@ TEST(WorkerTrainingTest, OneStepOfLocalSgdIsTheMeanGradientTimesTheRate) {
   update.set_local_learning_rate(0.5);
   Worker worker(options);
   worker.AddRows(4);
-  const std::vector<float> change = Values(worker.UpdateOf(0).update().slice());
+  const std::vector<float> change = DenseValues(worker.UpdateOf(0).update().slice());
   const Reference reference = ReferenceOf({0, 1, 2, 3}, SomeWeights(0));
   for (size_t i = 0; i < kParameters; ++i) {
     EXPECT_NEAR(change[i], -0.5 * reference.gradient[i] / 4, 1e-5);
@@ -209,7 +209,7 @@ TEST(WorkerTrainingTest, TheFrozenPartOfABatchLeavesNoTraceInTheGradient) {
   options.training.set_freeze_after_rows(3);
   Worker worker(options);
   worker.AddRows(4);
-  const std::vector<float> values = Values(worker.UpdateOf(0).update().slice());
+  const std::vector<float> values = DenseValues(worker.UpdateOf(0).update().slice());
   const Reference reference = ReferenceOf({0, 1, 2}, SomeWeights(0));
   for (size_t i = 0; i < kParameters; ++i) EXPECT_NEAR(values[i], reference.gradient[i], 1e-5);
 }
@@ -263,7 +263,7 @@ TEST(WorkerTrainingTest, NewRowsThatAMiniBatchLeavesOutAreTestedButDoNotCountAsT
   EXPECT_EQ(update.update().rows_end(), 5u);
   EXPECT_EQ(update.update().buffer_rows(), 5u);
   const Reference reference = ReferenceOf({3, 4}, SomeWeights(0));
-  const std::vector<float> values = Values(update.update().slice());
+  const std::vector<float> values = DenseValues(update.update().slice());
   for (size_t i = 0; i < kParameters; ++i) EXPECT_NEAR(values[i], reference.gradient[i], 1e-5);
 }
 

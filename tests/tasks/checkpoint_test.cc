@@ -216,5 +216,11 @@ TEST_F(CheckpointRunTest, AFailedTrimIsReportedAndLosesNothing) {
   EXPECT_EQ(store_.Content().size(), 3u);
 }
 
+TEST(Incarnation, ANumberThatTheDiskRefusesIsAnError) {
+  FailingByteMap store;
+  store.write_status = absl::UnavailableError("full");
+  EXPECT_EQ(ProposeIncarnation(store, 7), store.write_status);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -322,5 +322,15 @@ TEST_F(ShardTaskTest, ADamagedBlockIsAnError) {
   EXPECT_TRUE(absl::IsDataLoss(ShardTask(options_, store).Load()));
 }
 
+TEST_F(ShardTaskTest, AStateThatIsNoFrameIsAnErrorThatSaysSo) {
+  AppendAndFoldRound();
+  Checkpoint();
+  WriteBatch batch;
+  batch.Put(StateKey(0), "damaged");
+  ASSERT_TRUE(store_->Write(batch).ok());
+  const Status status = ShardTask(options_, *store_).Load();
+  EXPECT_EQ(status, ParseFrame("damaged").status());
+}
+
 }  // namespace
 }  // namespace millrace

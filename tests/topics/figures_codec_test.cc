@@ -140,5 +140,15 @@ TEST(CodecFiguresTest, FiguresKeepWhetherThereIsAnAuc) {
   EXPECT_EQ(message.auc(), 0.75);
 }
 
+TEST(CodecFiguresTest, FiguresKeepWhetherTheyAreOfARegression) {
+  EvaluationFigures figures;
+  Figures message;
+  ToProto(figures, message);
+  EXPECT_FALSE(message.has_rmse());
+  figures.rmse = 0;  // of targets that were all met
+  ToProto(figures, message);
+  EXPECT_TRUE(message.has_rmse());
+}
+
 }  // namespace
 }  // namespace millrace
