@@ -59,10 +59,11 @@ Status CheckNumbers(const JobConfig& config) {
     std::ostringstream text;
     text << bound.name << ": " << bound.value << " is not ";
     if (bound.most < kAny) {
-      const char* from = bound.least == kAboveZero ? "above 0 and at most " : "within ";
-      text << from;
-      if (bound.least != kAboveZero) text << bound.least << " and ";
-      text << bound.most;
+      if (bound.least == kAboveZero) {
+        text << "above 0 and at most " << bound.most;
+      } else {
+        text << "within " << bound.least << " and " << bound.most;
+      }
     } else {
       text << (bound.least == kAboveZero ? "a number above 0" : "a number of 0 or more");
     }

@@ -203,8 +203,7 @@ void HostedShard::WarnOfTimeJumps() {
   if (jumps > time_jumps_) {
     spdlog::warn(
         "shard {}: the timestamps of records in gradients jumped by more than six hours ({} times "
-        "so "
-        "far): the stream paused, or a broker's clock is wrong; check the clocks. With "
+        "so far): the stream paused, or a broker's clock is wrong; check the clocks. With "
         "--expire-after, embedding rows expire by these timestamps",
         shard_, jumps);
   }

@@ -305,8 +305,8 @@ class WorkerLoop {
     if (!std::has_single_bit(task.unusable_answers())) return;
     spdlog::warn(
         "worker {}: {} messages of weights cannot be used, and go to dead-letter; the last: {}. "
-        "Check "
-        "that no other program writes to weights, and that all programs have the same version",
+        "Check that no other program writes to weights, and that all programs have the same "
+        "version",
         task.worker(), task.unusable_answers(), task.last_unusable_answer());
   }
 

@@ -123,8 +123,8 @@ StatusOr<ShardCopy> OpenFurthest(const JobConfig& config, const std::string& fol
     if (IsLockedByAnother(store.status())) {
       const std::string why(store.status().message());
       spdlog::warn(
-          "shard {}: {}. That process hosted the shard before and does not respond. It is fenced "
-          "and will end when it responds again. This process uses another folder",
+          "shard {}: {}. That process hosted the shard before and does not respond. It will be "
+          "fenced, and ends when it responds again. This process uses another folder",
           shard, why.substr(0, why.find(';')));
       continue;
     }

@@ -103,8 +103,7 @@ class Fetching {
     if (piece.has_begin() == announced_.has_value()) {
       return absl::DataLossError(
           "the first message does not describe the copy, or a later one describes it again: run "
-          "the "
-          "same version on all servers");
+          "the same version on all servers");
     }
     switch (piece.kind_case()) {
       case ReplicaPiece::kBegin:

@@ -17,6 +17,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "end_to_end")]
 
 import checks  # noqa: E402
 import disks  # noqa: E402
+import endless  # noqa: E402
 import kafka_metadata  # noqa: E402
 import plan as plans  # noqa: E402
 import report as reports  # noqa: E402
@@ -376,6 +377,27 @@ class Stages(unittest.TestCase):
         self.addCleanup(setattr, stages, "PATIENCE", patience)
         stage = self.stage(server0=FOR_EVER, worker0=GOOD)
         self.assertIn("server0 still run", self.failure(stage))
+
+
+class Growth(unittest.TestCase):
+    """What is judged of a stream that does not end."""
+
+    def wrong(self, name, last_mib):
+        stream = endless.Endless.__new__(endless.Endless)
+        stream.cluster = types.SimpleNamespace(names=["broker1"])
+        stream.memory, stream.anonymous, stream.disk, stream.topics = (
+            samples.Series() for _ in range(4))
+        for second in range(61):
+            stream.memory.add(name, second, int(last_mib * second / 60) << 20)
+        return stream.growth(0, small=False)[1]
+
+    def test_a_program_whose_memory_goes_on_growing_is_reported(self):
+        self.assertEqual(len(self.wrong("ids server0", 200)), 1)
+        self.assertEqual(self.wrong("ids server0", 10), [])
+
+    def test_a_broker_may_take_its_heap_and_no_more(self):
+        self.assertEqual(self.wrong("broker1", 500), [])
+        self.assertEqual(len(self.wrong("broker1", 600)), 1)
 
 
 class Reports(unittest.TestCase):

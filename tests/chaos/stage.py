@@ -144,15 +144,21 @@ class Stage:
         """Ends who still waits for a snapshot of a job that has ended. (Another may have ended by itself
         since the last tick.)"""
         for name in self.asks:
-            process = self.job.processes[name]
+            process, stopped = self.job.processes[name], set()
             if process.poll() is None:
                 process.terminate()
                 process.wait(PATIENCE)
+                stopped = troubles.STOPPED
                 self.asked_in_vain += 1
-            if process.returncode not in troubles.STOPPED | {1}:
-                self.fail(f"{name}, who asked for a snapshot, ended with code {process.returncode}")
-            if process.returncode != 0:
-                self.caused.add(name)
+            self._judge_ask(name, {0, 1} | stopped)
+
+    def _judge_ask(self, name, legal):
+        """Of one that has ended. Snapshots are given up when servers die, and the job may end before."""
+        code = self.job.processes[name].returncode
+        if code not in legal:
+            self.fail(f"{name}, who asked for a snapshot, ended with code {code}")
+        if code != 0:
+            self.caused.add(name)
 
     def _wait_for_answers(self):
         """Until a server has said something: events before would meet nothing."""
@@ -176,10 +182,7 @@ class Stage:
             if code in (None, 0) or name in self.down:
                 continue
             if name in self.asks:
-                # Snapshots are given up when servers die, and the job may end before.
-                if code != 1:
-                    self.fail(f"{name}, who asked for a snapshot, ended with code {code}")
-                self.caused.add(name)
+                self._judge_ask(name, {1})
                 continue
             pardoned, legal = self._pardons.get(name, (None, ()))
             if process is pardoned and code in legal:

@@ -9,6 +9,7 @@
 #include "messages/records.pb.h"
 #include "tasks/checkpoint.h"
 #include "tests/fuzz/mutate_message.h"
+#include "tests/tasks/state_bytes.h"
 #include "topics/frame.h"
 #include "topics/message_codec.h"
 
@@ -300,17 +301,6 @@ void FuzzJob::CheckNothingRefused() {
     }
     MILLRACE_CHECK(shard.task->processor().counters().refused() == 0);
   }
-}
-
-std::string StateBytes(const ShardTask& task) {
-  ShardState state;
-  task.processor().SaveState(state);
-  state.set_position(task.position());
-  std::string bytes = state.SerializeAsString();
-  for (size_t block = 0; block < task.processor().shard().block_count(); ++block) {
-    bytes += task.processor().shard().EncodeBlock(block).value;
-  }
-  return bytes;
 }
 
 }  // namespace millrace::fuzz

@@ -95,7 +95,5 @@ class FuzzJob {
 // store's: it holds what is none of a shard's.
 enum class Transaction { kCommits, kAborts };
 Status Save(ShardTask& task, MemoryByteMap& store, Transaction transaction = Transaction::kCommits);
-// Everything a task knows but embedding rows, as bytes.
-std::string StateBytes(const ShardTask& task);
 
 }  // namespace millrace::fuzz

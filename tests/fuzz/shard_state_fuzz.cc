@@ -7,6 +7,7 @@
 #include "tests/fuzz/fuzz_job.h"
 #include "tests/fuzz/mutate_message.h"
 #include "tests/fuzz/target.h"
+#include "tests/tasks/state_bytes.h"
 #include "topics/frame.h"
 
 namespace millrace::fuzz {

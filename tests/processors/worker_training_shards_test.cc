@@ -14,6 +14,13 @@ using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+Worker WorkerOfTwoShards(Training::Consistency::Model consistency) {
+  WorkerOptions options = Worker::Options();
+  options.shards = 2;
+  options.training.mutable_consistency()->set_model(consistency);
+  return Worker(options);
+}
+
 // ---- several shards ----
 
 TEST(WorkerTrainingTest, TrainsOnThePartsOfAllShardsPutTogether) {
@@ -61,10 +68,7 @@ TEST(WorkerTrainingTest, WhatMustBeCountedOnceGoesToShardZero) {
 }
 
 TEST(WorkerTrainingTest, ItsClockIsTheLeastOfItsShardsAndALaterPartServes) {
-  WorkerOptions options = Worker::Options();
-  options.shards = 2;
-  options.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
-  Worker worker(options);
+  Worker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
   worker.AddRows(12);
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
   const std::vector<Gradient> updates = worker.ReceiveAndTrain(worker.Answer(1, 0));
@@ -79,10 +83,7 @@ TEST(WorkerTrainingTest, ItsClockIsTheLeastOfItsShardsAndALaterPartServes) {
 }
 
 TEST(WorkerTrainingTest, ALaterPartThatIsNotReleasedHoldsNoWeightsAndIsWaitedFor) {
-  WorkerOptions options = Worker::Options();
-  options.shards = 2;
-  options.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
-  Worker worker(options);
+  Worker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
   worker.AddRows(12);
   ASSERT_TRUE(worker.Receive(Worker::Held(worker.Answer(2, 1))).ok());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(1, 0)), IsEmpty());
@@ -107,12 +108,7 @@ TEST(WorkerTrainingTest, SaysItsLeaveAgainToAShardThatHasComeToALaterClockMeanwh
 }
 
 // Two shards, the second a clock ahead, as after a crash in the middle of sending.
-Worker TornWorker() {
-  WorkerOptions options = Worker::Options();
-  options.shards = 2;
-  options.training.mutable_consistency()->set_model(Training::Consistency::SEQUENTIAL);
-  return Worker(options);
-}
+Worker TornWorker() { return WorkerOfTwoShards(Training::Consistency::SEQUENTIAL); }
 
 void ExpectGradientOf(const std::vector<Gradient>& updates, const std::vector<RowNumber>& rows,
                       const std::vector<float>& weights) {
@@ -181,10 +177,7 @@ TEST(WorkerTrainingTest, WhatWasReplacedAtOneClockIsNotUsedAtTheNext) {
 }
 
 TEST(WorkerTrainingTest, WaitsForNewsOfAShardWhoseAnswerIsOlderThanTheOthersAllow) {
-  WorkerOptions options = Worker::Options();
-  options.shards = 2;
-  options.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
-  Worker worker(options);
+  Worker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
   worker.AddRows(16);
   ASSERT_TRUE(worker.Receive(worker.Answer(3, 1)).ok());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(1, 0)), IsEmpty())
@@ -198,10 +191,7 @@ TEST(WorkerTrainingTest, WaitsForNewsOfAShardWhoseAnswerIsOlderThanTheOthersAllo
 }
 
 TEST(WorkerTrainingTest, WhenShardZeroIsAheadItsRowsAreThoseOfTheClockBefore) {
-  WorkerOptions options = Worker::Options();
-  options.shards = 2;
-  options.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
-  Worker worker(options);
+  Worker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
   worker.AddRows(12);
   Weights ahead = worker.Answer(2, 0);
   ahead.mutable_rows_before()->set_end(4);

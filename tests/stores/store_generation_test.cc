@@ -3,12 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "stores/memory_byte_map.h"
+#include "tests/stores/failing_byte_map.h"
 
 namespace millrace {
 namespace {
@@ -21,27 +19,11 @@ void Put(OrderedByteMap& store, const std::string& key) {
   ASSERT_TRUE(store.Write(batch).ok());
 }
 
-// A disk that cannot be read through.
-class UnreadableByteMap final : public OrderedByteMap {
- public:
-  StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
-    return map_.Get(key);
-  }
-  Status Write(const WriteBatch& batch) override { return map_.Write(batch); }
-  Status Flush() override { return map_.Flush(); }
-  Status Scan(std::string_view, std::string_view,
-              const std::function<bool(std::string_view, std::string_view)>&) const override {
-    return absl::UnavailableError("it does not answer");
-  }
-
- private:
-  MemoryByteMap map_;
-};
-
 TEST(StoreGeneration, AStoreThatCannotBeReadIsNotTakenForAnEmptyOne) {
-  UnreadableByteMap store;
+  FailingByteMap store;
   Put(store, "p");
-  EXPECT_TRUE(absl::IsUnavailable(ClaimForGeneration(store, 7, "folder")));
+  store.scan_status = absl::UnavailableError("it does not answer");
+  EXPECT_EQ(ClaimForGeneration(store, 7, "folder"), store.scan_status);
 }
 
 TEST(StoreGeneration, AnEmptyStoreTakesItAndKeepsIt) {

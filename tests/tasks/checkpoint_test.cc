@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
-#include "stores/memory_byte_map.h"
+#include "tests/stores/failing_byte_map.h"
 #include "tests/tasks/memory_checkpoint_log.h"
 
 namespace millrace {
@@ -17,38 +17,15 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A disk that can refuse.
-class FailingByteMap final : public OrderedByteMap {
- public:
-  StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
-    return map_.Get(key);
-  }
-  Status Write(const WriteBatch& batch) override {
-    return write_status.ok() ? map_.Write(batch) : write_status;
-  }
-  Status Flush() override { return flush_status.ok() ? map_.Flush() : flush_status; }
-  Status Scan(std::string_view begin, std::string_view end,
-              const std::function<bool(std::string_view, std::string_view)>& visit) const override {
-    return map_.Scan(begin, end, visit);
-  }
-
-  std::map<std::string, std::string> Content() const {
-    std::map<std::string, std::string> content;
-    const Status status = map_.Scan("", "", [&](std::string_view key, std::string_view value) {
-      content[std::string(key)] = value;
-      return true;
-    });
-    EXPECT_TRUE(status.ok());
-    return content;
-  }
-  size_t unflushed_batches() const { return map_.unflushed_batches(); }
-
-  Status write_status;
-  Status flush_status;
-
- private:
-  MemoryByteMap map_;
-};
+std::map<std::string, std::string> Content(const OrderedByteMap& store) {
+  std::map<std::string, std::string> content;
+  const Status status = store.Scan("", "", [&](std::string_view key, std::string_view value) {
+    content[std::string(key)] = value;
+    return true;
+  });
+  EXPECT_TRUE(status.ok());
+  return content;
+}
 
 Checkpoint SomeCheckpoint(Offset position = 10) {
   Checkpoint checkpoint;
@@ -71,13 +48,13 @@ TEST_F(CheckpointRunTest, CommitsThenStoresThenTrims) {
 
   ASSERT_TRUE(run.Step().ok());
   EXPECT_THAT(log_.calls, ElementsAre("commit"));
-  EXPECT_THAT(store_.Content(), IsEmpty()) << "the store must stay a prefix of parameters";
+  EXPECT_THAT(Content(store_), IsEmpty()) << "the store must stay a prefix of parameters";
   EXPECT_FALSE(run.done());
 
   ASSERT_TRUE(run.Step().ok());
   EXPECT_THAT(log_.calls, ElementsAre("commit"));
   EXPECT_EQ(
-      store_.Content(),
+      Content(store_),
       (std::map<std::string, std::string>{
           {"p0", "block"}, {"state0", "state"}, {kParametersOffsetKey, EncodeBigEndian64(3)}}));
   EXPECT_EQ(store_.unflushed_batches(), 0u) << "what is trimmed must not come from a lost batch";
@@ -113,13 +90,13 @@ TEST_F(CheckpointRunTest, ALargeOneIsStoredInBatchesAndCountsWithTheLast) {
                                 "p0", "state0", ""));
   for (size_t stored = 1; stored < 5; ++stored) {
     ASSERT_TRUE(run.Step().ok());
-    const std::map<std::string, std::string> content = store_.Content();
+    const std::map<std::string, std::string> content = Content(store_);
     EXPECT_EQ(content.size(), stored);
     EXPECT_FALSE(content.contains(kParametersOffsetKey)) << "it would miss the rest for ever";
     EXPECT_THAT(log_.calls, ElementsAre("commit")) << "the log must reach back to what is stored";
   }
   ASSERT_TRUE(run.Step().ok());
-  std::map<std::string, std::string> content = store_.Content();
+  std::map<std::string, std::string> content = Content(store_);
   EXPECT_EQ(content.size(), 6u);
   EXPECT_EQ(content[kParametersOffsetKey], EncodeBigEndian64(6));
   for (size_t i = 0; i < 5; ++i) {
@@ -151,7 +128,7 @@ TEST_F(CheckpointRunTest, AfterAnAbortedTransactionNothingElseIsTouched) {
   CheckpointRun run(SomeCheckpoint(), log_, store_);
   EXPECT_TRUE(absl::IsAborted(run.Step()));
   EXPECT_FALSE(run.done());
-  EXPECT_THAT(store_.Content(), IsEmpty());
+  EXPECT_THAT(Content(store_), IsEmpty());
   EXPECT_THAT(log_.calls, ElementsAre("commit"));
   EXPECT_EQ(run.checkpoint().blocks, std::vector<size_t>{0}) << "the task gets its blocks back";
 }
@@ -160,7 +137,7 @@ TEST_F(CheckpointRunTest, AFencedServerTouchesNothingEither) {
   log_.commit_status = absl::FailedPreconditionError("fenced");
   CheckpointRun run(SomeCheckpoint(), log_, store_);
   EXPECT_TRUE(absl::IsFailedPrecondition(run.Step()));
-  EXPECT_THAT(store_.Content(), IsEmpty());
+  EXPECT_THAT(Content(store_), IsEmpty());
 }
 
 TEST_F(CheckpointRunTest, WhenTheDiskRefusesNothingIsTrimmed) {
@@ -195,13 +172,13 @@ TEST_F(CheckpointRunTest, DeadLettersThatAreCommittedAreNotHandedBackByAFailureA
 TEST_F(CheckpointRunTest, InATopicThatWasMadeAnewOneCheckpointIsNotTheWholeShard) {
   CheckpointRun first(SomeCheckpoint(), log_, store_);
   while (!first.done()) ASSERT_TRUE(first.Step().ok());
-  const std::map<std::string, std::string> content = store_.Content();
+  const std::map<std::string, std::string> content = Content(store_);
   log_.parameters.clear();
   log_.calls.clear();
   CheckpointRun second(SomeCheckpoint(11), log_, store_);
   const Status status = second.Step();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_EQ(store_.Content(), content);
+  EXPECT_EQ(Content(store_), content);
   EXPECT_THAT(log_.calls, ElementsAre("commit")) << "gradients must reach back to the store";
   EXPECT_THAT(log_.parameters, IsEmpty()) << "it would pass for all of the shard";
 }
@@ -213,7 +190,7 @@ TEST_F(CheckpointRunTest, AFailedTrimIsReportedAndLosesNothing) {
   ASSERT_TRUE(run.Step().ok());
   EXPECT_TRUE(absl::IsUnavailable(run.Step()));
   EXPECT_FALSE(run.done());
-  EXPECT_EQ(store_.Content().size(), 3u);
+  EXPECT_EQ(Content(store_).size(), 3u);
 }
 
 TEST(Incarnation, ANumberThatTheDiskRefusesIsAnError) {

@@ -64,17 +64,17 @@ TEST_F(ShardTaskTest, RecoveredFromAnyCopyAtAnyPointItIsTheServerThatNeverCrashe
       if (copy == 2) store_ = std::make_unique<MemoryByteMap>();
       StatusOr<std::unique_ptr<ShardTask>> recovered = Recover(*store_);
       ASSERT_TRUE(recovered.ok()) << recovered.status();
-      ASSERT_TRUE(StateBytes(**recovered) == StateBytes(live)) << "trial " << trial;
+      ASSERT_TRUE(AllBytes(**recovered) == AllBytes(live)) << "trial " << trial;
       task_ = *std::move(recovered);
       ASSERT_TRUE(task_->Announce(out_).ok());
       ASSERT_TRUE(live.Announce(live_out).ok());
       ASSERT_TRUE(Take(out_) == Take(live_out));
     }
-    ASSERT_TRUE(StateBytes(*task_) == StateBytes(live));
+    ASSERT_TRUE(AllBytes(*task_) == AllBytes(live));
     Checkpoint();
     const StatusOr<std::unique_ptr<ShardTask>> copy = Recover(*store_);
     ASSERT_TRUE(copy.ok()) << copy.status();
-    ASSERT_TRUE(StateBytes(**copy) == StateBytes(live)) << "the store alone must suffice";
+    ASSERT_TRUE(AllBytes(**copy) == AllBytes(live)) << "the store alone must suffice";
   }
 }
 
@@ -163,7 +163,7 @@ TEST_F(ShardTaskTest, ChunksOfAnOlderLongerStateAreIgnored) {
   for (MemoryByteMap* copy : {store_.get(), &nothing}) {
     const StatusOr<std::unique_ptr<ShardTask>> task = Recover(*copy);
     ASSERT_TRUE(task.ok()) << task.status();
-    EXPECT_EQ(StateBytes(**task), StateBytes(*task_));
+    EXPECT_EQ(AllBytes(**task), AllBytes(*task_));
   }
 }
 
@@ -258,10 +258,10 @@ TEST_F(ShardTaskTest, MissingRecordsAreAnError) {
 
 TEST_F(ShardTaskTest, RecordsThatAreReadAgainAreNotFoldedAgain) {
   AppendAndFoldRound();
-  const std::string before = StateBytes(*task_);
+  const std::string before = AllBytes(*task_);
   out_.clear();
   for (Offset offset = 0; offset < End(); ++offset) EXPECT_TRUE(Fold(*task_, offset, out_).ok());
-  EXPECT_EQ(StateBytes(*task_), before);
+  EXPECT_EQ(AllBytes(*task_), before);
   EXPECT_THAT(out_, IsEmpty());
 }
 

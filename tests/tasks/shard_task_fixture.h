@@ -16,6 +16,7 @@
 #include "tests/processors/random_log.h"
 #include "tests/processors/server_fixture.h"
 #include "tests/tasks/memory_checkpoint_log.h"
+#include "tests/tasks/state_bytes.h"
 
 namespace millrace {
 
@@ -45,15 +46,8 @@ inline std::string EmbeddingBytes(const ShardTask& task) {
 }
 
 // All of a task's state as bytes.
-inline std::string StateBytes(const ShardTask& task) {
-  ShardState state;
-  task.processor().SaveState(state);
-  state.set_position(task.position());
-  std::string bytes = state.SerializeAsString();
-  for (size_t block = 0; block < task.processor().shard().block_count(); ++block) {
-    bytes += task.processor().shard().EncodeBlock(block).value;
-  }
-  return bytes + EmbeddingBytes(task);
+inline std::string AllBytes(const ShardTask& task) {
+  return StateBytes(task) + EmbeddingBytes(task);
 }
 
 // A shard, its topics and its disk. A test crashes and recovers it.

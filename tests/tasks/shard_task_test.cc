@@ -148,7 +148,7 @@ TEST_F(ShardTaskTest, AStateLargerThanAMessageIsSavedInPiecesAndLoaded) {
   MemoryByteMap empty;
   const StatusOr<std::unique_ptr<ShardTask>> copy = Load(empty);
   ASSERT_TRUE(copy.ok()) << copy.status();
-  EXPECT_EQ(StateBytes(**copy), StateBytes(*task_));
+  EXPECT_EQ(AllBytes(**copy), AllBytes(*task_));
 }
 
 // A state of which nothing is saved, and then a log that is trimmed, would be the end of the shard.
@@ -256,13 +256,13 @@ TEST_F(ShardTaskTest, TheAnswersOfAClockAndOfTheOneBeforeAreTwoMessages) {
 
 TEST_F(ShardTaskTest, ACheckpointIsFrozenWhileTrainingGoesOn) {
   AppendAndFoldRound();
-  const std::string at_checkpoint = StateBytes(*task_);
+  const std::string at_checkpoint = AllBytes(*task_);
   CheckpointRun run(**task_->BeginCheckpoint(), log_, *store_);
   AppendAndFoldRound(5);
   while (!run.done()) ASSERT_TRUE(run.Step().ok());
   const StatusOr<std::unique_ptr<ShardTask>> copy = Load(*store_);
   ASSERT_TRUE(copy.ok());
-  EXPECT_EQ(StateBytes(**copy), at_checkpoint);
+  EXPECT_EQ(AllBytes(**copy), at_checkpoint);
 }
 
 TEST_F(ShardTaskTest, ACheckpointHoldsOnlyTheBlocksThatWereUpdated) {

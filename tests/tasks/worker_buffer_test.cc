@@ -13,6 +13,7 @@
 #include "stores/memory_byte_map.h"
 #include "tasks/shard_task.h"
 #include "tasks/worker_task.h"
+#include "tests/stores/failing_byte_map.h"
 #include "tests/tasks/worker_task_fixture.h"
 
 namespace millrace {
@@ -139,7 +140,7 @@ TEST_F(WorkerTaskTest, ADiskThatEndsWhereTheLogBeginsIsUsed) {
 // A damaged disk is read from the log again (below); of one that fails for another reason it is not
 // known what it holds, so nothing on it may be deleted.
 TEST_F(WorkerTaskTest, ADiskThatDoesNotAnswerIsAnErrorAndKeepsWhatItHas) {
-  FailingOnceByteMap store;
+  FailingByteMap store;
   log_.AddRows(20);
   WorkerTask writer(Buffered(), kTaskShape, model_, 1);
   ASSERT_TRUE(writer.StartReading(std::nullopt, 0, nullptr).ok());
@@ -150,9 +151,11 @@ TEST_F(WorkerTaskTest, ADiskThatDoesNotAnswerIsAnErrorAndKeepsWhatItHas) {
   WriteBatch batch;
   writer.SaveTo(batch);
   ASSERT_TRUE(store.Write(batch).ok());
+  store.scan_status = absl::UnavailableError("it does not answer");
   WorkerTask reader(Buffered(), kTaskShape, model_, 2);
   const Status status = reader.StartReading(std::nullopt, 0, &store).status();
   EXPECT_EQ(status, absl::UnavailableError("it does not answer"));
+  store.scan_status = absl::OkStatus();
   WorkerTask next(Buffered(), kTaskShape, model_, 3);
   const StatusOr<Offset> offset = next.StartReading(std::nullopt, 0, &store);
   ASSERT_TRUE(offset.ok()) << offset.status();

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -112,25 +111,6 @@ inline WorkerOptions Buffered() {
   options.training.mutable_buffer()->set_coefficient(0.005);
   return options;
 }
-
-// A disk that does not answer the first time it is read.
-class FailingOnceByteMap final : public OrderedByteMap {
- public:
-  StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
-    return map_.Get(key);
-  }
-  Status Write(const WriteBatch& batch) override { return map_.Write(batch); }
-  Status Flush() override { return map_.Flush(); }
-  Status Scan(std::string_view begin, std::string_view end,
-              const std::function<bool(std::string_view, std::string_view)>& visit) const override {
-    if (!std::exchange(has_failed_, true)) return absl::UnavailableError("it does not answer");
-    return map_.Scan(begin, end, visit);
-  }
-
- private:
-  MemoryByteMap map_;
-  mutable bool has_failed_ = false;
-};
 
 // A task, the input it reads, and a disk.
 class WorkerTaskTest : public ::testing::Test {
