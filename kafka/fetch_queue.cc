@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "kafka/client_log.h"
 #include "kafka/status_of_error.h"
 #include "kafka/topic_presence.h"
@@ -77,9 +78,10 @@ Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& hand
 
 }  // namespace
 
-FetchQueue::FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup,
+FetchQueue::FetchQueue(Handle<rd_kafka_queue_t> queue, size_t at_once, Wakeup* wakeup,
                        const std::atomic<uint64_t>* closed)
-    : queue_(std::move(queue)), closed_(closed) {
+    : queue_(std::move(queue)), closed_(closed), at_once_(at_once) {
+  MILLRACE_CHECK(at_once_ >= 1 && at_once_ <= kMostAtOnce);
   if (wakeup == nullptr) return;
   rd_kafka_queue_cb_event_enable(
       queue_.get(), [](rd_kafka_t*, void* target) { static_cast<Wakeup*>(target)->Notify(); },
@@ -92,7 +94,7 @@ FetchQueue::~FetchQueue() {
 }
 
 bool FetchQueue::Refill() {
-  const auto count = rd_kafka_consume_batch_queue(queue_.get(), 0, batch_.data(), batch_.size());
+  const auto count = rd_kafka_consume_batch_queue(queue_.get(), 0, batch_.data(), at_once_);
   next_ = 0;
   count_ = count > 0 ? static_cast<size_t>(count) : 0;
   return count_ > 0;

@@ -352,6 +352,62 @@ TEST_F(BrokerGroupTest, AMemberThatLeavesIsReplacedAtOnce) {
   EXPECT_FALSE(leaves.has_lost || stays.has_lost);
 }
 
+// librdkafka pauses all partitions of a member in a rebalance, from a thread of its own, and goes
+// on after the last record that it has handed out. Taken many at once, records were counted as
+// handed out and then thrown away by the pause.
+TEST_F(BrokerGroupTest, ARebalanceInTheMiddleOfAFastStreamSkipsNoRecord) {
+  constexpr int kRecords = 50'000;
+  constexpr int kAtOnce = 5'000;
+  constexpr int kJoins = 4;
+  constexpr int32_t kPartitions = 8;
+  const std::string topic = CreateTopic(kPartitions);
+  for (int begin = 0; begin < kRecords; begin += kAtOnce) {
+    for (int32_t partition = 0; partition < kPartitions; ++partition) {
+      ProduceNumbers(topic, partition, begin, begin + kAtOnce);
+    }
+  }
+  const ConsumerOptions options = {
+      .client_id = "member", .group_id = FreshName(), .session_timeout_s = 6};
+  Owner reader(kafka_, topic, options);
+  std::map<int32_t, Offset> next;
+  std::vector<int32_t> ended;
+  int64_t read = 0;
+  reader.handler.on_assigned = [&](int32_t partition, const auto& committed) {
+    reader.owned[partition] = committed;
+    return next[partition] = 0;
+  };
+  reader.handler.on_record = [&](const ConsumedRecord& record) {
+    EXPECT_EQ(record.offset, next[record.partition]) << "partition " << record.partition;
+    next[record.partition] = record.offset + 1;
+    ++read;
+    return absl::OkStatus();
+  };
+  reader.handler.on_end = [&](int32_t partition, Offset) { ended.push_back(partition); };
+  const auto read_on = [&] {
+    reader.Poll();
+    for (const int32_t partition : std::exchange(ended, {})) {
+      if (!reader.owned.contains(partition)) continue;
+      next[partition] = 0;
+      EXPECT_TRUE(reader.consumer->Seek(partition, 0).ok());
+    }
+  };
+  const auto read_until_owned = [&](size_t partitions, Owner* other) {
+    return Until([&] {
+      for (int i = 0; i < 100; ++i) read_on();
+      if (other != nullptr) other->Poll();
+      return reader.owned.size() == partitions;
+    });
+  };
+  ASSERT_TRUE(read_until_owned(kPartitions, nullptr));
+  for (int join = 0; join < kJoins && !HasFailure(); ++join) {
+    Owner other(kafka_, topic, options);
+    ASSERT_TRUE(read_until_owned(kPartitions / 2, &other));
+    ASSERT_TRUE(other.consumer->Close().ok());
+    ASSERT_TRUE(read_until_owned(kPartitions, nullptr));
+  }
+  std::printf("%lld records read during %d rebalances\n", static_cast<long long>(read), 2 * kJoins);
+}
+
 // More members than partitions: one has an assignment of nothing, which it does not look at.
 TEST_F(BrokerGroupTest, AMemberThatIsGivenNothingAndNeverPollsCanBeClosed) {
   const std::string topic = CreateTopic(1);
