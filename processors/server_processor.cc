@@ -374,6 +374,7 @@ void ServerProcessor::CheckCut(ServerOutput& output) {
 }
 
 Status ServerProcessor::LeaveCut(ServerOutput& output) {
+  MILLRACE_CHECK(at_cut());
   cut_.Leave();
   if (options_.consistency.sequential()) return absl::OkStatus();  // rounds are held as ever
   for (auto& [worker, member] : members_) {

@@ -87,7 +87,7 @@ class ServerProcessor {
   // final.
   Status Process(const GradientRecord& record, ServerOutput& output);
 
-  // Folds in the updates that are held at the cut. After Process has reported a cut, this must be
+  // Folds in the updates that are held at the cut. REQUIRES at_cut(). After Process has reported a cut, this must be
   // the next call that changes state. Whether the state was saved before makes no difference to the
   // fold.
   Status LeaveCut(ServerOutput& output);

@@ -44,7 +44,6 @@ void UpdateEncoder::Begin(const BatchTrainer::Result& result, GradientSum& gradi
   rows_ = &rows;
   learnt_ = &learnt;
   chosen_ = nullptr;
-  exponent_ = 0;
   if (result.trained.empty()) return;
   if (top_k_) {
     std::vector<EmbeddingId> ids;

@@ -17,7 +17,7 @@ TOKENS = re.compile(
 # Not expected to be detected: assertions (true unless the program is wrong), log lines, and memory
 # reservations.
 NOT_MUTATED = re.compile(
-    r"\b(?:MILLRACE_CHECK\w*|static_assert|spdlog::\w+|\w+(?:\.|->)reserve|std::this_thread::\w+)"
+    r"\b(?:MILLRACE_CHECK\w*|CheckInvariants|static_assert|spdlog::\w+|\w+(?:\.|->)reserve|std::this_thread::\w+)"
     r"\s*(?=\()")
 NO_CODE = re.compile(r"\s*(?:#|using\b|namespace\b|template\b|friend\b|class\b|struct\b|enum\b|"
                      r"typedef\b|public:|private:|case\b|default:)")

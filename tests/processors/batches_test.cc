@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -276,6 +277,29 @@ TEST(SlidingBufferBatchesTest, TheBatchIsWhatTheBufferHolds) {
   EXPECT_EQ(batch.rows_end, 9u);
   EXPECT_EQ(batch.first_new, 0u);
   ExpectRowsFitNumbers(batch);
+}
+
+TEST(SlidingBufferBatchesTest, AnyClockHasABatchWhereverItsRowsBegin) {
+  Sliding sliding({.max_rows = 8});
+  AddRows(sliding.source, 100, 103);
+  const std::optional<SourceBegin> begin = sliding.source.begin();
+  ASSERT_TRUE(begin);
+  EXPECT_EQ(begin->row, 0u);
+  EXPECT_EQ(begin->clock, 0u);
+}
+
+TEST(SlidingBufferBatchesTest, WantsNoRowsWhileTheDeadOnesTakeTooMuchMemory) {
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  Sliding sliding({.max_rows = 8});
+  DeadLetter letter;
+  letter.mutable_value()->resize(kMostBytes - 1);
+  sliding.source.dead_letters().Add(0, true, letter);
+  EXPECT_TRUE(sliding.source.WantsRows());
+  letter.mutable_value()->resize(1);
+  sliding.source.dead_letters().Add(1, true, letter);
+  EXPECT_FALSE(sliding.source.WantsRows());
+  sliding.source.dead_letters().Forget(1);
+  EXPECT_TRUE(sliding.source.WantsRows());
 }
 
 TEST(SlidingBufferBatchesTest, RowsThatHaveBeenCountedAreNotNew) {

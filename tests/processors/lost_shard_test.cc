@@ -297,6 +297,21 @@ TEST_F(LostShard, ALateReportMovesTheRoundOn) {
   EXPECT_THAT(server_.processor().WaitedFor(), IsEmpty()) << "what was held is of a round before";
 }
 
+TEST_F(LostShard, ALateReportThatItsWorkerHasLeftEndsTheRoundThatWaitsForIt) {
+  server_.Send(Restore(server_, 0, 4, 0.4f));
+  server_.Send(KnowsNothing(1));
+  server_.Send(KnowsNothing(2));
+  server_.SendNext(0);
+  server_.SendNext(1);
+  ASSERT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({4, 4, 4}));
+  Gradient left = Message(Gradient::kRestore, 2, 4);
+  left.mutable_restore()->set_left(true);
+  server_.Send(left);
+  EXPECT_TRUE(server_.processor().clocks().left(2));
+  EXPECT_EQ(server_.processor().clocks().clock(0), 5u);
+  EXPECT_EQ(server_.processor().clocks().clock(1), 5u);
+}
+
 TEST(ServerProcessor, ACopyOfferedToAShardThatHasItsStateIsAnsweredAndChangesNothing) {
   TestServer server(SmallServer());
   server.SendNext(0);

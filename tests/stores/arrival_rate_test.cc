@@ -71,6 +71,11 @@ TEST(ArrivalRateTest, AbsurdTimestampsGiveSmallRatesAndNoOverflow) {
   EXPECT_LT(*rate.RowsPerMinute(), 1e-6);
 }
 
+TEST(ArrivalRateTest, AGapCountsAs35000YearsAtMost) {
+  constexpr auto kMostMs = static_cast<double>(uint64_t{1} << 50);
+  EXPECT_EQ(RateOf({kMin, kMax}).RowsPerMinute(), 60'000.0 / kMostMs);
+}
+
 TEST(ArrivalRateTest, GoesOnFromItsBytesAsIfNothingHadHappened) {
   std::mt19937_64 random(6);
   for (const int rows : {0, 1, 2, 499, 500, 501, 502, 1234}) {

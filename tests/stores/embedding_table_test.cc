@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <vector>
@@ -181,6 +182,20 @@ TEST(EmbeddingTable, KeepsTheCacheAtItsSizeButForWhatIsNotSaved) {
   for (EmbeddingId id = 0; id < 100; ++id) EXPECT_EQ(ReadOne(table, id), ReadOne(all, id)) << id;
   EXPECT_EQ(table.rows_at_hand(), 1u);
   EXPECT_EQ(all.rows_at_hand(), 100u);
+}
+
+TEST(EmbeddingTable, TheRowsOfALargeUpdateLeaveTheCacheWithTheirCheckpoint) {
+  EmbeddingTableOptions options = Options();
+  options.cache_bytes = 1;
+  MemoryByteMap store;
+  EmbeddingTable table(options, &store);
+  std::vector<EmbeddingId> ids(100);
+  std::iota(ids.begin(), ids.end(), EmbeddingId{0});
+  const std::vector<float> gradients(ids.size() * table.width(), 1.0f);
+  ASSERT_TRUE(table.Update(ids, gradients, 0, Step).ok());
+  EXPECT_EQ(table.rows_at_hand(), 100u);
+  Save(table, store);
+  EXPECT_EQ(table.rows_at_hand(), 1u);
 }
 
 TEST(EmbeddingTable, WhatTheCacheDoesNotHoldIsAtHandInTheScratchFile) {

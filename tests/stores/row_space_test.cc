@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,20 @@ TEST(ScratchFile, AFolderThatIsNotThereIsAnErrorThatNamesIt) {
   const auto file = ScratchFile::Create("/nowhere/at/all", 1000);
   EXPECT_THAT(std::string(file.status().message()),
               AllOf(HasSubstr("/nowhere/at/all"), HasSubstr("cannot be written")));
+}
+
+size_t OpenFiles() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+TEST(ScratchFile, OneThatCannotBeMappedIsAnErrorAndLeavesNoFileOpen) {
+  TemporaryFolder folder;
+  const size_t open = OpenFiles();
+  constexpr size_t kMoreThanAnAddressSpace = size_t{1} << 62;
+  const auto file = ScratchFile::Create(folder.path(), kMoreThanAnAddressSpace);
+  EXPECT_THAT(std::string(file.status().message()), HasSubstr("cannot be mapped"));
+  EXPECT_EQ(OpenFiles(), open);
 }
 
 void Write(RowSpace& space, size_t row, size_t bytes) {

@@ -29,14 +29,18 @@ class ShardFeedTest : public testing::Test {
     const Status taken = feed_->Take({next_++, record.key, record.value, 0}, out_);
     ASSERT_TRUE(taken.ok()) << taken;
   }
-  void TakeUpdate(Clock clock) {
-    Take(RecordOf(Update(0, clock, std::vector<float>(kFedRange.size(), 1), kFedRange)));
+  static Gradient NextUpdate(Clock clock) {
+    return Update(0, clock, std::vector<float>(kFedRange.size(), 1), kFedRange);
   }
-  // Stands at the cut of a snapshot then: two updates after the request.
-  void GoToACut() {
+  void TakeUpdate(Clock clock) { Take(RecordOf(NextUpdate(clock))); }
+  // The next update but one reaches the cut.
+  void RequestSnapshot() {
     Gradient request = Message(Gradient::kRequestSnapshot, kNoWorker, 0);
     request.mutable_request_snapshot()->set_number(1);
     Take({EncodeBigEndian32(kNoWorker), RecordOf(request).value});
+  }
+  void GoToACut() {
+    RequestSnapshot();
     EXPECT_FALSE(feed_->at_cut());
     TakeUpdate(0);
     EXPECT_FALSE(feed_->at_cut());
@@ -96,6 +100,42 @@ TEST_F(ShardFeedTest, ItsLastRecordIsReadAgainAfterACutAtWhichTheConnectionWasLo
   const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut(out_);
   ASSERT_TRUE(read_from.ok());
   EXPECT_EQ(*read_from, std::optional<Offset>(next_ - 1));
+}
+
+TEST_F(ShardFeedTest, ADeadLetterOfTheUpdateThatReachesACutIsWrittenOnce) {
+  for (const Offset replayed : {0, 3}) {
+    SCOPED_TRACE(replayed == 0 ? "live" : "in a replay");
+    task_.emplace(options_, store_);
+    feed_.emplace(*task_);
+    next_ = 0;
+    StartReplay(replayed);
+    RequestSnapshot();
+    TakeUpdate(0);
+    Take(RecordOf(WithDeadLetter(NextUpdate(1), "no row")));
+    if (replayed == 0) {
+      ASSERT_TRUE(feed_->at_cut());
+      ASSERT_TRUE(feed_->LeaveCut(out_).ok());
+    }
+    const StatusOr<std::optional<Checkpoint>> checkpoint = task_->BeginCheckpoint();
+    ASSERT_TRUE(checkpoint.ok() && checkpoint->has_value());
+    EXPECT_EQ((*checkpoint)->dead_letters.size(), 1u);
+  }
+}
+
+TEST(ShardFeedDeathTest, WhatIsLeftIsACutAndAFailedCheckNamesTheLastRecord) {
+  MemoryByteMap store;
+  ServerOptions options = SmallServer();
+  options.workers = 1;
+  ShardTask task(options, store);
+  ASSERT_TRUE(task.StartReplay(0, 0).ok());
+  std::vector<OutgoingRecord> out;
+  for (const Clock clock : std::vector<Clock>{0, 1}) {
+    const LogRecord record =
+        RecordOf(Update(0, clock, std::vector<float>(kFedRange.size(), 1), kFedRange));
+    const auto offset = static_cast<Offset>(uint64_t{clock});
+    ASSERT_TRUE(task.ProcessGradient({offset, record.key, record.value, 0}, out).ok());
+  }
+  EXPECT_DEATH((void)task.LeaveCut(out), "gradients, partition 0, offset 1");
 }
 
 TEST_F(ShardFeedTest, AnswersEverybodyOnceItHasCaughtUp) {
