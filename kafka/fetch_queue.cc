@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "kafka/client_log.h"
 #include "kafka/status_of_error.h"
 #include "kafka/topic_presence.h"
@@ -38,12 +37,20 @@ Status JudgeError(const rd_kafka_message_t& message) {
   return absl::OkStatus();
 }
 
+bool IsAccepted(ReadPositions::Verdict verdict, int32_t partition, PollResult& result) {
+  if (verdict == ReadPositions::Verdict::kRestart) result.restart.push_back(partition);
+  return verdict == ReadPositions::Verdict::kAccept;
+}
+
 Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& handler,
                   ReadPositions& positions, FetchNudge& nudge, PollResult& result) {
   switch (message.err) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
       nudge.Taken(message.partition, message.len);
-      if (!positions.AcceptRecord(message.partition, Offset(message.offset))) break;
+      if (!IsAccepted(positions.JudgeRecord(message.partition, Offset(message.offset)),
+                      message.partition, result)) {
+        break;
+      }
       ++result.events;
       return handler.on_record({.partition = message.partition,
                                 .offset = Offset(message.offset),
@@ -51,7 +58,10 @@ Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& hand
                                 .key = Bytes(message.key, message.key_len),
                                 .value = Bytes(message.payload, message.len)});
     case RD_KAFKA_RESP_ERR__PARTITION_EOF:
-      if (!positions.AcceptEnd(message.partition, Offset(message.offset))) break;
+      if (!IsAccepted(positions.JudgeEnd(message.partition, Offset(message.offset)),
+                      message.partition, result)) {
+        break;
+      }
       ++result.events;
       if (handler.on_end) handler.on_end(message.partition, Offset(message.offset));
       break;
@@ -78,10 +88,9 @@ Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& hand
 
 }  // namespace
 
-FetchQueue::FetchQueue(Handle<rd_kafka_queue_t> queue, size_t at_once, Wakeup* wakeup,
+FetchQueue::FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup,
                        const std::atomic<uint64_t>* closed)
-    : queue_(std::move(queue)), closed_(closed), at_once_(at_once) {
-  MILLRACE_CHECK(at_once_ >= 1 && at_once_ <= kMostAtOnce);
+    : queue_(std::move(queue)), closed_(closed) {
   if (wakeup == nullptr) return;
   rd_kafka_queue_cb_event_enable(
       queue_.get(), [](rd_kafka_t*, void* target) { static_cast<Wakeup*>(target)->Notify(); },
@@ -94,7 +103,7 @@ FetchQueue::~FetchQueue() {
 }
 
 bool FetchQueue::Refill() {
-  const auto count = rd_kafka_consume_batch_queue(queue_.get(), 0, batch_.data(), at_once_);
+  const auto count = rd_kafka_consume_batch_queue(queue_.get(), 0, batch_.data(), batch_.size());
   next_ = 0;
   count_ = count > 0 ? static_cast<size_t>(count) : 0;
   return count_ > 0;

@@ -21,22 +21,16 @@ namespace millrace::kafka_internal {
 // The result of one Poll of a consumer.
 struct PollResult {
   size_t events = 0;                // handed out
-  std::vector<int32_t> restart;     // ReadPositions::OutOfRange::kRestart
+  std::vector<int32_t> restart;     // partitions, by the judgement of ReadPositions
   bool is_topic_unknown = false;    // by a broker, at least
   bool is_connection_lost = false;  // and nothing was handed out since
 };
 
 class FetchQueue {
  public:
-  static constexpr size_t kMostAtOnce = 256;
-
-  // `at_once`, at most kMostAtOnce: how many events are taken from librdkafka in one call. More
-  // than one is a third cheaper. But it loses records when librdkafka pauses the partition
-  // meanwhile, as it does in every rebalance of a group: those that the call has taken count as
-  // handed out, and then the pause removes them from the call's result ("known issues" of
-  // its 2.0.0). `wakeup` (may be null) is notified when the first event enters an empty queue.
-  // `closed` (may be null) counts the client's closed connections, and outlives the queue.
-  FetchQueue(Handle<rd_kafka_queue_t> queue, size_t at_once, Wakeup* wakeup,
+  // `wakeup` (may be null) is notified when the first event enters an empty queue. `closed` (may be
+  // null) counts the client's closed connections, and outlives the queue.
+  FetchQueue(Handle<rd_kafka_queue_t> queue, Wakeup* wakeup,
              const std::atomic<uint64_t>* closed = nullptr);
   ~FetchQueue();
   FetchQueue(const FetchQueue&) = delete;
@@ -69,9 +63,8 @@ class FetchQueue {
   const std::atomic<uint64_t>* closed_;
   uint64_t closed_seen_ = 0;
   bool held_ = false;
-  const size_t at_once_;
   // Taken from the queue and not yet handed out: [next_, count_) of the batch.
-  std::array<rd_kafka_message_t*, kMostAtOnce> batch_;
+  std::array<rd_kafka_message_t*, 256> batch_;  // one at a time costs a third more
   size_t next_ = 0;
   size_t count_ = 0;
 };

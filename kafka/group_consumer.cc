@@ -35,8 +35,7 @@ using PartitionList = Handle<rd_kafka_topic_partition_list_t>;
 // A process hosts a few logical workers; each partition has a fetch queue of its own, so each gets
 // this part of the bound.
 constexpr size_t kPartitionsAtOnce = 4;
-constexpr size_t kRecordsAtOnce = 1;  // a rebalance would cost some of those taken together
-constexpr size_t kSlice = 256;        // handed out of one partition before the next has its turn
+constexpr size_t kSlice = 256;  // handed out of one partition before the next has its turn
 // The reply comes in a millisecond when the coordinator is there; Poll must not wait long for it.
 constexpr int kCommittedTimeoutMs = 500;
 // Heartbeats wait behind commits on the coordinator's connection: a commit for each record would
@@ -58,7 +57,7 @@ void SetCommitted(rd_kafka_topic_partition_t& entry, const GroupConsumer::Commit
   entry.metadata_size = committed.metadata.size();
 }
 
-// librdkafka copies metadata as a C string but keeps its size, so behind a NUL (which only others
+// librdkafka copies metadata as a C string but keeps its size, so after a NUL (which only others
 // can have written) there is garbage.
 std::string Text(const void* data, size_t size) {
   const char* const text = static_cast<const char*>(data);
@@ -181,7 +180,7 @@ Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerO
                             kafka_internal::MakeClient(RD_KAFKA_CONSUMER, std::move(conf)));
   rd_kafka_poll_set_consumer(client_.get());
   group_queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_get_consumer(client_.get())),
-                       FetchQueue::kMostAtOnce, wakeup_);
+                       wakeup_);
   nudge_.emplace(client_.get(), topic_, queue_kbytes);
   presence_.emplace(client_.get(), topic_);
   empty_queue_.reset(rd_kafka_queue_new(client_.get()));
@@ -227,6 +226,8 @@ void CooperativeGroupConsumer::OnRebalance(rd_kafka_t* client, rd_kafka_resp_err
                                            rd_kafka_topic_partition_list_t* partitions,
                                            void* self) {
   auto* const consumer = static_cast<CooperativeGroupConsumer*>(self);
+  // Paused partitions go on when this was answered: until then nothing comes after what was lost.
+  consumer->positions_.Rebalanced();
   if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) consumer->was_assigned_ = true;
   if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS && !consumer->closed_) {
     // To be confirmed once the starting offsets are known (StartPending).
@@ -304,8 +305,7 @@ Status CooperativeGroupConsumer::StartReading(rd_kafka_topic_partition_list_t* p
           absl::StrCat("no fetch queue for ", entry.topic, " [", entry.partition, "]"));
     }
     rd_kafka_queue_forward(queue.get(), nullptr);  // its records stay out of the group's queue
-    partitions_[entry.partition].queue =
-        std::make_unique<FetchQueue>(std::move(queue), kRecordsAtOnce, wakeup_);
+    partitions_[entry.partition].queue = std::make_unique<FetchQueue>(std::move(queue), wakeup_);
     positions_.Start(entry.partition, Offset(entry.offset));
   }
   const Handle<rd_kafka_error_t> error(rd_kafka_incremental_assign(client_.get(), partitions));

