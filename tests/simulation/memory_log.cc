@@ -52,7 +52,7 @@ const LogRecord* MemoryLog::Next(Topic topic, int32_t partition, Offset from) co
   const Partition& log = At(topic, partition);
   MILLRACE_CHECK(from >= log.begin);
   const Offset end = StableEnd(topic, partition);
-  for (Offset offset = from; offset < end; ++offset) {
+  for (Offset offset = std::max(from, log.first); offset < end; ++offset) {
     const Entry& entry = log.at(offset);
     if (entry.state == EntryState::kCommitted) return &entry.record;
   }
@@ -63,7 +63,7 @@ std::vector<const LogRecord*> MemoryLog::Committed(Topic topic, int32_t partitio
                                                    Offset from) const {
   const Partition& log = At(topic, partition);
   std::vector<const LogRecord*> records;
-  for (Offset offset = std::max(from, log.begin); offset < log.end(); ++offset) {
+  for (Offset offset = std::max(from, log.first); offset < log.end(); ++offset) {
     const Entry& entry = log.at(offset);
     if (entry.state == EntryState::kCommitted) records.push_back(&entry.record);
   }
@@ -73,16 +73,15 @@ std::vector<const LogRecord*> MemoryLog::Committed(Topic topic, int32_t partitio
 void MemoryLog::DeleteBefore(Topic topic, int32_t partition, Offset offset) {
   Partition& log = At(topic, partition);
   MILLRACE_CHECK(offset <= log.end());
-  while (log.begin < offset) {
-    log.entries.pop_front();
-    ++log.begin;
-  }
+  for (; log.first < offset; ++log.first) log.entries.pop_front();
+  log.begin = std::max(log.begin, offset);
 }
 
 void MemoryLog::LoseFrom(Topic topic, int32_t partition, Offset offset) {
   Partition& log = At(topic, partition);
   MILLRACE_CHECK(log.begin <= offset && offset <= StableEnd(topic, partition));
-  log.entries.resize(static_cast<size_t>(offset - log.begin));
+  log.first = std::min(log.first, offset);
+  log.entries.resize(static_cast<size_t>(offset - log.first));
 }
 
 void MemoryLog::Recreate(Topic topic, int32_t partition) {
@@ -94,7 +93,7 @@ size_t MemoryLog::Compact(Topic topic, int32_t partition, Offset limit) {
   Partition& log = At(topic, partition);
   std::set<std::string_view> seen;
   size_t removed = 0;
-  for (Offset offset = std::min(limit, StableEnd(topic, partition)); offset > log.begin;) {
+  for (Offset offset = std::min(limit, StableEnd(topic, partition)); offset > log.first;) {
     --offset;
     Entry& entry = log.at(offset);
     const bool superseded =
@@ -104,6 +103,10 @@ size_t MemoryLog::Compact(Topic topic, int32_t partition, Offset limit) {
     entry.record.value.clear();
     ++removed;
   }
+  const auto is_free = [](const Entry& entry) {
+    return entry.state == EntryState::kGone || entry.state == EntryState::kMarker;
+  };
+  for (; !log.entries.empty() && is_free(log.entries.front()); ++log.first) log.entries.pop_front();
   return removed;
 }
 

@@ -33,14 +33,14 @@ class MemoryLog {
 
   // Of the first record that is still there.
   Offset Begin(Topic topic, int32_t partition) const;
-  // Behind the last record or marker.
+  // After the last record or marker.
   Offset End(Topic topic, int32_t partition) const;
   // Where a read_committed reader has to stop: in front of the first open transaction.
   Offset StableEnd(Topic topic, int32_t partition) const;
   // What a reader that stands at `from` gets next; null at the end. Valid until the next change.
   const LogRecord* Next(Topic topic, int32_t partition, Offset from) const;
 
-  // All committed records from an offset on, also those behind an open transaction: for who judges.
+  // All committed records from an offset on, also those after an open transaction: for who judges.
   std::vector<const LogRecord*> Committed(Topic topic, int32_t partition, Offset from) const;
   void DeleteBefore(Topic topic, int32_t partition, Offset offset);
   // What must never happen to a log: its records from `offset` on are lost, as after an election of
@@ -70,11 +70,12 @@ class MemoryLog {
     LogRecord record;
   };
   struct Partition {
-    Offset begin = 0;  // offset of entries.front()
+    Offset begin = 0;
+    Offset first = 0;  // offset of entries.front(): what compaction has removed before it is freed
     std::deque<Entry> entries;
-    Offset end() const { return begin + entries.size(); }
-    Entry& at(Offset offset) { return entries[static_cast<size_t>(offset - begin)]; }
-    const Entry& at(Offset offset) const { return entries[static_cast<size_t>(offset - begin)]; }
+    Offset end() const { return first + entries.size(); }
+    Entry& at(Offset offset) { return entries[static_cast<size_t>(offset - first)]; }
+    const Entry& at(Offset offset) const { return entries[static_cast<size_t>(offset - first)]; }
   };
   struct Place {
     Topic topic;

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "tests/simulation/long_job.h"
 #include "tests/simulation/planted.h"
 
 namespace millrace::simulation {
@@ -171,6 +172,25 @@ TEST(Simulation, TheSameSeedGivesTheSameRun) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     current_seed = seed;
     EXPECT_EQ(RunSeed(seed).coverage, RunSeed(seed).coverage);
+  }
+}
+
+TEST(LongJob, KeepsNoMoreTheLongerItRuns) {
+  for (const auto model : {Training::Consistency::SEQUENTIAL, Training::Consistency::EVENTUAL}) {
+    SCOPED_TRACE(Training::Consistency::Model_Name(model));
+    std::vector<Kept> kept;
+    EXPECT_EQ(RunLongJob({.rounds = 20'000, .consistency = model, .kills = 8},
+                         [&](const Kept& now) { kept.push_back(now); }),
+              "");
+    ASSERT_GE(kept.size(), 19u);
+    for (const Kept& now : kept) {
+      SCOPED_TRACE(uint64_t{now.rounds});
+      EXPECT_LE(now.gradients, 1'000u);
+      EXPECT_LE(now.weights, 5'000u);
+      EXPECT_LE(now.input_data, 5'000u);
+      EXPECT_LE(now.parameters, 4u) << "a block and the state of each shard";
+      EXPECT_LE(now.state_bytes, 3'000u);
+    }
   }
 }
 
