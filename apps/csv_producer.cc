@@ -13,11 +13,9 @@ namespace millrace {
 namespace {
 
 constexpr char kDescription[] =
-    "Millrace CsvProducer: streams a CSV file into a job. It turns each row into features, says "
-    "in\n"
-    "the job's topics how (so that all programs compute the same ones), deals the rows to the "
-    "logical\n"
-    "workers in turn, and at the end of the file ends the stream.";
+    "Millrace CsvProducer: streams a CSV file into a job. It turns each row into features, and\n"
+    "publishes how it does so in the job's topics, so that all programs compute the same ones.\n"
+    "It sends the rows to the logical workers in turn. At the end of the file it ends the stream.";
 
 constexpr char kFooter[] =
     "Examples\n"

@@ -180,7 +180,8 @@ FlagGroup ServerGroup() {
            "Number of copies of each shard, kept by the next servers in the ring"},
           {"--data-dir", "server.data_dir", "RocksDB stores of the shards"},
           {"--checkpoint-interval", "server.checkpoint_interval_s",
-           "Seconds between checkpoints; more where writing them takes more than a quarter of it"},
+           "Seconds between checkpoints; longer if writing them would take more than a quarter of "
+           "the time"},
           {"--checkpoint-records", "server.checkpoint_records",
            "Write a checkpoint also after so many records"},
           {"--test", "server.test_file", "A CSV to evaluate on while training"},
@@ -192,7 +193,7 @@ FlagGroup ServerGroup() {
            "File for the dense weights at the end, for numpy.load; embedding rows are in "
            "snapshots"},
           {"--weights-at-checkpoints", "server.weights_at_checkpoints",
-           "... and at each checkpoint"},
+           "Write --weights-file at each checkpoint, too"},
           {"--waiting-report", "server.waiting_report_s",
            "Log the workers that a shard waits for after so many seconds"},
           {"--weights-from-workers", "server.weights_from_workers",

@@ -102,12 +102,12 @@ Status Run(const JobFlags& flags) {
     MILLRACE_RETURN_IF_ERROR(CheckTestFile(config.server().test_file()));
   }
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, board->ReadTraining());
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, registry->ReadTraining());
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<SnapshotManifest> snapshot,
                             SnapshotOf(config, begun));
-  MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, board->WaitForFeatures());
+  MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
   MILLRACE_RETURN_IF_ERROR(CheckModel(features, config.training()));
   JobTraining training;
   if (begun) training.set_start(begun->start());
@@ -120,7 +120,7 @@ Status Run(const JobFlags& flags) {
   *training.mutable_training() = config.training();
   training.set_dead_letter_reasons_only(config.server().dead_letter_reasons_only());
   MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
-  MILLRACE_RETURN_IF_ERROR(board->PublishTraining(training));
+  MILLRACE_RETURN_IF_ERROR(registry->PublishTraining(training));
   return RunServer(config, features, training, stop);
 }
 

@@ -35,10 +35,10 @@ Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   const std::atomic<bool>& stop = StopOnSignals();
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, std::nullopt, stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
-  MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, board->WaitForFeatures());
-  MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, board->WaitForTraining());
+  MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
+  MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, registry->WaitForTraining());
   MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, training.shards(), stop));
   return RunWorker(config, features, training, stop);

@@ -92,8 +92,8 @@ bool Tokenizer::Read(std::string_view text) {
   return true;
 }
 
-// Appends 64 bytes, behind which the buffer may hold padding that is overwritten later; the bitmap
-// behind size_ is all 0 up to the end of its block, and stays so.
+// Appends 64 bytes, after which the buffer may hold padding that is overwritten later; the bitmap
+// after size_ is all 0 up to the end of its block, and stays so.
 void Tokenizer::ReadAsciiBlock(const char* block) {
   char* out = lower_.data() + size_;
   for (size_t i = 0; i < kBlock; i += 16) {

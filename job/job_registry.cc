@@ -63,9 +63,9 @@ Status CheckEqual(const Message& published, const Message& ours, std::string_vie
       differences + " give the same settings, or start a new job (another --job)");
 }
 
-class KafkaJobBoard final : public JobRegistry {
+class KafkaJobRegistry final : public JobRegistry {
  public:
-  KafkaJobBoard(const JobConfig& config, const std::atomic<bool>& stop)
+  KafkaJobRegistry(const JobConfig& config, const std::atomic<bool>& stop)
       : kafka_(ToKafkaOptions(config)),
         topic_(TopicName(config.name(), Topic::kJob)),
         job_(config.name()),
@@ -75,7 +75,7 @@ class KafkaJobBoard final : public JobRegistry {
 
   Status Open() {
     ConsumerOptions options;
-    options.client_id = "job-board";
+    options.client_id = "job-registry";
     MILLRACE_ASSIGN_OR_RETURN(consumer_,
                               PartitionConsumer::Create(kafka_, options, topic_, &wakeup_));
     return absl::OkStatus();
@@ -171,7 +171,7 @@ class KafkaJobBoard final : public JobRegistry {
 
   Status PublishAs(const std::string& key, const std::string& message) {
     ProducerOptions options;
-    options.client_id = "job-board";
+    options.client_id = "job-registry";
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaProducer> producer,
                               KafkaProducer::Create(kafka_, options, nullptr));
     MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([&] { return producer->Prepare({topic_}); }));
@@ -208,7 +208,7 @@ class KafkaJobBoard final : public JobRegistry {
     return at_end;
   }
 
-  // What is none of ours harms nobody; it is said once.
+  // A record that cannot be used is ignored, with one log line.
   void Take(const ConsumedRecord& record) {
     const Status taken = TakeOne(record);
     if (taken.ok() || record.offset <= last_ignored_) return;
@@ -280,8 +280,9 @@ class KafkaJobBoard final : public JobRegistry {
     return joiners_[writer].Add(0, frame);
   }
 
-  // Reads the topic from its beginning. What does so stops again: a board is kept for hours to be
-  // asked once, and a reader at the end of its topic costs the broker a hundred requests a second.
+  // Reads the topic from its beginning. What does so stops again: a registry is kept for hours to
+  // be asked once, and a reader at the end of its topic costs the broker a hundred requests a
+  // second.
   Status Start() {
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry_.Run([this] {
       return consumer_->QueryRange(0, kBrokerCall);
@@ -345,9 +346,9 @@ class KafkaJobBoard final : public JobRegistry {
 
 StatusOr<std::unique_ptr<JobRegistry>> JobRegistry::Create(const JobConfig& config,
                                                            const std::atomic<bool>& stop) {
-  auto board = std::make_unique<KafkaJobBoard>(config, stop);
-  MILLRACE_RETURN_IF_ERROR(board->Open());
-  return std::unique_ptr<JobRegistry>(std::move(board));
+  auto registry = std::make_unique<KafkaJobRegistry>(config, stop);
+  MILLRACE_RETURN_IF_ERROR(registry->Open());
+  return std::unique_ptr<JobRegistry>(std::move(registry));
 }
 
 Status CheckOffer(const ReplicaOffer& offer) {

@@ -27,7 +27,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr milliseconds kLookTimeout(5000);
 constexpr milliseconds kRequestTimeout(15000);
 // A broker that has just come up has no controller yet, and a new topic is not known at once.
-constexpr milliseconds kPatience(30000);
+constexpr milliseconds kMostWait(30000);
 constexpr milliseconds kPause(50);
 constexpr char kMinInsync[] = "min.insync.replicas";
 constexpr int kWarning = 4;  // syslog's level
@@ -153,7 +153,7 @@ StatusOr<Handle<rd_kafka_event_t>> LibrdkafkaAdmin::Request(rd_kafka_admin_op_t 
 
 Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
                                      int replication_factor) {
-  const auto deadline = SteadyClock::now() + kPatience;
+  const auto deadline = SteadyClock::now() + kMostWait;
   std::vector<const TopicSettings*> unchecked;
   for (const TopicSettings& topic : topics) unchecked.push_back(&topic);
   std::set<std::string> created;

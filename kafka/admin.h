@@ -1,4 +1,4 @@
-// Topics: created, checked, trimmed. librdkafka stays behind this door.
+// Topics: created, checked, trimmed. librdkafka is included in kafka/ only.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// Consumers: one with partitions given by hand, one in a group. librdkafka stays behind this door.
+// Consumers: one with partitions given by hand, one in a group. librdkafka is included in kafka/
+// only.
 #pragma once
 
 #include <chrono>

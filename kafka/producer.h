@@ -1,4 +1,4 @@
-// A producer: idempotent always, transactional on request. librdkafka stays behind this door.
+// A producer: idempotent always, transactional on request. librdkafka is included in kafka/ only.
 #pragma once
 
 #include <chrono>

@@ -12,7 +12,7 @@ constexpr std::chrono::milliseconds kIdleWait(50);
 // For records, when there is nothing else to do.
 constexpr std::chrono::milliseconds kPoll(100);
 // Between checks whether the job has ended, for a process that has finished its part.
-constexpr std::chrono::milliseconds kBoardEveryAtTheEnd(200);
+constexpr std::chrono::milliseconds kRegistryEveryAtTheEnd(200);
 // For room in a producer's queue.
 constexpr std::chrono::milliseconds kQueueFull(10);
 

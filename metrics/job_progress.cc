@@ -61,7 +61,7 @@ void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
   int64_t& heard_ms = shards_heard_ms_[ShardId(point.shard())];
   heard_ms = std::max(heard_ms, timestamp_ms);
   const auto known = shards_.find(ShardId(point.shard()));
-  // A server that stays behind the end of its job goes on sending what is the end.
+  // A server that stays after the end of its job goes on sending what is the end.
   bool still_ended = false;
   if (known != shards_.end()) {
     const Clock before = SumOfClocks(known->second);
@@ -153,10 +153,10 @@ void JobProgress::FoldEvaluation(int64_t timestamp_ms, const MetricPoint::Evalua
 void JobProgress::ResolveEvaluations(bool all) {
   while (!waiting_.empty()) {
     const auto& [timestamp_ms, evaluation] = waiting_.front();
-    const auto behind = std::find_if(samples_.begin(), samples_.end(), [&](const Sample& sample) {
-      return sample.newest_clock >= evaluation.clock();
-    });
-    if (behind == samples_.end() && !all) return;
+    const auto first_after = std::find_if(
+        samples_.begin(), samples_.end(),
+        [&](const Sample& sample) { return sample.newest_clock >= evaluation.clock(); });
+    if (first_after == samples_.end() && !all) return;
     CurvePoint point;
     point.kind = CurvePoint::Kind::kHoldout;
     point.timestamp_ms = timestamp_ms;
@@ -164,11 +164,11 @@ void JobProgress::ResolveEvaluations(bool all) {
     point.clock = Clock(evaluation.clock());
     point.figures = evaluation.holdout();
     if (!samples_.empty()) {
-      const Sample& after = behind == samples_.end() ? samples_.back() : *behind;
-      // Behind the newest point nothing is known, before the first there is the stream's start.
-      const Sample before = behind == samples_.end()     ? after
-                            : behind == samples_.begin() ? Sample()
-                                                         : *std::prev(behind);
+      const Sample& after = first_after == samples_.end() ? samples_.back() : *first_after;
+      // After the newest point nothing is known, before the first there is the stream's start.
+      const Sample before = first_after == samples_.end()     ? after
+                            : first_after == samples_.begin() ? Sample()
+                                                              : *std::prev(first_after);
       const uint64_t span = after.newest_clock - before.newest_clock;
       const double share = span == 0 ? 1
                                      : static_cast<double>(point.clock - before.newest_clock) /

@@ -51,7 +51,7 @@ class Objective {
   GradientSum gradient_;
 };
 
-// liblbfgs wants its variables aligned and rounded up to whole vectors, with zeros behind them.
+// liblbfgs wants its variables aligned and rounded up to whole vectors, with zeros after them.
 class Variables {
  public:
   explicit Variables(std::span<const float> start)

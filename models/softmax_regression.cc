@@ -216,7 +216,7 @@ class Computation {
     for (size_t r = 0; r < rows_.size(); ++r) {
       call_.scaler->ScaleRow(rows_[r]->numeric, {features_.data() + r * columns_, columns_});
     }
-    // A short block leaves older rows' features behind its own; their logits are not used.
+    // A short block leaves older rows' features after its own; their logits are not used.
     for (size_t r = 0; r < rows_.size(); r += kTogether) {
       kernel_.AddNumeric(call_.parameters, features_.data() + r * columns_, columns_, TableRow(r));
     }

@@ -93,10 +93,10 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
 void ServerProcessor::HandleAsk(const Gradient& message, ServerOutput& output) {
   const WorkerId worker(message.worker());
   const auto& wanted = message.ask().wanted();
-  const bool replaced = options_.keeps_previous_round() && message.has_clock() &&
-                        !clocks_.left(worker) && message.clock() + 1 == clocks_.clock(worker);
-  if (replaced) {
-    output.replaced_answers.push_back({worker, {wanted.begin(), wanted.end()}});
+  const bool previous_round = options_.keeps_previous_round() && message.has_clock() &&
+                              !clocks_.left(worker) && message.clock() + 1 == clocks_.clock(worker);
+  if (previous_round) {
+    output.previous_answers.push_back({worker, {wanted.begin(), wanted.end()}});
     return;
   }
   // What a zombie wanted at another clock is of no use.
@@ -132,7 +132,7 @@ void ServerProcessor::GoOnFrom(const LostState::Restored& restored) {
   model_.set_steps(restored.clock);
   if (restored.moments.count_size() > 0) moments_ = FromProto(restored.moments);
   if (options_.keeps_previous_round()) {
-    mutable_shard().KeepReplaced();
+    mutable_shard().KeepPreviousRound();
     previous_.Begin(moments_, step_ms_);
   }
   for (const auto& [worker, member] : restored.members) {
@@ -232,7 +232,7 @@ Status ServerProcessor::HandleUpdate(WorkerId worker, Gradient::Update update,
     NoteMark(worker, update.mark());
     member.pending = std::move(update);
     MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
-  } else if (cut_.IsBehind(worker, clocks_.clock(worker))) {
+  } else if (cut_.HasReached(worker, clocks_.clock(worker))) {
     member.pending = std::move(update);
     return absl::OkStatus();
   } else {
@@ -268,7 +268,7 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
   if (round.empty()) return absl::OkStatus();
   MILLRACE_CHECK(clocks_.Staleness() == 0);  // whom the round is of stands at its clock
   if (options_.keeps_previous_round()) {
-    mutable_shard().KeepReplaced();
+    mutable_shard().KeepPreviousRound();
     previous_.Begin(moments_, step_ms_);
   }
   step_ms_ = seen_ms_;
@@ -390,14 +390,14 @@ StatusOr<std::string> ServerProcessor::Answer(WorkerId worker) const {
   return MakeAnswer(worker, false, members_.at(worker).wanted);
 }
 
-StatusOr<std::string> ServerProcessor::ReplacedAnswer(
-    const ServerOutput::Replaced& receiver) const {
+StatusOr<std::string> ServerProcessor::PreviousAnswer(
+    const ServerOutput::PreviousReceiver& receiver) const {
   MILLRACE_CHECK(options_.keeps_previous_round());
   MILLRACE_CHECK(clocks_.clock(receiver.worker) > 0 && !clocks_.left(receiver.worker));
   return MakeAnswer(receiver.worker, true, receiver.wanted);
 }
 
-StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool replaced,
+StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool previous_round,
                                                   std::span<const EmbeddingId> wanted) const {
   Weights message;
   message.set_job(options_.job);
@@ -407,37 +407,38 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool replaced
     message.set_lost(true);
     return SerializeMessage(message);
   }
-  message.set_clock(clocks_.clock(worker) - (replaced ? 1 : 0));
-  message.set_replaced(replaced);
+  message.set_clock(clocks_.clock(worker) - (previous_round ? 1 : 0));
+  message.set_previous_round(previous_round);
   message.set_left(clocks_.left(worker));
   message.set_released(Released(worker));
   const bool has_weights = HasWeights(message);
   if (has_weights) {
     if (options_.shard == 0) {
-      ToProto(replaced ? previous_.moments() : moments_, *message.mutable_moments());
+      ToProto(previous_round ? previous_.moments() : moments_, *message.mutable_moments());
     }
     if (embeddings() != nullptr && !wanted.empty()) {
-      MILLRACE_RETURN_IF_ERROR(ReadEmbeddings(wanted, replaced, *message.mutable_embeddings()));
+      MILLRACE_RETURN_IF_ERROR(
+          ReadEmbeddings(wanted, previous_round, *message.mutable_embeddings()));
     }
   }
   if (options_.shard == 0) cut_.Tell(worker, message);
   const RowProgress& before = previous_.progress(worker);
-  *message.mutable_rows() = replaced ? before : members_.at(worker).rows;
-  if (!replaced) *message.mutable_rows_before() = before;
+  *message.mutable_rows() = previous_round ? before : members_.at(worker).rows;
+  if (!previous_round) *message.mutable_rows_before() = before;
   if (!has_weights) return SerializeMessage(message);
-  return SerializeWeights(message, replaced ? shard().replaced() : shard().weights(),
+  return SerializeWeights(message, previous_round ? shard().previous_round() : shard().weights(),
                           options_.range);
 }
 
-Status ServerProcessor::ReadEmbeddings(std::span<const EmbeddingId> ids, bool replaced,
+Status ServerProcessor::ReadEmbeddings(std::span<const EmbeddingId> ids, bool previous_round,
                                        EmbeddingBlock& block) const {
   const size_t width = embeddings()->width();
   block.mutable_id()->Add(ids.begin(), ids.end());
   block.mutable_value()->Resize(static_cast<int>(ids.size() * width), 0.0f);
   const std::span<float> values(block.mutable_value()->mutable_data(), ids.size() * width);
   MILLRACE_RETURN_IF_ERROR(
-      embeddings()->Read(ids, replaced ? previous_.step_ms() : step_ms_, values));
-  if (replaced) previous_.RestoreRows(ids, width, values);
+      embeddings()->Read(ids, previous_round ? previous_.step_ms() : step_ms_, values));
+  if (previous_round) previous_.RestoreRows(ids, width, values);
   return absl::OkStatus();
 }
 

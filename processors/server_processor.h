@@ -37,13 +37,13 @@ struct GradientRecord {
 // The results of processing a record. Answers are made from state, so only their receivers are
 // listed; a worker that is listed twice is answered twice.
 struct ServerOutput {
-  struct Replaced {
+  struct PreviousReceiver {
     WorkerId worker = 0;
     std::vector<EmbeddingId> wanted{};
-    bool operator==(const Replaced&) const = default;
+    bool operator==(const PreviousReceiver&) const = default;
   };
   std::vector<WorkerId> answers;
-  std::vector<Replaced> replaced_answers;  // to be answered at the previous clock
+  std::vector<PreviousReceiver> previous_answers;  // to be answered at the previous clock
   std::vector<DeadLetter> dead_letters;
   // The shard is at the cut of this snapshot: see ServerProcessor::LeaveCut.
   std::optional<uint64_t> snapshot;
@@ -51,7 +51,7 @@ struct ServerOutput {
   void Clear() {
     snapshot.reset();
     answers.clear();
-    replaced_answers.clear();
+    previous_answers.clear();
     dead_letters.clear();
   }
 };
@@ -67,8 +67,8 @@ struct ServerOutput {
 //  - an update with a NaN, an infinity or a value beyond 1e18 counts as an empty one of its clock;
 //    so do all updates of a step whose result would not be finite;
 //  - a worker that left counts in no minimum and no round;
-//  - sequential, several shards: a shard keeps what its last round replaced, and answers with it a
-//    worker that is at the previous clock in other shards, so that the worker's update of that
+//  - sequential, several shards: a shard keeps the state before its last round, and answers with it
+//    a worker that is at the previous clock in other shards, so that the worker's update of that
 //    clock has the same bytes again;
 //  - a snapshot is one cut through all shards (SnapshotCut): a worker's updates after the cut are
 //    held until all workers have reached it or left;
@@ -87,9 +87,9 @@ class ServerProcessor {
   // final.
   Status Process(const GradientRecord& record, ServerOutput& output);
 
-  // Folds in the updates that are held at the cut. REQUIRES at_cut(). After Process has reported a cut, this must be
-  // the next call that changes state. Whether the state was saved before makes no difference to the
-  // fold.
+  // Folds in the updates that are held at the cut. REQUIRES at_cut(). After Process has reported a
+  // cut, this must be the next call that changes state. Whether the state was saved before makes no
+  // difference to the fold.
   Status LeaveCut(ServerOutput& output);
   bool at_cut() const { return cut_.reached(); }
   // The snapshot that this shard knows and whose cut it has not reached.
@@ -104,7 +104,7 @@ class ServerProcessor {
   // when it is larger than a message can be.
   StatusOr<std::string> Answer(WorkerId worker) const;
   // The answer at the previous clock. REQUIRES: the last Process has listed the worker for it.
-  StatusOr<std::string> ReplacedAnswer(const ServerOutput::Replaced& receiver) const;
+  StatusOr<std::string> PreviousAnswer(const ServerOutput::PreviousReceiver& receiver) const;
 
   const VectorClock& clocks() const { return clocks_; }
   // Whether the consistency model lets the worker continue.
@@ -194,9 +194,9 @@ class ServerProcessor {
   // Reports it when the shard has reached the cut.
   void CheckCut(ServerOutput& output);
 
-  StatusOr<std::string> MakeAnswer(WorkerId worker, bool replaced,
+  StatusOr<std::string> MakeAnswer(WorkerId worker, bool previous_round,
                                    std::span<const EmbeddingId> wanted) const;
-  Status ReadEmbeddings(std::span<const EmbeddingId> ids, bool replaced,
+  Status ReadEmbeddings(std::span<const EmbeddingId> ids, bool previous_round,
                         EmbeddingBlock& block) const;
 
   void SaveMembers(ShardState& state) const;

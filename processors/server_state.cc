@@ -12,7 +12,7 @@ namespace {
 
 Status BadState(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
-// Whoever has loaded less or more of it would go on otherwise than the fold of the log.
+// A shard that loaded less or more than was saved would differ from the fold of its log.
 Status NotOurState(ShardId shard, const Status& reason) {
   return absl::DataLossError(
       "the saved state of shard " + std::to_string(shard) +

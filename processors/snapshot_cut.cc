@@ -12,7 +12,8 @@ SnapshotCut::SnapshotCut(uint32_t workers) {
 }
 
 bool SnapshotCut::Begin(uint64_t snapshot, const VectorClock& clocks) {
-  if (snapshot <= snapshot_ || open_ || clocks.AllLeft() || !AllBehindTheLast(clocks)) return false;
+  if (snapshot <= snapshot_ || open_ || clocks.AllLeft() || !AllArePastTheLast(clocks))
+    return false;
   snapshot_ = snapshot;
   open_ = true;
   // The update of the present clock may be under way, and knows nothing of this; that of the next
@@ -22,7 +23,7 @@ bool SnapshotCut::Begin(uint64_t snapshot, const VectorClock& clocks) {
 }
 
 // So that every shard has heard of the last one.
-bool SnapshotCut::AllBehindTheLast(const VectorClock& clocks) const {
+bool SnapshotCut::AllArePastTheLast(const VectorClock& clocks) const {
   return std::ranges::all_of(cuts_, [&clocks](const auto& entry) {
     const auto& [worker, cut] = entry;
     return clocks.left(worker) || !cut || clocks.clock(worker) > *cut;
@@ -44,14 +45,14 @@ void SnapshotCut::Note(WorkerId worker, const SnapshotMark& mark) {
   if (open_ && mark.snapshot() == snapshot_) cuts_.at(worker) = Clock(mark.cut());
 }
 
-bool SnapshotCut::IsBehind(WorkerId worker, Clock clock) const {
+bool SnapshotCut::HasReached(WorkerId worker, Clock clock) const {
   const std::optional<Clock>& cut = cuts_.at(worker);
   return open_ && cut && clock >= *cut;
 }
 
 std::optional<uint64_t> SnapshotCut::Reach(const VectorClock& clocks) {
   const bool all = std::ranges::all_of(cuts_, [&](const auto& entry) {
-    return clocks.left(entry.first) || IsBehind(entry.first, clocks.clock(entry.first));
+    return clocks.left(entry.first) || HasReached(entry.first, clocks.clock(entry.first));
   });
   if (!open_ || !all) return std::nullopt;
   open_ = false;

@@ -30,7 +30,7 @@ class SnapshotCut {
   void Note(WorkerId worker, const SnapshotMark& mark);
 
   // Whether the worker, which is at this clock, has reached the cut: its next update is after it.
-  bool IsBehind(WorkerId worker, Clock clock) const;
+  bool HasReached(WorkerId worker, Clock clock) const;
   // Returns the open snapshot, and closes it, when every worker has reached the cut.
   std::optional<uint64_t> Reach(const VectorClock& clocks);
 
@@ -52,7 +52,7 @@ class SnapshotCut {
   void Load(const ShardState& state);
 
  private:
-  bool AllBehindTheLast(const VectorClock& clocks) const;
+  bool AllArePastTheLast(const VectorClock& clocks) const;
 
   uint64_t snapshot_ = 0;  // the newest known
   bool open_ = false;

@@ -76,9 +76,9 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
   Part& part = parts_[message.shard()];
   if (message.lost()) {
     part.asked_to_restore = true;
-  } else if (message.replaced()) {
+  } else if (message.previous_round()) {
     const bool serves = part.known && !part.left && message.clock() + 1 == part.clock;
-    if (serves && HasWeights(message)) part.replaced = std::move(message);
+    if (serves && HasWeights(message)) part.previous_round = std::move(message);
   } else {
     Take(std::move(message));
   }
@@ -101,12 +101,12 @@ void WorkerTrainingProcessor::Take(Weights message) {
                       ((message.released() && !part.released) || (message.left() && !part.left) ||
                        (message.released() && part.asked_for_embeddings.has_value()));
   // A server that says all again may have lost what it was asked for besides.
-  part.asked_for_replaced = false;
+  part.asked_for_previous = false;
   part.asked_for_embeddings.reset();
   const bool is_older = message.clock() < part.clock || (part.left && !message.left());
   part.is_set_back = part.known && !newer && is_older;
   if (!newer && !better) return;
-  if (newer) part.replaced.reset();
+  if (newer) part.previous_round.reset();
   part.known = true;
   part.clock = Clock(message.clock());
   part.released = message.released();
@@ -292,8 +292,8 @@ bool WorkerTrainingProcessor::HasEveryPart(Clock clock, WorkerOutput& output) {
     // `clock` any more: what another said is old, and news are on their way.
     if (!part.released || part.clock > clock + 1) all = false;
     // Weights of a later clock would serve to learn, but not to repeat an update to the byte.
-    if (IsSequential() && part.clock == clock + 1 && !part.replaced) {
-      if (!std::exchange(part.asked_for_replaced, true)) Ask(shard, clock, {}, output);
+    if (IsSequential() && part.clock == clock + 1 && !part.previous_round) {
+      if (!std::exchange(part.asked_for_previous, true)) Ask(shard, clock, {}, output);
       all = false;
     }
   }
@@ -301,8 +301,8 @@ bool WorkerTrainingProcessor::HasEveryPart(Clock clock, WorkerOutput& output) {
 }
 
 const Weights& WorkerTrainingProcessor::MessageOf(const Part& part) const {
-  const bool gone_on = part.clock > progress_.clock && part.replaced;
-  return gone_on ? *part.replaced : part.message;
+  const bool gone_on = part.clock > progress_.clock && part.previous_round;
+  return gone_on ? *part.previous_round : part.message;
 }
 
 std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::ByShard(
@@ -337,7 +337,7 @@ bool WorkerTrainingProcessor::HasEmbeddings(WorkerOutput& output) {
 void WorkerTrainingProcessor::AskForEmbeddings(ShardId shard, WorkerOutput& output) {
   Part& part = parts_[shard];
   part.asked_for_embeddings = Clock(MessageOf(part).clock());
-  // A shard that has gone on serves what it replaced, by the clock that it is asked for.
+  // A shard that has gone on serves its previous round, by the clock that it is asked for.
   Ask(shard, part.asked_for_embeddings, needed_[shard], output);
 }
 
@@ -465,7 +465,7 @@ void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
     // And a clock that the rows do not bear out may have been made up.
     const bool old = !part.released || part.clock + 1 < newest || !IsBorneOut(part);
     if (part.known && old) Ask(shard, std::nullopt, {}, output);
-    if (part.asked_for_replaced && !part.replaced) Ask(shard, progress_.clock, {}, output);
+    if (part.asked_for_previous && !part.previous_round) Ask(shard, progress_.clock, {}, output);
     if (part.asked_for_embeddings && LacksEmbeddings(shard)) AskForEmbeddings(shard, output);
   }
 }

@@ -89,8 +89,8 @@ class WorkerTrainingProcessor {
     Weights message;
     // Sequential, when other shards are still at the previous clock: this shard's answer at that
     // clock.
-    bool asked_for_replaced = false;
-    std::optional<Weights> replaced;
+    bool asked_for_previous = false;
+    std::optional<Weights> previous_round;
     std::optional<Clock> asked_for_embeddings;  // of which clock
     bool asked_to_restore = false;              // the shard has lost its state
     // What the shard says is older than what the worker knows, or than its rows.

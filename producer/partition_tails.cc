@@ -110,7 +110,7 @@ class TailReader {
         ", so the next row number is unknown: start a new job (another --job)"));
   }
 
-  // The last record at or behind `offset`, if there is one.
+  // The last record at or after `offset`, if there is one.
   StatusOr<std::optional<PartitionTail>> LastFrom(uint32_t partition, Offset offset) {
     const auto id = static_cast<int32_t>(partition);
     std::optional<PartitionTail> last;

@@ -93,7 +93,7 @@ class KafkaRun final : public ProducerRun {
   std::unique_ptr<ProgressPublisher> publisher_;
 
   int restarts_ = 0;
-  bool first_run_ = false;  // of this job, for all that the job board knows
+  bool first_run_ = false;  // of this job, for all that the job registry knows
   RowShape shape_;
   std::optional<ResumePlan> plan_;
   std::unique_ptr<CsvStream> stream_;
@@ -237,8 +237,8 @@ Status KafkaRun::StartAgain() {
 Status KafkaRun::AgreeOnFeatures() {
   std::optional<JobFeatures> published;
   const Status read = WhileAway("read the job's features", [&]() -> Status {
-    MILLRACE_ASSIGN_OR_RETURN(const auto board, JobRegistry::Create(config_, stop_));
-    MILLRACE_ASSIGN_OR_RETURN(published, board->ReadFeatures());
+    MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config_, stop_));
+    MILLRACE_ASSIGN_OR_RETURN(published, registry->ReadFeatures());
     return absl::OkStatus();
   });
   MILLRACE_RETURN_IF_ERROR(read);
@@ -262,8 +262,8 @@ Status KafkaRun::AgreeOnFeatures() {
   features.set_feature_count(encoder.feature_count());
   shape_ = RowShapeFrom(features);
   return WhileAway("publish the job's features", [&]() -> Status {
-    MILLRACE_ASSIGN_OR_RETURN(const auto board, JobRegistry::Create(config_, stop_));
-    return board->PublishFeatures(features);
+    MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config_, stop_));
+    return registry->PublishFeatures(features);
   });
 }
 

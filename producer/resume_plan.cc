@@ -64,7 +64,7 @@ uint64_t ResumePlan::rows_present() const {
 
 ResumePlan::Action ResumePlan::ActionFor(RowPlace place) const {
   const PartitionTail& tail = tails_[place.worker];
-  if (place.row >= tail.rows) return tail.ended ? Action::kBehindEnd : Action::kSend;
+  if (place.row >= tail.rows) return tail.ended ? Action::kAfterEnd : Action::kSend;
   return place.row + 1 == tail.rows && !tail.ended ? Action::kCheck : Action::kSkip;
 }
 

@@ -42,7 +42,7 @@ class ResumePlan {
     kSkip,   // the topic has it
     kCheck,  // the topic has it, and it must be equal: call Check()
     kSend,
-    kBehindEnd,  // the partition has ended before it: CheckEnd() gives the error
+    kAfterEnd,  // the partition has ended before it: CheckEnd() gives the error
   };
   Action ActionFor(RowPlace place) const;
 

@@ -77,7 +77,7 @@ class Streamer {
       ++counts_.rows_found;
       return absl::OkStatus();
     }
-    if (action == ResumePlan::Action::kBehindEnd) {
+    if (action == ResumePlan::Action::kAfterEnd) {
       return plan_.CheckEnd(record.number + 1, sender_.topic());
     }
     const std::string value = EncodeRow(record.row);

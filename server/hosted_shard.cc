@@ -84,8 +84,8 @@ Status HostedShard::Restore(const JobConfig& config, const ServerOptions& option
   return absl::OkStatus();
 }
 
-// What stands in `parameters` behind the copy goes to the disk first, and is read from there: then
-// no memory is needed for it.
+// What stands in `parameters` after the copy's offset goes to the disk first, and is read from
+// there: then no memory is needed for it.
 Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& stop) {
   Wakeup wakeup;
   StatusOr<std::unique_ptr<ParametersTail>> tail =

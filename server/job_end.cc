@@ -19,7 +19,7 @@ Status JobEnd::Publish(const std::vector<ShardId>& shards) {
 StatusOr<bool> JobEnd::AllShardsEnded(Time now) {
   MILLRACE_CHECK(registry_ != nullptr);
   if (all_ended_ || now < next_look_) return all_ended_;
-  next_look_ = now + kBoardEveryAtTheEnd;
+  next_look_ = now + kRegistryEveryAtTheEnd;
   const StatusOr<std::set<ShardId>> ended = registry_->ReadEnded();
   // --broker-timeout is for those that begin: here all is done, and somebody may still ask.
   if (IsAway(ended.status())) return false;

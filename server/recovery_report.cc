@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// A shard's last sign of life is looked for so long behind its recovery, at most.
+// A shard's last sign of life is looked for so long after its recovery, at most.
 constexpr std::chrono::seconds kForSigns(2);
 
 double SecondsBetween(RecoveryReport::Time from, RecoveryReport::Time to) {

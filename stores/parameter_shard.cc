@@ -15,21 +15,21 @@ constexpr char kBlockPrefix = 'p';
 
 }  // namespace
 
-ParameterShard::ParameterShard(KeyRange range, size_t slot_count, bool keeps_replaced,
-                               std::vector<float> born)
+ParameterShard::ParameterShard(KeyRange range, size_t slot_count, bool keeps_previous_round,
+                               std::vector<float> initial)
     : range_(range),
       slot_count_(slot_count),
-      weights_(std::move(born)),
+      weights_(std::move(initial)),
       slots_(range.size() * slot_count),
-      replaced_(keeps_replaced ? range.size() : 0),
+      previous_round_(keeps_previous_round ? range.size() : 0),
       is_updated_((range.size() + kBlockKeys - 1) / kBlockKeys) {
   if (weights_.empty()) weights_.resize(range.size());
   MILLRACE_CHECK(weights_.size() == range.size());
 }
 
-void ParameterShard::KeepReplaced() {
-  MILLRACE_CHECK(replaced_.size() == weights_.size());
-  replaced_ = weights_;
+void ParameterShard::KeepPreviousRound() {
+  MILLRACE_CHECK(previous_round_.size() == weights_.size());
+  previous_round_ = weights_;
   MarkAllUpdated();
 }
 
@@ -57,9 +57,9 @@ ParameterShard::Encoded ParameterShard::EncodeBlock(size_t block) const {
     const auto first = slots_.begin() + static_cast<ptrdiff_t>(slot * range_.size());
     message.mutable_slots()->Add(first + begin, first + end);
   }
-  if (!replaced_.empty()) {
-    message.mutable_replaced()->Add(replaced_.begin() + static_cast<ptrdiff_t>(begin),
-                                    replaced_.begin() + static_cast<ptrdiff_t>(end));
+  if (!previous_round_.empty()) {
+    message.mutable_previous_round()->Add(previous_round_.begin() + static_cast<ptrdiff_t>(begin),
+                                          previous_round_.begin() + static_cast<ptrdiff_t>(end));
   }
   return {kBlockPrefix + EncodeBigEndian64(range_.begin + begin),
           std::move(MakeFrames(message.SerializeAsString(), 0).front())};
@@ -92,7 +92,7 @@ Status ParameterShard::LoadBlock(std::string_view key, std::string_view value) {
   const size_t size = in_range ? BlockEnd(block) - BlockBegin(block) : 0;
   if (!in_range || static_cast<size_t>(message.weights_size()) != size ||
       static_cast<size_t>(message.slots_size()) != size * slot_count_ ||
-      static_cast<size_t>(message.replaced_size()) != (replaced_.empty() ? 0 : size)) {
+      static_cast<size_t>(message.previous_round_size()) != (previous_round_.empty() ? 0 : size)) {
     return absl::DataLossError("a parameter block at key " + std::to_string(begin) +
                                " does not fit this shard's keys [" + std::to_string(range_.begin) +
                                ", " + std::to_string(range_.end) +
@@ -100,8 +100,9 @@ Status ParameterShard::LoadBlock(std::string_view key, std::string_view value) {
   }
   std::copy(message.weights().begin(), message.weights().end(),
             weights_.begin() + static_cast<ptrdiff_t>(BlockBegin(block)));
-  std::copy(message.replaced().begin(), message.replaced().end(),
-            replaced_.begin() + static_cast<ptrdiff_t>(replaced_.empty() ? 0 : BlockBegin(block)));
+  std::copy(message.previous_round().begin(), message.previous_round().end(),
+            previous_round_.begin() +
+                static_cast<ptrdiff_t>(previous_round_.empty() ? 0 : BlockBegin(block)));
   for (size_t slot = 0; slot < slot_count_; ++slot) {
     std::copy_n(message.slots().begin() + static_cast<ptrdiff_t>(slot * size), size,
                 slots_.begin() + static_cast<ptrdiff_t>(slot * range_.size() + BlockBegin(block)));

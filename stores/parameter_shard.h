@@ -20,15 +20,15 @@ namespace millrace {
 // taken by TakeUpdated, and a block's bytes (key and value of a record of `parameters` and of a
 // RocksDB entry alike) come from EncodeBlock. Not thread-safe.
 //
-// With keeps_replaced it also has the weights as of the last KeepReplaced.
+// With keeps_previous_round it also has the weights as of the last KeepPreviousRound.
 class ParameterShard {
  public:
   static constexpr uint64_t kBlockKeys = 4096;
 
-  // `born`: the initial parameters, range.size() of them; empty: zeros. A block that was never
+  // `initial`: the initial parameters, range.size() of them; empty: zeros. A block that was never
   // saved gets them again when the shard is loaded.
-  ParameterShard(KeyRange range, size_t slot_count, bool keeps_replaced = false,
-                 std::vector<float> born = {});
+  ParameterShard(KeyRange range, size_t slot_count, bool keeps_previous_round = false,
+                 std::vector<float> initial = {});
 
   KeyRange range() const { return range_; }
   std::span<const float> weights() const { return weights_; }
@@ -36,10 +36,10 @@ class ParameterShard {
   std::span<const float> slots() const { return slots_; }
   std::span<float> mutable_slots() { return slots_; }  // slot s of key i: [s * range.size() + i]
 
-  // Both REQUIRE keeps_replaced.
-  std::span<const float> replaced() const { return replaced_; }
-  // REQUIRES: made with keeps_replaced.
-  void KeepReplaced();
+  // Both REQUIRE keeps_previous_round.
+  std::span<const float> previous_round() const { return previous_round_; }
+  // REQUIRES: made with keeps_previous_round.
+  void KeepPreviousRound();
 
   size_t block_count() const { return is_updated_.size(); }
   void MarkUpdated(size_t block) {
@@ -80,7 +80,7 @@ class ParameterShard {
   size_t slot_count_;
   std::vector<float> weights_;
   std::vector<float> slots_;
-  std::vector<float> replaced_;  // as long as weights_, or empty
+  std::vector<float> previous_round_;  // as long as weights_, or empty
   std::vector<uint8_t> is_updated_;
   size_t updated_blocks_ = 0;
 };

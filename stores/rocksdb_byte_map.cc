@@ -134,7 +134,7 @@ class RocksDbByteMap final : public DiskByteMap {
     MILLRACE_RETURN_IF_ERROR(SetBuffers(
         std::max(memory_->usual_write_buffer_bytes, kBulkBufferBytes), kFilesMergedAtInBulk));
     MILLRACE_RETURN_IF_ERROR(fill());
-    // Before anything is logged again: the log must not go on behind a gap.
+    // Before anything is logged again: the log must not go on after a gap.
     MILLRACE_RETURN_IF_ERROR(FromRocksDb(db_->Flush(rocksdb::FlushOptions()), path_));
     write_options_.disableWAL = !has_log_;
     return SetBuffers(memory_->usual_write_buffer_bytes, kFilesMergedAt);

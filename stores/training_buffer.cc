@@ -91,7 +91,7 @@ Status Damaged(std::string_view key, std::string_view what) {
                              "; the buffer is damaged and must be read from input-data again");
 }
 
-// The first key behind all that begin with `prefix`; empty if there is none.
+// The first key after all that begin with `prefix`; empty if there is none.
 std::string PrefixEnd(std::string prefix) {
   while (!prefix.empty() && static_cast<unsigned char>(prefix.back()) == 0xff) prefix.pop_back();
   if (!prefix.empty()) prefix.back() = static_cast<char>(prefix.back() + 1);

@@ -68,12 +68,12 @@ Status CheckIncarnation(std::string_view copys, std::string_view first_key,
   return absl::OutOfRangeError("begins with another checkpoint than the first one");
 }
 
-Status CheckBehind(Offset end, size_t records, Offset behind) {
+Status CheckFollows(Offset end, size_t records, Offset previous_end) {
   // (Strangers' records between them only put the first one further back.)
-  if (end - static_cast<Offset>(records) >= behind) return absl::OkStatus();
+  if (end - static_cast<Offset>(records) >= previous_end) return absl::OkStatus();
   return absl::DataLossError(
       "parameters: " + std::to_string(records) + " records of a checkpoint would end at offset " +
-      std::to_string(end) + ", but the one before ended at " + std::to_string(behind) +
+      std::to_string(end) + ", but the one before ended at " + std::to_string(previous_end) +
       ": the topic was deleted and recreated while this server ran. The server stops; its data "
       "folder has what the topic lost: keep it, and see docs/failures.md");
 }
@@ -101,11 +101,11 @@ Status CheckpointRun::Step() {
       next_ = Next::kCommit;
       [[fallthrough]];
     case Next::kCommit: {
-      MILLRACE_ASSIGN_OR_RETURN(const Offset behind, ReadParametersOffset(store_));
-      if (behind == 0) {
+      MILLRACE_ASSIGN_OR_RETURN(const Offset previous_end, ReadParametersOffset(store_));
+      if (previous_end == 0) {
         MILLRACE_ASSIGN_OR_RETURN(checkpoint_.incarnation, ReadIncarnation(store_));
       }
-      MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_, behind));
+      MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_, previous_end));
       // Whatever fails from here on: they have been delivered.
       checkpoint_.dead_letters.clear();
       next_ = Next::kStore;

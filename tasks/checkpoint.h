@@ -57,17 +57,17 @@ class CheckpointLog {
   // Appends entries to the shard's partition of `parameters` and the dead letters to theirs, in one
   // transaction. Returns the offset after the last entry, once the commit is confirmed. Aborted:
   // nothing was written, the task may try again with a later checkpoint. FailedPrecondition: a
-  // newer instance of this shard has taken over. DataLoss (CheckBehind): nothing was written, since
-  // records before `behind` were deleted.
-  virtual StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) = 0;
+  // newer instance of this shard has taken over. DataLoss (CheckFollows): nothing was written,
+  // since records before `previous_end` were deleted.
+  virtual StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) = 0;
   // Deletes `gradients` below `position`.
   virtual Status TrimGradients(Offset position) = 0;
 };
 
-// Checks that `records` records that end at offset `end` begin at or after `behind`, where the
-// previous checkpoint ended. DataLoss if not: the topic was deleted and recreated while the server
-// ran, and one checkpoint must not be taken for the whole shard.
-Status CheckBehind(Offset end, size_t records, Offset behind);
+// Checks that `records` records that end at offset `end` begin at or after `previous_end`, where
+// the previous checkpoint ended. DataLoss if not: the topic was deleted and recreated while the
+// server ran, and one checkpoint must not be taken for the whole shard.
+Status CheckFollows(Offset end, size_t records, Offset previous_end);
 
 // Whether a copy that has read `parameters` up to the offset `from` belongs to a partition that
 // ends at `end`. OutOfRange: it does not; the topic was deleted and recreated, or has lost its end.

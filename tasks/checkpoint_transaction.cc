@@ -6,15 +6,15 @@
 
 namespace millrace {
 
-StatusOr<Offset> CheckpointTransaction::Commit(const Checkpoint& checkpoint, Offset behind) {
+StatusOr<Offset> CheckpointTransaction::Commit(const Checkpoint& checkpoint, Offset previous_end) {
   switch (next_) {
     case Next::kBegin:
       MILLRACE_RETURN_IF_ERROR(port_.Begin());
       next_ = Next::kDeliver;
       if (Status sent = SendAll(checkpoint); !sent.ok()) return Abort(std::move(sent));
-      return Deliver(checkpoint, behind);
+      return Deliver(checkpoint, previous_end);
     case Next::kDeliver:
-      return Deliver(checkpoint, behind);
+      return Deliver(checkpoint, previous_end);
     case Next::kCommit:
       return Commit();
     case Next::kAbort:
@@ -36,11 +36,11 @@ Status CheckpointTransaction::SendAll(const Checkpoint& checkpoint) {
   return absl::OkStatus();
 }
 
-StatusOr<Offset> CheckpointTransaction::Deliver(const Checkpoint& checkpoint, Offset behind) {
+StatusOr<Offset> CheckpointTransaction::Deliver(const Checkpoint& checkpoint, Offset previous_end) {
   const StatusOr<Offset> end = port_.AwaitDelivery();
   if (IsAway(end.status())) return end.status();
   if (!end.ok()) return Abort(end.status());
-  if (Status stands = CheckBehind(*end, checkpoint.records(), behind); !stands.ok()) {
+  if (Status stands = CheckFollows(*end, checkpoint.records(), previous_end); !stands.ok()) {
     return Abort(std::move(stands));
   }
   end_ = *end;

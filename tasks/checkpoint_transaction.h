@@ -36,7 +36,7 @@ class CheckpointTransaction {
   // Returns as CheckpointLog::CommitTransaction does; and Unavailable or DeadlineExceeded when
   // there was no answer: then it goes on with the next call. REQUIRES: that is of the same
   // checkpoint.
-  StatusOr<Offset> Commit(const Checkpoint& checkpoint, Offset behind);
+  StatusOr<Offset> Commit(const Checkpoint& checkpoint, Offset previous_end);
   // A transaction has begun, and its end is not known.
   bool is_open() const { return next_ != Next::kBegin; }
 
@@ -44,7 +44,7 @@ class CheckpointTransaction {
   enum class Next { kBegin, kDeliver, kCommit, kAbort };
 
   Status SendAll(const Checkpoint& checkpoint);
-  StatusOr<Offset> Deliver(const Checkpoint& checkpoint, Offset behind);
+  StatusOr<Offset> Deliver(const Checkpoint& checkpoint, Offset previous_end);
   StatusOr<Offset> Commit();
   // Of what was not written, or must not be, there is nothing then.
   Status Abort(Status reason);

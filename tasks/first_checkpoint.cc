@@ -139,7 +139,7 @@ ShardState FirstCheckpoint::StartState() const {
 StatusOr<Checkpoint> FirstCheckpoint::Finish() {
   MILLRACE_RETURN_IF_ERROR(processor_.LoadState(StartState()));
   ParameterShard& shard = processor_.mutable_shard();
-  if (options_.shards > 1 && options_.consistency.sequential()) shard.KeepReplaced();
+  if (options_.shards > 1 && options_.consistency.sequential()) shard.KeepPreviousRound();
   for (size_t block = 0; block < shard.block_count(); ++block) {
     ParameterShard::Encoded encoded = shard.EncodeBlock(block);
     checkpoint_.entries.push_back({std::move(encoded.key), std::move(encoded.value)});

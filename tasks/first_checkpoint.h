@@ -37,8 +37,8 @@ Status VisitSnapshotRows(const EmbeddingTable& table, const EmbeddingTableOption
                          const SnapshotRowVisit& visit);
 
 // Whether a shard of a job that starts from a snapshot begins with it: it has not started yet.
-// `begin`: of `gradients`. (A shard that has lost its copies may be behind the beginning: then it
-// is lost.)
+// `begin`: of `gradients`. (A shard that has lost its copies may stand before the beginning: then
+// it is lost.)
 bool BeginsWithSnapshot(const ShardTask& task, Offset begin);
 
 // Collects the parts of a snapshot, whatever number of shards wrote it, and makes the shard as it

@@ -1,4 +1,4 @@
-// What a shard's host does with the records of its partition, and when it answers everybody.
+// Gives a shard's task the records of its partition, and decides when it answers all workers.
 #pragma once
 
 #include <optional>

@@ -166,7 +166,7 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, const RecordSink
     ++replayed_records_;
     return absl::OkStatus();
   }
-  // At a cut they are made behind it: one position has one answer.
+  // At a cut they are made after it: one position has one answer.
   return snapshot_ ? absl::OkStatus() : AppendAnswers(out);
 }
 
@@ -198,8 +198,8 @@ void ShardTask::KeepDeadLetters() {
 
 Status ShardTask::AppendAnswers(const RecordSink& out) const {
   for (WorkerId worker : output_.answers) MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, out));
-  for (const ServerOutput::Replaced& receiver : output_.replaced_answers) {
-    MILLRACE_RETURN_IF_ERROR(AppendReplacedAnswer(receiver, out));
+  for (const ServerOutput::PreviousReceiver& receiver : output_.previous_answers) {
+    MILLRACE_RETURN_IF_ERROR(AppendPreviousAnswer(receiver, out));
   }
   return absl::OkStatus();
 }
@@ -218,9 +218,9 @@ Status ShardTask::AppendAnswer(WorkerId worker, const RecordSink& out) const {
   return Append(worker, 2 * static_cast<uint64_t>(position_), body, out);
 }
 
-Status ShardTask::AppendReplacedAnswer(const ServerOutput::Replaced& receiver,
+Status ShardTask::AppendPreviousAnswer(const ServerOutput::PreviousReceiver& receiver,
                                        const RecordSink& out) const {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.ReplacedAnswer(receiver));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.PreviousAnswer(receiver));
   return Append(receiver.worker, 2 * static_cast<uint64_t>(position_) + 1, body, out);
 }
 

@@ -90,7 +90,8 @@ class ShardTask {
   // The error of a record before the position that is not the one that was folded.
   Status OtherRecord(Offset offset) const;
   Status AppendAnswer(WorkerId worker, const RecordSink& out) const;
-  Status AppendReplacedAnswer(const ServerOutput::Replaced& receiver, const RecordSink& out) const;
+  Status AppendPreviousAnswer(const ServerOutput::PreviousReceiver& receiver,
+                              const RecordSink& out) const;
   Status FoldHeld();
   // The entries of a checkpoint that hold the state.
   StatusOr<std::vector<Checkpoint::Entry>> EncodedState() const;

@@ -59,7 +59,7 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
                                           Offset log_begin, const OrderedByteMap* store) {
   const InputPosition position = committed.value_or(InputPosition{});
   next_offset_ = std::max(position.offset, log_begin);
-  // Behind a deletion only the first record tells which row it is.
+  // After a deletion only the first record tells which row it is.
   if (position.offset >= log_begin) offsets_begin_ = position.row;
   BufferPosition saved;
   if (options_.training.schedule() == Training::BUFFER) {
@@ -87,7 +87,7 @@ StatusOr<BufferPosition> WorkerTask::RestoreBuffer(const OrderedByteMap& store,
                                                    const InputPosition& start) {
   BufferPosition position;
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> saved, store.Get(StoreKey() + "p"));
-  // What another process did since is in the log, behind its commit: the further one wins.
+  // What another process did since is in the log, after its commit: the further one wins.
   const bool is_further = saved && ParseMessage(*saved, position).ok() &&
                           position.epoch() == options_.epoch && position.row() > start.row &&
                           position.offset() >= start.offset;
@@ -110,7 +110,8 @@ void WorkerTask::Start(std::vector<OutgoingRecord>& out) {
 Status WorkerTask::ProcessInput(const InputDataRecord& record) {
   const std::optional<RowNumber> before = input_->next_row();
   MILLRACE_RETURN_IF_ERROR(input_->Process(record));
-  // The end is no row, so it stays to be read again: who starts behind it would wait for ever.
+  // The end is no row, so it stays to be read again: a task that started after it would wait for
+  // ever.
   if (input_->ended() || input_->next_row() == before) return absl::OkStatus();
   if (!offsets_begin_) offsets_begin_ = *input_->next_row() - 1;
   // What stands between two rows and cannot be used is counted, and read again, with the later one.
@@ -191,7 +192,7 @@ std::optional<InputPosition> WorkerTask::CommitPosition() const {
   if (!offsets_begin_ || row < *offsets_begin_) return std::nullopt;
   const size_t index = row - *offsets_begin_;
   if (index < offsets_.size()) return InputPosition{offsets_[index], row};
-  // Behind all rows read: the position is where the next one may stand.
+  // After all rows read: the position is where the next one may stand.
   return InputPosition{next_offset_, *offsets_begin_ + offsets_.size()};
 }
 

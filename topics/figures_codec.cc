@@ -79,11 +79,15 @@ Status CheckSums(const EvaluationSumsMessage& message, size_t classes) {
     return BadFigures("evaluation sums of unequal length");
   }
   for (uint32_t cell : message.cell()) {
-    if (cell >= classes * classes) return BadFigures("confusion cell " + std::to_string(cell));
+    if (cell >= classes * classes)
+      return BadFigures("confusion cell " + std::to_string(cell) + ", but " +
+                        std::to_string(classes) + " classes have " +
+                        std::to_string(classes * classes));
   }
   for (uint32_t bin : message.score_bin()) {
     if (bin >= 2 * EvaluationSums::kScoreBins)
-      return BadFigures("score bin " + std::to_string(bin));
+      return BadFigures("score bin " + std::to_string(bin) + ", but there are " +
+                        std::to_string(2 * EvaluationSums::kScoreBins));
   }
   return absl::OkStatus();
 }

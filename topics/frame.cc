@@ -112,7 +112,8 @@ StatusOr<Frame> ParseFrame(std::string_view value) {
   frame.body = value.substr(kChunkHeaderBytes);
   if (frame.count < 2 || frame.index >= frame.count) {
     return absl::InvalidArgumentError("chunk " + std::to_string(frame.index) + " of " +
-                                      std::to_string(frame.count));
+                                      std::to_string(frame.count) +
+                                      ": there are at least 2, numbered from 0");
   }
   return frame;
 }

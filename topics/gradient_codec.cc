@@ -24,7 +24,7 @@ Status CheckMark(const SnapshotMark& mark, Clock clock) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("snapshot", mark.snapshot(), kMostSnapshot));
   if (mark.snapshot() == 0 || mark.cut() <= clock + 3) return absl::OkStatus();
   return BadGradient("a cut at clock " + std::to_string(mark.cut()) + " of a worker at clock " +
-                     std::to_string(clock));
+                     std::to_string(clock) + ": a cut is three clocks ahead at most");
 }
 
 Status CheckProgress(const RowProgress& rows) {

@@ -62,7 +62,8 @@ Status CheckServer(const MetricPoint::ServerProgress& point) {
 
 Status CheckMetricPoint(const MetricPoint& point) {
   if (point.timestamp_ms() < 0 || point.timestamp_ms() > kMostTimestampMs) {
-    return BadPoint("a time of " + std::to_string(point.timestamp_ms()) + " ms");
+    return BadPoint("a time of " + std::to_string(point.timestamp_ms()) +
+                    " ms: it is between 0 and " + std::to_string(kMostTimestampMs));
   }
   switch (point.kind_case()) {
     case MetricPoint::kProducer:

@@ -115,7 +115,7 @@ void PackUpdate(FloatFormat format, int32_t exponent, Gradient::Update& message)
 }
 
 Status UnpackUpdate(FloatFormat format, Gradient::Update& message) {
-  const auto invalid = [](const char* reason) { return absl::InvalidArgumentError(reason); };
+  const auto invalid = [](const std::string& reason) { return absl::InvalidArgumentError(reason); };
   const bool packed = !message.packed_slice().empty() || !message.packed_embeddings().empty();
   if (format == Training::Compression::FLOAT32) {
     return packed ? invalid("values in 16 bits, but this job sends 32 (--compress)")
@@ -127,10 +127,12 @@ Status UnpackUpdate(FloatFormat format, Gradient::Update& message) {
   }
   const int32_t exponent = message.packed_exponent();
   if (exponent < -kMostExponent || exponent > kMostExponent) {
-    return invalid("packed values with an exponent out of range");
+    return invalid("packed values with the exponent " + std::to_string(exponent) +
+                   ": it is between -" + std::to_string(kMostExponent) + " and " +
+                   std::to_string(kMostExponent));
   }
   if (message.packed_slice().size() % 2 != 0 || message.packed_embeddings().size() % 2 != 0) {
-    return invalid("half a packed value");
+    return invalid("packed values of an odd number of bytes: each has two");
   }
   if (!message.packed_slice().empty()) {
     Slice& slice = *message.mutable_slice();

@@ -67,11 +67,11 @@ Status CheckSlice(const Slice& slice, KeyRange range) {
   }
   if (slice.dense_size() != 0 && static_cast<size_t>(slice.dense_size()) != range.size()) {
     return BadSlice(std::to_string(slice.dense_size()) + " values for " +
-                    std::to_string(range.size()) + " keys");
+                    std::to_string(range.size()) + " keys: a dense slice has one for each");
   }
   if (slice.sparse_index_size() != slice.sparse_value_size() ||
       (slice.dense_size() != 0 && slice.sparse_index_size() != 0)) {
-    return BadSlice("a slice neither dense nor sparse");
+    return BadSlice("a slice neither dense (values only) nor sparse (as many values as indexes)");
   }
   int64_t previous = -1;
   for (uint32_t index : slice.sparse_index()) {

@@ -34,7 +34,7 @@ struct TopicPlan {
   std::vector<std::pair<std::string, std::string>> config;  // Kafka topic settings
 };
 
-// No job has more: what names more was made up.
+// A job has no more of either; a message that names more is refused.
 inline constexpr uint32_t kMostWorkers = 10'000;
 inline constexpr uint32_t kMostShards = 1'000;
 

@@ -25,23 +25,28 @@ Status CheckClocks(const Weights& message) {
       mark.snapshot() > kMostSnapshot) {
     return BadWeights("weights of clock " + std::to_string(message.clock()) + ", of rows up to " +
                       std::to_string(rows.end()) + " and snapshot " +
-                      std::to_string(mark.snapshot()) + ": one of them is out of range");
+                      std::to_string(mark.snapshot()) + ": one of them is out of range (at most " +
+                      std::to_string(kMostClock) + ", " + std::to_string(kMostRow) + " and " +
+                      std::to_string(kMostSnapshot) + ")");
   }
-  if (!message.replaced() && before.end() > rows.end()) {
-    return BadWeights("weights with fewer rows counted than one update before");
+  if (!message.previous_round() && before.end() > rows.end()) {
+    return BadWeights("weights with " + std::to_string(rows.end()) + " rows counted, and " +
+                      std::to_string(before.end()) +
+                      " one update before: rows are never uncounted");
   }
   // The shard fixes a cut two updates after where the worker stands.
-  const Clock stands(message.clock() + (message.replaced() ? 1 : 0));
+  const Clock stands(message.clock() + (message.previous_round() ? 1 : 0));
   if (mark.snapshot() == 0 || mark.cut() <= stands + 2) return absl::OkStatus();
   return BadWeights("a cut at clock " + std::to_string(mark.cut()) + " of a worker at clock " +
-                    std::to_string(stands));
+                    std::to_string(stands) + ": a cut is two clocks ahead at most");
 }
 
 Status CheckNoValues(const Weights& message) {
   if (!message.has_slice() && !message.has_moments() && !message.has_embeddings()) {
     return absl::OkStatus();
   }
-  return BadWeights("values in an answer to a worker that has to wait");
+  return BadWeights(
+      "values in an answer to a worker that is held back or has left: such an answer has none");
 }
 
 Status CheckValues(const Weights& message, const WeightsShape& shape) {
@@ -53,7 +58,9 @@ Status CheckValues(const Weights& message, const WeightsShape& shape) {
   if (message.shard() == 0) {
     MILLRACE_RETURN_IF_ERROR(CheckMoments(message.moments(), shape.numeric_columns));
     if (static_cast<size_t>(message.moments().count_size()) != shape.numeric_columns) {
-      return BadWeights("weights without moments");
+      return BadWeights("moments of " + std::to_string(message.moments().count_size()) +
+                        " columns, but the job has " + std::to_string(shape.numeric_columns) +
+                        " numeric columns");
     }
   } else if (message.has_moments()) {
     return BadWeights("moments of shard " + std::to_string(message.shard()) +

@@ -41,7 +41,7 @@ constexpr milliseconds kIdleWait(50);
 constexpr milliseconds kBrokerCall(1000);
 constexpr seconds kWaitingToldEvery(5);
 constexpr size_t kRecordsAtOnce = 1000;
-// The last word of the producer and of the evaluator may come a little behind the server's.
+// The last word of the producer and of the evaluator may come a little after the server's.
 constexpr seconds kGrace(3);
 
 class Watcher {

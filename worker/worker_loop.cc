@@ -39,7 +39,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kSaveEvery(500);
-constexpr milliseconds kBoardEvery(3000);
+constexpr milliseconds kRegistryEvery(3000);
 constexpr milliseconds kSilenceReportEvery(5000);
 constexpr std::chrono::seconds kIdleReportAfter(5);
 // A worker's answers come one at a time; a reader that rests asks twice a second.
@@ -135,11 +135,11 @@ class WorkerLoop {
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KafkaAdmin> admin,
                               KafkaAdmin::Create(kafka, "worker-trim"));
     trimmer_ = std::make_unique<Trimmer>(std::move(admin));
-    MILLRACE_ASSIGN_OR_RETURN(board_, JobRegistry::Create(config_, stop_));
+    MILLRACE_ASSIGN_OR_RETURN(registry_, JobRegistry::Create(config_, stop_));
     if (training_.training().schedule() == Training::BUFFER) {
       const std::string folder = config_.worker().data_dir() + "/" + config_.name();
       MILLRACE_ASSIGN_OR_RETURN(store_, OpenRocksDb(folder));
-      MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, board_->Generation());
+      MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry_->Generation());
       MILLRACE_RETURN_IF_ERROR(ClaimForGeneration(*store_, generation, folder));
     }
     if (config_.worker().has_evaluation_log()) {
@@ -407,9 +407,9 @@ class WorkerLoop {
     const bool all_left = !tasks_.empty() && all([](const WorkerTask& t) { return t.left(); });
     // A process without partitions, or one that comes after the servers have gone, asks, too.
     const bool stuck = tasks_.empty() || !all([](const WorkerTask& t) { return t.answered(); });
-    if (!(all_left || stuck) || now < next_board_) return false;
-    next_board_ = now + (all_left ? kBoardEveryAtTheEnd : kBoardEvery);
-    MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, board_->ReadEnded());
+    if (!(all_left || stuck) || now < next_registry_read_) return false;
+    next_registry_read_ = now + (all_left ? kRegistryEveryAtTheEnd : kRegistryEvery);
+    MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry_->ReadEnded());
     return EveryShardEnded(ended, training_.shards());
   }
 
@@ -444,7 +444,7 @@ class WorkerLoop {
   Wakeup wakeup_;
   std::unique_ptr<OrderedByteMap> store_;  // buffer schedule only
   std::unique_ptr<EvaluationLog> evaluation_log_;
-  std::unique_ptr<JobRegistry> board_;
+  std::unique_ptr<JobRegistry> registry_;
   std::unique_ptr<RecordSender> sender_;
   std::unique_ptr<PartitionConsumer> ranges_;
   std::unique_ptr<GroupConsumer> input_;
@@ -462,7 +462,7 @@ class WorkerLoop {
   bool idle_reported_ = false;
   bool job_ended_ = false;
   SteadyTime next_save_;
-  SteadyTime next_board_;
+  SteadyTime next_registry_read_;
 };
 
 }  // namespace

@@ -7,7 +7,7 @@ its gradient written once. The floor (benchmarks/kafka/bare_loop.cc) moves four 
 weights messages of four bytes for each weight, between as many processes, in records as large as
 ours.
 
-A round of the largest model moves 320 MB. What a turn has moved is deleted behind it.
+A round of the largest model moves 320 MB. What a turn has moved is deleted after it.
 """
 
 import random

@@ -108,13 +108,13 @@ Status KafkaCheckpointLog::Commit() { return producer_->CommitTransaction(kCall)
 Status KafkaCheckpointLog::Abort() { return producer_->AbortTransaction(kCall); }
 
 StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpoint,
-                                                       Offset behind) {
+                                                       Offset previous_end) {
   if (transaction_.is_open()) {
     return absl::CancelledError(
         "stopped before Kafka confirmed the last checkpoint; the next start reads whether it was "
         "committed");
   }
-  return broker_retry_.Run([&] { return transaction_.Commit(checkpoint, behind); });
+  return broker_retry_.Run([&] { return transaction_.Commit(checkpoint, previous_end); });
 }
 
 Status KafkaCheckpointLog::TrimGradients(Offset position) {

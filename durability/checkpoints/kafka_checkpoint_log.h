@@ -25,7 +25,7 @@ class KafkaCheckpointLog final : public CheckpointLog, private TransactionPort {
                                                               ShardId shard,
                                                               const std::atomic<bool>& stop);
 
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override;
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) override;
   Status TrimGradients(Offset position) override;
 
  private:

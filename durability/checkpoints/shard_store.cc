@@ -98,9 +98,9 @@ RocksDbOptions StoreOptions(const JobConfig& config) {
   return options;
 }
 
-// Who was killed a moment ago may not have let go yet: its folder is worth a short wait.
-StatusOr<std::unique_ptr<DiskByteMap>> OpenPatiently(const JobConfig& config,
-                                                     const std::string& folder) {
+// A process that was killed a moment ago may still hold the lock: waits for it for kForTheLock.
+StatusOr<std::unique_ptr<DiskByteMap>> OpenWhenUnlocked(const JobConfig& config,
+                                                        const std::string& folder) {
   const auto end = std::chrono::steady_clock::now() + kForTheLock;
   while (true) {
     StatusOr<std::unique_ptr<DiskByteMap>> store = OpenRocksDb(folder, StoreOptions(config));
@@ -119,7 +119,7 @@ StatusOr<ShardCopy> OpenFurthest(const JobConfig& config, const std::string& fol
   };
   std::vector<Opened> opened;
   for (const std::string& name : ListExistingFolders(folder)) {
-    StatusOr<std::unique_ptr<DiskByteMap>> store = OpenPatiently(config, name);
+    StatusOr<std::unique_ptr<DiskByteMap>> store = OpenWhenUnlocked(config, name);
     if (IsLockedByAnother(store.status())) {
       const std::string why(store.status().message());
       spdlog::warn(

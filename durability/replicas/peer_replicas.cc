@@ -56,9 +56,9 @@ bool PeerReplicas::MayAsk(const std::string& address) const {
 }
 
 StatusOr<std::vector<ReplicaOffer>> PeerReplicas::ReadOffers() const {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config_, stop_));
-  return board->ReadOffers();
+  return registry->ReadOffers();
 }
 
 StatusOr<std::optional<std::string>> PeerReplicas::Fetch(ShardId shard, const std::string& folder) {
@@ -171,9 +171,9 @@ StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(
   offer.set_address(
       ReplicaAddress(server.replica_listen(), server.replica_advertise(), serving->port()));
   offer.set_tls(tls.used());
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
-  MILLRACE_RETURN_IF_ERROR(board->PublishOffer(offer));
+  MILLRACE_RETURN_IF_ERROR(registry->PublishOffer(offer));
   std::string shards;
   for (const ShardId shard : kept) shards += " " + std::to_string(shard);
   spdlog::info("replicas of shard{} are served at {}{}", shards, offer.address(),

@@ -72,15 +72,15 @@ Status CheckThatItIsThere(const JobConfig& config, const BrokerRetry& broker_ret
 }
 
 // FailedPrecondition when nobody is there who could write a snapshot.
-Status CheckThatItRuns(const JobConfig& config, JobRegistry& board) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, board.ReadTraining());
+Status CheckThatItRuns(const JobConfig& config, JobRegistry& registry) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, registry.ReadTraining());
   if (!training) {
     return absl::FailedPreconditionError(
         "job " + config.name() +
         " has not started: no ServerApp has published training settings yet, since ServerApp waits "
         "for CsvProducer; start both, then repeat this command");
   }
-  MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, board.ReadEnded());
+  MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry.ReadEnded());
   if (!EveryShardEnded(ended, training->shards())) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "job " + config.name() +
@@ -212,9 +212,9 @@ void RemovePartialSnapshots(const JobConfig& config, uint64_t newest) {
 Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   const BrokerRetry broker_retry(stop, config.broker_timeout_s());
   MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, broker_retry, stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> board,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
-  MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, *board));
+  MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, *registry));
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<RecordSender> sender,
       RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, broker_retry, nullptr));
@@ -250,7 +250,7 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
           " did not appear: check that the servers use this --snapshot-dir and that the job "
           "receives rows; see the servers' logs");
     }
-    if (!ended && absl::IsFailedPrecondition(CheckThatItRuns(config, *board))) {
+    if (!ended && absl::IsFailedPrecondition(CheckThatItRuns(config, *registry))) {
       ended = std::chrono::steady_clock::now();
     }
     if (ended && std::chrono::steady_clock::now() - *ended > kMostAfterTheEnd) {

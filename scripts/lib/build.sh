@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced behind common.sh: building a preset.
+# Sourced after common.sh: building a preset.
 # shellcheck disable=SC2154  # root, say and die are common.sh's
 
 # Ninja's lines go to the file $1; of them a person sees how far the build is: on a terminal in one

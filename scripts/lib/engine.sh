@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced behind common.sh: a Docker engine (the one that runs, or one of our own), and the images that
+# Sourced after common.sh: a Docker engine (the one that runs, or one of our own), and the images that
 # others are made from where no image registry can be reached.
 # shellcheck disable=SC2154  # root, say, die and now_ms are common.sh's
 

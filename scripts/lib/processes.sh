@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced behind common.sh: programs in the background, known by pid and by what they are.
+# Sourced after common.sh: programs in the background, known by pid and by what they are.
 # shellcheck disable=SC2154  # root, say and die are common.sh's
 
 # A registry is a file with a line for each program: pid, start time (ticks since boot; pids are used
@@ -9,7 +9,7 @@ registry=''
 process_start() { # pid; its start time, nothing if there is none
   local stat
   { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
-  # The name, in parentheses, may hold anything; the start is the 20th word behind it.
+  # The name, in parentheses, may hold anything; the start is the 20th word after it.
   read -ra stat <<<"${stat##*) }"
   [[ ${stat[0]} == Z ]] || printf '%s\n' "${stat[19]}"
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced behind common.sh: the Python packages of a use, in one virtual environment below build/.
+# Sourced after common.sh: the Python packages of a use, in one virtual environment below build/.
 # shellcheck disable=SC2154  # root, say and die are common.sh's
 
 # Every version is pinned; a set is installed once and again when its line changes. The two data

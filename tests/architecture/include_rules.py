@@ -5,7 +5,7 @@
 
 prints one line for each violation, "file:line: what is wrong", and exits with 1 if there are any.
 A folder may use the folders listed for it below, and no other; the graph has no circles. Foreign
-libraries stand behind doors: what is listed for a door may open it, and nobody else may reach
+libraries are reached through one folder each: what is listed for a door may open it, and nobody else may reach
 through it, not even over the headers between.
 """
 

@@ -90,7 +90,7 @@ def parse(arguments):
                         help="--endless: rows per second [1500]")
     parser.add_argument("--plant", choices=("row", "kill"), default="",
                         help="an error of our own, which must be reported: a row is left out, or a "
-                             "program killed behind our back; exit code 0 when it is")
+                             "program killed without our order; exit code 0 when it is")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=pathlib.Path, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)

@@ -134,7 +134,7 @@ TEST(Recovery, AServerWithNothingRecoversFromTheTopics) {
   job.Produce(1, 6);
   job.RunUntilIdle();
   job.Checkpoint();
-  EXPECT_GT(job.world().log.Begin(Topic::kGradients, 0), 0);  // truncated behind the checkpoint
+  EXPECT_GT(job.world().log.Begin(Topic::kGradients, 0), 0);  // truncated after the checkpoint
   const std::vector<float> weights = WeightsNow(job);
   Topology::Kill(first);
   job.StartServer();

@@ -18,7 +18,7 @@ class Topology {
  public:
   explicit Topology(const Scenario& scenario);
 
-  // The next rows of a partition; behind the last row comes its end. ProduceAll: of all partitions.
+  // The next rows of a partition; after the last row comes its end. ProduceAll: of all partitions.
   void Produce(WorkerId worker, RowNumber rows);
   void ProduceAll();
 

@@ -166,10 +166,10 @@ class WholeJobTest : public testing::Test {
                       .ok());
     }
     ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
-    const auto board = JobRegistry::Create(config_, stop);
-    ASSERT_TRUE(board.ok()) << board.status();
+    const auto registry = JobRegistry::Create(config_, stop);
+    ASSERT_TRUE(registry.ok()) << registry.status();
     for (bool ended = false; !ended;) {
-      const StatusOr<std::set<ShardId>> shards = (*board)->ReadEnded();
+      const StatusOr<std::set<ShardId>> shards = (*registry)->ReadEnded();
       ASSERT_TRUE(shards.ok()) << shards.status();
       ended = shards->contains(shard);
     }
@@ -333,7 +333,7 @@ TEST_F(WholeJobTest, CopiesOfAReplicaMadeWhileItIsWrittenToAreStoresThatGoForwar
   Offset last = 0;
   Replicator replicator(config, {0}, /*generation=*/1);
   std::thread copier([&] {
-    // Once more behind the end: at least one copy has all.
+    // Once more after the end: at least one copy has all.
     for (bool again = true; again;) {
       again = !done;
       const StatusOr<Offset> offset = replicator.OffsetOf(0);

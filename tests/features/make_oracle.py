@@ -28,7 +28,7 @@ BLOCK = 4096
 
 def code_point_texts(char):
     """Texts that show all that a tokenizer can see of a code point: whether it is a word character,
-    its lower case, and how a capital sigma in front of it or behind it becomes lower case."""
+    its lower case, and how a capital sigma before it or after it becomes lower case."""
     return (f"_{char}_", f"a{char}", f"{char}\u03a3__", f"A{char}\u03a3__", f"__A\u03a3{char}",
             f"__A\u03a3{char}B")
 

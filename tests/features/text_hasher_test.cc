@@ -56,7 +56,7 @@ TEST(TextHasher, HasNoFeaturesForATextWithoutWords) {
   for (const char* text : {"", " ", "a", "!?"}) EXPECT_THAT(Hash(hasher, text).index, IsEmpty());
 }
 
-TEST(TextHasher, AppendsBehindWhatIsThereAndShiftsTheIndexes) {
+TEST(TextHasher, AppendsAfterWhatIsThereAndShiftsTheIndexes) {
   TextHasher hasher(1024);
   Features features = {{7}, {2.5f}};
   ASSERT_TRUE(hasher.Append("cat", 1000, &features.index, &features.value));

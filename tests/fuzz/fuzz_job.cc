@@ -23,12 +23,12 @@ class FuzzLog final : public CheckpointLog {
  public:
   explicit FuzzLog(Transaction transaction) : transaction_(transaction) {}
 
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) override {
     for (const std::string& value : checkpoint.dead_letters) {
       MILLRACE_CHECK(ParseFrame(value).ok());
     }
     if (transaction_ == Transaction::kAborts) return absl::AbortedError("aborted");
-    return behind + checkpoint.records() + 1;
+    return previous_end + checkpoint.records() + 1;
   }
   Status TrimGradients(Offset) override { return absl::OkStatus(); }
 

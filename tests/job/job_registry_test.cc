@@ -17,18 +17,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class JobBoardTest : public testing::Test {
+class JobRegistryTest : public testing::Test {
  protected:
-  JobBoardTest() {
-    config_.set_name("board");
+  JobRegistryTest() {
+    config_.set_name("registry");
     config_.set_brokers(cluster_.options().brokers);
-    cluster_.CreateTopic(TopicName("board", Topic::kJob), 1);
+    cluster_.CreateTopic(TopicName("registry", Topic::kJob), 1);
   }
 
   std::unique_ptr<JobRegistry> Open() {
-    StatusOr<std::unique_ptr<JobRegistry>> board = JobRegistry::Create(config_, stop_);
-    EXPECT_TRUE(board.ok()) << board.status();
-    return *std::move(board);
+    StatusOr<std::unique_ptr<JobRegistry>> registry = JobRegistry::Create(config_, stop_);
+    EXPECT_TRUE(registry.ok()) << registry.status();
+    return *std::move(registry);
   }
 
   JobTraining TrainingWith(uint32_t batch_rows) const {
@@ -44,7 +44,7 @@ class JobBoardTest : public testing::Test {
   std::atomic<bool> stop_ = false;
 };
 
-TEST_F(JobBoardTest, WhatIsPublishedIsReadByThoseWhoCameBeforeAndAfter) {
+TEST_F(JobRegistryTest, WhatIsPublishedIsReadByThoseWhoCameBeforeAndAfter) {
   const std::unique_ptr<JobRegistry> early = Open();
   EXPECT_EQ(*early->ReadTraining(), std::nullopt);
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
@@ -54,7 +54,7 @@ TEST_F(JobBoardTest, WhatIsPublishedIsReadByThoseWhoCameBeforeAndAfter) {
   EXPECT_THAT(*Open()->ReadEnded(), testing::IsEmpty());
 }
 
-TEST_F(JobBoardTest, PublishingSomethingElseIsAnErrorThatNamesTheField) {
+TEST_F(JobRegistryTest, PublishingSomethingElseIsAnErrorThatNamesTheField) {
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
   const Status other = Open()->PublishTraining(TrainingWith(8));
@@ -63,12 +63,12 @@ TEST_F(JobBoardTest, PublishingSomethingElseIsAnErrorThatNamesTheField) {
   EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
 }
 
-TEST_F(JobBoardTest, RecordsOfStrangersHarmNobody) {
+TEST_F(JobRegistryTest, RecordsOfStrangersHarmNobody) {
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
   auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "stranger"}, nullptr);
   ASSERT_TRUE(producer.ok());
   for (const char* key : {"training:1", "features:1", "ended:x", "foo:1", ""}) {
-    ASSERT_TRUE((*producer)->Send(TopicName("board", Topic::kJob), 0, key, "garbage").ok());
+    ASSERT_TRUE((*producer)->Send(TopicName("registry", Topic::kJob), 0, key, "garbage").ok());
   }
   ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
   EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
@@ -76,7 +76,7 @@ TEST_F(JobBoardTest, RecordsOfStrangersHarmNobody) {
   EXPECT_THAT(*Open()->ReadEnded(), testing::IsEmpty());
 }
 
-TEST_F(JobBoardTest, AnotherEpochIsAnotherJob) {
+TEST_F(JobRegistryTest, AnotherEpochIsAnotherJob) {
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
   ASSERT_TRUE(Open()->PublishEnded(0).ok());
   ASSERT_TRUE(Open()->PublishEnded(0).ok());
@@ -89,7 +89,7 @@ TEST_F(JobBoardTest, AnotherEpochIsAnotherJob) {
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(8)).ok());
 }
 
-TEST_F(JobBoardTest, OfEachServersOffersTheLastCounts) {
+TEST_F(JobRegistryTest, OfEachServersOffersTheLastCounts) {
   const auto publish = [&](uint32_t server, const std::string& address) {
     ReplicaOffer offer;
     offer.set_epoch(config_.epoch());
@@ -111,7 +111,7 @@ TEST_F(JobBoardTest, OfEachServersOffersTheLastCounts) {
   EXPECT_TRUE(Open()->ReadOffers()->empty()) << "of another epoch";
 }
 
-TEST_F(JobBoardTest, FeaturesThatAreLargerThanARecordArePublishedInParts) {
+TEST_F(JobRegistryTest, FeaturesThatAreLargerThanARecordArePublishedInParts) {
   JobFeatures features;
   features.set_epoch(config_.epoch());
   features.set_workers(1);
@@ -145,7 +145,7 @@ TEST(JobRegistry, AnOfferLeadsToAHostAndAPortAndNowhereElse) {
   EXPECT_FALSE(check(too_long));
 }
 
-TEST_F(JobBoardTest, AnOfferOfAStrangerWithNoAddressIsIgnored) {
+TEST_F(JobRegistryTest, AnOfferOfAStrangerWithNoAddressIsIgnored) {
   ReplicaOffer offer;
   offer.set_epoch(config_.epoch());
   offer.set_address("unix:/run/docker.sock");
@@ -153,14 +153,14 @@ TEST_F(JobBoardTest, AnOfferOfAStrangerWithNoAddressIsIgnored) {
   EXPECT_TRUE(Open()->ReadOffers()->empty());
 }
 
-TEST_F(JobBoardTest, TheFirstWhoAsksChoosesTheGenerationOfTheTopics) {
+TEST_F(JobRegistryTest, TheFirstWhoAsksChoosesTheGenerationOfTheTopics) {
   const StatusOr<uint64_t> first = Open()->Generation();
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(*Open()->Generation(), *first);
   config_.set_epoch(2);
   EXPECT_EQ(*Open()->Generation(), *first) << "another epoch has the same topics";
   MockCluster recreated;
-  recreated.CreateTopic(TopicName("board", Topic::kJob), 1);
+  recreated.CreateTopic(TopicName("registry", Topic::kJob), 1);
   config_.set_brokers(recreated.options().brokers);
   EXPECT_NE(*Open()->Generation(), *first);
 }
@@ -173,7 +173,7 @@ TEST(JobRegistry, AJobHasEndedWhenEachOfItsShardsHas) {
   EXPECT_TRUE(EveryShardEnded({0, 1, 7}, 2));
 }
 
-TEST_F(JobBoardTest, OfTwoThatPublishAtOnceOneWinsForEverybody) {
+TEST_F(JobRegistryTest, OfTwoThatPublishAtOnceOneWinsForEverybody) {
   for (uint64_t race = 1; race <= 20; ++race) {
     config_.set_epoch(race);
     const std::unique_ptr<JobRegistry> boards[] = {Open(), Open()};
@@ -189,8 +189,8 @@ TEST_F(JobBoardTest, OfTwoThatPublishAtOnceOneWinsForEverybody) {
     ASSERT_NE(published[0].ok(), published[1].ok())
         << "race " << race << ": " << published[0] << ", " << published[1];
     const uint32_t winner = published[0].ok() ? 1 : 2;
-    for (const auto& board : {Open(), Open()}) {
-      EXPECT_EQ(board->ReadTraining()->value().training().batch_rows(), winner);
+    for (const auto& registry : {Open(), Open()}) {
+      EXPECT_EQ(registry->ReadTraining()->value().training().batch_rows(), winner);
     }
   }
 }
@@ -202,7 +202,7 @@ int64_t Waits() {
   return usage.ru_nvcsw;
 }
 
-TEST_F(JobBoardTest, ABoardThatNobodyAsksAsksTheBrokerNothing) {
+TEST_F(JobRegistryTest, ARegistryThatNobodyAsksAsksTheBrokerNothing) {
   ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
   const std::unique_ptr<JobRegistry> asked = Open();
   ASSERT_TRUE(asked->ReadEnded().ok());
@@ -215,13 +215,13 @@ TEST_F(JobBoardTest, ABoardThatNobodyAsksAsksTheBrokerNothing) {
   EXPECT_LT(Waits() - before, 150);
 }
 
-TEST_F(JobBoardTest, AWaitEndsWhenItIsStopped) {
-  const std::unique_ptr<JobRegistry> board = Open();
+TEST_F(JobRegistryTest, AWaitEndsWhenItIsStopped) {
+  const std::unique_ptr<JobRegistry> registry = Open();
   std::thread stopper([this] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     stop_ = true;
   });
-  EXPECT_TRUE(absl::IsCancelled(board->WaitForTraining().status()));
+  EXPECT_TRUE(absl::IsCancelled(registry->WaitForTraining().status()));
   stopper.join();
 }
 

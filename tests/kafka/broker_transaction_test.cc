@@ -56,7 +56,7 @@ TEST_F(BrokerTransactionTest, ReadersOfCommittedRecordsSeeWholeTransactionsOnly)
   send("open");
   ASSERT_TRUE(producer->Flush(seconds(30)).ok());
 
-  // a b MARKER aborted MARKER c MARKER open: the end is behind the last marker.
+  // a b MARKER aborted MARKER c MARKER open: the end is after the last marker.
   EXPECT_THAT(ReadAll(topic, true, 7), ElementsAre("a", "b", "c"));
   EXPECT_THAT(ReadAll(topic, false, 8), ElementsAre("a", "b", "aborted", "c", "open"));
   auto consumer = PartitionConsumer::Create(kafka_, {.client_id = "range", .read_committed = true},

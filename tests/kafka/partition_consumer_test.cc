@@ -262,7 +262,7 @@ TEST_F(PartitionConsumerTest, ABrokerThatDoesNotKnowTheTopicForAMomentIsForgiven
   ASSERT_TRUE(PollUntil([&] { return read_[0].size() == 10; }));
 }
 
-TEST_F(PartitionConsumerTest, ARangeIsFromTheFirstRecordToBehindTheLast) {
+TEST_F(PartitionConsumerTest, ARangeIsFromTheFirstRecordToAfterTheLast) {
   ProduceNumbers(cluster_.options(), "t", 1, 0, 42);
   Open();
   StatusOr<PartitionConsumer::Range> range = consumer_->QueryRange(1, seconds(10));

@@ -178,10 +178,10 @@ TEST(EmbeddingRound, AWorkerAsksForRowsAnewWhenTheClockOfItsQuestionIsPast) {
   worker.AddAll();
   ReceiveAndTrain(worker, AnswerOf(*model, 0, 1));
   ReceiveAndTrain(worker, AnswerOf(*model, 1, 0));
-  Weights replaced = AnswerOf(*model, 0, 0);
-  replaced.set_replaced(true);
+  Weights previous_round = AnswerOf(*model, 0, 0);
+  previous_round.set_previous_round(true);
   // Shard 0 has gone on, and is asked for rows as they were.
-  EXPECT_EQ(ReceiveAndTrain(worker, replaced).size(), 2u);
+  EXPECT_EQ(ReceiveAndTrain(worker, previous_round).size(), 2u);
   const std::vector<Gradient> questions = ReceiveAndTrain(worker, AnswerOf(*model, 1, 1));
   ASSERT_EQ(questions.size(), 2u) << "each shard, for the rows of the present batch";
   std::vector<Gradient> updates;

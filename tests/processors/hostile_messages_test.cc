@@ -33,6 +33,12 @@ ServerOptions ServerOfRows(ConsistencyPolicy policy = ConsistencyPolicy::Sequent
   return options;
 }
 
+TEST(ServerProcessor, TheFirstSnapshotMayHaveAnyNumber) {
+  TestServer server(SmallServer());
+  server.Send(SnapshotRequest(1));
+  EXPECT_EQ(server.processor().open_snapshot(), 1u);
+}
+
 TEST(ServerProcessor, ARequestFromAClockInTheFutureDoesNotEndSnapshots) {
   TestServer server(SmallServer());
   const uint64_t future = 9'000'000'000'000;

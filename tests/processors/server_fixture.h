@@ -86,8 +86,8 @@ class TestServer {
   }
 
   Weights Answer(WorkerId worker) const { return Parsed(processor_.Answer(worker)); }
-  Weights ReplacedAnswer(const ServerOutput::Replaced& receiver) const {
-    return Parsed(processor_.ReplacedAnswer(receiver));
+  Weights PreviousAnswer(const ServerOutput::PreviousReceiver& receiver) const {
+    return Parsed(processor_.PreviousAnswer(receiver));
   }
 
   std::vector<float> weights() const {

@@ -237,7 +237,7 @@ TEST(ServerProcessorTest, AnswersWhoeverAsksWhateverTheClock) {
 // ---- several shards ----
 
 // Which bytes an update was computed on must not depend on who was killed meanwhile.
-TEST(ServerProcessor, ASequentialShardAmongOthersServesTheClockThatItsLastRoundReplaced) {
+TEST(ServerProcessor, ASequentialShardAmongOthersServesTheClockBeforeItsLastRound) {
   ServerOptions options = SmallServer();
   options.shards = 2;
   TestServer server(options);
@@ -254,12 +254,12 @@ TEST(ServerProcessor, ASequentialShardAmongOthersServesTheClockThatItsLastRoundR
   EXPECT_EQ(server.Answer(1).clock(), 2u);
   const ServerOutput output = server.Send(Message(Gradient::kAsk, 1, 1));
   EXPECT_THAT(output.answers, IsEmpty());
-  ASSERT_THAT(output.replaced_answers, ElementsAre(ServerOutput::Replaced{1}));
-  const Weights replaced = server.ReplacedAnswer(output.replaced_answers.front());
-  EXPECT_TRUE(replaced.replaced());
-  before.set_replaced(true);
+  ASSERT_THAT(output.previous_answers, ElementsAre(ServerOutput::PreviousReceiver{1}));
+  const Weights previous_round = server.PreviousAnswer(output.previous_answers.front());
+  EXPECT_TRUE(previous_round.previous_round());
+  before.set_previous_round(true);
   before.clear_rows_before();
-  EXPECT_EQ(replaced.SerializeAsString(), before.SerializeAsString());
+  EXPECT_EQ(previous_round.SerializeAsString(), before.SerializeAsString());
   EXPECT_EQ(server.Answer(1).rows().end(), 5u);
   EXPECT_EQ(server.Answer(1).rows_before().end(), 0u);
 }
@@ -288,16 +288,16 @@ TEST(ServerProcessor, OnlyTheClockBeforeIsServedBesideThePresentOne) {
   for (const Clock clock : std::vector<Clock>{0, 1, 3, 4}) {
     const ServerOutput output = server.Send(Message(Gradient::kAsk, 1, clock));
     EXPECT_THAT(output.answers, ElementsAreArray<WorkerId>({1})) << clock;
-    EXPECT_THAT(output.replaced_answers, IsEmpty()) << clock;
+    EXPECT_THAT(output.previous_answers, IsEmpty()) << clock;
   }
-  EXPECT_THAT(server.Send(Message(Gradient::kAsk, 1, 2)).replaced_answers,
-              ElementsAre(ServerOutput::Replaced{1}));
+  EXPECT_THAT(server.Send(Message(Gradient::kAsk, 1, 2)).previous_answers,
+              ElementsAre(ServerOutput::PreviousReceiver{1}));
   server.Send(Message(Gradient::kLeave, 1, 3));
   EXPECT_THAT(server.Send(Message(Gradient::kAsk, 1, 2)).answers, ElementsAreArray<WorkerId>({1}))
       << "who has left repeats nothing";
 }
 
-TEST(ServerProcessor, AShardThatIsAloneOrDoesNotWaitKeepsNothingThatItReplaced) {
+TEST(ServerProcessor, AShardThatIsAloneOrDoesNotWaitKeepsNoPreviousRound) {
   ServerOptions options = SmallServer(ConsistencyPolicy::Eventual());
   options.shards = 2;
   for (const ServerOptions& some : {SmallServer(), options}) {
@@ -305,8 +305,8 @@ TEST(ServerProcessor, AShardThatIsAloneOrDoesNotWaitKeepsNothingThatItReplaced) 
     for (WorkerId worker = 0; worker < 3; ++worker) server.SendNext(worker);
     const ServerOutput output = server.Send(Message(Gradient::kAsk, 1, 0));
     EXPECT_THAT(output.answers, ElementsAreArray<WorkerId>({1}));
-    EXPECT_THAT(output.replaced_answers, IsEmpty());
-    EXPECT_THAT(server.processor().shard().replaced(), IsEmpty());
+    EXPECT_THAT(output.previous_answers, IsEmpty());
+    EXPECT_THAT(server.processor().shard().previous_round(), IsEmpty());
   }
 }
 

@@ -32,7 +32,7 @@ TestServer Reborn(const TestServer& server) {
 
 void ExpectSameOutput(const ServerOutput& a, const ServerOutput& b) {
   ASSERT_EQ(a.answers, b.answers);
-  ASSERT_EQ(a.replaced_answers, b.replaced_answers);
+  ASSERT_EQ(a.previous_answers, b.previous_answers);
   ASSERT_EQ(a.dead_letters.size(), b.dead_letters.size());
   for (size_t i = 0; i < a.dead_letters.size(); ++i) {
     ASSERT_EQ(a.dead_letters[i].SerializeAsString(), b.dead_letters[i].SerializeAsString());
@@ -69,9 +69,9 @@ TEST_P(ServerStateTest, SavedAndLoadedAnywhereItsFutureIsTheSameToTheByte) {
     for (size_t i = cut; i < log.size(); ++i) {
       const ServerOutput output = live.Send(log[i]);
       ExpectSameOutput(output, reborn.Send(log[i]));
-      for (const ServerOutput::Replaced& receiver : output.replaced_answers) {
-        ASSERT_EQ(*live.processor().ReplacedAnswer(receiver),
-                  *reborn.processor().ReplacedAnswer(receiver));
+      for (const ServerOutput::PreviousReceiver& receiver : output.previous_answers) {
+        ASSERT_EQ(*live.processor().PreviousAnswer(receiver),
+                  *reborn.processor().PreviousAnswer(receiver));
       }
       ASSERT_EQ(live.processor().WaitedFor(), reborn.processor().WaitedFor());
       for (WorkerId worker = 0; worker < options.workers; ++worker) {

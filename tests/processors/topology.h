@@ -296,8 +296,8 @@ class Topology {
       EXPECT_TRUE(server.LeaveCut(output).ok());
     }
     for (WorkerId id : output.answers) weights_[id].push_back(*server.Answer(id));
-    for (const auto& receiver : output.replaced_answers) {
-      weights_[receiver.worker].push_back(*server.ReplacedAnswer(receiver));
+    for (const auto& receiver : output.previous_answers) {
+      weights_[receiver.worker].push_back(*server.PreviousAnswer(receiver));
     }
   }
 

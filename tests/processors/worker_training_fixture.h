@@ -140,8 +140,8 @@ class Worker {
     message.clear_moments();
     return message;
   }
-  static Weights Replaced(Weights message) {
-    message.set_replaced(true);
+  static Weights PreviousReceiver(Weights message) {
+    message.set_previous_round(true);
     return message;
   }
   static Weights Left(Weights message) {

@@ -131,14 +131,14 @@ TEST(WorkerTrainingTest, InSequentialModeAnUpdateIsRepeatedOnTheWeightsThatItWas
   EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
   EXPECT_TRUE(asks[0].has_clock());
   EXPECT_EQ(asks[0].clock(), 1u);
-  EXPECT_THAT(worker.ReceiveAndTrain(Worker::Replaced(worker.Answer(0, 1))), IsEmpty())
+  EXPECT_THAT(worker.ReceiveAndTrain(Worker::PreviousReceiver(worker.Answer(0, 1))), IsEmpty())
       << "of another clock than what is needed";
   const std::vector<Gradient> updates =
-      worker.ReceiveAndTrain(Worker::Replaced(worker.Answer(1, 1)));
+      worker.ReceiveAndTrain(Worker::PreviousReceiver(worker.Answer(1, 1)));
   ExpectGradientOf(updates, {4, 5, 6, 7}, SomeWeights(1));
 }
 
-TEST(WorkerTrainingTest, AsksForWhatWasReplacedAgainWhenTheShardSaysAllAgain) {
+TEST(WorkerTrainingTest, AsksForThePreviousRoundAgainWhenTheShardSaysAllAgain) {
   Worker worker = TornWorker();
   worker.AddRows(12);
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
@@ -150,21 +150,21 @@ TEST(WorkerTrainingTest, AsksForWhatWasReplacedAgainWhenTheShardSaysAllAgain) {
   EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({1}));
 }
 
-TEST(WorkerTrainingTest, WhatWasReplacedIsOfNoUseWhenTheOtherShardsHaveComeAfter) {
+TEST(WorkerTrainingTest, ThePreviousRoundIsOfNoUseWhenTheOtherShardsHaveComeAfter) {
   Worker worker = TornWorker();
   worker.AddRows(12);
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
   worker.ReceiveAndTrain(worker.Answer(1, 0));
-  ASSERT_TRUE(worker.Receive(Worker::Replaced(worker.Answer(1, 1))).ok());
+  ASSERT_TRUE(worker.Receive(Worker::PreviousReceiver(worker.Answer(1, 1))).ok());
   ExpectGradientOf(worker.ReceiveAndTrain(worker.Answer(2, 0)), {8, 9, 10, 11}, SomeWeights(2));
 }
 
-TEST(WorkerTrainingTest, WhatWasReplacedAtOneClockIsNotUsedAtTheNext) {
+TEST(WorkerTrainingTest, ThePreviousRoundOfOneClockIsNotUsedAtTheNext) {
   Worker worker = TornWorker();
   worker.AddRows(16);
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
   worker.ReceiveAndTrain(worker.Answer(1, 0));
-  ASSERT_THAT(worker.ReceiveAndTrain(Worker::Replaced(worker.Answer(1, 1))), SizeIs(2));
+  ASSERT_THAT(worker.ReceiveAndTrain(Worker::PreviousReceiver(worker.Answer(1, 1))), SizeIs(2));
   // Another instance's update of clock 2 has come to shard 1 only.
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(3, 1)), IsEmpty());
   const std::vector<Gradient> asks = worker.ReceiveAndTrain(worker.Answer(2, 0));
@@ -172,8 +172,8 @@ TEST(WorkerTrainingTest, WhatWasReplacedAtOneClockIsNotUsedAtTheNext) {
   EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({1}));
   EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
   EXPECT_EQ(asks[0].clock(), 2u);
-  ExpectGradientOf(worker.ReceiveAndTrain(Worker::Replaced(worker.Answer(2, 1))), {8, 9, 10, 11},
-                   SomeWeights(2));
+  ExpectGradientOf(worker.ReceiveAndTrain(Worker::PreviousReceiver(worker.Answer(2, 1))),
+                   {8, 9, 10, 11}, SomeWeights(2));
 }
 
 TEST(WorkerTrainingTest, WaitsForNewsOfAShardWhoseAnswerIsOlderThanTheOthersAllow) {

@@ -178,7 +178,7 @@ TEST(WorkerTrainingTest, BatchesAreEvaluatedForTheLocalLogOnlyIfItIsAskedFor) {
 
 // ---- frozen rows and the tail ----
 
-TEST(WorkerTrainingTest, RowsBehindTheFreezeAreTestedButNotLearntFrom) {
+TEST(WorkerTrainingTest, RowsAfterTheFreezeAreTestedButNotLearntFrom) {
   WorkerOptions options = Worker::Options();
   options.training.set_scaling(Training::RUNNING);
   options.worker = 1;
@@ -298,7 +298,7 @@ TEST(WorkerTrainingTest, DeadLettersAreKeptUntilTheUpdateWasAccepted) {
   EXPECT_EQ(worker.source().dead_letters().First(), std::nullopt);
 }
 
-TEST(WorkerTrainingTest, WhatCameBehindTheLastUpdateTravelsWithTheLeave) {
+TEST(WorkerTrainingTest, WhatCameAfterTheLastUpdateTravelsWithTheLeave) {
   Worker worker(Worker::Options());
   worker.AddRows(4);
   worker.UpdateOf(0);

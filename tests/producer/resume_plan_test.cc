@@ -48,7 +48,7 @@ TEST(ResumePlan, AFreshTopicGetsEverything) {
   EXPECT_TRUE(plan.CheckEnd(0, "t").ok());
 }
 
-TEST(ResumePlan, GoesOnBehindEachPartitionsLastRow) {
+TEST(ResumePlan, GoesOnAfterEachPartitionsLastRow) {
   const ResumePlan plan({RowsUpTo(3, Value(2)), EndedAt(5), PartitionTail()});
   EXPECT_FALSE(plan.fresh());
   EXPECT_FALSE(plan.all_ended());
@@ -57,7 +57,7 @@ TEST(ResumePlan, GoesOnBehindEachPartitionsLastRow) {
   EXPECT_EQ(plan.ActionFor({0, 2}), Action::kCheck);
   EXPECT_EQ(plan.ActionFor({0, 3}), Action::kSend);
   EXPECT_EQ(plan.ActionFor({1, 4}), Action::kSkip);
-  EXPECT_EQ(plan.ActionFor({1, 5}), Action::kBehindEnd);
+  EXPECT_EQ(plan.ActionFor({1, 5}), Action::kAfterEnd);
   EXPECT_EQ(plan.ActionFor({2, 0}), Action::kSend);
 }
 

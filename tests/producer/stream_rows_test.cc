@@ -124,7 +124,7 @@ class StreamRowsTest : public testing::Test {
   }
 
   void Input(const std::string& text) { path_ = folder_.Write("input.csv", text); }
-  // Rows 0 to count - 1, with a malformed one behind each that `bad` names.
+  // Rows 0 to count - 1, with a malformed one after each that `bad` names.
   void InputRows(int count, const std::function<bool(int)>& bad) {
     std::string text = "x,y\n";
     for (int i = 0; i < count; ++i) {
@@ -257,7 +257,7 @@ TEST_F(StreamRowsTest, ResumedAnywhereItGivesWhatAnUninterruptedRunGives) {
       const Status status = Run(topic, static_cast<uint32_t>(random()), dies);
       if (status.ok()) break;
       ASSERT_TRUE(absl::IsAborted(status)) << status;
-      // Died behind the last record: the next run finds the end.
+      // Died after the last record: the next run finds the end.
       if (PlanOf(topic).all_ended()) break;
     }
     ASSERT_EQ(topic, Expected(rows, workers)) << "seed " << seed;
@@ -281,7 +281,7 @@ TEST_F(StreamRowsTest, GoesOnWithPartitionsThatHaveNotEnded) {
   EXPECT_EQ(counts_.rows_found, 4u + 3u + 1u);
 }
 
-TEST_F(StreamRowsTest, RefusesToGoOnBehindRowsOfAnotherInput) {
+TEST_F(StreamRowsTest, RefusesToGoOnAfterRowsOfAnotherInput) {
   InputRows(20, [](int) { return false; });
   MemoryTopic topic(2);
   EXPECT_TRUE(absl::IsAborted(Run(topic, 3, 11)));
@@ -393,7 +393,7 @@ TEST_F(StreamRowsTest, AReplayTakesItsRecordedTimeAndSkipsWhatWasSent) {
   ASSERT_TRUE(Run(topic).ok());
   EXPECT_EQ(now_ - begin, seconds(3));
   EXPECT_EQ(topic, Expected(5, 1));
-  // Resumed behind row 2, it starts at once with row 3.
+  // Resumed after row 2, it starts at once with row 3.
   topic[0].resize(3);
   pacer_ = Pacer::Replay(60);
   begin = now_;

@@ -27,7 +27,7 @@ class CheckpointHistory {
  private:
   std::map<std::string, uint64_t> newest_;  // the hash of each key's last record
   uint64_t sum_ = 0;
-  std::map<Offset, uint64_t> after_ = {{0, 0}};  // by the offset behind the checkpoint
+  std::map<Offset, uint64_t> after_ = {{0, 0}};  // by the offset after the checkpoint
 };
 
 }  // namespace millrace::simulation

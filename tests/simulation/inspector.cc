@@ -145,7 +145,7 @@ void Inspector::CheckSkew() {
 
 void Inspector::OnFolded(const ShardTask& task) {
   const Referee& referee = RefereeOf(task);
-  if (task.position() > referee.end()) return Fail("a position behind the log's end");
+  if (task.position() > referee.end()) return Fail("a position after the log's end");
   const bool at_cut = task.processor().at_cut();
   const Referee::State* const cut = at_cut ? referee.AtCut(task.position()) : nullptr;
   if (at_cut && cut == nullptr) return Fail("a cut that is not in the log");

@@ -24,11 +24,11 @@ Inspector::Answered Inspector::CheckAnswers(const ShardTask& task,
     if (bad || (body && !message.ParseFromString(*body))) Fail("an answer without sense");
     if (!body) continue;
     const auto worker = static_cast<WorkerId>(answer.partition);
-    (message.replaced() ? answered.second : answered.first).insert(worker);
+    (message.previous_round() ? answered.second : answered.first).insert(worker);
     if (message.epoch() != kEpoch || message.shard() != task.shard()) {
       Fail("an answer of another job or shard");
     }
-    if (message.replaced()) {
+    if (message.previous_round()) {
       CheckOldAnswer(task, worker, message);
     } else {
       CheckAnswer(task, worker, message);

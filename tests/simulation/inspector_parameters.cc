@@ -15,7 +15,7 @@
 namespace millrace::simulation {
 namespace {
 
-// Pieces, each behind its length in 8 bytes, which are merged.
+// Pieces, each after its length in 8 bytes, which are merged.
 bool ParseState(const std::string& body, ShardState& state, size_t& pieces) {
   size_t at = 0;
   while (at < body.size()) {
@@ -58,16 +58,16 @@ const char* Inspector::RowsDifference(const Referee& referee, const Referee::Sta
   if (saved.seen_ms() != state.seen_ms || saved.step_ms() != state.step_ms) return "the time";
   if (!world_.scenario.sequential() || world_.scenario.shards == 1) return nullptr;
   if (saved.previous_round().step_ms() != state.old_step_ms) return "the time of the clock before";
-  std::map<uint64_t, std::vector<float>> replaced;
+  std::map<uint64_t, std::vector<float>> previous_round;
   const EmbeddingBlock& block = saved.previous_round().embeddings();
   auto value = block.value().begin();
   for (const uint64_t id : block.id()) {
-    for (uint32_t i = 0; i < referee.job().row_width; ++i) replaced[id].push_back(*value++);
+    for (uint32_t i = 0; i < referee.job().row_width; ++i) previous_round[id].push_back(*value++);
   }
   for (const auto& [id, born] : referee.job().born_rows) {
-    const auto found = replaced.find(id);
+    const auto found = previous_round.find(id);
     const std::vector<float> is =
-        found != replaced.end() ? found->second : referee.RowOf(state, id);
+        found != previous_round.end() ? found->second : referee.RowOf(state, id);
     if (!SameBits(referee.OldRowOf(state, id), is)) return "the rows of the clock before";
   }
   return nullptr;
@@ -122,7 +122,8 @@ void Inspector::CheckParameters(ShardId shard) {
     }
     for (size_t i = 0; i < count; ++i) {
       weights[begin + i] = block.weights(static_cast<int>(i));
-      if (block.replaced_size() > 0) old_weights[begin + i] = block.replaced(static_cast<int>(i));
+      if (block.previous_round_size() > 0)
+        old_weights[begin + i] = block.previous_round(static_cast<int>(i));
       for (size_t slot = 0; slot < slots_per_key; ++slot) {
         slots[slot * weights.size() + begin + i] = block.slots(static_cast<int>(slot * count + i));
       }

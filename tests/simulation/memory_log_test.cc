@@ -25,7 +25,7 @@ TEST(MemoryLog, WhatIsOpenIsNotReadAndHidesWhatFollows) {
   EXPECT_EQ(ReadAll(log, Topic::kParameters), "a=1@0 ");
   ASSERT_TRUE(log.CommitTransaction("t", epoch).ok());
   EXPECT_EQ(ReadAll(log, Topic::kParameters), "a=1@0 b=2@1 c=3@2 ");
-  EXPECT_EQ(log.End(Topic::kParameters, 0), 4);  // behind the marker
+  EXPECT_EQ(log.End(Topic::kParameters, 0), 4);  // after the marker
 }
 
 TEST(MemoryLog, ANewerInstanceAbortsAndFences) {

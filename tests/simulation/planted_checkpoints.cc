@@ -133,8 +133,8 @@ class TrimsBeforeItCommits final : public ServerHost {
 class WrongLog : public CheckpointLog {
  public:
   explicit WrongLog(std::unique_ptr<CheckpointLog> right) : right_(std::move(right)) {}
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
-    return right_->CommitTransaction(checkpoint, behind);
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) override {
+    return right_->CommitTransaction(checkpoint, previous_end);
   }
   Status TrimGradients(Offset position) override { return right_->TrimGradients(position); }
 
@@ -150,7 +150,7 @@ bool IsState(const Checkpoint::Entry& entry) { return entry.key.starts_with(kSta
 class PositionApart final : public WrongLog {
  public:
   using WrongLog::WrongLog;
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) override {
     Checkpoint blocks = checkpoint;
     Checkpoint state = checkpoint;
     std::erase_if(blocks.entries, [](const auto& entry) { return IsState(entry); });
@@ -158,9 +158,9 @@ class PositionApart final : public WrongLog {
     state.rows = {};
     blocks.dead_letters.clear();
     if (blocks.records() > 0) {
-      MILLRACE_RETURN_IF_ERROR(right().CommitTransaction(blocks, behind).status());
+      MILLRACE_RETURN_IF_ERROR(right().CommitTransaction(blocks, previous_end).status());
     }
-    return right().CommitTransaction(state, behind);
+    return right().CommitTransaction(state, previous_end);
   }
 };
 
@@ -168,7 +168,7 @@ class PositionApart final : public WrongLog {
 class OtherState : public WrongLog {
  public:
   using WrongLog::WrongLog;
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) override {
     Checkpoint other = checkpoint;
     for (Checkpoint::Entry& entry : other.entries) {
       if (!IsState(entry)) continue;
@@ -178,7 +178,7 @@ class OtherState : public WrongLog {
       MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> pieces, EncodeState(*state));
       entry.value = MakeFrames(pieces, 0).front();
     }
-    return right().CommitTransaction(other, behind);
+    return right().CommitTransaction(other, previous_end);
   }
 
  protected:
@@ -189,7 +189,7 @@ class OtherState : public WrongLog {
 class WithoutTheLastPiece final : public WrongLog {
  public:
   using WrongLog::WrongLog;
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) override {
     Checkpoint other = checkpoint;
     for (Checkpoint::Entry& entry : other.entries) {
       if (!IsState(entry)) continue;
@@ -197,7 +197,7 @@ class WithoutTheLastPiece final : public WrongLog {
       const uint64_t first = 8 + DecodeBigEndian64(body.substr(0, 8)).value_or(0);
       if (first < body.size()) entry.value = MakeFrames(body.substr(0, first), 0).front();
     }
-    return right().CommitTransaction(other, behind);
+    return right().CommitTransaction(other, previous_end);
   }
 };
 
@@ -211,7 +211,7 @@ class WithoutHeldUpdates final : public OtherState {
   }
 };
 
-class WithoutReplacedRows final : public OtherState {
+class WithoutPreviousRows final : public OtherState {
  public:
   using OtherState::OtherState;
 
@@ -219,19 +219,19 @@ class WithoutReplacedRows final : public OtherState {
   void Change(ShardState& state) override { state.mutable_previous_round()->clear_embeddings(); }
 };
 
-class WithoutWhatTheLastRoundReplaced final : public WrongLog {
+class WithoutThePreviousRound final : public WrongLog {
  public:
   using WrongLog::WrongLog;
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) override {
     Checkpoint other = checkpoint;
     for (Checkpoint::Entry& entry : other.entries) {
       ParameterBlock block;
       if (!ParameterShard::IsBlockKey(entry.key)) continue;
       if (!block.ParseFromString(entry.value.substr(2))) continue;
-      *block.mutable_replaced() = block.weights();
+      *block.mutable_previous_round() = block.weights();
       entry.value = FrameOf(block);
     }
-    return right().CommitTransaction(other, behind);
+    return right().CommitTransaction(other, previous_end);
   }
 };
 
@@ -300,9 +300,9 @@ std::vector<PlantedError> PlantedInCheckpoints() {
   errors.push_back(
       InServer<WithLog<TrimsOneTooFar>>("a log that is trimmed too far", 50, Unchanged));
   errors.push_back(InServer<FencesTooLate>("fencing after reading", 500, Unchanged));
-  errors.push_back(InServer<WithLog<WithoutWhatTheLastRoundReplaced>>(
+  errors.push_back(InServer<WithLog<WithoutThePreviousRound>>(
       "a checkpoint without what the last round replaced", 20, SequentialShards));
-  errors.push_back(InServer<WithLog<WithoutReplacedRows>>(
+  errors.push_back(InServer<WithLog<WithoutPreviousRows>>(
       "a checkpoint without the embedding rows that the last round replaced", 500,
       SequentialEmbeddings));
   errors.push_back(InServer<ForgetsOfAFailedCheckpoint<&Checkpoint::rows>>(

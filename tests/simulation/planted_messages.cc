@@ -234,7 +234,7 @@ class ChangesTheAnswerOfTheClockBefore : public ServerHost {
     MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
     for (OutgoingRecord& answer : out) {
       Weights message;
-      if (!message.ParseFromString(answer.value.substr(2)) || !message.replaced()) continue;
+      if (!message.ParseFromString(answer.value.substr(2)) || !message.previous_round()) continue;
       MILLRACE_RETURN_IF_ERROR(Change(message));
       answer.value = FrameOf(message);
     }

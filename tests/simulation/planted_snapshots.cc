@@ -7,7 +7,7 @@ namespace millrace::simulation {
 namespace {
 
 // What came while it stood at a cut is not read again.
-class ReadsOnBehindACut final : public ServerHost {
+class ReadsOnAfterACut final : public ServerHost {
  public:
   using ServerHost::ServerHost;
 
@@ -112,7 +112,7 @@ std::vector<PlantedError> PlantedInSnapshots() {
       "a start from a snapshot without the optimizer's state", 20, continues));
   errors.push_back(InServerAtCuts<StartsWithRowsOfOnePart>(
       "a start on other shards with the embedding rows of one part", 20, continues));
-  errors.push_back(InServerAtCuts<ReadsOnBehindACut>(
+  errors.push_back(InServerAtCuts<ReadsOnAfterACut>(
       "records that are passed over at a cut and not read again", 20, SnapshotsOfShards));
   errors.push_back(InServerAtCuts<AnnouncesAtACut>(
       "answers that are made at a cut", 50, [](Scenario& scenario, Faults& faults) {

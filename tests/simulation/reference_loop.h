@@ -13,7 +13,7 @@ namespace millrace::simulation {
 // By shard (none where there is no entry): (worker, clock) whose update counts as an empty one.
 using SkippedUpdates = std::vector<std::set<std::pair<WorkerId, Clock>>>;
 
-// The weights and, behind them, the embedding rows of AllIds.
+// The weights and, after them, the embedding rows of AllIds.
 struct Trained {
   std::vector<float> end;
   std::map<Clock, std::vector<float>> after;  // so many rounds

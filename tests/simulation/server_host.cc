@@ -70,8 +70,8 @@ class ServerHost::Log final : public CheckpointLog, private TransactionPort {
         epoch_(epoch),
         died_(died) {}
 
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
-    return transaction_.Commit(checkpoint, behind);
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) override {
+    return transaction_.Commit(checkpoint, previous_end);
   }
 
   Status TrimGradients(Offset position) override {

@@ -246,7 +246,7 @@ std::shared_ptr<Disk> Simulation::NewDisk(ShardId shard) {
     world_.Count("copy in the middle of a checkpoint");
   }
   const Offset end = world_.log.StableEnd(Topic::kParameters, static_cast<int32_t>(shard));
-  // Behind a transaction's last record stands its marker.
+  // After a transaction's last record stands its marker.
   if (ReadParametersOffset(*copy->map).value_or(Offset(0)) + 1 < end)
     world_.Count("copy that is behind");
   return copy;

@@ -75,7 +75,7 @@ class Simulation {
   bool workers_lived() const {
     return world_.next_attempt == 1 + world_.scenario.workers && !world_.forged;
   }
-  // Of all shards, and behind them the embedding rows by id. REQUIRES: Run has come to its end.
+  // Of all shards, and after them the embedding rows by id. REQUIRES: Run has come to its end.
   std::vector<float> weights() const;
   const std::map<std::string_view, uint64_t>& coverage() const { return world_.coverage; }
 

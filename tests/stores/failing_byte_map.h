@@ -17,6 +17,7 @@ namespace millrace {
 class FailingByteMap final : public OrderedByteMap {
  public:
   StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
+    if (!get_status.ok()) return get_status;
     return map_.Get(key);
   }
   Status Write(const WriteBatch& batch) override {
@@ -29,6 +30,7 @@ class FailingByteMap final : public OrderedByteMap {
   }
   size_t unflushed_batches() const { return map_.unflushed_batches(); }
 
+  Status get_status;
   Status write_status;
   Status flush_status;
   Status scan_status;

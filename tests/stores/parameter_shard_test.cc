@@ -26,16 +26,16 @@ constexpr KeyRange kRange = {100, 100 + kBlock + 10};
 constexpr size_t kSlots = 2;
 
 ParameterShard SomeShard() {
-  ParameterShard shard(kRange, kSlots, /*keeps_replaced=*/true);
+  ParameterShard shard(kRange, kSlots, /*keeps_previous_round=*/true);
   float next = 1;
   for (float& weight : shard.mutable_weights()) weight = next++;
-  shard.KeepReplaced();
+  shard.KeepPreviousRound();
   for (float& weight : shard.mutable_weights()) weight = -next++;
   for (float& slot : shard.mutable_slots()) slot = next++;
   return shard;
 }
 
-ParameterShard EmptyShard() { return {kRange, kSlots, /*keeps_replaced=*/true}; }
+ParameterShard EmptyShard() { return {kRange, kSlots, /*keeps_previous_round=*/true}; }
 
 std::string BlockKey(uint64_t begin) { return "p" + EncodeBigEndian64(begin); }
 
@@ -45,7 +45,7 @@ ParameterBlock BlockOf(uint64_t begin, size_t keys) {
   block.set_begin(begin);
   block.mutable_weights()->Resize(static_cast<int>(keys), 7.0f);
   block.mutable_slots()->Resize(static_cast<int>(keys * kSlots), 7.0f);
-  block.mutable_replaced()->Resize(static_cast<int>(keys), 7.0f);
+  block.mutable_previous_round()->Resize(static_cast<int>(keys), 7.0f);
   return block;
 }
 
@@ -64,7 +64,7 @@ TEST(ParameterShard, ItsBlocksAreTheWholeShard) {
   }
   EXPECT_THAT(loaded.weights(), ElementsAreArray(saved.weights()));
   EXPECT_THAT(loaded.slots(), ElementsAreArray(saved.slots()));
-  EXPECT_THAT(loaded.replaced(), ElementsAreArray(saved.replaced()));
+  EXPECT_THAT(loaded.previous_round(), ElementsAreArray(saved.previous_round()));
 }
 
 TEST(ParameterShard, ABlockChangesItsOwnKeysOnly) {
@@ -74,7 +74,7 @@ TEST(ParameterShard, ABlockChangesItsOwnKeysOnly) {
   ASSERT_TRUE(loaded.LoadBlock(encoded.key, encoded.value).ok());
   EXPECT_THAT(loaded.weights().first(kBlock), Each(0.0f));
   EXPECT_THAT(loaded.weights().subspan(kBlock), ElementsAreArray(saved.weights().subspan(kBlock)));
-  EXPECT_THAT(loaded.replaced().first(kBlock), Each(0.0f));
+  EXPECT_THAT(loaded.previous_round().first(kBlock), Each(0.0f));
   for (size_t slot = 0; slot < kSlots; ++slot) {
     const auto of_slot = [slot](const ParameterShard& shard) {
       return shard.slots().subspan(slot * kRange.size(), kRange.size());
@@ -128,8 +128,8 @@ TEST(ParameterShard, ABlockWithMoreOrFewerValuesIsDataLoss) {
       [](ParameterBlock& block) { block.mutable_weights()->RemoveLast(); },
       [](ParameterBlock& block) { block.add_slots(1); },
       [](ParameterBlock& block) { block.mutable_slots()->RemoveLast(); },
-      [](ParameterBlock& block) { block.add_replaced(1); },
-      [](ParameterBlock& block) { block.clear_replaced(); },
+      [](ParameterBlock& block) { block.add_previous_round(1); },
+      [](ParameterBlock& block) { block.clear_previous_round(); },
   };
   for (size_t i = 0; i < changes.size(); ++i) {
     ParameterShard shard = EmptyShard();
@@ -166,7 +166,7 @@ TEST(ParameterShard, HandsOutAnUpdatedBlockOnceAndCountsItsBytes) {
 
 TEST(ParameterShard, WhatItReplacesIsToBeSavedWithIt) {
   ParameterShard shard = EmptyShard();
-  shard.KeepReplaced();
+  shard.KeepPreviousRound();
   EXPECT_THAT(shard.TakeUpdated(), ElementsAre(0, 1));
 }
 

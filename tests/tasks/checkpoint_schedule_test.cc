@@ -50,7 +50,7 @@ TEST_F(CheckpointScheduleTest, OneWhoseEndNobodySaysIsNotTakenForTheOneBefore) {
   schedule_.Begin(At(1000), 1000);
   schedule_.End(At(11000));
   schedule_.Begin(At(12000), 10);  // the end of a snapshot's is not said, say
-  EXPECT_TRUE(schedule_.Due(At(13000), Bytes(10))) << "behind 10 s for a hundred times as much";
+  EXPECT_TRUE(schedule_.Due(At(13000), Bytes(10))) << "after 10 s for a hundred times as much";
 }
 
 TEST_F(CheckpointScheduleTest, ReplicasWriteToo) {

@@ -54,7 +54,9 @@ class CheckpointTransactionTest : public testing::Test {
     checkpoint_.entries = {{"p", "block"}};
     checkpoint_.dead_letters = {"letter"};
   }
-  StatusOr<Offset> Commit(Offset behind = 0) { return transaction_.Commit(checkpoint_, behind); }
+  StatusOr<Offset> Commit(Offset previous_end = 0) {
+    return transaction_.Commit(checkpoint_, previous_end);
+  }
 
   Checkpoint checkpoint_;
   PlannedPort port_;

@@ -11,11 +11,11 @@ namespace millrace {
 
 class MemoryCheckpointLog final : public CheckpointLog {
  public:
-  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset behind) override {
+  StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) override {
     calls.push_back("commit");
     if (!commit_status.ok()) return commit_status;
     const auto end = static_cast<Offset>(parameters.size() + checkpoint.records());
-    MILLRACE_RETURN_IF_ERROR(CheckBehind(end, checkpoint.records(), behind));
+    MILLRACE_RETURN_IF_ERROR(CheckFollows(end, checkpoint.records(), previous_end));
     checkpoint.VisitRecords(0, [this](std::string_view key, std::string_view value) {
       parameters.push_back({std::string(key), std::string(value)});
       return true;

@@ -9,6 +9,7 @@
 #include "base/big_endian.h"
 #include "stores/memory_byte_map.h"
 #include "tests/processors/server_fixture.h"
+#include "tests/stores/failing_byte_map.h"
 
 namespace millrace {
 namespace {
@@ -34,9 +35,9 @@ class ShardFeedTest : public testing::Test {
   }
   void TakeUpdate(Clock clock) { Take(RecordOf(NextUpdate(clock))); }
   // The next update but one reaches the cut.
-  void RequestSnapshot() {
+  void RequestSnapshot(uint64_t number = 1) {
     Gradient request = Message(Gradient::kRequestSnapshot, kNoWorker, 0);
-    request.mutable_request_snapshot()->set_number(1);
+    request.mutable_request_snapshot()->set_number(number);
     Take({EncodeBigEndian32(kNoWorker), RecordOf(request).value});
   }
   void GoToACut() {
@@ -73,6 +74,15 @@ TEST_F(ShardFeedTest, RecordsThatComeAtACutAreReadAgainAfterIt) {
   const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut(out_);
   ASSERT_TRUE(read_from.ok());
   EXPECT_EQ(*read_from, std::optional<Offset>(cut));
+
+  next_ = cut;
+  for (const Clock clock : std::vector<Clock>{2, 3}) TakeUpdate(clock);
+  RequestSnapshot(2);
+  for (const Clock clock : std::vector<Clock>{4, 5}) TakeUpdate(clock);
+  ASSERT_TRUE(feed_->at_cut());
+  const StatusOr<std::optional<Offset>> second = feed_->LeaveCut(out_);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(*second, std::nullopt) << "nothing came at this one";
 }
 
 TEST_F(ShardFeedTest, NothingIsReadAgainAfterACutAtWhichNothingCame) {
@@ -103,12 +113,12 @@ TEST_F(ShardFeedTest, ItsLastRecordIsReadAgainAfterACutAtWhichTheConnectionWasLo
 }
 
 TEST_F(ShardFeedTest, ADeadLetterOfTheUpdateThatReachesACutIsWrittenOnce) {
-  for (const Offset replayed : {0, 3}) {
+  for (const int replayed : {0, 3}) {
     SCOPED_TRACE(replayed == 0 ? "live" : "in a replay");
     task_.emplace(options_, store_);
     feed_.emplace(*task_);
     next_ = 0;
-    StartReplay(replayed);
+    StartReplay(Offset(replayed));
     RequestSnapshot();
     TakeUpdate(0);
     Take(RecordOf(WithDeadLetter(NextUpdate(1), "no row")));
@@ -120,6 +130,59 @@ TEST_F(ShardFeedTest, ADeadLetterOfTheUpdateThatReachesACutIsWrittenOnce) {
     ASSERT_TRUE(checkpoint.ok() && checkpoint->has_value());
     EXPECT_EQ((*checkpoint)->dead_letters.size(), 1u);
   }
+}
+
+// An eventual shard of two workers, whose store of embedding rows can refuse to be read.
+class FailingRowsTest : public testing::Test {
+ protected:
+  FailingRowsTest() {
+    ServerOptions options = SmallServer(kEventual);
+    options.workers = 2;
+    options.embeddings.emplace();
+    options.embeddings->initial_limit.assign(1, 0.5f);
+    task_.emplace(options, store_);
+  }
+  void SetUp() override { ASSERT_TRUE(task_->StartReplay(0, 0).ok()); }
+
+  Status Take(const LogRecord& record) {
+    return task_->ProcessGradient({next_++, record.key, record.value, 0}, out_);
+  }
+  Status TakeFromNobody(Gradient message) {
+    message.set_epoch(1);
+    message.set_worker(kNoWorker);
+    return Take({EncodeBigEndian32(kNoWorker), RecordOf(message).value});
+  }
+  // With a new embedding row, so that the store is asked for it.
+  Status TakeUpdate(WorkerId worker, Clock clock) {
+    Gradient update = Update(worker, clock, std::vector<float>(kFedRange.size(), 1), kFedRange);
+    update.mutable_update()->mutable_embeddings()->add_id(next_id_++);
+    update.mutable_update()->mutable_embeddings()->add_value(1);
+    return Take(RecordOf(update));
+  }
+
+  FailingByteMap store_;
+  std::optional<ShardTask> task_;
+  Offset next_ = 0;
+  EmbeddingId next_id_ = 1;
+  std::vector<OutgoingRecord> out_;
+};
+
+TEST_F(FailingRowsTest, AnUpdateWhoseRowsCannotBeReadEndsTheFold) {
+  ASSERT_TRUE(TakeUpdate(0, 0).ok());
+  store_.get_status = absl::DataLossError("unreadable");
+  EXPECT_EQ(TakeUpdate(0, 1), store_.get_status);
+}
+
+TEST_F(FailingRowsTest, AnUpdateHeldAtACutThatIsCancelledEndsTheFoldIfItsRowsCannotBeRead) {
+  Gradient request;
+  request.mutable_request_snapshot()->set_number(1);
+  ASSERT_TRUE(TakeFromNobody(request).ok());
+  for (const Clock clock : std::vector<Clock>{0, 1, 2}) ASSERT_TRUE(TakeUpdate(0, clock).ok());
+  ASSERT_EQ(task_->processor().clocks().clock(0), 2u) << "the third is held";
+  store_.get_status = absl::DataLossError("unreadable");
+  Gradient cancel;
+  cancel.mutable_cancel_snapshot()->set_snapshot(1);
+  EXPECT_EQ(TakeFromNobody(cancel), store_.get_status);
 }
 
 TEST(ShardFeedDeathTest, WhatIsLeftIsACutAndAFailedCheckNamesTheLastRecord) {

@@ -118,7 +118,7 @@ TEST_F(ShardTaskTest, AJobThatHasNotBegunBeginsAtTheBeginning) {
   EXPECT_EQ((*task)->replayed_records(), 0u);
 }
 
-TEST_F(ShardTaskTest, RecoveryReplaysOnlyWhatStandsBehindTheCheckpoint) {
+TEST_F(ShardTaskTest, RecoveryReplaysOnlyWhatStandsAfterTheCheckpoint) {
   AppendAndFoldRound();
   Checkpoint();
   AppendAndFoldRound();

@@ -26,7 +26,7 @@ using ::testing::SizeIs;
 
 // ---- answers ----
 
-TEST_F(ShardTaskTest, AnswersAreOnlyGivenBehindTheEndOfTheReplay) {
+TEST_F(ShardTaskTest, AnswersAreOnlyGivenAfterTheEndOfTheReplay) {
   AppendAndFoldRound();
   Append(RecordOf(Message(Gradient::kAsk, 1, 0)));
   MemoryByteMap nothing;
@@ -191,10 +191,10 @@ TEST_F(ShardTaskTest, ALoadedCheckpointCountsAsSaved) {
   EXPECT_EQ((*loaded)->unsaved().records, 0u);
   EXPECT_FALSE((*loaded)->BeginCheckpoint()->has_value());
   AppendAndFoldRound();
-  const StatusOr<std::unique_ptr<ShardTask>> behind = Recover(*store_);
-  ASSERT_TRUE(behind.ok()) << behind.status();
-  EXPECT_FALSE((*behind)->saved());
-  EXPECT_EQ((*behind)->unsaved_updates(), 3u);
+  const StatusOr<std::unique_ptr<ShardTask>> later = Recover(*store_);
+  ASSERT_TRUE(later.ok()) << later.status();
+  EXPECT_FALSE((*later)->saved());
+  EXPECT_EQ((*later)->unsaved_updates(), 3u);
 }
 
 TEST_F(ShardTaskTest, TheRowsOfEmbeddingsAreAmongTheBytesThatAreNotSaved) {

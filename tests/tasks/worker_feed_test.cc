@@ -76,7 +76,7 @@ TEST_F(WorkerFeedTest, TheEndOfTheStreamTellsTheTopicFromAShorterOne) {
   EXPECT_TRUE(absl::IsDataLoss(feed_->RowsAreGone({0, 2})));
 }
 
-TEST_F(WorkerFeedTest, ACommitBehindTheEndIsOfATopicThatWasRecreated) {
+TEST_F(WorkerFeedTest, ACommitAfterTheEndIsOfATopicThatWasRecreated) {
   WorkerOptions options;
   options.numeric_columns = 1;
   WorkerTask task(options, kFedRows, model_, 2);

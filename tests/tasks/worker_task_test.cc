@@ -111,7 +111,7 @@ TEST_F(WorkerTaskTest, AnUpdateThatIsTooLargeIsAnErrorAndNoEmptyMessage) {
   EXPECT_THAT(out_, IsEmpty());
 }
 
-TEST_F(WorkerTaskTest, ATaskThatBeginsBehindItsFirstRowsHasNothingNewToCommit) {
+TEST_F(WorkerTaskTest, ATaskThatBeginsAfterItsFirstRowsHasNothingNewToCommit) {
   log_.AddRows(12);
   Start(OnePass(), InputPosition{8, 8});
   EXPECT_EQ(reading_, 8);
@@ -121,7 +121,7 @@ TEST_F(WorkerTaskTest, ATaskThatBeginsBehindItsFirstRowsHasNothingNewToCommit) {
   EXPECT_EQ(task_->CommitPosition(), (InputPosition{8, 8}));
 }
 
-TEST_F(WorkerTaskTest, BehindAllThatWasReadTheCommitIsWhereReadingGoesOn) {
+TEST_F(WorkerTaskTest, AfterAllThatWasReadTheCommitIsWhereReadingGoesOn) {
   log_.AddRows(4);
   Start(OnePass());
   Read();
@@ -147,10 +147,10 @@ TEST_F(WorkerTaskTest, TheEndStaysToBeReadAgain) {
   EXPECT_TRUE(task_->ended());
   Start(OnePass(), position);
   Read();
-  EXPECT_TRUE(task_->ended()) << "a task that started behind the end would wait for ever";
+  EXPECT_TRUE(task_->ended()) << "a task that started after the end would wait for ever";
 }
 
-TEST_F(WorkerTaskTest, TheNewestRecordIsNeverTrimmedSinceTheProducerGoesOnBehindIt) {
+TEST_F(WorkerTaskTest, TheNewestRecordIsNeverTrimmedSinceTheProducerGoesOnAfterIt) {
   log_.AddRows(8);
   Start(OnePass());
   EXPECT_EQ(task_->TrimPosition(), 0);
@@ -163,7 +163,7 @@ TEST_F(WorkerTaskTest, TheNewestRecordIsNeverTrimmedSinceTheProducerGoesOnBehind
   EXPECT_GE(*task_->TrimPosition(), 4);
 }
 
-TEST_F(WorkerTaskTest, BehindADeletionTheFirstRecordSaysWhichRowItIs) {
+TEST_F(WorkerTaskTest, AfterADeletionTheFirstRecordSaysWhichRowItIs) {
   log_.AddRows(6);
   log_.AddRepeats(2);
   log_.AddRows(10);  // row 6 stands at offset 8

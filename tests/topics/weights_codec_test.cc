@@ -52,7 +52,7 @@ TEST(WeightsCodec, TakesACutTwoUpdatesOn) {
   EXPECT_TRUE(DecodeWeights(message.SerializeAsString(), kWeights).ok());
   // That of the clock before is made when its worker is one further.
   SetMark(message, 8);
-  message.set_replaced(true);
+  message.set_previous_round(true);
   EXPECT_TRUE(DecodeWeights(message.SerializeAsString(), kWeights).ok());
 }
 
@@ -95,7 +95,7 @@ TEST(WeightsCodec, RefusesWhatIsNoAnswerForThisWorker) {
       {"out of range", [](Weights& m) { m.mutable_mark()->set_snapshot(UINT64_MAX); }},
       {"out of range", [](Weights& m) { m.mutable_rows()->set_updates_without_rows(UINT64_MAX); }},
       {"moments of shard 1", [](Weights& m) { m.mutable_moments()->add_mean(1); }},
-      {"fewer rows counted", [](Weights& m) { m.mutable_rows_before()->set_end(51); }},
+      {"rows are never uncounted", [](Weights& m) { m.mutable_rows_before()->set_end(51); }},
       {"a cut at clock 8", [](Weights& m) { SetMark(m, 8); }},
   };
   for (const Case& bad : cases) {

@@ -73,7 +73,7 @@ TEST_F(KafkaCheckpointLogTest, WhileTheBrokerWritesACheckpointItsSenderLeavesThe
   const double cpu = ProcessorSeconds();
   EXPECT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(Offset(-1)), 60);
   const double took = Seconds(begin);
-  EXPECT_GT(took, 1.5) << "six requests of at most a megabyte, one behind the other";
+  EXPECT_GT(took, 1.5) << "six requests of at most a megabyte, one after the other";
   EXPECT_LT(ProcessorSeconds() - cpu, took / 3);
 }
 
