@@ -36,7 +36,10 @@ Status CheckClocks(const Weights& message) {
   }
   // The shard fixes a cut two updates after where the worker stands.
   const Clock stands(message.clock() + (message.previous_round() ? 1 : 0));
-  if (mark.snapshot() == 0 || mark.cut() <= stands + 2) return absl::OkStatus();
+  if (mark.snapshot() == 0 && mark.cut() > 0) {
+    return BadWeights("a cut at clock " + std::to_string(mark.cut()) + " of no snapshot");
+  }
+  if (mark.cut() <= stands + 2) return absl::OkStatus();
   return BadWeights("a cut at clock " + std::to_string(mark.cut()) + " of a worker at clock " +
                     std::to_string(stands) + ": a cut is two clocks ahead at most");
 }

@@ -33,7 +33,9 @@ bool IsSmall(const JobFeatures& features, const Training& training) {
   const FeatureSpec& spec = features.spec();
   uint64_t units = training.embedding().factors() * static_cast<uint64_t>(spec.ids_size()) + 64;
   for (const uint32_t layer : training.hidden()) units = std::max<uint64_t>(units, layer);
-  return units < 512 && features.feature_count() * (spec.classes_size() + 1U) < 100'000 &&
+  const uint64_t parameters = features.feature_count() * (spec.classes_size() + 1U);
+  return units < 512 && parameters < 100'000 &&
+         features.workers() * (parameters + units) < 1'000'000 &&
          training.buffer().max_rows() < 100'000;
 }
 

@@ -117,7 +117,8 @@ void FuzzOne(ByteSource& bytes) {
       }
     }
     if (bytes.Chance(128)) Mutate(manifest, bytes);
-    MILLRACE_CHECK(SealSnapshot(original.folder.path(), manifest).ok());
+    // (JSON has no text that is not UTF-8.)
+    if (!SealSnapshot(original.folder.path(), manifest).ok()) return;
   }
   const Status status = Start(original);
   MILLRACE_CHECK(status.ok() || !status.message().empty());

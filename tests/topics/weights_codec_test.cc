@@ -97,6 +97,7 @@ TEST(WeightsCodec, RefusesWhatIsNoAnswerForThisWorker) {
       {"moments of shard 1", [](Weights& m) { m.mutable_moments()->add_mean(1); }},
       {"rows are never uncounted", [](Weights& m) { m.mutable_rows_before()->set_end(51); }},
       {"a cut at clock 8", [](Weights& m) { SetMark(m, 8); }},
+      {"a cut at clock 1 of no snapshot", [](Weights& m) { m.mutable_mark()->set_cut(1); }},
   };
   for (const Case& bad : cases) {
     Weights message = GoodAnswer();
