@@ -16,17 +16,20 @@ bool IsWithin(const RowProgress& rows) {
   return rows.end() <= kMostRow && rows.updates_without_rows() <= kMostClock;
 }
 
+// A worker gives it back to a shard that has lost its state, which goes on from there.
+constexpr uint64_t kMostAnswered = kMostClock / 2;
+
 // What a worker gives back to a shard that has lost its state must be what the shard takes.
 Status CheckClocks(const Weights& message) {
   const RowProgress& rows = message.rows();
   const RowProgress& before = message.rows_before();
   const SnapshotMark& mark = message.mark();
-  if (message.clock() > kMostClock || !IsWithin(rows) || !IsWithin(before) ||
+  if (message.clock() > kMostAnswered || !IsWithin(rows) || !IsWithin(before) ||
       mark.snapshot() > kMostSnapshot) {
     return BadWeights("weights of clock " + std::to_string(message.clock()) + ", of rows up to " +
                       std::to_string(rows.end()) + " and snapshot " +
                       std::to_string(mark.snapshot()) + ": one of them is out of range (at most " +
-                      std::to_string(kMostClock) + ", " + std::to_string(kMostRow) + " and " +
+                      std::to_string(kMostAnswered) + ", " + std::to_string(kMostRow) + " and " +
                       std::to_string(kMostSnapshot) + ")");
   }
   if (!message.previous_round() && before.end() > rows.end()) {

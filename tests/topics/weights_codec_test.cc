@@ -90,6 +90,7 @@ TEST(WeightsCodec, RefusesWhatIsNoAnswerForThisWorker) {
       {"keys [0, 4)", [](Weights& m) { m.set_shard(0); }},
       {"embedding", [](Weights& m) { m.mutable_embeddings()->add_value(1); }},
       {"out of range", [](Weights& m) { m.set_clock(UINT64_MAX); }},
+      {"out of range", [](Weights& m) { m.set_clock(kMostClock / 2 + 1); }},
       {"out of range", [](Weights& m) { m.mutable_rows()->set_end(UINT64_MAX); }},
       {"out of range", [](Weights& m) { m.mutable_rows_before()->set_end(UINT64_MAX); }},
       {"out of range", [](Weights& m) { m.mutable_mark()->set_snapshot(UINT64_MAX); }},
