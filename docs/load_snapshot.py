@@ -6,10 +6,10 @@
 prints what is in it, and compares its dense parameters with a --weights-file if one is given. As a
 module: `weights, ids, rows, admitted = load("snapshots/flights-1763771234567")`.
 
-Of a job with --admit-after N a row with fewer than N updates is not admitted yet: it is counted, and
-stands here as zeros. A server answers for it with the values that it will be born with, drawn from
-the job's seed and the id, as for an id that is not here at all; so the zeros are nothing to predict
-with: `ids[admitted], rows[admitted]` are what was learnt.
+In a job with --admit-after N a row with fewer than N updates is not admitted yet: its updates are
+counted, and its values are zeros here. A server answers a request for it with its initial values, a
+function of the job's seed and the id, as for an id that is not in the files. Do not predict with the
+zeros: use `ids[admitted], rows[admitted]`.
 """
 
 import json
