@@ -15,8 +15,8 @@
 namespace millrace {
 
 // Writes `values` (rows x columns, row-major) as a NumPy .npy file, version 1.0
-// (numpy.lib.format): a AtomicFile. Without columns: an array of one dimension; with 0 of them each
-// row is empty, which is another shape.
+// (numpy.lib.format): an AtomicFile. Without columns: an array of one dimension; with 0 of them
+// each row is empty, which is another shape.
 Status WriteNpy(const std::string& path, std::span<const float> values, size_t rows,
                 std::optional<size_t> columns);
 Status WriteNpy(const std::string& path, std::span<const double> values, size_t rows,

@@ -45,7 +45,9 @@ class KafkaAdmin {
   virtual StatusOr<int32_t> PartitionCount(const std::string& topic) = 0;
 
   // Deletes the records of a partition below `offset`. Idempotent; an offset below the present
-  // begin is no error. Waits for the broker's answer.
+  // begin is no error. Waits for the broker's answer. Errors: NotFound: no such topic or partition;
+  // FailedPrecondition: a topic that is only compacted; PermissionDenied, which is also logged;
+  // Unavailable or DeadlineExceeded when no broker answers.
   virtual Status DeleteRecordsBefore(const std::string& topic, int32_t partition, Offset offset,
                                      std::chrono::milliseconds timeout) = 0;
 };

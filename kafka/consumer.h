@@ -71,12 +71,17 @@ struct ConsumerHandler {
 // (auto.offset.reset=error). Used by one thread.
 class PartitionConsumer {
  public:
+  // Errors: an unknown or invalid setting (InvalidArgument, naming it). `wakeup` (may be null,
+  // outlives the consumer) is notified when there is something to Poll.
   static StatusOr<std::unique_ptr<PartitionConsumer>> Create(const KafkaOptions& kafka,
                                                              const ConsumerOptions& options,
                                                              std::string topic, Wakeup* wakeup);
   virtual ~PartitionConsumer() = default;
 
   using Range = OffsetRange;
+  // Waits for a leader. With read_committed the end is that of the committed records. Errors:
+  // NotFound: no such topic or partition; Unavailable or DeadlineExceeded after the timeout;
+  // PermissionDenied.
   virtual StatusOr<Range> QueryRange(int32_t partition, std::chrono::milliseconds timeout) = 0;
 
   // Starts (or restarts) reading `partition` at `offset`; other partitions are not affected.
@@ -94,6 +99,7 @@ class PartitionConsumer {
 // partitions are assigned, and return the offset where each starts. Used by one thread.
 class GroupConsumer {
  public:
+  // As PartitionConsumer::Create.
   static StatusOr<std::unique_ptr<GroupConsumer>> Create(const KafkaOptions& kafka,
                                                          const ConsumerOptions& options,
                                                          std::string topic, Wakeup* wakeup);
@@ -125,6 +131,7 @@ class GroupConsumer {
   // Starts reading an assigned partition again at another offset (after on_out_of_range); it is not
   // held afterwards. Not from within handlers.
   virtual Status Seek(int32_t partition, Offset offset) = 0;
+  // As PartitionConsumer::QueryRange.
   virtual StatusOr<OffsetRange> QueryRange(int32_t partition,
                                            std::chrono::milliseconds timeout) = 0;
   // Asynchronous; refused (and forgotten) when the partition is no longer assigned to this member.

@@ -24,9 +24,11 @@ class BatchTrainer {
   BatchTrainer(const WorkerOptions& options, const Model& model);
 
   struct Result {
-    RowsView trained;              // the batch's rows that were trained on
-    BatchLoss loss{};              // of them
-    std::vector<float> change{};   // the weight change, if the job sends that; else the gradient
+    RowsView trained;  // the batch's rows that were trained on
+    BatchLoss loss{};  // of them
+    // parameter_count() values; empty unless the job sends weight changes (else see gradient()) and
+    // rows were trained on.
+    std::vector<float> change{};
     Moments new_moments{};         // of the new rows that were trained on
     EvaluationSums progressive{};  // of new rows, in their first epoch
     EvaluationSums tail{};         // the same, of the job's tail

@@ -33,7 +33,7 @@ class SlidingBufferBatches final : public BatchSource {
   size_t size() const override { return buffer_.size(); }
   bool WantsRows() const override { return dead_letters().bytes() < kMostDeadBytes; }
   // The content of the buffer follows from the last max_rows + ArrivalRate::kWindow rows, also at
-  // the next update of a task that starts anew.
+  // the next update of a new task.
   RowNumber NeededFrom(const Progress& progress) const override;
 
  private:

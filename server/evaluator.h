@@ -39,7 +39,7 @@ class Evaluator {
  public:
   using Report = std::function<void(const EvaluationInput&, const EvaluationFigures&)>;
   // `model` outlives the evaluator. `report` is called on the evaluator's thread.
-  // `classes` 0: a regression.
+  // `classes` 0: a regression. `scale`: numeric columns are scaled by the input's moments.
   Evaluator(TestSet test_set, const Model& model, size_t classes, bool scale, Report report);
 
   // The embedding ids of the test set, ascending, distinct.

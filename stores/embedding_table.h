@@ -31,7 +31,8 @@ struct EmbeddingTableOptions {
   // checkpoint has saved are kept; the rest is read from the store again.
   size_t scratch_bytes = 0;
   std::string scratch_folder = {};
-  // A row is stored from its n-th update on; earlier updates are counted and change nothing.
+  // A row gets values and optimizer state with this update, counted from 1; before it, updates are
+  // only counted, and the row is served with its initial values.
   uint32_t admit_after = 1;
   // A row that no update has named for so long counts as never created, and is removed from the
   // store later (RowSweep). 0: never.
@@ -81,8 +82,9 @@ class EmbeddingTable {
   // Copies the rows that were updated since the last call. They count as being saved until Saved or
   // NotSaved.
   FrozenRows FreezeUpdated();
-  // The store has the rows of FreezeUpdated; or it has not, and they count as updated again.
+  // The checkpoint succeeded: the store has these rows.
   void Saved(const FrozenRows& rows);
+  // It failed: these rows count as updated again.
   void NotSaved(const FrozenRows& rows);
 
   // The number of rows in memory and scratch file.

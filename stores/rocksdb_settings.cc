@@ -32,7 +32,7 @@ rocksdb::Options RocksDbSettings(const RocksDbOptions& options, const RocksDbMem
   table.block_cache = memory.block_cache;
   table.cache_index_and_filter_blocks = true;  // else they are outside of every bound
   table.pin_l0_filter_and_index_blocks_in_cache = true;
-  // Many keys that are asked for are not there: embedding rows that are yet to be born.
+  // Many keys that are asked for are not there: embedding rows that no update has created yet.
   constexpr int kBloomBitsPerKey = 10;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBitsPerKey));
   // Debian's RocksDB is built for any x86-64 and computes CRC32c without the processor's help.

@@ -34,7 +34,7 @@ class CheckpointSchedule {
         begun_(now),
         ended_(now) {}
 
-  // For when no checkpoint is under way. (One whose end nobody told is taken for failed.)
+  // REQUIRES: no checkpoint is running. (A checkpoint without End counts as failed.)
   bool Due(Time now, const Unsaved& unsaved) const {
     if (unsaved.records == 0) return false;
     if (unsaved.records >= records_ || unsaved.is_short_of_room) return true;

@@ -44,10 +44,9 @@ class WorkerFeed {
   // Nothing of `weights` was missed from here on: asks the servers. Again, when weights were
   // deleted before they were read, and the reader stands at the end again.
   void Started(std::vector<OutgoingRecord>& out) { task_->Start(out); }
-  // The rows to be read next are not there. OK: they were deleted, which another instance of the
-  // worker does that is further on (a zombie maybe): nobody needs them, and a new task is to be
-  // assigned the partition without a commit. DataLoss: they never were in this topic, which was
-  // deleted and recreated.
+  // Call it when the next rows are not in the topic. OK: another instance of this worker, further
+  // on, deleted them (a zombie maybe); create a new task without a committed position. DataLoss:
+  // the topic was deleted and recreated.
   Status RowsAreGone(Range rows) const;
 
   // Take what has been read. Rows may come after they were held back, too: a reader stops when it

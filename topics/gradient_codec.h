@@ -21,8 +21,9 @@ namespace millrace {
 // thousand years to reach them; larger numbers are forged, and would overflow when multiplied.
 inline constexpr uint64_t kMostClock = uint64_t{1} << 45;
 inline constexpr uint64_t kMostRow = uint64_t{1} << 56;
-inline constexpr uint64_t kMostSnapshot = uint64_t{1} << 56;  // ids are milliseconds,
-inline constexpr uint64_t kMostRequest = uint64_t{1} << 55;   // unless shard 0 counts on
+// Ids are milliseconds, or one more than the newest id.
+inline constexpr uint64_t kMostSnapshot = uint64_t{1} << 56;
+inline constexpr uint64_t kMostRequest = uint64_t{1} << 55;
 
 // The messages that a shard accepts: of this job, to this shard, of this shape.
 struct GradientShape {
