@@ -122,6 +122,11 @@ class KafkaJobRegistry final : public JobRegistry {
     }
     return *generation_;
   }
+  StatusOr<uint64_t> WaitForGeneration() override {
+    MILLRACE_RETURN_IF_ERROR(Wait("the number of its topics' generation, which ServerApp publishes",
+                                  [this] { return generation_.has_value(); }));
+    return *generation_;
+  }
 
   StatusOr<std::set<ShardId>> ReadEnded() override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());

@@ -42,6 +42,9 @@ class JobRegistry {
   // The number of this incarnation of the job's topics: chosen at random by the first process that
   // asks, and the same for all processes as long as the topic exists.
   virtual StatusOr<uint64_t> Generation() = 0;
+  // For workers, which may not write to the topic (docs/security.md): waits until a server has
+  // asked.
+  virtual StatusOr<uint64_t> WaitForGeneration() = 0;
 
   // The shards that every worker has left. When these are all shards, the job has ended, and a
   // process that starts has nothing to do.

@@ -139,7 +139,7 @@ class WorkerLoop {
     if (training_.training().schedule() == Training::BUFFER) {
       const std::string folder = config_.worker().data_dir() + "/" + config_.name();
       MILLRACE_ASSIGN_OR_RETURN(store_, OpenRocksDb(folder));
-      MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry_->Generation());
+      MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry_->WaitForGeneration());
       MILLRACE_RETURN_IF_ERROR(ClaimForGeneration(*store_, generation, folder));
     }
     if (config_.worker().has_evaluation_log()) {

@@ -165,6 +165,21 @@ TEST_F(JobRegistryTest, TheFirstWhoAsksChoosesTheGenerationOfTheTopics) {
   EXPECT_NE(*Open()->Generation(), *first);
 }
 
+TEST_F(JobRegistryTest, AWorkerWaitsUntilAServerHasChosenTheGeneration) {
+  std::atomic<bool> asked = false;
+  StatusOr<uint64_t> chosen = 0;
+  std::thread server([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    asked = true;
+    chosen = Open()->Generation();
+  });
+  const StatusOr<uint64_t> waited = Open()->WaitForGeneration();
+  EXPECT_TRUE(asked) << "a worker's user may not write to the topic";
+  server.join();
+  ASSERT_TRUE(waited.ok() && chosen.ok()) << waited.status() << chosen.status();
+  EXPECT_EQ(*waited, *chosen);
+}
+
 TEST(JobRegistry, AJobHasEndedWhenEachOfItsShardsHas) {
   EXPECT_FALSE(EveryShardEnded({}, 2));
   EXPECT_FALSE(EveryShardEnded({1}, 2));
