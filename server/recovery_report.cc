@@ -39,7 +39,13 @@ void RecoveryReport::Answered(ShardId shard, uint64_t gradients, Time now) {
 }
 
 void RecoveryReport::Tick(Time now) {
-  if (signs_ && !signs_->Poll().ok()) signs_.reset();
+  if (signs_) {
+    const Status polled = signs_->Poll().status();
+    if (!polled.ok()) {
+      spdlog::warn("for how long shards were down cannot be told: {}", TextOf(polled));
+      signs_.reset();
+    }
+  }
   bool all = true;
   for (auto& [shard, recovered] : shards_) {
     if (recovered.reported) continue;
