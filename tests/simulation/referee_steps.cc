@@ -1,0 +1,167 @@
+// What updates make of a shard's weights, sums and moments.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/simulation/referee.h"
+#include "tests/simulation/referee_messages.h"
+
+namespace millrace::simulation {
+namespace {
+
+std::shared_ptr<const Referee::Sums> Plus(const std::shared_ptr<const Referee::Sums>& sums,
+                                          const EvaluationSumsMessage& more) {
+  if (more.rows() == 0) return sums;
+  auto total = std::make_shared<Referee::Sums>(*sums);
+  total->rows += more.rows();
+  total->log_loss += more.log_loss();
+  for (int i = 0; i < more.cell_size(); ++i) total->cells[more.cell(i)] += more.cell_count(i);
+  for (int i = 0; i < more.score_bin_size(); ++i) {
+    total->bins[more.score_bin(i)] += more.score_count(i);
+  }
+  return total;
+}
+
+}  // namespace
+
+// One step by all messages. share_of > 0: a change counts as one of so many workers'.
+void Referee::StepBy(State& state, const std::vector<const Gradient::Update*>& messages,
+                     double share_of) {
+  double total = 0;
+  for (const Gradient::Update* message : messages) {
+    if (message->row_count() != 0) total += message->weight_sum();
+  }
+  if (!(total > 0)) return;
+  const bool averages = job_.training.update().kind() == Training::Update::WEIGHT_CHANGE;
+  std::vector<float> sum(job_.keys, 0.0f);
+  for (const Gradient::Update* message : messages) {
+    if (message->row_count() == 0) continue;
+    float factor = 1.0f;
+    if (averages) {
+      factor = static_cast<float>(share_of > 0 ? 1.0 / share_of : message->weight_sum() / total);
+    }
+    for (const auto& [key, value] : Values(message->slice())) {
+      sum[key] = sum[key] + factor * value;
+    }
+  }
+  auto weights = std::make_shared<std::vector<float>>(*state.weights);
+  if (averages) {
+    for (size_t key = 0; key < sum.size(); ++key) (*weights)[key] = (*weights)[key] + sum[key];
+  } else {
+    const auto mean = static_cast<float>(1.0 / total);
+    const bool ftrl = job_.training.optimizer().kind() == Training::Optimizer::FTRL;
+    const auto l2 = static_cast<float>(ftrl ? 0 : job_.training.l2());
+    for (size_t key = 0; key < sum.size(); ++key) {
+      sum[key] = sum[key] * mean;
+      if (l2 > 0 && key < job_.penalised_keys) sum[key] = sum[key] + l2 * (*weights)[key];
+    }
+    auto slots = std::make_shared<std::vector<float>>(*state.slots);
+    Optimise(state.steps, sum, *weights, *slots, job_.penalised_keys, job_.linear_keys);
+    state.slots = std::move(slots);
+    StepRows(state, messages, mean);
+  }
+  state.weights = std::move(weights);
+  ++state.steps;
+}
+
+void Referee::Optimise(uint64_t steps, const std::vector<float>& gradient,
+                       std::vector<float>& weights, std::vector<float>& slots, size_t penalised,
+                       size_t linear) const {
+  const Training::Optimizer& how = job_.training.optimizer();
+  const auto t = static_cast<double>(steps);
+  const auto rate = static_cast<float>(how.learning_rate() / (1.0 + how.decay() * t));
+  const size_t keys = gradient.size();
+  const auto epsilon = static_cast<float>(how.epsilon());
+  for (size_t key = 0; key < keys; ++key) {
+    const float g = gradient[key];
+    switch (how.kind()) {
+      case Training::Optimizer::SGD:
+        weights[key] -= rate * g;
+        break;
+      case Training::Optimizer::MOMENTUM: {
+        float& speed = slots[key];
+        speed = static_cast<float>(how.momentum()) * speed + g;
+        weights[key] -= rate * speed;
+        break;
+      }
+      case Training::Optimizer::ADAGRAD: {
+        float& squares = slots[key];
+        squares += g * g;
+        weights[key] -= rate * g / (std::sqrt(squares) + epsilon);
+        break;
+      }
+      case Training::Optimizer::ADAM: {
+        float& mean = slots[key];
+        float& squares = slots[keys + key];
+        mean = static_cast<float>(how.beta1()) * mean + static_cast<float>(1 - how.beta1()) * g;
+        squares = static_cast<float>(how.beta2()) * squares +
+                  static_cast<float>(1 - how.beta2()) * (g * g);
+        const auto grow1 = static_cast<float>(1 / (1 - std::pow(how.beta1(), t + 1)));
+        const auto grow2 = static_cast<float>(1 / (1 - std::pow(how.beta2(), t + 1)));
+        weights[key] -= rate * (mean * grow1) / (std::sqrt(squares * grow2) + epsilon);
+        break;
+      }
+      case Training::Optimizer::FTRL: {
+        float& squares = slots[key];
+        if (key >= linear) {  // AdaGrad
+          squares += g * g;
+          weights[key] -= rate * g / (std::sqrt(squares) + epsilon);
+          break;
+        }
+        float& z = slots[keys + key];
+        const bool free = key >= penalised;
+        const auto l1 = static_cast<float>(free ? 0 : how.l1());
+        const auto l2 = static_cast<float>(free ? 0 : job_.training.l2());
+        const float root = std::sqrt(squares);
+        squares += g * g;
+        const float sigma = (std::sqrt(squares) - root) / rate;
+        z += g - sigma * weights[key];
+        if (std::abs(z) <= l1) {
+          weights[key] = 0;
+        } else {
+          const float slope = (static_cast<float>(how.ftrl_beta()) + std::sqrt(squares)) / rate;
+          weights[key] = -(z > 0 ? z - l1 : z + l1) / (slope + l2);
+        }
+        break;
+      }
+    }
+  }
+}
+
+void Referee::Tally(State& state, uint32_t worker, const Gradient::Update& message) {
+  Member& member = state.members[worker];
+  member.without_rows_before = member.without_rows;
+  member.rows_end_before = member.rows_end;
+  member.without_rows = message.rows_end() > member.rows_end ? 0 : member.without_rows + 1;
+  member.rows_end = std::max(member.rows_end, message.rows_end());
+  member.buffer_rows = message.buffer_rows();
+  member.wanted = {message.wanted().begin(), message.wanted().end()};
+  state.rows_trained += message.new_rows();
+  if (message.row_count() > 0) state.train_loss = message.train_loss();
+  state.progressive = Plus(state.progressive, message.progressive());
+  state.tail = Plus(state.tail, message.tail());
+  const MomentsMessage& more = message.moments();
+  for (int i = 0; i < more.count_size(); ++i) {
+    // Chan, Golub and LeVeque (1979), as the textbook has it.
+    Column& column = state.columns[static_cast<size_t>(i)];
+    const double n = column.count + more.count(i);
+    if (more.count(i) == 0) continue;
+    const double delta = more.mean(i) - column.mean;
+    column.m2 = column.m2 + more.m2(i) + delta * delta * column.count * more.count(i) / n;
+    column.mean = (column.count * column.mean + more.count(i) * more.mean(i)) / n;
+    column.count = n;
+  }
+  Bury(state, message.dead_letters());
+}
+
+void Referee::Bury(State& state, const google::protobuf::RepeatedPtrField<DeadLetter>& letters) {
+  for (const DeadLetter& letter : letters) {
+    dead_letters_.push_back({letter.topic(), letter.partition(), letter.offset()});
+    ++state.dead_letters;
+    ++state.undecodable_rows;
+  }
+}
+
+}  // namespace millrace::simulation
