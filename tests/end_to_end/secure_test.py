@@ -2,8 +2,10 @@
 none can be spared."""
 
 import concurrent.futures
+import json
 import pathlib
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -15,13 +17,12 @@ import topology  # noqa: E402
 USERS = ["producer", "server", "worker", "watch"]
 CREATE_ACLS = topology.BUILD / "tests" / "kafka" / "kafka_create_acls"
 DOCUMENT = topology.ROOT / "docs" / "security.md"
-# What a job needs only when it takes a snapshot, meets an unusable record, or when a producer is started
-# again; and what only serves to tell for how long a server was down.
-RARELY_NEEDED = {("producer", "topic", "input-data", "Read"),
-                 ("server", "topic", "gradients", "Write"),
-                 ("server", "topic", "dead-letter", "Write"),
-                 ("server", "topic", "metrics", "Read"),
-                 ("worker", "topic", "dead-letter", "Write")}
+# For which the server needs three brokers: see MinInsyncTest.
+ALTER_CONFIGS = ("server", "topic", "prefixed", "flights.", "AlterConfigs")
+DENIED = "authorization failed"
+PATIENCE = 300  # seconds, on the slowest machine, in which something happens that will happen
+# The rows last longer than anybody is waited for: what a program lacks it says while they come.
+ROWS, ROWS_PER_SECOND = 12000, 30
 
 
 def documented():
@@ -43,17 +44,28 @@ def acls(command):
             for name in options.get(f"--{kind}", []) for operation in options["--operation"]]
 
 
+EVERY = [acl for command in documented() for acl in acls(command)]
+
+
+def wait_for(happened, timeout=PATIENCE):
+    """Whether it has."""
+    end = time.monotonic() + timeout
+    while not happened():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 class SecureBroker(topology.Broker):
+    def __init__(self, folder, version, brokers=1, options=()):
+        users = [f"--user={user}={user}-secret" for user in USERS]
+        super().__init__(folder, version, brokers, ["--secure", *users, *options])
+
     # librdkafka before 2.6.1 cannot log in by SCRAM at Kafka 4.
     @property
     def mechanism(self):
         return "PLAIN" if self.version.startswith("4") else "SCRAM-SHA-256"
-
-    def start(self):
-        users = [f"--user={user}={user}-secret" for user in USERS]
-        self._call("start", "--secure", *users, "--version", self.version)
-        self.address = (pathlib.Path(self.folder) / "bootstrap").read_text().strip()
-        return self
 
     def settings(self, user):
         password = f"{user}-secret"
@@ -63,16 +75,132 @@ class SecureBroker(topology.Broker):
                 f"ssl.ca.location={self.folder}/secure/ca.pem", f"sasl.username={user}",
                 f"sasl.password={password}"]  # fmt: skip
 
-    def allow(self, wanted):
-        lines = "".join(f"User:{user} {kind} {pattern} {name} {operation}\n"
-                        for user, kind, pattern, name, operation in wanted)
+    def flags(self, user):
+        return [word for setting in self.settings(user) for word in ("--kafka", setting)]
+
+    def allow(self, job, wanted):
+        """Those for `flights`, for another job."""
+        lines = "".join(f"User:{user} {kind} {pattern} {name.replace('flights', job)} {operation}\n"
+                        for user, kind, pattern, name, operation in wanted
+                        if kind != "transactional-id")
         subprocess.run([CREATE_ACLS, self.address, *self.settings("admin")], input=lines, text=True,
-                       check=True, timeout=150)
+                       check=True, timeout=PATIENCE)
 
     def allow_transactions(self, prefix):
         """As the page does it: librdkafka has no such ACLs. (A tool takes seconds.)"""
         self.tool("kafka-acls", *[word.replace("flights-shard-", prefix) for command in documented()
                                   if "--transactional-id" in command for word in command[1:]])
+
+
+class SecureJob(topology.Job):
+    """Each program has a user of its own, and everybody who is started speaks as one of them."""
+
+    def __init__(self, broker, name, folder, data):
+        super().__init__(broker, name, folder, workers=2, data=data,
+                         training=["--consistency", "sequential", "--batch-rows", "4"],
+                         producer=["--rate", str(ROWS_PER_SECOND)])
+        self.commands["server"] += ["--snapshot-dir", self.snapshots]
+        for program, command in self.commands.items():
+            command += broker.flags(next(user for user in USERS if program.startswith(user)))
+        self.commands["ask"] = [*self.commands["server"], "--checkpoint-now"]
+        self.commands["late"] = self.commands["server"]
+        self.commands["watch"] = self.watch_command("--once", user="watch")
+
+    # Of each user.
+    PROGRAMS = {"server": ["server", "ask", "late"], "worker": ["worker0"],
+                "producer": ["producer"], "watch": ["watch"]}  # fmt: skip
+
+    def watch_command(self, *words, user):
+        return [topology.PROGRAMS / "Watch", "--brokers", self.broker.address, "--job", self.name,
+                *words, *self.broker.flags(user)]
+
+    def state(self):
+        """What Watch knows of it; nothing before the topics are there."""
+        done = subprocess.run(self.watch_command("--once", "--json", user="admin"), check=False,
+                              capture_output=True, text=True, timeout=PATIENCE)
+        return json.loads(done.stdout) if done.returncode != 1 and done.stdout else None
+
+    def has_ended(self, program):
+        return self.processes[program].poll() is not None
+
+    def says(self, program, text):
+        return program in self.logs and text in self.log(program)
+
+    def denials(self, user):
+        """Lines in which its programs say what they lack."""
+        return [line for program in self.PROGRAMS[user] if program in self.logs
+                for line in self.log(program).splitlines() if DENIED in line.lower()]
+
+    def begin(self):
+        """Until rows are trained on. The server creates the topics."""
+        self.start("server")
+        if wait_for(lambda: self.state() or self.has_ended("server")):
+            self.start("worker0", "producer")
+
+    def trains(self):
+        return ((self.state() or {}).get("rows_trained") or 0) > 0
+
+
+# What a job needs only in some situation. Each brings a job that trains into one; what then happens
+# takes its time.
+def start_the_producer_again(job):
+    job.interrupt("producer")
+    job.start("producer")
+
+
+def send_what_nobody_can_use(job):
+    job.broker.send({f"{job.name}.gradients": "no gradient", f"{job.name}.weights": "no weights"})
+
+
+def request_a_snapshot(job):
+    job.processes["server"].send_signal(signal.SIGUSR1)
+
+
+def wait_for_a_snapshot_that_does_not_come(job):
+    """Since a worker hangs. (One that is there at once needs nobody who tells of it.)"""
+    job.processes["worker0"].send_signal(signal.SIGSTOP)
+    job.start("ask")
+
+
+def start_one_that_was_replaced(job):
+    """A server hangs, another takes over; the first is started again, and is to wait."""
+    # 1: what it would have read was deleted by the other one, before it met it.
+    while (code := replace_the_server(job)) == 1:
+        pass
+    if code != 4:
+        raise AssertionError(f"who was replaced ended with {code}")
+    job.start("late")
+
+
+def replace_the_server(job):
+    """The exit code of who was replaced."""
+    hung = job.processes["server"]
+    try:
+        hung.send_signal(signal.SIGSTOP)
+        job.start("server")
+        job.wait_for_log("server", "answers workers", PATIENCE)
+        hung.send_signal(signal.SIGCONT)
+        return hung.wait(PATIENCE)
+    finally:
+        hung.kill()
+        hung.wait()
+
+
+def watch(job):
+    job.start("watch")
+
+
+# By user, topic and operation; the program that then says what it lacks.
+SITUATIONS = {
+    ("producer", "input-data", "Read"): [(start_the_producer_again, "producer")],
+    ("server", "gradients", "Write"): [(request_a_snapshot, "server")],
+    ("server", "dead-letter", "Write"): [(send_what_nobody_can_use, "server")],
+    # At its start, too; so nothing has to be done to it.
+    ("server", "metrics", "Read"): [(None, "server"), (start_one_that_was_replaced, "late"),
+                                    (wait_for_a_snapshot_that_does_not_come, "ask")],
+    ("worker", "dead-letter", "Write"): [(send_what_nobody_can_use, "worker0")],
+    ("watch", "metrics", "Read"): [(watch, "watch")],
+}  # fmt: skip
 
 
 class SecureTest(unittest.TestCase):
@@ -84,102 +212,118 @@ class SecureTest(unittest.TestCase):
         cls.addClassCleanup(cls.folder.cleanup)
         cls.path = pathlib.Path(cls.folder.name)
         cls.data = cls.path / "rows.csv"
-        topology.write_csv(cls.data, 400)
+        topology.write_csv(cls.data, ROWS)
         cls.broker = SecureBroker(cls.path / "kafka", cls.version).start()
         cls.addClassCleanup(cls.broker.stop)
 
     def job(self, name):
         folder = self.path / name
         folder.mkdir()
-        job = topology.Job(self.broker, name, folder, workers=2, data=self.data,
-                           training=["--consistency", "sequential", "--batch-rows", "16"],
-                           # Long enough for rows and gradients to be deleted meanwhile.
-                           producer=["--rate", "150"])
-        for program, command in job.commands.items():
-            user = next(user for user in USERS if program.startswith(user))
-            for setting in self.broker.settings(user):
-                command += ["--kafka", setting]
+        job = SecureJob(self.broker, name, folder, self.data)
         self.addCleanup(job.close)
         return job
 
-    def run_job(self, job):
-        job.start("server")
-        # It creates the topics, and waits for the producer.
-        job.wait_for_log("server", "waiting for its features")
-        job.start("worker0", "producer")
+    def until(self, happened, job, what):
+        if not wait_for(happened):
+            logs = "".join(f"--- {name}\n{job.log(name)[-1500:]}\n" for name in job.logs)
+            self.fail(f"{what} did not happen\n{logs}")
 
     def test_the_documented_commands_suffice(self):
         self.broker.allow_transactions("documented-shard-")
-        self.broker.allow([(user, kind, pattern, name.replace("flights", "documented"), operation)
-                           for command in documented()
-                           for user, kind, pattern, name, operation in acls(command)
-                           if kind != "transactional-id"])
+        self.broker.allow("documented", [acl for acl in EVERY if acl != ALTER_CONFIGS])
         job = self.job("documented")
-        self.run_job(job)
-        job.wait_all()
+        job.begin()
+        self.until(job.trains, job, "training")
+        # In all situations at once.
+        request_a_snapshot(job)
+        self.until(lambda: job.says("server", "requesting a snapshot"), job, "a snapshot's request")
+        send_what_nobody_can_use(job)
+        self.until(lambda: self.has_letters(job), job, "dead letters")
+        job.kill("server")
+        job.start("server")
+        self.until(lambda: job.says("server", ", down for "), job, "a recovery")
+        start_one_that_was_replaced(job)
+        self.until(lambda: job.says("late", "took it over"), job, "waiting for who has taken over")
+        job.kill("late")
+        job.processes.pop("late")
+        self.until(lambda: self.snapshot_is_made(job), job, "a snapshot")
+        self.until(lambda: self.watch_is_right(job), job, "Watch's display")
+        # Its rows are not waited for.
+        rate = job.commands["producer"].index("--rate")
+        del job.commands["producer"][rate:rate + 2]
+        start_the_producer_again(job)
+        self.until(lambda: job.says("producer", "continuing after them"), job, "a continuation")
+        job.wait_all(PATIENCE)
         self.assertEqual(job.weights.read_bytes(), job.reference()[0])
-        watch = ["--once"]
-        for setting in self.broker.settings("watch"):
-            watch += ["--kafka", setting]
-        shown = subprocess.run([topology.PROGRAMS / "Watch", "--brokers", self.broker.address, "--job",
-                                "documented", "--workers", "2", *watch], capture_output=True,
-                               text=True, check=False, timeout=60)  # fmt: skip
-        self.assertEqual(shown.returncode, 0, shown.stderr)
+        for user in USERS:
+            self.assertEqual(job.denials(user), [])
+
+    def has_letters(self, job):
+        letters = self.broker.records(f"{job.name}.dead-letter", 2)
+        return b"no gradient" in letters and b"no weights" in letters
+
+    def snapshot_is_made(self, job):
+        """One may be given up, when a worker is slow."""
+        if "ask" not in job.processes or job.has_ended("ask") and job.processes["ask"].returncode:
+            job.start("ask")
+        return job.processes["ask"].poll() == 0
+
+    def watch_is_right(self, job):
+        """A broker that takes more than a second to answer is none to --once."""
+        job.start("watch")
+        return job.processes.pop("watch").wait(PATIENCE) == 0
 
     def test_a_wrong_password_is_told(self):
         watch = [topology.PROGRAMS / "Watch", "--brokers", self.broker.address, "--job", "any", "--once"]
         for setting in [*self.broker.settings("watch")[:-1], "sasl.password=hunter2"]:
             watch += ["--kafka", setting]
-        shown = subprocess.run(watch, capture_output=True, text=True, check=False, timeout=60)
-        self.assertNotEqual(shown.returncode, 0)
-        self.assertIn("refuses this user or password", shown.stderr)
-        self.assertNotIn("hunter2", shown.stdout + shown.stderr)
+
+        def is_told():
+            shown = subprocess.run(watch, capture_output=True, text=True, check=False,
+                                   timeout=PATIENCE)
+            self.assertNotEqual(shown.returncode, 0)
+            self.assertNotIn("hunter2", shown.stdout + shown.stderr)
+            return "refuses this user or password" in shown.stderr
+
+        self.assertTrue(wait_for(is_told))
 
     def test_without_any_one_of_them_a_program_names_what_it_lacks(self):
-        every = [acl for command in documented() for acl in acls(command)]
         self.broker.allow_transactions("lacking-")  # of all jobs at once
-        needed = [(user, kind, pattern, name, operation)
-                  for user, kind, pattern, name, operation in every if user != "watch" and
-                  (user, kind, name.removeprefix("flights."), operation) not in RARELY_NEEDED]
-        self.assertGreater(len(needed), 20)
+        needed = [acl for acl in EVERY if acl != ALTER_CONFIGS]
+        self.assertGreater(len(needed), 30)
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
-            troubles = list(pool.map(lambda i: self.without(i, needed[i], every), range(len(needed))))
+            troubles = list(pool.map(lambda i: self.without(i, needed[i]), range(len(needed))))
         self.assertFalse(any(troubles), "\n".join(filter(None, troubles)))
 
-    def without(self, i, missing, every):
+    def without(self, i, missing):
         """Nothing, or what was said instead of what a job's program lacks."""
         user, kind, _, name, operation = missing
+        # (None of these jobs' names begins with another's and a dot.)
         job_name = f"{'untransacted' if kind == 'transactional-id' else 'lacking'}-{i}"
-        self.broker.allow([(u, k, p, n.replace("flights", job_name), o) for u, k, p, n, o in every
-                           if (u, k, p, n, o) != missing and k != "transactional-id"])
+        self.broker.allow(job_name, [acl for acl in EVERY if acl not in (missing, ALTER_CONFIGS)])
+        situations = SITUATIONS.get((user, name.removeprefix("flights."), operation))
         name = name.replace("flights", job_name)
-        program = {"worker": "worker0"}.get(user, user)
         job = self.job(job_name)
         try:
-            job.start("server")
-            if (user, operation) != ("server", "Create"):
-                self.wait_for(lambda: "waiting for" in job.said("server") or
-                              job.processes["server"].poll() is not None)
-            job.start("worker0", "producer")
-            if self.wait_for(lambda: any(self.tells(line, name)
-                                         for line in job.said(program).splitlines())):
-                return None
-            return f"{program} does not say that it lacks {operation} on {name}: {job.said(program)}"
+            job.begin()
+            for provoke, program in situations or [(None, SecureJob.PROGRAMS[user][0])]:
+                if provoke and not wait_for(job.trains):
+                    return f"without {operation} on {name} it does not train: {job.log('server')}"
+                if provoke:
+                    provoke(job)
+                if not wait_for(lambda: self.tells(job, program, name)):
+                    return (f"{program} does not say that it lacks {operation} on {name}: "
+                            f"{job.log(program)}")
+            return None
+        except Exception as error:  # of a thread, which would not say which
+            return f"without {operation} on {name}: {type(error).__name__}: {error}"
         finally:
             job.close()
 
     @staticmethod
-    def wait_for(happened, timeout=240):  # a busy machine takes its time
-        end = time.monotonic() + timeout
-        while not happened():
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.05)
-        return True
-
-    @staticmethod
-    def tells(line, name):
-        return name in line and "authorization failed" in line.lower()
+    def tells(job, program, name):
+        return program in job.logs and any(name in line and DENIED in line.lower()
+                                           for line in job.said(program).splitlines())
 
 
 class ScramTest(SecureTest):
@@ -187,6 +331,60 @@ class ScramTest(SecureTest):
 
     version = "3.9.1"
     test_without_any_one_of_them_a_program_names_what_it_lacks = None
+
+
+class MinInsyncTest(unittest.TestCase):
+    """Three brokers, of which one would confirm a record alone: a server needs AlterConfigs to create
+    topics for which two do."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = topology.temporary_folder()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.path = pathlib.Path(cls.folder.name)
+        topology.write_csv(cls.path / "rows.csv", 10)
+        cls.broker = SecureBroker(cls.path / "kafka", SecureTest.version, brokers=3,
+                                  options=["--config", "min.insync.replicas=1"]).start()
+        cls.addClassCleanup(cls.broker.stop)
+
+    WARNING = "counts as written when one broker has it (min.insync.replicas=1)"
+
+    def settings(self, name, allowed):
+        """Of the topics that a server has created, who has these ACLs; and what it said."""
+        self.broker.allow(name, allowed)
+        folder = self.path / name
+        folder.mkdir()
+        job = SecureJob(self.broker, name, folder, self.path / "rows.csv")
+        self.addCleanup(job.close)
+
+        def waits():
+            if "server" not in job.processes:
+                job.start("server")
+            # Not all brokers may obey the ACLs yet.
+            if job.has_ended("server") and job.denials("server"):
+                job.start("server")
+            return "waiting for its features" in job.said("server")
+
+        self.assertTrue(wait_for(waits), job.log("server"))
+        told = self.broker.tool("kafka-topics", "--describe", "--exclude-internal").splitlines()
+        topics = [line for line in told if f"Topic: {name}." in line and "Configs:" in line]
+        self.assertEqual(len(topics), 7, told)
+        return topics, job.said("server")
+
+    def test_a_server_with_alter_configs_makes_two_brokers_confirm_a_record(self):
+        # The controller decides on both, so a topic that it has allowed to be created may be altered.
+        wanted = [ALTER_CONFIGS, *[acl for acl in EVERY if acl != ALTER_CONFIGS]]
+        topics, said = self.settings("altering", wanted)
+        for topic in topics:
+            self.assertIn("min.insync.replicas=2", topic)
+        self.assertNotIn(self.WARNING, said)
+
+    def test_a_server_without_it_goes_on_and_warns_of_each_topic(self):
+        topics, said = self.settings("unaltered", [acl for acl in EVERY if acl != ALTER_CONFIGS])
+        (warning,) = [line for line in said.splitlines() if self.WARNING in line]
+        for topic in topics:
+            self.assertNotIn("min.insync.replicas=2", topic)
+            self.assertIn(topic.split("Topic: ")[1].split()[0], warning)
 
 
 if __name__ == "__main__":
