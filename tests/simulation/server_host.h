@@ -10,13 +10,14 @@
 #include "tasks/checkpoint.h"
 #include "tasks/checkpoint_assembler.h"
 #include "tasks/checkpoint_cycle.h"
-#include "tasks/checkpoint_transaction.h"
 #include "tasks/shard_feed.h"
 #include "tasks/shard_task.h"
 #include "tests/simulation/host.h"
 #include "tests/simulation/stored_snapshot.h"
 
 namespace millrace::simulation {
+
+class ServerStore;
 
 class ServerHost : public Host {
  public:
@@ -78,11 +79,10 @@ class ServerHost : public Host {
   void ForgetTransaction() { log_ = MakeLog(); }
 
  private:
-  class Store;  // the disk, which may fail, or crash between a write and its flush
-  class Log;    // the ports that the Kafka log implements too, on the memory log
-
   enum class Phase { kFence, kLoad, kParameters, kStart, kFirstCheckpoint, kLive, kAtCut };
+  static constexpr uint64_t kRecordsAtOnce = 3;
 
+  // To the first replay (server_host_recovery.cc).
   void Fence();
   void Load();
   void CatchUp();
@@ -91,6 +91,7 @@ class ServerHost : public Host {
   // Its first checkpoint is what it has of a snapshot.
   void BeginWithSnapshot();
   void StepFirstCheckpoint();
+
   bool ReadGradients();
   // Announces if it is time to. False when it is not.
   bool TryToAnnounce();
@@ -106,7 +107,7 @@ class ServerHost : public Host {
   int32_t partition_;
   std::string transactional_id_;
   std::shared_ptr<Disk> disk_;
-  std::unique_ptr<Store> store_;
+  std::unique_ptr<ServerStore> store_;
   uint64_t epoch_ = 0;
   std::unique_ptr<CheckpointLog> log_;
   std::unique_ptr<ShardTask> task_;
