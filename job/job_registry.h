@@ -39,8 +39,8 @@ class JobRegistry {
   virtual Status PublishFeatures(const JobFeatures& features) = 0;
   virtual Status PublishTraining(const JobTraining& training) = 0;
 
-  // The number of this incarnation of the job's topics: chosen at random by the first process that
-  // asks, and the same for all processes as long as the topic exists.
+  // The generation of the job's topics, a number: chosen at random by the first process that asks,
+  // and the same for all processes as long as the topic exists.
   virtual StatusOr<uint64_t> Generation() = 0;
   // For workers, which may not write to the topic (docs/security.md): waits until a server has
   // asked.

@@ -36,9 +36,9 @@ class ParameterShard {
   std::span<const float> slots() const { return slots_; }
   std::span<float> mutable_slots() { return slots_; }  // slot s of key i: [s * range.size() + i]
 
-  // Both REQUIRE keeps_previous_round.
+  // The weights as of the last KeepPreviousRound; empty unless made with keeps_previous_round.
   std::span<const float> previous_round() const { return previous_round_; }
-  // REQUIRES: made with keeps_previous_round.
+  // Copies the present weights to previous_round(). REQUIRES: made with keeps_previous_round.
   void KeepPreviousRound();
 
   size_t block_count() const { return is_updated_.size(); }

@@ -38,8 +38,8 @@ class CheckpointCycle {
   StatusOr<End> Finish(ShardTask& task, const Checkpoint& checkpoint, const Status& result,
                        Time now);
 
-  // Of a shard that stands still until all of it is saved: whether to give that up, after a
-  // checkpoint that ended like this.
+  // For a shard that processes nothing until all of it is saved: whether to stop trying, after a
+  // checkpoint with this result (kSaves failures in a row, or a stop).
   bool GivesUpSaving(End end);
 
   // A checkpoint was cancelled.

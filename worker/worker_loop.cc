@@ -398,7 +398,7 @@ class WorkerLoop {
   }
 
   // Whether all workers of the job have left, also those of other processes: until then this one
-  // takes over from a sister that dies.
+  // takes over from a process that dies.
   StatusOr<bool> JobEnded(SteadyTime now) {
     const auto all = [this](auto predicate) {
       return std::all_of(tasks_.begin(), tasks_.end(),
