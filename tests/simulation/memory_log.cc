@@ -113,18 +113,34 @@ size_t MemoryLog::Compact(Topic topic, int32_t partition, Offset limit) {
 uint64_t MemoryLog::InitTransactions(const std::string& id) {
   Producer& producer = producers_[id];
   if (!producer.open.empty()) Finish(producer, EntryState::kAborted);
-  return ++producer.epoch;
+  producer.instance = ++producer.epoch;
+  return producer.instance;
 }
 
 bool MemoryLog::IsNewest(const std::string& id, uint64_t epoch) const {
   const auto found = producers_.find(id);
-  return found != producers_.end() && found->second.epoch == epoch;
+  return found != producers_.end() && found->second.instance == epoch;
+}
+
+bool MemoryLog::IsFenced(const std::string& id, uint64_t epoch) const {
+  const auto found = producers_.find(id);
+  return found == producers_.end() || found->second.epoch != epoch;
+}
+
+bool MemoryLog::HasOpenTransaction(const std::string& id, uint64_t epoch) const {
+  return !IsFenced(id, epoch) && !producers_.at(id).open.empty();
+}
+
+void MemoryLog::TimeOutTransaction(const std::string& id) {
+  Producer& producer = producers_.at(id);
+  Finish(producer, EntryState::kAborted);
+  ++producer.epoch;
 }
 
 StatusOr<MemoryLog::Producer*> MemoryLog::Find(const std::string& id, uint64_t epoch) {
   Producer& producer = producers_[id];
   if (producer.epoch != epoch) {
-    return absl::FailedPreconditionError("fenced: a newer instance of " + id + " has taken over");
+    return absl::FailedPreconditionError("fenced: another epoch of " + id + " has begun");
   }
   return &producer;
 }

@@ -55,7 +55,15 @@ class MemoryLog {
   // Fences older instances of this transactional id and aborts what they left open. Returns the
   // new instance's epoch.
   uint64_t InitTransactions(const std::string& id);
+  // Whether there is no newer instance than this one.
   bool IsNewest(const std::string& id, uint64_t epoch) const;
+  // Whether this instance may write nothing any more: there is a newer one, or it was too slow.
+  bool IsFenced(const std::string& id, uint64_t epoch) const;
+  // Whether this instance is not fenced, and has a transaction that has begun and not ended.
+  bool HasOpenTransaction(const std::string& id, uint64_t epoch) const;
+  // What a coordinator does whose time limit has passed: aborts what is open, and fences the
+  // instance that has begun it, although there is no newer one.
+  void TimeOutTransaction(const std::string& id);
   // The three calls below return FailedPrecondition to an instance that has been fenced.
   StatusOr<Offset> AppendInTransaction(const std::string& id, uint64_t epoch, Topic topic,
                                        int32_t partition, std::string_view key,
@@ -83,7 +91,8 @@ class MemoryLog {
     Offset offset;
   };
   struct Producer {
-    uint64_t epoch = 0;
+    uint64_t epoch = 0;     // of who may write; nobody has it after a timeout
+    uint64_t instance = 0;  // the epoch that the newest instance was given
     std::vector<Place> open;
   };
 

@@ -40,6 +40,23 @@ TEST(MemoryLog, ANewerInstanceAbortsAndFences) {
   EXPECT_FALSE(log.IsNewest("t", old_epoch));
 }
 
+TEST(MemoryLog, ATimeoutAbortsAndFencesWithoutANewerInstance) {
+  MemoryLog log(1, 1);
+  const uint64_t epoch = log.InitTransactions("t");
+  EXPECT_FALSE(log.HasOpenTransaction("t", epoch));
+  ASSERT_TRUE(log.AppendInTransaction("t", epoch, Topic::kParameters, 0, "a", "1").ok());
+  EXPECT_TRUE(log.HasOpenTransaction("t", epoch));
+  log.Append(Topic::kParameters, 0, "b", "2");
+  log.TimeOutTransaction("t");
+  EXPECT_EQ(ReadAll(log, Topic::kParameters), "b=2@1 ");
+  EXPECT_TRUE(log.IsNewest("t", epoch));
+  EXPECT_TRUE(log.IsFenced("t", epoch));
+  EXPECT_TRUE(absl::IsFailedPrecondition(log.CommitTransaction("t", epoch)));
+  const uint64_t next = log.InitTransactions("t");
+  EXPECT_FALSE(log.IsNewest("t", epoch));
+  EXPECT_FALSE(log.IsFenced("t", next));
+}
+
 TEST(MemoryLog, CompactionLeavesTheNewestOfEachKeyAndAllOffsets) {
   MemoryLog log(1, 1);
   for (const char* value : {"1", "2", "3"}) log.Append(Topic::kParameters, 0, "a", value);

@@ -7,8 +7,9 @@ namespace millrace::simulation {
 
 std::vector<PlantedError> PlantedErrors() {
   std::vector<PlantedError> all;
-  for (auto* const part : {PlantedInMessages, PlantedInCheckpoints, PlantedInLosses,
-                           PlantedInSnapshots, PlantedInWorkers, PlantedInFollowers}) {
+  for (auto* const part :
+       {PlantedInMessages, PlantedInCheckpoints, PlantedInTransactions, PlantedInLosses,
+        PlantedInSnapshots, PlantedInWorkers, PlantedInFollowers}) {
     std::ranges::move(part(), std::back_inserter(all));
   }
   return all;

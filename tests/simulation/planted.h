@@ -24,6 +24,7 @@ std::vector<PlantedError> PlantedErrors();
 
 std::vector<PlantedError> PlantedInMessages();
 std::vector<PlantedError> PlantedInCheckpoints();
+std::vector<PlantedError> PlantedInTransactions();
 std::vector<PlantedError> PlantedInLosses();
 std::vector<PlantedError> PlantedInSnapshots();
 std::vector<PlantedError> PlantedInWorkers();

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/big_endian.h"
-#include "base/error_marks.h"
 #include "tasks/state_codec.h"
 #include "tests/simulation/planted_shapes.h"
 #include "topics/frame.h"
@@ -33,33 +32,6 @@ class FencesTooLate final : public ServerHost {
 
  protected:
   bool FencesFirst() const override { return false; }
-};
-
-// Tries again, as if it had been an accident.
-class RepeatsWhatIsRefusedForGood final : public ServerHost {
- public:
-  using ServerHost::ServerHost;
-
- protected:
-  StatusOr<CheckpointCycle::End> Finish(const Checkpoint& checkpoint,
-                                        const Status& result) override {
-    if (!IsPermanent(result)) return ServerHost::Finish(checkpoint, result);
-    return ServerHost::Finish(checkpoint, absl::AbortedError(result.message()));
-  }
-};
-
-// The next checkpoint has what the log may have already.
-class TakesSilenceForAnAbort final : public ServerHost {
- public:
-  using ServerHost::ServerHost;
-
- protected:
-  StatusOr<bool> StepRun(const Checkpoint& checkpoint) override {
-    StatusOr<bool> last = ServerHost::StepRun(checkpoint);
-    if (!absl::IsDeadlineExceeded(last.status())) return last;
-    ForgetTransaction();
-    return absl::AbortedError(last.status().message());
-  }
 };
 
 // The topic has the checkpoint, so it may seem to be safe.
@@ -285,10 +257,6 @@ std::vector<PlantedError> PlantedInCheckpoints() {
       }));
   errors.push_back(InServer<StoresBeforeItCommits>(
       "a checkpoint that is stored before it is committed", 200, Unchanged));
-  errors.push_back(InServer<TakesSilenceForAnAbort>(
-      "a commit without an answer that is taken for an abort", 100, Unchanged));
-  errors.push_back(InServer<RepeatsWhatIsRefusedForGood>(
-      "a checkpoint that is refused for good and tried again", 200, Unchanged));
   errors.push_back(
       InServer<GoesOnWithoutItsDisk>("a server that goes on without what its disk has refused", 100,
                                      [](Scenario&, Faults& faults) {

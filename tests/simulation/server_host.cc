@@ -170,6 +170,12 @@ void ServerHost::PassOver() {
   }
 }
 
+void ServerHost::MayTimeOut() {
+  if (!world_.log.HasOpenTransaction(transactional_id_, epoch_)) return;
+  if (!world_.Fault("transaction that times out", 0.05)) return;
+  world_.log.TimeOutTransaction(transactional_id_);
+}
+
 bool ServerHost::StepCheckpoint() {
   if (phase_ != Phase::kLive && phase_ != Phase::kStart && phase_ != Phase::kAtCut) return false;
   if (!log_) return false;
@@ -204,7 +210,9 @@ void ServerHost::FinishCheckpoint(const Status& result) {
   }
   must_stop_ = true;
   if (IsFenced(end.status())) {
-    world_.Count("server fenced");
+    world_.Count(TimedOut() ? "server fenced by a timeout" : "server fenced");
+    if (world_.log.IsFenced(transactional_id_, epoch_)) return;
+    world_.observer->OnError("a server stops as one that is fenced, and is not");
   } else if (!IsPermanent(end.status())) {
     Failed("checkpoint", end.status());
   }

@@ -37,6 +37,10 @@ class ServerHost : public Host {
     if (const std::optional<Offset> offset = ConnectionLost()) ReadFrom(*offset);
   }
 
+  // Its transaction, if one is open, has taken too long, now and then: the coordinator ends it, and
+  // the process hears of that when it asks for something.
+  void MayTimeOut();
+
   // Its log was truncated under it, or it was fenced: it has to stop and start again.
   bool must_stop() const { return must_stop_; }
   // Why, if a record or a position made it stop.
@@ -72,9 +76,15 @@ class ServerHost : public Host {
   // One step of the checkpoint that is under way; true when it was the last.
   virtual StatusOr<bool> StepRun(const Checkpoint& checkpoint);
 
+  void Fence();
   ShardTask& mutable_task() { return *task_; }
   CheckpointLog& log() { return *log_; }
   OrderedByteMap& store();
+  // The coordinator has fenced it although no other instance has been started.
+  bool TimedOut() const {
+    return world_.log.IsFenced(transactional_id_, epoch_) &&
+           world_.log.IsNewest(transactional_id_, epoch_);
+  }
   // The next transaction knows nothing of the last one.
   void ForgetTransaction() { log_ = MakeLog(); }
 
@@ -83,7 +93,6 @@ class ServerHost : public Host {
   static constexpr uint64_t kRecordsAtOnce = 3;
 
   // To the first replay (server_host_recovery.cc).
-  void Fence();
   void Load();
   void CatchUp();
   void TakeParameters();

@@ -7,14 +7,20 @@ namespace millrace::simulation {
 namespace {
 
 Status Fenced() {
-  return MarkFenced(absl::FailedPreconditionError("a newer instance has taken over"));
+  return MarkFenced(absl::FailedPreconditionError("another epoch of this producer has begun"));
 }
 Status NoAnswer() { return absl::DeadlineExceededError("no answer"); }
 
 }  // namespace
 
 StatusOr<Offset> ServerLog::CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) {
-  return transaction_.Commit(checkpoint, previous_end);
+  if (hopeless_) {
+    world_.observer->OnError("a checkpoint is tried again that can never succeed");
+    return Fenced();
+  }
+  StatusOr<Offset> end = transaction_.Commit(checkpoint, previous_end);
+  hopeless_ = millrace::IsFenced(end.status()) || IsPermanent(end.status());
+  return end;
 }
 
 Status ServerLog::TrimGradients(Offset position) {
@@ -29,9 +35,6 @@ Status ServerLog::TrimGradients(Offset position) {
 }
 
 Status ServerLog::Begin() {
-  if (refused_for_good_) {
-    world_.observer->OnError("a checkpoint is tried again that can never succeed");
-  }
   committed_ = false;
   end_ = 0;
   lost_ = false;
@@ -40,6 +43,10 @@ Status ServerLog::Begin() {
 
 Status ServerLog::Append(std::string_view key, std::string_view value) {
   if (world_.Fault("crash in the middle of a transaction", 0.01)) return Died();
+  if (world_.log.HasOpenTransaction(transactional_id_, epoch_) &&
+      world_.Fault("transaction that times out while it is written", 0.003)) {
+    world_.log.TimeOutTransaction(transactional_id_);
+  }
   if (world_.Fault("record of a transaction that is not delivered", 0.003)) {
     lost_ = true;
     return absl::OkStatus();
@@ -61,16 +68,19 @@ StatusOr<Offset> ServerLog::AwaitDelivery() {
   if (world_.Fault("broker away from a transaction", 0.05)) {
     return absl::UnavailableError("the broker is away");
   }
-  if (world_.Fault("transaction that is refused for good", 0.005)) {
-    refused_for_good_ = true;
+  if (world_.Fault("transaction that is refused for good", 0.005))
     return MarkPermanent(absl::AbortedError("not allowed"));
-  }
   if (lost_) return absl::AbortedError("a record has timed out");
+  // The client may be told so of a record first, and of its epoch when it aborts.
+  if (IsFenced() && world_.random.Chance(0.5)) {
+    world_.Count("record of a fenced producer");
+    return absl::AbortedError("a record was refused");
+  }
   return end_;
 }
 
 Status ServerLog::Commit() {
-  if (!world_.log.IsNewest(transactional_id_, epoch_)) return Fenced();
+  if (IsFenced()) return Fenced();
   if (!committed_ && world_.Fault("aborted transaction", 0.05)) return absl::AbortedError("");
   const bool answered = !world_.Fault("commit without an answer", 0.1);
   if (!answered && world_.random.Chance(0.5)) return NoAnswer();  // nor was it made
@@ -88,7 +98,7 @@ Status ServerLog::Commit() {
 }
 
 Status ServerLog::Abort() {
-  if (!world_.log.IsNewest(transactional_id_, epoch_)) return Fenced();
+  if (IsFenced()) return Fenced();
   if (world_.Fault("abort without an answer", 0.2)) return NoAnswer();
   return world_.log.AbortTransaction(transactional_id_, epoch_);
 }

@@ -40,6 +40,7 @@ class ServerLog final : public CheckpointLog, private TransactionPort {
 
   // As the client marks it.
   static StatusOr<Offset> Known(StatusOr<Offset> offset);
+  bool IsFenced() const { return world_.log.IsFenced(transactional_id_, epoch_); }
   Status Died();
 
   World& world_;
@@ -52,7 +53,7 @@ class ServerLog final : public CheckpointLog, private TransactionPort {
   Offset end_ = 0;
   bool lost_ = false;       // a record of this transaction
   bool committed_ = false;  // this transaction, whether that is known or not
-  bool refused_for_good_ = false;
+  bool hopeless_ = false;   // it has said that no other will succeed
 };
 
 }  // namespace millrace::simulation

@@ -115,6 +115,7 @@ bool Simulation::Turn() {
 bool Simulation::TurnServer(ServerHost& server) {
   bool did = false;
   if (server.alive() && server.ZombieIsOver()) server.Die();
+  server.MayTimeOut();
   if (server.alive() && world_.random.Chance(0.6)) did |= server.Step();
   // (At a cut, a step may have been one of the checkpoint, in which the process has died.)
   if (server.alive() && !server.must_stop() &&
