@@ -1,4 +1,8 @@
 // Errors of workers.
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include "tests/simulation/planted_shapes.h"
 
 namespace millrace::simulation {
@@ -40,6 +44,43 @@ class ForgetsWhatItKeptBack final : public WorkerHost {
   }
 };
 
+// The reader has been there before, and is not told to go elsewhere.
+class ReadsOnWhereItStood final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  void Revoked(WorkerId worker, Hosted hosted) override { stood_[worker] = hosted.next_row; }
+  void Assigned(WorkerId worker, Hosted& hosted) override {
+    const auto found = stood_.find(worker);
+    if (found != stood_.end()) hosted.next_row = std::max(hosted.next_row, found->second);
+  }
+
+ private:
+  std::map<WorkerId, Offset> stood_;
+};
+
+// A task outlives the revocation, and is there when the partition comes back.
+class KeepsTheTask final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  void Revoked(WorkerId worker, Hosted hosted) override {
+    kept_.insert_or_assign(worker, std::move(hosted));
+  }
+  void Assigned(WorkerId worker, Hosted& hosted) override {
+    const auto found = kept_.find(worker);
+    if (found == kept_.end()) return;
+    hosted.task = std::move(found->second.task);
+    hosted.feed = found->second.feed;
+    kept_.erase(found);
+  }
+
+ private:
+  std::map<WorkerId, Hosted> kept_;
+};
+
 void TopK(Scenario& scenario, Faults& faults) {
   SequentialShards(scenario, faults);
   scenario.training.set_schedule(Training::ONE_PASS);
@@ -63,6 +104,10 @@ std::vector<PlantedError> PlantedInWorkers() {
   errors.push_back(InWorker<CommitsOneRowTooFar>(
       "a commit one row too far", 50,
       [](Scenario& scenario, Faults&) { scenario.training.set_schedule(Training::ONE_PASS); }));
+  errors.push_back(InWorker<ReadsOnWhereItStood>(
+      "an assigned partition that is read from where its reader stood", 100, Unchanged));
+  errors.push_back(InWorker<KeepsTheTask>(
+      "a revoked partition that its task serves when it comes back", 200, Unchanged));
   return errors;
 }
 

@@ -66,6 +66,7 @@ void WorkerHost::AssignFrom(WorkerId worker,
   hosted.next_row = *offset;
   // Reading stands at the end before the first question is asked: no answer is missed.
   hosted.next_weights = world_.log.End(Topic::kWeights, partition);
+  Assigned(worker, hosted);
   hosted.feed->Started(out_);
   SendFrom(worker);
   tasks_[worker] = std::move(hosted);
@@ -76,7 +77,9 @@ void WorkerHost::Revoke(WorkerId worker, bool lost) {
   if (found == tasks_.end()) return;
   if (!lost) Commit(worker, found->second);
   Save(found->second);
+  Hosted revoked = std::move(found->second);
   tasks_.erase(found);
+  Revoked(worker, std::move(revoked));
 }
 
 void WorkerHost::Lose(WorkerId worker) {

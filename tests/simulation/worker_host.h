@@ -62,6 +62,10 @@ class WorkerHost : public Host {
     return hosted.feed->RowsAreGone(rows);
   }
   virtual bool Obeys(bool /*hold*/) const { return true; }
+  // What is hosted of a partition that was revoked; or of one that was assigned, when it is known
+  // from where it is read.
+  virtual void Revoked(WorkerId, Hosted) {}
+  virtual void Assigned(WorkerId, Hosted&) {}
 
  private:
   WorkerFeed::Range RowsOf(WorkerId worker) const;
