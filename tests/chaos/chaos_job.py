@@ -1,6 +1,7 @@
 """A planned job: its programs, each on a node and with a disk of its own."""
 
 import csv
+import io
 import pathlib
 
 import topology
@@ -25,6 +26,23 @@ def write_data(plan, path):
         return sum(row["verdict"] in ("low", "high") for row in csv.DictReader(file))
 
 
+def malformed_ids(plan, path):
+    """Of the rows in a file: those of a class that is not asked for."""
+    if plan.model == "softmax":
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        return [row["id"] for row in csv.DictReader(file) if row["verdict"] not in ("low", "high")]
+
+
+def rejected_ids(path):
+    """Of the rows in a reject file; none if there is no file."""
+    if not path.exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        return [next(csv.reader(io.StringIO(line["row"], newline="")))[0]
+                for line in csv.DictReader(file)]
+
+
 class ChaosJob(topology.Job):
     def __init__(self, plan, cluster, name, folder, data, network, make_disk, paced):
         """paced: the rows come over the plan's seconds, not as fast as they can."""
@@ -44,13 +62,16 @@ class ChaosJob(topology.Job):
                 command += ["--replicas", plan.replicas, "--replica-listen", f"{host}:0"]
                 if network:
                     command.append("--replica-insecure")
+        self.rejects = self.folder / "producer" / "rejects.csv"  # on the producer's disk
+        command = self.commands["producer"]
+        command[command.index("--reject-file") + 1] = self.rejects
         self._asks = 0
         # They die with us, and a file that may not grow is an error to them, not a signal.
         keep = ["setpriv", "--pdeathsig", "KILL", "env", "--ignore-signal=SIGXFSZ"]
         for program, command in self.commands.items():
             self.commands[program] = [*keep, *(network.prefix(program) if network else []), *command]
         self.disks = {program: make_disk(self.folder / program, DISK_MIB)
-                      for program in plan.programs if program != "producer"}
+                      for program in plan.programs}
 
     def ask_for_snapshot(self):
         """Starts who asks; its name."""

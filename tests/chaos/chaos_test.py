@@ -75,10 +75,27 @@ class Draws(unittest.TestCase):
                 if event.peer:
                     self.assertIn(event.peer, [*job.programs, *plans.BROKERS])
                     self.assertNotEqual(event.peer, event.target)
-                if event.kind in plans.SERVER_ONLY and not troubles.of_broker(event):
+                if troubles.of_broker(event):
+                    continue
+                if event.kind == "replace":
                     self.assertIn(event.target, job.servers)
+                if event.kind == "fill":
+                    self.assertIn(event.target, job.writers)
+                if event.kind == "fill-start":
+                    self.assertIn((job.schedule, event.target[:-1]), [("buffer", "worker")])
                 if event.kind == "wipe":
                     self.assertNotEqual(event.target, "producer")
+
+    def test_the_disks_of_all_who_write_to_one_are_filled(self):
+        filled = collections.defaultdict(set)
+        for job in self.jobs:
+            kind = "buffer" if job.schedule == "buffer" else job.model
+            filled[kind] |= {event.target for event in job.events if event.kind == "fill"}
+        servers = {"server0", "server1", "server2"}
+        self.assertLessEqual(servers, set().union(*filled.values()))
+        for kind, others in ("buffer", {"worker0", "worker1"}), ("softmax", set()), \
+                            ("fm", {"producer"}), ("deepfm", {"producer"}):  # fmt: skip
+            self.assertEqual(filled[kind] - {*plans.BROKERS} - servers, others)
 
     def test_only_sequential_one_pass_jobs_are_compared_by_bytes(self):
         for job in self.jobs:
@@ -124,6 +141,25 @@ class Checks(unittest.TestCase):
         self.assertIn("missing", checks.different_results(b"w", b"w", {1: rows[1]}, rows)[0])
         self.assertIn("surplus",
                       checks.different_results(b"w", b"w", rows | {3: rows[1]}, rows)[0])
+
+    def test_a_malformed_row_that_is_missing_or_twice_in_the_reject_file_is_reported(self):
+        self.assertEqual(checks.wrong_rejects(["3", "8"], ["3", "8"]), [])
+        for found, sign in (["3"], "missing are ['8']"), (["3", "8", "8"], "there ['8']"), \
+                           (["3", "8", "9"], "there ['9']"), (["8", "3"], "2 rows of 2"):
+            (wrong,) = checks.wrong_rejects(found, ["3", "8"])
+            self.assertIn(sign, wrong)
+
+    def test_a_program_that_ends_on_a_full_disk_must_name_the_folder_and_say_that_it_is_full(self):
+        for said, wrong in (
+                ("WorkerApp: the store in '/x/worker1/j': No space left on device", []),
+                ("WorkerApp: the store in '/x/worker1/j': File too large", []),
+                ("WorkerApp: the store in '/x/worker0/j': No space left on device", ["with: WorkerApp"]),
+                ("WorkerApp: the store in '/x/worker1/j': cannot be read", ["with: WorkerApp"]),
+                ("12:00:00.000 warning /x/worker1/j: No space left on device", ["no error"])):
+            found = checks.unexplained_end("worker1", said, "/x/worker1")
+            self.assertEqual(len(found), len(wrong), said)
+            for one, sign in zip(found, wrong):
+                self.assertIn(sign, one)
 
     LOG = ("12:00:00.000 info shard 0: answers\n12:00:01.000 warning waiting\n"
            "kafka: connected to 127.0.0.1:1\njob j: waiting for features (5 s)\n"
@@ -244,7 +280,7 @@ class _Job:
         self.name, self.folder, self.scripts, self.logs = "job", folder, scripts, {}
         self.plan = types.SimpleNamespace(seconds=0, servers={"server0": [0]},
                                           programs=list(scripts))
-        self.processes, self.starts = {}, collections.Counter()
+        self.processes, self.starts, self.words = {}, collections.Counter(), {}
         self.start(*scripts)
 
     def start(self, *names):
@@ -257,6 +293,9 @@ class _Job:
             process.stdout.close()
             self.processes[name] = process
 
+    def said(self, name):
+        return self.words.get(name, "")
+
     def kill_all(self, names):
         for name in names:
             self.processes[name].kill()
@@ -268,8 +307,10 @@ class _Job:
 
 
 class _Disk:
+    can_be_full = True
+
     def __init__(self, folder):
-        self.file = pathlib.Path(folder) / "full"
+        self.folder, self.file = folder, pathlib.Path(folder) / "full"
 
     def fill(self, pid):
         del pid
@@ -365,11 +406,43 @@ class Stages(unittest.TestCase):
     def test_a_full_disk_excuses_the_end_of_its_program_and_no_other(self):
         stage = self.stage(server0=f"[ $1 = 2 ] && echo && exit 0; {when('full', 1)}", worker0=GOOD)
         stage.job.disks = {"server0": _Disk(stage.job.folder)}
+        stage.job.words["server0"] = f"ServerApp: {stage.job.folder}/1.log: No space left on device"
         self.happens(stage, plans.Event(0, "fill", "server0", 0.2))
         self.assertEqual(stage.caused, {"server0"})
         stage = self.stage(server0=when("full", 1), worker0=FOR_EVER)
         stage.job.disks = {"worker0": _Disk(stage.job.folder)}
         self.assertIn("server0 ended with code 1",
+                      self.failure(stage, plans.Event(0, "fill", "worker0", 0.2)))
+
+    def test_one_that_is_started_on_a_full_disk_must_end_and_is_started_again_when_there_is_room(self):
+        patience, stages.PATIENCE = stages.PATIENCE, 0.5
+        self.addCleanup(setattr, stages, "PATIENCE", patience)
+        event = plans.Event(0, "fill-start", "worker0", 0.1)
+        for second, wrong in ("exit 1", ""), ("exit 0", "with code 0"), \
+                             ("exec sleep 1000", "^hangs|is not over"):  # fmt: skip
+            stage = self.stage(worker0=f"echo; [ $1 = 2 ] && {second}; [ $1 = 3 ] && exit 0; "
+                               "exec sleep 1000", server0=GOOD)  # fmt: skip
+            stage.job.disks = {"worker0": _Disk(stage.job.folder)}
+            stage.job.words["worker0"] = f"WorkerApp: {stage.job.folder}/b: No space left on device"
+            if wrong:
+                self.assertRegex(self.failure(stage, event), wrong)
+            else:
+                self.happens(stage, event)
+                self.assertEqual(stage.job.starts["worker0"], 3)
+
+    def test_who_has_ended_of_a_full_disk_when_all_others_have_is_started_again(self):
+        stage = self.stage(worker0=f"[ $1 = 2 ] && echo && exit 0; "
+                           f"{when('full', 1)}", server0=GOOD)  # fmt: skip
+        stage.job.disks = {"worker0": _Disk(stage.job.folder)}
+        stage.job.words["worker0"] = f"WorkerApp: {stage.job.folder}/b: No space left on device"
+        self.happens(stage, plans.Event(0, "fill", "worker0", 1000))
+        self.assertEqual(stage.job.starts["worker0"], 2)
+
+    def test_one_whose_disk_is_full_may_not_end_with_another_error(self):
+        stage = self.stage(worker0=f"[ $1 = 2 ] && echo && exit 0; {when('full', 1)}", server0=GOOD)
+        stage.job.disks = {"worker0": _Disk(stage.job.folder)}
+        stage.job.words["worker0"] = "WorkerApp: the rows are gone"
+        self.assertIn("worker0 does not say that",
                       self.failure(stage, plans.Event(0, "fill", "worker0", 0.2)))
 
     def test_a_job_that_does_not_end_is_reported(self):

@@ -10,6 +10,8 @@ LEGAL_LEVELS = {"trace", "debug", "info", "warning"}
 CRASH = re.compile(r"broken invariant|terminate called|what\(\):|Assertion|Sanitizer|runtime error|"
                    r"[Ss]egmentation|^\*\*\*|^%\d\|")
 END_OF_PROGRAM = re.compile(r"^(ServerApp|WorkerApp|CsvProducer|Watch): ")
+# What the system says of a full disk, or of a file that may not grow (see disks.py).
+FULL = re.compile(r"No space left on device|File too large")
 
 
 def wrong_counts(summary, rows, schedule):
@@ -44,6 +46,26 @@ def different_results(weights, expected_weights, rows, expected_rows):
             wrong.append(f"{len(ids)} of {len(expected_rows)} embedding rows are {what}, such as "
                          f"{sorted(ids)[:3]}")
     return wrong
+
+
+def wrong_rejects(found, malformed):
+    """Of the reject file: it has each malformed row once, in order. (What a row is, by its id.)"""
+    if found == malformed:
+        return []
+    counts = collections.Counter(found)
+    missing = [row for row in malformed if row not in counts]
+    surplus = [row for row, count in counts.items() if count > 1 or row not in set(malformed)]
+    return [f"the reject file has {len(found)} rows of {len(malformed)}: missing are "
+            f"{missing[:3] or 'none'}, too often or wrongly there {surplus[:3] or 'none'}"]
+
+
+def unexplained_end(name, said, folder):
+    """Of a program that ended with an error after its disk was full: what it said since its start."""
+    ends = [line for line in said.splitlines() if END_OF_PROGRAM.match(line)]
+    if ends and str(folder) in ends[-1] and FULL.search(ends[-1]):
+        return []
+    return [f"{name} does not say that {folder} is full, but ended with: "
+            f"{ends[-1][:300] if ends else 'no error'}"]
 
 
 def wrong_lines(log, may_have_ended):

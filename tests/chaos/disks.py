@@ -5,7 +5,9 @@ import os
 import pathlib
 import resource
 import shutil
+import signal
 import subprocess
+import time
 
 MIB = 1 << 20
 
@@ -18,7 +20,23 @@ def _empty(folder):
             entry.unlink()
 
 
+def _wait_until_it_stands(pid):
+    """Every thread of it, or the process has ended."""
+    for _ in range(10_000):
+        try:
+            states = [stat.read_text().rsplit(")", 1)[1].split()[0]
+                      for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
+            if all(state in "TtZX" for state in states):
+                return
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # a thread has ended meanwhile
+        time.sleep(0.001)
+    raise RuntimeError(f"process {pid} does not stop")
+
+
 class MountedDisk:
+    can_be_full = True
+
     def __init__(self, folder, mib):
         self.folder, self._mib = pathlib.Path(folder), mib
         self.folder.mkdir(parents=True)
@@ -36,8 +54,26 @@ class MountedDisk:
         return (disk.f_blocks - disk.f_bfree) * disk.f_frsize
 
     def fill(self, pid):
-        """It has no room from now on. (It shrinks to what is used, which may grow meanwhile.)"""
-        del pid
+        """It has no room from now on, nor have files beyond their ends, where a log has megabytes in
+        reserve. pid: of the process that uses it, if there is one; it stands meanwhile."""
+        if pid is None:
+            return self._shrink()
+        process = os.pidfd_open(pid)
+        try:
+            signal.pidfd_send_signal(process, signal.SIGSTOP)
+            _wait_until_it_stands(pid)
+            self._shrink()
+            signal.pidfd_send_signal(process, signal.SIGCONT)
+        except ProcessLookupError:
+            self._shrink()  # it has just ended
+        finally:
+            os.close(process)
+
+    def _shrink(self):
+        """To what is used, which others than the process may add to."""
+        for path in self.folder.rglob("*"):
+            if path.is_file():
+                os.truncate(path, path.stat().st_size)
         for spare in 0, 64, 1024, 16384:
             try:  # a size of 0 would be no limit at all
                 return self._resize(f"{max(4, (self.used() >> 10) + spare)}k")
@@ -59,6 +95,8 @@ class MountedDisk:
 class LimitedFolder:
     """REQUIRES: the program ignores SIGXFSZ."""
 
+    can_be_full = False  # for small files there is always room
+
     def __init__(self, folder, mib):
         del mib
         self.folder = pathlib.Path(folder)
@@ -69,7 +107,9 @@ class LimitedFolder:
 
     def fill(self, pid):
         """No file of the process grows beyond some kilobytes from now on: a full disk for what is
-        written in large files, which RocksDB's and Kafka's logs are."""
+        written in large files, which RocksDB's and Kafka's logs are. (Not of one that is not there.)"""
+        if pid is None:
+            return
         _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (128 << 10, most))
 

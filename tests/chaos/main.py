@@ -30,7 +30,9 @@ Runs jobs on a Kafka cluster of three brokers and lets accidents happen to every
   terminate  SIGTERM: it must end by itself, and say so by its exit code
   replace    a server hangs, another is started in its place, and it moves again
   wipe       killed, and its disk deleted
-  fill       its disk is full; a server must end with an error that names the folder
+  fill       its disk is full: a server's, a producer's that rejects rows, a worker's that keeps a
+             buffer; who ends must say which folder is full, and goes on when there is room again
+  fill-start such a worker is killed, and started on a full disk: it must end, and say so
   cut        the network: everything dropped, one direction, between two only, or late
   (brokers   the same: kill, stop, wipe, fill, cut; one broker at a time)
 
@@ -38,7 +40,7 @@ The jobs are of every kind: softmax, fm and deepfm; sequential, bounded and even
 buffer; 1 to 3 shards on 1 to 3 servers, with replicas; snapshots, and jobs that go on from one on
 another number of shards. Of each it is checked that
 
-  - every row is counted exactly once;
+  - every row is counted exactly once, and every malformed row is in the reject file once;
   - a sequential one-pass job ends in the same bytes as an undisturbed run of it: the weights, and
     every embedding row of the snapshot at its end;
   - every program ends with an exit code that has a cause, and none hangs;

@@ -9,10 +9,9 @@ PROGRAMS = "server0", "server1", "server2", "worker0", "worker1", "producer"  # 
 
 # Of what happens to programs and to brokers, with weights. A cut has a shape of its own.
 PROGRAM_EVENTS = {"kill": 4, "kill-servers": 1, "kill-all": 1, "stop": 3, "terminate": 2,
-                  "replace": 1, "wipe": 3, "fill": 2, "cut": 4}  # fmt: skip
+                  "replace": 1, "wipe": 3, "fill": 2, "fill-start": 2, "cut": 4}  # fmt: skip
 BROKER_EVENTS = {"kill": 3, "stop": 2, "wipe": 2, "fill": 1, "cut": 3}
 CUTS = "drop", "out", "in", "pair", "pair-one-way", "delay"
-SERVER_ONLY = "replace", "fill"
 
 # Every kind of job once, in an order in which also the first few differ much.
 KINDS = [("fm", "sequential", "one-pass"), ("softmax", "eventual", "buffer"),
@@ -77,6 +76,11 @@ class JobPlan:
     def programs(self):
         return [*self.servers, "worker0", "worker1", "producer"]
 
+    @property
+    def writers(self):
+        """Whose disks can be full: those of all who write to one."""
+        return [*self.servers, *_who_else_writes(self.model, self.schedule)]
+
     def __str__(self):
         servers = "; ".join(f"{name}: {','.join(map(str, ids))}"
                             for name, ids in self.servers.items())
@@ -101,9 +105,19 @@ def _cut(draw, node, others, at, lasts):
     return Event(at, "cut", node, lasts, shape, peer, late)
 
 
-def _program_event(draw, programs, servers, at):
+def _who_else_writes(model, schedule):
+    """Besides servers, to a disk: workers keep the rows of a buffer there, the producer those that it
+    rejects, which the rows of a softmax job have none of."""
+    return [*(["worker0", "worker1"] if schedule == "buffer" else []),
+            *(["producer"] if model != "softmax" else [])]
+
+
+def _program_event(draw, programs, servers, writers, at):
     stores = [name for name in programs if name != "producer"]
-    kind = _pick(draw, PROGRAM_EVENTS)
+    # Servers have other things to delete when they start, and producers their reject file.
+    with_stores = [name for name in writers if name.startswith("worker")]
+    kind = _pick(draw, {kind: weight for kind, weight in PROGRAM_EVENTS.items()
+                        if kind != "fill-start" or with_stores})  # fmt: skip
     # Longer than the session timeout of workers in one of two.
     lasts = round(draw.choice((draw.uniform(0.2, 1.2), draw.uniform(2, 7))), 1)
     if kind == "kill-servers":
@@ -113,8 +127,10 @@ def _program_event(draw, programs, servers, at):
     # The disks of several servers at once: all of the shards come from their topics.
     if kind == "wipe" and draw.random() < 0.2:
         return Event(at, "wipe", "servers", lasts)
-    target = draw.choice(servers if kind in SERVER_ONLY or draw.random() < 0.5
-                         else stores if kind == "wipe" else programs)
+    if kind == "fill-start":
+        return Event(at, kind, draw.choice(with_stores), lasts)
+    at_random = {"replace": servers, "fill": writers or servers, "wipe": stores}.get(kind, programs)
+    target = draw.choice(servers if draw.random() < 0.5 else at_random)
     if kind == "cut":
         # Servers fetch replicas from each other; else programs speak to brokers only.
         others = [name for name in servers if name != target] if target in servers else []
@@ -132,11 +148,12 @@ def _broker_event(draw, programs, at):
     return Event(at, kind, target, lasts)
 
 
-def draw_events(draw, servers, programs, seconds):
+def draw_events(draw, servers, programs, writers, seconds):
     """Programs and brokers have their troubles independently of each other; but of the programs one
-    at a time, and of the brokers: topics have three replicas, two of which must be in sync."""
+    at a time, and of the brokers: topics have three replicas, two of which must be in sync.
+    writers: who writes to a disk, besides servers."""
     events = []
-    for pause, one in (1.5, lambda at: _program_event(draw, programs, servers, at)), \
+    for pause, one in (1.5, lambda at: _program_event(draw, programs, servers, writers, at)), \
                       (6, lambda at: _broker_event(draw, programs, at)):  # fmt: skip
         at = draw.uniform(0.5, 2 * pause)
         while at < seconds:
@@ -184,7 +201,7 @@ def draw_job(seed, number):
     draw = random.Random(f"{seed}:{number}")
     # Each seed begins with another kind; then all of them come in turn.
     model, consistency, schedule = KINDS[(seed - 1 + number) % len(KINDS)]
-    servers = draw_servers(draw)
+    servers, writers = draw_servers(draw), _who_else_writes(model, schedule)
     programs = [*servers, "worker0", "worker1", "producer"]
     seconds = draw.uniform(20, 35)
     snapshots = tuple(round(draw.uniform(3, seconds - 8), 1)
@@ -192,7 +209,7 @@ def draw_job(seed, number):
     plan = JobPlan(
         number, model, consistency, schedule, _draw_training(draw, model, consistency, schedule),
         servers, draw.randint(0, len(servers) - 1), draw.randint(2, 4), draw.randint(4000, 16000),
-        seconds, draw.randrange(1 << 30), draw_events(draw, list(servers), programs, seconds),
+        seconds, draw.randrange(1 << 30), draw_events(draw, list(servers), programs, writers, seconds),
         tuple(sorted(snapshots)))
     if not plan.snapshots or not plan.same_bytes:
         return plan
@@ -201,5 +218,6 @@ def draw_job(seed, number):
         others = draw_servers(draw)
     again = dataclasses.replace(
         plan, servers=others, replicas=draw.randint(0, len(others) - 1), seconds=15, snapshots=(),
-        events=draw_events(draw, list(others), [*others, "worker0", "worker1", "producer"], 12))
+        events=draw_events(draw, list(others), [*others, "worker0", "worker1", "producer"], writers,
+                           12))
     return dataclasses.replace(plan, again=again)

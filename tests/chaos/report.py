@@ -19,7 +19,7 @@ class Report:
         self.packets, self.warnings = collections.Counter(), collections.Counter()
         self.ends = collections.Counter()
         self.buffered = [0, 0]  # rows of buffers that were counted, of those sent
-        self.rows = self.runs = self.comparisons = self.embedding_rows = 0
+        self.rows = self.runs = self.comparisons = self.embedding_rows = self.rejected = 0
         self.asked = self.snapshots = self.restarts = 0
         self.peaks, self.disk = {}, []  # bytes by program; (seconds, bytes) after each job
         self.topic_peaks = {}
@@ -30,8 +30,8 @@ class Report:
         for event, began, _, note in stage.happened:
             kind = f"{event.name} {'broker' if event.target.startswith('broker') else 'program'}"
             (self.not_reached if began is None else self.events)[kind] += 1
-            if event.kind in ("fill", "replace") and began is not None:
-                self.ends[f"{kind}: {note}"] += 1
+            if event.kind in ("fill", "fill-start", "replace") and began is not None:
+                self.ends[f"{event.kind} {event.target.rstrip('0123456789')}: {note}"] += 1
         self.packets.update(stage.packets)
         self.asked += len(stage.asks)
         self.ends["snapshot: asked for until the job had ended"] += stage.asked_in_vain
@@ -61,7 +61,8 @@ class Report:
             f"  packets dropped or delayed: {counts(self.packets)}",
             f"  what came of it: {counts(self.ends)}",
             f"rows: {self.rows:,} counted exactly once in {self.runs} runs; on sliding buffers, which "
-            f"replace rows, {self.buffered[0]:,} of {self.buffered[1]:,}",
+            f"replace rows, {self.buffered[0]:,} of {self.buffered[1]:,}; "
+            f"{self.rejected:,} malformed ones in reject files",
             f"bytes: {self.comparisons} results equal to the undisturbed run's, with "
             f"{self.embedding_rows:,} embedding rows",
             f"snapshots: {self.snapshots} whole of {self.asked} asked for; {self.restarts} jobs went "

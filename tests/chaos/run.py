@@ -124,6 +124,9 @@ class Run:
         summary = job.summary()
         (job.folder / "summary.json").write_text(json.dumps(summary, indent=2))
         wrong += checks.wrong_counts(summary, rows, job.plan.schedule)
+        rejected = chaos_job.rejected_ids(job.rejects)
+        wrong += checks.wrong_rejects(rejected, chaos_job.malformed_ids(job.plan, job.data))
+        self.report.rejected += len(rejected)
         if expected is not None:
             found = job.end_rows()
             wrong += checks.different_results(job.weights.read_bytes(), expected[0], found,

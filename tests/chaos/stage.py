@@ -2,6 +2,7 @@
 
 import time
 
+import checks
 import samples
 import troubles
 
@@ -35,9 +36,10 @@ class Stage:
     def runs(self, name):
         return name not in self.down and self.job.processes[name].poll() is None
 
-    def pardon(self, name, codes):
-        """This process, and no successor, may end with one of the codes, and is started again."""
-        self._pardons[name] = (self.job.processes[name], codes)
+    def pardon(self, name, codes, full=None):
+        """This process, and no successor, may end with one of the codes, and is started again.
+        full: a folder without room, which it must name as it ends."""
+        self._pardons[name] = (self.job.processes[name], codes, full)
 
     def next_key(self):
         self._keys += 1
@@ -131,7 +133,8 @@ class Stage:
                                   trouble.note))
         for events in lanes:
             self.happened += [(event, None, None, "the job had ended") for event in events]
-        while not self._all_ended():  # whom the end of an event has started again
+        self._tick()  # starts again whom a full disk has ended
+        while not self._all_ended():  # also whom the end of an event has started again
             self._tick()
             if time.monotonic() > limit:
                 self.fail("programs that were started after the end of the job do not end")
@@ -184,9 +187,11 @@ class Stage:
             if name in self.asks:
                 self._judge_ask(name, {1})
                 continue
-            pardoned, legal = self._pardons.get(name, (None, ()))
+            pardoned, legal, full = self._pardons.get(name, (None, (), None))
             if process is pardoned and code in legal:
                 self.caused.add(name)
+                if full:
+                    self.wrong += checks.unexplained_end(name, self.job.said(name), full)
                 if name not in self.full:
                     self.job.start(name)
                 continue

@@ -128,11 +128,14 @@ class Replace(Stop):
 
 
 class Fill(ProgramTrouble):
+    """It may go on, if it has nothing to write meanwhile; one that ends must say why."""
+
     def begin(self):
         self.victims = self.alive()
         for name in self.victims:
-            self.stage.job.disks[name].fill(self.stage.job.processes[name].pid)
-            self.stage.pardon(name, {1})
+            disk = self.stage.job.disks[name]
+            disk.fill(self.stage.job.processes[name].pid)
+            self.stage.pardon(name, {1}, disk.folder)
             self.stage.full.add(name)
         return bool(self.victims)
 
@@ -145,6 +148,34 @@ class Fill(ProgramTrouble):
             self.stage.full.discard(name)
             # One that lives may still end of what it could not write: the stage starts either again.
         return True
+
+
+class FillStart(Fill):
+    """Killed, and started when its disk is full. (One that runs has room in files that it has made
+    longer than what is written in them.)"""
+
+    def begin(self):
+        if not self.take_down():
+            return False
+        for name in self.victims:
+            self.stage.job.disks[name].fill(None)
+            self.stage.full.add(name)
+        self.start()
+        for name in self.victims:
+            self.stage.pardon(name, {1}, self.stage.job.disks[name].folder)
+        return True
+
+    def end(self):
+        """It must end: no store can be opened there."""
+        for name in self.victims:
+            if not self.stage.job.disks[name].can_be_full:
+                continue
+            code = self.stage.job.processes[name].poll()
+            if code is None:
+                return False
+            if code != 1:
+                self.stage.fail(f"{name}, started on a full disk, ended with code {code}")
+        return super().end()
 
 
 class Cut(Trouble):
@@ -244,7 +275,7 @@ class CutBroker(Cut, BrokerTrouble):
 
 
 PROGRAM = {"kill": Kill, "terminate": Terminate, "stop": Stop, "replace": Replace, "wipe": Wipe,
-           "fill": Fill, "cut": Cut}  # fmt: skip
+           "fill": Fill, "fill-start": FillStart, "cut": Cut}  # fmt: skip
 BROKER = {"kill": KillBroker, "stop": StopBroker, "wipe": WipeBroker, "fill": FillBroker,
           "cut": CutBroker}  # fmt: skip
 
