@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/private_file.h"
 
 namespace millrace {
 
@@ -37,6 +38,7 @@ StatusOr<std::unique_ptr<EvaluationLog>> EvaluationLog::Open(const std::string& 
     }
   }
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (fd >= 0) MakePrivate(fd);  // it may exist
   std::FILE* const file = fd < 0 ? nullptr : fdopen(fd, "a");
   if (file == nullptr) {
     return absl::UnavailableError("the evaluation log " + path +

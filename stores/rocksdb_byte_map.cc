@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/file_error.h"
+#include "base/private_file.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
@@ -207,7 +208,11 @@ class RocksDbByteMap final : public DiskByteMap {
     const rocksdb::Status made = rocksdb::Checkpoint::Create(db_.get(), &raw);
     const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
     if (!made.ok()) return FromRocksDb(made, path_);
-    return FromRocksDb(checkpoint->CreateCheckpoint(folder, /*log_size_for_flush=*/0), folder);
+    MILLRACE_RETURN_IF_ERROR(
+        FromRocksDb(checkpoint->CreateCheckpoint(folder, /*log_size_for_flush=*/0), folder));
+    std::error_code error;
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
+    return error ? CannotWrite(folder, error.value()) : absl::OkStatus();
   }
 
  private:
@@ -232,9 +237,7 @@ class RocksDbByteMap final : public DiskByteMap {
 
 StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
                                                    const RocksDbOptions& options) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) {
+  if (const std::error_code error = MakePrivateFolder(path); error) {
     return FileError(Place(path, "it cannot be created: " + error.message()), error.value());
   }
   const std::shared_ptr<RocksDbMemory> memory =

@@ -40,13 +40,14 @@ class DiskByteMap : public OrderedByteMap {
   static constexpr size_t kBulkBufferBytes = size_t{128} << 20;
   virtual Status FillInBulk(const std::function<Status()>& fill) = 0;
 
-  // Creates `folder`, which must not exist, as a map with the present content of this one. On the
-  // same file system its files are hard links, so that it costs little for any size. Any thread,
-  // also while another writes.
+  // Creates `folder`, which must not exist, as a map with the present content of this one, for its
+  // owner only. On the same file system its files are hard links, so that it costs little for any
+  // size. Any thread, also while another writes.
   virtual Status CopyTo(const std::string& folder) const = 0;
 };
 
-// Opens the map in the folder `path`, which is made (with its parents) if it is not there. Errors:
+// Opens the map in the folder `path`, which is made (with its parents, all for their owner only) if
+// it is not there. Errors:
 //   FailedPrecondition  another process (IsLockedByAnother), or another map of this one, has the
 //                       folder open
 //   DataLoss            the folder is damaged

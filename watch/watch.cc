@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/file_error.h"
+#include "base/private_file.h"
 #include "kafka/consumer.h"
 #include "kafka/wakeup.h"
 #include "metrics/evaluation_csv.h"
@@ -95,6 +96,7 @@ class Watcher {
     const int fd = open(options_.evaluation_csv.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
                         S_IRUSR | S_IWUSR);
     if (fd < 0) return CannotWrite(options_.evaluation_csv, errno);
+    MakePrivate(fd);  // it may exist
     csv_.reset(fdopen(fd, "w"));
     MILLRACE_CHECK(csv_ != nullptr);
     return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include "base/crc32c.h"
 #include "base/file_error.h"
 #include "base/printable.h"
+#include "base/private_file.h"
 
 namespace millrace {
 namespace {
@@ -43,10 +44,7 @@ StatusOr<std::unique_ptr<ReceivedFolder>> ReceivedFolder::Begin(const std::strin
   std::unique_ptr<ReceivedFolder> received(new ReceivedFolder(folder));
   std::error_code error;
   std::filesystem::remove_all(received->path_, error);
-  if (!error) std::filesystem::create_directories(received->path_, error);
-  if (!error) {
-    std::filesystem::permissions(received->path_, std::filesystem::perms::owner_all, error);
-  }
+  if (!error) error = MakePrivateFolder(received->path_);
   if (error) return CannotWrite(received->path_, error.value());
   return received;
 }

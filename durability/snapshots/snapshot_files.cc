@@ -16,6 +16,7 @@
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
 #include "base/file_error.h"
+#include "base/private_file.h"
 
 namespace millrace {
 namespace {
@@ -130,9 +131,9 @@ std::string SnapshotFile(const std::string& folder, std::string_view what, Shard
 }
 
 Status MakeSnapshotDir(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return CannotWrite(path, error.value());
+  if (const std::error_code error = MakePrivateFolder(path); error) {
+    return CannotWrite(path, error.value());
+  }
   return ::access(path.c_str(), W_OK | X_OK) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
 }
 

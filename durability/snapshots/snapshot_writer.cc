@@ -1,12 +1,14 @@
 #include "durability/snapshots/snapshot_writer.h"
 
-#include <filesystem>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/atomic_file.h"
 #include "base/file_error.h"
+#include "base/private_file.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "formats/npy_file.h"
 #include "tasks/first_checkpoint.h"
@@ -112,9 +114,9 @@ StatusOr<size_t> WriteRows(const EmbeddingTable& table, const EmbeddingTableOpti
 
 Status WriteSnapshotPart(const std::string& folder, SnapshotPart head, const ServerOptions& options,
                          const ServerProcessor& processor, const OrderedByteMap& store) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return CannotWrite(folder, error.value());
+  if (const std::error_code error = MakePrivateFolder(folder); error) {
+    return CannotWrite(folder, error.value());
+  }
   PartFiles files(folder, options.shard);
   MILLRACE_RETURN_IF_ERROR(WriteDense(processor.shard(), files));
   MILLRACE_RETURN_IF_ERROR(

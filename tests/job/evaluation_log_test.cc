@@ -44,6 +44,13 @@ TEST_F(EvaluationLogTest, WhoStartsAgainGoesOnBelowOneHeader) {
   EXPECT_EQ(std::filesystem::status(path_).permissions(), std::filesystem::perms(0600));
 }
 
+TEST_F(EvaluationLogTest, AnOldFileLosesThePermissionsOfOthers) {
+  ASSERT_TRUE(EvaluationLog::Open(path_, true).ok());
+  std::filesystem::permissions(path_, std::filesystem::perms(0644));
+  ASSERT_TRUE(EvaluationLog::Open(path_, true).ok());
+  EXPECT_EQ(std::filesystem::status(path_).permissions(), std::filesystem::perms(0600));
+}
+
 TEST_F(EvaluationLogTest, ARegressionHasItsOwnFiguresAndNoZerosOfOthers) {
   EvaluationFigures figures;
   figures.rmse = 0.875;

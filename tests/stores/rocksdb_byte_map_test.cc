@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -288,6 +289,20 @@ TEST(RocksDbByteMapTest, TwoMapsCanShareTheirMemory) {
   ASSERT_TRUE((*second)->Write(batch).ok());
   first->reset();
   EXPECT_EQ(*(*second)->Get(EncodeBigEndian64(1999)), std::string(1000, 'x'));
+}
+
+TEST(RocksDbByteMapTest, FoldersAreForTheirOwnerOnlyWhateverTheUmask) {
+  const TemporaryFolder folder;
+  const mode_t before = umask(0);
+  auto map = OpenRocksDb(folder / "data/map");
+  const Status copied = map.ok() ? (*map)->CopyTo(folder / "copy") : map.status();
+  umask(before);
+  ASSERT_TRUE(copied.ok()) << copied;
+  for (const char* name : {"data", "data/map", "copy"}) {
+    EXPECT_EQ(std::filesystem::status(folder / name).permissions(),
+              std::filesystem::perms::owner_all)
+        << name;
+  }
 }
 
 TEST(RocksDbByteMapTest, MemoryStaysBoundedHoweverMuchIsWritten) {

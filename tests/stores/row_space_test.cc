@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -41,6 +42,23 @@ TEST(ScratchFile, AFolderThatIsNotThereIsAnErrorThatNamesIt) {
   const auto file = ScratchFile::Create("/nowhere/at/all", 1000);
   EXPECT_THAT(std::string(file.status().message()),
               AllOf(HasSubstr("/nowhere/at/all"), HasSubstr("cannot be written")));
+}
+
+TEST(ScratchFile, IsForItsOwnerOnlyWhateverTheUmask) {
+  const TemporaryFolder folder;
+  const mode_t before = umask(0);
+  const auto file = ScratchFile::Create(folder.path(), 1000);
+  umask(before);
+  ASSERT_TRUE(file.ok()) << file.status();
+  size_t found = 0;
+  for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code closed;  // the one that lists them
+    const std::string name = std::filesystem::read_symlink(open.path(), closed);
+    if (!name.starts_with(folder.path())) continue;
+    ++found;
+    EXPECT_EQ(std::filesystem::status(open.path()).permissions(), std::filesystem::perms(0600));
+  }
+  EXPECT_EQ(found, 1u);
 }
 
 size_t OpenFiles() {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -460,6 +461,23 @@ TEST(SnapshotFiles, ThatCannotBeWrittenAreErrorsAndNoSnapshot) {
     const StatusOr<bool> whole = WriteManifest(folder.path(), HeadOf());
     EXPECT_TRUE(whole.ok() && !*whole) << whole.status();
   }
+}
+
+TEST(SnapshotFiles, AndTheirFolderAreForTheirOwnerOnlyWhateverTheUmask) {
+  const TemporaryFolder folder;
+  const mode_t before = umask(0);
+  const Status made = MakeSnapshotDir(folder / "snapshots");
+  const Status written = Shard(ShardOf(0, 1)).WritePart(folder / "snapshots/job-4");
+  umask(before);
+  ASSERT_TRUE(made.ok() && written.ok()) << made << written;
+  using std::filesystem::perms;
+  const auto permissions = [&folder](const std::string& name) {
+    return std::filesystem::status(folder / name).permissions();
+  };
+  EXPECT_EQ(permissions("snapshots"), perms::owner_all);
+  EXPECT_EQ(permissions("snapshots/job-4"), perms::owner_all);
+  EXPECT_EQ(permissions("snapshots/job-4/weights-0.npy"), perms(0600));
+  EXPECT_EQ(permissions("snapshots/job-4/state-0.pb"), perms(0600));
 }
 
 // Whoever writes a manifest can give it a checksum, too.
