@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/host_and_port.h"
+#include "features/feature_encoder.h"
 #include "stores/training_buffer.h"
 #include "tasks/task_options.h"
 #include "topics/topics.h"
@@ -229,6 +230,8 @@ Status CheckJob(const JobFeatures& features, const JobTraining& training) {
   const Status valid = ValidateConfig(config);
   if (!valid.ok()) return wrong(std::string(valid.message()));
   const FeatureSpec& spec = features.spec();
+  const Status names = CheckNamesAreUtf8(spec);
+  if (!names.ok()) return wrong(std::string(names.message()));
   const uint64_t count = features.feature_count();
   if (count < static_cast<uint64_t>(spec.numeric_size()) || count > UINT32_MAX) {
     return wrong(std::to_string(count) + " features, " + std::to_string(spec.numeric_size()) +
@@ -247,6 +250,8 @@ Status ValidateConfig(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   MILLRACE_RETURN_IF_ERROR(CheckName(config.name()));
   MILLRACE_RETURN_IF_ERROR(CheckBrokers(config.brokers()));
+  MILLRACE_RETURN_IF_ERROR(CheckNamesAreUtf8(config.features()));
+  MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8("time_column", config.producer().time_column()));
   if (config.workers() < 1 || config.workers() > kMostWorkers) {
     return wrong("workers: give 1 to " + std::to_string(kMostWorkers));
   }

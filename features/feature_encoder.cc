@@ -82,7 +82,30 @@ Status CheckTerms(std::string_view field,
 
 }  // namespace
 
+Status CheckNameIsUtf8(std::string_view field, std::string_view name) {
+  if (IsValidUtf8(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(absl::string_view(field.data(), field.size()),
+                                                 ": ", QuotedValue(name),
+                                                 " is not valid UTF-8: give the name in UTF-8, and "
+                                                 "convert a file that is in another encoding, "
+                                                 "as by iconv -f latin1 -t utf-8"));
+}
+
+Status CheckNamesAreUtf8(const FeatureSpec& spec) {
+  MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8("label", spec.label()));
+  MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8("text", spec.text()));
+  const auto check = [](std::string_view field, const auto& names) -> Status {
+    for (const std::string& name : names) MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8(field, name));
+    return absl::OkStatus();
+  };
+  MILLRACE_RETURN_IF_ERROR(check("classes", spec.classes()));
+  MILLRACE_RETURN_IF_ERROR(check("numeric", spec.numeric()));
+  MILLRACE_RETURN_IF_ERROR(check("categorical", spec.categorical()));
+  return check("ids", spec.ids());
+}
+
 Status ValidateColumns(const FeatureSpec& spec) {
+  MILLRACE_RETURN_IF_ERROR(CheckNamesAreUtf8(spec));
   if (TrimSpaces(spec.label()).empty()) {
     return absl::InvalidArgumentError("no label column is named: give --label (field label)");
   }

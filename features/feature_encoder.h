@@ -37,6 +37,12 @@ namespace millrace {
 // and the label not among its own features. The message names the field and the remedy.
 Status ValidateColumns(const FeatureSpec& spec);
 
+// Whether every name and class is valid UTF-8, as all text in messages must be. InvalidArgument,
+// with the field and the name.
+Status CheckNamesAreUtf8(const FeatureSpec& spec);
+// The same of one name.
+Status CheckNameIsUtf8(std::string_view field, std::string_view name);
+
 // Not thread-safe (it owns scratch memory); copies are independent.
 class FeatureEncoder {
  public:

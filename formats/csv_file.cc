@@ -35,6 +35,17 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
+// Escaped as in C, and cut.
+std::string FirstInvalidName(const CsvRecord& header) {
+  constexpr size_t kShownBytes = 60;
+  for (const std::string_view field : header.fields) {
+    if (IsValidUtf8(field)) continue;
+    const std::string_view shown = Trim(field).substr(0, kShownBytes);
+    return absl::CEscape(absl::string_view(shown.data(), shown.size()));
+  }
+  return "";
+}
+
 }  // namespace
 
 CsvFile::CsvFile(std::string name, int fd, bool is_stdin, const Options& options)
@@ -80,7 +91,9 @@ Status CsvFile::ReadHeader() {
     return absl::InvalidArgumentError(absl::StrCat(place, "the header: ", header.error));
   }
   if (!IsValidUtf8(header.raw)) {
-    return absl::InvalidArgumentError(absl::StrCat(place, "the header is not valid UTF-8"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        place, "the header is not valid UTF-8: a column has the name \"", FirstInvalidName(header),
+        "\"; convert the file, as by ", "iconv -f latin1 -t utf-8"));
   }
   if (header.raw.find('\r') != std::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace millrace {
@@ -28,6 +29,33 @@ JobTraining GoodTraining() {
   training.set_shards(2);
   *training.mutable_training() = Training();
   return training;
+}
+
+// protobuf would publish them nevertheless, and no reader would get them.
+TEST(ValidateConfig, RefusesNamesThatAreNotUtf8WithTheFieldTheNameAndTheRemedy) {
+  const std::string latin1 = "caf\xE9";
+  const std::vector<std::pair<std::string, std::function<void(JobConfig&)>>> cases = {
+      {"label", [&](auto& c) { c.mutable_features()->set_label(latin1); }},
+      {"text", [&](auto& c) { c.mutable_features()->set_text(latin1); }},
+      {"classes", [&](auto& c) { c.mutable_features()->add_classes(latin1); }},
+      {"numeric", [&](auto& c) { c.mutable_features()->add_numeric(latin1); }},
+      {"categorical", [&](auto& c) { c.mutable_features()->add_categorical("a*" + latin1); }},
+      {"ids", [&](auto& c) { c.mutable_features()->add_ids(latin1); }},
+      {"time_column", [&](auto& c) { c.mutable_producer()->set_time_column(latin1); }},
+  };
+  for (const auto& [field, change] : cases) {
+    JobConfig config;
+    change(config);
+    const Status status = ValidateConfig(config);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << field;
+    const std::string message(status.message());
+    EXPECT_TRUE(message.starts_with(field + ": ")) << message;
+    EXPECT_THAT(message, HasSubstr("caf\\351"));
+    EXPECT_THAT(message, HasSubstr("iconv"));
+  }
+  JobConfig config;
+  config.mutable_features()->set_label("caf\xC3\xA9");
+  EXPECT_TRUE(ValidateConfig(config).ok());
 }
 
 TEST(CheckJob, TakesAJobOfTheDefaults) {
@@ -61,6 +89,10 @@ TEST(CheckJob, RefusesWhatNoProgramPublishes) {
              std::numeric_limits<double>::quiet_NaN());
        }},
       {"batch_rows", [](auto&, auto& t) { t.mutable_training()->set_batch_rows(0); }},
+      {"numeric: \"caf\\351\" is not valid UTF-8",
+       [](auto& f, auto&) { f.mutable_spec()->set_numeric(0, "caf\xE9"); }},
+      {"classes: \"\\377\" is not valid UTF-8",
+       [](auto& f, auto&) { f.mutable_spec()->set_classes(1, "\xFF"); }},
   };
   for (const Case& bad : cases) {
     JobFeatures features = GoodFeatures();
