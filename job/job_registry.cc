@@ -43,6 +43,8 @@ constexpr char kGenerationKey[] = "generation";  // : and the number, which is a
 constexpr seconds kReportEvery = seconds(5);
 // Bounds on what is joined: anybody may write to the topic.
 constexpr uint32_t kMostChunks = 64;
+// A frame's header takes less than a kilobyte.
+constexpr size_t kMostPublishedBytes = kMostChunks * (kMaxFrameBytes - 1000);
 constexpr uint32_t kMostOffers = 4096;
 constexpr size_t kMostWriters = 16;
 
@@ -104,7 +106,7 @@ class KafkaJobRegistry final : public JobRegistry {
   Status PublishFeatures(const JobFeatures& features) override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!features_) {
-      MILLRACE_RETURN_IF_ERROR(Publish(kFeaturesKey, features.SerializeAsString()));
+      MILLRACE_RETURN_IF_ERROR(Publish(kFeaturesKey, features));
       MILLRACE_RETURN_IF_ERROR(ReadToEnd());
       if (!features_) return Vanished();
     }
@@ -136,7 +138,7 @@ class KafkaJobRegistry final : public JobRegistry {
     JobEnded ended;
     ended.set_epoch(epoch_);
     ended.set_shard(shard);
-    return Publish(kEndedKey, ended.SerializeAsString());
+    return Publish(kEndedKey, ended);
   }
 
   StatusOr<std::vector<ReplicaOffer>> ReadOffers() override {
@@ -146,14 +148,13 @@ class KafkaJobRegistry final : public JobRegistry {
     return offers;
   }
   Status PublishOffer(const ReplicaOffer& offer) override {
-    return PublishAs(std::string(kReplicasKey) + ":" + std::to_string(offer.server()),
-                     offer.SerializeAsString());
+    return PublishMessage(std::string(kReplicasKey) + ":" + std::to_string(offer.server()), offer);
   }
 
   Status PublishTraining(const JobTraining& training) override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!training_) {
-      MILLRACE_RETURN_IF_ERROR(Publish(kTrainingKey, training.SerializeAsString()));
+      MILLRACE_RETURN_IF_ERROR(Publish(kTrainingKey, training));
       MILLRACE_RETURN_IF_ERROR(ReadToEnd());
       if (!training_) return Vanished();
     }
@@ -169,9 +170,21 @@ class KafkaJobRegistry final : public JobRegistry {
 
   // Two may publish at once. The first record of a name counts for everybody; each writer has a key
   // of its own, so that compaction never takes the first for the sake of the second.
-  Status Publish(std::string_view name, const std::string& message) {
+  Status Publish(std::string_view name, const google::protobuf::MessageLite& message) {
     std::random_device random;
-    return PublishAs(std::string(name) + ":" + std::to_string(random()), message);
+    return PublishMessage(std::string(name) + ":" + std::to_string(random()), message);
+  }
+
+  Status PublishMessage(const std::string& key, const google::protobuf::MessageLite& message) {
+    const StatusOr<std::string> bytes = SerializeMessage(message, kMostPublishedBytes);
+    if (absl::IsResourceExhausted(bytes.status())) {
+      return absl::InvalidArgumentError(
+          "the job's features or settings have " + std::to_string(message.ByteSizeLong()) +
+          " bytes, but at most " + std::to_string(kMostPublishedBytes) +
+          " can be published: shorten the names of classes and columns");
+    }
+    MILLRACE_RETURN_IF_ERROR(bytes.status());
+    return PublishAs(key, *bytes);
   }
 
   Status PublishAs(const std::string& key, const std::string& message) {
@@ -181,12 +194,6 @@ class KafkaJobRegistry final : public JobRegistry {
                               KafkaProducer::Create(kafka_, options, nullptr));
     MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([&] { return producer->Prepare({topic_}); }));
     const std::vector<std::string> frames = MakeFrames(message, 0);
-    if (frames.size() > kMostChunks) {
-      return absl::InvalidArgumentError(
-          key + " of the job has " + std::to_string(message.size()) + " bytes, but at most " +
-          std::to_string(kMostChunks * kMaxFrameBytes) +
-          " can be published: a column has too many distinct values; hash it");
-    }
     for (size_t i = 0; i < frames.size(); ++i) {
       const std::string own_key = i == 0 ? key : key + ":" + std::to_string(i);
       MILLRACE_RETURN_IF_ERROR(producer->Send(topic_, 0, own_key, frames[i]));

@@ -32,9 +32,10 @@ DeadLetter MakeDeadLetter(const UnusableRecord& record, std::string reason, bool
   letter.set_partition(record.partition);
   letter.set_offset(record.offset);
   letter.set_reason(std::move(reason));
-  if (reasons_only) return letter;
-  letter.set_key(std::string(record.key));
-  letter.set_value(std::string(record.value));
+  if (!reasons_only) {
+    letter.set_key(std::string(record.key));
+    letter.set_value(std::string(record.value));
+  }
   CutToOneRecord(letter);
   return letter;
 }

@@ -23,7 +23,6 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kRowFiles = {
     "embedding-ids", "embedding-values", "embedding-slots", "embedding-updates", "embedding-times"};
-constexpr size_t kMostJsonBytes = size_t{256} << 20;
 
 Status Damaged(const std::string& path, const std::string& what) {
   return absl::DataLossError("the snapshot is damaged: " + path + ": " + what +
@@ -44,16 +43,29 @@ StatusOr<std::string> ReadWhole(const std::string& path) {
   return text;
 }
 
-StatusOr<std::string> JsonOf(const google::protobuf::Message& message) {
+Status TooLargeAFile(const std::string& path, const std::string& what) {
+  return absl::ResourceExhaustedError(path + " cannot be written: " + what +
+                                      ". The snapshot is not complete; to take snapshots, start a "
+                                      "new job with fewer workers, shards or numeric columns");
+}
+
+StatusOr<std::string> JsonOf(const std::string& path, const google::protobuf::Message& message,
+                             size_t most_bytes) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
   std::string text;
-  if (google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return text;
-  return absl::InternalError(message.GetTypeName() + " cannot be written as JSON");
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
+    return absl::InternalError(path + " cannot be written: a " + message.GetTypeName() +
+                               " has no form in JSON");
+  }
+  if (text.size() <= most_bytes) return text;
+  return TooLargeAFile(path, std::to_string(text.size()) + " bytes, but " +
+                                 std::to_string(most_bytes) + " is the limit of such a file");
 }
 
+// (In protobuf's bytes a message is smaller than in JSON, whose size is bounded.)
 uint32_t ChecksumOf(SnapshotManifest manifest) {
   manifest.clear_crc32c();
   return Crc32c(manifest.SerializeAsString());
@@ -153,9 +165,19 @@ StatusOr<SnapshotPart::File> DescribeFile(const std::string& path) {
   return description;
 }
 
-Status WriteJson(const std::string& path, const google::protobuf::Message& message) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, JsonOf(message));
+Status WriteJson(const std::string& path, const google::protobuf::Message& message,
+                 size_t most_bytes) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, JsonOf(path, message, most_bytes));
   return WriteAtomicFile(path, text);
+}
+
+Status WriteState(const std::string& path, const ShardState& state, size_t most_bytes) {
+  const StatusOr<std::string> bytes = SerializeMessage(state, most_bytes);
+  if (absl::IsResourceExhausted(bytes.status())) {
+    return TooLargeAFile(path, std::string(bytes.status().message()));
+  }
+  MILLRACE_RETURN_IF_ERROR(bytes.status());
+  return WriteAtomicFile(path, *bytes);
 }
 
 Status ReadJson(const std::string& path, google::protobuf::Message& message) {
@@ -181,7 +203,8 @@ std::string ManifestPath(const std::string& folder) { return folder + "/manifest
 
 Status SealSnapshot(const std::string& folder, SnapshotManifest manifest) {
   // Of what a reader will have: JSON names defaults that are not set here.
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, JsonOf(manifest));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text,
+                            JsonOf(ManifestPath(folder), manifest, kMostJsonBytes));
   SnapshotManifest as_read;
   if (!google::protobuf::util::JsonStringToMessage(text, &as_read).ok()) {
     return absl::InternalError("a manifest cannot be read back from JSON");

@@ -17,13 +17,16 @@
 // that has expired is not in the files, unless it expired a moment ago.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
 #include "base/types.h"
+#include "messages/records.pb.h"
 #include "messages/snapshot.pb.h"
+#include "topics/message_codec.h"
 
 namespace millrace {
 
@@ -39,8 +42,16 @@ Status MakeSnapshotDir(const std::string& path);
 // Size and checksum of a file. Errors: DataLoss, with its name.
 StatusOr<SnapshotPart::File> DescribeFile(const std::string& path);
 
-// JSON, as a AtomicFile.
-Status WriteJson(const std::string& path, const google::protobuf::Message& message);
+// The largest JSON file that is written and read.
+inline constexpr size_t kMostJsonBytes = size_t{256} << 20;
+// JSON, as an AtomicFile. ResourceExhausted, with the file's name, when it would be larger than
+// `most_bytes`.
+Status WriteJson(const std::string& path, const google::protobuf::Message& message,
+                 size_t most_bytes = kMostJsonBytes);
+// A shard's state, as an AtomicFile. ResourceExhausted, with the file's name, when it is larger
+// than `most_bytes`.
+Status WriteState(const std::string& path, const ShardState& state,
+                  size_t most_bytes = kMostMessageBytes);
 // NotFound when there is no such file; DataLoss when it is not a message of this type.
 Status ReadJson(const std::string& path, google::protobuf::Message& message);
 

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/atomic_file.h"
 #include "base/file_error.h"
 #include "base/private_file.h"
 #include "durability/snapshots/snapshot_files.h"
@@ -119,8 +118,7 @@ Status WriteSnapshotPart(const std::string& folder, SnapshotPart head, const Ser
   }
   PartFiles files(folder, options.shard);
   MILLRACE_RETURN_IF_ERROR(WriteDense(processor.shard(), files));
-  MILLRACE_RETURN_IF_ERROR(
-      WriteAtomicFile(files.New("state", "pb"), SnapshotStateFrom(processor).SerializeAsString()));
+  MILLRACE_RETURN_IF_ERROR(WriteState(files.New("state", "pb"), SnapshotStateFrom(processor)));
   if (const EmbeddingTable* const table = processor.embeddings()) {
     MILLRACE_ASSIGN_OR_RETURN(const size_t rows, WriteRows(*table, *options.embeddings, store,
                                                            processor.oldest_step_ms(), files));

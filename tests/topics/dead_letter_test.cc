@@ -44,6 +44,11 @@ TEST(DeadLetter, IsOneRecordWhateverAnotherProgramHasPutIntoIt) {
   EXPECT_TRUE(read.reason().starts_with("r\xC3\xA4"));
 }
 
+TEST(DeadLetter, IsOneRecordThoughItsReasonIsLongAndAllThatIsWanted) {
+  const DeadLetter letter = MakeDeadLetter(ARecord(""), std::string(kMaxFrameBytes, 'r'), true);
+  EXPECT_EQ(MakeFrames(letter.SerializeAsString(), 0).size(), 1u);
+}
+
 TEST(DeadLetter, HoldsNothingOfTheRecordWhenOnlyTheReasonIsWanted) {
   const DeadLetter letter = MakeDeadLetter(ARecord("the value"), "no row", true);
   EXPECT_EQ(letter.reason(), "no row");

@@ -463,6 +463,25 @@ TEST(SnapshotFiles, ThatCannotBeWrittenAreErrorsAndNoSnapshot) {
   }
 }
 
+TEST(SnapshotFiles, ThatWouldBeTooLargeAreErrorsThatNameThemAndWhatToDo) {
+  const TemporaryFolder folder;
+  const std::string state_file = folder / "state-0.pb";
+  ShardState state;
+  state.set_steps(9);
+  const size_t bytes = state.ByteSizeLong();
+  EXPECT_TRUE(WriteState(state_file, state, bytes).ok());
+  const std::string part_file = folder / "part-0.json";
+  for (const Status& refused :
+       {WriteState(state_file, state, bytes - 1), WriteJson(part_file, SnapshotPart(), 10)}) {
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("start a new job with fewer"));
+  }
+  EXPECT_THAT(std::string(WriteState(state_file, state, 0).message()), HasSubstr(state_file));
+  EXPECT_THAT(std::string(WriteJson(part_file, SnapshotPart(), 10).message()),
+              HasSubstr(part_file));
+  EXPECT_FALSE(std::filesystem::exists(part_file));
+}
+
 TEST(SnapshotFiles, AndTheirFolderAreForTheirOwnerOnlyWhateverTheUmask) {
   const TemporaryFolder folder;
   const mode_t before = umask(0);
