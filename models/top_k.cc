@@ -42,6 +42,7 @@ const TopK::Chosen& TopK::Choose(GradientSum& gradient, std::span<const Embeddin
                                  std::span<const float> rows) {
   MILLRACE_CHECK(gradient.values().size() == values_.size());
   MILLRACE_CHECK(rows.size() == ids.size() * width_);
+  MILLRACE_CHECK(std::ranges::adjacent_find(ids, std::greater_equal<>()) == ids.end());
   const std::span<const uint32_t> touched = gradient.SortedBlocks();
   const size_t block = gradient.block_size();
   for (const uint32_t b : touched) {

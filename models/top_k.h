@@ -38,10 +38,10 @@ class TopK {
     std::vector<float> rows;       // row by row, as many floats each as a row is wide
   };
 
-  // Adds the gradient (`rows` are those of `ids`, ascending, row by row) to what is kept, and takes
-  // the largest part out. When any of it is not finite or beyond 1e18, everything is taken: the
-  // server refuses such an update as a whole, and kept it would spoil every later one. Valid until
-  // the next call.
+  // Adds the gradient (`rows` are those of `ids`, row by row) to what is kept, and takes the
+  // largest part out. REQUIRES ascending, distinct ids. When any of it is not finite or beyond
+  // 1e18, everything is taken: the server refuses such an update as a whole, and kept it would
+  // spoil every later one. Valid until the next call.
   const Chosen& Choose(GradientSum& gradient, std::span<const EmbeddingId> ids,
                        std::span<const float> rows);
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/check.h"
 #include "durability/checkpoints/parameters_tail.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_reader.h"
@@ -221,6 +222,14 @@ void HostedShard::WarnOfScratch() {
 }
 
 StatusOr<bool> HostedShard::AdvanceSave(std::chrono::steady_clock::time_point now) {
+  MILLRACE_CHECK(saving_.value_or(task_->position()) == task_->position());
+  saving_ = task_->position();
+  MILLRACE_ASSIGN_OR_RETURN(const bool is_over, SaveSome(now));
+  if (is_over) saving_.reset();
+  return is_over;
+}
+
+StatusOr<bool> HostedShard::SaveSome(std::chrono::steady_clock::time_point now) {
   if (checkpointer_->busy()) {
     const std::optional<Checkpointer::Result> result = checkpointer_->Finished();
     if (!result) return false;

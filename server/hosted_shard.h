@@ -51,8 +51,8 @@ class HostedShard {
   // other permanent ones; those of the store.
   StatusOr<bool> Checkpoint(std::chrono::steady_clock::time_point now);
   // Makes everything that was processed durable, without waiting. Returns true when it is durable,
-  // or when that failed several times in a row (see task().saved()). REQUIRES: nothing is processed
-  // until then.
+  // or when that failed several times in a row (see task().saved()). REQUIRES: the task's position
+  // is the same in all calls until then, since nothing is processed.
   StatusOr<bool> AdvanceSave(std::chrono::steady_clock::time_point now);
   // Checkpoints in a row that were aborted.
   uint32_t aborted_checkpoints() const { return cycle_.backoff().failures(); }
@@ -78,6 +78,8 @@ class HostedShard {
   // Makes the snapshot that the job starts from the shard's first checkpoint.
   Status StartFromSnapshot(const JobConfig& config, const ServerOptions& options,
                            const std::string& start);
+  // The next step of AdvanceSave, with the same result.
+  StatusOr<bool> SaveSome(std::chrono::steady_clock::time_point now);
   // Logs a checkpoint that was aborted. Errors are those of CheckpointCycle::Finish.
   StatusOr<CheckpointCycle::End> Take(const Checkpointer::Result& result,
                                       std::chrono::steady_clock::time_point now);
@@ -89,6 +91,7 @@ class HostedShard {
   std::unique_ptr<ShardTask> task_;
   std::unique_ptr<Checkpointer> checkpointer_;  // after what it uses
   CheckpointCycle cycle_;
+  std::optional<Offset> saving_;  // the position that AdvanceSave saves
   bool warned_of_scratch_ = false;
   uint64_t time_jumps_ = 0;  // that were warned of
 };

@@ -17,6 +17,7 @@
 #include "base/private_file.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
+#include "rocksdb/env.h"
 #include "rocksdb/options.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
@@ -88,9 +89,15 @@ std::string LockHolder(const std::string& path) {
 
 constexpr char kLocked[] = "millrace/locked";
 
+// Whether RocksDB did not get the lock because this process has it.
+bool IsLockedByUs(const rocksdb::Status& status) {
+  return status.IsIOError() &&
+         status.ToString().find("lock hold by current process") != std::string::npos;
+}
+
 Status OpenError(const rocksdb::Status& status, const std::string& path) {
   const std::string text = status.ToString();
-  if (status.IsIOError() && text.find("lock hold by current process") != std::string::npos) {
+  if (IsLockedByUs(status)) {
     return absl::FailedPreconditionError(
         Message(path, "this process has it open already", "use another --data-dir"));
   }
@@ -123,6 +130,7 @@ void InParts(size_t size, const std::function<void(size_t begin, size_t end)>& w
 
 class RocksDbByteMap final : public DiskByteMap {
  public:
+  // `memory`: null when other maps have it, too.
   RocksDbByteMap(std::string path, bool has_log, std::shared_ptr<RocksDbMemory> memory,
                  std::unique_ptr<rocksdb::DB> db)
       : path_(std::move(path)), has_log_(has_log), memory_(std::move(memory)), db_(std::move(db)) {
@@ -226,7 +234,7 @@ class RocksDbByteMap final : public DiskByteMap {
 
   const std::string path_;
   const bool has_log_;
-  const std::shared_ptr<RocksDbMemory> memory_;
+  const std::shared_ptr<RocksDbMemory> memory_;  // of this map alone
   const std::unique_ptr<rocksdb::DB> db_;
   rocksdb::WriteOptions write_options_;
   rocksdb::WriteBatch batch_;  // kept for its memory
@@ -249,8 +257,24 @@ StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
   settings.info_log = MakeRocksDbLog(path);
   const rocksdb::Status status = rocksdb::DB::Open(settings, path, &db);
   if (!status.ok()) return OpenError(status, path);
-  return std::make_unique<RocksDbByteMap>(path, options.has_log, memory,
+  return std::make_unique<RocksDbByteMap>(path, options.has_log,
+                                          options.memory == nullptr ? memory : nullptr,
                                           std::unique_ptr<rocksdb::DB>(db));
+}
+
+OpenIn WhereIsOpen(const std::string& path) {
+  const std::string file = path + "/LOCK";
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return OpenIn::kNoProcess;
+  rocksdb::Env& env = *rocksdb::Env::Default();
+  rocksdb::FileLock* lock = nullptr;
+  const rocksdb::Status locked = env.LockFile(file, &lock);
+  if (IsLockedByUs(locked)) return OpenIn::kThisProcess;
+  if (locked.ok()) (void)env.UnlockFile(lock);
+  // (Other errors are for whoever wants to do something to the folder.)
+  const bool held =
+      !locked.ok() && locked.ToString().find("While lock file: ") != std::string::npos;
+  return held ? OpenIn::kAnotherProcess : OpenIn::kNoProcess;
 }
 
 bool IsLockedByAnother(const Status& status) { return status.GetPayload(kLocked).has_value(); }

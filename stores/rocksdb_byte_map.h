@@ -63,6 +63,10 @@ class DiskByteMap : public OrderedByteMap {
 StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
                                                    const RocksDbOptions& options = {});
 
+// Where the map in the folder `path` is open, by its lock; nowhere if there is no such folder.
+enum class OpenIn { kNoProcess, kThisProcess, kAnotherProcess };
+OpenIn WhereIsOpen(const std::string& path);
+
 // Whether OpenRocksDb failed because another process, which may hang, has the folder open.
 bool IsLockedByAnother(const Status& status);
 

@@ -1,6 +1,7 @@
 #include "tasks/checkpoint.h"
 
 #include <string>
+#include <utility>
 
 #include "base/big_endian.h"
 #include "base/check.h"
@@ -48,6 +49,8 @@ StatusOr<Offset> ReadParametersOffset(const OrderedByteMap& store) {
 }
 
 Status ProposeIncarnation(OrderedByteMap& store, uint64_t number) {
+  MILLRACE_ASSIGN_OR_RETURN(const Offset read, ReadParametersOffset(store));
+  MILLRACE_CHECK(read == 0);
   MILLRACE_ASSIGN_OR_RETURN(const std::string present, ReadIncarnation(store));
   if (!present.empty()) return absl::OkStatus();
   WriteBatch batch;
@@ -94,23 +97,26 @@ WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset>
 }
 
 Status CheckpointRun::Step() {
+  has_no_answer_ = false;
+  Status status = TakeStep();
+  has_failed_ = !status.ok() && !has_no_answer_;
+  return status;
+}
+
+Checkpoint CheckpointRun::TakeCheckpoint() {
+  MILLRACE_CHECK(done() || has_failed_);
+  return std::move(checkpoint_);
+}
+
+Status CheckpointRun::TakeStep() {
   switch (next_) {
     case Next::kPrepare:
       checkpoint_.rows.SortById();
       MILLRACE_RETURN_IF_ERROR(Sweep());
       next_ = Next::kCommit;
       [[fallthrough]];
-    case Next::kCommit: {
-      MILLRACE_ASSIGN_OR_RETURN(const Offset previous_end, ReadParametersOffset(store_));
-      if (previous_end == 0) {
-        MILLRACE_ASSIGN_OR_RETURN(checkpoint_.incarnation, ReadIncarnation(store_));
-      }
-      MILLRACE_ASSIGN_OR_RETURN(parameters_end_, log_.CommitTransaction(checkpoint_, previous_end));
-      // Whatever fails from here on: they have been delivered.
-      checkpoint_.dead_letters.clear();
-      next_ = Next::kStore;
-      return absl::OkStatus();
-    }
+    case Next::kCommit:
+      return Commit();
     case Next::kStore: {
       MILLRACE_ASSIGN_OR_RETURN(const bool was_last, StoreSome());
       if (!was_last) return absl::OkStatus();
@@ -139,6 +145,21 @@ Status CheckpointRun::Sweep() {
   MILLRACE_ASSIGN_OR_RETURN(
       checkpoint_.expired,
       checkpoint_.sweep->Next(store_, checkpoint_.time_ms, kSome + 2 * checkpoint_.rows.size()));
+  return absl::OkStatus();
+}
+
+Status CheckpointRun::Commit() {
+  MILLRACE_ASSIGN_OR_RETURN(const Offset previous_end, ReadParametersOffset(store_));
+  if (previous_end == 0) {
+    MILLRACE_ASSIGN_OR_RETURN(checkpoint_.incarnation, ReadIncarnation(store_));
+  }
+  const StatusOr<Offset> end = log_.CommitTransaction(checkpoint_, previous_end);
+  has_no_answer_ = IsAway(end.status());
+  MILLRACE_RETURN_IF_ERROR(end.status());
+  parameters_end_ = *end;
+  // Whatever fails from here on: they have been delivered.
+  checkpoint_.dead_letters.clear();
+  next_ = Next::kStore;
   return absl::OkStatus();
 }
 

@@ -127,12 +127,14 @@ class CheckpointRun {
   bool done() const { return next_ == Next::kNothing; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
   // Returns the checkpoint to its owner. REQUIRES: the run is over.
-  Checkpoint TakeCheckpoint() { return std::move(checkpoint_); }
+  Checkpoint TakeCheckpoint();
 
  private:
   enum class Next { kPrepare, kCommit, kStore, kTrim, kNothing };
 
+  Status TakeStep();
   Status Sweep();
+  Status Commit();
   // Writes the next batch. Returns whether it was the last.
   StatusOr<bool> StoreSome();
 
@@ -143,6 +145,8 @@ class CheckpointRun {
   Next next_ = Next::kPrepare;
   size_t stored_ = 0;  // records
   Offset parameters_end_ = 0;
+  bool has_no_answer_ = false;  // the log's last commit
+  bool has_failed_ = false;
 };
 
 }  // namespace millrace

@@ -2,19 +2,23 @@
 
 #include <string>
 
+#include "base/check.h"
 #include "base/error_marks.h"
 
 namespace millrace {
 
 StatusOr<std::optional<Checkpoint>> CheckpointCycle::BeginIfDue(ShardTask& task, Time now) {
+  MILLRACE_CHECK(!is_under_way_);
   if (is_stopped_ || !backoff_.Ready(now)) return std::optional<Checkpoint>();
   if (!schedule_.Due(now, task.unsaved())) return std::optional<Checkpoint>();
   return Begin(task, now);
 }
 
 StatusOr<std::optional<Checkpoint>> CheckpointCycle::Begin(ShardTask& task, Time now) {
+  MILLRACE_CHECK(!is_under_way_);
   const size_t bytes = task.unsaved().bytes;
   MILLRACE_ASSIGN_OR_RETURN(std::optional<Checkpoint> checkpoint, task.BeginCheckpoint());
+  is_under_way_ = checkpoint.has_value();
   if (checkpoint) schedule_.Begin(now, bytes);
   return checkpoint;
 }
@@ -22,6 +26,8 @@ StatusOr<std::optional<Checkpoint>> CheckpointCycle::Begin(ShardTask& task, Time
 StatusOr<CheckpointCycle::End> CheckpointCycle::Finish(ShardTask& task,
                                                        const Checkpoint& checkpoint,
                                                        const Status& result, Time now) {
+  MILLRACE_CHECK(is_under_way_);
+  is_under_way_ = false;
   schedule_.End(now);
   if (result.ok()) {
     task.CheckpointDone(checkpoint);

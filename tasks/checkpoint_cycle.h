@@ -22,7 +22,8 @@ class CheckpointCycle {
   explicit CheckpointCycle(const CheckpointSchedule& schedule) : schedule_(schedule) {}
 
   // What is to be saved now; empty: nothing, or it is not time, or the last one was aborted a
-  // moment ago. Errors are the task's. REQUIRES, of both: none is under way.
+  // moment ago. Errors are the task's. REQUIRES, of both: none is under way, that is, Finish was
+  // called for each that began.
   StatusOr<std::optional<Checkpoint>> BeginIfDue(ShardTask& task, Time now);
   // The same, whatever the time.
   StatusOr<std::optional<Checkpoint>> Begin(ShardTask& task, Time now);
@@ -32,9 +33,9 @@ class CheckpointCycle {
     kAborted,    // nothing is lost: the next one has all that this one had
     kCancelled,  // the process is being stopped: there will be no other
   };
-  // Takes what CheckpointRun made of the checkpoint. Errors, after which the process has to stop:
-  // FailedPrecondition, marked, when it was fenced; what is marked as permanent, since no other
-  // checkpoint will succeed; the store's.
+  // Takes what CheckpointRun made of the checkpoint that Begin returned last. Errors, after which
+  // the process has to stop: FailedPrecondition, marked, when it was fenced; what is marked as
+  // permanent, since no other checkpoint will succeed; the store's.
   StatusOr<End> Finish(ShardTask& task, const Checkpoint& checkpoint, const Status& result,
                        Time now);
 
@@ -53,6 +54,7 @@ class CheckpointCycle {
   CheckpointSchedule schedule_;
   Backoff backoff_{std::chrono::seconds(1), std::chrono::seconds(60)};
   int failed_saves_ = 0;  // in a row
+  bool is_under_way_ = false;
   bool is_stopped_ = false;
 };
 

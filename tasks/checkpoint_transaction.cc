@@ -7,8 +7,10 @@
 namespace millrace {
 
 StatusOr<Offset> CheckpointTransaction::Commit(const Checkpoint& checkpoint, Offset previous_end) {
+  MILLRACE_CHECK(!is_open() || checkpoint.position == position_);
   switch (next_) {
     case Next::kBegin:
+      position_ = checkpoint.position;
       MILLRACE_RETURN_IF_ERROR(port_.Begin());
       next_ = Next::kDeliver;
       if (Status sent = SendAll(checkpoint); !sent.ok()) return Abort(std::move(sent));

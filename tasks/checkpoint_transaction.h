@@ -35,7 +35,7 @@ class CheckpointTransaction {
 
   // Returns as CheckpointLog::CommitTransaction does; and Unavailable or DeadlineExceeded when
   // there was no answer: then it goes on with the next call. REQUIRES: that is of the same
-  // checkpoint.
+  // checkpoint, which is known by its position.
   StatusOr<Offset> Commit(const Checkpoint& checkpoint, Offset previous_end);
   // A transaction has begun, and its end is not known.
   bool is_open() const { return next_ != Next::kBegin; }
@@ -51,6 +51,7 @@ class CheckpointTransaction {
 
   TransactionPort& port_;
   Next next_ = Next::kBegin;
+  Offset position_ = 0;               // of the checkpoint, while it is open
   Offset end_ = 0;                    // when it is to be committed
   Status reason_ = absl::OkStatus();  // when it is to be aborted
 };

@@ -15,14 +15,15 @@
 namespace millrace {
 namespace {
 
-// Copies what of the keys [begin, begin + values.size()) is in the range.
-void CopyKeys(uint64_t begin, std::span<const float> values, KeyRange range,
-              std::span<float> into) {
+// Copies what of the keys [begin, begin + values.size()) is in the range; returns how many.
+uint64_t CopyKeys(uint64_t begin, std::span<const float> values, KeyRange range,
+                  std::span<float> into) {
   const uint64_t first = std::max(begin, range.begin);
   const uint64_t end = std::min(begin + values.size(), range.end);
-  if (first >= end) return;
+  if (first >= end) return 0;
   std::ranges::copy(values.subspan(first - begin, end - first),
                     into.begin() + static_cast<ptrdiff_t>(first - range.begin));
+  return end - first;
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ FirstCheckpoint::FirstCheckpoint(const ServerOptions& options, SnapshotStart sta
 
 void FirstCheckpoint::AddWeights(uint64_t begin, std::span<const float> values) {
   ParameterShard& shard = processor_.mutable_shard();
-  CopyKeys(begin, values, shard.range(), shard.mutable_weights());
+  weights_ += CopyKeys(begin, values, shard.range(), shard.mutable_weights());
 }
 
 size_t FirstCheckpoint::slots() const {
@@ -91,7 +92,8 @@ void FirstCheckpoint::AddSlot(size_t slot, uint64_t begin, std::span<const float
   MILLRACE_CHECK(slot < slots());
   ParameterShard& shard = processor_.mutable_shard();
   const size_t keys = shard.range().size();
-  CopyKeys(begin, values, shard.range(), shard.mutable_slots().subspan(slot * keys, keys));
+  slots_ +=
+      CopyKeys(begin, values, shard.range(), shard.mutable_slots().subspan(slot * keys, keys));
 }
 
 void FirstCheckpoint::AddRow(EmbeddingId id, const EmbeddingRowHead& head,
@@ -102,6 +104,8 @@ void FirstCheckpoint::AddRow(EmbeddingId id, const EmbeddingRowHead& head,
 }
 
 void FirstCheckpoint::AddState(ShardId of, ShardState saved) {
+  const bool is_new = states_.insert(of).second;
+  MILLRACE_CHECK(is_new);
   // Each shard's log has times of its own.
   seen_ms_ = std::max(seen_ms_, saved.seen_ms());
   step_ms_ = std::max(step_ms_, saved.step_ms());
@@ -137,6 +141,11 @@ ShardState FirstCheckpoint::StartState() const {
 }
 
 StatusOr<Checkpoint> FirstCheckpoint::Finish() {
+  MILLRACE_CHECK(!is_finished_);
+  is_finished_ = true;
+  MILLRACE_CHECK(!states_.empty() && *states_.rbegin() + 1 == states_.size());
+  MILLRACE_CHECK(weights_ == range().size());
+  MILLRACE_CHECK(slots_ == 0 || slots_ == slots() * range().size());
   MILLRACE_RETURN_IF_ERROR(processor_.LoadState(StartState()));
   ParameterShard& shard = processor_.mutable_shard();
   if (options_.shards > 1 && options_.consistency.sequential()) shard.KeepPreviousRound();

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <span>
 
 #include "base/status.h"
@@ -62,7 +63,10 @@ class FirstCheckpoint {
   // SnapshotStateFrom(shard `of`).
   void AddState(ShardId of, ShardState saved);
 
-  // REQUIRES: all parts were added. DataLoss when the states are not those of a shard of this job.
+  // REQUIRES: all parts were added: the state of each shard from 0 on, once; the weights of all of
+  // this shard's keys, once; and as many values of each slot, or none: those begin at zero. (How
+  // many shards and rows the snapshot has, only its reader knows.) To be called once. DataLoss when
+  // the states are not those of a shard of this job.
   StatusOr<Checkpoint> Finish();
 
  private:
@@ -75,6 +79,11 @@ class FirstCheckpoint {
   ShardState state_;  // of shard 0
   int64_t seen_ms_ = 0;
   int64_t step_ms_ = 0;
+  // What was added, for Finish.
+  std::set<ShardId> states_;
+  uint64_t weights_ = 0;  // of this shard's keys
+  uint64_t slots_ = 0;
+  bool is_finished_ = false;
 };
 
 }  // namespace millrace

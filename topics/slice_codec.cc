@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
 
 #include "base/check.h"
 #include "topics/partitioning.h"
@@ -174,8 +175,14 @@ void EncodeSlice(GradientSum& gradient, KeyRange range, size_t value_bytes, Slic
 void EncodeSlice(std::span<const uint64_t> keys, std::span<const float> values, KeyRange range,
                  size_t value_bytes, Slice& slice) {
   MILLRACE_CHECK(keys.size() == values.size());
-  const auto first = std::ranges::lower_bound(keys, range.begin) - keys.begin();
-  const auto last = std::ranges::lower_bound(keys, range.end) - keys.begin();
+  const auto begin = std::ranges::lower_bound(keys, range.begin);
+  const auto end = std::ranges::lower_bound(keys, range.end);
+  MILLRACE_CHECK(begin <= end);
+  // (Those of this range: a shard each looks at its own.)
+  MILLRACE_CHECK(std::adjacent_find(begin, end, std::greater_equal<>()) == end);
+  MILLRACE_CHECK(begin == end || (*begin >= range.begin && *(end - 1) < range.end));
+  const auto first = begin - keys.begin();
+  const auto last = end - keys.begin();
   slice.Clear();
   slice.set_begin(range.begin);
   slice.set_end(range.end);
@@ -200,6 +207,8 @@ void AddSlice(const Slice& slice, float factor, std::span<float> target) {
     return;
   }
   MILLRACE_CHECK(slice.sparse_index_size() == slice.sparse_value_size());
+  // The largest is the last.
+  MILLRACE_CHECK(slice.sparse_index_size() == 0 || *slice.sparse_index().rbegin() < target.size());
   for (int i = 0; i < slice.sparse_index_size(); ++i) {
     target[slice.sparse_index(i)] += factor * slice.sparse_value(i);
   }

@@ -32,7 +32,7 @@ bool AllWithin(const EmbeddingBlock& block, float limit);
 void EncodeSlice(GradientSum& gradient, KeyRange range, size_t value_bytes, Slice& slice);
 // Whether EncodeSlice would write it densely.
 bool GoesDensely(GradientSum& gradient, KeyRange range, size_t value_bytes);
-// The same of single values of a vector that is zero elsewhere; keys ascend.
+// The same of single values of a vector that is zero elsewhere. REQUIRES ascending, distinct keys.
 void EncodeSlice(std::span<const uint64_t> keys, std::span<const float> values, KeyRange range,
                  size_t value_bytes, Slice& slice);
 void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slice);

@@ -43,6 +43,16 @@ Status RemoveFolder(const std::string& folder) {
   return absl::UnavailableError("cannot remove " + folder + ": " + error.message());
 }
 
+// Before a store is removed or moved. That another process has it open is no error of ours.
+Status CheckClosed(const std::string& folder) {
+  const OpenIn place = WhereIsOpen(folder);
+  MILLRACE_CHECK(place != OpenIn::kThisProcess);
+  if (place == OpenIn::kNoProcess) return absl::OkStatus();
+  return absl::FailedPreconditionError("the store in " + folder +
+                                       " was not touched, since another process has it open; stop "
+                                       "that process, or give this one another --data-dir");
+}
+
 uint64_t BytesIn(const std::string& folder) {
   uint64_t bytes = 0;
   std::error_code error;
@@ -196,6 +206,7 @@ StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const
 
 Status RemoveShardStore(const ShardCopy& copy) {
   MILLRACE_CHECK(copy.store == nullptr);
+  MILLRACE_RETURN_IF_ERROR(CheckClosed(copy.folder));
   return RemoveFolder(copy.folder);
 }
 
@@ -205,11 +216,14 @@ StatusOr<std::unique_ptr<DiskByteMap>> OpenReplicaStore(const JobConfig& config,
 }
 
 Status RemoveReplicaStore(const JobConfig& config, ShardId shard) {
-  return RemoveFolder(ReplicaFolder(config, shard));
+  const std::string replica = ReplicaFolder(config, shard);
+  MILLRACE_RETURN_IF_ERROR(CheckClosed(replica));
+  return RemoveFolder(replica);
 }
 
 StatusOr<std::string> SetReplicaStoreAside(const JobConfig& config, ShardId shard) {
   const std::string replica = ReplicaFolder(config, shard);
+  MILLRACE_RETURN_IF_ERROR(CheckClosed(replica));
   std::string aside = FindFreeName(replica + "-set-aside");
   std::error_code error;
   fs::rename(replica, aside, error);
@@ -224,6 +238,7 @@ std::string FrozenReplicaFolder(const JobConfig& config, ShardId shard, uint64_t
 
 void RemoveFrozenReplicas(const JobConfig& config, ShardId shard) {
   const fs::path replica(ReplicaFolder(config, shard));
+  MILLRACE_CHECK(WhereIsOpen(replica.string()) == OpenIn::kThisProcess);
   std::vector<fs::path> left;
   std::error_code error;
   for (fs::directory_iterator entry(replica.parent_path(), error), end; !error && entry != end;

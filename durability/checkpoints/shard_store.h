@@ -42,22 +42,24 @@ using FetchCopy =
 // folder (NAME.2, NAME.3 ..) and logs this. Of several unlocked folders the one with the highest
 // offset is used, and the others are removed, since it contains all that they do.
 StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const FetchCopy& fetch);
-// Forgets it. REQUIRES: its store is closed.
+// Removes the folder of a copy. REQUIRES: this process has closed its store. FailedPrecondition
+// when another process has the store open; nothing is removed then.
 Status RemoveShardStore(const ShardCopy& copy);
 
 // The replica that this process keeps of a shard that another one hosts.
 StatusOr<std::unique_ptr<DiskByteMap>> OpenReplicaStore(const JobConfig& config, ShardId shard);
-// Forgets it. REQUIRES: it is not open.
+// Removes the replica's folder. REQUIRES: this process has closed the replica. FailedPrecondition
+// when another process has it open; nothing is removed then.
 Status RemoveReplicaStore(const JobConfig& config, ShardId shard);
 // Moves the replica to a folder that no program reads, and returns that folder; the user decides
-// what it is worth. REQUIRES: it is not open.
+// whether to keep it. REQUIRES and errors are those of RemoveReplicaStore.
 StatusOr<std::string> SetReplicaStoreAside(const JobConfig& config, ShardId shard);
 
 // The folder of a copy of the replica while it is sent to another server, another one for each
 // `number`. It is on the replica's own disk, so that the copy consists of hard links.
 std::string FrozenReplicaFolder(const JobConfig& config, ShardId shard, uint64_t number);
-// Removes such folders after a crash. REQUIRES: this process has the replica open, so that no other
-// process uses them.
+// Removes the folders of such copies that a crash has left. REQUIRES: this process has the replica
+// open, so that no other process sends copies of it.
 void RemoveFrozenReplicas(const JobConfig& config, ShardId shard);
 
 }  // namespace millrace

@@ -56,6 +56,14 @@ ReceivedFolder::~ReceivedFolder() {
 }
 
 Status ReceivedFolder::BeginFile(const std::string& name, uint64_t bytes) {
+  return Note(OpenFile(name, bytes));
+}
+
+Status ReceivedFolder::Append(std::string_view bytes) { return Note(Write(bytes)); }
+
+Status ReceivedFolder::EndFile(uint32_t crc32c) { return Note(CloseFile(crc32c)); }
+
+Status ReceivedFolder::OpenFile(const std::string& name, uint64_t bytes) {
   if (file_ >= 0)
     return absl::DataLossError("the sender started a file before it ended the last one");
   if (!IsPlainName(name))
@@ -71,7 +79,7 @@ Status ReceivedFolder::BeginFile(const std::string& name, uint64_t bytes) {
   return absl::OkStatus();
 }
 
-Status ReceivedFolder::Append(std::string_view bytes) {
+Status ReceivedFolder::Write(std::string_view bytes) {
   if (file_ < 0) return absl::DataLossError("the sender sent data before it named a file");
   crc_ = Crc32c(bytes, crc_);
   written_ += bytes.size();
@@ -88,7 +96,7 @@ Status ReceivedFolder::Append(std::string_view bytes) {
   return absl::OkStatus();
 }
 
-Status ReceivedFolder::EndFile(uint32_t crc32c) {
+Status ReceivedFolder::CloseFile(uint32_t crc32c) {
   if (file_ < 0) return absl::DataLossError("the sender ended a file that it had not started");
   if (written_ != expected_ || crc_ != crc32c) {
     return absl::DataLossError(name_ + " is damaged: " + std::to_string(written_) + " of " +
@@ -105,7 +113,7 @@ Status ReceivedFolder::EndFile(uint32_t crc32c) {
 }
 
 Status ReceivedFolder::Commit() {
-  MILLRACE_CHECK(!committed_);
+  MILLRACE_CHECK(!committed_ && !failed_);
   if (file_ >= 0)
     return absl::DataLossError(name_ +
                                " is incomplete: the sender ended the copy within this file");

@@ -27,11 +27,21 @@ class ReceivedFolder {
 
   // Where the files are until Commit.
   const std::string& path() const { return path_; }
-  // REQUIRES: no file is unfinished or open.
+  // Gives the folder its name. DataLoss when the last file has not been ended. REQUIRES: no call
+  // has failed. To be called once.
   Status Commit();
 
  private:
   explicit ReceivedFolder(const std::string& folder);
+
+  Status OpenFile(const std::string& name, uint64_t bytes);
+  Status Write(std::string_view bytes);
+  Status CloseFile(uint32_t crc32c);
+  // Remembers an error.
+  Status Note(Status status) {
+    if (!status.ok()) failed_ = true;
+    return status;
+  }
 
   const std::string folder_;
   const std::string path_;
@@ -40,6 +50,7 @@ class ReceivedFolder {
   uint64_t expected_ = 0;
   uint64_t written_ = 0;
   uint32_t crc_ = 0;
+  bool failed_ = false;
   bool committed_ = false;
 };
 

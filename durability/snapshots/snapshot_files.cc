@@ -103,25 +103,6 @@ Status CheckListedFiles(const std::string& path, const SnapshotPart& part) {
   return absl::OkStatus();
 }
 
-Status CheckParts(const std::string& path, const SnapshotManifest& manifest) {
-  uint64_t next = 0;
-  ShardId shard = 0;
-  for (const SnapshotPart& part : manifest.parts()) {
-    if (part.shard() != shard++ || part.shards() != static_cast<uint32_t>(manifest.parts_size())) {
-      return Damaged(path, "parts are missing");
-    }
-    if (part.begin() != next || part.end() < part.begin()) {
-      return Damaged(path, "the shards' key ranges have gaps or overlap");
-    }
-    next = part.end();
-    MILLRACE_RETURN_IF_ERROR(CheckListedFiles(path, part));
-  }
-  if (next != manifest.parameters() || manifest.parts_size() == 0) {
-    return Damaged(path, "parts are missing");
-  }
-  return absl::OkStatus();
-}
-
 Status CheckFile(const std::string& folder, const SnapshotPart::File& file) {
   const std::string path = folder + "/" + file.name();
   MILLRACE_ASSIGN_OR_RETURN(const SnapshotPart::File found, DescribeFile(path));
@@ -200,6 +181,25 @@ Status NameSnapshot(const std::string& partial, const std::string& folder) {
 }
 
 std::string ManifestPath(const std::string& folder) { return folder + "/manifest.json"; }
+
+Status CheckParts(const std::string& path, const SnapshotManifest& manifest) {
+  uint64_t next = 0;
+  ShardId shard = 0;
+  for (const SnapshotPart& part : manifest.parts()) {
+    if (part.shard() != shard++ || part.shards() != static_cast<uint32_t>(manifest.parts_size())) {
+      return Damaged(path, "parts are missing");
+    }
+    if (part.begin() != next || part.end() < part.begin()) {
+      return Damaged(path, "the shards' key ranges have gaps or overlap");
+    }
+    next = part.end();
+    MILLRACE_RETURN_IF_ERROR(CheckListedFiles(path, part));
+  }
+  if (next != manifest.parameters() || manifest.parts_size() == 0) {
+    return Damaged(path, "parts are missing");
+  }
+  return absl::OkStatus();
+}
 
 Status SealSnapshot(const std::string& folder, SnapshotManifest manifest) {
   // Of what a reader will have: JSON names defaults that are not set here.

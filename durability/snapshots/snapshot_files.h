@@ -62,6 +62,9 @@ inline constexpr char kPartialSnapshot[] = ".partial";
 Status NameSnapshot(const std::string& partial, const std::string& folder);
 
 std::string ManifestPath(const std::string& folder);
+// Whether the manifest's parts are those of one snapshot, and their files have room for the keys
+// and rows that they state. DataLoss if not, with `path`.
+Status CheckParts(const std::string& path, const SnapshotManifest& manifest);
 // Sets the manifest's checksum and writes it, which makes the folder a snapshot.
 Status SealSnapshot(const std::string& folder, SnapshotManifest manifest);
 // Reads the manifest and checks its checksum. Errors name the file and what to do: NotFound,

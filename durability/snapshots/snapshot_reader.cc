@@ -4,8 +4,10 @@
 
 #include <fstream>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "formats/npy_file.h"
 #include "tasks/task_options.h"
@@ -70,6 +72,19 @@ Status ReadRows(const std::string& folder, const SnapshotPart& part, const Embed
     first.AddRow(id, head, all);
   }
   return absl::OkStatus();
+}
+
+// The last shard's range ends where the model's keys end.
+Status CheckKeys(const std::string& folder, const SnapshotManifest& manifest,
+                 const ServerOptions& options) {
+  const uint64_t keys = manifest.parameters();
+  const bool is_last = options.shard + 1 == options.shards;
+  if (is_last ? options.range.end == keys : options.range.end <= keys) return absl::OkStatus();
+  return absl::DataLossError(ManifestPath(folder) + ": the snapshot has " + std::to_string(keys) +
+                             " parameters, but shard " + std::to_string(options.shard) +
+                             " of this job has the keys [" + std::to_string(options.range.begin) +
+                             ", " + std::to_string(options.range.end) +
+                             "): give the snapshot that the job starts from");
 }
 
 bool IsInRounds(const Training::Consistency& consistency) {
@@ -159,6 +174,8 @@ std::string TrainingDifferences(const SnapshotManifest& manifest, const Training
 StatusOr<Checkpoint> ReadFirstCheckpoint(const std::string& folder,
                                          const SnapshotManifest& manifest,
                                          const ServerOptions& options, SnapshotStart start) {
+  MILLRACE_CHECK(CheckParts(folder, manifest).ok());
+  MILLRACE_RETURN_IF_ERROR(CheckKeys(folder, manifest, options));
   FirstCheckpoint first(options, start);
   for (const SnapshotPart& part : manifest.parts()) {
     MILLRACE_RETURN_IF_ERROR(ReadDense(folder, part, first));

@@ -21,8 +21,9 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
 // differ, but often a flag was forgotten.
 std::string TrainingDifferences(const SnapshotManifest& manifest, const Training& training);
 
-// The shard as it is at the start of the job (FirstCheckpoint). REQUIRES: CheckSnapshot,
-// CheckSnapshotFits. DataLoss, with the file's name.
+// The shard as it is at the start of the job (FirstCheckpoint). REQUIRES: the manifest passed
+// CheckSnapshot, and a manifest of this folder CheckSnapshotFits. DataLoss, with the file's name;
+// also when the model has other keys, since the folder may have changed in between.
 StatusOr<Checkpoint> ReadFirstCheckpoint(const std::string& folder,
                                          const SnapshotManifest& manifest,
                                          const ServerOptions& options, SnapshotStart start);

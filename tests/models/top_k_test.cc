@@ -51,6 +51,12 @@ TEST(TopK, OfEqualValuesThoseOfTheSmallerKeysAreSent) {
   EXPECT_THAT(chosen.ids, ElementsAre(3, 5));
 }
 
+TEST(TopK, OnlyRowsWhoseIdsAscendAreTaken) {
+  TopK top_k(0.5, 1, 1);
+  EXPECT_DEATH(Choose(top_k, {0}, {7, 5}, {1, 1}), "broken invariant");
+  EXPECT_DEATH(Choose(top_k, {0}, {7, 7}, {1, 1}), "broken invariant");
+}
+
 TEST(TopK, RowsAreSentWholeByTheirNorms) {
   TopK top_k(0.3, 1, 2);
   const TopK::Chosen& chosen = Choose(top_k, {0}, {10, 20, 30}, {3, 0, 2.5, 2.5, 0, 1});

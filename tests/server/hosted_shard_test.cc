@@ -138,6 +138,29 @@ TEST_F(HostedShardTest, SavesEverythingWithoutWaiting) {
   EXPECT_TRUE((*hosted)->task().saved());
 }
 
+TEST_F(HostedShardTest, NothingIsProcessedUntilEverythingIsSaved) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // librdkafka has threads
+  auto hosted = Open();
+  ASSERT_TRUE(hosted.ok()) << hosted.status();
+  Process(**hosted);
+  const auto advance = [&] { return (*hosted)->AdvanceSave(std::chrono::steady_clock::now()); };
+  StatusOr<bool> saved = advance();
+  ASSERT_TRUE(saved.ok() && !*saved) << saved.status();
+  EXPECT_DEATH(
+      {
+        Process(**hosted);
+        (void)advance();
+      },
+      "broken invariant");
+  while (saved.ok() && !*saved) {
+    saved = advance();
+    wakeup_.WaitFor(std::chrono::milliseconds(10));
+  }
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  Process(**hosted);
+  EXPECT_TRUE(advance().ok()) << "of the next save";
+}
+
 TEST_F(HostedShardTest, AStoreThatDeletedTopicsHaveLeftIsRefusedAndKept) {
   {
     auto hosted = Open(1);

@@ -148,6 +148,14 @@ TEST_P(OrderedByteMapTest, GetManyVisitsTheKeysThatAreThereHoweverManyAreAskedFo
   }
 }
 
+TEST_P(OrderedByteMapTest, GetManyIsAskedForAscendingKeys) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // RocksDB has threads
+  const auto visit = [](size_t, std::string_view) {};
+  const std::vector<std::string> keys = {"a", "c", "b"};
+  EXPECT_TRUE(map().GetMany(std::span(keys).first(2), visit).ok());
+  EXPECT_DEATH((void)map().GetMany(keys, visit), "broken invariant");
+}
+
 TEST_P(OrderedByteMapTest, OfSeveralChangesOfAKeyInABatchTheLastCounts) {
   Put("kept", "old");
   WriteBatch batch;

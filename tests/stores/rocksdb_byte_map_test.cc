@@ -291,6 +291,38 @@ TEST(RocksDbByteMapTest, TwoMapsCanShareTheirMemory) {
   EXPECT_EQ(*(*second)->Get(EncodeBigEndian64(1999)), std::string(1000, 'x'));
 }
 
+// Else it would take the others' buffers.
+TEST(RocksDbByteMapTest, AMapThatSharesItsMemoryIsNotFilledInBulk) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // RocksDB has threads
+  const TemporaryFolder folder;
+  RocksDbOptions options;
+  options.memory = MakeRocksDbMemory(1 << 20, 512 << 10);
+  auto map = OpenRocksDb(folder / "map", options);
+  ASSERT_TRUE(map.ok()) << map.status();
+  const auto nothing = [] { return absl::OkStatus(); };
+  EXPECT_DEATH((void)(*map)->FillInBulk(nothing), "broken invariant");
+}
+
+TEST(RocksDbByteMapTest, TellsWhichProcessHasAFolderOpen) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "map";
+  EXPECT_EQ(WhereIsOpen(path), OpenIn::kNoProcess);
+  {
+    auto map = OpenRocksDb(path);
+    ASSERT_TRUE(map.ok()) << map.status();
+    EXPECT_EQ(WhereIsOpen(path), OpenIn::kThisProcess);
+    ChildProcess child({STORES_CHILD, "hold", path});
+    EXPECT_NE(child.ReadLine(), "open") << "to ask must not give the lock up";
+  }
+  EXPECT_EQ(WhereIsOpen(path), OpenIn::kNoProcess);
+  ChildProcess child({STORES_CHILD, "hold", path});
+  ASSERT_EQ(child.ReadLine(), "open");
+  EXPECT_EQ(WhereIsOpen(path), OpenIn::kAnotherProcess);
+  EXPECT_EQ(WhereIsOpen(path), OpenIn::kAnotherProcess);
+  child.Kill();
+  EXPECT_TRUE(OpenRocksDb(path).ok());
+}
+
 TEST(RocksDbByteMapTest, FoldersAreForTheirOwnerOnlyWhateverTheUmask) {
   const TemporaryFolder folder;
   const mode_t before = umask(0);

@@ -94,6 +94,17 @@ TEST_F(CheckpointCycleTest, AfterACancelledCheckpointNoneBegins) {
   EXPECT_TRUE(cycle_.GivesUpSaving(End::kCancelled));
 }
 
+TEST_F(CheckpointCycleTest, NoCheckpointBeginsWhileAnotherIsUnderWay) {
+  Process();
+  const Checkpoint first = Begin();
+  Process();
+  EXPECT_DEATH((void)cycle_.BeginIfDue(task_, now_), "broken invariant");
+  EXPECT_DEATH((void)cycle_.Begin(task_, now_), "broken invariant");
+  ASSERT_TRUE(cycle_.Finish(task_, first, absl::OkStatus(), now_).ok());
+  EXPECT_DEATH((void)cycle_.Finish(task_, first, absl::OkStatus(), now_), "broken invariant");
+  EXPECT_TRUE(cycle_.Begin(task_, now_).value().has_value());
+}
+
 TEST_F(CheckpointCycleTest, SavingIsGivenUpAfterSomeFailuresInARow) {
   EXPECT_FALSE(cycle_.GivesUpSaving(End::kAborted));
   EXPECT_FALSE(cycle_.GivesUpSaving(End::kDurable));

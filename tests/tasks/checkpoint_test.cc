@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
+#include "stores/memory_byte_map.h"
 #include "tests/stores/failing_byte_map.h"
 #include "tests/tasks/memory_checkpoint_log.h"
 
@@ -191,6 +192,34 @@ TEST_F(CheckpointRunTest, AFailedTrimIsReportedAndLosesNothing) {
   EXPECT_TRUE(absl::IsUnavailable(run.Step()));
   EXPECT_FALSE(run.done());
   EXPECT_EQ(Content(store_).size(), 3u);
+}
+
+TEST_F(CheckpointRunTest, ACheckpointIsNotTakenFromARunThatIsNotOver) {
+  CheckpointRun run(SomeCheckpoint(), log_, store_);
+  EXPECT_DEATH((void)run.TakeCheckpoint(), "broken invariant");
+  log_.commit_status = absl::DeadlineExceededError("no answer");
+  ASSERT_FALSE(run.Step().ok());
+  EXPECT_DEATH((void)run.TakeCheckpoint(), "broken invariant") << "the commit may have been made";
+  log_.commit_status = absl::OkStatus();
+  ASSERT_TRUE(run.Step().ok());
+  EXPECT_DEATH((void)run.TakeCheckpoint(), "broken invariant");
+}
+
+TEST_F(CheckpointRunTest, ADiskThatDoesNotAnswerEndsTheRun) {
+  CheckpointRun run(SomeCheckpoint(), log_, store_);
+  store_.get_status = absl::UnavailableError("input/output error");
+  ASSERT_EQ(run.Step(), store_.get_status);
+  EXPECT_THAT(log_.calls, IsEmpty());
+  EXPECT_THAT(run.TakeCheckpoint().dead_letters, ElementsAre("letter"));
+}
+
+TEST(Incarnation, OnlyACopyThatHasReadNothingGetsANumber) {
+  MemoryByteMap store;
+  ASSERT_TRUE(ProposeIncarnation(store, 7).ok());
+  ASSERT_TRUE(ProposeIncarnation(store, 8).ok());
+  EXPECT_EQ(ReadIncarnation(store).value(), EncodeBigEndian64(7));
+  ASSERT_TRUE(store.Write(BatchOf({}, 5)).ok());
+  EXPECT_DEATH((void)ProposeIncarnation(store, 9), "broken invariant");
 }
 
 TEST(Incarnation, ANumberThatTheDiskRefusesIsAnError) {

@@ -79,6 +79,17 @@ TEST_F(CheckpointTransactionTest, ACommitWithoutAnAnswerIsMadeAgainAndNothingEls
   EXPECT_FALSE(transaction_.is_open());
 }
 
+TEST_F(CheckpointTransactionTest, AnOpenTransactionGoesOnWithItsOwnCheckpointOnly) {
+  port_.Plan("commit", absl::DeadlineExceededError("no answer"));
+  ASSERT_TRUE(absl::IsDeadlineExceeded(Commit().status()));
+  ++checkpoint_.position;
+  EXPECT_DEATH((void)Commit(), "broken invariant");
+  --checkpoint_.position;
+  ASSERT_TRUE(Commit().ok());
+  ++checkpoint_.position;
+  EXPECT_TRUE(Commit().ok());
+}
+
 TEST_F(CheckpointTransactionTest, ADeliveryWithoutAnAnswerIsAwaitedFurther) {
   port_.Plan("deliver", absl::UnavailableError("no broker"));
   EXPECT_TRUE(absl::IsUnavailable(Commit().status()));

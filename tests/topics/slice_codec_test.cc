@@ -127,6 +127,33 @@ TEST(CodecSliceTest, AddsAMultipleOfASliceToWhatIsThere) {
   EXPECT_EQ(target, (std::vector<float>{10.5f, 17, 31.5f}));
 }
 
+TEST(CodecSliceTest, ASliceThatDoesNotFitItsTargetIsNotAdded) {
+  Slice slice;
+  slice.add_sparse_index(1);
+  slice.add_sparse_value(1);
+  slice.add_sparse_index(4);
+  slice.add_sparse_value(1);
+  std::vector<float> target(5);
+  AddSlice(slice, 2, target);
+  EXPECT_EQ(target, (std::vector<float>{0, 2, 0, 0, 2}));
+  target.pop_back();
+  EXPECT_DEATH(AddSlice(slice, 1, target), "broken invariant");
+  slice.clear_sparse_index();
+  EXPECT_DEATH(AddSlice(slice, 1, target), "broken invariant");
+}
+
+TEST(CodecSliceTest, OnlySingleValuesWhoseKeysAscendAreEncoded) {
+  const std::vector<float> values = {1, 1, 1};
+  const auto encode = [&](const std::vector<uint64_t>& keys) {
+    Slice slice;
+    EncodeSlice(keys, values, {2, 90}, sizeof(float), slice);
+    return slice;
+  };
+  EXPECT_EQ(encode({1, 2, 89}).sparse_index_size(), 2);
+  EXPECT_DEATH(encode({3, 5, 4}), "broken invariant");
+  EXPECT_DEATH(encode({3, 5, 5}), "broken invariant");
+}
+
 TEST(CodecSliceTest, RefusesKeysOfAnotherShardAndFormsThatAreNone) {
   const KeyRange range = {10, 13};
   Slice good;

@@ -166,10 +166,49 @@ TEST_F(ShardStoreTest, FoldersOfOtherThingsAreLeftAlone) {
     EXPECT_TRUE(IsThere(name)) << name;
   }
   EXPECT_EQ(FrozenReplicaFolder(config_, 1, 1), Path("job-shard-1-replica-frozen-1"));
+  const auto first = OpenReplicaStore(config_, 1);
+  const auto tenth = OpenReplicaStore(config_, 10);
+  ASSERT_TRUE(first.ok() && tenth.ok());
   RemoveFrozenReplicas(config_, 10);
   EXPECT_TRUE(IsThere("job-shard-1-replica-frozen-1"));
   RemoveFrozenReplicas(config_, 1);
   EXPECT_FALSE(IsThere("job-shard-1-replica-frozen-1"));
+}
+
+TEST_F(ShardStoreTest, FrozenReplicasOfAReplicaThatIsNotOpenHereAreNotRemoved) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // RocksDB has threads
+  Make("job-shard-1-replica", 10);
+  EXPECT_DEATH(RemoveFrozenReplicas(config_, 1), "broken invariant");
+}
+
+TEST_F(ShardStoreTest, NoStoreIsRemovedOrMovedWhileThisProcessHasItOpen) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // RocksDB has threads
+  const ShardCopy copy = Open();
+  EXPECT_DEATH((void)RemoveShardStore(copy), "broken invariant");
+  EXPECT_DEATH((void)RemoveShardStore({.folder = copy.folder}), "broken invariant");
+  const auto replica = OpenReplicaStore(config_, 1);
+  ASSERT_TRUE(replica.ok()) << replica.status();
+  EXPECT_DEATH((void)RemoveReplicaStore(config_, 1), "broken invariant");
+  EXPECT_DEATH((void)SetReplicaStoreAside(config_, 1), "broken invariant");
+}
+
+TEST_F(ShardStoreTest, NoStoreIsRemovedOrMovedWhileAnotherProcessHasItOpen) {
+  for (const char* name : {"job-shard-1", "job-shard-1-replica"}) {
+    Make(name, 10);
+    ChildProcess other({STORES_CHILD, "hold", Path(name)});
+    ASSERT_EQ(other.ReadLine(), "open");
+    const bool is_replica = std::string(name).ends_with("replica");
+    const Status removed =
+        is_replica ? RemoveReplicaStore(config_, 1) : RemoveShardStore({.folder = Path(name)});
+    EXPECT_TRUE(absl::IsFailedPrecondition(removed)) << removed;
+    EXPECT_NE(removed.message().find(Path(name)), absl::string_view::npos) << removed;
+    if (is_replica) {
+      EXPECT_TRUE(absl::IsFailedPrecondition(SetReplicaStoreAside(config_, 1).status()));
+    }
+    EXPECT_TRUE(IsThere(name));
+  }
+  EXPECT_TRUE(RemoveReplicaStore(config_, 1).ok());
+  EXPECT_FALSE(IsThere("job-shard-1-replica"));
 }
 
 }  // namespace

@@ -73,6 +73,15 @@ TEST(ReceivedFolder, RefusesDamagedFiles) {
   EXPECT_NE(flipped.message().find("flipped is damaged"), absl::string_view::npos) << flipped;
 }
 
+TEST(ReceivedFolder, IsNotCommittedAfterAnError) {
+  TemporaryFolder folder;
+  auto received = ReceivedFolder::Begin(folder / "store");
+  ASSERT_TRUE(received.ok()) << received.status();
+  ASSERT_TRUE(Receive(**received, "CURRENT", "once").ok());
+  ASSERT_FALSE((*received)->BeginFile("CURRENT", 1).ok());
+  EXPECT_DEATH((void)(*received)->Commit(), "broken invariant");
+}
+
 TEST(ReceivedFolder, IsForItsOwnerOnly) {
   using std::filesystem::perms;
   TemporaryFolder folder;

@@ -499,6 +499,33 @@ TEST(SnapshotFiles, AndTheirFolderAreForTheirOwnerOnlyWhateverTheUmask) {
   EXPECT_EQ(permissions("snapshots/job-4/state-0.pb"), perms(0600));
 }
 
+// The folder may be another one than the job was started from.
+TEST(SnapshotFiles, OfAModelWithOtherKeysAreAnErrorThatNamesThem) {
+  const TemporaryFolder folder;
+  WriteAll(folder.path(), 2);
+  const StatusOr<SnapshotManifest> manifest = CheckSnapshot(folder.path());
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  for (const uint64_t keys : {kKeys - 1, kKeys + 1}) {
+    ServerOptions options = ShardOf(2, 3);
+    options.range = RangeOfShard(2, 3, keys);
+    const Status status =
+        ReadFirstCheckpoint(folder.path(), *manifest, options, SnapshotStart::kSameStream).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "manifest.json"));
+  }
+}
+
+TEST(SnapshotFiles, AreReadByAManifestThatWasChecked) {
+  const TemporaryFolder folder;
+  WriteAll(folder.path(), 2);
+  StatusOr<SnapshotManifest> manifest = CheckSnapshot(folder.path());
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  manifest->mutable_parts()->RemoveLast();
+  EXPECT_DEATH((void)ReadFirstCheckpoint(folder.path(), *manifest, ShardOf(0, 1),
+                                         SnapshotStart::kSameStream),
+               "CheckParts");
+}
+
 // Whoever writes a manifest can give it a checksum, too.
 void ExpectRefused(void (*change)(SnapshotManifest& manifest), const std::string& why) {
   const TemporaryFolder folder;

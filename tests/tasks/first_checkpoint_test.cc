@@ -1,0 +1,90 @@
+#include "tasks/first_checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/processors/server_fixture.h"
+#include "topics/partitioning.h"
+
+namespace millrace {
+namespace {
+
+constexpr uint64_t kKeys = 8;
+
+// Shard 1 of 2, from a snapshot of two shards of other ranges.
+class FirstCheckpointTest : public testing::Test {
+ protected:
+  static ServerOptions Options(ShardId shard) {
+    ServerOptions options = SmallServer(ConsistencyPolicy::Eventual());
+    options.shard = shard;
+    options.shards = 2;
+    options.range = RangeOfShard(shard, 2, kKeys);
+    options.optimizer.kind = OptimizerOptions::Kind::kAdam;
+    return options;
+  }
+  void AddWeights() {
+    first_.AddWeights(0, std::vector<float>(5));
+    first_.AddWeights(5, std::vector<float>(kKeys - 5));
+  }
+  void AddSlots() {
+    for (size_t slot = 0; slot < first_.slots(); ++slot) {
+      first_.AddSlot(slot, 0, std::vector<float>(kKeys));
+    }
+  }
+  void AddState(ShardId shard) {
+    first_.AddState(shard, SnapshotStateFrom(ServerProcessor(Options(shard), nullptr)));
+  }
+  void ExpectUnfinished() { EXPECT_DEATH((void)first_.Finish(), "broken invariant"); }
+
+  FirstCheckpoint first_{Options(1), SnapshotStart::kSameStream};
+};
+
+TEST_F(FirstCheckpointTest, IsMadeOfAllWeightsSlotsAndStatesOnce) {
+  AddWeights();
+  AddSlots();
+  AddState(0);
+  AddState(1);
+  const StatusOr<Checkpoint> checkpoint = first_.Finish();
+  EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+  ExpectUnfinished();
+}
+
+TEST_F(FirstCheckpointTest, WithoutAnyOptimizerValuesTheyBeginAtZero) {
+  AddWeights();
+  AddState(0);
+  EXPECT_TRUE(first_.Finish().ok());
+}
+
+TEST_F(FirstCheckpointTest, IsNotMadeOfSomeOfTheWeights) {
+  first_.AddWeights(0, std::vector<float>(5));
+  AddState(0);
+  ExpectUnfinished();
+}
+
+TEST_F(FirstCheckpointTest, IsNotMadeOfWeightsThatWereAddedTwice) {
+  AddWeights();
+  first_.AddWeights(kKeys - 1, std::vector<float>(1));
+  AddState(0);
+  ExpectUnfinished();
+}
+
+TEST_F(FirstCheckpointTest, IsNotMadeOfOneSlotOfTwo) {
+  AddWeights();
+  ASSERT_EQ(first_.slots(), 2u);
+  first_.AddSlot(0, 0, std::vector<float>(kKeys));
+  AddState(0);
+  ExpectUnfinished();
+}
+
+TEST_F(FirstCheckpointTest, IsNotMadeWithoutAShardsState) {
+  AddWeights();
+  ExpectUnfinished();
+  AddState(1);
+  ExpectUnfinished();
+  EXPECT_DEATH(AddState(1), "broken invariant");
+}
+
+}  // namespace
+}  // namespace millrace
