@@ -10,8 +10,6 @@
 namespace millrace {
 namespace {
 
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
 // Of a row in its record: what a feature takes on the wire, and room for all the rest.
 size_t EncodedBytes(const Row& row) {
   return 64 + row.numeric.size() * sizeof(double) +
@@ -86,7 +84,8 @@ Status CsvStream::Reject(const Status& reason) {
   if (epoch_ > 0) return absl::OkStatus();
   ++rows_rejected_;
   const std::string_view text = TextOf(reason);
-  last_reason_ = absl::StrCat("line ", csv_record_.line, ": ", View(text));
+  last_reason_ =
+      absl::StrCat("line ", csv_record_.line, ": ", absl::string_view(text.data(), text.size()));
   MILLRACE_RETURN_IF_ERROR(rejects_.Add({csv_record_.line, text, csv_record_.raw}));
   if (options_.max_rejects >= 0 && rows_rejected_ > static_cast<uint64_t>(options_.max_rejects)) {
     return absl::FailedPreconditionError(

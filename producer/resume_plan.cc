@@ -10,11 +10,10 @@
 namespace millrace {
 namespace {
 
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
 Status OtherInput(std::string_view topic, uint32_t partition, const std::string& difference) {
   return absl::FailedPreconditionError(absl::StrCat(
-      View(topic), " [", partition, "] holds rows of another input: ", difference,
+      absl::string_view(topic.data(), topic.size()), " [", partition,
+      "] holds rows of another input: ", difference,
       "; give the input and flags that it was started with, or start a new job (another --job)"));
 }
 

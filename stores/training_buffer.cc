@@ -72,7 +72,7 @@ std::optional<State> DecodeArrivalState(std::string_view bytes) {
   return state;
 }
 
-std::string Printable(std::string_view key) {
+std::string PrintableKey(std::string_view key) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string text;
   for (const char c : key) {
@@ -87,7 +87,8 @@ std::string Printable(std::string_view key) {
 }
 
 Status Damaged(std::string_view key, std::string_view what) {
-  return absl::DataLossError("training buffer, key '" + Printable(key) + "': " + std::string(what) +
+  return absl::DataLossError("training buffer, key '" + PrintableKey(key) +
+                             "': " + std::string(what) +
                              "; the buffer is damaged and must be read from input-data again");
 }
 

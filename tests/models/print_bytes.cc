@@ -17,9 +17,9 @@ namespace millrace {
 namespace {
 
 // Numbers and their order follow from the seed alone, in whatever library.
-class Numbers {
+class NumberSource {
  public:
-  explicit Numbers(uint64_t seed) : state_(seed) {}
+  explicit NumberSource(uint64_t seed) : state_(seed) {}
   uint64_t Next() { return Mix64(++state_); }
   float NextFloat() { return EvenlyFrom(Next()); }
   std::vector<float> Floats(size_t count) {
@@ -42,7 +42,7 @@ void Print(const std::string& what, uint64_t hash) {
 }
 
 void PrintNetwork(size_t inputs, const std::vector<size_t>& units) {
-  Numbers numbers(inputs);
+  NumberSource numbers(inputs);
   const Network network(inputs, units);
   const std::vector<float> parameters = numbers.Floats(network.parameter_count());
   std::vector<float> sums = numbers.Floats(parameters.size());
@@ -67,7 +67,7 @@ void PrintNetwork(size_t inputs, const std::vector<size_t>& units) {
 
 void PrintDeepFm(DeepFm::Loss loss, const std::string& name) {
   constexpr size_t kNumeric = 3, kHashed = 20, kFields = 4, kFactors = 6, kRows = 37;
-  Numbers numbers(1);
+  NumberSource numbers(1);
   const DeepFm model({kNumeric + kHashed, kNumeric, kFields, kFactors, {24, 9}}, loss, 0.01f, 0.5f);
   std::vector<EmbeddingId> ids;
   for (EmbeddingId id = 0; id < 30; ++id) ids.push_back(id * id);
@@ -101,7 +101,7 @@ void PrintDeepFm(DeepFm::Loss loss, const std::string& name) {
 
 void PrintOptimizer(OptimizerOptions::Kind kind, const std::string& name) {
   constexpr size_t kSize = 1003;
-  Numbers numbers(2);
+  NumberSource numbers(2);
   const auto optimizer = Optimizer::Create({.kind = kind, .l1 = 0.01, .l2 = 0.1});
   std::vector<float> parameters(kSize);
   std::vector<float> slots(kSize * optimizer->slot_count());

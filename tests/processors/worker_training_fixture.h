@@ -86,9 +86,10 @@ inline std::vector<float> DenseValues(const Slice& slice) {
 }
 
 // A worker, its rows, and a server played by the test.
-class Worker {
+class TrainingWorker {
  public:
-  explicit Worker(const WorkerOptions& options, size_t batch_rows = 4, RowNumber first_row = 0)
+  explicit TrainingWorker(const WorkerOptions& options, size_t batch_rows = 4,
+                          RowNumber first_row = 0)
       : options_(options),
         source_(batch_rows),
         input_(options.worker, kWorkerShape, source_, first_row),

@@ -19,13 +19,13 @@ using ::testing::SizeIs;
 // ---- the joints ----
 
 TEST(WorkerTrainingTest, AtStartItAsksEveryShardWhereItStands) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.shards = 3;
   options.worker = 5;
   options.workers = 6;
   options.epoch = 8;
   options.job = 77;
-  Worker worker(options);
+  TrainingWorker worker(options);
   const std::vector<Gradient> asks = worker.Start();
   EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0, 1, 2}));
   for (const Gradient& ask : asks) {
@@ -39,7 +39,7 @@ TEST(WorkerTrainingTest, AtStartItAsksEveryShardWhereItStands) {
 }
 
 TEST(WorkerTrainingTest, AClockWithoutRowsIsOwedUntilTheCompletingRowComes) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(0)), IsEmpty());
   EXPECT_TRUE(worker.training().owes_update());
   for (int row = 0; row < 3; ++row) {
@@ -55,7 +55,7 @@ TEST(WorkerTrainingTest, AClockWithoutRowsIsOwedUntilTheCompletingRowComes) {
 }
 
 TEST(WorkerTrainingTest, WhatAZombiesServerSaysUnaskedCorrectsNoClockWhoseRowsHaveNotCome) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(4)), IsEmpty());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2)), IsEmpty());
   worker.AddRows(20);
@@ -66,7 +66,7 @@ TEST(WorkerTrainingTest, WhatAZombiesServerSaysUnaskedCorrectsNoClockWhoseRowsHa
 
 // Nobody may be silent, and nobody leave, because of a clock that somebody made up.
 TEST(WorkerTrainingTest, AForgedClockThatIsCorrectedDoesNotSilenceTheWorker) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(4);
   worker.UpdateOf(0);  // and it is lost
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(100)), IsEmpty());
@@ -81,7 +81,7 @@ TEST(WorkerTrainingTest, AForgedClockThatIsCorrectedDoesNotSilenceTheWorker) {
 }
 
 TEST(WorkerTrainingTest, ALeaveForAForgedClockIsTakenBackWhenItIsCorrected) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(8);
   worker.End();
   worker.UpdateOf(0);
@@ -98,7 +98,7 @@ TEST(WorkerTrainingTest, ALeaveForAForgedClockIsTakenBackWhenItIsCorrected) {
 }
 
 TEST(WorkerTrainingTest, RowsWithoutWeightsWaitForThem) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(12);
   EXPECT_THAT(worker.Train(), IsEmpty());
   EXPECT_FALSE(worker.training().owes_update());
@@ -108,7 +108,7 @@ TEST(WorkerTrainingTest, RowsWithoutWeightsWaitForThem) {
 }
 
 TEST(WorkerTrainingTest, AnAnswerThatIsRepeatedLeadsToNoSecondUpdate) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(12);
   worker.UpdateOf(0);
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(0)), IsEmpty());
@@ -119,7 +119,7 @@ TEST(WorkerTrainingTest, AnAnswerThatIsRepeatedLeadsToNoSecondUpdate) {
 }
 
 TEST(WorkerTrainingTest, RepeatsTheSameBytesUntilTheUpdateIsAnswered) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(12);
   worker.UpdateOf(0);
   const std::string sent = *worker.output().messages[0].body;
@@ -135,7 +135,7 @@ TEST(WorkerTrainingTest, RepeatsTheSameBytesUntilTheUpdateIsAnswered) {
 }
 
 TEST(WorkerTrainingTest, WithNothingUnansweredRepeatIsSilent) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(4);
   worker.UpdateOf(0);
   worker.ReceiveAndTrain(worker.Answer(1));
@@ -143,9 +143,9 @@ TEST(WorkerTrainingTest, WithNothingUnansweredRepeatIsSilent) {
 }
 
 TEST(WorkerTrainingTest, RepeatAsksAgainWhoHasNotAnswered) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.Start();
   EXPECT_THAT(worker.training().SilentShards(), ElementsAreArray<ShardId>({0, 1}));
   ASSERT_TRUE(worker.Receive(worker.Answer(0, 1)).ok());
@@ -156,13 +156,13 @@ TEST(WorkerTrainingTest, RepeatAsksAgainWhoHasNotAnswered) {
 }
 
 TEST(WorkerTrainingTest, ATaskThatStartsAnewSendsTheSameUpdateOfTheSameClock) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.training.set_scaling(Training::RUNNING);
-  Worker first(options);
+  TrainingWorker first(options);
   first.AddRows(20);
   for (Clock clock = 0; clock < 3; ++clock) first.UpdateOf(clock);
   Gradient sent = first.UpdateOf(3);
-  Worker second(options, 4, 12);
+  TrainingWorker second(options, 4, 12);
   second.AddRows(8);
   Gradient again = second.UpdateOf(3);
   sent.mutable_update()->clear_attempt();
@@ -171,23 +171,23 @@ TEST(WorkerTrainingTest, ATaskThatStartsAnewSendsTheSameUpdateOfTheSameClock) {
 }
 
 TEST(WorkerTrainingTest, AnAnswerThatIsNotReleasedHoldsTheWorkerBack) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(12);
   worker.UpdateOf(0);
-  EXPECT_THAT(worker.ReceiveAndTrain(Worker::Held(worker.Answer(1))), IsEmpty());
+  EXPECT_THAT(worker.ReceiveAndTrain(TrainingWorker::Held(worker.Answer(1))), IsEmpty());
   EXPECT_FALSE(worker.training().owes_update());
   const std::vector<Gradient> asks = worker.Repeat();
   ASSERT_THAT(asks, SizeIs(1)) << "the release may have gone by unread";
   EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
   EXPECT_FALSE(asks[0].has_clock()) << "it asks for what is new";
   EXPECT_EQ(worker.UpdateOf(1).clock(), 1u);
-  EXPECT_THAT(worker.ReceiveAndTrain(Worker::Held(worker.Answer(1))), IsEmpty());
+  EXPECT_THAT(worker.ReceiveAndTrain(TrainingWorker::Held(worker.Answer(1))), IsEmpty());
 }
 
 // ---- the end ----
 
 TEST(WorkerTrainingTest, AfterItsLastRowsItLeavesAndRepeatsThatUntilItIsKnown) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(6);
   worker.UpdateOf(0);
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(1)), IsEmpty());
@@ -202,15 +202,15 @@ TEST(WorkerTrainingTest, AfterItsLastRowsItLeavesAndRepeatsThatUntilItIsKnown) {
   EXPECT_EQ(leave[0].clock(), 2u);
   EXPECT_FALSE(worker.training().left());
   EXPECT_EQ(worker.Repeat()[0].SerializeAsString(), leave[0].SerializeAsString());
-  EXPECT_THAT(worker.ReceiveAndTrain(Worker::Left(worker.Answer(2))), IsEmpty());
+  EXPECT_THAT(worker.ReceiveAndTrain(TrainingWorker::Left(worker.Answer(2))), IsEmpty());
   EXPECT_TRUE(worker.training().left());
   EXPECT_THAT(worker.Repeat(), IsEmpty());
 }
 
 TEST(WorkerTrainingTest, ATaskThatStartsAfterTheLeaveIsToldSoAndIsSilent) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.Start();
-  EXPECT_THAT(worker.ReceiveAndTrain(Worker::Left(worker.Answer(9))), IsEmpty());
+  EXPECT_THAT(worker.ReceiveAndTrain(TrainingWorker::Left(worker.Answer(9))), IsEmpty());
   EXPECT_TRUE(worker.training().left());
   worker.AddRows(8);
   worker.End();
@@ -219,28 +219,28 @@ TEST(WorkerTrainingTest, ATaskThatStartsAfterTheLeaveIsToldSoAndIsSilent) {
 }
 
 TEST(WorkerTrainingTest, IfOneShardSaysLeftItLeavesAll) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(8);
   worker.Start();
-  ASSERT_TRUE(worker.Receive(Worker::Left(worker.Answer(2, 1))).ok());
+  ASSERT_TRUE(worker.Receive(TrainingWorker::Left(worker.Answer(2, 1))).ok());
   const std::vector<Gradient> leave = worker.ReceiveAndTrain(worker.Answer(2, 0));
   ASSERT_THAT(leave, SizeIs(1));
   EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0}));
   EXPECT_EQ(leave[0].kind_case(), Gradient::kLeave);
   EXPECT_THAT(worker.Train(), IsEmpty()) << "once, and then by Repeat";
   EXPECT_EQ(worker.Repeat()[0].kind_case(), Gradient::kLeave);
-  worker.ReceiveAndTrain(Worker::Left(worker.Answer(2, 0)));
+  worker.ReceiveAndTrain(TrainingWorker::Left(worker.Answer(2, 0)));
   EXPECT_TRUE(worker.training().left());
 }
 
 TEST(WorkerTrainingTest, TheLeaveOfOtherShardsFollowsTheirClock) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.Start();
-  ASSERT_TRUE(worker.Receive(Worker::Left(worker.Answer(2, 1))).ok());
+  ASSERT_TRUE(worker.Receive(TrainingWorker::Left(worker.Answer(2, 1))).ok());
   worker.ReceiveAndTrain(worker.Answer(2, 0));
   // An older self's update of clock 2 was held there for the round, which is complete now.
   worker.ReceiveAndTrain(worker.Answer(3, 0));
@@ -252,7 +252,7 @@ TEST(WorkerTrainingTest, TheLeaveOfOtherShardsFollowsTheirClock) {
 // ---- weights that cannot be used ----
 
 TEST(WorkerTrainingTest, RefusesWeightsOfAnotherJobEpochShardOrShapeAndChangesNothing) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(8);
   worker.UpdateOf(0);
   const Weights good = worker.Answer(1);
@@ -279,9 +279,9 @@ TEST(WorkerTrainingTest, RefusesWeightsOfAnotherJobEpochShardOrShapeAndChangesNo
 TEST(WorkerTrainingTest, NoDamageToAnAnswerCrashesIt) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 3000; ++trial) {
-    WorkerOptions options = Worker::Options();
+    WorkerOptions options = TrainingWorker::Options();
     options.training.set_scaling(random() % 2 == 0 ? Training::NONE : Training::RUNNING);
-    Worker worker(options);
+    TrainingWorker worker(options);
     worker.AddRows(12);
     std::string bytes = worker.Answer(0).SerializeAsString();
     for (uint64_t change = 1 + random() % 3; change > 0; --change) {

@@ -14,19 +14,19 @@ using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-Worker WorkerOfTwoShards(Training::Consistency::Model consistency) {
-  WorkerOptions options = Worker::Options();
+TrainingWorker WorkerOfTwoShards(Training::Consistency::Model consistency) {
+  WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;
   options.training.mutable_consistency()->set_model(consistency);
-  return Worker(options);
+  return TrainingWorker(options);
 }
 
 // ---- several shards ----
 
 TEST(WorkerTrainingTest, TrainsOnThePartsOfAllShardsPutTogether) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.shards = 3;
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(4);
   worker.Start();
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(0, 2)), IsEmpty());
@@ -45,11 +45,11 @@ TEST(WorkerTrainingTest, TrainsOnThePartsOfAllShardsPutTogether) {
 }
 
 TEST(WorkerTrainingTest, WhatMustBeCountedOnceGoesToShardZero) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.training.set_scaling(Training::RUNNING);
   options.training.set_tail_after_rows(1);
   options.shards = 2;
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddDamagedRow();
   worker.AddRows(3);
   ASSERT_TRUE(worker.Receive(worker.Answer(0, 0)).ok());
@@ -68,7 +68,7 @@ TEST(WorkerTrainingTest, WhatMustBeCountedOnceGoesToShardZero) {
 }
 
 TEST(WorkerTrainingTest, ItsClockIsTheLeastOfItsShardsAndALaterPartServes) {
-  Worker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
+  TrainingWorker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
   worker.AddRows(12);
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
   const std::vector<Gradient> updates = worker.ReceiveAndTrain(worker.Answer(1, 0));
@@ -83,9 +83,9 @@ TEST(WorkerTrainingTest, ItsClockIsTheLeastOfItsShardsAndALaterPartServes) {
 }
 
 TEST(WorkerTrainingTest, ALaterPartThatIsNotReleasedHoldsNoWeightsAndIsWaitedFor) {
-  Worker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
+  TrainingWorker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
   worker.AddRows(12);
-  ASSERT_TRUE(worker.Receive(Worker::Held(worker.Answer(2, 1))).ok());
+  ASSERT_TRUE(worker.Receive(TrainingWorker::Held(worker.Answer(2, 1))).ok());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(1, 0)), IsEmpty());
   EXPECT_THAT(worker.Repeat(), SizeIs(1));
   EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({1}));
@@ -93,12 +93,12 @@ TEST(WorkerTrainingTest, ALaterPartThatIsNotReleasedHoldsNoWeightsAndIsWaitedFor
 }
 
 TEST(WorkerTrainingTest, SaysItsLeaveAgainToAShardThatHasComeToALaterClockMeanwhile) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(8);
   worker.End();
-  ASSERT_TRUE(worker.Receive(Worker::Left(worker.Answer(2, 1))).ok());
+  ASSERT_TRUE(worker.Receive(TrainingWorker::Left(worker.Answer(2, 1))).ok());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 0)), SizeIs(1));
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 0)), IsEmpty()) << "it has been said";
   const std::vector<Gradient> again = worker.ReceiveAndTrain(worker.Answer(3, 0));
@@ -108,7 +108,7 @@ TEST(WorkerTrainingTest, SaysItsLeaveAgainToAShardThatHasComeToALaterClockMeanwh
 }
 
 // Two shards, the second a clock ahead, as after a crash in the middle of sending.
-Worker TornWorker() { return WorkerOfTwoShards(Training::Consistency::SEQUENTIAL); }
+TrainingWorker TornWorker() { return WorkerOfTwoShards(Training::Consistency::SEQUENTIAL); }
 
 void ExpectGradientOf(const std::vector<Gradient>& updates, const std::vector<RowNumber>& rows,
                       const std::vector<float>& weights) {
@@ -123,7 +123,7 @@ void ExpectGradientOf(const std::vector<Gradient>& updates, const std::vector<Ro
 }
 
 TEST(WorkerTrainingTest, InSequentialModeAnUpdateIsRepeatedOnTheWeightsThatItWasComputedOn) {
-  Worker worker = TornWorker();
+  TrainingWorker worker = TornWorker();
   worker.AddRows(12);
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
   const std::vector<Gradient> asks = worker.ReceiveAndTrain(worker.Answer(1, 0));
@@ -131,15 +131,16 @@ TEST(WorkerTrainingTest, InSequentialModeAnUpdateIsRepeatedOnTheWeightsThatItWas
   EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
   EXPECT_TRUE(asks[0].has_clock());
   EXPECT_EQ(asks[0].clock(), 1u);
-  EXPECT_THAT(worker.ReceiveAndTrain(Worker::PreviousReceiver(worker.Answer(0, 1))), IsEmpty())
+  EXPECT_THAT(worker.ReceiveAndTrain(TrainingWorker::PreviousReceiver(worker.Answer(0, 1))),
+              IsEmpty())
       << "of another clock than what is needed";
   const std::vector<Gradient> updates =
-      worker.ReceiveAndTrain(Worker::PreviousReceiver(worker.Answer(1, 1)));
+      worker.ReceiveAndTrain(TrainingWorker::PreviousReceiver(worker.Answer(1, 1)));
   ExpectGradientOf(updates, {4, 5, 6, 7}, SomeWeights(1));
 }
 
 TEST(WorkerTrainingTest, AsksForThePreviousRoundAgainWhenTheShardSaysAllAgain) {
-  Worker worker = TornWorker();
+  TrainingWorker worker = TornWorker();
   worker.AddRows(12);
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(1, 0)), SizeIs(1));
@@ -151,20 +152,21 @@ TEST(WorkerTrainingTest, AsksForThePreviousRoundAgainWhenTheShardSaysAllAgain) {
 }
 
 TEST(WorkerTrainingTest, ThePreviousRoundIsOfNoUseWhenTheOtherShardsHaveComeAfter) {
-  Worker worker = TornWorker();
+  TrainingWorker worker = TornWorker();
   worker.AddRows(12);
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
   worker.ReceiveAndTrain(worker.Answer(1, 0));
-  ASSERT_TRUE(worker.Receive(Worker::PreviousReceiver(worker.Answer(1, 1))).ok());
+  ASSERT_TRUE(worker.Receive(TrainingWorker::PreviousReceiver(worker.Answer(1, 1))).ok());
   ExpectGradientOf(worker.ReceiveAndTrain(worker.Answer(2, 0)), {8, 9, 10, 11}, SomeWeights(2));
 }
 
 TEST(WorkerTrainingTest, ThePreviousRoundOfOneClockIsNotUsedAtTheNext) {
-  Worker worker = TornWorker();
+  TrainingWorker worker = TornWorker();
   worker.AddRows(16);
   ASSERT_TRUE(worker.Receive(worker.Answer(2, 1)).ok());
   worker.ReceiveAndTrain(worker.Answer(1, 0));
-  ASSERT_THAT(worker.ReceiveAndTrain(Worker::PreviousReceiver(worker.Answer(1, 1))), SizeIs(2));
+  ASSERT_THAT(worker.ReceiveAndTrain(TrainingWorker::PreviousReceiver(worker.Answer(1, 1))),
+              SizeIs(2));
   // Another instance's update of clock 2 has come to shard 1 only.
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(3, 1)), IsEmpty());
   const std::vector<Gradient> asks = worker.ReceiveAndTrain(worker.Answer(2, 0));
@@ -172,12 +174,12 @@ TEST(WorkerTrainingTest, ThePreviousRoundOfOneClockIsNotUsedAtTheNext) {
   EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({1}));
   EXPECT_EQ(asks[0].kind_case(), Gradient::kAsk);
   EXPECT_EQ(asks[0].clock(), 2u);
-  ExpectGradientOf(worker.ReceiveAndTrain(Worker::PreviousReceiver(worker.Answer(2, 1))),
+  ExpectGradientOf(worker.ReceiveAndTrain(TrainingWorker::PreviousReceiver(worker.Answer(2, 1))),
                    {8, 9, 10, 11}, SomeWeights(2));
 }
 
 TEST(WorkerTrainingTest, WaitsForNewsOfAShardWhoseAnswerIsOlderThanTheOthersAllow) {
-  Worker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
+  TrainingWorker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
   worker.AddRows(16);
   ASSERT_TRUE(worker.Receive(worker.Answer(3, 1)).ok());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(1, 0)), IsEmpty())
@@ -191,7 +193,7 @@ TEST(WorkerTrainingTest, WaitsForNewsOfAShardWhoseAnswerIsOlderThanTheOthersAllo
 }
 
 TEST(WorkerTrainingTest, WhenShardZeroIsAheadItsRowsAreThoseOfTheClockBefore) {
-  Worker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
+  TrainingWorker worker = WorkerOfTwoShards(Training::Consistency::EVENTUAL);
   worker.AddRows(12);
   Weights ahead = worker.Answer(2, 0);
   ahead.mutable_rows_before()->set_end(4);
@@ -204,9 +206,9 @@ TEST(WorkerTrainingTest, WhenShardZeroIsAheadItsRowsAreThoseOfTheClockBefore) {
 }
 
 TEST(WorkerTrainingProcessor, TellsAShardThatHasLostItsStateWhatItHasOfIt) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(12);
   Weights lost;
   lost.set_epoch(options.epoch);
@@ -242,9 +244,9 @@ TEST(WorkerTrainingProcessor, TellsAShardThatHasLostItsStateWhatItHasOfIt) {
 
 // It was restored from what an older instance of this worker knew.
 TEST(WorkerTrainingProcessor, TellsAShardThatSaysAnOlderClockWhatItKnows) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(12);
   worker.ReceiveAndTrain(worker.Answer(2, 0));
   worker.ReceiveAndTrain(worker.Answer(2, 1));
@@ -260,9 +262,9 @@ TEST(WorkerTrainingProcessor, TellsAShardThatSaysAnOlderClockWhatItKnows) {
 }
 
 TEST(WorkerTrainingProcessor, TellsAShardThatIsTwoClocksBehindTheOthers) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(20);
   worker.ReceiveAndTrain(worker.Answer(4, 0));
   worker.ReceiveAndTrain(worker.Answer(2, 1));

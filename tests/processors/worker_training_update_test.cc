@@ -25,7 +25,7 @@ using ::testing::SizeIs;
 // ---- the update ----
 
 TEST(WorkerTrainingTest, TheUpdateIsTheGradientSummedOverTheBatchsRows) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(8);
   for (Clock clock = 0; clock < 2; ++clock) {
     const Gradient update = worker.UpdateOf(clock);
@@ -46,7 +46,7 @@ TEST(WorkerTrainingTest, TheUpdateIsTheGradientSummedOverTheBatchsRows) {
 }
 
 TEST(WorkerTrainingTest, EachRowIsTestedByTheWeightsThatHaveNotSeenIt) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(4);
   EvaluationSums expected;
   for (RowNumber number = 0; number < 4; ++number) {
@@ -63,7 +63,7 @@ TEST(WorkerTrainingTest, EachRowIsTestedByTheWeightsThatHaveNotSeenIt) {
 }
 
 TEST(WorkerTrainingTest, ARowOfALaterEpochIsTrainedOnButNeitherTestedNorCountedAgain) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(1);
   worker.AddRowsAgain(3);
   const Gradient update = worker.UpdateOf(0);
@@ -74,7 +74,7 @@ TEST(WorkerTrainingTest, ARowOfALaterEpochIsTrainedOnButNeitherTestedNorCountedA
 }
 
 TEST(WorkerTrainingTest, ABatchOfDamagedRowsIsAnEmptyUpdateOfItsClock) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   for (int row = 0; row < 4; ++row) worker.AddDamagedRow();
   const Gradient update = worker.UpdateOf(0);
   EXPECT_EQ(update.update().row_count(), 0u);
@@ -84,9 +84,9 @@ TEST(WorkerTrainingTest, ABatchOfDamagedRowsIsAnEmptyUpdateOfItsClock) {
 }
 
 TEST(WorkerTrainingTest, ScalingKnowsTheNumbersOfTheRowsItScalesAndSendsTheirMoments) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.training.set_scaling(Training::RUNNING);
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(4);
   Moments before(1);
   for (double value : {10.0, 20.0, 60.0}) before.Add({0, {value}, {}, {}});
@@ -113,14 +113,14 @@ TEST(WorkerTrainingTest, ScalingKnowsTheNumbersOfTheRowsItScalesAndSendsTheirMom
 TEST(WorkerTrainingTest, AWeightChangeIsWhatTheLocalSolverFinds) {
   for (const Training::Update::Solver solver :
        {Training::Update::LBFGS, Training::Update::LOCAL_SGD}) {
-    WorkerOptions options = Worker::Options();
+    WorkerOptions options = TrainingWorker::Options();
     Training::Update& update = *options.training.mutable_update();
     update.set_kind(Training::Update::WEIGHT_CHANGE);
     update.set_solver(solver);
     update.set_local_iterations(2);
     update.set_local_learning_rate(0.25);
     options.training.set_l2(0.01);
-    Worker worker(options);
+    TrainingWorker worker(options);
     worker.AddRows(4);
     const Gradient message = worker.UpdateOf(0);
 
@@ -143,13 +143,13 @@ TEST(WorkerTrainingTest, AWeightChangeIsWhatTheLocalSolverFinds) {
 }
 
 TEST(WorkerTrainingTest, OneStepOfLocalSgdIsTheMeanGradientTimesTheRate) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   Training::Update& update = *options.training.mutable_update();
   update.set_kind(Training::Update::WEIGHT_CHANGE);
   update.set_solver(Training::Update::LOCAL_SGD);
   update.set_local_iterations(1);
   update.set_local_learning_rate(0.5);
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(4);
   const std::vector<float> change = DenseValues(worker.UpdateOf(0).update().slice());
   const Reference reference = ReferenceOf({0, 1, 2, 3}, SomeWeights(0));
@@ -159,9 +159,9 @@ TEST(WorkerTrainingTest, OneStepOfLocalSgdIsTheMeanGradientTimesTheRate) {
 }
 
 TEST(WorkerTrainingTest, BatchesAreEvaluatedForTheLocalLogOnlyIfItIsAskedFor) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.evaluate_batches = true;
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(8);
   worker.UpdateOf(0);
   ASSERT_THAT(worker.output().evaluations, SizeIs(1));
@@ -170,7 +170,7 @@ TEST(WorkerTrainingTest, BatchesAreEvaluatedForTheLocalLogOnlyIfItIsAskedFor) {
   EXPECT_EQ(worker.output().evaluations[0].rows_seen, 4u);
   worker.UpdateOf(1);
   EXPECT_EQ(worker.output().evaluations[0].rows_seen, 8u);
-  Worker quiet(Worker::Options());
+  TrainingWorker quiet(TrainingWorker::Options());
   quiet.AddRows(4);
   quiet.UpdateOf(0);
   EXPECT_THAT(quiet.output().evaluations, IsEmpty());
@@ -179,13 +179,13 @@ TEST(WorkerTrainingTest, BatchesAreEvaluatedForTheLocalLogOnlyIfItIsAskedFor) {
 // ---- frozen rows and the tail ----
 
 TEST(WorkerTrainingTest, RowsAfterTheFreezeAreTestedButNotLearntFrom) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.training.set_scaling(Training::RUNNING);
   options.worker = 1;
   options.workers = 4;
   // This worker's rows are 1, 5, 9, 13, 17, ... of the stream.
   options.training.set_freeze_after_rows(9);
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(8);
   const Gradient update = worker.UpdateOf(0);
   EXPECT_EQ(update.update().row_count(), 2u);
@@ -205,9 +205,9 @@ TEST(WorkerTrainingTest, RowsAfterTheFreezeAreTestedButNotLearntFrom) {
 }
 
 TEST(WorkerTrainingTest, TheFrozenPartOfABatchLeavesNoTraceInTheGradient) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.training.set_freeze_after_rows(3);
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(4);
   const std::vector<float> values = DenseValues(worker.UpdateOf(0).update().slice());
   const Reference reference = ReferenceOf({0, 1, 2}, SomeWeights(0));
@@ -215,11 +215,11 @@ TEST(WorkerTrainingTest, TheFrozenPartOfABatchLeavesNoTraceInTheGradient) {
 }
 
 TEST(WorkerTrainingTest, TheTailIsCountedOverAllPartitionsAndLearntFrom) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.worker = 2;
   options.workers = 3;
   options.training.set_tail_after_rows(9);  // rows 2, 5, 8, 11: only the last
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(4);
   const Gradient update = worker.UpdateOf(0);
   EXPECT_EQ(update.update().row_count(), 4u);
@@ -228,10 +228,10 @@ TEST(WorkerTrainingTest, TheTailIsCountedOverAllPartitionsAndLearntFrom) {
 }
 
 TEST(WorkerTrainingTest, TheTailMayBeginElsewhereThanTheFreeze) {
-  WorkerOptions options = Worker::Options();
+  WorkerOptions options = TrainingWorker::Options();
   options.training.set_freeze_after_rows(3);
   options.training.set_tail_after_rows(1);
-  Worker worker(options);
+  TrainingWorker worker(options);
   worker.AddRows(4);
   const Gradient update = worker.UpdateOf(0);
   EXPECT_EQ(update.update().row_count(), 3u);
@@ -245,12 +245,12 @@ TEST(WorkerTrainingTest, NewRowsThatAMiniBatchLeavesOutAreTestedButDoNotCountAsT
   SlidingBufferBatches source({.max_rows = 8, .minibatch_rows = 2}, kWorkerShape, buffer);
   InputDataProcessor input(0, kWorkerShape, source, 0);
   const SoftmaxRegression model(4, 2);
-  WorkerTrainingProcessor training(Worker::Options(), model, source);
+  WorkerTrainingProcessor training(TrainingWorker::Options(), model, source);
   for (RowNumber number = 0; number < 5; ++number) {
     ASSERT_TRUE(
         input.Process({0, 0, EncodeBigEndian64(number), EncodeRow(WorkerRow(number))}).ok());
   }
-  const Worker answers(Worker::Options());
+  const TrainingWorker answers(TrainingWorker::Options());
   ASSERT_TRUE(training.ProcessWeights(answers.Answer(0).SerializeAsString()).ok());
   WorkerOutput output;
   ASSERT_TRUE(training.TryTrain(output).ok());
@@ -270,7 +270,7 @@ TEST(WorkerTrainingTest, NewRowsThatAMiniBatchLeavesOutAreTestedButDoNotCountAsT
 // ---- dead letters ----
 
 TEST(WorkerTrainingTest, DeadLettersTravelWithTheUpdateThatCountsTheirRowsAndOnce) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(1);
   worker.AddDamagedRow();
   worker.AddRows(3);
@@ -288,7 +288,7 @@ TEST(WorkerTrainingTest, DeadLettersTravelWithTheUpdateThatCountsTheirRowsAndOnc
 }
 
 TEST(WorkerTrainingTest, DeadLettersAreKeptUntilTheUpdateWasAccepted) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddDamagedRow();
   worker.AddRows(3);
   worker.UpdateOf(0);
@@ -299,7 +299,7 @@ TEST(WorkerTrainingTest, DeadLettersAreKeptUntilTheUpdateWasAccepted) {
 }
 
 TEST(WorkerTrainingTest, WhatCameAfterTheLastUpdateTravelsWithTheLeave) {
-  Worker worker(Worker::Options());
+  TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(4);
   worker.UpdateOf(0);
   const Status status = worker.input().Process({99, 0, "no row", "value"});
