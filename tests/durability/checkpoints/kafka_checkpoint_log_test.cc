@@ -100,7 +100,7 @@ TEST_F(KafkaCheckpointLogTest, ABrokerThatIsAwayForLongerThanATransactionLastsCo
   EXPECT_GE(log_->CommitTransaction(checkpoint, 0).value_or(Offset(-1)), 60);
 }
 
-TEST_F(KafkaCheckpointLogTest, WhoIsStoppedDoesNotWaitForABrokerThatIsAway) {
+TEST_F(KafkaCheckpointLogTest, AServerThatIsStoppedDoesNotWaitForABrokerThatIsAway) {
   Open();
   const Checkpoint checkpoint = Of(60, 100'000);
   cluster_.SetDown();
@@ -112,7 +112,7 @@ TEST_F(KafkaCheckpointLogTest, WhoIsStoppedDoesNotWaitForABrokerThatIsAway) {
 }
 
 // A broker that cannot be reached cannot say whether the transaction was committed.
-TEST_F(KafkaCheckpointLogTest, WhoIsStoppedWhileACommitIsUnansweredBeginsNoOtherTransaction) {
+TEST_F(KafkaCheckpointLogTest, AServerThatIsStoppedBeginsNoTransactionAfterAnUnansweredCommit) {
   Open();
   const Checkpoint checkpoint = Of(1, 10);
   ASSERT_EQ(log_->CommitTransaction(checkpoint, 0).value_or(Offset(-1)), 1);

@@ -51,7 +51,7 @@ class ShardStoreTest : public testing::Test {
   JobConfig config_;
 };
 
-TEST_F(ShardStoreTest, ItsOwnStoreComesBeforeAReplicaAndThatBeforeOthersReplicas) {
+TEST_F(ShardStoreTest, PrefersItsOwnStoreThenItsReplicaThenACopyOfAPeer) {
   int asked = 0;
   const FetchCopy fetch = [&](ShardId shard, const std::string& folder) {
     ++asked;
@@ -82,7 +82,7 @@ TEST_F(ShardStoreTest, ItsOwnStoreComesBeforeAReplicaAndThatBeforeOthersReplicas
             Source::kNothing);
 }
 
-TEST_F(ShardStoreTest, AStoreInWhichNothingWholeIsYetIsAsGoodAsNone) {
+TEST_F(ShardStoreTest, AStoreWithoutACompleteCheckpointIsReplacedByACopy) {
   Open();
   ASSERT_TRUE(IsThere("job-shard-1"));
   const ShardCopy copy = Open([&](ShardId, const std::string&) {
@@ -93,7 +93,7 @@ TEST_F(ShardStoreTest, AStoreInWhichNothingWholeIsYetIsAsGoodAsNone) {
   EXPECT_EQ(OffsetOf(copy), 30);
 }
 
-TEST_F(ShardStoreTest, BesideAStoreThatAnotherProcessHoldsANewOneIsMadeAndTheFurthestStays) {
+TEST_F(ShardStoreTest, UsesAnotherFolderWhileAProcessHasTheStoreOpenAndLaterKeepsTheFurthest) {
   Make("job-shard-1", 10);
   {
     ChildProcess zombie({STORES_CHILD, "hold", Path("job-shard-1")});
@@ -117,7 +117,7 @@ TEST_F(ShardStoreTest, BesideAStoreThatAnotherProcessHoldsANewOneIsMadeAndTheFur
   EXPECT_FALSE(IsThere("job-shard-1.3"));
 }
 
-TEST_F(ShardStoreTest, AStoreThatIsLetGoAfterAMomentIsWaitedFor) {
+TEST_F(ShardStoreTest, WaitsForAStoreWhoseProcessEndsSoon) {
   Make("job-shard-1", 10);
   ChildProcess dying({STORES_CHILD, "hold", Path("job-shard-1")});
   ASSERT_EQ(dying.ReadLine(), "open");
@@ -136,7 +136,7 @@ TEST_F(ShardStoreTest, AStoreThatIsLetGoAfterAMomentIsWaitedFor) {
   EXPECT_TRUE(folder == Path("job-shard-1") || !in_time) << folder;
 }
 
-TEST_F(ShardStoreTest, AReplicaThatIsSetAsideIsNobodysUntilItIsMovedToTheShardsFolder) {
+TEST_F(ShardStoreTest, AReplicaThatIsSetAsideIsNotUsedUntilItIsMovedToTheShardsFolder) {
   Make("job-shard-1-replica", 20);
   const StatusOr<std::string> aside = SetReplicaStoreAside(config_, 1);
   ASSERT_TRUE(aside.ok()) << aside.status();
@@ -148,7 +148,7 @@ TEST_F(ShardStoreTest, AReplicaThatIsSetAsideIsNobodysUntilItIsMovedToTheShardsF
   EXPECT_EQ(OffsetOf(Open()), 20);
 }
 
-TEST_F(ShardStoreTest, AReplicaThatAnotherProcessHoldsIsNotTaken) {
+TEST_F(ShardStoreTest, DoesNotUseAReplicaThatAnotherProcessHasOpen) {
   Make("job-shard-1-replica", 10);
   ChildProcess zombie({STORES_CHILD, "hold", Path("job-shard-1-replica")});
   ASSERT_EQ(zombie.ReadLine(), "open");
@@ -156,7 +156,7 @@ TEST_F(ShardStoreTest, AReplicaThatAnotherProcessHoldsIsNotTaken) {
   EXPECT_TRUE(IsThere("job-shard-1-replica"));
 }
 
-TEST_F(ShardStoreTest, FoldersOfOtherThingsAreLeftAlone) {
+TEST_F(ShardStoreTest, LeavesFoldersOfOtherNamesAsTheyAre) {
   for (const char* name :
        {"job-shard-1.incoming", "job-shard-1.x", "job-shard-10", "job-shard-1-replica-frozen-1"}) {
     Make(name, 99);

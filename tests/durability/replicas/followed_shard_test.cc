@@ -85,7 +85,7 @@ class FollowedShardTest : public testing::Test {
   Offset end_ = 0;
 };
 
-TEST_F(FollowedShardTest, HasNothingOfACheckpointUntilAllOfItIsThere) {
+TEST_F(FollowedShardTest, ShowsACheckpointOnlyWhenAllOfItHasCome) {
   Follow();
   Commit(CheckpointOf(1));
   ASSERT_TRUE(WeightsBecome(1));
@@ -101,7 +101,7 @@ TEST_F(FollowedShardTest, HasNothingOfACheckpointUntilAllOfItIsThere) {
   EXPECT_TRUE(WeightsBecome(2));
 }
 
-TEST_F(FollowedShardTest, ShowsWhatIsThereAndOfWhatComesTheLast) {
+TEST_F(FollowedShardTest, ShowsTheCheckpointThatExistsAndThenTheNewest) {
   Commit(CheckpointOf(1));
   Follow();
   EXPECT_TRUE(WeightsBecome(1));

@@ -92,7 +92,7 @@ class PeerReplicasTest : public testing::Test {
   std::atomic<bool> stop_ = false;
 };
 
-TEST_F(PeerReplicasTest, TheFurthestCopyIsTaken) {
+TEST_F(PeerReplicasTest, FetchesTheCopyWithTheHighestOffset) {
   Keeper behind(10);
   Keeper ahead(20);
   EXPECT_EQ(Fetch({behind.Offer(0), ahead.Offer(2)}), ahead.Offer(2).address());
@@ -100,7 +100,7 @@ TEST_F(PeerReplicasTest, TheFurthestCopyIsTaken) {
   EXPECT_EQ(behind.frozen(), 0);
 }
 
-TEST_F(PeerReplicasTest, WhoIsAwayDamagedOrNotAsFarAsHeSaysIsPassedOver) {
+TEST_F(PeerReplicasTest, SkipsPeersThatAreAwayHaveADamagedCopyOrOneThatIsOlderThanOffered) {
   Keeper good(10);
   Keeper damaged(30);
   damaged.Damage();
@@ -122,7 +122,7 @@ TEST_F(PeerReplicasTest, WithoutAnyCopyTheFolderIsNotMade) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
-TEST_F(PeerReplicasTest, OwnOffersThoseOfOtherShardsAndThoseByTlsAreNotAsked) {
+TEST_F(PeerReplicasTest, SkipsItsOwnOffersThoseOfOtherShardsAndThoseByTls) {
   Keeper own(30);
   Keeper other(40);
   ReplicaOffer of_other = other.Offer(2);

@@ -24,7 +24,7 @@ Status Receive(ReceivedFolder& received, const std::string& name, const std::str
   return received.EndFile(Crc32c(bytes));
 }
 
-TEST(ReceivedFolder, HasItsNameOnlyWhenItIsWhole) {
+TEST(ReceivedFolder, GetsItsNameOnlyWhenAllFilesAreComplete) {
   TemporaryFolder folder;
   auto received = ReceivedFolder::Begin(folder / "a/store");
   ASSERT_TRUE(received.ok()) << received.status();
@@ -38,7 +38,7 @@ TEST(ReceivedFolder, HasItsNameOnlyWhenItIsWhole) {
   EXPECT_FALSE(std::filesystem::exists(folder / "a/store.incoming"));
 }
 
-TEST(ReceivedFolder, LeavesNothingWhenItIsGivenUpAndClearsWhatACrashLeft) {
+TEST(ReceivedFolder, RemovesTheFilesOfACrashAndItsOwnUnlessCommitted) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder / "store.incoming");
   std::ofstream(folder / "store.incoming/CURRENT") << "of a crash";
@@ -97,7 +97,7 @@ TEST(ReceivedFolder, IsForItsOwnerOnly) {
             perms::owner_read | perms::owner_write);
 }
 
-TEST(ReceivedFolder, WritesNowhereElseAndNoFileTwice) {
+TEST(ReceivedFolder, RefusesPathsOfOtherFoldersAndASecondFileOfAName) {
   TemporaryFolder folder;
   auto received = ReceivedFolder::Begin(folder / "store");
   ASSERT_TRUE(received.ok()) << received.status();

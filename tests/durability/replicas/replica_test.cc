@@ -120,7 +120,7 @@ TEST_F(ReplicaTest, ServersSayHowFarTheirCopiesAreOrWhyThereIsNone) {
   ExpectNothingLeft();
 }
 
-TEST_F(ReplicaTest, WhatTheReceiverFindsWrongGetsNoName) {
+TEST_F(ReplicaTest, ACopyThatFailsTheReceiversCheckGetsNoFolder) {
   ReplicaFetch fetch = FetchFrom(Start());
   fetch.check = [](const std::string&, const ReplicaDescription&) {
     return absl::DataLossError("cannot be opened");
@@ -220,7 +220,7 @@ class CrookedServer final : public Replicas::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST_F(ReplicaTest, WhatIsNotWhatWasAskedForIsRefusedAndLeavesNothing) {
+TEST_F(ReplicaTest, ACopyThatWasNotRequestedIsRefusedAndLeavesNothing) {
   using C = CrookedServer;
   const std::vector<std::pair<std::string, std::vector<ReplicaPiece>>> cases = {
       {"is damaged", {C::Begin(1, 4), C::File("CURRENT", 4), C::Data("dato"), C::End("data")}},
@@ -263,7 +263,7 @@ TEST_F(ReplicaTest, ACopyForWhichTheDiskHasNoRoomIsRefusedBeforeItComes) {
   ExpectNothingLeft();
 }
 
-TEST_F(ReplicaTest, AReceiverThatTakesNothingMoreLosesItsStream) {
+TEST_F(ReplicaTest, AReceiverThatStopsReadingLosesItsStream) {
   // More than what the connection's buffers take.
   KeptCopy large({{"000007.sst", std::string(64 << 20, 'x')}});
   auto server = ReplicaServer::Start({.job = "job",
@@ -297,7 +297,7 @@ TEST_F(ReplicaTest, AReceiverThatTakesNothingMoreLosesItsStream) {
   EXPECT_FALSE(got.ok());
 }
 
-TEST_F(ReplicaTest, WhatAnotherServerSaysIsFitForATerminal) {
+TEST_F(ReplicaTest, TheTextOfAnotherServersErrorIsPrintable) {
   CrookedServer server([](grpc::ServerContext&, CrookedServer::Writer&) {
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "\x1b[2Jgone\n");
   });
@@ -317,7 +317,7 @@ TEST_F(ReplicaTest, AServerThatGoesInTheMiddleIsAnError) {
   ExpectNothingLeft();
 }
 
-TEST_F(ReplicaTest, AServerThatFallsSilentOrCreepsCostsAsLongAsOneIsPatient) {
+TEST_F(ReplicaTest, AServerThatIsSilentOrTooSlowIsGivenUpAfterTheTimeout) {
   for (const bool creeps : {false, true}) {
     CrookedServer server([creeps](grpc::ServerContext& context, CrookedServer::Writer& writer) {
       writer.Write(CrookedServer::Begin(1, 1 << 20));

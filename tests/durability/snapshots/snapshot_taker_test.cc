@@ -60,7 +60,7 @@ class SnapshotTakerTest : public ::testing::Test {
   const SnapshotTaker::Time start_ = std::chrono::steady_clock::now();
 };
 
-TEST_F(SnapshotTakerTest, GivesUpWhatAStandingStreamDoesNotBringToItsCut) {
+TEST_F(SnapshotTakerTest, GivesUpASnapshotWhoseCutAPausedStreamDoesNotReach) {
   std::vector<OutgoingRecord> out;
   server_.Send(Asked(7));
   taker_.Tick(0, server_.processor(), start_, out);
@@ -106,7 +106,7 @@ TEST_F(SnapshotTakerTest, OnlyTheProcessOfShardZeroGivesUp) {
   EXPECT_THAT(out, IsEmpty());
 }
 
-TEST_F(SnapshotTakerTest, OneThatIsAskedForWhileAnotherIsOnItsWayIsGivenUpAndNotTheOther) {
+TEST_F(SnapshotTakerTest, GivesUpASnapshotThatIsRequestedWhileAnotherIsUnderWay) {
   server_.Send(Asked(7));
   server_.Send(Asked(7));
   EXPECT_EQ(server_.processor().snapshot_given_up(), 0u) << "it came twice";
@@ -230,7 +230,7 @@ TEST_F(SnapshotTakerTest, TheEndOfARerunReplacesThatOfTheRunBefore) {
   EXPECT_FALSE(std::filesystem::exists(SnapshotFolder(config_, 0) + ".replaced"));
 }
 
-TEST_F(SnapshotTakerTest, AStartNamesWhatIsWholeAndLeavesWhatOthersMayBeWriting) {
+TEST_F(SnapshotTakerTest, AStartNamesCompleteSnapshotsAndKeepsThoseThatOthersMayBeWriting) {
   const TestServer second(OneOfTwo(1));
   Write(taker_, second);  // half of snapshot 7
   training_.set_shards(1);
@@ -245,7 +245,7 @@ TEST_F(SnapshotTakerTest, AStartNamesWhatIsWholeAndLeavesWhatOthersMayBeWriting)
   EXPECT_TRUE(ReadManifest(SnapshotFolder(config_, 0)).ok());
 }
 
-TEST_F(SnapshotTakerTest, AWholeSnapshotRemovesOlderOnesThatAKilledServerHasLeft) {
+TEST_F(SnapshotTakerTest, ACompleteSnapshotRemovesOlderPartialOnesOfAKilledServer) {
   const auto folder = [this](std::string_view name) {
     return folder_.path() + "/" + std::string(name) + ".partial";
   };
