@@ -48,7 +48,7 @@ FlagGroup FeatureGroup() {
                "Hashed features of the categorical columns"},
               {"--text-buckets", "features.text_buckets", "Hashed features of the text column"},
               {"--missing", "features.missing",
-               "Empty numeric cells: reject the row, or take the mean of the column"},
+               "Empty numeric cells: reject the row, or take the column's mean (0 if unscaled)"},
           }};
 }
 
@@ -87,7 +87,8 @@ FlagGroup TrainingGroup() {
           {"--buffer-min", "training.buffer.min_rows", "Rows of the smallest buffer"},
           {"--buffer-max", "training.buffer.max_rows", "Rows of the largest buffer"},
           {"--buffer-coefficient", "training.buffer.coefficient",
-           "Rows of the buffer per row and minute"},
+           "The buffer's target size is this times the rows per minute, between --buffer-min and "
+           "--buffer-max"},
           {"--minibatch-rows", "training.buffer.minibatch_rows",
            "Buffer schedule: train on so many of the newest rows; 0: all"},
       }};
@@ -136,7 +137,8 @@ FlagGroup EmbeddingGroup() {
           {"--embedding-l2", "training.embedding.l2",
            "L2 penalty on a row, each time that a batch names it"},
           {"--admit-after", "training.embedding.admit_after",
-           "An embedding row gets values from its n-th update on"},
+           "An embedding row gets values with its n-th update; before it, updates are only "
+           "counted"},
           {"--expire-after", "training.embedding.expire_after_s",
            "A row that no batch has named for so many seconds is dropped, and starts again from "
            "its initial values when it is named again; 0: never"},
@@ -164,7 +166,7 @@ FlagGroup StreamGroup() {
           {"--time-column", "producer.time_column", "Replay by this column of timestamps"},
           {"--speedup", "producer.speedup", "Replay this many times as fast as recorded"},
           {"--epochs", "producer.epochs",
-           "Stream the file so many times; row numbers continue. Rows of the first pass only are "
+           "Stream the file so many times; row numbers continue. Only rows of the first pass are "
            "counted and evaluated while training"},
       }};
 }
@@ -229,7 +231,8 @@ FlagGroup ReplicaGroup() {
            "authorities"},
           {"--replica-insecure", "server.replica_insecure",
            "Serve and fetch replicas over the network without mutual TLS: whoever reaches the "
-           "address can read the model, and whoever can write to the job topic can give one"},
+           "address can read the model, and whoever can write to the job topic can offer a forged "
+           "replica"},
       }};
 }
 
