@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "apps/flag_table.h"
 #include "base/host_and_port.h"
 #include "features/feature_encoder.h"
 #include "stores/training_buffer.h"
@@ -15,7 +16,7 @@
 namespace millrace {
 namespace {
 
-// What is finite and within its bounds; each is named as in the configuration.
+// What is finite and within its bounds; each is named as in the configuration, and by its flag.
 Status CheckNumbers(const JobConfig& config) {
   constexpr double kAny = std::numeric_limits<double>::max();
   constexpr double kAboveZero = std::numeric_limits<double>::min();
@@ -23,47 +24,52 @@ Status CheckNumbers(const JobConfig& config) {
   const Training::Optimizer& optimizer = config.training().optimizer();
   const Training::Update& update = config.training().update();
   struct Bound {
-    const char* name;
+    const char* field;
     double value;
     double least;
     double most;
   };
   const Bound bounds[] = {
-      {"learning_rate", optimizer.learning_rate(), kAboveZero, kAny},
-      {"decay", optimizer.decay(), 0, kAny},
-      {"momentum", optimizer.momentum(), 0, kBelowOne},
-      {"beta1", optimizer.beta1(), 0, kBelowOne},
-      {"beta2", optimizer.beta2(), 0, kBelowOne},
-      {"epsilon", optimizer.epsilon(), kAboveZero, kAny},
-      {"ftrl_beta", optimizer.ftrl_beta(), 1e-6, 1e6},
-      {"l1", optimizer.l1(), 0, 1e18},
-      {"local_learning_rate", update.local_learning_rate(), kAboveZero, kAny},
-      {"l2", config.training().l2(), 0, kAny},
-      {"compression.top_k", config.training().compression().top_k(), kAboveZero, 1},
-      {"embedding.initial_limit", config.training().embedding().initial_limit(), 0, 1e6},
-      {"embedding.offset", config.training().embedding().offset(), -1e18, 1e18},
-      {"embedding.l2", config.training().embedding().l2(), 0, 1e6},
-      {"embedding.expire_after_s", config.training().embedding().expire_after_s(), 0, 1e10},
-      {"buffer.coefficient", config.training().buffer().coefficient(), 0, kAny},
+      {"training.optimizer.learning_rate", optimizer.learning_rate(), kAboveZero, kAny},
+      {"training.optimizer.decay", optimizer.decay(), 0, kAny},
+      {"training.optimizer.momentum", optimizer.momentum(), 0, kBelowOne},
+      {"training.optimizer.beta1", optimizer.beta1(), 0, kBelowOne},
+      {"training.optimizer.beta2", optimizer.beta2(), 0, kBelowOne},
+      {"training.optimizer.epsilon", optimizer.epsilon(), kAboveZero, kAny},
+      {"training.optimizer.ftrl_beta", optimizer.ftrl_beta(), 1e-6, 1e6},
+      {"training.optimizer.l1", optimizer.l1(), 0, 1e18},
+      {"training.update.local_learning_rate", update.local_learning_rate(), kAboveZero, kAny},
+      {"training.l2", config.training().l2(), 0, kAny},
+      {"training.compression.top_k", config.training().compression().top_k(), kAboveZero, 1},
+      {"training.embedding.initial_limit", config.training().embedding().initial_limit(), 0, 1e6},
+      {"training.embedding.offset", config.training().embedding().offset(), -1e18, 1e18},
+      {"training.embedding.l2", config.training().embedding().l2(), 0, 1e6},
+      {"training.embedding.expire_after_s", config.training().embedding().expire_after_s(), 0,
+       1e10},
+      {"training.buffer.coefficient", config.training().buffer().coefficient(), 0, kAny},
       {"broker_timeout_s", config.broker_timeout_s(), 0, kAny},
-      {"rate", config.producer().rate(), 0, kAny},
-      {"speedup", config.producer().speedup(), kAboveZero, kAny},
-      {"checkpoint_interval_s", config.server().checkpoint_interval_s(), 0, kAny},
-      {"evaluation_interval_s", config.server().evaluation_interval_s(), 0, kAny},
-      {"waiting_report_s", config.server().waiting_report_s(), 0, kAny},
-      {"repeat_interval_s", config.worker().repeat_interval_s(), 0, kAny},
-      {"session_timeout_s", config.worker().session_timeout_s(), 0.001, 3600},
-      {"stall_timeout_s", config.worker().stall_timeout_s(), 1, 86400},
+      {"producer.rate", config.producer().rate(), 0, kAny},
+      {"producer.speedup", config.producer().speedup(), kAboveZero, kAny},
+      {"server.checkpoint_interval_s", config.server().checkpoint_interval_s(), 0, kAny},
+      {"server.evaluation_interval_s", config.server().evaluation_interval_s(), 0, kAny},
+      {"server.waiting_report_s", config.server().waiting_report_s(), 0, kAny},
+      {"worker.repeat_interval_s", config.worker().repeat_interval_s(), 0, kAny},
+      {"worker.session_timeout_s", config.worker().session_timeout_s(), 0.001, 3600},
+      {"worker.stall_timeout_s", config.worker().stall_timeout_s(), 1, 86400},
   };
   for (const Bound& bound : bounds) {
     if (bound.value >= bound.least && bound.value <= bound.most) continue;
     std::ostringstream text;
-    text << bound.name << ": " << bound.value << " is not ";
-    if (bound.most < kAny) {
+    const std::string flag = FlagOfField(bound.field);
+    text << bound.field << (flag.empty() ? "" : " (" + flag + ")") << ": " << bound.value
+         << " is not ";
+    if (bound.most == kBelowOne) {
+      text << "at least " << bound.least << " and below 1";
+    } else if (bound.most < kAny) {
       if (bound.least == kAboveZero) {
         text << "above 0 and at most " << bound.most;
       } else {
-        text << "within " << bound.least << " and " << bound.most;
+        text << "between " << bound.least << " and " << bound.most;
       }
     } else {
       text << (bound.least == kAboveZero ? "a number above 0" : "a number of 0 or more");
@@ -177,10 +183,10 @@ Status CheckEmbeddings(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   const Training& training = config.training();
   if (training.schedule() != Training::ONE_PASS) {
-    return wrong("model: a factorization machine is trained in one pass; give --schedule one-pass");
+    return wrong("the models fm and deepfm are trained in one pass; give --schedule one-pass");
   }
   if (training.update().kind() != Training::Update::GRADIENT) {
-    return wrong("model: a factorization machine sends gradients; give --update gradient");
+    return wrong("with the models fm and deepfm workers send gradients; give --update gradient");
   }
   if (training.class_weight_size() > 0)
     return wrong("class_weight is a setting of the model softmax only; leave it out");

@@ -300,6 +300,16 @@ const std::vector<FlagGroup>& FlagGroups() {
   return *groups;
 }
 
+std::string FlagOfField(const std::string& field) {
+  for (const FlagGroup& group : FlagGroups()) {
+    for (const Flag& flag : group.flags) {
+      const std::vector<std::string> names = absl::StrSplit(flag.name, ',');
+      if (flag.field == field) return names.front();
+    }
+  }
+  return "";
+}
+
 std::string ProgramWithFlag(const std::string& name) {
   for (const FlagGroup& group : FlagGroups()) {
     for (const Flag& flag : group.flags) {

@@ -25,6 +25,10 @@ struct FlagGroup {
 
 const std::vector<FlagGroup>& FlagGroups();
 
+// The flag of a field ("--batch-rows" of "training.batch_rows"), by its first name; empty if it has
+// none.
+std::string FlagOfField(const std::string& field);
+
 // The program that takes a flag of this name ("--batch-rows"), such as "ServerApp"; empty if none
 // does.
 std::string ProgramWithFlag(const std::string& name);

@@ -85,11 +85,11 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   if (training.model() != Training::SOFTMAX) {
     if (spec.ids().empty()) {
-      return wrong("a factorization machine needs id columns: give CsvProducer --ids A,B");
+      return wrong("the models fm and deepfm need id columns: give CsvProducer --ids A,B");
     }
     if (!spec.regression() && spec.classes_size() != 2) {
       return wrong(
-          "a factorization machine needs two classes, or a number as the label (CsvProducer "
+          "the models fm and deepfm need two classes, or a number as the label (CsvProducer "
           "--regression); the job has " +
           std::to_string(spec.classes_size()) + " classes");
     }

@@ -38,6 +38,12 @@ TEST(FlagTable, KnowsWhichProgramTakesAFlag) {
   EXPECT_EQ(ProgramWithFlag("--no-such-flag"), "");
 }
 
+TEST(FlagTable, KnowsTheFlagOfAField) {
+  EXPECT_EQ(FlagOfField("training.l2"), "--l2");
+  EXPECT_EQ(FlagOfField("producer.input"), "--input") << "the first of its names";
+  EXPECT_EQ(FlagOfField("training.optimizer.beta1"), "") << "it has none";
+}
+
 TEST(FlagField, TakesItsTypeAndDefaultFromTheDescriptor) {
   EXPECT_EQ(FlagField("training.optimizer.learning_rate").type_name(), "FLOAT");
   EXPECT_EQ(FlagField("training.optimizer.learning_rate").default_text(), "0.3");

@@ -177,8 +177,9 @@ TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
   ExpectError({"--batch-rows", "0"}, "batch_rows: give 1");
   ExpectError({"--buffer-min", "9", "--buffer-max", "8"}, "min_rows <= max_rows");
   ExpectError({"--buffer-coefficient", "nan"}, "coefficient");
-  ExpectError({"--learning-rate", "0"}, "learning_rate: 0 is not a number above 0");
-  ExpectError({"--l2=-1"}, "l2: -1 is not a number of 0 or more");
+  ExpectError({"--learning-rate", "0"},
+              "training.optimizer.learning_rate (--learning-rate): 0 is not a number above 0");
+  ExpectError({"--l2=-1"}, "training.l2 (--l2): -1 is not a number of 0 or more");
   ExpectError({"--local-iterations", "0"}, "local_iterations");
   ExpectError({"--class-weights=1,-1"}, "class_weight");
   ExpectError({"--evaluation-log", "log"}, "--test");
@@ -193,7 +194,7 @@ TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
 // Each of these once ended a program in the middle of a job, after it had published them.
 TEST_F(JobFlagsTest, NumbersThatWouldBreakTheTrainingAreRefusedBeforeAnythingIsPublished) {
   ExpectError({"--learning-rate", "inf"}, "learning_rate");
-  ExpectError({"--decay=-1"}, "decay: -1 is not a number of 0 or more");
+  ExpectError({"--decay=-1"}, "decay (--decay): -1 is not a number of 0 or more");
   ExpectError({"--buffer-max", "4000000000"}, "buffer.max_rows: 16777216 at most");
   ExpectError({"--class-weights", "inf,1"}, "class_weight");
   ExpectError({"--checkpoint-interval", "nan"}, "checkpoint_interval_s");
@@ -203,7 +204,7 @@ TEST_F(JobFlagsTest, NumbersThatWouldBreakTheTrainingAreRefusedBeforeAnythingIsP
     return std::string(Load({}, text).status().message());
   };
   EXPECT_THAT(error("epsilon: 0"), HasSubstr("epsilon: 0 is not a number above 0"));
-  EXPECT_THAT(error("beta2: 1"), HasSubstr("beta2: 1 is not within 0 and 1"));
+  EXPECT_THAT(error("beta2: 1"), HasSubstr("beta2: 1 is not at least 0 and below 1"));
 }
 
 TEST_F(JobFlagsTest, WhatOnlyFtrlKnowsIsRefusedWithoutIt) {
@@ -250,8 +251,10 @@ TEST_F(JobFlagsTest, UpdatesAreCompressedByRoundingAndByAFraction) {
   EXPECT_EQ(config->training().compression().values(), Training::Compression::BF16);
   EXPECT_EQ(config->training().compression().top_k(), 0.1);
   ExpectError({"--compress", "fp8"}, "--compress: 'fp8' is not one of none, fp16, bf16");
-  ExpectError({"--top-k", "0"}, "top_k: 0 is not above 0 and at most 1");
-  ExpectError({"--top-k", "2"}, "top_k: 2 is not above 0 and at most 1");
+  ExpectError({"--top-k", "0"}, "top_k (--top-k): 0 is not above 0 and at most 1");
+  ExpectError({"--top-k", "2"}, "top_k (--top-k): 2 is not above 0 and at most 1");
+  ExpectError({"--embedding-init", "1e9"},
+              "embedding.initial_limit (--embedding-init): 1e+09 is not between 0 and 1e+06");
   ExpectError({"--top-k", "0.1", "--update", "weight-change"}, "gradients only");
 }
 
