@@ -274,8 +274,9 @@ Status CooperativeGroupConsumer::StartPending() {
         rd_kafka_committed(client_.get(), pending_.get(), kCommittedTimeoutMs);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
       // The coordinator is away; it is asked again in the next Poll.
-      return kafka_internal::IsPermanent(error) ? StatusOfError(error, "committed offsets")
-                                                : absl::OkStatus();
+      return kafka_internal::IsPermanent(error)
+                 ? StatusOfError(error, "reading the committed offsets")
+                 : absl::OkStatus();
     }
   }
   std::vector<Offset> offsets;

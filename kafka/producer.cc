@@ -274,11 +274,11 @@ Status LibrdkafkaProducer::Flush(std::chrono::milliseconds timeout) {
   const rd_kafka_resp_err_t error = rd_kafka_flush(client_.get(), Milliseconds(timeout));
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR || outstanding_ == 0) return absl::OkStatus();
   if (error == RD_KAFKA_RESP_ERR__TIMED_OUT) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("flush: after ", timeout.count(), " ms ", outstanding_,
-                     " records are not delivered; check the brokers"));
+    return absl::DeadlineExceededError(absl::StrCat(outstanding_,
+                                                    " records were not delivered within ",
+                                                    timeout.count(), " ms; check the brokers"));
   }
-  return StatusOfError(error, "flush");
+  return StatusOfError(error, "flushing the producer");
 }
 
 Offset LibrdkafkaProducer::DeliveredEnd(const std::string& topic, int32_t partition) const {

@@ -52,7 +52,8 @@ StatusOr<std::unique_ptr<AllWeights>> AllWeights::Create(const JobConfig& config
   if (!server.has_test_file() && !server.has_weights_file()) return nullptr;
   if (!hosted.contains(0)) {
     spdlog::info(
-        "evaluation and the weights file: done by the process that hosts shard 0, not by this one");
+        "--test and --weights-file have no effect here: the process that hosts shard 0 evaluates "
+        "and writes the weights; give them to that one");
     return nullptr;
   }
   if (server.has_weights_file()) {

@@ -41,7 +41,8 @@ void JobEnd::ReportWhoHasNotEnded(const std::set<ShardId>& ended) const {
     if (!ended.contains(shard)) shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
   }
   spdlog::info(
-      "all workers have left this process's shards; waiting until they have left shards {}",
+      "all workers have left this process's shards; waiting until they have left shards {}; check "
+      "that the ServerApps of these shards run",
       shards);
 }
 

@@ -13,25 +13,25 @@ namespace {
 
 // So many of the last records: a few minutes of a job of some shards.
 constexpr int64_t kRecordsBack = 4096;
-constexpr size_t kSignsAtOnce = 1000;
+constexpr size_t kPointsAtOnce = 1000;
 
 }  // namespace
 
 StatusOr<std::unique_ptr<LastHeartbeats>> LastHeartbeats::Create(const JobConfig& config,
                                                                  int64_t now_ms, Wakeup* wakeup) {
-  std::unique_ptr<LastHeartbeats> signs(new LastHeartbeats(now_ms));
+  std::unique_ptr<LastHeartbeats> heartbeats(new LastHeartbeats(now_ms));
   ConsumerOptions options;
-  options.client_id = "last-signs";
+  options.client_id = "last-heartbeats";
   options.queue_kbytes = 4096;
   MILLRACE_ASSIGN_OR_RETURN(
-      signs->consumer_,
+      heartbeats->consumer_,
       PartitionConsumer::Create(ToKafkaOptions(config), options,
                                 TopicName(config.name(), Topic::kMetrics), wakeup));
   MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
-                            signs->consumer_->QueryRange(0, kBrokerCall));
+                            heartbeats->consumer_->QueryRange(0, kBrokerCall));
   MILLRACE_RETURN_IF_ERROR(
-      signs->consumer_->Assign(0, std::max(range.begin, range.end - kRecordsBack)));
-  return signs;
+      heartbeats->consumer_->Assign(0, std::max(range.begin, range.end - kRecordsBack)));
+  return heartbeats;
 }
 
 StatusOr<size_t> LastHeartbeats::Poll() {
@@ -45,7 +45,7 @@ StatusOr<size_t> LastHeartbeats::Poll() {
     done_ = true;
     return absl::OkStatus();
   };
-  return consumer_->Poll(kSignsAtOnce, handler);
+  return consumer_->Poll(kPointsAtOnce, handler);
 }
 
 void LastHeartbeats::Take(const ConsumedRecord& record) {

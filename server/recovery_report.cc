@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 // A shard's last sign of life is looked for so long after its recovery, at most.
-constexpr std::chrono::seconds kForSigns(2);
+constexpr std::chrono::seconds kForHeartbeats(2);
 
 double SecondsBetween(RecoveryReport::Time from, RecoveryReport::Time to) {
   return std::chrono::duration<double>(to - from).count();
@@ -21,8 +21,9 @@ double SecondsBetween(RecoveryReport::Time from, RecoveryReport::Time to) {
 
 RecoveryReport::RecoveryReport(const JobConfig& config, Wakeup* wakeup)
     : started_(std::chrono::steady_clock::now()) {
-  StatusOr<std::unique_ptr<LastHeartbeats>> signs = LastHeartbeats::Create(config, NowMs(), wakeup);
-  if (signs.ok()) signs_ = *std::move(signs);
+  StatusOr<std::unique_ptr<LastHeartbeats>> heartbeats =
+      LastHeartbeats::Create(config, NowMs(), wakeup);
+  if (heartbeats.ok()) heartbeats_ = *std::move(heartbeats);
 }
 
 double RecoveryReport::Restored(ShardId shard, const RecoveryPhases& phases, Time now) {
@@ -39,29 +40,29 @@ void RecoveryReport::Answered(ShardId shard, uint64_t gradients, Time now) {
 }
 
 void RecoveryReport::Tick(Time now) {
-  if (signs_) {
-    const Status polled = signs_->Poll().status();
+  if (heartbeats_) {
+    const Status polled = heartbeats_->Poll().status();
     if (!polled.ok()) {
       spdlog::warn("for how long shards were down cannot be told: {}", TextOf(polled));
-      signs_.reset();
+      heartbeats_.reset();
     }
   }
   bool all = true;
   for (auto& [shard, recovered] : shards_) {
     if (recovered.reported) continue;
-    const bool enough =
-        recovered.answered && (!signs_ || signs_->done() || now - *recovered.answered > kForSigns);
+    const bool enough = recovered.answered && (!heartbeats_ || heartbeats_->done() ||
+                                               now - *recovered.answered > kForHeartbeats);
     if (!enough) {
       all = false;
       continue;
     }
     recovered.reported = true;
-    if (signs_) recovered.phases.down_ms = signs_->DownMs(shard);
+    if (heartbeats_) recovered.phases.down_ms = heartbeats_->DownMs(shard);
     if (!recovered.phases.recovered()) continue;
     recovered.point = ToRecoveryPoint(recovered.phases);
     spdlog::info("shard {}: {}", shard, RecoveryText(recovered.phases));
   }
-  if (all) signs_.reset();
+  if (all) heartbeats_.reset();
 }
 
 }  // namespace millrace

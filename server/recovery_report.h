@@ -49,7 +49,7 @@ class RecoveryReport {
   };
 
   const Time started_;
-  std::unique_ptr<LastHeartbeats> signs_;
+  std::unique_ptr<LastHeartbeats> heartbeats_;
   std::map<ShardId, Shard> shards_;
 };
 

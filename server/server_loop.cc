@@ -276,7 +276,7 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) {
       if (!lost_.contains(shard) || hosted->task().processor().state_lost()) continue;
       lost_.erase(shard);
-      spdlog::warn("shard {}: restored from the weights of a worker, at round {}", shard,
+      spdlog::warn("shard {}: restored from the weights of a worker, at optimizer step {}", shard,
                    hosted->task().processor().steps());
     }
   }

@@ -29,7 +29,16 @@ void WaitingReport::Tick(const ShardTask& task, Time now) {
   std::string names;
   for (const WorkerId worker : missing) names += " " + std::to_string(worker);
   const std::chrono::duration<double> since = now - waiting.since;
-  spdlog::warn("shard {}: waiting for worker{} for {:.0f} s", task.shard(), names, since.count());
+  if (lost) {
+    spdlog::warn(
+        "shard {}: has waited {:.0f} s for the reports of workers{}; check that WorkerApps run",
+        task.shard(), since.count(), names);
+  } else {
+    spdlog::warn(
+        "shard {}: has waited {:.0f} s for updates of workers{}; check that WorkerApps run and "
+        "that rows arrive",
+        task.shard(), since.count(), names);
+  }
 }
 
 }  // namespace millrace

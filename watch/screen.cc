@@ -197,9 +197,9 @@ class Screen {
     trouble(server.undecodable_rows(), "rows undecodable");
     trouble(server.duplicates_ignored(), "duplicates ignored");
     trouble(server.non_finite_updates(), "non-finite updates");
-    trouble(server.refused(), "refused");
+    trouble(server.refused(), "records refused");
     trouble(server.aborted_checkpoints(), "checkpoints aborted in a row");
-    trouble(server.time_jumps(), "jumps of the log's time");
+    trouble(server.time_jumps(), "timestamp jumps");
 
     Lines lines;
     for (const std::string& text : pairs) {

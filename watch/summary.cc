@@ -157,11 +157,11 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
   };
   trouble(server.duplicates_ignored(), "duplicates ignored");
   trouble(server.non_finite_updates(), "non-finite updates");
-  trouble(server.refused(), "refused");
+  trouble(server.refused(), "records refused");
   trouble(server.aborted_checkpoints(), "checkpoints aborted in a row");
-  trouble(server.time_jumps(), "jumps of the log's time");
+  trouble(server.time_jumps(), "timestamp jumps");
   trouble(server.undecodable_rows(), "rows undecodable");
-  line("irregular", troubles.empty() ? "nothing" : Inked(style, Ink::kWarn, troubles));
+  line("warnings", troubles.empty() ? "none" : Inked(style, Ink::kWarn, troubles));
 
   for (const auto& [shard, recovery] : job.recoveries()) {
     const std::string down =

@@ -88,21 +88,22 @@ Status CheckThatItRuns(const JobConfig& config, JobRegistry& registry) {
 }
 
 // What the process of shard 0 says of a snapshot meanwhile.
-class SnapshotSigns {
+class SnapshotProgress {
  public:
-  static StatusOr<std::unique_ptr<SnapshotSigns>> Create(const JobConfig& config, uint64_t number,
-                                                         const BrokerRetry& broker_retry) {
-    auto signs = std::make_unique<SnapshotSigns>();
-    signs->number_ = number;
+  static StatusOr<std::unique_ptr<SnapshotProgress>> Create(const JobConfig& config,
+                                                            uint64_t number,
+                                                            const BrokerRetry& broker_retry) {
+    auto progress = std::make_unique<SnapshotProgress>();
+    progress->number_ = number;
     MILLRACE_ASSIGN_OR_RETURN(
-        signs->metrics_,
+        progress->metrics_,
         PartitionConsumer::Create(ToKafkaOptions(config), {.client_id = "snapshot-request"},
                                   TopicName(config.name(), Topic::kMetrics), nullptr));
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry.Run([&signs] {
-      return signs->metrics_->QueryRange(0, kBrokerCall);
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry.Run([&progress] {
+      return progress->metrics_->QueryRange(0, kBrokerCall);
     }));
-    MILLRACE_RETURN_IF_ERROR(signs->metrics_->Assign(0, range.end));
-    return signs;
+    MILLRACE_RETURN_IF_ERROR(progress->metrics_->Assign(0, range.end));
+    return progress;
   }
 
   // The snapshot's id: as a rule the request's number, or a larger one that shard 0 has chosen.
@@ -219,16 +220,19 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
       const std::unique_ptr<RecordSender> sender,
       RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, broker_retry, nullptr));
   const auto id = static_cast<uint64_t>(NowMs());
-  std::unique_ptr<SnapshotSigns> signs;  // of one that is waited for
+  std::unique_ptr<SnapshotProgress> progress;  // of one that is waited for
   if (config.server().has_snapshot_dir()) {
-    MILLRACE_ASSIGN_OR_RETURN(signs, SnapshotSigns::Create(config, id, broker_retry));
+    MILLRACE_ASSIGN_OR_RETURN(progress, SnapshotProgress::Create(config, id, broker_retry));
   }
   std::vector<OutgoingRecord> records = {SnapshotRequest(config, id)};
   MILLRACE_RETURN_IF_ERROR(sender->Send(records));
   MILLRACE_RETURN_IF_ERROR(sender->Flush(kBrokerCall));
   std::string folder = SnapshotFolder(config, id);
   if (!config.server().has_snapshot_dir()) {
-    spdlog::info("requested snapshot {}; the servers write it to their --snapshot-dir", id);
+    spdlog::info(
+        "requested snapshot {}; the servers write it to their --snapshot-dir; a single server "
+        "without one writes it to snapshots in its --data-dir",
+        id);
     return absl::OkStatus();
   }
   spdlog::info("requested snapshot {}; it will be in {} if that is in the servers' --snapshot-dir",
@@ -241,9 +245,9 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
     if (read.ok()) break;
     if (!absl::IsNotFound(read)) return read;
     if (stop) return absl::CancelledError("stopped");
-    MILLRACE_ASSIGN_OR_RETURN(const bool is_under_way, signs->Look());
+    MILLRACE_ASSIGN_OR_RETURN(const bool is_under_way, progress->Look());
     if (is_under_way) begin = std::chrono::steady_clock::now();
-    folder = SnapshotFolder(config, signs->id());
+    folder = SnapshotFolder(config, progress->id());
     if (std::chrono::steady_clock::now() - begin > kMostToWait) {
       return absl::DeadlineExceededError(
           folder +
@@ -261,7 +265,7 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
     }
     std::this_thread::sleep_for(kLookAgain);
   }
-  spdlog::info("{}", folder);
+  spdlog::info("snapshot {}: complete", folder);
   return absl::OkStatus();
 }
 

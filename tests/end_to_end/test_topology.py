@@ -733,7 +733,7 @@ class NoCopyLeft(OnABroker):
         job.commands["server"].append("--weights-from-workers")
         job.start("server")
         job.wait_for_log("server", "NO COPY IS LEFT")
-        job.wait_for_log("server", "shard 0: restored from the weights of a worker, at round ")
+        job.wait_for_log("server", "restored from the weights of a worker, at optimizer step ")
         job.feed(1)
         job.wait_all()
         # Its optimizer began anew, so the weights are others; but what was learnt is not gone.
