@@ -57,12 +57,10 @@ void Replicator::Run() {
 Status Replicator::Open(Replica& replica) {
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<DiskByteMap> store,
                             OpenReplicaStore(config_, replica.shard));
-  if (const Status fits = ClaimForGeneration(
-          *store, generation_, "the replica of shard " + std::to_string(replica.shard));
-      absl::IsDataLoss(fits)) {
-    return absl::OutOfRangeError(fits.message());  // it may be worth something to somebody
-  } else {
-    MILLRACE_RETURN_IF_ERROR(fits);
+  MILLRACE_ASSIGN_OR_RETURN(const bool is_ours, ClaimForGeneration(*store, generation_));
+  if (!is_ours) {
+    return absl::OutOfRangeError(  // it may be worth something to somebody
+        "it was written by an earlier job of this name, whose topics were deleted since");
   }
   RemoveFrozenReplicas(config_, replica.shard);
   {
@@ -117,8 +115,8 @@ void Replicator::SetAside(ShardId shard) {
     return;
   }
   spdlog::warn(
-      "replica of shard {}: the replica of the topic before it was recreated was moved to {}; "
-      "delete that folder when it is not needed",
+      "shard {}: replica: the one of the topic before it was recreated was moved to {}; delete "
+      "that folder when it is not needed",
       shard, *folder);
 }
 
@@ -130,8 +128,9 @@ void Replicator::GiveUp(Replica& replica, const Status& why) {
   }
   const bool is_ahead = absl::IsOutOfRange(why);
   const bool is_damaged = absl::IsDataLoss(why);
-  spdlog::warn("replica of shard {}: {}{}", replica.shard, TextOf(why),
-               is_ahead || is_damaged ? "; the replica is copied again from parameters" : "");
+  spdlog::warn("shard {}: replica: {}{}", replica.shard, TextOf(why),
+               is_ahead || is_damaged ? "; it is copied again from parameters"
+                                      : "; trying again every second");
   if (is_ahead) SetAside(replica.shard);
   if (!is_damaged) return;
   if (const Status removed = RemoveReplicaStore(config_, replica.shard); !removed.ok()) {

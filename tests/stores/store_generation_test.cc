@@ -42,6 +42,14 @@ TEST(StoreGeneration, AStoreOfAnotherGenerationIsRefusedWithItsFolder) {
   EXPECT_TRUE(ClaimForGeneration(store, 7, "folder").ok()) << "it is as it was";
 }
 
+TEST(StoreGeneration, ACallerWithARemedyOfItsOwnIsToldOnlyThatItIsAnother) {
+  MemoryByteMap store;
+  const auto claim = [&](uint64_t generation) { return *ClaimForGeneration(store, generation); };
+  EXPECT_TRUE(claim(7));
+  EXPECT_TRUE(claim(7));
+  EXPECT_FALSE(claim(8));
+}
+
 TEST(StoreGeneration, AStoreThatHasSomethingAndNoGenerationIsRefused) {
   MemoryByteMap store;
   Put(store, "p");
