@@ -62,11 +62,12 @@ Status ServerProcessor::LoadState(const ShardState& state) {
   if (state.epoch() != options_.epoch || state.shard() != options_.shard ||
       static_cast<uint32_t>(state.members_size()) != options_.workers ||
       static_cast<size_t>(state.moments().count_size()) != options_.numeric_columns) {
-    return absl::DataLossError("the saved state is of epoch " + std::to_string(state.epoch()) +
-                               ", shard " + std::to_string(state.shard()) + ", " +
-                               std::to_string(state.members_size()) + " workers and " +
-                               std::to_string(state.moments().count_size()) +
-                               " numeric columns: it belongs to another job");
+    return absl::DataLossError(
+        "the saved state is of epoch " + std::to_string(state.epoch()) + ", shard " +
+        std::to_string(state.shard()) + ", " + std::to_string(state.members_size()) +
+        " workers and " + std::to_string(state.moments().count_size()) +
+        " numeric columns: it belongs to another job. Give that --job-epoch and --workers; or "
+        "delete the job's topics and data folders; or use another --job");
   }
   Status loaded = CheckState(state);
   if (loaded.ok()) loaded = LoadMembers(state);

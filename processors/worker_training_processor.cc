@@ -275,7 +275,13 @@ Status WorkerTrainingProcessor::OnMissingRows(const Status& missing) {
   if (missing_rows_clock_ != clock) missing_rows_ = 0;
   missing_rows_clock_ = clock;
   if (std::exchange(asked_, false)) ++missing_rows_;
-  if (missing_rows_ >= kPatienceWithMissingRows) return missing;
+  if (missing_rows_ >= kPatienceWithMissingRows) {
+    return absl::OutOfRangeError(
+        "input-data, partition " + std::to_string(options_.worker) + ": " +
+        std::string(missing.message()) +
+        ": rows that no update has counted were deleted. Restore the topic, or start a new job "
+        "(another --job)");
+  }
   for (Part& part : parts_) {
     part.is_set_back = part.known && part.clock == clock;
     part.known = part.known && part.clock != clock;

@@ -93,9 +93,10 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
       ParametersTail::Create(config, shard_, *copy_.store, &wakeup, stop);
   if (absl::IsOutOfRange(tail.status())) {
     return absl::DataLossError(
-        std::string(tail.status().message()) + ", which the store of shard " +
-        std::to_string(shard_) +
-        " has read: the topic was deleted and recreated. Restore it if possible. " + copy_.folder +
+        std::string(tail.status().message()) + ": the store of shard " + std::to_string(shard_) +
+        " is a copy of an earlier topic of this name, or the topic lost its end. Restore the topic "
+        "if possible. " +
+        copy_.folder +
         " may be the best copy left: keep it. To continue without it, move it away: the shard then "
         "continues from what the topic has, or with --weights-from-workers from the workers' "
         "weights");

@@ -41,8 +41,8 @@ std::string Message(const std::string& path, const std::string& what, std::strin
 
 Status DamagedStore(const std::string& path, const std::string& what) {
   return absl::DataLossError(Message(path, what,
-                                     "the store is damaged: delete it (or move it away) and start "
-                                     "again; its content is read again from Kafka"));
+                                     "the store is damaged: move it away and start again; its "
+                                     "content is read again from Kafka"));
 }
 
 // RocksDB tells the reason of an I/O error in words only, those of strerror.

@@ -32,8 +32,8 @@ size_t Checkpoint::VisitRecords(size_t begin, const FrozenRows::Visit& visit) co
 
 Status CheckCopyFits(Offset from, Offset end) {
   if (from <= end) return absl::OkStatus();
-  return absl::OutOfRangeError("ends at offset " + std::to_string(end) + ", before offset " +
-                               std::to_string(from));
+  return absl::OutOfRangeError("ends at offset " + std::to_string(end) +
+                               ", but this copy has read up to offset " + std::to_string(from));
 }
 
 StatusOr<Offset> ReadParametersOffset(const OrderedByteMap& store) {
@@ -43,8 +43,8 @@ StatusOr<Offset> ReadParametersOffset(const OrderedByteMap& store) {
   const std::optional<uint64_t> offset = DecodeBigEndian64(*value);
   if (!offset)
     return absl::DataLossError(
-        "the store is damaged: its offset of parameters is not a number of 8 bytes. Delete the "
-        "folder; its content is read again from Kafka");
+        "its offset of parameters is not 8 bytes long: the store is damaged. Move its folder away "
+        "and start again; its content is read again from Kafka");
   return static_cast<Offset>(*offset);
 }
 
@@ -68,7 +68,7 @@ Status CheckIncarnation(std::string_view copys, std::string_view first_key,
                         std::string_view first_value) {
   const std::string_view topics = first_key == kIncarnationKey ? first_value : std::string_view();
   if (copys == topics) return absl::OkStatus();
-  return absl::OutOfRangeError("begins with another checkpoint than the first one");
+  return absl::OutOfRangeError("begins with another checkpoint than this copy's first one");
 }
 
 Status CheckFollows(Offset end, size_t records, Offset previous_end) {

@@ -24,6 +24,15 @@ uint64_t RecordHash(const GradientRecord& record) {
   return Fnv1a64(record.value.substr(0, kHeadBytes), hash);
 }
 
+Status CannotUseSaved(ShardId shard, const Status& reason) {
+  return Status(reason.code(),
+                "shard " + std::to_string(shard) +
+                    ": its saved state cannot be used: " + std::string(reason.message()) +
+                    ". Move the data folder of its server away and start that server again: the "
+                    "shard is restored from a replica or from the topic parameters. If that fails, "
+                    "start a new job (another --job)");
+}
+
 }  // namespace
 
 ShardTask::ShardTask(const ServerOptions& options, const OrderedByteMap& store)
@@ -43,7 +52,7 @@ Status ShardTask::Load() {
         status = processor_.mutable_shard().LoadBlock(key, value);
         return status.ok();
       }));
-  MILLRACE_RETURN_IF_ERROR(status);
+  if (!status.ok()) return CannotUseSaved(options_.shard, status);
   // A state that has become shorter leaves chunks of an older one behind: the first says which.
   bool has_chunks = false;
   std::optional<std::string> body;
@@ -59,7 +68,7 @@ Status ShardTask::Load() {
         if (status.ok()) body = *std::move(joined);
         return status.ok() && !body;
       }));
-  MILLRACE_RETURN_IF_ERROR(status);
+  if (!status.ok()) return CannotUseSaved(options_.shard, status);
   if (!has_chunks && !has_blocks) return absl::OkStatus();  // a job that has not begun
   if (!body) {
     return absl::DataLossError(
@@ -68,13 +77,14 @@ Status ShardTask::Load() {
                    : "parameters: blocks without the state that they belong to: records were "
                      "deleted, or written by another program. Restore the topic");
   }
-  MILLRACE_ASSIGN_OR_RETURN(const ShardState state, DecodeState(*body));
+  const StatusOr<ShardState> state = DecodeState(*body);
+  if (!state.ok()) return CannotUseSaved(options_.shard, state.status());
   body.reset();  // it may be large
-  MILLRACE_RETURN_IF_ERROR(processor_.LoadState(state));
+  MILLRACE_RETURN_IF_ERROR(processor_.LoadState(*state));
   has_state_ = true;
   if (processor_.at_cut()) MILLRACE_RETURN_IF_ERROR(FoldHeld());
-  position_ = Offset(state.position());
-  last_hash_ = state.last_record_hash();
+  position_ = Offset(state->position());
+  last_hash_ = state->last_record_hash();
   checkpoint_begun_ = position_;
   checkpointed_ = position_;
   return absl::OkStatus();

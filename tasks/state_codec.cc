@@ -16,7 +16,7 @@ constexpr size_t kLengthBytes = 8;
 constexpr size_t kMostHeadBytes = 16;
 
 Status DamagedState(const std::string& reason) {
-  return absl::DataLossError("parameters: the shard's state is damaged: " + reason);
+  return absl::DataLossError("it is damaged: " + reason);
 }
 
 // Fills pieces with the elements of the state's repeated fields, which are merged by being read one

@@ -133,18 +133,23 @@ StatusOr<ShardCopy> OpenFurthest(const JobConfig& config, const std::string& fol
     if (IsLockedByAnother(store.status())) {
       const std::string why(store.status().message());
       spdlog::warn(
-          "shard {}: {}. That process hosted the shard before and does not respond. It will be "
-          "fenced, and ends when it responds again. This process uses another folder",
-          shard, why.substr(0, why.find(';')));
+          "shard {}: {}. That process hosted the shard before and may hang. It will be fenced: its "
+          "next checkpoint fails, and it stops with exit code 4. Meanwhile this process uses a "
+          "folder beside it ({}.2, {}.3 ..)",
+          shard, why.substr(0, why.find(';')), folder, folder);
       continue;
     }
     MILLRACE_RETURN_IF_ERROR(store.status());
-    MILLRACE_ASSIGN_OR_RETURN(const Offset offset, ReadParametersOffset(**store));
+    const StatusOr<Offset> offset = ReadParametersOffset(**store);
+    if (!offset.ok()) {
+      return Status(offset.status().code(),
+                    "the store in " + name + ": " + std::string(offset.status().message()));
+    }
     opened.push_back({{.source = ShardCopy::Source::kDisk,
                        .bytes = BytesIn(name),
                        .folder = name,
                        .store = *std::move(store)},
-                      offset});
+                      *offset});
   }
   if (opened.empty()) return ShardCopy();
   const auto furthest = std::ranges::max_element(opened, {}, &Opened::offset);

@@ -685,7 +685,7 @@ class Recovery(OnABroker):
         job.feed(0.95)  # so that there are gradients of which it does not know
         start = job.log("server1")
         job.start("server1")
-        job.wait_for_log("server1", "This process uses another folder")
+        job.wait_for_log("server1", "this process uses a folder beside it")
         job.wait_for_log("server1", "shard 1: recovered in ")
         self.assertIn(self.legal_source(job, 1, "replica of 127.0.0.1:"), job.said("server1"))
         zombie.send_signal(signal.SIGCONT)

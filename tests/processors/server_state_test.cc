@@ -135,7 +135,8 @@ TEST(ServerStateOfAnotherJobTest, IsRefused) {
   ShardState state = good;
   state.set_epoch(2);
   EXPECT_TRUE(absl::IsDataLoss(load(state)));
-  EXPECT_THAT(std::string(load(state).message()), ::testing::HasSubstr("another job"));
+  EXPECT_THAT(std::string(load(state).message()),
+              ::testing::HasSubstr("another job. Give that --job-epoch and --workers"));
   state = good;
   state.set_shard(1);
   EXPECT_TRUE(absl::IsDataLoss(load(state)));

@@ -207,7 +207,7 @@ TEST_F(HostedShardTest, AStoreOfParametersThatWereRecreatedAndHaveGrownIsRefused
   const Status refused = Open().status();
   EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("hosted.parameters, partition 0"));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("deleted and recreated"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("a copy of an earlier topic"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr(folder_.path()));
   config_.set_brokers(cluster_.options().brokers);
   EXPECT_TRUE(Open().ok()) << "it is as it was";

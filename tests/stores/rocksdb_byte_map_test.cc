@@ -71,7 +71,7 @@ Status OpenAndRead(const std::string& folder) {
 void ExpectDamaged(const Status& status, const std::string& folder) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("'" + folder + "'"), HasSubstr("delete it")));
+              AllOf(HasSubstr("'" + folder + "'"), HasSubstr("move it away")));
 }
 
 TEST(RocksDbByteMapTest, MakesTheFolderAndItsParents) {

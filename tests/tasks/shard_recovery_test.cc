@@ -319,7 +319,11 @@ TEST_F(ShardTaskTest, ADamagedBlockIsAnError) {
   WriteBatch batch;
   batch.Put("p" + EncodeBigEndian64(0), "damaged");
   ASSERT_TRUE(store.Write(batch).ok());
-  EXPECT_TRUE(absl::IsDataLoss(ShardTask(options_, store).Load()));
+  const Status status = ShardTask(options_, store).Load();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("shard 0: "), HasSubstr("a parameter block"),
+                    HasSubstr("Move the data folder of its server away")));
 }
 
 TEST_F(ShardTaskTest, AStateThatIsNoFrameIsAnErrorThatSaysSo) {
@@ -329,7 +333,10 @@ TEST_F(ShardTaskTest, AStateThatIsNoFrameIsAnErrorThatSaysSo) {
   batch.Put(StateKey(0), "damaged");
   ASSERT_TRUE(store_->Write(batch).ok());
   const Status status = ShardTask(options_, *store_).Load();
-  EXPECT_EQ(status, ParseFrame("damaged").status());
+  EXPECT_EQ(status.code(), ParseFrame("damaged").status().code());
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("shard 0: "), HasSubstr(TextOf(ParseFrame("damaged").status())),
+                    HasSubstr("Move the data folder of its server away")));
 }
 
 }  // namespace

@@ -204,6 +204,22 @@ TEST_F(WorkerTaskTest, AnAnswerThatNeedsDeletedRowsIsForgottenAndAskedForAgain) 
   EXPECT_EQ(SentUpdate().clock(), 2u);
 }
 
+TEST_F(WorkerTaskTest, RowsThatAreMissingForEveryRequestAreAnErrorWithARemedy) {
+  log_.AddRows(12);
+  Start(OnePass(), std::nullopt, 8);
+  Read();
+  Status status;
+  for (int request = 0; request < 20 && status.ok(); ++request) {
+    task_->Repeat(out_);
+    const std::string frame = MakeFrames(Answer(1, 4).SerializeAsString(), 1).front();
+    task_->ProcessWeights(0, EncodeBigEndian32(0) + EncodeBigEndian32(0), frame, out_);
+    status = task_->Advance(out_);
+  }
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("input-data, partition "), HasSubstr("start a new job")));
+}
+
 // A worker that is killed anywhere and starts again at its last commit, in front of a real shard:
 // the model, the counts and the dead letters are those of the worker that lived.
 TEST_F(WorkerTaskTest, KilledAnywhereAndStartedAtItsCommitTheModelIsTheSameToTheByte) {
