@@ -23,7 +23,7 @@ constexpr size_t kShownColumns = 50;
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
-Status FileError(int error, std::string_view name, std::string_view what) {
+Status CannotDo(int error, std::string_view name, std::string_view what) {
   const std::string message =
       absl::StrCat("cannot ", Absl(what), " ", Absl(name), ": ", std::strerror(error));
   return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
@@ -64,11 +64,11 @@ StatusOr<std::unique_ptr<CsvFile>> CsvFile::Open(std::string path, Options optio
   std::string name = is_stdin ? "standard input" : std::move(path);
   // A named pipe that nobody writes to yet must not hold us here, where a stop would go unseen.
   const int fd = is_stdin ? STDIN_FILENO : open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return FileError(errno, name, "open");
+  if (fd < 0) return CannotDo(errno, name, "open");
   std::unique_ptr<CsvFile> file(new CsvFile(std::move(name), fd, is_stdin, options));
   struct stat info;
-  if (fstat(fd, &info) != 0) return FileError(errno, file->name_, "read");
-  if (S_ISDIR(info.st_mode)) return FileError(EISDIR, file->name_, "read");
+  if (fstat(fd, &info) != 0) return CannotDo(errno, file->name_, "read");
+  if (S_ISDIR(info.st_mode)) return CannotDo(EISDIR, file->name_, "read");
   file->pollable_ = !S_ISREG(info.st_mode);
   if (S_ISREG(info.st_mode)) file->total_bytes_ = static_cast<uint64_t>(info.st_size);
   MILLRACE_RETURN_IF_ERROR(file->ReadHeader());
@@ -142,7 +142,7 @@ Status CsvFile::ReadBlock() {
       parser_.Finish();
       return absl::OkStatus();
     }
-    if (errno != EINTR && errno != EAGAIN) return FileError(errno, name_, "read");
+    if (errno != EINTR && errno != EAGAIN) return CannotDo(errno, name_, "read");
   }
 }
 
@@ -154,7 +154,7 @@ Status CsvFile::WaitReadable() {
     pollfd poll_fd = {fd_, POLLIN, 0};
     const int ready = poll(&poll_fd, 1, timeout);
     if (ready > 0) return absl::OkStatus();
-    if (ready < 0 && errno != EINTR) return FileError(errno, name_, "read");
+    if (ready < 0 && errno != EINTR) return CannotDo(errno, name_, "read");
     if (while_waiting_) MILLRACE_RETURN_IF_ERROR(while_waiting_());
   }
 }
