@@ -13,7 +13,7 @@ namespace {
 
 // So many of the last records: a few minutes of a job of some shards.
 constexpr int64_t kRecordsBack = 4096;
-constexpr size_t kPointsAtOnce = 1000;
+constexpr size_t kHeartbeatsAtOnce = 1000;
 
 }  // namespace
 
@@ -45,7 +45,7 @@ StatusOr<size_t> LastHeartbeats::Poll() {
     done_ = true;
     return absl::OkStatus();
   };
-  return consumer_->Poll(kPointsAtOnce, handler);
+  return consumer_->Poll(kHeartbeatsAtOnce, handler);
 }
 
 void LastHeartbeats::Take(const ConsumedRecord& record) {
