@@ -24,9 +24,27 @@ TEXT = ["--label", "label", "--text", "text", "--classes", "1,2,3,4,5,6", "--tex
 PATIENCE_S = 300
 
 
+def cpu_s(pid):
+    """User and system time so far, of a process that runs."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        words = file.read().rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Rate(float):
+    """Something per second, and the processor time that one of it took all processes together,
+    the broker among them, in milliseconds."""
+
+    def __new__(cls, rate, cpu_ms):
+        self = super().__new__(cls, rate)
+        self.cpu_ms = cpu_ms
+        return self
+
+
 @dataclasses.dataclass
 class Result:
-    """A line of the table. Ours and the floor are in `unit`; `target` is what the ratio should be."""
+    """A line of the table. Ours and the floor are in `unit`; `target` is what the ratio should be.
+    `turns` are ours and the floor's of each turn, if there were several."""
 
     name: str
     ours: float
@@ -34,10 +52,16 @@ class Result:
     unit: str
     target: str = ""
     ratio: float | None = None
+    turns: tuple[list, list] = ((), ())
 
     def __post_init__(self):
         if self.ratio is None:
             self.ratio = self.ours / self.floor
+
+    def cpu_ms(self):
+        """Medians of ours and the floor's; none where it was not measured."""
+        return [statistics.median(rate.cpu_ms for rate in side) for side in self.turns
+                if side and all(isinstance(rate, Rate) for rate in side)]
 
 
 def in_turns(turns, ours, floor):
@@ -49,7 +73,15 @@ def in_turns(turns, ours, floor):
 def compared(name, unit, ours, floors, target=""):
     """The medians; the ratio is that of the turns, which both sides spent on the same machine."""
     ratio = statistics.median(a / b for a, b in zip(ours, floors))
-    return Result(name, statistics.median(ours), statistics.median(floors), unit, target, ratio)
+    return Result(name, statistics.median(ours), statistics.median(floors), unit, target, ratio,
+                  (list(ours), list(floors)))
+
+
+def spread(values):
+    """Least, median and most."""
+    digits = 0 if max(values) >= 1000 else 1 if max(values) >= 10 else 3
+    return "/".join(f"{value:,.{digits}f}" for value in
+                    (min(values), statistics.median(values), max(values)))
 
 
 def report(name, results):
@@ -60,9 +92,19 @@ def report(name, results):
         digits = 0 if r.floor >= 1000 else 1 if r.floor >= 10 else 3
         print(f"{r.name:{width}}  {r.ours:12,.{digits}f}  {r.floor:12,.{digits}f}  {r.ratio:6.2f}  "
               f"{r.target:>7}  {r.unit}")
+        ours, floors = r.turns
+        if len(ours) < 2:
+            continue
+        print(f"    min/median/max of {len(ours)} turns: {spread(ours)}, floor {spread(floors)}, "
+              f"ratio {spread([a / b for a, b in zip(ours, floors)])}")
+        if len(r.cpu_ms()) == 2:
+            mine, least = r.cpu_ms()
+            print(f"    processor time of one, with the broker's: {mine:.3f} ms, floor {least:.3f} "
+                  f"ms")
     path = WORK / f"{name}.json"
-    fields = ("name", "ours", "floor", "ratio", "unit")
-    lines = [json.dumps({field: getattr(r, field) for field in fields}) for r in results]
+    fields = ("name", "ours", "floor", "ratio", "unit", "turns")
+    lines = [json.dumps({**{field: getattr(r, field) for field in fields}, "cpu_ms": r.cpu_ms()})
+             for r in results]
     path.write_text("[\n  " + ",\n  ".join(lines) + "\n]\n", encoding="utf-8")
     print(f"\nbuild/bench/{path.name}")
 
@@ -106,6 +148,11 @@ class Programs:
                                                   stderr=out, stdin=stdin,
                                                   cwd=self.folder)
         return self.running[name]
+
+    def cpu_now_s(self, broker_pid):
+        """Of all that run, and of the broker."""
+        pids = [process.pid for process in self.running.values()]
+        return sum(cpu_s(pid) for pid in [*pids, broker_pid])
 
     def _reap(self, name):
         process = self.running.pop(name)

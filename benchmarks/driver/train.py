@@ -11,7 +11,7 @@ Each side's progressive accuracy is printed, so that nobody wins by learning not
 
 import re
 
-from common import Job, Programs, TEXT, TOOLS, compared, text_rows
+from common import Job, Programs, TEXT, TOOLS, compared, cpu_s, text_rows
 
 BATCH = 32
 WORKERS = 4
@@ -22,13 +22,6 @@ def bare_process(name, said, *words):
         programs.start("learner", *words)
         programs.wait("learner")
         return programs.cpu_s["learner"], float(re.search(said, programs.log("learner"))[1])
-
-
-def broker_cpu_s(options):
-    """User and system time so far, of the broker of this benchmark."""
-    with open(f"/proc/{options.broker_pid}/stat", encoding="ascii") as file:
-        words = file.read().rsplit(")", 1)[1].split()
-    return (int(words[11]) + int(words[12])) / 100
 
 
 def run(options):
@@ -52,14 +45,14 @@ def run(options):
 
         with Job(options.broker, f"train-{options.stamp}-{turn}",
                  ["--batch-rows", str(BATCH)]) as job:
-            before = broker_cpu_s(options)
+            before = cpu_s(options.broker_pid)
             job.produce(csv)
             job.serve()
             names = ["producer", "server", *job.work()]
             job.wait(*names)
             used = sum(job.cpu_s.values())
             with_kafka.append(rows / used)
-            with_broker.append(rows / (used + broker_cpu_s(options) - before))
+            with_broker.append(rows / (used + cpu_s(options.broker_pid) - before))
         print(f"  with Kafka: {with_kafka[-1]:,.0f} examples/s and core", flush=True)
     unit = "examples/s and core"
     return [

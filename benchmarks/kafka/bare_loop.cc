@@ -7,6 +7,10 @@
 //   worker   reads two partitions of `weights`; each time a message of every server has come to
 //            one, sends one to each partition of `gradients`
 //
+// With --once the floor is that of another design, in which what is the same for all workers is
+// sent once: a server sends one message to a further partition of `weights`, which all workers
+// read.
+//
 // The messages that a worker sends or gets have --bytes bytes, all servers' together; or, with
 // --ids, as many as that many embedding rows of 16 floats and their ids have, and of `gradients`
 // the ids that are wanted next, too. Then the servers keep --rows rows in unordered maps, add what
@@ -41,6 +45,7 @@ struct Options {
   uint64_t rows = 1'000'000;
   int workers = 4;
   int shards = 1;
+  bool once = false;
   double warm_up = 3;
   double seconds = 8;
   int shard = 0;                // of a server
@@ -60,6 +65,11 @@ struct Options {
 
 int RecordsOf(size_t message_bytes) {
   return static_cast<int>((message_bytes + kRecordBytes - 1) / kRecordBytes);
+}
+
+void Print(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
 }
 
 // Reads partitions of a topic from their beginning through one queue, and sends to another topic.
@@ -137,7 +147,8 @@ class Table {
   std::mt19937_64 random_{1};
 };
 
-// Server 0 ends after the measurement and prints the rounds per second, the others when killed.
+// Server 0 prints "begin" when the measurement begins, and the rounds per second when it is over.
+// Ends when it is killed.
 void Serve(const Options& options) {
   Table table(options);
   Hop hop(options, options.gradients(), {options.shard}, options.weights(),
@@ -147,6 +158,7 @@ void Serve(const Options& options) {
   int waiting_for = all;
   double begin = 0;  // from the end of a round to that of another, so that slow ones count whole
   size_t rounds = 0;
+  bool is_over = false;
   const double started = Now();
   while (true) {
     if (hop.Receive() < 0) continue;
@@ -155,16 +167,41 @@ void Serve(const Options& options) {
     waiting_for = all;
     const double now = Now();
     if (begin > 0) ++rounds;
-    if (begin == 0 && now >= started + options.warm_up) begin = now;
-    if (options.shard == 0 && rounds > 0 && now >= begin + options.seconds) {
-      std::printf("%.2f\n", static_cast<double>(rounds) / (now - begin));
-      std::fflush(stdout);
-      return;
+    if (begin == 0 && now >= started + options.warm_up) {
+      begin = now;
+      Print("begin");
+    }
+    if (options.shard == 0 && !is_over && rounds > 0 && now >= begin + options.seconds) {
+      is_over = true;
+      Print("rounds/s " + std::to_string(static_cast<double>(rounds) / (now - begin)));
+    }
+    if (options.once) {
+      hop.Send(options.workers);
+      continue;
     }
     for (int worker = 0; worker < options.workers; ++worker) {
       table.CopyTo(hop.value());
       hop.Send(worker);
     }
+  }
+}
+
+// Its workers go on when a message of every server has come to the shared partition. Ends when it
+// is killed.
+void WorkOnShared(const Options& options) {
+  Hop hop(options, options.weights(), {options.workers}, options.gradients(),
+          options.gradient_bytes());
+  const auto send = [&] {
+    for (size_t i = 0; i < options.partitions.size(); ++i) {
+      for (int shard = 0; shard < options.shards; ++shard) hop.Send(shard);
+    }
+  };
+  const int all = RecordsOf(options.weights_bytes()) * options.shards;
+  send();
+  for (int waiting_for = all;;) {
+    if (hop.Receive() < 0 || --waiting_for > 0) continue;
+    waiting_for = all;
+    send();
   }
 }
 
@@ -202,6 +239,7 @@ int main(int argc, char** argv) {
   app.add_option("--rows", options.rows, "Of the table")->capture_default_str();
   app.add_option("--workers", options.workers, "Logical ones")->capture_default_str();
   app.add_option("--shards", options.shards, "Servers")->capture_default_str();
+  app.add_flag("--once", options.once, "What is the same for all workers is sent once");
   CLI::App* const create = app.add_subcommand("create", "Create the topics");
   CLI::App* const remove =
       app.add_subcommand("remove", "Delete all topics of the prefix, whoever made them");
@@ -218,15 +256,13 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (create->parsed()) {
     millrace::bare::CreateTopics(options.brokers, {{options.gradients(), options.shards},
-                                                   {options.weights(), options.workers}});
+                                                   {options.weights(), options.workers + 1}});
   } else if (remove->parsed()) {
     millrace::bare::DeleteTopics(options.brokers, options.prefix + ".");
   } else if (serve->parsed()) {
     millrace::bare::Serve(options);
-    // Its clients have threads, and nothing to lose.
-    std::quick_exit(0);
   } else if (work->parsed()) {
-    millrace::bare::Work(options);
+    options.once ? millrace::bare::WorkOnShared(options) : millrace::bare::Work(options);
   }
   return 0;
 }
