@@ -386,19 +386,59 @@ Status ServerProcessor::LeaveCut(ServerOutput& output) {
   return absl::OkStatus();
 }
 
-StatusOr<std::string> ServerProcessor::Answer(WorkerId worker) const {
-  return MakeAnswer(worker, false, members_.at(worker).wanted);
+StatusOr<std::string> ServerProcessor::Answer(WorkerId worker,
+                                              std::optional<uint64_t> shared) const {
+  return MakeAnswer(worker, false, members_.at(worker).wanted, shared);
 }
 
 StatusOr<std::string> ServerProcessor::PreviousAnswer(
     const ServerOutput::PreviousReceiver& receiver) const {
   MILLRACE_CHECK(options_.keeps_previous_round());
   MILLRACE_CHECK(clocks_.clock(receiver.worker) > 0 && !clocks_.left(receiver.worker));
-  return MakeAnswer(receiver.worker, true, receiver.wanted);
+  return MakeAnswer(receiver.worker, true, receiver.wanted, std::nullopt);
+}
+
+bool ServerProcessor::NeedsOwnAnswer(WorkerId worker) const {
+  return embeddings() != nullptr && !members_.at(worker).wanted.empty() && Released(worker) &&
+         !clocks_.left(worker);
+}
+
+template <typename AnyAnswer>
+void ServerProcessor::FillAnswer(WorkerId worker, bool previous_round, AnyAnswer& answer) const {
+  answer.set_clock(clocks_.clock(worker) - (previous_round ? 1 : 0));
+  answer.set_left(clocks_.left(worker));
+  answer.set_released(Released(worker));
+  const RowProgress& before = previous_.progress(worker);
+  *answer.mutable_rows() = previous_round ? before : members_.at(worker).rows;
+  if (!previous_round) *answer.mutable_rows_before() = before;
+  if (options_.shard != 0) return;
+  if (const auto mark = cut_.Mark(worker)) *answer.mutable_mark() = *mark;
+}
+
+StatusOr<std::string> ServerProcessor::SharedAnswer(uint64_t version,
+                                                    std::span<const WorkerId> workers) const {
+  MILLRACE_CHECK(!lost_);
+  SharedWeights message;
+  message.set_job(options_.job);
+  message.set_epoch(options_.epoch);
+  message.set_shard(options_.shard);
+  message.set_version(version);
+  if (options_.shard == 0) ToProto(moments_, *message.mutable_moments());
+  std::optional<WorkerId> last;
+  for (const WorkerId worker : workers) {
+    MILLRACE_CHECK(!last || *last < worker);
+    last = worker;
+    if (NeedsOwnAnswer(worker)) continue;
+    SharedWeights::Answer& answer = *message.add_answers();
+    answer.set_worker(worker);
+    FillAnswer(worker, false, answer);
+  }
+  return SerializeWeights(message, shard().weights(), options_.range);
 }
 
 StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool previous_round,
-                                                  std::span<const EmbeddingId> wanted) const {
+                                                  std::span<const EmbeddingId> wanted,
+                                                  std::optional<uint64_t> shared) const {
   Weights message;
   message.set_job(options_.job);
   message.set_epoch(options_.epoch);
@@ -407,25 +447,19 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool previous
     message.set_lost(true);
     return SerializeMessage(message);
   }
-  message.set_clock(clocks_.clock(worker) - (previous_round ? 1 : 0));
   message.set_previous_round(previous_round);
-  message.set_left(clocks_.left(worker));
-  message.set_released(Released(worker));
-  const bool has_weights = HasWeights(message);
-  if (has_weights) {
-    if (options_.shard == 0) {
-      ToProto(previous_round ? previous_.moments() : moments_, *message.mutable_moments());
-    }
-    if (embeddings() != nullptr && !wanted.empty()) {
-      MILLRACE_RETURN_IF_ERROR(
-          ReadEmbeddings(wanted, previous_round, *message.mutable_embeddings()));
-    }
+  FillAnswer(worker, previous_round, message);
+  if (!HasWeights(message)) return SerializeMessage(message);
+  if (embeddings() != nullptr && !wanted.empty()) {
+    MILLRACE_RETURN_IF_ERROR(ReadEmbeddings(wanted, previous_round, *message.mutable_embeddings()));
   }
-  if (options_.shard == 0) cut_.Tell(worker, message);
-  const RowProgress& before = previous_.progress(worker);
-  *message.mutable_rows() = previous_round ? before : members_.at(worker).rows;
-  if (!previous_round) *message.mutable_rows_before() = before;
-  if (!has_weights) return SerializeMessage(message);
+  if (shared) {
+    message.set_shared(*shared);
+    return SerializeMessage(message);
+  }
+  if (options_.shard == 0) {
+    ToProto(previous_round ? previous_.moments() : moments_, *message.mutable_moments());
+  }
   return SerializeWeights(message, previous_round ? shard().previous_round() : shard().weights(),
                           options_.range);
 }

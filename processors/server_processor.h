@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +36,7 @@ struct GradientRecord {
 };
 
 // The results of processing a record. Answers are made from state, so only their receivers are
-// listed; a worker that is listed twice is answered twice.
+// listed; a worker may be listed twice.
 struct ServerOutput {
   struct PreviousReceiver {
     WorkerId worker = 0;
@@ -100,9 +101,18 @@ class ServerProcessor {
   // The newest snapshot that was requested (shard 0) or begun, and is cancelled.
   uint64_t snapshot_given_up() const { return snapshot_given_up_; }
 
-  // The encoded Weights message for a worker, as of now. Errors: the store's, and ResourceExhausted
-  // when it is larger than a message can be.
-  StatusOr<std::string> Answer(WorkerId worker) const;
+  // The encoded Weights message for a worker, as of now. `shared`: without the values, which are in
+  // the shared record of this version. Errors: the store's, and ResourceExhausted when it is larger
+  // than a message can be.
+  StatusOr<std::string> Answer(WorkerId worker,
+                               std::optional<uint64_t> shared = std::nullopt) const;
+  // The encoded SharedWeights message, as of now: the values, and the answers to these workers that
+  // have nothing else to say. `version` is different for different values. REQUIRES: ascending,
+  // distinct workers; not state_lost(). ResourceExhausted as above.
+  StatusOr<std::string> SharedAnswer(uint64_t version, std::span<const WorkerId> workers) const;
+  // Whether the answer to the worker needs a record of its own beside the shared one: it has
+  // embedding rows.
+  bool NeedsOwnAnswer(WorkerId worker) const;
   // The answer at the previous clock. REQUIRES: the last Process has listed the worker for it.
   StatusOr<std::string> PreviousAnswer(const ServerOutput::PreviousReceiver& receiver) const;
 
@@ -195,7 +205,11 @@ class ServerProcessor {
   void CheckCut(ServerOutput& output);
 
   StatusOr<std::string> MakeAnswer(WorkerId worker, bool previous_round,
-                                   std::span<const EmbeddingId> wanted) const;
+                                   std::span<const EmbeddingId> wanted,
+                                   std::optional<uint64_t> shared) const;
+  // The worker's own part of its answer; AnyAnswer is Weights or SharedWeights::Answer.
+  template <typename AnyAnswer>
+  void FillAnswer(WorkerId worker, bool previous_round, AnyAnswer& answer) const;
   Status ReadEmbeddings(std::span<const EmbeddingId> ids, bool previous_round,
                         EmbeddingBlock& block) const;
 

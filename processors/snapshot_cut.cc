@@ -60,11 +60,13 @@ std::optional<uint64_t> SnapshotCut::Reach(const VectorClock& clocks) {
   return snapshot_;
 }
 
-void SnapshotCut::Tell(WorkerId worker, Weights& message) const {
+std::optional<SnapshotMark> SnapshotCut::Mark(WorkerId worker) const {
   const std::optional<Clock>& cut = cuts_.at(worker);
-  if (snapshot_ == 0 || !cut) return;
-  message.mutable_mark()->set_snapshot(snapshot_);
-  message.mutable_mark()->set_cut(*cut);
+  if (snapshot_ == 0 || !cut) return std::nullopt;
+  SnapshotMark mark;
+  mark.set_snapshot(snapshot_);
+  mark.set_cut(*cut);
+  return mark;
 }
 
 void SnapshotCut::Save(ShardState& state) const {

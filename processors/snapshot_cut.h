@@ -44,8 +44,8 @@ class SnapshotCut {
     return open_ ? std::optional<uint64_t>(snapshot_) : std::nullopt;
   }
 
-  // The mark in shard 0's answer.
-  void Tell(WorkerId worker, Weights& message) const;
+  // The mark in shard 0's answer to the worker; empty: none.
+  std::optional<SnapshotMark> Mark(WorkerId worker) const;
 
   // REQUIRES: the state has its members already.
   void Save(ShardState& state) const;

@@ -5,7 +5,9 @@
 
 #include "base/types.h"
 #include "messages/training.pb.h"
+#include "models/model.h"
 #include "topics/frame.h"
+#include "topics/weights_codec.h"
 
 namespace millrace {
 
@@ -24,5 +26,8 @@ struct WorkerOptions {
   // A larger message is an error, since a shard does not keep more chunks of one message.
   size_t most_message_bytes = ChunkLimits().sender_bytes;
 };
+
+// Of the answers that the worker takes.
+WeightsShape WeightsShapeFrom(const WorkerOptions& options, const Model& model);
 
 }  // namespace millrace

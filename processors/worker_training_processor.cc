@@ -7,6 +7,7 @@
 #include "topics/figures_codec.h"
 #include "topics/message_codec.h"
 #include "topics/partitioning.h"
+#include "topics/weights_codec.h"
 
 namespace millrace {
 namespace {
@@ -14,6 +15,14 @@ namespace {
 // Questions whose answers ask for rows which are not there, before it is believed that they are
 // gone.
 constexpr uint32_t kPatienceWithMissingRows = 5;
+
+// An answer's values are in it or in the shared record that it names.
+const Slice& SliceOf(const Weights& message, const SharedWeights* shared) {
+  return message.has_shared() ? shared->slice() : message.slice();
+}
+const MomentsMessage& MomentsOf(const Weights& message, const SharedWeights* shared) {
+  return message.has_shared() ? shared->moments() : message.moments();
+}
 
 }  // namespace
 
@@ -41,15 +50,6 @@ Gradient WorkerTrainingProcessor::NewMessage() const {
   return message;
 }
 
-WeightsShape WorkerTrainingProcessor::Shape() const {
-  return {.job = options_.job,
-          .epoch = options_.epoch,
-          .shards = options_.shards,
-          .parameters = model_.parameter_count(),
-          .numeric_columns = options_.numeric_columns,
-          .row_width = model_.row_width()};
-}
-
 void WorkerTrainingProcessor::Send(ShardId shard, const Gradient& message, WorkerOutput& output) {
   StatusOr<std::string> body = SerializeMessage(message, options_.most_message_bytes);
   if (!body.ok()) {
@@ -72,7 +72,8 @@ void WorkerTrainingProcessor::Start(WorkerOutput& output) {
 }
 
 Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
-  MILLRACE_ASSIGN_OR_RETURN(Weights message, DecodeWeights(body, Shape()));
+  MILLRACE_ASSIGN_OR_RETURN(Weights message,
+                            DecodeWeights(body, WeightsShapeFrom(options_, model_)));
   Part& part = parts_[message.shard()];
   if (message.lost()) {
     part.asked_to_restore = true;
@@ -80,12 +81,39 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
     const bool serves = part.known && !part.left && message.clock() + 1 == part.clock;
     if (serves && HasWeights(message)) part.previous_round = std::move(message);
   } else {
-    Take(std::move(message));
+    Take(std::move(message), nullptr);
+    TakeValues(part);
   }
   return absl::OkStatus();
 }
 
-void WorkerTrainingProcessor::Take(Weights message) {
+bool WorkerTrainingProcessor::ProcessShared(const std::shared_ptr<const SharedWeights>& shared) {
+  Part& part = parts_[shared->shard()];
+  // A server that was replaced may send an older one late.
+  const bool is_newest =
+      part.newest_shared == nullptr || shared->version() >= part.newest_shared->version();
+  if (is_newest) part.newest_shared = shared;
+  std::optional<Weights> answer = AnswerFrom(*shared, options_.worker);
+  if (!answer) return TakeValues(part);
+  Take(*std::move(answer), shared);
+  return true;
+}
+
+bool WorkerTrainingProcessor::LacksValues(const Part& part) {
+  return HasWeights(part.message) && part.message.has_shared() && part.values == nullptr;
+}
+
+// Weights of a later step would serve to learn in a job that is not sequential.
+bool WorkerTrainingProcessor::TakeValues(Part& part) const {
+  if (part.newest_shared == nullptr || !LacksValues(part)) return false;
+  const uint64_t version = part.newest_shared->version();
+  const uint64_t wanted = part.message.shared();
+  if (IsSequential() ? version != wanted : version < wanted) return false;
+  part.values = part.newest_shared;
+  return true;
+}
+
+void WorkerTrainingProcessor::Take(Weights message, std::shared_ptr<const SharedWeights> values) {
   Part& part = parts_[message.shard()];
   // A zombie's server answers late: what is older than what is known says nothing new. Unless what
   // is known is not borne out by the rows, and the shard was asked once more: then somebody may
@@ -99,7 +127,8 @@ void WorkerTrainingProcessor::Take(Weights message) {
   const bool newer = !part.known || message.clock() > part.clock || corrects;
   const bool better = part.known && message.clock() == part.clock &&
                       ((message.released() && !part.released) || (message.left() && !part.left) ||
-                       (message.released() && part.asked_for_embeddings.has_value()));
+                       (message.released() && part.asked_for_embeddings.has_value()) ||
+                       (LacksValues(part) && HasWeights(message)));
   // A server that says all again may have lost what it was asked for besides.
   part.asked_for_previous = false;
   part.asked_for_embeddings.reset();
@@ -112,6 +141,7 @@ void WorkerTrainingProcessor::Take(Weights message) {
   part.released = message.released();
   part.left = message.left();
   part.message.Swap(&message);
+  part.values = HasWeights(part.message) ? std::move(values) : nullptr;
 }
 
 bool WorkerTrainingProcessor::answered() const {
@@ -168,10 +198,10 @@ void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
     if (!begin || !std::exchange(part.asked_to_restore, false)) continue;
     Gradient message = RestoreOf(part, *begin);
     Gradient::Restore& restore = *message.mutable_restore();
-    if (part.known && part.message.has_slice()) *restore.mutable_slice() = part.message.slice();
-    if (part.known && part.message.has_moments()) {
-      *restore.mutable_moments() = part.message.moments();
-    }
+    const SharedWeights* const values = part.values.get();
+    const bool has_weights = part.known && HasWeights(part.message) && !LacksValues(part);
+    if (has_weights) *restore.mutable_slice() = SliceOf(part.message, values);
+    if (has_weights && shard == 0) *restore.mutable_moments() = MomentsOf(part.message, values);
     Send(shard, message, output);
   }
 }
@@ -297,6 +327,8 @@ bool WorkerTrainingProcessor::HasEveryPart(Clock clock, WorkerOutput& output) {
     // What is held back has no weights in it. And when one shard is two clocks on, no shard is at
     // `clock` any more: what another said is old, and news are on their way.
     if (!part.released || part.clock > clock + 1) all = false;
+    const bool serves_previous = part.clock > clock && part.previous_round;
+    if (!serves_previous && LacksValues(part)) all = false;
     // Weights of a later clock would serve to learn, but not to repeat an update to the byte.
     if (IsSequential() && part.clock == clock + 1 && !part.previous_round) {
       if (!std::exchange(part.asked_for_previous, true)) Ask(shard, clock, {}, output);
@@ -376,11 +408,13 @@ void WorkerTrainingProcessor::AssembleEmbeddings() {
 void WorkerTrainingProcessor::AssembleWeights() {
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     const Weights& message = MessageOf(parts_[shard]);
-    const Slice& slice = message.slice();
-    MILLRACE_CHECK(HasWeights(message) && slice.end() <= weights_.size());
+    const SharedWeights* const values = parts_[shard].values.get();
+    MILLRACE_CHECK(HasWeights(message) && (values != nullptr || !message.has_shared()));
+    const Slice& slice = SliceOf(message, values);
+    MILLRACE_CHECK(slice.end() <= weights_.size());
     std::copy(slice.dense().begin(), slice.dense().end(),
               weights_.begin() + static_cast<ptrdiff_t>(slice.begin()));
-    if (shard == 0) moments_ = FromProto(message.moments());
+    if (shard == 0) moments_ = FromProto(MomentsOf(message, values));
   }
 }
 
@@ -452,6 +486,8 @@ void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
   ReportToShardsSetBack(output);
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     parts_[shard].asked_again = true;
+    // A version that no record of the shard has may have been made up.
+    if (LacksValues(parts_[shard])) parts_[shard].newest_shared.reset();
     if (parts_[shard].known) continue;
     Ask(shard, std::nullopt, {}, output);
     asked_ = true;
@@ -470,7 +506,7 @@ void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
     // instance of this worker was told.
     // And a clock that the rows do not bear out may have been made up.
     const bool old = !part.released || part.clock + 1 < newest || !IsBorneOut(part);
-    if (part.known && old) Ask(shard, std::nullopt, {}, output);
+    if (part.known && (old || LacksValues(part))) Ask(shard, std::nullopt, {}, output);
     if (part.asked_for_previous && !part.previous_round) Ask(shard, progress_.clock, {}, output);
     if (part.asked_for_embeddings && LacksEmbeddings(shard)) AskForEmbeddings(shard, output);
   }

@@ -18,7 +18,6 @@
 #include "processors/batch_trainer.h"
 #include "processors/update_encoder.h"
 #include "processors/worker_options.h"
-#include "topics/weights_codec.h"
 
 namespace millrace {
 
@@ -58,6 +57,9 @@ class WorkerTrainingProcessor {
   // Takes the body of a Weights message. InvalidArgument when it is of another epoch, shape or
   // worker count; nothing has changed then.
   Status ProcessWeights(std::string_view body);
+  // Takes a shared record, which DecodeSharedWeights has checked for WeightsShapeFrom(options).
+  // Returns whether it has an answer to this worker, or values that an answer is waiting for.
+  bool ProcessShared(const std::shared_ptr<const SharedWeights>& shared);
 
   // Sends the due update, if its rows are present. ResourceExhausted when the message would be too
   // large.
@@ -87,6 +89,10 @@ class WorkerTrainingProcessor {
     bool left = false;
     bool asked_again = false;  // by Repeat, and no answer since
     Weights message;
+    // The newest shared record of the shard; and the one with the values of `message`, if they are
+    // not in it and have arrived.
+    std::shared_ptr<const SharedWeights> newest_shared;
+    std::shared_ptr<const SharedWeights> values;
     // Sequential, when other shards are still at the previous clock: this shard's answer at that
     // clock.
     bool asked_for_previous = false;
@@ -99,10 +105,16 @@ class WorkerTrainingProcessor {
   };
 
   Gradient NewMessage() const;
-  WeightsShape Shape() const;
   // Whether the worker can have reached the part's clock.
   bool IsBorneOut(const Part& part) const { return source_.Reaches(part.clock); }
-  void Take(Weights message);
+  // An answer, with the shared record that has its values (null: they are in it, there are none, or
+  // they are still to come).
+  void Take(Weights message, std::shared_ptr<const SharedWeights> values);
+  // Gives the part's answer its values if the newest shared record has them. Returns whether it
+  // did.
+  bool TakeValues(Part& part) const;
+  // Whether the part's answer has values that have not arrived.
+  static bool LacksValues(const Part& part);
   // Appends the message to `output`. One that cannot be serialised is an error of the next
   // TryTrain.
   void Send(ShardId shard, const Gradient& message, WorkerOutput& output);

@@ -33,6 +33,8 @@ Status CannotUseSaved(ShardId shard, const Status& reason) {
                     "start a new job (another --job)");
 }
 
+int32_t PartitionOf(WorkerId worker) { return static_cast<int32_t>(worker); }
+
 }  // namespace
 
 ShardTask::ShardTask(const ServerOptions& options, const OrderedByteMap& store)
@@ -207,7 +209,7 @@ void ShardTask::KeepDeadLetters() {
 }
 
 Status ShardTask::AppendAnswers(const RecordSink& out) const {
-  for (WorkerId worker : output_.answers) MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, out));
+  MILLRACE_RETURN_IF_ERROR(AppendAnswersTo(output_.answers, out));
   for (const ServerOutput::PreviousReceiver& receiver : output_.previous_answers) {
     MILLRACE_RETURN_IF_ERROR(AppendPreviousAnswer(receiver, out));
   }
@@ -215,31 +217,56 @@ Status ShardTask::AppendAnswers(const RecordSink& out) const {
 }
 
 Status ShardTask::Announce(const RecordSink& out) {
-  for (const auto& [worker, entry] : processor_.clocks().entries()) {
-    MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, out));
+  std::vector<WorkerId> workers;
+  for (const auto& [worker, entry] : processor_.clocks().entries()) workers.push_back(worker);
+  return AppendAnswersTo(std::move(workers), out);
+}
+
+Status ShardTask::AppendAnswersTo(std::vector<WorkerId> workers, const RecordSink& out) const {
+  std::ranges::sort(workers);
+  workers.erase(std::ranges::unique(workers).begin(), workers.end());
+  const bool is_shared = workers.size() > 1 && !processor_.state_lost();
+  if (is_shared) MILLRACE_RETURN_IF_ERROR(AppendShared(workers, out));
+  for (const WorkerId worker : workers) {
+    if (is_shared && !processor_.NeedsOwnAnswer(worker)) continue;
+    std::optional<uint64_t> shared;
+    if (is_shared) shared = Version();
+    MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, shared, out));
   }
   return absl::OkStatus();
 }
 
-// The same position gives the same bytes, so it can name the message. Of the two answers that a
-// worker may get there, one has an even number and one an odd.
-Status ShardTask::AppendAnswer(WorkerId worker, const RecordSink& out) const {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.Answer(worker));
-  return Append(worker, 2 * static_cast<uint64_t>(position_), body, out);
+// The same position gives the same values. Which workers are answered there may differ between two
+// instances of the shard, and what is split must not be joined across them.
+Status ShardTask::AppendShared(std::span<const WorkerId> workers, const RecordSink& out) const {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.SharedAnswer(Version(), workers));
+  uint64_t message_id = Fnv1a64(EncodeBigEndian64(Version()));
+  for (const WorkerId worker : workers) {
+    message_id = Fnv1a64(EncodeBigEndian32(worker), message_id);
+  }
+  return Append(SharedWeightsPartition(options_.workers), message_id, body, out);
+}
+
+// The same position gives the same bytes, so it can name the message. Of the answers that a worker
+// may get there, each kind has a number of its own.
+Status ShardTask::AppendAnswer(WorkerId worker, std::optional<uint64_t> shared,
+                               const RecordSink& out) const {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.Answer(worker, shared));
+  return Append(PartitionOf(worker), 3 * Version() + (shared ? 1 : 0), body, out);
 }
 
 Status ShardTask::AppendPreviousAnswer(const ServerOutput::PreviousReceiver& receiver,
                                        const RecordSink& out) const {
   MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.PreviousAnswer(receiver));
-  return Append(receiver.worker, 2 * static_cast<uint64_t>(position_) + 1, body, out);
+  return Append(PartitionOf(receiver.worker), 3 * Version() + 2, body, out);
 }
 
-Status ShardTask::Append(WorkerId worker, uint64_t message_id, const std::string& body,
+Status ShardTask::Append(int32_t partition, uint64_t message_id, const std::string& body,
                          const RecordSink& out) const {
   uint32_t chunk = 0;
   for (std::string& frame : MakeFrames(body, message_id, options_.max_frame_bytes)) {
     MILLRACE_RETURN_IF_ERROR(
-        out({Topic::kWeights, static_cast<int32_t>(worker),
+        out({Topic::kWeights, partition,
              EncodeBigEndian32(options_.shard) + EncodeBigEndian32(chunk++), std::move(frame)}));
   }
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,7 +90,11 @@ class ShardTask {
  private:
   // The error of a record before the position that is not the one that was folded.
   Status OtherRecord(Offset offset) const;
-  Status AppendAnswer(WorkerId worker, const RecordSink& out) const;
+  // Answers one worker on its own partition; several by a shared record, and those of them that
+  // want embedding rows by a small record besides.
+  Status AppendAnswersTo(std::vector<WorkerId> workers, const RecordSink& out) const;
+  Status AppendAnswer(WorkerId worker, std::optional<uint64_t> shared, const RecordSink& out) const;
+  Status AppendShared(std::span<const WorkerId> workers, const RecordSink& out) const;
   Status AppendPreviousAnswer(const ServerOutput::PreviousReceiver& receiver,
                               const RecordSink& out) const;
   Status FoldHeld();
@@ -98,7 +103,9 @@ class ShardTask {
   // Frames those of output_ for the next checkpoint.
   void KeepDeadLetters();
   Status AppendAnswers(const RecordSink& out) const;
-  Status Append(WorkerId worker, uint64_t message_id, const std::string& body,
+  // Of the state now, as SharedWeights has it.
+  uint64_t Version() const { return static_cast<uint64_t>(position_); }
+  Status Append(int32_t partition, uint64_t message_id, const std::string& body,
                 const RecordSink& out) const;
 
   ServerOptions options_;

@@ -2,6 +2,7 @@
 // reads, when rows are held back, what is committed and deleted.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,9 @@ class WorkerFeed {
   Status TakeRow(const InputDataRecord& record);
   void TakeWeights(Offset offset, std::string_view key, std::string_view value,
                    std::vector<OutgoingRecord>& out);
+  void TakeShared(const std::shared_ptr<const SharedWeights>& shared) {
+    has_news_ = task_->ProcessShared(shared) || has_news_;
+  }
   // Computes with what has come since the last call. Returns false when nothing has.
   StatusOr<bool> Advance(std::vector<OutgoingRecord>& out);
   // Whether the reader of rows is to be held back from now on (true) or let go (false); empty: as

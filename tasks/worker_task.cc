@@ -136,16 +136,30 @@ void WorkerTask::ProcessWeights(Offset offset, std::string_view key, std::string
                                 std::vector<OutgoingRecord>& out) {
   const Status status = TakeWeights(key, value);
   if (status.ok()) return;
+  const auto partition = static_cast<int32_t>(options_.worker);
+  CountUnusable(partition, offset, status);
+  AppendDeadLetter(partition, offset, key, value, status, out);
+}
+
+void WorkerTask::ProcessUnusableShared(Offset offset, std::string_view key, std::string_view value,
+                                       const Status& why, std::vector<OutgoingRecord>& out) {
+  const int32_t partition = SharedWeightsPartition(options_.workers);
+  CountUnusable(partition, offset, why);
+  if (options_.worker == 0) AppendDeadLetter(partition, offset, key, value, why, out);
+}
+
+void WorkerTask::CountUnusable(int32_t partition, Offset offset, const Status& why) {
   ++unusable_answers_;
-  last_unusable_answer_ = "weights, partition " + std::to_string(options_.worker) + ", offset " +
-                          std::to_string(offset) + ": " + std::string(status.message());
-  const DeadLetter letter =
-      MakeDeadLetter({.topic = "weights",
-                      .partition = static_cast<int32_t>(options_.worker),
-                      .offset = offset,
-                      .key = key,
-                      .value = value},
-                     std::string(status.message()), options_.dead_letter_reasons_only);
+  last_unusable_answer_ = "weights, partition " + std::to_string(partition) + ", offset " +
+                          std::to_string(offset) + ": " + std::string(why.message());
+}
+
+void WorkerTask::AppendDeadLetter(int32_t partition, Offset offset, std::string_view key,
+                                  std::string_view value, const Status& why,
+                                  std::vector<OutgoingRecord>& out) const {
+  const DeadLetter letter = MakeDeadLetter(
+      {.topic = "weights", .partition = partition, .offset = offset, .key = key, .value = value},
+      std::string(why.message()), options_.dead_letter_reasons_only);
   out.push_back({Topic::kDeadLetter, 0, std::string(key),
                  std::move(MakeFrames(letter.SerializeAsString(), 0).front())});
 }

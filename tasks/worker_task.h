@@ -56,6 +56,15 @@ class WorkerTask {
   // unusable answer.
   void ProcessWeights(Offset offset, std::string_view key, std::string_view value,
                       std::vector<OutgoingRecord>& out);
+  // Processes a shared record of `weights` (SharedWeightsReader). Returns whether it is news to
+  // this worker.
+  bool ProcessShared(const std::shared_ptr<const SharedWeights>& shared) {
+    return training_->ProcessShared(shared);
+  }
+  // A shared record that cannot be used, and why: counted like an unusable answer. Of all workers,
+  // worker 0 makes it a dead letter.
+  void ProcessUnusableShared(Offset offset, std::string_view key, std::string_view value,
+                             const Status& why, std::vector<OutgoingRecord>& out);
   // The number of unusable answers, and the reason of the last: a worker that gets no others waits.
   uint64_t unusable_answers() const { return unusable_answers_; }
   const std::string& last_unusable_answer() const { return last_unusable_answer_; }
@@ -92,6 +101,12 @@ class WorkerTask {
 
  private:
   Status TakeWeights(std::string_view key, std::string_view value);
+  // Counts an unusable record of `weights`.
+  void CountUnusable(int32_t partition, Offset offset, const Status& why);
+  // Appends it to `out` as a dead letter.
+  void AppendDeadLetter(int32_t partition, Offset offset, std::string_view key,
+                        std::string_view value, const Status& why,
+                        std::vector<OutgoingRecord>& out) const;
   // Empty, and the buffer is emptied, when the store holds nothing later than `start`.
   StatusOr<BufferPosition> RestoreBuffer(const OrderedByteMap& store, const InputPosition& start);
   RowNumber FirstNeededRow() const;

@@ -31,8 +31,9 @@ std::string_view Suffix(Topic topic) {
 uint32_t Partitions(Topic topic, uint32_t workers, uint32_t shards) {
   switch (topic) {
     case Topic::kInputData:
-    case Topic::kWeights:
       return workers;
+    case Topic::kWeights:
+      return workers + 1;  // SharedWeightsPartition
     case Topic::kGradients:
     case Topic::kParameters:
       return shards;

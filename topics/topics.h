@@ -14,7 +14,7 @@ enum class Topic {
   kJob,         // what all processes must agree on (features, training); compacted
   kInputData,   // rows; a partition per worker; deleted by the worker below what it needs
   kGradients,   // workers to servers; a partition per shard; deleted below the checkpoint
-  kWeights,     // servers to workers; a partition per worker; short-lived
+  kWeights,     // servers to workers; a partition per worker and a shared one; short-lived
   kParameters,  // the durable model; a partition per shard; compacted
   kMetrics,     // points for displays
   kDeadLetter,  // unusable records, with the reason
@@ -26,6 +26,9 @@ inline constexpr Topic kAllTopics[] = {Topic::kJob,       Topic::kInputData,  To
 
 // "<job>.input-data" and so on.
 std::string TopicName(std::string_view job, Topic topic);
+
+// The partition of `weights` that all workers of a job read.
+inline int32_t SharedWeightsPartition(uint32_t workers) { return static_cast<int32_t>(workers); }
 
 struct TopicPlan {
   Topic topic;

@@ -1,5 +1,8 @@
 #include "topics/weights_codec.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "base/check.h"
 #include "topics/figures_codec.h"
 #include "topics/gradient_codec.h"
@@ -55,25 +58,76 @@ Status CheckNoValues(const Weights& message) {
       "values in an answer to a worker that is held back or has left: such an answer has none");
 }
 
-Status CheckValues(const Weights& message, const WeightsShape& shape) {
-  const KeyRange range = RangeOfShard(ShardId(message.shard()), shape.shards, shape.parameters);
-  MILLRACE_RETURN_IF_ERROR(CheckSlice(message.slice(), range));
-  if (static_cast<size_t>(message.slice().dense_size()) != range.size()) {
+Status CheckDense(const Slice& slice, const MomentsMessage* moments, ShardId shard,
+                  const WeightsShape& shape) {
+  const KeyRange range = RangeOfShard(shard, shape.shards, shape.parameters);
+  MILLRACE_RETURN_IF_ERROR(CheckSlice(slice, range));
+  if (static_cast<size_t>(slice.dense_size()) != range.size()) {
     return BadWeights("weights without values");
   }
-  if (message.shard() == 0) {
-    MILLRACE_RETURN_IF_ERROR(CheckMoments(message.moments(), shape.numeric_columns));
-    if (static_cast<size_t>(message.moments().count_size()) != shape.numeric_columns) {
-      return BadWeights("moments of " + std::to_string(message.moments().count_size()) +
-                        " columns, but the job has " + std::to_string(shape.numeric_columns) +
-                        " numeric columns");
-    }
-  } else if (message.has_moments()) {
-    return BadWeights("moments of shard " + std::to_string(message.shard()) +
-                      ", where shard 0 has them");
+  if (shard != 0) {
+    if (moments == nullptr) return absl::OkStatus();
+    return BadWeights("moments of shard " + std::to_string(shard) + ", where shard 0 has them");
   }
-  return CheckEmbeddings(message.embeddings(), shape.row_width, ShardId(message.shard()),
-                         shape.shards);
+  const MomentsMessage none;
+  if (moments == nullptr) moments = &none;
+  MILLRACE_RETURN_IF_ERROR(CheckMoments(*moments, shape.numeric_columns));
+  if (static_cast<size_t>(moments->count_size()) == shape.numeric_columns) return absl::OkStatus();
+  return BadWeights("moments of " + std::to_string(moments->count_size()) +
+                    " columns, but the job has " + std::to_string(shape.numeric_columns) +
+                    " numeric columns");
+}
+
+template <typename Message>
+const MomentsMessage* MomentsOf(const Message& message) {
+  return message.has_moments() ? &message.moments() : nullptr;
+}
+
+Status CheckValues(const Weights& message, const WeightsShape& shape) {
+  const ShardId shard(message.shard());
+  if (!message.has_shared()) {
+    MILLRACE_RETURN_IF_ERROR(CheckDense(message.slice(), MomentsOf(message), shard, shape));
+  } else if (message.has_slice() || message.has_moments() || message.previous_round()) {
+    return BadWeights("values beside the name of a shared record that has them");
+  }
+  return CheckEmbeddings(message.embeddings(), shape.row_width, shard, shape.shards);
+}
+
+template <typename Message>
+Status CheckSender(const Message& message, const WeightsShape& shape) {
+  if (message.job() != shape.job) return BadWeights("weights of another job");
+  if (message.epoch() == shape.epoch && message.shard() < shape.shards) return absl::OkStatus();
+  return BadWeights("weights of epoch " + std::to_string(message.epoch()) + ", shard " +
+                    std::to_string(message.shard()));
+}
+
+Weights ToWeights(const SharedWeights& shared, const SharedWeights::Answer& answer) {
+  Weights message;
+  message.set_epoch(shared.epoch());
+  message.set_shard(shared.shard());
+  message.set_job(shared.job());
+  message.set_shared(shared.version());
+  message.set_clock(answer.clock());
+  message.set_released(answer.released());
+  message.set_left(answer.left());
+  *message.mutable_rows() = answer.rows();
+  *message.mutable_rows_before() = answer.rows_before();
+  *message.mutable_mark() = answer.mark();
+  return message;
+}
+
+template <typename Message>
+StatusOr<std::string> Serialize(const Message& message, std::span<const float> values,
+                                KeyRange range) {
+  MILLRACE_CHECK(!message.has_slice());
+  const size_t size =
+      message.ByteSizeLong() + DenseSliceFieldBytes(Message::kSliceFieldNumber, range);
+  if (size > kMostMessageBytes) return TooLarge(message, size, kMostMessageBytes);
+  std::string bytes;
+  bytes.reserve(size);
+  if (!message.AppendToString(&bytes)) return absl::InternalError("weights cannot be serialised");
+  AppendDenseSlice(Message::kSliceFieldNumber, values, range, bytes);
+  return bytes;
 }
 
 }  // namespace
@@ -81,11 +135,7 @@ Status CheckValues(const Weights& message, const WeightsShape& shape) {
 StatusOr<Weights> DecodeWeights(std::string_view body, const WeightsShape& shape) {
   Weights message;
   MILLRACE_RETURN_IF_ERROR(ParseMessage(body, message));
-  if (message.job() != shape.job) return BadWeights("weights of another job");
-  if (message.epoch() != shape.epoch || message.shard() >= shape.shards) {
-    return BadWeights("weights of epoch " + std::to_string(message.epoch()) + ", shard " +
-                      std::to_string(message.shard()));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckSender(message, shape));
   if (message.lost()) return message;
   MILLRACE_RETURN_IF_ERROR(CheckClocks(message));
   MILLRACE_RETURN_IF_ERROR(HasWeights(message) ? CheckValues(message, shape)
@@ -93,17 +143,41 @@ StatusOr<Weights> DecodeWeights(std::string_view body, const WeightsShape& shape
   return message;
 }
 
+StatusOr<SharedWeights> DecodeSharedWeights(std::string_view body, const WeightsShape& shape) {
+  SharedWeights message;
+  MILLRACE_RETURN_IF_ERROR(ParseMessage(body, message));
+  MILLRACE_RETURN_IF_ERROR(CheckSender(message, shape));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckDense(message.slice(), MomentsOf(message), ShardId(message.shard()), shape));
+  const auto& answers = message.answers();
+  const bool is_ascending =
+      std::ranges::adjacent_find(answers, std::greater_equal(), &SharedWeights::Answer::worker) ==
+      answers.end();
+  if (!is_ascending || (!answers.empty() && answers.rbegin()->worker() >= shape.workers)) {
+    return BadWeights("shared weights with answers that are not to workers of this job, ascending");
+  }
+  for (const SharedWeights::Answer& answer : answers) {
+    MILLRACE_RETURN_IF_ERROR(CheckClocks(ToWeights(message, answer)));
+  }
+  return message;
+}
+
+std::optional<Weights> AnswerFrom(const SharedWeights& shared, WorkerId worker) {
+  const auto& answers = shared.answers();
+  const auto found = std::ranges::lower_bound(answers, uint32_t{worker}, std::less(),
+                                              &SharedWeights::Answer::worker);
+  if (found == answers.end() || found->worker() != worker) return std::nullopt;
+  return ToWeights(shared, *found);
+}
+
 StatusOr<std::string> SerializeWeights(const Weights& message, std::span<const float> values,
                                        KeyRange range) {
-  MILLRACE_CHECK(!message.has_slice());
-  const size_t size =
-      message.ByteSizeLong() + DenseSliceFieldBytes(Weights::kSliceFieldNumber, range);
-  if (size > kMostMessageBytes) return TooLarge(message, size, kMostMessageBytes);
-  std::string bytes;
-  bytes.reserve(size);
-  if (!message.AppendToString(&bytes)) return absl::InternalError("weights cannot be serialised");
-  AppendDenseSlice(Weights::kSliceFieldNumber, values, range, bytes);
-  return bytes;
+  return Serialize(message, values, range);
+}
+
+StatusOr<std::string> SerializeWeights(const SharedWeights& message, std::span<const float> values,
+                                       KeyRange range) {
+  return Serialize(message, values, range);
 }
 
 }  // namespace millrace

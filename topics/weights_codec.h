@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ struct WeightsShape {
   uint64_t job = 0;  // its name's hash
   uint64_t epoch = 1;
   uint32_t shards = 1;
+  uint32_t workers = 1;
   uint64_t parameters = 0;  // of the model
   size_t numeric_columns = 0;
   size_t row_width = 0;  // of an embedding row; 0: the job has none
@@ -29,12 +31,22 @@ inline bool HasWeights(const Weights& message) {
 }
 
 // Decodes the body of a frame. InvalidArgument with the reason why it is not an answer for this
-// worker. An answer with weights has all weights of its shard, and of shard 0 the moments, too.
+// worker. An answer with weights has all weights of its shard, and of shard 0 the moments, too; or
+// it names the shared record that has them.
 StatusOr<Weights> DecodeWeights(std::string_view body, const WeightsShape& shape);
+// The same of the body of a shared record, which has all weights of its shard, and of shard 0 the
+// moments, and whose answers AnswerFrom can make.
+StatusOr<SharedWeights> DecodeSharedWeights(std::string_view body, const WeightsShape& shape);
+
+// The answer to the worker that goes with these weights, as a message that names them; empty: there
+// is none.
+std::optional<Weights> AnswerFrom(const SharedWeights& shared, WorkerId worker);
 
 // The bytes of an answer, whose slice is the dense `values`: `message` has none. ResourceExhausted
 // when the message would be too large.
 StatusOr<std::string> SerializeWeights(const Weights& message, std::span<const float> values,
+                                       KeyRange range);
+StatusOr<std::string> SerializeWeights(const SharedWeights& message, std::span<const float> values,
                                        KeyRange range);
 
 }  // namespace millrace

@@ -26,6 +26,7 @@
 #include "stores/rocksdb_byte_map.h"
 #include "stores/store_generation.h"
 #include "tasks/repeat_timer.h"
+#include "tasks/shared_weights_reader.h"
 #include "tasks/task_options.h"
 #include "tasks/worker_feed.h"
 #include "tasks/worker_task.h"
@@ -42,10 +43,8 @@ constexpr milliseconds kSaveEvery(500);
 constexpr milliseconds kRegistryEvery(3000);
 constexpr milliseconds kSilenceReportEvery(5000);
 constexpr std::chrono::seconds kIdleReportAfter(5);
-// A worker's answers come one at a time; a reader that rests asks twice a second.
-constexpr milliseconds kWeightsWait(500);
-// A partition that is added to others may wait as long, once.
-constexpr milliseconds kInputWait(100);
+// A reader that rests asks so often; a partition that is added to others may wait as long, once.
+constexpr milliseconds kFetchWait(100);
 constexpr size_t kWeightsAtOnce = 64;
 constexpr size_t kRowsAtOnce = 512;
 
@@ -61,7 +60,9 @@ class WorkerLoop {
         stop_(stop),
         broker_retry_(stop, config.broker_timeout_s()),
         input_topic_(TopicName(config.name(), Topic::kInputData)),
-        weights_topic_(TopicName(config.name(), Topic::kWeights)) {}
+        weights_topic_(TopicName(config.name(), Topic::kWeights)),
+        shared_partition_(SharedWeightsPartition(features.workers())),
+        shared_(WeightsShapeFrom(MakeWorkerOptions(features, training, WorkerId(0)), *model_)) {}
 
   Status Run() {
     MILLRACE_RETURN_IF_ERROR(Open());
@@ -81,7 +82,7 @@ class WorkerLoop {
   Status Loop() {
     while (!stop_) {
       // Weights first: an update that is owed is what the whole job waits for.
-      MILLRACE_ASSIGN_OR_RETURN(size_t events, PollWeights());
+      MILLRACE_ASSIGN_OR_RETURN(size_t events, weights_->Poll(kWeightsAtOnce, weights_handler_));
       MILLRACE_RETURN_IF_ERROR(Advance());
       MILLRACE_ASSIGN_OR_RETURN(const size_t rows, input_->Poll(kRowsAtOnce, input_handler_));
       events += rows;
@@ -99,24 +100,11 @@ class WorkerLoop {
   // A task and what the loop remembers of it.
   struct Hosted {
     RepeatTimer repeat;
-    // A client of its own, so that its reader may rest without keeping a partition that is assigned
-    // later from being read.
-    std::unique_ptr<PartitionConsumer> weights{};
     std::unique_ptr<WorkerTask> task{};
     std::optional<WorkerFeed> feed{};
     bool ended = false;  // its stream, as was said in the log
     Clock clock = 0;
   };
-
-  StatusOr<size_t> PollWeights() {
-    size_t events = 0;
-    for (auto& [worker, hosted] : tasks_) {
-      MILLRACE_ASSIGN_OR_RETURN(const size_t taken,
-                                hosted.weights->Poll(kWeightsAtOnce, weights_handler_));
-      events += taken;
-    }
-    return events;
-  }
 
   Status Open() {
     const KafkaOptions kafka = ToKafkaOptions(config_);
@@ -124,7 +112,7 @@ class WorkerLoop {
         sender_, RecordSender::Create(config_, "worker", {Topic::kGradients, Topic::kDeadLetter},
                                       broker_retry_, &wakeup_));
     ConsumerOptions options;
-    options.fetch_wait = kInputWait;
+    options.fetch_wait = kFetchWait;
     options.client_id = "worker-input";
     options.group_id = config_.name() + "-workers";
     options.session_timeout_s = config_.worker().session_timeout_s();
@@ -132,6 +120,11 @@ class WorkerLoop {
     MILLRACE_ASSIGN_OR_RETURN(input_,
                               GroupConsumer::Create(kafka, options, input_topic_, &wakeup_));
     MILLRACE_ASSIGN_OR_RETURN(ranges_, PartitionConsumer::Create(kafka, {}, input_topic_, nullptr));
+    ConsumerOptions weights_options;
+    weights_options.client_id = "worker-weights";
+    weights_options.fetch_wait = kFetchWait;
+    MILLRACE_ASSIGN_OR_RETURN(
+        weights_, PartitionConsumer::Create(kafka, weights_options, weights_topic_, &wakeup_));
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KafkaAdmin> admin,
                               KafkaAdmin::Create(kafka, "worker-trim"));
     trimmer_ = std::make_unique<Trimmer>(std::move(admin));
@@ -152,6 +145,10 @@ class WorkerLoop {
 
   void SetHandlers() {
     weights_handler_.on_record = [this](const ConsumedRecord& record) -> Status {
+      if (record.partition == shared_partition_) {
+        TakeShared(record);
+        return absl::OkStatus();
+      }
       const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
       if (found == tasks_.end()) return absl::OkStatus();
       WorkerTask& task = *found->second.task;
@@ -161,7 +158,7 @@ class WorkerLoop {
       return absl::OkStatus();
     };
     weights_handler_.on_out_of_range = [this](int32_t partition) {
-      behind_.insert(static_cast<WorkerId>(partition));
+      behind_.insert(partition);
       return absl::OkStatus();
     };
     input_handler_.on_record = [this](const ConsumedRecord& record) -> Status {
@@ -183,6 +180,21 @@ class WorkerLoop {
     };
   }
 
+  // What all workers read is decoded once.
+  void TakeShared(const ConsumedRecord& record) {
+    const StatusOr<std::shared_ptr<const SharedWeights>> shared =
+        shared_.Take(record.key, record.value);
+    for (auto& [worker, hosted] : tasks_) {
+      if (shared.ok()) {
+        if (*shared != nullptr) hosted.feed->TakeShared(*shared);
+        continue;
+      }
+      hosted.task->ProcessUnusableShared(record.offset, record.key, record.value, shared.status(),
+                                         out_);
+      ReportUnusableAnswer(*hosted.task);
+    }
+  }
+
   StatusOr<Offset> Assign(WorkerId worker,
                           const std::optional<GroupConsumer::Committed>& committed) {
     WorkerOptions options = MakeWorkerOptions(features_, training_, worker);
@@ -200,19 +212,17 @@ class WorkerLoop {
     StatusOr<Offset> offset = hosted.feed->Assigned(position, {rows.begin, rows.end}, store_.get());
     if (!offset.ok()) return RowsLost(partition, offset.status());
     // Reading stands at the end before the first question is asked: no answer is missed.
-    ConsumerOptions weights_options;
-    weights_options.client_id = "worker-weights";
-    weights_options.fetch_wait = kWeightsWait;
-    MILLRACE_ASSIGN_OR_RETURN(hosted.weights,
-                              PartitionConsumer::Create(ToKafkaOptions(config_), weights_options,
-                                                        weights_topic_, &wakeup_));
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range weights,
-                              RangeOf(*hosted.weights, partition));
-    MILLRACE_RETURN_IF_ERROR(hosted.weights->Assign(partition, weights.end));
+    if (tasks_.empty()) MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(shared_partition_));
+    MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(partition));
     hosted.feed->Started(out_);
     spdlog::info("worker {}: joined; reads rows from offset {}", worker, *offset);
     tasks_.insert_or_assign(worker, std::move(hosted));
     return offset;
+  }
+
+  Status ReadWeightsFromEnd(int32_t partition) {
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, RangeOf(*weights_, partition));
+    return weights_->Assign(partition, range.end);
   }
 
   // The topic is not the one that was read before.
@@ -240,6 +250,8 @@ class WorkerLoop {
     if (!lost) Commit(worker, found->second);
     Status status = Save(*found->second.task);
     tasks_.erase(found);
+    status.Update(weights_->Unassign(static_cast<int32_t>(worker)));
+    if (tasks_.empty()) status.Update(weights_->Unassign(shared_partition_));
     return status;
   }
 
@@ -286,8 +298,8 @@ class WorkerLoop {
     for (const WorkerId worker : std::exchange(rows_deleted_, {})) {
       MILLRACE_RETURN_IF_ERROR(StartAgain(worker));
     }
-    for (const WorkerId worker : std::exchange(behind_, {})) {
-      MILLRACE_RETURN_IF_ERROR(CatchUp(worker));
+    for (const int32_t partition : std::exchange(behind_, {})) {
+      MILLRACE_RETURN_IF_ERROR(CatchUp(partition));
     }
     if (now >= next_save_) {
       next_save_ = now + kSaveEvery;
@@ -368,15 +380,17 @@ class WorkerLoop {
     return input_->Seek(partition, offset);
   }
 
-  // Weights are short-lived: who was away for longer than they are kept asks again.
-  Status CatchUp(WorkerId worker) {
-    const auto found = tasks_.find(worker);
-    if (found == tasks_.end()) return absl::OkStatus();
-    const auto partition = static_cast<int32_t>(worker);
-    PartitionConsumer& weights = *found->second.weights;
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, RangeOf(weights, partition));
-    MILLRACE_RETURN_IF_ERROR(weights.Assign(partition, range.end));
-    found->second.feed->Started(out_);
+  // Weights are short-lived: a worker that was away for longer than they are kept asks again.
+  Status CatchUp(int32_t partition) {
+    const bool is_shared = partition == shared_partition_;
+    if (is_shared ? tasks_.empty() : !tasks_.contains(static_cast<WorkerId>(partition))) {
+      return absl::OkStatus();
+    }
+    MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(partition));
+    for (auto& [worker, hosted] : tasks_) {
+      const bool has_missed = is_shared || static_cast<int32_t>(worker) == partition;
+      if (has_missed) hosted.feed->Started(out_);
+    }
     return absl::OkStatus();
   }
 
@@ -438,6 +452,7 @@ class WorkerLoop {
   BrokerRetry broker_retry_;
   const std::string input_topic_;
   const std::string weights_topic_;
+  const int32_t shared_partition_;  // of weights
   std::random_device random_device_;
   std::mt19937_64 random_{(uint64_t{random_device_()} << 32) ^ random_device_()};
 
@@ -447,13 +462,15 @@ class WorkerLoop {
   std::unique_ptr<JobRegistry> registry_;
   std::unique_ptr<RecordSender> sender_;
   std::unique_ptr<PartitionConsumer> ranges_;
+  std::unique_ptr<PartitionConsumer> weights_;  // of all workers, and what they share
+  SharedWeightsReader shared_;
   std::unique_ptr<GroupConsumer> input_;
   std::unique_ptr<Trimmer> trimmer_;
   ConsumerHandler weights_handler_;
   GroupConsumer::Handler input_handler_;
 
   std::map<WorkerId, Hosted> tasks_;
-  std::set<WorkerId> behind_;        // their weights were deleted before they were read
+  std::set<int32_t> behind_;         // partitions of weights, deleted before they were read
   std::set<WorkerId> rows_deleted_;  // their rows were
   std::vector<OutgoingRecord> out_;
   SteadyTime silent_since_ = std::chrono::steady_clock::now();

@@ -80,10 +80,17 @@ void DecodeAnswer(const simulation::Scenario& job, std::string_view value) {
       .job = options.job,
       .epoch = options.epoch,
       .shards = options.shards,
+      .workers = options.workers,
       .parameters = simulation::MakeModel(job)->parameter_count(),
       .numeric_columns = options.numeric_columns,
       .row_width = options.embeddings ? options.embeddings->width() : 0,
   };
+  if (const StatusOr<SharedWeights> shared = DecodeSharedWeights(frame->body, shape); shared.ok()) {
+    for (WorkerId worker = 0; worker < shape.workers; ++worker) {
+      const std::optional<Weights> answer = AnswerFrom(*shared, worker);
+      MILLRACE_CHECK(!answer || DecodeWeights(Bytes(*answer), shape).ok());
+    }
+  }
   const StatusOr<Weights> decoded = DecodeWeights(frame->body, shape);
   if (!decoded.ok()) return CheckReason(decoded.status());
   MILLRACE_CHECK(decoded->shard() < shape.shards);

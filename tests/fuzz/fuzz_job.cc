@@ -75,6 +75,9 @@ void FuzzJob::StartWorker(WorkerId id) {
   MILLRACE_CHECK(worker.task->StartReading(std::nullopt, 0, nullptr).ok());
   worker.next_row = 0;
   worker.pending.clear();
+  worker.shared.clear();
+  worker.reader = std::make_unique<SharedWeightsReader>(
+      WeightsShapeFrom(simulation::MakeWorkerOptions(scenario_, id), *model_));
   std::vector<OutgoingRecord> out;
   worker.task->Start(out);
   Send(out);
@@ -133,7 +136,7 @@ bool FuzzJob::Turn() {
     }
     what -= shards_.size();
     const auto worker = static_cast<WorkerId>(what / 2);
-    if (what % 2 == 0 ? GiveWeights(worker) : GiveRow(worker)) return true;
+    if (what % 2 == 0 ? GiveShared(worker) || GiveWeights(worker) : GiveRow(worker)) return true;
   }
   return false;
 }
@@ -176,6 +179,28 @@ bool FuzzJob::GiveWeights(WorkerId id) {
   }
   std::vector<OutgoingRecord> out;
   worker.task->ProcessWeights(worker.next_weights++, record.key, record.value, out);
+  Send(out);
+  Advance(id);
+  return true;
+}
+
+bool FuzzJob::GiveShared(WorkerId id) {
+  Worker& worker = workers_[id];
+  if (worker.task == nullptr || worker.shared.empty()) return false;
+  Record record = std::move(worker.shared.front());
+  worker.shared.pop_front();
+  if (hostile_ == Hostile::kWeights && bytes_.Chance(128)) {
+    MutateFrame<SharedWeights>(record.value, bytes_);
+    if (bytes_.Chance(32)) Mutate(record.key, bytes_);
+  }
+  std::vector<OutgoingRecord> out;
+  const auto shared = worker.reader->Take(record.key, record.value);
+  if (!shared.ok()) {
+    worker.task->ProcessUnusableShared(worker.next_weights++, record.key, record.value,
+                                       shared.status(), out);
+  } else if (*shared != nullptr) {
+    worker.task->ProcessShared(*shared);
+  }
   Send(out);
   Advance(id);
   return true;
@@ -225,6 +250,10 @@ void FuzzJob::Send(std::vector<OutgoingRecord>& out) {
       shards_[static_cast<size_t>(record.partition)].pending.push_back(
           {std::move(record.key), std::move(record.value)});
     } else if (record.topic == Topic::kWeights) {
+      if (record.partition == SharedWeightsPartition(scenario_.workers)) {
+        for (Worker& worker : workers_) worker.shared.push_back({record.key, record.value});
+        continue;
+      }
       MILLRACE_CHECK(static_cast<size_t>(record.partition) < workers_.size());
       workers_[static_cast<size_t>(record.partition)].pending.push_back(
           {std::move(record.key), std::move(record.value)});

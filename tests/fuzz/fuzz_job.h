@@ -8,6 +8,7 @@
 
 #include "stores/memory_byte_map.h"
 #include "tasks/shard_task.h"
+#include "tasks/shared_weights_reader.h"
 #include "tasks/worker_task.h"
 #include "tests/fuzz/byte_source.h"
 #include "tests/simulation/scenario.h"
@@ -62,7 +63,9 @@ class FuzzJob {
   };
   struct Worker {
     std::unique_ptr<WorkerTask> task{};  // null: it has stopped with an error
-    std::deque<Record> pending{};        // of `weights`
+    std::deque<Record> pending{};        // of its partition of `weights`
+    std::deque<Record> shared{};  // of the shared one, which it reads as a process of its own
+    std::unique_ptr<SharedWeightsReader> reader{};
     Offset next_row = 0;
     Offset next_weights = 0;
   };
@@ -75,6 +78,7 @@ class FuzzJob {
   void StartWorker(WorkerId id);
   bool Fold(ShardId id);
   bool GiveWeights(WorkerId id);
+  bool GiveShared(WorkerId id);
   bool GiveRow(WorkerId id);
   void Advance(WorkerId id);
   void Send(std::vector<OutgoingRecord>& out);

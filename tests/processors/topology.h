@@ -132,6 +132,7 @@ class Topology {
 
   void StartWorker(WorkerId id) {
     workers_[id] = std::make_unique<TestWorker>(job_, id, *model_);
+    weights_[id].clear();  // it reads from the end on
     if (job_.rows_first) workers_[id]->AddAll();
     WorkerOutput output;
     workers_[id]->training_.Start(output);
@@ -157,7 +158,15 @@ class Topology {
         Send(id, output);
       }
     }
+    if (IsBeyondHelp()) return;
     for (const auto& server : servers_) EXPECT_TRUE(server->AllLeft()) << "after " << steps;
+  }
+
+  // A shard is lost, and the workers that had its weights have died since: nobody goes on.
+  bool IsBeyondHelp() const {
+    return std::ranges::any_of(servers_, [](const auto& server) {
+      return server->state_lost() && server->WaitedFor().empty();
+    });
   }
 
   // Nothing is left of the shard: it is created again and announces that to all workers.
@@ -165,7 +174,7 @@ class Topology {
     servers_[shard] =
         std::make_unique<ServerProcessor>(MakeServerOptions(job_, shard, *model_), nullptr);
     servers_[shard]->MarkStateLost();
-    for (auto& [id, queue] : weights_) queue.push_back(*servers_[shard]->Answer(id));
+    for (auto& [id, queue] : weights_) queue.push_back({false, *servers_[shard]->Answer(id)});
   }
   const ServerProcessor& server(ShardId shard) const { return *servers_[shard]; }
 
@@ -262,10 +271,18 @@ class Topology {
       return true;
     }
     const WorkerId worker(number);
-    const std::string body = weights_[worker].front();
+    const WeightsRecord record = weights_[worker].front();
     weights_[worker].pop_front();
-    const Status status = workers_[worker]->training_.ProcessWeights(body);
-    EXPECT_TRUE(status.ok()) << status;
+    WorkerTrainingProcessor& training = workers_[worker]->training_;
+    if (record.is_shared) {
+      auto shared = DecodeSharedWeights(
+          record.body, WeightsShapeFrom(TestWorker::OptionsOf(job_, worker), *model_));
+      EXPECT_TRUE(shared.ok()) << shared.status();
+      training.ProcessShared(std::make_shared<const SharedWeights>(*std::move(shared)));
+    } else {
+      const Status status = training.ProcessWeights(record.body);
+      EXPECT_TRUE(status.ok()) << status;
+    }
     return Train(worker);
   }
   void AtCut(ShardId shard, uint64_t id, ServerOutput& output) {
@@ -295,11 +312,33 @@ class Topology {
     if (server.at_cut()) {
       EXPECT_TRUE(server.LeaveCut(output).ok());
     }
-    for (WorkerId id : output.answers) weights_[id].push_back(*server.Answer(id));
+    AppendAnswers(server, output.answers);
     for (const auto& receiver : output.previous_answers) {
-      weights_[receiver.worker].push_back(*server.PreviousAnswer(receiver));
+      weights_[receiver.worker].push_back({false, *server.PreviousAnswer(receiver)});
     }
   }
+
+  // As ShardTask does it: several workers are sent the values once.
+  void AppendAnswers(const ServerProcessor& server, std::vector<WorkerId> workers) {
+    std::ranges::sort(workers);
+    workers.erase(std::ranges::unique(workers).begin(), workers.end());
+    if (workers.size() < 2 || server.state_lost()) {
+      for (WorkerId id : workers) weights_[id].push_back({false, *server.Answer(id)});
+      return;
+    }
+    const auto version = static_cast<uint64_t>(offset_);
+    const std::string shared = *server.SharedAnswer(version, workers);
+    for (auto& [id, worker] : workers_) weights_[id].push_back({true, shared});
+    for (WorkerId id : workers) {
+      if (server.NeedsOwnAnswer(id)) weights_[id].push_back({false, *server.Answer(id, version)});
+    }
+  }
+
+  // A record of `weights`, and whether all workers read it.
+  struct WeightsRecord {
+    bool is_shared = false;
+    std::string body{};
+  };
 
   TestJob job_;
   std::mt19937 random_;
@@ -307,7 +346,7 @@ class Topology {
   std::vector<std::unique_ptr<ServerProcessor>> servers_;
   std::map<WorkerId, std::unique_ptr<TestWorker>> workers_;
   std::map<ShardId, std::deque<std::pair<std::string, std::string>>> gradients_;
-  std::map<WorkerId, std::deque<std::string>> weights_;
+  std::map<WorkerId, std::deque<WeightsRecord>> weights_;
   std::map<ShardId, std::vector<Gradient>> accepted_;
   Offset offset_ = 0;
   uint64_t asks_ = 0;

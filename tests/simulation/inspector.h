@@ -85,6 +85,9 @@ class Inspector final : public Observer {
                               const Referee::State& cut);
   const Referee& RefereeOf(const ShardTask& task) const { return referee(task.shard()); }
   Answered CheckAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers);
+  // What all workers are sent once; adds those whom it answers to `answered`.
+  void CheckShared(const ShardTask& task, const SharedWeights& shared,
+                   std::set<WorkerId>& answered);
   void CheckAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
   void CheckOldAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
   void CheckMark(const ShardTask& task, const Referee::Member& member, const Weights& message);

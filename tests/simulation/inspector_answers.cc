@@ -13,6 +13,7 @@ Inspector::Answered Inspector::CheckAnswers(const ShardTask& task,
                                             std::span<const OutgoingRecord> answers) {
   Answered answered;
   std::vector<Referee::Unfinished> unfinished;
+  SharedWeights shared;
   for (const OutgoingRecord& answer : answers) {
     if (answer.topic != Topic::kWeights) {
       Fail("an answer to another topic");
@@ -20,10 +21,21 @@ Inspector::Answered Inspector::CheckAnswers(const ShardTask& task,
     }
     bool bad = false;
     const std::optional<std::string> body = Referee::Join(answer.value, unfinished, bad);
-    Weights message;
-    if (bad || (body && !message.ParseFromString(*body))) Fail("an answer without sense");
+    if (bad) Fail("an answer without sense");
     if (!body) continue;
+    if (answer.partition == SharedWeightsPartition(world_.scenario.workers)) {
+      if (!shared.ParseFromString(*body)) Fail("a shared record without sense");
+      CheckShared(task, shared, answered.first);
+      continue;
+    }
+    Weights message;
+    if (!message.ParseFromString(*body)) Fail("an answer without sense");
     const auto worker = static_cast<WorkerId>(answer.partition);
+    if (message.has_shared()) {
+      if (message.shared() != shared.version()) Fail("an answer without its shared record");
+      *message.mutable_slice() = shared.slice();
+      if (shared.has_moments()) *message.mutable_moments() = shared.moments();
+    }
     (message.previous_round() ? answered.second : answered.first).insert(worker);
     if (message.epoch() != kEpoch || message.shard() != task.shard()) {
       Fail("an answer of another job or shard");
@@ -36,6 +48,28 @@ Inspector::Answered Inspector::CheckAnswers(const ShardTask& task,
   }
   if (!unfinished.empty()) Fail("an answer without its last chunk");
   return answered;
+}
+
+void Inspector::CheckShared(const ShardTask& task, const SharedWeights& shared,
+                            std::set<WorkerId>& answered) {
+  world_.Count("shared weights");
+  if (shared.epoch() != kEpoch || shared.shard() != task.shard()) {
+    Fail("shared weights of another job or shard");
+  }
+  for (const SharedWeights::Answer& answer : shared.answers()) {
+    const WorkerId worker(answer.worker());
+    Weights message;
+    message.set_clock(answer.clock());
+    message.set_released(answer.released());
+    message.set_left(answer.left());
+    *message.mutable_rows() = answer.rows();
+    *message.mutable_rows_before() = answer.rows_before();
+    *message.mutable_mark() = answer.mark();
+    *message.mutable_slice() = shared.slice();
+    if (shared.has_moments()) *message.mutable_moments() = shared.moments();
+    CheckAnswer(task, worker, message);
+    answered.insert(worker);
+  }
 }
 
 void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weights& message) {

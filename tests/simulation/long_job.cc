@@ -123,6 +123,11 @@ class LongJob {
       while (server->StepCheckpoint()) {
       }
     }
+    // What all workers read none of them deletes: the broker does.
+    constexpr int64_t kSharedKept = 1000;
+    const auto shared = SharedWeightsPartition(static_cast<uint32_t>(processes_.size()));
+    const Offset end = world_.log.End(Topic::kWeights, shared);
+    if (end > kSharedKept) world_.log.DeleteBefore(Topic::kWeights, shared, end - kSharedKept);
   }
   void Compact() {
     parameters_ = 0;
@@ -159,7 +164,7 @@ class LongJob {
       return count;
     };
     kept.gradients = records(Topic::kGradients, servers_.size());
-    kept.weights = records(Topic::kWeights, processes_.size());
+    kept.weights = records(Topic::kWeights, processes_.size() + 1);
     kept.input_data = records(Topic::kInputData, processes_.size());
     kept.parameters = parameters_;
     for (size_t shard = 0; shard < servers_.size(); ++shard) {

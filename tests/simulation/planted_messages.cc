@@ -222,6 +222,27 @@ void SequentialSgdOfThree(Scenario& scenario, Faults& faults) {
   scenario.training.mutable_optimizer()->set_kind(Training::Optimizer::SGD);
 }
 
+// Sends all workers, with the clocks of a round, the weights of the round before.
+class SharesOldWeights final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    const std::span<const float> weights = task().processor().shard().weights();
+    const std::vector<float> before(weights.begin(), weights.end());
+    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
+    for (OutgoingRecord& answer : out) {
+      SharedWeights message;
+      const bool is_shared = answer.partition == SharedWeightsPartition(world_.scenario.workers);
+      if (!is_shared || !message.ParseFromString(answer.value.substr(2))) continue;
+      message.mutable_slice()->mutable_dense()->Assign(before.begin(), before.end());
+      answer.value = FrameOf(message);
+    }
+    return absl::OkStatus();
+  }
+};
+
 // Tells a worker that has to repeat an update something else than what it learnt from.
 class ChangesTheAnswerOfTheClockBefore : public ServerHost {
  public:
@@ -285,6 +306,8 @@ std::vector<PlantedError> PlantedInMessages() {
       }));
   errors.push_back(InServer<CombinesInArrivalOrder>("a round combined in arrival order", 20,
                                                     SequentialSgdOfThree));
+  errors.push_back(
+      InServer<SharesOldWeights>("shared weights of the round before", 20, Sequential));
   errors.push_back(InServer<AnswersTheClockBeforeByThePresent>(
       "a torn restart answered by the present weights", 50, SequentialShards));
   errors.push_back(InServer<AnswersRowsOfTheClockBeforeByThePresent>(

@@ -20,6 +20,15 @@ class CommitsOneRowTooFar final : public WorkerHost {
   }
 };
 
+// What all workers read it reads from behind the end, so that it misses the next record.
+class MissesASharedRecord final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  Offset FirstShared() const override { return WorkerHost::FirstShared() + 1; }
+};
+
 // A reader that was held back once reads no more.
 class HoldsForEver final : public WorkerHost {
  public:
@@ -96,6 +105,11 @@ std::vector<PlantedError> PlantedInWorkers() {
   std::vector<PlantedError> errors;
   errors.push_back(
       InWorker<ForgetsWhatItKeptBack>("a worker that forgets what it kept back", 10, TopK));
+  errors.push_back(InWorker<MissesASharedRecord>("a shared record that is missed", 20,
+                                                 [](Scenario& scenario, Faults& faults) {
+                                                   Sequential(scenario, faults);
+                                                   WithoutTimer(scenario, faults);
+                                                 }));
   errors.push_back(InWorker<HoldsForEver>("a reader that is held back for ever", 20,
                                           [](Scenario& scenario, Faults&) {
                                             scenario.training.set_schedule(Training::ONE_PASS);

@@ -132,7 +132,7 @@ void Simulation::Retention() {
     return;
   }
   if (!faults_.retention) return;
-  const auto partition = static_cast<int32_t>(world_.random.Below(owner_.size()));
+  const auto partition = static_cast<int32_t>(world_.random.Below(owner_.size() + 1));
   const Offset begin = log.Begin(Topic::kWeights, partition);
   const Offset end = log.End(Topic::kWeights, partition);
   log.DeleteBefore(Topic::kWeights, partition, begin + world_.random.Below(end - begin + 1));

@@ -81,6 +81,7 @@ void Simulation::Stranger() {
   const auto worker = static_cast<WorkerId>(world_.random.Below(owner_.size()));
   const std::string key = EncodeBigEndian32(worker);
   const auto partition = static_cast<int32_t>(worker);
+  const int32_t shared = SharedWeightsPartition(world_.scenario.workers);
   Gradient message;
   message.set_epoch(kEpoch);
   message.set_worker(worker);
@@ -137,8 +138,17 @@ void Simulation::Stranger() {
       return world_.Append({Topic::kInputData, partition, "nobody", "?"}, now_ms_[worker]);
     case 7:
       world_.Count("stranger: bytes in weights");
-      return world_.Append({Topic::kWeights, partition, EncodeBigEndian32(0), "?"});
+      return world_.Append({Topic::kWeights, world_.random.Chance(0.3) ? shared : partition,
+                            EncodeBigEndian32(0), "?"});
     default: {
+      if (world_.random.Chance(0.3)) {
+        world_.Count("stranger: shared weights of another epoch");
+        SharedWeights weights;
+        weights.set_epoch(kEpoch + 1);
+        weights.set_version(1000);
+        return world_.Append({Topic::kWeights, shared, EncodeBigEndian32(0),
+                              MakeFrames(weights.SerializeAsString(), 0).front()});
+      }
       world_.Count("stranger: weights of another epoch");
       Weights weights;
       weights.set_epoch(kEpoch + 1);

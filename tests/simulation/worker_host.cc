@@ -7,7 +7,9 @@
 namespace millrace::simulation {
 
 WorkerHost::WorkerHost(World& world, std::shared_ptr<Disk> disk)
-    : Host(world), disk_(std::move(disk)) {
+    : Host(world),
+      disk_(std::move(disk)),
+      shared_(WeightsShapeFrom(MakeWorkerOptions(world.scenario, WorkerId(0)), *world.model)) {
   disk_->in_use = true;
 }
 
@@ -67,6 +69,7 @@ void WorkerHost::AssignFrom(WorkerId worker,
   // Reading stands at the end before the first question is asked: no answer is missed.
   hosted.next_weights = world_.log.End(Topic::kWeights, partition);
   Assigned(worker, hosted);
+  if (tasks_.empty()) next_shared_ = FirstShared();
   hosted.feed->Started(out_);
   SendFrom(worker);
   tasks_[worker] = std::move(hosted);
@@ -89,6 +92,7 @@ void WorkerHost::Lose(WorkerId worker) {
 
 bool WorkerHost::Step() {
   if (tasks_.empty()) return false;
+  if (world_.random.Chance(0.5) && ReadShared()) return true;
   const size_t first = world_.random.Below(tasks_.size());
   const bool weights_first = world_.random.Chance(0.5);
   // From a task drawn by chance on, the first that has something to do.
@@ -100,7 +104,7 @@ bool WorkerHost::Step() {
                                    : ReadRows(worker, hosted) || ReadWeights(worker, hosted);
     if (did) return true;
   }
-  return false;
+  return ReadShared();
 }
 
 bool WorkerHost::ReadRows(WorkerId worker, Hosted& hosted) {
@@ -157,6 +161,43 @@ bool WorkerHost::ReadWeights(WorkerId worker, Hosted& hosted) {
   hosted.feed->TakeWeights(record->offset, record->key, record->value, out_);
   Advance(worker, hosted);
   return true;
+}
+
+Offset WorkerHost::FirstShared() const {
+  return world_.log.End(Topic::kWeights, SharedWeightsPartition(world_.scenario.workers));
+}
+
+bool WorkerHost::ReadShared() {
+  const int32_t partition = SharedWeightsPartition(world_.scenario.workers);
+  if (next_shared_ < world_.log.Begin(Topic::kWeights, partition)) {
+    world_.Count("worker behind the shared weights");
+    next_shared_ = FirstShared();
+    for (auto& [worker, hosted] : tasks_) {
+      hosted.feed->Started(out_);
+      SendFrom(worker);
+    }
+    return true;
+  }
+  const LogRecord* record = world_.log.Next(Topic::kWeights, partition, next_shared_);
+  if (record == nullptr) return false;
+  next_shared_ = record->offset + 1;
+  TakeShared(*record);
+  return true;
+}
+
+void WorkerHost::TakeShared(const LogRecord& record) {
+  const StatusOr<std::shared_ptr<const SharedWeights>> shared =
+      shared_.Take(record.key, record.value);
+  for (auto& [worker, hosted] : tasks_) {
+    if (!shared.ok()) {
+      hosted.task->ProcessUnusableShared(record.offset, record.key, record.value, shared.status(),
+                                         out_);
+      SendFrom(worker);
+    } else if (*shared != nullptr) {
+      hosted.feed->TakeShared(*shared);
+      Advance(worker, hosted);
+    }
+  }
 }
 
 void WorkerHost::Advance(WorkerId worker, Hosted& hosted) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "tasks/shared_weights_reader.h"
 #include "tasks/worker_feed.h"
 #include "tasks/worker_task.h"
 #include "tests/simulation/host.h"
@@ -66,6 +67,8 @@ class WorkerHost : public Host {
   // from where it is read.
   virtual void Revoked(WorkerId, Hosted) {}
   virtual void Assigned(WorkerId, Hosted&) {}
+  // Where it begins to read what all workers read: before it asks, so that it misses nothing.
+  virtual Offset FirstShared() const;
 
  private:
   WorkerFeed::Range RowsOf(WorkerId worker) const;
@@ -73,6 +76,9 @@ class WorkerHost : public Host {
   void Trim(Topic topic, int32_t partition, std::optional<Offset> end);
   bool ReadRows(WorkerId worker, Hosted& hosted);
   bool ReadWeights(WorkerId worker, Hosted& hosted);
+  // What all workers of the process read once.
+  bool ReadShared();
+  void TakeShared(const LogRecord& record);
   void Advance(WorkerId worker, Hosted& hosted);
   void Commit(WorkerId worker, Hosted& hosted);
   void Save(Hosted& hosted);
@@ -82,6 +88,8 @@ class WorkerHost : public Host {
   std::shared_ptr<Disk> disk_;
   bool must_stop_ = false;
   std::map<WorkerId, Hosted> tasks_;
+  SharedWeightsReader shared_;
+  Offset next_shared_ = 0;  // while there are tasks
   std::vector<OutgoingRecord> out_;
 };
 

@@ -74,7 +74,7 @@ TEST(TopicsTest, RowsAndWeightsHaveAPartitionPerWorkerGradientsAndParametersOneP
   const std::map<Topic, uint32_t> expected = {{Topic::kJob, 1},
                                               {Topic::kInputData, kWorkers},
                                               {Topic::kGradients, kShards},
-                                              {Topic::kWeights, kWorkers},
+                                              {Topic::kWeights, kWorkers + 1},
                                               {Topic::kParameters, kShards},
                                               {Topic::kMetrics, 1},
                                               {Topic::kDeadLetter, 1}};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr WeightsShape kWeights = {
-    .job = 77, .epoch = 3, .shards = 2, .parameters = 8, .numeric_columns = 0};
+    .job = 77, .epoch = 3, .shards = 2, .workers = 5, .parameters = 8, .numeric_columns = 0};
 
 Weights GoodAnswer() {
   Weights message;
@@ -75,6 +76,86 @@ TEST(WeightsCodec, RefusesValuesInAnAnswerThatHasNoneToGive) {
       EXPECT_TRUE(absl::IsInvalidArgument(status)) << message.ShortDebugString();
     }
   }
+}
+
+const std::vector<float> kValues = {1, 2, 3, 4};
+
+void AddAnswer(SharedWeights& message, uint32_t worker, uint64_t clock) {
+  SharedWeights::Answer& answer = *message.add_answers();
+  answer.set_worker(worker);
+  answer.set_clock(clock);
+  answer.set_released(true);
+  answer.mutable_rows()->set_end(10 * clock);
+}
+
+SharedWeights GoodShared() {
+  SharedWeights message;
+  message.set_job(77);
+  message.set_epoch(3);
+  message.set_shard(1);
+  message.set_version(41);
+  AddAnswer(message, 1, 5);
+  AddAnswer(message, 4, 6);
+  return message;
+}
+
+TEST(WeightsCodec, ASharedRecordComesBackWithItsValuesAndItsAnswers) {
+  const StatusOr<std::string> bytes = SerializeWeights(GoodShared(), kValues, {4, 8});
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  const StatusOr<SharedWeights> read = DecodeSharedWeights(*bytes, kWeights);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(read->slice().dense(), ::testing::ElementsAreArray(kValues));
+  EXPECT_FALSE(AnswerFrom(*read, 0));
+  EXPECT_FALSE(AnswerFrom(*read, 3));
+  const std::optional<Weights> answer = AnswerFrom(*read, 4);
+  ASSERT_TRUE(answer);
+  Weights right = GoodAnswer();
+  right.set_shared(41);
+  right.set_clock(6);
+  right.mutable_rows()->set_end(60);
+  right.mutable_rows_before();
+  right.mutable_mark();
+  EXPECT_EQ(answer->SerializeAsString(), right.SerializeAsString());
+  EXPECT_TRUE(DecodeWeights(answer->SerializeAsString(), kWeights).ok());
+}
+
+TEST(WeightsCodec, RefusesASharedRecordThatIsNotOfThisJob) {
+  struct Case {
+    std::string reason;
+    std::function<void(SharedWeights&)> change;
+  };
+  const std::vector<Case> cases = {
+      {"another job", [](SharedWeights& m) { m.set_job(1); }},
+      {"epoch 9", [](SharedWeights& m) { m.set_epoch(9); }},
+      {"shard 2", [](SharedWeights& m) { m.set_shard(2); }},
+      {"without values", [](SharedWeights& m) { m.mutable_slice()->clear_dense(); }},
+      {"keys [0, 8)", [](SharedWeights& m) { m.mutable_slice()->set_begin(0); }},
+      {"moments of shard 1", [](SharedWeights& m) { m.mutable_moments()->add_mean(1); }},
+      {"ascending", [](SharedWeights& m) { AddAnswer(m, 4, 6); }},
+      {"ascending", [](SharedWeights& m) { AddAnswer(m, 2, 6); }},
+      {"ascending", [](SharedWeights& m) { m.mutable_answers(1)->set_worker(5); }},
+      {"out of range", [](SharedWeights& m) { m.mutable_answers(1)->set_clock(UINT64_MAX); }},
+      {"rows are never uncounted",
+       [](SharedWeights& m) { m.mutable_answers(0)->mutable_rows_before()->set_end(51); }},
+  };
+  for (const Case& bad : cases) {
+    SharedWeights message = GoodShared();
+    EncodeDenseSlice(kValues, {4, 8}, *message.mutable_slice());
+    ASSERT_TRUE(DecodeSharedWeights(message.SerializeAsString(), kWeights).ok());
+    bad.change(message);
+    const Status status = DecodeSharedWeights(message.SerializeAsString(), kWeights).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad.reason;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(bad.reason));
+  }
+}
+
+// Both would be used, and which of them is right?
+TEST(WeightsCodec, RefusesValuesBesideTheNameOfASharedRecord) {
+  Weights message = GoodAnswer();
+  message.set_shared(41);
+  ASSERT_TRUE(DecodeWeights(message.SerializeAsString(), kWeights).ok());
+  EncodeDenseSlice(kValues, {4, 8}, *message.mutable_slice());
+  EXPECT_FALSE(DecodeWeights(message.SerializeAsString(), kWeights).ok());
 }
 
 TEST(WeightsCodec, RefusesWhatIsNoAnswerForThisWorker) {
