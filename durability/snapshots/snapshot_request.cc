@@ -227,6 +227,11 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   std::vector<OutgoingRecord> records = {SnapshotRequest(config, id)};
   MILLRACE_RETURN_IF_ERROR(sender->Send(records));
   MILLRACE_RETURN_IF_ERROR(sender->Flush(kBrokerCall));
+  if (sender->DeliveryFailed()) {
+    return absl::UnavailableError("the request for a snapshot was not delivered to " +
+                                  TopicName(config.name(), Topic::kGradients) +
+                                  ": the line before this says why");
+  }
   std::string folder = SnapshotFolder(config, id);
   if (!config.server().has_snapshot_dir()) {
     spdlog::info(

@@ -162,6 +162,12 @@ def wait_for_a_snapshot_that_does_not_come(job):
     job.start("ask")
 
 
+def ask_for_a_snapshot_in_vain(job):
+    job.start("ask")
+    if (code := job.processes["ask"].wait(PATIENCE)) != 1:
+        raise AssertionError(f"--checkpoint-now ended with {code}: {job.log('ask')}")
+
+
 def start_one_that_was_replaced(job):
     """A server hangs, another takes over; the first is started again, and is to wait."""
     # 1: what it would have read was deleted by the other one, before it met it.
@@ -193,7 +199,8 @@ def watch(job):
 # By user, topic and operation; the program that then says what it lacks.
 SITUATIONS = {
     ("producer", "input-data", "Read"): [(start_the_producer_again, "producer")],
-    ("server", "gradients", "Write"): [(request_a_snapshot, "server")],
+    ("server", "gradients", "Write"): [(request_a_snapshot, "server"),
+                                       (ask_for_a_snapshot_in_vain, "ask")],
     ("server", "dead-letter", "Write"): [(send_what_nobody_can_use, "server")],
     # At its start, too; so nothing has to be done to it.
     ("server", "metrics", "Read"): [(None, "server"), (start_one_that_was_replaced, "late"),
