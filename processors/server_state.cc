@@ -89,7 +89,7 @@ Status ServerProcessor::CheckState(const ShardState& state) const {
     return BadState("its last step is later than the end of the log that it has read");
   }
   if (state.position() < 0) return BadState("its position is below 0");
-  if (state.snapshot() > kMostSnapshot) {
+  if (state.snapshot() > kMostSnapshot || state.snapshot_cancelled() > kMostSnapshot) {
     return BadState("its snapshot number is out of range");
   }
   return absl::OkStatus();

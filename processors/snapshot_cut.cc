@@ -12,8 +12,7 @@ SnapshotCut::SnapshotCut(uint32_t workers) {
 }
 
 bool SnapshotCut::Begin(uint64_t snapshot, const VectorClock& clocks) {
-  if (snapshot <= snapshot_ || open_ || clocks.AllLeft() || !AllArePastTheLast(clocks))
-    return false;
+  if (snapshot <= newest() || open_ || clocks.AllLeft() || !AllArePastTheLast(clocks)) return false;
   snapshot_ = snapshot;
   open_ = true;
   // The update of the present clock may be under way, and knows nothing of this; that of the next
@@ -31,13 +30,13 @@ bool SnapshotCut::AllArePastTheLast(const VectorClock& clocks) const {
 }
 
 void SnapshotCut::Cancel(uint64_t snapshot) {
-  if (snapshot < snapshot_) return;
-  snapshot_ = snapshot;
+  if (snapshot < newest()) return;
+  cancelled_ = snapshot;
   if (std::exchange(open_, false)) reached_ = true;
 }
 
 void SnapshotCut::Note(WorkerId worker, const SnapshotMark& mark) {
-  if (mark.snapshot() > snapshot_) {
+  if (mark.snapshot() > newest()) {
     snapshot_ = mark.snapshot();
     open_ = true;
     for (auto& [id, cut] : cuts_) cut.reset();
@@ -71,6 +70,7 @@ std::optional<SnapshotMark> SnapshotCut::Mark(WorkerId worker) const {
 
 void SnapshotCut::Save(ShardState& state) const {
   state.set_snapshot(snapshot_);
+  state.set_snapshot_cancelled(cancelled_);
   state.set_snapshot_open(open_);
   state.set_at_cut(reached_);
   MILLRACE_CHECK(static_cast<size_t>(state.members_size()) == cuts_.size());
@@ -83,6 +83,7 @@ void SnapshotCut::Save(ShardState& state) const {
 
 void SnapshotCut::Load(const ShardState& state) {
   snapshot_ = state.snapshot();
+  cancelled_ = state.snapshot_cancelled();
   open_ = state.snapshot_open();
   reached_ = state.at_cut();
   for (const ShardState::Member& member : state.members()) {

@@ -1,6 +1,7 @@
 // A shard's knowledge of a snapshot's cut through the workers' updates.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -37,8 +38,8 @@ class SnapshotCut {
   // True from Reach, or the Cancel of an open snapshot, until Leave: updates may be held.
   bool reached() const { return reached_; }
   void Leave() { reached_ = false; }
-  // The newest known snapshot.
-  uint64_t newest() const { return snapshot_; }
+  // The newest snapshot that is known, or was cancelled.
+  uint64_t newest() const { return std::max(snapshot_, cancelled_); }
   // The known snapshot whose cut is not reached.
   std::optional<uint64_t> open() const {
     return open_ ? std::optional<uint64_t>(snapshot_) : std::nullopt;
@@ -54,7 +55,8 @@ class SnapshotCut {
  private:
   bool AllArePastTheLast(const VectorClock& clocks) const;
 
-  uint64_t snapshot_ = 0;  // the newest known
+  uint64_t snapshot_ = 0;   // the newest that has begun: its cuts are told to workers
+  uint64_t cancelled_ = 0;  // the newest that was cancelled: none up to it begins any more
   bool open_ = false;
   bool reached_ = false;
   std::map<WorkerId, std::optional<Clock>> cuts_;  // of snapshot_, as far as they are known

@@ -40,6 +40,7 @@ ShardState SnapshotStateFrom(const ServerProcessor& processor) {
   state.clear_partial();
   state.mutable_previous_round()->clear_embeddings();
   state.clear_snapshot();
+  state.clear_snapshot_cancelled();
   state.clear_snapshot_request();
   state.clear_snapshot_open();
   state.clear_at_cut();

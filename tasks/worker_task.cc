@@ -93,9 +93,12 @@ StatusOr<BufferPosition> WorkerTask::RestoreBuffer(const OrderedByteMap& store,
                           position.offset() >= start.offset;
   if (is_further) {
     const Status restored = buffer_->Restore(store);
-    if (restored.ok()) return position;
+    // The newest row stands right before the position, in every copy that is whole.
+    const bool is_whole =
+        restored.ok() && buffer_->size() > 0 && buffer_->newest().row + 1 == position.row();
+    if (is_whole) return position;
     // The log has all that a damaged copy has lost.
-    if (!absl::IsDataLoss(restored)) return restored;
+    if (!restored.ok() && !absl::IsDataLoss(restored)) return restored;
   }
   // A copy that is not used has to go, or its rows would stand among those that are saved next.
   MILLRACE_RETURN_IF_ERROR(buffer_->Clear(store));

@@ -241,13 +241,16 @@ void Inspector::OnCopy(ShardId shard, const OrderedByteMap& copy) {
   if (!wrong.empty()) Fail("a copy of shard " + std::to_string(shard) + ": " + wrong);
 }
 
-void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const OrderedByteMap& store) {
+void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const OrderedByteMap& store,
+                               bool is_newest) {
   const ShardId shard(task.shard());
   const Referee::State* const cut = referee(shard).AtCut(task.position());
   if (cut == nullptr || cut->snapshot != id) return Fail("a part of a snapshot that is not there");
   OnFolded(task);
   OnCopy(shard, store);
-  if (ReadParametersOffset(store).value_or(Offset(0)) != shards_[shard].history.end()) {
+  // (Whoever has taken the shard over may have checkpointed further.)
+  if (is_newest &&
+      ReadParametersOffset(store).value_or(Offset(0)) != shards_[shard].history.end()) {
     Fail("a part of a snapshot from a store that is behind");
   }
   SnapshotAudit::Part part;
@@ -302,7 +305,10 @@ StoredSnapshot::Part Inspector::Stored(const ShardTask& task, const OrderedByteM
 
 std::shared_ptr<StoredSnapshot> Inspector::NewestSnapshot() const {
   for (auto at = stored_.rbegin(); at != stored_.rend(); ++at) {
-    if (snapshots_.whole(at->first)) return std::make_shared<StoredSnapshot>(at->second);
+    if (!snapshots_.whole(at->first)) continue;
+    auto snapshot = std::make_shared<StoredSnapshot>(at->second);
+    snapshot->is_forged = world_.forged;
+    return snapshot;
   }
   return nullptr;
 }

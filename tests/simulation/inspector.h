@@ -40,7 +40,8 @@ class Inspector final : public Observer {
   void OnCopiesLost(ShardId shard) override;
   void OnStateLost(const ShardTask& task) override;
   void OnCopy(ShardId shard, const OrderedByteMap& copy) override;
-  void OnSnapshotPart(uint64_t id, const ShardTask& task, const OrderedByteMap& store) override;
+  void OnSnapshotPart(uint64_t id, const ShardTask& task, const OrderedByteMap& store,
+                      bool is_newest) override;
   void OnError(const std::string& what) override { Fail(what); }
 
   // When everything has come to rest and the last checkpoints have been made: of each shard, then

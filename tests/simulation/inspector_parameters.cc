@@ -170,7 +170,9 @@ void Inspector::CheckParameters(ShardId shard) {
     }
     if (partial != expected.unfinished.size()) return fail("unfinished chunks");
   }
-  if (saved.snapshot() != state.snapshot || saved.snapshot_open() != state.snapshot_open) {
+  if (saved.snapshot() != state.snapshot ||
+      saved.snapshot_cancelled() != state.snapshot_cancelled ||
+      saved.snapshot_open() != state.snapshot_open) {
     return fail("the snapshot");
   }
   if (saved.lost() != state.lost) return fail("whether it is lost");

@@ -110,8 +110,9 @@ class Referee {
     uint64_t refused = 0;
     uint64_t undecodable_rows = 0;
     uint64_t time_jumps = 0;
-    uint64_t snapshot = 0;  // the newest that is known
-    uint64_t request = 0;   // the number of the request that led to it
+    uint64_t snapshot = 0;  // the newest that has begun
+    uint64_t snapshot_cancelled = 0;
+    uint64_t request = 0;  // the number of the request that led to it
     bool snapshot_open = false;
     size_t dead_letters = 0;  // of Referee::dead_letters(): how many the fold has led to so far
     // Who must be answered after the record in front of this state; or by what the last round

@@ -14,8 +14,8 @@ const Referee::State* Referee::AtCut(int64_t position) const {
 bool Referee::Request(State& state, const Gradient& message) {
   if (message.has_cancel_snapshot()) {
     const uint64_t id = message.cancel_snapshot().snapshot();
-    if (id < state.snapshot) return true;
-    state.snapshot = id;
+    if (id < std::max(state.snapshot, state.snapshot_cancelled)) return true;
+    state.snapshot_cancelled = id;
     if (state.snapshot_open) {
       state.snapshot_open = false;
       LeaveCut(state);
@@ -34,7 +34,7 @@ bool Referee::Request(State& state, const Gradient& message) {
   }
   if (!someone) return true;
   state.request = number;
-  state.snapshot = std::max(number, state.snapshot + 1);
+  state.snapshot = std::max({number, state.snapshot + 1, state.snapshot_cancelled + 1});
   state.snapshot_open = true;
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
     Member& member = state.members[worker];
@@ -47,7 +47,7 @@ bool Referee::Request(State& state, const Gradient& message) {
 // Shard 0 has fixed the cuts, and hears of nothing new.
 void Referee::NoteCut(State& state, uint32_t worker, const SnapshotMark& mark) const {
   if (job_.shard == 0) return;
-  if (mark.snapshot() > state.snapshot) {
+  if (mark.snapshot() > std::max(state.snapshot, state.snapshot_cancelled)) {
     state.snapshot = mark.snapshot();
     state.snapshot_open = true;
     for (Member& member : state.members) member.cut = std::nullopt;

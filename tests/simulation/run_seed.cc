@@ -42,7 +42,8 @@ std::string Compare(const Scenario& scenario, const Simulation& simulation, Outc
     return "the weights are not those of training in one process";
   }
   if (!trained.after.empty()) ++outcome.coverage["snapshots compared with training in one process"];
-  return snapshots.Check(scenario, trained.after);
+  // With a forged update a shard may have more rounds than there is to be trained on.
+  return simulation.forged() ? "" : snapshots.Check(scenario, trained.after);
 }
 
 void Run(Simulation& simulation, Outcome& outcome) {

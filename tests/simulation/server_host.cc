@@ -139,7 +139,8 @@ void ServerHost::SaveAtCut() {
     return;
   }
   if (task_->saved()) {
-    world_.observer->OnSnapshotPart(*task_->snapshot(), *task_, *disk_->map);
+    world_.observer->OnSnapshotPart(*task_->snapshot(), *task_, *disk_->map,
+                                    world_.log.IsNewest(transactional_id_, epoch_));
   } else {
     world_.Count("cut without a durable checkpoint");
   }

@@ -70,6 +70,8 @@ class Simulation {
   const Referee& referee(ShardId shard) const { return inspector_.referee(shard); }
   const SnapshotAudit& snapshots() const { return inspector_.snapshots(); }
   std::shared_ptr<StoredSnapshot> NewestSnapshot() const { return inspector_.NewestSnapshot(); }
+  // Somebody has written updates in the name of workers, maybe after the last of them.
+  bool forged() const { return world_.forged; }
   // Each worker has had one task, which has computed all that was accepted: so it has still what it
   // kept back.
   bool workers_lived() const {

@@ -61,7 +61,12 @@ std::string SnapshotAudit::Check(const Scenario& scenario,
   const std::vector<EmbeddingId> ids = AllIds(scenario);
   for (const auto& [id, parts] : parts_) {
     for (const auto& [shard, part] : parts) {
-      const std::vector<float>& right = states.at(RoundsOf(part));
+      const auto found = states.find(RoundsOf(part));
+      if (found == states.end()) {
+        return NameOf(id, shard) + " is at a round that training in one process does not have: " +
+               std::to_string(uint64_t{RoundsOf(part)});
+      }
+      const std::vector<float>& right = found->second;
       bool same = SameFloats(right.data() + part.begin, part.weights.data(), part.weights.size());
       for (size_t i = 0; i < ids.size(); ++i) {
         if (ShardOfEmbedding(ids[i], scenario.shards) != shard) continue;

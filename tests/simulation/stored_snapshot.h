@@ -29,6 +29,7 @@ struct StoredSnapshot {
   };
   std::map<ShardId, Part> parts;
   SnapshotStart start = SnapshotStart::kSameStream;
+  bool is_forged = false;  // somebody had written updates in the name of workers (World::forged)
 
   // What a shard is at the start of the job, whose shards may be others.
   Referee::State StartOf(const Referee::Job& job) const;

@@ -247,6 +247,7 @@ void WorkerHost::CommitAll() {
 }
 
 void WorkerHost::Save(Hosted& hosted) {
+  if (must_stop_) return;  // the loop has ended; what its disk refused is not tried again
   WriteBatch batch;
   hosted.task->SaveTo(batch);
   if (batch.empty()) return;

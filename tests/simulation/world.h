@@ -38,8 +38,10 @@ class Observer {
   virtual void OnStateLost(const ShardTask&) {}
   // A copy of the shard that is on its way to no other checkpoint.
   virtual void OnCopy(ShardId, const OrderedByteMap&) {}
-  // The shard writes its part of a snapshot: what it is, and its store, which has all of it.
-  virtual void OnSnapshotPart(uint64_t /*id*/, const ShardTask&, const OrderedByteMap&) {}
+  // The shard writes its part of a snapshot: what it is, its store, which has all of it, and
+  // whether nobody has taken it over.
+  virtual void OnSnapshotPart(uint64_t /*id*/, const ShardTask&, const OrderedByteMap&,
+                              bool /*is_newest*/) {}
   // What must never happen, in words.
   virtual void OnError(const std::string&) {}
 };

@@ -179,6 +179,18 @@ TEST_F(WorkerTaskTest, ADiskOfAnotherEpochIsNotUsedAndLeavesNoTrace) {
   EXPECT_EQ(task_->buffered_rows(), 2u);
 }
 
+// Its disk had refused the rows, and then took the position.
+TEST_F(WorkerTaskTest, APositionWithoutTheRowsBeforeItIsADamagedCopy) {
+  log_.AddRows(20);
+  Start(Buffered());
+  Read();
+  WriteBatch refused;
+  task_->SaveTo(refused);
+  Save();
+  Start(Buffered());
+  EXPECT_EQ(reading_, 0) << "all of the log is read again";
+}
+
 TEST_F(WorkerTaskTest, ADamagedDiskIsNoReasonToStopSinceTheLogHasItAll) {
   for (const std::string& key :
        {std::string("w") + EncodeBigEndian32(0) + "b" + EncodeBigEndian32(1),
