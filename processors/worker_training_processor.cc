@@ -327,8 +327,9 @@ bool WorkerTrainingProcessor::HasEveryPart(Clock clock, WorkerOutput& output) {
     // What is held back has no weights in it. And when one shard is two clocks on, no shard is at
     // `clock` any more: what another said is old, and news are on their way.
     if (!part.released || part.clock > clock + 1) all = false;
-    const bool serves_previous = part.clock > clock && part.previous_round;
-    if (!serves_previous && LacksValues(part)) all = false;
+    // Of a shard that has gone on, its answer of the clock before will do, which has its values.
+    const bool has_previous = part.clock > clock && part.previous_round;
+    if (!has_previous && LacksValues(part)) all = false;
     // Weights of a later clock would serve to learn, but not to repeat an update to the byte.
     if (IsSequential() && part.clock == clock + 1 && !part.previous_round) {
       if (!std::exchange(part.asked_for_previous, true)) Ask(shard, clock, {}, output);
