@@ -737,8 +737,8 @@ class NoCopyLeft(OnABroker):
         job.feed(1)
         job.wait_all()
         # Its optimizer began anew, so the weights are others; but what was learnt is not gone.
-        rounds = int(re.search("of a worker, at round ([0-9]+)", job.log("server")).group(1))
-        self.assertGreater(rounds, 10)
+        steps = int(re.search("of a worker, at optimizer step ([0-9]+)", job.log("server")).group(1))
+        self.assertGreater(steps, 10)
         summary = job.summary()
         self.assertGreaterEqual(summary["rounds"], ROWS // 4 // 16)
         self.assertLess(summary["rows_trained"], ROWS, "what was counted before is lost")
