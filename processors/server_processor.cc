@@ -345,7 +345,10 @@ void ServerProcessor::HandleRequest(const Gradient& message, ServerOutput& outpu
   if (message.has_cancel_snapshot()) {
     const uint64_t id = message.cancel_snapshot().snapshot();
     // (Whose cut the shard has left already may be whole all the same.)
-    if (cut_.open() == id || id > cut_.newest()) {
+    const std::optional<uint64_t> open = cut_.open();
+    if (open && id >= *open) {
+      snapshot_given_up_ = std::max(snapshot_given_up_, *open);
+    } else if (id > cut_.newest()) {
       snapshot_given_up_ = std::max(snapshot_given_up_, id);
     }
     cut_.Cancel(id);
@@ -354,7 +357,8 @@ void ServerProcessor::HandleRequest(const Gradient& message, ServerOutput& outpu
   const uint64_t number = message.request_snapshot().number();
   if (options_.shard != 0 || number == snapshot_request_) return;
   // Numbers are times of somebody's clock, which may have been wrong: ids ascend all the same.
-  if (!cut_.Begin(std::max(number, cut_.newest() + 1), clocks_)) {
+  const uint64_t id = std::max(number, cut_.newest() + 1);
+  if (id > kMostSnapshot || !cut_.Begin(id, clocks_)) {
     snapshot_given_up_ = std::max(snapshot_given_up_, number);
     return;
   }

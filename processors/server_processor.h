@@ -96,7 +96,7 @@ class ServerProcessor {
   // The snapshot that this shard knows and whose cut it has not reached.
   std::optional<uint64_t> open_snapshot() const { return cut_.open(); }
   // The newest snapshot that has begun, and in shard 0 the number of its request.
-  uint64_t newest_snapshot() const { return cut_.newest(); }
+  uint64_t newest_snapshot() const { return cut_.begun(); }
   uint64_t snapshot_request() const { return snapshot_request_; }
   // The newest snapshot that was requested (shard 0) or begun, and is cancelled.
   uint64_t snapshot_given_up() const { return snapshot_given_up_; }

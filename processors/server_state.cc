@@ -92,6 +92,9 @@ Status ServerProcessor::CheckState(const ShardState& state) const {
   if (state.snapshot() > kMostSnapshot || state.snapshot_cancelled() > kMostSnapshot) {
     return BadState("its snapshot number is out of range");
   }
+  if (state.snapshot_open() && state.snapshot() <= state.snapshot_cancelled()) {
+    return BadState("its snapshot is under way, though it was cancelled");
+  }
   return absl::OkStatus();
 }
 

@@ -38,7 +38,9 @@ class SnapshotCut {
   // True from Reach, or the Cancel of an open snapshot, until Leave: updates may be held.
   bool reached() const { return reached_; }
   void Leave() { reached_ = false; }
-  // The newest snapshot that is known, or was cancelled.
+  // The newest snapshot that has begun.
+  uint64_t begun() const { return snapshot_; }
+  // The newest snapshot that has begun, or was cancelled.
   uint64_t newest() const { return std::max(snapshot_, cancelled_); }
   // The known snapshot whose cut is not reached.
   std::optional<uint64_t> open() const {

@@ -119,7 +119,7 @@ Status CheckGradient(const Gradient& message, const GradientShape& shape) {
     case Gradient::kRequestSnapshot:
       return CheckAtMost("snapshot", message.request_snapshot().number(), kMostRequest);
     case Gradient::kCancelSnapshot:
-      return CheckAtMost("snapshot", message.cancel_snapshot().snapshot(), kMostSnapshot);
+      return CheckAtMost("snapshot", message.cancel_snapshot().snapshot(), kMostCancelled);
     case Gradient::KIND_NOT_SET:
       break;
   }

@@ -23,6 +23,8 @@ inline constexpr uint64_t kMostClock = uint64_t{1} << 45;
 inline constexpr uint64_t kMostRow = uint64_t{1} << 56;
 // Ids are milliseconds, or one more than the newest id.
 inline constexpr uint64_t kMostSnapshot = uint64_t{1} << 56;
+// So that ids after a cancelled one, which ascend one by one, never come to kMostSnapshot.
+inline constexpr uint64_t kMostCancelled = kMostSnapshot - (uint64_t{1} << 54);
 inline constexpr uint64_t kMostRequest = uint64_t{1} << 55;
 
 // The messages that a shard accepts: of this job, to this shard, of this shape.

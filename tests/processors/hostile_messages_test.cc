@@ -61,6 +61,26 @@ TEST(ServerProcessor, ARequestFromAClockInTheFutureDoesNotEndSnapshots) {
   EXPECT_EQ(server.processor().open_snapshot(), future + 1) << "the same request said again";
 }
 
+TEST(ServerProcessor, ACancellationOfTheLastNumbersLeavesRoomForSnapshotsToCome) {
+  TestServer server(SmallServer(ConsistencyPolicy::Eventual()));
+  const auto cancel = [&](uint64_t id) {
+    Gradient message;
+    message.set_epoch(1);
+    message.set_worker(kNoWorker);
+    message.mutable_cancel_snapshot()->set_snapshot(id);
+    server.Send(message);
+  };
+  cancel(kMostSnapshot);
+  EXPECT_EQ(server.processor().counters().refused(), 1u);
+  cancel(kMostCancelled);
+  server.Send(SnapshotRequest(1));
+  EXPECT_EQ(server.processor().open_snapshot(), kMostCancelled + 1);
+  ShardState state;
+  server.processor().SaveState(state);
+  TestServer copy(SmallServer(ConsistencyPolicy::Eventual()));
+  EXPECT_TRUE(copy.processor().LoadState(state).ok());
+}
+
 TEST(ServerProcessor, AWorkerCannotTellShardZeroOfASnapshotOrAnotherCut) {
   TestServer server(SmallServer(ConsistencyPolicy::Eventual()));
   Gradient forged = Update(0, 0, std::vector<float>(6, 1), {0, 6});
