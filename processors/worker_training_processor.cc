@@ -16,6 +16,9 @@ namespace {
 // gone.
 constexpr uint32_t kPatienceWithMissingRows = 5;
 
+// Shared records of a shard that are kept until the answer comes that names one of them.
+constexpr size_t kRecentShared = 4;
+
 // An answer's values are in it or in the shared record that it names.
 const Slice& SliceOf(const Weights& message, const SharedWeights* shared) {
   return message.has_shared() ? shared->slice() : message.slice();
@@ -89,27 +92,30 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
 
 bool WorkerTrainingProcessor::ProcessShared(const std::shared_ptr<const SharedWeights>& shared) {
   Part& part = parts_[shared->shard()];
-  // A server that was replaced may send an older one late.
-  const bool is_newest =
-      part.newest_shared == nullptr || shared->version() >= part.newest_shared->version();
-  if (is_newest) part.newest_shared = shared;
-  std::optional<Weights> answer = AnswerFrom(*shared, options_.worker);
-  if (!answer) return TakeValues(part);
-  Take(*std::move(answer), shared);
-  return true;
+  if (std::optional<Weights> answer = AnswerFrom(*shared, options_.worker)) {
+    Take(*std::move(answer), shared);
+    return true;
+  }
+  if (part.recent.size() == kRecentShared) part.recent.erase(part.recent.begin());
+  part.recent.push_back(shared);
+  return TakeValues(part);
 }
 
 bool WorkerTrainingProcessor::LacksValues(const Part& part) {
   return HasWeights(part.message) && part.message.has_shared() && part.values == nullptr;
 }
 
-// Weights of a later step would serve to learn in a job that is not sequential.
 bool WorkerTrainingProcessor::TakeValues(Part& part) const {
-  if (part.newest_shared == nullptr || !LacksValues(part)) return false;
-  const uint64_t version = part.newest_shared->version();
+  if (!LacksValues(part)) return false;
   const uint64_t wanted = part.message.shared();
-  if (IsSequential() ? version != wanted : version < wanted) return false;
-  part.values = part.newest_shared;
+  auto found = std::ranges::find(part.recent, wanted, &SharedWeights::version);
+  if (found == part.recent.end() && !IsSequential()) {  // those of a later step serve to learn, too
+    found = std::ranges::find_if(
+        part.recent, [wanted](const auto& shared) { return shared->version() > wanted; });
+  }
+  if (found == part.recent.end()) return false;
+  part.values = *found;
+  part.recent.erase(part.recent.begin(), found);  // of steps that are over
   return true;
 }
 
@@ -198,8 +204,12 @@ void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
     if (!begin || !std::exchange(part.asked_to_restore, false)) continue;
     Gradient message = RestoreOf(part, *begin);
     Gradient::Restore& restore = *message.mutable_restore();
-    const SharedWeights* const values = part.values.get();
-    const bool has_weights = part.known && HasWeights(part.message) && !LacksValues(part);
+    const SharedWeights* values = part.values.get();
+    // Values that have not come will not come any more: those of the step before are better than
+    // none.
+    if (LacksValues(part) && !part.recent.empty()) values = part.recent.back().get();
+    const bool has_weights =
+        part.known && HasWeights(part.message) && (!part.message.has_shared() || values != nullptr);
     if (has_weights) *restore.mutable_slice() = SliceOf(part.message, values);
     if (has_weights && shard == 0) *restore.mutable_moments() = MomentsOf(part.message, values);
     Send(shard, message, output);
@@ -487,8 +497,6 @@ void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
   ReportToShardsSetBack(output);
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     parts_[shard].asked_again = true;
-    // A version that no record of the shard has may have been made up.
-    if (LacksValues(parts_[shard])) parts_[shard].newest_shared.reset();
     if (parts_[shard].known) continue;
     Ask(shard, std::nullopt, {}, output);
     asked_ = true;

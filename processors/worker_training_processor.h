@@ -89,10 +89,12 @@ class WorkerTrainingProcessor {
     bool left = false;
     bool asked_again = false;  // by Repeat, and no answer since
     Weights message;
-    // The newest shared record of the shard; and the one with the values of `message`, if they are
-    // not in it and have arrived.
-    std::shared_ptr<const SharedWeights> newest_shared;
+    // The shared record with the values of `message`, if they are not in it and have arrived.
     std::shared_ptr<const SharedWeights> values;
+    // The last shared records without an answer to this worker, as they came: an answer may name
+    // one. A few, since one that a replaced server sends late, or somebody has made up, may come
+    // between.
+    std::vector<std::shared_ptr<const SharedWeights>> recent;
     // Sequential, when other shards are still at the previous clock: this shard's answer at that
     // clock.
     bool asked_for_previous = false;
@@ -110,8 +112,7 @@ class WorkerTrainingProcessor {
   // An answer, with the shared record that has its values (null: they are in it, there are none, or
   // they are still to come).
   void Take(Weights message, std::shared_ptr<const SharedWeights> values);
-  // Gives the part's answer its values if the newest shared record has them. Returns whether it
-  // did.
+  // Gives the part's answer its values if a recent shared record has them. Returns whether it did.
   bool TakeValues(Part& part) const;
   // Whether the part's answer has values that have not arrived.
   static bool LacksValues(const Part& part);

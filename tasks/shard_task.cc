@@ -225,7 +225,11 @@ Status ShardTask::Announce(const RecordSink& out) {
 Status ShardTask::AppendAnswersTo(std::vector<WorkerId> workers, const RecordSink& out) const {
   std::ranges::sort(workers);
   workers.erase(std::ranges::unique(workers).begin(), workers.end());
-  const bool is_shared = workers.size() > 1 && !processor_.state_lost();
+  const VectorClock& clocks = processor_.clocks();
+  const auto have_weights = std::ranges::count_if(workers, [&](WorkerId worker) {
+    return processor_.Released(worker) && !clocks.left(worker);
+  });
+  const bool is_shared = have_weights > 1 && !processor_.state_lost();
   if (is_shared) MILLRACE_RETURN_IF_ERROR(AppendShared(workers, out));
   for (const WorkerId worker : workers) {
     if (is_shared && !processor_.NeedsOwnAnswer(worker)) continue;

@@ -51,9 +51,9 @@ Status CheckClocks(const Weights& message) {
 }
 
 Status CheckNoValues(const Weights& message) {
-  if (!message.has_slice() && !message.has_moments() && !message.has_embeddings()) {
-    return absl::OkStatus();
-  }
+  const bool has_values = message.has_slice() || message.has_moments() ||
+                          message.has_embeddings() || message.has_shared();
+  if (!has_values) return absl::OkStatus();
   return BadWeights(
       "values in an answer to a worker that is held back or has left: such an answer has none");
 }
@@ -106,13 +106,13 @@ Weights ToWeights(const SharedWeights& shared, const SharedWeights::Answer& answ
   message.set_epoch(shared.epoch());
   message.set_shard(shared.shard());
   message.set_job(shared.job());
-  message.set_shared(shared.version());
   message.set_clock(answer.clock());
   message.set_released(answer.released());
   message.set_left(answer.left());
   *message.mutable_rows() = answer.rows();
   *message.mutable_rows_before() = answer.rows_before();
   *message.mutable_mark() = answer.mark();
+  if (HasWeights(message)) message.set_shared(shared.version());
   return message;
 }
 

@@ -125,6 +125,9 @@ class WorkerLoop {
     weights_options.fetch_wait = kFetchWait;
     MILLRACE_ASSIGN_OR_RETURN(
         weights_, PartitionConsumer::Create(kafka, weights_options, weights_topic_, &wakeup_));
+    // A client whose connection waits for records answers a question about offsets only after that.
+    MILLRACE_ASSIGN_OR_RETURN(weights_ranges_,
+                              PartitionConsumer::Create(kafka, {}, weights_topic_, nullptr));
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KafkaAdmin> admin,
                               KafkaAdmin::Create(kafka, "worker-trim"));
     trimmer_ = std::make_unique<Trimmer>(std::move(admin));
@@ -221,7 +224,8 @@ class WorkerLoop {
   }
 
   Status ReadWeightsFromEnd(int32_t partition) {
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, RangeOf(*weights_, partition));
+    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
+                              RangeOf(*weights_ranges_, partition));
     return weights_->Assign(partition, range.end);
   }
 
@@ -461,7 +465,8 @@ class WorkerLoop {
   std::unique_ptr<EvaluationLog> evaluation_log_;
   std::unique_ptr<JobRegistry> registry_;
   std::unique_ptr<RecordSender> sender_;
-  std::unique_ptr<PartitionConsumer> ranges_;
+  std::unique_ptr<PartitionConsumer> ranges_;  // of input-data; reads nothing, as the next
+  std::unique_ptr<PartitionConsumer> weights_ranges_;
   std::unique_ptr<PartitionConsumer> weights_;  // of all workers, and what they share
   SharedWeightsReader shared_;
   std::unique_ptr<GroupConsumer> input_;

@@ -111,15 +111,39 @@ TEST(SharedWeightsTest, AsksForValuesThatDoNotComeAndTakesThemWithTheAnswer) {
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(0)), SizeIs(1));
 }
 
-// One that somebody made up, of a version that the shard never reaches, must not stay for ever.
-TEST(SharedWeightsTest, ForgetsAVersionThatNoAnswerNamesWhenItAsks) {
+// One that somebody made up, of a version that the shard never reaches.
+TEST(SharedWeightsTest, ARecordThatIsMadeUpIsNotTakenInPlaceOfTheOneThatAnAnswerNames) {
+  for (const auto model : {Training::Consistency::SEQUENTIAL, Training::Consistency::EVENTUAL}) {
+    TrainingWorker alone(SharedOptions(model));
+    alone.AddRows(8);
+    alone.UpdateOf(0);
+    const Gradient expected = alone.UpdateOf(1);
+
+    TrainingWorker worker(SharedOptions(model));
+    worker.AddRows(8);
+    worker.UpdateOf(0);
+    worker.training().ProcessShared(Shared(worker.Answer(3), UINT64_MAX, {}));
+    worker.training().ProcessShared(Shared(worker.Answer(1), 7, {}));
+    const std::vector<Gradient> messages = worker.ReceiveAndTrain(Naming(worker.Answer(1), 7));
+    ASSERT_THAT(messages, SizeIs(1));
+    EXPECT_EQ(messages[0].SerializeAsString(), expected.SerializeAsString());
+  }
+}
+
+// The values that its answer names were lost with the shard: those before are the best there are.
+TEST(SharedWeightsTest, ReportsTheValuesBeforeWhenThoseOfItsAnswerHaveNotCome) {
   TrainingWorker worker(SharedOptions());
   worker.AddRows(4);
-  worker.training().ProcessShared(Shared(worker.Answer(3), UINT64_MAX, {}));
-  EXPECT_THAT(worker.ReceiveAndTrain(Naming(worker.Answer(0), 7)), IsEmpty());
-  worker.Repeat();
-  EXPECT_TRUE(worker.training().ProcessShared(Shared(worker.Answer(0), 7, {})));
-  EXPECT_THAT(worker.Train(), SizeIs(1));
+  const Weights before = worker.Answer(0);
+  worker.training().ProcessShared(Shared(before, 6, {}));
+  EXPECT_THAT(worker.ReceiveAndTrain(Naming(worker.Answer(1), 7)), IsEmpty());
+  Weights lost;
+  lost.set_epoch(before.epoch());
+  lost.set_lost(true);
+  const std::vector<Gradient> messages = worker.ReceiveAndTrain(lost);
+  ASSERT_FALSE(messages.empty());
+  ASSERT_TRUE(messages[0].has_restore());
+  EXPECT_EQ(messages[0].restore().slice().SerializeAsString(), before.slice().SerializeAsString());
 }
 
 TEST(SharedWeightsTest, ReportsSharedValuesToAShardThatHasLostItsState) {

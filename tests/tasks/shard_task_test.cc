@@ -100,6 +100,20 @@ TEST_F(ShardTaskTest, ARoundsWeightsAreSentOnceForAllWorkers) {
   }
 }
 
+TEST_F(ShardTaskTest, SendsNoValuesToWorkersThatHaveLeft) {
+  AppendAndFoldRound();
+  for (WorkerId worker = 0; worker < 3; ++worker) {
+    AppendAndFold(Message(Gradient::kLeave, worker, 1));
+  }
+  out_.clear();
+  ASSERT_TRUE(task_->Announce(out_).ok());
+  ASSERT_THAT(out_, SizeIs(3));
+  for (WorkerId worker = 0; worker < 3; ++worker) {
+    EXPECT_EQ(out_[worker].partition, static_cast<int32_t>(worker));
+    EXPECT_EQ(ParseFrame(out_[worker].value)->body, *task_->processor().Answer(worker));
+  }
+}
+
 // Only to itself is a worker's answer of use that it has asked for.
 TEST_F(ShardTaskTest, AWorkerThatAsksIsAnsweredOnItsOwnPartition) {
   AppendAndFoldRound();
