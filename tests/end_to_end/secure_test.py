@@ -206,6 +206,8 @@ SITUATIONS = {
     ("server", "metrics", "Read"): [(None, "server"), (start_one_that_was_replaced, "late"),
                                     (wait_for_a_snapshot_that_does_not_come, "ask")],
     ("worker", "dead-letter", "Write"): [(send_what_nobody_can_use, "worker0")],
+    # A worker's own partition holds one answer, that to its asking, until something follows it.
+    ("worker", "weights", "Delete"): [(send_what_nobody_can_use, "worker0")],
     ("watch", "metrics", "Read"): [(watch, "watch")],
 }  # fmt: skip
 

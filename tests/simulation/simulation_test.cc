@@ -158,10 +158,18 @@ constexpr std::string_view kMustHappen[] = {
     "worker starts at a commit",
 };
 
+// Some of it happens in three seeds of a thousand, so a change of what is drawn may leave it out of
+// any thousand. Then more seeds are run, up to ten times as many.
 TEST(Simulation, EveryInvariantHoldsUnderEverySeed) {
   std::map<std::string_view, uint64_t> coverage;
   int failures = 0;
-  for (current_seed = first_seed; current_seed < first_seed + seeds; ++current_seed) {
+  const bool all_must_happen = seeds >= 1000;
+  const auto has_happened = [&](std::string_view what) { return coverage[what] > 0; };
+  for (current_seed = first_seed; current_seed < first_seed + 10 * seeds; ++current_seed) {
+    if (current_seed >= first_seed + seeds &&
+        (!all_must_happen || std::ranges::all_of(kMustHappen, has_happened))) {
+      break;
+    }
     const Outcome outcome = RunSeed(current_seed);
     for (const auto& [what, count] : outcome.coverage) coverage[what] += count;
     if (outcome.violation.empty()) continue;
@@ -169,9 +177,9 @@ TEST(Simulation, EveryInvariantHoldsUnderEverySeed) {
                   << outcome.options;
     if (++failures == 5) break;
   }
-  if (seeds < 1000) return;
+  if (!all_must_happen) return;
   for (std::string_view what : kMustHappen) {
-    EXPECT_GT(coverage[what], 0u) << "never happened: " << what;
+    EXPECT_TRUE(has_happened(what)) << "never happened: " << what;
   }
 }
 
