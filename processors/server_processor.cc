@@ -27,6 +27,14 @@ bool IsSane(const Gradient::Update& update) {
          FromProto(update.moments()).IsValid();
 }
 
+// Message is Weights or SharedWeights.
+template <typename Message>
+void SetSender(const ServerOptions& options, Message& message) {
+  message.set_job(options.job);
+  message.set_epoch(options.epoch);
+  message.set_shard(options.shard);
+}
+
 DeadLetter LetterOf(const GradientRecord& record, const ServerOptions& options,
                     std::string reason) {
   return MakeDeadLetter({.topic = "gradients",
@@ -423,9 +431,7 @@ StatusOr<std::string> ServerProcessor::SharedAnswer(uint64_t version,
                                                     std::span<const WorkerId> workers) const {
   MILLRACE_CHECK(!lost_);
   SharedWeights message;
-  message.set_job(options_.job);
-  message.set_epoch(options_.epoch);
-  message.set_shard(options_.shard);
+  SetSender(options_, message);
   message.set_version(version);
   if (options_.shard == 0) ToProto(moments_, *message.mutable_moments());
   std::optional<WorkerId> last;
@@ -444,9 +450,7 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool previous
                                                   std::span<const EmbeddingId> wanted,
                                                   std::optional<uint64_t> shared) const {
   Weights message;
-  message.set_job(options_.job);
-  message.set_epoch(options_.epoch);
-  message.set_shard(options_.shard);
+  SetSender(options_, message);
   if (lost_) {
     message.set_lost(true);
     return SerializeMessage(message);

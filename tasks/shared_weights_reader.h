@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "messages/records.pb.h"
-#include "topics/frame.h"
+#include "tasks/weights_joiner.h"
 #include "topics/weights_codec.h"
 
 namespace millrace {
@@ -14,7 +14,8 @@ namespace millrace {
 // Joins and decodes each record once, however many workers the process hosts. Not thread-safe.
 class SharedWeightsReader {
  public:
-  explicit SharedWeightsReader(const WeightsShape& shape) : shape_(shape) {}
+  explicit SharedWeightsReader(const WeightsShape& shape)
+      : shape_(shape), joiner_(shape.shards) {}
 
   // The message that the record completes; null when chunks are missing. InvalidArgument or
   // ResourceExhausted with the reason why the record is unusable.
@@ -22,7 +23,7 @@ class SharedWeightsReader {
 
  private:
   WeightsShape shape_;
-  ChunkJoiner chunks_;  // of shards
+  WeightsJoiner joiner_;
 };
 
 }  // namespace millrace

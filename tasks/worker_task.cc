@@ -51,7 +51,11 @@ std::optional<InputPosition> InputPosition::FromCommit(Offset offset, std::strin
 
 WorkerTask::WorkerTask(const WorkerOptions& options, const RowShape& shape, const Model& model,
                        uint64_t attempt)
-    : options_(options), shape_(shape), model_(model), next_message_id_(attempt << 20) {}
+    : options_(options),
+      shape_(shape),
+      model_(model),
+      next_message_id_(attempt << 20),
+      weights_joiner_(options.shards) {}
 
 std::string WorkerTask::StoreKey() const { return "w" + EncodeBigEndian32(options_.worker); }
 
@@ -124,14 +128,7 @@ Status WorkerTask::ProcessInput(const InputDataRecord& record) {
 }
 
 Status WorkerTask::TakeWeights(std::string_view key, std::string_view value) {
-  MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
-  if (!frame.is_chunk) return training_->ProcessWeights(frame.body);
-  const std::optional<uint32_t> shard = DecodeBigEndian32(key.substr(0, 4));
-  if (!shard || *shard >= options_.shards) {
-    return absl::InvalidArgumentError("its key is not a shard of this job");
-  }
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> body,
-                            weights_chunks_.Add(*shard, frame));
+  MILLRACE_ASSIGN_OR_RETURN(const auto body, weights_joiner_.Take(key, value));
   return body ? training_->ProcessWeights(*body) : absl::OkStatus();
 }
 

@@ -16,7 +16,7 @@
 #include "processors/worker_training_processor.h"
 #include "stores/ordered_byte_map.h"
 #include "stores/training_buffer.h"
-#include "topics/frame.h"
+#include "tasks/weights_joiner.h"
 #include "topics/outgoing_record.h"
 
 namespace millrace {
@@ -121,7 +121,7 @@ class WorkerTask {
   std::unique_ptr<BatchSource> source_;
   std::unique_ptr<InputDataProcessor> input_;
   std::unique_ptr<WorkerTrainingProcessor> training_;
-  ChunkJoiner weights_chunks_;  // of shards
+  WeightsJoiner weights_joiner_;
   uint64_t unusable_answers_ = 0;
   std::string last_unusable_answer_;
   WorkerOutput output_;  // scratch

@@ -23,7 +23,9 @@ bool IsWithin(const RowProgress& rows) {
 constexpr uint64_t kMostAnswered = kMostClock / 2;
 
 // What a worker gives back to a shard that has lost its state must be what the shard takes.
-Status CheckClocks(const Weights& message) {
+// AnyAnswer is Weights or SharedWeights::Answer.
+template <typename AnyAnswer>
+Status CheckClocks(const AnyAnswer& message, bool previous_round) {
   const RowProgress& rows = message.rows();
   const RowProgress& before = message.rows_before();
   const SnapshotMark& mark = message.mark();
@@ -35,13 +37,13 @@ Status CheckClocks(const Weights& message) {
                       std::to_string(kMostAnswered) + ", " + std::to_string(kMostRow) + " and " +
                       std::to_string(kMostSnapshot) + ")");
   }
-  if (!message.previous_round() && before.end() > rows.end()) {
+  if (!previous_round && before.end() > rows.end()) {
     return BadWeights("weights with " + std::to_string(rows.end()) + " rows counted, and " +
                       std::to_string(before.end()) +
                       " one update before: rows are never uncounted");
   }
   // The shard fixes a cut two updates after where the worker stands.
-  const Clock stands(message.clock() + (message.previous_round() ? 1 : 0));
+  const Clock stands(message.clock() + (previous_round ? 1 : 0));
   if (mark.snapshot() == 0 && mark.cut() > 0) {
     return BadWeights("a cut at clock " + std::to_string(mark.cut()) + " of no snapshot");
   }
@@ -137,7 +139,7 @@ StatusOr<Weights> DecodeWeights(std::string_view body, const WeightsShape& shape
   MILLRACE_RETURN_IF_ERROR(ParseMessage(body, message));
   MILLRACE_RETURN_IF_ERROR(CheckSender(message, shape));
   if (message.lost()) return message;
-  MILLRACE_RETURN_IF_ERROR(CheckClocks(message));
+  MILLRACE_RETURN_IF_ERROR(CheckClocks(message, message.previous_round()));
   MILLRACE_RETURN_IF_ERROR(HasWeights(message) ? CheckValues(message, shape)
                                                : CheckNoValues(message));
   return message;
@@ -157,7 +159,7 @@ StatusOr<SharedWeights> DecodeSharedWeights(std::string_view body, const Weights
     return BadWeights("shared weights with answers that are not to workers of this job, ascending");
   }
   for (const SharedWeights::Answer& answer : answers) {
-    MILLRACE_RETURN_IF_ERROR(CheckClocks(ToWeights(message, answer)));
+    MILLRACE_RETURN_IF_ERROR(CheckClocks(answer, false));
   }
   return message;
 }

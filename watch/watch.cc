@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -40,6 +41,8 @@ constexpr milliseconds kDrawEvery(250);
 constexpr milliseconds kPlainEvery(2000);
 constexpr milliseconds kIdleWait(50);
 constexpr milliseconds kBrokerCall(1000);
+// The present state is wanted now; but a loaded broker takes a while for a handshake of TLS.
+constexpr double kPatienceOfOnce = 5;  // seconds, unless --broker-timeout says another time
 constexpr seconds kWaitingToldEvery(5);
 constexpr size_t kRecordsAtOnce = 1000;
 // The last word of the producer and of the evaluator may come a little after the server's.
@@ -142,9 +145,7 @@ class Watcher {
       }
       const auto now = steady_clock::now();
       const std::chrono::duration<double> waited = now - begin;
-      const bool patient =
-          options_.kafka.broker_timeout_s <= 0 || waited.count() < options_.kafka.broker_timeout_s;
-      if (options_.once || !patient) {
+      if ((unknown && options_.once) || waited.count() >= PatienceWithBroker()) {
         if (!unknown) {
           return Status(range.status().code(), "no answer from Kafka at " + options_.kafka.brokers +
                                                    ": " + std::string(range.status().message()));
@@ -165,6 +166,12 @@ class Watcher {
       wakeup_.WaitFor(kDrawEvery);
     }
     return absl::CancelledError("stopped");
+  }
+
+  // In seconds.
+  double PatienceWithBroker() const {
+    if (options_.kafka.broker_timeout_s > 0) return options_.kafka.broker_timeout_s;
+    return options_.once ? kPatienceOfOnce : std::numeric_limits<double>::infinity();
   }
 
   void SetHandler() {

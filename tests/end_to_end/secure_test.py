@@ -278,7 +278,7 @@ class SecureTest(unittest.TestCase):
         return job.processes["ask"].poll() == 0
 
     def watch_is_right(self, job):
-        """A broker that takes more than a second to answer is none to --once."""
+        """A broker that takes more than five seconds to answer is none to --once."""
         job.start("watch")
         return job.processes.pop("watch").wait(PATIENCE) == 0
 
