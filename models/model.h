@@ -51,8 +51,14 @@ class Model {
   virtual std::vector<RandomInitRange> random_init_ranges() const { return {}; }
   // How many scores a row gets: its class probabilities, or one number.
   virtual size_t score_count() const = 0;
-  // Floats of an embedding row, the first of which is a linear weight; 0: the model has none.
+  // Floats of an embedding row; 0: the model has none.
   virtual size_t row_width() const { return 0; }
+  // So many of them, from the first on, are weights of a linear model.
+  virtual size_t row_linear_end() const { return 1; }
+  // Appends the ids of the embedding rows that a training row names.
+  virtual void AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const {
+    ids.insert(ids.end(), row.ids.begin(), row.ids.end());
+  }
 
   // Computes each row's scores into `scores` (rows x score_count, row-major; may be empty) and
   // adds the gradient of loss_sum with respect to the parameters to `gradient` (may be null), and

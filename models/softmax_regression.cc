@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "models/lanes.h"
+#include "models/softmax_pass.h"
 
 namespace millrace {
 namespace {
@@ -19,6 +20,13 @@ constexpr size_t kBlockRows = 16;
 constexpr size_t kTogether = 4;
 
 using RowLanes = Lanes<kBlockRows>;
+
+// A row's hashed features.
+struct Hashed {
+  const uint32_t* index;
+  const float* value;
+  size_t size;
+};
 
 // The classes of a few-class model in the lanes of one vector. A feature's weights are read as
 // kLanes floats, up to kClasses - 1 of which are the following features'; what is computed from
@@ -35,10 +43,8 @@ class FewClasses {
   static constexpr size_t stride() { return kLanes; }  // of a row in the tables of a block
 
   // Adds the hashed features' part to a row's logits.
-  void AddHashed(const float* weights, const Row& row, float* logits) const {
-    const uint32_t* index = row.index.data();
-    const float* value = row.value.data();
-    const size_t size = row.index.size();
+  void AddHashed(const float* weights, const Hashed& row, float* logits) const {
+    const auto [index, value, size] = row;
     Vector sum[4] = {Load<kLanes>(logits)};  // four, to hide the latency of an addition
     size_t i = 0;
     for (; i + 4 <= size; i += 4) {
@@ -62,11 +68,10 @@ class FewClasses {
     for (size_t r = 0; r < kTogether; ++r) StoreFirst<kLanes, kLanes>(logits + r * kLanes, sum[r]);
   }
 
-  void ScatterHashed(const Row& row, const float* residual, float* gradient, uint8_t* marks) const {
+  void ScatterHashed(const Hashed& row, const float* residual, float* gradient,
+                     uint8_t* marks) const {
     const Vector factor = Load<kLanes>(residual);
-    const uint32_t* index = row.index.data();
-    const float* value = row.value.data();
-    const size_t size = row.index.size();
+    const auto [index, value, size] = row;
     for (size_t i = 0; i < size; ++i) {
       marks[index[i]] = 1;
       float* sums = gradient + index[i] * kClasses;
@@ -105,8 +110,8 @@ class ManyClasses {
   size_t classes() const { return classes_; }
   size_t stride() const { return classes_; }
 
-  void AddHashed(const float* weights, const Row& row, float* logits) const {
-    for (size_t i = 0; i < row.index.size(); ++i) {
+  void AddHashed(const float* weights, const Hashed& row, float* logits) const {
+    for (size_t i = 0; i < row.size; ++i) {
       AddProduct(row.value[i], weights + row.index[i] * classes_, logits);
     }
   }
@@ -121,8 +126,9 @@ class ManyClasses {
     }
   }
 
-  void ScatterHashed(const Row& row, const float* residual, float* gradient, uint8_t* marks) const {
-    for (size_t i = 0; i < row.index.size(); ++i) {
+  void ScatterHashed(const Hashed& row, const float* residual, float* gradient,
+                     uint8_t* marks) const {
+    for (size_t i = 0; i < row.size; ++i) {
       marks[row.index[i]] = 1;
       AddProduct(row.value[i], residual, gradient + row.index[i] * classes_);
     }
@@ -146,22 +152,10 @@ class ManyClasses {
   size_t classes_;
 };
 
-// What Compute was called with.
-struct Call {
-  RowsView rows;
-  const Scaler* scaler;
-  const float* parameters;
-  size_t features;
-  size_t classes;
-  const std::vector<float>* class_weights;
-  GradientSum* gradient;
-  float* scores;  // may be null
-};
-
 template <class Classes>
 class Computation {
  public:
-  explicit Computation(const Call& call)
+  explicit Computation(const SoftmaxCall& call)
       : call_(call),
         kernel_(call.classes),
         columns_(call.scaler->columns()),
@@ -176,6 +170,7 @@ class Computation {
     }
     for (size_t begin = 0; begin < call_.rows.size(); begin += kBlockRows) {
       rows_ = call_.rows.subspan(begin, std::min(kBlockRows, call_.rows.size() - begin));
+      FindHashed();
       CheckRows();
       ComputeLogits();
       ComputeProbabilities();
@@ -188,13 +183,25 @@ class Computation {
   }
 
  private:
+  void FindHashed() {
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      const size_t size = rows_[r]->index.size();
+      hashed_[r] = {places_ == nullptr ? rows_[r]->index.data() : places_, rows_[r]->value.data(),
+                    size};
+      if (places_ != nullptr) places_ += size;
+    }
+  }
+
   void CheckRows() const {
     for (const Row* row : rows_) {
       MILLRACE_CHECK(row->label < kernel_.classes());
       MILLRACE_CHECK(row->numeric.size() == columns_);
       MILLRACE_CHECK(row->index.size() == row->value.size());
-      // The last index is the largest; that they ascend is the row's promise.
-      MILLRACE_CHECK(row->index.empty() || row->index.back() < call_.features);
+    }
+    // The last index is the largest; that they ascend is the row's promise.
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      const auto [index, value, size] = hashed_[r];
+      MILLRACE_CHECK(size == 0 || index[size - 1] < call_.features);
     }
   }
 
@@ -208,7 +215,7 @@ class Computation {
     }
     if (columns_ > 0) AddNumericLogits();
     for (size_t r = 0; r < rows_.size(); ++r) {
-      kernel_.AddHashed(call_.parameters, *rows_[r], TableRow(r));
+      kernel_.AddHashed(call_.parameters, hashed_[r], TableRow(r));
     }
   }
 
@@ -285,27 +292,29 @@ class Computation {
     float* bias = sums + call_.features * kernel_.classes();
     uint8_t* marks = call_.gradient->mutable_marks();
     for (size_t r = 0; r < rows_.size(); ++r) {
-      kernel_.ScatterHashed(*rows_[r], TableRow(r), sums, marks);
+      kernel_.ScatterHashed(hashed_[r], TableRow(r), sums, marks);
       for (size_t k = 0; k < kernel_.classes(); ++k) bias[k] += TableRow(r)[k];
     }
     if (columns_ == 0) return;
     kernel_.ScatterNumeric(features_.data(), columns_, TableRow(0), rows_.size(), sums);
   }
 
-  const Call call_;
+  const SoftmaxCall call_;
   const Classes kernel_;
   const size_t columns_;
-  std::vector<float> features_;  // the block's scaled numeric columns, row by row
-  std::vector<float> table_;     // row by row: logits, later residuals
-  std::vector<float> by_class_;  // class by class: probabilities, later residuals
-  RowsView rows_;                // the block
+  std::vector<float> features_;              // the block's scaled numeric columns, row by row
+  std::vector<float> table_;                 // row by row: logits, later residuals
+  std::vector<float> by_class_;              // class by class: probabilities, later residuals
+  RowsView rows_;                            // the block
+  std::array<Hashed, kBlockRows> hashed_{};  // of its rows
+  const uint32_t* places_ = call_.places;    // of the rows after it
   BatchLoss loss_;
 };
 
-using Compute = BatchLoss (*)(const Call&);
+using Compute = BatchLoss (*)(const SoftmaxCall&);
 
 template <class Classes>
-BatchLoss RunComputation(const Call& call) {
+BatchLoss RunComputation(const SoftmaxCall& call) {
   return Computation<Classes>(call).Run();
 }
 
@@ -324,6 +333,12 @@ Compute ComputationFor(size_t classes) {
 }
 
 }  // namespace
+
+BatchLoss ComputeSoftmax(const SoftmaxCall& call) {
+  MILLRACE_CHECK(call.classes >= kFewest && call.scaler->columns() <= call.features);
+  MILLRACE_CHECK(call.gradient == nullptr || call.gradient->block_size() == call.classes);
+  return ComputationFor(call.classes)(call);
+}
 
 SoftmaxRegression::SoftmaxRegression(size_t features, size_t classes,
                                      std::vector<float> class_weights)

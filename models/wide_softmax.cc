@@ -1,0 +1,119 @@
+#include "models/wide_softmax.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "models/softmax_pass.h"
+
+namespace millrace {
+namespace {
+
+// The hashed features of a batch, numbered in the order of their ids: a small feature space in
+// which the batch is computed.
+struct LocalFeatures {
+  std::vector<size_t> from;      // the place of each one's row among the embedding rows
+  std::vector<uint32_t> places;  // of all rows' features, one after the other; numeric ones first
+};
+
+size_t CountOf(RowsView rows) {
+  size_t count = 0;
+  for (const Row* row : rows) count += row->index.size();
+  return count;
+}
+
+// Those of `ids` that the rows name: all of them when the ids are the batch's own.
+std::vector<size_t> Named(RowsView rows, std::span<const EmbeddingId> ids) {
+  std::vector<size_t> named;
+  if (ids.size() <= CountOf(rows)) {
+    named.resize(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) named[i] = i;
+    return named;
+  }
+  std::vector<uint32_t> wanted;
+  for (const Row* row : rows) wanted.insert(wanted.end(), row->index.begin(), row->index.end());
+  std::ranges::sort(wanted);
+  wanted.erase(std::ranges::unique(wanted).begin(), wanted.end());
+  named.reserve(wanted.size());
+  for (const uint32_t index : wanted) {
+    const auto found = std::ranges::lower_bound(ids, EmbeddingId{index});
+    MILLRACE_CHECK(found != ids.end() && *found == index);
+    named.push_back(static_cast<size_t>(found - ids.begin()));
+  }
+  return named;
+}
+
+LocalFeatures Number(RowsView rows, std::span<const EmbeddingId> ids, size_t numeric) {
+  LocalFeatures local{.from = Named(rows, ids), .places = {}};
+  local.places.reserve(CountOf(rows));
+  for (const Row* row : rows) {
+    // Both ascend, so the next one stands after the last.
+    auto begin = local.from.begin();
+    for (const uint32_t index : row->index) {
+      begin = std::lower_bound(begin, local.from.end(), EmbeddingId{index},
+                               [&](size_t at, EmbeddingId id) { return ids[at] < id; });
+      MILLRACE_CHECK(begin != local.from.end() && ids[*begin] == index);
+      local.places.push_back(
+          static_cast<uint32_t>(numeric + static_cast<size_t>(begin - local.from.begin())));
+    }
+  }
+  return local;
+}
+
+}  // namespace
+
+WideSoftmax::WideSoftmax(size_t numeric, size_t features, size_t classes,
+                         std::vector<float> class_weights)
+    : numeric_(numeric),
+      features_(features),
+      classes_(classes),
+      class_weights_(std::move(class_weights)) {
+  MILLRACE_CHECK(classes >= 2 && numeric <= features);
+  MILLRACE_CHECK(class_weights_.empty() || class_weights_.size() == classes);
+}
+
+void WideSoftmax::AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const {
+  ids.insert(ids.end(), row.index.begin(), row.index.end());
+}
+
+BatchLoss WideSoftmax::Compute(RowsView rows, const Scaler& scaler,
+                               std::span<const float> parameters, const EmbeddingBatch& embeddings,
+                               GradientSum* gradient, std::span<float> scores) const {
+  const size_t k = classes_;
+  MILLRACE_CHECK(parameters.size() == parameter_count() && scaler.columns() == numeric_);
+  MILLRACE_CHECK(embeddings.values.size() == embeddings.ids.size() * k);
+  MILLRACE_CHECK(scores.empty() || scores.size() == rows.size() * k);
+  MILLRACE_CHECK(gradient == nullptr || (gradient->values().size() == parameter_count() &&
+                                         embeddings.gradient.size() == embeddings.values.size()));
+  const LocalFeatures local = Number(rows, embeddings.ids, numeric_);
+  const size_t hashed = local.from.size();
+  std::vector<float> weights;
+  weights.reserve((numeric_ + hashed + 1) * k);
+  weights.assign(parameters.begin(), parameters.begin() + static_cast<ptrdiff_t>(numeric_ * k));
+  for (const size_t at : local.from) {
+    const float* const row = embeddings.values.data() + at * k;
+    weights.insert(weights.end(), row, row + k);
+  }
+  weights.insert(weights.end(), parameters.end() - static_cast<ptrdiff_t>(k), parameters.end());
+  GradientSum sums(gradient == nullptr ? 0 : weights.size(), k);
+  const BatchLoss loss = ComputeSoftmax({.rows = rows,
+                                         .places = local.places.data(),
+                                         .scaler = &scaler,
+                                         .parameters = weights.data(),
+                                         .features = numeric_ + hashed,
+                                         .classes = k,
+                                         .class_weights = &class_weights_,
+                                         .gradient = gradient == nullptr ? nullptr : &sums,
+                                         .scores = scores.empty() ? nullptr : scores.data()});
+  if (gradient == nullptr || rows.empty()) return loss;
+  const float* sum = sums.values().data();
+  const auto add = [&](float* to) {
+    for (size_t i = 0; i < k; ++i) to[i] += *sum++;
+  };
+  for (size_t column = 0; column < numeric_; ++column) add(gradient->Block(column));
+  for (const size_t at : local.from) add(embeddings.gradient.data() + at * k);
+  add(gradient->Block(numeric_));
+  return loss;
+}
+
+}  // namespace millrace
