@@ -14,18 +14,18 @@
 namespace millrace {
 namespace {
 
-const std::string& ThisProcess() {
-  static const std::string name =
-      "process " + std::to_string(getpid()) + " on " + HostName().value_or("an unnamed host");
-  return name;
-}
-
 OutgoingRecord Record(std::string series, const MetricPoint& point) {
   return {Topic::kMetrics, 0, std::move(series),
           std::move(MakeFrames(point.SerializeAsString(), 0).front())};
 }
 
 }  // namespace
+
+const std::string& ThisProcess() {
+  static const std::string name =
+      "process " + std::to_string(getpid()) + " on " + HostName().value_or("an unnamed host");
+  return name;
+}
 
 OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
                              uint32_t aborted_checkpoints, bool ended,

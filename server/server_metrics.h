@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "base/types.h"
 #include "messages/records.pb.h"
@@ -12,6 +13,9 @@
 #include "topics/outgoing_record.h"
 
 namespace millrace {
+
+// This process in its heartbeats: its id and its host, as text.
+const std::string& ThisProcess();
 
 // `aborted_checkpoints`: in a row.
 OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,

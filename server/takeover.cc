@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <set>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "base/atomic_file.h"
 #include "job/kafka_options.h"
@@ -29,6 +31,7 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kSilence(3);
 constexpr std::chrono::seconds kReportEvery(5);
 constexpr size_t kPointsAtOnce = 1000;
+constexpr int64_t kPointsBack = 4096;  // a few minutes of a job of some shards
 
 std::string MarkOf(const JobConfig& config, ShardId shard) {
   return config.server().data_dir() + "/" + config.name() + "-shard-" + std::to_string(shard) +
@@ -43,7 +46,56 @@ std::optional<MetricPoint::ServerProgress> Heartbeat(const ConsumedRecord& recor
   return point->server();
 }
 
+// Reads the last points of `metrics` up to the end as it is now.
+Status ReadLastPoints(const JobConfig& config, const std::atomic<bool>& stop,
+                      ConsumerHandler handler) {
+  Wakeup wakeup;
+  ConsumerOptions options;
+  options.client_id = "takeover";
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<PartitionConsumer> metrics,
+      PartitionConsumer::Create(ToKafkaOptions(config), options,
+                                TopicName(config.name(), Topic::kMetrics), &wakeup));
+  MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range,
+                            BrokerRetry(stop, config.broker_timeout_s()).Run([&metrics] {
+                              return metrics->QueryRange(0, kBrokerCall);
+                            }));
+  MILLRACE_RETURN_IF_ERROR(metrics->Assign(0, std::max(range.begin, range.end - kPointsBack)));
+  bool is_read = false;
+  handler.on_end = [&is_read](int32_t, Offset) { is_read = true; };
+  handler.on_out_of_range = [&is_read](int32_t) {
+    is_read = true;
+    return absl::OkStatus();
+  };
+  while (!is_read) {
+    if (stop) return absl::CancelledError("stopped");
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, metrics->Poll(kPointsAtOnce, handler));
+    if (events == 0) wakeup.WaitFor(kPoll);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+StatusOr<std::optional<std::string>> SuccessorOf(const JobConfig& config, ShardId shard,
+                                                 const std::string& process,
+                                                 const std::atomic<bool>& stop) {
+  bool has_hosted = false;
+  std::optional<std::string> successor;
+  ConsumerHandler handler;
+  handler.on_record = [&](const ConsumedRecord& record) {
+    const std::optional<MetricPoint::ServerProgress> holder = Heartbeat(record);
+    if (!holder || holder->shard() != shard) return absl::OkStatus();
+    if (holder->process() == process) {
+      has_hosted = true;
+    } else if (has_hosted) {  // others may have had it before
+      successor = holder->process();
+    }
+    return absl::OkStatus();
+  };
+  MILLRACE_RETURN_IF_ERROR(ReadLastPoints(config, stop, std::move(handler)));
+  return successor;
+}
 
 std::string TakenOverText(const MetricPoint::ServerProgress& holder) {
   const std::string process = holder.process().empty() ? "another server" : holder.process();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,12 @@ namespace millrace {
 
 // What a server that waits logs about the one that took the shard over, by its newest heartbeat.
 std::string TakenOverText(const MetricPoint::ServerProgress& holder);
+
+// Who, by the shard's last heartbeats in `metrics`, has hosted it after `process` did; empty:
+// nobody. Errors: those of the broker.
+StatusOr<std::optional<std::string>> SuccessorOf(const JobConfig& config, ShardId shard,
+                                                 const std::string& process,
+                                                 const std::atomic<bool>& stop);
 
 // Leaves the mark; errors are logged.
 void RememberTakeover(const JobConfig& config, const std::vector<ShardId>& shards);

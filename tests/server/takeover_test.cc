@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -82,6 +83,34 @@ TEST(TakenOverText, NamesTheProcessThatHasTheShard) {
   EXPECT_TRUE(TakenOverText(holder).starts_with("shard 3: another server took it over"));
   holder.set_process("process 4711 on mill");
   EXPECT_TRUE(TakenOverText(holder).starts_with("shard 3: process 4711 on mill took it over"));
+}
+
+TEST_F(TakeoverTest, WhoHostsAShardAfterAProcessIsItsSuccessor) {
+  auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "other"}, nullptr);
+  ASSERT_TRUE(producer.ok()) << producer.status();
+  const auto beat = [&](uint32_t shard, const std::string& process) {
+    MetricPoint point;
+    point.mutable_server()->set_shard(shard);
+    point.mutable_server()->set_process(process);
+    const std::string heartbeat = MakeFrames(point.SerializeAsString(), 0).front();
+    ASSERT_TRUE(
+        (*producer)->Send(TopicName("takeover", Topic::kMetrics), 0, "server/1", heartbeat).ok());
+    ASSERT_TRUE((*producer)->Flush(seconds(20)).ok());
+  };
+  const auto successor = [&] {
+    const auto found = SuccessorOf(config_, ShardId(1), "mine", stop_);
+    EXPECT_TRUE(found.ok()) << found.status();
+    return found.ok() ? *found : std::nullopt;
+  };
+  EXPECT_EQ(successor(), std::nullopt);
+  beat(1, "an older one");
+  beat(1, "mine");
+  EXPECT_EQ(successor(), std::nullopt) << "who was there before is none";
+  beat(2, "of another shard");
+  EXPECT_EQ(successor(), std::nullopt);
+  beat(1, "a newer one");
+  beat(1, "mine");  // it hung, and does not know yet
+  EXPECT_EQ(successor(), "a newer one");
 }
 
 TEST_F(TakeoverTest, AStopEndsTheWait) {
