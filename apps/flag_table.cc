@@ -60,6 +60,9 @@ FlagGroup TrainingGroup() {
           {"--model", "training.model",
            "softmax; fm: a factorization machine on the id columns; deepfm: the same and a network "
            "beside it, on the ids' factors and the numeric columns"},
+          {"--wide-above", "training.wide_above",
+           "softmax: a model of more weights sends a batch only those that it names, of the hashed "
+           "features, and keeps them as embedding rows"},
           {"--schedule", "training.schedule",
            "one-pass: each row once, in batches; buffer: the newest rows, again and again"},
           {"--consistency,--max-vector-clock-delay,--max_vector_clock_delay",

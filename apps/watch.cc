@@ -74,7 +74,8 @@ int main(int argc, char** argv) {
                  "timestamp;partition;vectorClock;loss;fMeasure;accuracy;kind;rows;...")
       ->type_name("FILE")
       ->group("Display");
-  app.add_flag("--once", options.once, "Show the present state and exit; see Exit codes. Waits 5 s for a broker, or "
+  app.add_flag("--once", options.once,
+               "Show the present state and exit; see Exit codes. Waits 5 s for a broker, or "
                "--broker-timeout seconds")
       ->group("Display");
   app.add_flag("--json", options.json,

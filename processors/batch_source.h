@@ -38,10 +38,12 @@ enum class BatchState {
   kLeave,  // no further update: the stream has ended and its rows are used
 };
 
-// Where a source begins: earlier rows were deleted, or are no longer needed.
+// A row before which none is needed any more: they have been counted, and may have been deleted.
 struct SourceBegin {
   RowNumber row = 0;
-  Clock clock = 0;  // the first clock whose batch needs none of them
+  Clock clock = 0;  // of the worker when they had been counted; its clock is not lower
+
+  bool operator==(const SourceBegin&) const = default;
 };
 
 // Rows go in by number, without gaps. Not thread-safe.
@@ -59,14 +61,15 @@ class BatchSource {
   // OutOfRange when rows are needed that were deleted.
   virtual StatusOr<BatchState> Next(const Progress& progress, Batch& batch) = 0;
 
-  // Appends the embedding ids of a later batch's rows, if all of these rows are known and present.
-  virtual void AppendIdsOf(Clock, std::vector<EmbeddingId>&) const {}
+  // The rows of the batch that begins at this one, if all of them are known and present; else none.
+  // Pointers as in Batch.
+  virtual std::vector<const Row*> RowsOfBatchAt(RowNumber) const { return {}; }
 
-  // Empty: unknown before the first row.
+  // Where it begins. Empty: unknown before the first row.
   virtual std::optional<SourceBegin> begin() const { return SourceBegin(); }
-  // Whether the received rows suffice for the worker's updates to have reached this clock. If not,
-  // the clock was forged, or old rows are being read again.
-  virtual bool Reaches(Clock) const { return true; }
+  // Whether the rows below this number have been received, so that updates may have counted them.
+  // If not, the number was forged, or old rows are being read again.
+  virtual bool Reaches(RowNumber) const { return true; }
 
   // Records that could not be used, whether they are rows or not.
   DeadLetters& dead_letters() { return dead_letters_; }
@@ -76,9 +79,8 @@ class BatchSource {
   virtual size_t size() const = 0;
   // False while enough rows are held: reading more would only fill memory.
   virtual bool WantsRows() const = 0;
-  // Rows below this number are never needed again, not even by a task that starts in another
-  // process.
-  virtual RowNumber NeededFrom(const Progress& progress) const = 0;
+  // Rows before it are never needed again, not even by a task that starts in another process.
+  virtual SourceBegin NeededFrom(const Progress& progress) const = 0;
 
  private:
   DeadLetters dead_letters_;

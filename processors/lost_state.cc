@@ -44,8 +44,18 @@ void LostState::Take(Gradient message) {
   if (older.has_slice() && !newer.has_slice() && !newer.left()) {
     newer.mutable_slice()->Swap(older.mutable_slice());
     newer.mutable_moments()->Swap(older.mutable_moments());
+  }
+  // Rows that the update of an earlier clock was sent for have been counted.
+  const bool is_later = message.clock() > said.clock();
+  const uint64_t sent = is_later ? older.sent_row() : 0;
+  if (std::max(older.rows().end(), sent) > newer.rows().end()) {
+    const bool was_accepted = sent > older.rows().end();
+    *newer.mutable_rows_before() = was_accepted ? older.rows() : older.rows_before();
     *newer.mutable_rows() = older.rows();
-    *newer.mutable_rows_before() = older.rows_before();
+    if (was_accepted) {
+      newer.mutable_rows()->set_end(sent);
+      newer.mutable_rows()->set_updates_without_rows(0);
+    }
   }
   said = std::move(message);
 }
@@ -86,8 +96,15 @@ std::optional<LostState::Restored> LostState::Restore(bool sequential) const {
     Restored::Member& member = restored.members[worker];
     member.entry = {clock, left};
     member.rows = restore.rows();
+    // If it goes on at a later clock, the update that it has sent was accepted.
+    const uint64_t sent = said.has_clock() && clock > said.clock() ? restore.sent_row() : 0;
     member.rows.set_end(std::max(restore.rows().end(), restore.committed_row()));
     member.rows_before = restore.rows_before();
+    if (sent > member.rows.end()) {
+      member.rows_before = member.rows;
+      member.rows.set_end(sent);
+      member.rows.set_updates_without_rows(0);
+    }
   }
   MILLRACE_CHECK(restored.members.size() == workers_);
   return restored;

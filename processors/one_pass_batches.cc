@@ -15,15 +15,13 @@ constexpr size_t kMinRowsAhead = 512;
 
 }  // namespace
 
-OnePassBatches::OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin)
-    : batch_rows_(batch_rows), begin_(begin) {
+OnePassBatches::OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin, Clock clock)
+    : batch_rows_(batch_rows), begin_(begin), begin_clock_(clock) {
   MILLRACE_CHECK(batch_rows >= 1);
 }
 
-// Clocks come over the wire: of one that was made up this is a row that never comes.
-RowNumber OnePassBatches::BeginOf(Clock clock) const {
-  constexpr RowNumber kNever = RowNumber{1} << 60;
-  return clock > kNever / batch_rows_ ? kNever : RowNumber(clock * batch_rows_);
+RowNumber OnePassBatches::EndOfBatchAt(RowNumber begin) const {
+  return std::min<RowNumber>(begin + batch_rows_, end_.value_or(UINT64_MAX));
 }
 
 void OnePassBatches::End(RowNumber row_count) {
@@ -33,12 +31,11 @@ void OnePassBatches::End(RowNumber row_count) {
 
 std::optional<SourceBegin> OnePassBatches::begin() const {
   if (!begin_) return std::nullopt;
-  return SourceBegin{*begin_, Clock((*begin_ + batch_rows_ - 1) / batch_rows_)};
+  return SourceBegin{*begin_, begin_clock_};
 }
 
-bool OnePassBatches::Reaches(Clock clock) const {
-  const RowNumber next = has_first_ ? first_ + rows_.size() : begin_.value_or(0);
-  return clock == 0 || BeginOf(clock - 1) < next;
+bool OnePassBatches::Reaches(RowNumber rows_end) const {
+  return rows_end <= (has_first_ ? first_ + rows_.size() : begin_.value_or(0));
 }
 
 void OnePassBatches::Add(RowNumber number, int64_t, std::string_view, const TrainingRow* row) {
@@ -64,14 +61,14 @@ void OnePassBatches::DropBelow(RowNumber number) {
 }
 
 StatusOr<BatchState> OnePassBatches::Next(const Progress& progress, Batch& batch) {
-  const RowNumber begin = BeginOf(progress.clock);
+  const RowNumber begin = progress.rows_end;
   if (has_first_ && begin < first_) {
     return absl::OutOfRangeError("row " + std::to_string(begin) +
                                  " is needed, but the first row that is available is " +
                                  std::to_string(first_));
   }
-  const RowNumber end = std::min<RowNumber>(begin + batch_rows_, end_.value_or(UINT64_MAX));
-  // (The rows stay: a clock that somebody made up may be corrected.)
+  const RowNumber end = EndOfBatchAt(begin);
+  // (The rows stay: a number that somebody made up may be corrected.)
   if (begin >= end) return BatchState::kLeave;
   DropBelow(begin);
   if (end > first_ + rows_.size()) return BatchState::kWait;
@@ -86,27 +83,29 @@ StatusOr<BatchState> OnePassBatches::Next(const Progress& progress, Batch& batch
   batch.first_new = 0;
   batch.first_trained = 0;
   batch.rows_end = end;
-  batch.dead_letters = dead_letters().Between(progress.rows_end, end);
+  batch.dead_letters = dead_letters().Between(begin, end);
   return BatchState::kReady;
 }
 
-void OnePassBatches::AppendIdsOf(Clock clock, std::vector<EmbeddingId>& ids) const {
-  const RowNumber begin = BeginOf(clock);
-  const RowNumber end = std::min<RowNumber>(begin + batch_rows_, end_.value_or(UINT64_MAX));
-  if (begin < first_ || end > first_ + rows_.size()) return;
+std::vector<const Row*> OnePassBatches::RowsOfBatchAt(RowNumber begin) const {
+  const RowNumber end = EndOfBatchAt(begin);
+  std::vector<const Row*> rows;
+  if (begin < first_ || end > first_ + rows_.size()) return rows;
   for (RowNumber number = begin; number < end; ++number) {
-    const Row& row = rows_[number - first_].row;
-    if (rows_[number - first_].decoded) ids.insert(ids.end(), row.ids.begin(), row.ids.end());
+    const Entry& entry = rows_[number - first_];
+    if (entry.decoded) rows.push_back(&entry.row);
   }
+  return rows;
 }
 
 bool OnePassBatches::WantsRows() const {
   return rows_.size() < std::max(kBatchesAhead * batch_rows_, kMinRowsAhead);
 }
 
-RowNumber OnePassBatches::NeededFrom(const Progress& progress) const {
-  // A clock that the rows do not bear out must not cost any of them.
-  return Reaches(progress.clock) ? BeginOf(progress.clock) : RowNumber(0);
+SourceBegin OnePassBatches::NeededFrom(const Progress& progress) const {
+  // What the rows do not bear out must not cost any of them.
+  return Reaches(progress.rows_end) ? SourceBegin{progress.rows_end, progress.clock}
+                                    : SourceBegin{};
 }
 
 }  // namespace millrace

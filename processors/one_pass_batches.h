@@ -1,5 +1,5 @@
-// Each row once: the batch of clock c is rows [c * b, (c + 1) * b), so that a repeated update has
-// the same bytes.
+// Each row once: a batch is the rows from the first that no update has counted on, b of them or
+// those up to the end. Shard 0's state says which that is, so a repeated update has the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,20 @@ namespace millrace {
 class OnePassBatches final : public BatchSource {
  public:
   // REQUIRES batch_rows >= 1. `begin`: the number of the first row that will be added, if it is
-  // known.
-  explicit OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin = std::nullopt);
+  // known. `clock`: of the worker when the rows before had been counted.
+  explicit OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin = std::nullopt,
+                          Clock clock = Clock(0));
 
   void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
            const TrainingRow* row) override;
   void End(RowNumber row_count) override;
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
-  void AppendIdsOf(Clock clock, std::vector<EmbeddingId>& ids) const override;
+  std::vector<const Row*> RowsOfBatchAt(RowNumber begin) const override;
   std::optional<SourceBegin> begin() const override;
-  bool Reaches(Clock clock) const override;
+  bool Reaches(RowNumber rows_end) const override;
   size_t size() const override { return rows_.size(); }
   bool WantsRows() const override;
-  RowNumber NeededFrom(const Progress& progress) const override;
+  SourceBegin NeededFrom(const Progress& progress) const override;
 
  private:
   struct Entry {
@@ -33,8 +34,7 @@ class OnePassBatches final : public BatchSource {
     Row row;
   };
   void DropBelow(RowNumber number);
-  // The first row of the clock's batch.
-  RowNumber BeginOf(Clock clock) const;
+  RowNumber EndOfBatchAt(RowNumber begin) const;
 
   size_t batch_rows_;
   RowNumber first_ = 0;  // number of rows_.front(); of the next row when there is none
@@ -42,6 +42,7 @@ class OnePassBatches final : public BatchSource {
   std::deque<Entry> rows_;
   std::vector<Row> spare_;          // used rows, kept for their memory
   std::optional<RowNumber> begin_;  // of all rows, added or still to be added
+  Clock begin_clock_;
   std::optional<RowNumber> end_;
 };
 

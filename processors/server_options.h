@@ -41,6 +41,7 @@ struct ServerOptions {
   OptimizerOptions optimizer;
   double l2 = 0;                                    // added to the gradient
   std::optional<EmbeddingTableOptions> embeddings;  // slot_floats follows from the optimizer
+  size_t row_linear_end = 1;                        // of a row (Model::row_linear_end)
   // A shard of which no copy is left continues from the workers' weights (LostState).
   bool weights_from_workers = false;
 

@@ -98,6 +98,12 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
   return HandleUpdate(worker, std::move(*message.mutable_update()), output);
 }
 
+void ServerProcessor::Reply(const Gradient& message, ServerOutput& output) {
+  const WorkerId worker(message.worker());
+  output.answers.push_back(worker);
+  output.reply = {worker, message.number()};
+}
+
 void ServerProcessor::HandleAsk(const Gradient& message, ServerOutput& output) {
   const WorkerId worker(message.worker());
   const auto& wanted = message.ask().wanted();
@@ -112,7 +118,7 @@ void ServerProcessor::HandleAsk(const Gradient& message, ServerOutput& output) {
   if (present && !wanted.empty()) {
     members_.at(worker).wanted.assign(wanted.begin(), wanted.end());
   }
-  output.answers.push_back(worker);
+  Reply(message, output);
 }
 
 void ServerProcessor::MarkStateLost() {
@@ -155,8 +161,12 @@ Status ServerProcessor::HandleLateReport(const Gradient& message, ServerOutput& 
   const WorkerId worker(message.worker());
   const Gradient::Restore& restore = message.restore();
   const bool leaves = message.has_clock() && restore.left();
-  const Clock known = std::max(Clock(message.clock()), Clock(restore.least_clock()));
-  const bool is_news = !clocks_.left(worker) && (leaves || known > clocks_.clock(worker));
+  const Clock known =
+      std::max({Clock(message.clock()), Clock(restore.least_clock()), clocks_.clock(worker)});
+  // Rows that are gone have been counted, whatever the clock.
+  const bool is_news =
+      !clocks_.left(worker) && (leaves || known > clocks_.clock(worker) ||
+                                restore.committed_row() > members_.at(worker).rows.end());
   if (!is_restored_ || !is_news) {
     output.answers.push_back(worker);
     return absl::OkStatus();
@@ -166,12 +176,19 @@ Status ServerProcessor::HandleLateReport(const Gradient& message, ServerOutput& 
     const bool moves = other == worker || (options_.consistency.sequential() && !leaves);
     if (!moves || clocks_.left(other)) continue;
     const Clock clock = std::max(known, clocks_.clock(other));
+    if (clock > clocks_.clock(other) && member.pending) {  // it was in the round that is over
+      previous_.KeepProgress(other, member.rows);
+      member.rows.set_end(std::max(member.rows.end(), member.pending->rows_end()));
+    }
     if (leaves || clock > clocks_.clock(other)) member.pending.reset();
     clocks_.Set(other, {clock, leaves});
   }
   RowProgress& rows = members_.at(worker).rows;
+  if (restore.rows().end() > rows.end()) {
+    rows.set_updates_without_rows(restore.rows().updates_without_rows());
+    previous_.KeepProgress(worker, restore.rows_before());
+  }
   rows.set_end(std::max({rows.end(), restore.rows().end(), restore.committed_row()}));
-  rows.set_updates_without_rows(restore.rows().updates_without_rows());
   if (leaves) decoder_.Forget(worker);
   if (options_.consistency.sequential()) MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
   output.answers.clear();
@@ -186,7 +203,7 @@ bool ServerProcessor::IsDue(const Gradient& message, ServerOutput& output) {
   if (current && !members_.at(worker).pending) return true;
   if (message.has_update()) counters_.set_duplicates_ignored(counters_.duplicates_ignored() + 1);
   // A repeat of what is held for the round: the answer comes when the round is complete.
-  if (!current) output.answers.push_back(worker);
+  if (!current) Reply(message, output);
   return false;
 }
 
@@ -398,16 +415,16 @@ Status ServerProcessor::LeaveCut(ServerOutput& output) {
   return absl::OkStatus();
 }
 
-StatusOr<std::string> ServerProcessor::Answer(WorkerId worker,
-                                              std::optional<uint64_t> shared) const {
-  return MakeAnswer(worker, false, members_.at(worker).wanted, shared);
+StatusOr<std::string> ServerProcessor::Answer(WorkerId worker, std::optional<uint64_t> shared,
+                                              uint64_t answers_to) const {
+  return MakeAnswer(worker, false, members_.at(worker).wanted, shared, answers_to);
 }
 
 StatusOr<std::string> ServerProcessor::PreviousAnswer(
     const ServerOutput::PreviousReceiver& receiver) const {
   MILLRACE_CHECK(options_.keeps_previous_round());
   MILLRACE_CHECK(clocks_.clock(receiver.worker) > 0 && !clocks_.left(receiver.worker));
-  return MakeAnswer(receiver.worker, true, receiver.wanted, std::nullopt);
+  return MakeAnswer(receiver.worker, true, receiver.wanted, std::nullopt, 0);
 }
 
 bool ServerProcessor::NeedsOwnAnswer(WorkerId worker) const {
@@ -448,9 +465,11 @@ StatusOr<std::string> ServerProcessor::SharedAnswer(uint64_t version,
 
 StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool previous_round,
                                                   std::span<const EmbeddingId> wanted,
-                                                  std::optional<uint64_t> shared) const {
+                                                  std::optional<uint64_t> shared,
+                                                  uint64_t answers_to) const {
   Weights message;
   SetSender(options_, message);
+  message.set_answers_to(answers_to);
   if (lost_) {
     message.set_lost(true);
     return SerializeMessage(message);

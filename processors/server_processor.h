@@ -43,7 +43,14 @@ struct ServerOutput {
     std::vector<EmbeddingId> wanted{};
     bool operator==(const PreviousReceiver&) const = default;
   };
+  // The worker that is told again where it is, and the number of its message (Gradient.number).
+  struct Reply {
+    WorkerId worker = 0;
+    uint64_t number = 0;
+    bool operator==(const Reply&) const = default;
+  };
   std::vector<WorkerId> answers;
+  std::optional<Reply> reply;                      // to one of those
   std::vector<PreviousReceiver> previous_answers;  // to be answered at the previous clock
   std::vector<DeadLetter> dead_letters;
   // The shard is at the cut of this snapshot: see ServerProcessor::LeaveCut.
@@ -52,6 +59,7 @@ struct ServerOutput {
   void Clear() {
     snapshot.reset();
     answers.clear();
+    reply.reset();
     previous_answers.clear();
     dead_letters.clear();
   }
@@ -102,10 +110,10 @@ class ServerProcessor {
   uint64_t snapshot_given_up() const { return snapshot_given_up_; }
 
   // The encoded Weights message for a worker, as of now. `shared`: without the values, which are in
-  // the shared record of this version. Errors: the store's, and ResourceExhausted when it is larger
-  // than a message can be.
-  StatusOr<std::string> Answer(WorkerId worker,
-                               std::optional<uint64_t> shared = std::nullopt) const;
+  // the shared record of this version. `answers_to`: the number of the message that it replies to;
+  // 0: to none. Errors: the store's, and ResourceExhausted when it is larger than a message can be.
+  StatusOr<std::string> Answer(WorkerId worker, std::optional<uint64_t> shared = std::nullopt,
+                               uint64_t answers_to = 0) const;
   // The encoded SharedWeights message, as of now: the values, and the answers to these workers that
   // have nothing else to say. `version` is different for different values. REQUIRES: ascending,
   // distinct workers; not state_lost(). ResourceExhausted as above.
@@ -168,6 +176,8 @@ class ServerProcessor {
   };
 
   Status Handle(Gradient message, const GradientRecord& record, ServerOutput& output);
+  // Answers the message's worker, which may know something else.
+  static void Reply(const Gradient& message, ServerOutput& output);
   void HandleAsk(const Gradient& message, ServerOutput& output);
   void HandleRequest(const Gradient& message, ServerOutput& output);
   void HandleWhileLost(Gradient message, ServerOutput& output);
@@ -206,7 +216,7 @@ class ServerProcessor {
 
   StatusOr<std::string> MakeAnswer(WorkerId worker, bool previous_round,
                                    std::span<const EmbeddingId> wanted,
-                                   std::optional<uint64_t> shared) const;
+                                   std::optional<uint64_t> shared, uint64_t answers_to) const;
   // The worker's own part of its answer; AnyAnswer is Weights or SharedWeights::Answer.
   template <typename AnyAnswer>
   void FillAnswer(WorkerId worker, bool previous_round, AnyAnswer& answer) const;

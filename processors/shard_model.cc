@@ -11,9 +11,6 @@
 namespace millrace {
 namespace {
 
-// An embedding row is a linear weight, then factors.
-constexpr ParameterParts kPartsOfRow = {.penalised_end = 1, .linear_end = 1};
-
 // The number of the range's keys below `end`.
 size_t CountBefore(uint64_t end, KeyRange range) {
   return std::clamp(end, range.begin, range.end) - range.begin;
@@ -29,6 +26,7 @@ ShardModel::ShardModel(const ServerOptions& options, const OrderedByteMap* store
     : range_(options.range),
       parts_{CountBefore(options.penalised_end, options.range),
              CountBefore(options.linear_end, options.range)},
+      row_parts_{options.row_linear_end, options.row_linear_end},
       average_changes_(options.average_changes),
       l2_(options.l2),
       optimizer_(Optimizer::Create(options.optimizer)),
@@ -38,7 +36,7 @@ ShardModel::ShardModel(const ServerOptions& options, const OrderedByteMap* store
       sum_(options.range.size()) {
   if (!options.embeddings) return;
   EmbeddingTableOptions table = *options.embeddings;
-  table.slot_floats = optimizer_->slot_floats(table.width(), kPartsOfRow);
+  table.slot_floats = optimizer_->slot_floats(table.width(), row_parts_);
   embeddings_ = std::make_unique<EmbeddingTable>(table, store);
 }
 
@@ -134,7 +132,7 @@ Status ShardModel::StepEmbeddings(int64_t now_ms, PreviousRound* previous) {
   return embeddings_->Update(
       row_ids_, row_sum_, now_ms,
       [this](std::span<const float> gradient, std::span<float> values, std::span<float> slots) {
-        optimizer_->Step(steps_, gradient, values, slots, kPartsOfRow);
+        optimizer_->Step(steps_, gradient, values, slots, row_parts_);
       });
 }
 

@@ -52,7 +52,8 @@ class ShardModel {
   Status StepEmbeddings(int64_t now_ms, PreviousRound* previous);
 
   const KeyRange range_;
-  const ParameterParts parts_;  // of the shard's keys
+  const ParameterParts parts_;      // of the shard's keys
+  const ParameterParts row_parts_;  // of an embedding row
   const bool average_changes_;
   const double l2_;
   std::unique_ptr<Optimizer> optimizer_;

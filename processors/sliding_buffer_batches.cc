@@ -54,12 +54,13 @@ StatusOr<BatchState> SlidingBufferBatches::Next(const Progress& progress, Batch&
   return BatchState::kReady;
 }
 
-RowNumber SlidingBufferBatches::NeededFrom(const Progress& progress) const {
+// (Of no clock: how often the rows of the buffer have been used nobody can tell from them.)
+SourceBegin SlidingBufferBatches::NeededFrom(const Progress& progress) const {
   const RowNumber next_row = buffer_.size() == 0 ? RowNumber(0) : buffer_.newest().row + 1;
   const uint64_t kept = options_.max_rows + ArrivalRate::kWindow + 1;
   // A restarted worker may compute an update of any row that is not counted yet.
   const RowNumber first_update = std::min(next_row, progress.rows_end);
-  return first_update > kept ? first_update - kept : RowNumber(0);
+  return {.row = first_update > kept ? first_update - kept : RowNumber(0)};
 }
 
 }  // namespace millrace

@@ -34,7 +34,7 @@ class SlidingBufferBatches final : public BatchSource {
   bool WantsRows() const override { return dead_letters().bytes() < kMostDeadBytes; }
   // The content of the buffer follows from the last max_rows + ArrivalRate::kWindow rows, also at
   // the next update of a new task.
-  RowNumber NeededFrom(const Progress& progress) const override;
+  SourceBegin NeededFrom(const Progress& progress) const override;
 
  private:
   // Of rows that cannot be decoded and that no accepted update has counted.

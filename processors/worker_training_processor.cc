@@ -30,13 +30,14 @@ const MomentsMessage& MomentsOf(const Weights& message, const SharedWeights* sha
 }  // namespace
 
 WorkerTrainingProcessor::WorkerTrainingProcessor(const WorkerOptions& options, const Model& model,
-                                                 BatchSource& source)
+                                                 BatchSource& source, uint64_t last_number)
     : options_(options),
       model_(model),
       source_(source),
       trainer_(options, model),
       encoder_(options, model),
       parts_(options.shards),
+      last_number_(last_number),
       weights_(model.parameter_count()) {
   MILLRACE_CHECK(options.shards >= 1 && options.worker < options.workers);
 }
@@ -45,11 +46,12 @@ KeyRange WorkerTrainingProcessor::RangeOf(ShardId shard) const {
   return RangeOfShard(shard, options_.shards, model_.parameter_count());
 }
 
-Gradient WorkerTrainingProcessor::NewMessage() const {
+Gradient WorkerTrainingProcessor::NewMessage() {
   Gradient message;
   message.set_job(options_.job);
   message.set_epoch(options_.epoch);
   message.set_worker(options_.worker);
+  message.set_number(++last_number_);
   return message;
 }
 
@@ -59,7 +61,8 @@ void WorkerTrainingProcessor::Send(ShardId shard, const Gradient& message, Worke
     failed_ = body.status();
     return;
   }
-  output.messages.push_back({shard, std::make_shared<const std::string>(*std::move(body))});
+  output.messages.push_back(
+      {shard, std::make_shared<const std::string>(*std::move(body)), message.number()});
 }
 
 void WorkerTrainingProcessor::Ask(ShardId shard, std::optional<Clock> clock,
@@ -96,6 +99,9 @@ bool WorkerTrainingProcessor::ProcessShared(const std::shared_ptr<const SharedWe
     Take(*std::move(answer), shared);
     return true;
   }
+  // An answer names a record that it was made with. (Without rows there are no such answers, and
+  // what is published for others would only fill memory.)
+  if (model_.row_width() == 0 && shared->answers().empty()) return false;
   if (part.recent.size() == kRecentShared) part.recent.erase(part.recent.begin());
   part.recent.push_back(shared);
   return TakeValues(part);
@@ -121,11 +127,14 @@ bool WorkerTrainingProcessor::TakeValues(Part& part) const {
 
 void WorkerTrainingProcessor::Take(Weights message, std::shared_ptr<const SharedWeights> values) {
   Part& part = parts_[message.shard()];
-  // A zombie's server answers late: what is older than what is known says nothing new. Unless what
-  // is known is not borne out by the rows, and the shard was asked once more: then somebody may
-  // have made it up.
-  const bool corrects = std::exchange(part.asked_again, false) && part.known &&
-                        message.clock() < part.clock && !IsBorneOut(part);
+  // A zombie's server answers late: what is older than what is known says nothing new. Unless the
+  // shard says it to what was repeated since: then somebody has made up what is known.
+  const bool is_reply = std::ranges::count(part.repeated, message.answers_to()) > 0;
+  if (is_reply) part.repeated.clear();
+  const bool corrects =
+      is_reply && part.known &&
+      (message.clock() < part.clock ||
+       (message.clock() == part.clock && message.rows().end() != part.message.rows().end()));
   if (corrects) {  // what was sent since may have been forgotten, and nobody leaves for that clock
     sent_clock_.reset();
     leaving_ = false;
@@ -141,7 +150,10 @@ void WorkerTrainingProcessor::Take(Weights message, std::shared_ptr<const Shared
   const bool is_older = message.clock() < part.clock || (part.left && !message.left());
   part.is_set_back = part.known && !newer && is_older;
   if (!newer && !better) return;
-  if (newer) part.previous_round.reset();
+  if (newer) {
+    part.previous_round.reset();
+    part.repeated.clear();  // a reply to it would say where the worker was
+  }
   part.known = true;
   part.clock = Clock(message.clock());
   part.released = message.released();
@@ -243,7 +255,7 @@ Clock WorkerTrainingProcessor::NewestClock() const {
   return newest;
 }
 
-Gradient WorkerTrainingProcessor::RestoreOf(const Part& part, const SourceBegin& begin) const {
+Gradient WorkerTrainingProcessor::RestoreOf(const Part& part, const SourceBegin& begin) {
   Gradient message = NewMessage();
   Gradient::Restore& restore = *message.mutable_restore();
   restore.set_committed_row(begin.row);
@@ -256,10 +268,29 @@ Gradient WorkerTrainingProcessor::RestoreOf(const Part& part, const SourceBegin&
     restore.set_left(part.left);
     *restore.mutable_rows() = part.message.rows();
     *restore.mutable_rows_before() = part.message.rows_before();
+    if (sent_clock_ == Clock(message.clock()) && !leaving_) restore.set_sent_row(sent_row_);
   } else if (const std::optional<Clock> least = LeastClock(); least && !IsSequential()) {
     message.set_clock(*least);
   }
+  if (!part.known || message.clock() != part.clock) {
+    AddRowsOfOthers(restore,
+                    message.has_clock() ? Clock(message.clock()) : LeastClock().value_or(Clock(0)));
+  }
   return message;
+}
+
+void WorkerTrainingProcessor::AddRowsOfOthers(Gradient::Restore& restore, Clock clock) const {
+  if (parts_.size() == 1) return;
+  for (const Part& other : parts_) {
+    if (!other.known || (other.clock != clock && other.clock != clock + 1)) continue;
+    if (other.clock == clock) {
+      *restore.mutable_rows() = other.message.rows();
+      *restore.mutable_rows_before() = other.message.rows_before();
+      return;
+    }
+    *restore.mutable_rows() = other.message.rows_before();
+    restore.clear_rows_before();
+  }
 }
 
 void WorkerTrainingProcessor::UpdateProgress() {
@@ -354,17 +385,12 @@ const Weights& WorkerTrainingProcessor::MessageOf(const Part& part) const {
   return gone_on ? *part.previous_round : part.message;
 }
 
-std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::ByShard(
-    std::vector<EmbeddingId> ids) const {
+std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::IdsOf(RowsView rows) const {
+  std::vector<EmbeddingId> ids;
+  for (const Row* row : rows) model_.AppendIds(*row, ids);
   std::ranges::sort(ids);
   ids.erase(std::ranges::unique(ids).begin(), ids.end());
   return SplitByShard(ids, options_.shards);
-}
-
-std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::IdsOf(RowsView rows) const {
-  std::vector<EmbeddingId> ids;
-  for (const Row* row : rows) ids.insert(ids.end(), row->ids.begin(), row->ids.end());
-  return ByShard(std::move(ids));
 }
 
 bool WorkerTrainingProcessor::LacksEmbeddings(ShardId shard) const {
@@ -471,9 +497,7 @@ void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
   std::vector<std::vector<EmbeddingId>> next;
   if (has_rows) {
     learnt = result.trained.size() == batch_.rows.size() ? needed_ : IdsOf(result.trained);
-    std::vector<EmbeddingId> ids;
-    source_.AppendIdsOf(progress_.clock + 1, ids);
-    next = ByShard(std::move(ids));
+    next = IdsOf(source_.RowsOfBatchAt(batch_.rows_end));
   }
   const Gradient common = NewUpdate(result);
   encoder_.Begin(result, trainer_.gradient(), rows_, learnt);
@@ -488,15 +512,25 @@ void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
       failed_ = body.status();
       return;
     }
-    unanswered_.push_back({shard, std::make_shared<const std::string>(*std::move(body))});
+    unanswered_.push_back(
+        {shard, std::make_shared<const std::string>(*std::move(body)), message.number()});
   }
+  sent_row_ = batch_.rows_end;
   output.messages.insert(output.messages.end(), unanswered_.begin(), unanswered_.end());
 }
 
 void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
+  for (Part& part : parts_) part.repeated.clear();
+  const size_t before = output.messages.size();
+  SendAgain(output);
+  for (size_t i = before; i < output.messages.size(); ++i) {
+    parts_[output.messages[i].shard].repeated.push_back(output.messages[i].number);
+  }
+}
+
+void WorkerTrainingProcessor::SendAgain(WorkerOutput& output) {
   ReportToShardsSetBack(output);
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
-    parts_[shard].asked_again = true;
     if (parts_[shard].known) continue;
     Ask(shard, std::nullopt, {}, output);
     asked_ = true;
@@ -509,12 +543,14 @@ void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
   }
   Clock newest = 0;
   for (const Part& part : parts_) newest = std::max(newest, part.clock);
+  const Clock least = LeastClock().value_or(newest);
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     const Part& part = parts_[shard];
     // Held back by the consistency model, the release may have gone by unread; so may what another
     // instance of this worker was told.
-    // And a clock that the rows do not bear out may have been made up.
-    const bool old = !part.released || part.clock + 1 < newest || !IsBorneOut(part);
+    // And what the rows do not bear out, or no other shard comes near to, may have been made up.
+    const bool old =
+        !part.released || part.clock + 1 < newest || part.clock > least + 1 || !IsBorneOut(part);
     if (part.known && (old || LacksValues(part))) Ask(shard, std::nullopt, {}, output);
     if (part.asked_for_previous && !part.previous_round) Ask(shard, progress_.clock, {}, output);
     if (part.asked_for_embeddings && LacksEmbeddings(shard)) AskForEmbeddings(shard, output);

@@ -26,6 +26,7 @@ struct WorkerOutput {
   struct Message {
     ShardId shard = 0;
     std::shared_ptr<const std::string> body;  // an encoded Gradient; kept for a repetition
+    uint64_t number = 0;                      // Gradient.number of it
   };
   std::vector<Message> messages;
 
@@ -48,8 +49,10 @@ struct WorkerOutput {
 // thread-safe.
 class WorkerTrainingProcessor {
  public:
-  // All references outlive the processor.
-  WorkerTrainingProcessor(const WorkerOptions& options, const Model& model, BatchSource& source);
+  // All references outlive the processor. Its messages have the numbers after `last_number`, which
+  // no other instance of the worker uses.
+  WorkerTrainingProcessor(const WorkerOptions& options, const Model& model, BatchSource& source,
+                          uint64_t last_number);
 
   // Asks every shard for this worker's clock.
   void Start(WorkerOutput& output);
@@ -79,7 +82,7 @@ class WorkerTrainingProcessor {
   const Progress& progress() const { return progress_; }
   // Whether the weights of `progress().clock` have arrived and no update has been sent for it yet.
   bool owes_update() const { return owed_; }
-  RowNumber NeededFrom() const { return source_.NeededFrom(progress_); }
+  SourceBegin NeededFrom() const { return source_.NeededFrom(progress_); }
 
  private:
   struct Part {
@@ -87,7 +90,8 @@ class WorkerTrainingProcessor {
     Clock clock = 0;
     bool released = false;
     bool left = false;
-    bool asked_again = false;  // by Repeat, and no answer since
+    // Numbers of what the last Repeat has sent to the shard, which has said nothing new since.
+    std::vector<uint64_t> repeated{};
     Weights message;
     // The shared record with the values of `message`, if they are not in it and have arrived.
     std::shared_ptr<const SharedWeights> values;
@@ -106,9 +110,11 @@ class WorkerTrainingProcessor {
     std::optional<Clock> leave_sent;  // of which clock
   };
 
-  Gradient NewMessage() const;
-  // Whether the worker can have reached the part's clock.
-  bool IsBorneOut(const Part& part) const { return source_.Reaches(part.clock); }
+  Gradient NewMessage();
+  // Whether the worker has had the rows that the part's clock stands for.
+  bool IsBorneOut(const Part& part) const {
+    return source_.Reaches(RowNumber(part.message.rows().end()));
+  }
   // An answer, with the shared record that has its values (null: they are in it, there are none, or
   // they are still to come).
   void Take(Weights message, std::shared_ptr<const SharedWeights> values);
@@ -129,10 +135,14 @@ class WorkerTrainingProcessor {
   void ReportToShardsSetBack(WorkerOutput& output);
   // The lowest clock of this worker in the shards that have said it.
   std::optional<Clock> LeastClock() const;
+  // Sends what is unanswered, or asks.
+  void SendAgain(WorkerOutput& output);
   // The highest, if it can have reached that; 0: in none.
   Clock NewestClock() const;
   // The report of what it knows of a shard.
-  Gradient RestoreOf(const Part& part, const SourceBegin& begin) const;
+  Gradient RestoreOf(const Part& part, const SourceBegin& begin);
+  // How far the worker's rows were counted at this clock, if another shard has said it.
+  void AddRowsOfOthers(Gradient::Restore& restore, Clock clock) const;
   // The lowest clock of this worker in any shard, and how far shard 0 has counted its rows.
   void UpdateProgress();
   // Handles the case that rows were deleted.
@@ -146,8 +156,7 @@ class WorkerTrainingProcessor {
   bool HasEmbeddings(WorkerOutput& output);
   bool LacksEmbeddings(ShardId shard) const;
   void AskForEmbeddings(ShardId shard, WorkerOutput& output);
-  // Distinct ids, ascending, by shard.
-  std::vector<std::vector<EmbeddingId>> ByShard(std::vector<EmbeddingId> ids) const;
+  // Of the embedding rows that the rows name: distinct ids, ascending, by shard.
   std::vector<std::vector<EmbeddingId>> IdsOf(RowsView rows) const;
   bool SomeoneLeft() const;
   bool IsSequential() const {
@@ -177,10 +186,12 @@ class WorkerTrainingProcessor {
   Progress progress_;
   bool owed_ = false;
   std::optional<Clock> sent_clock_;  // clock of the last update or leave
+  RowNumber sent_row_ = 0;           // rows_end of the last update
   bool leaving_ = false;             // the last was a leave
   std::vector<WorkerOutput::Message> unanswered_;
   Status failed_ = absl::OkStatus();  // the error of sending a message
   uint64_t attempts_ = 0;
+  uint64_t last_number_;
   Clock missing_rows_clock_ = 0;
   uint32_t missing_rows_ = 0;  // consecutive answers whose rows are missing
   bool asked_ = true;          // since the last such answer

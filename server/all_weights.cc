@@ -61,6 +61,7 @@ StatusOr<std::unique_ptr<AllWeights>> AllWeights::Create(const JobConfig& config
   }
   std::unique_ptr<AllWeights> all(new AllWeights(config, features, training, hosted));
   if (server.has_test_file()) MILLRACE_RETURN_IF_ERROR(all->OpenEvaluation());
+  all->NameRows();
   MILLRACE_RETURN_IF_ERROR(all->Follow(wakeup, stop));
   return all;
 }
@@ -83,8 +84,17 @@ Status AllWeights::OpenEvaluation() {
         const std::lock_guard<std::mutex> lock(mutex_);
         points_.push_back(EvaluationPoint(0, input.clock, figures, input.last));
       });
-  ids_ = SplitByShard(evaluator_->ids(), training_.shards());
   return absl::OkStatus();
+}
+
+void AllWeights::NameRows() {
+  if (config_.server().has_weights_file() && IsWide(features_, training_.training())) {
+    const RowShape shape = RowShapeFrom(features_);
+    for (EmbeddingId id = shape.numeric; id < shape.features; ++id) file_ids_.push_back(id);
+  }
+  std::vector<EmbeddingId> ids = file_ids_;  // the test set's are among them, if there are any
+  if (ids.empty() && evaluator_ != nullptr) ids = evaluator_->ids();
+  ids_ = SplitByShard(ids, training_.shards());
 }
 
 Status AllWeights::Follow(Wakeup* wakeup, const std::atomic<bool>& stop) {
@@ -125,21 +135,30 @@ StatusOr<bool> AllWeights::GatherWeights(std::vector<float>& parameters) const {
   return true;
 }
 
-Status AllWeights::GatherRows(std::vector<float>& rows) const {
+Status AllWeights::GatherRows(const std::vector<EmbeddingId>& ids, std::vector<float>& rows) const {
   const size_t width = model_->row_width();
+  const std::vector<std::vector<EmbeddingId>> by_shard = SplitByShard(ids, training_.shards());
   std::vector<std::vector<float>> values(training_.shards());
   for (const auto& [shard, hosted] : hosted_) {
-    values[shard].resize(ids_[shard].size() * width);
-    MILLRACE_RETURN_IF_ERROR(hosted->task().processor().ReadEmbeddings(ids_[shard], values[shard]));
+    values[shard].resize(by_shard[shard].size() * width);
+    MILLRACE_RETURN_IF_ERROR(
+        hosted->task().processor().ReadEmbeddings(by_shard[shard], values[shard]));
   }
   for (const auto& [shard, followed] : followed_) {
     MILLRACE_ASSIGN_OR_RETURN(const auto view, followed->Latest());
     MILLRACE_CHECK(view != nullptr && view->rows.size() == ids_[shard].size() * width);
-    values[shard] = view->rows;
+    auto at = ids_[shard].begin();
+    for (const EmbeddingId id : by_shard[shard]) {
+      at = std::lower_bound(at, ids_[shard].end(), id);
+      MILLRACE_CHECK(at != ids_[shard].end() && *at == id);
+      const float* const row =
+          view->rows.data() + static_cast<size_t>(at - ids_[shard].begin()) * width;
+      values[shard].insert(values[shard].end(), row, row + width);
+    }
   }
   rows.clear();
   std::vector<size_t> taken(training_.shards());
-  for (const EmbeddingId id : evaluator_->ids()) {
+  for (const EmbeddingId id : ids) {
     const ShardId shard = ShardOfEmbedding(id, training_.shards());
     const float* const row = values[shard].data() + taken[shard]++ * width;
     rows.insert(rows.end(), row, row + width);
@@ -151,7 +170,9 @@ Status AllWeights::OfferEvaluation(bool last) {
   EvaluationInput input;
   MILLRACE_ASSIGN_OR_RETURN(const bool all, GatherWeights(input.parameters));
   if (!all) return absl::OkStatus();
-  if (model_->row_width() > 0) MILLRACE_RETURN_IF_ERROR(GatherRows(input.rows));
+  if (model_->row_width() > 0) {
+    MILLRACE_RETURN_IF_ERROR(GatherRows(evaluator_->ids(), input.rows));
+  }
   const ServerProcessor& first = hosted_.at(0)->task().processor();
   for (const auto& [worker, entry] : first.clocks().entries()) {
     input.clock = std::max(input.clock, entry.clock);
@@ -190,11 +211,22 @@ Status AllWeights::EvaluateLast(std::vector<OutgoingRecord>& out) {
   return absl::OkStatus();
 }
 
+StatusOr<bool> AllWeights::GatherFile(std::vector<float>& parameters) const {
+  MILLRACE_ASSIGN_OR_RETURN(const bool all, GatherWeights(parameters));
+  if (!all || file_ids_.empty()) return all;
+  std::vector<float> hashed;
+  MILLRACE_RETURN_IF_ERROR(GatherRows(file_ids_, hashed));
+  // Between the numeric columns and the bias.
+  parameters.insert(parameters.end() - static_cast<ptrdiff_t>(model_->block_size()), hashed.begin(),
+                    hashed.end());
+  return true;
+}
+
 Status AllWeights::SaveFile() const {
   if (!config_.server().has_weights_file()) return absl::OkStatus();
   const std::string& path = config_.server().weights_file();
   std::vector<float> parameters;
-  MILLRACE_ASSIGN_OR_RETURN(const bool all, GatherWeights(parameters));
+  MILLRACE_ASSIGN_OR_RETURN(const bool all, GatherFile(parameters));
   if (!all) {
     spdlog::warn(
         "{} was not written: this process has not received the weights of all shards; take them "

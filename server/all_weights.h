@@ -51,11 +51,16 @@ class AllWeights {
              const HostedShards& hosted);
 
   Status OpenEvaluation();
+  // Finds out which embedding rows are wanted.
+  void NameRows();
   Status Follow(Wakeup* wakeup, const std::atomic<bool>& stop);
   // False when those of a followed shard have not been received.
   StatusOr<bool> GatherWeights(std::vector<float>& parameters) const;
-  // The embedding rows of the test set. REQUIRES: GatherWeights has returned true.
-  Status GatherRows(std::vector<float>& rows) const;
+  // These embedding rows, which are among those that are followed. REQUIRES: ascending, distinct;
+  // GatherWeights has returned true.
+  Status GatherRows(const std::vector<EmbeddingId>& ids, std::vector<float>& rows) const;
+  // The weights as the file has them: those of a wide model in their places.
+  StatusOr<bool> GatherFile(std::vector<float>& parameters) const;
   Status OfferEvaluation(bool last);
   void MovePoints(std::vector<OutgoingRecord>& out);
 
@@ -64,7 +69,9 @@ class AllWeights {
   const JobTraining& training_;
   const std::unique_ptr<Model> model_;
   const HostedShards& hosted_;
-  std::vector<std::vector<EmbeddingId>> ids_;  // of the test set, by shard
+  // Of a wide model whose weights are wanted in a file: its hashed features.
+  std::vector<EmbeddingId> file_ids_;
+  std::vector<std::vector<EmbeddingId>> ids_;  // of the rows that are followed, by shard
   std::map<ShardId, std::unique_ptr<FollowedShard>> followed_;
   Time next_evaluation_;
 

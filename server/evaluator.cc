@@ -51,7 +51,7 @@ Evaluator::Evaluator(TestSet test_set, const Model& model, size_t classes, bool 
       report_(std::move(report)) {
   for (const Row& row : test_set_.rows) {
     views_.push_back(&row);
-    ids_.insert(ids_.end(), row.ids.begin(), row.ids.end());
+    model.AppendIds(row, ids_);
   }
   std::ranges::sort(ids_);
   ids_.erase(std::ranges::unique(ids_).begin(), ids_.end());

@@ -46,6 +46,8 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kMetricsEvery(250);
+constexpr std::chrono::seconds kWeightsEvery(1);   // for those who follow the job
+constexpr double kPublishedBytesPerSecond = 10e6;  // of large ones, at most
 constexpr size_t kRecordsAtOnce = 256;
 
 class ServerLoop {
@@ -74,6 +76,7 @@ class ServerLoop {
     while (!stop_) {
       MILLRACE_ASSIGN_OR_RETURN(const size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
       MILLRACE_RETURN_IF_ERROR(LeaveCuts());
+      for (auto& [shard, feed] : feeds_) MILLRACE_RETURN_IF_ERROR(feed.AnswerDue(answers_));
       MILLRACE_RETURN_IF_ERROR(Announce());
       const SteadyTime now = std::chrono::steady_clock::now();
       MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
@@ -165,15 +168,35 @@ class ServerLoop {
       }
       return absl::OkStatus();
     };
-    handler_.on_out_of_range = [](int32_t partition) {
-      return absl::DataLossError(
-          "gradients, partition " + std::to_string(partition) +
-          ": records were deleted before this server read them, or the topic lost its end. Another "
-          "instance of this shard may have checkpointed further: start this server again");
+    handler_.on_out_of_range = [this](int32_t partition) {
+      return WhyRecordsAreGone(static_cast<ShardId>(partition));
     };
     handler_.on_connection_lost = [this](int32_t partition) {
       return feeds_.at(static_cast<ShardId>(partition)).ConnectionLost();
     };
+  }
+
+  // Whoever has taken the shard over deletes what its checkpoints have. A server that hung may meet
+  // that before a checkpoint of its own is refused.
+  Status WhyRecordsAreGone(ShardId shard) {
+    const std::string gone = "gradients, partition " + std::to_string(shard) +
+                             ": records were deleted before this server read them";
+    const StatusOr<std::optional<std::string>> successor =
+        SuccessorOf(config_, shard, ThisProcess(), stop_);
+    if (successor.ok() && *successor) {
+      return MarkFenced(absl::FailedPreconditionError(
+          "shard " + std::to_string(shard) + " was taken over by another process (" + **successor +
+          "); this process stops. Give each shard to one process (--server-ids). It was noticed by "
+          "this: " +
+          gone));
+    }
+    return absl::DataLossError(
+        gone +
+        ", or the topic lost its end. Another instance of this shard may have checkpointed "
+        "further: start this server again" +
+        (successor.ok() ? ""
+                        : ". (Who hosts the shard now cannot be read from metrics: " +
+                              std::string(successor.status().message()) + ")"));
   }
 
   Status StartReplicas(const ReplicaTls& tls) {
@@ -227,6 +250,7 @@ class ServerLoop {
         MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
       }
     }
+    MILLRACE_RETURN_IF_ERROR(PublishWeights(now));
     if (now >= next_metrics_) {
       next_metrics_ = now + kMetricsEvery;
       PublishProgress(ended_);
@@ -236,6 +260,20 @@ class ServerLoop {
     recoveries_.Tick(now);
     ReportRestored();
     return sender_->Send(out_);
+  }
+
+  // For those who follow the job. Large ones take time to send, and are sent less often.
+  Status PublishWeights(SteadyTime now) {
+    if (now < next_weights_) return absl::OkStatus();
+    size_t values = 0;
+    for (auto& [shard, feed] : feeds_) {
+      MILLRACE_ASSIGN_OR_RETURN(const bool is_sent, feed.PublishWeights(answers_));
+      if (is_sent) values += shards_.at(shard)->task().processor().shard().range().size();
+    }
+    const milliseconds pause(static_cast<int64_t>(
+        1000 * sizeof(float) * static_cast<double>(values) / kPublishedBytesPerSecond));
+    next_weights_ = now + std::max<milliseconds>(kWeightsEvery, pause);
+    return absl::OkStatus();
   }
 
   void AdvanceSnapshots(SteadyTime now) {
@@ -255,8 +293,7 @@ class ServerLoop {
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<ShardId> leaving,
                               at_cut_.Advance(std::chrono::steady_clock::now()));
     for (const ShardId shard : leaving) {
-      MILLRACE_ASSIGN_OR_RETURN(const std::optional<Offset> read_from,
-                                feeds_.at(shard).LeaveCut(answers_));
+      MILLRACE_ASSIGN_OR_RETURN(const std::optional<Offset> read_from, feeds_.at(shard).LeaveCut());
       if (!read_from) continue;
       MILLRACE_RETURN_IF_ERROR(gradients_->Assign(static_cast<int32_t>(shard), *read_from));
     }
@@ -381,6 +418,7 @@ class ServerLoop {
   const RecordSink answers_{
       [this](OutgoingRecord record) { return sender_->SendOne(std::move(record)); }};
   SteadyTime next_metrics_;
+  SteadyTime next_weights_;
 
   bool ended_ = false;  // EndShards has begun; an error of it ends the process
   JobEnd job_end_{config_, training_, stop_};

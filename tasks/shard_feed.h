@@ -16,13 +16,16 @@ class ShardFeed {
   // The task outlives it, and has been told where its replay begins (StartReplay).
   explicit ShardFeed(ShardTask& task) : task_(task) {}
 
-  // Takes the next record. One that comes while the shard stands at a cut is passed over: LeaveCut
-  // says where to read again. Errors are ProcessGradient's.
+  // Takes the next record; what it makes due is answered by AnswerDue, or at once when it cannot
+  // wait. A record that comes while the shard stands at a cut is passed over: LeaveCut says where
+  // to read again. Errors are ShardTask's.
   Status Take(const GradientRecord& record, const RecordSink& out);
+  // To be called when no more records wait.
+  Status AnswerDue(const RecordSink& out) { return task_.AnswerDue(out); }
   bool at_cut() const { return task_.snapshot().has_value(); }
-  // Folds what was held at the cut. Returns the offset to read on from, if records were passed
-  // over. REQUIRES at_cut().
-  StatusOr<std::optional<Offset>> LeaveCut(const RecordSink& out);
+  // Folds what was held at the cut (AnswerDue answers it). Returns the offset to read on from, if
+  // records were passed over. REQUIRES at_cut().
+  StatusOr<std::optional<Offset>> LeaveCut();
 
   // The partition may have another leader (ConsumerHandler::on_connection_lost). Returns the offset
   // to read again from, so that the task sees its last record again; empty at a cut, after which
@@ -35,6 +38,8 @@ class ShardFeed {
   // answers were lost; but not at a cut: the answers of that position are made after it. Returns
   // whether that was the first time.
   StatusOr<bool> Announce(const RecordSink& out);
+  // ShardTask::PublishWeights, unless the task replays or stands at a cut.
+  StatusOr<bool> PublishWeights(const RecordSink& out);
 
  private:
   ShardTask& task_;

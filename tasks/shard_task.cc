@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -148,7 +149,7 @@ Status ShardTask::OtherRecord(Offset offset) const {
       "there is one");
 }
 
-Status ShardTask::ProcessGradient(const GradientRecord& record, const RecordSink& out) {
+Status ShardTask::Fold(const GradientRecord& record) {
   if (record.offset < position_) {
     if (record.offset == position_ - 1 && RecordHash(record) != last_hash_) {
       return OtherRecord(record.offset);
@@ -176,16 +177,25 @@ Status ShardTask::ProcessGradient(const GradientRecord& record, const RecordSink
   if (processor_.at_cut() && !snapshot_) MILLRACE_RETURN_IF_ERROR(FoldHeld());
   if (replaying) {
     ++replayed_records_;
-    return absl::OkStatus();
+  } else {
+    KeepDue();
   }
-  // At a cut they are made after it: one position has one answer.
-  return snapshot_ ? absl::OkStatus() : AppendAnswers(out);
+  return absl::OkStatus();
 }
 
-Status ShardTask::LeaveCut(const RecordSink& out) {
+Status ShardTask::LeaveCut() {
   snapshot_.reset();
   MILLRACE_RETURN_IF_ERROR(FoldHeld());
-  return AppendAnswers(out);
+  KeepDue();
+  return absl::OkStatus();
+}
+
+void ShardTask::KeepDue() {
+  std::ranges::move(output_.answers, std::back_inserter(due_.answers));
+  output_.answers.clear();
+  if (output_.reply) due_.replies.push_back(*std::exchange(output_.reply, std::nullopt));
+  std::ranges::move(output_.previous_answers, std::back_inserter(due_.previous));
+  output_.previous_answers.clear();
 }
 
 Status ShardTask::FoldHeld() {
@@ -208,9 +218,19 @@ void ShardTask::KeepDeadLetters() {
   output_.dead_letters.clear();
 }
 
-Status ShardTask::AppendAnswers(const RecordSink& out) const {
-  MILLRACE_RETURN_IF_ERROR(AppendAnswersTo(output_.answers, out));
-  for (const ServerOutput::PreviousReceiver& receiver : output_.previous_answers) {
+// At a cut they are made after it: one position has one answer.
+Status ShardTask::AnswerDue(const RecordSink& out) {
+  if (snapshot_ || !owes_answers()) return absl::OkStatus();
+  Due due = std::exchange(due_, {});
+  // Of a worker's messages the last that got a reply.
+  std::map<WorkerId, uint64_t> replies;
+  for (const ServerOutput::Reply& reply : due.replies) replies[reply.worker] = reply.number;
+  for (const auto& [worker, number] : replies) {
+    MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, std::nullopt, number, out));
+  }
+  std::erase_if(due.answers, [&](WorkerId worker) { return replies.contains(worker); });
+  MILLRACE_RETURN_IF_ERROR(AppendAnswersTo(std::move(due.answers), out));
+  for (const ServerOutput::PreviousReceiver& receiver : due.previous) {
     MILLRACE_RETURN_IF_ERROR(AppendPreviousAnswer(receiver, out));
   }
   return absl::OkStatus();
@@ -222,7 +242,14 @@ Status ShardTask::Announce(const RecordSink& out) {
   return AppendAnswersTo(std::move(workers), out);
 }
 
-Status ShardTask::AppendAnswersTo(std::vector<WorkerId> workers, const RecordSink& out) const {
+StatusOr<bool> ShardTask::PublishWeights(const RecordSink& out) {
+  MILLRACE_CHECK(replayed() && !snapshot_);
+  if (processor_.state_lost() || shared_steps_ == processor_.steps()) return false;
+  MILLRACE_RETURN_IF_ERROR(AppendShared({}, out));
+  return true;
+}
+
+Status ShardTask::AppendAnswersTo(std::vector<WorkerId> workers, const RecordSink& out) {
   std::ranges::sort(workers);
   workers.erase(std::ranges::unique(workers).begin(), workers.end());
   const VectorClock& clocks = processor_.clocks();
@@ -235,14 +262,15 @@ Status ShardTask::AppendAnswersTo(std::vector<WorkerId> workers, const RecordSin
     if (is_shared && !processor_.NeedsOwnAnswer(worker)) continue;
     std::optional<uint64_t> shared;
     if (is_shared) shared = Version();
-    MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, shared, out));
+    MILLRACE_RETURN_IF_ERROR(AppendAnswer(worker, shared, 0, out));
   }
   return absl::OkStatus();
 }
 
 // The same position gives the same values. Which workers are answered there may differ between two
 // instances of the shard, and what is split must not be joined across them.
-Status ShardTask::AppendShared(std::span<const WorkerId> workers, const RecordSink& out) const {
+Status ShardTask::AppendShared(std::span<const WorkerId> workers, const RecordSink& out) {
+  shared_steps_ = processor_.steps();
   MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.SharedAnswer(Version(), workers));
   uint64_t message_id = Fnv1a64(EncodeBigEndian64(Version()));
   for (const WorkerId worker : workers) {
@@ -253,16 +281,17 @@ Status ShardTask::AppendShared(std::span<const WorkerId> workers, const RecordSi
 
 // The same position gives the same bytes, so it can name the message. Of the answers that a worker
 // may get there, each kind has a number of its own.
-Status ShardTask::AppendAnswer(WorkerId worker, std::optional<uint64_t> shared,
+Status ShardTask::AppendAnswer(WorkerId worker, std::optional<uint64_t> shared, uint64_t answers_to,
                                const RecordSink& out) const {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.Answer(worker, shared));
-  return Append(PartitionOf(worker), 3 * Version() + (shared ? 1 : 0), body, out);
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.Answer(worker, shared, answers_to));
+  const uint64_t kind = shared ? 1 : answers_to != 0 ? 2 : 0;
+  return Append(PartitionOf(worker), 4 * Version() + kind, body, out);
 }
 
 Status ShardTask::AppendPreviousAnswer(const ServerOutput::PreviousReceiver& receiver,
                                        const RecordSink& out) const {
   MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.PreviousAnswer(receiver));
-  return Append(PartitionOf(receiver.worker), 3 * Version() + 2, body, out);
+  return Append(PartitionOf(receiver.worker), 4 * Version() + 3, body, out);
 }
 
 Status ShardTask::Append(int32_t partition, uint64_t message_id, const std::string& body,

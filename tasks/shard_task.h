@@ -25,8 +25,8 @@ namespace millrace {
 //   bring the store, any copy of the shard or an empty one, up to the end of `parameters`
 //   Load()
 //   StartReplay(begin, end of `gradients`)
-//   ProcessGradient(...) from gradients_position() on; answers are made once offset `end` is
-//   reached (replayed() is true), when the driver calls Announce() for all workers
+//   Fold(...) from gradients_position() on, and now and then AnswerDue(); answers are made once
+//   offset `end` is reached (replayed() is true), when the driver calls Announce() for all workers
 //   BeginCheckpoint() / CheckpointDone() / CheckpointFailed(), any time after Load
 //
 // Not thread-safe; no call blocks.
@@ -54,17 +54,32 @@ class ShardTask {
   bool replayed() const { return is_recognised_ && position_ >= replay_end_; }
   uint64_t replayed_records() const { return replayed_records_; }
 
-  // Folds a record of `gradients`; unless replaying, makes the answers, each when `out` has taken
-  // the one before. DataLoss when the record before the position is not the one that was folded
-  // last, or records are missing. The store's errors are final: create and load another task. After
-  // an error of `out` the record is folded, and answers are missing.
-  Status ProcessGradient(const GradientRecord& record, const RecordSink& out);
+  // Folds a record of `gradients`; unless replaying, notes which workers are to be answered.
+  // DataLoss when the record before the position is not the one that was folded last, or records
+  // are missing. The store's errors are final: create and load another task.
+  Status Fold(const GradientRecord& record);
+  // Makes the answers that are due, from the state as it is now, each when `out` has taken the one
+  // before; at a cut, none. After an error of `out` answers are missing. Of several updates that
+  // are folded before it, all workers are answered at once.
+  Status AnswerDue(const RecordSink& out);
+  bool owes_answers() const { return !due_.answers.empty() || !due_.previous.empty(); }
+  // One of them is of the clock before, which the next record may end: AnswerDue comes first.
+  bool owes_previous_answer() const { return !due_.previous.empty(); }
+  Status ProcessGradient(const GradientRecord& record, const RecordSink& out) {
+    const Status status = Fold(record);
+    return status.ok() ? AnswerDue(out) : status;
+  }
   // The snapshot at whose cut the shard is. Before anything else is processed, it may be
   // checkpointed, and LeaveCut must be called. None while replaying.
   std::optional<uint64_t> snapshot() const { return snapshot_; }
-  Status LeaveCut(const RecordSink& out);
+  // Folds what was held at the cut.
+  Status LeaveCut();
   // Answers all workers from state.
   Status Announce(const RecordSink& out);
+  // Sends the weights on the shared partition without an answer to anybody, if they are not the
+  // last that were sent there: whoever follows a job gets them so where workers are answered one by
+  // one. Returns whether it did. REQUIRES replayed(), and no snapshot() under way.
+  StatusOr<bool> PublishWeights(const RecordSink& out);
 
   // Freezes what was updated since the last checkpoint. Empty when nothing was. One at a time.
   // ResourceExhausted when the state is larger than can be saved: nothing has changed then, and
@@ -88,13 +103,21 @@ class ShardTask {
   Unsaved unsaved() const;
 
  private:
+  struct Due {
+    std::vector<WorkerId> answers{};             // a worker may stand there twice
+    std::vector<ServerOutput::Reply> replies{};  // whoever is in it is in `answers`, too
+    std::vector<ServerOutput::PreviousReceiver> previous{};
+  };
+
   // The error of a record before the position that is not the one that was folded.
   Status OtherRecord(Offset offset) const;
   // Answers one worker on its own partition; several by a shared record, and those of them that
   // want embedding rows by a small record besides.
-  Status AppendAnswersTo(std::vector<WorkerId> workers, const RecordSink& out) const;
-  Status AppendAnswer(WorkerId worker, std::optional<uint64_t> shared, const RecordSink& out) const;
-  Status AppendShared(std::span<const WorkerId> workers, const RecordSink& out) const;
+  Status AppendAnswersTo(std::vector<WorkerId> workers, const RecordSink& out);
+  // `answers_to`: see ServerProcessor::Answer; without `shared` only.
+  Status AppendAnswer(WorkerId worker, std::optional<uint64_t> shared, uint64_t answers_to,
+                      const RecordSink& out) const;
+  Status AppendShared(std::span<const WorkerId> workers, const RecordSink& out);
   Status AppendPreviousAnswer(const ServerOutput::PreviousReceiver& receiver,
                               const RecordSink& out) const;
   Status FoldHeld();
@@ -102,7 +125,8 @@ class ShardTask {
   StatusOr<std::vector<Checkpoint::Entry>> EncodedState() const;
   // Frames those of output_ for the next checkpoint.
   void KeepDeadLetters();
-  Status AppendAnswers(const RecordSink& out) const;
+  // Takes what output_ says of answers.
+  void KeepDue();
   // Of the state now, as SharedWeights has it.
   uint64_t Version() const { return static_cast<uint64_t>(position_); }
   Status Append(int32_t partition, uint64_t message_id, const std::string& body,
@@ -112,6 +136,8 @@ class ShardTask {
   const OrderedByteMap& store_;
   ServerProcessor processor_;
   ServerOutput output_;  // scratch
+  Due due_;
+  std::optional<uint64_t> shared_steps_;  // of the last shared record: the steps made before it
   std::optional<uint64_t> snapshot_;
   bool has_state_ = false;  // Load found one
 

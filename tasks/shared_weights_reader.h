@@ -14,8 +14,7 @@ namespace millrace {
 // Joins and decodes each record once, however many workers the process hosts. Not thread-safe.
 class SharedWeightsReader {
  public:
-  explicit SharedWeightsReader(const WeightsShape& shape)
-      : shape_(shape), joiner_(shape.shards) {}
+  explicit SharedWeightsReader(const WeightsShape& shape) : shape_(shape), joiner_(shape.shards) {}
 
   // The message that the record completes; null when chunks are missing. InvalidArgument or
   // ResourceExhausted with the reason why the record is unusable.

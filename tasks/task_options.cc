@@ -1,5 +1,6 @@
 #include "tasks/task_options.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "models/deep_fm.h"
 #include "models/factorization_machine.h"
 #include "models/softmax_regression.h"
+#include "models/wide_softmax.h"
 #include "processors/policy.h"
 #include "topics/partitioning.h"
 #include "topics/row_codec.h"
@@ -62,9 +64,7 @@ OptimizerOptions ToOptimizerOptions(const Training& training) {
 EmbeddingTableOptions ToEmbeddingTableOptions(const Training::Embedding& embedding, size_t width) {
   EmbeddingTableOptions options;
   options.seed = embedding.seed();
-  // The weight of an id begins at zero, as all weights do.
   options.initial_limit.assign(width, static_cast<float>(embedding.initial_limit()));
-  options.initial_limit.front() = 0;
   options.admit_after = embedding.admit_after();
   options.expire_after_ms = static_cast<int64_t>(embedding.expire_after_s() * 1000);
   return options;
@@ -78,6 +78,15 @@ uint64_t JobHash(const std::string& name) { return name.empty() ? 0 : Fnv1a64(na
 std::vector<size_t> HiddenLayers(const Training& training) {
   if (training.hidden().empty()) return {64, 32};
   return {training.hidden().begin(), training.hidden().end()};
+}
+
+bool IsWide(const JobFeatures& features, const Training& training) {
+  const RowShape shape = RowShapeFrom(features);
+  const bool has_l2 = training.l2() > 0 && training.optimizer().kind() != Training::Optimizer::FTRL;
+  return training.model() == Training::SOFTMAX && training.schedule() == Training::ONE_PASS &&
+         training.update().kind() == Training::Update::GRADIENT && !has_l2 &&
+         shape.features > shape.numeric &&
+         (shape.features + 1) * shape.classes > training.wide_above();
 }
 
 Status CheckModel(const JobFeatures& features, const Training& training) {
@@ -133,6 +142,10 @@ std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& tr
                                     loss, l2, offset);
   }
   std::vector<float> class_weights(training.class_weight().begin(), training.class_weight().end());
+  if (IsWide(features, training)) {
+    return std::make_unique<WideSoftmax>(shape.numeric, shape.features, shape.classes,
+                                         std::move(class_weights));
+  }
   return std::make_unique<SoftmaxRegression>(shape.features, shape.classes,
                                              std::move(class_weights));
 }
@@ -165,6 +178,9 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
   if (model->row_width() > 0) {
     options.embeddings =
         ToEmbeddingTableOptions(training.training().embedding(), model->row_width());
+    options.row_linear_end = model->row_linear_end();
+    // The weights of a linear model begin at zero.
+    std::fill_n(options.embeddings->initial_limit.begin(), options.row_linear_end, 0.0f);
   }
   return options;
 }

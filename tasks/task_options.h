@@ -18,6 +18,9 @@ namespace millrace {
 // Whether the model can be trained on these features. InvalidArgument with what is wrong.
 Status CheckModel(const JobFeatures& features, const Training& training);
 
+// Whether the weights of the hashed features are embedding rows (Training.wide_above).
+bool IsWide(const JobFeatures& features, const Training& training);
+
 // Units of each hidden layer of its network, from the input on.
 std::vector<size_t> HiddenLayers(const Training& training);
 

@@ -16,7 +16,16 @@
 namespace millrace {
 namespace {
 
-constexpr std::string_view kRowPrefix = "row=";
+// The number after the prefix, which is removed from `text` with it; empty: there is none.
+std::optional<uint64_t> TakeNumber(std::string_view prefix, std::string_view& text) {
+  if (!text.starts_with(prefix)) return std::nullopt;
+  uint64_t number = 0;
+  const char* const begin = text.data() + prefix.size();
+  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return number;
+}
 
 TrainingBufferOptions BufferOptions(const Training& training) {
   TrainingBufferOptions options;
@@ -37,16 +46,14 @@ SlidingBufferOptions SlidingOptions(const Training& training) {
 }  // namespace
 
 std::string InputPosition::Metadata() const {
-  return std::string(kRowPrefix) + std::to_string(row);
+  return "row=" + std::to_string(row) + " clock=" + std::to_string(clock);
 }
 
 std::optional<InputPosition> InputPosition::FromCommit(Offset offset, std::string_view metadata) {
-  if (!metadata.starts_with(kRowPrefix)) return std::nullopt;
-  const std::string_view digits = metadata.substr(kRowPrefix.size());
-  uint64_t row = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), row);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return InputPosition{offset, RowNumber(row)};
+  const std::optional<uint64_t> row = TakeNumber("row=", metadata);
+  const std::optional<uint64_t> clock = row ? TakeNumber(" clock=", metadata) : std::nullopt;
+  if (!clock || !metadata.empty()) return std::nullopt;
+  return InputPosition{offset, RowNumber(*row), Clock(*clock)};
 }
 
 WorkerTask::WorkerTask(const WorkerOptions& options, const RowShape& shape, const Model& model,
@@ -78,12 +85,14 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
     source_ =
         std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_, *buffer_);
   } else {
-    source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows(), offsets_begin_);
+    source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows(), offsets_begin_,
+                                               position.clock);
   }
   input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, offsets_begin_,
                                                 options_.dead_letter_reasons_only);
   source_->dead_letters().Restore(saved);
-  training_ = std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_);
+  training_ =
+      std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_, next_message_id_);
   return next_offset_;
 }
 
@@ -167,7 +176,7 @@ void WorkerTask::AppendDeadLetter(int32_t partition, Offset offset, std::string_
 Status WorkerTask::Advance(std::vector<OutgoingRecord>& out) {
   MILLRACE_RETURN_IF_ERROR(training_->TryTrain(output_));
   Send(output_, out);
-  const RowNumber needed = FirstNeededRow();
+  const RowNumber needed = FirstNeeded().row;
   while (!offsets_.empty() && *offsets_begin_ < needed) {
     offsets_.pop_front();
     ++*offsets_begin_;
@@ -196,18 +205,20 @@ std::vector<WorkerOutput::Evaluation> WorkerTask::TakeEvaluations() {
   return std::exchange(evaluations_, {});
 }
 
-RowNumber WorkerTask::FirstNeededRow() const {
-  return std::min(training_->NeededFrom(), source_->dead_letters().First().value_or(UINT64_MAX));
+SourceBegin WorkerTask::FirstNeeded() const {
+  const SourceBegin needed = training_->NeededFrom();
+  const std::optional<RowNumber> dead = source_->dead_letters().First();
+  return dead && *dead < needed.row ? SourceBegin{.row = *dead} : needed;
 }
 
 std::optional<InputPosition> WorkerTask::CommitPosition() const {
-  const RowNumber row = FirstNeededRow();
+  const auto [row, clock] = FirstNeeded();
   // Rows before the one where this task began reading are vouched for by the last commit.
   if (!offsets_begin_ || row < *offsets_begin_) return std::nullopt;
   const size_t index = row - *offsets_begin_;
-  if (index < offsets_.size()) return InputPosition{offsets_[index], row};
+  if (index < offsets_.size()) return InputPosition{offsets_[index], row, clock};
   // After all rows read: the position is where the next one may stand.
-  return InputPosition{next_offset_, *offsets_begin_ + offsets_.size()};
+  return InputPosition{next_offset_, *offsets_begin_ + offsets_.size(), clock};
 }
 
 std::optional<Offset> WorkerTask::TrimPosition() const {

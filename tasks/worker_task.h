@@ -22,12 +22,13 @@
 namespace millrace {
 
 // A position in `input-data`: the first new row at or after the offset is `row`, the first one that
-// is still needed.
+// is still needed, and `clock` the worker's clock when those before had been counted.
 struct InputPosition {
   Offset offset = 0;
   RowNumber row = 0;
+  Clock clock = 0;
 
-  // The metadata of a consumer group's commit: "row=N".
+  // The metadata of a consumer group's commit: "row=N clock=C".
   std::string Metadata() const;
   static std::optional<InputPosition> FromCommit(Offset offset, std::string_view metadata);
   bool operator==(const InputPosition&) const = default;
@@ -109,7 +110,7 @@ class WorkerTask {
                         std::vector<OutgoingRecord>& out) const;
   // Empty, and the buffer is emptied, when the store holds nothing later than `start`.
   StatusOr<BufferPosition> RestoreBuffer(const OrderedByteMap& store, const InputPosition& start);
-  RowNumber FirstNeededRow() const;
+  SourceBegin FirstNeeded() const;
   std::string StoreKey() const;
   void Send(WorkerOutput& output, std::vector<OutgoingRecord>& out);
 

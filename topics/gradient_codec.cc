@@ -92,6 +92,7 @@ Status CheckRestore(const Gradient::Restore& restore, const GradientShape& shape
     return BadGradient("fewer rows counted than before the last update");
   }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("committed row", restore.committed_row(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("sent row", restore.sent_row(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", restore.least_clock(), kMostClock / 2));
   MILLRACE_RETURN_IF_ERROR(CheckMoments(restore.moments(), shape.numeric_columns));
   if (!restore.has_slice()) return absl::OkStatus();
@@ -195,6 +196,7 @@ StatusOr<std::string> SerializeUpdate(const Gradient& message, std::span<const f
   head.set_worker(message.worker());
   head.set_clock(message.clock());
   head.set_job(message.job());
+  head.set_number(message.number());
   const size_t update = message.update().ByteSizeLong();
   const size_t slice = DenseSliceFieldBytes(Gradient::Update::kSliceFieldNumber, range);
   std::string bytes;

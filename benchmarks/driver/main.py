@@ -12,8 +12,8 @@ import common
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=["loop", "dense", "embedding", "replication", "recovery",
-                                         "compression", "ingest", "reader", "train", "micro",
-                                         "memory"])
+                                         "compression", "features", "ingest", "reader", "train",
+                                         "micro", "memory"])
     parser.add_argument("--broker", help="HOST:PORT of a Kafka that nobody else uses")
     parser.add_argument("--broker-pid", type=int, help="its process, whose time is counted")
     parser.add_argument("--vw-python", help="a Python that has vowpalwabbit")
@@ -24,6 +24,7 @@ def main():
     parser.add_argument("--ingest-rows", type=int, default=500_000)
     parser.add_argument("--train-rows", type=int, default=400_000)
     parser.add_argument("--compression-rows", type=int, default=200_000)
+    parser.add_argument("--features-rows", type=int, default=200_000)
     parser.add_argument("--memory-rows", type=int, default=1_000_000)
     options = parser.parse_args()
     # As an exception, so that what was started is ended on the way out.

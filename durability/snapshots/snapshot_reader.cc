@@ -146,16 +146,12 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
         std::to_string(workers) +
         ": give the same --workers, or --new-stream to start at the first row");
   }
-  // How far a worker has read is told by its clock.
-  if (start == SnapshotStart::kSameStream &&
-      (saved.schedule() != training.schedule() || saved.batch_rows() != training.batch_rows())) {
+  if (start == SnapshotStart::kSameStream && saved.schedule() != training.schedule()) {
     return absl::InvalidArgumentError(
-        "the snapshot's workers used batches of " + std::to_string(saved.batch_rows()) + " rows (" +
-        Training::Schedule_Name(saved.schedule()) + "), this job's use " +
-        std::to_string(training.batch_rows()) + " rows (" +
-        Training::Schedule_Name(training.schedule()) +
-        "), so they would not continue at the same row: give the same --batch-rows and --schedule, "
-        "or --new-stream to start at the first row");
+        "the snapshot's workers used schedule " + Training::Schedule_Name(saved.schedule()) +
+        ", this job's use " + Training::Schedule_Name(training.schedule()) +
+        ", so they would not continue at the same row: give the same --schedule, or --new-stream "
+        "to start at the first row");
   }
   if (start == SnapshotStart::kSameStream && IsInRounds(training.consistency()) &&
       !StandAtOneClock(manifest)) {

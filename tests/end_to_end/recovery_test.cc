@@ -43,7 +43,7 @@ TEST(Recovery, AWorkerThatMovesStartsAtTheCommit) {
   job.RunUntilIdle();
   first.Revoke(0, false);
   ASSERT_TRUE(job.world().committed[0].has_value());
-  EXPECT_EQ(job.world().committed[0]->metadata, "row=6");
+  EXPECT_EQ(job.world().committed[0]->metadata, "row=6 clock=2");
   job.StartWorkers({0});
   job.ProduceAll();
   job.RunUntilIdle();

@@ -170,7 +170,7 @@ def ask_for_a_snapshot_in_vain(job):
 
 def start_one_that_was_replaced(job):
     """A server hangs, another takes over; the first is started again, and is to wait."""
-    # 1: what it would have read was deleted by the other one, before it met it.
+    # 1: what it would have read was deleted by the other one, of which it may not read.
     while (code := replace_the_server(job)) == 1:
         pass
     if code != 4:

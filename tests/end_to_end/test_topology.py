@@ -145,6 +145,17 @@ class Modes(OnABroker):
         self.assert_every_row_counted_once(job)
         self.assertIn(f"holds {2 * ROWS:,} rows and the end", job.log("producer"))
 
+    def test_two_hundred_workers_of_two_processes_train_whoever_is_killed(self):
+        job = self.job(workers=200, training=["--consistency", "sequential", "--batch-rows", "2"],
+                       fed=True).start()
+        job.feed(0.5)
+        job.wait_for_readers()
+        self.disturb(job, ["worker0", "server"], seed=5)
+        job.feed(1)
+        job.wait_all(300)
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
     def test_fewer_rows_than_workers_finish(self):
         data = self.path / "three.csv"
         topology.write_csv(data, 3)
@@ -691,8 +702,8 @@ class Recovery(OnABroker):
         zombie.send_signal(signal.SIGCONT)
         self.assertEqual(zombie.wait(timeout=30), 4, job.log("server1"))
         # Whichever it meets first: its checkpoint is refused, or what it would read is gone.
-        self.assertRegex(job.log("server1")[len(start):], "ServerApp: (shard 1 was taken over by "
-                         "another process|gradients.*Another instance of this shard)")
+        self.assertIn("ServerApp: shard 1 was taken over by another process",
+                      job.log("server1")[len(start):])
         # The zombie has let go of its folder: of the two the one that is further on stays. (They may
         # end alike, when the replacement is killed before its first checkpoint.)
         job.kill("server1")

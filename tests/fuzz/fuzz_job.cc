@@ -146,7 +146,8 @@ Status FuzzJob::FoldRecord(ShardTask& task, const Record& record, Offset offset,
   MILLRACE_RETURN_IF_ERROR(
       task.ProcessGradient({offset, record.key, record.value, 10 * offset}, out));
   if (!task.snapshot()) return absl::OkStatus();
-  return task.LeaveCut(out);
+  MILLRACE_RETURN_IF_ERROR(task.LeaveCut());
+  return task.AnswerDue(out);
 }
 
 bool FuzzJob::Fold(ShardId id) {

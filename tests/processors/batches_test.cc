@@ -66,13 +66,13 @@ TEST(OnePassBatchesTest, ABatchIsCutByRowNumber) {
   OnePassBatches source(3);
   AddRows(source, 0, 6);
   Batch batch;
-  ASSERT_EQ(Next(source, {.clock = 0}, batch), BatchState::kReady);
+  ASSERT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kReady);
   EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({0, 1, 2}));
   EXPECT_EQ(batch.rows_end, 3u);
   EXPECT_EQ(batch.first_new, 0u);
   EXPECT_EQ(batch.first_trained, 0u);
   ExpectRowsFitNumbers(batch);
-  ASSERT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
+  ASSERT_EQ(Next(source, {.rows_end = 3}, batch), BatchState::kReady);
   EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({3, 4, 5}));
   EXPECT_EQ(batch.rows_end, 6u);
   ExpectRowsFitNumbers(batch);
@@ -81,23 +81,23 @@ TEST(OnePassBatchesTest, ABatchIsCutByRowNumber) {
 TEST(OnePassBatchesTest, ABatchWaitsForItsLastRow) {
   OnePassBatches source(3);
   Batch batch;
-  EXPECT_EQ(Next(source, {.clock = 0}, batch), BatchState::kWait);
+  EXPECT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kWait);
   AddRows(source, 0, 2);
-  EXPECT_EQ(Next(source, {.clock = 0}, batch), BatchState::kWait);
+  EXPECT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kWait);
   AddRow(source, 2);
-  EXPECT_EQ(Next(source, {.clock = 0}, batch), BatchState::kReady);
+  EXPECT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kReady);
 }
 
 TEST(OnePassBatchesTest, TheLastBatchMayBeShort) {
   OnePassBatches source(3);
   AddRows(source, 0, 4);
   Batch batch;
-  EXPECT_EQ(Next(source, {.clock = 1}, batch), BatchState::kWait);
+  EXPECT_EQ(Next(source, {.rows_end = 3}, batch), BatchState::kWait);
   source.End(4);
-  ASSERT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
+  ASSERT_EQ(Next(source, {.rows_end = 3}, batch), BatchState::kReady);
   EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({3}));
   EXPECT_EQ(batch.rows_end, 4u);
-  EXPECT_EQ(Next(source, {.clock = 2}, batch), BatchState::kLeave);
+  EXPECT_EQ(Next(source, {.rows_end = 6}, batch), BatchState::kLeave);
 }
 
 TEST(OnePassBatchesTest, TellsTheIdsOfABatchThatIsWholeAndOfNoOther) {
@@ -111,19 +111,19 @@ TEST(OnePassBatchesTest, TellsTheIdsOfABatchThatIsWholeAndOfNoOther) {
     ASSERT_TRUE(DecodeInput(value, shape, record).ok());
     source.Add(number, 0, value, &record.row());
   };
-  const auto ids_of = [&](Clock clock) {
+  const auto ids_of = [&](uint64_t begin) {
     std::vector<EmbeddingId> ids;
-    source.AppendIdsOf(clock, ids);
+    for (const Row* row : source.RowsOfBatchAt(RowNumber(begin))) ids.push_back(row->ids.front());
     return ids;
   };
   for (RowNumber number = 0; number < 5; ++number) add(number);
   EXPECT_THAT(ids_of(0), ElementsAre(100, 101, 102));
-  EXPECT_THAT(ids_of(1), IsEmpty()) << "its last row may still come";
+  EXPECT_THAT(ids_of(3), IsEmpty()) << "its last row may still come";
   source.End(5);
-  EXPECT_THAT(ids_of(1), ElementsAre(103, 104));
-  EXPECT_THAT(ids_of(2), IsEmpty());
+  EXPECT_THAT(ids_of(3), ElementsAre(103, 104));
+  EXPECT_THAT(ids_of(6), IsEmpty());
   Batch batch;
-  EXPECT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
+  EXPECT_EQ(Next(source, {.rows_end = 3}, batch), BatchState::kReady);
   EXPECT_THAT(ids_of(0), IsEmpty()) << "its rows have gone";
 }
 
@@ -132,15 +132,15 @@ TEST(OnePassBatchesTest, LeavesWhenTheLastBatchWasFull) {
   AddRows(source, 0, 6);
   source.End(6);
   Batch batch;
-  EXPECT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
-  EXPECT_EQ(Next(source, {.clock = 2}, batch), BatchState::kLeave);
+  EXPECT_EQ(Next(source, {.rows_end = 3}, batch), BatchState::kReady);
+  EXPECT_EQ(Next(source, {.rows_end = 6}, batch), BatchState::kLeave);
 }
 
 TEST(OnePassBatchesTest, AnEmptyStreamLeavesAtOnce) {
   OnePassBatches source(3);
   source.End(0);
   Batch batch;
-  EXPECT_EQ(Next(source, {.clock = 0}, batch), BatchState::kLeave);
+  EXPECT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kLeave);
 }
 
 TEST(OnePassBatchesTest, ARowThatCouldNotBeDecodedUsesUpItsPlaceInTheBatch) {
@@ -150,30 +150,28 @@ TEST(OnePassBatchesTest, ARowThatCouldNotBeDecodedUsesUpItsPlaceInTheBatch) {
   AddRow(source, 2);
   for (RowNumber number = 3; number < 6; ++number) AddDamaged(source, number);
   Batch batch;
-  ASSERT_EQ(Next(source, {.clock = 0}, batch), BatchState::kReady);
+  ASSERT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kReady);
   EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({0, 2}));
   EXPECT_EQ(batch.rows_end, 3u);
   ExpectRowsFitNumbers(batch);
-  ASSERT_EQ(Next(source, {.clock = 1}, batch), BatchState::kReady);
+  ASSERT_EQ(Next(source, {.rows_end = 3}, batch), BatchState::kReady);
   EXPECT_THAT(batch.rows, IsEmpty());
   EXPECT_EQ(batch.rows_end, 6u);
 }
 
 // So that a repeated update is the same bytes, wherever it is computed and from whichever row on
 // the task began to read.
-TEST(OnePassBatchesTest, TheBatchOfAClockIsAFunctionOfTheClock) {
+TEST(OnePassBatchesTest, ABatchIsAFunctionOfTheRowWhereItBegins) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 300; ++trial) {
     const size_t batch_rows = 1 + random() % 9;
     const RowNumber rows(1 + random() % 100);
     std::vector<bool> damaged(rows);
     for (size_t i = 0; i < rows; ++i) damaged[i] = random() % 6 == 0;
-    const Clock first_clock(random() % (rows / batch_rows + 1));
-    const uint64_t begin_of_first = first_clock * batch_rows;
-    const RowNumber first_row(begin_of_first - std::min<uint64_t>(begin_of_first, random() % 20));
+    RowNumber begin(random() % (rows + 1));
+    const RowNumber first_row(begin - std::min<uint64_t>(begin, random() % 20));
     OnePassBatches source(batch_rows);
     RowNumber added = first_row;
-    Clock clock = first_clock;
     Batch batch;
     for (int step = 0; step < 2000; ++step) {
       if (added < rows) {
@@ -183,9 +181,8 @@ TEST(OnePassBatchesTest, TheBatchOfAClockIsAFunctionOfTheClock) {
         source.End(rows);
       }
       if (random() % 3 != 0) continue;
-      const BatchState state = Next(source, {.clock = clock}, batch);
+      const BatchState state = Next(source, {.rows_end = begin}, batch);
       if (state == BatchState::kLeave) break;
-      const RowNumber begin(clock * batch_rows);
       const RowNumber end = std::min<RowNumber>(begin + batch_rows, rows);
       if (state == BatchState::kWait) {
         ASSERT_TRUE(added < end || added == rows);
@@ -198,9 +195,9 @@ TEST(OnePassBatchesTest, TheBatchOfAClockIsAFunctionOfTheClock) {
       ASSERT_EQ(batch.numbers, expected);
       ASSERT_EQ(batch.rows_end, end);
       ExpectRowsFitNumbers(batch);
-      if (random() % 2 == 0) ++clock;  // else the same clock is asked for again
+      if (random() % 2 == 0) begin = end;  // else the same batch is asked for again
     }
-    ASSERT_EQ(clock, (rows + batch_rows - 1) / batch_rows);
+    ASSERT_EQ(begin, rows);
   }
 }
 
@@ -208,19 +205,19 @@ TEST(OnePassBatchesTest, RowsThatAreNeededButNoLongerThereAreAnError) {
   OnePassBatches source(3);
   AddRows(source, 6, 12);
   Batch batch;
-  const StatusOr<BatchState> state = source.Next({.clock = 1}, batch);
+  const StatusOr<BatchState> state = source.Next({.rows_end = 3}, batch);
   EXPECT_TRUE(absl::IsOutOfRange(state.status())) << state.status();
-  EXPECT_EQ(Next(source, {.clock = 2}, batch), BatchState::kReady);
+  EXPECT_EQ(Next(source, {.rows_end = 6}, batch), BatchState::kReady);
 }
 
-TEST(OnePassBatchesTest, RowsOfOlderClocksAreReadOverWithoutBeingKept) {
+TEST(OnePassBatchesTest, RowsThatHaveBeenCountedAreReadOverWithoutBeingKept) {
   OnePassBatches source(3);
   AddRows(source, 0, 4);
   Batch batch;
-  EXPECT_EQ(Next(source, {.clock = 5}, batch), BatchState::kWait);
+  EXPECT_EQ(Next(source, {.rows_end = 15}, batch), BatchState::kWait);
   EXPECT_EQ(source.size(), 0u);
   AddRows(source, 4, 18);
-  ASSERT_EQ(Next(source, {.clock = 5}, batch), BatchState::kReady);
+  ASSERT_EQ(Next(source, {.rows_end = 15}, batch), BatchState::kReady);
   EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({15, 16, 17}));
   ExpectRowsFitNumbers(batch);
 }
@@ -233,24 +230,29 @@ TEST(OnePassBatchesTest, WantsNoRowsWhileEnoughWaitButAlwaysAWholeBatch) {
     EXPECT_GE(rows, batch_rows);
     EXPECT_LE(rows, std::max<size_t>(512, 8 * batch_rows));
     Batch batch;
-    const Clock clock(rows / batch_rows - 1);
-    EXPECT_EQ(Next(source, {.clock = clock}, batch), BatchState::kReady);
+    const RowNumber begin(rows - batch_rows);
+    EXPECT_EQ(Next(source, {.rows_end = begin}, batch), BatchState::kReady);
     EXPECT_TRUE(source.WantsRows()) << "used rows make room";
   }
 }
 
-TEST(OnePassBatchesTest, NeedsTheRowsOfThePresentClockAndLater) {
+TEST(OnePassBatchesTest, NeedsTheRowsThatHaveNotBeenCounted) {
   OnePassBatches source(32);
   AddRows(source, 0, 193);
-  EXPECT_EQ(source.NeededFrom({.clock = 0}), 0u);
-  EXPECT_EQ(source.NeededFrom({.clock = 7}), 224u);
+  EXPECT_EQ(source.NeededFrom({.clock = 0}), (SourceBegin{0, 0}));
+  EXPECT_EQ(source.NeededFrom({.clock = 7, .rows_end = 193}), (SourceBegin{193, 7}));
 }
 
-TEST(OnePassBatchesTest, AClockWhoseRowsHaveNotComeFreesNoRows) {
+TEST(OnePassBatchesTest, CountsOfRowsThatHaveNotComeFreeNoRows) {
   OnePassBatches source(32);
-  EXPECT_EQ(source.NeededFrom({.clock = 7}), 0u);
-  AddRows(source, 0, 192);  // those of clock 6 have not come
-  EXPECT_EQ(source.NeededFrom({.clock = 7}), 0u);
+  EXPECT_EQ(source.NeededFrom({.clock = 7, .rows_end = 193}), SourceBegin());
+  AddRows(source, 0, 192);
+  EXPECT_EQ(source.NeededFrom({.clock = 7, .rows_end = 193}), SourceBegin());
+}
+
+TEST(OnePassBatchesTest, KeepsTheClockAtWhichTheRowsBeforeItsBeginHadBeenCounted) {
+  const OnePassBatches source(3, RowNumber(7), Clock(4));
+  EXPECT_EQ(source.begin(), (SourceBegin{7, 4}));
 }
 
 // ---- sliding buffer ----
@@ -443,16 +445,16 @@ TEST(SlidingBufferBatchesTest, EachRowOfABatchIsTheOneThatCameUnderItsNumber) {
 
 TEST(SlidingBufferBatchesTest, NeedsAsManyRowsAsTheBufferFollowsFrom) {
   Sliding sliding({.max_rows = 8});
-  EXPECT_EQ(sliding.source.NeededFrom({}), 0u);
+  EXPECT_EQ(sliding.source.NeededFrom({}).row, 0u);
   AddRows(sliding.source, 0, 100);
-  EXPECT_EQ(sliding.source.NeededFrom({}), 0u);
+  EXPECT_EQ(sliding.source.NeededFrom({}).row, 0u);
   AddRows(sliding.source, 100, 1000);
   const Progress counted = {.rows_end = 1000};
-  EXPECT_LE(sliding.source.NeededFrom(counted), 1000u - 8 - ArrivalRate::kWindow);
-  EXPECT_GE(sliding.source.NeededFrom(counted), 1000u - 8 - ArrivalRate::kWindow - 1);
+  EXPECT_LE(sliding.source.NeededFrom(counted).row, 1000u - 8 - ArrivalRate::kWindow);
+  EXPECT_GE(sliding.source.NeededFrom(counted).row, 1000u - 8 - ArrivalRate::kWindow - 1);
   // Who starts again with the rows from there on may make the update of the next row that counts.
-  EXPECT_EQ(sliding.source.NeededFrom({.rows_end = 100}), 0u);
-  EXPECT_LE(sliding.source.NeededFrom({.rows_end = 700}), 700u - 8 - ArrivalRate::kWindow);
+  EXPECT_EQ(sliding.source.NeededFrom({.rows_end = 100}).row, 0u);
+  EXPECT_LE(sliding.source.NeededFrom({.rows_end = 700}).row, 700u - 8 - ArrivalRate::kWindow);
 }
 
 }  // namespace

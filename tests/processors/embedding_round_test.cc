@@ -210,7 +210,10 @@ TEST(EmbeddingRound, RowsThatDoNotComeAreAskedForAgain) {
     ASSERT_EQ(output.messages.size(), 2u);
     for (ShardId shard = 0; shard < 2; ++shard) {
       EXPECT_EQ(output.messages[shard].shard, shard);
-      EXPECT_EQ(*output.messages[shard].body, questions[shard].SerializeAsString());
+      Gradient again;
+      ASSERT_TRUE(again.ParseFromString(*output.messages[shard].body));
+      again.set_number(questions[shard].number());
+      EXPECT_EQ(again.SerializeAsString(), questions[shard].SerializeAsString());
     }
   }
 }

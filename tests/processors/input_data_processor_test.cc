@@ -40,7 +40,7 @@ class RecordingSource final : public BatchSource {
   StatusOr<BatchState> Next(const Progress&, Batch&) override { return BatchState::kWait; }
   size_t size() const override { return added.size(); }
   bool WantsRows() const override { return true; }
-  RowNumber NeededFrom(const Progress&) const override { return 0; }
+  SourceBegin NeededFrom(const Progress&) const override { return {}; }
 
   std::vector<RowNumber> numbers() const {
     std::vector<RowNumber> numbers;

@@ -155,7 +155,7 @@ TEST_F(LostShard, AnInstanceThatIsFurtherButHasNoWeightsLeavesThoseOfTheOther) {
     server.Send(KnowsNothing(2));
     EXPECT_THAT(server.weights(), Each(0.4f));
     EXPECT_THAT(ClocksOf(server), ElementsAreArray<Clock>({6, 6, 6}));
-    EXPECT_EQ(server.processor().rows_end(0), 40u) << "of the rows that the weights have seen";
+    EXPECT_EQ(server.processor().rows_end(0), 60u) << "no row is trained on again";
   }
 }
 
@@ -254,6 +254,45 @@ TEST_F(LostShard, NoRoundIsInFrontOfDeletedRows) {
   server_.Send(restarted);
   server_.Send(KnowsNothing(2));
   EXPECT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({6, 6, 6}));
+}
+
+// Where the others have seen the end of the round, the worker's update was in it.
+TEST_F(LostShard, RowsOfAnUpdateThatWasAcceptedAreCountedOnce) {
+  Gradient behind = Restore(server_, 1, 4, 0.4f);
+  const uint64_t counted = behind.restore().rows().end();
+  behind.mutable_restore()->set_sent_row(counted + 10);
+  server_.Send(behind);
+  server_.Send(Restore(server_, 0, 5, 0.5f));
+  server_.Send(KnowsNothing(2));
+  ASSERT_THAT(ClocksOf(server_), ElementsAreArray<Clock>({5, 5, 5}));
+  EXPECT_EQ(server_.processor().rows_end(1), counted + 10);
+}
+
+TEST_F(LostShard, RowsOfAnUpdateThatMayNotHaveBeenAcceptedAreNotCounted) {
+  Gradient sent = Restore(server_, 1, 5, 0.5f);
+  const uint64_t counted = sent.restore().rows().end();
+  sent.mutable_restore()->set_sent_row(counted + 10);
+  server_.Send(sent);
+  server_.Send(Restore(server_, 0, 5, 0.5f));
+  server_.Send(KnowsNothing(2));
+  EXPECT_EQ(server_.processor().rows_end(1), counted);
+}
+
+// Its older instance has sent an update; the newer one knows its clock, but not its rows.
+TEST_F(LostShard, WhatAnOlderInstanceHasSentIsCountedIfTheWorkerHasGoneOn) {
+  Gradient older = Restore(server_, 1, 4, 0.4f);
+  const uint64_t counted = older.restore().rows().end();
+  older.mutable_restore()->set_sent_row(counted + 10);
+  Gradient newer = Message(Gradient::kRestore, 1, 5);
+  for (const bool is_turned : {false, true}) {
+    TestServer server(server_.options());
+    server.processor().MarkStateLost();
+    server.Send(is_turned ? newer : older);
+    server.Send(is_turned ? older : newer);
+    server.Send(KnowsNothing(0));
+    server.Send(KnowsNothing(2));
+    EXPECT_EQ(server.processor().rows_end(1), counted + 10);
+  }
 }
 
 // A zombie has reported in place of its successor, which knows more.

@@ -1,4 +1,7 @@
 // A job goes on when nothing is left of a shard, whoever dies meanwhile.
+#include <set>
+#include <string>
+
 #include "tests/processors/topology.h"
 
 namespace millrace {
@@ -23,6 +26,7 @@ void LoseShards(Training::Consistency::Model model, double deaths) {
     if (deaths > 0 && job.workers == 1) continue;  // with it the last weights would be gone
     Topology topology(job, seed);
     int left = 1 + static_cast<int>(seed % 2);
+    std::set<ShardId> lost;
     topology.meanwhile = [&](std::mt19937& random) {
       if (left == 0 || random() % 60 != 0) return;
       const auto shard = static_cast<ShardId>(random() % job.shards);
@@ -31,6 +35,7 @@ void LoseShards(Training::Consistency::Model model, double deaths) {
         if (entry.clock < 2 || entry.left) return;
       }
       --left;
+      lost.insert(shard);
       topology.LoseShard(shard);
     };
     topology.Run(deaths);  // expects that everybody leaves
@@ -41,7 +46,11 @@ void LoseShards(Training::Consistency::Model model, double deaths) {
     for (ShardId shard = 0; shard < job.shards; ++shard) {
       EXPECT_FALSE(topology.server(shard).state_lost()) << shard;
       for (const auto& [worker, entry] : topology.server(shard).clocks().entries()) {
-        EXPECT_EQ(entry.clock, kClocks) << "worker " << worker << ", shard " << shard;
+        SCOPED_TRACE("worker " + std::to_string(worker) + ", shard " + std::to_string(shard));
+        // Of a worker that was started again nobody may know how far its rows were counted.
+        const bool is_known = deaths == 0 || !lost.contains(shard);
+        EXPECT_TRUE(deaths > 0 || entry.clock == kClocks) << entry.clock;
+        EXPECT_TRUE(!is_known || topology.server(shard).rows_end(worker) == kRows);
       }
     }
   }

@@ -84,7 +84,7 @@ class TestWorker {
       : options_(OptionsOf(job, id)),
         source_(kBatchRows),
         input_(id, kShape, source_, RowNumber{0}),
-        training_(options_, model, source_) {}
+        training_(options_, model, source_, uint64_t{id} << 20) {}
 
   bool AddRow() {
     if (next_row_ > kRows) return false;

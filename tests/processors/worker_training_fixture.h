@@ -94,7 +94,7 @@ class TrainingWorker {
         source_(batch_rows),
         input_(options.worker, kWorkerShape, source_, first_row),
         next_row_(first_row),
-        training_(options, model_, source_) {}
+        training_(options, model_, source_, 1000) {}
 
   static WorkerOptions Options() {
     WorkerOptions options;
@@ -133,6 +133,15 @@ class TrainingWorker {
                      *message.mutable_slice());
     if (shard == 0) ToProto(Moments(1), *message.mutable_moments());
     message.mutable_rows()->set_end(std::min<uint64_t>(clock * kBatchRows, next_row_));
+    return message;
+  }
+  // That so many rows have been counted, which may be made up.
+  static Weights Counting(uint64_t rows_end, Weights message) {
+    message.mutable_rows()->set_end(rows_end);
+    return message;
+  }
+  static Weights To(const Gradient& asked, Weights message) {
+    message.set_answers_to(asked.number());
     return message;
   }
   static Weights Held(Weights message) {

@@ -12,8 +12,10 @@
 namespace millrace {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
+using ::testing::Property;
 using ::testing::SizeIs;
 
 // ---- the joints ----
@@ -56,8 +58,10 @@ TEST(WorkerTrainingTest, AClockWithoutRowsIsOwedUntilTheCompletingRowComes) {
 
 TEST(WorkerTrainingTest, WhatAZombiesServerSaysUnaskedCorrectsNoClockWhoseRowsHaveNotCome) {
   TrainingWorker worker(TrainingWorker::Options());
-  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(4)), IsEmpty());
-  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2)), IsEmpty());
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Counting(16, worker.Answer(4))), IsEmpty());
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Counting(8, worker.Answer(2))), IsEmpty());
+  worker.Repeat();
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Counting(8, worker.Answer(2))), IsEmpty());
   worker.AddRows(20);
   const std::vector<Gradient> updates = worker.Train();
   ASSERT_THAT(updates, SizeIs(1));
@@ -69,10 +73,11 @@ TEST(WorkerTrainingTest, AForgedClockThatIsCorrectedDoesNotSilenceTheWorker) {
   TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(4);
   worker.UpdateOf(0);  // and it is lost
-  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(100)), IsEmpty());
-  ASSERT_THAT(worker.Repeat(), SizeIs(1));
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Counting(400, worker.Answer(100))), IsEmpty());
+  const std::vector<Gradient> first = worker.Repeat();
+  ASSERT_THAT(first, SizeIs(1));
   // For clock 100 it has let go of the rows of clock 0.
-  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(0)), IsEmpty());
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.To(first[0], worker.Answer(0))), IsEmpty());
   const std::vector<Gradient> asks = worker.Repeat();
   ASSERT_THAT(asks, SizeIs(2));
   EXPECT_EQ(asks[0].kind_case(), Gradient::kRestore);
@@ -85,16 +90,49 @@ TEST(WorkerTrainingTest, ALeaveForAForgedClockIsTakenBackWhenItIsCorrected) {
   worker.AddRows(8);
   worker.End();
   worker.UpdateOf(0);
-  worker.ReceiveAndTrain(worker.Answer(100));
-  for (const Gradient& leave : worker.Repeat()) {
+  worker.ReceiveAndTrain(worker.Counting(400, worker.Answer(100)));
+  const std::vector<Gradient> leaves = worker.Repeat();
+  ASSERT_FALSE(leaves.empty());
+  for (const Gradient& leave : leaves) {
     EXPECT_TRUE(leave.has_leave());
     EXPECT_EQ(leave.clock(), 100u) << "no server takes it";
   }
-  const std::vector<Gradient> again = worker.ReceiveAndTrain(worker.Answer(0));
+  const std::vector<Gradient> again =
+      worker.ReceiveAndTrain(worker.To(leaves.back(), worker.Answer(0)));
   ASSERT_THAT(again, SizeIs(1));
   EXPECT_TRUE(again[0].has_update());
   EXPECT_EQ(again[0].clock(), 0u);
   EXPECT_EQ(worker.UpdateOf(1).clock(), 1u);
+}
+
+// The rows bear it out, so the worker computes an update, which no server takes.
+TEST(WorkerTrainingTest, AForgedClockWhoseRowsHaveComeIsCorrectedByTheReplyToARepeatedUpdate) {
+  TrainingWorker worker(TrainingWorker::Options());
+  worker.AddRows(12);
+  worker.UpdateOf(0);
+  const std::vector<Gradient> forged = worker.ReceiveAndTrain(worker.Counting(4, worker.Answer(5)));
+  ASSERT_THAT(forged, SizeIs(1));
+  EXPECT_EQ(forged[0].clock(), 5u);
+  const Weights truth = worker.To(forged[0], worker.Answer(1));
+  EXPECT_THAT(worker.ReceiveAndTrain(truth), IsEmpty())
+      << "it may be a zombie's server that says so";
+  ASSERT_THAT(worker.Repeat(), Contains(Property(&Gradient::number, forged[0].number())));
+  const std::vector<Gradient> right = worker.ReceiveAndTrain(truth);
+  ASSERT_THAT(right, SizeIs(1));
+  EXPECT_EQ(right[0].clock(), 1u);
+  EXPECT_EQ(right[0].update().rows_end(), 8u);
+}
+
+// It would be computed again, which a worker that keeps values back (--top-k) must not do.
+TEST(WorkerTrainingTest, ALateReplyToAMessageThatHasBeenAnsweredSinceSetsNobodyBack) {
+  TrainingWorker worker(TrainingWorker::Options());
+  worker.AddRows(12);
+  const Gradient sent = worker.UpdateOf(0);
+  worker.Repeat();
+  worker.UpdateOf(1);
+  worker.UpdateOf(2);
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.To(sent, worker.Answer(1))), IsEmpty());
+  EXPECT_EQ(worker.training().progress().clock, 2u);
 }
 
 TEST(WorkerTrainingTest, RowsWithoutWeightsWaitForThem) {
@@ -167,6 +205,7 @@ TEST(WorkerTrainingTest, ATaskThatStartsAnewSendsTheSameUpdateOfTheSameClock) {
   Gradient again = second.UpdateOf(3);
   sent.mutable_update()->clear_attempt();
   again.mutable_update()->clear_attempt();
+  again.set_number(sent.number());
   EXPECT_EQ(again.SerializeAsString(), sent.SerializeAsString());
 }
 
@@ -201,7 +240,9 @@ TEST(WorkerTrainingTest, AfterItsLastRowsItLeavesAndRepeatsThatUntilItIsKnown) {
   EXPECT_EQ(leave[0].kind_case(), Gradient::kLeave);
   EXPECT_EQ(leave[0].clock(), 2u);
   EXPECT_FALSE(worker.training().left());
-  EXPECT_EQ(worker.Repeat()[0].SerializeAsString(), leave[0].SerializeAsString());
+  Gradient again = worker.Repeat()[0];
+  again.set_number(leave[0].number());
+  EXPECT_EQ(again.SerializeAsString(), leave[0].SerializeAsString());
   EXPECT_THAT(worker.ReceiveAndTrain(TrainingWorker::Left(worker.Answer(2))), IsEmpty());
   EXPECT_TRUE(worker.training().left());
   EXPECT_THAT(worker.Repeat(), IsEmpty());

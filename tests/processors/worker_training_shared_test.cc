@@ -86,8 +86,8 @@ TEST(SharedWeightsTest, ValuesOfALaterVersionServeOnlyAJobThatIsNotSequential) {
     TrainingWorker worker(SharedOptions(model));
     worker.AddRows(4);
     EXPECT_THAT(worker.ReceiveAndTrain(Naming(worker.Answer(0), 7)), IsEmpty());
-    EXPECT_FALSE(worker.training().ProcessShared(Shared(worker.Answer(3), 6, {})));
-    const bool serves = worker.training().ProcessShared(Shared(worker.Answer(3), 8, {}));
+    EXPECT_FALSE(worker.training().ProcessShared(Shared(worker.Answer(3), 6, {0})));
+    const bool serves = worker.training().ProcessShared(Shared(worker.Answer(3), 8, {0}));
     EXPECT_EQ(serves, model == Training::Consistency::EVENTUAL);
     EXPECT_THAT(worker.Train(), SizeIs(serves ? 1 : 0));
   }
@@ -96,8 +96,8 @@ TEST(SharedWeightsTest, ValuesOfALaterVersionServeOnlyAJobThatIsNotSequential) {
 TEST(SharedWeightsTest, AnOlderRecordThatComesLateDoesNotTakeThePlaceOfANewerOne) {
   TrainingWorker worker(SharedOptions());
   worker.AddRows(4);
-  worker.training().ProcessShared(Shared(worker.Answer(0), 7, {}));
-  worker.training().ProcessShared(Shared(worker.Answer(3), 6, {}));
+  worker.training().ProcessShared(Shared(worker.Answer(0), 7, {0}));
+  worker.training().ProcessShared(Shared(worker.Answer(3), 6, {0}));
   EXPECT_THAT(worker.ReceiveAndTrain(Naming(worker.Answer(0), 7)), SizeIs(1));
 }
 
@@ -122,8 +122,8 @@ TEST(SharedWeightsTest, ARecordThatIsMadeUpIsNotTakenInPlaceOfTheOneThatAnAnswer
     TrainingWorker worker(SharedOptions(model));
     worker.AddRows(8);
     worker.UpdateOf(0);
-    worker.training().ProcessShared(Shared(worker.Answer(3), UINT64_MAX, {}));
-    worker.training().ProcessShared(Shared(worker.Answer(1), 7, {}));
+    worker.training().ProcessShared(Shared(worker.Answer(3), UINT64_MAX, {0}));
+    worker.training().ProcessShared(Shared(worker.Answer(1), 7, {0}));
     const std::vector<Gradient> messages = worker.ReceiveAndTrain(Naming(worker.Answer(1), 7));
     ASSERT_THAT(messages, SizeIs(1));
     EXPECT_EQ(messages[0].SerializeAsString(), expected.SerializeAsString());
@@ -135,7 +135,7 @@ TEST(SharedWeightsTest, ReportsTheValuesBeforeWhenThoseOfItsAnswerHaveNotCome) {
   TrainingWorker worker(SharedOptions());
   worker.AddRows(4);
   const Weights before = worker.Answer(0);
-  worker.training().ProcessShared(Shared(before, 6, {}));
+  worker.training().ProcessShared(Shared(before, 6, {0}));
   EXPECT_THAT(worker.ReceiveAndTrain(Naming(worker.Answer(1), 7)), IsEmpty());
   Weights lost;
   lost.set_epoch(before.epoch());

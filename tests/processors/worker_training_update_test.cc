@@ -245,7 +245,7 @@ TEST(WorkerTrainingTest, NewRowsThatAMiniBatchLeavesOutAreTestedButDoNotCountAsT
   SlidingBufferBatches source({.max_rows = 8, .minibatch_rows = 2}, kWorkerShape, buffer);
   InputDataProcessor input(0, kWorkerShape, source, 0);
   const SoftmaxRegression model(4, 2);
-  WorkerTrainingProcessor training(TrainingWorker::Options(), model, source);
+  WorkerTrainingProcessor training(TrainingWorker::Options(), model, source, 0);
   for (RowNumber number = 0; number < 5; ++number) {
     ASSERT_TRUE(
         input.Process({0, 0, EncodeBigEndian64(number), EncodeRow(WorkerRow(number))}).ok());

@@ -157,23 +157,33 @@ void Inspector::OnFolded(const ShardTask& task) {
   }
 }
 
-void Inspector::OnAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers) {
-  const Referee::State& state = RefereeOf(task).At(task.position());
-  const auto [answered, answered_with_old] = CheckAnswers(task, answers);
-  const auto check = [&](const std::set<uint32_t>& expected, const std::set<WorkerId>& is) {
-    for (const uint32_t worker : expected) {
+void Inspector::OnAnswers(const ShardTask& task, std::span<const Offset> due,
+                          std::span<const OutgoingRecord> answers) {
+  if (due.size() > 1) world_.Count("answers to several updates at once");
+  std::set<uint32_t> expected;
+  std::set<uint32_t> expected_with_old;
+  std::map<uint32_t, uint64_t> replies;
+  for (const Offset position : due) {
+    const Referee::State& state = RefereeOf(task).At(position);
+    expected.insert(state.answered.begin(), state.answered.end());
+    expected_with_old.insert(state.answered_with_old.begin(), state.answered_with_old.end());
+    for (const auto& [worker, number] : state.replies) replies[worker] = number;
+  }
+  const auto [answered, answered_with_old] = CheckAnswers(task, answers, replies);
+  const auto check = [&](const std::set<uint32_t>& ought, const std::set<WorkerId>& is) {
+    for (const uint32_t worker : ought) {
       if (is.contains(WorkerId(worker))) continue;
       Fail("worker " + std::to_string(worker) + " is not answered after gradient " +
            std::to_string(task.position() - 1));
     }
   };
-  check(state.answered, answered);
-  check(state.answered_with_old, answered_with_old);
+  check(expected, answered);
+  check(expected_with_old, answered_with_old);
 }
 
 void Inspector::OnAnnouncement(const ShardTask& task, std::span<const OutgoingRecord> answers) {
   // That nobody is left out shows when a run hangs.
-  CheckAnswers(task, answers);
+  CheckAnswers(task, answers, {});
 }
 
 void Inspector::CheckRows(const Referee::State& state, const ShardTask& task) {

@@ -33,7 +33,8 @@ class Inspector final : public Observer {
 
   void OnAppended(Topic topic, int32_t partition, const LogRecord& record) override;
   void OnFolded(const ShardTask& task) override;
-  void OnAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers) override;
+  void OnAnswers(const ShardTask& task, std::span<const Offset> due,
+                 std::span<const OutgoingRecord> answers) override;
   void OnAnnouncement(const ShardTask& task, std::span<const OutgoingRecord> answers) override;
   void OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> records) override;
   void OnCheckpointCommitted(ShardId shard) override;
@@ -85,7 +86,9 @@ class Inspector final : public Observer {
   StoredSnapshot::Part Stored(const ShardTask& task, const OrderedByteMap& store,
                               const Referee::State& cut);
   const Referee& RefereeOf(const ShardTask& task) const { return referee(task.shard()); }
-  Answered CheckAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers);
+  // `replies`: the numbers of the workers' messages to which these are the answers.
+  Answered CheckAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers,
+                        const std::map<uint32_t, uint64_t>& replies);
   // What all workers are sent once; adds those whom it answers to `answered`.
   void CheckShared(const ShardTask& task, const SharedWeights& shared,
                    std::set<WorkerId>& answered);

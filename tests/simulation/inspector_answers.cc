@@ -10,7 +10,8 @@
 namespace millrace::simulation {
 
 Inspector::Answered Inspector::CheckAnswers(const ShardTask& task,
-                                            std::span<const OutgoingRecord> answers) {
+                                            std::span<const OutgoingRecord> answers,
+                                            const std::map<uint32_t, uint64_t>& replies) {
   Answered answered;
   std::vector<Referee::Unfinished> unfinished;
   SharedWeights shared;
@@ -39,6 +40,11 @@ Inspector::Answered Inspector::CheckAnswers(const ShardTask& task,
     (message.previous_round() ? answered.second : answered.first).insert(worker);
     if (message.epoch() != kEpoch || message.shard() != task.shard()) {
       Fail("an answer of another job or shard");
+    }
+    const auto reply = replies.find(worker);
+    const bool is_reply = reply != replies.end() && !message.previous_round();
+    if (message.answers_to() != (is_reply ? reply->second : 0)) {
+      Fail("an answer to another message");
     }
     if (message.previous_round()) {
       CheckOldAnswer(task, worker, message);

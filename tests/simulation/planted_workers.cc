@@ -15,7 +15,8 @@ class CommitsOneRowTooFar final : public WorkerHost {
  protected:
   std::optional<InputPosition> PositionToCommit(
       const WorkerTask& task, std::optional<InputPosition> position) const override {
-    if (position && !task.ended()) *position = {position->offset + 1, position->row + 1};
+    if (position && !task.ended())
+      *position = {position->offset + 1, position->row + 1, position->clock};
     return position;
   }
 };

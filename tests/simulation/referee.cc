@@ -62,9 +62,15 @@ bool Referee::IsReleased(const State& state, uint32_t worker) const {
   return Ahead(state, worker) <= *Bound();
 }
 
+void Referee::Reply(State& state, const Gradient& message) {
+  state.answered.insert(message.worker());
+  state.replies[message.worker()] = message.number();
+}
+
 void Referee::Append(const std::string& key, const std::string& value, int64_t timestamp_ms) {
   State state = states_.back();
   state.answered.clear();
+  state.replies.clear();
   state.answered_with_old.clear();
   state.old_wanted.clear();
   const int64_t position = end();
@@ -114,7 +120,7 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
       state.answered_with_old.insert(message.worker());
       state.old_wanted = wanted;
     } else {
-      state.answered.insert(message.worker());
+      Reply(state, message);
       const bool of_now = !message.has_clock() || message.clock() == member.clock;
       if (of_now && !wanted.empty()) member.wanted = wanted;
     }
@@ -124,7 +130,7 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
       if (message.has_update()) ++state.duplicates;
       // Only who repeats what is held for the round is answered later, when the round ends.
       const bool held = !member.left && member.clock == message.clock();
-      if (!held) state.answered.insert(message.worker());
+      if (!held) Reply(state, message);
     } else if (message.has_leave()) {
       SeeTime(state, timestamp_ms);
       Leave(state, message);

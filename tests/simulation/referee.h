@@ -41,8 +41,9 @@ class Referee {
     std::vector<float> born;      // its weights before anything is learnt
     // Those of its embedding rows that anybody names, the same; `row_width` floats each.
     std::map<uint64_t, std::vector<float>> born_rows;
-    uint32_t row_width = 0;  // 0: there are none
-    bool alone = true;       // the job has no other shard
+    uint32_t row_width = 0;   // 0: there are none
+    uint32_t row_linear = 1;  // of a row: what is not a factor
+    bool alone = true;        // the job has no other shard
     Training training;
   };
 
@@ -118,6 +119,8 @@ class Referee {
     // Who must be answered after the record in front of this state; or by what the last round
     // found.
     std::set<uint32_t> answered;
+    std::map<uint32_t, uint64_t>
+        replies;  // those of them who had said something else, in this message
     std::set<uint32_t> answered_with_old;
     std::vector<uint64_t> old_wanted;  // by whom is answered so
     // No copy of the shard was left: so many workers have reported what they have.
@@ -190,6 +193,7 @@ class Referee {
   // Puts values in 16 bits where those in 32 would stand; false: they are not as the job has them.
   bool Unpack(Gradient::Update& message) const;
   static void SeeTime(State& state, int64_t timestamp_ms);
+  static void Reply(State& state, const Gradient& message);
   void Take(State& state, uint32_t worker, Gradient::Update message);
   void Leave(State& state, const Gradient& message);
   void FinishRound(State& state);

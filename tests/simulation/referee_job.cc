@@ -32,7 +32,7 @@ std::vector<float> NetworkAtBirth(const Scenario& scenario, uint64_t key) {
   return network;
 }
 
-// The shard's embedding rows: the linear weight is zero, the factors are drawn by id and seed.
+// The shard's embedding rows: linear weights are zero, the factors are drawn by id and seed.
 std::map<uint64_t, std::vector<float>> RowsAtBirth(const Scenario& scenario, ShardId shard) {
   std::map<uint64_t, std::vector<float>> rows;
   const Training::Embedding& embedding = scenario.training.embedding();
@@ -40,6 +40,10 @@ std::map<uint64_t, std::vector<float>> RowsAtBirth(const Scenario& scenario, Sha
   for (const EmbeddingId id : AllIds(scenario)) {
     if (Mix64(id) % scenario.shards != shard) continue;
     std::vector<float>& row = rows[id];
+    if (scenario.wide) {
+      row.resize(scenario.classes);
+      continue;
+    }
     row.push_back(0);
     const uint64_t start = Mix64(Mix64(embedding.seed()) ^ id);
     for (uint32_t factor = 1; factor <= embedding.factors(); ++factor) {
@@ -65,10 +69,11 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   // Balanced and contiguous: whoever owns key k comes from k alone, by counting.
   // A factorization machine has one weight per feature.
   const uint64_t per_feature = scenario.ids > 0 ? 1 : scenario.classes;
-  const uint64_t linear = (scenario.features() + 1) * per_feature;
+  const uint64_t dense = scenario.wide ? scenario.numeric : scenario.features();
+  const uint64_t linear = (dense + 1) * per_feature;
   const std::vector<float> network = NetworkAtBirth(scenario, linear);
   const uint64_t keys = linear + network.size();
-  const uint64_t penalised = scenario.features() * per_feature;
+  const uint64_t penalised = dense * per_feature;
   for (ShardId s = 0; s < shard; ++s)
     job.begin += (keys + scenario.shards - 1 - uint64_t{s}) / scenario.shards;
   job.keys = (keys + scenario.shards - 1 - uint64_t{shard}) / scenario.shards;
@@ -80,6 +85,7 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
               job.born.begin() + static_cast<ptrdiff_t>(job.begin + job.keys)};
   job.born_rows = RowsAtBirth(scenario, shard);
   if (scenario.ids > 0) job.row_width = 1 + scenario.training.embedding().factors();
+  if (scenario.wide) job.row_width = job.row_linear = job.classes;
   return job;
 }
 

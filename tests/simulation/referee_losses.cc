@@ -24,11 +24,20 @@ Gradient Merged(Gradient one, Gradient other) {
   const Gradient::Restore& rest = other.restore();
   best.set_committed_row(std::max(best.committed_row(), rest.committed_row()));
   best.set_least_clock(std::max(best.least_clock(), rest.least_clock()));
-  if (best.has_slice() || best.left() || !rest.has_slice()) return one;
-  *best.mutable_slice() = rest.slice();
-  *best.mutable_moments() = rest.moments();
+  if (!best.has_slice() && !best.left() && rest.has_slice()) {
+    *best.mutable_slice() = rest.slice();
+    *best.mutable_moments() = rest.moments();
+  }
+  const bool was_accepted = one.clock() > other.clock();  // what the other has sent
+  const uint64_t end =
+      was_accepted ? std::max(rest.rows().end(), rest.sent_row()) : rest.rows().end();
+  if (end <= best.rows().end()) return one;
   *best.mutable_rows() = rest.rows();
   *best.mutable_rows_before() = rest.rows_before();
+  if (end == rest.rows().end()) return one;
+  *best.mutable_rows_before() = rest.rows();
+  best.mutable_rows()->set_end(end);
+  best.mutable_rows()->set_updates_without_rows(0);
   return one;
 }
 
@@ -99,6 +108,10 @@ bool Referee::GoOnFrom(State& state, const Reports& reports) const {
     member.without_rows = said.rows().updates_without_rows();
     member.rows_end_before = said.rows_before().end();
     member.without_rows_before = said.rows_before().updates_without_rows();
+    if (report.has_clock() && member.clock > report.clock() && said.sent_row() > member.rows_end) {
+      member.rows_end_before = std::exchange(member.rows_end, said.sent_row());
+      member.without_rows_before = std::exchange(member.without_rows, 0);
+    }
     state.answered.insert(worker);
   }
   return true;
@@ -110,19 +123,29 @@ void Referee::TakeLateReport(State& state, const Gradient& message) {
   state.answered.insert(worker);
   const Gradient::Restore& said = message.restore();
   const bool left = HasLeft(message);
-  const uint64_t clock = std::max(message.clock(), said.least_clock());
   Member& member = state.members[worker];
-  if (!state.restored || member.left || (!left && clock <= member.clock)) return;
+  const uint64_t clock = std::max({message.clock(), said.least_clock(), member.clock});
+  const bool is_further = clock > member.clock || said.committed_row() > member.rows_end;
+  if (!state.restored || member.left || (!left && !is_further)) return;
   const bool of_all = Bound() == 0 && !left;
   for (uint32_t other = 0; other < job_.workers; ++other) {
     Member& moved = state.members[other];
     state.answered.insert(other);
     if (moved.left || (other != worker && !of_all)) continue;
+    if (clock > moved.clock && moved.held != nullptr) {
+      moved.rows_end_before = moved.rows_end;
+      moved.without_rows_before = moved.without_rows;
+      moved.rows_end = std::max<uint64_t>(moved.rows_end, moved.held->rows_end());
+    }
     if (left || clock > moved.clock) moved.held = nullptr;
     moved.clock = std::max(moved.clock, clock);
   }
+  if (said.rows().end() > member.rows_end) {
+    member.without_rows = said.rows().updates_without_rows();
+    member.rows_end_before = said.rows_before().end();
+    member.without_rows_before = said.rows_before().updates_without_rows();
+  }
   member.rows_end = std::max({member.rows_end, said.rows().end(), said.committed_row()});
-  member.without_rows = said.rows().updates_without_rows();
   if (!left) return;
   member.left = true;
   member.unfinished.clear();

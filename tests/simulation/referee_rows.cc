@@ -57,9 +57,9 @@ void Referee::StepRows(State& state, const std::vector<const Gradient::Update*>&
       for (float& component : sum) component = component + *value++;
     }
   }
-  // FTRL has its second number of a row's first value only: the others are not linear.
+  // FTRL has its second number of what is linear only.
   const bool ftrl = job_.training.optimizer().kind() == Training::Optimizer::FTRL;
-  const size_t slots = ftrl ? job_.row_width + 1 : job_.row_width * slots_per_key_;
+  const size_t slots = ftrl ? job_.row_width + job_.row_linear : job_.row_width * slots_per_key_;
   auto rows = std::make_shared<Rows>(*state.rows);
   for (auto& [id, sum] : sums) {
     Row& row = (*rows)[id];
@@ -71,7 +71,7 @@ void Referee::StepRows(State& state, const std::vector<const Gradient::Update*>&
       row.slots.assign(slots, 0.0f);
     }
     for (float& component : sum) component = component * mean;
-    Optimise(state.steps, sum, row.values, row.slots, 1, 1);
+    Optimise(state.steps, sum, row.values, row.slots, job_.row_linear, job_.row_linear);
   }
   state.rows = std::move(rows);
 }

@@ -85,21 +85,30 @@ class Loop {
 
   Trained Run(const SkippedUpdates& skipped, const std::set<Clock>& rounds) {
     Trained trained;
-    RowNumber longest = 0;
-    for (RowNumber rows : scenario_.rows) longest = std::max(longest, rows);
-    for (Clock clock = 0; clock * training_.batch_rows() < longest; ++clock) {
+    std::vector<RowNumber> counted(scenario_.workers);  // by shard 0
+    const auto has_rows = [&](WorkerId worker) { return counted[worker] < scenario_.rows[worker]; };
+    const auto is_skipped = [&](ShardId shard, WorkerId worker, Clock clock) {
+      return shard < skipped.size() && skipped[shard].contains({worker, clock});
+    };
+    for (Clock clock = 0;; ++clock) {
+      std::vector<WorkerId> present;
+      for (WorkerId worker = 0; worker < scenario_.workers; ++worker) {
+        if (has_rows(worker)) present.push_back(worker);
+      }
+      if (present.empty()) break;
       if (rounds.contains(clock)) trained.after[clock] = State();
       std::vector<Update> round;
-      for (WorkerId worker = 0; worker < scenario_.workers; ++worker) {
-        if (clock * training_.batch_rows() >= scenario_.rows[worker]) continue;
-        round.push_back(Compute(worker, clock));
-      }
+      for (const WorkerId worker : present) round.push_back(Compute(worker, counted[worker]));
       for (ShardId shard = 0; shard < scenario_.shards; ++shard) {
-        std::vector<Update> counted = round;
-        std::erase_if(counted, [&](const Update& update) {
-          return shard < skipped.size() && skipped[shard].contains({update.worker, clock});
-        });
-        Apply(counted, shard);
+        std::vector<Update> taken = round;
+        std::erase_if(
+            taken, [&](const Update& update) { return is_skipped(shard, update.worker, clock); });
+        Apply(taken, shard);
+      }
+      for (const WorkerId worker : present) {
+        const bool counts =
+            !is_skipped(ShardId(0), worker, clock) || skipped[0].at({worker, clock});
+        if (counts) counted[worker] += training_.batch_rows();
       }
     }
     trained.end = State();
@@ -127,12 +136,11 @@ class Loop {
     std::map<EmbeddingId, std::vector<float>> rows;
   };
 
-  Update Compute(WorkerId worker, Clock clock) {
+  Update Compute(WorkerId worker, RowNumber begin) {
     Update update;
     update.worker = worker;
     update.moments = Moments(scenario_.numeric);
     std::vector<Row> rows;
-    const RowNumber begin(clock * training_.batch_rows());
     const RowNumber end =
         std::min<RowNumber>(begin + training_.batch_rows(), scenario_.rows[worker]);
     for (RowNumber number = begin; number < end; ++number) {
@@ -157,7 +165,9 @@ class Loop {
     std::vector<EmbeddingId> ids;
     std::vector<float> values;
     for (const Row& row : rows) {
-      for (EmbeddingId id : row.ids) update.rows[id];
+      std::vector<EmbeddingId> named;
+      model_->AppendIds(row, named);
+      for (EmbeddingId id : named) update.rows[id];
     }
     for (const auto& [id, sum] : update.rows) {
       const std::vector<float>& row = rows_.at(id).values;
@@ -314,7 +324,8 @@ class Loop {
     }
     for (auto& [id, sum] : sums) {
       for (float& value : sum) value *= mean;
-      optimizer_->Step(steps_[shard], sum, rows_[id].values, rows_[id].slots, {1, 1});
+      optimizer_->Step(steps_[shard], sum, rows_[id].values, rows_[id].slots,
+                       {model_->row_linear_end(), model_->row_linear_end()});
     }
   }
 

@@ -10,8 +10,9 @@
 
 namespace millrace::simulation {
 
-// By shard (none where there is no entry): (worker, clock) whose update counts as an empty one.
-using SkippedUpdates = std::vector<std::set<std::pair<WorkerId, Clock>>>;
+// By shard (none where there is no entry): (worker, clock) whose update counts as an empty one, and
+// whether its rows are counted.
+using SkippedUpdates = std::vector<std::map<std::pair<WorkerId, Clock>, bool>>;
 
 // The weights and, after them, the embedding rows of AllIds.
 struct Trained {

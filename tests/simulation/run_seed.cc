@@ -21,7 +21,9 @@ SkippedUpdates PoisonedUpdates(const Simulation& simulation, uint32_t shards) {
   SkippedUpdates updates(shards);
   for (ShardId shard = 0; shard < shards; ++shard) {
     for (const Referee::Accepted& accepted : simulation.referee(shard).accepted()) {
-      if (accepted.poisoned) updates[shard].insert({accepted.worker, accepted.clock});
+      if (!accepted.poisoned) continue;
+      const bool counts = accepted.message.rows_end() > accepted.rows_end_before;
+      updates[shard][{accepted.worker, accepted.clock}] = counts;
     }
   }
   return updates;

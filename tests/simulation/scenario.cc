@@ -111,6 +111,19 @@ void DrawEmbeddings(Random& random, Scenario& scenario) {
   embedding.set_expire_after_s(random.Chance(0.3) ? 0.3 : 0);
 }
 
+void DrawWidth(Random& random, Scenario& scenario) {
+  Training& training = scenario.training;
+  const bool has_l2 = training.l2() > 0 && training.optimizer().kind() != Training::Optimizer::FTRL;
+  scenario.wide = scenario.one_pass() && !scenario.averages() && scenario.ids == 0 && !has_l2 &&
+                  scenario.hashed <= 100 && random.Chance(0.4);
+  if (!scenario.wide) return;
+  training.set_wide_above(0);
+  training.mutable_embedding()->set_seed(random.Next());
+  if (scenario.sequential()) return;  // see DrawEmbeddings
+  training.mutable_embedding()->set_admit_after(static_cast<uint32_t>(random.Between(1, 3)));
+  training.mutable_embedding()->set_expire_after_s(random.Chance(0.3) ? 0.3 : 0);
+}
+
 void DrawCompression(Random& random, Scenario& scenario) {
   if (!random.Chance(0.35)) return;
   Training::Compression& compression = *scenario.training.mutable_compression();
@@ -168,6 +181,7 @@ Scenario DrawScenario(Random& random) {
   DrawRows(random, scenario);
   DrawUpdate(random, scenario);
   DrawEmbeddings(random, scenario);
+  DrawWidth(random, scenario);
   if (random.Chance(0.35)) {
     scenario.max_frame_bytes = scenario.hashed > 100 ? 4000 : random.Between(40, 120);
   }
@@ -183,7 +197,7 @@ std::string Scenario::ToString() const {
                      ", replicas " + std::to_string(replicas) + ", classes " +
                      std::to_string(classes) + ", numeric " + std::to_string(numeric) +
                      ", hashed " + std::to_string(hashed) + ", ids " + std::to_string(ids) +
-                     ", rows";
+                     (wide ? ", wide" : "") + ", rows";
   for (RowNumber count : rows) text += " " + std::to_string(count);
   text += ", undecodable " + std::to_string(undecodable) + ", max frame bytes " +
           std::to_string(max_frame_bytes) + ", most message bytes " +
@@ -223,6 +237,7 @@ Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number) {
 
 std::vector<EmbeddingId> AllIds(const Scenario& scenario) {
   std::vector<EmbeddingId> ids;
+  for (size_t i = 0; scenario.wide && i < scenario.hashed; ++i) ids.push_back(scenario.numeric + i);
   for (size_t column = 0; column < scenario.ids; ++column) {
     for (uint64_t i = 0; i < kIdsOfColumn; ++i) ids.push_back(100 * column + i);
   }

@@ -32,7 +32,8 @@ struct Scenario {
   size_t classes = 2;
   size_t numeric = 1;  // columns; the first holds the row's own number, which tells rows apart
   size_t hashed = 3;
-  size_t ids = 0;  // id columns; with some of them the model is a factorization machine
+  size_t ids = 0;     // id columns; with some of them the model is a factorization machine
+  bool wide = false;  // the hashed features' weights are embedding rows
   std::vector<RowNumber> rows = {12, 12};  // by worker
   double undecodable = 0;                  // part of the rows
   Training training;
@@ -48,6 +49,7 @@ struct Scenario {
   bool sequential() const {
     return training.consistency().model() == Training::Consistency::SEQUENTIAL;
   }
+  bool has_rows() const { return ids > 0 || wide; }
   bool averages() const { return training.update().kind() == Training::Update::WEIGHT_CHANGE; }
   // Whoever dies. (With top_k a worker takes along what its updates kept back.)
   bool repeatable() const { return training.compression().top_k() == 1; }

@@ -92,6 +92,7 @@ void ServerHost::DeliveryFailed() {
 
 bool ServerHost::ReadGradients() {
   if (TryToAnnounce()) return true;
+  if (world_.random.Chance(0.02)) PublishWeights();
   const Offset before = next_gradient_;
   for (uint64_t i = world_.random.Between(1, kRecordsAtOnce); i > 0; --i) {
     if (next_gradient_ < world_.log.Begin(Topic::kGradients, partition_)) {
@@ -118,12 +119,28 @@ bool ServerHost::ReadGradients() {
     }
     // The record before the position is only looked at.
     const bool folded = task_->position() > position;
-    if (folded && !replaying) world_.observer->OnAnswers(*task_, out_);
-    Send(out_);
+    if (folded && !replaying) due_.push_back(task_->position());
+    if (!task_->owes_answers()) AnswerDue();
     // Who has just caught up answers everybody before it reads on.
     if (replaying && task_->replayed()) break;
   }
+  if (phase_ == Phase::kLive) AnswerDue();
   return next_gradient_ != before;
+}
+
+void ServerHost::PublishWeights() {
+  const StatusOr<bool> is_sent = feed_->PublishWeights(out_);
+  if (!is_sent.ok()) return Failed("weights for followers", is_sent.status());
+  if (!*is_sent) return;
+  world_.Count("weights for followers");
+  world_.observer->OnAnnouncement(*task_, out_);
+  Send(out_);
+}
+
+void ServerHost::AnswerDue() {
+  if (const Status status = feed_->AnswerDue(out_); !status.ok()) return Failed("answers", status);
+  if (!due_.empty()) world_.observer->OnAnswers(*task_, std::exchange(due_, {}), out_);
+  Send(out_);
 }
 
 // Before anything else is folded: what the store has then is the cut. (A server waits here; others
@@ -149,12 +166,12 @@ void ServerHost::SaveAtCut() {
 
 void ServerHost::LeaveCut() {
   phase_ = Phase::kLive;
-  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut(out_);
+  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut();
   if (!read_from.ok()) return Failed("cut", read_from.status());
   if (*read_from) ReadFrom(**read_from);
   world_.observer->OnFolded(*task_);
-  world_.observer->OnAnswers(*task_, out_);
-  Send(out_);
+  due_.push_back(task_->position());
+  AnswerDue();
 }
 
 // The reader goes on while the shard stands still, and what it brings is read again.

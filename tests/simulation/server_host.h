@@ -59,7 +59,9 @@ class ServerHost : public Host {
   // The seams: what a planted error may do otherwise.
   virtual ServerOptions Options() const { return MakeServerOptions(world_.scenario, shard_); }
   virtual Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) {
-    return feed_->Take(record, out);
+    MILLRACE_RETURN_IF_ERROR(feed_->Take(record, out));
+    // Or later, with what others make due.
+    return world_.random.Chance(0.5) ? feed_->AnswerDue(out) : absl::OkStatus();
   }
   virtual StatusOr<bool> Announce(std::vector<OutgoingRecord>& out) { return feed_->Announce(out); }
   virtual StoredSnapshot Start() const { return *world_.scenario.start; }
@@ -102,6 +104,9 @@ class ServerHost : public Host {
   void StepFirstCheckpoint();
 
   bool ReadGradients();
+  // Answers what is due.
+  void AnswerDue();
+  void PublishWeights();
   // Announces if it is time to. False when it is not.
   bool TryToAnnounce();
   void PassOver();
@@ -131,6 +136,7 @@ class ServerHost : public Host {
   Offset next_gradient_ = 0;
   CheckpointCycle cycle_{{std::chrono::duration<double>(0), 1, 0, world_.now}};
   std::unique_ptr<CheckpointRun> run_;
+  std::vector<Offset> due_;  // positions since the last answers
   std::vector<OutgoingRecord> out_;
 };
 

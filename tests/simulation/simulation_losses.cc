@@ -83,7 +83,8 @@ bool Simulation::LoseRecords(ShardId shard) {
   if (LoseUnderServer(shard)) return true;
   // What its servers have begun ends with them.
   world_.log.InitTransactions("shard-" + std::to_string(shard));
-  const bool lost = (world_.random.Chance(0.5) && RecreateParameters(shard)) || LoseGradients(shard);
+  const bool lost =
+      (world_.random.Chance(0.5) && RecreateParameters(shard)) || LoseGradients(shard);
   if (!lost) return false;
   KillServers(shard);
   world_.loss.emplace();

@@ -12,7 +12,7 @@ namespace millrace::simulation {
 
 // A bit flips in a worker's memory.
 void Simulation::Poison(OutgoingRecord& record) {
-  const double often = world_.scenario.ids > 0 ? 0.03 : 0.01;  // such jobs are fewer
+  const double often = world_.scenario.has_rows() ? 0.03 : 0.01;  // such jobs are fewer
   if (record.value.size() < 2 || record.value[1] != 0 || !world_.Fault("poison", often)) return;
   Gradient gradient;
   if (!gradient.ParseFromString(record.value.substr(2)) || !gradient.has_update()) return;
@@ -107,7 +107,7 @@ void Simulation::Stranger() {
       message.set_epoch(kEpoch - 1);
       return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
     case 3:
-      if (world_.scenario.ids > 0 && world_.random.Chance(0.7)) {
+      if (world_.scenario.has_rows() && world_.random.Chance(0.7)) {
         SpoilRows(shard, update);
         return gradient(key, MakeFrames(message.SerializeAsString(), 0).front());
       }

@@ -28,7 +28,9 @@ class Observer {
   virtual void OnAppended(Topic, int32_t /*partition*/, const LogRecord&) {}
   virtual void OnFolded(const ShardTask&) {}
   // What a live server says after the record before its position; or to everybody.
-  virtual void OnAnswers(const ShardTask&, std::span<const OutgoingRecord>) {}
+  // To what has made them due at these positions of the shard.
+  virtual void OnAnswers(const ShardTask&, std::span<const Offset>,
+                         std::span<const OutgoingRecord>) {}
   virtual void OnAnnouncement(const ShardTask&, std::span<const OutgoingRecord>) {}
   virtual void OnSentByWorker(WorkerId, std::span<const OutgoingRecord>) {}
   virtual void OnCheckpointCommitted(ShardId) {}

@@ -71,7 +71,7 @@ TEST_F(ShardFeedTest, RecordsThatComeAtACutAreReadAgainAfterIt) {
   const Offset cut = next_;
   TakeUpdate(2);
   EXPECT_EQ(task_->position(), cut);
-  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut(out_);
+  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut();
   ASSERT_TRUE(read_from.ok());
   EXPECT_EQ(*read_from, std::optional<Offset>(cut));
 
@@ -80,15 +80,30 @@ TEST_F(ShardFeedTest, RecordsThatComeAtACutAreReadAgainAfterIt) {
   RequestSnapshot(2);
   for (const Clock clock : std::vector<Clock>{4, 5}) TakeUpdate(clock);
   ASSERT_TRUE(feed_->at_cut());
-  const StatusOr<std::optional<Offset>> second = feed_->LeaveCut(out_);
+  const StatusOr<std::optional<Offset>> second = feed_->LeaveCut();
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(*second, std::nullopt) << "nothing came at this one";
+}
+
+// Without the cut it would be of a state that the snapshot does not have.
+TEST_F(ShardFeedTest, WhatIsDueAtACutIsAnsweredAfterIt) {
+  StartReplay(0);
+  GoToACut();
+  out_.clear();
+  ASSERT_TRUE(feed_->AnswerDue(out_).ok());
+  EXPECT_TRUE(out_.empty());
+  ASSERT_TRUE(feed_->LeaveCut().ok());
+  ASSERT_TRUE(feed_->AnswerDue(out_).ok());
+  EXPECT_EQ(out_.size(), 1u);
+  out_.clear();
+  ASSERT_TRUE(feed_->AnswerDue(out_).ok());
+  EXPECT_TRUE(out_.empty()) << "an answer is made once";
 }
 
 TEST_F(ShardFeedTest, NothingIsReadAgainAfterACutAtWhichNothingCame) {
   StartReplay(0);
   GoToACut();
-  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut(out_);
+  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut();
   ASSERT_TRUE(read_from.ok());
   EXPECT_EQ(*read_from, std::nullopt);
   TakeUpdate(2);
@@ -107,7 +122,7 @@ TEST_F(ShardFeedTest, ItsLastRecordIsReadAgainAfterACutAtWhichTheConnectionWasLo
   StartReplay(0);
   GoToACut();
   EXPECT_EQ(feed_->ConnectionLost(), std::nullopt);
-  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut(out_);
+  const StatusOr<std::optional<Offset>> read_from = feed_->LeaveCut();
   ASSERT_TRUE(read_from.ok());
   EXPECT_EQ(*read_from, std::optional<Offset>(next_ - 1));
 }
@@ -124,7 +139,7 @@ TEST_F(ShardFeedTest, ADeadLetterOfTheUpdateThatReachesACutIsWrittenOnce) {
     Take(RecordOf(WithDeadLetter(NextUpdate(1), "no row")));
     if (replayed == 0) {
       ASSERT_TRUE(feed_->at_cut());
-      ASSERT_TRUE(feed_->LeaveCut(out_).ok());
+      ASSERT_TRUE(feed_->LeaveCut().ok());
     }
     const StatusOr<std::optional<Checkpoint>> checkpoint = task_->BeginCheckpoint();
     ASSERT_TRUE(checkpoint.ok() && checkpoint->has_value());
@@ -198,7 +213,7 @@ TEST(ShardFeedDeathTest, WhatIsLeftIsACutAndAFailedCheckNamesTheLastRecord) {
     const auto offset = static_cast<Offset>(uint64_t{clock});
     ASSERT_TRUE(task.ProcessGradient({offset, record.key, record.value, 0}, out).ok());
   }
-  EXPECT_DEATH((void)task.LeaveCut(out), "gradients, partition 0, offset 1");
+  EXPECT_DEATH((void)task.LeaveCut(), "gradients, partition 0, offset 1");
 }
 
 TEST_F(ShardFeedTest, AnswersEverybodyOnceItHasCaughtUp) {
@@ -225,7 +240,7 @@ TEST_F(ShardFeedTest, AnswersThatWereLostAtACutAreMadeAfterIt) {
   GoToACut();
   feed_->AnswersLost();
   EXPECT_FALSE(Announces());
-  ASSERT_TRUE(feed_->LeaveCut(out_).ok());
+  ASSERT_TRUE(feed_->LeaveCut().ok());
   EXPECT_TRUE(Announces());
 }
 

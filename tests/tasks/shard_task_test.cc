@@ -5,6 +5,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -204,6 +205,53 @@ TEST_F(ShardTaskTest, AnsweringAllWorkersTakesTheMemoryOfOneAnswer) {
   ASSERT_TRUE(task_->Announce(sink).ok());
   EXPECT_LE(bytes, kAnswerBytes + 100 * kWorkers);
   EXPECT_LE(most, 5 * kAnswerBytes) << "the message, its bytes and its frames";
+}
+
+// (One record, instead of one for each update.)
+TEST_F(ShardTaskTest, WorkersWhoseUpdatesWereFoldedTogetherAreAnsweredByOneRecord) {
+  ServerOptions options = SmallServer(kEventual);
+  options.workers = 3;
+  Use(options);
+  for (const WorkerId worker : {WorkerId(0), WorkerId(2)}) {
+    const LogRecord record =
+        RecordOf(Update(worker, 0, std::vector<float>(kRange.size(), 1), kRange));
+    ASSERT_TRUE(task_->Fold({task_->position(), record.key, record.value, 0}).ok());
+  }
+  EXPECT_TRUE(task_->owes_answers());
+  out_.clear();
+  ASSERT_TRUE(task_->AnswerDue(out_).ok());
+  EXPECT_FALSE(task_->owes_answers());
+  ASSERT_EQ(out_.size(), 1u);
+  EXPECT_EQ(out_[0].partition, SharedWeightsPartition(3));
+  const SharedWeights shared = SharedIn(out_[0]);
+  ASSERT_EQ(shared.answers_size(), 2);
+  EXPECT_EQ(shared.answers(0).worker(), 0u);
+  EXPECT_EQ(shared.answers(1).worker(), 2u);
+  EXPECT_EQ(shared.answers(1).clock(), 1u);
+}
+
+TEST_F(ShardTaskTest, WhoAsksIsAnsweredByTheNumberOfItsMessageAndOnItsOwnPartition) {
+  ServerOptions options = SmallServer(kEventual);
+  options.workers = 3;
+  Use(options);
+  const auto fold = [&](Gradient message, uint64_t number) {
+    message.set_number(number);
+    const LogRecord record = RecordOf(message);
+    ASSERT_TRUE(task_->Fold({task_->position(), record.key, record.value, 0}).ok());
+  };
+  const std::vector<float> ones(kRange.size(), 1);
+  fold(Update(0, 0, ones, kRange), 5);
+  fold(Message(Gradient::kAsk, 1, 0), 6);
+  fold(Update(2, 3, ones, kRange), 7);  // which is not due
+  out_.clear();
+  ASSERT_TRUE(task_->AnswerDue(out_).ok());
+  std::map<int32_t, uint64_t> answers_to;
+  for (const OutgoingRecord& record : out_) {
+    Weights answer;
+    ASSERT_TRUE(answer.ParseFromString(std::string(ParseFrame(record.value)->body)));
+    answers_to[record.partition] = answer.answers_to();
+  }
+  EXPECT_EQ(answers_to, (std::map<int32_t, uint64_t>{{0, 0}, {1, 6}, {2, 7}}));
 }
 
 TEST_F(ShardTaskTest, WhatItsAnswersCannotBeGivenToEndsTheCall) {

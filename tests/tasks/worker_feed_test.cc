@@ -81,7 +81,7 @@ TEST_F(WorkerFeedTest, ACommitAfterTheEndIsOfATopicThatWasRecreated) {
   options.numeric_columns = 1;
   WorkerTask task(options, kFedRows, model_, 2);
   WorkerFeed feed(task);
-  const WorkerFeed::Committed commit{5, "row=5"};
+  const WorkerFeed::Committed commit{5, "row=5 clock=5"};
   EXPECT_TRUE(absl::IsDataLoss(feed.Assigned(commit, {0, 4}, nullptr).status()));
 }
 

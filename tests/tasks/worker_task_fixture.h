@@ -178,7 +178,8 @@ class WorkerTaskTest : public ::testing::Test {
     std::erase_if(messages, [](const Gradient& m) { return !m.has_update(); });
     EXPECT_THAT(messages, ::testing::SizeIs(1));
     if (messages.empty()) return {};
-    messages[0].mutable_update()->clear_attempt();  // says only that it was computed again
+    messages[0].mutable_update()->clear_attempt();  // says only that it was computed again,
+    messages[0].clear_number();                     // as this does
     return messages[0];
   }
 

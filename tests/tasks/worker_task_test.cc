@@ -25,15 +25,17 @@ using ::testing::SizeIs;
 // ---- the committed position ----
 
 TEST(InputPositionTest, ComesBackFromACommitAsItWas) {
-  for (const InputPosition& position :
-       {InputPosition{0, 0}, InputPosition{17, 12}, InputPosition{1, UINT64_MAX}}) {
+  for (const InputPosition& position : {InputPosition{0, 0, 0}, InputPosition{17, 12, 3},
+                                        InputPosition{1, UINT64_MAX, UINT64_MAX}}) {
     EXPECT_EQ(InputPosition::FromCommit(position.offset, position.Metadata()), position);
   }
 }
 
 TEST(InputPositionTest, MetadataOfSomebodyElseIsNoPosition) {
-  for (const char* metadata : {"", "row", "row=", "row=x", "row=1x", "row=-1", "row= 1", "Row=1",
-                               "1", "row=99999999999999999999"}) {
+  for (const char* metadata :
+       {"", "row", "row=", "row=1", "row=x clock=1", "row=1x clock=1", "row=-1 clock=1",
+        "row= 1 clock=1", "Row=1 clock=1", "1", "row=99999999999999999999 clock=1",
+        "row=1 clock=", "row=1 clock=1 ", "row=1  clock=1", "clock=1"}) {
     EXPECT_EQ(InputPosition::FromCommit(5, metadata), std::nullopt) << metadata;
   }
 }
@@ -51,9 +53,9 @@ TEST_F(WorkerTaskTest, OnePassCommitsTheFirstRowOfThePresentClocksBatch) {
   Receive(Answer(0, 0));
   EXPECT_EQ(task_->CommitPosition(), (InputPosition{0, 0})) << "its update may be lost";
   Receive(Answer(1, 4));
-  EXPECT_EQ(task_->CommitPosition(), (InputPosition{4, 4}));
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{4, 4, 1}));
   Receive(Answer(2, 8));
-  EXPECT_EQ(task_->CommitPosition(), (InputPosition{11, 8}));
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{11, 8, 2}));
 }
 
 // Whoever may write to `weights` must not be able to delete rows that nobody has read.
@@ -63,16 +65,20 @@ TEST_F(WorkerTaskTest, AForgedClockCommitsAndDeletesNothing) {
   Read(12);
   Receive(Answer(1, 4));
   const std::optional<InputPosition> before = task_->CommitPosition();
-  EXPECT_EQ(before, (InputPosition{4, 4}));
+  EXPECT_EQ(before, (InputPosition{4, 4, 1}));
   for (const Clock forged : {Clock(9), Clock(1'000'000), Clock(uint64_t{1} << 44)}) {
     Receive(Answer(forged, 36));
     EXPECT_LE(task_->CommitPosition().value_or(*before).row, before->row) << forged;
     EXPECT_LE(task_->TrimPosition().value_or(3), 3) << forged;
   }
-  // The server's own word counts as soon as it is said again.
-  task_->Repeat(out_);
-  out_.clear();
+  // The server's own word counts when it is said to who asks again.
   Receive(Answer(1, 4));
+  EXPECT_EQ(task_->clock(), uint64_t{1} << 44);
+  out_.clear();
+  task_->Repeat(out_);
+  Weights reply = Answer(1, 4);
+  reply.set_answers_to(Sent().back().number());
+  Receive(reply);
   EXPECT_EQ(task_->clock(), 1u);
 }
 
@@ -82,7 +88,7 @@ TEST_F(WorkerTaskTest, RowsReadAgainBearOutAClockThatIsFarAhead) {
   Receive(Answer(8, 32));
   EXPECT_EQ(task_->CommitPosition(), std::nullopt);
   Read();
-  EXPECT_EQ(task_->CommitPosition(), (InputPosition{32, 32}));
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{32, 32, 8}));
   EXPECT_EQ(SentUpdate().clock(), 8u);
 }
 
@@ -118,7 +124,7 @@ TEST_F(WorkerTaskTest, ATaskThatBeginsAfterItsFirstRowsHasNothingNewToCommit) {
   Read();
   EXPECT_EQ(task_->CommitPosition(), std::nullopt) << "before it is known where the worker stands";
   Receive(Answer(2, 8));
-  EXPECT_EQ(task_->CommitPosition(), (InputPosition{8, 8}));
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{8, 8, 2}));
 }
 
 TEST_F(WorkerTaskTest, AfterAllThatWasReadTheCommitIsWhereReadingGoesOn) {
@@ -126,13 +132,13 @@ TEST_F(WorkerTaskTest, AfterAllThatWasReadTheCommitIsWhereReadingGoesOn) {
   Start(OnePass());
   Read();
   Receive(Answer(1, 4));
-  EXPECT_EQ(task_->CommitPosition(), (InputPosition{4, 4}));
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{4, 4, 1}));
   // A worker of long ago, whose commit was lost: it reads over what has been used.
   Receive(Answer(7, 28));
   EXPECT_EQ(task_->CommitPosition(), std::nullopt) << "until the rows bear the clock out";
   log_.AddRows(30);
   Read();
-  EXPECT_EQ(task_->CommitPosition(), (InputPosition{28, 28}));
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{28, 28, 7}));
 }
 
 TEST_F(WorkerTaskTest, TheEndStaysToBeReadAgain) {
@@ -143,7 +149,7 @@ TEST_F(WorkerTaskTest, TheEndStaysToBeReadAgain) {
   Receive(Answer(1, 4));
   EXPECT_EQ(Sent().back().kind_case(), Gradient::kLeave);
   const std::optional<InputPosition> position = task_->CommitPosition();
-  EXPECT_EQ(position, (InputPosition{4, 4}));
+  EXPECT_EQ(position, (InputPosition{4, 4, 1}));
   EXPECT_TRUE(task_->ended());
   Start(OnePass(), position);
   Read();
@@ -172,7 +178,7 @@ TEST_F(WorkerTaskTest, AfterADeletionTheFirstRecordSaysWhichRowItIs) {
   EXPECT_EQ(task_->CommitPosition(), std::nullopt);
   Read();
   Receive(Answer(2, 8));
-  EXPECT_EQ(task_->CommitPosition(), (InputPosition{10, 8}));
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{10, 8, 2}));
   EXPECT_EQ(SentUpdate().update().rows_end(), 12u);
 }
 
@@ -198,7 +204,7 @@ TEST_F(WorkerTaskTest, AnAnswerThatNeedsDeletedRowsIsForgottenAndAskedForAgain) 
   const std::vector<Gradient> said = Sent();
   ASSERT_THAT(said, SizeIs(2));
   EXPECT_EQ(said[0].kind_case(), Gradient::kRestore) << "if the shard has lost its state";
-  EXPECT_EQ(said[0].restore().least_clock(), 2u);
+  EXPECT_EQ(said[0].restore().committed_row(), 8u);
   EXPECT_EQ(said[1].kind_case(), Gradient::kAsk);
   Receive(Answer(2, 8));
   EXPECT_EQ(SentUpdate().clock(), 2u);

@@ -160,6 +160,7 @@ TEST(GradientCodec, AnUpdateWhoseSliceGoesPastTheMessageIsReadAsOneWithIt) {
     for (size_t i = 0; i < size; ++i) values[i] = static_cast<float>(i) / 3 - 100;
     const KeyRange range = {700, 700 + size};
     Gradient message = Header(3, 9);
+    message.set_number(12345);
     message.mutable_update()->set_row_count(4);
     const StatusOr<std::string> bytes = SerializeUpdate(message, values, range, kMostMessageBytes);
     ASSERT_TRUE(bytes.ok()) << bytes.status();

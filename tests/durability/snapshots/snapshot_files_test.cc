@@ -606,17 +606,14 @@ TEST(SnapshotFiles, OfAnotherJobsShapeAreRefused) {
   network.mutable_hidden()->Add(32);
   EXPECT_TRUE(CheckSnapshotFits(of_network, features, network, 1, SnapshotStart::kNewStream).ok())
       << "what is the default anyway";
-  for (const bool batch : {true, false}) {
-    other = same;
-    if (batch) {
-      other.set_batch_rows(same.batch_rows() + 1);
-    } else {
-      other.set_schedule(Training::BUFFER);
-    }
-    EXPECT_FALSE(fits(other, "x", 1, SnapshotStart::kSameStream).ok())
-        << "rows would be left out, or learnt from twice";
-    EXPECT_TRUE(fits(other, "x", 1, SnapshotStart::kNewStream).ok());
-  }
+  other = same;
+  other.set_batch_rows(same.batch_rows() + 1);
+  EXPECT_TRUE(fits(other, "x", 1, SnapshotStart::kSameStream).ok())
+      << "its state says how many rows of each worker it has counted";
+  other.set_schedule(Training::BUFFER);
+  EXPECT_FALSE(fits(other, "x", 1, SnapshotStart::kSameStream).ok())
+      << "rows would be left out, or learnt from twice";
+  EXPECT_TRUE(fits(other, "x", 1, SnapshotStart::kNewStream).ok());
   manifest.add_workers()->set_clock(1);
   EXPECT_FALSE(fits(same, "x", 2, SnapshotStart::kSameStream).ok())
       << "a sequential job's workers stand at one clock";
