@@ -249,7 +249,8 @@ class WorkerLoop {
     const auto found = tasks_.find(worker);
     if (found == tasks_.end()) return absl::OkStatus();
     spdlog::info("worker {}: {}", worker,
-                 lost ? "partition lost (session timeout); another process takes it over"
+                 lost ? "partition lost (session timeout): the consumer group gives it to a process "
+                        "that it hears from, maybe to this one again"
                       : "partition revoked; another process may take it over");
     if (!lost) Commit(worker, found->second);
     Status status = Save(*found->second.task);
@@ -359,9 +360,10 @@ class WorkerLoop {
     idle_reported_ = true;
     if (input_->is_member()) {
       spdlog::info(
-          "standby: other processes host all {} workers; this process takes over when one of them "
-          "ends",
-          config_.workers());
+          "standby: the consumer group has given none of the {} workers to this process; it gets some "
+          "when another member of {}-workers ends (after a restart of the brokers also when its "
+          "own old membership has run out: --session-timeout)",
+          config_.workers(), config_.name());
     } else {
       spdlog::warn(
           "consumer group {}-workers: this process has been waiting to join for {} s; check the "
