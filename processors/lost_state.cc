@@ -100,6 +100,8 @@ std::optional<LostState::Restored> LostState::Restore(bool sequential) const {
     const uint64_t sent = said.has_clock() && clock > said.clock() ? restore.sent_row() : 0;
     member.rows.set_end(std::max(restore.rows().end(), restore.committed_row()));
     member.rows_before = restore.rows_before();
+    // Nor is a row needed there that is gone.
+    member.rows_before.set_end(std::max(restore.rows_before().end(), restore.committed_row()));
     if (sent > member.rows.end()) {
       member.rows_before = member.rows;
       member.rows.set_end(sent);

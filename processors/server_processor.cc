@@ -189,6 +189,9 @@ Status ServerProcessor::HandleLateReport(const Gradient& message, ServerOutput& 
     previous_.KeepProgress(worker, restore.rows_before());
   }
   rows.set_end(std::max({rows.end(), restore.rows().end(), restore.committed_row()}));
+  RowProgress before = previous_.progress(worker);
+  before.set_end(std::max(before.end(), restore.committed_row()));
+  previous_.KeepProgress(worker, before);
   if (leaves) decoder_.Forget(worker);
   if (options_.consistency.sequential()) MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
   output.answers.clear();

@@ -82,6 +82,7 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
                             DecodeWeights(body, WeightsShapeFrom(options_, model_)));
   Part& part = parts_[message.shard()];
   if (message.lost()) {
+    part.is_lost = true;
     part.asked_to_restore = true;
   } else if (message.previous_round()) {
     const bool serves = part.known && !part.left && message.clock() + 1 == part.clock;
@@ -127,6 +128,7 @@ bool WorkerTrainingProcessor::TakeValues(Part& part) const {
 
 void WorkerTrainingProcessor::Take(Weights message, std::shared_ptr<const SharedWeights> values) {
   Part& part = parts_[message.shard()];
+  part.is_lost = false;
   // A zombie's server answers late: what is older than what is known says nothing new. Unless the
   // shard says it to what was repeated since: then somebody has made up what is known.
   const bool is_reply = std::ranges::count(part.repeated, message.answers_to()) > 0;
@@ -535,7 +537,10 @@ void WorkerTrainingProcessor::SendAgain(WorkerOutput& output) {
     Ask(shard, std::nullopt, {}, output);
     asked_ = true;
   }
-  if (left()) return;
+  if (left()) {  // nothing else makes a lost shard ask again, should the report be lost, too
+    for (Part& part : parts_) part.asked_to_restore |= part.is_lost;
+    return AnswerLostShards(output);
+  }
   if (leaving_ || SomeoneLeft()) return LeaveAll(true, output);
   if (!unanswered_.empty()) {
     output.messages.insert(output.messages.end(), unanswered_.begin(), unanswered_.end());

@@ -104,7 +104,8 @@ class WorkerTrainingProcessor {
     bool asked_for_previous = false;
     std::optional<Weights> previous_round;
     std::optional<Clock> asked_for_embeddings;  // of which clock
-    bool asked_to_restore = false;              // the shard has lost its state
+    bool is_lost = false;                       // the shard has lost its state, it said last,
+    bool asked_to_restore = false;              // and has not been told what the worker has
     // What the shard says is older than what the worker knows, or than its rows.
     bool is_set_back = false;
     std::optional<Clock> leave_sent;  // of which clock

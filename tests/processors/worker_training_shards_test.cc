@@ -206,6 +206,24 @@ TEST(WorkerTrainingTest, WhenShardZeroIsAheadItsRowsAreThoseOfTheClockBefore) {
   EXPECT_EQ(worker.training().progress().updates_without_rows, 3u);
 }
 
+// A worker that has left says nothing else that could bring the shard to ask again.
+TEST(WorkerTrainingProcessor, RepeatsWhatItToldALostShardAlsoWhenItHasLeft) {
+  TrainingWorker worker(TrainingWorker::Options());
+  worker.AddRows(4);
+  worker.End();
+  worker.ReceiveAndTrain(TrainingWorker::Left(worker.Answer(1)));
+  EXPECT_THAT(worker.Repeat(), IsEmpty());
+  Weights lost;
+  lost.set_epoch(worker.Answer(1).epoch());
+  lost.set_lost(true);
+  ASSERT_THAT(worker.ReceiveAndTrain(lost), SizeIs(1));
+  const std::vector<Gradient> again = worker.Repeat();
+  ASSERT_THAT(again, SizeIs(1));
+  EXPECT_TRUE(again[0].restore().left());
+  worker.ReceiveAndTrain(TrainingWorker::Left(worker.Answer(1)));
+  EXPECT_THAT(worker.Repeat(), IsEmpty());
+}
+
 TEST(WorkerTrainingProcessor, TellsAShardThatHasLostItsStateWhatItHasOfIt) {
   WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;

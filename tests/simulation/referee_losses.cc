@@ -106,7 +106,7 @@ bool Referee::GoOnFrom(State& state, const Reports& reports) const {
     if (Bound() == 0 && !member.left) member.clock = round;
     member.rows_end = std::max(said.rows().end(), said.committed_row());
     member.without_rows = said.rows().updates_without_rows();
-    member.rows_end_before = said.rows_before().end();
+    member.rows_end_before = std::max(said.rows_before().end(), said.committed_row());
     member.without_rows_before = said.rows_before().updates_without_rows();
     if (report.has_clock() && member.clock > report.clock() && said.sent_row() > member.rows_end) {
       member.rows_end_before = std::exchange(member.rows_end, said.sent_row());
@@ -146,6 +146,7 @@ void Referee::TakeLateReport(State& state, const Gradient& message) {
     member.without_rows_before = said.rows_before().updates_without_rows();
   }
   member.rows_end = std::max({member.rows_end, said.rows().end(), said.committed_row()});
+  member.rows_end_before = std::max(member.rows_end_before, said.committed_row());
   if (!left) return;
   member.left = true;
   member.unfinished.clear();

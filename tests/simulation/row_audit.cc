@@ -72,8 +72,9 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
     begin = std::min(all, RowNumber(accepted.rows_end_before));
     end = std::min<RowNumber>(all, begin + training.batch_rows());
     trained_begin = new_begin = begin;
-    // A shard that was lost may have been told less than another instance of the worker knows.
-    if (scenario_.weights_from_workers && RowNumber(message.rows_end()) > end) return "";
+    // A shard that was lost may have been told less than another instance of the worker knows, or
+    // more.
+    if (scenario_.weights_from_workers && RowNumber(message.rows_end()) != end) return "";
     if (begin == end) return "an update without rows";
   } else {
     end = RowNumber(message.rows_end());

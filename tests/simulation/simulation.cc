@@ -333,6 +333,15 @@ bool Simulation::Done() const {
 
 std::string Simulation::Standstill() const {
   std::string text = "it hangs:";
+  for (ShardId shard = 0; shard < server_.size(); ++shard) {
+    const Referee::State& state = inspector_.referee(shard).now();
+    if (!state.lost) continue;
+    text += " shard " + std::to_string(shard) + " is lost, and has heard of";
+    for (const auto& [worker, report] : *state.reports) {
+      text += " " + std::to_string(worker) + " {" + report.ShortDebugString() + "}";
+    }
+    text += ";";
+  }
   for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
     text += " worker " + std::to_string(worker) + " at clock";
     for (ShardId shard = 0; shard < server_.size(); ++shard) {
