@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,6 +14,7 @@
 #include "kafka/rdkafka_handles.h"
 #include "kafka/status_of_error.h"
 #include "kafka/topic_metadata.h"
+#include "kafka/topic_presence.h"
 
 namespace millrace {
 namespace {
@@ -24,6 +26,8 @@ using kafka_internal::StatusOfTransactionError;
 // Below it, a copy costs less than keeping a value.
 constexpr size_t kWorthOwning = 16384;
 constexpr int kWarning = 4;  // syslog's level
+constexpr char kIfDeleted[] =
+    ": if it was deleted, stop the programs of this job and start a new one (another --job)";
 
 int Milliseconds(std::chrono::milliseconds timeout) {
   return static_cast<int>(std::clamp<int64_t>(timeout.count(), 0, 1 << 30));
@@ -56,6 +60,7 @@ class LibrdkafkaProducer final : public KafkaProducer {
   struct Topic {
     Handle<rd_kafka_topic_t> handle;
     std::vector<Offset> delivered_end;  // by partition
+    std::optional<kafka_internal::TopicPresence> presence{};
   };
 
   // Called by rd_kafka_poll and rd_kafka_flush, so in the one thread that uses this producer:
@@ -65,6 +70,8 @@ class LibrdkafkaProducer final : public KafkaProducer {
   Status Hand(const std::string& topic, int32_t partition, std::string_view key,
               std::string_view value, int64_t timestamp_ms, int flags);
   Status FatalError() const;
+  // NotFound once a topic has been gone for a while. (librdkafka waits for it without a word.)
+  Status CheckTopics();
 
   Wakeup* const wakeup_;
   std::string transactional_id_;
@@ -140,6 +147,7 @@ StatusOr<LibrdkafkaProducer::Topic*> LibrdkafkaProducer::Find(const std::string&
     rd_kafka_topic_conf_t* const conf = rd_kafka_default_topic_conf_dup(client_.get());
     rd_kafka_topic_conf_set_opaque(conf, created.get());
     created->handle.reset(rd_kafka_topic_new(client_.get(), topic.c_str(), conf));
+    created->presence.emplace(client_.get(), topic);
     if (created->handle == nullptr) {
       topics_.erase(topic);
       return StatusOfError(rd_kafka_last_error(), absl::StrCat("topic '", topic, "'"));
@@ -157,6 +165,9 @@ Status LibrdkafkaProducer::Prepare(const std::vector<std::string>& topics) {
     const rd_kafka_resp_err_t error =
         kafka_internal::RequestTopicMetadata(client_.get(), name, kTimeoutMs, metadata);
     if (error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) continue;
+    if (kafka_internal::IsUnknownTopic(error)) {
+      return absl::NotFoundError(absl::StrCat("topic '", name, "' does not exist", kIfDeleted));
+    }
     MILLRACE_RETURN_IF_ERROR(StatusOfError(error, absl::StrCat("looking up topic '", name, "'")));
   }
   return absl::OkStatus();
@@ -197,9 +208,7 @@ Status LibrdkafkaProducer::Hand(const std::string& topic, int32_t partition, std
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
       return absl::NotFoundError(
-          absl::StrCat("topic '", topic, "' [", partition,
-                       "] does not exist: if it was deleted, stop the programs of this job and "
-                       "start a new one (another --job)"));
+          absl::StrCat("topic '", topic, "' [", partition, "] does not exist", kIfDeleted));
     case RD_KAFKA_RESP_ERR__STATE:
       return absl::AbortedError(absl::StrCat("sending to ", topic, " [", partition,
                                              "]: its transaction failed or was not started"));
@@ -274,11 +283,20 @@ Status LibrdkafkaProducer::Flush(std::chrono::milliseconds timeout) {
   const rd_kafka_resp_err_t error = rd_kafka_flush(client_.get(), Milliseconds(timeout));
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR || outstanding_ == 0) return absl::OkStatus();
   if (error == RD_KAFKA_RESP_ERR__TIMED_OUT) {
+    MILLRACE_RETURN_IF_ERROR(CheckTopics());
     return absl::DeadlineExceededError(absl::StrCat(outstanding_,
                                                     " records were not delivered within ",
                                                     timeout.count(), " ms; check the brokers"));
   }
   return StatusOfError(error, "flushing the producer");
+}
+
+Status LibrdkafkaProducer::CheckTopics() {
+  for (auto& [name, topic] : topics_) {
+    topic->presence->Suspect();
+    MILLRACE_RETURN_IF_ERROR(topic->presence->Check());
+  }
+  return absl::OkStatus();
 }
 
 Offset LibrdkafkaProducer::DeliveredEnd(const std::string& topic, int32_t partition) const {

@@ -80,7 +80,8 @@ class KafkaProducer {
   virtual std::vector<FailedDelivery> TakeFailures() = 0;
   // Records handed over and not yet reported on.
   virtual size_t outstanding() const = 0;
-  // Waits until nothing is outstanding. DeadlineExceeded when it takes longer.
+  // Waits until nothing is outstanding. DeadlineExceeded when it takes longer; NotFound with the
+  // remedy once one of its topics has been gone for some seconds.
   virtual Status Flush(std::chrono::milliseconds timeout) = 0;
   // The offset after the last delivered record of a partition, by delivery reports, and, once there
   // is one, of this transaction; -1: none yet.

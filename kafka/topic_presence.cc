@@ -43,7 +43,7 @@ Status TopicPresence::Check() {
   if (now - *gone_since_ < kGone) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat(
       "topic '", topic_,
-      "' is gone: it was deleted while this program read it. Stop the programs of this "
+      "' is gone: it was deleted while this program used it. Stop the programs of this "
       "job and start a new one (another --job, or a higher --job-epoch with the job's "
       "other topics and data folders deleted)"));
 }

@@ -1,4 +1,4 @@
-// Notices that a topic is deleted while it is read. Private to this folder.
+// Notices that a topic is deleted while it is used. Private to this folder.
 #pragma once
 
 #include <librdkafka/rdkafka.h>

@@ -29,6 +29,7 @@
 #include "server/cut_saver.h"
 #include "server/hosted_shard.h"
 #include "server/job_end.h"
+#include "server/quality_report.h"
 #include "server/recovery_report.h"
 #include "server/server_metrics.h"
 #include "server/takeover.h"
@@ -68,7 +69,12 @@ class ServerLoop {
     if (IsFenced(status)) RememberTakeover(config_, ids_);
     if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
     MILLRACE_RETURN_IF_ERROR(Close());
-    return job_ended_ ? absl::OkStatus() : absl::CancelledError("stopped");
+    if (!job_ended_) return absl::CancelledError("stopped");
+    if (saved_at_end_.ok()) return absl::OkStatus();
+    return WithText(saved_at_end_,
+                    "the job has ended, but its last snapshot could not be written: " +
+                        std::string(saved_at_end_.message()) +
+                        ". Mend that and start this ServerApp again: it writes the snapshot");
   }
 
  private:
@@ -254,12 +260,25 @@ class ServerLoop {
     if (now >= next_metrics_) {
       next_metrics_ = now + kMetricsEvery;
       PublishProgress(ended_);
+      for (auto& [shard, hosted] : shards_) ReportQuality(shard, hosted->task(), false);
     }
     if (all_weights_ && !ended_) MILLRACE_RETURN_IF_ERROR(all_weights_->Tick(now, out_));
     for (auto& [shard, hosted] : shards_) waiting_report_.Tick(hosted->task(), now);
     recoveries_.Tick(now);
     ReportRestored();
     return sender_->Send(out_);
+  }
+
+  void ReportQuality(ShardId shard, const ShardTask& task, bool at_end) {
+    if (!task.replayed()) return;
+    const ServerProcessor& processor = task.processor();
+    const uint64_t accepted = processor.counters().gradients_accepted();
+    const uint64_t dropped = processor.counters().non_finite_updates();
+    QualityReport& report = quality_.try_emplace(shard, shape_.classes).first->second;
+    const std::optional<std::string> warning =
+        at_end ? report.AtEnd(processor.progressive(), accepted, dropped)
+               : report.Tick(processor.progressive(), accepted, dropped);
+    if (warning) spdlog::warn("shard {}: {}", shard, *warning);
   }
 
   // For those who follow the job. Large ones take time to send, and are sent less often.
@@ -347,6 +366,7 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
     if (all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
     SaveAtEnd();
+    for (auto& [shard, hosted] : shards_) ReportQuality(shard, hosted->task(), true);
     // What says that it has ended should not get lost: Watch waits for it.
     constexpr int kTries = 3;
     for (int i = 0; i < kTries && !stop_; ++i) {
@@ -371,16 +391,30 @@ class ServerLoop {
           snapshots_.WritePart(0, MakeHostedOptions(config_, features_, training_, shard),
                                hosted->task().processor(), hosted->store());
       snapshots_.PartWritten(0, shard, written, began, std::chrono::steady_clock::now());
+      saved_at_end_.Update(written);
     }
   }
 
   Status Close() {
     for (auto& [shard, hosted] : shards_) MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
     if (!ended_ && all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
+    if (!job_ended_) PublishStop();
     // Answers that do not go out now are announced at the next start.
     (void)sender_->Flush(std::chrono::seconds(2));
     for (auto& [shard, hosted] : shards_) ReportSaved(*hosted);
     return absl::OkStatus();
+  }
+
+  // Without it a clean stop looks like a crash to those who watch. It may get lost: nothing but a
+  // display depends on it.
+  void PublishStop() {
+    for (auto& [shard, hosted] : shards_) {
+      if (!hosted->task().replayed()) continue;
+      out_.push_back(StoppedPoint(hosted->task(), training_, shape_.classes,
+                                  hosted->aborted_checkpoints(), ended_,
+                                  recoveries_.point(shard)));
+    }
+    (void)sender_->Send(out_);
   }
 
   void ReportSaved(const HostedShard& hosted) const {
@@ -419,10 +453,12 @@ class ServerLoop {
       [this](OutgoingRecord record) { return sender_->SendOne(std::move(record)); }};
   SteadyTime next_metrics_;
   SteadyTime next_weights_;
+  std::map<ShardId, QualityReport> quality_;
 
   bool ended_ = false;  // EndShards has begun; an error of it ends the process
   JobEnd job_end_{config_, training_, stop_};
   bool job_ended_ = false;
+  Status saved_at_end_ = absl::OkStatus();  // the last snapshot's parts
 
   SnapshotTaker snapshots_{config_, features_, training_};
   CutSaver at_cut_{snapshots_, &wakeup_};    // after shards_, as the next
