@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/host_name.h"
@@ -19,17 +20,13 @@ OutgoingRecord Record(std::string series, const MetricPoint& point) {
           std::move(MakeFrames(point.SerializeAsString(), 0).front())};
 }
 
-}  // namespace
-
-const std::string& ThisProcess() {
-  static const std::string name =
-      "process " + std::to_string(getpid()) + " on " + HostName().value_or("an unnamed host");
-  return name;
+OutgoingRecord Record(const MetricPoint& point) {
+  return Record("server/" + std::to_string(point.server().shard()), point);
 }
 
-OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
-                             uint32_t aborted_checkpoints, bool ended,
-                             const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
+MetricPoint MakeProgress(const ShardTask& task, const JobTraining& training, size_t classes,
+                         uint32_t aborted_checkpoints, bool ended,
+                         const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
   MetricPoint point;
   point.set_timestamp_ms(NowMs());
   MetricPoint::ServerProgress& server = *point.mutable_server();
@@ -39,11 +36,14 @@ OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training,
   Clock newest = 0;
   uint64_t staleness = 0;
   uint64_t rows_counted = 0;
+  const std::vector<WorkerId> missing = processor.WaitedFor();
   for (const auto& [worker, entry] : clocks.entries()) {
     WorkerProgress& progress = *server.add_workers();
     progress.set_worker(worker);
     progress.set_clock(entry.clock);
     progress.set_left(entry.left);
+    progress.set_pending(!missing.empty() && !entry.left &&
+                         !std::ranges::binary_search(missing, worker));
     progress.set_buffer_rows(processor.buffer_rows(worker));
     newest = std::max(newest, entry.clock);
     rows_counted += processor.rows_end(worker);
@@ -77,7 +77,29 @@ OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training,
   *server.mutable_training() = training.training();
   server.set_shards(training.shards());
   if (recovery) *server.mutable_recovery() = *recovery;
-  return Record("server/" + std::to_string(task.shard()), point);
+  return point;
+}
+
+}  // namespace
+
+const std::string& ThisProcess() {
+  static const std::string name =
+      "process " + std::to_string(getpid()) + " on " + HostName().value_or("an unnamed host");
+  return name;
+}
+
+OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
+                             uint32_t aborted_checkpoints, bool ended,
+                             const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
+  return Record(MakeProgress(task, training, classes, aborted_checkpoints, ended, recovery));
+}
+
+OutgoingRecord StoppedPoint(const ShardTask& task, const JobTraining& training, size_t classes,
+                            uint32_t aborted_checkpoints, bool ended,
+                            const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
+  MetricPoint point = MakeProgress(task, training, classes, aborted_checkpoints, ended, recovery);
+  point.mutable_server()->set_stopped(true);
+  return Record(point);
 }
 
 OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,

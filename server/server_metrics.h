@@ -17,10 +17,15 @@ namespace millrace {
 // This process in its heartbeats: its id and its host, as text.
 const std::string& ThisProcess();
 
-// `aborted_checkpoints`: in a row.
+// `aborted_checkpoints`: in a row. Of a sequential round that has begun, the point says of each
+// worker whether its update has come (ServerProcessor::WaitedFor).
 OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
                              uint32_t aborted_checkpoints, bool ended,
                              const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);
+// The last point of a process that stops cleanly before the job's end.
+OutgoingRecord StoppedPoint(const ShardTask& task, const JobTraining& training, size_t classes,
+                            uint32_t aborted_checkpoints, bool ended,
+                            const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);
 OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
                                bool last);
 

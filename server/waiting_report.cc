@@ -7,37 +7,66 @@
 
 namespace millrace {
 
+// Empty: the shard waits for nobody.
+std::optional<WaitingReport::Awaited> WaitingReport::AwaitedBy(const ShardTask& task) {
+  const ServerProcessor& processor = task.processor();
+  // (At a cut the shard reads nothing.)
+  if (!task.replayed() || task.snapshot()) return std::nullopt;
+  if (processor.state_lost()) return Awaited{.what = Awaited::What::kReports};
+  if (!processor.WaitedFor().empty()) {
+    return Awaited{.what = Awaited::What::kRound,
+                   .clock = processor.clocks().Min(),
+                   .steps = processor.steps()};
+  }
+  if (processor.AllLeft()) return std::nullopt;
+  return Awaited{.what = Awaited::What::kAnything, .position = task.position()};
+}
+
 void WaitingReport::Tick(const ShardTask& task, Time now) {
-  const std::vector<WorkerId> missing = task.processor().WaitedFor();
-  const bool lost = task.processor().state_lost();
-  // (Workers repeat to a shard without state what they have: that is no progress.)
-  const Offset position = lost ? Offset(0) : task.position();
-  Waiting& waiting = waiting_[task.shard()];
-  if ((missing.empty() && !lost) || waiting.position != position) {
-    waiting = {position, now, now};
+  const std::optional<Awaited> awaited = AwaitedBy(task);
+  if (!awaited) {
+    waiting_.erase(task.shard());
+    return;
+  }
+  const auto [entry, is_new] = waiting_.try_emplace(task.shard());
+  Waiting& waiting = entry->second;
+  if (is_new || waiting.awaited != *awaited) {
+    waiting = {.awaited = *awaited, .since = now, .reported = now};
     return;
   }
   if (now - waiting.reported < interval_) return;
+  // That nothing comes may be as it should be, so it is said once.
+  if (waiting.is_told && awaited->what == Awaited::What::kAnything) return;
   waiting.reported = now;
-  if (missing.empty()) {
+  waiting.is_told = true;
+  Log(task, awaited->what, std::chrono::duration<double>(now - waiting.since).count());
+}
+
+void WaitingReport::Log(const ShardTask& task, Awaited::What what, double seconds) {
+  if (what == Awaited::What::kAnything) {
+    // Whether there are rows the server cannot know: no warning.
+    spdlog::info(
+        "shard {}: no update has come from any worker for {:.0f} s: either no worker has new rows "
+        "for one (a batch, or the end of the stream), or no WorkerApp runs: then start WorkerApp",
+        task.shard(), seconds);
+    return;
+  }
+  std::string names;
+  for (const WorkerId worker : task.processor().WaitedFor()) names += " " + std::to_string(worker);
+  if (what == Awaited::What::kRound) {
+    spdlog::warn(
+        "shard {}: has waited {:.0f} s for updates of workers{}; check that WorkerApps run and "
+        "that rows arrive",
+        task.shard(), seconds, names);
+  } else if (names.empty()) {
     spdlog::warn(
         "shard {}: cannot be restored: no worker has its weights, since all workers started after "
         "the loss. Start a new job (another --job)",
         task.shard());
-    return;
-  }
-  std::string names;
-  for (const WorkerId worker : missing) names += " " + std::to_string(worker);
-  const std::chrono::duration<double> since = now - waiting.since;
-  if (lost) {
-    spdlog::warn(
-        "shard {}: has waited {:.0f} s for the reports of workers{}; check that WorkerApps run",
-        task.shard(), since.count(), names);
   } else {
     spdlog::warn(
-        "shard {}: has waited {:.0f} s for updates of workers{}; check that WorkerApps run and "
-        "that rows arrive",
-        task.shard(), since.count(), names);
+        "shard {}: has waited {:.0f} s for the reports of workers{}; check that WorkerApps run",
+        task.shard(), seconds, names);
   }
 }
 

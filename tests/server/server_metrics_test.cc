@@ -1,5 +1,6 @@
 #include "server/server_metrics.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -13,28 +14,75 @@
 namespace millrace {
 namespace {
 
-TEST(ServerMetrics, CountTheUpdatesThatNoCheckpointHas) {
-  const ServerOptions options = SmallServer();
-  MemoryByteMap store;
-  ShardTask task(options, store);
-  ASSERT_TRUE(task.StartReplay(0, 0).ok());
-  const auto published = [&] {
-    const OutgoingRecord record = ProgressPoint(task, JobTraining(), 2, 0, false, std::nullopt);
-    MetricPoint point;
-    EXPECT_TRUE(ParseMessage(ParseFrame(record.value)->body, point).ok());
-    return point.server().unsaved_updates();
-  };
-  std::vector<OutgoingRecord> out;
-  for (WorkerId worker = 0; worker < options.workers; ++worker) {
-    const LogRecord record =
-        RecordOf(Update(worker, 0, std::vector<float>(options.range.size(), 1.0F), options.range));
-    ASSERT_TRUE(task.ProcessGradient({task.position(), record.key, record.value, 0}, out).ok());
+using ::testing::ElementsAre;
+
+MetricPoint::ServerProgress Parsed(const OutgoingRecord& record) {
+  MetricPoint point;
+  EXPECT_TRUE(ParseMessage(ParseFrame(record.value)->body, point).ok());
+  EXPECT_EQ(record.key, "server/0");
+  return point.server();
+}
+
+// A shard of three workers, and what it publishes.
+class ServerMetrics : public ::testing::Test {
+ protected:
+  ServerMetrics() { EXPECT_TRUE(task_.StartReplay(0, 0).ok()); }
+
+  void Send(const Gradient& message) {
+    std::vector<OutgoingRecord> out;
+    const LogRecord record = RecordOf(message);
+    ASSERT_TRUE(task_.ProcessGradient({task_.position(), record.key, record.value, 0}, out).ok());
   }
-  EXPECT_EQ(published(), options.workers);
-  const std::optional<Checkpoint> checkpoint = *task.BeginCheckpoint();
-  ASSERT_TRUE(checkpoint.has_value());
-  task.CheckpointDone(*checkpoint);
-  EXPECT_EQ(published(), 0u);
+  void SendUpdate(WorkerId worker) {
+    Send(Update(worker, 0, std::vector<float>(options_.range.size(), 1.0F), options_.range));
+  }
+  void Save() {
+    const std::optional<Checkpoint> checkpoint = *task_.BeginCheckpoint();
+    ASSERT_TRUE(checkpoint.has_value());
+    task_.CheckpointDone(*checkpoint);
+  }
+  MetricPoint::ServerProgress Progress() const {
+    return Parsed(ProgressPoint(task_, JobTraining(), 2, 0, false, std::nullopt));
+  }
+  std::vector<bool> Pending() const {
+    std::vector<bool> pending;
+    const MetricPoint::ServerProgress progress = Progress();
+    for (const WorkerProgress& worker : progress.workers()) pending.push_back(worker.pending());
+    return pending;
+  }
+
+  const ServerOptions options_ = SmallServer();
+  MemoryByteMap store_;
+  ShardTask task_{options_, store_};
+};
+
+TEST_F(ServerMetrics, CountTheUpdatesThatNoCheckpointHas) {
+  for (WorkerId worker = 0; worker < options_.workers; ++worker) SendUpdate(worker);
+  EXPECT_EQ(Progress().unsaved_updates(), options_.workers);
+  Save();
+  EXPECT_EQ(Progress().unsaved_updates(), 0u);
+}
+
+TEST_F(ServerMetrics, SayWhoseUpdatesOfTheRoundHaveCome) {
+  EXPECT_THAT(Pending(), ElementsAre(false, false, false));
+  SendUpdate(1);
+  EXPECT_THAT(Pending(), ElementsAre(false, true, false));
+  Send(Message(Gradient::kLeave, 0, 0));
+  EXPECT_THAT(Pending(), ElementsAre(false, true, false)) << "who has left sends none";
+  SendUpdate(2);
+  EXPECT_THAT(Pending(), ElementsAre(false, false, false)) << "the next round";
+}
+
+TEST_F(ServerMetrics, TheLastPointOfACleanStopSaysSo) {
+  SendUpdate(1);
+  Save();
+  EXPECT_FALSE(Progress().stopped());
+  const MetricPoint::ServerProgress last =
+      Parsed(StoppedPoint(task_, JobTraining(), 2, 0, false, std::nullopt));
+  EXPECT_TRUE(last.stopped());
+  EXPECT_FALSE(last.ended());
+  EXPECT_EQ(last.unsaved_updates(), 0u);
+  EXPECT_EQ(last.workers_size(), 3);
 }
 
 }  // namespace
