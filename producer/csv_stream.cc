@@ -90,8 +90,8 @@ Status CsvStream::Reject(const Status& reason) {
   if (options_.max_rejects >= 0 && rows_rejected_ > static_cast<uint64_t>(options_.max_rejects)) {
     return absl::FailedPreconditionError(
         absl::StrCat(file_->name(), " has more than ", options_.max_rejects,
-                     " malformed rows (--max-rejects); the last: ", last_reason_, "; all are in ",
-                     rejects_.name()));
+                     " malformed rows (--max-rejects); the last: ", last_reason_,
+                     rejects_.is_kept() ? absl::StrCat("; all are in ", rejects_.name()) : ""));
   }
   return absl::OkStatus();
 }

@@ -74,6 +74,7 @@ class KafkaRun final : public ProducerRun {
   Status AgreeOnFeatures();
   Status ReadPlan();
   Status Stream();
+  Status Accept();
   Status EndEarly(const Status& reason, const StreamSurroundings& surroundings);
   Status Tick();
   ProducerProgress Progress(bool ended) const;
@@ -287,15 +288,6 @@ Status KafkaRun::ReadPlan() {
 
 Status KafkaRun::Stream() {
   const Producer& settings = config_.producer();
-  if (plan_->all_ended()) {
-    // The run that sent the end may have died before it told anybody. So the input is read all the
-    // same: what it rejects is written, and displays learn the figures and that it is the end.
-    display_.Say(absl::StrCat("the stream has already been sent: ", sender_->topic(), " holds ",
-                              WithCommas(plan_->rows_present()), " rows and the end"));
-  } else if (!plan_->fresh()) {
-    display_.Say(absl::StrCat(sender_->topic(), " holds ", WithCommas(plan_->rows_present()),
-                              " rows already; continuing after them"));
-  }
   CsvStream::Options options;
   options.spec = spec_;
   options.time_column = settings.time_column();
@@ -306,7 +298,8 @@ Status KafkaRun::Stream() {
   Pacer pacer = settings.rate() > 0               ? Pacer::AtRate(settings.rate())
                 : !settings.time_column().empty() ? Pacer::Replay(settings.speedup())
                                                   : Pacer::Unpaced();
-  const auto surroundings = StreamSurroundings::Real(&stop_, [this] { return Tick(); });
+  auto surroundings = StreamSurroundings::Real(&stop_, [this] { return Tick(); });
+  surroundings.accept = [this] { return Accept(); };
   const auto begin = steady_clock::now();
   Status streamed = StreamRows(*stream_, *plan_, pacer, *sender_, surroundings, counts_);
   if (MayStartAgain(streamed)) return streamed;
@@ -316,11 +309,26 @@ Status KafkaRun::Stream() {
   return absl::OkStatus();
 }
 
+// Not before this is anything of this run shown as the job's: its input may be another one.
+Status KafkaRun::Accept() {
+  if (plan_->all_ended()) {
+    // The run that sent the end may have died before it told anybody. So the input has been read
+    // all the same: what it rejects is written, and displays learn the figures and that it is the
+    // end.
+    display_.Say(absl::StrCat("the stream has already been sent: ", sender_->topic(), " holds ",
+                              WithCommas(plan_->rows_present()), " rows and the end"));
+  } else if (!plan_->fresh()) {
+    display_.Say(absl::StrCat(sender_->topic(), " holds ", WithCommas(plan_->rows_present()),
+                              " rows already; continuing after them"));
+  }
+  return rejects_->Accept();
+}
+
 Status KafkaRun::EndEarly(const Status& reason, const StreamSurroundings& surroundings) {
   // What was handed over goes out if Kafka takes it. If not, the next run will send it.
   const Status drained = Drain(*sender_, kDrainTimeout, surroundings);
   const Status flushed = rejects_->Flush();
-  publisher_->PublishLast(Progress(false), kLastPointTimeout);
+  if (counts_.accepted) publisher_->PublishLast(Progress(false), kLastPointTimeout);
   if (!absl::IsCancelled(reason)) return reason;
   if (!flushed.ok()) display_.Warn(std::string(flushed.message()));
   std::string line = absl::StrCat("stopped: ", sender_->topic(), " holds ",
@@ -358,7 +366,7 @@ Status KafkaRun::Tick() {
   const ProducerProgress progress = Progress(false);
   const bool skipping = counts_.rows_sent == 0 && !plan_->fresh();
   if (stalled < DeliveryWatch::kReportEvery) display_.Show(now, progress, skipping);
-  publisher_->Publish(now, progress);
+  if (counts_.accepted) publisher_->Publish(now, progress);
   return absl::OkStatus();
 }
 

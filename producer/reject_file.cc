@@ -1,8 +1,10 @@
 #include "producer/reject_file.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -56,7 +58,9 @@ StatusOr<std::unique_ptr<RejectFile>> RejectFile::Create(std::string path,
 }
 
 RejectFile::~RejectFile() {
-  if (file_ != nullptr) std::fclose(file_);
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  if (!is_kept()) std::remove(temporary().c_str());
 }
 
 Status RejectFile::Add(const RejectedRow& row) {
@@ -78,10 +82,11 @@ Status RejectFile::Add(const RejectedRow& row) {
 Status RejectFile::Open() {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path_, error);
-  const bool special = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
-  if (!special) std::filesystem::remove(path_, error);
-  const int flags = O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_EXCL);
-  const int fd = open(path_.c_str(), flags, 0600);
+  special_ = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+  const std::string path = is_kept() ? path_ : temporary();
+  if (!special_) (void)unlink(path.c_str());
+  const int flags = O_WRONLY | O_CLOEXEC | (special_ ? 0 : O_CREAT | O_EXCL);
+  const int fd = open(path.c_str(), flags, 0600);
   if (fd < 0) return CannotWrite();
   file_ = fdopen(fd, "wb");
   MILLRACE_CHECK(file_ != nullptr);
@@ -104,7 +109,20 @@ Status RejectFile::Flush() {
 }
 
 Status RejectFile::Finish() {
+  finished_ = true;
   if (file_ != nullptr) return Flush();
+  return accepted_ ? RemoveLeftover() : absl::OkStatus();
+}
+
+Status RejectFile::Accept() {
+  if (std::exchange(accepted_, true)) return absl::OkStatus();
+  if (file_ == nullptr) return finished_ ? RemoveLeftover() : absl::OkStatus();
+  if (special_) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(Flush());
+  return std::rename(temporary().c_str(), path_.c_str()) == 0 ? absl::OkStatus() : CannotWrite();
+}
+
+Status RejectFile::RemoveLeftover() {
   std::error_code error;
   if (std::filesystem::is_regular_file(path_, error) && IsRejectFile(path_)) {
     std::filesystem::remove(path_, error);  // a leftover tells of rows that are mended now

@@ -25,6 +25,8 @@ class RejectSink {
   virtual Status Finish() = 0;
   // Its name in messages.
   virtual const std::string& name() const = 0;
+  // Whether what was added is there for a person to read.
+  virtual bool is_kept() const { return true; }
 };
 
 // A CSV of its own, with the columns line, reason and row: RFC 4180 whatever the row is, so that
@@ -35,6 +37,10 @@ class RejectSink {
 // by its owner only (rows may be private); a run that reads its whole input without any removes an
 // old one. Since a run reads its input from the start, a file is thus complete and without
 // duplicates after restarts, too.
+//
+// Until Accept() rows go to `path`.tmp, and what an earlier run left stays as it is: a run whose
+// input turns out to be another one than its job's must not replace what that job, or another one
+// with an input of this name, has rejected.
 class RejectFile final : public RejectSink {
  public:
   // Nothing is written yet. Errors: `path` is the input itself, or exists and was not written by
@@ -46,20 +52,28 @@ class RejectFile final : public RejectSink {
 
   Status Add(const RejectedRow& row) override;
   Status Finish() override;
+  // The input is the job's: puts the file in its place.
+  Status Accept();
   const std::string& name() const override { return path_; }
+  bool is_kept() const override { return accepted_ || special_; }
   // Writes the added rows to the file.
   Status Flush();
 
  private:
   explicit RejectFile(std::string path) : path_(std::move(path)) {}
 
+  std::string temporary() const { return path_ + ".tmp"; }
   Status Open();
   Status CannotWrite() const;
   Status Write(std::string_view text);
+  Status RemoveLeftover();
 
   std::string path_;
   std::FILE* file_ = nullptr;
-  std::string line_;  // scratch
+  bool accepted_ = false;
+  bool finished_ = false;
+  bool special_ = false;  // no regular file
+  std::string line_;      // scratch
 };
 
 // INPUT's file name + ".rejects.csv", in the current folder: data may be read-only.

@@ -22,6 +22,9 @@ struct StreamSurroundings {
   std::function<Status()> tick;
   std::function<Pacer::Time()> now;
   std::function<void(Pacer::Time::duration)> sleep;
+  // Called once, when the input is known to be the one whose rows the topic holds: at once if it
+  // holds none, else after the last comparison. May be empty; an error ends the stream with it.
+  std::function<Status()> accept = {};
 
   // With the steady clock.
   static StreamSurroundings Real(const std::atomic<bool>* stop, std::function<Status()> tick);
@@ -32,6 +35,7 @@ struct StreamCounts {
   uint64_t rows_sent = 0;     // handed to the sender
   uint64_t records_sent = 0;  // the same, with ends
   uint64_t rows_found = 0;    // skipped, since they are in the topic already
+  bool accepted = false;      // see StreamSurroundings::accept
 };
 
 // Sends the rows of `stream` that `plan` lacks, each to its partition, and finally the end of each

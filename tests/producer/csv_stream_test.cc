@@ -92,6 +92,11 @@ TEST_F(CsvStreamTest, MoreRejectsThanAllowedEndTheStream) {
   EXPECT_THAT(error_.message(), HasSubstr("memory.rejects.csv"));
   EXPECT_EQ(rejects_.rows.size(), 3u);
 
+  rejects_.kept = false;  // nobody is sent to a file that is not there
+  ReadAll(*Open("x,y\na,no\nb,no\nc,no\n").value());
+  EXPECT_THAT(error_.message(), HasSubstr("line 4: "));
+  EXPECT_THAT(error_.message(), testing::Not(HasSubstr("memory.rejects.csv")));
+
   options_.max_rejects = 3;
   EXPECT_EQ(ReadAll(*Open("x,y\n1,no\na,no\nb,no\n4,no\nc,no\n6,no\n").value()).size(), 3u);
 }

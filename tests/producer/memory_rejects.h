@@ -26,9 +26,11 @@ class MemoryRejects final : public RejectSink {
     return absl::OkStatus();
   }
   const std::string& name() const override { return name_; }
+  bool is_kept() const override { return kept; }
 
   std::vector<Kept> rows;
   int finished = 0;
+  bool kept = true;
 
  private:
   std::string name_ = "memory.rejects.csv";

@@ -19,8 +19,15 @@ class RejectFileTest : public testing::Test {
  protected:
   RejectFileTest() : input_(folder_.Write("input.csv", "a,b\n1,2\n")) {}
 
-  StatusOr<std::unique_ptr<RejectFile>> Create() const {
+  StatusOr<std::unique_ptr<RejectFile>> CreateUnaccepted() const {
     return RejectFile::Create(folder_.Path("rejects.csv"), input_);
+  }
+  StatusOr<std::unique_ptr<RejectFile>> Create() const {
+    auto file = CreateUnaccepted();
+    if (file.ok()) {
+      EXPECT_TRUE((*file)->Accept().ok());
+    }
+    return file;
   }
   std::string Content() const { return folder_.Read("rejects.csv"); }
 
@@ -90,6 +97,50 @@ TEST_F(RejectFileTest, ReplacesWhatAnEarlierRunLeft) {
 TEST_F(RejectFileTest, RemovesAnOldFileWhenARunEndsWithoutRejects) {
   ASSERT_TRUE(Create().value()->Add({1, "old", "row"}).ok());
   ASSERT_TRUE(Create().value()->Finish().ok());
+  EXPECT_FALSE(folder_.Exists("rejects.csv"));
+}
+
+TEST_F(RejectFileTest, LeavesNoTraceOfAnInputThatIsNotAccepted) {
+  const std::string old = "line,reason,row\n1,\"old\",\"row\"\n";
+  folder_.Write("rejects.csv", old);
+  {
+    auto file = CreateUnaccepted().value();
+    ASSERT_TRUE(file->Add({2, "new", "row"}).ok());
+    ASSERT_TRUE(file->Finish().ok());
+    EXPECT_FALSE(file->is_kept());
+    EXPECT_EQ(Content(), old);
+  }
+  EXPECT_EQ(Content(), old);
+  EXPECT_FALSE(folder_.Exists("rejects.csv.tmp"));
+  ASSERT_TRUE(CreateUnaccepted().value()->Finish().ok());  // nor of one without rejects
+  EXPECT_EQ(Content(), old);
+}
+
+TEST_F(RejectFileTest, HasTheRowsFromBeforeItsInputWasAcceptedAndThoseFromAfter) {
+  using std::filesystem::perms;
+  folder_.Write("rejects.csv", "line,reason,row\n1,\"old\",\"row\"\n");
+  folder_.Write("rejects.csv.tmp", "");  // what a killed run leaves
+  auto file = CreateUnaccepted().value();
+  ASSERT_TRUE(file->Add({2, "before", "x"}).ok());
+  ASSERT_TRUE(file->Flush().ok());
+  EXPECT_EQ(std::filesystem::status(folder_.Path("rejects.csv.tmp")).permissions(), perms(0600));
+  ASSERT_TRUE(file->Accept().ok());
+  EXPECT_TRUE(file->is_kept());
+  ASSERT_TRUE(file->Add({3, "after", "y"}).ok());
+  ASSERT_TRUE(file->Finish().ok());
+  EXPECT_EQ(Content(), "line,reason,row\n2,\"before\",\"x\"\n3,\"after\",\"y\"\n");
+  EXPECT_EQ(std::filesystem::status(folder_.Path("rejects.csv")).permissions(), perms(0600));
+  file.reset();
+  EXPECT_TRUE(folder_.Exists("rejects.csv"));
+  EXPECT_FALSE(folder_.Exists("rejects.csv.tmp"));
+}
+
+TEST_F(RejectFileTest, RemovesAnOldFileWhenAnInputWithoutRejectsIsAcceptedAtItsEnd) {
+  folder_.Write("rejects.csv", "line,reason,row\n1,\"old\",\"row\"\n");
+  auto file = CreateUnaccepted().value();
+  ASSERT_TRUE(file->Finish().ok());
+  EXPECT_TRUE(folder_.Exists("rejects.csv"));
+  ASSERT_TRUE(file->Accept().ok());
   EXPECT_FALSE(folder_.Exists("rejects.csv"));
 }
 

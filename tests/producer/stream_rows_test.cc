@@ -121,6 +121,10 @@ class StreamRowsTest : public testing::Test {
     };
     around_.now = [this] { return now_; };
     around_.sleep = [this](Pacer::Time::duration time) { now_ += time; };
+    around_.accept = [this] {
+      ++accepts_;
+      return absl::OkStatus();
+    };
   }
 
   void Input(const std::string& text) { path_ = folder_.Write("input.csv", text); }
@@ -142,6 +146,7 @@ class StreamRowsTest : public testing::Test {
   Status Run(const MemoryTopic& topic, MemorySender& sender) {
     rejects_.rows.clear();
     counts_ = {};
+    accepts_ = 0;
     auto stream = CsvStream::Create(CsvFile::Open(path_).value(), {}, options_, rejects_).value();
     return StreamRows(*stream, PlanOf(topic), pacer_, sender, around_, counts_);
   }
@@ -170,6 +175,7 @@ class StreamRowsTest : public testing::Test {
   Pacer pacer_ = Pacer::Unpaced();
   std::atomic<bool> stop_ = false;
   int ticks_ = 0;
+  int accepts_ = 0;
   Pacer::Time now_{std::chrono::hours(1000)};
   StreamSurroundings around_;
   StreamCounts counts_;
@@ -309,6 +315,63 @@ TEST_F(StreamRowsTest, RefusesAnInputLongerThanWhatHasEnded) {
   topic[1].pop_back();
   InputRows(15, [](int) { return false; });
   EXPECT_THAT(Run(topic).message(), HasSubstr("it has 5 rows and the end of the stream"));
+}
+
+TEST_F(StreamRowsTest, AcceptsAnInputBeforeItsFirstRowIfTheTopicHoldsNone) {
+  InputRows(20, [](int) { return false; });
+  MemoryTopic topic(2);
+  MemorySender sender(topic, 1, kNever);
+  sender.on_send = [&] { EXPECT_EQ(accepts_, 1); };
+  ASSERT_TRUE(Run(topic, sender).ok());
+  EXPECT_EQ(accepts_, 1);
+  EXPECT_TRUE(counts_.accepted);
+}
+
+TEST_F(StreamRowsTest, AcceptsAnInputWhenTheLastRowOfEveryPartitionWasCompared) {
+  InputRows(20, [](int) { return false; });
+  MemoryTopic topic = Expected(20, 3);
+  topic[0].resize(2);  // up to row 3 of the input
+  topic[1].resize(4);  // up to row 10
+  topic[2].resize(0);
+  uint64_t found_when_accepted = 0;
+  around_.accept = [&] {
+    ++accepts_;
+    found_when_accepted = counts_.rows_found;
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(accepts_, 1);
+  EXPECT_EQ(found_when_accepted, 2u + 4u);
+  EXPECT_EQ(topic, Expected(20, 3));
+}
+
+TEST_F(StreamRowsTest, AcceptsNoInputThatIsRefusedWhateverItHasRead) {
+  const MemoryTopic ended = Expected(10, 2);
+  MemoryTopic begun = ended;
+  for (auto& records : begun) records.pop_back();
+  for (MemoryTopic topic : {ended, begun}) {
+    for (const int rows : {5, 15}) {
+      InputRows(rows, [](int) { return true; });
+      if (rows == 15 && topic == begun)
+        Input("x,y\n0,0\n1,1\n2,0\n3,1\n4,0\n5,1\n6,0\n7,1\n9,0\n8,1\n");
+      EXPECT_THAT(Run(topic).message(), HasSubstr("another input"));
+      EXPECT_EQ(accepts_, 0);
+      EXPECT_FALSE(counts_.accepted);
+    }
+  }
+  // The same input again is accepted, at its end.
+  InputRows(10, [](int) { return false; });
+  MemoryTopic topic = ended;
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(accepts_, 1);
+}
+
+TEST_F(StreamRowsTest, EndsWithTheErrorOfAccept) {
+  InputRows(10, [](int) { return false; });
+  around_.accept = [] { return absl::UnavailableError("disk full"); };
+  MemoryTopic topic(1);
+  EXPECT_EQ(Run(topic).message(), "disk full");
+  EXPECT_EQ(topic, MemoryTopic(1));
 }
 
 TEST_F(StreamRowsTest, DoesNotEndAStreamOfWhichNothingCouldBeUsed) {
