@@ -1,6 +1,11 @@
 #include "apps/config_checks.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -15,6 +20,15 @@
 
 namespace millrace {
 namespace {
+
+// As messages name a field: "l2 (--l2)", or without a flag if it has none.
+std::string Named(const std::string& field, const std::string& shown) {
+  const std::string flag = FlagOfField(field);
+  return flag.empty() ? shown : shown + " (" + flag + ")";
+}
+std::string Named(const std::string& field) {
+  return Named(field, field.substr(field.rfind('.') + 1));
+}
 
 // What is finite and within its bounds; each is named as in the configuration, and by its flag.
 Status CheckNumbers(const JobConfig& config) {
@@ -60,9 +74,7 @@ Status CheckNumbers(const JobConfig& config) {
   for (const Bound& bound : bounds) {
     if (bound.value >= bound.least && bound.value <= bound.most) continue;
     std::ostringstream text;
-    const std::string flag = FlagOfField(bound.field);
-    text << bound.field << (flag.empty() ? "" : " (" + flag + ")") << ": " << bound.value
-         << " is not ";
+    text << Named(bound.field, bound.field) << ": " << bound.value << " is not ";
     if (bound.most == kBelowOne) {
       text << "at least " << bound.least << " and below 1";
     } else if (bound.most < kAny) {
@@ -78,8 +90,8 @@ Status CheckNumbers(const JobConfig& config) {
   }
   for (const double weight : config.training().class_weight()) {
     if (weight >= 0 && weight <= kAny) continue;
-    return absl::InvalidArgumentError(
-        "class_weight: give numbers of 0 or more, one for each class");
+    return absl::InvalidArgumentError(Named("training.class_weight") +
+                                      ": give numbers of 0 or more, one for each class");
   }
   return absl::OkStatus();
 }
@@ -90,14 +102,17 @@ Status CheckFtrl(const Training& training) {
   if (optimizer.kind() != Training::Optimizer::FTRL) {
     if (optimizer.l1() == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        "l1 is a setting of the optimizer ftrl only: add --optimizer ftrl, or leave l1 out");
+        Named("training.optimizer.l1") +
+        " is a setting of the optimizer ftrl only: add --optimizer ftrl, or leave l1 out");
   }
   if (optimizer.learning_rate() > 1e6 || optimizer.learning_rate() < 1e-6) {
-    return absl::InvalidArgumentError("learning_rate: the optimizer ftrl needs one of 1e-6 to 1e6");
+    return absl::InvalidArgumentError(Named("training.optimizer.learning_rate") +
+                                      ": the optimizer ftrl needs one of 1e-6 to 1e6");
   }
   if (optimizer.decay() == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "decay does not apply to the optimizer ftrl, whose rates decrease by themselves: leave it "
+      Named("training.optimizer.decay") +
+      " does not apply to the optimizer ftrl, whose rates decrease by themselves: leave it "
       "out");
 }
 
@@ -108,7 +123,7 @@ Status CheckName(const std::string& name) {
                     std::all_of(name.begin(), name.end(),
                                 [&](unsigned char c) { return letter(c) || c == '.' || c == '-'; });
   if (good) return absl::OkStatus();
-  return absl::InvalidArgumentError("job name '" + name +
+  return absl::InvalidArgumentError("job name (--job) '" + name +
                                     "': use letters, digits, '_', '.' and '-', the first of them a "
                                     "letter, digit or '_', and 200 at most");
 }
@@ -116,7 +131,8 @@ Status CheckName(const std::string& name) {
 // As librdkafka takes them: [PROTOCOL://]HOST[:PORT], with commas between. A port that is too large
 // it would silently take for another one.
 Status CheckBrokers(const std::string& brokers) {
-  if (brokers.empty()) return absl::InvalidArgumentError("brokers is empty: give HOST:PORT");
+  if (brokers.empty())
+    return absl::InvalidArgumentError(Named("brokers") + " is empty: give HOST:PORT");
   std::istringstream list(brokers + ",");
   for (std::string broker; std::getline(list, broker, ',');) {
     broker.erase(0, broker.find_first_not_of(' '));
@@ -126,7 +142,7 @@ Status CheckBrokers(const std::string& brokers) {
     const bool has_port = place.rfind(':') != std::string::npos && !place.ends_with(']');
     const bool good = has_port ? IsHostAndPort(place) && !place.ends_with(":0") : !place.empty();
     if (good) continue;
-    return absl::InvalidArgumentError("brokers: '" + broker +
+    return absl::InvalidArgumentError(Named("brokers") + ": '" + broker +
                                       "' is not HOST:PORT with a port of 1 to 65535");
   }
   return absl::OkStatus();
@@ -136,42 +152,46 @@ Status CheckReplicas(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   const Server& server = config.server();
   if (server.replicas() >= config.shards() && server.replicas() > 0) {
-    return wrong("replicas: " + std::to_string(server.replicas()) + " is too many for " +
-                 std::to_string(config.shards()) + " shards; give at most " +
+    return wrong(Named("server.replicas") + ": " + std::to_string(server.replicas()) +
+                 " is too many for " + std::to_string(config.shards()) + " shards; give at most " +
                  std::to_string(config.shards() - 1));
   }
   if (server.has_replica_listen()) {
     if (!IsHostAndPort(server.replica_listen())) {
-      return wrong("replica_listen: '" + server.replica_listen() + "' is not HOST:PORT");
+      return wrong(Named("server.replica_listen") + ": '" + server.replica_listen() +
+                   "' is not HOST:PORT");
     }
     if (server.replicas() == 0) {
-      return wrong(
-          "replica_listen: this server keeps no replicas to serve; give replicas (--replicas), "
-          "too");
+      return wrong(Named("server.replica_listen") +
+                   ": this server keeps no replicas to serve; give replicas (--replicas), "
+                   "too");
     }
   }
   if (server.has_replica_advertise()) {
     if (!IsHostAndPort(server.replica_advertise())) {
-      return wrong("replica_advertise: '" + server.replica_advertise() + "' is not HOST:PORT");
+      return wrong(Named("server.replica_advertise") + ": '" + server.replica_advertise() +
+                   "' is not HOST:PORT");
     }
     if (!server.has_replica_listen()) {
-      return wrong(
-          "replica_advertise: this server serves no replicas; give replica_listen "
-          "(--replica-listen), too");
+      return wrong(Named("server.replica_advertise") +
+                   ": this server serves no replicas; give replica_listen "
+                   "(--replica-listen), too");
     }
   }
   if (server.has_replica_tls_cert() != server.has_replica_tls_key()) {
-    return wrong("replica_tls_cert and replica_tls_key belong together: give both");
+    return wrong(Named("server.replica_tls_cert") + " and " + Named("server.replica_tls_key") +
+                 " belong together: give both");
   }
   if (server.has_replica_listen() && server.has_replica_tls_ca() &&
       !server.has_replica_tls_cert()) {
-    return wrong(
-        "replica_tls_ca: a server with replica_listen needs replica_tls_cert and replica_tls_key, "
-        "too");
+    return wrong(Named("server.replica_tls_ca") +
+                 ": a server with replica_listen needs replica_tls_cert and replica_tls_key, "
+                 "too");
   }
   if (server.has_replica_listen() && !IsLoopback(server.replica_listen()) &&
       !server.has_replica_tls_ca() && !server.replica_insecure()) {
-    return wrong("replica_listen: other machines reach " + server.replica_listen() +
+    return wrong(Named("server.replica_listen") + ": other machines reach " +
+                 server.replica_listen() +
                  ", and whoever reaches it can read the model: give --replica-tls-cert, "
                  "--replica-tls-key and --replica-tls-ca (mutual TLS), or --replica-insecure in a "
                  "network that you trust");
@@ -189,12 +209,16 @@ Status CheckEmbeddings(const JobConfig& config) {
     return wrong("with the models fm and deepfm workers send gradients; give --update gradient");
   }
   if (training.class_weight_size() > 0)
-    return wrong("class_weight is a setting of the model softmax only; leave it out");
+    return wrong(Named("training.class_weight") +
+                 " is a setting of the model softmax only; leave it out");
   const Training::Embedding& embedding = training.embedding();
-  if (embedding.factors() > 10'000) return wrong("embedding.factors: give 10000 at most");
-  if (embedding.admit_after() < 1) return wrong("embedding.admit_after: give 1 or more");
+  if (embedding.factors() > 10'000)
+    return wrong(Named("training.embedding.factors", "embedding.factors") + ": give 10000 at most");
+  if (embedding.admit_after() < 1)
+    return wrong(Named("training.embedding.admit_after", "embedding.admit_after") +
+                 ": give 1 or more");
   if (config.server().embedding_cache_mib() < 1)
-    return wrong("embedding_cache_mib: give 1 or more");
+    return wrong(Named("server.embedding_cache_mib") + ": give 1 or more");
   return absl::OkStatus();
 }
 
@@ -203,14 +227,18 @@ Status CheckNetwork(const Training& training) {
   if (training.model() != Training::DEEP_FM) {
     if (training.hidden().empty()) return absl::OkStatus();
     return wrong(
-        "hidden is a setting of the model deepfm only; give --model deepfm, or leave hidden out");
+        Named("training.hidden") +
+        " is a setting of the model deepfm only; give --model deepfm, or leave hidden out");
   }
   if (training.embedding().factors() < 1) {
-    return wrong("embedding.factors: they are inputs of deepfm's network; give 1 or more");
+    return wrong(Named("training.embedding.factors", "embedding.factors") +
+                 ": they are inputs of deepfm's network; give 1 or more");
   }
-  if (training.hidden_size() > 8) return wrong("hidden: give 8 layers at most");
+  if (training.hidden_size() > 8)
+    return wrong(Named("training.hidden") + ": give 8 layers at most");
   for (const uint32_t units : training.hidden()) {
-    if (units < 1 || units > 4096) return wrong("hidden: give each layer 1 to 4096 units");
+    if (units < 1 || units > 4096)
+      return wrong(Named("training.hidden") + ": give each layer 1 to 4096 units");
   }
   return absl::OkStatus();
 }
@@ -252,6 +280,28 @@ Status CheckJob(const JobFeatures& features, const JobTraining& training) {
   return absl::OkStatus();
 }
 
+Status CheckDataDir(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::absolute(path, error);
+  while (!std::filesystem::exists(folder, error) && folder.has_relative_path()) {
+    folder = folder.parent_path();  // of what is to be made, the first folder that is there
+  }
+  int reason = ENOTDIR;
+  if (std::filesystem::is_directory(folder, error)) {
+    if (access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+    reason = errno;
+  }
+  return absl::FailedPreconditionError(path + " (--data-dir) cannot be made or written: " +
+                                       folder.string() + ": " + std::strerror(reason));
+}
+
+std::string OffsetAdvice(const JobFeatures& features, const Training& training) {
+  if (!features.spec().regression() || training.embedding().has_offset()) return "";
+  return "the job is a regression and --offset is 0: estimates start from 0, and come late or "
+         "never "
+         "to targets that are far from it; give --offset, about the mean of the targets";
+}
+
 Status ValidateConfig(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   MILLRACE_RETURN_IF_ERROR(CheckName(config.name()));
@@ -259,60 +309,68 @@ Status ValidateConfig(const JobConfig& config) {
   MILLRACE_RETURN_IF_ERROR(CheckNamesAreUtf8(config.features()));
   MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8("time_column", config.producer().time_column()));
   if (config.workers() < 1 || config.workers() > kMostWorkers) {
-    return wrong("workers: give 1 to " + std::to_string(kMostWorkers));
+    return wrong(Named("workers") + ": give 1 to " + std::to_string(kMostWorkers));
   }
   if (config.shards() < 1 || config.shards() > kMostShards) {
-    return wrong("shards: give 1 to " + std::to_string(kMostShards));
+    return wrong(Named("shards") + ": give 1 to " + std::to_string(kMostShards));
   }
-  if (config.replication_factor() > 1000) return wrong("replication_factor: give 0 to 1000");
+  if (config.replication_factor() > 1000)
+    return wrong(Named("replication_factor") + ": give 0 to 1000");
   const Training& training = config.training();
-  if (training.batch_rows() < 1) return wrong("batch_rows: give 1 or more");
+  if (training.batch_rows() < 1) return wrong(Named("training.batch_rows") + ": give 1 or more");
   MILLRACE_RETURN_IF_ERROR(CheckNumbers(config));
   const Training::Buffer& buffer = training.buffer();
   if (buffer.min_rows() < 1 || buffer.max_rows() < buffer.min_rows()) {
-    return wrong("buffer: 1 <= min_rows <= max_rows is needed");
+    return wrong("buffer: 1 <= " + Named("training.buffer.min_rows") +
+                 " <= " + Named("training.buffer.max_rows") + " is needed");
   }
   if (buffer.max_rows() > TrainingBuffer::kMaxRows) {
-    return wrong("buffer.max_rows: " + std::to_string(TrainingBuffer::kMaxRows) + " at most");
+    return wrong(Named("training.buffer.max_rows", "buffer.max_rows") + ": " +
+                 std::to_string(TrainingBuffer::kMaxRows) + " at most");
   }
   if (training.consistency().model() == Training::Consistency::BOUNDED &&
       training.consistency().max_delay() < 1) {
-    return wrong("consistency: BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
+    return wrong(Named("training.consistency") +
+                 ": BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
   }
   if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
   MILLRACE_RETURN_IF_ERROR(CheckNetwork(training));
   MILLRACE_RETURN_IF_ERROR(CheckFtrl(training));
   if (training.compression().top_k() < 1 &&
       training.update().kind() != Training::Update::GRADIENT) {
-    return wrong(
-        "compression.top_k applies to gradients only (--update gradient); weight changes are sent "
-        "completely");
+    return wrong(Named("training.compression.top_k", "compression.top_k") +
+                 " applies to gradients only (--update gradient); weight changes are sent "
+                 "completely");
   }
-  if (training.update().local_iterations() < 1) return wrong("local_iterations: give 1 or more");
+  if (training.update().local_iterations() < 1)
+    return wrong(Named("training.update.local_iterations") + ": give 1 or more");
   const Producer& producer = config.producer();
-  if (producer.epochs() < 1) return wrong("epochs: give 1 or more");
+  if (producer.epochs() < 1) return wrong(Named("producer.epochs") + ": give 1 or more");
   const Server& server = config.server();
   std::set<uint32_t> ids;
   for (const uint32_t id : server.server_ids()) {
     if (id >= config.shards()) {
-      return wrong("server_ids: " + std::to_string(id) + " is not one of " +
+      return wrong(Named("server.server_ids") + ": " + std::to_string(id) + " is not one of " +
                    std::to_string(config.shards()) + " shards, which are numbered from 0");
     }
     if (!ids.insert(id).second)
-      return wrong("server_ids: " + std::to_string(id) + " is given twice");
+      return wrong(Named("server.server_ids") + ": " + std::to_string(id) + " is given twice");
   }
   MILLRACE_RETURN_IF_ERROR(CheckReplicas(config));
   if (server.has_evaluation_log() && !server.has_test_file()) {
-    return wrong("evaluation_log: there is nothing to evaluate on; give test_file (--test), too");
+    return wrong(Named("server.evaluation_log") +
+                 ": there is nothing to evaluate on; give test_file (--test), too");
   }
   if (server.weights_at_checkpoints() && !server.has_weights_file()) {
-    return wrong("weights_at_checkpoints: give weights_file (--weights-file), too");
+    return wrong(Named("server.weights_at_checkpoints") +
+                 ": give weights_file (--weights-file), too");
   }
   if (server.new_stream() && !server.has_from_snapshot()) {
-    return wrong("new_stream: give from_snapshot (--from-snapshot), too");
+    return wrong(Named("server.new_stream") + ": give from_snapshot (--from-snapshot), too");
   }
   if (producer.rate() > 0 && !producer.time_column().empty()) {
-    return wrong("rate and time_column exclude each other; give one of them");
+    return wrong(Named("producer.rate") + " and " + Named("producer.time_column") +
+                 " exclude each other; give one of them");
   }
   return absl::OkStatus();
 }

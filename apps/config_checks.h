@@ -1,6 +1,8 @@
 // Checks of a configuration that every program makes.
 #pragma once
 
+#include <string>
+
 #include "base/status.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
@@ -10,6 +12,13 @@ namespace millrace {
 // InvalidArgument with one line: the field's name in the configuration, what is wrong, and what is
 // valid.
 Status ValidateConfig(const JobConfig& config);
+
+// Whether a program can keep its stores in this --data-dir: known before it waits for others.
+// Makes nothing.
+Status CheckDataDir(const std::string& path);
+
+// A warning for the start of a job whose estimates begin far from its targets; empty: none.
+std::string OffsetAdvice(const JobFeatures& features, const Training& training);
 
 // What stands in the job topic, where anybody may have written it: whether it is a job that a
 // program can run. DataLoss, in one line.

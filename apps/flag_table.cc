@@ -195,8 +195,8 @@ FlagGroup ServerGroup() {
            "timestamp;partition;vectorClock;loss;fMeasure;accuracy;rmse;prior_rmse of each "
            "evaluation"},
           {"--weights-file", "server.weights_file",
-           "File for the dense weights at the end, for numpy.load; embedding rows are in "
-           "snapshots"},
+           "File for the dense weights, for numpy.load; written at the end, and on a clean stop "
+           "(Ctrl-C, SIGTERM). Embedding rows are in snapshots"},
           {"--weights-at-checkpoints", "server.weights_at_checkpoints",
            "Write --weights-file at each checkpoint, too"},
           {"--waiting-report", "server.waiting_report_s",

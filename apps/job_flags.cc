@@ -3,6 +3,8 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -149,15 +151,17 @@ void JobFlags::AddFlag(const Flag& flag, const std::string& group) {
 StatusOr<JobConfig> JobFlags::Load() const {
   JobConfig config;
   if (!config_file_.empty()) {
+    if (std::filesystem::is_directory(config_file_)) {
+      return absl::NotFoundError("the configuration " + config_file_ + " is a folder");
+    }
+    errno = 0;
     std::ifstream file(config_file_);
     std::ostringstream text;
     // An empty file, of which nothing can be put out either, is an empty configuration.
     if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
     if (!file.eof() && (!file || !text)) {
-      return absl::NotFoundError("the configuration " + config_file_ + " cannot be read");
-    }
-    if (std::filesystem::is_directory(config_file_)) {
-      return absl::NotFoundError("the configuration " + config_file_ + " is a folder");
+      const std::string reason = errno != 0 ? std::string(": ") + std::strerror(errno) : "";
+      return absl::NotFoundError("the configuration " + config_file_ + " cannot be read" + reason);
     }
     MILLRACE_RETURN_IF_ERROR(ParseConfigText(text.str(), config_file_, config));
   }

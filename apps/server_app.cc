@@ -3,10 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_join.h"
 #include "apps/config_checks.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
@@ -16,6 +18,7 @@
 #include "formats/csv_file.h"
 #include "job/job_registry.h"
 #include "job/stop_signal.h"
+#include "server/all_weights.h"
 #include "server/server_loop.h"
 #include "tasks/task_options.h"
 
@@ -79,6 +82,13 @@ StatusOr<std::string> StartOf(const JobConfig& config, const JobFeatures& featur
          (start == SnapshotStart::kNewStream ? ", a new stream" : "");
 }
 
+// A weights file has no names: here they are.
+void SayColumns(const Server& server, const JobFeatures& features) {
+  if (!server.has_weights_file() || features.spec().classes_size() == 0) return;
+  spdlog::info("classes, in the order of their columns in {}: {}", server.weights_file(),
+               absl::StrJoin(features.spec().classes(), ", "));
+}
+
 // That it can be read and has columns. A pipe can be read only once, and is not touched. (An input
 // that is no good is no wrong usage, which InvalidArgument stands for.)
 Status CheckTestFile(const std::string& path) {
@@ -88,19 +98,33 @@ Status CheckTestFile(const std::string& path) {
   return absl::IsInvalidArgument(status) ? absl::FailedPreconditionError(status.message()) : status;
 }
 
+// What is written late, some of it only at the end of the job, has to be known to fail at the
+// start.
+Status CheckPaths(const Server& server) {
+  if (server.has_snapshot_dir()) MILLRACE_RETURN_IF_ERROR(MakeSnapshotDir(server.snapshot_dir()));
+  MILLRACE_RETURN_IF_ERROR(CheckDataDir(server.data_dir()));
+  // The file to evaluate on is read when the producer has said how.
+  if (server.has_test_file()) MILLRACE_RETURN_IF_ERROR(CheckTestFile(server.test_file()));
+  // The process of shard 0 writes these; another one says that it ignores them.
+  const auto& ids = server.server_ids();
+  if (!ids.empty() && std::find(ids.begin(), ids.end(), 0u) == ids.end()) return absl::OkStatus();
+  if (server.has_weights_file()) {
+    MILLRACE_RETURN_IF_ERROR(CheckFolderExists(server.weights_file()));
+  }
+  // A log is not replaced: what is there (/dev/null) is written to.
+  std::error_code ignored;
+  const std::string& log = server.evaluation_log();
+  const bool is_new =
+      !std::filesystem::exists(log, ignored) || std::filesystem::is_directory(log, ignored);
+  return server.has_evaluation_log() && is_new ? CheckFolderExists(log) : absl::OkStatus();
+}
+
 Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   const std::atomic<bool>& stop = StopOnSignals();
   if (config.server().checkpoint_now()) return AskForSnapshot(config, stop);
   RequestSnapshotsOnSignal();
-  // Snapshots come later, the last one with the job's end: too late to hear of a wrong folder.
-  if (config.server().has_snapshot_dir()) {
-    MILLRACE_RETURN_IF_ERROR(MakeSnapshotDir(config.server().snapshot_dir()));
-  }
-  // The same of the file to evaluate on: it is read when the producer has said how.
-  if (config.server().has_test_file()) {
-    MILLRACE_RETURN_IF_ERROR(CheckTestFile(config.server().test_file()));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckPaths(config.server()));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
@@ -109,6 +133,10 @@ Status Run(const JobFlags& flags) {
                             SnapshotOf(config, begun));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
   MILLRACE_RETURN_IF_ERROR(CheckModel(features, config.training()));
+  if (const std::string advice = OffsetAdvice(features, config.training()); !advice.empty()) {
+    spdlog::warn(advice);
+  }
+  SayColumns(config.server(), features);
   JobTraining training;
   if (begun) training.set_start(begun->start());
   if (snapshot) {

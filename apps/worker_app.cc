@@ -35,6 +35,7 @@ constexpr char kFooter[] =
 Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   const std::atomic<bool>& stop = StopOnSignals();
+  MILLRACE_RETURN_IF_ERROR(CheckDataDir(config.worker().data_dir()));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, std::nullopt, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));

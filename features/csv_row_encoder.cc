@@ -6,6 +6,21 @@
 #include "formats/csv_file.h"
 
 namespace millrace {
+namespace {
+
+// A guess at why a column was not found.
+std::string SeparatorAdvice(const std::vector<std::string>& columns) {
+  for (const auto& [separator, name] : {std::pair('\t', "tabs"), std::pair(';', "semicolons")}) {
+    for (const std::string& column : columns) {
+      if (column.find(separator) == std::string::npos) continue;
+      return absl::StrCat("; are they separated by ", name,
+                          "? Commas are expected: convert the file");
+    }
+  }
+  return "";
+}
+
+}  // namespace
 
 CsvRowEncoder::CsvRowEncoder(FeatureEncoder encoder, std::vector<size_t> positions,
                              size_t column_count)
@@ -26,8 +41,12 @@ StatusOr<CsvRowEncoder> CsvRowEncoder::Create(FeatureEncoder encoder,
                                               std::string_view file) {
   std::vector<size_t> positions;
   for (const std::string& column : encoder.required_columns()) {
-    MILLRACE_ASSIGN_OR_RETURN(const size_t position, FindColumn(columns, column, file));
-    positions.push_back(position);
+    const StatusOr<size_t> position = FindColumn(columns, column, file);
+    if (!position.ok()) {
+      return Status(position.status().code(),
+                    absl::StrCat(position.status().message(), SeparatorAdvice(columns)));
+    }
+    positions.push_back(*position);
   }
   return CsvRowEncoder(std::move(encoder), std::move(positions), columns.size());
 }

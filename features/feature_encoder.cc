@@ -43,15 +43,20 @@ Status UnknownLabel(std::string_view column, std::string_view label,
                    absl::StrCat("is none of the classes (", absl::StrJoin(shown, ", "), ")"));
 }
 
+// As messages name a field: with its flag, which is called like it.
+std::string Flagged(std::string_view field) {
+  const std::string name(field);
+  return name + " (--" + name + ")";
+}
+
 // What is wrong with a name of `field`, or with its use as a feature beside the label.
 Status CheckName(std::string_view field, std::string_view column, std::string_view label) {
-  const absl::string_view shown(field.data(), field.size());
   if (TrimSpaces(column).empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(shown, " names an empty column"));
+    return absl::InvalidArgumentError(absl::StrCat(Flagged(field), " names an empty column"));
   }
   if (column == label) {
     return absl::InvalidArgumentError(
-        absl::StrCat(shown, " names the column ", QuotedValue(column),
+        absl::StrCat(Flagged(field), " names the column ", QuotedValue(column),
                      ", which is the label: remove it, since a model must not be given the label"));
   }
   return absl::OkStatus();
@@ -72,10 +77,10 @@ Status CheckTerms(std::string_view field,
     for (const std::string& column : columns) {
       MILLRACE_RETURN_IF_ERROR(CheckName(field, column, label));
       if (!distinct.insert(column).second) {
-        return Repeated("a cross of " + std::string(field), column);
+        return Repeated("a cross of " + Flagged(field), column);
       }
     }
-    if (!seen.insert(columns).second) return Repeated(field, term);
+    if (!seen.insert(columns).second) return Repeated(Flagged(field), term);
   }
   return absl::OkStatus();
 }
@@ -112,7 +117,7 @@ Status ValidateColumns(const FeatureSpec& spec) {
   if (spec.numeric().empty() && spec.categorical().empty() && spec.text().empty() &&
       spec.ids().empty()) {
     return absl::InvalidArgumentError(
-        "no feature columns are named: name some as numeric, categorical, text or ids");
+        "no feature columns are named: name some by --numeric, --categorical, --text or --ids");
   }
   if (spec.regression() && !spec.classes().empty()) {
     return absl::InvalidArgumentError(
@@ -121,7 +126,7 @@ Status ValidateColumns(const FeatureSpec& spec) {
   std::set<std::string> numeric;
   for (const std::string& column : spec.numeric()) {
     MILLRACE_RETURN_IF_ERROR(CheckName("numeric", column, spec.label()));
-    if (!numeric.insert(column).second) return Repeated("numeric", column);
+    if (!numeric.insert(column).second) return Repeated(Flagged("numeric"), column);
   }
   MILLRACE_RETURN_IF_ERROR(CheckTerms("categorical", spec.categorical(), spec.label()));
   MILLRACE_RETURN_IF_ERROR(CheckTerms("ids", spec.ids(), spec.label()));
@@ -130,20 +135,23 @@ Status ValidateColumns(const FeatureSpec& spec) {
   uint64_t features = static_cast<uint64_t>(spec.numeric_size());
   if (!spec.categorical().empty()) {
     if (spec.categorical_buckets() == 0) {
-      return absl::InvalidArgumentError("categorical_buckets is 0; it must be at least 1");
+      return absl::InvalidArgumentError(
+          "categorical_buckets (--categorical-buckets) is 0; it must be at least 1");
     }
     features += spec.categorical_buckets();
   }
   if (!spec.text().empty()) {
     if (spec.text_buckets() == 0) {
-      return absl::InvalidArgumentError("text_buckets is 0; it must be at least 1");
+      return absl::InvalidArgumentError(
+          "text_buckets (--text-buckets) is 0; it must be at least 1");
     }
     features += spec.text_buckets();
   }
   // The bias is one more.
   if (features >= std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        features, " features do not fit into 32 bits: lower categorical_buckets or text_buckets"));
+        features,
+        " features do not fit into 32 bits: lower --categorical-buckets or --text-buckets"));
   }
   return absl::OkStatus();
 }

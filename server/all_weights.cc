@@ -18,9 +18,7 @@
 #include "topics/row_codec.h"
 
 namespace millrace {
-namespace {
 
-// What is written at the end has to be known to fail at the start.
 Status CheckFolderExists(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path();
   if (folder.empty()) folder = ".";
@@ -31,8 +29,6 @@ Status CheckFolderExists(const std::string& path) {
   return absl::NotFoundError(path + " cannot be written: there is no folder " + folder +
                              " in which this user may write, or a folder has that name");
 }
-
-}  // namespace
 
 AllWeights::AllWeights(const JobConfig& config, const JobFeatures& features,
                        const JobTraining& training, const HostedShards& hosted)

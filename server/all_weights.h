@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -21,6 +22,9 @@
 #include "topics/outgoing_record.h"
 
 namespace millrace {
+
+// What is written at the end has to be known to fail at the start: whether a file can be made here.
+Status CheckFolderExists(const std::string& path);
 
 // Follows the shards of other processes by their checkpoints. For the owner's thread.
 class AllWeights {

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <string>
@@ -69,9 +71,9 @@ TEST(CheckJob, RefusesWhatNoProgramPublishes) {
     std::function<void(JobFeatures&, JobTraining&)> change;
   };
   const std::vector<Case> cases = {
-      {"workers: give 1 to 10000", [](auto& f, auto&) { f.set_workers(0); }},
-      {"workers: give 1 to 10000", [](auto& f, auto&) { f.set_workers(UINT32_MAX); }},
-      {"shards: give 1 to 1000", [](auto&, auto& t) { t.set_shards(0); }},
+      {"workers (--workers): give 1 to 10000", [](auto& f, auto&) { f.set_workers(0); }},
+      {"workers (--workers): give 1 to 10000", [](auto& f, auto&) { f.set_workers(UINT32_MAX); }},
+      {"shards (--shards): give 1 to 1000", [](auto&, auto& t) { t.set_shards(0); }},
       {"0 features, 1 of them numeric", [](auto& f, auto&) { f.set_feature_count(0); }},
       {"features, 1 of them numeric", [](auto& f, auto&) { f.set_feature_count(UINT64_MAX); }},
       {"features in 100 classes",
@@ -103,6 +105,27 @@ TEST(CheckJob, RefusesWhatNoProgramPublishes) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(bad.reason));
     EXPECT_THAT(std::string(status.message()), HasSubstr("the job topic"));
   }
+}
+
+TEST(CheckDataDir, FindsOutBeforeAnythingIsMadeWhetherAFolderCanBe) {
+  const std::string base = testing::TempDir() + "millrace_data_dir_" + std::to_string(getpid());
+  EXPECT_TRUE(CheckDataDir(base + "/a/b").ok());
+  EXPECT_TRUE(CheckDataDir("relative/folder").ok());
+  EXPECT_TRUE(CheckDataDir("/tmp").ok());
+  EXPECT_FALSE(std::filesystem::exists(base));
+  const Status status = CheckDataDir("/dev/null/a/b");
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("/dev/null/a/b (--data-dir) cannot be made or written: /dev/null: Not a"));
+}
+
+TEST(OffsetAdvice, IsGivenToARegressionWithoutAnOffset) {
+  JobFeatures features;
+  Training training;
+  EXPECT_EQ(OffsetAdvice(features, training), "");
+  features.mutable_spec()->set_regression(true);
+  EXPECT_THAT(OffsetAdvice(features, training), HasSubstr("--offset, about the mean"));
+  training.mutable_embedding()->set_offset(0);  // somebody's wish
+  EXPECT_EQ(OffsetAdvice(features, training), "");
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ class Programs(unittest.TestCase):
 
     def test_a_job_name_that_is_a_folder_above_is_refused(self):
         for program in ALL:
-            self.assert_one_line(run(program, "--job", ".."), 2, f"{program}: job name '..'")
+            self.assert_one_line(run(program, "--job", ".."), 2, f"{program}: job name (--job) '..'")
 
     def test_a_test_file_that_is_not_there_ends_a_server_before_it_waits(self):
         result = run("ServerApp", "--brokers", self.nobody, "--test", self.folder / "none.csv")
@@ -102,9 +102,38 @@ class Programs(unittest.TestCase):
     def test_a_missing_column_ends_at_once_and_names_those_there_are(self):
         self.assert_one_line(self.produce(self.csv("a,y\n1,no\n")), 1, '"x"', "columns are: a, y", "rows.csv")
 
+    def test_a_file_with_other_separators_is_recognised(self):
+        self.assert_one_line(self.produce(self.csv("x\ty\n1\tno\n")), 1, "separated by tabs?", "Commas are expected")
+
+    def test_a_label_among_the_features_is_refused_with_the_flag(self):
+        self.assert_one_line(self.produce(self.csv("x,y\n1,no\n"), "--numeric", "x,y"), 2,
+                             'numeric (--numeric) names the column "y", which is the label')
+
+    def test_a_configuration_that_cannot_be_read_says_why(self):
+        self.assert_one_line(run("ServerApp", "--config", self.folder / "none"), 1,
+                             "none cannot be read: No such file or directory")
+
     def test_a_snapshot_folder_that_cannot_be_written_ends_a_server_at_once(self):
         result = run("ServerApp", "--brokers", self.nobody, "--snapshot-dir", "/dev/null/snapshots")
         self.assert_one_line(result, 1, "/dev/null/snapshots cannot be written", "folder")
+
+    def test_paths_that_are_written_late_are_checked_before_a_server_waits(self):
+        nodir = self.folder / "nodir" / "x.npy"
+        for words, parts in (
+                (["--weights-file", nodir], ["x.npy cannot be written: there is no folder"]),
+                (["--test", self.csv("x,y\n1,no\n"), "--evaluation-log", nodir], ["x.npy cannot be written"]),
+                (["--data-dir", "/dev/null/data"], ["/dev/null/data (--data-dir)", "Not a directory"])):
+            result = run("ServerApp", "--brokers", self.nobody, *words, cwd=self.folder)
+            self.assert_one_line(result, 1, "ServerApp: ", *parts)
+        # A process without shard 0 ignores the weights file.
+        result = run("ServerApp", "--brokers", self.nobody, "--broker-timeout", "1", "--shards", "2",
+                     "--server-ids", "1", "--weights-file", nodir, cwd=self.folder)
+        self.assertIn("no Kafka broker answered", result.stderr)
+        self.assert_one_line(run("WorkerApp", "--brokers", self.nobody, "--data-dir", "/dev/null/data"), 1,
+                             "WorkerApp: /dev/null/data (--data-dir)")
+
+    def test_help_says_that_a_clean_stop_writes_the_weights(self):
+        self.assertRegex(run("ServerApp", "--help").stdout, r"--weights-file[^-]*at\s+the\s+end,\s+and\s+on\s+a\s+clean\s+stop")
 
     def test_no_broker_ends_with_the_timeout_and_says_which(self):
         path = self.csv("x,y\n1,no\n2,yes\n")

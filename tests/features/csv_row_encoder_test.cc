@@ -1,5 +1,6 @@
 #include "features/csv_row_encoder.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -31,6 +32,15 @@ TEST(CsvRowEncoder, PicksColumnsByNameInAnyOrder) {
 TEST(CsvRowEncoder, RefusesAFileWithoutARequiredColumn) {
   EXPECT_EQ(CsvRowEncoder::Create(Spec(), Names{"a", "y"}, "f.csv").status().message(),
             "f.csv has no column \"b\"; its columns are: a, y");
+}
+
+TEST(CsvRowEncoder, GuessesAnotherSeparatorThanTheComma) {
+  const auto error = [](const Names& columns) {
+    return std::string(CsvRowEncoder::Create(Spec(), columns, "f.csv").status().message());
+  };
+  EXPECT_THAT(error({"a\tb\ty"}), testing::EndsWith("; are they separated by tabs? Commas are "
+                                                    "expected: convert the file"));
+  EXPECT_THAT(error({"a;b", "y"}), testing::HasSubstr("separated by semicolons?"));
 }
 
 TEST(CsvRowEncoder, RefusesRecordsWithAnotherNumberOfFields) {

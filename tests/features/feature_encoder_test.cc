@@ -179,25 +179,25 @@ TEST(FeatureEncoder, RefusesASpecThatCannotBeUsed) {
   EXPECT_EQ(SpecError("label: 'y' classes: '0' numeric: 'n'"),
             "at least 2 classes are needed, there is 1");
   EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] numeric: ['n', 'y']"),
-              HasSubstr("numeric names the column \"y\", which is the label"));
+              HasSubstr("numeric (--numeric) names the column \"y\", which is the label"));
   EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] categorical: 'a*y'"),
-              HasSubstr("categorical names the column \"y\", which is the label"));
+              HasSubstr("categorical (--categorical) names the column \"y\", which is the label"));
   EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] text: 'y'"),
-              HasSubstr("text names the column \"y\", which is the label"));
+              HasSubstr("text (--text) names the column \"y\", which is the label"));
   EXPECT_EQ(SpecError("label: 'y' classes: ['0', '1'] numeric: ['n', 'n']"),
-            "numeric names \"n\" twice");
+            "numeric (--numeric) names \"n\" twice");
   EXPECT_EQ(SpecError("label: 'y' classes: ['0', '1'] categorical: ['a*b', 'a * b']"),
-            "categorical names \"a * b\" twice");
+            "categorical (--categorical) names \"a * b\" twice");
   EXPECT_EQ(SpecError("label: 'y' classes: ['0', '1'] categorical: 'a*a'"),
-            "a cross of categorical names \"a\" twice");
+            "a cross of categorical (--categorical) names \"a\" twice");
   EXPECT_EQ(SpecError("label: 'y' classes: ['0', '1'] categorical: 'a*'"),
-            "categorical names an empty column");
+            "categorical (--categorical) names an empty column");
   EXPECT_EQ(SpecError("label: 'y' classes: ['0', '1'] numeric: ''"),
-            "numeric names an empty column");
+            "numeric (--numeric) names an empty column");
   EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] text: 't' text_buckets: 0"),
-              HasSubstr("text_buckets is 0"));
+              HasSubstr("text_buckets (--text-buckets) is 0"));
   EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] categorical: 'c' categorical_buckets: 0"),
-              HasSubstr("categorical_buckets is 0"));
+              HasSubstr("categorical_buckets (--categorical-buckets) is 0"));
   EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] categorical: 'c' text: 't' "
                         "categorical_buckets: 4000000000 text_buckets: 300000000"),
               HasSubstr("do not fit into 32 bits"));
