@@ -1,6 +1,7 @@
 #include "features/class_scan.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,20 +16,31 @@ namespace {
 
 constexpr uint64_t kRowsBetweenQuestions = 1000;
 
-std::vector<std::string> Sorted(std::vector<std::string> classes) {
-  std::vector<std::pair<double, std::string>> numbers;
-  for (const std::string& name : classes) {
-    double value;
-    if (ParseNumber(name, &value) != NumberKind::kNumber) break;
-    numbers.emplace_back(value, name);
+struct Found {
+  double number;  // 0 unless all names are numbers
+  std::string name;
+  uint64_t rows;
+  auto Order() const { return std::tie(number, name); }
+};
+
+void SortInto(const std::vector<std::string>& names, const std::vector<uint64_t>& counts,
+              ClassScan& scan) {
+  std::vector<Found> found;
+  bool numbers = true;
+  for (size_t i = 0; i < names.size(); ++i) {
+    double value = 0;
+    numbers = ParseNumber(names[i], &value) == NumberKind::kNumber && numbers;
+    found.push_back({value, names[i], counts[i]});
   }
-  if (numbers.size() < classes.size()) {
-    std::sort(classes.begin(), classes.end());
-    return classes;
+  if (!numbers) {
+    for (Found& each : found) each.number = 0;
   }
-  std::sort(numbers.begin(), numbers.end());
-  for (size_t i = 0; i < numbers.size(); ++i) classes[i] = std::move(numbers[i].second);
-  return classes;
+  std::sort(found.begin(), found.end(),
+            [](const Found& a, const Found& b) { return a.Order() < b.Order(); });
+  for (Found& each : found) {
+    scan.classes.push_back(std::move(each.name));
+    scan.counts.push_back(each.rows);
+  }
 }
 
 }  // namespace
@@ -41,6 +53,7 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
   const std::string column = absl::StrCat(file.name(), ": column ", QuotedValue(spec.label()));
   ClassScan scan;
   LabelIndex labels;
+  std::vector<uint64_t> counts;
   CsvRecord record;
   std::string first_reason;
   while (true) {
@@ -64,7 +77,9 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
         first_reason = absl::StrCat("line ", record.line, ": ", usable.message());
       continue;
     }
-    labels.FindOrAdd(label);
+    const uint32_t id = labels.FindOrAdd(label);
+    if (id == counts.size()) counts.push_back(0);
+    ++counts[id];
     if (labels.size() > kMaxClasses) {
       return absl::InvalidArgumentError(
           absl::StrCat(column, " has more than ", kMaxClasses,
@@ -82,7 +97,7 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
                                                    QuotedValue(labels.names()[0]),
                                                    ": at least 2 classes are needed"));
   }
-  scan.classes = Sorted(labels.names());
+  SortInto(labels.names(), counts, scan);
   return scan;
 }
 

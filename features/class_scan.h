@@ -20,8 +20,9 @@ struct ClassScan {
   // Distinct labels: in the order of their numbers if all are numbers, else of their bytes. Of
   // labels that are equal as numbers ("1", "1.0") the one that came first.
   std::vector<std::string> classes;
-  uint64_t rows = 0;       // records that were looked at
-  uint64_t malformed = 0;  // records that will be rejected whatever the classes are
+  std::vector<uint64_t> counts;  // well-formed rows of each class
+  uint64_t rows = 0;             // records that were looked at
+  uint64_t malformed = 0;        // records that will be rejected whatever the classes are
 };
 
 // Reads `file` from where it is to its end. Records that Encode() would reject whatever the classes

@@ -33,6 +33,7 @@ std::string ErrorOf(const std::string& text) { return std::string(Scan(text).sta
 TEST(ClassScan, SortsClassesByTheirBytes) {
   const ClassScan scan = Scan("y,n,t\nb,1,x\nB,2,x\n a ,3,x\nb,4,x\n10,5,x\n9,6,x\n").value();
   EXPECT_THAT(scan.classes, ElementsAre("10", "9", "B", "a", "b"));
+  EXPECT_THAT(scan.counts, ElementsAre(1, 1, 1, 1, 2));
   EXPECT_EQ(scan.rows, 6u);
   EXPECT_EQ(scan.malformed, 0u);
 }
@@ -40,6 +41,8 @@ TEST(ClassScan, SortsClassesByTheirBytes) {
 TEST(ClassScan, SortsNumbersAsNumbersAndJoinsEqualOnes) {
   EXPECT_THAT(Scan("y,n,t\n10,1,x\n9,1,x\n-1.5,1,x\n9.0,1,x\n+10,1,x\n").value().classes,
               ElementsAre("-1.5", "9", "10"));
+  EXPECT_THAT(Scan("y,n,t\n10,1,x\n9,1,x\n-1.5,1,x\n9.0,1,x\n+10,1,x\n").value().counts,
+              ElementsAre(1, 2, 2));
 }
 
 TEST(ClassScan, EndsSoonAfterItIsStopped) {
