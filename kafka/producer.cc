@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -48,6 +49,7 @@ class LibrdkafkaProducer final : public KafkaProducer {
   std::vector<FailedDelivery> TakeFailures() override { return std::exchange(failures_, {}); }
   size_t outstanding() const override { return outstanding_; }
   Status Flush(std::chrono::milliseconds timeout) override;
+  Status CheckTopics(std::chrono::milliseconds timeout) override;
   Offset DeliveredEnd(const std::string& topic, int32_t partition) const override;
 
   Status InitTransactions(std::chrono::milliseconds timeout) override;
@@ -70,8 +72,6 @@ class LibrdkafkaProducer final : public KafkaProducer {
   Status Hand(const std::string& topic, int32_t partition, std::string_view key,
               std::string_view value, int64_t timestamp_ms, int flags);
   Status FatalError() const;
-  // NotFound once a topic has been gone for a while. (librdkafka waits for it without a word.)
-  Status CheckTopics();
 
   Wakeup* const wakeup_;
   std::string transactional_id_;
@@ -283,7 +283,8 @@ Status LibrdkafkaProducer::Flush(std::chrono::milliseconds timeout) {
   const rd_kafka_resp_err_t error = rd_kafka_flush(client_.get(), Milliseconds(timeout));
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR || outstanding_ == 0) return absl::OkStatus();
   if (error == RD_KAFKA_RESP_ERR__TIMED_OUT) {
-    MILLRACE_RETURN_IF_ERROR(CheckTopics());
+    // (Of a topic that is gone librdkafka says nothing.)
+    MILLRACE_RETURN_IF_ERROR(CheckTopics(std::chrono::milliseconds(0)));
     return absl::DeadlineExceededError(absl::StrCat(outstanding_,
                                                     " records were not delivered within ",
                                                     timeout.count(), " ms; check the brokers"));
@@ -291,12 +292,19 @@ Status LibrdkafkaProducer::Flush(std::chrono::milliseconds timeout) {
   return StatusOfError(error, "flushing the producer");
 }
 
-Status LibrdkafkaProducer::CheckTopics() {
-  for (auto& [name, topic] : topics_) {
-    topic->presence->Suspect();
-    MILLRACE_RETURN_IF_ERROR(topic->presence->Check());
+Status LibrdkafkaProducer::CheckTopics(std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (auto& [name, topic] : topics_) topic->presence->Suspect();
+  while (true) {
+    bool all_are_there = true;
+    for (auto& [name, topic] : topics_) {
+      MILLRACE_RETURN_IF_ERROR(topic->presence->Check());
+      if (topic->presence->is_suspected()) all_are_there = false;
+    }
+    if (all_are_there || std::chrono::steady_clock::now() >= end) return absl::OkStatus();
+    constexpr std::chrono::milliseconds kBetweenLooks(100);
+    std::this_thread::sleep_for(kBetweenLooks);
   }
-  return absl::OkStatus();
 }
 
 Offset LibrdkafkaProducer::DeliveredEnd(const std::string& topic, int32_t partition) const {

@@ -33,6 +33,8 @@ class TopicPresence {
   // for the answer. Error: NotFound, with the topic and the remedy, once it has been gone for
   // kGone.
   Status Check();
+  // It was not there when the cluster was asked last, or has not been asked yet.
+  bool is_suspected() const { return suspected_; }
 
  private:
   rd_kafka_t* const client_;

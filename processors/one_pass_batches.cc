@@ -62,10 +62,12 @@ void OnePassBatches::DropBelow(RowNumber number) {
 
 StatusOr<BatchState> OnePassBatches::Next(const Progress& progress, Batch& batch) {
   const RowNumber begin = progress.rows_end;
-  if (has_first_ && begin < first_) {
+  // None may have come yet, and none before `begin_` will come.
+  const RowNumber available = has_first_ ? first_ : begin_.value_or(0);
+  if (begin < available) {
     return absl::OutOfRangeError("row " + std::to_string(begin) +
                                  " is needed, but the first row that is available is " +
-                                 std::to_string(first_));
+                                 std::to_string(available));
   }
   const RowNumber end = EndOfBatchAt(begin);
   // (The rows stay: a number that somebody made up may be corrected.)

@@ -114,7 +114,16 @@ StatusOr<Offset> KafkaCheckpointLog::CommitTransaction(const Checkpoint& checkpo
         "stopped before Kafka confirmed the last checkpoint; the next start reads whether it was "
         "committed");
   }
-  return broker_retry_.Run([&] { return transaction_.Commit(checkpoint, previous_end); });
+  StatusOr<Offset> end =
+      broker_retry_.Run([&] { return transaction_.Commit(checkpoint, previous_end); });
+  const bool is_told = end.ok() || absl::IsAborted(end.status()) ||
+                       absl::IsCancelled(end.status()) || IsFenced(end.status()) ||
+                       IsPermanent(end.status());
+  if (is_told) return end;
+  // Kafka says of a deleted topic that the transaction's state is invalid.
+  constexpr seconds kPatience(10);
+  MILLRACE_RETURN_IF_ERROR(producer_->CheckTopics(kPatience));
+  return end;
 }
 
 Status KafkaCheckpointLog::TrimGradients(Offset position) {

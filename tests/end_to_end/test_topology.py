@@ -788,6 +788,16 @@ class ParametersMadeAnew(OnABroker):
         self.assertTrue((job.folder / "server" / f"{job.name}-shard-0").is_dir())
 
 
+    def test_a_running_server_whose_parameters_are_gone_ends_and_names_them(self):
+        job = self.job(fed=True).start()
+        job.feed(0.3)
+        job.wait_for_checkpoints()
+        self.broker.tool("kafka-topics", "--delete", "--topic", f"{job.name}.parameters")
+        job.feed(0.6)
+        self.assertEqual(job.wait("server"), 1)
+        self.assertIn(f"topic '{job.name}.parameters' is gone", job.log("server"))
+
+
 class BadInput(OnABroker):
     def test_records_that_nobody_can_decode_go_to_the_dead_letter_topic_and_harm_nothing(self):
         job = self.job(fed=True)
@@ -836,6 +846,40 @@ class BadInput(OnABroker):
         job.start("producer")
         self.assertEqual(job.wait("producer"), 1)
         self.assertIn("more than 2 malformed rows", job.log("producer"))
+
+    def test_a_refused_input_leaves_no_trace_in_the_job_and_its_files(self):
+        features = [*topology.FEATURES, "--classes", "low,middle,high"]
+        data = self.path / "mine.csv"
+        topology.write_csv(data, 300)
+        data.write_bytes(data.read_bytes() + b"1,low,nan?,1,north,1,good\r\n")
+        job = self.job(data=data, features=features)
+        # Features alone are enough for everybody to join.
+        job.commands["features"] = [*job.commands["producer"], "--features-only"]
+        job.start("server", "worker0", "features")
+        self.assertEqual(job.wait("features"), 0)
+        self.assertIn("no row was sent", job.log("features"))
+        job.wait_for_readers()
+        job.start("producer")
+        for name in ("producer", "server", "worker0"):
+            self.assertEqual(job.wait(name), 0)
+        points, rejects = self.producer_points(job), (job.folder / "rejects.csv").read_text()
+        self.assertGreater(points, 0)
+        self.assertRegex(job.log("server"), r"(?m)^[\d:.]+ info classes, in the order of their columns in .*: "
+                                            r"low, middle, high$")
+        self.assertIn("nan?", rejects)
+
+        topology.write_csv(data, 299)
+        data.write_bytes(data.read_bytes() + b"1,low,other?,1,north,1,good\r\n" * 2)
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 1)
+        self.assertIn("holds rows of another input", job.said("producer"))
+        self.assertNotIn("already been sent", job.said("producer"))
+        self.assertEqual(self.producer_points(job), points)
+        self.assertEqual((job.folder / "rejects.csv").read_text(), rejects)
+        self.assertFalse((job.folder / "rejects.csv.tmp").exists())
+
+    def producer_points(self, job):
+        return [key for key, _ in self.broker.keys(f"{job.name}.metrics")].count(b"producer")
 
     def test_another_number_of_partitions_is_an_error_that_says_what_to_do(self):
         job = self.job().start()
@@ -888,6 +932,33 @@ class Watching(OnABroker):
         ended = self.job("-ended").start()
         ended.wait_all()
         self.assertEqual(self.wait_for(ended, 3, "")["state"], "ended")
+
+    def test_a_job_that_is_stopped_cleanly_has_not_crashed(self):
+        job = self.job(fed=True).start()
+        job.feed(0.3)
+        self.wait_for(job, 4, "for rows: all that were sent are trained on")
+        for name in ["producer", "worker0", "worker1", "server"]:
+            self.assertEqual(job.interrupt(name), 130, job.log(name))
+        now = self.wait_for(job, 5, "stopped cleanly at ")
+        self.assertEqual(now["state"], "stopped")
+        self.assertIn("; everything is in a checkpoint", now["reason"])
+        job.start("server")
+        self.wait_for(job, 4, "for CsvProducer (silent for ")
+
+    def test_while_kafka_is_away_watch_says_that_and_blames_nobody(self):
+        job = self.job(fed=True)
+        job.commands["watch"] = [topology.PROGRAMS / "Watch", "--brokers", self.broker.address,
+                                 "--job", job.name]  # fmt: skip
+        job.start().feed(0.3)
+        job.wait_for_log("watch", "waiting for rows: ")
+        self.broker.stop()
+        job.wait_for_log("watch", f"waiting for Kafka at {self.broker.address} (no answer for ")
+        time.sleep(6)
+        self.assertNotIn("stalled", job.log("watch"))
+        self.broker.start()
+        job.feed(1)
+        job.wait_all()
+        self.assertIn("the job has ended", job.log("watch"))
 
     def test_a_job_that_learns_runs(self):
         job = self.job(producer=["--rate", "400"]).start()

@@ -210,6 +210,15 @@ TEST(OnePassBatchesTest, RowsThatAreNeededButNoLongerThereAreAnError) {
   EXPECT_EQ(Next(source, {.rows_end = 6}, batch), BatchState::kReady);
 }
 
+// A task that begins at the end of its stream gets no row that could tell.
+TEST(OnePassBatchesTest, RowsBeforeTheBeginAreMissingAlsoWhenNoneComes) {
+  OnePassBatches source(3, RowNumber(6), Clock(2));
+  source.End(6);
+  Batch batch;
+  EXPECT_TRUE(absl::IsOutOfRange(source.Next({.clock = 1, .rows_end = 3}, batch).status()));
+  EXPECT_EQ(Next(source, {.clock = 2, .rows_end = 6}, batch), BatchState::kLeave);
+}
+
 TEST(OnePassBatchesTest, RowsThatHaveBeenCountedAreReadOverWithoutBeingKept) {
   OnePassBatches source(3);
   AddRows(source, 0, 4);
