@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Class probabilities of a CSV's rows, by the weights file of a job with --model softmax.
+
+    predict.py WEIGHTS.npy ROWS.csv --classes no,yes [--numeric A,B] [--categorical A,A*B]
+        [--categorical-buckets 4096] [--text COLUMN] [--text-buckets 1024] [--scaling none]
+
+Give the features as CsvProducer was given them, and the classes in the job's order. Prints a CSV with a
+column for each class. docs/weights-file.md says what is computed. Needs NumPy and scikit-learn.
+"""
+
+import argparse
+import csv
+import os
+import sys
+
+import numpy
+import scipy.sparse
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.utils import murmurhash3_32
+
+
+def numeric_features(cells, moments):
+    """Columns of text as numbers; scaled, unless `moments` (count, mean, M2) is None."""
+    missing = {"", "na", "nan"}
+    values = numpy.array([[numpy.nan if c.strip(" \t").lower() in missing else float(c) for c in row]
+                          for row in cells])
+    if moments is None:
+        return numpy.nan_to_num(values, nan=0.0)
+    count, mean, m2 = moments
+    with numpy.errstate(invalid="ignore", divide="ignore"):
+        deviation = numpy.sqrt(m2 / count)
+        varies = deviation > 4 * numpy.finfo(float).eps * abs(mean)
+        scaled = numpy.clip((values - mean) / deviation, -5, 5)
+    return numpy.where(varies & ~numpy.isnan(values), scaled, 0.0)
+
+
+def escaped(text, special):
+    return "".join("\\" + c if c in special else c for c in text)
+
+
+def categorical_key(term, row):
+    """What is hashed: "carrier=UA", or "carrier*origin=UA*EWR" of a cross."""
+    columns = [column.strip(" \t") for column in term.split("*")]
+    values = [row[column].strip(" \t") for column in columns]
+    if len(values) > 1:
+        values = [escaped(value, "\\*") for value in values]
+    return "*".join(escaped(c, "\\*=") for c in columns) + "=" + "*".join(values)
+
+
+def categorical_features(rows, terms, buckets):
+    hashes = [[murmurhash3_32(categorical_key(term, row).encode(), seed=0, positive=True) % buckets
+               for term in terms] for row in rows]
+    numbers = numpy.repeat(numpy.arange(len(rows)), len(terms))
+    ones = numpy.ones(len(numbers))  # of keys in one bucket they add up
+    return scipy.sparse.csr_matrix((ones, (numbers, numpy.ravel(hashes))), (len(rows), buckets))
+
+
+def probabilities(weights, rows, numeric=(), moments=None, categorical=(), categorical_buckets=4096,
+                  text="", text_buckets=1024):
+    """A row for each of `rows` (dicts of text by column), a column for each class."""
+    blocks = []
+    if numeric:
+        blocks.append(numeric_features([[row[column] for column in numeric] for row in rows], moments))
+    if categorical:
+        blocks.append(categorical_features(rows, categorical, categorical_buckets))
+    if text:
+        hasher = HashingVectorizer(n_features=text_buckets)
+        blocks.append(hasher.transform([row[text] for row in rows]))
+    features = scipy.sparse.hstack([scipy.sparse.csr_matrix(block) for block in blocks]).tocsr()
+    if features.shape[1] + 1 != len(weights):
+        raise ValueError(f"{features.shape[1]} features and the bias need as many rows of weights, "
+                         f"but there are {len(weights)}: check the columns and the buckets")
+    scores = features @ weights[:-1] + weights[-1]
+    scores = numpy.exp(scores - scores.max(axis=1, keepdims=True))
+    return scores / scores.sum(axis=1, keepdims=True)
+
+
+def main():
+    def names(value):
+        return value.split(",")
+
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("weights")
+    parser.add_argument("rows")
+    parser.add_argument("--classes", type=names, required=True)
+    parser.add_argument("--numeric", type=names, default=[])
+    parser.add_argument("--categorical", type=names, default=[])
+    parser.add_argument("--categorical-buckets", type=int, default=4096)
+    parser.add_argument("--text", default="")
+    parser.add_argument("--text-buckets", type=int, default=1024)
+    parser.add_argument("--scaling", choices=["running", "none"], default="running")
+    given = parser.parse_args()
+    weights = numpy.load(given.weights)
+    if weights.shape[1] != len(given.classes):
+        sys.exit(f"{given.weights} has {weights.shape[1]} columns, but {len(given.classes)} classes are given")
+    moments = None
+    if given.numeric and given.scaling == "running":
+        moments = numpy.load(given.weights + ".scaling.npy")
+    csv.field_size_limit(2**31 - 1)
+    with open(given.rows, newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    result = probabilities(weights, rows, given.numeric, moments, given.categorical,
+                           given.categorical_buckets, given.text, given.text_buckets)
+    writer = csv.writer(sys.stdout, lineterminator=os.linesep)
+    writer.writerow(given.classes)
+    writer.writerows([[f"{p:.6g}" for p in row] for row in result])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""What docs/predict.py says of a small CSV: the oracle of the page docs/weights-file.md.
+
+Usage: make_prediction_oracle.py > prediction_oracle.csv   writes the oracle
+       make_prediction_oracle.py --check prediction_oracle.csv   says whether it is what this writes
+
+prediction_oracle_test.cc computes the same probabilities by the project's own encoder, scaling and
+model. Needs NumPy, SciPy and scikit-learn.
+"""
+
+import csv
+import io
+import pathlib
+import sys
+
+import numpy
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs"))
+import predict  # noqa: E402
+
+CLASSES = ["no", "maybe", "yes"]
+NUMERIC = ["n", "wide", "constant"]
+CATEGORICAL = ["c", "d", "c*d", "a=b\\"]
+BUCKETS = 7  # so few that keys collide
+TEXT_BUCKETS = 16
+# Count, mean and M2 of each numeric column; the test has the same.
+MOMENTS = numpy.array([[10, 10, 4], [1.5, -2e6, 3], [40, 9e12, 0]], dtype=float)
+TEXTS = ["", "The quick brown fox", "the THE thE, fox! \u00c9t\u00e9 \u0391\u03a3", "a b c", "x_1 3.14 don't",
+         "na\u00efve \u65e5\u672c\u8a9e \U00010400\U00010401 fox fox"]
+NUMBERS = ["1", " -2.5e1 ", "NA", "", "1e9", "+.5", "nan", "-3000000"]
+CELLS = ["UA", " UA\t", "", "a*b", "\\", "x=y", "caf\u00e9", "a,\"b\"\nc"]
+
+
+def weights():
+    count = len(NUMERIC) + BUCKETS + TEXT_BUCKETS + 1
+    f, k = numpy.indices((count, len(CLASSES)))
+    return (((f * 7919 + k * 104729) % 2001 - 1000) / 4000).astype("f4")
+
+
+def rows():
+    for i in range(48):
+        yield {"n": NUMBERS[i % 8], "wide": NUMBERS[(i * 3 + 1) % 8], "constant": NUMBERS[(i // 3) % 8],
+               "c": CELLS[i % 8], "d": CELLS[(i * 5 + i // 8) % 8], "a=b\\": CELLS[(i // 2) % 8],
+               "t": TEXTS[(i * 7) % 6], "y": CLASSES[i % 3]}
+
+
+def oracle():
+    table = list(rows())
+    result = predict.probabilities(weights(), table, NUMERIC, MOMENTS, CATEGORICAL, BUCKETS, "t",
+                                   TEXT_BUCKETS)
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*table[0], *("p " + name for name in CLASSES)])
+    for row, p in zip(table, result):
+        writer.writerow([*row.values(), *(f"{x:.6f}" for x in p)])
+    return out.getvalue()
+
+
+def main():
+    if len(sys.argv) == 1:
+        sys.stdout.write(oracle())
+        return
+    with open(sys.argv[2], encoding="utf-8", newline="") as file:
+        stored = file.read()
+    if stored != oracle():
+        sys.exit(f"{sys.argv[2]} is stale")
+    print(f"{sys.argv[2]} is up to date")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+// What docs/predict.py computes from a weights file, against the encoder, the scaling and the model
+// that the weights were trained with, by the file that make_prediction_oracle.py wrote.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "features/csv_row_encoder.h"
+#include "formats/csv_file.h"
+#include "models/moments.h"
+#include "models/softmax_regression.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kClasses = 3;
+
+FeatureSpec Spec() {
+  FeatureSpec spec;
+  spec.set_label("y");
+  for (const char* name : {"no", "maybe", "yes"}) spec.add_classes(name);
+  for (const char* column : {"n", "wide", "constant"}) spec.add_numeric(column);
+  for (const char* term : {"c", "d", "c*d", "a=b\\"}) spec.add_categorical(term);
+  spec.set_categorical_buckets(7);
+  spec.set_text("t");
+  spec.set_text_buckets(16);
+  spec.set_missing(FeatureSpec::MEAN);
+  return spec;
+}
+
+std::vector<float> Weights(size_t features) {
+  std::vector<float> weights;
+  for (size_t f = 0; f <= features; ++f) {
+    for (size_t k = 0; k < kClasses; ++k) {
+      const auto number = static_cast<int>((f * 7919 + k * 104729) % 2001) - 1000;
+      weights.push_back(static_cast<float>(number / 4000.0));
+    }
+  }
+  return weights;
+}
+
+TEST(PredictionOracle, TheProgramOfThePageComputesWhatTheModelDoes) {
+  const auto file = CsvFile::Open(MILLRACE_PREDICTION_ORACLE).value();
+  CsvRowEncoder encoder = CsvRowEncoder::Create(Spec(), file->columns(), file->name()).value();
+  const size_t features = encoder.encoder().feature_count();
+  const SoftmaxRegression model(features, kClasses);
+  Moments moments(3);
+  moments.count = {10, 10, 4};
+  moments.mean = {1.5, -2e6, 3};
+  moments.m2 = {40, 9e12, 0};
+  const size_t first = FindColumn(file->columns(), "p no", "").value();
+  CsvRecord record;
+  int rows = 0;
+  for (; file->Next(&record).value(); ++rows) {
+    Row row;
+    const Status encoded = encoder.Encode(record.fields, &row);
+    ASSERT_TRUE(encoded.ok()) << "line " << record.line << ": " << encoded;
+    const Row* const batch[] = {&row};
+    std::vector<float> scores(kClasses);
+    model.Compute(batch, Scaler(moments), Weights(features), nullptr, scores);
+    for (size_t k = 0; k < kClasses; ++k) {
+      EXPECT_NEAR(scores[k], std::strtod(std::string(record.fields[first + k]).c_str(), nullptr),
+                  3e-6)
+          << "line " << record.line << ", class " << k;
+    }
+  }
+  EXPECT_EQ(rows, 48);
+}
+
+}  // namespace
+}  // namespace millrace
