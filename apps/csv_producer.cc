@@ -50,11 +50,11 @@ constexpr char kFooter[] =
     "Kafka\n"
     "or caused by another program; 2 wrong usage; 130 stopped by Ctrl-C or SIGTERM.";
 
-Status Run(const JobFlags& flags, bool quiet) {
+Status Run(const JobFlags& flags, ProducerRun::Options options) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
-  const std::atomic<bool>& stop = StopOnSignals();
+  options.stop = &StopOnSignals();
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ProducerRun> run,
-                            ProducerRun::Create(config, {.quiet = quiet, .stop = &stop}));
+                            ProducerRun::Create(config, options));
   return run->Run();
 }
 
@@ -67,8 +67,13 @@ int main(int argc, char** argv) {
   millrace::JobFlags flags(app);
   flags.AddFeatures();
   flags.AddProducer();
-  bool quiet = false;
-  app.add_flag("--quiet,-q", quiet, "Print warnings and errors only, no progress")->group("Stream");
+  millrace::ProducerRun::Options options;
+  app.add_flag("--quiet,-q", options.quiet, "Print warnings and errors only, no progress")
+      ->group("Stream");
+  app.add_flag("--features-only", options.features_only,
+               "Publish the job's features and end without sending a row: servers and\n"
+               "workers can join before the stream begins")
+      ->group("Stream");
   return millrace::RunProgram(app, "CsvProducer", argc, argv,
-                              [&] { return millrace::Run(flags, quiet); });
+                              [&] { return millrace::Run(flags, options); });
 }

@@ -52,6 +52,7 @@ class KafkaRun final : public ProducerRun {
         spec_(CompleteSpec(config.features())),
         kafka_(ToKafkaOptions(config)),
         stop_(*options.stop),
+        features_only_(options.features_only),
         display_(options.quiet) {
     file_options_.stop = &stop_;
   }
@@ -84,6 +85,7 @@ class KafkaRun final : public ProducerRun {
   FeatureSpec spec_;
   const KafkaOptions kafka_;
   const std::atomic<bool>& stop_;
+  const bool features_only_;
   ProgressDisplay display_;
   CsvFile::Options file_options_;
 
@@ -189,6 +191,10 @@ Status KafkaRun::WhileAway(const std::string& what, const std::function<Status()
 Status KafkaRun::Run() {
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, std::nullopt, stop_));
   MILLRACE_RETURN_IF_ERROR(AgreeOnFeatures());
+  if (features_only_) {
+    display_.Say("published the job's features; no row was sent (--features-only)");
+    return absl::OkStatus();
+  }
   const Status prepared = WhileAway("look up its topics", [this] {
     MILLRACE_RETURN_IF_ERROR(sender_->Prepare());
     return publisher_->Prepare();

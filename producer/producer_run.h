@@ -15,8 +15,10 @@ class ProducerRun {
  public:
   struct Options {
     bool quiet = false;  // print errors and warnings only
+    // Publish the job's features and send no row, so that servers and workers can join before.
+    bool features_only = false;
     // true: stop reading, deliver what was handed over, return Cancelled. Outlives the run.
-    const std::atomic<bool>* stop;
+    const std::atomic<bool>* stop = nullptr;
   };
 
   // Checks all that can be checked without a broker, and connects to none. Errors are one line:

@@ -935,15 +935,15 @@ class Watching(OnABroker):
 
     def test_a_job_that_is_stopped_cleanly_has_not_crashed(self):
         job = self.job(fed=True).start()
-        job.feed(0.3)
-        self.wait_for(job, 4, "for rows: all that were sent are trained on")
+        job.feed(0.5)
+        job.wait_for_checkpoints()
         for name in ["producer", "worker0", "worker1", "server"]:
             self.assertEqual(job.interrupt(name), 130, job.log(name))
         now = self.wait_for(job, 5, "stopped cleanly at ")
         self.assertEqual(now["state"], "stopped")
         self.assertIn("; everything is in a checkpoint", now["reason"])
         job.start("server")
-        self.wait_for(job, 4, "for CsvProducer (silent for ")
+        self.assertEqual(self.wait_for(job, 4, "for ")["state"], "waiting")
 
     def test_while_kafka_is_away_watch_says_that_and_blames_nobody(self):
         job = self.job(fed=True)

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""scripts/demo, with stand-ins for Kafka and for the programs: what it checks first, and in which
+order its programs start; and the commands of README's tour that kill a process."""
+
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+KAFKA = """\
+#!/usr/bin/env bash
+for word; do case $word in start) touch "$ROOT/kafka-started" ;; bootstrap) echo 127.0.0.1:1 ;; esac; done
+"""
+# As WorkerApp does, it waits for the features; the second one of a job takes longer.
+WORKER = """\
+#!/usr/bin/env bash
+until [[ -f $ROOT/features ]]; do sleep 0.02; done
+[[ $* != *worker-2* ]] || sleep 0.5
+[[ $* != *worker-2* || ! -f $ROOT/one-partition ]] || { until [[ -f $ROOT/ended ]]; do sleep 0.02; done; exit 0; }
+echo "worker 0: joined; reads rows from offset 0"
+until [[ -f $ROOT/ended ]]; do sleep 0.02; done
+"""
+PRODUCER = """\
+#!/usr/bin/env bash
+if [[ $* == *--features-only* ]]; then touch "$ROOT/features"; exit "$(cat "$ROOT/fails" 2>/dev/null || echo 0)"; fi
+grep -l joined "$ROOT"/build/demo/worker-*.log >"$ROOT/joined-before"
+touch "$ROOT/ended"
+"""
+SERVER = """\
+#!/usr/bin/env bash
+echo "$*" >"$ROOT/server-words"
+until [[ -f $ROOT/ended ]]; do sleep 0.02; done
+"""
+
+
+class Demo(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="millrace-scripts-")
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        shutil.copytree(ROOT / "scripts" / "lib", self.root / "scripts" / "lib")
+        shutil.copy(ROOT / "scripts" / "demo", self.root / "scripts" / "demo")
+        self.stub("scripts/kafka", KAFKA)
+        self.stub("scripts/setup", '#!/bin/sh\ntouch "$ROOT/set-up"\n')
+        self.stub("bin/cmake", "#!/bin/sh\n")
+        (self.root / "build/release").mkdir(parents=True)
+        (self.root / "build/release/build.ninja").touch()
+        for name, text in (("ServerApp", SERVER), ("WorkerApp", WORKER), ("CsvProducer", PRODUCER),
+                           ("Watch", SERVER)):
+            self.stub(f"build/release/apps/{name}", text)
+        self.data = self.root / "rows.csv"
+        self.data.write_text('\ufeffx, city,"a ""b""",y\n1,2,3,no\n2,3,4,yes\n', encoding="utf-8")
+
+    def stub(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def demo(self, *words):
+        environment = {**os.environ, "ROOT": str(self.root),
+                       "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"}
+        return subprocess.run([self.root / "scripts" / "demo", *map(str, words)], env=environment, text=True,
+                              timeout=60, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+
+    def file(self, *words):
+        return self.demo("--data", self.data, "--label", "y", "--numeric", "x", "--no-picture", *words)
+
+    def test_a_column_that_the_file_has_not_is_wrong_usage_before_anything_starts(self):
+        for words, flag, name in ((["--label", "Y"], "--label", "Y"), (["--numeric", "x,z"], "--numeric", "z"),
+                                  (["--categorical", "city,x*town"], "--categorical", "town"),
+                                  (["--ids", "user"], "--ids", "user"), (["--text", "t"], "--text", "t")):
+            done = self.file(*words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"{flag}: {self.data} has no column '{name}'; its columns are: x, city, a \"b\", y",
+                          done.stderr)
+        test = self.root / "test.csv"
+        test.write_text("x;y\n1;no\n")
+        done = self.file("--test", test)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("columns are separated by commas", done.stderr)
+        self.assertFalse((self.root / "set-up").exists())
+
+    def test_a_broker_that_does_not_answer_is_an_error_at_once(self):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            nobody = f"127.0.0.1:{listener.getsockname()[1]}"
+        for brokers in (nobody, f"SSL://{nobody}", f"{nobody},{nobody}"):
+            done = self.file("--brokers", brokers)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"no Kafka broker answers at {brokers} (--brokers)", done.stderr)
+        self.assertFalse((self.root / "set-up").exists())
+
+    def test_the_programs_do_not_wait_for_ever_for_a_broker_that_is_gone(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            there = f"127.0.0.1:{listener.getsockname()[1]}"
+            done = self.file("--brokers", f"127.0.0.1:1,PLAINTEXT://{there}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--broker-timeout 30", (self.root / "server-words").read_text())
+        self.assertFalse((self.root / "kafka-started").exists())
+
+    def test_the_stream_begins_when_both_workers_have_joined(self):
+        done = self.file("--categorical", "city*x", "--text", 'a "b"')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len((self.root / "joined-before").read_text().split()), 2)
+
+    def test_a_single_logical_worker_is_waited_for_in_either_process(self):
+        (self.root / "one-partition").touch()
+        began = time.monotonic()
+        done = self.file("--workers", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len((self.root / "joined-before").read_text().split()), 1)
+        self.assertLess(time.monotonic() - began, 25)
+
+    def test_a_program_that_fails_while_the_workers_are_waited_for_ends_the_demo(self):
+        self.stub("build/release/apps/ServerApp", "#!/bin/sh\necho 'no broker answered'\nexit 1\n")
+        (self.root / "one-partition").touch()
+        done = self.file()
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("server failed (exit status 1)", done.stderr)
+        self.assertIn("no broker answered", done.stderr)
+
+
+class Tour(unittest.TestCase):
+    """The commands of README that kill a process, on stand-ins; nothing is killed: pgrep says whom
+    they mean."""
+
+    def test_what_kills_a_process_of_the_tour_means_no_other_job(self):
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        job = f"tour-{os.getpid()}"
+        text = text.replace("--job tour", f"--job {job}")
+        commands = {}
+        for match in re.finditer(rf"^    ((ServerApp|WorkerApp|CsvProducer) --job {job} (?:.*\\\n)*.*)$", text, re.M):
+            commands.setdefault(match.group(2), []).append(shlex.split(match.group(1).replace("\\\n", " ")))
+        self.assertEqual({name: len(found) for name, found in commands.items()},
+                         {"ServerApp": 1, "WorkerApp": 2, "CsvProducer": 1})
+        kills = re.findall(r"^    pkill -9 (-f .*)$", text, re.M)
+        self.assertEqual(len(kills), 3)
+        with tempfile.TemporaryDirectory() as folder:
+            started = []
+            try:
+                for name, found in commands.items():
+                    path = pathlib.Path(folder) / name
+                    path.write_text("#!/bin/sh\nread -r _\n")
+                    path.chmod(0o755)
+                    for words in found:
+                        for other in (job, job + "2"):
+                            words = [other if word == job else word for word in words]
+                            started.append((other, name, subprocess.Popen([path, *words[1:]], stdin=subprocess.PIPE)))
+                time.sleep(0.3)
+                for name, pattern in zip(("ServerApp", "WorkerApp", "CsvProducer"), kills):
+                    done = subprocess.run(["pgrep", *shlex.split(pattern)], text=True, stdout=subprocess.PIPE, check=False)
+                    meant = [process.pid for other, program, process in started
+                             if other == job and program == name]
+                    self.assertEqual([int(pid) for pid in done.stdout.split()], meant[:1], pattern)
+            finally:
+                for _, _, process in started:
+                    process.stdin.close()
+                    process.wait()
+
+
+if __name__ == "__main__":
+    unittest.main()
