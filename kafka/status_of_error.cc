@@ -12,6 +12,9 @@ namespace millrace::kafka_internal {
 namespace {
 
 constexpr char kAclRemedy[] = " (this program's Kafka user lacks an ACL: see docs/security.md)";
+constexpr char kSessionRemedy[] =
+    " (--session-timeout is outside of what the brokers allow: group.min.session.timeout.ms, 6 s as "
+    "Kafka comes, to group.max.session.timeout.ms, 30 minutes)";
 
 absl::StatusCode CodeOf(rd_kafka_resp_err_t error) {
   switch (error) {
@@ -80,6 +83,11 @@ absl::StatusCode CodeOf(rd_kafka_resp_err_t error) {
   }
 }
 
+const char* RemedyOf(rd_kafka_resp_err_t error) {
+  if (error == RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT) return kSessionRemedy;
+  return CodeOf(error) == absl::StatusCode::kPermissionDenied ? kAclRemedy : "";
+}
+
 }  // namespace
 
 Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context) {
@@ -87,10 +95,8 @@ Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context) {
 }
 
 Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context, std::string_view detail) {
-  const absl::StatusCode code = CodeOf(error);
-  const bool is_denied = code == absl::StatusCode::kPermissionDenied;
-  return Status(code, ClientLog::OfProcess().Redact(absl::StrCat(View(context), ": ", View(detail),
-                                                                 is_denied ? kAclRemedy : "")));
+  return Status(CodeOf(error), ClientLog::OfProcess().Redact(absl::StrCat(
+                                   View(context), ": ", View(detail), RemedyOf(error))));
 }
 
 Status StatusOfTransactionError(rd_kafka_error_t* error, std::string_view context) {

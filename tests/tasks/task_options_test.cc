@@ -18,13 +18,13 @@ JobFeatures Features(uint64_t hashed, int classes = 2) {
 }
 
 TEST(IsWide, AModelOfManyWeightsKeepsThemAsRows) {
-  EXPECT_FALSE(IsWide(Features(16381), Training()));
-  EXPECT_TRUE(IsWide(Features(16382), Training()));
-  EXPECT_TRUE(IsWide(Features(4000, 9), Training())) << "a weight for each class";
+  EXPECT_FALSE(IsWide(Features(65533), Training()));
+  EXPECT_TRUE(IsWide(Features(65534), Training()));
+  EXPECT_TRUE(IsWide(Features(16000, 9), Training())) << "a weight for each class";
   Training narrow;
   narrow.set_wide_above(1'000'000);
-  EXPECT_FALSE(IsWide(Features(16382), narrow));
-  const std::unique_ptr<Model> model = MakeModel(Features(16382), Training());
+  EXPECT_FALSE(IsWide(Features(65534), narrow));
+  const std::unique_ptr<Model> model = MakeModel(Features(65534), Training());
   EXPECT_EQ(model->parameter_count(), 6u) << "of the numeric columns and the bias";
   EXPECT_EQ(model->row_width(), 2u);
 }
