@@ -1,5 +1,6 @@
 #include "server/waiting_report.h"
 
+#include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
 #include <string>
@@ -23,51 +24,54 @@ std::optional<WaitingReport::Awaited> WaitingReport::AwaitedBy(const ShardTask& 
 }
 
 void WaitingReport::Tick(const ShardTask& task, Time now) {
+  const std::optional<Line> line = Due(task, now);
+  if (line) spdlog::log(line->is_warning ? spdlog::level::warn : spdlog::level::info, line->text);
+}
+
+std::optional<WaitingReport::Line> WaitingReport::Due(const ShardTask& task, Time now) {
   const std::optional<Awaited> awaited = AwaitedBy(task);
   if (!awaited) {
     waiting_.erase(task.shard());
-    return;
+    return std::nullopt;
   }
   const auto [entry, is_new] = waiting_.try_emplace(task.shard());
   Waiting& waiting = entry->second;
   if (is_new || waiting.awaited != *awaited) {
     waiting = {.awaited = *awaited, .since = now, .reported = now};
-    return;
+    return std::nullopt;
   }
-  if (now - waiting.reported < interval_) return;
+  if (now - waiting.reported < interval_) return std::nullopt;
   // That nothing comes may be as it should be, so it is said once.
-  if (waiting.is_told && awaited->what == Awaited::What::kAnything) return;
+  if (waiting.is_told && awaited->what == Awaited::What::kAnything) return std::nullopt;
   waiting.reported = now;
   waiting.is_told = true;
-  Log(task, awaited->what, std::chrono::duration<double>(now - waiting.since).count());
+  return LineOf(task, awaited->what, std::chrono::duration<double>(now - waiting.since).count());
 }
 
-void WaitingReport::Log(const ShardTask& task, Awaited::What what, double seconds) {
+WaitingReport::Line WaitingReport::LineOf(const ShardTask& task, Awaited::What what,
+                                          double seconds) {
   if (what == Awaited::What::kAnything) {
     // Whether there are rows the server cannot know: no warning.
-    spdlog::info(
-        "shard {}: no update has come from any worker for {:.0f} s: either no worker has new rows "
-        "for one (a batch, or the end of the stream), or no WorkerApp runs: then start WorkerApp",
-        task.shard(), seconds);
-    return;
+    return {false, fmt::format("shard {}: no update has come from any worker for {:.0f} s: either "
+                               "no worker has new rows for one (a batch, or the end of the "
+                               "stream), or no WorkerApp runs: then start WorkerApp",
+                               task.shard(), seconds)};
   }
   std::string names;
   for (const WorkerId worker : task.processor().WaitedFor()) names += " " + std::to_string(worker);
   if (what == Awaited::What::kRound) {
-    spdlog::warn(
-        "shard {}: has waited {:.0f} s for updates of workers{}; check that WorkerApps run and "
-        "that rows arrive",
-        task.shard(), seconds, names);
-  } else if (names.empty()) {
-    spdlog::warn(
-        "shard {}: cannot be restored: no worker has its weights, since all workers started after "
-        "the loss. Start a new job (another --job)",
-        task.shard());
-  } else {
-    spdlog::warn(
-        "shard {}: has waited {:.0f} s for the reports of workers{}; check that WorkerApps run",
-        task.shard(), seconds, names);
+    return {true, fmt::format("shard {}: has waited {:.0f} s for updates of workers{}; check that "
+                              "WorkerApps run and that rows arrive",
+                              task.shard(), seconds, names)};
   }
+  if (names.empty()) {
+    return {true, fmt::format("shard {}: cannot be restored: no worker has its weights, since all "
+                              "workers started after the loss. Start a new job (another --job)",
+                              task.shard())};
+  }
+  return {true, fmt::format("shard {}: has waited {:.0f} s for the reports of workers{}; check "
+                            "that WorkerApps run",
+                            task.shard(), seconds, names)};
 }
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "base/types.h"
 #include "tasks/shard_task.h"
@@ -21,8 +22,15 @@ class WaitingReport {
   // then, and all WorkerApps may be dead.
   explicit WaitingReport(std::chrono::duration<double> interval) : interval_(interval) {}
 
-  // To be called often.
+  // To be called often. Logs what Due returns.
   void Tick(const ShardTask& task, Time now);
+
+  struct Line {
+    bool is_warning = false;
+    std::string text{};
+  };
+  // The line that is due now, if one is; it counts as logged.
+  std::optional<Line> Due(const ShardTask& task, Time now);
 
  private:
   // What must change for the shard to have got on. Repeats of workers that wait are no progress of
@@ -43,7 +51,7 @@ class WaitingReport {
   };
 
   static std::optional<Awaited> AwaitedBy(const ShardTask& task);
-  static void Log(const ShardTask& task, Awaited::What what, double seconds);
+  static Line LineOf(const ShardTask& task, Awaited::What what, double seconds);
 
   const std::chrono::duration<double> interval_;
   std::map<ShardId, Waiting> waiting_;

@@ -2,12 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
-#include <memory>
-#include <sstream>
-#include <string>
+#include <chrono>
 #include <vector>
 
 #include "stores/memory_byte_map.h"
@@ -26,13 +22,7 @@ using ::testing::SizeIs;
 // A shard of three workers, and what the report says of it after 5 s.
 class WaitingReportTest : public ::testing::Test {
  protected:
-  WaitingReportTest() {
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-        "test", std::make_shared<spdlog::sinks::ostream_sink_st>(text_)));
-    spdlog::default_logger()->set_pattern("%l: %v");
-    EXPECT_TRUE(task_.StartReplay(0, 0).ok());
-  }
-  ~WaitingReportTest() override { spdlog::set_default_logger(before_); }
+  WaitingReportTest() { EXPECT_TRUE(task_.StartReplay(0, 0).ok()); }
 
   void Send(const Gradient& message) {
     const LogRecord record = RecordOf(message);
@@ -44,18 +34,14 @@ class WaitingReportTest : public ::testing::Test {
                 std::vector<float>(options_.range.size(), 1.0F), options_.range));
   }
   // The lines that are logged meanwhile.
-  std::vector<std::string> Pass(milliseconds time) {
+  std::vector<WaitingReport::Line> Pass(milliseconds time) {
+    std::vector<WaitingReport::Line> lines;
     for (const auto end = now_ + time; now_ < end; now_ += milliseconds(250)) {
-      report_.Tick(task_, now_);
+      if (const auto line = report_.Due(task_, now_)) lines.push_back(*line);
     }
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(text_, line);) lines.push_back(line);
-    text_.clear();
     return lines;
   }
 
-  std::stringstream text_;
-  const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
   const ServerOptions options_ = SmallServer();
   MemoryByteMap store_;
   ShardTask task_{options_, store_};
@@ -66,22 +52,23 @@ class WaitingReportTest : public ::testing::Test {
 TEST_F(WaitingReportTest, NamesTheWorkersOfARoundAgainAndAgain) {
   SendUpdate(1);
   EXPECT_THAT(Pass(seconds(4)), IsEmpty());
-  const std::vector<std::string> lines = Pass(seconds(7));
+  const std::vector<WaitingReport::Line> lines = Pass(seconds(7));
   ASSERT_THAT(lines, SizeIs(2));
-  EXPECT_THAT(lines[0], HasSubstr("has waited 5 s for updates of workers 0 2;"));
-  EXPECT_THAT(lines[1], HasSubstr("has waited 10 s for updates of workers 0 2;"));
+  EXPECT_THAT(lines[0].text, HasSubstr("has waited 5 s for updates of workers 0 2;"));
+  EXPECT_THAT(lines[1].text, HasSubstr("has waited 10 s for updates of workers 0 2;"));
 }
 
 TEST_F(WaitingReportTest, RepeatsOfWorkersThatWaitAreNoProgressOfTheRound) {
   SendUpdate(1);
-  std::vector<std::string> lines;
+  std::vector<WaitingReport::Line> lines;
   for (int i = 0; i < 6; ++i) {
     EXPECT_THAT(lines, IsEmpty());
     lines = Pass(seconds(1));
     Send(Message(Gradient::kAsk, 1, 0));
   }
   ASSERT_THAT(lines, SizeIs(1));
-  EXPECT_THAT(lines[0], AllOf(HasSubstr("warning"), HasSubstr("5 s for updates of workers 0 2;")));
+  EXPECT_TRUE(lines[0].is_warning);
+  EXPECT_THAT(lines[0].text, HasSubstr("5 s for updates of workers 0 2;"));
 }
 
 TEST_F(WaitingReportTest, ARoundThatEndsStartsTheTimeAgain) {
@@ -95,17 +82,18 @@ TEST_F(WaitingReportTest, TheTimeWithoutAnyRowsIsNoTimeOfTheRoundThatFollows) {
   Pass(seconds(100));
   SendUpdate(1);
   EXPECT_THAT(Pass(seconds(4)), IsEmpty());
-  EXPECT_THAT(Pass(seconds(2))[0], HasSubstr("has waited 5 s for updates of workers 0 2;"));
+  EXPECT_THAT(Pass(seconds(2)).at(0).text, HasSubstr("has waited 5 s for updates of workers 0 2;"));
 }
 
 TEST_F(WaitingReportTest, WhenNothingComesItSaysSoOnceWithoutAlarm) {
   for (const int worker : {0, 1, 2}) SendUpdate(WorkerId(worker));
   EXPECT_THAT(Pass(seconds(4)), IsEmpty());
-  const std::vector<std::string> lines = Pass(seconds(60));
+  const std::vector<WaitingReport::Line> lines = Pass(seconds(60));
   ASSERT_THAT(lines, SizeIs(1));
-  EXPECT_THAT(lines[0], AllOf(HasSubstr("info"), HasSubstr("no update has come from any worker"),
-                              HasSubstr("for 5 s"), HasSubstr("no worker has new rows"),
-                              HasSubstr("start WorkerApp")));
+  EXPECT_FALSE(lines[0].is_warning);
+  EXPECT_THAT(lines[0].text,
+              AllOf(HasSubstr("no update has come from any worker"), HasSubstr("for 5 s"),
+                    HasSubstr("no worker has new rows"), HasSubstr("start WorkerApp")));
   for (const int worker : {0, 1, 2}) SendUpdate(WorkerId(worker));
   EXPECT_THAT(Pass(seconds(60)), SizeIs(1)) << "another silence";
 }
