@@ -38,11 +38,17 @@ constexpr char kFooter[] =
     "model is worth something if its log loss is lower than that.\n"
     "\n"
     "A job is running (its servers answer, and its figures move), waiting (for a program that is\n"
-    "named), stalled (none of its programs has been heard from for 5 seconds), or ended.\n"
+    "named, or for Kafka), stalled (none of its programs has been heard from for 5 seconds),\n"
+    "stopped (its servers were stopped cleanly, and none has started again), or ended.\n"
+    "\n"
+    "--json has the fields of the summary, state and reason (see above), rows_per_second_now,\n"
+    "seconds_left, and programs, each with name, ended, and seconds since it was heard from; a\n"
+    "worker has last_update_s_ago instead: then a server has last accepted an update of it. Null\n"
+    "is what is not known, as are rates when first and last report are less than a second apart.\n"
     "\n"
     "Exit codes: 0 the job has ended; 1 an error; 2 wrong usage; 130 stopped by Ctrl-C or SIGTERM\n"
     "before the job's end, with the summary written. With --once: 0 running, 3 ended, 4 waiting,\n"
-    "5 stalled.";
+    "5 stalled or stopped (state in --json tells which).";
 
 int OnceExitCode(JobState::Kind state) {
   switch (state) {
@@ -53,6 +59,7 @@ int OnceExitCode(JobState::Kind state) {
     case JobState::Kind::kWaiting:
       return 4;
     case JobState::Kind::kStalled:
+    case JobState::Kind::kStopped:
       return 5;
   }
   return kExitError;

@@ -13,6 +13,7 @@ constexpr int64_t kSamplesKeptMs = 30'000;
 // Points of progressive figures in the log: at most one in so long.
 constexpr int64_t kProgressiveEveryMs = 500;
 constexpr double kMostRowsShown = 0x1p62;
+constexpr double kLeastSecondsOfARate = 1;
 // The server's points come four times a second; a longer gap before the first update is no idling.
 constexpr int64_t kIdlePointMs = 1000;
 
@@ -128,6 +129,31 @@ void JobProgress::Combine() {
   server_ = std::move(all);
 }
 
+const MetricPoint::ServerProgress& JobProgress::slowest_shard() const {
+  return std::min_element(
+             shards_.begin(), shards_.end(),
+             [](const auto& a, const auto& b) { return a.second.rounds() < b.second.rounds(); })
+      ->second;
+}
+
+bool JobProgress::shard_stopped(ShardId shard) const {
+  const auto found = shards_.find(shard);
+  return found != shards_.end() && found->second.stopped();
+}
+
+std::optional<int64_t> JobProgress::stopped_ms() const {
+  if (!server_ || shards_.size() < server_->shards()) return std::nullopt;
+  std::optional<int64_t> last_ms;
+  for (const auto& [shard, point] : shards_) {
+    if (point.stopped()) {
+      last_ms = std::max(last_ms.value_or(0), shards_heard_ms_.at(shard));
+    } else if (!point.ended()) {
+      return std::nullopt;
+    }
+  }
+  return last_ms;
+}
+
 std::map<ShardId, MetricPoint::ServerProgress::Recovery> JobProgress::recoveries() const {
   std::map<ShardId, ServerPoint::Recovery> recoveries;
   for (const auto& [shard, point] : shards_) {
@@ -222,6 +248,20 @@ uint64_t JobProgress::rows_tested() const {
       {server_->progressive().rows(), server_->rows_trained(), server_->rows_counted()});
 }
 
+uint64_t JobProgress::rows_read() const {
+  const uint64_t trained = server_ ? server_->rows_trained() : 0;
+  return std::max(producer_->rows_read(), producer_->rows_rejected() + trained);
+}
+
+std::optional<uint64_t> JobProgress::rows_replaced() const {
+  if (!ended() || server_->training().schedule() != Training::BUFFER) return std::nullopt;
+  if (!producer_ || !producer_->ended()) return std::nullopt;
+  // (Rows outside of a mini-batch are tested, but not trained on.)
+  const uint64_t used = std::max(server_->progressive().rows(), server_->rows_trained());
+  const uint64_t left_out = producer_->rows_rejected() + server_->undecodable_rows() + used;
+  return producer_->rows_read() - std::min(producer_->rows_read(), left_out);
+}
+
 std::optional<double> JobProgress::duration_seconds() const {
   if (!begin_) return std::nullopt;
   // Servers on several machines have several clocks: the end may be stamped before the begin.
@@ -229,18 +269,27 @@ std::optional<double> JobProgress::duration_seconds() const {
   return static_cast<double>(end_ms - begin_->timestamp_ms) / 1000;
 }
 
-double JobProgress::rounds_per_second() const {
+std::optional<double> JobProgress::WholeRate(uint64_t now, uint64_t begin) const {
   const double seconds = duration_seconds().value_or(0);
-  if (seconds <= 0) return 0;
-  const uint64_t rounds = server_->rounds() - std::min(server_->rounds(), begin_->rounds);
-  return static_cast<double>(rounds) / seconds;
+  if (seconds < kLeastSecondsOfARate) return std::nullopt;
+  return static_cast<double>(now - std::min(now, begin)) / seconds;
 }
 
-double JobProgress::rows_per_second() const {
-  const double seconds = duration_seconds().value_or(0);
-  if (seconds <= 0) return 0;
-  const uint64_t rows = rows_tested() - std::min(rows_tested(), begin_->rows);
-  return static_cast<double>(rows) / seconds;
+std::optional<double> JobProgress::rounds_per_second() const {
+  if (!begin_) return std::nullopt;
+  return WholeRate(server_->rounds(), begin_->rounds);
+}
+
+std::optional<double> JobProgress::rows_per_second() const {
+  if (!begin_) return std::nullopt;
+  return WholeRate(RowsForRates(MakeSample(last_server_ms_)), RowsForRates(*begin_));
+}
+
+// Rows of later epochs are counted only as rows that updates have passed.
+uint64_t JobProgress::RowsForRates(const Sample& sample) const {
+  const bool one_epoch = !producer_ || producer_->epochs_of_stream() <= 1;
+  const bool on_buffers = server_->training().schedule() == Training::BUFFER;
+  return on_buffers && one_epoch ? sample.rows_trained : sample.rows;
 }
 
 const JobProgress::Sample* JobProgress::WindowBegin() const {
@@ -267,7 +316,8 @@ std::optional<double> JobProgress::recent_rows_per_second() const {
   const Sample* const begin = WindowBegin();
   if (begin == nullptr) return std::nullopt;
   const Sample& last = samples_.back();
-  const uint64_t rows = last.rows - std::min(last.rows, begin->rows);
+  const uint64_t now = RowsForRates(last);
+  const uint64_t rows = now - std::min(now, RowsForRates(*begin));
   return static_cast<double>(rows) * 1000 /
          static_cast<double>(last.timestamp_ms - begin->timestamp_ms);
 }

@@ -30,6 +30,12 @@ class JobProgress {
   // All shards in one: the rounds of the slowest, the sum of what each shard counts for itself, and
   // from shard 0 what only shard 0 counts (rows, figures).
   const std::optional<ServerPoint>& server() const { return server_; }
+  // The point of the shard that is furthest back: what it waits for, the job waits for.
+  const ServerPoint& slowest_shard() const;  // REQUIRES server()
+  // The shard's last point is that of a clean stop.
+  bool shard_stopped(ShardId shard) const;
+  // When the last shard stopped, if all have, cleanly, before the job's end; empty: they have not.
+  std::optional<int64_t> stopped_ms() const;
   // The recovery of each shard by the process that hosts it, by shard; none for shards that started
   // empty.
   std::map<ShardId, ServerPoint::Recovery> recoveries() const;
@@ -48,10 +54,13 @@ class JobProgress {
   // which follows the last evaluation, the last checkpoint and the saving of the weights; while
   // there is none, with the newest point. Empty before the first update.
   std::optional<double> duration_seconds() const;
-  // Over the whole duration, without what there was at its beginning (of a job that began with a
-  // snapshot: what the snapshot has learnt).
-  double rounds_per_second() const;
-  double rows_per_second() const;  // rows tested or trained on
+  // What came in this duration, divided by it: without what there was at its beginning (of a job
+  // that began with a snapshot: what the snapshot has learnt). Empty below a second, of which
+  // points that come four times a second tell nothing.
+  std::optional<double> rounds_per_second() const;
+  // Rows tested or trained on; of a job on sliding buffers, where rows are replaced untouched, rows
+  // trained on.
+  std::optional<double> rows_per_second() const;
 
   // Over the last seconds; empty until there are two points, or when the job has ended.
   std::optional<double> recent_rounds_per_second() const;
@@ -69,6 +78,12 @@ class JobProgress {
   std::optional<double> seconds_left() const;
 
   uint64_t rows_tested() const;  // rows of the stream that have passed the model
+  // Of the input, in its first epoch. The servers' last points may be newer than the producer's, so
+  // not less than what was rejected or trained on. REQUIRES producer()
+  uint64_t rows_read() const;
+  // Of a job on sliding buffers that has ended: rows that no update used before newer ones replaced
+  // them. Empty: not such a job, or not known.
+  std::optional<uint64_t> rows_replaced() const;
   uint64_t staleness_max() const { return staleness_max_; }
 
   // Every shard has ended.
@@ -104,6 +119,9 @@ class JobProgress {
   void Combine();
   void NoteClocks(int64_t timestamp_ms, const ServerPoint& point);
   Sample MakeSample(int64_t timestamp_ms) const;
+  uint64_t RowsForRates(const Sample& sample) const;
+  // `value` of now less that of the begin, by the second.
+  std::optional<double> WholeRate(uint64_t now, uint64_t begin) const;
   void ResolveEvaluations(bool all);
   void AddToCurve(CurvePoint point);
   void AddProgressivePoints();

@@ -2,22 +2,82 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 
 namespace millrace {
 namespace {
 
-constexpr size_t kMostNamed = 4;  // of those that are waited for
+constexpr size_t kMostNamed = 4;  // groups of those that are waited for, and ranges in a group
+constexpr int64_t kHalfDayMs = 12 * 3'600'000;
+
+// One of those that are waited for, and what is said of it.
+struct Awaited {
+  uint32_t id = 0;
+  std::string why;
+};
+
+// Names, of so many each.
+using Names = std::vector<std::pair<std::string, size_t>>;
 
 // A, B, C and 7 more
-std::string Named(const std::vector<std::string>& names) {
-  const size_t shown = std::min(names.size(), kMostNamed);
-  std::string text =
-      absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", ");
-  if (shown < names.size()) absl::StrAppend(&text, " and ", names.size() - shown, " more");
+std::string Named(const Names& names) {
+  std::string text;
+  size_t more = 0;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto& [name, count] = names[i];
+    if (i < kMostNamed) {
+      absl::StrAppend(&text, i == 0 ? "" : ", ", name);
+    } else {
+      more += count;
+    }
+  }
+  if (more > 0) absl::StrAppend(&text, " and ", more, " more");
+  return text;
+}
+
+// 0-3, 7. `ids` ascend.
+std::string Ranges(const std::vector<uint32_t>& ids) {
+  Names ranges;
+  for (size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
+    while (end < ids.size() && ids[end] - ids[begin] == end - begin) ++end;
+    ranges.emplace_back(
+        end - begin == 1 ? absl::StrCat(ids[begin]) : absl::StrCat(ids[begin], "-", ids[end - 1]),
+        end - begin);
+  }
+  return Named(ranges);
+}
+
+// "workers 0-3 (no update for 0:25), worker 5 (no update yet)": those of whom the same is said
+// stand together, so that the line stays short. `all` ascend.
+std::string Grouped(const std::string& kind, const std::vector<Awaited>& all) {
+  std::vector<std::pair<std::string, std::vector<uint32_t>>> groups;
+  for (const Awaited& one : all) {
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& entry) { return entry.first == one.why; });
+    if (group == groups.end()) group = groups.insert(groups.end(), {one.why, {}});
+    group->second.push_back(one.id);
+  }
+  Names names;
+  for (const auto& [why, ids] : groups) {
+    names.emplace_back(
+        absl::StrCat(kind, ids.size() == 1 ? " " : "s ", Ranges(ids), " (", why, ")"), ids.size());
+  }
+  return Named(names);
+}
+
+// 13:05:09, by the clock on the wall; with the date when that was long ago.
+std::string TimeOfDay(int64_t timestamp_ms, int64_t now_ms) {
+  const time_t seconds = timestamp_ms / 1000;
+  std::tm local = {};
+  localtime_r(&seconds, &local);
+  char text[32] = "";
+  const bool long_ago = now_ms - timestamp_ms > kHalfDayMs;
+  std::strftime(text, sizeof text, long_ago ? "%Y-%m-%d %H:%M:%S" : "%H:%M:%S", &local);
   return text;
 }
 
@@ -30,6 +90,9 @@ class Judge {
     state.programs = Programs();
     if (job_.ended()) {
       state.kind = JobState::Kind::kEnded;
+    } else if (Stopped()) {
+      state.kind = JobState::Kind::kStopped;
+      state.reason = HowItStopped(*job_.stopped_ms());
     } else if (job_.last_timestamp_ms() > 0 && !SomebodySpeaks() && !ProducerIsDone()) {
       state.kind = JobState::Kind::kStalled;
       state.reason = absl::StrCat("no program has been heard from for ",
@@ -65,6 +128,23 @@ class Judge {
     return programs;
   }
 
+  // A producer that is stopped together with the servers may have spoken a little after them.
+  bool Stopped() const {
+    const std::optional<int64_t> stopped_ms = job_.stopped_ms();
+    return stopped_ms && !(ProducerSpeaks() && job_.producer_ms() > *stopped_ms);
+  }
+  std::string StoppedAt(int64_t timestamp_ms) const {
+    return absl::StrCat("stopped cleanly at ", TimeOfDay(timestamp_ms, now_ms_));
+  }
+  std::string HowItStopped(int64_t timestamp_ms) const {
+    const uint64_t unsaved = job_.server()->unsaved_updates();
+    return absl::StrCat(
+        StoppedAt(timestamp_ms), "; ",
+        unsaved == 0
+            ? "everything is in a checkpoint"
+            : absl::StrCat(unsaved, " updates are in no checkpoint: the next start replays them"));
+  }
+
   bool ProducerSpeaks() const {
     return job_.producer() && !job_.producer()->ended() && !Silent(job_.producer_ms());
   }
@@ -82,8 +162,8 @@ class Judge {
   std::string WhomItWaitsFor() const {
     if (job_.last_timestamp_ms() == 0) return "for the job's first figures";
     if (!job_.server()) return "for ServerApp, which has not been heard from";
-    const std::vector<std::string> servers = ServersAway();
-    if (!servers.empty()) return absl::StrCat("for ServerApp, shard ", Named(servers));
+    const std::vector<Awaited> servers = ServersAway();
+    if (!servers.empty()) return absl::StrCat("for ServerApp, ", Grouped("shard", servers));
     if (job_.moved_ms() > 0 && !Silent(job_.moved_ms())) return "";
     if (!job_.producer()) return "for CsvProducer, which has not been heard from";
     const bool more_rows = !job_.producer()->ended();
@@ -95,15 +175,17 @@ class Judge {
     return Workers();
   }
 
-  std::vector<std::string> ServersAway() const {
-    std::vector<std::string> away;
+  std::vector<Awaited> ServersAway() const {
+    std::vector<Awaited> away;
     for (ShardId shard = 0; shard < std::max<uint32_t>(job_.server()->shards(), 1); ++shard) {
       const auto heard = job_.shards_heard_ms().find(shard);
       if (heard == job_.shards_heard_ms().end()) {
-        away.push_back(absl::StrCat(uint32_t{shard}, " (not heard from)"));
+        away.push_back({uint32_t{shard}, "not heard from"});
+      } else if (job_.shard_stopped(shard)) {
+        away.push_back({uint32_t{shard}, StoppedAt(heard->second)});
       } else if (Silent(heard->second)) {
         away.push_back(
-            absl::StrCat(uint32_t{shard}, " (silent for ", ClockTime(Age(heard->second)), ")"));
+            {uint32_t{shard}, absl::StrCat("silent for ", ClockTime(Age(heard->second)))});
       }
     }
     return away;
@@ -118,25 +200,36 @@ class Judge {
     return job_.producer()->rows_sent() >= job_.rows_tested() + resting;
   }
 
-  // Those that are furthest back.
+  // Those whose updates the unfinished round lacks; if that is not known, those that are furthest
+  // back.
   std::string Workers() const {
-    const auto& workers = job_.server()->workers();
+    const auto& workers = job_.slowest_shard().workers();
+    const bool round_has_begun =
+        std::any_of(workers.begin(), workers.end(), IsPending) &&
+        std::any_of(workers.begin(), workers.end(),
+                    [](const auto& worker) { return !worker.left() && !IsPending(worker); });
+    const auto is_awaited = [round_has_begun](const WorkerProgress& worker) {
+      return !worker.left() && !(round_has_begun && IsPending(worker));
+    };
     std::optional<Clock> least;
     for (const WorkerProgress& worker : workers) {
-      if (!worker.left())
+      if (is_awaited(worker))
         least = std::min(least.value_or(Clock(worker.clock())), Clock(worker.clock()));
     }
     if (!least) return workers.empty() ? "for WorkerApp: no worker has sent an update" : "";
-    std::vector<std::string> names;
+    std::map<uint32_t, std::string> whys;
     for (const WorkerProgress& worker : workers) {
-      if (worker.left() || worker.clock() != *least) continue;
+      if (!is_awaited(worker) || worker.clock() != *least) continue;
       const int64_t moved_ms = job_.worker_moved_ms(WorkerId(worker.worker()));
-      names.push_back(moved_ms == 0 ? absl::StrCat(worker.worker(), " (no update yet)")
-                                    : absl::StrCat(worker.worker(), " (no update for ",
-                                                   ClockTime(Age(moved_ms)), ")"));
+      whys[worker.worker()] = moved_ms == 0
+                                  ? std::string("no update yet")
+                                  : absl::StrCat("no update for ", ClockTime(Age(moved_ms)));
     }
-    return absl::StrCat("for worker ", Named(names));
+    std::vector<Awaited> awaited;
+    for (const auto& [worker, why] : whys) awaited.push_back({worker, why});
+    return absl::StrCat("for ", Grouped("worker", awaited));
   }
+  static bool IsPending(const WorkerProgress& worker) { return worker.pending() && !worker.left(); }
 
   const JobProgress& job_;
   const int64_t now_ms_;
@@ -152,6 +245,8 @@ std::string_view NameOf(JobState::Kind kind) {
       return "waiting";
     case JobState::Kind::kStalled:
       return "stalled";
+    case JobState::Kind::kStopped:
+      return "stopped";
     case JobState::Kind::kEnded:
       return "ended";
   }
@@ -160,6 +255,20 @@ std::string_view NameOf(JobState::Kind kind) {
 
 JobState ComputeJobState(const JobProgress& job, int64_t now_ms) {
   return Judge(job, now_ms).State();
+}
+
+std::string StateText(const JobState& state) {
+  if (state.kind == JobState::Kind::kStopped) return state.reason;
+  return absl::StrCat(std::string(NameOf(state.kind)),
+                      state.kind == JobState::Kind::kStalled ? ": " : " ", state.reason);
+}
+
+JobState WithoutKafka(JobState state, const std::string& brokers, double seconds) {
+  if (state.kind == JobState::Kind::kEnded) return state;
+  state.kind = JobState::Kind::kWaiting;
+  state.reason =
+      absl::StrCat("for Kafka at ", brokers, " (no answer for ", ClockTime(seconds), ")");
+  return state;
 }
 
 std::string ClockTime(double seconds) {

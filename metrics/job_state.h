@@ -22,17 +22,20 @@ struct JobState {
     kRunning,  // the servers answer, and figures move
     kWaiting,  // some program runs, and waits for others
     kStalled,  // no program has been heard from for a while, and the job has not ended
+    kStopped,  // its servers have stopped cleanly before its end, and nobody has been heard since
     kEnded,
   };
   Kind kind = Kind::kWaiting;
-  // The program that it waits for, in words: "for ServerApp, shard 1 (silent for 0:12)"; empty when
-  // it runs or has ended.
+  // Whom it waits for: "for ServerApp, shard 1 (silent for 0:12)"; when and how it stopped:
+  // "stopped cleanly at 13:05:09; everything is in a checkpoint"; empty when it runs or has ended.
   std::string reason;
   std::vector<ProgramAge> programs;  // CsvProducer, then shards, then workers; those heard from
 };
 
-// "running", "waiting", "stalled", "ended".
+// "running", "waiting", "stalled", "stopped", "ended".
 std::string_view NameOf(JobState::Kind kind);
+// The kind with its reason: "waiting for rows: all that were sent are trained on".
+std::string StateText(const JobState& state);
 
 // A program that has sent no point for so long is silent, and a job whose clocks have not moved for
 // so long does not run, in milliseconds. (Servers send four points a second, the producer two.)
@@ -40,6 +43,10 @@ inline constexpr int64_t kSilentMs = 5000;
 
 // `now_ms`: on the clock of the points' timestamps; what is younger than now counts as now.
 JobState ComputeJobState(const JobProgress& job, int64_t now_ms);
+
+// The state while the display itself gets no answer from Kafka, for so many seconds by now: nothing
+// is known of the programs, and their silence tells nothing. (What has ended has.)
+JobState WithoutKafka(JobState state, const std::string& brokers, double seconds);
 
 std::string ClockTime(double seconds);  // 0:07, 12:34, 1:02:03
 

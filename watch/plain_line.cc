@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "watch/phrases.h"
 #include "watch/terminal_text.h"
 
 namespace millrace {
@@ -44,7 +46,7 @@ std::string ClocksText(const JobProgress::ServerPoint& server) {
 
 std::string PlainLine(const JobProgress& job, const JobState& state, double waited_seconds) {
   if (job.last_timestamp_ms() == 0) {
-    return absl::StrCat("waiting for the job's first figures (", ClockTime(waited_seconds), ")");
+    return NoFiguresText(state, waited_seconds);
   }
   const bool moves = state.kind == JobState::Kind::kRunning || job.ended();
   std::string line = ClockTime(job.duration_seconds().value_or(0));
@@ -57,13 +59,13 @@ std::string PlainLine(const JobProgress& job, const JobState& state, double wait
   }
   if (job.server()) {
     const JobProgress::ServerPoint& server = *job.server();
-    absl::StrAppend(
-        &line, "; ",
-        RateText(moves ? job.recent_rows_per_second().value_or(job.rows_per_second()) : 0),
-        " rows/s, ",
-        RateText(moves ? job.recent_rounds_per_second().value_or(job.rounds_per_second()) : 0),
-        " rounds/s; ", ClocksText(server), ", staleness ", server.staleness(),
-        absl::StrFormat(", loss %.3f", server.train_loss()));
+    const auto rate = [moves](std::optional<double> recent, std::optional<double> whole) {
+      return RateText(moves ? (recent ? recent : whole) : 0);
+    };
+    absl::StrAppend(&line, "; ", rate(job.recent_rows_per_second(), job.rows_per_second()),
+                    " rows/s, ", rate(job.recent_rounds_per_second(), job.rounds_per_second()),
+                    " rounds/s; ", ClocksText(server), ", staleness ", server.staleness(),
+                    absl::StrFormat(", loss %.3f", server.train_loss()));
     if (server.progressive().rows() > 0) {
       absl::StrAppend(&line, "; ", FiguresText("progressive", server.progressive()));
     }
@@ -72,9 +74,7 @@ std::string PlainLine(const JobProgress& job, const JobState& state, double wait
   if (job.server() && job.server()->tail().rows() > 0) {
     absl::StrAppend(&line, "; ", FiguresText("tail", job.server()->tail()));
   }
-  if (!moves) {
-    absl::StrAppend(&line, "; ", std::string(NameOf(state.kind)), " ", state.reason);
-  }
+  if (!moves) absl::StrAppend(&line, "; ", StateText(state));
   return line;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "watch/figures_table.h"
+#include "watch/phrases.h"
 #include "watch/program_ages.h"
 #include "watch/terminal_text.h"
 
@@ -65,6 +66,7 @@ class Screen {
 
  private:
   Lines Fitted(Lines lines) const {
+    if (!options_.cut) return lines;
     for (std::string& line : lines) line = Clipped(line, columns_);
     return lines;
   }
@@ -94,8 +96,7 @@ class Screen {
 
   Lines Stream() const {
     if (job_.last_timestamp_ms() == 0) {
-      return {absl::StrCat("waiting for the job's first figures (",
-                           ClockTime(options_.waited_seconds), ")")};
+      return {NoFiguresText(options_.state, options_.waited_seconds)};
     }
     Lines lines;
     const auto share = job_.stream_share();
@@ -134,9 +135,7 @@ class Screen {
     if (state.kind == JobState::Kind::kEnded) return {};
     Lines lines;
     if (!running()) {
-      const std::string name(NameOf(state.kind));
-      lines.push_back(Inked(style_, Ink::kWarn,
-                            absl::StrCat(name, state.reason.empty() ? "" : " ", state.reason)));
+      lines.push_back(Inked(style_, Ink::kWarn, StateText(state)));
     }
     lines.push_back(Inked(style_, Ink::kDim, absl::StrCat("heard from: ", AgesText(state))));
     return lines;
@@ -174,9 +173,11 @@ class Screen {
       pairs.push_back(absl::StrCat(Inked(style_, Ink::kDim, name), " ", value));
     };
     const bool moves = running() || job_.ended();
-    const double rows = moves ? job_.recent_rows_per_second().value_or(job_.rows_per_second()) : 0;
-    const double rounds =
-        moves ? job_.recent_rounds_per_second().value_or(job_.rounds_per_second()) : 0;
+    const auto rate = [moves](std::optional<double> recent, std::optional<double> whole) {
+      return moves ? (recent ? recent : whole) : 0;
+    };
+    const auto rows = rate(job_.recent_rows_per_second(), job_.rows_per_second());
+    const auto rounds = rate(job_.recent_rounds_per_second(), job_.rounds_per_second());
     pair("rows/s", PaddedRight(Inked(style_, Ink::kBold, RateText(rows)), 7));
     pair("rounds/s", PaddedRight(Inked(style_, Ink::kBold, RateText(rounds)), 6));
     pair("rounds", PaddedRight(GroupedNumber(server.rounds()), 6));
@@ -208,6 +209,9 @@ class Screen {
       } else {
         lines.push_back(text);
       }
+    }
+    if (const std::string replaced = ReplacedText(job_); !replaced.empty()) {
+      lines.push_back(Inked(style_, Ink::kDim, replaced));
     }
     return lines;
   }

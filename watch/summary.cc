@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "watch/figures_table.h"
+#include "watch/phrases.h"
 #include "watch/terminal_text.h"
 
 namespace millrace {
@@ -16,6 +18,9 @@ using Json = nlohmann::ordered_json;
 
 // Six digits are more than any figure is worth, and read better than seventeen.
 double Short(double value) { return std::round(value * 1e6) / 1e6; }
+
+// Null when it is not known.
+Json Short(std::optional<double> value) { return value ? Json(Short(*value)) : Json(); }
 
 Json FiguresJson(const Figures& figures) {
   if (figures.has_rmse()) {
@@ -61,7 +66,7 @@ Json Summary(const JobProgress& job, const std::string& name) {
   Json json = {
       {"job", name},
       {"ended", job.ended()},
-      {"rows_read", producer.rows_read()},
+      {"rows_read", job.producer() ? job.rows_read() : 0},
       {"rows_rejected", producer.rows_rejected()},
       {"rows_sent", producer.rows_sent()},
       {"epochs", std::max<uint32_t>(producer.epochs_of_stream(), 1)},
@@ -84,6 +89,7 @@ Json Summary(const JobProgress& job, const std::string& name) {
       {"undecodable_rows", server.undecodable_rows()},
       {"train_loss", Short(server.train_loss())},
   };
+  if (const auto replaced = job.rows_replaced()) json["rows_replaced"] = *replaced;
   if (!job.server()) {
     for (const char* unknown : {"consistency", "schedule", "learner"}) json[unknown] = nullptr;
   }
@@ -92,7 +98,18 @@ Json Summary(const JobProgress& job, const std::string& name) {
   if (job.holdout()) json["holdout"] = FiguresJson(*job.holdout());
   if (server.progressive().rows() > 0) json["progressive"] = FiguresJson(server.progressive());
   if (server.tail().rows() > 0) json["tail"] = FiguresJson(server.tail());
+  if (job.last_timestamp_ms() == 0) {
+    for (auto field = json.begin(); field != json.end(); ++field) {
+      if (field.key() != "job" && field.key() != "ended") field.value() = nullptr;
+    }
+  }
   return json;
+}
+
+std::vector<std::string> Fitted(std::vector<std::string> lines, const SummaryOptions& options) {
+  if (!options.cut) return lines;
+  for (std::string& text : lines) text = Clipped(text, std::min(options.width, kMaxColumns));
+  return lines;
 }
 
 std::string Dumped(const Json& json, bool indented) {
@@ -101,8 +118,11 @@ std::string Dumped(const Json& json, bool indented) {
 
 }  // namespace
 
-std::string SummaryJson(const JobProgress& job, const std::string& name) {
-  return Dumped(Summary(job, name), true);
+std::string SummaryJson(const JobProgress& job, const std::string& name,
+                        const std::string& brokers) {
+  Json json = Summary(job, name);
+  if (job.last_timestamp_ms() == 0) json["reason"] = NothingReceivedText(brokers);
+  return Dumped(json, true);
 }
 
 std::string StatusJson(const JobProgress& job, const std::string& name, const JobState& state,
@@ -111,20 +131,21 @@ std::string StatusJson(const JobProgress& job, const std::string& name, const Jo
   const bool running = state.kind == JobState::Kind::kRunning;
   json["state"] = std::string(NameOf(state.kind));
   json["reason"] = state.reason;
-  json["rows_per_second_now"] = running ? Short(job.recent_rows_per_second().value_or(0)) : 0;
+  json["rows_per_second_now"] = running ? Short(job.recent_rows_per_second()) : Json(0);
   json["seconds_left"] = nullptr;
   if (const auto left = job.seconds_left(); left && running) json["seconds_left"] = Short(*left);
   json["programs"] = Json::array();
   for (const ProgramAge& program : state.programs) {
+    const char* const age = program.name.starts_with("worker ") ? "last_update_s_ago" : "seconds";
     json["programs"].push_back(
-        {{"name", program.name}, {"seconds", Short(program.seconds)}, {"ended", program.ended}});
+        {{"name", program.name}, {age, Short(program.seconds)}, {"ended", program.ended}});
   }
   return Dumped(json, indented);
 }
 
-std::vector<std::string> SummaryTable(const JobProgress& job, const std::string& name,
-                                      const Style& style, size_t width) {
-  width = std::min(width, kMaxColumns);
+std::vector<std::string> SummaryTable(const JobProgress& job, const SummaryOptions& options) {
+  const Style& style = options.style;
+  const size_t width = std::min(options.width, kMaxColumns);
   const JobProgress::ServerPoint server = job.server().value_or(JobProgress::ServerPoint());
   std::vector<std::string> lines;
   const auto line = [&](const std::string& title, const std::string& text) {
@@ -133,13 +154,20 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
         absl::StrCat("  ", Inked(style, Ink::kDim, PaddedRight(title, kTitle)), "  ", text));
   };
 
-  lines.push_back(absl::StrCat(Inked(style, Ink::kBold, "Millrace"), "  ", name,
-                               job.ended() ? ": the job has ended" : ": the job has not ended"));
+  const bool received = job.last_timestamp_ms() > 0;
+  lines.push_back(absl::StrCat(Inked(style, Ink::kBold, "Millrace"), "  ", options.job, ": ",
+                               !received          ? NothingReceivedText(options.brokers)
+                               : job.ended()      ? "the job has ended"
+                               : job.stopped_ms() ? "the job has stopped before its end"
+                                                  : "the job has not ended"));
+  if (!received) return Fitted(std::move(lines), options);
   lines.emplace_back();
-  line("rows",
-       absl::StrCat(job.producer() ? GroupedNumber(job.producer()->rows_read()) : "-", " read, ",
-                    job.producer() ? GroupedNumber(job.producer()->rows_rejected()) : "-",
-                    " rejected, ", GroupedNumber(server.rows_trained()), " trained on"));
+  line("rows", absl::StrCat(job.producer() ? GroupedNumber(job.rows_read()) : "-", " read, ",
+                            job.producer() ? GroupedNumber(job.producer()->rows_rejected()) : "-",
+                            " rejected, ", GroupedNumber(server.rows_trained()), " trained on"));
+  if (const std::string replaced = ReplacedText(job); !replaced.empty()) {
+    lines.push_back("  " + replaced);  // too long beside a title
+  }
   line("rounds",
        job.server()
            ? absl::StrCat(GroupedNumber(server.rounds()), " of ", server.workers_size(),
@@ -147,8 +175,11 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
                           ScheduleName(server.training()), ", ", ConsistencyName(server.training()),
                           ", ", LearnerName(server.training()))
            : "none: no ServerApp has been heard from");
-  line("time", absl::StrFormat("%.1f s: %s rows/s, %s rounds/s", job.duration_seconds().value_or(0),
-                               RateText(job.rows_per_second()), RateText(job.rounds_per_second())));
+  const auto duration = job.duration_seconds();
+  line("time",
+       duration ? absl::StrFormat("%.1f s between the first and the last report", *duration) : "-");
+  line("speed", absl::StrCat(RateText(job.rows_per_second()), " rows/s, ",
+                             RateText(job.rounds_per_second()), " rounds/s in this time"));
   line("staleness", absl::StrCat("at most ", job.staleness_max(), " rounds"));
   std::string troubles;
   const auto trouble = [&](uint64_t count, const char* what) {
@@ -183,8 +214,7 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const std::string&
   if (!table.empty() && job.producer() && job.producer()->epochs_of_stream() > 1) {
     lines.push_back(Inked(style, Ink::kDim, "  progressive: of the first pass"));
   }
-  for (std::string& text : lines) text = Clipped(text, width);
-  return lines;
+  return Fitted(std::move(lines), options);
 }
 
 }  // namespace millrace

@@ -11,22 +11,34 @@
 
 namespace millrace {
 
-// One JSON object, indented, with an end of line. duration_seconds and the rates over it are those
-// of JobProgress; `holdout`, `progressive` and `tail` are there when there are such figures, `auc`
+// One JSON object, indented, with an end of line. duration_seconds and the rates over it (null: not
+// known) are those of JobProgress, as are rows_read and, at the end of a job on sliding buffers,
+// rows_replaced; `holdout`, `progressive` and `tail` are there when there are such figures, `auc`
 // in them when there are two classes; `consistency`, `schedule` and `learner` are null while no
 // server has been heard from. Of a stream of several epochs rows_read, rows_rejected, rows_trained
 // and progressive are of the first, rows_sent of all. `ended` is false for a job that still runs.
-std::string SummaryJson(const JobProgress& job, const std::string& name);
+// Of a job of which no point was read all fields but `job` and `ended` are null, and `reason` says
+// that nothing was received from Kafka at `brokers`.
+std::string SummaryJson(const JobProgress& job, const std::string& name,
+                        const std::string& brokers);
 
 // The same fields as of this moment, and how the job is: `state` (running, waiting, stalled,
-// ended), `reason` (the program that it waits for), `rows_per_second_now`, `seconds_left` (null:
-// not known) and `programs`, each with `name`, `seconds` since it was heard from and whether it has
-// `ended`. On one line unless `indented`; with an end of line.
+// stopped, ended), `reason` (the program that it waits for, or when it stopped),
+// `rows_per_second_now`, `seconds_left` (null: not known) and `programs`, each with `name`, whether
+// it has `ended`, and `seconds` since it was heard from. A worker has `last_update_s_ago` instead:
+// it sends no points, and a server has last accepted an update of it then. On one line unless
+// `indented`; with an end of line.
 std::string StatusJson(const JobProgress& job, const std::string& name, const JobState& state,
                        bool indented);
 
-// Lines of at most `width` columns.
-std::vector<std::string> SummaryTable(const JobProgress& job, const std::string& name,
-                                      const Style& style, size_t width);
+struct SummaryOptions {
+  std::string job;
+  std::string brokers;
+  Style style;
+  size_t width = 80;
+  bool cut = true;  // lines that are longer; false: where nobody's columns end (a file, a pipe)
+};
+
+std::vector<std::string> SummaryTable(const JobProgress& job, const SummaryOptions& options);
 
 }  // namespace millrace

@@ -31,7 +31,9 @@ bool Write(const std::string& text) {
 
 }  // namespace
 
-bool CanDrawLive() { return isatty(STDOUT_FILENO) != 0 && Variable("TERM") != "dumb"; }
+bool StdoutIsTerminal() { return isatty(STDOUT_FILENO) != 0; }
+
+bool CanDrawLive() { return StdoutIsTerminal() && Variable("TERM") != "dumb"; }
 
 TerminalSize SizeOfTerminal() {
   TerminalSize size;

@@ -14,6 +14,7 @@ struct TerminalSize {
   size_t rows = 24;
 };
 
+bool StdoutIsTerminal();
 // stdout is a terminal that can be drawn on (TERM is not "dumb").
 bool CanDrawLive();
 TerminalSize SizeOfTerminal();

@@ -104,6 +104,10 @@ std::string RateText(double per_second) {
   return absl::StrFormat("%.2f", per_second);
 }
 
+std::string RateText(std::optional<double> per_second) {
+  return per_second ? RateText(*per_second) : "-";
+}
+
 std::string FigureText(double value) {
   if (!std::isfinite(value)) return "-";
   return absl::StrFormat("%.4f", value);

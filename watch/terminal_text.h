@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,10 @@ std::string Clipped(const std::string& text, size_t columns);
 std::string PaddedLeft(const std::string& text, size_t columns);
 std::string PaddedRight(const std::string& text, size_t columns);
 
-std::string GroupedNumber(uint64_t number);  // 1,234,567
-std::string RateText(double per_second);     // 0.42, 21.9, 10,490
-std::string FigureText(double value);        // 0.7021; "-" when it is no number
+std::string GroupedNumber(uint64_t number);              // 1,234,567
+std::string RateText(double per_second);                 // 0.42, 21.9, 10,490
+std::string RateText(std::optional<double> per_second);  // "-" when it is not known
+std::string FigureText(double value);                    // 0.7021; "-" when it is no number
 
 // A bar of `columns` columns: the first part full, the next light, the rest empty.
 // Shares outside [0, 1] are clamped.

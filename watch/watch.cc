@@ -44,6 +44,8 @@ constexpr milliseconds kBrokerCall(1000);
 // The present state is wanted now; but a loaded broker takes a while for a handshake of TLS.
 constexpr double kPatienceOfOnce = 5;  // seconds, unless --broker-timeout says another time
 constexpr seconds kWaitingToldEvery(5);
+// Servers send four points a second: after so long without one Kafka is asked whether it is there.
+constexpr seconds kAskKafkaAfter(2);
 constexpr size_t kRecordsAtOnce = 1000;
 // The last word of the producer and of the evaluator may come a little after the server's.
 constexpr seconds kGrace(3);
@@ -72,7 +74,8 @@ class Watcher {
     }
     if (!followed.ok() && !absl::IsCancelled(followed)) return followed;
     if (summary_) {
-      MILLRACE_RETURN_IF_ERROR(summary_->Append(SummaryJson(job_, options_.job)));
+      MILLRACE_RETURN_IF_ERROR(
+          summary_->Append(SummaryJson(job_, options_.job, options_.kafka.brokers)));
       MILLRACE_RETURN_IF_ERROR(summary_->Commit());
     }
     const JobState state = State();
@@ -121,6 +124,7 @@ class Watcher {
         MILLRACE_RETURN_IF_ERROR(StartReading());
       }
       MILLRACE_RETURN_IF_ERROR(LogCurves());
+      if (events == 0) MILLRACE_RETURN_IF_ERROR(AskKafka());
       if (options_.once && at_end_) return absl::OkStatus();
       if (job_.complete()) return absl::OkStatus();
       if (job_.ended() && steady_clock::now() - last_record_ > kGrace) return absl::OkStatus();
@@ -136,19 +140,15 @@ class Watcher {
     const auto begin = steady_clock::now();
     auto told = begin;
     while (!stop_) {
-      const StatusOr<OffsetRange> range = consumer_->QueryRange(0, kBrokerCall);
+      const StatusOr<OffsetRange> range = QueryRange();
       if (range.ok()) return consumer_->Assign(0, range->begin);
       const bool unknown = absl::IsNotFound(range.status());
-      if (!unknown && !absl::IsUnavailable(range.status()) &&
-          !absl::IsDeadlineExceeded(range.status())) {
-        return range.status();
-      }
+      if (!unknown && !away_since_) return range.status();
       const auto now = steady_clock::now();
       const std::chrono::duration<double> waited = now - begin;
       if ((unknown && options_.once) || waited.count() >= PatienceWithBroker()) {
         if (!unknown) {
-          return Status(range.status().code(), "no answer from Kafka at " + options_.kafka.brokers +
-                                                   ": " + std::string(range.status().message()));
+          return NoAnswer(range.status());
         }
         return absl::NotFoundError("Kafka at " + options_.kafka.brokers + " has no job " +
                                    options_.job + " (topic " + topic_ +
@@ -168,6 +168,40 @@ class Watcher {
     return absl::CancelledError("stopped");
   }
 
+  // Notes whether Kafka answers.
+  StatusOr<OffsetRange> QueryRange() {
+    const auto begin = steady_clock::now();
+    StatusOr<OffsetRange> range = consumer_->QueryRange(0, kBrokerCall);
+    asked_ = steady_clock::now();
+    if (!absl::IsUnavailable(range.status()) && !absl::IsDeadlineExceeded(range.status())) {
+      away_since_.reset();
+    } else if (!away_since_) {
+      away_since_ = begin;
+    }
+    return range;
+  }
+
+  // Silence may be that of the programs or of Kafka, and the client tries again without a word.
+  Status AskKafka() {
+    if (steady_clock::now() - std::max(last_record_, asked_) < kAskKafkaAfter) {
+      return absl::OkStatus();
+    }
+    const StatusOr<OffsetRange> range = QueryRange();
+    if (!options_.once || !away_since_ || AwaySeconds() < PatienceWithBroker()) {
+      return absl::OkStatus();
+    }
+    return NoAnswer(range.status());
+  }
+
+  double AwaySeconds() const {
+    return std::chrono::duration<double>(steady_clock::now() - *away_since_).count();
+  }
+
+  Status NoAnswer(const Status& status) const {
+    return Status(status.code(), "no answer from Kafka at " + options_.kafka.brokers + ": " +
+                                     std::string(status.message()));
+  }
+
   // In seconds.
   double PatienceWithBroker() const {
     if (options_.kafka.broker_timeout_s > 0) return options_.kafka.broker_timeout_s;
@@ -181,6 +215,7 @@ class Watcher {
       if (!point.ok()) return absl::OkStatus();
       job_.Fold(*point);
       last_record_ = steady_clock::now();
+      away_since_.reset();
       live_ = at_end_;
       return absl::OkStatus();
     };
@@ -209,15 +244,18 @@ class Watcher {
   // the job is followed has just been made. What was read of the past tells nothing of that.
   JobState State() const {
     const int64_t silent_ms = static_cast<int64_t>(SilentSeconds() * 1000);
-    return ComputeJobState(job_, live_ ? job_.last_timestamp_ms() + silent_ms : NowMs());
+    JobState state = ComputeJobState(job_, live_ ? job_.last_timestamp_ms() + silent_ms : NowMs());
+    return away_since_ ? WithoutKafka(std::move(state), options_.kafka.brokers, AwaySeconds())
+                       : state;
   }
 
   ScreenOptions Screen() const {
     const TerminalSize size = SizeOfTerminal();
     ScreenOptions screen;
     screen.job = options_.job;
+    screen.cut = StdoutIsTerminal();
     // A full last column would be erased again; the cursor needs the last line.
-    screen.columns = std::max<size_t>(size.columns, 2) - 1;
+    screen.columns = screen.cut ? std::max<size_t>(size.columns, 2) - 1 : kMaxColumns;
     screen.rows = std::max<size_t>(size.rows, 2) - 1;
     screen.style = style_;
     screen.state = State();
@@ -248,13 +286,16 @@ class Watcher {
       std::fflush(stdout);
       return;
     }
-    const size_t columns = SizeOfTerminal().columns;
     ScreenOptions screen = Screen();
     screen.state = state;
     screen.rows = 1000;
-    for (const std::string& line : options_.once
-                                       ? RenderScreen(job_, screen)
-                                       : SummaryTable(job_, options_.job, style_, columns - 1)) {
+    const SummaryOptions summary = {.job = options_.job,
+                                    .brokers = options_.kafka.brokers,
+                                    .style = style_,
+                                    .width = screen.columns,
+                                    .cut = screen.cut};
+    for (const std::string& line :
+         options_.once ? RenderScreen(job_, screen) : SummaryTable(job_, summary)) {
       std::printf("%s\n", line.c_str());
     }
     std::fflush(stdout);
@@ -274,6 +315,8 @@ class Watcher {
 
   JobProgress job_;
   steady_clock::time_point last_record_;
+  steady_clock::time_point asked_;                      // Kafka, last
+  std::optional<steady_clock::time_point> away_since_;  // it does not answer
   steady_clock::time_point next_show_;
   std::optional<AtomicFile> summary_;
   File csv_;

@@ -106,7 +106,7 @@ class Endless:
         subprocess.run([topology.PROGRAMS / "Watch", "--brokers", self.cluster.address, "--job",
                         name, "--workers", "2", "--once", "--summary", path], check=False,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
-        return json.loads(path.read_text())["rows_trained"]
+        return json.loads(path.read_text())["rows_trained"] or 0
 
     def stop(self):
         """What was wrong with how they end."""

@@ -17,7 +17,10 @@ void CheckFigures(JobProgress& progress) {
   }
   if (const auto left = progress.seconds_left()) MILLRACE_CHECK(*left >= 0);
   if (const auto duration = progress.duration_seconds()) MILLRACE_CHECK(*duration >= 0);
-  MILLRACE_CHECK(progress.rounds_per_second() >= 0 && progress.rows_per_second() >= 0);
+  if (const auto rate = progress.rounds_per_second()) MILLRACE_CHECK(*rate >= 0);
+  if (const auto rate = progress.rows_per_second()) MILLRACE_CHECK(*rate >= 0);
+  if (progress.producer()) MILLRACE_CHECK(progress.rows_read() >= progress.producer()->rows_read());
+  progress.rows_replaced();
   if (const auto rate = progress.recent_rows_per_second()) MILLRACE_CHECK(*rate >= 0);
   if (const auto rate = progress.recent_rounds_per_second()) MILLRACE_CHECK(*rate >= 0);
   if (progress.complete()) MILLRACE_CHECK(progress.ended());

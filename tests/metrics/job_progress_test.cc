@@ -27,7 +27,7 @@ TEST(JobProgress, KnowsNothingBeforeThereIsAPoint) {
   EXPECT_FALSE(job.stream_share());
   EXPECT_FALSE(job.ended());
   EXPECT_FALSE(job.complete());
-  EXPECT_EQ(job.rows_per_second(), 0);
+  EXPECT_FALSE(job.rows_per_second());
 }
 
 TEST(JobProgress, MeasuresTrainingFromTheLastPointWithoutUpdatesToTheEnd) {
@@ -39,8 +39,8 @@ TEST(JobProgress, MeasuresTrainingFromTheLastPointWithoutUpdatesToTheEnd) {
   job.Fold(ServerAt(70'000, 200));
   job.Fold(EndedAt(80'000, 400));
   EXPECT_DOUBLE_EQ(*job.duration_seconds(), 20);
-  EXPECT_DOUBLE_EQ(job.rounds_per_second(), 20);
-  EXPECT_DOUBLE_EQ(job.rows_per_second(), 8000);
+  EXPECT_DOUBLE_EQ(*job.rounds_per_second(), 20);
+  EXPECT_DOUBLE_EQ(*job.rows_per_second(), 8000);
 }
 
 TEST(JobProgress, MeasuresFromTheFirstPointWhenItHasUpdatesAlready) {
@@ -55,15 +55,103 @@ TEST(JobProgress, HasNoNegativeDurationWhenTheServersClocksDiffer) {
   job.Fold(ServerAt(9'000, 10));
   job.Fold(EndedAt(7'000, 20));
   EXPECT_DOUBLE_EQ(*job.duration_seconds(), 0);
-  EXPECT_EQ(job.rows_per_second(), 0);
+  EXPECT_FALSE(job.rows_per_second());
+}
+
+TEST(JobProgress, TellsNoRateOfLessThanASecond) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 10));  // most of the job, before the first report
+  job.Fold(EndedAt(1'999, 11));
+  EXPECT_TRUE(job.duration_seconds());
+  EXPECT_FALSE(job.rounds_per_second());
+  EXPECT_FALSE(job.rows_per_second());
 }
 
 TEST(JobProgress, WhatASnapshotHadLearntBeforeTheJobIsNoSpeedOfIt) {
   JobProgress job;
   job.Fold(ServerAt(5'000, 1'000));  // 400,000 rows in 1,000 rounds, of the snapshot
   job.Fold(EndedAt(7'000, 1'010));
-  EXPECT_DOUBLE_EQ(job.rows_per_second(), 2'000);
-  EXPECT_DOUBLE_EQ(job.rounds_per_second(), 5);
+  EXPECT_DOUBLE_EQ(*job.rows_per_second(), 2'000);
+  EXPECT_DOUBLE_EQ(*job.rounds_per_second(), 5);
+}
+
+TEST(JobProgress, NorOfAShardThatHasItsRowsFromTheSnapshotButNoUpdates) {
+  JobProgress job;
+  MetricPoint point = ServerAt(5'000, 0);
+  point.mutable_server()->set_rows_trained(400'000);
+  job.Fold(point);
+  point = EndedAt(7'000, 10);
+  point.mutable_server()->set_rows_trained(404'000);
+  job.Fold(ServerAt(5'250, 0));
+  job.Fold(point);
+  EXPECT_FALSE(job.rows_per_second()) << "one report with updates";
+  JobProgress begun;
+  point = ServerAt(5'000, 0);
+  point.mutable_server()->set_rows_trained(400'000);
+  begun.Fold(point);
+  point = ServerAt(5'250, 1);
+  point.mutable_server()->set_rows_trained(400'400);
+  begun.Fold(point);
+  point = EndedAt(7'000, 10);
+  point.mutable_server()->set_rows_trained(404'000);
+  begun.Fold(point);
+  EXPECT_DOUBLE_EQ(*begun.rows_per_second(), 2'000);
+}
+
+TEST(JobProgress, CountsOnSlidingBuffersTheRowsThatWereTrainedOn) {
+  const auto on_buffers = [](MetricPoint point, uint64_t rows_counted) {
+    point.mutable_server()->mutable_training()->set_schedule(Training::BUFFER);
+    point.mutable_server()->set_rows_counted(rows_counted);
+    return point;
+  };
+  JobProgress job;
+  job.Fold(ProducerAt(900, 100, 100, 10'000, true));  // and one that was rejected
+  job.Fold(on_buffers(ServerAt(1'000, 0), 0));
+  job.Fold(on_buffers(ServerAt(1'250, 1), 1'000));
+  EXPECT_DOUBLE_EQ(*job.recent_rows_per_second(), 1'600);
+  EXPECT_FALSE(job.rows_replaced()) << "not at the end";
+  MetricPoint end = on_buffers(EndedAt(3'000, 10), 10'000);
+  end.mutable_server()->set_undecodable_rows(5);
+  job.Fold(end);
+  EXPECT_DOUBLE_EQ(*job.rows_per_second(), 2'000);
+  EXPECT_EQ(job.rows_replaced(), 5'995u);
+}
+
+TEST(JobProgress, OnlySlidingBuffersReplaceRows) {
+  JobProgress job;
+  job.Fold(ProducerAt(900, 100, 100, 10'000, true));
+  job.Fold(EndedAt(3'000, 10));
+  EXPECT_FALSE(job.rows_replaced());
+}
+
+TEST(JobProgress, HasReadNoFewerRowsThanItWasTrainedOn) {
+  JobProgress job;
+  job.Fold(ProducerAt(900, 5, 10, 3'000));  // and one that was rejected
+  EXPECT_EQ(job.rows_read(), 3'001u);
+  job.Fold(ServerAt(1'000, 10));
+  EXPECT_EQ(job.rows_read(), 4'001u) << "the producer's last report is older";
+}
+
+TEST(JobProgress, HasStoppedWhenAllItsShardsHave) {
+  const auto stopped = [](int64_t timestamp_ms, uint32_t shard) {
+    MetricPoint point = ServerAt(timestamp_ms, 10);
+    point.mutable_server()->set_shards(2);
+    point.mutable_server()->set_shard(shard);
+    point.mutable_server()->set_stopped(true);
+    return point;
+  };
+  JobProgress job;
+  EXPECT_FALSE(job.stopped_ms());
+  job.Fold(stopped(1'000, 0));
+  EXPECT_FALSE(job.stopped_ms());
+  job.Fold(stopped(1'500, 1));
+  EXPECT_EQ(job.stopped_ms(), 1'500);
+  MetricPoint again = stopped(2'000, 0);
+  again.mutable_server()->set_stopped(false);
+  job.Fold(again);
+  EXPECT_FALSE(job.stopped_ms());
+  EXPECT_FALSE(job.shard_stopped(0));
+  EXPECT_TRUE(job.shard_stopped(1));
 }
 
 TEST(JobProgress, KnowsWhenEachProgramWasHeardOfAndEachWorkerMoved) {

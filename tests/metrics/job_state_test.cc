@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
 #include "tests/metrics/points.h"
 
 namespace millrace {
@@ -62,7 +66,69 @@ TEST(JobState, TheSlowestWorkersAreWaitedFor) {
   }
   const JobState state = ComputeJobState(job, 20'250);
   EXPECT_EQ(state.kind, Kind::kWaiting);
-  EXPECT_EQ(state.reason, "for worker 1 (no update for 0:10), 2 (no update for 0:10)");
+  EXPECT_EQ(state.reason, "for workers 1-2 (no update for 0:10)");
+}
+
+// A round of 10 s in which no clock moves.
+JobProgress InARound(const std::vector<uint32_t>& pending, uint32_t workers = 4) {
+  JobProgress job = SomeJob();
+  for (int i = 0; i <= 40; ++i) {
+    MetricPoint point = ServerAt(10'250 + 250 * i, 40);
+    for (uint32_t worker = 4; worker < workers; ++worker) {
+      point.mutable_server()->add_workers()->set_worker(worker);
+      point.mutable_server()->mutable_workers(static_cast<int>(worker))->set_clock(40);
+    }
+    for (const uint32_t worker : pending) {
+      point.mutable_server()->mutable_workers(static_cast<int>(worker))->set_pending(true);
+    }
+    job.Fold(point);
+  }
+  return job;
+}
+
+TEST(JobState, WorkersWhoseUpdateOfTheRoundHasComeAreNotWaitedFor) {
+  EXPECT_EQ(ComputeJobState(InARound({0, 1, 3}), 20'250).reason,
+            "for worker 2 (no update for 0:10)");
+  EXPECT_EQ(ComputeJobState(InARound({}), 20'250).reason, "for workers 0-3 (no update for 0:10)");
+  EXPECT_EQ(ComputeJobState(InARound({0, 1, 2, 3}), 20'250).reason,
+            "for workers 0-3 (no update for 0:10)");
+}
+
+TEST(JobState, TheShardThatIsFurthestBackTellsWhomItWaitsFor) {
+  JobProgress job = InARound({});
+  MetricPoint behind = ServerAt(20'250, 39);
+  behind.mutable_server()->set_shard(1);
+  behind.mutable_server()->set_shards(2);
+  for (const int worker : {1, 2, 3}) {
+    behind.mutable_server()->mutable_workers(worker)->set_pending(true);
+  }
+  // It has said so before.
+  behind.set_timestamp_ms(10'000);
+  job.Fold(behind);
+  behind.set_timestamp_ms(20'250);
+  job.Fold(behind);
+  EXPECT_EQ(ComputeJobState(job, 20'250).reason, "for worker 0 (no update for 0:10)");
+}
+
+TEST(JobState, NamesWorkersOfWhomTheSameIsSaidTogether) {
+  EXPECT_EQ(ComputeJobState(InARound({1, 5, 8}, 10), 20'250).reason,
+            "for workers 0, 2-4, 6-7, 9 (no update for 0:10)");
+  EXPECT_EQ(ComputeJobState(InARound({1, 3, 5, 7, 9}, 12), 20'250).reason,
+            "for workers 0, 2, 4, 6 and 3 more (no update for 0:10)");
+  JobProgress job = InARound({});
+  MetricPoint point = ServerAt(14'000, 40);
+  point.mutable_server()->mutable_workers(1)->set_clock(41);
+  for (const int64_t now_ms : {22'000, 24'000}) {
+    point.set_timestamp_ms(now_ms);
+    job.Fold(point);
+  }
+  for (WorkerProgress& worker : *point.mutable_server()->mutable_workers()) worker.set_clock(41);
+  for (int i = 0; i <= 40; ++i) {
+    point.set_timestamp_ms(24'000 + 250 * i);
+    job.Fold(point);
+  }
+  EXPECT_EQ(ComputeJobState(job, 34'000).reason,
+            "for workers 0, 2-3 (no update for 0:10), worker 1 (no update for 0:12)");
 }
 
 TEST(JobState, AWorkerThatHasLeftIsNotWaitedFor) {
@@ -103,6 +169,53 @@ TEST(JobState, AStreamThatIsSilentHasItsRowsOrItsProducerWaitedFor) {
   EXPECT_EQ(ComputeJobState(job, 11'000).reason, "for rows: all that were sent are trained on");
   for (int i = 0; i <= 40; ++i) job.Fold(ServerAt(11'000 + 250 * i, 60));
   EXPECT_EQ(ComputeJobState(job, 21'000).reason, "for CsvProducer (silent for 0:10)");
+}
+
+// Shard 0 of a job of one stops cleanly at 10.25 s.
+JobProgress StoppedJob(uint64_t unsaved = 0) {
+  JobProgress job = SomeJob();
+  MetricPoint point = ServerAt(10'250, 40);
+  point.mutable_server()->set_unsaved_updates(unsaved);
+  point.mutable_server()->set_stopped(true);
+  job.Fold(point);
+  return job;
+}
+
+TEST(JobState, AJobThatWasStoppedCleanlyHasNotCrashed) {
+  setenv("TZ", "UTC", 1);
+  tzset();
+  for (const int64_t now_ms : {10'300, 3'600'000}) {
+    const JobState state = ComputeJobState(StoppedJob(), now_ms);
+    EXPECT_EQ(state.kind, Kind::kStopped);
+    EXPECT_EQ(NameOf(state.kind), "stopped");
+    EXPECT_EQ(state.reason, "stopped cleanly at 00:00:10; everything is in a checkpoint");
+    EXPECT_EQ(StateText(state), state.reason);
+  }
+  EXPECT_THAT(ComputeJobState(StoppedJob(), 86'400'000).reason,
+              HasSubstr("stopped cleanly at 1970-01-01 00:00:10;"));
+  EXPECT_THAT(ComputeJobState(StoppedJob(7), 20'000).reason,
+              HasSubstr("7 updates are in no checkpoint: the next start replays them"));
+}
+
+TEST(JobState, WhoeverIsHeardFromAgainWaitsForTheServerThatStopped) {
+  JobProgress job = StoppedJob();
+  job.Fold(ProducerAt(10'500, 600, 1'000, 24'000));
+  const JobState waiting = ComputeJobState(job, 10'600);
+  EXPECT_EQ(waiting.kind, Kind::kWaiting);
+  EXPECT_THAT(waiting.reason, HasSubstr("for ServerApp, shard 0 (stopped cleanly at "));
+  EXPECT_EQ(ComputeJobState(job, 20'000).kind, Kind::kStopped) << "it was the producer's last word";
+  job.Fold(ServerAt(20'000, 40));
+  EXPECT_NE(ComputeJobState(job, 20'100).kind, Kind::kStopped);
+}
+
+TEST(JobState, WithoutKafkaNothingIsSaidOfThePrograms) {
+  const JobState stalled = ComputeJobState(SomeJob(), 3'610'000);
+  const JobState state = WithoutKafka(stalled, "localhost:9092", 12);
+  EXPECT_EQ(state.kind, Kind::kWaiting);
+  EXPECT_EQ(StateText(state), "waiting for Kafka at localhost:9092 (no answer for 0:12)");
+  JobState ended;
+  ended.kind = Kind::kEnded;
+  EXPECT_EQ(WithoutKafka(ended, "localhost:9092", 12).kind, Kind::kEnded);
 }
 
 TEST(JobState, AClockThatIsAheadIsNow) {

@@ -146,6 +146,51 @@ TEST(Screen, AJobThatDoesNotRunHasNoSpeedAndNoTimeLeftButAReason) {
                           Not(HasSubstr(" left"))));
 }
 
+TEST(Screen, SaysThatItCannotReachKafkaBeforeThereIsAnything) {
+  ScreenOptions options = Options(80);
+  options.state = WithoutKafka(ComputeJobState(JobProgress(), 1'000), "localhost:9092", 12);
+  const char* const reason = "waiting for Kafka at localhost:9092 (no answer for 0:12)";
+  EXPECT_THAT(Text(RenderScreen(JobProgress(), options)),
+              AllOf(HasSubstr(reason), Not(HasSubstr("first figures"))));
+  EXPECT_EQ(PlainLine(JobProgress(), options.state, 12), reason);
+}
+
+TEST(Screen, IsNotCutWhereNobodysColumnsEnd) {
+  ScreenOptions options = Options(60);
+  options.state.kind = JobState::Kind::kWaiting;
+  options.state.reason = "for " + std::string(100, 'x') + " the end";
+  EXPECT_THAT(Text(RenderScreen(SomeJob(), options)), Not(HasSubstr("the end")));
+  options.cut = false;
+  EXPECT_THAT(Text(RenderScreen(SomeJob(), options)), HasSubstr("the end"));
+}
+
+TEST(Screen, SaysThatTheJobWasStopped) {
+  ScreenOptions options = Options(100);
+  options.state.kind = JobState::Kind::kStopped;
+  options.state.reason = "stopped cleanly at 13:05:09; everything is in a checkpoint";
+  EXPECT_THAT(Text(RenderScreen(SomeJob(), options)),
+              AllOf(HasSubstr("  " + options.state.reason), Not(HasSubstr("stopped stopped"))));
+  EXPECT_THAT(PlainLine(SomeJob(), options.state, 0), HasSubstr("; " + options.state.reason));
+}
+
+TEST(Screen, SaysAtTheEndWhatTheSlidingBuffersReplaced) {
+  JobProgress job = SomeJob();
+  EXPECT_THAT(Text(RenderScreen(job, Options(100))), Not(HasSubstr("replaced")));
+  job.Fold(ProducerAt(10'050, 1'000, 1'000, 24'000, true));
+  MetricPoint point = EndedAt(10'100, 41);
+  point.mutable_server()->mutable_training()->set_schedule(Training::BUFFER);
+  job.Fold(point);
+  EXPECT_THAT(Text(RenderScreen(job, Options(100))),
+              HasSubstr("7,600 rows were replaced in the sliding buffers"));
+}
+
+TEST(Screen, AJobThatWasTooShortHasNoSpeed) {
+  JobProgress job;
+  job.Fold(EndedAt(1'000, 41));
+  EXPECT_THAT(Text(RenderScreen(job, Options(100))), HasSubstr("rows/s -"));
+  EXPECT_THAT(PlainLine(job, ComputeJobState(job, 1'000), 0), HasSubstr("; - rows/s"));
+}
+
 TEST(Screen, NamesWhatWentWrong) {
   JobProgress job = SomeJob();
   MetricPoint point = ServerAt(10'100, 41);

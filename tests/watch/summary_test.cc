@@ -17,6 +17,19 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 
+SummaryOptions TableOf(const std::string& job, size_t width) {
+  return {.job = job,
+          .brokers = "localhost:9092",
+          .style = {.color = false, .unicode = true},
+          .width = width};
+}
+
+std::string Text(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
 JobProgress FinishedJob() {
   JobProgress job;
   job.Fold(ServerAt(1'000, 0));
@@ -31,7 +44,7 @@ JobProgress FinishedJob() {
 }
 
 TEST(SummaryJson, HasWhatProgramsAskFor) {
-  const Json json = Json::parse(SummaryJson(FinishedJob(), "flights-1"));
+  const Json json = Json::parse(SummaryJson(FinishedJob(), "flights-1", "localhost:9092"));
   EXPECT_EQ(json["job"], "flights-1");
   EXPECT_EQ(json["ended"], true);
   EXPECT_EQ(json["rows_read"], 4'001);
@@ -96,6 +109,8 @@ TEST(StatusJson, HasTheStateAndEachProgramsAge) {
   EXPECT_EQ(json["programs"][0]["name"], "CsvProducer");
   EXPECT_EQ(json["programs"][0]["seconds"], 0.25);
   EXPECT_EQ(json["programs"][1]["ended"], true);
+  EXPECT_EQ(json["programs"][1]["last_update_s_ago"], 2.0) << "as a server has last seen it";
+  EXPECT_FALSE(json["programs"][1].contains("seconds"));
   EXPECT_EQ(json["rounds"], 10) << "and all of the summary";
   state.kind = JobState::Kind::kStalled;
   json = Json::parse(StatusJson(job, "j", state, true));
@@ -104,7 +119,7 @@ TEST(StatusJson, HasTheStateAndEachProgramsAge) {
 }
 
 TEST(SummaryJson, SaysHowShardsCameBack) {
-  const Json json = Json::parse(SummaryJson(RecoveredJob(), "job"));
+  const Json json = Json::parse(SummaryJson(RecoveredJob(), "job", "localhost:9092"));
   ASSERT_EQ(json["recoveries"].size(), 1u) << "shard 0 started empty";
   const Json& recovery = json["recoveries"][0];
   EXPECT_EQ(recovery["shard"], 1);
@@ -118,14 +133,12 @@ TEST(SummaryJson, SaysHowShardsCameBack) {
   EXPECT_EQ(recovery["parameters_seconds"], 0.12);
   EXPECT_EQ(recovery["gradients_records"], 512);
   EXPECT_EQ(recovery["gradients_seconds"], 0.3);
-  EXPECT_FALSE(Json::parse(SummaryJson(FinishedJob(), "job")).contains("recoveries"));
+  EXPECT_FALSE(
+      Json::parse(SummaryJson(FinishedJob(), "job", "localhost:9092")).contains("recoveries"));
 }
 
 TEST(SummaryTable, SaysHowShardsCameBackPhaseByPhase) {
-  std::string text;
-  for (const std::string& row : SummaryTable(RecoveredJob(), "job", Style(), 80)) {
-    text += row + "\n";
-  }
+  const std::string text = Text(SummaryTable(RecoveredJob(), TableOf("job", 80)));
   EXPECT_THAT(text, AllOf(HasSubstr("shard 1 in 0.84 s after 3.2 s: replica of b:9000\n"),
                           HasSubstr("copy 0.41 s, 1,412 records 0.12 s, 512 gradients 0.30 s\n")));
 }
@@ -135,7 +148,7 @@ TEST(SummaryJson, LeavesOutWhatThereIsNot) {
   MetricPoint point = ServerAt(1'000, 5);
   point.mutable_server()->mutable_progressive()->set_has_auc(false);
   job.Fold(point);
-  const Json json = Json::parse(SummaryJson(job, "digits"));
+  const Json json = Json::parse(SummaryJson(job, "digits", "localhost:9092"));
   EXPECT_EQ(json["ended"], false);
   EXPECT_FALSE(json.contains("holdout"));
   EXPECT_FALSE(json.contains("tail"));
@@ -144,51 +157,115 @@ TEST(SummaryJson, LeavesOutWhatThereIsNot) {
 
 TEST(Summary, TellsNoSettingsOfAServerThatNobodyHasHeardOf) {
   JobProgress job;
-  job.Fold(ProducerAt(0, 600, 1'000, 24'000));
-  const Json json = Json::parse(SummaryJson(job, "flights-1"));
+  job.Fold(ProducerAt(500, 600, 1'000, 24'000));
+  const Json json = Json::parse(SummaryJson(job, "flights-1", "localhost:9092"));
   for (const char* name : {"consistency", "schedule", "learner"}) {
     EXPECT_TRUE(json.at(name).is_null()) << name;
   }
-  std::string table;
-  for (const std::string& line : SummaryTable(job, "flights-1", Style(), 80)) table += line + "\n";
+  const std::string table = Text(SummaryTable(job, TableOf("flights-1", 80)));
   EXPECT_THAT(table, AllOf(HasSubstr("24,001 read"), HasSubstr("no ServerApp has been heard from"),
                            Not(HasSubstr("sequential"))));
 }
 
 TEST(SummaryJson, IsJsonBeforeAnythingHasHappenedAndWithoutNumbers) {
-  EXPECT_EQ(Json::parse(SummaryJson(JobProgress(), "x"))["rounds"], 0);
+  Json nothing = Json::parse(SummaryJson(JobProgress(), "x", "localhost:9092"));
+  EXPECT_EQ(nothing["job"], "x");
+  EXPECT_EQ(nothing["ended"], false);
+  EXPECT_EQ(nothing["reason"], "nothing was received from Kafka at localhost:9092");
+  for (const char* name : {"rounds", "rows_read", "rows_trained", "duration_seconds"}) {
+    EXPECT_TRUE(nothing.at(name).is_null()) << name;
+  }
   JobProgress job;
   MetricPoint point = ServerAt(1'000, 5);
   point.mutable_server()->mutable_progressive()->set_log_loss(INFINITY);
   job.Fold(point);
-  EXPECT_TRUE(Json::parse(SummaryJson(job, "x"))["progressive"]["log_loss"].is_null());
+  EXPECT_TRUE(
+      Json::parse(SummaryJson(job, "x", "localhost:9092"))["progressive"]["log_loss"].is_null());
 }
 
 TEST(SummaryTable, SaysThatProgressiveFiguresAreOfTheFirstPass) {
-  const Style style{.color = false, .unicode = true};
   JobProgress job = FinishedJob();
-  EXPECT_THAT(SummaryTable(job, "x", style, 80).back(), Not(HasSubstr("first pass")));
-  EXPECT_EQ(Json::parse(SummaryJson(job, "x"))["epochs"], 1);
+  EXPECT_THAT(SummaryTable(job, TableOf("x", 80)).back(), Not(HasSubstr("first pass")));
+  EXPECT_EQ(Json::parse(SummaryJson(job, "x", "localhost:9092"))["epochs"], 1);
   MetricPoint point = ProducerAt(3'100, 200, 200, 8'000, true);
   point.mutable_producer()->set_epochs_of_stream(2);
   job.Fold(point);
-  EXPECT_THAT(SummaryTable(job, "x", style, 80).back(), HasSubstr("first pass"));
-  EXPECT_EQ(Json::parse(SummaryJson(job, "x"))["epochs"], 2);
+  EXPECT_THAT(SummaryTable(job, TableOf("x", 80)).back(), HasSubstr("first pass"));
+  EXPECT_EQ(Json::parse(SummaryJson(job, "x", "localhost:9092"))["epochs"], 2);
+}
+
+TEST(Summary, OfAJobThatWasTooShortTellsNoRates) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 5));
+  job.Fold(EndedAt(1'500, 10));
+  const Json json = Json::parse(SummaryJson(job, "x", "localhost:9092"));
+  EXPECT_TRUE(json.at("rows_per_second").is_null());
+  EXPECT_TRUE(json.at("rounds_per_second").is_null());
+  EXPECT_EQ(json["duration_seconds"], 0.5);
+  EXPECT_THAT(Text(SummaryTable(job, TableOf("x", 80))), HasSubstr("- rows/s, - rounds/s"));
+}
+
+TEST(Summary, HasNoFewerRowsReadThanTrainedOn) {
+  JobProgress job;
+  job.Fold(ProducerAt(900, 50, 100, 3'000));
+  job.Fold(ServerAt(1'000, 10));
+  EXPECT_EQ(Json::parse(SummaryJson(job, "x", "localhost:9092"))["rows_read"], 4'001);
+  EXPECT_THAT(Text(SummaryTable(job, TableOf("x", 80))),
+              HasSubstr("4,001 read, 1 rejected, 4,000 trained on"));
+}
+
+TEST(Summary, SaysAtTheEndWhatTheSlidingBuffersReplaced) {
+  JobProgress job;
+  job.Fold(ProducerAt(900, 100, 100, 10'000, true));
+  MetricPoint point = ServerAt(1'000, 9);
+  point.mutable_server()->mutable_training()->set_schedule(Training::BUFFER);
+  job.Fold(point);
+  EXPECT_THAT(Text(SummaryTable(job, TableOf("x", 80))), Not(HasSubstr("replaced")));
+  point = EndedAt(3'000, 10);
+  point.mutable_server()->mutable_training()->set_schedule(Training::BUFFER);
+  job.Fold(point);
+  EXPECT_THAT(
+      Text(SummaryTable(job, TableOf("x", 80))),
+      HasSubstr("6,000 rows were replaced in the sliding buffers before an update used them"));
+  EXPECT_EQ(Json::parse(SummaryJson(job, "x", "localhost:9092"))["rows_replaced"], 6'000);
+  EXPECT_FALSE(
+      Json::parse(SummaryJson(FinishedJob(), "x", "localhost:9092")).contains("rows_replaced"));
+}
+
+TEST(SummaryTable, SaysThatNothingWasReceivedInsteadOfNoughts) {
+  EXPECT_EQ(Text(SummaryTable(JobProgress(), TableOf("x", 80))),
+            "Millrace  x: nothing was received from Kafka at localhost:9092\n");
+}
+
+TEST(SummaryTable, SaysThatTheServersWereStopped) {
+  JobProgress job;
+  MetricPoint point = ServerAt(1'000, 10);
+  point.mutable_server()->set_stopped(true);
+  job.Fold(point);
+  EXPECT_THAT(SummaryTable(job, TableOf("x", 80))[0], HasSubstr("stopped before its end"));
+}
+
+TEST(SummaryTable, IsNotCutWhereNobodysColumnsEnd) {
+  SummaryOptions options = TableOf(std::string(200, 'x'), 80);
+  EXPECT_EQ(ColumnsOf(SummaryTable(FinishedJob(), options)[0]), 80u);
+  options.cut = false;
+  EXPECT_GT(ColumnsOf(SummaryTable(FinishedJob(), options)[0]), 200u);
 }
 
 TEST(SummaryTable, TellsTheRunAndFits) {
-  const Style style{.color = false, .unicode = true};
   std::string text;
-  for (const std::string& line : SummaryTable(FinishedJob(), "flights-1", style, 80)) {
+  for (const std::string& line : SummaryTable(FinishedJob(), TableOf("flights-1", 80))) {
     EXPECT_LE(ColumnsOf(line), 80u);
     text += line + "\n";
   }
-  for (const char* part : {"flights-1: the job has ended", "4,001 read", "4,000 trained on",
-                           "10 of 4 workers, one-pass, sequential", "2.0 s: 2,000 rows/s",
-                           "3 duplicates ignored", "progressive", "held-out", "tail"}) {
+  for (const char* part :
+       {"flights-1: the job has ended", "4,001 read", "4,000 trained on",
+        "10 of 4 workers, one-pass, sequential", "2.0 s between the first and the last report",
+        "2,000 rows/s, 5.0 rounds/s in this time", "3 duplicates ignored", "progressive",
+        "held-out", "tail"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
-  for (const std::string& line : SummaryTable(FinishedJob(), "flights-1", style, 20)) {
+  for (const std::string& line : SummaryTable(FinishedJob(), TableOf("flights-1", 20))) {
     EXPECT_LE(ColumnsOf(line), 20u);
   }
 }

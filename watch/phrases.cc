@@ -1,0 +1,34 @@
+#include "watch/phrases.h"
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "watch/terminal_text.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kFirstFigures[] = "for the job's first figures";
+
+}  // namespace
+
+std::string NoFiguresText(const JobState& state, double waited_seconds) {
+  const bool other = state.kind == JobState::Kind::kWaiting && !state.reason.empty() &&
+                     state.reason != kFirstFigures;
+  if (other) return StateText(state);
+  return absl::StrCat("waiting ", kFirstFigures, " (", ClockTime(waited_seconds), ")");
+}
+
+std::string ReplacedText(const JobProgress& job) {
+  const std::optional<uint64_t> replaced = job.rows_replaced();
+  if (!replaced || *replaced == 0) return "";
+  return absl::StrCat(GroupedNumber(*replaced), *replaced == 1 ? " row was" : " rows were",
+                      " replaced in the sliding buffers before an update used them");
+}
+
+std::string NothingReceivedText(const std::string& brokers) {
+  return absl::StrCat("nothing was received from Kafka at ", brokers);
+}
+
+}  // namespace millrace
