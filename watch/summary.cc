@@ -116,6 +116,21 @@ std::string Dumped(const Json& json, bool indented) {
   return json.dump(indented ? 2 : -1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string TroublesText(const JobProgress::ServerPoint& server) {
+  std::string troubles;
+  const auto trouble = [&](uint64_t count, const char* what) {
+    if (count == 0) return;
+    absl::StrAppend(&troubles, troubles.empty() ? "" : ", ", GroupedNumber(count), " ", what);
+  };
+  trouble(server.duplicates_ignored(), "duplicates ignored");
+  trouble(server.non_finite_updates(), "non-finite updates");
+  trouble(server.refused(), "records refused");
+  trouble(server.aborted_checkpoints(), "checkpoints aborted in a row");
+  trouble(server.time_jumps(), "timestamp jumps");
+  trouble(server.undecodable_rows(), "rows undecodable");
+  return troubles;
+}
+
 }  // namespace
 
 std::string SummaryJson(const JobProgress& job, const std::string& name,
@@ -181,17 +196,7 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const SummaryOptio
   line("speed", absl::StrCat(RateText(job.rows_per_second()), " rows/s, ",
                              RateText(job.rounds_per_second()), " rounds/s in this time"));
   line("staleness", absl::StrCat("at most ", job.staleness_max(), " rounds"));
-  std::string troubles;
-  const auto trouble = [&](uint64_t count, const char* what) {
-    if (count == 0) return;
-    absl::StrAppend(&troubles, troubles.empty() ? "" : ", ", GroupedNumber(count), " ", what);
-  };
-  trouble(server.duplicates_ignored(), "duplicates ignored");
-  trouble(server.non_finite_updates(), "non-finite updates");
-  trouble(server.refused(), "records refused");
-  trouble(server.aborted_checkpoints(), "checkpoints aborted in a row");
-  trouble(server.time_jumps(), "timestamp jumps");
-  trouble(server.undecodable_rows(), "rows undecodable");
+  const std::string troubles = TroublesText(server);
   line("warnings", troubles.empty() ? "none" : Inked(style, Ink::kWarn, troubles));
 
   for (const auto& [shard, recovery] : job.recoveries()) {
