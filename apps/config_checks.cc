@@ -148,6 +148,20 @@ Status CheckBrokers(const std::string& brokers) {
   return absl::OkStatus();
 }
 
+Status CheckServerIds(const JobConfig& config) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  std::set<uint32_t> ids;
+  for (const uint32_t id : config.server().server_ids()) {
+    if (id >= config.shards()) {
+      return wrong(Named("server.server_ids") + ": " + std::to_string(id) + " is not one of " +
+                   std::to_string(config.shards()) + " shards, which are numbered from 0");
+    }
+    if (!ids.insert(id).second)
+      return wrong(Named("server.server_ids") + ": " + std::to_string(id) + " is given twice");
+  }
+  return absl::OkStatus();
+}
+
 Status CheckReplicas(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   const Server& server = config.server();
@@ -347,15 +361,7 @@ Status ValidateConfig(const JobConfig& config) {
   const Producer& producer = config.producer();
   if (producer.epochs() < 1) return wrong(Named("producer.epochs") + ": give 1 or more");
   const Server& server = config.server();
-  std::set<uint32_t> ids;
-  for (const uint32_t id : server.server_ids()) {
-    if (id >= config.shards()) {
-      return wrong(Named("server.server_ids") + ": " + std::to_string(id) + " is not one of " +
-                   std::to_string(config.shards()) + " shards, which are numbered from 0");
-    }
-    if (!ids.insert(id).second)
-      return wrong(Named("server.server_ids") + ": " + std::to_string(id) + " is given twice");
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckServerIds(config));
   MILLRACE_RETURN_IF_ERROR(CheckReplicas(config));
   if (server.has_evaluation_log() && !server.has_test_file()) {
     return wrong(Named("server.evaluation_log") +
