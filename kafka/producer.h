@@ -83,8 +83,8 @@ class KafkaProducer {
   // Waits until nothing is outstanding. DeadlineExceeded when it takes longer; NotFound with the
   // remedy once one of its topics has been gone for some seconds.
   virtual Status Flush(std::chrono::milliseconds timeout) = 0;
-  // Why an error may have come: NotFound with the remedy when one of its topics is gone, which takes
-  // some seconds to be sure of. OK at once when all are there, and after `timeout`.
+  // Why an error may have come: NotFound with the remedy when one of its topics is gone, which
+  // takes some seconds to be sure of. OK at once when all are there, and after `timeout`.
   virtual Status CheckTopics(std::chrono::milliseconds timeout) = 0;
   // The offset after the last delivered record of a partition, by delivery reports, and, once there
   // is one, of this transaction; -1: none yet.

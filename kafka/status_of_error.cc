@@ -13,7 +13,8 @@ namespace {
 
 constexpr char kAclRemedy[] = " (this program's Kafka user lacks an ACL: see docs/security.md)";
 constexpr char kSessionRemedy[] =
-    " (--session-timeout is outside of what the brokers allow: group.min.session.timeout.ms, 6 s as "
+    " (--session-timeout is outside of what the brokers allow: group.min.session.timeout.ms, 6 s "
+    "as "
     "Kafka comes, to group.max.session.timeout.ms, 30 minutes)";
 
 absl::StatusCode CodeOf(rd_kafka_resp_err_t error) {

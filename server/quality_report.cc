@@ -17,10 +17,11 @@ constexpr double kTolerance = 0.005;
 
 std::optional<std::string> QualityReport::OfDropped(uint64_t accepted, uint64_t dropped) {
   if (dropped == 0) return std::nullopt;
-  return absl::StrCat(dropped, " of ", accepted,
-                      " updates had values that were not finite, or would have made the weights so; "
-                      "they count as empty and their rows are not learnt from. Lower "
-                      "--learning-rate, or use --scaling running");
+  return absl::StrCat(
+      dropped, " of ", accepted,
+      " updates had values that were not finite, or would have made the weights so; "
+      "they count as empty and their rows are not learnt from. Lower "
+      "--learning-rate, or use --scaling running");
 }
 
 std::optional<std::string> QualityReport::OfLoss(const EvaluationSums& progressive) const {
@@ -29,8 +30,10 @@ std::optional<std::string> QualityReport::OfLoss(const EvaluationSums& progressi
   if (figures.rmse) {
     if (*figures.rmse <= figures.prior_rmse * (1 + kTolerance)) return std::nullopt;
     return absl::StrFormat(
-        "after %d rows the model is worse than their mean: its root mean squared error is %.6g, the "
-        "mean's is %.6g (each row tested before it is learnt from). Check --learning-rate, --scaling "
+        "after %d rows the model is worse than their mean: its root mean squared error is %.6g, "
+        "the "
+        "mean's is %.6g (each row tested before it is learnt from). Check --learning-rate, "
+        "--scaling "
         "and --offset",
         figures.rows, *figures.rmse, figures.prior_rmse);
   }
@@ -53,8 +56,8 @@ std::optional<std::string> QualityReport::Tick(const EvaluationSums& progressive
   return OfLoss(progressive);
 }
 
-std::optional<std::string> QualityReport::AtEnd(const EvaluationSums& progressive, uint64_t accepted,
-                                                uint64_t dropped) const {
+std::optional<std::string> QualityReport::AtEnd(const EvaluationSums& progressive,
+                                                uint64_t accepted, uint64_t dropped) const {
   std::optional<std::string> of_dropped = OfDropped(accepted, dropped);
   std::optional<std::string> of_loss = OfLoss(progressive);
   if (of_dropped && of_loss) return absl::StrCat(*of_dropped, "; and ", *of_loss);

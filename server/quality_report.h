@@ -10,15 +10,15 @@
 
 namespace millrace {
 
-// Looks at shard 0's counts now and then. What it says it says at most once for each tenfold of rows,
-// so that a long job is not covered with it. Pure; not thread-safe.
+// Looks at shard 0's counts now and then. What it says it says at most once for each tenfold of
+// rows, so that a long job is not covered with it. Pure; not thread-safe.
 class QualityReport {
  public:
   // `classes` 0: a regression.
   explicit QualityReport(size_t classes) : classes_(classes) {}
 
-  // A warning that is due now; empty: none. `accepted`: updates so far; `dropped`: those of them that
-  // were not finite.
+  // A warning that is due now; empty: none. `accepted`: updates so far; `dropped`: those of them
+  // that were not finite.
   std::optional<std::string> Tick(const EvaluationSums& progressive, uint64_t accepted,
                                   uint64_t dropped);
   // The same, for the end: what is wrong then, said before or not.
@@ -30,8 +30,8 @@ class QualityReport {
   std::optional<std::string> OfLoss(const EvaluationSums& progressive) const;
 
   size_t classes_;
-  uint64_t dropped_at_ = 1;   // the next count of dropped updates that is worth a line
-  uint64_t rows_at_ = 1000;   // the next count of rows after which the loss is looked at
+  uint64_t dropped_at_ = 1;  // the next count of dropped updates that is worth a line
+  uint64_t rows_at_ = 1000;  // the next count of rows after which the loss is looked at
 };
 
 }  // namespace millrace

@@ -411,8 +411,7 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) {
       if (!hosted->task().replayed()) continue;
       out_.push_back(StoppedPoint(hosted->task(), training_, shape_.classes,
-                                  hosted->aborted_checkpoints(), ended_,
-                                  recoveries_.point(shard)));
+                                  hosted->aborted_checkpoints(), ended_, recoveries_.point(shard)));
     }
     (void)sender_->Send(out_);
   }

@@ -249,9 +249,10 @@ class WorkerLoop {
     const auto found = tasks_.find(worker);
     if (found == tasks_.end()) return absl::OkStatus();
     spdlog::info("worker {}: {}", worker,
-                 lost ? "partition lost (session timeout): the consumer group gives it to a process "
-                        "that it hears from, maybe to this one again"
-                      : "partition revoked; another process may take it over");
+                 lost
+                     ? "partition lost (session timeout): the consumer group gives it to a process "
+                       "that it hears from, maybe to this one again"
+                     : "partition revoked; another process may take it over");
     if (!lost) Commit(worker, found->second);
     Status status = Save(*found->second.task);
     tasks_.erase(found);
@@ -360,7 +361,8 @@ class WorkerLoop {
     idle_reported_ = true;
     if (input_->is_member()) {
       spdlog::info(
-          "standby: the consumer group has given none of the {} workers to this process; it gets some "
+          "standby: the consumer group has given none of the {} workers to this process; it gets "
+          "some "
           "when another member of {}-workers ends (after a restart of the brokers also when its "
           "own old membership has run out: --session-timeout)",
           config_.workers(), config_.name());
