@@ -67,7 +67,7 @@ Status CheckNumbers(const JobConfig& config) {
       {"server.checkpoint_interval_s", config.server().checkpoint_interval_s(), 0, kAny},
       {"server.evaluation_interval_s", config.server().evaluation_interval_s(), 0, kAny},
       {"server.waiting_report_s", config.server().waiting_report_s(), 0, kAny},
-      {"worker.repeat_interval_s", config.worker().repeat_interval_s(), 0, kAny},
+      {"worker.repeat_interval_s", config.worker().repeat_interval_s(), 0.01, 86400},
       {"worker.session_timeout_s", config.worker().session_timeout_s(), 0.001, 3600},
       {"worker.stall_timeout_s", config.worker().stall_timeout_s(), 1, 86400},
   };
@@ -88,10 +88,16 @@ Status CheckNumbers(const JobConfig& config) {
     }
     return absl::InvalidArgumentError(text.str());
   }
-  for (const double weight : config.training().class_weight()) {
+  const auto& weights = config.training().class_weight();
+  for (const double weight : weights) {
     if (weight >= 0 && weight <= kAny) continue;
     return absl::InvalidArgumentError(Named("training.class_weight") +
                                       ": give numbers of 0 or more, one for each class");
+  }
+  if (!weights.empty() && std::ranges::all_of(weights, [](double weight) { return weight == 0; })) {
+    return absl::InvalidArgumentError(Named("training.class_weight") +
+                                      ": give a number above 0 to one class at least, or no row is "
+                                      "learnt from");
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <new>
 
 #include "apps/usage_error.h"
 #include "base/error_marks.h"
@@ -20,6 +22,19 @@ void KeepLargeBlocks() {
   constexpr int kMostBytes = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, kMostBytes);
   mallopt(M_TRIM_THRESHOLD, kMostBytes);
+}
+
+const char* program_name = "";
+
+// Memory that there is not is no fault of the program's: it says so and ends, without a core dump.
+[[noreturn]] void OutOfMemory() {
+  std::fprintf(
+      stderr,
+      "%s: out of memory. A dense model takes 16 bytes and more for each of its weights: "
+      "(features + 1) * classes. Lower --text-buckets or --categorical-buckets, give it more "
+      "shards and machines (--shards), or let rows be sent (--wide-above)\n",
+      program_name);
+  std::_Exit(kExitError);
 }
 
 }  // namespace
@@ -41,6 +56,8 @@ int RunProgram(CLI::App& app, const std::string& program, int argc, char** argv,
   }
   SetUpLogging();
   KeepLargeBlocks();
+  program_name = program.c_str();
+  std::set_new_handler(OutOfMemory);
   // What they write are rows, weights and logs of a job: nobody else's business.
   (void)umask(S_IRWXG | S_IRWXO);
   const Status status = run();

@@ -136,9 +136,16 @@ Status CsvFile::ReadBlock() {
     const ssize_t size = read(fd_, block.data(), block.size());
     if (size > 0) {
       parser_.Commit(static_cast<size_t>(size));
+      received_bytes_ += static_cast<uint64_t>(size);
       return absl::OkStatus();
     }
     if (size == 0) {
+      // What it holds now is not what it held; its last record may have lost its end.
+      if (received_bytes_ < total_bytes_.value_or(0)) {
+        return absl::DataLossError(absl::StrCat(name_, " became shorter while it was read: it had ",
+                                                *total_bytes_, " bytes, and ends after ",
+                                                received_bytes_, ". Restore it and start again"));
+      }
       parser_.Finish();
       return absl::OkStatus();
     }

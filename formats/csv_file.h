@@ -74,6 +74,7 @@ class CsvFile {
   Options options_;
   bool pollable_ = false;  // a pipe, terminal or socket: reading it may wait
   std::optional<uint64_t> total_bytes_;
+  uint64_t received_bytes_ = 0;
   CsvParser parser_;
   std::vector<std::string> columns_;
   std::function<Status()> while_waiting_;

@@ -186,6 +186,7 @@ TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
   ExpectError({"--l2=-1"}, "training.l2 (--l2): -1 is not a number of 0 or more");
   ExpectError({"--local-iterations", "0"}, "local_iterations (--local-iterations)");
   ExpectError({"--class-weights=1,-1"}, "class_weight");
+  ExpectError({"--class-weights=0,0"}, "no row is learnt from");
   ExpectError({"--evaluation-log", "log"}, "--test");
   ExpectError({"--weights-at-checkpoints"}, "--weights-file");
   ExpectError({"--new-stream"}, "--from-snapshot");

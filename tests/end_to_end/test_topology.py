@@ -818,6 +818,15 @@ class BadInput(OnABroker):
             self.assertIn(f"no {topic} of ours".encode(), letters)
         self.assertIn(b"the key is not a worker", letters)
 
+    def test_a_model_that_no_memory_holds_ends_the_programs_with_the_remedy(self):
+        # (Sent whole: as rows it takes only the memory of those that are named.)
+        job = self.job(features=[*topology.FEATURES, "--categorical-buckets", str(4 * 10**9)],
+                       training=[*SEQUENTIAL, "--wide-above", str(10**12)])  # fmt: skip
+        job.start()
+        for name in ("server", "worker0", "worker1"):
+            self.assertEqual(job.wait(name), 1)
+            self.assertIn("out of memory", job.log(name))
+
     def test_malformed_rows_go_to_the_reject_file_and_take_no_number(self):
         data = self.path / "malformed.csv"
         topology.write_csv(data, 500)

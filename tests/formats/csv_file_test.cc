@@ -68,6 +68,24 @@ TEST_F(CsvFileTest, CountsBytesUpToTheSizeOfTheFile) {
   EXPECT_EQ(file->bytes_read(), text.size());
 }
 
+// Its rows would pass for a whole stream.
+TEST_F(CsvFileTest, AFileThatBecomesShorterIsNoWholeFile) {
+  std::string text = "a\n";
+  for (int i = 0; i < 1000; ++i) text += std::to_string(i) + "\n";
+  const std::string path = Write(text);
+  CsvFile::Options options;
+  options.block_bytes = 64;
+  const auto file = CsvFile::Open(path, options);
+  ASSERT_TRUE(file.ok()) << file.status();
+  CsvRecord record;
+  ASSERT_TRUE(*(*file)->Next(&record));
+  std::filesystem::resize_file(path, 500);
+  StatusOr<bool> more = true;
+  while (more.ok() && *more) more = (*file)->Next(&record);
+  EXPECT_TRUE(absl::IsDataLoss(more.status())) << more.status();
+  EXPECT_THAT(std::string(more.status().message()), HasSubstr("became shorter"));
+}
+
 TEST_F(CsvFileTest, AMissingFileIsOneClearLine) {
   const Status status = CsvFile::Open(folder_ + "/none.csv").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
