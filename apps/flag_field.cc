@@ -3,6 +3,8 @@
 #include <google/protobuf/message.h>
 
 #include <cstdint>
+#include <limits>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
@@ -57,7 +59,7 @@ StatusOr<const EnumValueDescriptor*> ParseChoice(const EnumDescriptor& type,
   return absl::InvalidArgumentError(message);
 }
 
-Status NotANumber(const std::string& text, const char* kind) {
+Status NotANumber(const std::string& text, const std::string& kind) {
   return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not ", kind));
 }
 
@@ -65,8 +67,9 @@ template <typename Number>
 StatusOr<Number> ParseWhole(const std::string& text) {
   Number value = 0;
   if (absl::SimpleAtoi(text, &value)) return value;
-  return NotANumber(text,
-                    std::is_unsigned_v<Number> ? "a whole number of 0 or more" : "a whole number");
+  return NotANumber(text, absl::StrCat(std::is_unsigned_v<Number> ? "a whole number of 0 to "
+                                                                  : "a whole number of at most ",
+                                       std::numeric_limits<Number>::max()));
 }
 
 StatusOr<double> ParseDouble(const std::string& text) {

@@ -84,9 +84,19 @@ absl::StatusCode CodeOf(rd_kafka_resp_err_t error) {
   }
 }
 
+constexpr char kGoneRemedy[] =
+    " (if it was deleted, stop the programs of this job and start a new one: another --job)";
+
 const char* RemedyOf(rd_kafka_resp_err_t error) {
   if (error == RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT) return kSessionRemedy;
-  return CodeOf(error) == absl::StatusCode::kPermissionDenied ? kAclRemedy : "";
+  switch (CodeOf(error)) {
+    case absl::StatusCode::kPermissionDenied:
+      return kAclRemedy;
+    case absl::StatusCode::kNotFound:
+      return kGoneRemedy;
+    default:
+      return "";
+  }
 }
 
 }  // namespace

@@ -85,6 +85,9 @@ BatchLoss WideSoftmax::Compute(RowsView rows, const Scaler& scaler,
   MILLRACE_CHECK(scores.empty() || scores.size() == rows.size() * k);
   MILLRACE_CHECK(gradient == nullptr || (gradient->values().size() == parameter_count() &&
                                          embeddings.gradient.size() == embeddings.values.size()));
+  for (const Row* row : rows) {
+    MILLRACE_CHECK(row->index.empty() || row->index.back() < features_);
+  }
   const LocalFeatures local = Number(rows, embeddings.ids, numeric_);
   const size_t hashed = local.from.size();
   std::vector<float> weights;

@@ -64,9 +64,10 @@ TEST(FlagField, RefusesWhatIsNoValueOfItsTypeAndSaysWhatIs) {
   const auto error = [&](const char* field, const char* text) {
     return std::string(FlagField(field).Set(text, config).message());
   };
-  EXPECT_EQ(error("workers", "many"), "'many' is not a whole number of 0 or more");
-  EXPECT_EQ(error("workers", "-1"), "'-1' is not a whole number of 0 or more");
-  EXPECT_EQ(error("workers", "4294967296"), "'4294967296' is not a whole number of 0 or more");
+  EXPECT_EQ(error("workers", "many"), "'many' is not a whole number of 0 to 4294967295");
+  EXPECT_EQ(error("workers", "-1"), "'-1' is not a whole number of 0 to 4294967295");
+  EXPECT_EQ(error("workers", "4294967296"),
+            "'4294967296' is not a whole number of 0 to 4294967295");
   EXPECT_EQ(error("producer.rate", "1.2.3"), "'1.2.3' is not a number");
   EXPECT_EQ(error("training.optimizer.kind", "adagard"),
             "'adagard' is not one of sgd, momentum, adagrad, adam, ftrl; did you mean adagrad?");
