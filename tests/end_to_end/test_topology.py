@@ -778,8 +778,9 @@ class ParametersMadeAnew(OnABroker):
         job.feed(1)
         for server in self.servers:
             self.assertEqual(job.wait(server), 1)
-            # By its next checkpoint; or, who writes all weights to a file, by what it reads.
-            self.assertRegex(job.log(server), "deleted and recreated")
+            # By its next checkpoint; or, who writes all weights to a file, by what it reads. (On a
+            # busy machine the topic is away for seconds.)
+            self.assertRegex(job.log(server), "deleted and recreated|is gone: it was deleted")
         self.assertEqual(self.broker.keys(f"{job.name}.parameters"), [])
         # Nor does one start on its folder, or remove it.
         job.start("server")

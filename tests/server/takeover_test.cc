@@ -90,6 +90,7 @@ TEST_F(TakeoverTest, WhoHostsAShardAfterAProcessIsItsSuccessor) {
   ASSERT_TRUE(producer.ok()) << producer.status();
   const auto beat = [&](uint32_t shard, const std::string& process) {
     MetricPoint point;
+    point.mutable_server()->set_shards(3);
     point.mutable_server()->set_shard(shard);
     point.mutable_server()->set_process(process);
     const std::string heartbeat = MakeFrames(point.SerializeAsString(), 0).front();
