@@ -152,6 +152,11 @@ def send_what_nobody_can_use(job):
     job.broker.send({f"{job.name}.gradients": "no gradient", f"{job.name}.weights": "no weights"})
 
 
+def send_a_worker_what_it_deletes(job):
+    """Several records on one partition of `weights`: all but the last are deleted."""
+    job.broker.send({f"{job.name}.weights": "\n".join(["no weights"] * 4)})
+
+
 def request_a_snapshot(job):
     job.processes["server"].send_signal(signal.SIGUSR1)
 
@@ -206,8 +211,8 @@ SITUATIONS = {
     ("server", "metrics", "Read"): [(None, "server"), (start_one_that_was_replaced, "late"),
                                     (wait_for_a_snapshot_that_does_not_come, "ask")],
     ("worker", "dead-letter", "Write"): [(send_what_nobody_can_use, "worker0")],
-    # A worker's own partition holds one answer, that to its asking, until something follows it.
-    ("worker", "weights", "Delete"): [(send_what_nobody_can_use, "worker0")],
+    # A worker's own partition may hold nothing, or one answer, until something follows it.
+    ("worker", "weights", "Delete"): [(send_a_worker_what_it_deletes, "worker0")],
     ("watch", "metrics", "Read"): [(watch, "watch")],
 }  # fmt: skip
 
