@@ -27,8 +27,6 @@ using kafka_internal::StatusOfTransactionError;
 // Below it, a copy costs less than keeping a value.
 constexpr size_t kWorthOwning = 16384;
 constexpr int kWarning = 4;  // syslog's level
-constexpr char kIfDeleted[] =
-    ": if it was deleted, stop the programs of this job and start a new one (another --job)";
 
 int Milliseconds(std::chrono::milliseconds timeout) {
   return static_cast<int>(std::clamp<int64_t>(timeout.count(), 0, 1 << 30));
@@ -147,11 +145,11 @@ StatusOr<LibrdkafkaProducer::Topic*> LibrdkafkaProducer::Find(const std::string&
     rd_kafka_topic_conf_t* const conf = rd_kafka_default_topic_conf_dup(client_.get());
     rd_kafka_topic_conf_set_opaque(conf, created.get());
     created->handle.reset(rd_kafka_topic_new(client_.get(), topic.c_str(), conf));
-    created->presence.emplace(client_.get(), topic);
     if (created->handle == nullptr) {
       topics_.erase(topic);
       return StatusOfError(rd_kafka_last_error(), absl::StrCat("topic '", topic, "'"));
     }
+    created->presence.emplace(client_.get(), topic);
     found = std::move(created);
   }
   return found.get();
@@ -165,9 +163,6 @@ Status LibrdkafkaProducer::Prepare(const std::vector<std::string>& topics) {
     const rd_kafka_resp_err_t error =
         kafka_internal::RequestTopicMetadata(client_.get(), name, kTimeoutMs, metadata);
     if (error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) continue;
-    if (kafka_internal::IsUnknownTopic(error)) {
-      return absl::NotFoundError(absl::StrCat("topic '", name, "' does not exist", kIfDeleted));
-    }
     MILLRACE_RETURN_IF_ERROR(StatusOfError(error, absl::StrCat("looking up topic '", name, "'")));
   }
   return absl::OkStatus();
@@ -208,7 +203,9 @@ Status LibrdkafkaProducer::Hand(const std::string& topic, int32_t partition, std
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
       return absl::NotFoundError(
-          absl::StrCat("topic '", topic, "' [", partition, "] does not exist", kIfDeleted));
+          absl::StrCat("topic '", topic, "' [", partition,
+                       "] does not exist: if it was deleted, stop the programs of this job and "
+                       "start a new one (another --job)"));
     case RD_KAFKA_RESP_ERR__STATE:
       return absl::AbortedError(absl::StrCat("sending to ", topic, " [", partition,
                                              "]: its transaction failed or was not started"));

@@ -14,8 +14,9 @@ namespace {
 constexpr char kAclRemedy[] = " (this program's Kafka user lacks an ACL: see docs/security.md)";
 constexpr char kSessionRemedy[] =
     " (--session-timeout is outside of what the brokers allow: group.min.session.timeout.ms, 6 s "
-    "as "
-    "Kafka comes, to group.max.session.timeout.ms, 30 minutes)";
+    "as Kafka comes, to group.max.session.timeout.ms, 30 minutes)";
+constexpr char kGoneRemedy[] =
+    " (if it was deleted, stop the programs of this job and start a new one: another --job)";
 
 absl::StatusCode CodeOf(rd_kafka_resp_err_t error) {
   switch (error) {
@@ -83,9 +84,6 @@ absl::StatusCode CodeOf(rd_kafka_resp_err_t error) {
       return absl::StatusCode::kInternal;
   }
 }
-
-constexpr char kGoneRemedy[] =
-    " (if it was deleted, stop the programs of this job and start a new one: another --job)";
 
 const char* RemedyOf(rd_kafka_resp_err_t error) {
   if (error == RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT) return kSessionRemedy;

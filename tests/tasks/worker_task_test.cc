@@ -71,7 +71,7 @@ TEST_F(WorkerTaskTest, AForgedClockCommitsAndDeletesNothing) {
     EXPECT_LE(task_->CommitPosition().value_or(*before).row, before->row) << forged;
     EXPECT_LE(task_->TrimPosition().value_or(3), 3) << forged;
   }
-  // The server's own word counts when it is said to who asks again.
+  // Only the shard's reply to a repeated message corrects it.
   Receive(Answer(1, 4));
   EXPECT_EQ(task_->clock(), uint64_t{1} << 44);
   out_.clear();
