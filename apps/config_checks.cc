@@ -231,10 +231,15 @@ Status CheckEmbeddings(const JobConfig& config) {
   if (training.class_weight_size() > 0)
     return wrong(Named("training.class_weight") +
                  " is a setting of the model softmax only; leave it out");
-  const Training::Embedding& embedding = training.embedding();
-  if (embedding.factors() > 10'000)
+  if (training.embedding().factors() > 10'000)
     return wrong(Named("training.embedding.factors", "embedding.factors") + ": give 10000 at most");
-  if (embedding.admit_after() < 1)
+  return absl::OkStatus();
+}
+
+// Of any model: a wide softmax has rows, too, and only CsvProducer knows whether this one is wide.
+Status CheckRows(const JobConfig& config) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  if (config.training().embedding().admit_after() < 1)
     return wrong(Named("training.embedding.admit_after", "embedding.admit_after") +
                  ": give 1 or more");
   if (config.server().embedding_cache_mib() < 1)
@@ -354,6 +359,7 @@ Status ValidateConfig(const JobConfig& config) {
                  ": BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
   }
   if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
+  MILLRACE_RETURN_IF_ERROR(CheckRows(config));
   MILLRACE_RETURN_IF_ERROR(CheckNetwork(training));
   MILLRACE_RETURN_IF_ERROR(CheckFtrl(training));
   if (training.compression().top_k() < 1 &&

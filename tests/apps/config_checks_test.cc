@@ -90,6 +90,9 @@ TEST(CheckJob, RefusesWhatNoProgramPublishes) {
          t.mutable_training()->mutable_optimizer()->set_learning_rate(
              std::numeric_limits<double>::quiet_NaN());
        }},
+      // (Of a softmax, too: it may be wide.)
+      {"--admit-after",
+       [](auto&, auto& t) { t.mutable_training()->mutable_embedding()->set_admit_after(0); }},
       {"batch_rows", [](auto&, auto& t) { t.mutable_training()->set_batch_rows(0); }},
       {"numeric: \"caf\\351\" is not valid UTF-8",
        [](auto& f, auto&) { f.mutable_spec()->set_numeric(0, "caf\xE9"); }},
