@@ -14,6 +14,7 @@
 #include "apps/flag_table.h"
 #include "base/host_and_port.h"
 #include "features/feature_encoder.h"
+#include "processors/policy.h"
 #include "stores/training_buffer.h"
 #include "tasks/task_options.h"
 #include "topics/topics.h"
@@ -100,6 +101,31 @@ Status CheckNumbers(const JobConfig& config) {
                                       "learnt from");
   }
   return absl::OkStatus();
+}
+
+// A number that was given must be one that the consistency model allows.
+Status CheckPipeline(const Training& training) {
+  const auto wrong = [](const std::string& what) {
+    return absl::InvalidArgumentError(Named("training.pipeline") + ": " + what);
+  };
+  if (!training.has_pipeline() || training.pipeline() == PipelineOf(training))
+    return absl::OkStatus();
+  const std::string given = std::to_string(training.pipeline());
+  if (training.schedule() == Training::BUFFER) {
+    return wrong("with the buffer schedule a worker has 1 update in flight, not " + given +
+                 ": give --schedule one-pass, or leave it out");
+  }
+  if (training.consistency().model() == Training::Consistency::SEQUENTIAL) {
+    return wrong(
+        "a worker of a sequential job waits for each answer, so it has 1 update in flight, "
+        "not " +
+        given + ": give --consistency bounded:K or eventual, or leave it out");
+  }
+  if (training.pipeline() < 1 || training.pipeline() > kMostPipeline)
+    return wrong("give 1 to " + std::to_string(kMostPipeline));
+  return wrong(given + " updates in flight are up to " + std::to_string(training.pipeline() - 1) +
+               " rounds of delay: give --consistency bounded:" +
+               std::to_string(training.pipeline() - 1) + " or more, or a smaller number");
 }
 
 // What only FTRL knows, and what it does not know.
@@ -358,6 +384,7 @@ Status ValidateConfig(const JobConfig& config) {
     return wrong(Named("training.consistency") +
                  ": BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
   }
+  MILLRACE_RETURN_IF_ERROR(CheckPipeline(training));
   if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
   MILLRACE_RETURN_IF_ERROR(CheckRows(config));
   MILLRACE_RETURN_IF_ERROR(CheckNetwork(training));

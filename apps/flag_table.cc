@@ -68,6 +68,10 @@ FlagGroup TrainingGroup() {
           {"--consistency,--max-vector-clock-delay,--max_vector_clock_delay",
            "training.consistency",
            "sequential, eventual, bounded:K; or the maximum delay: 0, -1, K", "sequential"},
+          {"--pipeline", "training.pipeline",
+           "Bounded and eventual jobs: updates of a worker that may be under way at once; each one "
+           "more counts as a round of delay",
+           "2"},
           {"--batch-rows", "training.batch_rows", "One pass: rows of a worker's batch"},
           {"--update", "training.update.kind",
            "gradient: for the optimizer; weight-change: averaged"},

@@ -25,7 +25,7 @@ struct Batch {
   std::vector<DeadLetter> dead_letters{};  // of the rows that this update is the first to count
 };
 
-// The progress of this worker, as the server last reported it.
+// The progress of this worker, as the server reports it.
 struct Progress {
   Clock clock = 0;
   RowNumber rows_end = 0;             // rows below have been counted
@@ -58,12 +58,15 @@ class BatchSource {
   // The stream has `row_count` rows.
   virtual void End(RowNumber row_count) = 0;
 
-  // OutOfRange when rows are needed that were deleted.
+  // The batch after this progress: what was reported, or what it will be when the updates in flight
+  // are accepted. OutOfRange when rows are needed that were deleted.
   virtual StatusOr<BatchState> Next(const Progress& progress, Batch& batch) = 0;
+  // No batch before this progress, which was reported, will be needed again.
+  virtual void Forget(const Progress& progress) { dead_letters_.Forget(progress.rows_end); }
 
-  // The rows of the batch that begins at this one, if all of them are known and present; else none.
-  // Pointers as in Batch.
-  virtual std::vector<const Row*> RowsOfBatchAt(RowNumber) const { return {}; }
+  // The rows of the batch that comes so many batches after the one that begins at this row, if all
+  // of them are known and present; else none. Pointers as in Batch.
+  virtual std::vector<const Row*> RowsOfBatchAt(RowNumber, size_t) const { return {}; }
 
   // Where it begins. Empty: unknown before the first row.
   virtual std::optional<SourceBegin> begin() const { return SourceBegin(); }

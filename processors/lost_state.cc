@@ -23,6 +23,14 @@ bool KnowsLess(const Gradient& one, const Gradient& other) {
 
 bool HasLeft(const Gradient& said) { return said.has_clock() && said.restore().left(); }
 
+// So many of the updates that the worker had in flight were accepted.
+void CountSent(const Gradient::Restore& restore, uint64_t updates, RowHistory& rows) {
+  for (const uint64_t sent : restore.sent_rows()) {
+    if (updates-- == 0) return;
+    if (sent > rows.now().end()) rows.Count(sent);
+  }
+}
+
 }  // namespace
 
 void LostState::Take(Gradient message) {
@@ -45,18 +53,10 @@ void LostState::Take(Gradient message) {
     newer.mutable_slice()->Swap(older.mutable_slice());
     newer.mutable_moments()->Swap(older.mutable_moments());
   }
-  // Rows that the update of an earlier clock was sent for have been counted.
-  const bool is_later = message.clock() > said.clock();
-  const uint64_t sent = is_later ? older.sent_row() : 0;
-  if (std::max(older.rows().end(), sent) > newer.rows().end()) {
-    const bool was_accepted = sent > older.rows().end();
-    *newer.mutable_rows_before() = was_accepted ? older.rows() : older.rows_before();
-    *newer.mutable_rows() = older.rows();
-    if (was_accepted) {
-      newer.mutable_rows()->set_end(sent);
-      newer.mutable_rows()->set_updates_without_rows(0);
-    }
-  }
+  // Rows that the updates of earlier clocks were sent for have been counted.
+  RowHistory rows = RowHistory::Of(older, pipeline_);
+  if (message.clock() > said.clock()) CountSent(older, message.clock() - said.clock(), rows);
+  if (rows.now().end() > newer.rows().end()) rows.SaveTo(newer);
   said = std::move(message);
 }
 
@@ -93,20 +93,11 @@ std::optional<LostState::Restored> LostState::Restore(bool sequential) const {
     Clock clock = said.has_clock() ? Clock(said.clock()) : least.value_or(Clock(newest->clock()));
     clock = std::max(clock, Clock(restore.least_clock()));
     if (sequential && !left) clock = round;
-    Restored::Member& member = restored.members[worker];
-    member.entry = {clock, left};
-    member.rows = restore.rows();
-    // If it goes on at a later clock, the update that it has sent was accepted.
-    const uint64_t sent = said.has_clock() && clock > said.clock() ? restore.sent_row() : 0;
-    member.rows.set_end(std::max(restore.rows().end(), restore.committed_row()));
-    member.rows_before = restore.rows_before();
-    // Nor is a row needed there that is gone.
-    member.rows_before.set_end(std::max(restore.rows_before().end(), restore.committed_row()));
-    if (sent > member.rows.end()) {
-      member.rows_before = member.rows;
-      member.rows.set_end(sent);
-      member.rows.set_updates_without_rows(0);
-    }
+    RowHistory rows = RowHistory::Of(restore, pipeline_);
+    rows.RaiseTo(restore.committed_row());  // no row is needed that is gone
+    // If it goes on at a later clock, the updates that it has sent were accepted.
+    if (said.has_clock() && clock > said.clock()) CountSent(restore, clock - said.clock(), rows);
+    restored.members.emplace(worker, Restored::Member{{clock, left}, std::move(rows)});
   }
   MILLRACE_CHECK(restored.members.size() == workers_);
   return restored;

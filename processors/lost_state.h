@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/records.pb.h"
+#include "processors/row_history.h"
 #include "processors/vector_clock.h"
 #include "topics/gradient_codec.h"
 
@@ -19,7 +20,8 @@ namespace millrace {
 // counts are lost. A part of the shard's state; not thread-safe.
 class LostState {
  public:
-  explicit LostState(uint32_t workers) : workers_(workers) {}
+  // `pipeline`: updates that a worker may have in flight.
+  LostState(uint32_t workers, size_t pipeline) : workers_(workers), pipeline_(pipeline) {}
 
   // REQUIRES a restore of one of the workers. Non-finite weights count as none.
   void Take(Gradient message);
@@ -32,8 +34,7 @@ class LostState {
     MomentsMessage moments{};
     struct Member {
       VectorClock::Entry entry{};
-      RowProgress rows{};
-      RowProgress rows_before{};
+      RowHistory rows;
     };
     std::map<WorkerId, Member> members{};
   };
@@ -51,6 +52,7 @@ class LostState {
 
  private:
   uint32_t workers_;
+  size_t pipeline_;
   std::map<WorkerId, Gradient> said_;
 };
 

@@ -15,8 +15,9 @@ constexpr size_t kMinRowsAhead = 512;
 
 }  // namespace
 
-OnePassBatches::OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin, Clock clock)
-    : batch_rows_(batch_rows), begin_(begin), begin_clock_(clock) {
+OnePassBatches::OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin, Clock clock,
+                               size_t pipeline)
+    : batch_rows_(batch_rows), pipeline_(pipeline), begin_(begin), begin_clock_(clock) {
   MILLRACE_CHECK(batch_rows >= 1);
 }
 
@@ -52,11 +53,17 @@ void OnePassBatches::Add(RowNumber number, int64_t, std::string_view, const Trai
   if (row != nullptr) ToRow(*row, entry.row);
 }
 
-void OnePassBatches::DropBelow(RowNumber number) {
-  while (first_ < number && !rows_.empty()) {
+void OnePassBatches::Forget(const Progress& progress) {
+  BatchSource::Forget(progress);
+  // The rows stay where no batch can follow: a number that somebody made up may be corrected.
+  if (progress.rows_end >= EndOfBatchAt(progress.rows_end)) return;
+  while (first_ < progress.rows_end && !rows_.empty()) {
     spare_.push_back(std::move(rows_.front().row));
     rows_.pop_front();
     ++first_;
+    // A shard that has lost its state must not go on from rows that are gone.
+    begin_ = first_;
+    begin_clock_ = std::max(begin_clock_, progress.clock);
   }
 }
 
@@ -70,9 +77,7 @@ StatusOr<BatchState> OnePassBatches::Next(const Progress& progress, Batch& batch
                                  std::to_string(available));
   }
   const RowNumber end = EndOfBatchAt(begin);
-  // (The rows stay: a number that somebody made up may be corrected.)
   if (begin >= end) return BatchState::kLeave;
-  DropBelow(begin);
   if (end > first_ + rows_.size()) return BatchState::kWait;
   batch.rows.clear();
   batch.numbers.clear();
@@ -89,7 +94,8 @@ StatusOr<BatchState> OnePassBatches::Next(const Progress& progress, Batch& batch
   return BatchState::kReady;
 }
 
-std::vector<const Row*> OnePassBatches::RowsOfBatchAt(RowNumber begin) const {
+std::vector<const Row*> OnePassBatches::RowsOfBatchAt(RowNumber begin, size_t batches_on) const {
+  for (size_t i = 0; i < batches_on; ++i) begin = EndOfBatchAt(begin);
   const RowNumber end = EndOfBatchAt(begin);
   std::vector<const Row*> rows;
   if (begin < first_ || end > first_ + rows_.size()) return rows;
@@ -101,7 +107,8 @@ std::vector<const Row*> OnePassBatches::RowsOfBatchAt(RowNumber begin) const {
 }
 
 bool OnePassBatches::WantsRows() const {
-  return rows_.size() < std::max(kBatchesAhead * batch_rows_, kMinRowsAhead);
+  const size_t batches = kBatchesAhead + 2 * (pipeline_ - 1);  // in flight, and named by them
+  return rows_.size() < std::max(batches * batch_rows_, kMinRowsAhead);
 }
 
 SourceBegin OnePassBatches::NeededFrom(const Progress& progress) const {

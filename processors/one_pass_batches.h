@@ -13,15 +13,17 @@ namespace millrace {
 class OnePassBatches final : public BatchSource {
  public:
   // REQUIRES batch_rows >= 1. `begin`: the number of the first row that will be added, if it is
-  // known. `clock`: of the worker when the rows before had been counted.
+  // known. `clock`: of the worker when the rows before had been counted. `pipeline`: updates that
+  // may be in flight.
   explicit OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin = std::nullopt,
-                          Clock clock = Clock(0));
+                          Clock clock = Clock(0), size_t pipeline = 1);
 
   void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
            const TrainingRow* row) override;
   void End(RowNumber row_count) override;
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
-  std::vector<const Row*> RowsOfBatchAt(RowNumber begin) const override;
+  void Forget(const Progress& progress) override;
+  std::vector<const Row*> RowsOfBatchAt(RowNumber begin, size_t batches_on) const override;
   std::optional<SourceBegin> begin() const override;
   bool Reaches(RowNumber rows_end) const override;
   size_t size() const override { return rows_.size(); }
@@ -33,15 +35,17 @@ class OnePassBatches final : public BatchSource {
     bool decoded = false;
     Row row;
   };
-  void DropBelow(RowNumber number);
   RowNumber EndOfBatchAt(RowNumber begin) const;
 
   size_t batch_rows_;
+  size_t pipeline_;
   RowNumber first_ = 0;  // number of rows_.front(); of the next row when there is none
   bool has_first_ = false;
   std::deque<Entry> rows_;
-  std::vector<Row> spare_;          // used rows, kept for their memory
-  std::optional<RowNumber> begin_;  // of all rows, added or still to be added
+  std::vector<Row> spare_;  // used rows, kept for their memory
+  // Of all rows, added or still to be added, that are not forgotten; and the clock at which those
+  // before had been counted.
+  std::optional<RowNumber> begin_;
   Clock begin_clock_;
   std::optional<RowNumber> end_;
 };

@@ -1,5 +1,6 @@
 #include "processors/policy.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/check.h"
@@ -53,6 +54,22 @@ std::string ConsistencyPolicy::ToString() const {
   if (!bound_) return "eventual";
   if (*bound_ == 0) return "sequential";
   return "bounded:" + std::to_string(*bound_);
+}
+
+size_t PipelineOf(const Training& training) {
+  constexpr uint64_t kDefault = 2;
+  const uint64_t wanted = training.has_pipeline() ? training.pipeline() : kDefault;
+  uint64_t most = kMostPipeline;
+  const Training::Consistency& consistency = training.consistency();
+  // A buffer's batch ends where the stream has come to: two instances of a worker would send
+  // updates of other rows on one another.
+  const bool waits = consistency.model() == Training::Consistency::SEQUENTIAL ||
+                     training.schedule() == Training::BUFFER;
+  if (waits) most = 1;
+  if (consistency.model() == Training::Consistency::BOUNDED) {
+    most = std::min<uint64_t>(most, uint64_t{consistency.max_delay()} + 1);
+  }
+  return std::clamp<uint64_t>(wanted, 1, most);
 }
 
 }  // namespace millrace

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "messages/training.pb.h"
 #include "processors/vector_clock.h"
 
 namespace millrace {
@@ -41,5 +42,12 @@ class ConsistencyPolicy {
 
   std::optional<uint64_t> bound_;
 };
+
+// The most updates that a worker may have in flight.
+inline constexpr uint32_t kMostPipeline = 16;
+
+// So many updates of a worker may be in flight: Training.pipeline or its default, as far as the
+// consistency model allows it.
+size_t PipelineOf(const Training& training);
 
 }  // namespace millrace

@@ -43,10 +43,6 @@ void PreviousRound::Save(ShardState& state) const {
   saved.mutable_embeddings()->mutable_id()->Add(ids_.begin(), ids_.end());
   saved.mutable_embeddings()->mutable_value()->Add(rows_.begin(), rows_.end());
   saved.set_step_ms(step_ms_);
-  MILLRACE_CHECK(static_cast<size_t>(state.members_size()) == progress_.size());
-  for (ShardState::Member& member : *state.mutable_members()) {
-    *member.mutable_rows_before() = progress_.at(member.worker());
-  }
 }
 
 Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) {
@@ -62,10 +58,6 @@ Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) 
   ids_.assign(saved.embeddings().id().begin(), saved.embeddings().id().end());
   rows_.assign(saved.embeddings().value().begin(), saved.embeddings().value().end());
   step_ms_ = saved.step_ms();
-  for (const ShardState::Member& member : state.members()) {
-    MILLRACE_CHECK(member.worker() < progress_.size());
-    progress_[member.worker()] = member.rows_before();
-  }
   return absl::OkStatus();
 }
 

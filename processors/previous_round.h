@@ -15,33 +15,26 @@ namespace millrace {
 
 // In sequential jobs of several shards, a worker may be at the previous clock in other shards. This
 // shard then answers it with the state before its last round, so that the worker's update of that
-// clock has the same bytes again. (ParameterShard keeps the weights.) In all jobs an answer says
-// how far the worker's rows were counted at the previous clock. A part of the shard's state; not
-// thread-safe.
+// clock has the same bytes again. (ParameterShard keeps the weights.) A part of the shard's state;
+// not thread-safe.
 class PreviousRound {
  public:
-  PreviousRound(uint32_t workers, size_t numeric_columns)
-      : moments_(numeric_columns), progress_(workers) {}
+  explicit PreviousRound(size_t numeric_columns) : moments_(numeric_columns) {}
 
   // To be called at the start of a round, with what it will replace. The round has changed no
   // embedding rows yet.
   void Begin(const Moments& moments, int64_t step_ms);
   // The rows that the round is about to change. REQUIRES ascending, distinct ids.
   void KeepRows(std::span<const EmbeddingId> ids, std::vector<float> values);
-  void KeepProgress(WorkerId worker, const RowProgress& progress) {
-    progress_.at(worker) = progress;
-  }
 
   const Moments& moments() const { return moments_; }
   int64_t step_ms() const { return step_ms_; }
-  const RowProgress& progress(WorkerId worker) const { return progress_.at(worker); }
   // Replaces in `values`, the present rows of `ids`, those that the round changed by their previous
   // values.
   void RestoreRows(std::span<const EmbeddingId> ids, size_t width, std::span<float> values) const;
 
-  // REQUIRES: `state` has its members already.
   void Save(ShardState& state) const;
-  // DataLoss when it does not fit a shard of this shape. REQUIRES: the state's members are workers.
+  // DataLoss when it does not fit a shard of this shape.
   Status Load(const ShardState& state, const GradientShape& shape);
 
  private:
@@ -49,7 +42,6 @@ class PreviousRound {
   std::vector<EmbeddingId> ids_;  // ascending
   std::vector<float> rows_;
   int64_t step_ms_ = 0;
-  std::vector<RowProgress> progress_;  // by worker
 };
 
 }  // namespace millrace

@@ -12,7 +12,8 @@ GradientShape GradientShapeFrom(const ServerOptions& options) {
           .classes = options.classes,
           .numeric_columns = options.numeric_columns,
           .row_width = options.embeddings ? options.embeddings->width() : 0,
-          .values = options.values};
+          .values = options.values,
+          .pipeline = options.pipeline};
 }
 
 }  // namespace millrace

@@ -36,7 +36,8 @@ struct ServerOptions {
   size_t classes = 2;
   size_t numeric_columns = 0;
   ConsistencyPolicy consistency = ConsistencyPolicy::Sequential();
-  bool average_changes = false;                         // updates are weight changes, not gradients
+  size_t pipeline = 1;           // updates that a worker may have in flight (PipelineOf)
+  bool average_changes = false;  // updates are weight changes, not gradients
   FloatFormat values = Training::Compression::FLOAT32;  // of updates
   OptimizerOptions optimizer;
   double l2 = 0;                                    // added to the gradient

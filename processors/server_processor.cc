@@ -52,11 +52,15 @@ ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByte
       decoder_(GradientShapeFrom(options), options.chunks),
       model_(options, store),
       clocks_(options.workers),
-      previous_(options.workers, options.numeric_columns),
-      cut_(options.workers),
+      previous_(options.numeric_columns),
+      cut_(options.workers, options.pipeline),
       moments_(options.numeric_columns) {
   MILLRACE_CHECK(options.workers >= 1 && options.shard < options.shards);
-  for (WorkerId worker = 0; worker < options.workers; ++worker) members_[worker];
+  MILLRACE_CHECK(options.pipeline >= 1 &&
+                 (options.pipeline == 1 || !options.consistency.sequential()));
+  for (WorkerId worker = 0; worker < options.workers; ++worker) {
+    members_[worker].rows = RowHistory(options.pipeline);
+  }
 }
 
 Status ServerProcessor::Process(const GradientRecord& record, ServerOutput& output) {
@@ -113,17 +117,24 @@ void ServerProcessor::HandleAsk(const Gradient& message, ServerOutput& output) {
     output.previous_answers.push_back({worker, {wanted.begin(), wanted.end()}});
     return;
   }
-  // What a zombie wanted at another clock is of no use.
-  const bool present = !message.has_clock() || message.clock() == clocks_.clock(worker);
-  if (present && !wanted.empty()) {
-    members_.at(worker).wanted.assign(wanted.begin(), wanted.end());
-  }
+  // What a zombie wanted at another clock is of no use. (What is in flight may have moved the
+  // clock.)
+  const Clock clock = clocks_.clock(worker);
+  const bool present = !message.has_clock() ||
+                       (message.clock() <= clock && message.clock() + options_.pipeline > clock);
+  if (present && !wanted.empty()) KeepWanted(members_.at(worker), wanted);
   Reply(message, output);
+}
+
+void ServerProcessor::KeepWanted(Member& member,
+                                 const google::protobuf::RepeatedField<uint64_t>& ids) const {
+  member.wanted.emplace_back(ids.begin(), ids.end());
+  if (member.wanted.size() > options_.pipeline) member.wanted.pop_front();
 }
 
 void ServerProcessor::MarkStateLost() {
   MILLRACE_CHECK(steps() == 0 && counters_.gradients_accepted() == 0);
-  lost_.emplace(options_.workers);
+  lost_.emplace(options_.workers, options_.pipeline);
 }
 
 void ServerProcessor::HandleWhileLost(Gradient message, ServerOutput& output) {
@@ -152,7 +163,6 @@ void ServerProcessor::GoOnFrom(const LostState::Restored& restored) {
   for (const auto& [worker, member] : restored.members) {
     clocks_.Set(worker, member.entry);
     members_.at(worker).rows = member.rows;
-    previous_.KeepProgress(worker, member.rows_before);
   }
 }
 
@@ -166,7 +176,7 @@ Status ServerProcessor::HandleLateReport(const Gradient& message, ServerOutput& 
   // Rows that are gone have been counted, whatever the clock.
   const bool is_news =
       !clocks_.left(worker) && (leaves || known > clocks_.clock(worker) ||
-                                restore.committed_row() > members_.at(worker).rows.end());
+                                restore.committed_row() > members_.at(worker).rows.now().end());
   if (!is_restored_ || !is_news) {
     output.answers.push_back(worker);
     return absl::OkStatus();
@@ -176,22 +186,17 @@ Status ServerProcessor::HandleLateReport(const Gradient& message, ServerOutput& 
     const bool moves = other == worker || (options_.consistency.sequential() && !leaves);
     if (!moves || clocks_.left(other)) continue;
     const Clock clock = std::max(known, clocks_.clock(other));
-    if (clock > clocks_.clock(other) && member.pending) {  // it was in the round that is over
-      previous_.KeepProgress(other, member.rows);
-      member.rows.set_end(std::max(member.rows.end(), member.pending->rows_end()));
+    // Of those that are held, some were in rounds that are over.
+    for (Clock at = clocks_.clock(other); at < clock && !member.held.empty(); ++at) {
+      member.rows.Count(member.held.front().rows_end());
+      member.held.pop_front();
     }
-    if (leaves || clock > clocks_.clock(other)) member.pending.reset();
+    if (leaves || clock > clocks_.clock(other)) member.held.clear();
     clocks_.Set(other, {clock, leaves});
   }
-  RowProgress& rows = members_.at(worker).rows;
-  if (restore.rows().end() > rows.end()) {
-    rows.set_updates_without_rows(restore.rows().updates_without_rows());
-    previous_.KeepProgress(worker, restore.rows_before());
-  }
-  rows.set_end(std::max({rows.end(), restore.rows().end(), restore.committed_row()}));
-  RowProgress before = previous_.progress(worker);
-  before.set_end(std::max(before.end(), restore.committed_row()));
-  previous_.KeepProgress(worker, before);
+  RowHistory& rows = members_.at(worker).rows;
+  if (restore.rows().end() > rows.now().end()) rows = RowHistory::Of(restore, options_.pipeline);
+  rows.RaiseTo(restore.committed_row());
   if (leaves) decoder_.Forget(worker);
   if (options_.consistency.sequential()) MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
   output.answers.clear();
@@ -201,13 +206,28 @@ Status ServerProcessor::HandleLateReport(const Gradient& message, ServerOutput& 
 }
 
 bool ServerProcessor::IsDue(const Gradient& message, ServerOutput& output) {
-  const WorkerId worker(message.worker());
-  const bool current = message.clock() == clocks_.clock(worker) && !clocks_.left(worker);
-  if (current && !members_.at(worker).pending) return true;
+  if (IsNext(message)) return true;
   if (message.has_update()) counters_.set_duplicates_ignored(counters_.duplicates_ignored() + 1);
-  // A repeat of what is held for the round: the answer comes when the round is complete.
-  if (!current) Reply(message, output);
+  const WorkerId worker(message.worker());
+  const Clock clock = clocks_.clock(worker);
+  // A repeat of what is held: the answer comes when the round is complete, or after the cut.
+  const bool is_held = !clocks_.left(worker) && message.clock() >= clock &&
+                       Clock(message.clock()) - clock < members_.at(worker).held.size();
+  if (!is_held) Reply(message, output);
   return false;
+}
+
+bool ServerProcessor::IsNext(const Gradient& message) const {
+  const WorkerId worker(message.worker());
+  const Member& member = members_.at(worker);
+  const size_t held = member.held.size();
+  if (clocks_.left(worker) || message.clock() != clocks_.clock(worker) + held) return false;
+  if (message.has_leave() || options_.pipeline == 1) return held == 0;
+  if (held == options_.pipeline) return false;
+  // It may have been made after an update of another instance of the worker, whose rows were
+  // others.
+  const uint64_t begin = held > 0 ? member.held.back().rows_end() : member.rows.now().end();
+  return options_.shard != 0 || message.update().rows_begin() == begin;
 }
 
 void ServerProcessor::AdvanceTime(int64_t timestamp_ms) {
@@ -254,14 +274,14 @@ void ServerProcessor::DropNonFiniteUpdate(Gradient::Update& update, const Gradie
 Status ServerProcessor::HandleUpdate(WorkerId worker, Gradient::Update update,
                                      ServerOutput& output) {
   Member& member = members_.at(worker);
-  MILLRACE_CHECK(!clocks_.left(worker) && !member.pending);
+  MILLRACE_CHECK(!clocks_.left(worker) && member.held.size() < options_.pipeline);
   counters_.set_gradients_accepted(counters_.gradients_accepted() + 1);
   if (options_.consistency.sequential()) {
     NoteMark(worker, update.mark());
-    member.pending = std::move(update);
+    member.held.push_back(std::move(update));
     MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
   } else if (cut_.HasReached(worker, clocks_.clock(worker))) {
-    member.pending = std::move(update);
+    member.held.push_back(std::move(update));
     return absl::OkStatus();
   } else {
     MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, update, output));
@@ -289,9 +309,9 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
   std::vector<const Gradient::Update*> updates;
   for (const auto& [worker, member] : members_) {
     if (clocks_.left(worker)) continue;
-    if (!member.pending) return absl::OkStatus();
+    if (member.held.empty()) return absl::OkStatus();
     round.push_back(worker);
-    updates.push_back(&*member.pending);
+    updates.push_back(&member.held.front());
   }
   if (round.empty()) return absl::OkStatus();
   MILLRACE_CHECK(clocks_.Staleness() == 0);  // whom the round is of stands at its clock
@@ -302,8 +322,9 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
   step_ms_ = seen_ms_;
   MILLRACE_RETURN_IF_ERROR(Step(updates, 0));
   for (const WorkerId worker : round) {
-    const Gradient::Update update = *std::exchange(members_.at(worker).pending, std::nullopt);
-    Accept(worker, update, output);
+    std::deque<Gradient::Update>& held = members_.at(worker).held;
+    Accept(worker, held.front(), output);
+    held.pop_front();
     output.answers.push_back(worker);
   }
   MILLRACE_CHECK(clocks_.Staleness() == 0);
@@ -321,17 +342,13 @@ Status ServerProcessor::Step(Updates updates, size_t average_over) {
 void ServerProcessor::Accept(WorkerId worker, const Gradient::Update& update,
                              ServerOutput& output) {
   Member& member = members_.at(worker);
-  previous_.KeepProgress(worker, member.rows);
-  const bool new_rows = update.rows_end() > member.rows.end();
-  member.rows.set_updates_without_rows(new_rows ? 0 : member.rows.updates_without_rows() + 1);
   // Shards may take different attempts of a clock; only shard 0's word counts, and never goes back.
-  member.rows.set_end(std::max(member.rows.end(), update.rows_end()));
+  member.rows.Count(update.rows_end());
   member.buffer_rows = update.buffer_rows();
-  member.wanted.assign(update.wanted().begin(), update.wanted().end());
+  KeepWanted(member, update.wanted());
   CountOnce(update);
   CountDeadLetters(update.dead_letters(), output);
   clocks_.Advance(worker);
-  MILLRACE_CHECK(member.rows.end() >= previous_.progress(worker).end());
 }
 
 void ServerProcessor::CountOnce(const Gradient::Update& update) {
@@ -410,29 +427,45 @@ Status ServerProcessor::LeaveCut(ServerOutput& output) {
   cut_.Leave();
   if (options_.consistency.sequential()) return absl::OkStatus();  // rounds are held as ever
   for (auto& [worker, member] : members_) {
-    if (!member.pending) continue;
-    const Gradient::Update update = *std::exchange(member.pending, std::nullopt);
-    MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, update, output));
+    for (; !member.held.empty(); member.held.pop_front()) {
+      MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, member.held.front(), output));
+    }
   }
   CheckInvariants();
   return absl::OkStatus();
 }
 
-StatusOr<std::string> ServerProcessor::Answer(WorkerId worker, std::optional<uint64_t> shared,
-                                              uint64_t answers_to) const {
-  return MakeAnswer(worker, false, members_.at(worker).wanted, shared, answers_to);
+StatusOr<std::string> ServerProcessor::Answer(WorkerId worker, const AnswerOptions& options) const {
+  const std::deque<std::vector<EmbeddingId>>& wanted = members_.at(worker).wanted;
+  std::vector<EmbeddingId> ids;
+  for (size_t i = wanted.size() - std::min(options.requests, wanted.size()); i < wanted.size();
+       ++i) {
+    ids.insert(ids.end(), wanted[i].begin(), wanted[i].end());
+  }
+  if (options_.pipeline > 1) {  // requests may name the same rows
+    std::ranges::sort(ids);
+    ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  }
+  return MakeAnswer(worker, false, ids, options);
 }
 
 StatusOr<std::string> ServerProcessor::PreviousAnswer(
     const ServerOutput::PreviousReceiver& receiver) const {
   MILLRACE_CHECK(options_.keeps_previous_round());
   MILLRACE_CHECK(clocks_.clock(receiver.worker) > 0 && !clocks_.left(receiver.worker));
-  return MakeAnswer(receiver.worker, true, receiver.wanted, std::nullopt, 0);
+  return MakeAnswer(receiver.worker, true, receiver.wanted, {});
 }
 
 bool ServerProcessor::NeedsOwnAnswer(WorkerId worker) const {
-  return embeddings() != nullptr && !members_.at(worker).wanted.empty() && Released(worker) &&
-         !clocks_.left(worker);
+  const bool wants =
+      std::ranges::any_of(members_.at(worker).wanted, [](const auto& ids) { return !ids.empty(); });
+  return embeddings() != nullptr && wants && Released(worker) && !clocks_.left(worker);
+}
+
+// (A sequential job waits for all, and an eventual one for nobody.)
+Clock ServerProcessor::MinClockToTell() const {
+  const bool is_bounded = options_.consistency.bound() && !options_.consistency.sequential();
+  return is_bounded ? clocks_.Min().value_or(Clock(0)) : Clock(0);
 }
 
 template <typename AnyAnswer>
@@ -440,9 +473,12 @@ void ServerProcessor::FillAnswer(WorkerId worker, bool previous_round, AnyAnswer
   answer.set_clock(clocks_.clock(worker) - (previous_round ? 1 : 0));
   answer.set_left(clocks_.left(worker));
   answer.set_released(Released(worker));
-  const RowProgress& before = previous_.progress(worker);
-  *answer.mutable_rows() = previous_round ? before : members_.at(worker).rows;
-  if (!previous_round) *answer.mutable_rows_before() = before;
+  const RowHistory& rows = members_.at(worker).rows;
+  if (previous_round) {
+    *answer.mutable_rows() = rows.Ago(1);
+  } else {
+    rows.SaveTo(answer);
+  }
   if (options_.shard != 0) return;
   if (const auto mark = cut_.Mark(worker)) *answer.mutable_mark() = *mark;
 }
@@ -453,6 +489,7 @@ StatusOr<std::string> ServerProcessor::SharedAnswer(uint64_t version,
   SharedWeights message;
   SetSender(options_, message);
   message.set_version(version);
+  message.set_min_clock(MinClockToTell());
   if (options_.shard == 0) ToProto(moments_, *message.mutable_moments());
   std::optional<WorkerId> last;
   for (const WorkerId worker : workers) {
@@ -468,23 +505,23 @@ StatusOr<std::string> ServerProcessor::SharedAnswer(uint64_t version,
 
 StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool previous_round,
                                                   std::span<const EmbeddingId> wanted,
-                                                  std::optional<uint64_t> shared,
-                                                  uint64_t answers_to) const {
+                                                  const AnswerOptions& options) const {
   Weights message;
   SetSender(options_, message);
-  message.set_answers_to(answers_to);
+  message.set_answers_to(options.answers_to);
   if (lost_) {
     message.set_lost(true);
     return SerializeMessage(message);
   }
   message.set_previous_round(previous_round);
+  message.set_min_clock(MinClockToTell());
   FillAnswer(worker, previous_round, message);
   if (!HasWeights(message)) return SerializeMessage(message);
   if (embeddings() != nullptr && !wanted.empty()) {
     MILLRACE_RETURN_IF_ERROR(ReadEmbeddings(wanted, previous_round, *message.mutable_embeddings()));
   }
-  if (shared) {
-    message.set_shared(*shared);
+  if (options.shared) {
+    message.set_shared(*options.shared);
     return SerializeMessage(message);
   }
   if (options_.shard == 0) {
@@ -512,7 +549,7 @@ std::vector<WorkerId> ServerProcessor::WaitedFor() const {
   bool someone = false;
   for (const auto& [worker, member] : members_) {
     if (clocks_.left(worker)) continue;
-    if (member.pending) {
+    if (!member.held.empty()) {
       someone = true;
     } else {
       missing.push_back(worker);

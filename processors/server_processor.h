@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include "models/moments.h"
 #include "processors/lost_state.h"
 #include "processors/previous_round.h"
+#include "processors/row_history.h"
 #include "processors/server_options.h"
 #include "processors/shard_model.h"
 #include "processors/snapshot_cut.h"
@@ -65,10 +67,18 @@ struct ServerOutput {
   }
 };
 
+// What an answer says besides the state.
+struct AnswerOptions {
+  // The values are left out: the shared record of this version has them.
+  std::optional<uint64_t> shared{};
+  uint64_t answers_to = 0;     // the number of the message that it replies to; 0: to none
+  size_t requests = SIZE_MAX;  // it has the embedding rows of so many of the worker's last requests
+};
+
 // State is a pure function of the records processed: no clock, no randomness, no thread, no
 // unordered container. The rules (ARCHITECTURE.md has the reasons):
-//  - an update of worker w is accepted only if its clock equals the shard's clock of w; any other
-//  is
+//  - an update of worker w is accepted only if its clock equals the shard's clock of w, and, where
+//    several may be in flight, its rows begin where the shard's last one ended; any other is
 //    counted and answered, never dropped in silence (a zombie's answer may be the newest);
 //  - sequential: updates are held and combined in worker order when the last has arrived, so that
 //    the order of arrival does not change a byte;
@@ -81,7 +91,8 @@ struct ServerOutput {
 //    clock has the same bytes again;
 //  - a snapshot is one cut through all shards (SnapshotCut): a worker's updates after the cut are
 //    held until all workers have reached it or left;
-//  - an answer has the embedding rows that its worker requested, which the shard remembers. Whether
+//  - an answer has the embedding rows that its worker requested, which the shard remembers for as
+//    many updates as may be in flight. Whether
 //    a row has expired is decided by the time of the last step, so that a repeated answer has the
 //    same bytes;
 //  - a shard that has lost its state asks every worker for its weights, accepts nothing else until
@@ -109,11 +120,9 @@ class ServerProcessor {
   // The newest snapshot that was requested (shard 0) or begun, and is cancelled.
   uint64_t snapshot_given_up() const { return snapshot_given_up_; }
 
-  // The encoded Weights message for a worker, as of now. `shared`: without the values, which are in
-  // the shared record of this version. `answers_to`: the number of the message that it replies to;
-  // 0: to none. Errors: the store's, and ResourceExhausted when it is larger than a message can be.
-  StatusOr<std::string> Answer(WorkerId worker, std::optional<uint64_t> shared = std::nullopt,
-                               uint64_t answers_to = 0) const;
+  // The encoded Weights message for a worker, as of now. Errors: the store's, and ResourceExhausted
+  // when it is larger than a message can be.
+  StatusOr<std::string> Answer(WorkerId worker, const AnswerOptions& options = {}) const;
   // The encoded SharedWeights message, as of now: the values, and the answers to these workers that
   // have nothing else to say. `version` is different for different values. REQUIRES: ascending,
   // distinct workers; not state_lost(). ResourceExhausted as above.
@@ -152,7 +161,9 @@ class ServerProcessor {
   uint64_t steps() const { return model_.steps(); }
   double train_loss() const { return train_loss_; }
   // Rows of the worker below this number have been counted.
-  RowNumber rows_end(WorkerId worker) const { return RowNumber(members_.at(worker).rows.end()); }
+  RowNumber rows_end(WorkerId worker) const {
+    return RowNumber(members_.at(worker).rows.now().end());
+  }
   uint32_t buffer_rows(WorkerId worker) const { return members_.at(worker).buffer_rows; }
 
   // From here on the state is restored from the workers' reports (LostState). REQUIRES: nothing has
@@ -168,11 +179,13 @@ class ServerProcessor {
 
  private:
   struct Member {
-    std::optional<Gradient::Update>
-        pending;  // its update of the present clock, held for the unfinished round
-    RowProgress rows;
+    // Its updates of the present clock and the ones after it, held: for the unfinished round (one),
+    // or after the cut (as many as may be in flight).
+    std::deque<Gradient::Update> held;
+    RowHistory rows;
     uint32_t buffer_rows = 0;
-    std::vector<EmbeddingId> wanted;  // embedding rows for the next answer
+    // The embedding rows of its last requests, as many as may be in flight; oldest first.
+    std::deque<std::vector<EmbeddingId>> wanted;
   };
 
   Status Handle(Gradient message, const GradientRecord& record, ServerOutput& output);
@@ -186,9 +199,11 @@ class ServerProcessor {
   // older instance of the worker may have reported in its place. Without it the worker would wait
   // for its clock for ever.
   Status HandleLateReport(const Gradient& message, ServerOutput& output);
-  // Whether an update or leave has the expected clock. If not, its worker is answered with the
-  // present one.
+  // Whether an update or leave is the one that comes next. If not, its worker is answered with the
+  // present clock.
   bool IsDue(const Gradient& message, ServerOutput& output);
+  bool IsNext(const Gradient& message) const;
+  void KeepWanted(Member& member, const google::protobuf::RepeatedField<uint64_t>& ids) const;
   // Advances the log's time to that of an accepted message.
   void AdvanceTime(int64_t timestamp_ms);
   Status HandleLeave(const Gradient& message, ServerOutput& output);
@@ -216,7 +231,9 @@ class ServerProcessor {
 
   StatusOr<std::string> MakeAnswer(WorkerId worker, bool previous_round,
                                    std::span<const EmbeddingId> wanted,
-                                   std::optional<uint64_t> shared, uint64_t answers_to) const;
+                                   const AnswerOptions& options) const;
+  // Weights.min_clock.
+  Clock MinClockToTell() const;
   // The worker's own part of its answer; AnyAnswer is Weights or SharedWeights::Answer.
   template <typename AnyAnswer>
   void FillAnswer(WorkerId worker, bool previous_round, AnyAnswer& answer) const;

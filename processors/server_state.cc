@@ -51,10 +51,12 @@ void ServerProcessor::SaveMembers(ShardState& state) const {
     saved.set_worker(worker);
     saved.set_clock(clocks_.clock(worker));
     saved.set_left(clocks_.left(worker));
-    *saved.mutable_rows() = member.rows;
+    member.rows.SaveTo(saved);
     saved.set_buffer_rows(member.buffer_rows);
-    saved.mutable_wanted()->Add(member.wanted.begin(), member.wanted.end());
-    if (member.pending) *saved.mutable_pending() = *member.pending;
+    for (const std::vector<EmbeddingId>& ids : member.wanted) {
+      saved.add_wanted()->mutable_id()->Add(ids.begin(), ids.end());
+    }
+    for (const Gradient::Update& update : member.held) *saved.add_pending() = update;
   }
 }
 
@@ -101,21 +103,37 @@ Status ServerProcessor::CheckState(const ShardState& state) const {
 Status ServerProcessor::CheckMember(const ShardState::Member& member) const {
   const std::string name = "worker " + std::to_string(member.worker());
   if (member.worker() >= options_.workers) return BadState(name + " is not a worker of this job");
-  if (member.clock() > kMostClock || member.cut() > kMostClock + 3) {
+  if (member.clock() > kMostClock || member.cut() > kMostClock + 2 * options_.pipeline + 1) {
     return BadState(name + " is at clock " + std::to_string(member.clock()) +
                     ", with its cut at clock " + std::to_string(member.cut()));
   }
-  if (member.rows().end() > kMostRow || member.rows_before().end() > member.rows().end()) {
-    return BadState(name + " has counted rows up to " + std::to_string(member.rows().end()) +
-                    ", but up to " + std::to_string(member.rows_before().end()) +
-                    " one update before");
+  if (member.rows().end() > kMostRow) {
+    return BadState(name + " has counted rows up to " + std::to_string(member.rows().end()));
   }
-  if (!member.wanted().empty() && !options_.embeddings)
-    return BadState(name + " requests embedding rows, which this job does not have");
-  MILLRACE_RETURN_IF_ERROR(CheckIds(member.wanted(), options_.shard, options_.shards));
-  if (!member.has_pending()) return absl::OkStatus();
-  if (member.left()) return BadState(name + " has left, but an update of it is held");
-  return CheckUpdate(member.pending(), Clock(member.clock()), decoder_.shape());
+  uint64_t end = member.rows().end();
+  for (const RowProgress& before : member.rows_before()) {
+    if (before.end() > end) {
+      return BadState(name + " has counted rows up to " + std::to_string(end) + ", but up to " +
+                      std::to_string(before.end()) + " one update before");
+    }
+    end = before.end();
+  }
+  const auto most = static_cast<int>(options_.pipeline);
+  if (member.pending_size() > most || member.wanted_size() > most) {
+    return BadState(name + " has more updates or requests in flight than " + std::to_string(most));
+  }
+  for (const ShardState::Wanted& wanted : member.wanted()) {
+    if (!wanted.id().empty() && !options_.embeddings)
+      return BadState(name + " requests embedding rows, which this job does not have");
+    MILLRACE_RETURN_IF_ERROR(CheckIds(wanted.id(), options_.shard, options_.shards));
+  }
+  if (!member.pending().empty() && member.left())
+    return BadState(name + " has left, but an update of it is held");
+  Clock clock(member.clock());
+  for (const Gradient::Update& update : member.pending()) {
+    MILLRACE_RETURN_IF_ERROR(CheckUpdate(update, clock++, decoder_.shape()));
+  }
+  return absl::OkStatus();
 }
 
 Status ServerProcessor::LoadMembers(const ShardState& state) {
@@ -126,10 +144,12 @@ Status ServerProcessor::LoadMembers(const ShardState& state) {
     if (!is_new) return BadState("worker " + std::to_string(saved.worker()) + " is listed twice");
     Member& member = place->second;
     clocks_.Set(WorkerId(saved.worker()), {Clock(saved.clock()), saved.left()});
-    member.rows = saved.rows();
+    member.rows = RowHistory::Of(saved, options_.pipeline);
     member.buffer_rows = saved.buffer_rows();
-    member.wanted.assign(saved.wanted().begin(), saved.wanted().end());
-    if (saved.has_pending()) member.pending = saved.pending();
+    for (const ShardState::Wanted& wanted : saved.wanted()) {
+      member.wanted.emplace_back(wanted.id().begin(), wanted.id().end());
+    }
+    member.held = {saved.pending().begin(), saved.pending().end()};
   }
   if (options_.consistency.sequential() && clocks_.Staleness() > 0) {
     return BadState("its workers are at different clocks within one round");
@@ -146,7 +166,7 @@ Status ServerProcessor::LoadParts(const ShardState& state) {
   is_restored_ = state.restored();
   lost_.reset();
   if (state.lost()) {
-    lost_.emplace(options_.workers);
+    lost_.emplace(options_.workers, options_.pipeline);
     MILLRACE_RETURN_IF_ERROR(lost_->Load(state, decoder_.shape()));
   }
   model_.set_steps(state.steps());

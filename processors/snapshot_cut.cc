@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-SnapshotCut::SnapshotCut(uint32_t workers) {
+SnapshotCut::SnapshotCut(uint32_t workers, size_t pipeline) : pipeline_(pipeline) {
   for (WorkerId worker = 0; worker < workers; ++worker) cuts_[worker];
 }
 
@@ -15,17 +15,19 @@ bool SnapshotCut::Begin(uint64_t snapshot, const VectorClock& clocks) {
   if (snapshot <= newest() || open_ || clocks.AllLeft() || !AllArePastTheLast(clocks)) return false;
   snapshot_ = snapshot;
   open_ = true;
-  // The update of the present clock may be under way, and knows nothing of this; that of the next
-  // one is made from an answer that says it. So two updates on, every shard has heard it.
-  for (auto& [worker, cut] : cuts_) cut = clocks.clock(worker) + 2;
+  // The updates from the present clock on may be under way, as many as may be in flight, and know
+  // nothing of this; the one after them is made from an answer that says it. So one update after
+  // that one, every shard has heard it.
+  for (auto& [worker, cut] : cuts_) cut = clocks.clock(worker) + pipeline_ + 1;
   return true;
 }
 
-// So that every shard has heard of the last one.
+// So that every shard has heard of the last one, and has come to it: no shard is more updates
+// behind than may be in flight.
 bool SnapshotCut::AllArePastTheLast(const VectorClock& clocks) const {
-  return std::ranges::all_of(cuts_, [&clocks](const auto& entry) {
+  return std::ranges::all_of(cuts_, [&](const auto& entry) {
     const auto& [worker, cut] = entry;
-    return clocks.left(worker) || !cut || clocks.clock(worker) > *cut;
+    return clocks.left(worker) || !cut || clocks.clock(worker) >= *cut + pipeline_;
   });
 }
 

@@ -13,13 +13,14 @@
 namespace millrace {
 
 // One cut through all shards (Chandy and Lamport 1985): shard 0 chooses a clock for each worker,
-// two updates ahead. Its answers and then the worker's updates carry the clock to all shards, so
-// that each shard knows it in time, whichever attempt of an update it accepts. A shard is at the
-// cut when all workers have reached it or left. One snapshot at a time: a newer one replaces the
-// older. Pure: a part of the shard's state.
+// one more than its updates in flight ahead. Its answers and then the worker's updates carry the
+// clock to all shards, so that each shard knows it in time, whichever attempt of an update it
+// accepts. A shard is at the cut when all workers have reached it or left. One snapshot at a time:
+// a newer one replaces the older. Pure: a part of the shard's state.
 class SnapshotCut {
  public:
-  explicit SnapshotCut(uint32_t workers);
+  // `pipeline`: updates that a worker may have in flight.
+  SnapshotCut(uint32_t workers, size_t pipeline);
 
   // Shard 0 chooses the cut of a new snapshot. False when it knows this snapshot already, when not
   // all workers have passed the last cut, or when all have left.
@@ -57,6 +58,7 @@ class SnapshotCut {
  private:
   bool AllArePastTheLast(const VectorClock& clocks) const;
 
+  size_t pipeline_;
   uint64_t snapshot_ = 0;   // the newest that has begun: its cuts are told to workers
   uint64_t cancelled_ = 0;  // the newest that was cancelled: none up to it begins any more
   bool open_ = false;

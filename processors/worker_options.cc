@@ -9,7 +9,8 @@ WeightsShape WeightsShapeFrom(const WorkerOptions& options, const Model& model) 
           .workers = options.workers,
           .parameters = model.parameter_count(),
           .numeric_columns = options.numeric_columns,
-          .row_width = model.row_width()};
+          .row_width = model.row_width(),
+          .pipeline = options.pipeline};
 }
 
 }  // namespace millrace

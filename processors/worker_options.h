@@ -20,6 +20,7 @@ struct WorkerOptions {
   size_t classes = 2;  // 0: a regression
   size_t numeric_columns = 0;
   Training training;
+  size_t pipeline = 1;                      // updates that it may have in flight (PipelineOf)
   bool dead_letter_reasons_only = false;    // see MakeDeadLetter
   bool evaluate_batches = false;            // fill WorkerOutput::evaluations
   size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split

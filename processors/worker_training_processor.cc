@@ -36,10 +36,12 @@ WorkerTrainingProcessor::WorkerTrainingProcessor(const WorkerOptions& options, c
       source_(source),
       trainer_(options, model),
       encoder_(options, model),
-      parts_(options.shards),
+      parts_(options.shards, Part(options.pipeline)),
+      in_flight_(options.pipeline),
       last_number_(last_number),
       weights_(model.parameter_count()) {
   MILLRACE_CHECK(options.shards >= 1 && options.worker < options.workers);
+  MILLRACE_CHECK(options.pipeline == 1 || !IsSequential());
 }
 
 KeyRange WorkerTrainingProcessor::RangeOf(ShardId shard) const {
@@ -83,6 +85,7 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
   Part& part = parts_[message.shard()];
   if (message.lost()) {
     part.is_lost = true;
+    part.was_lost = true;
     part.asked_to_restore = true;
   } else if (message.previous_round()) {
     const bool serves = part.known && !part.left && message.clock() + 1 == part.clock;
@@ -138,8 +141,9 @@ void WorkerTrainingProcessor::Take(Weights message, std::shared_ptr<const Shared
       (message.clock() < part.clock ||
        (message.clock() == part.clock && message.rows().end() != part.message.rows().end()));
   if (corrects) {  // what was sent since may have been forgotten, and nobody leaves for that clock
-    sent_clock_.reset();
-    leaving_ = false;
+    in_flight_.Clear();
+    leave_clock_.reset();
+    part.rows.Clear();
   }
   const bool newer = !part.known || message.clock() > part.clock || corrects;
   const bool better = part.known && message.clock() == part.clock &&
@@ -160,6 +164,11 @@ void WorkerTrainingProcessor::Take(Weights message, std::shared_ptr<const Shared
   part.clock = Clock(message.clock());
   part.released = message.released();
   part.left = message.left();
+  const bool has_rows = !message.embeddings().id().empty();
+  if (has_rows || options_.pipeline == 1) {
+    part.rows.Add(std::move(*message.mutable_embeddings()), Clock(message.min_clock()));
+  }
+  message.clear_embeddings();
   part.message.Swap(&message);
   part.values = HasWeights(part.message) ? std::move(values) : nullptr;
 }
@@ -185,7 +194,7 @@ bool WorkerTrainingProcessor::SomeoneLeft() const {
 }
 
 void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
-  unanswered_.clear();
+  in_flight_.Clear();
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     Part& part = parts_[shard];
     if (part.left || (!again && part.leave_sent == part.clock)) continue;
@@ -206,7 +215,8 @@ void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
 }
 
 // An instance to which the shard has said nothing knows from the others where it stands: no shard
-// may be two clocks ahead of another. (In a sequential job it is where everybody is.)
+// is further ahead of another than updates may be in flight. (In a sequential job it is where
+// everybody is.)
 void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
   const bool others_have_said = std::ranges::all_of(
       parts_, [](const Part& part) { return part.known || part.asked_to_restore; });
@@ -236,7 +246,7 @@ void WorkerTrainingProcessor::ReportToShardsSetBack(WorkerOutput& output) {
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     const Part& part = parts_[shard];
     if (part.known && !IsBorneOut(part)) continue;  // that clock may have been made up
-    const bool lags = part.known && !part.left && part.clock + 1 < NewestClock();
+    const bool lags = part.known && !part.left && part.clock + options_.pipeline < NewestClock();
     if (part.is_set_back || lags) Send(shard, RestoreOf(part, *begin), output);
   }
 }
@@ -263,14 +273,16 @@ Gradient WorkerTrainingProcessor::RestoreOf(const Part& part, const SourceBegin&
   restore.set_committed_row(begin.row);
   restore.set_least_clock(begin.clock);
   if (part.known) {
-    // No shard may be two clocks behind another.
+    // No shard may be further behind another.
     const Clock newest = NewestClock();
-    const bool lags = !part.left && part.clock + 1 < newest;
-    message.set_clock(lags ? newest - 1 : part.clock);
+    const bool lags = !part.left && part.clock + options_.pipeline < newest;
+    message.set_clock(lags ? newest - options_.pipeline : part.clock);
     restore.set_left(part.left);
     *restore.mutable_rows() = part.message.rows();
     *restore.mutable_rows_before() = part.message.rows_before();
-    if (sent_clock_ == Clock(message.clock()) && !leaving_) restore.set_sent_row(sent_row_);
+    for (const uint64_t row : in_flight_.RowsFrom(Clock(message.clock()))) {
+      restore.add_sent_rows(row);
+    }
   } else if (const std::optional<Clock> least = LeastClock(); least && !IsSequential()) {
     message.set_clock(*least);
   }
@@ -283,23 +295,21 @@ Gradient WorkerTrainingProcessor::RestoreOf(const Part& part, const SourceBegin&
 
 void WorkerTrainingProcessor::AddRowsOfOthers(Gradient::Restore& restore, Clock clock) const {
   if (parts_.size() == 1) return;
+  // Of those that are at this clock or after it, the nearest.
+  const Part* best = nullptr;
   for (const Part& other : parts_) {
-    if (!other.known || (other.clock != clock && other.clock != clock + 1)) continue;
-    if (other.clock == clock) {
-      *restore.mutable_rows() = other.message.rows();
-      *restore.mutable_rows_before() = other.message.rows_before();
-      return;
-    }
-    *restore.mutable_rows() = other.message.rows_before();
-    restore.clear_rows_before();
+    if (!other.known || other.clock < clock || other.clock > clock + options_.pipeline) continue;
+    if (best == nullptr || other.clock < best->clock) best = &other;
   }
+  if (best == nullptr) return;
+  RowHistory::Of(best->message, options_.pipeline).AsOf(best->clock - clock).SaveTo(restore);
 }
 
 void WorkerTrainingProcessor::UpdateProgress() {
   Clock clock = parts_[0].clock;
   for (const Part& part : parts_) clock = std::min(clock, part.clock);
-  const Weights& first = parts_[0].message;
-  const RowProgress& rows = parts_[0].clock == clock ? first.rows() : first.rows_before();
+  const RowHistory counted = RowHistory::Of(parts_[0].message, options_.pipeline);
+  const RowProgress& rows = counted.Ago(parts_[0].clock - clock);
   progress_ = {clock, RowNumber(rows.end()), rows.updates_without_rows()};
 }
 
@@ -308,35 +318,49 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   MILLRACE_RETURN_IF_ERROR(failed_);
   if (!answered()) return absl::OkStatus();
   UpdateProgress();
-  const Clock clock = progress_.clock;
+  in_flight_.Settle(progress_);
   owed_ = false;
   if (SomeoneLeft()) {
     // If one shard says left, the worker leaves all.
     LeaveAll(false, output);
     return failed_;
   }
-  if (sent_clock_ && clock <= *sent_clock_) return absl::OkStatus();
-  unanswered_.clear();
-  if (!HasEveryPart(clock, output)) return absl::OkStatus();
-  owed_ = true;
-  source_.dead_letters().Forget(progress_.rows_end);
-  const StatusOr<BatchState> next = source_.Next(progress_, batch_);
-  if (absl::IsOutOfRange(next.status())) return OnMissingRows(next.status());
+  if (leave_clock_ && progress_.clock <= *leave_clock_) return absl::OkStatus();
+  leave_clock_.reset();
+  while (!in_flight_.full()) {
+    MILLRACE_ASSIGN_OR_RETURN(const bool sent, TrainNext(output));
+    MILLRACE_RETURN_IF_ERROR(failed_);
+    if (!sent) break;
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<bool> WorkerTrainingProcessor::TrainNext(WorkerOutput& output) {
+  next_ = in_flight_.Next(progress_);
+  if (!HasEveryPart(next_.clock, output)) return false;
+  owed_ = in_flight_.empty();
+  source_.Forget(progress_);
+  const StatusOr<BatchState> next = source_.Next(next_, batch_);
+  if (absl::IsOutOfRange(next.status())) {
+    MILLRACE_RETURN_IF_ERROR(OnMissingRows(next.status()));
+    return false;
+  }
   MILLRACE_ASSIGN_OR_RETURN(const BatchState state, next);
-  if (state == BatchState::kWait) return absl::OkStatus();
-  if (state == BatchState::kReady && model_.row_width() > 0) {
+  if (state == BatchState::kWait) return false;
+  if (state == BatchState::kLeave) {
+    if (!in_flight_.empty()) return false;  // a shard takes a leave at its present clock only
+    owed_ = false;
+    leave_clock_ = next_.clock;
+    LeaveAll(false, output);
+    return false;
+  }
+  if (model_.row_width() > 0) {
     needed_ = IdsOf(RowsView(batch_.rows));
-    if (!HasEmbeddings(output)) return failed_;
+    if (!HasEmbeddings(output)) return false;
   }
   owed_ = false;
-  sent_clock_ = clock;
-  leaving_ = state == BatchState::kLeave;
-  if (leaving_) {
-    LeaveAll(false, output);
-  } else {
-    SendUpdate(output);
-  }
-  return failed_;
+  SendUpdate(output);
+  return true;
 }
 
 // Rows before the one where reading began are needed by nobody, so this is what a zombie's server
@@ -363,13 +387,23 @@ Status WorkerTrainingProcessor::OnMissingRows(const Status& missing) {
   return absl::OkStatus();
 }
 
-bool WorkerTrainingProcessor::HasEveryPart(Clock clock, WorkerOutput& output) {
+Clock WorkerTrainingProcessor::LeastMinClock(Clock clock) const {
+  const Training::Consistency& consistency = options_.training.consistency();
+  if (consistency.model() != Training::Consistency::BOUNDED) return 0;
+  return clock > consistency.max_delay() ? clock - consistency.max_delay() : Clock(0);
+}
+
+bool WorkerTrainingProcessor::HasEveryPart(Clock next, WorkerOutput& output) {
+  const Clock clock = progress_.clock;
   bool all = true;
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     Part& part = parts_[shard];
-    // What is held back has no weights in it. And when one shard is two clocks on, no shard is at
-    // `clock` any more: what another said is old, and news are on their way.
-    if (!part.released || part.clock > clock + 1) all = false;
+    // What is held back has no weights in it. And when one shard is further on than updates may be
+    // in flight, no shard is at `clock` any more: what another said is old, and news are on their
+    // way.
+    if (!part.released || part.clock > clock + options_.pipeline) all = false;
+    // What is in flight counts as delay, too. (An update that is not ahead was released.)
+    if (next > part.clock && part.message.min_clock() < LeastMinClock(next)) all = false;
     // Of a shard that has gone on, its answer of the clock before will do, which has its values.
     const bool has_previous = part.clock > clock && part.previous_round;
     if (!has_previous && LacksValues(part)) all = false;
@@ -396,7 +430,22 @@ std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::IdsOf(RowsView ro
 }
 
 bool WorkerTrainingProcessor::LacksEmbeddings(ShardId shard) const {
-  return !std::ranges::includes(MessageOf(parts_[shard]).embeddings().id(), needed_[shard]);
+  const Part& part = parts_[shard];
+  const Weights& message = MessageOf(part);
+  if (&message != &part.message) {  // the answer of the clock before
+    return !std::ranges::includes(message.embeddings().id(), needed_[shard]);
+  }
+  return !part.rows.Have(needed_[shard], LeastMinClock(next_.clock));
+}
+
+const float* WorkerTrainingProcessor::FindRow(const Part& part, EmbeddingId id) const {
+  const Weights& message = MessageOf(part);
+  if (&message == &part.message) {
+    return part.rows.Find(id, model_.row_width(), LeastMinClock(next_.clock));
+  }
+  const auto& ids = message.embeddings().id();
+  const auto place = std::ranges::lower_bound(ids, id) - ids.begin();
+  return message.embeddings().value().data() + static_cast<size_t>(place) * model_.row_width();
 }
 
 bool WorkerTrainingProcessor::HasEmbeddings(WorkerOutput& output) {
@@ -426,12 +475,10 @@ void WorkerTrainingProcessor::AssembleEmbeddings() {
   };
   std::vector<Source> sources;
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
-    const EmbeddingBlock& block = MessageOf(parts_[shard]).embeddings();
-    int place = 0;
     for (EmbeddingId id : needed_[shard]) {
-      while (place < block.id_size() && block.id(place) != id) ++place;
-      MILLRACE_CHECK(place < block.id_size());  // HasEmbeddings
-      sources.push_back({id, block.value().data() + static_cast<size_t>(place) * width});
+      const float* const values = FindRow(parts_[shard], id);
+      MILLRACE_CHECK(values != nullptr);  // HasEmbeddings
+      sources.push_back({id, values});
     }
   }
   std::ranges::sort(sources, {}, &Source::id);
@@ -460,7 +507,7 @@ void WorkerTrainingProcessor::AssembleWeights() {
 Gradient WorkerTrainingProcessor::NewUpdate(const BatchTrainer::Result& result) {
   const BatchLoss& loss = result.loss;
   Gradient message = NewMessage();
-  message.set_clock(progress_.clock);
+  message.set_clock(next_.clock);
   Gradient::Update& update = *message.mutable_update();
   *update.mutable_mark() = Mark();
   update.set_attempt(++attempts_);
@@ -474,6 +521,7 @@ Gradient WorkerTrainingProcessor::NewUpdate(const BatchTrainer::Result& result) 
 
 void WorkerTrainingProcessor::AddFigures(const BatchTrainer::Result& result,
                                          Gradient::Update& update) const {
+  if (options_.pipeline > 1) update.set_rows_begin(next_.rows_end);
   update.set_new_rows(result.new_trained);
   ToProto(result.progressive, *update.mutable_progressive());
   if (result.tail.rows > 0) ToProto(result.tail, *update.mutable_tail());
@@ -492,18 +540,19 @@ void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
   rows_seen_ += result.new_rows;
   if (options_.evaluate_batches) {
     output.evaluations.push_back(
-        {progress_.clock, ComputeFigures(result.whole, options_.classes), rows_seen_});
+        {next_.clock, ComputeFigures(result.whole, options_.classes), rows_seen_});
   }
   // Rows that were read to be tested only are not among those that have been learnt from.
   std::vector<std::vector<EmbeddingId>> learnt;
   std::vector<std::vector<EmbeddingId>> next;
   if (has_rows) {
     learnt = result.trained.size() == batch_.rows.size() ? needed_ : IdsOf(result.trained);
-    next = IdsOf(source_.RowsOfBatchAt(batch_.rows_end));
+    // The answer to this update comes when the others are in flight, and serves the one after them.
+    next = IdsOf(source_.RowsOfBatchAt(batch_.rows_end, options_.pipeline - 1));
   }
   const Gradient common = NewUpdate(result);
   encoder_.Begin(result, trainer_.gradient(), rows_, learnt);
-  unanswered_.clear();
+  UpdatesInFlight::Update sent{next_, AfterBatch()};
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     Gradient message = common;
     Gradient::Update& update = *message.mutable_update();
@@ -514,11 +563,17 @@ void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
       failed_ = body.status();
       return;
     }
-    unanswered_.push_back(
+    sent.messages.push_back(
         {shard, std::make_shared<const std::string>(*std::move(body)), message.number()});
   }
-  sent_row_ = batch_.rows_end;
-  output.messages.insert(output.messages.end(), unanswered_.begin(), unanswered_.end());
+  output.messages.insert(output.messages.end(), sent.messages.begin(), sent.messages.end());
+  in_flight_.Add(std::move(sent));
+}
+
+// As the server counts it (RowHistory::Count).
+Progress WorkerTrainingProcessor::AfterBatch() const {
+  const bool has_new = batch_.rows_end > next_.rows_end;
+  return {next_.clock + 1, batch_.rows_end, has_new ? 0 : next_.updates_without_rows + 1};
 }
 
 void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
@@ -539,13 +594,14 @@ void WorkerTrainingProcessor::SendAgain(WorkerOutput& output) {
   }
   if (left()) {  // nothing else makes a lost shard ask again, should the report be lost, too
     for (Part& part : parts_) part.asked_to_restore |= part.is_lost;
+    // That the worker has left a server may have said that was replaced before the state was lost.
+    for (ShardId shard = 0; shard < options_.shards; ++shard) {
+      if (parts_[shard].was_lost) Ask(shard, std::nullopt, {}, output);
+    }
     return AnswerLostShards(output);
   }
-  if (leaving_ || SomeoneLeft()) return LeaveAll(true, output);
-  if (!unanswered_.empty()) {
-    output.messages.insert(output.messages.end(), unanswered_.begin(), unanswered_.end());
-    return;
-  }
+  if (leave_clock_ || SomeoneLeft()) return LeaveAll(true, output);
+  if (!in_flight_.empty()) return in_flight_.AppendTo(output.messages);
   Clock newest = 0;
   for (const Part& part : parts_) newest = std::max(newest, part.clock);
   const Clock least = LeastClock().value_or(newest);
@@ -554,8 +610,8 @@ void WorkerTrainingProcessor::SendAgain(WorkerOutput& output) {
     // Held back by the consistency model, the release may have gone by unread; so may what another
     // instance of this worker was told.
     // And what the rows do not bear out, or no other shard comes near to, may have been made up.
-    const bool old =
-        !part.released || part.clock + 1 < newest || part.clock > least + 1 || !IsBorneOut(part);
+    const bool old = !part.released || part.clock + options_.pipeline < newest ||
+                     part.clock > least + options_.pipeline || !IsBorneOut(part);
     if (part.known && (old || LacksValues(part))) Ask(shard, std::nullopt, {}, output);
     if (part.asked_for_previous && !part.previous_round) Ask(shard, progress_.clock, {}, output);
     if (part.asked_for_embeddings && LacksEmbeddings(shard)) AskForEmbeddings(shard, output);

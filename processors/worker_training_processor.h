@@ -16,19 +16,17 @@
 #include "models/moments.h"
 #include "processors/batch_source.h"
 #include "processors/batch_trainer.h"
+#include "processors/received_rows.h"
+#include "processors/row_history.h"
 #include "processors/update_encoder.h"
+#include "processors/updates_in_flight.h"
 #include "processors/worker_options.h"
 
 namespace millrace {
 
 // The results of processing.
 struct WorkerOutput {
-  struct Message {
-    ShardId shard = 0;
-    std::shared_ptr<const std::string> body;  // an encoded Gradient; kept for a repetition
-    uint64_t number = 0;                      // Gradient.number of it
-  };
-  std::vector<Message> messages;
+  std::vector<WorkerMessage> messages;
 
   // For the local evaluation log: the batch, tested with the weights that it is about to change.
   struct Evaluation {
@@ -45,8 +43,9 @@ struct WorkerOutput {
 };
 
 // TryTrain is called after each weights message and whenever rows have arrived: it sends an update
-// when both the weights of a clock and the rows of its batch are present. Nothing sleeps. Pure; not
-// thread-safe.
+// when both the weights of a clock and the rows of its batch are present, and in bounded and
+// eventual jobs further ones on the same weights, as many as may be in flight
+// (WorkerOptions::pipeline). Nothing sleeps. Pure; not thread-safe.
 class WorkerTrainingProcessor {
  public:
   // All references outlive the processor. Its messages have the numbers after `last_number`, which
@@ -64,7 +63,7 @@ class WorkerTrainingProcessor {
   // Returns whether it has an answer to this worker, or values that an answer is waiting for.
   bool ProcessShared(const std::shared_ptr<const SharedWeights>& shared);
 
-  // Sends the due update, if its rows are present. ResourceExhausted when the message would be too
+  // Sends the due updates whose rows are present. ResourceExhausted when the message would be too
   // large.
   Status TryTrain(WorkerOutput& output);
 
@@ -80,19 +79,22 @@ class WorkerTrainingProcessor {
   bool left() const;
   // The progress that the server last reported.
   const Progress& progress() const { return progress_; }
-  // Whether the weights of `progress().clock` have arrived and no update has been sent for it yet.
+  // Whether the weights of `progress().clock` have arrived and no update is in flight.
   bool owes_update() const { return owed_; }
   SourceBegin NeededFrom() const { return source_.NeededFrom(progress_); }
 
  private:
   struct Part {
+    explicit Part(size_t pipeline) : rows(pipeline) {}
+
     bool known = false;
     Clock clock = 0;
     bool released = false;
     bool left = false;
     // Numbers of what the last Repeat has sent to the shard, which has said nothing new since.
     std::vector<uint64_t> repeated{};
-    Weights message;
+    Weights message;    // without its embedding rows
+    ReceivedRows rows;  // those of the last answers, as many as updates may be in flight
     // The shared record with the values of `message`, if they are not in it and have arrived.
     std::shared_ptr<const SharedWeights> values;
     // The last shared records without an answer to this worker, as they came: an answer may name
@@ -106,6 +108,7 @@ class WorkerTrainingProcessor {
     std::optional<Clock> asked_for_embeddings;  // of which clock
     bool is_lost = false;                       // the shard has lost its state, it said last,
     bool asked_to_restore = false;              // and has not been told what the worker has
+    bool was_lost = false;                      // the shard has lost its state once
     // What the shard says is older than what the worker knows, or than its rows.
     bool is_set_back = false;
     std::optional<Clock> leave_sent;  // of which clock
@@ -148,14 +151,20 @@ class WorkerTrainingProcessor {
   void UpdateProgress();
   // Handles the case that rows were deleted.
   Status OnMissingRows(const Status& missing);
-  // Whether every shard has sent its answer at `clock`; requests it from shards that are further.
-  bool HasEveryPart(Clock clock, WorkerOutput& output);
+  // Sends the update that comes next. Returns whether it could.
+  StatusOr<bool> TrainNext(WorkerOutput& output);
+  // Whether every shard has sent what the update of `next` may be made from; requests the answer at
+  // the clock of `progress_` from shards that are further.
+  bool HasEveryPart(Clock next, WorkerOutput& output);
+  // No worker may be below this clock where one makes the update of `clock`: the bound.
+  Clock LeastMinClock(Clock clock) const;
   // The shard's answer at the clock that the update is for.
   const Weights& MessageOf(const Part& part) const;
   // Whether every shard has sent the embedding rows of the batch; requests them from those that
   // have not. (A worker that knew the next batch has requested its rows with the last update.)
   bool HasEmbeddings(WorkerOutput& output);
   bool LacksEmbeddings(ShardId shard) const;
+  const float* FindRow(const Part& part, EmbeddingId id) const;
   void AskForEmbeddings(ShardId shard, WorkerOutput& output);
   // Of the embedding rows that the rows name: distinct ids, ascending, by shard.
   std::vector<std::vector<EmbeddingId>> IdsOf(RowsView rows) const;
@@ -168,9 +177,12 @@ class WorkerTrainingProcessor {
   // Sends a leave to each shard that was not sent one at its present clock; `again`: to each shard
   // that has not confirmed it.
   void LeaveAll(bool again, WorkerOutput& output);
+  // The update of next_, with batch_.
   void SendUpdate(WorkerOutput& output);
   // The update without the shards' parts of it.
   Gradient NewUpdate(const BatchTrainer::Result& result);
+  // The progress when batch_ has been accepted.
+  Progress AfterBatch() const;
   // The fields that only shard 0 receives.
   void AddFigures(const BatchTrainer::Result& result, Gradient::Update& update) const;
   void AssembleWeights();
@@ -186,10 +198,9 @@ class WorkerTrainingProcessor {
   std::vector<Part> parts_;  // by shard
   Progress progress_;
   bool owed_ = false;
-  std::optional<Clock> sent_clock_;  // clock of the last update or leave
-  RowNumber sent_row_ = 0;           // rows_end of the last update
-  bool leaving_ = false;             // the last was a leave
-  std::vector<WorkerOutput::Message> unanswered_;
+  UpdatesInFlight in_flight_;
+  Progress next_;                     // what the next update is made for
+  std::optional<Clock> leave_clock_;  // of the leave that was sent
   Status failed_ = absl::OkStatus();  // the error of sending a message
   uint64_t attempts_ = 0;
   uint64_t last_number_;

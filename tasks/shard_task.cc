@@ -39,7 +39,7 @@ int32_t PartitionOf(WorkerId worker) { return static_cast<int32_t>(worker); }
 }  // namespace
 
 ShardTask::ShardTask(const ServerOptions& options, const OrderedByteMap& store)
-    : options_(options), store_(store), processor_(options, &store) {
+    : options_(options), store_(store), processor_(options, &store), served_(options.workers) {
   if (options.embeddings && options.embeddings->expire_after_ms > 0) {
     sweep_ =
         std::make_shared<RowSweep>(options.embeddings->table, options.embeddings->expire_after_ms);
@@ -237,6 +237,7 @@ Status ShardTask::AnswerDue(const RecordSink& out) {
 }
 
 Status ShardTask::Announce(const RecordSink& out) {
+  std::ranges::fill(served_, std::nullopt);  // that may not have arrived
   std::vector<WorkerId> workers;
   for (const auto& [worker, entry] : processor_.clocks().entries()) workers.push_back(worker);
   return AppendAnswersTo(std::move(workers), out);
@@ -280,18 +281,33 @@ Status ShardTask::AppendShared(std::span<const WorkerId> workers, const RecordSi
 }
 
 // The same position gives the same bytes, so it can name the message. Of the answers that a worker
-// may get there, each kind has a number of its own.
+// may get there, each kind has a number of its own, below 4 * (kMostPipeline + 1).
+uint64_t ShardTask::MessageId(uint64_t kind) const {
+  return 4 * (kMostPipeline + 1) * Version() + kind;
+}
+
 Status ShardTask::AppendAnswer(WorkerId worker, std::optional<uint64_t> shared, uint64_t answers_to,
-                               const RecordSink& out) const {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.Answer(worker, shared, answers_to));
-  const uint64_t kind = shared ? 1 : answers_to != 0 ? 2 : 0;
-  return Append(PartitionOf(worker), 4 * Version() + kind, body, out);
+                               const RecordSink& out) {
+  const size_t requests = RequestsToServe(worker, answers_to != 0);
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body,
+                            processor_.Answer(worker, {shared, answers_to, requests}));
+  if (processor_.Released(worker)) served_[worker] = processor_.clocks().clock(worker);
+  const uint64_t kind = 4 * requests + (shared ? 1 : answers_to != 0 ? 2 : 0);
+  return Append(PartitionOf(worker), MessageId(kind), body, out);
+}
+
+// A worker makes a request with each update. (A sequential one may begin a clock anew.)
+size_t ShardTask::RequestsToServe(WorkerId worker, bool is_reply) const {
+  const std::optional<Clock> served = served_[worker];
+  const Clock clock = processor_.clocks().clock(worker);
+  if (is_reply || !served || clock <= *served) return options_.pipeline;
+  return std::min<size_t>(options_.pipeline, clock - *served);
 }
 
 Status ShardTask::AppendPreviousAnswer(const ServerOutput::PreviousReceiver& receiver,
                                        const RecordSink& out) const {
   MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.PreviousAnswer(receiver));
-  return Append(PartitionOf(receiver.worker), 4 * Version() + 3, body, out);
+  return Append(PartitionOf(receiver.worker), MessageId(3), body, out);
 }
 
 Status ShardTask::Append(int32_t partition, uint64_t message_id, const std::string& body,

@@ -114,9 +114,12 @@ class ShardTask {
   // Answers one worker on its own partition; several by a shared record, and those of them that
   // want embedding rows by a small record besides.
   Status AppendAnswersTo(std::vector<WorkerId> workers, const RecordSink& out);
-  // `answers_to`: see ServerProcessor::Answer; without `shared` only.
+  // `answers_to`: see AnswerOptions; without `shared` only.
   Status AppendAnswer(WorkerId worker, std::optional<uint64_t> shared, uint64_t answers_to,
-                      const RecordSink& out) const;
+                      const RecordSink& out);
+  // How many of the worker's last requests for embedding rows an answer serves: what an answer has
+  // served is not said again, unless the worker may have missed it.
+  size_t RequestsToServe(WorkerId worker, bool is_reply) const;
   Status AppendShared(std::span<const WorkerId> workers, const RecordSink& out);
   Status AppendPreviousAnswer(const ServerOutput::PreviousReceiver& receiver,
                               const RecordSink& out) const;
@@ -129,6 +132,7 @@ class ShardTask {
   void KeepDue();
   // Of the state now, as SharedWeights has it.
   uint64_t Version() const { return static_cast<uint64_t>(position_); }
+  uint64_t MessageId(uint64_t kind) const;
   Status Append(int32_t partition, uint64_t message_id, const std::string& body,
                 const RecordSink& out) const;
 
@@ -137,6 +141,8 @@ class ShardTask {
   ServerProcessor processor_;
   ServerOutput output_;  // scratch
   Due due_;
+  std::vector<std::optional<Clock>>
+      served_;                            // by worker: the clock of the last answer with weights
   std::optional<uint64_t> shared_steps_;  // of the last shared record: the steps made before it
   std::optional<uint64_t> snapshot_;
   bool has_state_ = false;  // Load found one

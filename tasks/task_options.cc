@@ -169,6 +169,7 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
   options.classes = shape.classes;
   options.numeric_columns = shape.numeric;
   options.consistency = ToConsistencyPolicy(training.training().consistency());
+  options.pipeline = PipelineOf(training.training());
   options.average_changes = training.training().update().kind() == Training::Update::WEIGHT_CHANGE;
   options.values = training.training().compression().values();
   options.optimizer = ToOptimizerOptions(training.training());
@@ -196,6 +197,7 @@ WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& 
   options.classes = RowShapeFrom(features).classes;
   options.numeric_columns = RowShapeFrom(features).numeric;
   options.training = training.training();
+  options.pipeline = PipelineOf(training.training());
   options.dead_letter_reasons_only = training.dead_letter_reasons_only();
   return options;
 }

@@ -86,7 +86,7 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
         std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_, *buffer_);
   } else {
     source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows(), offsets_begin_,
-                                               position.clock);
+                                               position.clock, options_.pipeline);
   }
   input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, offsets_begin_,
                                                 options_.dead_letter_reasons_only);
@@ -190,7 +190,7 @@ void WorkerTask::Repeat(std::vector<OutgoingRecord>& out) {
 }
 
 void WorkerTask::Send(WorkerOutput& output, std::vector<OutgoingRecord>& out) {
-  for (WorkerOutput::Message& message : output.messages) {
+  for (WorkerMessage& message : output.messages) {
     for (std::string& frame :
          MakeFrames(*message.body, next_message_id_++, options_.max_frame_bytes)) {
       out.push_back({Topic::kGradients, static_cast<int32_t>(message.shard),

@@ -20,11 +20,15 @@ bool IsRequest(const Gradient& message) {
 }
 
 // A cut is fixed two updates on, by a shard 0 that may be one further than the sender.
-Status CheckMark(const SnapshotMark& mark, Clock clock) {
+// Shard 0 fixes a cut pipeline + 1 updates after where it has the worker, which may be pipeline
+// updates after the clock of a message to another shard.
+Status CheckMark(const SnapshotMark& mark, Clock clock, const GradientShape& shape) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("snapshot", mark.snapshot(), kMostSnapshot));
-  if (mark.snapshot() == 0 || mark.cut() <= clock + 3) return absl::OkStatus();
+  const uint64_t ahead = 2 * shape.pipeline + 1;
+  if (mark.snapshot() == 0 || mark.cut() <= clock + ahead) return absl::OkStatus();
   return BadGradient("a cut at clock " + std::to_string(mark.cut()) + " of a worker at clock " +
-                     std::to_string(clock) + ": a cut is three clocks ahead at most");
+                     std::to_string(clock) + ": a cut is " + std::to_string(ahead) +
+                     " clocks ahead at most");
 }
 
 Status CheckProgress(const RowProgress& rows) {
@@ -74,8 +78,10 @@ Status CheckHead(const Gradient& message, const GradientShape& shape) {
 
 Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientShape& shape) {
   if (update.row_count() > 0) MILLRACE_RETURN_IF_ERROR(CheckSlice(update.slice(), shape.range));
-  MILLRACE_RETURN_IF_ERROR(CheckMark(update.mark(), clock));
+  MILLRACE_RETURN_IF_ERROR(CheckMark(update.mark(), clock, shape));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows up to", update.rows_end(), kMostRow));
+  if (update.rows_begin() > update.rows_end())
+    return BadGradient("rows that end before they begin");
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("training rows:", update.row_count(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("new rows:", update.new_rows(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckSums(update.progressive(), shape.classes));
@@ -87,12 +93,20 @@ Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientSh
 
 Status CheckRestore(const Gradient::Restore& restore, const GradientShape& shape) {
   MILLRACE_RETURN_IF_ERROR(CheckProgress(restore.rows()));
-  MILLRACE_RETURN_IF_ERROR(CheckProgress(restore.rows_before()));
-  if (restore.rows_before().end() > restore.rows().end()) {
-    return BadGradient("fewer rows counted than before the last update");
+  const auto most = static_cast<int>(shape.pipeline);
+  if (restore.rows_before_size() > most || restore.sent_rows_size() > most) {
+    return BadGradient("rows of more than " + std::to_string(most) + " updates");
+  }
+  uint64_t end = restore.rows().end();
+  for (const RowProgress& before : restore.rows_before()) {
+    MILLRACE_RETURN_IF_ERROR(CheckProgress(before));
+    if (before.end() > end) return BadGradient("fewer rows counted than an update before");
+    end = before.end();
   }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("committed row", restore.committed_row(), kMostRow));
-  MILLRACE_RETURN_IF_ERROR(CheckAtMost("sent row", restore.sent_row(), kMostRow));
+  for (const uint64_t sent : restore.sent_rows()) {
+    MILLRACE_RETURN_IF_ERROR(CheckAtMost("sent row", sent, kMostRow));
+  }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", restore.least_clock(), kMostClock / 2));
   MILLRACE_RETURN_IF_ERROR(CheckMoments(restore.moments(), shape.numeric_columns));
   if (!restore.has_slice()) return absl::OkStatus();

@@ -39,6 +39,7 @@ struct GradientShape {
   size_t numeric_columns = 0;
   size_t row_width = 0;                                 // of an embedding row; 0: the job has none
   FloatFormat values = Training::Compression::FLOAT32;  // of updates
+  size_t pipeline = 1;                                  // updates that a worker may have in flight
 };
 
 // Whether the shard accepts `message`; InvalidArgument with the reason. The values of an update may

@@ -22,34 +22,57 @@ bool IsWithin(const RowProgress& rows) {
 // A worker gives it back to a shard that has lost its state, which goes on from there.
 constexpr uint64_t kMostAnswered = kMostClock / 2;
 
+// Rows are never uncounted.
+template <typename AnyAnswer>
+Status CheckRowsBefore(const AnyAnswer& message, bool previous_round, size_t pipeline) {
+  if (static_cast<size_t>(message.rows_before_size()) > pipeline) {
+    return BadWeights("weights with the rows of " + std::to_string(message.rows_before_size()) +
+                      " updates, of which " + std::to_string(pipeline) + " can be in flight");
+  }
+  uint64_t end = previous_round ? kMostRow : message.rows().end();
+  for (const RowProgress& before : message.rows_before()) {
+    if (!IsWithin(before)) {
+      return BadWeights("weights of rows up to " + std::to_string(before.end()) +
+                        " one update before: out of range");
+    }
+    if (before.end() > end) {
+      return BadWeights("weights with " + std::to_string(end) + " rows counted, and " +
+                        std::to_string(before.end()) +
+                        " one update before: rows are never uncounted");
+    }
+    end = before.end();
+  }
+  return absl::OkStatus();
+}
+
 // What a worker gives back to a shard that has lost its state must be what the shard takes.
 // AnyAnswer is Weights or SharedWeights::Answer.
 template <typename AnyAnswer>
-Status CheckClocks(const AnyAnswer& message, bool previous_round) {
+Status CheckClocks(const AnyAnswer& message, bool previous_round, uint64_t min_clock,
+                   size_t pipeline) {
   const RowProgress& rows = message.rows();
-  const RowProgress& before = message.rows_before();
   const SnapshotMark& mark = message.mark();
-  if (message.clock() > kMostAnswered || !IsWithin(rows) || !IsWithin(before) ||
-      mark.snapshot() > kMostSnapshot) {
+  if (message.clock() > kMostAnswered || !IsWithin(rows) || mark.snapshot() > kMostSnapshot) {
     return BadWeights("weights of clock " + std::to_string(message.clock()) + ", of rows up to " +
                       std::to_string(rows.end()) + " and snapshot " +
                       std::to_string(mark.snapshot()) + ": one of them is out of range (at most " +
                       std::to_string(kMostAnswered) + ", " + std::to_string(kMostRow) + " and " +
                       std::to_string(kMostSnapshot) + ")");
   }
-  if (!previous_round && before.end() > rows.end()) {
-    return BadWeights("weights with " + std::to_string(rows.end()) + " rows counted, and " +
-                      std::to_string(before.end()) +
-                      " one update before: rows are never uncounted");
+  if (!message.left() && min_clock > message.clock()) {
+    return BadWeights("weights of clock " + std::to_string(message.clock()) +
+                      ", though no worker is below clock " + std::to_string(min_clock));
   }
-  // The shard fixes a cut two updates after where the worker stands.
+  MILLRACE_RETURN_IF_ERROR(CheckRowsBefore(message, previous_round, pipeline));
+  // The shard fixes a cut pipeline + 1 updates after where the worker stands.
   const Clock stands(message.clock() + (previous_round ? 1 : 0));
   if (mark.snapshot() == 0 && mark.cut() > 0) {
     return BadWeights("a cut at clock " + std::to_string(mark.cut()) + " of no snapshot");
   }
-  if (mark.cut() <= stands + 2) return absl::OkStatus();
+  if (mark.cut() <= stands + pipeline + 1) return absl::OkStatus();
   return BadWeights("a cut at clock " + std::to_string(mark.cut()) + " of a worker at clock " +
-                    std::to_string(stands) + ": a cut is two clocks ahead at most");
+                    std::to_string(stands) + ": a cut is " + std::to_string(pipeline + 1) +
+                    " clocks ahead at most");
 }
 
 Status CheckNoValues(const Weights& message) {
@@ -113,6 +136,7 @@ Weights ToWeights(const SharedWeights& shared, const SharedWeights::Answer& answ
   message.set_left(answer.left());
   *message.mutable_rows() = answer.rows();
   *message.mutable_rows_before() = answer.rows_before();
+  message.set_min_clock(shared.min_clock());
   *message.mutable_mark() = answer.mark();
   if (HasWeights(message)) message.set_shared(shared.version());
   return message;
@@ -139,7 +163,8 @@ StatusOr<Weights> DecodeWeights(std::string_view body, const WeightsShape& shape
   MILLRACE_RETURN_IF_ERROR(ParseMessage(body, message));
   MILLRACE_RETURN_IF_ERROR(CheckSender(message, shape));
   if (message.lost()) return message;
-  MILLRACE_RETURN_IF_ERROR(CheckClocks(message, message.previous_round()));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckClocks(message, message.previous_round(), message.min_clock(), shape.pipeline));
   MILLRACE_RETURN_IF_ERROR(HasWeights(message) ? CheckValues(message, shape)
                                                : CheckNoValues(message));
   return message;
@@ -159,7 +184,7 @@ StatusOr<SharedWeights> DecodeSharedWeights(std::string_view body, const Weights
     return BadWeights("shared weights with answers that are not to workers of this job, ascending");
   }
   for (const SharedWeights::Answer& answer : answers) {
-    MILLRACE_RETURN_IF_ERROR(CheckClocks(answer, false));
+    MILLRACE_RETURN_IF_ERROR(CheckClocks(answer, false, message.min_clock(), shape.pipeline));
   }
   return message;
 }

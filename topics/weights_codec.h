@@ -23,6 +23,7 @@ struct WeightsShape {
   uint64_t parameters = 0;  // of the model
   size_t numeric_columns = 0;
   size_t row_width = 0;  // of an embedding row; 0: the job has none
+  size_t pipeline = 1;   // updates that a worker may have in flight
 };
 
 // Whether an answer has weights: its worker may continue and has not left.

@@ -13,21 +13,22 @@
 #include "durability/snapshots/snapshot_request.h"
 #include "durability/snapshots/snapshot_writer.h"
 #include "messages/snapshot.pb.h"
+#include "processors/policy.h"
 
 namespace millrace {
 namespace {
 
 // Workers held at a cut wait; so long, and for some of the slowest worker's updates, but no longer.
 constexpr std::chrono::seconds kMostToTheCut(30);
-constexpr int kUpdatesToTheCut = 3;  // two, of which the first may have just begun
 constexpr std::chrono::minutes kMostForUpdates(10);
 constexpr std::chrono::seconds kMostForParts(120);
 constexpr std::chrono::seconds kMostAtTheEnd(30);
 constexpr std::chrono::milliseconds kLook(200);
 
-SnapshotTaker::Time::duration MostToTheCut(SnapshotTaker::Time::duration update) {
-  return kMostToTheCut +
-         std::min<SnapshotTaker::Time::duration>(kUpdatesToTheCut * update, kMostForUpdates);
+// The cut lies one update after those that may be in flight; the first of them may have just begun.
+SnapshotTaker::Time::duration MostToTheCut(SnapshotTaker::Time::duration update, size_t pipeline) {
+  const auto updates = static_cast<int>(pipeline) + 2;
+  return kMostToTheCut + std::min<SnapshotTaker::Time::duration>(updates * update, kMostForUpdates);
 }
 
 void Warn(const std::string& folder, const Status& status) {
@@ -122,9 +123,11 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
     at_work_.erase(shard);
   } else if (!at_work_.contains(shard) || at_work_.at(shard).id != *open) {
     at_work_[shard] = {*open, now};
-    spdlog::info("shard {}: snapshot {} requested; its cut is two updates of every worker ahead",
+    spdlog::info("shard {}: snapshot {} requested; its cut is some updates of every worker ahead",
                  shard, *open);
-  } else if (shard == 0 && now - at_work_.at(shard).since > MostToTheCut(paces_.at(shard).took)) {
+  } else if (shard == 0 &&
+             now - at_work_.at(shard).since >
+                 MostToTheCut(paces_.at(shard).took, PipelineOf(training_.training()))) {
     spdlog::warn(
         "snapshot {}: cancelled: a worker has not sent the two updates before the snapshot's cut "
         "in time; request it again while rows arrive",

@@ -111,9 +111,11 @@ TEST(OnePassBatchesTest, TellsTheIdsOfABatchThatIsWholeAndOfNoOther) {
     ASSERT_TRUE(DecodeInput(value, shape, record).ok());
     source.Add(number, 0, value, &record.row());
   };
-  const auto ids_of = [&](uint64_t begin) {
+  const auto ids_of = [&](uint64_t begin, size_t batches_on = 0) {
     std::vector<EmbeddingId> ids;
-    for (const Row* row : source.RowsOfBatchAt(RowNumber(begin))) ids.push_back(row->ids.front());
+    for (const Row* row : source.RowsOfBatchAt(RowNumber(begin), batches_on)) {
+      ids.push_back(row->ids.front());
+    }
     return ids;
   };
   for (RowNumber number = 0; number < 5; ++number) add(number);
@@ -121,9 +123,13 @@ TEST(OnePassBatchesTest, TellsTheIdsOfABatchThatIsWholeAndOfNoOther) {
   EXPECT_THAT(ids_of(3), IsEmpty()) << "its last row may still come";
   source.End(5);
   EXPECT_THAT(ids_of(3), ElementsAre(103, 104));
+  EXPECT_THAT(ids_of(0, 1), ElementsAre(103, 104)) << "a batch on";
   EXPECT_THAT(ids_of(6), IsEmpty());
+  EXPECT_THAT(ids_of(0, 2), IsEmpty());
   Batch batch;
   EXPECT_EQ(Next(source, {.rows_end = 3}, batch), BatchState::kReady);
+  EXPECT_THAT(ids_of(0), ElementsAre(100, 101, 102)) << "it may be in flight";
+  source.Forget({.rows_end = 3});
   EXPECT_THAT(ids_of(0), IsEmpty()) << "its rows have gone";
 }
 
@@ -224,8 +230,10 @@ TEST(OnePassBatchesTest, RowsThatHaveBeenCountedAreReadOverWithoutBeingKept) {
   AddRows(source, 0, 4);
   Batch batch;
   EXPECT_EQ(Next(source, {.rows_end = 15}, batch), BatchState::kWait);
+  source.Forget({.rows_end = 15});
   EXPECT_EQ(source.size(), 0u);
   AddRows(source, 4, 18);
+  source.Forget({.rows_end = 15});
   ASSERT_EQ(Next(source, {.rows_end = 15}, batch), BatchState::kReady);
   EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({15, 16, 17}));
   ExpectRowsFitNumbers(batch);
@@ -241,6 +249,7 @@ TEST(OnePassBatchesTest, WantsNoRowsWhileEnoughWaitButAlwaysAWholeBatch) {
     Batch batch;
     const RowNumber begin(rows - batch_rows);
     EXPECT_EQ(Next(source, {.rows_end = begin}, batch), BatchState::kReady);
+    source.Forget({.rows_end = begin});
     EXPECT_TRUE(source.WantsRows()) << "used rows make room";
   }
 }

@@ -163,7 +163,7 @@ TEST(ServerState, IsCheckedAsMessagesAreOnReceipt) {
   while (ShardOfEmbedding(of_the_other_shard, 2) == 0) ++of_the_other_shard;
   using Change = std::function<void(ShardState&)>;
   const auto pending = [](ShardState& state) {
-    return state.mutable_members(1)->mutable_pending();
+    return state.mutable_members(1)->mutable_pending(0);
   };
   const std::vector<std::pair<std::string, Change>> changes = {
       {"a sparse index of 400,000,000",
@@ -195,9 +195,9 @@ TEST(ServerState, IsCheckedAsMessagesAreOnReceipt) {
       {"huge counted rows",
        [](ShardState& s) { s.mutable_members(0)->mutable_rows()->set_end(UINT64_MAX); }},
       {"rows that were counted before they were",
-       [](ShardState& s) { s.mutable_members(0)->mutable_rows_before()->set_end(1); }},
+       [](ShardState& s) { s.mutable_members(0)->mutable_rows_before(0)->set_end(1); }},
       {"a wanted row of another shard",
-       [&](ShardState& s) { s.mutable_members(0)->add_wanted(of_the_other_shard); }},
+       [&](ShardState& s) { s.mutable_members(0)->add_wanted()->add_id(of_the_other_shard); }},
       {"chunks of nobody",
        [](ShardState& s) {
          ShardState::PartialMessage& partial = *s.add_partial();

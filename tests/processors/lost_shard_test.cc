@@ -260,7 +260,7 @@ TEST_F(LostShard, NoRoundIsInFrontOfDeletedRows) {
 TEST_F(LostShard, RowsOfAnUpdateThatWasAcceptedAreCountedOnce) {
   Gradient behind = Restore(server_, 1, 4, 0.4f);
   const uint64_t counted = behind.restore().rows().end();
-  behind.mutable_restore()->set_sent_row(counted + 10);
+  behind.mutable_restore()->add_sent_rows(counted + 10);
   server_.Send(behind);
   server_.Send(Restore(server_, 0, 5, 0.5f));
   server_.Send(KnowsNothing(2));
@@ -271,7 +271,7 @@ TEST_F(LostShard, RowsOfAnUpdateThatWasAcceptedAreCountedOnce) {
 TEST_F(LostShard, RowsOfAnUpdateThatMayNotHaveBeenAcceptedAreNotCounted) {
   Gradient sent = Restore(server_, 1, 5, 0.5f);
   const uint64_t counted = sent.restore().rows().end();
-  sent.mutable_restore()->set_sent_row(counted + 10);
+  sent.mutable_restore()->add_sent_rows(counted + 10);
   server_.Send(sent);
   server_.Send(Restore(server_, 0, 5, 0.5f));
   server_.Send(KnowsNothing(2));
@@ -282,7 +282,7 @@ TEST_F(LostShard, RowsOfAnUpdateThatMayNotHaveBeenAcceptedAreNotCounted) {
 TEST_F(LostShard, WhatAnOlderInstanceHasSentIsCountedIfTheWorkerHasGoneOn) {
   Gradient older = Restore(server_, 1, 4, 0.4f);
   const uint64_t counted = older.restore().rows().end();
-  older.mutable_restore()->set_sent_row(counted + 10);
+  older.mutable_restore()->add_sent_rows(counted + 10);
   Gradient newer = Message(Gradient::kRestore, 1, 5);
   for (const bool is_turned : {false, true}) {
     TestServer server(server_.options());

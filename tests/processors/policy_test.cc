@@ -176,5 +176,33 @@ TEST(ConsistencyPolicyTest, WhatItPrintsIsParsedToTheSamePolicy) {
   }
 }
 
+TEST(PipelineOf, IsTwoOrWhatIsAskedForAsFarAsTheJobAllowsIt) {
+  struct Case {
+    Training::Consistency::Model model;
+    uint32_t max_delay;
+    uint32_t asked;  // 0: nothing
+    size_t pipeline;
+  };
+  const Case cases[] = {
+      {Training::Consistency::SEQUENTIAL, 0, 0, 1},
+      {Training::Consistency::SEQUENTIAL, 0, 4, 1},
+      {Training::Consistency::EVENTUAL, 0, 0, 2},
+      {Training::Consistency::EVENTUAL, 0, 5, 5},
+      {Training::Consistency::EVENTUAL, 0, 999, kMostPipeline},
+      {Training::Consistency::BOUNDED, 1, 0, 2},
+      {Training::Consistency::BOUNDED, 2, 5, 3},
+      {Training::Consistency::BOUNDED, 4, 1, 1},
+  };
+  for (const Case& job : cases) {
+    Training training;
+    training.mutable_consistency()->set_model(job.model);
+    training.mutable_consistency()->set_max_delay(job.max_delay);
+    if (job.asked > 0) training.set_pipeline(job.asked);
+    EXPECT_EQ(PipelineOf(training), job.pipeline) << training.ShortDebugString();
+    training.set_schedule(Training::BUFFER);
+    EXPECT_EQ(PipelineOf(training), 1u);
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -261,7 +261,7 @@ TEST(ServerProcessor, ASequentialShardAmongOthersServesTheClockBeforeItsLastRoun
   before.clear_rows_before();
   EXPECT_EQ(previous_round.SerializeAsString(), before.SerializeAsString());
   EXPECT_EQ(server.Answer(1).rows().end(), 5u);
-  EXPECT_EQ(server.Answer(1).rows_before().end(), 0u);
+  EXPECT_EQ(server.Answer(1).rows_before(0).end(), 0u);
 }
 
 // Two instances of a worker may have sent updates of one clock, on buffers that they had read to
@@ -275,7 +275,7 @@ TEST(ServerProcessor, TheRowsOfAWorkerNeverGoBack) {
     server.Send(update);
     EXPECT_EQ(server.Answer(1).rows().end(), std::max<RowNumber>(end, 20));
   }
-  EXPECT_EQ(server.Answer(1).rows_before().end(), 20u);
+  EXPECT_EQ(server.Answer(1).rows_before(0).end(), 20u);
 }
 
 TEST(ServerProcessor, OnlyTheClockBeforeIsServedBesideThePresentOne) {

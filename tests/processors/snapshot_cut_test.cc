@@ -62,14 +62,14 @@ TEST(SnapshotCut, ChangesNoByteOfASequentialJob) {
 
 // The cuts are those of the one before, which the other shards would take for this one's.
 TEST(SnapshotCut, OfOneThatIsCancelledBeforeItBeginsNothingIsTold) {
-  SnapshotCut first(2);
+  SnapshotCut first(2, 1);
   ASSERT_TRUE(first.Begin(1, VectorClock(2)));
   first.Cancel(5);
   EXPECT_FALSE(first.open());
   EXPECT_EQ(first.newest(), 5u);
   ASSERT_TRUE(first.Mark(0));
   EXPECT_EQ(first.Mark(0)->snapshot(), 1u);
-  SnapshotCut second(2);
+  SnapshotCut second(2, 1);
   second.Cancel(5);
   SnapshotMark mark;
   mark.set_snapshot(5);
@@ -119,7 +119,7 @@ TEST(SnapshotCut, AShardStoppedAtTheCutGoesOnAsOneThatWasNot) {
         ServerOutput output;
         ASSERT_TRUE(restarted.LeaveCut(output).ok());
         for (const ShardState::Member& member : state.members()) {
-          const Clock folded(member.clock() + (member.has_pending() ? 1 : 0));
+          const Clock folded(member.clock() + static_cast<uint64_t>(member.pending_size()));
           EXPECT_EQ(restarted.clocks().clock(WorkerId(member.worker())), folded);
         }
       }

@@ -75,6 +75,7 @@ inline ServerOptions MakeServerOptions(const TestJob& job, ShardId shard, const 
   if (consistency == Training::Consistency::EVENTUAL) {
     options.consistency = ConsistencyPolicy::Eventual();
   }
+  options.pipeline = PipelineOf(job.training);
   return options;
 }
 
@@ -108,6 +109,7 @@ class TestWorker {
     options.shards = job.shards;
     options.training = job.training;
     options.numeric_columns = kShape.numeric;
+    options.pipeline = PipelineOf(job.training);
     return options;
   }
 
@@ -249,7 +251,7 @@ class Topology {
     return true;
   }
   void Send(WorkerId id, const WorkerOutput& output) {
-    for (const WorkerOutput::Message& message : output.messages) {
+    for (const WorkerMessage& message : output.messages) {
       Gradient gradient;
       EXPECT_TRUE(gradient.ParseFromString(*message.body));
       asks_ += gradient.has_ask() ? 1 : 0;
@@ -330,7 +332,8 @@ class Topology {
     const std::string shared = *server.SharedAnswer(version, workers);
     for (auto& [id, worker] : workers_) weights_[id].push_back({true, shared});
     for (WorkerId id : workers) {
-      if (server.NeedsOwnAnswer(id)) weights_[id].push_back({false, *server.Answer(id, version)});
+      if (server.NeedsOwnAnswer(id))
+        weights_[id].push_back({false, *server.Answer(id, {.shared = version})});
     }
   }
 

@@ -204,7 +204,7 @@ class TrainingWorker {
   const Model& model() const { return model_; }
   std::vector<ShardId> receivers() const {
     std::vector<ShardId> shards;
-    for (const WorkerOutput::Message& message : output_.messages) shards.push_back(message.shard);
+    for (const WorkerMessage& message : output_.messages) shards.push_back(message.shard);
     return shards;
   }
 
@@ -215,7 +215,7 @@ class TrainingWorker {
   }
   std::vector<Gradient> Messages() const {
     std::vector<Gradient> messages;
-    for (const WorkerOutput::Message& message : output_.messages) {
+    for (const WorkerMessage& message : output_.messages) {
       EXPECT_TRUE(messages.emplace_back().ParseFromString(*message.body));
     }
     return messages;

@@ -8,6 +8,20 @@
 #include "tests/simulation/inspector_compare.h"
 
 namespace millrace::simulation {
+namespace {
+
+// The rows of the last requests, of as many as have such rows. (What an earlier answer has served
+// need not be said again.)
+std::vector<uint64_t> WantedOf(const Referee::Member& member, const EmbeddingBlock& rows) {
+  std::set<uint64_t> wanted;
+  for (auto ids = member.wanted.rbegin(); ids != member.wanted.rend(); ++ids) {
+    wanted.insert(ids->begin(), ids->end());
+    if (std::ranges::equal(wanted, rows.id())) break;
+  }
+  return {wanted.begin(), wanted.end()};
+}
+
+}  // namespace
 
 Inspector::Answered Inspector::CheckAnswers(const ShardTask& task,
                                             std::span<const OutgoingRecord> answers,
@@ -70,6 +84,7 @@ void Inspector::CheckShared(const ShardTask& task, const SharedWeights& shared,
     message.set_left(answer.left());
     *message.mutable_rows() = answer.rows();
     *message.mutable_rows_before() = answer.rows_before();
+    message.set_min_clock(shared.min_clock());
     *message.mutable_mark() = answer.mark();
     *message.mutable_slice() = shared.slice();
     if (shared.has_moments()) *message.mutable_moments() = shared.moments();
@@ -99,19 +114,16 @@ void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weight
   }
   if (message.released() != released) Fail("an answer held back or released wrongly");
   CheckMark(task, member, message);
-  if (message.rows().end() != member.rows_end ||
-      message.rows_before().end() != member.rows_end_before) {
-    Fail("an answer with another number of rows");
-  }
-  if (message.rows().updates_without_rows() != member.without_rows ||
-      message.rows_before().updates_without_rows() != member.without_rows_before) {
-    Fail("an answer with another number of rounds without rows");
+  if (!SameRows(message, member)) Fail("an answer with another number of rows");
+  const bool tells = bound && *bound > 0 && !message.left();
+  if (tells && message.clock() - message.min_clock() != referee.Ahead(state, worker)) {
+    Fail("an answer with another lowest clock");
   }
   if (!released || member.left) return;
   if (!SameBits(*state.weights, message.slice().dense())) Fail("an answer with other weights");
   CheckRows(
-      member.wanted, message.embeddings(), [&](uint64_t id) { return referee.RowOf(state, id); },
-      "an answer with other embedding rows");
+      WantedOf(member, message.embeddings()), message.embeddings(),
+      [&](uint64_t id) { return referee.RowOf(state, id); }, "an answer with other embedding rows");
   if (task.shard() == 0) CheckColumns(state.columns, message.moments());
 }
 
@@ -123,8 +135,7 @@ void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Wei
     Fail("an old answer that is not of the clock before");
   }
   CheckMark(task, member, message);
-  if (message.rows().end() != member.rows_end_before ||
-      message.rows().updates_without_rows() != member.without_rows_before) {
+  if (!IsSame(message.rows(), member.rows_before[0])) {
     Fail("an old answer with another number of rows");
   }
   if (!SameBits(*state.old_weights, message.slice().dense())) {

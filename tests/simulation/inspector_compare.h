@@ -1,6 +1,7 @@
 // Whether what is written or live is what the referee says.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <vector>
@@ -35,6 +36,17 @@ inline bool SameSums(const Referee::Sums& expected, const EvaluationSumsMessage&
   for (int i = 0; i < is.score_bin_size(); ++i) bins[is.score_bin(i)] += is.score_count(i);
   return expected.rows == is.rows() && expected.log_loss == is.log_loss() &&
          expected.cells == cells && expected.bins == bins;
+}
+
+inline bool IsSame(const RowProgress& is, const Referee::Counted& expected) {
+  return is.end() == expected.end && is.updates_without_rows() == expected.without;
+}
+
+// Message is Weights or ShardState::Member.
+template <typename Message>
+inline bool SameRows(const Message& is, const Referee::Member& expected) {
+  return IsSame(is.rows(), expected.rows) &&
+         std::ranges::equal(is.rows_before(), expected.rows_before, IsSame);
 }
 
 inline bool SameCounters(const Referee::State& state, const ShardState::Counters& counters) {

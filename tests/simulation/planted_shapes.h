@@ -47,7 +47,9 @@ inline void SequentialEmbeddings(Scenario& scenario, Faults& faults) {
   SequentialShards(scenario, faults);
   scenario.ids = 2;
   scenario.classes = 2;
+  scenario.wide = false;
   Training& training = scenario.training;
+  training.clear_wide_above();
   training.set_schedule(Training::ONE_PASS);
   training.set_model(Training::FACTORIZATION_MACHINE);
   training.clear_class_weight();

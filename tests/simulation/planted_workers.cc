@@ -91,6 +91,59 @@ class KeepsTheTask final : public WorkerHost {
   std::map<WorkerId, Hosted> kept_;
 };
 
+// What it has in flight it does not count as delay.
+class BeginsBeyondTheBound final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  WorkerOptions Options(WorkerId worker) const override {
+    WorkerOptions options = WorkerHost::Options(worker);
+    options.training.mutable_consistency()->set_max_delay(100);
+    return options;
+  }
+};
+
+class HasTooManyInFlight final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  WorkerOptions Options(WorkerId worker) const override {
+    WorkerOptions options = WorkerHost::Options(worker);
+    ++options.pipeline;
+    return options;
+  }
+};
+
+// Says again only the newest of several that are in flight.
+class RepeatsTheLastOnly final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  void Change(std::vector<OutgoingRecord>& out) const override {
+    if (out.size() > 1) out.erase(out.begin(), out.end() - 1);
+  }
+};
+
+void Pipelined(Scenario& scenario, Faults&) {
+  Training& training = scenario.training;
+  scenario.max_frame_bytes = kMaxFrameBytes;
+  scenario.shards = 1;
+  training.set_schedule(Training::ONE_PASS);
+  training.set_batch_rows(1);
+  training.mutable_consistency()->set_model(Training::Consistency::BOUNDED);
+  training.mutable_consistency()->set_max_delay(2);
+  training.set_pipeline(3);
+}
+
+// (The bound of a bounded job would hold them back.)
+void PipelinedEventual(Scenario& scenario, Faults& faults) {
+  Pipelined(scenario, faults);
+  scenario.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+}
+
 void TopK(Scenario& scenario, Faults& faults) {
   SequentialShards(scenario, faults);
   scenario.training.set_schedule(Training::ONE_PASS);
@@ -119,6 +172,12 @@ std::vector<PlantedError> PlantedInWorkers() {
   errors.push_back(InWorker<CommitsOneRowTooFar>(
       "a commit one row too far", 50,
       [](Scenario& scenario, Faults&) { scenario.training.set_schedule(Training::ONE_PASS); }));
+  errors.push_back(InWorker<BeginsBeyondTheBound>(
+      "a worker that does not count its updates in flight as delay", 20, Pipelined));
+  errors.push_back(InWorker<HasTooManyInFlight>("a worker of too many updates in flight", 20,
+                                                PipelinedEventual));
+  errors.push_back(InWorker<RepeatsTheLastOnly>(
+      "a worker that sends only the last of several updates", 20, Pipelined));
   errors.push_back(InWorker<ReadsOnWhereItStood>(
       "an assigned partition that is read from where its reader stood", 100, Unchanged));
   errors.push_back(InWorker<KeepsTheTask>(

@@ -25,6 +25,7 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   if (averages) slots_per_key_ = 0;
   State start;
   start.members.resize(job_.workers);
+  for (Member& member : start.members) member.rows_before.resize(Pipeline());
   start.weights = std::make_shared<std::vector<float>>(job_.born);
   start.slots = std::make_shared<std::vector<float>>(job_.keys * slots_per_key_);
   start.old_weights = start.weights;
@@ -35,6 +36,20 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   start.columns.resize(job_.numeric);
   start.old_columns.resize(job_.numeric);
   states_.push_back(std::move(start));
+}
+
+void Referee::StartFrom(State state) {
+  for (Member& member : state.members) {
+    const Counted oldest = member.rows_before.empty() ? Counted() : member.rows_before.back();
+    member.rows_before.resize(Pipeline(), oldest);
+  }
+  states_.front() = std::move(state);
+}
+
+uint64_t Referee::Pipeline() const {
+  if (Bound() == 0 || job_.training.schedule() == Training::BUFFER) return 1;
+  const uint64_t wanted = job_.training.has_pipeline() ? job_.training.pipeline() : 2;
+  return Bound() ? std::min(wanted, *Bound() + 1) : wanted;
 }
 
 std::optional<uint64_t> Referee::Bound() const {
@@ -121,15 +136,16 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
       state.old_wanted = wanted;
     } else {
       Reply(state, message);
-      const bool of_now = !message.has_clock() || message.clock() == member.clock;
-      if (of_now && !wanted.empty()) member.wanted = wanted;
+      const bool of_now = !message.has_clock() || (message.clock() <= member.clock &&
+                                                   member.clock - message.clock() < Pipeline());
+      if (of_now && !wanted.empty()) KeepWanted(member, wanted);
     }
   } else {
-    const bool due = !member.left && member.clock == message.clock() && member.held == nullptr;
-    if (!due) {
+    if (!IsDue(member, message)) {
       if (message.has_update()) ++state.duplicates;
-      // Only who repeats what is held for the round is answered later, when the round ends.
-      const bool held = !member.left && member.clock == message.clock();
+      // Only who repeats what is held is answered later, when the round ends or the cut is left.
+      const bool held = !member.left && message.clock() >= member.clock &&
+                        message.clock() < member.clock + member.held.size();
       if (!held) Reply(state, message);
     } else if (message.has_leave()) {
       SeeTime(state, timestamp_ms);
@@ -138,8 +154,8 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
       SeeTime(state, timestamp_ms);
       Gradient::Update update = message.update();
       const bool poison = IsPoison(update);
-      accepted_.push_back(
-          {position, message.worker(), message.clock(), member.rows_end, poison, update});
+      const uint64_t begin = member.held.empty() ? member.rows.end : member.held.back()->rows_end();
+      accepted_.push_back({position, message.worker(), message.clock(), begin, poison, update});
       if (poison) {
         ++state.poisoned;
         bury_record();
@@ -157,6 +173,29 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
   states_.push_back(std::move(state));
 }
 
+bool Referee::IsDue(const Member& member, const Gradient& message) const {
+  if (member.left || message.clock() != member.clock + member.held.size()) return false;
+  if (message.has_leave()) return member.held.empty();
+  if (member.held.size() == Pipeline()) return false;
+  if (Pipeline() == 1 || job_.shard != 0) return true;
+  const uint64_t end = member.held.empty() ? member.rows.end : member.held.back()->rows_end();
+  return message.update().rows_begin() == end;
+}
+
+void Referee::KeepWanted(Member& member, std::vector<uint64_t> wanted) const {
+  member.wanted.push_back(std::move(wanted));
+  if (member.wanted.size() > Pipeline()) member.wanted.pop_front();
+}
+
+void Referee::Count(Member& member, uint64_t rows_end) {
+  for (size_t i = member.rows_before.size(); i-- > 1;) {
+    member.rows_before[i] = member.rows_before[i - 1];
+  }
+  member.rows_before[0] = member.rows;
+  member.rows.without = rows_end > member.rows.end ? 0 : member.rows.without + 1;
+  member.rows.end = std::max(member.rows.end, rows_end);
+}
+
 // The newest that anybody has said; six hours from it are a jump, in either direction.
 void Referee::SeeTime(State& state, int64_t timestamp_ms) {
   const int64_t now_ms = timestamp_ms < 0 ? 0 : timestamp_ms;
@@ -169,10 +208,12 @@ void Referee::Take(State& state, uint32_t worker, Gradient::Update message) {
   ++state.accepted;
   if (Bound() == 0) {
     NoteCut(state, worker, message.mark());
-    state.members[worker].held = std::make_shared<const Gradient::Update>(std::move(message));
+    state.members[worker].held.push_back(
+        std::make_shared<const Gradient::Update>(std::move(message)));
     FinishRound(state);
   } else if (IsHeldAtCut(state, state.members[worker])) {
-    state.members[worker].held = std::make_shared<const Gradient::Update>(std::move(message));
+    state.members[worker].held.push_back(
+        std::make_shared<const Gradient::Update>(std::move(message)));
   } else {
     TakeNow(state, worker, message);
   }
@@ -220,8 +261,8 @@ void Referee::FinishRound(State& state) {
   std::vector<const Gradient::Update*> messages;
   for (const Member& member : state.members) {
     if (member.left) continue;
-    if (member.held == nullptr) return;
-    messages.push_back(member.held.get());
+    if (member.held.empty()) return;
+    messages.push_back(member.held.front().get());
   }
   if (messages.empty()) return;
   state.old_weights = state.weights;
@@ -232,8 +273,8 @@ void Referee::FinishRound(State& state) {
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
     Member& member = state.members[worker];
     if (member.left) continue;
-    Tally(state, worker, *member.held);
-    member.held = nullptr;
+    Tally(state, worker, *member.held.front());
+    member.held.pop_front();
     ++member.clock;
     state.answered.insert(worker);
   }

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -72,18 +73,22 @@ class Referee {
     uint32_t count = 0;
     std::vector<std::string> chunks;
   };
+  // How far rows are counted, and so many updates after the last that brought new ones.
+  struct Counted {
+    uint64_t end = 0;
+    uint64_t without = 0;
+    bool operator==(const Counted&) const = default;
+  };
   struct Member {
     uint64_t clock = 0;
     bool left = false;
-    std::shared_ptr<const Gradient::Update> held;
-    uint64_t rows_end = 0;
-    uint64_t without_rows = 0;
-    uint64_t rows_end_before = 0;  // both, one clock ago
-    uint64_t without_rows_before = 0;
+    std::deque<std::shared_ptr<const Gradient::Update>> held;  // oldest first
+    Counted rows;
+    std::vector<Counted> rows_before;  // one clock ago, two clocks ago, ... (Pipeline())
     uint32_t buffer_rows = 0;
     std::vector<Unfinished> unfinished;
-    std::optional<uint64_t> cut;  // of State::snapshot
-    std::vector<uint64_t> wanted;
+    std::optional<uint64_t> cut;               // of State::snapshot
+    std::deque<std::vector<uint64_t>> wanted;  // oldest first
   };
   struct State {
     std::vector<Member> members;
@@ -148,7 +153,7 @@ class Referee {
   explicit Referee(Job job);
 
   // The shard is this at position 0. REQUIRES: nothing was appended.
-  void StartFrom(State state) { states_.front() = std::move(state); }
+  void StartFrom(State state);
   // The next record of `gradients`, from offset 0 on.
   void Append(const std::string& key, const std::string& value, int64_t timestamp_ms);
 
@@ -180,6 +185,8 @@ class Referee {
   bool IsOver(const Row& row, int64_t now_ms) const;
   // Of the job's consistency; empty: none.
   std::optional<uint64_t> Bound() const;
+  // So many updates of a worker may be under way at once.
+  uint64_t Pipeline() const;
 
   // Takes a record's value apart; joins chunks with those in `unfinished`. Empty when there is no
   // whole message (yet); `bad` says whether the bytes make no sense.
@@ -194,6 +201,10 @@ class Referee {
   bool Unpack(Gradient::Update& message) const;
   static void SeeTime(State& state, int64_t timestamp_ms);
   static void Reply(State& state, const Gradient& message);
+  // Whether the update or leave is what comes next of its worker.
+  bool IsDue(const Member& member, const Gradient& message) const;
+  void KeepWanted(Member& member, std::vector<uint64_t> wanted) const;
+  static void Count(Member& member, uint64_t rows_end);
   void Take(State& state, uint32_t worker, Gradient::Update message);
   void Leave(State& state, const Gradient& message);
   void FinishRound(State& state);

@@ -17,8 +17,35 @@ bool KnowsLess(const Gradient& one, const Gradient& other) {
   return knowledge(one) < knowledge(other);
 }
 
+// What a worker reports of its rows.
+Referee::Member RowsOf(const Gradient::Restore& said, uint64_t pipeline) {
+  Referee::Member member;
+  member.rows = {said.rows().end(), said.rows().updates_without_rows()};
+  for (const RowProgress& before : said.rows_before()) {
+    member.rows_before.push_back({before.end(), before.updates_without_rows()});
+  }
+  const bool knows = !member.rows_before.empty();
+  member.rows_before.resize(pipeline, knows ? member.rows_before.back() : Referee::Counted());
+  return member;
+}
+
+// So many of the updates that it had under way were accepted.
+void CountSent(const Gradient::Restore& said, uint64_t updates, Referee::Member& member) {
+  for (int i = 0; i < said.sent_rows_size() && static_cast<uint64_t>(i) < updates; ++i) {
+    if (said.sent_rows(i) <= member.rows.end) continue;
+    member.rows_before.insert(member.rows_before.begin(), member.rows);
+    member.rows_before.pop_back();
+    member.rows = {said.sent_rows(i), 0};
+  }
+}
+
+void RaiseRows(uint64_t end, Referee::Member& member) {
+  member.rows.end = std::max(member.rows.end, end);
+  for (Referee::Counted& before : member.rows_before) before.end = std::max(before.end, end);
+}
+
 // What both have said of their worker.
-Gradient Merged(Gradient one, Gradient other) {
+Gradient Merged(Gradient one, Gradient other, uint64_t pipeline) {
   if (KnowsLess(one, other)) std::swap(one, other);
   Gradient::Restore& best = *one.mutable_restore();
   const Gradient::Restore& rest = other.restore();
@@ -28,16 +55,18 @@ Gradient Merged(Gradient one, Gradient other) {
     *best.mutable_slice() = rest.slice();
     *best.mutable_moments() = rest.moments();
   }
-  const bool was_accepted = one.clock() > other.clock();  // what the other has sent
-  const uint64_t end =
-      was_accepted ? std::max(rest.rows().end(), rest.sent_row()) : rest.rows().end();
-  if (end <= best.rows().end()) return one;
-  *best.mutable_rows() = rest.rows();
-  *best.mutable_rows_before() = rest.rows_before();
-  if (end == rest.rows().end()) return one;
-  *best.mutable_rows_before() = rest.rows();
-  best.mutable_rows()->set_end(end);
-  best.mutable_rows()->set_updates_without_rows(0);
+  // What the other has sent since was accepted.
+  Referee::Member member = RowsOf(rest, pipeline);
+  if (one.clock() > other.clock()) CountSent(rest, one.clock() - other.clock(), member);
+  if (member.rows.end <= best.rows().end()) return one;
+  best.clear_rows_before();
+  best.mutable_rows()->set_end(member.rows.end);
+  best.mutable_rows()->set_updates_without_rows(member.rows.without);
+  for (const Referee::Counted& before : member.rows_before) {
+    RowProgress& progress = *best.add_rows_before();
+    progress.set_end(before.end);
+    progress.set_updates_without_rows(before.without);
+  }
   return one;
 }
 
@@ -65,7 +94,7 @@ void Referee::TakeWhileLost(State& state, Gradient message) const {
   }
   Reports reports = *state.reports;
   const auto [place, is_first] = reports.try_emplace(message.worker(), message);
-  if (!is_first) place->second = Merged(std::move(message), place->second);
+  if (!is_first) place->second = Merged(std::move(message), place->second, Pipeline());
   const bool is_restored = reports.size() == job_.workers && GoOnFrom(state, reports);
   state.lost = !is_restored;
   state.restored = is_restored;
@@ -104,14 +133,13 @@ bool Referee::GoOnFrom(State& state, const Reports& reports) const {
     member.clock = report.has_clock() ? report.clock() : slowest.value_or(newest->clock());
     member.clock = std::max(member.clock, said.least_clock());
     if (Bound() == 0 && !member.left) member.clock = round;
-    member.rows_end = std::max(said.rows().end(), said.committed_row());
-    member.without_rows = said.rows().updates_without_rows();
-    member.rows_end_before = std::max(said.rows_before().end(), said.committed_row());
-    member.without_rows_before = said.rows_before().updates_without_rows();
-    if (report.has_clock() && member.clock > report.clock() && said.sent_row() > member.rows_end) {
-      member.rows_end_before = std::exchange(member.rows_end, said.sent_row());
-      member.without_rows_before = std::exchange(member.without_rows, 0);
+    Member rows = RowsOf(said, Pipeline());
+    RaiseRows(said.committed_row(), rows);
+    if (report.has_clock() && member.clock > report.clock()) {
+      CountSent(said, member.clock - report.clock(), rows);
     }
+    member.rows = rows.rows;
+    member.rows_before = rows.rows_before;
     state.answered.insert(worker);
   }
   return true;
@@ -125,28 +153,26 @@ void Referee::TakeLateReport(State& state, const Gradient& message) {
   const bool left = HasLeft(message);
   Member& member = state.members[worker];
   const uint64_t clock = std::max({message.clock(), said.least_clock(), member.clock});
-  const bool is_further = clock > member.clock || said.committed_row() > member.rows_end;
+  const bool is_further = clock > member.clock || said.committed_row() > member.rows.end;
   if (!state.restored || member.left || (!left && !is_further)) return;
   const bool of_all = Bound() == 0 && !left;
   for (uint32_t other = 0; other < job_.workers; ++other) {
     Member& moved = state.members[other];
     state.answered.insert(other);
     if (moved.left || (other != worker && !of_all)) continue;
-    if (clock > moved.clock && moved.held != nullptr) {
-      moved.rows_end_before = moved.rows_end;
-      moved.without_rows_before = moved.without_rows;
-      moved.rows_end = std::max<uint64_t>(moved.rows_end, moved.held->rows_end());
+    for (; moved.clock < clock && !moved.held.empty(); ++moved.clock) {
+      Count(moved, moved.held.front()->rows_end());
+      moved.held.pop_front();
     }
-    if (left || clock > moved.clock) moved.held = nullptr;
+    if (left || clock > moved.clock) moved.held.clear();
     moved.clock = std::max(moved.clock, clock);
   }
-  if (said.rows().end() > member.rows_end) {
-    member.without_rows = said.rows().updates_without_rows();
-    member.rows_end_before = said.rows_before().end();
-    member.without_rows_before = said.rows_before().updates_without_rows();
+  if (said.rows().end() > member.rows.end) {
+    const Member rows = RowsOf(said, Pipeline());
+    member.rows = rows.rows;
+    member.rows_before = rows.rows_before;
   }
-  member.rows_end = std::max({member.rows_end, said.rows().end(), said.committed_row()});
-  member.rows_end_before = std::max(member.rows_end_before, said.committed_row());
+  RaiseRows(said.committed_row(), member);
   if (!left) return;
   member.left = true;
   member.unfinished.clear();

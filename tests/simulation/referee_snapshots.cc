@@ -29,8 +29,8 @@ bool Referee::Request(State& state, const Gradient& message) {
   for (const Member& member : state.members) {
     if (member.left) continue;
     someone = true;
-    // The last cut is still news to some shard.
-    if (member.cut && member.clock <= *member.cut) return true;
+    // Some shard may not have come to the last cut.
+    if (member.cut && member.clock < *member.cut + Pipeline()) return true;
   }
   if (!someone) return true;
   state.request = number;
@@ -38,7 +38,7 @@ bool Referee::Request(State& state, const Gradient& message) {
   state.snapshot_open = true;
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
     Member& member = state.members[worker];
-    member.cut = member.clock + 2;
+    member.cut = member.clock + Pipeline() + 1;
     if (!member.left) state.answered.insert(worker);
   }
   return true;
@@ -73,8 +73,9 @@ void Referee::ComeToCut(State& state) {
 void Referee::LeaveCut(State& state) {
   if (Bound() == 0) return;  // a round is held until its end, cut or not
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
-    const auto held = std::exchange(state.members[worker].held, nullptr);
-    if (held != nullptr) TakeNow(state, worker, *held);
+    for (const auto& update : std::exchange(state.members[worker].held, {})) {
+      TakeNow(state, worker, *update);
+    }
   }
 }
 

@@ -132,12 +132,9 @@ void Referee::Optimise(uint64_t steps, const std::vector<float>& gradient,
 
 void Referee::Tally(State& state, uint32_t worker, const Gradient::Update& message) {
   Member& member = state.members[worker];
-  member.without_rows_before = member.without_rows;
-  member.rows_end_before = member.rows_end;
-  member.without_rows = message.rows_end() > member.rows_end ? 0 : member.without_rows + 1;
-  member.rows_end = std::max(member.rows_end, message.rows_end());
+  Count(member, message.rows_end());
   member.buffer_rows = message.buffer_rows();
-  member.wanted = {message.wanted().begin(), message.wanted().end()};
+  KeepWanted(member, {message.wanted().begin(), message.wanted().end()});
   state.rows_trained += message.new_rows();
   if (message.row_count() > 0) state.train_loss = message.train_loss();
   state.progressive = Plus(state.progressive, message.progressive());

@@ -74,7 +74,8 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
     trained_begin = new_begin = begin;
     // A shard that was lost may have been told less than another instance of the worker knows, or
     // more.
-    if (scenario_.weights_from_workers && RowNumber(message.rows_end()) != end) return "";
+    const bool is_other = RowNumber(message.rows_end()) != end || begin == end;
+    if (scenario_.weights_from_workers && is_other) return "";
     if (begin == end) return "an update without rows";
   } else {
     end = RowNumber(message.rows_end());
@@ -146,11 +147,11 @@ std::string RowAudit::CheckEnd(const Referee& referee) const {
   for (WorkerId worker = 0; worker < scenario_.workers; ++worker) {
     const Partition& partition = partitions_[worker];
     if (partition.next != scenario_.rows[worker]) return "the producer has not sent all rows";
-    const bool all_used = referee.now().members[worker].rows_end == partition.next;
+    const bool all_used = referee.now().members[worker].rows.end == partition.next;
     const bool is_forged = scenario_.start && scenario_.start->is_forged;
     if (!all_used && !poisoned[worker] && !is_forged) {
       return "worker " + std::to_string(worker) + ": rows from " +
-             std::to_string(referee.now().members[worker].rows_end) + " on were never used";
+             std::to_string(referee.now().members[worker].rows.end) + " on were never used";
     }
     std::vector<Offset> buried;
     for (const Referee::Letter& letter : referee.dead_letters()) {

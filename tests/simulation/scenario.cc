@@ -59,6 +59,8 @@ void DrawConsistency(Random& random, Training& training) {
       consistency.set_model(Training::Consistency::BOUNDED);
       consistency.set_max_delay(random.Between(1, 3));
   }
+  // (As far as the delay allows it: PipelineOf.)
+  if (random.Chance(0.7)) training.set_pipeline(static_cast<uint32_t>(random.Between(1, 4)));
 }
 
 void DrawUpdate(Random& random, Scenario& scenario) {

@@ -89,7 +89,8 @@ void Simulation::Stranger() {
   const auto shard = static_cast<ShardId>(world_.random.Below(server_.size()));
   const Referee::Member& member = inspector_.referee(shard).now().members[worker];
   message.set_clock(member.clock);
-  update.set_rows_end(member.rows_end);
+  update.set_rows_begin(member.rows.end);
+  update.set_rows_end(member.rows.end);
   update.set_buffer_rows(member.buffer_rows);
   const auto gradient = [&](const std::string& from, const std::string& value) {
     world_.Append({Topic::kGradients, static_cast<int32_t>(shard), from, value});

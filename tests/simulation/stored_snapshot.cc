@@ -39,7 +39,7 @@ void AppendOwn(const std::vector<float>& all, const Referee::Job& job, std::vect
 
 uint64_t StoredSnapshot::rows_end(uint32_t worker) const {
   if (start == SnapshotStart::kNewStream) return 0;
-  return parts.at(ShardId(0)).cut.members.at(worker).rows_end;
+  return parts.at(ShardId(0)).cut.members.at(worker).rows.end;
 }
 
 Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
@@ -66,10 +66,8 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
     Referee::Member& member = state.members[worker];
     member.clock = was.clock;
     member.left = was.left;
-    member.rows_end = was.rows_end;
-    member.rows_end_before = was.rows_end_before;
-    member.without_rows = was.without_rows;
-    member.without_rows_before = was.without_rows_before;
+    member.rows = was.rows;
+    member.rows_before = was.rows_before;
     member.buffer_rows = was.buffer_rows;
   }
   state.weights = std::move(weights);

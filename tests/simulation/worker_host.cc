@@ -58,9 +58,8 @@ void WorkerHost::AssignFrom(WorkerId worker,
                             const std::optional<WorkerFeed::Committed>& committed) {
   const auto partition = static_cast<int32_t>(worker);
   Hosted hosted;
-  hosted.task =
-      std::make_unique<WorkerTask>(MakeWorkerOptions(world_.scenario, worker),
-                                   world_.scenario.shape(), *world_.model, world_.next_attempt++);
+  hosted.task = std::make_unique<WorkerTask>(Options(worker), world_.scenario.shape(),
+                                             *world_.model, world_.next_attempt++);
   hosted.feed.emplace(*hosted.task);
   const StatusOr<Offset> offset =
       hosted.feed->Assigned(committed, RowsOf(worker), disk_->map.get());

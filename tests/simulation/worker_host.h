@@ -54,6 +54,9 @@ class WorkerHost : public Host {
   };
 
   // The seams: what a planted error may say, or commit, otherwise.
+  virtual WorkerOptions Options(WorkerId worker) const {
+    return MakeWorkerOptions(world_.scenario, worker);
+  }
   virtual void Change(std::vector<OutgoingRecord>&) const {}
   virtual std::optional<InputPosition> PositionToCommit(const WorkerTask&,
                                                         std::optional<InputPosition> right) const {

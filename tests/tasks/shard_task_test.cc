@@ -41,7 +41,6 @@ std::string Whole(const SharedWeights& shared, WorkerId worker) {
   std::optional<Weights> answer = AnswerFrom(shared, worker);
   if (!answer) return "no answer";
   answer->clear_shared();
-  if (answer->rows_before().ByteSizeLong() == 0) answer->mutable_rows_before();
   answer->clear_mark();
   if (!HasWeights(*answer)) return answer->SerializeAsString();
   *answer->mutable_moments() = shared.moments();

@@ -17,7 +17,7 @@ ShardState StateOfWorkers(uint32_t workers, size_t bytes_of_each) {
   for (uint32_t worker = 0; worker < workers; ++worker) {
     ShardState::Member& member = *state.add_members();
     member.set_worker(worker);
-    *member.mutable_pending()->mutable_packed_slice() =
+    *member.add_pending()->mutable_packed_slice() =
         std::string(bytes_of_each, static_cast<char>('a' + worker % 26));
     ShardState::PartialMessage& partial = *state.add_partial();
     partial.set_worker(worker);

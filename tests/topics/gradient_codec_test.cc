@@ -102,7 +102,7 @@ TEST(GradientCodec, RefusesNumbersThatNobodyComesTo) {
        }},
       {"committed row", [](Gradient& m) { m.mutable_restore()->set_committed_row(UINT64_MAX); }},
       {"rows up to", [](Gradient& m) { m.mutable_restore()->mutable_rows()->set_end(UINT64_MAX); }},
-      {"fewer rows", [](Gradient& m) { m.mutable_restore()->mutable_rows_before()->set_end(1); }},
+      {"fewer rows", [](Gradient& m) { m.mutable_restore()->add_rows_before()->set_end(1); }},
   };
   for (const Case& bad : cases) {
     Gradient message = GoodUpdate();

@@ -113,7 +113,6 @@ TEST(WeightsCodec, ASharedRecordComesBackWithItsValuesAndItsAnswers) {
   right.set_shared(41);
   right.set_clock(6);
   right.mutable_rows()->set_end(60);
-  right.mutable_rows_before();
   right.mutable_mark();
   EXPECT_EQ(answer->SerializeAsString(), right.SerializeAsString());
   EXPECT_TRUE(DecodeWeights(answer->SerializeAsString(), kWeights).ok());
@@ -136,7 +135,7 @@ TEST(WeightsCodec, RefusesASharedRecordThatIsNotOfThisJob) {
       {"ascending", [](SharedWeights& m) { m.mutable_answers(1)->set_worker(5); }},
       {"out of range", [](SharedWeights& m) { m.mutable_answers(1)->set_clock(UINT64_MAX); }},
       {"rows are never uncounted",
-       [](SharedWeights& m) { m.mutable_answers(0)->mutable_rows_before()->set_end(51); }},
+       [](SharedWeights& m) { m.mutable_answers(0)->add_rows_before()->set_end(51); }},
   };
   for (const Case& bad : cases) {
     SharedWeights message = GoodShared();
@@ -173,11 +172,11 @@ TEST(WeightsCodec, RefusesWhatIsNoAnswerForThisWorker) {
       {"out of range", [](Weights& m) { m.set_clock(UINT64_MAX); }},
       {"out of range", [](Weights& m) { m.set_clock(kMostClock / 2 + 1); }},
       {"out of range", [](Weights& m) { m.mutable_rows()->set_end(UINT64_MAX); }},
-      {"out of range", [](Weights& m) { m.mutable_rows_before()->set_end(UINT64_MAX); }},
+      {"out of range", [](Weights& m) { m.add_rows_before()->set_end(UINT64_MAX); }},
       {"out of range", [](Weights& m) { m.mutable_mark()->set_snapshot(UINT64_MAX); }},
       {"out of range", [](Weights& m) { m.mutable_rows()->set_updates_without_rows(UINT64_MAX); }},
       {"moments of shard 1", [](Weights& m) { m.mutable_moments()->add_mean(1); }},
-      {"rows are never uncounted", [](Weights& m) { m.mutable_rows_before()->set_end(51); }},
+      {"rows are never uncounted", [](Weights& m) { m.add_rows_before()->set_end(51); }},
       {"a cut at clock 8", [](Weights& m) { SetMark(m, 8); }},
       {"a cut at clock 1 of no snapshot", [](Weights& m) { m.mutable_mark()->set_cut(1); }},
   };

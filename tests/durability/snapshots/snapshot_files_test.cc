@@ -246,9 +246,9 @@ TEST(SnapshotFiles, HaveNothingOfMessagesUnderWay) {
   const Shard shard(ShardOf(0, 1));
   ChangeState(shard, [](ShardState& state) {
     ShardState::Member& member = *state.mutable_members(1);
-    *member.mutable_pending() =
+    *member.add_pending() =
         Update(1, Clock(member.clock()), std::vector<float>(kKeys, 1), {0, kKeys}).update();
-    member.add_wanted(3);
+    member.add_wanted()->add_id(3);
     member.set_has_cut(true);
     member.set_cut(member.clock());
     ShardState::PartialMessage& partial = *state.add_partial();
@@ -271,7 +271,7 @@ TEST(SnapshotFiles, HaveNothingOfMessagesUnderWay) {
   EXPECT_FALSE(written.snapshot_open());
   const ShardState state = StartOf(folder.path(), ShardOf(0, 1));
   for (const ShardState::Member& member : state.members()) {
-    EXPECT_FALSE(member.has_pending()) << member.worker();
+    EXPECT_TRUE(member.pending().empty()) << member.worker();
     EXPECT_EQ(member.wanted_size(), 0) << member.worker();
     EXPECT_FALSE(member.has_cut()) << member.worker();
     EXPECT_EQ(member.cut(), 0u) << member.worker();

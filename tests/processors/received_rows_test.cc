@@ -1,0 +1,57 @@
+#include "processors/received_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace millrace {
+namespace {
+
+// Two values a row: `value` and the id.
+EmbeddingBlock Rows(const std::vector<EmbeddingId>& ids, float value) {
+  EmbeddingBlock rows;
+  for (const EmbeddingId id : ids) {
+    rows.add_id(id);
+    rows.add_value(value);
+    rows.add_value(static_cast<float>(id));
+  }
+  return rows;
+}
+
+TEST(ReceivedRows, TheNewestValuesOfARowCount) {
+  ReceivedRows received(2);
+  received.Add(Rows({2, 5, 9}, 1), Clock(0));
+  received.Add(Rows({5, 7}, 2), Clock(0));
+  const std::vector<EmbeddingId> all = {2, 5, 7, 9};
+  EXPECT_TRUE(received.Have(all, Clock(0)));
+  for (const EmbeddingId id : all) {
+    const float* const row = received.Find(id, 2, Clock(0));
+    ASSERT_NE(row, nullptr);
+    EXPECT_EQ(row[0], id == 5 || id == 7 ? 2 : 1);
+    EXPECT_EQ(row[1], static_cast<float>(id));
+  }
+  EXPECT_EQ(received.Find(6, 2, Clock(0)), nullptr);
+}
+
+TEST(ReceivedRows, KeepsTheRowsOfSoManyAnswers) {
+  ReceivedRows received(1);
+  received.Add(Rows({2}, 1), Clock(0));
+  received.Add(Rows({5}, 1), Clock(0));
+  EXPECT_FALSE(received.Have(std::vector<EmbeddingId>{2}, Clock(0)));
+  received.Clear();
+  EXPECT_FALSE(received.Have(std::vector<EmbeddingId>{5}, Clock(0)));
+  EXPECT_TRUE(received.Have(std::vector<EmbeddingId>(), Clock(0)));
+}
+
+// The bound of a bounded job holds for rows, too.
+TEST(ReceivedRows, WhatWasReadTooLongAgoHasNotCome) {
+  ReceivedRows received(2);
+  received.Add(Rows({2, 5}, 1), Clock(3));
+  received.Add(Rows({5}, 2), Clock(4));
+  EXPECT_TRUE(received.Have(std::vector<EmbeddingId>{2, 5}, Clock(3)));
+  EXPECT_FALSE(received.Have(std::vector<EmbeddingId>{2, 5}, Clock(4)));
+  EXPECT_TRUE(received.Have(std::vector<EmbeddingId>{5}, Clock(4)));
+}
+
+}  // namespace
+}  // namespace millrace
