@@ -50,6 +50,17 @@ bool ConsistencyPolicy::Releases(Clock clock, Clock min) const {
   return !bound_ || clock - min <= *bound_;
 }
 
+std::vector<WorkerId> ConsistencyPolicy::NewlyReleased(const VectorClock& clocks,
+                                                       Clock before) const {
+  const std::optional<Clock> min = clocks.Min();
+  if (!bound_ || !min) return {};
+  MILLRACE_CHECK(*min >= before);
+  const auto last_released = [this](Clock slowest) {
+    return slowest > UINT64_MAX - *bound_ ? Clock(UINT64_MAX) : Clock(slowest + *bound_);
+  };
+  return clocks.PresentIn(last_released(before), last_released(*min));
+}
+
 std::string ConsistencyPolicy::ToString() const {
   if (!bound_) return "eventual";
   if (*bound_ == 0) return "sequential";

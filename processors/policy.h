@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
@@ -33,6 +34,10 @@ class ConsistencyPolicy {
   bool Releases(Clock clock, Clock min) const;
   // A worker that left is released: it does not wait for others.
   bool Released(const VectorClock& clocks, WorkerId worker) const;
+  // The workers that have not left and may continue now, but could not when the slowest was at
+  // `before`, ascending. REQUIRES: the minimum has not gone back since. Takes time for these
+  // workers only, and logarithmic time to find them.
+  std::vector<WorkerId> NewlyReleased(const VectorClock& clocks, Clock before) const;
 
   std::string ToString() const;
   bool operator==(const ConsistencyPolicy&) const = default;

@@ -188,10 +188,9 @@ Status ServerProcessor::HandleLateReport(const Gradient& message, ServerOutput& 
     const Clock clock = std::max(known, clocks_.clock(other));
     // Of those that are held, some were in rounds that are over.
     for (Clock at = clocks_.clock(other); at < clock && !member.held.empty(); ++at) {
-      member.rows.Count(member.held.front().rows_end());
-      member.held.pop_front();
+      member.rows.Count(TakeHeld(member).rows_end());
     }
-    if (leaves || clock > clocks_.clock(other)) member.held.clear();
+    while (!member.held.empty() && (leaves || clock > clocks_.clock(other))) TakeHeld(member);
     clocks_.Set(other, {clock, leaves});
   }
   RowHistory& rows = members_.at(worker).rows;
@@ -278,10 +277,10 @@ Status ServerProcessor::HandleUpdate(WorkerId worker, Gradient::Update update,
   counters_.set_gradients_accepted(counters_.gradients_accepted() + 1);
   if (options_.consistency.sequential()) {
     NoteMark(worker, update.mark());
-    member.held.push_back(std::move(update));
+    Hold(member, std::move(update));
     MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
   } else if (cut_.HasReached(worker, clocks_.clock(worker))) {
-    member.held.push_back(std::move(update));
+    Hold(member, std::move(update));
     return absl::OkStatus();
   } else {
     MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, update, output));
@@ -304,12 +303,27 @@ Status ServerProcessor::TakeUpdate(WorkerId worker, const Gradient::Update& upda
   return absl::OkStatus();
 }
 
+void ServerProcessor::Hold(Member& member, Gradient::Update update) {
+  MILLRACE_CHECK(member.held.size() < options_.pipeline);
+  if (member.held.empty()) ++held_;
+  member.held.push_back(std::move(update));
+}
+
+Gradient::Update ServerProcessor::TakeHeld(Member& member) {
+  MILLRACE_CHECK(!member.held.empty() && held_ > 0);
+  Gradient::Update update = std::move(member.held.front());
+  member.held.pop_front();
+  if (member.held.empty()) --held_;
+  return update;
+}
+
 Status ServerProcessor::TryFinishRound(ServerOutput& output) {
+  if (held_ < clocks_.present()) return absl::OkStatus();
   std::vector<WorkerId> round;
   std::vector<const Gradient::Update*> updates;
   for (const auto& [worker, member] : members_) {
     if (clocks_.left(worker)) continue;
-    if (member.held.empty()) return absl::OkStatus();
+    MILLRACE_CHECK(!member.held.empty());
     round.push_back(worker);
     updates.push_back(&member.held.front());
   }
@@ -322,9 +336,8 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
   step_ms_ = seen_ms_;
   MILLRACE_RETURN_IF_ERROR(Step(updates, 0));
   for (const WorkerId worker : round) {
-    std::deque<Gradient::Update>& held = members_.at(worker).held;
-    Accept(worker, held.front(), output);
-    held.pop_front();
+    const Gradient::Update update = TakeHeld(members_.at(worker));
+    Accept(worker, update, output);
     output.answers.push_back(worker);
   }
   MILLRACE_CHECK(clocks_.Staleness() == 0);
@@ -373,15 +386,9 @@ void ServerProcessor::CountDeadLetters(
 
 void ServerProcessor::AnswerNewlyReleased(std::optional<Clock> before, WorkerId but,
                                           ServerOutput& output) const {
-  const std::optional<Clock> min = clocks_.Min();
-  if (!min || !before || *min == *before) return;
-  MILLRACE_CHECK(*min > *before);
-  const ConsistencyPolicy& policy = options_.consistency;
-  for (const auto& [worker, entry] : clocks_.entries()) {
-    if (worker == but || entry.left) continue;
-    if (!policy.Releases(entry.clock, *before) && policy.Releases(entry.clock, *min)) {
-      output.answers.push_back(worker);
-    }
+  if (!before) return;
+  for (const WorkerId worker : options_.consistency.NewlyReleased(clocks_, *before)) {
+    if (worker != but) output.answers.push_back(worker);
   }
 }
 
@@ -427,8 +434,9 @@ Status ServerProcessor::LeaveCut(ServerOutput& output) {
   cut_.Leave();
   if (options_.consistency.sequential()) return absl::OkStatus();  // rounds are held as ever
   for (auto& [worker, member] : members_) {
-    for (; !member.held.empty(); member.held.pop_front()) {
-      MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, member.held.front(), output));
+    while (!member.held.empty()) {
+      const Gradient::Update update = TakeHeld(member);
+      MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, update, output));
     }
   }
   CheckInvariants();

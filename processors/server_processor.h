@@ -216,6 +216,9 @@ class ServerProcessor {
   void CountNonFiniteUpdate() {
     counters_.set_non_finite_updates(counters_.non_finite_updates() + 1);
   }
+  void Hold(Member& member, Gradient::Update update);
+  // The oldest that is held. REQUIRES: one is.
+  Gradient::Update TakeHeld(Member& member);
   Status TryFinishRound(ServerOutput& output);
   Status Step(Updates updates, size_t average_over);
   // Adds the update's counts, and advances the worker's clock.
@@ -254,6 +257,7 @@ class ServerProcessor {
   ShardModel model_;
   VectorClock clocks_;
   std::map<WorkerId, Member> members_;
+  size_t held_ = 0;  // so many of them have an update that is held
   PreviousRound previous_;
   std::optional<LostState> lost_;
   bool is_restored_ = false;  // the state was lost once

@@ -138,6 +138,7 @@ Status ServerProcessor::CheckMember(const ShardState::Member& member) const {
 
 Status ServerProcessor::LoadMembers(const ShardState& state) {
   std::map<WorkerId, Member> members;
+  held_ = 0;
   for (const ShardState::Member& saved : state.members()) {
     MILLRACE_RETURN_IF_ERROR(CheckMember(saved));
     const auto [place, is_new] = members.try_emplace(WorkerId(saved.worker()));
@@ -149,7 +150,7 @@ Status ServerProcessor::LoadMembers(const ShardState& state) {
     for (const ShardState::Wanted& wanted : saved.wanted()) {
       member.wanted.emplace_back(wanted.id().begin(), wanted.id().end());
     }
-    member.held = {saved.pending().begin(), saved.pending().end()};
+    for (const Gradient::Update& update : saved.pending()) Hold(member, update);
   }
   if (options_.consistency.sequential() && clocks_.Staleness() > 0) {
     return BadState("its workers are at different clocks within one round");

@@ -52,10 +52,11 @@ bool SnapshotCut::HasReached(WorkerId worker, Clock clock) const {
 }
 
 std::optional<uint64_t> SnapshotCut::Reach(const VectorClock& clocks) {
+  if (!open_) return std::nullopt;
   const bool all = std::ranges::all_of(cuts_, [&](const auto& entry) {
     return clocks.left(entry.first) || HasReached(entry.first, clocks.clock(entry.first));
   });
-  if (!open_ || !all) return std::nullopt;
+  if (!all) return std::nullopt;
   open_ = false;
   reached_ = true;
   return snapshot_;

@@ -1,5 +1,7 @@
 #include "processors/vector_clock.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace millrace {
@@ -7,20 +9,8 @@ namespace millrace {
 VectorClock::VectorClock(uint32_t workers) {
   for (WorkerId worker = 0; worker < workers; ++worker) {
     entries_[worker] = Entry{};
-    Count(0);
+    present_.emplace(0, worker);
   }
-}
-
-void VectorClock::Count(Clock clock) {
-  ++counts_[clock];
-  ++present_;
-}
-
-void VectorClock::Uncount(Clock clock) {
-  const auto found = counts_.find(clock);
-  MILLRACE_CHECK(found != counts_.end() && found->second > 0 && present_ > 0);
-  if (--found->second == 0) counts_.erase(found);
-  --present_;
 }
 
 VectorClock::Entry& VectorClock::EntryOf(WorkerId worker) {
@@ -37,35 +27,46 @@ const VectorClock::Entry& VectorClock::EntryOf(WorkerId worker) const {
 
 void VectorClock::Advance(WorkerId worker) {
   Entry& entry = EntryOf(worker);
-  MILLRACE_CHECK(!entry.left);
-  Uncount(entry.clock);
-  Count(++entry.clock);
+  auto place = present_.extract({entry.clock, worker});  // so that nothing is allocated
+  MILLRACE_CHECK(!place.empty());
+  place.value().first = ++entry.clock;
+  present_.insert(std::move(place));
 }
 
 void VectorClock::Leave(WorkerId worker) {
   Entry& entry = EntryOf(worker);
   MILLRACE_CHECK(!entry.left);
-  Uncount(entry.clock);
+  present_.erase({entry.clock, worker});
   entry.left = true;
 }
 
 void VectorClock::Set(WorkerId worker, Entry entry) {
   Entry& now = EntryOf(worker);
-  if (!now.left) Uncount(now.clock);
-  if (!entry.left) Count(entry.clock);
+  if (!now.left) present_.erase({now.clock, worker});
+  if (!entry.left) present_.emplace(entry.clock, worker);
   now = entry;
 }
 
 std::optional<Clock> VectorClock::Min() const {
-  if (counts_.empty()) return std::nullopt;
-  return counts_.begin()->first;
+  if (present_.empty()) return std::nullopt;
+  return present_.begin()->first;
 }
 
 std::optional<Clock> VectorClock::Max() const {
-  if (counts_.empty()) return std::nullopt;
-  return counts_.rbegin()->first;
+  if (present_.empty()) return std::nullopt;
+  return present_.rbegin()->first;
 }
 
-uint64_t VectorClock::Staleness() const { return counts_.empty() ? 0 : *Max() - *Min(); }
+std::vector<WorkerId> VectorClock::PresentIn(Clock after, Clock last) const {
+  std::vector<WorkerId> workers;
+  for (auto at = present_.upper_bound({after, WorkerId(UINT32_MAX)});
+       at != present_.end() && at->first <= last; ++at) {
+    workers.push_back(at->second);
+  }
+  std::ranges::sort(workers);
+  return workers;
+}
+
+uint64_t VectorClock::Staleness() const { return present_.empty() ? 0 : *Max() - *Min(); }
 
 }  // namespace millrace

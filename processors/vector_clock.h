@@ -5,14 +5,17 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "base/types.h"
 
 namespace millrace {
 
 // One clock per member: the number of its updates that were accepted. A member that has left keeps
-// its clock but is in no minimum. Ordered, so that every iteration is the same everywhere.
-// Not thread-safe.
+// its clock but is in no minimum. Ordered, so that every iteration is the same everywhere. A change
+// takes logarithmic time in the number of members. Not thread-safe.
 class VectorClock {
  public:
   struct Entry {
@@ -40,25 +43,24 @@ class VectorClock {
   // time.
   std::optional<Clock> Min() const;
   std::optional<Clock> Max() const;
+  // Those whose clock is in (after, last], ascending. Takes time for them only, and logarithmic
+  // time to find them.
+  std::vector<WorkerId> PresentIn(Clock after, Clock last) const;
   // Max() - Min(); 0 when all have left.
   uint64_t Staleness() const;
-  bool AllLeft() const { return present_ == 0; }
+  bool AllLeft() const { return present_.empty(); }
   // Members that have not left.
-  size_t present() const { return present_; }
+  size_t present() const { return present_.size(); }
 
   const std::map<WorkerId, Entry>& entries() const { return entries_; }
   bool operator==(const VectorClock&) const = default;
 
  private:
-  void Count(Clock clock);
-  void Uncount(Clock clock);
-
   Entry& EntryOf(WorkerId worker);
   const Entry& EntryOf(WorkerId worker) const;
 
   std::map<WorkerId, Entry> entries_;
-  std::map<Clock, size_t> counts_;  // how many members that have not left are at each clock
-  size_t present_ = 0;
+  std::set<std::pair<Clock, WorkerId>> present_;  // the members that have not left
 };
 
 }  // namespace millrace

@@ -1,4 +1,5 @@
-"""The inner loops against their bare floors: arithmetic (Eigen), codec (memcpy), store (RocksDB)."""
+"""The inner loops against their bare floors: arithmetic (Eigen), codec (memcpy), store (RocksDB); and
+the fold of an update of many workers, against that of four."""
 
 import json
 import subprocess
@@ -8,7 +9,8 @@ from common import Result, TOOLS, WORK
 
 def run(options):
     results = []
-    for program in ("models/bench_models", "topics/bench_codec", "stores/bench_stores"):
+    for program in ("models/bench_models", "processors/bench_fold", "topics/bench_codec",
+                    "stores/bench_stores"):
         path = WORK / "micro-part.json"
         flags = ["--json", path]
         if program.startswith("stores"):

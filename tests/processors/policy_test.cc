@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <random>
@@ -56,6 +57,36 @@ TEST(ConsistencyPolicyTest, ReleasesExactlyWhomItsDefinitionReleases) {
                   ReleasedByDefinition(named.bound, members, worker))
             << named.policy.ToString() << ", worker " << worker << ", trial " << trial;
       }
+    }
+  }
+}
+
+TEST(ConsistencyPolicyTest, NewlyReleasesWhomAHigherMinimumReleases) {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 3000; ++trial) {
+    const auto workers = static_cast<uint32_t>(1 + random() % 6);
+    const uint64_t spread = 1 + random() % 12;
+    const Clock base(trial % 5 == 0 ? UINT64_MAX - spread : random() % 100);
+    std::vector<VectorClock::Entry> members;
+    VectorClock clocks(workers);
+    for (WorkerId worker = 0; worker < workers; ++worker) {
+      members.push_back({base + random() % spread, random() % 4 == 0});
+      clocks.Set(worker, members.back());
+    }
+    if (clocks.AllLeft()) continue;
+    const Clock before(*clocks.Min() - random() % (1 + std::min<uint64_t>(*clocks.Min(), 9)));
+    for (const NamedPolicy& named : SomePolicies()) {
+      std::vector<VectorClock::Entry> then = members;  // and one more, who was the slowest
+      then.push_back({before, false});
+      std::vector<WorkerId> released;
+      for (WorkerId worker = 0; worker < workers; ++worker) {
+        if (!members[worker].left && !ReleasedByDefinition(named.bound, then, worker) &&
+            ReleasedByDefinition(named.bound, members, worker)) {
+          released.push_back(worker);
+        }
+      }
+      ASSERT_EQ(named.policy.NewlyReleased(clocks, before), released)
+          << named.policy.ToString() << ", trial " << trial;
     }
   }
 }

@@ -77,5 +77,70 @@ TEST(VectorClockTest, MinimumMaximumAndStalenessAreThoseOfTheMembersPresent) {
   }
 }
 
+// The members one by one, and everything counted anew each time.
+class NaiveClock {
+ public:
+  explicit NaiveClock(uint32_t workers) : entries_(workers) {}
+  VectorClock::Entry& operator[](WorkerId worker) { return entries_[worker]; }
+  std::vector<Clock> Present() const {
+    std::vector<Clock> present;
+    for (const VectorClock::Entry& entry : entries_) {
+      if (!entry.left) present.push_back(entry.clock);
+    }
+    std::sort(present.begin(), present.end());
+    return present;
+  }
+  std::vector<WorkerId> PresentIn(Clock after, Clock last) const {
+    std::vector<WorkerId> found;
+    for (WorkerId worker = 0; worker < entries_.size(); ++worker) {
+      const VectorClock::Entry& entry = entries_[worker];
+      if (!entry.left && entry.clock > after && entry.clock <= last) found.push_back(worker);
+    }
+    return found;
+  }
+
+ private:
+  std::vector<VectorClock::Entry> entries_;
+};
+
+TEST(VectorClockTest, IsTheNaiveClockAfterAnyChanges) {
+  std::mt19937 random(21);
+  for (int trial = 0; trial < 300; ++trial) {
+    const auto workers = static_cast<uint32_t>(1 + random() % 9);
+    const Clock base(trial % 7 == 0 ? UINT64_MAX - 40 : 0);
+    VectorClock clocks(workers);
+    NaiveClock naive(workers);
+    for (WorkerId worker = 0; worker < workers; ++worker) {
+      naive[worker].clock = base;
+      clocks.Set(worker, naive[worker]);
+    }
+    for (int change = 0; change < 40; ++change) {
+      const WorkerId worker(random() % workers);
+      VectorClock::Entry& entry = naive[worker];
+      if (random() % 8 == 0) {
+        entry = {base + random() % 20, random() % 3 == 0};
+        clocks.Set(worker, entry);
+      } else if (entry.left) {
+        continue;
+      } else if (random() % 20 == 0) {
+        entry.left = true;
+        clocks.Leave(worker);
+      } else if (entry.clock < UINT64_MAX) {
+        ++entry.clock;
+        clocks.Advance(worker);
+      }
+      ASSERT_EQ(clocks.clock(worker), entry.clock);
+      ASSERT_EQ(clocks.left(worker), entry.left);
+      const std::vector<Clock> present = naive.Present();
+      ASSERT_EQ(clocks.present(), present.size());
+      ASSERT_EQ(clocks.Min(), present.empty() ? std::nullopt : std::optional(present.front()));
+      ASSERT_EQ(clocks.Max(), present.empty() ? std::nullopt : std::optional(present.back()));
+      const Clock after = base + random() % 24;
+      const Clock last = base + random() % 24;
+      ASSERT_EQ(clocks.PresentIn(after, last), naive.PresentIn(after, last));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace
