@@ -274,4 +274,7 @@ class ServerProcessor {
   ShardState::Counters counters_;
 };
 
+// DataLoss when a saved state is that of another job, or of a shard of another shape.
+Status CheckStateFits(const ShardState& state, const ServerOptions& options);
+
 }  // namespace millrace

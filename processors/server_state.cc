@@ -60,17 +60,22 @@ void ServerProcessor::SaveMembers(ShardState& state) const {
   }
 }
 
-Status ServerProcessor::LoadState(const ShardState& state) {
-  if (state.epoch() != options_.epoch || state.shard() != options_.shard ||
-      static_cast<uint32_t>(state.members_size()) != options_.workers ||
-      static_cast<size_t>(state.moments().count_size()) != options_.numeric_columns) {
-    return absl::DataLossError(
-        "the saved state is of epoch " + std::to_string(state.epoch()) + ", shard " +
-        std::to_string(state.shard()) + ", " + std::to_string(state.members_size()) +
-        " workers and " + std::to_string(state.moments().count_size()) +
-        " numeric columns: it belongs to another job. Give that --job-epoch and --workers; or "
-        "delete the job's topics and data folders; or use another --job");
+Status CheckStateFits(const ShardState& state, const ServerOptions& options) {
+  if (state.epoch() == options.epoch && state.shard() == options.shard &&
+      static_cast<uint32_t>(state.members_size()) == options.workers &&
+      static_cast<size_t>(state.moments().count_size()) == options.numeric_columns) {
+    return absl::OkStatus();
   }
+  return absl::DataLossError(
+      "the saved state is of epoch " + std::to_string(state.epoch()) + ", shard " +
+      std::to_string(state.shard()) + ", " + std::to_string(state.members_size()) +
+      " workers and " + std::to_string(state.moments().count_size()) +
+      " numeric columns: it belongs to another job. Give that --job-epoch and --workers; or "
+      "delete the job's topics and data folders; or use another --job");
+}
+
+Status ServerProcessor::LoadState(const ShardState& state) {
+  MILLRACE_RETURN_IF_ERROR(CheckStateFits(state, options_));
   Status loaded = CheckState(state);
   if (loaded.ok()) loaded = LoadMembers(state);
   if (loaded.ok()) loaded = LoadParts(state);

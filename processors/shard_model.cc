@@ -22,6 +22,18 @@ bool AllFinite(const std::vector<float>& values) {
 
 }  // namespace
 
+BlockShape BlockShapeOf(const ServerOptions& options) {
+  const size_t slots = Optimizer::Create(options.optimizer)->slot_count();
+  return {options.range, options.average_changes ? 0 : slots, options.keeps_previous_round()};
+}
+
+EmbeddingTableOptions TableOptionsOf(const ServerOptions& options) {
+  EmbeddingTableOptions table = *options.embeddings;
+  const ParameterParts parts{options.row_linear_end, options.row_linear_end};
+  table.slot_floats = Optimizer::Create(options.optimizer)->slot_floats(table.width(), parts);
+  return table;
+}
+
 ShardModel::ShardModel(const ServerOptions& options, const OrderedByteMap* store)
     : range_(options.range),
       parts_{CountBefore(options.penalised_end, options.range),
@@ -30,14 +42,11 @@ ShardModel::ShardModel(const ServerOptions& options, const OrderedByteMap* store
       average_changes_(options.average_changes),
       l2_(options.l2),
       optimizer_(Optimizer::Create(options.optimizer)),
-      shard_(options.range, options.average_changes ? 0 : optimizer_->slot_count(),
-             options.keeps_previous_round(),
+      shard_(options.range, BlockShapeOf(options).slot_count, options.keeps_previous_round(),
              InitialWeights(options.random_init_ranges, options.seed, options.range)),
       sum_(options.range.size()) {
   if (!options.embeddings) return;
-  EmbeddingTableOptions table = *options.embeddings;
-  table.slot_floats = optimizer_->slot_floats(table.width(), row_parts_);
-  embeddings_ = std::make_unique<EmbeddingTable>(table, store);
+  embeddings_ = std::make_unique<EmbeddingTable>(TableOptionsOf(options), store);
 }
 
 void ShardModel::SetWeights(const Slice& slice) {

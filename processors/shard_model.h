@@ -21,6 +21,11 @@ namespace millrace {
 // Updates that are combined in one step. Floats are added in this order.
 using Updates = std::span<const Gradient::Update* const>;
 
+// The shape of what the shard saves: of its blocks, and of its embedding rows with the optimizer's
+// state. REQUIRES of the second: options.embeddings.
+BlockShape BlockShapeOf(const ServerOptions& options);
+EmbeddingTableOptions TableOptionsOf(const ServerOptions& options);
+
 // Not thread-safe.
 class ShardModel {
  public:

@@ -106,8 +106,11 @@ Status AllWeights::Follow(Wakeup* wakeup, const std::atomic<bool>& stop) {
 
 StatusOr<bool> AllWeights::OthersLeft() const {
   for (const auto& [shard, followed] : followed_) {
-    MILLRACE_ASSIGN_OR_RETURN(const auto view, followed->Latest());
-    if (view == nullptr || !view->all_left) return false;
+    bool all_left = false;
+    MILLRACE_RETURN_IF_ERROR(
+        followed->Read([&](const FollowedShard::View& view) { all_left = view.all_left; })
+            .status());
+    if (!all_left) return false;
   }
   return true;
 }
@@ -124,9 +127,10 @@ StatusOr<bool> AllWeights::GatherWeights(std::vector<float>& parameters) const {
     copy(part.weights(), part.range());
   }
   for (const auto& [shard, followed] : followed_) {
-    MILLRACE_ASSIGN_OR_RETURN(const auto view, followed->Latest());
-    if (view == nullptr) return false;
-    copy(view->weights, view->range);
+    MILLRACE_ASSIGN_OR_RETURN(
+        const bool has_view,
+        followed->Read([&](const FollowedShard::View& view) { copy(view.weights, view.range); }));
+    if (!has_view) return false;
   }
   return true;
 }
@@ -141,16 +145,19 @@ Status AllWeights::GatherRows(const std::vector<EmbeddingId>& ids, std::vector<f
         hosted->task().processor().ReadEmbeddings(by_shard[shard], values[shard]));
   }
   for (const auto& [shard, followed] : followed_) {
-    MILLRACE_ASSIGN_OR_RETURN(const auto view, followed->Latest());
-    MILLRACE_CHECK(view != nullptr && view->rows.size() == ids_[shard].size() * width);
-    auto at = ids_[shard].begin();
-    for (const EmbeddingId id : by_shard[shard]) {
-      at = std::lower_bound(at, ids_[shard].end(), id);
-      MILLRACE_CHECK(at != ids_[shard].end() && *at == id);
-      const float* const row =
-          view->rows.data() + static_cast<size_t>(at - ids_[shard].begin()) * width;
-      values[shard].insert(values[shard].end(), row, row + width);
-    }
+    const auto copy = [&, ids = std::span<const EmbeddingId>(ids_[shard]),
+                       &out = values[shard]](const FollowedShard::View& view) {
+      MILLRACE_CHECK(view.rows.size() == ids.size() * width);
+      auto at = ids.begin();
+      for (const EmbeddingId id : by_shard[shard]) {
+        at = std::lower_bound(at, ids.end(), id);
+        MILLRACE_CHECK(at != ids.end() && *at == id);
+        const float* const row = view.rows.data() + static_cast<size_t>(at - ids.begin()) * width;
+        out.insert(out.end(), row, row + width);
+      }
+    };
+    MILLRACE_ASSIGN_OR_RETURN(const bool has_view, followed->Read(copy));
+    MILLRACE_CHECK(has_view);
   }
   rows.clear();
   std::vector<size_t> taken(training_.shards());
@@ -187,7 +194,7 @@ void AllWeights::MovePoints(std::vector<OutgoingRecord>& out) {
 
 Status AllWeights::Tick(Time now, std::vector<OutgoingRecord>& out) {
   for (const auto& [shard, followed] : followed_) {
-    MILLRACE_RETURN_IF_ERROR(followed->Latest().status());
+    MILLRACE_RETURN_IF_ERROR(followed->status());
   }
   if (evaluator_ == nullptr) return absl::OkStatus();
   if (now >= next_evaluation_ && evaluator_->idle()) {

@@ -10,6 +10,14 @@
 
 namespace millrace {
 
+void DrawInitialRow(const EmbeddingTableOptions& options, EmbeddingId id, std::span<float> values) {
+  const uint64_t row = Mix64(Mix64(options.seed + options.table) ^ id);
+  for (size_t column = 0; column < values.size(); ++column) {
+    // (Not -0, where the limit is 0.)
+    values[column] = options.initial_limit[column] * EvenlyFrom(Mix64(row + column)) + 0.0f;
+  }
+}
+
 EmbeddingTable::EmbeddingTable(const EmbeddingTableOptions& options, const OrderedByteMap* store)
     : options_(options),
       store_(store),
@@ -28,14 +36,6 @@ RowSpaceOptions EmbeddingTable::SpaceOptions(size_t cache_bytes) const {
 
 bool EmbeddingTable::Expired(const Row& row, int64_t now_ms) const {
   return HasExpired(row.head, now_ms, options_.expire_after_ms);
-}
-
-void EmbeddingTable::Draw(EmbeddingId id, std::span<float> values) const {
-  const uint64_t row = Mix64(Mix64(options_.seed + options_.table) ^ id);
-  for (size_t column = 0; column < values.size(); ++column) {
-    // (Not -0, where the limit is 0.)
-    values[column] = options_.initial_limit[column] * EvenlyFrom(Mix64(row + column)) + 0.0f;
-  }
 }
 
 Status EmbeddingTable::Take(std::span<const EmbeddingId> ids) {

@@ -41,6 +41,9 @@ struct EmbeddingTableOptions {
   size_t width() const { return initial_limit.size(); }
 };
 
+// The values of a row before its first step, width() of them.
+void DrawInitialRow(const EmbeddingTableOptions& options, EmbeddingId id, std::span<float> values);
+
 // A row is created by its first update, with initial values that are a pure function of (seed,
 // table, id); reading creates nothing. The results of Read and Update are a pure function of the
 // updates so far: cache size, evictions and checkpoints change only the time that they take.
@@ -158,7 +161,7 @@ class EmbeddingTable {
   std::span<float> Slots(size_t place) const { return Floats(place).subspan(width()); }
   bool Expired(const Row& row, int64_t now_ms) const;
   bool Admitted(const Row& row) const { return row.head.updates >= options_.admit_after; }
-  void Draw(EmbeddingId id, std::span<float> values) const;
+  void Draw(EmbeddingId id, std::span<float> values) const { DrawInitialRow(options_, id, values); }
 
   // Loads the rows to be processed next: in_hand_ has the place of each, which is read from the
   // store if needed, or kNowhere when there is no such row. None of them is evicted until the next

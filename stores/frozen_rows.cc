@@ -32,6 +32,14 @@ bool IsEmbeddingRowKey(std::string_view key) {
   return key.size() == kRowKeyBytes && key.front() == kRowPrefix;
 }
 
+std::optional<EmbeddingId> EmbeddingIdOf(std::string_view key, uint32_t table) {
+  constexpr size_t kIdAt = kRowKeyBytes - sizeof(EmbeddingId);
+  if (!IsEmbeddingRowKey(key) || DecodeBigEndian32(key.substr(1, kIdAt - 1)) != table) {
+    return std::nullopt;
+  }
+  return DecodeBigEndian64(key.substr(kIdAt));
+}
+
 FrozenRows::FrozenRows(uint32_t table, size_t width, size_t slot_floats,
                        std::shared_ptr<RowSpace> room)
     : table_(table), width_(width), row_floats_(width + slot_floats), room_(std::move(room)) {}

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,8 @@ inline bool HasExpired(const EmbeddingRowHead& head, int64_t now_ms, int64_t exp
 std::string EmbeddingRowKey(uint32_t table, EmbeddingId id);
 // True when `key` is that of a row of some table.
 bool IsEmbeddingRowKey(std::string_view key);
+// The id of the row of this table; empty: `key` is not that of such a row.
+std::optional<EmbeddingId> EmbeddingIdOf(std::string_view key, uint32_t table);
 
 // Cheap to create and to destroy: a few blocks of memory for any number of rows. Sorting and
 // encoding are slow, and may be done by another thread than the one that froze them. A copy shares

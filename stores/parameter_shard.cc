@@ -78,26 +78,36 @@ bool ParameterShard::IsBlockKey(std::string_view key) {
   return key.size() == 9 && key.front() == kBlockPrefix;
 }
 
-Status ParameterShard::LoadBlock(std::string_view key, std::string_view value) {
-  StatusOr<Frame> frame = ParseFrame(value);
-  ParameterBlock message;
-  if (!frame.ok() || frame->is_chunk || !ParseMessage(frame->body, message).ok()) {
+Status ParameterShard::DecodeBlock(std::string_view key, std::string_view value,
+                                   const BlockShape& shape, ParameterBlock& block) {
+  const StatusOr<Frame> frame = ParseFrame(value);
+  block.Clear();
+  if (!frame.ok() || frame->is_chunk || !ParseMessage(frame->body, block).ok()) {
     return absl::DataLossError("a parameter block cannot be decoded");
   }
-  const uint64_t begin = message.begin();
-  const bool in_range = begin >= range_.begin && begin < range_.end &&
-                        (begin - range_.begin) % kBlockKeys == 0 &&
+  const KeyRange range = shape.range;
+  const uint64_t begin = block.begin();
+  const bool in_range = begin >= range.begin && begin < range.end &&
+                        (begin - range.begin) % kBlockKeys == 0 &&
                         DecodeBigEndian64(key.substr(1)) == begin;
-  const size_t block = in_range ? (begin - range_.begin) / kBlockKeys : 0;
-  const size_t size = in_range ? BlockEnd(block) - BlockBegin(block) : 0;
-  if (!in_range || static_cast<size_t>(message.weights_size()) != size ||
-      static_cast<size_t>(message.slots_size()) != size * slot_count_ ||
-      static_cast<size_t>(message.previous_round_size()) != (previous_round_.empty() ? 0 : size)) {
+  const size_t size = in_range ? std::min(kBlockKeys, range.end - begin) : 0;
+  if (!in_range || static_cast<size_t>(block.weights_size()) != size ||
+      static_cast<size_t>(block.slots_size()) != size * shape.slot_count ||
+      static_cast<size_t>(block.previous_round_size()) != (shape.has_previous_round ? size : 0)) {
     return absl::DataLossError("a parameter block at key " + std::to_string(begin) +
-                               " does not fit this shard's keys [" + std::to_string(range_.begin) +
-                               ", " + std::to_string(range_.end) +
+                               " does not fit this shard's keys [" + std::to_string(range.begin) +
+                               ", " + std::to_string(range.end) +
                                "): it was written by a job with other settings");
   }
+  return absl::OkStatus();
+}
+
+Status ParameterShard::LoadBlock(std::string_view key, std::string_view value) {
+  ParameterBlock message;
+  MILLRACE_RETURN_IF_ERROR(
+      DecodeBlock(key, value, {range_, slot_count_, !previous_round_.empty()}, message));
+  const size_t block = (message.begin() - range_.begin) / kBlockKeys;
+  const auto size = static_cast<size_t>(message.weights_size());
   std::copy(message.weights().begin(), message.weights().end(),
             weights_.begin() + static_cast<ptrdiff_t>(BlockBegin(block)));
   std::copy(message.previous_round().begin(), message.previous_round().end(),

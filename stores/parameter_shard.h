@@ -15,6 +15,15 @@
 
 namespace millrace {
 
+class ParameterBlock;  // messages/records.proto
+
+// What a shard's blocks hold.
+struct BlockShape {
+  KeyRange range;  // of the shard
+  size_t slot_count = 0;
+  bool has_previous_round = false;
+};
+
 // The dense parameters of keys [begin, end) and the optimizer's slots, which are initially zero. A
 // block of kBlockKeys keys is the unit of saving: what was updated since the last checkpoint is
 // taken by TakeUpdated, and a block's bytes (key and value of a record of `parameters` and of a
@@ -69,7 +78,10 @@ class ParameterShard {
       const std::function<bool(std::string_view key, std::string_view value)>& visit);
   // True when `key` is a block's.
   static bool IsBlockKey(std::string_view key);
-  // Decodes a block. DataLoss when the bytes are not a block of this shard.
+  // Decodes a block. DataLoss when the bytes are not a block of a shard of this shape.
+  static Status DecodeBlock(std::string_view key, std::string_view value, const BlockShape& shape,
+                            ParameterBlock& block);
+  // Takes over a block. Errors: DecodeBlock's.
   Status LoadBlock(std::string_view key, std::string_view value);
 
  private:

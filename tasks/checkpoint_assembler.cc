@@ -24,15 +24,17 @@ StatusOr<std::optional<CheckpointAssembler::Part>> CheckpointAssembler::Add(
   bytes_ += key.size() + value.size();
   unfinished_ = true;
   std::optional<Offset> end;
+  std::string state;
   if (is_state) {
     MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
-    MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> whole, state_.Add(0, frame));
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<std::string> whole, state_.Add(0, frame));
     if (whole) end = offset + 1;
+    if (whole) state = *std::move(whole);
   }
   if (!end && bytes_ < most_bytes_) return std::optional<Part>();
   bytes_ = 0;
   unfinished_ = !end;
-  return std::optional<Part>({std::exchange(entries_, {}), end});
+  return std::optional<Part>({std::exchange(entries_, {}), end, std::move(state)});
 }
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,7 @@ class CheckpointAssembler {
     std::vector<Checkpoint::Entry>
         entries;                // in order; a later entry of a key replaces an earlier one
     std::optional<Offset> end;  // in a checkpoint's last part: the offset after its last record
+    std::string state{};        // there, too: the state, joined (DecodeState)
   };
 
   // The most bytes of a part, not counting its last record.

@@ -1,5 +1,6 @@
-"""The inner loops against their bare floors: arithmetic (Eigen), codec (memcpy), store (RocksDB); and
-the fold of an update of many workers, against that of four."""
+"""The inner loops against their bare floors: arithmetic (Eigen), codec (memcpy), store (RocksDB); the
+fold of an update of many workers, against that of four; a checkpoint that a follower takes, against
+loading the shard again."""
 
 import json
 import subprocess
@@ -9,8 +10,8 @@ from common import Result, TOOLS, WORK
 
 def run(options):
     results = []
-    for program in ("models/bench_models", "processors/bench_fold", "topics/bench_codec",
-                    "stores/bench_stores"):
+    for program in ("models/bench_models", "processors/bench_fold", "tasks/bench_follow",
+                    "topics/bench_codec", "stores/bench_stores"):
         path = WORK / "micro-part.json"
         flags = ["--json", path]
         if program.startswith("stores"):

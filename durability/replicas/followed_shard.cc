@@ -1,19 +1,16 @@
 #include "durability/replicas/followed_shard.h"
 
+#include <string>
 #include <utility>
 
 #include "kafka/timeouts.h"
-#include "stores/frozen_rows.h"
+#include "stores/memory_byte_map.h"
 
 namespace millrace {
 
 FollowedShard::FollowedShard(const ServerOptions& options, std::span<const EmbeddingId> ids,
                              Wakeup* wakeup)
-    : options_(options), ids_(ids.begin(), ids.end()), owner_(wakeup) {
-  if (!options.embeddings) return;
-  for (const EmbeddingId id : ids_)
-    row_keys_.insert(EmbeddingRowKey(options.embeddings->table, id));
-}
+    : shard_(options.shard), owner_(wakeup), image_(options, ids) {}
 
 StatusOr<std::unique_ptr<FollowedShard>> FollowedShard::Create(const JobConfig& config,
                                                                const ServerOptions& options,
@@ -21,9 +18,9 @@ StatusOr<std::unique_ptr<FollowedShard>> FollowedShard::Create(const JobConfig& 
                                                                Wakeup* wakeup,
                                                                const std::atomic<bool>& stop) {
   std::unique_ptr<FollowedShard> shard(new FollowedShard(options, ids, wakeup));
+  const MemoryByteMap nothing;  // reading starts at the first checkpoint
   MILLRACE_ASSIGN_OR_RETURN(
-      shard->tail_,
-      ParametersTail::Create(config, options.shard, shard->store_, &shard->wakeup_, stop));
+      shard->tail_, ParametersTail::Create(config, options.shard, nothing, &shard->wakeup_, stop));
   shard->thread_ = std::thread([raw = shard.get()] { raw->Run(); });
   return shard;
 }
@@ -34,30 +31,24 @@ FollowedShard::~FollowedShard() {
   if (thread_.joinable()) thread_.join();
 }
 
-StatusOr<std::shared_ptr<const FollowedShard::View>> FollowedShard::Latest() const {
+StatusOr<bool> FollowedShard::Read(const std::function<void(const View&)>& read) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!status_.ok()) return status_;
-  return view_;
+  if (has_view_) read(image_.view());
+  return has_view_;
+}
+
+Status FollowedShard::status() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return status_;
 }
 
 void FollowedShard::Run() {
   while (!ending_) {
-    const StatusOr<size_t> events = Poll();
-    Status status = events.status();
-    // Of several checkpoints that have come only the last is decoded.
-    if (status.ok() && *events == 0 && is_new_ && tail_->caught_up()) {
-      StatusOr<View> view = Load();
-      status = view.status();
-      if (view.ok()) {
-        is_new_ = false;
-        const std::lock_guard<std::mutex> lock(mutex_);
-        view_ = std::make_shared<const View>(*std::move(view));
-      }
-      owner_->Notify();
-    }
-    if (!status.ok()) {
+    StatusOr<size_t> events = Follow();
+    if (!events.ok()) {
       const std::lock_guard<std::mutex> lock(mutex_);
-      status_ = std::move(status);
+      status_ = std::move(events).status();
       owner_->Notify();
       return;
     }
@@ -65,29 +56,28 @@ void FollowedShard::Run() {
   }
 }
 
-StatusOr<size_t> FollowedShard::Poll() {
-  return tail_->Poll([this](CheckpointAssembler::Part part) -> Status {
-    std::erase_if(part.entries, [this](const Checkpoint::Entry& entry) {
-      return IsEmbeddingRowKey(entry.key) && !row_keys_.contains(entry.key);
-    });
-    is_new_ = part.end.has_value();  // in the middle of a checkpoint there is nothing to show
-    return store_.Write(BatchOf(std::move(part.entries), part.end));
-  });
-}
-
-StatusOr<FollowedShard::View> FollowedShard::Load() const {
-  ShardTask task(options_, store_);
-  MILLRACE_RETURN_IF_ERROR(task.Load());
-  const ServerProcessor& processor = task.processor();
-  View view;
-  view.range = processor.shard().range();
-  view.weights.assign(processor.shard().weights().begin(), processor.shard().weights().end());
-  if (const EmbeddingTable* const table = processor.embeddings()) {
-    view.rows.resize(ids_.size() * table->width());
-    MILLRACE_RETURN_IF_ERROR(processor.ReadEmbeddings(ids_, view.rows));
+StatusOr<size_t> FollowedShard::Follow() {
+  const auto with_place = [this](const Status& status) {
+    if (!absl::IsDataLoss(status)) return status;
+    return absl::DataLossError(
+        "parameters, partition " + std::to_string(shard_) + ": a checkpoint of shard " +
+        std::to_string(shard_) + " cannot be used here: " + std::string(status.message()) +
+        ". If the server of that shard cannot start from it either, restore the topic, or start a "
+        "new job (another --job)");
+  };
+  MILLRACE_ASSIGN_OR_RETURN(const size_t events, tail_->Poll([&](CheckpointAssembler::Part part) {
+    return with_place(image_.Take(std::move(part)));
+  }));
+  // Of several checkpoints that have come only the last is shown.
+  if (events > 0 || !image_.is_new() || !tail_->caught_up()) return events;
+  MILLRACE_RETURN_IF_ERROR(with_place(image_.Finish()));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    image_.Show();
+    has_view_ = true;
   }
-  view.all_left = processor.AllLeft();
-  return view;
+  owner_->Notify();
+  return events;
 }
 
 }  // namespace millrace

@@ -2,21 +2,18 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <span>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
 #include "durability/checkpoints/parameters_tail.h"
 #include "kafka/wakeup.h"
 #include "messages/job.pb.h"
-#include "stores/memory_byte_map.h"
-#include "tasks/shard_task.h"
+#include "tasks/shard_image.h"
 
 namespace millrace {
 
@@ -25,15 +22,10 @@ namespace millrace {
 // own, since a shard may be large; its functions are for the owner's thread.
 class FollowedShard {
  public:
-  struct View {
-    KeyRange range;
-    std::vector<float> weights;  // of the range
-    std::vector<float> rows;     // of the ids that were asked for, row by row
-    bool all_left = false;       // every worker has left the shard
-  };
+  using View = ShardImage::View;
 
-  // It holds the embedding rows of `ids` only: a table may be larger than memory. `wakeup` is
-  // notified when there is a new view; it outlives the shard, as `config` does.
+  // It holds the embedding rows of `ids` (ascending, distinct) only: a table may be larger than
+  // memory. `wakeup` is notified when there is a new view; it outlives the shard, as `config` does.
   static StatusOr<std::unique_ptr<FollowedShard>> Create(const JobConfig& config,
                                                          const ServerOptions& options,
                                                          std::span<const EmbeddingId> ids,
@@ -41,32 +33,31 @@ class FollowedShard {
                                                          const std::atomic<bool>& stop);
   ~FollowedShard();
 
-  // Null until every checkpoint that existed when this object was created has been read. (A shard
-  // without a checkpoint is as it was initialized.) Errors: those of ParametersTail, and DataLoss
-  // when a checkpoint cannot be loaded; they last.
-  StatusOr<std::shared_ptr<const View>> Latest() const;
+  // Calls `read` with the last checkpoint, which is shown until `read` returns: it should be quick.
+  // False, without a call, until every checkpoint that existed when this object was created has
+  // been read. (A shard without a checkpoint is as it was initialized.) Errors: those of
+  // ParametersTail, and DataLoss when a checkpoint cannot be used; they last.
+  StatusOr<bool> Read(const std::function<void(const View&)>& read) const;
+  // The error, if there is one.
+  Status status() const;
 
  private:
   FollowedShard(const ServerOptions& options, std::span<const EmbeddingId> ids, Wakeup* wakeup);
 
   void Run();
-  // Processes some of the received records; returns the number of events.
-  StatusOr<size_t> Poll();
-  StatusOr<View> Load() const;
+  // Takes some of the received records; shows the last checkpoint when there are no more. Returns
+  // the number of events.
+  StatusOr<size_t> Follow();
 
-  const ServerOptions options_;
-  const std::vector<EmbeddingId> ids_;
+  const ShardId shard_;
   Wakeup* const owner_;
-  // Used by thread_ only:
-  std::set<std::string> row_keys_;
-  MemoryByteMap store_;
-  bool is_new_ = true;  // the store ends with a complete checkpoint that the view does not have
-  std::unique_ptr<ParametersTail> tail_;
+  ShardImage image_;                      // used by thread_ only; its view is guarded by mutex_
+  std::unique_ptr<ParametersTail> tail_;  // used by thread_ only
   Wakeup wakeup_;
 
   mutable std::mutex mutex_;
   Status status_ = absl::OkStatus();  // guarded by mutex_
-  std::shared_ptr<const View> view_;  // guarded by mutex_
+  bool has_view_ = false;             // guarded by mutex_
   std::atomic<bool> ending_ = false;
   std::thread thread_;  // last: it uses all of the above
 };

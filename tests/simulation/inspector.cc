@@ -254,6 +254,29 @@ void Inspector::OnCopy(ShardId shard, const OrderedByteMap& copy) {
   if (!wrong.empty()) Fail("a copy of shard " + std::to_string(shard) + ": " + wrong);
 }
 
+void Inspector::OnImage(ShardId shard, const ShardImage::View& view) {
+  const Referee& judge = referee(shard);
+  if (view.position > judge.end()) return Fail("a follower shows a position after the log's end");
+  const Referee::State* const cut = view.at_cut ? judge.AtCut(view.position) : nullptr;
+  if (view.at_cut && cut == nullptr) return Fail("a follower shows a cut that is not in the log");
+  const Referee::State& state = view.at_cut ? *cut : judge.At(view.position);
+  std::vector<float> rows;
+  bool all_left = true;
+  for (const Referee::Member& member : state.members) all_left = all_left && member.left;
+  for (const EmbeddingId id : AllIds(world_.scenario)) {
+    if (ShardOfEmbedding(id, world_.scenario.shards) != shard) continue;
+    const std::vector<float> row = judge.RowOf(state, id);
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  if (SameBits(*state.weights, view.weights) && SameBits(rows, view.rows) &&
+      all_left == view.all_left) {
+    return;
+  }
+  Fail("a follower of shard " + std::to_string(shard) +
+       " shows something else than the fold of the log, at position " +
+       std::to_string(view.position));
+}
+
 void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const OrderedByteMap& store,
                                bool is_newest) {
   const ShardId shard(task.shard());

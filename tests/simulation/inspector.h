@@ -41,6 +41,7 @@ class Inspector final : public Observer {
   void OnCopiesLost(ShardId shard) override;
   void OnStateLost(const ShardTask& task) override;
   void OnCopy(ShardId shard, const OrderedByteMap& copy) override;
+  void OnImage(ShardId shard, const ShardImage::View& view) override;
   void OnSnapshotPart(uint64_t id, const ShardTask& task, const OrderedByteMap& store,
                       bool is_newest) override;
   void OnError(const std::string& what) override { Fail(what); }

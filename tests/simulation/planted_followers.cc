@@ -1,6 +1,8 @@
 // Errors of those who keep replicas.
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -91,6 +93,42 @@ class GivesACopyAheadOfItsRows final : public ReplicaHost {
   Offset offset_ = 0;
 };
 
+// Takes the first record of each checkpoint with the next one.
+class SeesAPartOfACheckpoint final : public ImageHost {
+ public:
+  using ImageHost::ImageHost;
+
+ protected:
+  Status Take(ShardImage& image, CheckpointAssembler::Part part) override {
+    std::vector<Checkpoint::Entry> late = std::exchange(late_, {});
+    late_.push_back(std::move(part.entries.front()));
+    part.entries.erase(part.entries.begin());
+    std::ranges::move(part.entries, std::back_inserter(late));
+    part.entries = std::move(late);
+    return ImageHost::Take(image, std::move(part));
+  }
+
+ private:
+  std::vector<Checkpoint::Entry> late_;
+};
+
+// Takes a block or row once, and what it is later not.
+class KeepsWhatItHas final : public ImageHost {
+ public:
+  using ImageHost::ImageHost;
+
+ protected:
+  Status Take(ShardImage& image, CheckpointAssembler::Part part) override {
+    std::erase_if(part.entries, [this](const Checkpoint::Entry& entry) {
+      return !entry.key.starts_with(kStateKeyPrefix) && !seen_.insert(entry.key).second;
+    });
+    return ImageHost::Take(image, std::move(part));
+  }
+
+ private:
+  std::set<std::string> seen_;
+};
+
 }  // namespace
 
 std::vector<PlantedError> PlantedInFollowers() {
@@ -103,6 +141,9 @@ std::vector<PlantedError> PlantedInFollowers() {
       "a copy of a replica whose offset is ahead of its rows", 20));
   errors.push_back(InFollower<GoesOnWithoutWhatIsRefused>(
       "a follower that goes on without what its disk has refused", 100));
+  errors.push_back(InImage<SeesAPartOfACheckpoint>(
+      "a follower that sees the end of a checkpoint before all of it", 10));
+  errors.push_back(InImage<KeepsWhatItHas>("a follower that keeps what it has", 10));
   return errors;
 }
 

@@ -114,6 +114,15 @@ PlantedError InFollower(std::string name, uint64_t seeds) {
           }};
 }
 
+template <class Image>
+PlantedError InImage(std::string name, uint64_t seeds) {
+  Factory factory = Factory::Production();
+  factory.image = [](World& world, ShardId shard, uint64_t seed) {
+    return std::make_unique<Image>(world, shard, seed);
+  };
+  return {std::move(name), seeds, std::move(factory), Unchanged};
+}
+
 // Without snapshots: that a part's store is held against `parameters` would show much of this, too.
 template <class Server>
 PlantedError InServer(std::string name, uint64_t seeds,

@@ -28,6 +28,9 @@ Factory Factory::Production() {
   factory.replica = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
     return std::make_unique<ReplicaHost>(world, shard, std::move(disk));
   };
+  factory.image = [](World& world, ShardId shard, uint64_t seed) {
+    return std::make_unique<ImageHost>(world, shard, seed);
+  };
   return factory;
 }
 
@@ -53,6 +56,7 @@ Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Fac
     for (ShardId shard : ReplicatedBy({server}, scenario.shards, scenario.replicas)) {
       replicas_.push_back({shard, std::make_shared<Disk>(), nullptr});
     }
+    followers_.push_back(factory_.image(world_, server, seed));
   }
 }
 
@@ -108,6 +112,7 @@ bool Simulation::Turn() {
   if (!replicas_.empty() && world_.random.Chance(0.3)) {
     did |= TurnReplica(replicas_[world_.random.Below(replicas_.size())]);
   }
+  for (const auto& follower : followers_) follower->Turn();
   if (world_.random.Chance(faults_.produce)) did |= Produce();
   return did;
 }
@@ -370,6 +375,7 @@ std::string Simulation::Finish() {
   for (const ServerHost* server : server_) inspector_.CheckEnd(server->task());
   inspector_.CheckEnd();
   CheckReplicas();
+  CheckFollowers();
   return inspector_.violation();
 }
 
@@ -381,6 +387,22 @@ void Simulation::CheckReplicas() {
     const std::shared_ptr<Disk> copy = replica.host->Copy();
     inspector_.OnCopy(replica.shard, *copy->map);
     inspector_.CheckRecovery(server_[replica.shard]->task(), *copy->map);
+  }
+}
+
+// Each shows the end by now, or will when it begins again.
+void Simulation::CheckFollowers() {
+  for (ShardId shard = 0; shard < followers_.size(); ++shard) {
+    ImageHost& follower = *followers_[shard];
+    const auto shows_the_end = [&] {
+      return follower.view().position == inspector_.referee(shard).end();
+    };
+    follower.TakeAll();
+    for (int i = 0; i < 30 && !shows_the_end(); ++i) {
+      follower.BeginAgain();
+      follower.TakeAll();
+    }
+    if (!shows_the_end()) inspector_.Fail("a follower does not come to the end");
   }
 }
 

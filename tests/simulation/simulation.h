@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/simulation/image_host.h"
 #include "tests/simulation/inspector.h"
 #include "tests/simulation/replica_host.h"
 #include "tests/simulation/scenario.h"
@@ -53,6 +54,7 @@ struct Factory {
   std::function<std::unique_ptr<ServerHost>(World&, ShardId, std::shared_ptr<Disk>)> server;
   std::function<std::unique_ptr<WorkerHost>(World&, std::shared_ptr<Disk>)> worker;
   std::function<std::unique_ptr<ReplicaHost>(World&, ShardId, std::shared_ptr<Disk>)> replica;
+  std::function<std::unique_ptr<ImageHost>(World&, ShardId, uint64_t seed)> image;
   static Factory Production();
 };
 
@@ -148,6 +150,7 @@ class Simulation {
   std::shared_ptr<Disk> NewDisk(ShardId shard);
   bool TurnReplica(Replica& replica);
   void CheckReplicas();
+  void CheckFollowers();
   // Gives the partition to a process, whoever had it.
   void Give(WorkerId worker, WorkerHost& to);
   WorkerHost& AnyProcess();
@@ -163,6 +166,7 @@ class Simulation {
   std::vector<std::vector<std::shared_ptr<Disk>>> server_disks_;  // by shard
   std::vector<std::shared_ptr<Disk>> worker_disks_;
   std::vector<Replica> replicas_;
+  std::vector<std::unique_ptr<ImageHost>> followers_;  // by shard
   std::vector<std::shared_ptr<Disk>> given_;  // by shard: a copy that was under way for long
   uint64_t last_snapshot_ = 0;                // that was asked for
   int64_t log_ms_ = 0;                        // time of the last record delivered

@@ -46,6 +46,7 @@ bool Simulation::LoseCopies(ShardId shard) {
     replica.disk = std::make_shared<Disk>();
   }
   world_.log.Recreate(Topic::kParameters, partition);
+  followers_[shard]->BeginAgain();
   world_.compacted[shard] = 0;
   world_.observer->OnCopiesLost(shard);
   return true;
@@ -129,6 +130,7 @@ bool Simulation::RecreateParameters(ShardId shard) {
   if (world_.log.Begin(Topic::kGradients, partition) == 0) return false;
   world_.Count("loss: parameters recreated");
   world_.log.Recreate(Topic::kParameters, partition);
+  followers_[shard]->BeginAgain();
   return true;
 }
 

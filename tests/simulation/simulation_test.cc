@@ -43,6 +43,7 @@ constexpr std::string_view kMustHappen[] = {
     "answers to several updates at once",
     "broker away from a transaction",
     "buffer saved",
+    "checkpoint seen by a follower",
     "checkpoint taken by a replica",
     "checkpoint",
     "clock jumps back",

@@ -13,6 +13,7 @@
 
 #include "models/model.h"
 #include "stores/memory_byte_map.h"
+#include "tasks/shard_image.h"
 #include "tasks/shard_task.h"
 #include "tests/simulation/memory_log.h"
 #include "tests/simulation/random.h"
@@ -40,6 +41,8 @@ class Observer {
   virtual void OnStateLost(const ShardTask&) {}
   // A copy of the shard that is on its way to no other checkpoint.
   virtual void OnCopy(ShardId, const OrderedByteMap&) {}
+  // What a follower of the shard shows of it.
+  virtual void OnImage(ShardId, const ShardImage::View&) {}
   // The shard writes its part of a snapshot: what it is, its store, which has all of it, and
   // whether nobody has taken it over.
   virtual void OnSnapshotPart(uint64_t /*id*/, const ShardTask&, const OrderedByteMap&,
