@@ -18,6 +18,9 @@ APPS = BUILD / "apps"
 TOOLS = BUILD / "benchmarks"
 WORK = ROOT / "build" / "bench"
 
+# Each is a file of this folder.
+NAMES = ("loop", "latency", "scaling", "dense", "features", "classes", "embedding", "replication",
+         "recovery", "compression", "ingest", "reader", "train", "flights", "micro", "memory")
 WORKERS = 4
 TEXT = ["--label", "label", "--text", "text", "--classes", "1,2,3,4,5,6", "--text-buckets", "1024"]
 # Programs that are done, but for a benchmark of how they start, are given so long.
@@ -44,7 +47,8 @@ class Rate(float):
 @dataclasses.dataclass
 class Result:
     """A line of the table. Ours and the floor are in `unit`; `target` is what the ratio should be.
-    `turns` are ours and the floor's of each turn, if there were several."""
+    `turns` are ours and the floor's of each turn, if there were several. `series` and `x`: where it
+    stands in the benchmark's plot, if that is one of lines."""
 
     name: str
     ours: float
@@ -53,6 +57,8 @@ class Result:
     target: str = ""
     ratio: float | None = None
     turns: tuple[list, list] = ((), ())
+    series: str = ""
+    x: float | None = None
 
     def __post_init__(self):
         if self.ratio is None:
@@ -70,11 +76,11 @@ def in_turns(turns, ours, floor):
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
-def compared(name, unit, ours, floors, target=""):
+def compared(name, unit, ours, floors, target="", series="", x=None):
     """The medians; the ratio is that of the turns, which both sides spent on the same machine."""
     ratio = statistics.median(a / b for a, b in zip(ours, floors))
     return Result(name, statistics.median(ours), statistics.median(floors), unit, target, ratio,
-                  (list(ours), list(floors)))
+                  (list(ours), list(floors)), series, x)
 
 
 def spread(values):
@@ -93,16 +99,15 @@ def report(name, results):
         print(f"{r.name:{width}}  {r.ours:12,.{digits}f}  {r.floor:12,.{digits}f}  {r.ratio:6.2f}  "
               f"{r.target:>7}  {r.unit}")
         ours, floors = r.turns
-        if len(ours) < 2:
-            continue
-        print(f"    min/median/max of {len(ours)} turns: {spread(ours)}, floor {spread(floors)}, "
-              f"ratio {spread([a / b for a, b in zip(ours, floors)])}")
+        if len(ours) > 1:
+            print(f"    min/median/max of {len(ours)} turns: {spread(ours)}, floor {spread(floors)}, "
+                  f"ratio {spread([a / b for a, b in zip(ours, floors)])}")
         if len(r.cpu_ms()) == 2:
             mine, least = r.cpu_ms()
             print(f"    processor time of one, with the broker's: {mine:.3f} ms, floor {least:.3f} "
                   f"ms")
     path = WORK / f"{name}.json"
-    fields = ("name", "ours", "floor", "ratio", "unit", "turns")
+    fields = ("name", "ours", "floor", "ratio", "unit", "turns", "series", "x")
     lines = [json.dumps({**{field: getattr(r, field) for field in fields}, "cpu_ms": r.cpu_ms()})
              for r in results]
     path.write_text("[\n  " + ",\n  ".join(lines) + "\n]\n", encoding="utf-8")
@@ -206,13 +211,33 @@ def remove_topics(broker, name):
                    check=True)
 
 
+def pass_over(options, name, features, training, csv, rows):
+    """Rows per second of a job of two WorkerApps on rows that are in input-data already, from the
+    start of ServerApp to the end."""
+    with Job(options.broker, name, training) as job:
+        job.produce(csv, features=features)
+        job.wait("producer")
+        before = cpu_s(options.broker_pid)
+        job.serve()
+        names = job.work()
+        began = time.monotonic()
+        job.wait("server", *names)
+        seconds = time.monotonic() - began
+        used = sum(job.cpu_s[each] for each in ("server", *names))
+        used += cpu_s(options.broker_pid) - before
+        print(f"  {name}: {rows / seconds:,.0f} rows/s, {1e6 * used / rows:.1f} µs of processor "
+              f"time a row", flush=True)
+    remove_topics(options.broker, name)
+    return Rate(rows / seconds, 1000 * used / rows)
+
+
 class Job(Programs):
     """The programs of one job, which has the folder's name."""
 
-    def __init__(self, broker, name, training=()):
+    def __init__(self, broker, name, training=(), workers=WORKERS):
         super().__init__(name)
         self.name, self.training = name, list(training)
-        self.common = ["--brokers", broker, "--job", name, "--workers", str(WORKERS)]
+        self.common = ["--brokers", broker, "--job", name, "--workers", str(workers)]
 
     def produce(self, data, *flags, features=None, stdin=subprocess.DEVNULL):
         """Starts CsvProducer."""

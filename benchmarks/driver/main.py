@@ -1,4 +1,5 @@
-"""Runs one benchmark by name. scripts/bench calls it, and starts what it needs."""
+"""Runs one benchmark by name, or writes a page of those that were run. scripts/bench calls it, and
+starts what it needs."""
 
 import argparse
 import importlib
@@ -7,15 +8,16 @@ import sys
 import time
 
 import common
+import page
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=["loop", "dense", "embedding", "replication", "recovery",
-                                         "compression", "features", "ingest", "reader", "train",
-                                         "micro", "memory"])
+    parser.add_argument("name", nargs="?", choices=common.NAMES)
+    parser.add_argument("--html", help="write a page of all that build/bench has here")
     parser.add_argument("--broker", help="HOST:PORT of a Kafka that nobody else uses")
     parser.add_argument("--broker-pid", type=int, help="its process, whose time is counted")
+    parser.add_argument("--python", help="a Python that has the flights")
     parser.add_argument("--vw-python", help="a Python that has vowpalwabbit")
     parser.add_argument("--turns", type=int, default=5, help="how often each side is measured")
     parser.add_argument("--seconds", type=float, default=8, help="of rounds: length of a measurement")
@@ -23,8 +25,10 @@ def main():
     parser.add_argument("--recovery-rows", type=int, help="recovery: only a table of so many")
     parser.add_argument("--ingest-rows", type=int, default=500_000)
     parser.add_argument("--train-rows", type=int, default=400_000)
+    parser.add_argument("--flights-rows", type=int, default=400_000)
     parser.add_argument("--compression-rows", type=int, default=200_000)
     parser.add_argument("--features-rows", type=int, default=200_000)
+    parser.add_argument("--classes-rows", type=int, default=100_000)
     parser.add_argument("--memory-rows", type=int, default=1_000_000)
     options = parser.parse_args()
     # As an exception, so that what was started is ended on the way out.
@@ -32,7 +36,10 @@ def main():
     # Job names are used once: what an interrupted run left in the broker is no concern of ours.
     options.stamp = time.strftime("%H%M%S")
     common.WORK.mkdir(parents=True, exist_ok=True)
-    common.report(options.name, importlib.import_module(options.name).run(options))
+    if options.name:
+        common.report(options.name, importlib.import_module(options.name).run(options))
+    if options.html:
+        print(f"{options.html}: {', '.join(page.write(options.html)) or 'no benchmark has been run'}")
 
 
 if __name__ == "__main__":
