@@ -58,7 +58,7 @@ def floor(options, name):
 def run(options):
     data = text_rows(int(12000 * (WARM_UP_S + options.seconds)), "words",
                      "--min-words", "1", "--max-words", "3")
-    loop.floor(options, f"latency-warm-up-{options.stamp}")  # of the broker
+    loop.warm_up(options, "latency", data)
     sides = {"round trip": round_trip, "freshness": freshness}
     ours = {side: [] for side in sides}
     floors = []

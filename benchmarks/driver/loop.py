@@ -125,11 +125,18 @@ def floor(options, name, *flags, servers=1, workers=WORKERS):
         return rate
 
 
+def warm_up(options, name, data):
+    """Of the broker, which takes its time to learn what to compile: of what the floor asks of it, and
+    of transactions, groups and deletions besides."""
+    floor(options, f"{name}-floor-warm-up-{options.stamp}")
+    ours(options, f"{name}-warm-up-{options.stamp}", SPARSE, data)
+
+
 def run(options):
     # More than any machine uses up: 4 rows a round.
     data = text_rows(int(12000 * (WARM_UP_S + options.seconds)), "words",
                      "--min-words", "1", "--max-words", "3")
-    floor(options, f"loop-warm-up-{options.stamp}")  # of the broker
+    warm_up(options, "loop", data)
     rates = [[] for _ in KINDS]
     floors, once = [], []
     for turn in range(options.turns):

@@ -21,7 +21,7 @@ def updates(rounds, workers):
 def run(options):
     data = text_rows(int(MOST_UPDATES * (WARM_UP_S + options.seconds)), "words",
                      "--min-words", "1", "--max-words", "3")
-    loop.floor(options, f"scaling-warm-up-{options.stamp}")  # of the broker
+    loop.warm_up(options, "scaling", data)
     rates = {(kind, workers): [] for kind in KINDS for workers in WORKERS}
     floors = {workers: [] for workers in WORKERS}
     for turn in range(options.turns):
