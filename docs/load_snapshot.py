@@ -19,6 +19,16 @@ import sys
 import numpy
 
 
+def caught_up(manifest, rows, slots, shrinkage):
+    """The rows, shrunk by the L2 penalties that each has missed since it was last named."""
+    now = max(part["shrinkage"] for part in manifest["parts"])
+    missed = (now - shrinkage)[:, None]
+    optimizer = manifest["training"].get("optimizer", {})
+    if optimizer.get("kind", "ADAGRAD") == "ADAGRAD":
+        missed = missed / (numpy.sqrt(slots) + optimizer.get("epsilon", 1e-8))
+    return (rows * numpy.exp(-missed)).astype("f4")
+
+
 def load(folder):
     """The dense parameters, and the embedding rows: ids, a row of `rows` for each, and whether it is
     admitted; one that is not has zeros, where a server has its initial values."""
@@ -30,10 +40,12 @@ def load(folder):
     weights = numpy.concatenate([numpy.load(folder / f"weights-{s}.npy") for s in shards])
     if not (folder / "embedding-ids-0.npy").exists():
         return weights, numpy.zeros(0, "u8"), numpy.zeros((0, 0), "f4"), numpy.zeros(0, "?")
-    ids, rows, updates = (
-        numpy.concatenate([numpy.load(folder / f"embedding-{what}-{s}.npy") for s in shards])
-        for what in ("ids", "values", "updates")
-    )
+    def of_rows(what):
+        return numpy.concatenate([numpy.load(folder / f"embedding-{what}-{s}.npy") for s in shards])
+
+    ids, rows, updates = (of_rows(what) for what in ("ids", "values", "updates"))
+    if (folder / "embedding-shrinkage-0.npy").exists():
+        rows = caught_up(manifest, rows, of_rows("slots"), of_rows("shrinkage"))
     admit_after = manifest["training"].get("embedding", {}).get("admit_after", 1)
     return weights, ids, rows, updates >= admit_after
 

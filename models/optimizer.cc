@@ -5,12 +5,22 @@
 #include <limits>
 
 #include "base/check.h"
+#include "models/lanes.h"
 
 namespace millrace {
 namespace {
 
 double DecayedRate(const OptimizerOptions& options, uint64_t step) {
   return options.learning_rate / (1 + options.decay * static_cast<double>(step));
+}
+
+// -log(1 - x), 0 <= x < 1, by its series. Not libm's, whose last bit differs between processors.
+double NegativeLogOfRest(double x) {
+  MILLRACE_CHECK(x >= 0 && x < 1);
+  double sum = 0;
+  double power = x;
+  for (double k = 1; power > sum * 1e-17; ++k, power *= x) sum += power / k;
+  return sum;
 }
 
 // Checks the spans' sizes and hands their data to the loops, which know that it does not overlap.
@@ -39,6 +49,16 @@ class Sgd final : public ElementwiseOptimizer {
  public:
   using ElementwiseOptimizer::ElementwiseOptimizer;
   size_t slot_count() const override { return 0; }
+
+  // A step multiplies by 1 - rate * l2.
+  double Shrinkage(uint64_t step, double l2) const override {
+    return NegativeLogOfRest(DecayedRate(options(), step) * l2);
+  }
+  void CatchUp(double missed, std::span<float> parameters,
+               std::span<const float> /*slots*/) const override {
+    const float factor = ExpOfNegative<4>(Lanes<4>{} - static_cast<float>(missed))[0];
+    for (float& parameter : parameters) parameter *= factor;
+  }
 
  private:
   void StepAll(uint64_t step, size_t size, const float* __restrict gradient,
@@ -78,6 +98,27 @@ class AdaGrad final : public ElementwiseOptimizer {
  public:
   using ElementwiseOptimizer::ElementwiseOptimizer;
   size_t slot_count() const override { return 1; }
+
+  // A step multiplies by about exp(-rate * l2 / (root of the squares + epsilon)).
+  double Shrinkage(uint64_t step, double l2) const override {
+    return DecayedRate(options(), step) * l2;
+  }
+  void CatchUp(double missed, std::span<float> parameters,
+               std::span<const float> slots) const override {
+    MILLRACE_CHECK(slots.size() == parameters.size());
+    constexpr size_t kLanes = 4;
+    const auto less = static_cast<float>(missed);
+    const auto epsilon = static_cast<float>(options().epsilon);
+    for (size_t i = 0; i < parameters.size(); i += kLanes) {
+      const size_t count = std::min(kLanes, parameters.size() - i);
+      Lanes<kLanes> exponents = {};
+      for (size_t k = 0; k < count; ++k) {
+        exponents[k] = -less / (std::sqrt(slots[i + k]) + epsilon);
+      }
+      const Lanes<kLanes> factors = ExpOfNegative<kLanes>(exponents);
+      for (size_t k = 0; k < count; ++k) parameters[i + k] *= factors[k];
+    }
+  }
 
  private:
   void StepAll(uint64_t step, size_t size, const float* gradient, float* parameters,

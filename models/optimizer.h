@@ -39,6 +39,10 @@ struct ParameterParts {
 // FTRL's slot 0 is the sum of squares, which AdaGrad has, too; slot 1 is z, of the linear part
 // only. Its parameters follow from the slots: they start at zero, and what else stood in the
 // linear part would be forgotten by the first step.
+//
+// Parameters that miss steps (embedding rows) are as if they had stepped without a gradient: SGD,
+// whose penalty is caught up; AdaGrad, but that the penalties missed do not add to its squares;
+// FTRL, whose penalty is not a part of its steps. Momentum and Adam are lazy.
 class Optimizer {
  public:
   static std::unique_ptr<Optimizer> Create(const OptimizerOptions& options);
@@ -59,6 +63,16 @@ class Optimizer {
             std::span<float> slots) const {
     Step(step, gradient, parameters, slots, {});
   }
+
+  // ---- an L2 penalty on parameters that do not step each time: embedding rows ----
+
+  // How far step number `step` shrinks a parameter without a gradient by the penalty l2 / 2 * w^2,
+  // as a logarithm: what parameters miss is the sum of it. 0: the penalty acts in the steps that
+  // they take, and only there. REQUIRES l2 * learning_rate < 1.
+  virtual double Shrinkage(uint64_t /*step*/, double /*l2*/) const { return 0; }
+  // Shrinks parameters by what they have missed, >= 0. `slots` as in Step.
+  virtual void CatchUp(double /*missed*/, std::span<float> /*parameters*/,
+                       std::span<const float> /*slots*/) const {}
 };
 
 }  // namespace millrace

@@ -10,12 +10,13 @@
 
 namespace millrace {
 
-void PreviousRound::Begin(const Moments& moments, int64_t step_ms) {
-  MILLRACE_CHECK(step_ms >= step_ms_);  // the log's time, folded as a maximum
+void PreviousRound::Begin(const Moments& moments, const RowTime& time) {
+  MILLRACE_CHECK(time.ms >= time_.ms);  // the log's time, folded as a maximum
+  MILLRACE_CHECK(time.shrinkage >= time_.shrinkage);
   moments_ = moments;
   ids_.clear();
   rows_.clear();
-  step_ms_ = step_ms;
+  time_ = time;
 }
 
 void PreviousRound::KeepRows(std::span<const EmbeddingId> ids, std::vector<float> values) {
@@ -42,7 +43,8 @@ void PreviousRound::Save(ShardState& state) const {
   ToProto(moments_, *saved.mutable_moments());
   saved.mutable_embeddings()->mutable_id()->Add(ids_.begin(), ids_.end());
   saved.mutable_embeddings()->mutable_value()->Add(rows_.begin(), rows_.end());
-  saved.set_step_ms(step_ms_);
+  saved.set_step_ms(time_.ms);
+  saved.set_shrinkage(time_.shrinkage);
 }
 
 Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) {
@@ -53,11 +55,15 @@ Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) 
   if (saved.step_ms() < 0 || saved.step_ms() > state.step_ms()) {
     return absl::InvalidArgumentError("its previous round is later than its last");
   }
+  if (!(saved.shrinkage() >= 0 && saved.shrinkage() <= state.shrinkage())) {
+    return absl::InvalidArgumentError(
+        "its previous round has shrunk its rows further than its last");
+  }
   moments_ = saved.moments().count_size() > 0 ? FromProto(saved.moments())
                                               : Moments(shape.numeric_columns);
   ids_.assign(saved.embeddings().id().begin(), saved.embeddings().id().end());
   rows_.assign(saved.embeddings().value().begin(), saved.embeddings().value().end());
-  step_ms_ = saved.step_ms();
+  time_ = {saved.step_ms(), saved.shrinkage()};
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include "base/types.h"
 #include "messages/records.pb.h"
 #include "models/moments.h"
+#include "stores/embedding_table.h"
 #include "topics/gradient_codec.h"
 
 namespace millrace {
@@ -23,12 +24,14 @@ class PreviousRound {
 
   // To be called at the start of a round, with what it will replace. The round has changed no
   // embedding rows yet.
-  void Begin(const Moments& moments, int64_t step_ms);
+  void Begin(const Moments& moments, const RowTime& time);
   // The rows that the round is about to change. REQUIRES ascending, distinct ids.
   void KeepRows(std::span<const EmbeddingId> ids, std::vector<float> values);
 
   const Moments& moments() const { return moments_; }
-  int64_t step_ms() const { return step_ms_; }
+  int64_t step_ms() const { return time_.ms; }
+  // As of when rows that the round did not change are read.
+  const RowTime& time() const { return time_; }
   // Replaces in `values`, the present rows of `ids`, those that the round changed by their previous
   // values.
   void RestoreRows(std::span<const EmbeddingId> ids, size_t width, std::span<float> values) const;
@@ -41,7 +44,7 @@ class PreviousRound {
   Moments moments_;
   std::vector<EmbeddingId> ids_;  // ascending
   std::vector<float> rows_;
-  int64_t step_ms_ = 0;
+  RowTime time_;
 };
 
 }  // namespace millrace

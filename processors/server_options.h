@@ -41,6 +41,7 @@ struct ServerOptions {
   FloatFormat values = Training::Compression::FLOAT32;  // of updates
   OptimizerOptions optimizer;
   double l2 = 0;                                    // added to the gradient
+  double row_l2 = 0;                                // the same of embedding rows
   std::optional<EmbeddingTableOptions> embeddings;  // slot_floats follows from the optimizer
   size_t row_linear_end = 1;                        // of a row (Model::row_linear_end)
   // A shard of which no copy is left continues from the workers' weights (LostState).

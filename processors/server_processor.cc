@@ -158,7 +158,7 @@ void ServerProcessor::GoOnFrom(const LostState::Restored& restored) {
   if (restored.moments.count_size() > 0) moments_ = FromProto(restored.moments);
   if (options_.keeps_previous_round()) {
     mutable_shard().KeepPreviousRound();
-    previous_.Begin(moments_, step_ms_);
+    previous_.Begin(moments_, row_time());
   }
   for (const auto& [worker, member] : restored.members) {
     clocks_.Set(worker, member.entry);
@@ -331,7 +331,7 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
   MILLRACE_CHECK(clocks_.Staleness() == 0);  // whom the round is of stands at its clock
   if (options_.keeps_previous_round()) {
     mutable_shard().KeepPreviousRound();
-    previous_.Begin(moments_, step_ms_);
+    previous_.Begin(moments_, row_time());
   }
   step_ms_ = seen_ms_;
   MILLRACE_RETURN_IF_ERROR(Step(updates, 0));
@@ -546,7 +546,7 @@ Status ServerProcessor::ReadEmbeddings(std::span<const EmbeddingId> ids, bool pr
   block.mutable_value()->Resize(static_cast<int>(ids.size() * width), 0.0f);
   const std::span<float> values(block.mutable_value()->mutable_data(), ids.size() * width);
   MILLRACE_RETURN_IF_ERROR(
-      embeddings()->Read(ids, previous_round ? previous_.step_ms() : step_ms_, values));
+      embeddings()->Read(ids, previous_round ? previous_.time() : row_time(), values));
   if (previous_round) previous_.RestoreRows(ids, width, values);
   return absl::OkStatus();
 }

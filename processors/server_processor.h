@@ -145,12 +145,14 @@ class ServerProcessor {
   ParameterShard& mutable_shard() { return model_.mutable_shard(); }
   // The embedding rows as of now, ids.size() x width. Errors: the store's.
   Status ReadEmbeddings(std::span<const EmbeddingId> ids, std::span<float> values) const {
-    return embeddings()->Read(ids, step_ms_, values);
+    return embeddings()->Read(ids, row_time(), values);
   }
   // No answer will be made as of an earlier time of the log.
   int64_t oldest_step_ms() const {
     return options_.keeps_previous_round() ? previous_.step_ms() : step_ms_;
   }
+  // As of when embedding rows are read now.
+  RowTime row_time() const { return {step_ms_, model_.shrinkage()}; }
   // Null when the job has none.
   EmbeddingTable* embeddings() const { return model_.embeddings(); }
   const Moments& moments() const { return moments_; }

@@ -1,4 +1,5 @@
 // ServerProcessor's state to and from the message that a checkpoint saves.
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -37,6 +38,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
   if (lost_) lost_->Save(state);
   state.set_seen_ms(seen_ms_);
   state.set_step_ms(step_ms_);
+  state.set_shrinkage(model_.shrinkage());
   ToProto(moments_, *state.mutable_moments());
   ToProto(progressive_, *state.mutable_progressive());
   ToProto(tail_, *state.mutable_tail());
@@ -94,6 +96,9 @@ Status ServerProcessor::CheckState(const ShardState& state) const {
     return BadState("it has too many optimizer steps");
   if (state.step_ms() < 0 || state.step_ms() > state.seen_ms()) {
     return BadState("its last step is later than the end of the log that it has read");
+  }
+  if (!std::isfinite(state.shrinkage()) || state.shrinkage() < 0) {
+    return BadState("its shrinkage is no sum of penalties");
   }
   if (state.position() < 0) return BadState("its position is below 0");
   if (state.snapshot() > kMostSnapshot || state.snapshot_cancelled() > kMostSnapshot) {
@@ -179,6 +184,7 @@ Status ServerProcessor::LoadParts(const ShardState& state) {
   moments_ = FromProto(state.moments());
   seen_ms_ = state.seen_ms();
   step_ms_ = state.step_ms();
+  model_.set_shrinkage(state.shrinkage());
   progressive_ = FromProto(state.progressive());
   tail_ = FromProto(state.tail());
   rows_trained_ = state.rows_trained();

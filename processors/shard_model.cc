@@ -30,7 +30,12 @@ BlockShape BlockShapeOf(const ServerOptions& options) {
 EmbeddingTableOptions TableOptionsOf(const ServerOptions& options) {
   EmbeddingTableOptions table = *options.embeddings;
   const ParameterParts parts{options.row_linear_end, options.row_linear_end};
-  table.slot_floats = Optimizer::Create(options.optimizer)->slot_floats(table.width(), parts);
+  const std::shared_ptr<const Optimizer> optimizer = Optimizer::Create(options.optimizer);
+  table.slot_floats = optimizer->slot_floats(table.width(), parts);
+  table.catch_up = [optimizer](double missed, std::span<float> values,
+                               std::span<const float> slots) {
+    optimizer->CatchUp(missed, values, slots);
+  };
   return table;
 }
 
@@ -41,6 +46,7 @@ ShardModel::ShardModel(const ServerOptions& options, const OrderedByteMap* store
       row_parts_{options.row_linear_end, options.row_linear_end},
       average_changes_(options.average_changes),
       l2_(options.l2),
+      row_l2_(options.row_l2),
       optimizer_(Optimizer::Create(options.optimizer)),
       shard_(options.range, BlockShapeOf(options).slot_count, options.keeps_previous_round(),
              InitialWeights(options.random_init_ranges, options.seed, options.range)),
@@ -135,12 +141,22 @@ void ShardModel::SumEmbeddings(Updates updates, float scale) {
 Status ShardModel::StepEmbeddings(int64_t now_ms, PreviousRound* previous) {
   if (previous != nullptr) {
     std::vector<float> before(row_sum_.size());
-    MILLRACE_RETURN_IF_ERROR(embeddings_->Read(row_ids_, previous->step_ms(), before));
+    MILLRACE_RETURN_IF_ERROR(embeddings_->Read(row_ids_, previous->time(), before));
     previous->KeepRows(row_ids_, std::move(before));
   }
+  const RowTime now = {now_ms, shrinkage_};
+  if (row_l2_ > 0) shrinkage_ += optimizer_->Shrinkage(steps_, row_l2_);
+  row_gradient_.resize(embeddings_->width());
   return embeddings_->Update(
-      row_ids_, row_sum_, now_ms,
+      row_ids_, row_sum_, now, shrinkage_,
       [this](std::span<const float> gradient, std::span<float> values, std::span<float> slots) {
+        if (row_l2_ > 0) {
+          const auto l2 = static_cast<float>(row_l2_);
+          for (size_t i = 0; i < values.size(); ++i) {
+            row_gradient_[i] = gradient[i] + l2 * values[i];
+          }
+          gradient = row_gradient_;
+        }
         optimizer_->Step(steps_, gradient, values, slots, row_parts_);
       });
 }

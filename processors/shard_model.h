@@ -38,6 +38,9 @@ class ShardModel {
   EmbeddingTable* embeddings() const { return embeddings_.get(); }
   uint64_t steps() const { return steps_; }
   void set_steps(uint64_t steps) { steps_ = steps; }
+  // How far the steps so far have shrunk an embedding row that none of them names (RowTime).
+  double shrinkage() const { return shrinkage_; }
+  void set_shrinkage(double shrinkage) { shrinkage_ = shrinkage; }
 
   // Applies the updates as one step at `now_ms`. A single weight change counts with its worker's
   // share, 1 / `average_over` (0: all workers' changes are present). `previous`, if not null, gets
@@ -61,14 +64,17 @@ class ShardModel {
   const ParameterParts row_parts_;  // of an embedding row
   const bool average_changes_;
   const double l2_;
+  const double row_l2_;
   std::unique_ptr<Optimizer> optimizer_;
   ParameterShard shard_;
   std::unique_ptr<EmbeddingTable> embeddings_;
   uint64_t steps_ = 0;
+  double shrinkage_ = 0;
   // Scratch of Step.
   std::vector<float> sum_;
   std::vector<EmbeddingId> row_ids_;
   std::vector<float> row_sum_;
+  std::vector<float> row_gradient_;
 };
 
 }  // namespace millrace

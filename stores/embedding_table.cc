@@ -35,7 +35,12 @@ RowSpaceOptions EmbeddingTable::SpaceOptions(size_t cache_bytes) const {
 }
 
 bool EmbeddingTable::Expired(const Row& row, int64_t now_ms) const {
-  return HasExpired(row.head, now_ms, options_.expire_after_ms);
+  return HasExpired(row.head(), now_ms, options_.expire_after_ms);
+}
+
+void EmbeddingTable::CatchUp(size_t place, const RowTime& now, std::span<float> values) const {
+  const double missed = now.shrinkage - RowAt(place).shrinkage;
+  if (missed > 0 && options_.catch_up) options_.catch_up(missed, values, Slots(place));
 }
 
 Status EmbeddingTable::Take(std::span<const EmbeddingId> ids) {
@@ -90,7 +95,10 @@ Status EmbeddingTable::ReadStore(std::span<const EmbeddingId> ids,
     const StatusOr<EmbeddingRowHead> head =
         DecodeEmbeddingRow(value, options_.admit_after, width(), Floats(place));
     if (head.ok()) {
-      RowAt(place).head = *head;
+      Row& row = RowAt(place);
+      row.updates = head->updates;
+      row.updated_ms = head->updated_ms;
+      row.shrinkage = head->shrinkage;
       in_hand_[missing[k]] = place;
       return;
     }
@@ -129,7 +137,9 @@ bool EmbeddingTable::Evict() {
     hand_ = (hand_ + 1) % space_.size();
     Row& row = RowAt(place);
     if (!row.used || row.updated || row.saving || row.in_hand) continue;
-    if (std::exchange(row.touched, false)) continue;
+    const bool touched = row.touched;
+    row.touched = false;
+    if (touched) continue;
     Free(place);
     return true;
   }
@@ -143,7 +153,7 @@ void EmbeddingTable::Free(size_t place) {
   free_.push_back(static_cast<uint32_t>(place));
 }
 
-Status EmbeddingTable::Read(std::span<const EmbeddingId> ids, int64_t now_ms,
+Status EmbeddingTable::Read(std::span<const EmbeddingId> ids, const RowTime& now,
                             std::span<float> values) {
   MILLRACE_CHECK(values.size() == ids.size() * width());
   MILLRACE_CHECK(std::ranges::is_sorted(ids));
@@ -153,10 +163,11 @@ Status EmbeddingTable::Read(std::span<const EmbeddingId> ids, int64_t now_ms,
     for (size_t i = 0; i < some.size(); ++i) {
       const std::span<float> out = values.subspan((begin + i) * width(), width());
       const size_t place = in_hand_[i];
-      if (place == kNowhere || !Admitted(RowAt(place)) || Expired(RowAt(place), now_ms)) {
+      if (place == kNowhere || !Admitted(RowAt(place)) || Expired(RowAt(place), now.ms)) {
         Draw(some[i], out);
       } else {
         std::ranges::copy(Values(place), out.begin());
+        CatchUp(place, now, out);
       }
     }
   }
@@ -165,7 +176,7 @@ Status EmbeddingTable::Read(std::span<const EmbeddingId> ids, int64_t now_ms,
 }
 
 Status EmbeddingTable::Update(std::span<const EmbeddingId> ids, std::span<const float> gradients,
-                              int64_t now_ms, const Step& step) {
+                              const RowTime& now, double shrinkage_after, const Step& step) {
   MILLRACE_CHECK(gradients.size() == ids.size() * width());
   MILLRACE_CHECK(std::ranges::adjacent_find(ids, std::greater_equal<>()) == ids.end());
   for (size_t begin = 0; begin < ids.size(); begin += kAtOnce) {
@@ -176,12 +187,15 @@ Status EmbeddingTable::Update(std::span<const EmbeddingId> ids, std::span<const 
       const size_t place = in_hand_[i];
       MarkUpdated(place);
       Row& row = RowAt(place);
-      if (Expired(row, now_ms)) row.head.updates = 0;
-      row.head.updated_ms = now_ms;
-      if (!Admitted(row) && ++row.head.updates == options_.admit_after) {
+      if (Expired(row, now.ms)) row.updates = 0;
+      row.updated_ms = now.ms;
+      if (Admitted(row)) {
+        CatchUp(place, now, Values(place));
+      } else if (++row.updates == options_.admit_after) {
         Draw(row.id, Values(place));
         std::ranges::fill(Slots(place), 0.0f);
       }
+      row.shrinkage = shrinkage_after;
       if (Admitted(row)) {
         step(gradients.subspan((begin + i) * width(), width()), Values(place), Slots(place));
       }
@@ -222,7 +236,7 @@ FrozenRows EmbeddingTable::FreezeUpdated() {
   frozen.Reserve(updated_.size());
   for (const uint32_t place : updated_) {
     Row& row = RowAt(place);
-    frozen.Add(row.id, place, row.head, Admitted(row) ? Floats(place) : std::span<const float>());
+    frozen.Add(row.id, place, row.head(), Admitted(row) ? Floats(place) : std::span<const float>());
     row.updated = false;
     row.saving = true;
   }

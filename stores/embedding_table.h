@@ -19,6 +19,14 @@
 
 namespace millrace {
 
+// As of when a row is read. Neither part goes back.
+struct RowTime {
+  int64_t ms = 0;  // the log's time: of the record that is folded
+  // How far all updates so far have shrunk a row that none of them names. A row has missed what
+  // came after the last one that named it.
+  double shrinkage = 0;
+};
+
 struct EmbeddingTableOptions {
   uint32_t table = 0;  // its number within the job
   uint64_t seed = 0;
@@ -37,6 +45,10 @@ struct EmbeddingTableOptions {
   // A row that no update has named for so long counts as never created, and is removed from the
   // store later (RowSweep). 0: never.
   int64_t expire_after_ms = 0;
+  // Shrinks a row's values by what it has missed, > 0 (Optimizer::CatchUp). None: it misses
+  // nothing.
+  std::function<void(double missed, std::span<float> values, std::span<const float> slots)>
+      catch_up = nullptr;
 
   size_t width() const { return initial_limit.size(); }
 };
@@ -51,8 +63,8 @@ void DrawInitialRow(const EmbeddingTableOptions& options, EmbeddingId id, std::s
 // Rows updated since they were last saved are kept, since the store must remain a prefix of
 // `parameters`; all others may be evicted and are read from the store again (second chance, Corbato
 // 1968). The first rows are in memory, the others in the scratch file, and no row moves: in a
-// skewed stream frequent rows appear early, and rows that appear together are neighbours. `now_ms`
-// is the log's time (of the record that is folded) and never goes back.
+// skewed stream frequent rows appear early, and rows that appear together are neighbours. What a
+// row has missed is caught up with when it is read, and stored when it is updated.
 //
 // Not thread-safe, but a checkpoint may be written to the store meanwhile by another thread.
 class EmbeddingTable {
@@ -67,15 +79,16 @@ class EmbeddingTable {
 
   // Copies the rows' values, ids.size() x width(), row by row. REQUIRES ascending ids. DataLoss
   // when the store holds a row that cannot be decoded.
-  Status Read(std::span<const EmbeddingId> ids, int64_t now_ms, std::span<float> values);
+  Status Read(std::span<const EmbeddingId> ids, const RowTime& now, std::span<float> values);
 
   // `step` changes a row's values and slots (slot by slot) by its gradient.
   using Step = std::function<void(std::span<const float> gradient, std::span<float> values,
                                   std::span<float> slots)>;
-  // Takes a step for each row. REQUIRES ascending, distinct ids; gradients: ids.size() x width().
-  // After an error some rows may have made their step: the table must be loaded again.
-  Status Update(std::span<const EmbeddingId> ids, std::span<const float> gradients, int64_t now_ms,
-                const Step& step);
+  // Takes a step for each row, after which the table's shrinkage is `shrinkage_after`. REQUIRES
+  // ascending, distinct ids; gradients: ids.size() x width(). After an error some rows may have
+  // made their step: the table must be loaded again.
+  Status Update(std::span<const EmbeddingId> ids, std::span<const float> gradients,
+                const RowTime& now, double shrinkage_after, const Step& step);
 
   // ---- checkpoints: one at a time ----
 
@@ -114,12 +127,16 @@ class EmbeddingTable {
   // Followed by the values and slots.
   struct Row {
     EmbeddingId id = 0;
-    EmbeddingRowHead head{};
-    bool updated = false;  // since FreezeUpdated
-    bool saving = false;
-    bool touched = false;  // since the last pass of the clock's hand
-    bool used = false;     // the place holds a row
-    bool in_hand = false;
+    int64_t updated_ms = 0;  // as in EmbeddingRowHead, whose padding would cost each row 8 bytes
+    double shrinkage = 0;
+    uint32_t updates = 0;
+    bool updated : 1 = false;  // since FreezeUpdated
+    bool saving : 1 = false;
+    bool touched : 1 = false;  // since the last pass of the clock's hand
+    bool used : 1 = false;     // the place holds a row
+    bool in_hand : 1 = false;
+
+    EmbeddingRowHead head() const { return {updates, updated_ms, shrinkage}; }
   };
 
   // The index has bits of the id besides the place, so that it can grow without reading each row.
@@ -160,8 +177,10 @@ class EmbeddingTable {
   std::span<float> Values(size_t place) const { return Floats(place).first(width()); }
   std::span<float> Slots(size_t place) const { return Floats(place).subspan(width()); }
   bool Expired(const Row& row, int64_t now_ms) const;
-  bool Admitted(const Row& row) const { return row.head.updates >= options_.admit_after; }
+  bool Admitted(const Row& row) const { return row.updates >= options_.admit_after; }
   void Draw(EmbeddingId id, std::span<float> values) const { DrawInitialRow(options_, id, values); }
+  // Shrinks `values`, the row's or a copy of them, by what the row has missed.
+  void CatchUp(size_t place, const RowTime& now, std::span<float> values) const;
 
   // Loads the rows to be processed next: in_hand_ has the place of each, which is read from the
   // store if needed, or kNowhere when there is no such row. None of them is evicted until the next

@@ -1,6 +1,7 @@
 #include "stores/frozen_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 #include <utility>
 
@@ -17,6 +18,10 @@ StatusOr<EmbeddingRow> ParseRow(std::string_view value) {
   EmbeddingRow message;
   if (frame.ok() && !frame->is_chunk && ParseMessage(frame->body, message).ok()) return message;
   return absl::DataLossError("cannot be decoded");
+}
+
+EmbeddingRowHead HeadOf(const EmbeddingRow& message) {
+  return {message.updates(), message.updated_ms(), message.shrinkage()};
 }
 
 constexpr char kRowPrefix = 'e';
@@ -67,6 +72,7 @@ size_t FrozenRows::Encode(size_t begin, const Visit& visit) const {
     message.Clear();
     message.set_updates(row.head.updates);
     message.set_updated_ms(row.head.updated_ms);
+    message.set_shrinkage(row.head.shrinkage);
     if (row.admitted) {
       const auto* const floats = reinterpret_cast<const float*>(&row + 1);
       message.mutable_values()->Add(floats, floats + width_);
@@ -82,6 +88,9 @@ size_t FrozenRows::Encode(size_t begin, const Visit& visit) const {
 StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t admit_after,
                                               size_t width, std::span<float> floats) {
   MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRow message, ParseRow(value));
+  if (!std::isfinite(message.shrinkage()) || message.shrinkage() < 0) {
+    return absl::DataLossError("has a shrinkage that is no sum of penalties");
+  }
   const bool admitted = message.updates() >= admit_after;
   const size_t values = admitted ? width : 0;
   const size_t slots = admitted ? floats.size() - width : 0;
@@ -95,12 +104,12 @@ StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t a
   }
   std::ranges::copy(message.values(), floats.begin());
   std::ranges::copy(message.slots(), floats.begin() + static_cast<ptrdiff_t>(width));
-  return EmbeddingRowHead{message.updates(), message.updated_ms()};
+  return HeadOf(message);
 }
 
 StatusOr<EmbeddingRowHead> DecodeEmbeddingRowHead(std::string_view value) {
   MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRow message, ParseRow(value));
-  return EmbeddingRowHead{message.updates(), message.updated_ms()};
+  return HeadOf(message);
 }
 
 }  // namespace millrace

@@ -17,10 +17,11 @@
 
 namespace millrace {
 
-// The counts of an embedding row.
+// What is known of an embedding row besides its values.
 struct EmbeddingRowHead {
   uint32_t updates = 0;    // updates that named it, counted until it is admitted
   int64_t updated_ms = 0;  // time of the last one, by the log
+  double shrinkage = 0;    // of the table after that update (RowTime)
 };
 
 // Whether no update has named the row for so long (0: never) that it counts as never created.

@@ -107,9 +107,10 @@ void FirstCheckpoint::AddRow(EmbeddingId id, const EmbeddingRowHead& head,
 void FirstCheckpoint::AddState(ShardId of, ShardState saved) {
   const bool is_new = states_.insert(of).second;
   MILLRACE_CHECK(is_new);
-  // Each shard's log has times of its own.
+  // Each shard's log has times of its own, and may have made a step more than another.
   seen_ms_ = std::max(seen_ms_, saved.seen_ms());
   step_ms_ = std::max(step_ms_, saved.step_ms());
+  shrinkage_ = std::max(shrinkage_, saved.shrinkage());
   if (of == 0) state_ = std::move(saved);
 }
 
@@ -118,6 +119,7 @@ ShardState FirstCheckpoint::StartState() const {
   ShardState state = state_;
   state.set_seen_ms(seen_ms_);
   state.set_step_ms(step_ms_);
+  state.set_shrinkage(shrinkage_);
   state.set_epoch(options_.epoch);
   state.set_shard(options_.shard);
   state.set_position(0);
@@ -126,6 +128,7 @@ ShardState FirstCheckpoint::StartState() const {
   if (options_.shard != 0) ToProto(none, *state.mutable_moments());
   *state.mutable_previous_round()->mutable_moments() = state.moments();
   state.mutable_previous_round()->set_step_ms(state.step_ms());
+  state.mutable_previous_round()->set_shrinkage(state.shrinkage());
   if (start_ == SnapshotStart::kNewStream) {
     state.clear_members();
     for (WorkerId worker = 0; worker < options_.workers; ++worker) {

@@ -79,6 +79,7 @@ class FirstCheckpoint {
   ShardState state_;  // of shard 0
   int64_t seen_ms_ = 0;
   int64_t step_ms_ = 0;
+  double shrinkage_ = 0;
   // What was added, for Finish.
   std::set<ShardId> states_;
   uint64_t weights_ = 0;  // of this shard's keys

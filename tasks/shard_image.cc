@@ -17,6 +17,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kNeverExpires = std::numeric_limits<int64_t>::max();
+constexpr double kNeverCreated = std::numeric_limits<double>::infinity();  // it misses nothing
 
 std::optional<EmbeddingTableOptions> TableOf(const ServerOptions& options) {
   if (!options.embeddings) return std::nullopt;
@@ -44,6 +45,9 @@ ShardImage::ShardImage(const ServerOptions& options, std::span<const EmbeddingId
   rows_.resize(ids_.size() * table_->width());
   for (size_t row = 0; row < ids_.size(); ++row) DrawInitialRow(*table_, ids_[row], RowAt(row));
   view_.rows = rows_;
+  if (!Shrinks()) return;
+  row_shrinkage_.resize(ids_.size(), kNeverCreated);
+  slots_.resize(ids_.size() * table_->slot_floats);
 }
 
 void ShardImage::Changes::Note(size_t item) {
@@ -110,10 +114,31 @@ Status ShardImage::TakeRow(std::string_view key, std::string_view value) {
   std::ranges::copy(std::span(row_).first(table_->width()), RowAt(row).begin());
   updated_ms_[row] = head->updated_ms;
   changed_rows_.Note(row);
+  if (Shrinks()) KeepMissed(row, *head);
   return absl::OkStatus();
 }
 
+void ShardImage::KeepMissed(size_t row, const EmbeddingRowHead& head) {
+  row_shrinkage_[row] = head.shrinkage;
+  const size_t floats = table_->slot_floats;
+  std::ranges::copy(std::span(row_).last(floats),
+                    slots_.begin() + static_cast<ptrdiff_t>(row * floats));
+}
+
+void ShardImage::ShowShrunkRows() {
+  view_.rows = rows_;
+  const size_t width = table_->width();
+  const size_t floats = table_->slot_floats;
+  for (size_t row = 0; row < ids_.size(); ++row) {
+    const double missed = shrinkage_ - row_shrinkage_[row];
+    if (missed <= 0) continue;
+    table_->catch_up(missed, std::span(view_.rows).subspan(row * width, width),
+                     std::span<const float>(slots_).subspan(row * floats, floats));
+  }
+}
+
 void ShardImage::ResetRow(size_t row) {
+  if (Shrinks()) row_shrinkage_[row] = kNeverCreated;
   DrawInitialRow(*table_, ids_[row], RowAt(row));
   updated_ms_[row] = kNeverExpires;
   changed_rows_.Note(row);
@@ -136,6 +161,7 @@ Status ShardImage::Finish() {
   next_.all_left = std::ranges::all_of(state.members(), &ShardState::Member::left);
   next_.position = Offset(state.position());
   next_.at_cut = state.at_cut();
+  shrinkage_ = state.shrinkage();
   if (table_ && table_->expire_after_ms > 0) ExpireRows(state.step_ms());
   return absl::OkStatus();
 }
@@ -143,6 +169,7 @@ Status ShardImage::Finish() {
 void ShardImage::Show() {
   CopyChanged(weights_, ParameterShard::kBlockKeys, blocks_, view_.weights);
   if (table_) CopyChanged(rows_, table_->width(), changed_rows_, view_.rows);
+  if (Shrinks()) ShowShrunkRows();
   view_.range = next_.range;
   view_.all_left = next_.all_left;
   view_.position = next_.position;

@@ -68,6 +68,11 @@ class ShardImage {
   std::span<float> RowAt(size_t row);
   // The row counts as never created.
   void ResetRow(size_t row);
+  // Whether rows miss penalties in steps that do not name them (ServerOptions::row_l2).
+  bool Shrinks() const { return table_ && options_.row_l2 > 0; }
+  void KeepMissed(size_t row, const EmbeddingRowHead& head);
+  // Copies all rows, each less the penalties that it has missed.
+  void ShowShrunkRows();
   void ExpireRows(int64_t now_ms);
 
   const ServerOptions options_;
@@ -80,6 +85,11 @@ class ShardImage {
   std::vector<float> rows_;
   std::vector<int64_t> updated_ms_;  // of each row that may expire
   Changes changed_rows_;
+  // Where rows miss penalties: the table's shrinkage at the last checkpoint, of each row when it
+  // was saved (infinite: it was never created), and its optimizer's state.
+  double shrinkage_ = 0;
+  std::vector<double> row_shrinkage_;
+  std::vector<float> slots_;
   std::optional<std::string> state_;  // of the last checkpoint, until Finish
   bool is_new_ = true;
   View next_;  // but for the weights and rows

@@ -70,6 +70,12 @@ EmbeddingTableOptions ToEmbeddingTableOptions(const Training::Embedding& embeddi
   return options;
 }
 
+// Whether a step's penalty leaves a weight most of its size: then what is missed can be caught up.
+bool ShrinksGently(const Training& training) {
+  return training.optimizer().kind() == Training::Optimizer::FTRL ||
+         training.l2() * training.optimizer().learning_rate() <= 0.5;
+}
+
 // What every message says of the job; 0: it has no name.
 uint64_t JobHash(const std::string& name) { return name.empty() ? 0 : Fnv1a64(name); }
 
@@ -82,9 +88,8 @@ std::vector<size_t> HiddenLayers(const Training& training) {
 
 bool IsWide(const JobFeatures& features, const Training& training) {
   const RowShape shape = RowShapeFrom(features);
-  const bool has_l2 = training.l2() > 0 && training.optimizer().kind() != Training::Optimizer::FTRL;
   return training.model() == Training::SOFTMAX && training.schedule() == Training::ONE_PASS &&
-         training.update().kind() == Training::Update::GRADIENT && !has_l2 &&
+         training.update().kind() == Training::Update::GRADIENT && ShrinksGently(training) &&
          shape.features > shape.numeric &&
          (shape.features + 1) * shape.classes > training.wide_above();
 }
@@ -180,6 +185,7 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
     options.embeddings =
         ToEmbeddingTableOptions(training.training().embedding(), model->row_width());
     options.row_linear_end = model->row_linear_end();
+    if (IsWide(features, training.training())) options.row_l2 = options.l2;
     // The weights of a linear model begin at zero.
     std::fill_n(options.embeddings->initial_limit.begin(), options.row_linear_end, 0.0f);
   }

@@ -406,9 +406,9 @@ Work RoundsOfOurs(const std::string& folder) {
   std::vector<float> values(kRoundRows * 16);
   const auto round = [&] {
     const std::span<float> block(values.data(), ids.size() * 16);
-    MILLRACE_CHECK(table.Update(ids, block, 1, step).ok());
+    MILLRACE_CHECK(table.Update(ids, block, {.ms = 1}, 0, step).ok());
     ids = RandomIds(random);
-    MILLRACE_CHECK(table.Read(ids, 1, {values.data(), ids.size() * 16}).ok());
+    MILLRACE_CHECK(table.Read(ids, {.ms = 1}, {values.data(), ids.size() * 16}).ok());
     if (!table.is_short_of_room()) return;
     FrozenRows rows = table.FreezeUpdated();
     rows.SortById();

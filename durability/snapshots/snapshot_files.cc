@@ -84,6 +84,7 @@ Status CheckListedFiles(const std::string& path, const SnapshotPart& part) {
                                     name("state", "pb")};
   if (has_rows) {
     for (const std::string_view what : kRowFiles) expected.insert(name(what, "npy"));
+    if (part.shrinkage() != 0) expected.insert(name("embedding-shrinkage", "npy"));
   }
   const bool same = listed.size() == expected.size() &&
                     static_cast<size_t>(part.files_size()) == expected.size() &&

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -59,6 +60,12 @@ Status ReadRows(const std::string& folder, const SnapshotPart& part, const Embed
                             open("embedding-slots", kNpyFloat, table.slot_floats()));
   MILLRACE_ASSIGN_OR_RETURN(NpyReader updates, open("embedding-updates", kNpyUint32, std::nullopt));
   MILLRACE_ASSIGN_OR_RETURN(NpyReader times, open("embedding-times", kNpyInt64, std::nullopt));
+  std::optional<NpyReader> shrinkage;
+  if (part.shrinkage() != 0) {
+    MILLRACE_ASSIGN_OR_RETURN(NpyReader file,
+                              open("embedding-shrinkage", kNpyDouble, std::nullopt));
+    shrinkage.emplace(std::move(file));
+  }
   std::vector<float> floats(table.width() + table.slot_floats());
   const std::span<float> all(floats);
   for (uint64_t i = 0; i < part.rows(); ++i) {
@@ -69,6 +76,7 @@ Status ReadRows(const std::string& folder, const SnapshotPart& part, const Embed
     MILLRACE_RETURN_IF_ERROR(slots.Read(all.subspan(table.width())));
     MILLRACE_RETURN_IF_ERROR(updates.Read(std::span(&head.updates, 1)));
     MILLRACE_RETURN_IF_ERROR(times.Read(std::span(&head.updated_ms, 1)));
+    if (shrinkage) MILLRACE_RETURN_IF_ERROR(shrinkage->Read(std::span(&head.shrinkage, 1)));
     first.AddRow(id, head, all);
   }
   return absl::OkStatus();

@@ -41,7 +41,8 @@ class PartFiles {
 // The arrays of embedding rows, which grow together.
 class RowArrays {
  public:
-  static StatusOr<RowArrays> Create(PartFiles& files, size_t width, size_t slots) {
+  // `shrinks`: rows miss penalties.
+  static StatusOr<RowArrays> Create(PartFiles& files, size_t width, size_t slots, bool shrinks) {
     const auto open = [&](std::string_view what, std::string_view type,
                           std::optional<size_t> columns) {
       return NpyWriter::Create(files.New(what, "npy"), type, columns);
@@ -52,8 +53,14 @@ class RowArrays {
     MILLRACE_ASSIGN_OR_RETURN(NpyWriter updates,
                               open("embedding-updates", kNpyUint32, std::nullopt));
     MILLRACE_ASSIGN_OR_RETURN(NpyWriter times, open("embedding-times", kNpyInt64, std::nullopt));
+    std::optional<NpyWriter> shrinkage;
+    if (shrinks) {
+      MILLRACE_ASSIGN_OR_RETURN(NpyWriter file,
+                                open("embedding-shrinkage", kNpyDouble, std::nullopt));
+      shrinkage.emplace(std::move(file));
+    }
     return RowArrays(std::move(ids), std::move(values), std::move(state), std::move(updates),
-                     std::move(times), width);
+                     std::move(times), std::move(shrinkage), width);
   }
 
   Status Add(EmbeddingId id, const EmbeddingRowHead& head, std::span<const float> floats) {
@@ -62,28 +69,32 @@ class RowArrays {
     MILLRACE_RETURN_IF_ERROR(values_.Append(floats.first(width_)));
     MILLRACE_RETURN_IF_ERROR(slots_.Append(floats.subspan(width_)));
     MILLRACE_RETURN_IF_ERROR(updates_.Append(std::span<const uint32_t>(&head.updates, 1)));
-    return times_.Append(std::span<const int64_t>(&head.updated_ms, 1));
+    MILLRACE_RETURN_IF_ERROR(times_.Append(std::span<const int64_t>(&head.updated_ms, 1)));
+    if (!shrinkage_) return absl::OkStatus();
+    return shrinkage_->Append(std::span<const double>(&head.shrinkage, 1));
   }
 
   Status Finish() {
     for (NpyWriter* file : {&ids_, &values_, &slots_, &updates_, &times_}) {
       MILLRACE_RETURN_IF_ERROR(file->Finish(rows_));
     }
-    return absl::OkStatus();
+    return shrinkage_ ? shrinkage_->Finish(rows_) : absl::OkStatus();
   }
   size_t rows() const { return rows_; }
 
  private:
   RowArrays(NpyWriter ids, NpyWriter values, NpyWriter slots, NpyWriter updates, NpyWriter times,
-            size_t width)
+            std::optional<NpyWriter> shrinkage, size_t width)
       : ids_(std::move(ids)),
         values_(std::move(values)),
         slots_(std::move(slots)),
         updates_(std::move(updates)),
         times_(std::move(times)),
+        shrinkage_(std::move(shrinkage)),
         width_(width) {}
 
   NpyWriter ids_, values_, slots_, updates_, times_;
+  std::optional<NpyWriter> shrinkage_;
   size_t width_;
   size_t rows_ = 0;
 };
@@ -98,11 +109,13 @@ Status WriteDense(const ParameterShard& shard, PartFiles& files) {
 
 // Returns how many they are.
 StatusOr<size_t> WriteRows(const EmbeddingTable& table, const EmbeddingTableOptions& options,
-                           const OrderedByteMap& store, int64_t now_ms, PartFiles& files) {
-  MILLRACE_ASSIGN_OR_RETURN(RowArrays rows,
-                            RowArrays::Create(files, table.width(), table.slot_floats()));
+                           const OrderedByteMap& store, const RowTime& now, int64_t oldest_ms,
+                           PartFiles& files) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      RowArrays rows,
+      RowArrays::Create(files, table.width(), table.slot_floats(), now.shrinkage > 0));
   MILLRACE_RETURN_IF_ERROR(
-      VisitSnapshotRows(table, options, store, now_ms,
+      VisitSnapshotRows(table, options, store, oldest_ms,
                         [&](EmbeddingId id, const EmbeddingRowHead& head,
                             std::span<const float> floats) { return rows.Add(id, head, floats); }));
   MILLRACE_RETURN_IF_ERROR(rows.Finish());
@@ -120,9 +133,11 @@ Status WriteSnapshotPart(const std::string& folder, SnapshotPart head, const Ser
   MILLRACE_RETURN_IF_ERROR(WriteDense(processor.shard(), files));
   MILLRACE_RETURN_IF_ERROR(WriteState(files.New("state", "pb"), SnapshotStateFrom(processor)));
   if (const EmbeddingTable* const table = processor.embeddings()) {
-    MILLRACE_ASSIGN_OR_RETURN(const size_t rows, WriteRows(*table, *options.embeddings, store,
-                                                           processor.oldest_step_ms(), files));
+    MILLRACE_ASSIGN_OR_RETURN(const size_t rows,
+                              WriteRows(*table, *options.embeddings, store, processor.row_time(),
+                                        processor.oldest_step_ms(), files));
     head.set_rows(rows);
+    head.set_shrinkage(processor.row_time().shrinkage);
   }
   head.set_shard(options.shard);
   head.set_shards(options.shards);

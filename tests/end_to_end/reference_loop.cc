@@ -144,7 +144,7 @@ class Rows {
       row.values.resize(width_);
       row.slots.resize(SlotFloats());
       const std::vector<EmbeddingId> ids = {id};
-      MILLRACE_CHECK(newborn_->Read(ids, 0, row.values).ok());
+      MILLRACE_CHECK(newborn_->Read(ids, {}, row.values).ok());
     }
     return row;
   }

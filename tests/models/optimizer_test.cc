@@ -240,5 +240,71 @@ TEST(Ftrl, TheBiasIsNotPenalisedAndWhatIsNotLinearLearnsByAdaGrad) {
   }
 }
 
+// ---- penalties of parameters that miss steps ----
+
+constexpr double kL2 = 0.02;
+
+// The parameter 0.7, with the squares that AdaGrad has then, after `steps` steps from `first` on
+// whose gradient is the penalty alone: in doubles, step by step.
+double AfterPenaltiesAlone(const OptimizerOptions& options, double squares, int first, int steps) {
+  double parameter = 0.7;
+  for (int step = first; step < first + steps; ++step) {
+    const double rate = options.learning_rate / (1 + options.decay * step);
+    const double gradient = kL2 * parameter;
+    squares += gradient * gradient;
+    const double slope = options.kind == Kind::kSgd ? 1 : std::sqrt(squares) + options.epsilon;
+    parameter -= rate * gradient / slope;
+  }
+  return parameter;
+}
+
+float CaughtUp(const OptimizerOptions& options, float squares, int first, int steps) {
+  const auto optimizer = Optimizer::Create(options);
+  double missed = 0;
+  for (int step = first; step < first + steps; ++step) {
+    missed += optimizer->Shrinkage(static_cast<uint64_t>(step), kL2);
+  }
+  // More than a vector of them, and the last is the one.
+  std::vector<float> parameters(7, 0.7f);
+  const std::vector<float> slots(7 * optimizer->slot_count(), squares);
+  optimizer->CatchUp(missed, parameters, slots);
+  for (const float parameter : parameters) EXPECT_EQ(parameter, parameters.back());
+  return parameters.back();
+}
+
+TEST(Optimizer, SgdCatchesUpWithMissedPenaltiesAsADenseModelHasThem) {
+  for (const double rate : {0.01, 0.3, 20.0}) {
+    for (const double decay : {0.0, 0.05}) {
+      for (const int steps : {1, 2, 100, 5000}) {
+        const OptimizerOptions options{.kind = Kind::kSgd, .learning_rate = rate, .decay = decay};
+        const double expected = AfterPenaltiesAlone(options, 0, 3, steps);
+        EXPECT_NEAR(CaughtUp(options, 0, 3, steps), expected, 4e-7 * expected + 1e-12)
+            << rate << ", " << decay << ", " << steps;
+      }
+    }
+  }
+}
+
+// A dense model's penalties add to the squares, too, which those that were missed do not.
+TEST(Optimizer, AdaGradCatchesUpWithMissedPenaltiesNearlyAsADenseModelHasThem) {
+  for (const float squares : {0.5f, 5.0f, 50.0f}) {
+    for (const double decay : {0.0, 0.05}) {
+      for (const int steps : {1, 10, 300}) {
+        const OptimizerOptions options{
+            .kind = Kind::kAdaGrad, .learning_rate = 0.1, .decay = decay};
+        const double expected = AfterPenaltiesAlone(options, squares, 3, steps);
+        EXPECT_NEAR(CaughtUp(options, squares, 3, steps), expected, 0.02)
+            << squares << ", " << decay << ", " << steps;
+      }
+    }
+  }
+}
+
+TEST(Optimizer, TheOthersMissNoPenalties) {
+  for (const Kind kind : {Kind::kMomentum, Kind::kAdam, Kind::kFtrl}) {
+    EXPECT_EQ(Optimizer::Create({.kind = kind})->Shrinkage(3, kL2), 0);
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "processors/server_processor.h"
@@ -61,6 +63,58 @@ TEST(ServerProcessorTest, AShardPenalisesOnlyThoseOfItsOwnKeysThatAreNotTheBias)
     server.SendNext(0, 0);
     EXPECT_EQ(server.weights(), expected);
   }
+}
+
+// A model of twelve weights on one shard: rows of three, of which an update names some, against
+// dense parameters. Returns both after some hundred steps.
+std::pair<std::vector<float>, std::vector<float>> RowsAndDense(OptimizerOptions optimizer) {
+  constexpr size_t kRows = 4;
+  constexpr size_t kWidth = 3;
+  ServerOptions options = SmallServer(kEventual);
+  options.optimizer = optimizer;
+  options.l2 = 0.03;
+  options.range = {0, kRows * kWidth};
+  options.penalised_end = kRows * kWidth;
+  TestServer dense(options);
+  options.range = {0, 0};
+  options.row_l2 = options.l2;
+  options.embeddings.emplace();
+  options.embeddings->initial_limit.assign(kWidth, 0.0f);
+  options.row_linear_end = kWidth;
+  TestServer wide(options);
+  std::mt19937 random(4);
+  for (Clock clock = 0; clock < 300; clock = clock + 1) {
+    Gradient update = Update(0, clock, {}, {0, 0}, 2);
+    std::vector<float> sum(kRows * kWidth);
+    for (size_t id = 0; id < kRows; ++id) {
+      if (random() % (10 * id + 1) != 0) continue;  // the last is rare
+      update.mutable_update()->mutable_embeddings()->add_id(id);
+      for (size_t i = 0; i < kWidth; ++i) {
+        const float value = static_cast<float>(random() % 1000) / 500 - 1;
+        sum[id * kWidth + i] = value;
+        update.mutable_update()->mutable_embeddings()->add_value(value);
+      }
+    }
+    wide.Send(update);
+    dense.Send(Update(0, clock, sum, {0, kRows * kWidth}, 2));
+  }
+  std::vector<float> rows(kRows * kWidth);
+  EXPECT_TRUE(wide.processor().ReadEmbeddings(std::vector<EmbeddingId>{0, 1, 2, 3}, rows).ok());
+  return {rows, dense.weights()};
+}
+
+TEST(ServerProcessorTest, RowsOfSgdWithAPenaltyAreADenseModelsWeights) {
+  for (const double decay : {0.0, 0.01}) {
+    const auto [rows, dense] =
+        RowsAndDense({.kind = OptimizerOptions::Kind::kSgd, .learning_rate = 0.5, .decay = decay});
+    for (size_t i = 0; i < rows.size(); ++i) EXPECT_NEAR(rows[i], dense[i], 2e-6) << i;
+  }
+}
+
+TEST(ServerProcessorTest, RowsOfAdaGradWithAPenaltyAreNearlyADenseModelsWeights) {
+  const auto [rows, dense] =
+      RowsAndDense({.kind = OptimizerOptions::Kind::kAdaGrad, .learning_rate = 0.1});
+  for (size_t i = 0; i < rows.size(); ++i) EXPECT_NEAR(rows[i], dense[i], 5e-3) << i;
 }
 
 TEST(ServerProcessorTest, ChangesOfARoundAreAveragedByTheirShareOfTheRows) {

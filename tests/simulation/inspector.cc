@@ -189,7 +189,7 @@ void Inspector::OnAnnouncement(const ShardTask& task, std::span<const OutgoingRe
 
 void Inspector::CheckRows(const Referee::State& state, const ShardTask& task) {
   for (const auto& [id, values] : EmbeddingRowsOf(world_.scenario, task)) {
-    if (SameBits(RefereeOf(task).RowOf(state, id), values)) continue;
+    if (RefereeOf(task).SameRow(RefereeOf(task).RowOf(state, id), values)) continue;
     Fail("the embedding rows are not the fold of the log, at position " +
          std::to_string(task.position()));
   }
@@ -268,7 +268,7 @@ void Inspector::OnImage(ShardId shard, const ShardImage::View& view) {
     const std::vector<float> row = judge.RowOf(state, id);
     rows.insert(rows.end(), row.begin(), row.end());
   }
-  if (SameBits(*state.weights, view.weights) && SameBits(rows, view.rows) &&
+  if (SameBits(*state.weights, view.weights) && judge.SameRow(rows, view.rows) &&
       all_left == view.all_left) {
     return;
   }

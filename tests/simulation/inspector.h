@@ -97,7 +97,8 @@ class Inspector final : public Observer {
   void CheckOldAnswer(const ShardTask& task, WorkerId worker, const Weights& message);
   void CheckMark(const ShardTask& task, const Referee::Member& member, const Weights& message);
   // The rows of an answer, against those that were wanted.
-  void CheckRows(const std::vector<uint64_t>& wanted, const EmbeddingBlock& rows,
+  void CheckRows(const Referee& referee, const std::vector<uint64_t>& wanted,
+                 const EmbeddingBlock& rows,
                  const std::function<std::vector<float>(uint64_t id)>& row_of, const char* wrong);
   // All of the shard's rows as the task reads them.
   void CheckRows(const Referee::State& state, const ShardTask& task);

@@ -122,7 +122,7 @@ void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weight
   if (!released || member.left) return;
   if (!SameBits(*state.weights, message.slice().dense())) Fail("an answer with other weights");
   CheckRows(
-      WantedOf(member, message.embeddings()), message.embeddings(),
+      referee, WantedOf(member, message.embeddings()), message.embeddings(),
       [&](uint64_t id) { return referee.RowOf(state, id); }, "an answer with other embedding rows");
   if (task.shard() == 0) CheckColumns(state.columns, message.moments());
 }
@@ -142,7 +142,7 @@ void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Wei
     Fail("an old answer with other weights");
   }
   CheckRows(
-      state.old_wanted, message.embeddings(),
+      RefereeOf(task), state.old_wanted, message.embeddings(),
       [&](uint64_t id) { return RefereeOf(task).OldRowOf(state, id); },
       "an old answer with other embedding rows");
   if (task.shard() == 0) CheckColumns(state.old_columns, message.moments());
@@ -159,7 +159,8 @@ void Inspector::CheckMark(const ShardTask& task, const Referee::Member& member,
   }
 }
 
-void Inspector::CheckRows(const std::vector<uint64_t>& wanted, const EmbeddingBlock& rows,
+void Inspector::CheckRows(const Referee& referee, const std::vector<uint64_t>& wanted,
+                          const EmbeddingBlock& rows,
                           const std::function<std::vector<float>(uint64_t id)>& row_of,
                           const char* wrong) {
   if (!std::ranges::equal(wanted, rows.id())) return Fail(wrong);
@@ -168,7 +169,7 @@ void Inspector::CheckRows(const std::vector<uint64_t>& wanted, const EmbeddingBl
     const std::vector<float> row = row_of(id);
     expected.insert(expected.end(), row.begin(), row.end());
   }
-  if (!SameBits(expected, rows.value())) Fail(wrong);
+  if (!referee.SameRow(expected, {rows.value().begin(), rows.value().end()})) Fail(wrong);
   if (!wanted.empty()) world_.Count("answer with embedding rows");
 }
 

@@ -45,8 +45,13 @@ const char* Inspector::RowsDifference(const Referee& referee, const Referee::Sta
     if (expected == state.rows->end() || !row.ParseFromString(value.substr(2))) return "a row";
     if (row.updates() != expected->second.updates) return "how often a row was named";
     if (row.updated_ms() != expected->second.last_ms) return "when a row was named";
-    if (!SameBits(expected->second.values, row.values())) return "a row's values";
-    if (!SameBits(expected->second.slots, row.slots())) return "a row's optimizer state";
+    if (!referee.SameRow(expected->second.stored, {row.values().begin(), row.values().end()})) {
+      return "a row's values";
+    }
+    if (!referee.SameRow(expected->second.slots, {row.slots().begin(), row.slots().end()})) {
+      return "a row's optimizer state";
+    }
+    if (row.shrinkage() > saved.shrinkage()) return "what a row has missed";
   }
   // What has expired may have been removed, unless the answers of the clock before may ask for it.
   const bool two_clocks = world_.scenario.sequential() && world_.scenario.shards > 1;
@@ -66,9 +71,11 @@ const char* Inspector::RowsDifference(const Referee& referee, const Referee::Sta
   }
   for (const auto& [id, born] : referee.job().born_rows) {
     const auto found = previous_round.find(id);
+    // What the round did not name it shrank, which no record says: the answers show it.
+    if (found == previous_round.end() && referee.ShrinksRows()) continue;
     const std::vector<float> is =
         found != previous_round.end() ? found->second : referee.RowOf(state, id);
-    if (!SameBits(referee.OldRowOf(state, id), is)) return "the rows of the clock before";
+    if (!referee.SameRow(referee.OldRowOf(state, id), is)) return "the rows of the clock before";
   }
   return nullptr;
 }

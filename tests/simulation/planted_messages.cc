@@ -60,7 +60,7 @@ class StepsRowsTwice final : public ServerHost {
     const float rate = static_cast<float>(world_.scenario.training.optimizer().learning_rate());
     return task().processor().embeddings()->Update(
         std::vector<EmbeddingId>(rows.id().begin(), rows.id().end()), gradients,
-        record.timestamp_ms, [rate](auto gradient, std::span<float> values, auto) {
+        {.ms = record.timestamp_ms}, 0, [rate](auto gradient, std::span<float> values, auto) {
           for (size_t i = 0; i < values.size(); ++i) values[i] -= rate * gradient[i];
         });
   }
@@ -290,6 +290,41 @@ class AnswersRowsOfTheClockBeforeByThePresent final : public ChangesTheAnswerOfT
   }
 };
 
+// Does not catch up with the penalties that rows have missed.
+class ForgetsMissedPenalties final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
+    auto& processor = const_cast<ServerProcessor&>(task().processor());
+    ShardState state;
+    processor.SaveState(state);
+    state.set_shrinkage(0);
+    state.mutable_previous_round()->set_shrinkage(0);
+    return processor.LoadState(state);
+  }
+};
+
+// SGD and AdaGrad on a wide model with a penalty.
+void WideWithL2(Scenario& scenario, Faults& faults) {
+  Sequential(scenario, faults);
+  Training& training = scenario.training;
+  scenario.wide = true;
+  scenario.ids = 0;
+  scenario.hashed = 5;
+  training.set_model(Training::SOFTMAX);
+  training.clear_hidden();
+  training.set_schedule(Training::ONE_PASS);
+  training.mutable_update()->set_kind(Training::Update::GRADIENT);
+  training.set_wide_above(0);
+  training.set_l2(0.01);
+  const bool sgd = training.optimizer().kind() == Training::Optimizer::SGD;
+  training.mutable_optimizer()->set_kind(sgd ? Training::Optimizer::SGD
+                                             : Training::Optimizer::ADAGRAD);
+}
+
 }  // namespace
 
 std::vector<PlantedError> PlantedInMessages() {
@@ -316,6 +351,8 @@ std::vector<PlantedError> PlantedInMessages() {
       InServer<LosesARow>("a step of an embedding row that is lost", 20, EventualEmbeddings));
   errors.push_back(InServer<StepsRowsTwice>("a step of embedding rows that is made twice", 20,
                                             EventualEmbeddings));
+  errors.push_back(
+      InServer<ForgetsMissedPenalties>("penalties missed that are forgotten", 50, WideWithL2));
   errors.push_back(InServer<DoubtsTheTime>("a clock that jumps and is not believed", 20,
                                            [](Scenario& scenario, Faults& faults) {
                                              EventualEmbeddings(scenario, faults);

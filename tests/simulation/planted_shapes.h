@@ -46,6 +46,7 @@ inline void SequentialShards(Scenario& scenario, Faults& faults) {
 inline void SequentialEmbeddings(Scenario& scenario, Faults& faults) {
   SequentialShards(scenario, faults);
   scenario.ids = 2;
+  scenario.wide = false;
   scenario.classes = 2;
   scenario.wide = false;
   Training& training = scenario.training;

@@ -44,6 +44,7 @@ class Referee {
     std::map<uint64_t, std::vector<float>> born_rows;
     uint32_t row_width = 0;   // 0: there are none
     uint32_t row_linear = 1;  // of a row: what is not a factor
+    float row_l2 = 0;         // penalty of a row, FTRL's not counted
     bool alone = true;        // the job has no other shard
     Training training;
   };
@@ -65,6 +66,7 @@ class Referee {
     int64_t last_ms = 0;
     std::vector<float> values;  // none before it is stored
     std::vector<float> slots;
+    std::vector<float> stored;  // the values after the last update that named it
   };
   using Rows = std::map<uint64_t, Row>;
   // Chunks that have come of a message.
@@ -187,6 +189,10 @@ class Referee {
   std::optional<uint64_t> Bound() const;
   // So many updates of a worker may be under way at once.
   uint64_t Pipeline() const;
+  // An L2 penalty shrinks the rows that a step does not name: step by step here, which rounds
+  // otherwise.
+  bool ShrinksRows() const;
+  bool SameRow(const std::vector<float>& expected, const std::vector<float>& is) const;
 
   // Takes a record's value apart; joins chunks with those in `unfinished`. Empty when there is no
   // whole message (yet); `bad` says whether the bytes make no sense.
@@ -227,6 +233,7 @@ class Referee {
   bool GoOnFrom(State& state, const Reports& reports) const;  // false: none of them has weights
   // Embedding rows (referee_rows.cc).
   bool RowsFit(const Gradient& message) const;
+  void ShrinkRow(uint64_t steps, Row& row) const;
   std::vector<float> Read(const Rows& rows, int64_t now_ms, uint64_t id) const;
   void StepRows(State& state, const std::vector<const Gradient::Update*>& messages,
                 float mean) const;

@@ -86,6 +86,9 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   job.born_rows = RowsAtBirth(scenario, shard);
   if (scenario.ids > 0) job.row_width = 1 + scenario.training.embedding().factors();
   if (scenario.wide) job.row_width = job.row_linear = job.classes;
+  if (scenario.wide && scenario.training.optimizer().kind() != Training::Optimizer::FTRL) {
+    job.row_l2 = static_cast<float>(scenario.training.l2());
+  }
   return job;
 }
 

@@ -1,5 +1,7 @@
 // What updates in `gradients` do to a shard's embedding rows.
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "tests/simulation/referee.h"
@@ -45,6 +47,38 @@ std::vector<float> Referee::OldRowOf(const State& state, uint64_t id) const {
   return Read(*state.old_rows, state.old_step_ms, id);
 }
 
+bool Referee::ShrinksRows() const {
+  const Training::Optimizer::Kind kind = job_.training.optimizer().kind();
+  return job_.row_width > 0 && job_.row_l2 > 0 &&
+         (kind == Training::Optimizer::SGD || kind == Training::Optimizer::ADAGRAD);
+}
+
+bool Referee::SameRow(const std::vector<float>& expected, const std::vector<float>& is) const {
+  if (expected.size() != is.size()) return false;
+  if (!ShrinksRows()) {
+    return expected.empty() ||
+           std::memcmp(expected.data(), is.data(), is.size() * sizeof(float)) == 0;
+  }
+  return std::equal(expected.begin(), expected.end(), is.begin(), [](float a, float b) {
+    return std::abs(a - b) <= 1e-6f + 1e-5f * std::abs(a);
+  });
+}
+
+// A step that does not name the row: a dense one of SGD, whose gradient is the penalty; AdaGrad's
+// as if the penalty added nothing to the squares, in infinitely small parts.
+void Referee::ShrinkRow(uint64_t steps, Row& row) const {
+  const Training::Optimizer& how = job_.training.optimizer();
+  const double rate = how.learning_rate() / (1.0 + how.decay() * static_cast<double>(steps));
+  for (size_t i = 0; i < row.values.size(); ++i) {
+    const double part = rate * job_.row_l2;
+    const double kept =
+        how.kind() == Training::Optimizer::SGD
+            ? 1 - part
+            : std::exp(-part / (std::sqrt(static_cast<double>(row.slots[i])) + how.epsilon()));
+    row.values[i] = static_cast<float>(row.values[i] * kept);
+  }
+}
+
 void Referee::StepRows(State& state, const std::vector<const Gradient::Update*>& messages,
                        float mean) const {
   if (job_.row_width == 0) return;
@@ -61,6 +95,9 @@ void Referee::StepRows(State& state, const std::vector<const Gradient::Update*>&
   const bool ftrl = job_.training.optimizer().kind() == Training::Optimizer::FTRL;
   const size_t slots = ftrl ? job_.row_width + job_.row_linear : job_.row_width * slots_per_key_;
   auto rows = std::make_shared<Rows>(*state.rows);
+  for (auto& [id, row] : *rows) {
+    if (ShrinksRows() && !sums.contains(id)) ShrinkRow(state.steps, row);
+  }
   for (auto& [id, sum] : sums) {
     Row& row = (*rows)[id];
     if (IsOver(row, state.step_ms)) row = {};
@@ -70,8 +107,12 @@ void Referee::StepRows(State& state, const std::vector<const Gradient::Update*>&
       row.values = job_.born_rows.at(id);
       row.slots.assign(slots, 0.0f);
     }
-    for (float& component : sum) component = component * mean;
+    for (size_t i = 0; i < sum.size(); ++i) {
+      sum[i] = sum[i] * mean;
+      if (job_.row_l2 > 0) sum[i] = sum[i] + job_.row_l2 * row.values[i];
+    }
     Optimise(state.steps, sum, row.values, row.slots, job_.row_linear, job_.row_linear);
+    row.stored = row.values;
   }
   state.rows = std::move(rows);
 }

@@ -70,7 +70,8 @@ class Loop {
                                 {0, model_->parameter_count()})),
         slots_(optimizer_->slot_count() * weights_.size()),
         moments_(scenario.numeric),
-        steps_(scenario.shards) {
+        steps_(scenario.shards),
+        shrinkage_(scenario.shards) {
     // A row that nobody has updated has the values that it is born with.
     const ServerOptions options = MakeServerOptions(scenario, 0);
     if (!options.embeddings) return;
@@ -79,7 +80,7 @@ class Loop {
       rows_[id].values.resize(model_->row_width());
       rows_[id].slots.resize(optimizer_->slot_count() * model_->row_width());
       const std::vector<EmbeddingId> ids = {id};
-      MILLRACE_CHECK(newborn.Read(ids, 0, rows_[id].values).ok());
+      MILLRACE_CHECK(newborn.Read(ids, {}, rows_[id].values).ok());
     }
   }
 
@@ -120,14 +121,25 @@ class Loop {
   struct EmbeddingRow {
     std::vector<float> values;
     std::vector<float> slots;
+    double shrinkage = 0;  // of its shard when it was last named
   };
 
   std::vector<float> State() const {
     std::vector<float> all = weights_;
     for (const auto& [id, row] : rows_) {
-      all.insert(all.end(), row.values.begin(), row.values.end());
+      const std::vector<float> values = ValuesOf(id);
+      all.insert(all.end(), values.begin(), values.end());
     }
     return all;
+  }
+
+  // Caught up with the penalties that the row has missed.
+  std::vector<float> ValuesOf(EmbeddingId id) const {
+    const EmbeddingRow& row = rows_.at(id);
+    std::vector<float> values = row.values;
+    const double missed = shrinkage_[ShardOfEmbedding(id, scenario_.shards)] - row.shrinkage;
+    if (missed > 0) optimizer_->CatchUp(missed, values, row.slots);
+    return values;
   }
 
   // What a worker's updates have not sent yet.
@@ -170,7 +182,7 @@ class Loop {
       for (EmbeddingId id : named) update.rows[id];
     }
     for (const auto& [id, sum] : update.rows) {
-      const std::vector<float>& row = rows_.at(id).values;
+      const std::vector<float> row = ValuesOf(id);
       ids.push_back(id);
       values.insert(values.end(), row.begin(), row.end());
     }
@@ -322,9 +334,19 @@ class Loop {
         for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
       }
     }
+    const bool in_gradient =
+        scenario_.wide && training_.optimizer().kind() != Training::Optimizer::FTRL;
+    const double l2 = in_gradient ? training_.l2() : 0;
+    for (auto& [id, sum] : sums) rows_[id].values = ValuesOf(id);
+    if (l2 > 0) shrinkage_[shard] += optimizer_->Shrinkage(steps_[shard], l2);
     for (auto& [id, sum] : sums) {
-      for (float& value : sum) value *= mean;
-      optimizer_->Step(steps_[shard], sum, rows_[id].values, rows_[id].slots,
+      EmbeddingRow& row = rows_[id];
+      row.shrinkage = shrinkage_[shard];
+      for (size_t i = 0; i < sum.size(); ++i) {
+        sum[i] *= mean;
+        if (l2 > 0) sum[i] += static_cast<float>(l2) * row.values[i];
+      }
+      optimizer_->Step(steps_[shard], sum, row.values, row.slots,
                        {model_->row_linear_end(), model_->row_linear_end()});
     }
   }
@@ -338,7 +360,8 @@ class Loop {
   std::map<EmbeddingId, EmbeddingRow> rows_;
   Moments moments_;
   std::map<WorkerId, Kept> kept_;
-  std::vector<uint64_t> steps_;  // by shard
+  std::vector<uint64_t> steps_;    // by shard
+  std::vector<double> shrinkage_;  // the same
 };
 
 }  // namespace

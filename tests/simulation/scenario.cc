@@ -115,8 +115,7 @@ void DrawEmbeddings(Random& random, Scenario& scenario) {
 
 void DrawWidth(Random& random, Scenario& scenario) {
   Training& training = scenario.training;
-  const bool has_l2 = training.l2() > 0 && training.optimizer().kind() != Training::Optimizer::FTRL;
-  scenario.wide = scenario.one_pass() && !scenario.averages() && scenario.ids == 0 && !has_l2 &&
+  scenario.wide = scenario.one_pass() && !scenario.averages() && scenario.ids == 0 &&
                   scenario.hashed <= 100 && random.Chance(0.4);
   if (!scenario.wide) return;
   training.set_wide_above(0);

@@ -45,15 +45,26 @@ void Step(std::span<const float> gradient, std::span<float> values, std::span<fl
   }
 }
 
-std::vector<float> ReadOne(EmbeddingTable& table, EmbeddingId id, int64_t now_ms = 0) {
-  std::vector<float> values(table.width());
-  EXPECT_TRUE(table.Read(std::vector<EmbeddingId>{id}, now_ms, values).ok());
-  return values;
+// What no penalty is like, but exact in floats.
+void CatchUp(double missed, std::span<float> values, std::span<const float> /*slots*/) {
+  for (float& value : values) value *= std::exp2(static_cast<float>(-missed));
 }
 
-void UpdateOne(EmbeddingTable& table, EmbeddingId id, float gradient, int64_t now_ms = 0) {
+std::vector<float> ReadOne(EmbeddingTable& table, EmbeddingId id, const RowTime& now = {}) {
+  std::vector<float> values(table.width());
+  EXPECT_TRUE(table.Read(std::vector<EmbeddingId>{id}, now, values).ok());
+  return values;
+}
+std::vector<float> ReadOne(EmbeddingTable& table, EmbeddingId id, int64_t now_ms) {
+  return ReadOne(table, id, RowTime{.ms = now_ms});
+}
+
+void UpdateOne(EmbeddingTable& table, EmbeddingId id, float gradient, const RowTime& now = {}) {
   const std::vector<float> gradients(table.width(), gradient);
-  EXPECT_TRUE(table.Update(std::vector<EmbeddingId>{id}, gradients, now_ms, Step).ok());
+  EXPECT_TRUE(table.Update(std::vector<EmbeddingId>{id}, gradients, now, now.shrinkage, Step).ok());
+}
+void UpdateOne(EmbeddingTable& table, EmbeddingId id, float gradient, int64_t now_ms) {
+  UpdateOne(table, id, gradient, RowTime{.ms = now_ms});
 }
 
 // A checkpoint: what was updated goes to the store.
@@ -163,6 +174,26 @@ TEST(EmbeddingTable, ARowNotUpdatedForLongIsAsIfItHadNeverBeen) {
   EXPECT_EQ(ReadOne(table, 4, 2000), once) << "born again: no state of its former life";
 }
 
+TEST(EmbeddingTable, ARowCatchesUpWithWhatItHasMissedSinceItsLastUpdate) {
+  EmbeddingTableOptions options = Options();
+  options.catch_up = CatchUp;
+  MemoryByteMap store;
+  EmbeddingTable table(options, &store);
+  const std::vector<float> born = ReadOne(table, 4, {.shrinkage = 5});
+  UpdateOne(table, 4, 1, {.shrinkage = 5});
+  const std::vector<float> once = ReadOne(table, 4, {.shrinkage = 5});
+  EXPECT_NE(once, born) << "the first update drew it, and it had missed nothing before";
+  std::vector<float> halves = once;
+  for (float& value : halves) value /= 4;
+  EXPECT_EQ(ReadOne(table, 4, {.shrinkage = 7}), halves);
+  EXPECT_EQ(ReadOne(table, 4, {.shrinkage = 5}), once) << "reading changes nothing";
+  Save(table, store);
+  EmbeddingTable restarted(options, &store);
+  EXPECT_EQ(ReadOne(restarted, 4, {.shrinkage = 7}), halves);
+  UpdateOne(restarted, 4, 0, {.shrinkage = 7});
+  EXPECT_EQ(ReadOne(restarted, 4, {.shrinkage = 7}), halves) << "once";
+}
+
 // ---- the cache ----
 
 TEST(EmbeddingTable, KeepsTheCacheAtItsSizeButForWhatIsNotSaved) {
@@ -192,7 +223,7 @@ TEST(EmbeddingTable, TheRowsOfALargeUpdateLeaveTheCacheWithTheirCheckpoint) {
   std::vector<EmbeddingId> ids(100);
   std::iota(ids.begin(), ids.end(), EmbeddingId{0});
   const std::vector<float> gradients(ids.size() * table.width(), 1.0f);
-  ASSERT_TRUE(table.Update(ids, gradients, 0, Step).ok());
+  ASSERT_TRUE(table.Update(ids, gradients, {}, 0, Step).ok());
   EXPECT_EQ(table.rows_at_hand(), 100u);
   Save(table, store);
   EXPECT_EQ(table.rows_at_hand(), 1u);
@@ -314,6 +345,7 @@ struct Reference {
     std::vector<float> slots;
     uint32_t updates = 0;
     int64_t updated_ms = 0;
+    double shrinkage = 0;
   };
   const EmbeddingTableOptions options;
   std::map<EmbeddingId, Row> rows;
@@ -328,13 +360,18 @@ struct Reference {
     EmbeddingTable table(options, nullptr);
     return ReadOne(table, id);
   }
-  std::vector<float> Read(EmbeddingId id, int64_t now_ms) const {
-    return Lives(id, now_ms) ? rows.at(id).values : Born(id);
+  std::vector<float> Read(EmbeddingId id, const RowTime& now) const {
+    if (!Lives(id, now.ms)) return Born(id);
+    std::vector<float> values = rows.at(id).values;
+    CatchUp(now.shrinkage - rows.at(id).shrinkage, values, {});
+    return values;
   }
-  void Update(EmbeddingId id, std::span<const float> gradient, int64_t now_ms) {
+  void Update(EmbeddingId id, std::span<const float> gradient, const RowTime& now, double after) {
     Row& row = rows[id];
-    if (options.expire_after_ms > 0 && now_ms - row.updated_ms > options.expire_after_ms) row = {};
-    row.updated_ms = now_ms;
+    if (options.expire_after_ms > 0 && now.ms - row.updated_ms > options.expire_after_ms) row = {};
+    row.updated_ms = now.ms;
+    CatchUp(now.shrinkage - row.shrinkage, row.values, row.slots);
+    row.shrinkage = after;
     if (row.updates < options.admit_after && ++row.updates == options.admit_after) {
       row.values = Born(id);
       row.slots.assign(row.values.size(), 0.0f);
@@ -353,6 +390,7 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
     options.scratch_folder = random() % 4 == 0 ? "/nowhere" : folder.path();
     options.admit_after = static_cast<uint32_t>(1 + random() % 3);
     options.expire_after_ms = random() % 2 == 0 ? 0 : 50;
+    options.catch_up = CatchUp;
     MemoryByteMap store;
     std::vector<std::pair<std::string, std::string>> parameters;  // what was committed, in order
     size_t stored = 0;                                            // so many of them the store has
@@ -364,9 +402,9 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
       std::map<EmbeddingId, Reference::Row> rows;
     };
     std::optional<Checkpoint> under_way;
-    int64_t now_ms = 1000;
+    RowTime time{.ms = 1000};
     for (int step = 0; step < 300; ++step) {
-      now_ms += random() % 5;
+      time.ms += random() % 5;
       std::set<EmbeddingId> chosen;
       while (chosen.size() < 1 + random() % 6) {
         chosen.insert(random() % 20 + (random() % 2 << 32));  // (some are half the same)
@@ -378,14 +416,16 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
       };
       const uint64_t what = random() % 20;
       if (what < 8) {
-        ASSERT_TRUE(table->Read(ids, now_ms, floats).ok());
+        ASSERT_TRUE(table->Read(ids, time, floats).ok());
         for (size_t i = 0; i < ids.size(); ++i) {
-          ASSERT_THAT(row(i), testing::ElementsAreArray(now.Read(ids[i], now_ms)));
+          ASSERT_THAT(row(i), testing::ElementsAreArray(now.Read(ids[i], time)));
         }
       } else if (what < 16) {
         for (float& value : floats) value = static_cast<float>(random() % 100) / 50.0f - 1;
-        ASSERT_TRUE(table->Update(ids, floats, now_ms, Step).ok());
-        for (size_t i = 0; i < ids.size(); ++i) now.Update(ids[i], row(i), now_ms);
+        const double after = time.shrinkage + static_cast<double>(random() % 3);
+        ASSERT_TRUE(table->Update(ids, floats, time, after, Step).ok());
+        for (size_t i = 0; i < ids.size(); ++i) now.Update(ids[i], row(i), time, after);
+        time.shrinkage = after;
       } else if (what < 18) {
         // A checkpoint begins; the next time it fails, or is committed, and then it is stored or
         // the process dies before.
@@ -440,11 +480,11 @@ TEST(EmbeddingTable, ADamagedOrForeignRowIsAnErrorThatNamesIt) {
   Save(writer, store);
   EmbeddingTable wider(Options(3), &store);
   std::vector<float> values(3);
-  const Status shape = wider.Read(std::vector<EmbeddingId>{9}, 0, values);
+  const Status shape = wider.Read(std::vector<EmbeddingId>{9}, {}, values);
   EXPECT_TRUE(absl::IsDataLoss(shape));
   EXPECT_THAT(std::string(shape.message()),
               HasSubstr("row 9 of table 0 in this server's store has 2 values"));
-  EXPECT_TRUE(absl::IsDataLoss(wider.Read(std::vector<EmbeddingId>{9}, 0, values)))
+  EXPECT_TRUE(absl::IsDataLoss(wider.Read(std::vector<EmbeddingId>{9}, {}, values)))
       << "and stays one";
 
   WriteBatch batch;
@@ -453,7 +493,7 @@ TEST(EmbeddingTable, ADamagedOrForeignRowIsAnErrorThatNamesIt) {
   EmbeddingTable table(Options(2), &store);
   values.resize(2);
   EXPECT_THAT(
-      std::string(table.Read(std::vector<EmbeddingId>{7}, 0, values).message()),
+      std::string(table.Read(std::vector<EmbeddingId>{7}, {}, values).message()),
       HasSubstr("row 7 of table 0 in this server's store cannot be decoded. Stop the server"));
 }
 

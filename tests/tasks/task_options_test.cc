@@ -37,9 +37,15 @@ TEST(IsWide, NotWhereEveryUpdateNeedsOrChangesAllWeights) {
   training.Clear();
   training.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
   EXPECT_FALSE(IsWide(features, training));
-  training.Clear();
+}
+
+TEST(IsWide, APenaltyThatIsCaughtUpWithKeepsRows) {
+  const JobFeatures features = Features(100'000);
+  Training training;
   training.set_l2(0.1);
-  EXPECT_FALSE(IsWide(features, training));
+  EXPECT_TRUE(IsWide(features, training));
+  training.mutable_optimizer()->set_learning_rate(6);
+  EXPECT_FALSE(IsWide(features, training)) << "more than half of a weight goes in one step";
   training.mutable_optimizer()->set_kind(Training::Optimizer::FTRL);
   EXPECT_TRUE(IsWide(features, training)) << "its penalty is a part of each weight's own formula";
 }
@@ -59,6 +65,21 @@ TEST(MakeServerOptions, TheRowsOfAWideModelAreBornZeroAndLinear) {
   ASSERT_TRUE(options.embeddings.has_value());
   EXPECT_EQ(options.embeddings->initial_limit, (std::vector<float>{0, 0, 0}));
   EXPECT_EQ(options.row_linear_end, 3u);
+}
+
+TEST(MakeServerOptions, ThePenaltyOfAModelIsThatOfItsRowsOnlyWhereTheyAreItsWeights) {
+  JobTraining training;
+  training.set_shards(1);
+  training.mutable_training()->set_l2(0.25);
+  JobFeatures features = Features(100'000, 2);
+  features.set_workers(1);
+  EXPECT_EQ(MakeServerOptions(features, training, ShardId(0)).row_l2, 0.25);
+  training.mutable_training()->mutable_optimizer()->set_kind(Training::Optimizer::FTRL);
+  EXPECT_EQ(MakeServerOptions(features, training, ShardId(0)).row_l2, 0) << "in its own formula";
+  training.mutable_training()->clear_optimizer();
+  training.mutable_training()->set_model(Training::FACTORIZATION_MACHINE);
+  features.mutable_spec()->add_ids("id");
+  EXPECT_EQ(MakeServerOptions(features, training, ShardId(0)).row_l2, 0) << "has --embedding-l2";
 }
 
 }  // namespace

@@ -282,6 +282,31 @@ TEST(SnapshotFiles, HaveNothingOfMessagesUnderWay) {
   EXPECT_FALSE(state.at_cut());
 }
 
+TEST(SnapshotFiles, HaveThePenaltiesThatRowsHaveMissed) {
+  const TemporaryFolder folder;
+  const Shard shard(ShardOf(0, 1));
+  ChangeState(shard, [](ShardState& state) { state.set_shrinkage(2.5); });
+  Checkpoint named;
+  const EmbeddingTable& table = *shard.processor.embeddings();
+  named.rows = FrozenRows(3, table.width(), table.slot_floats());
+  const std::vector<float> floats(table.width() + table.slot_floats(), 1.0f);
+  named.rows.Add(3, 0, {.updates = 2, .updated_ms = 1500, .shrinkage = 0.75}, floats);
+  Put(named, const_cast<MemoryByteMap&>(shard.store));
+  ASSERT_TRUE(shard.WritePart(folder.path()).ok());
+  ASSERT_TRUE(WriteManifest(folder.path(), HeadOf()).ok());
+  EXPECT_TRUE(std::filesystem::exists(folder / "embedding-shrinkage-0.npy"));
+  const StatusOr<SnapshotManifest> manifest = CheckSnapshot(folder.path());
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->parts(0).shrinkage(), 2.5);
+  StatusOr<Checkpoint> first =
+      ReadFirstCheckpoint(folder.path(), *manifest, ShardOf(0, 1), SnapshotStart::kSameStream);
+  ASSERT_TRUE(first.ok()) << first.status();
+  MemoryByteMap store;
+  Put(*first, store);
+  EXPECT_EQ(RowsOf(store), RowsOf(shard.store));
+  EXPECT_EQ(StartOf(folder.path(), ShardOf(0, 1)).shrinkage(), 2.5);
+}
+
 TEST(SnapshotFiles, LeaveOutRowsThatHaveExpired) {
   ServerOptions options = ShardOf(0, 1);
   options.embeddings->expire_after_ms = 980;  // at the step's time 2000: what is of 1020 or before
