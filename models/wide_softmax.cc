@@ -1,6 +1,8 @@
 #include "models/wide_softmax.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <utility>
 
 #include "base/check.h"
@@ -43,19 +45,49 @@ std::vector<size_t> Named(RowsView rows, std::span<const EmbeddingId> ids) {
   return named;
 }
 
+// The number of each feature: a hash table with linear probing, at most half full. A batch looks up
+// each of its rows' features, some ten thousand, which by binary search cost more than the model.
+class Numbers {
+ public:
+  explicit Numbers(size_t most)
+      : bits_(static_cast<unsigned>(std::bit_width(2 * most))), entries_(size_t{1} << bits_) {}
+
+  // REQUIRES: a new one, and no more than `most` of them.
+  void Add(uint32_t index, uint32_t number) {
+    size_t at = HomeOf(index);
+    while (entries_[at].number != kNone) at = (at + 1) & (entries_.size() - 1);
+    entries_[at] = {index, number};
+  }
+  // REQUIRES: it was added.
+  uint32_t Of(uint32_t index) const {
+    for (size_t at = HomeOf(index);; at = (at + 1) & (entries_.size() - 1)) {
+      MILLRACE_CHECK(entries_[at].number != kNone);
+      if (entries_[at].index == index) return entries_[at].number;
+    }
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  struct Entry {
+    uint32_t index = 0;
+    uint32_t number = kNone;
+  };
+  // The upper bits of the product depend on all of the index (Knuth's multiplicative hash).
+  size_t HomeOf(uint32_t index) const { return (index * 0x9E3779B97F4A7C15u) >> (64 - bits_); }
+
+  unsigned bits_;  // >= 1
+  std::vector<Entry> entries_;
+};
+
 LocalFeatures Number(RowsView rows, std::span<const EmbeddingId> ids, size_t numeric) {
   LocalFeatures local{.from = Named(rows, ids), .places = {}};
+  MILLRACE_CHECK(numeric + local.from.size() < UINT32_MAX);
+  Numbers numbers(local.from.size() + 1);
+  auto next = static_cast<uint32_t>(numeric);
+  for (const size_t at : local.from) numbers.Add(static_cast<uint32_t>(ids[at]), next++);
   local.places.reserve(CountOf(rows));
   for (const Row* row : rows) {
-    // Both ascend, so the next one stands after the last.
-    auto begin = local.from.begin();
-    for (const uint32_t index : row->index) {
-      begin = std::lower_bound(begin, local.from.end(), EmbeddingId{index},
-                               [&](size_t at, EmbeddingId id) { return ids[at] < id; });
-      MILLRACE_CHECK(begin != local.from.end() && ids[*begin] == index);
-      local.places.push_back(
-          static_cast<uint32_t>(numeric + static_cast<size_t>(begin - local.from.begin())));
-    }
+    for (const uint32_t index : row->index) local.places.push_back(numbers.Of(index));
   }
   return local;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/distinct_ids.h"
 #include "models/initial_weights.h"
 #include "topics/slice_codec.h"
 
@@ -117,8 +118,7 @@ void ShardModel::SumEmbeddings(Updates updates, float scale) {
     row_ids_.insert(row_ids_.end(), ids.begin(), ids.end());
   }
   if (updates.size() > 1) {
-    std::ranges::sort(row_ids_);
-    row_ids_.erase(std::ranges::unique(row_ids_).begin(), row_ids_.end());
+    SortDistinct(row_ids_);
   }
   const size_t width = embeddings_->width();
   row_sum_.assign(row_ids_.size() * width, 0.0f);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/distinct_ids.h"
 #include "topics/figures_codec.h"
 #include "topics/message_codec.h"
 #include "topics/partitioning.h"
@@ -424,8 +425,7 @@ const Weights& WorkerTrainingProcessor::MessageOf(const Part& part) const {
 std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::IdsOf(RowsView rows) const {
   std::vector<EmbeddingId> ids;
   for (const Row* row : rows) model_.AppendIds(*row, ids);
-  std::ranges::sort(ids);
-  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  SortDistinct(ids);
   return SplitByShard(ids, options_.shards);
 }
 
@@ -481,7 +481,7 @@ void WorkerTrainingProcessor::AssembleEmbeddings() {
       sources.push_back({id, values});
     }
   }
-  std::ranges::sort(sources, {}, &Source::id);
+  if (options_.shards > 1) std::ranges::sort(sources, {}, &Source::id);
   rows_.ids.clear();
   rows_.values.clear();
   for (const Source& source : sources) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/distinct_ids.h"
 #include "features/csv_row_encoder.h"
 #include "formats/csv_file.h"
 
@@ -53,8 +54,7 @@ Evaluator::Evaluator(TestSet test_set, const Model& model, size_t classes, bool 
     views_.push_back(&row);
     model.AppendIds(row, ids_);
   }
-  std::ranges::sort(ids_);
-  ids_.erase(std::ranges::unique(ids_).begin(), ids_.end());
+  SortDistinct(ids_);
 }
 
 void Evaluator::Offer(EvaluationInput input) {

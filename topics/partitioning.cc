@@ -35,6 +35,10 @@ ShardId ShardOfEmbedding(EmbeddingId id, uint32_t shards) {
 std::vector<std::vector<EmbeddingId>> SplitByShard(std::span<const EmbeddingId> ids,
                                                    uint32_t shards) {
   std::vector<std::vector<EmbeddingId>> parts(shards);
+  if (shards == 1) {
+    parts[0].assign(ids.begin(), ids.end());
+    return parts;
+  }
   for (const EmbeddingId id : ids) parts[ShardOfEmbedding(id, shards)].push_back(id);
   return parts;
 }
