@@ -18,19 +18,19 @@ JobFeatures Features(uint64_t hashed, int classes = 2) {
 }
 
 TEST(IsWide, AModelOfManyWeightsKeepsThemAsRows) {
-  EXPECT_FALSE(IsWide(Features(65533), Training()));
-  EXPECT_TRUE(IsWide(Features(65534), Training()));
-  EXPECT_TRUE(IsWide(Features(16000, 9), Training())) << "a weight for each class";
+  EXPECT_FALSE(IsWide(Features(131'069), Training()));
+  EXPECT_TRUE(IsWide(Features(131'070), Training()));
+  EXPECT_TRUE(IsWide(Features(32'000, 9), Training())) << "a weight for each class";
   Training narrow;
   narrow.set_wide_above(1'000'000);
-  EXPECT_FALSE(IsWide(Features(65534), narrow));
-  const std::unique_ptr<Model> model = MakeModel(Features(65534), Training());
+  EXPECT_FALSE(IsWide(Features(131'070), narrow));
+  const std::unique_ptr<Model> model = MakeModel(Features(131'070), Training());
   EXPECT_EQ(model->parameter_count(), 6u) << "of the numeric columns and the bias";
   EXPECT_EQ(model->row_width(), 2u);
 }
 
 TEST(IsWide, NotWhereEveryUpdateNeedsOrChangesAllWeights) {
-  const JobFeatures features = Features(100'000);
+  const JobFeatures features = Features(200'000);
   Training training;
   training.set_schedule(Training::BUFFER);
   EXPECT_FALSE(IsWide(features, training));
@@ -40,7 +40,7 @@ TEST(IsWide, NotWhereEveryUpdateNeedsOrChangesAllWeights) {
 }
 
 TEST(IsWide, APenaltyThatIsCaughtUpWithKeepsRows) {
-  const JobFeatures features = Features(100'000);
+  const JobFeatures features = Features(200'000);
   Training training;
   training.set_l2(0.1);
   EXPECT_TRUE(IsWide(features, training));
@@ -59,7 +59,7 @@ TEST(IsWide, ColumnsOfNumbersAloneHaveNoRows) {
 TEST(MakeServerOptions, TheRowsOfAWideModelAreBornZeroAndLinear) {
   JobTraining training;
   training.set_shards(1);
-  JobFeatures features = Features(100'000, 3);
+  JobFeatures features = Features(200'000, 3);
   features.set_workers(1);
   const ServerOptions options = MakeServerOptions(features, training, ShardId(0));
   ASSERT_TRUE(options.embeddings.has_value());
@@ -71,7 +71,7 @@ TEST(MakeServerOptions, ThePenaltyOfAModelIsThatOfItsRowsOnlyWhereTheyAreItsWeig
   JobTraining training;
   training.set_shards(1);
   training.mutable_training()->set_l2(0.25);
-  JobFeatures features = Features(100'000, 2);
+  JobFeatures features = Features(200'000, 2);
   features.set_workers(1);
   EXPECT_EQ(MakeServerOptions(features, training, ShardId(0)).row_l2, 0.25);
   training.mutable_training()->mutable_optimizer()->set_kind(Training::Optimizer::FTRL);
