@@ -18,6 +18,8 @@
 namespace millrace {
 namespace {
 
+// How long a silent pipe is waited for before its owner is called again.
+constexpr int kFirstWaitMilliseconds = 5;
 constexpr int kWaitMilliseconds = 100;
 constexpr size_t kShownColumns = 50;
 
@@ -154,7 +156,7 @@ Status CsvFile::ReadBlock() {
 }
 
 Status CsvFile::WaitReadable() {
-  for (int timeout = 0;; timeout = kWaitMilliseconds) {
+  for (int timeout = 0;; timeout = timeout == 0 ? kFirstWaitMilliseconds : kWaitMilliseconds) {
     if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
       return absl::CancelledError(absl::StrCat("stopped while reading ", name_));
     }

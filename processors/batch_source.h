@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -51,10 +50,9 @@ class BatchSource {
  public:
   virtual ~BatchSource() = default;
 
-  // The next row: its record value and, parsed and checked, `row`; or, for a record that cannot be
-  // decoded, `row` null: it uses up its number.
-  virtual void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
-                   const TrainingRow* row) = 0;
+  // The next row, decoded and checked; or null, for one that cannot be used: it uses up its number.
+  // The source may take the row over and leave the memory of another: it is scratch afterwards.
+  virtual void Add(RowNumber number, int64_t timestamp_ms, Row* row) = 0;
   // The stream has `row_count` rows.
   virtual void End(RowNumber row_count) = 0;
 

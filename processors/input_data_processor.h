@@ -23,10 +23,11 @@ struct InputDataRecord {
   std::string_view value;
 };
 
-// Hands each row to the batch source, in order and once. A repeated row number is dropped (a
-// producer that started again may repeat itself), a gap is an error, a value that cannot be
-// decoded uses up its number and is a dead letter of the source until an update that counts it was
-// accepted. Pure; not thread-safe.
+// Hands each row to the batch source, in order and once. A repeated row is dropped (a producer that
+// started again may repeat rows, and put others together), a gap is an error. A row that cannot be
+// used uses up its number, a value that cannot be decoded the numbers of all its rows; it is a dead
+// letter of the source until an update that counts it, or the last of them, was accepted. Pure; not
+// thread-safe.
 class InputDataProcessor {
  public:
   // `next_row`: the number of the first expected row; empty: the number of the first record.
@@ -37,12 +38,20 @@ class InputDataProcessor {
   // DataLoss on a gap, naming both numbers.
   Status Process(const InputDataRecord& record);
 
+  // Of the rows that have come, also of those that cannot be used.
   std::optional<RowNumber> next_row() const { return next_row_; }
   bool ended() const { return ended_; }
   uint64_t repeated_rows() const { return repeated_rows_; }
 
  private:
-  void AddDeadLetter(const InputDataRecord& record, bool is_row, std::string reason);
+  // A record that has used up no number.
+  void AddForeign(const InputDataRecord& record, const Status& why);
+  Status ProcessGap(const InputDataRecord& record, const InputKey& key);
+  void ProcessEnd(const InputDataRecord& record, const InputKey& key);
+  void ProcessRows(const InputDataRecord& record, const InputKey& key);
+  // The record's rows from next_row_ on.
+  void AddRows(const InputDataRecord& record, const InputKey& key);
+  DeadLetter Letter(const InputDataRecord& record, const Status& why) const;
 
   WorkerId worker_;
   RowShape shape_;
@@ -51,7 +60,9 @@ class InputDataProcessor {
   bool reasons_only_;
   bool ended_ = false;
   uint64_t repeated_rows_ = 0;
-  InputRecord record_;  // scratch, keeps its memory
+  InputRecord record_;  // scratch, as the next two: they keep their memory
+  RowBatchReader reader_;
+  Row row_;
 };
 
 }  // namespace millrace

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
-#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {
@@ -39,7 +39,7 @@ bool OnePassBatches::Reaches(RowNumber rows_end) const {
   return rows_end <= (has_first_ ? first_ + rows_.size() : begin_.value_or(0));
 }
 
-void OnePassBatches::Add(RowNumber number, int64_t, std::string_view, const TrainingRow* row) {
+void OnePassBatches::Add(RowNumber number, int64_t, Row* row) {
   if (!has_first_) first_ = number;
   if (!begin_) begin_ = number;
   has_first_ = true;
@@ -50,7 +50,7 @@ void OnePassBatches::Add(RowNumber number, int64_t, std::string_view, const Trai
     spare_.pop_back();
   }
   entry.decoded = row != nullptr;
-  if (row != nullptr) ToRow(*row, entry.row);
+  if (row != nullptr) std::swap(entry.row, *row);
 }
 
 void OnePassBatches::Forget(const Progress& progress) {

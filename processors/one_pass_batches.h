@@ -18,8 +18,7 @@ class OnePassBatches final : public BatchSource {
   explicit OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin = std::nullopt,
                           Clock clock = Clock(0), size_t pipeline = 1);
 
-  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
-           const TrainingRow* row) override;
+  void Add(RowNumber number, int64_t timestamp_ms, Row* row) override;
   void End(RowNumber row_count) override;
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   void Forget(const Progress& progress) override;

@@ -379,7 +379,8 @@ void ServerProcessor::CountOnce(const Gradient::Update& update) {
 void ServerProcessor::CountDeadLetters(
     const google::protobuf::RepeatedPtrField<DeadLetter>& letters, ServerOutput& output) {
   for (const DeadLetter& letter : letters) {
-    counters_.set_undecodable_rows(counters_.undecodable_rows() + 1);
+    // A record that is none of ours counts as one.
+    counters_.set_undecodable_rows(counters_.undecodable_rows() + std::max(letter.rows(), 1U));
     output.dead_letters.push_back(letter);
   }
 }

@@ -1,6 +1,8 @@
 #include "processors/sliding_buffer_batches.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 namespace millrace {
 
@@ -8,17 +10,20 @@ SlidingBufferBatches::SlidingBufferBatches(const SlidingBufferOptions& options,
                                            const RowShape& shape, TrainingBuffer& buffer)
     : options_(options), shape_(shape), buffer_(buffer), cache_(options.max_rows) {}
 
-void SlidingBufferBatches::Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
-                               const TrainingRow*) {
-  buffer_.Add(number, timestamp_ms, value);
+// (A row that cannot be used has a place without bytes.)
+void SlidingBufferBatches::Add(RowNumber number, int64_t timestamp_ms, Row* row) {
+  buffer_.Add(number, timestamp_ms, row == nullptr ? std::string() : EncodeRow(*row));
+  CacheEntry& entry = EntryOf(number);
+  entry.number = number;
+  entry.decoded = row != nullptr;
+  if (row != nullptr) std::swap(entry.row, *row);
 }
 
 const Row* SlidingBufferBatches::Decoded(const TrainingBuffer::Slot& slot) {
-  CacheEntry& entry = cache_[slot.row % cache_.size()];
-  if (entry.number != slot.row) {
+  CacheEntry& entry = EntryOf(slot.row);
+  if (entry.number != slot.row) {  // it was restored
     entry.number = slot.row;
-    entry.decoded = DecodeInput(slot.value, shape_, record_).ok() && record_.has_row();
-    if (entry.decoded) ToRow(record_.row(), entry.row);
+    entry.decoded = DecodeRow(slot.value, shape_, record_, entry.row).ok();
   }
   return entry.decoded ? &entry.row : nullptr;
 }

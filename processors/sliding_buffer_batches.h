@@ -26,8 +26,7 @@ class SlidingBufferBatches final : public BatchSource {
   SlidingBufferBatches(const SlidingBufferOptions& options, const RowShape& shape,
                        TrainingBuffer& buffer);
 
-  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
-           const TrainingRow* row) override;
+  void Add(RowNumber number, int64_t timestamp_ms, Row* row) override;
   void End(RowNumber row_count) override { end_ = row_count; }
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   size_t size() const override { return buffer_.size(); }
@@ -40,6 +39,12 @@ class SlidingBufferBatches final : public BatchSource {
   // Of rows that cannot be decoded and that no accepted update has counted.
   static constexpr size_t kMostDeadBytes = size_t{64} << 20;
 
+  struct CacheEntry {
+    std::optional<RowNumber> number;
+    bool decoded = false;
+    Row row;
+  };
+  CacheEntry& EntryOf(RowNumber number) { return cache_[number % cache_.size()]; }
   const Row* Decoded(const TrainingBuffer::Slot& slot);
 
   SlidingBufferOptions options_;
@@ -48,11 +53,6 @@ class SlidingBufferBatches final : public BatchSource {
   std::optional<RowNumber> end_;
   InputRecord record_;  // scratch
   // Decoded rows, by number modulo max_rows: the buffer holds at most so many consecutive rows.
-  struct CacheEntry {
-    std::optional<RowNumber> number;
-    bool decoded = false;
-    Row row;
-  };
   std::vector<CacheEntry> cache_;
 };
 

@@ -6,17 +6,9 @@
 #include "features/number.h"
 #include "features/quoted_value.h"
 #include "topics/frame.h"
+#include "topics/row_batch.h"
 
 namespace millrace {
-namespace {
-
-// Of a row in its record: what a feature takes on the wire, and room for all the rest.
-size_t EncodedBytes(const Row& row) {
-  return 64 + row.numeric.size() * sizeof(double) +
-         row.index.size() * (sizeof(uint32_t) + sizeof(float));
-}
-
-}  // namespace
 
 bool CanReadAgain(const CsvFile& file) {
   return !file.is_stdin() && file.total_bytes().has_value();
@@ -64,7 +56,7 @@ Status CsvStream::Encode(StreamRecord* record) {
   if (!csv_record_.ok()) return absl::InvalidArgumentError(csv_record_.error);
   MILLRACE_RETURN_IF_ERROR(rows_.Encode(csv_record_.fields, &record->row));
   // Decided here, since a row that is too large must not take a number.
-  if (EncodedBytes(record->row) > kMaxFrameBytes) {
+  if (EncodedBytesOf(record->row) > kMaxFrameBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         record->row.index.size(), " features are too many for one Kafka record of 1 MiB"));
   }
@@ -120,6 +112,8 @@ StatusOr<bool> CsvStream::StartNextEpoch() {
   ++epoch_;
   return true;
 }
+
+bool CsvStream::is_pipe() const { return !CanReadAgain(*file_); }
 
 uint64_t CsvStream::total_bytes() const {
   return file_->total_bytes().value_or(0) * options_.epochs;

@@ -58,6 +58,8 @@ class CsvStream {
     file_->set_while_waiting(std::move(while_waiting));
   }
 
+  bool is_pipe() const;  // its rows come when they come
+
   uint64_t accepted() const { return next_number_; }
   // Of the first epoch; the others have the same ones.
   uint64_t rows_read() const { return rows_read_; }

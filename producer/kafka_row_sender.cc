@@ -4,14 +4,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/big_endian.h"
-#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {
 
-// Delivery reports are taken by the hundred: a poll per row would cost as much as the row.
-constexpr uint32_t kSendsPerPoll = 256;
+// Delivery reports are taken by the dozen: a poll for each would cost as much as a small record.
+constexpr uint32_t kSendsPerPoll = 32;
 
 }  // namespace
 
@@ -20,7 +18,8 @@ StatusOr<std::unique_ptr<KafkaRowSender>> KafkaRowSender::Create(const KafkaOpti
                                                                  const Options& row_options) {
   ProducerOptions options;
   options.client_id = "csv-producer";
-  options.linger_ms = row_options.paced ? 5 : 20;
+  // Rows have waited for each other already (RowBatches).
+  options.linger_ms = row_options.paced ? 0 : 20;
   options.one_request_at_a_time = !row_options.can_be_replaced;
   options.compress = true;
   // Workers rely on row numbers without gaps, so when a batch fails for good nothing may follow it.
@@ -33,26 +32,29 @@ StatusOr<std::unique_ptr<KafkaRowSender>> KafkaRowSender::Create(const KafkaOpti
   return std::unique_ptr<KafkaRowSender>(new KafkaRowSender(std::move(producer), std::move(topic)));
 }
 
-Status KafkaRowSender::SendRow(RowPlace place, std::string_view value) {
-  return Send(place.worker, place.row, value);
-}
-
-Status KafkaRowSender::SendEnd(WorkerId worker, RowNumber row_count) {
-  return Send(worker, row_count, EncodeEnd(row_count));
-}
-
-Status KafkaRowSender::Send(WorkerId worker, RowNumber key, std::string_view value) {
+Status KafkaRowSender::Send(WorkerId worker, const InputKey& key, std::string& value) {
   const Status sent =
-      producer_->Send(topic_, static_cast<int32_t>(worker), EncodeBigEndian64(key), value);
+      producer_->SendOwned(topic_, static_cast<int32_t>(worker), EncodeInputKey(key), value);
   if (absl::IsFailedPrecondition(sent)) return absl::AbortedError(sent.message());
   MILLRACE_RETURN_IF_ERROR(sent);
+  newest_.push_back(key.count);
+  newest_rows_ += key.count;
   if (++since_poll_ < kSendsPerPoll) return absl::OkStatus();
   return Wait(std::chrono::milliseconds(0));
+}
+
+uint64_t KafkaRowSender::rows_outstanding() {
+  while (newest_.size() > outstanding()) {
+    newest_rows_ -= newest_.front();
+    newest_.pop_front();
+  }
+  return newest_rows_;
 }
 
 Status KafkaRowSender::Wait(std::chrono::milliseconds timeout) {
   since_poll_ = 0;
   producer_->Poll(timeout);
+  (void)rows_outstanding();  // forgets the records that were confirmed
   const std::vector<FailedDelivery> failures = producer_->TakeFailures();
   if (failures.empty()) return absl::OkStatus();
   const FailedDelivery& first = failures.front();

@@ -1,6 +1,7 @@
 // Sends rows to the job's topic in Kafka.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 
@@ -14,7 +15,7 @@ namespace millrace {
 class KafkaRowSender final : public RowSender {
  public:
   struct Options {
-    // Rows arrive one by one and should be sent soon; else they arrive as fast as they are sent.
+    // Records are few, and should be sent soon; else there are as many as can be sent.
     bool paced = false;
     // The owner can create another sender and continue after what the log has. With a pipe as input
     // it cannot, and a broker that dies must not end this sender (see KafkaProducer).
@@ -25,24 +26,24 @@ class KafkaRowSender final : public RowSender {
                                                           std::string topic,
                                                           const Options& options);
 
-  // Looks the topic up: a topic first named by a row costs a second.
+  // Looks the topic up: a topic first named by a record costs a second.
   Status Prepare() { return producer_->Prepare({topic_}); }
 
-  Status SendRow(RowPlace place, std::string_view value) override;
-  Status SendEnd(WorkerId worker, RowNumber row_count) override;
+  Status Send(WorkerId worker, const InputKey& key, std::string& value) override;
   Status Wait(std::chrono::milliseconds timeout) override;
   size_t outstanding() const override { return producer_->outstanding(); }
+  uint64_t rows_outstanding() override;
   const std::string& topic() const override { return topic_; }
 
  private:
   KafkaRowSender(std::unique_ptr<KafkaProducer> producer, std::string topic)
       : producer_(std::move(producer)), topic_(std::move(topic)) {}
 
-  Status Send(WorkerId worker, RowNumber key, std::string_view value);
-
   std::unique_ptr<KafkaProducer> producer_;
   const std::string topic_;
   uint32_t since_poll_ = 0;
+  std::deque<uint32_t> newest_;  // rows of each of the newest records, as many as are outstanding
+  uint64_t newest_rows_ = 0;     // their sum
 };
 
 }  // namespace millrace

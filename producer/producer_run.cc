@@ -119,9 +119,9 @@ Status KafkaRun::Open() {
   MILLRACE_RETURN_IF_ERROR(CheckInput());
 
   MILLRACE_RETURN_IF_ERROR(OpenRejects());
-  MILLRACE_ASSIGN_OR_RETURN(
-      sender_, KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData),
-                                      {.paced = paced(), .can_be_replaced = can_read_again_}));
+  MILLRACE_ASSIGN_OR_RETURN(sender_, KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData),
+                                                            {.paced = paced() || !can_read_again_,
+                                                             .can_be_replaced = can_read_again_}));
   MILLRACE_ASSIGN_OR_RETURN(publisher_, ProgressPublisher::Create(kafka_, NameOf(Topic::kMetrics)));
   return absl::OkStatus();
 }
@@ -232,9 +232,9 @@ Status KafkaRun::StartAgain() {
   if (!file.ok()) return AsInputError(file.status());
   file_ = *std::move(file);
   MILLRACE_RETURN_IF_ERROR(OpenRejects());
-  MILLRACE_ASSIGN_OR_RETURN(
-      sender_, KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData),
-                                      {.paced = paced(), .can_be_replaced = can_read_again_}));
+  MILLRACE_ASSIGN_OR_RETURN(sender_, KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData),
+                                                            {.paced = paced() || !can_read_again_,
+                                                             .can_be_replaced = can_read_again_}));
   const Status prepared = WhileAway("look up its topics", [this] { return sender_->Prepare(); });
   MILLRACE_RETURN_IF_ERROR(prepared);
   first_run_ = false;
@@ -382,8 +382,7 @@ ProducerProgress KafkaRun::Progress(bool ended) const {
   progress.set_bytes_total(stream_->total_bytes());
   progress.set_rows_read(stream_->rows_read());
   progress.set_rows_rejected(stream_->rows_rejected());
-  // Ends may be among the outstanding records, at the very last.
-  const uint64_t unconfirmed = std::min<uint64_t>(sender_->outstanding(), counts_.rows_sent);
+  const uint64_t unconfirmed = std::min(sender_->rows_outstanding(), counts_.rows_sent);
   progress.set_rows_sent(plan_->rows_present() + counts_.rows_sent - unconfirmed);
   progress.set_ended(ended);
   progress.set_epoch_of_stream(stream_->epoch() + 1);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/big_endian.h"
 
 namespace millrace {
 namespace {
@@ -21,25 +20,23 @@ Status OtherInput(std::string_view topic, uint32_t partition, const std::string&
 
 StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view value,
                                      const RowShape& shape) {
-  const std::optional<uint64_t> number = DecodeBigEndian64(key);
-  if (!number) {
+  const std::optional<InputKey> rows = DecodeInputKey(key);
+  if (!rows) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a key of ", key.size(), " bytes is not a row number"));
+        absl::StrCat("a key of ", key.size(), " bytes is not that of rows"));
   }
   InputRecord record;
-  MILLRACE_RETURN_IF_ERROR(DecodeInput(value, shape, record));
+  MILLRACE_RETURN_IF_ERROR(DecodeInput(*rows, value, shape, record));
   PartitionTail tail;
-  tail.ended = record.has_end();
-  if (tail.ended) {
-    if (record.end().row_count() != *number) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "an end-of-stream record of ", record.end().row_count(), " rows has the key ", *number));
-    }
-    tail.rows = RowNumber(*number);
-  } else {
-    tail.rows = RowNumber(*number + 1);
-    tail.last_value = value;
-  }
+  tail.rows = rows->end();
+  tail.ended = rows->is_end();
+  if (tail.ended) return tail;
+  RowBatchReader reader;
+  reader.Begin(record.rows(), shape);
+  reader.Skip(rows->count - 1);
+  Row last;
+  MILLRACE_RETURN_IF_ERROR(reader.Next(last));
+  tail.last_value = EncodeRow(last);
   return tail;
 }
 

@@ -17,8 +17,8 @@ namespace millrace {
 struct PartitionTail {
   RowNumber rows = 0;  // that it holds or held; the number of the next one
   bool ended = false;  // the last record is the end
-  std::string
-      last_value;  // of row rows - 1; empty without rows, or if the end of the stream follows it
+  // Row rows - 1 by itself (EncodeRow); empty without rows, or if the end of the stream follows it.
+  std::string last_value;
 };
 
 // Parses the last record of a partition. InvalidArgument: it does not belong to a job of this
@@ -46,7 +46,8 @@ class ResumePlan {
   };
   Action ActionFor(RowPlace place) const;
 
-  // FailedPrecondition: the topic holds another row in this place, so it is not of this input.
+  // `value` is EncodeRow's. FailedPrecondition: the topic holds another row in this place, so it is
+  // not of this input.
   Status Check(RowPlace place, std::string_view value, std::string_view topic) const;
 
   // At the end of the input, which has `rows` rows. FailedPrecondition: the topic holds more, or

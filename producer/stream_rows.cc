@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "producer/row_batches.h"
 #include "topics/partitioning.h"
 #include "topics/row_codec.h"
 
@@ -18,7 +19,12 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook(20);
 // Sleeps are hardly shorter than this, so at high rates rows go in bursts of this length.
 constexpr milliseconds kBurst(1);
-constexpr uint64_t kRecordsPerLook = 64;
+constexpr uint64_t kRowsPerLook = 64;
+// How long rows wait for others of their partition at most (RowBatches): where they come at a pace
+// they are wanted soon; a file fills records faster than this. (A pipe that has become silent looks
+// once more after five milliseconds.)
+constexpr milliseconds kLinger(5);
+constexpr milliseconds kLingerUnpaced(20);
 
 class Streamer {
  public:
@@ -30,7 +36,9 @@ class Streamer {
         sender_(sender),
         around_(around),
         counts_(counts),
-        workers_(static_cast<uint32_t>(plan.tails().size())) {
+        workers_(static_cast<uint32_t>(plan.tails().size())),
+        batches_(workers_, pacer.unpaced() && !stream.is_pipe() ? kLingerUnpaced : kLinger),
+        now_(around.now()) {
     for (const PartitionTail& tail : plan.tails()) {
       if (tail.ended) {
         only_the_end_tells_ = true;
@@ -47,11 +55,15 @@ class Streamer {
   Status Run() {
     // A pipe may be silent for long: what was sent is delivered, and known to be, all the same.
     stream_.set_while_waiting([this]() -> Status {
+      MILLRACE_RETURN_IF_ERROR(SendDue());
       MILLRACE_RETURN_IF_ERROR(sender_.Wait(milliseconds(0)));
       return Look();
     });
     MILLRACE_RETURN_IF_ERROR(AcceptIfChecked());
-    MILLRACE_RETURN_IF_ERROR(SendRows());
+    const Status sent = SendRows();
+    // What has been read goes out if there is room. (A pipe cannot be read again.)
+    if (absl::IsCancelled(sent)) (void)SendAll();
+    MILLRACE_RETURN_IF_ERROR(sent);
     if (stream_.accepted() == 0) {
       return absl::FailedPreconditionError(
           stream_.rows_read() == 0
@@ -84,9 +96,12 @@ class Streamer {
   Status SendRows() {
     StreamRecord record;
     for (uint64_t i = 0;; ++i) {
-      if (i % kRecordsPerLook == 0) MILLRACE_RETURN_IF_ERROR(Look());
+      if (i % kRowsPerLook == 0) {
+        MILLRACE_RETURN_IF_ERROR(Look());
+        MILLRACE_RETURN_IF_ERROR(SendDue());
+      }
       MILLRACE_ASSIGN_OR_RETURN(const CsvStream::Event event, stream_.Next(&record));
-      if (event == CsvStream::Event::kEnd) return absl::OkStatus();
+      if (event == CsvStream::Event::kEnd) return SendAll();
       if (event == CsvStream::Event::kRow) MILLRACE_RETURN_IF_ERROR(Take(record));
     }
   }
@@ -101,36 +116,59 @@ class Streamer {
     if (action == ResumePlan::Action::kAfterEnd) {
       return plan_.CheckEnd(record.number + 1, sender_.topic());
     }
-    const std::string value = EncodeRow(record.row);
     if (action == ResumePlan::Action::kCheck) {
       ++counts_.rows_found;
-      MILLRACE_RETURN_IF_ERROR(plan_.Check(place, value, sender_.topic()));
+      MILLRACE_RETURN_IF_ERROR(plan_.Check(place, EncodeRow(record.row), sender_.topic()));
       --rows_to_check_;
       return AcceptIfChecked();
     }
     MILLRACE_RETURN_IF_ERROR(WaitUntilDue(record));
-    MILLRACE_RETURN_IF_ERROR(Send([&] { return sender_.SendRow(place, value); }));
-    ++counts_.rows_sent;
+    if (!batches_.Takes(place, record.row)) MILLRACE_RETURN_IF_ERROR(SendBatch(place.worker));
+    batches_.Add(place, record.row);
+    return batches_.IsDue(place.worker, now_) ? SendBatch(place.worker) : absl::OkStatus();
+  }
+
+  Status SendBatch(WorkerId worker) {
+    RowBatches::Record record = batches_.Take(worker, now_);
+    MILLRACE_RETURN_IF_ERROR(Send(worker, record.key, record.value));
+    counts_.rows_sent += record.key.count;
+    return absl::OkStatus();
+  }
+
+  Status SendDue() {
+    now_ = around_.now();
+    for (WorkerId worker = 0; worker < workers_; ++worker) {
+      if (batches_.IsDue(worker, now_)) MILLRACE_RETURN_IF_ERROR(SendBatch(worker));
+    }
+    return absl::OkStatus();
+  }
+
+  Status SendAll() {
+    now_ = around_.now();
+    for (WorkerId worker = 0; worker < workers_; ++worker) {
+      if (batches_.HasRows(worker)) MILLRACE_RETURN_IF_ERROR(SendBatch(worker));
+    }
     return absl::OkStatus();
   }
 
   Status WaitUntilDue(const StreamRecord& record) {
     if (pacer_.unpaced()) return absl::OkStatus();
-    Pacer::Time now = around_.now();
-    const Pacer::Time due = pacer_.Due(now, record.epoch, record.time);
-    while (now < due) {
+    now_ = around_.now();
+    const Pacer::Time due = pacer_.Due(now_, record.epoch, record.time);
+    while (now_ < due) {
+      MILLRACE_RETURN_IF_ERROR(SendDue());
       MILLRACE_RETURN_IF_ERROR(sender_.Wait(milliseconds(0)));
       MILLRACE_RETURN_IF_ERROR(Look());
-      around_.sleep(std::clamp<Pacer::Time::duration>(due - now, kBurst, kLook));
-      now = around_.now();
+      const Pacer::Time wake = std::min(due, batches_.NextDue().value_or(due));
+      around_.sleep(std::clamp<Pacer::Time::duration>(wake - now_, kBurst, kLook));
+      now_ = around_.now();
     }
     return absl::OkStatus();
   }
 
-  template <typename SendOne>
-  Status Send(SendOne send) {
+  Status Send(WorkerId worker, const InputKey& key, std::string& value) {
     while (true) {
-      Status sent = send();
+      Status sent = sender_.Send(worker, key, value);
       if (sent.ok()) {
         ++counts_.records_sent;
         return sent;
@@ -145,7 +183,8 @@ class Streamer {
     for (WorkerId worker = 0; worker < workers_; ++worker) {
       if (plan_.tails()[worker].ended) continue;
       const RowNumber rows = RowsOfWorker(stream_.accepted(), worker, workers_);
-      MILLRACE_RETURN_IF_ERROR(Send([&] { return sender_.SendEnd(worker, rows); }));
+      std::string value = EncodeEnd(rows);
+      MILLRACE_RETURN_IF_ERROR(Send(worker, {.first = rows, .count = 0}, value));
     }
     while (true) {
       MILLRACE_RETURN_IF_ERROR(Look());
@@ -161,6 +200,8 @@ class Streamer {
   const StreamSurroundings& around_;
   StreamCounts& counts_;
   const uint32_t workers_;
+  RowBatches batches_;
+  Pacer::Time now_;  // at the last look at the clock
   uint32_t rows_to_check_ = 0;
   bool only_the_end_tells_ = false;
 };

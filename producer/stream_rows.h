@@ -33,14 +33,14 @@ struct StreamSurroundings {
 // The progress of the stream; updated during StreamRows().
 struct StreamCounts {
   uint64_t rows_sent = 0;     // handed to the sender
-  uint64_t records_sent = 0;  // the same, with ends
+  uint64_t records_sent = 0;  // of rows, and ends
   uint64_t rows_found = 0;    // skipped, since they are in the topic already
   bool accepted = false;      // see StreamSurroundings::accept
 };
 
-// Sends the rows of `stream` that `plan` lacks, each to its partition, and finally the end of each
-// partition; returns when all records are delivered. On an error or a stop, what was handed over
-// may still be on its way: call Drain().
+// Sends the rows of `stream` that `plan` lacks, each to its partition, together with others that
+// come soon (row_batches.h), and finally the end of each partition; returns when all records are
+// delivered. On an error or a stop, what was handed over may still be on its way: call Drain().
 Status StreamRows(CsvStream& stream, const ResumePlan& plan, Pacer& pacer, RowSender& sender,
                   const StreamSurroundings& surroundings, StreamCounts& counts);
 

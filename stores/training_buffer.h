@@ -33,7 +33,7 @@ struct TrainingBufferOptions {
 //
 // Changes are collected in memory and written by WriteTo, so that a row that is overwritten before
 // the next write never costs a disk write, and rows and position go out in one atomic batch.
-// The held bytes are the raw record values; what they mean is not the buffer's business.
+// What the held bytes mean is not the buffer's business.
 //
 // The state is a pure function of the last max_rows + ArrivalRate::kWindow rows added, which is
 // how many a task that moved reads back. Why so many are enough: the size after row i is the

@@ -9,21 +9,21 @@ StatusOr<Offset> WorkerFeed::Assigned(const std::optional<Committed>& committed,
                                       const OrderedByteMap* store) {
   std::optional<InputPosition> position;
   if (committed) position = InputPosition::FromCommit(committed->offset, committed->metadata);
-  MILLRACE_ASSIGN_OR_RETURN(next_row_, task_->StartReading(position, rows.begin, store));
+  MILLRACE_ASSIGN_OR_RETURN(next_record_, task_->StartReading(position, rows.begin, store));
   MILLRACE_RETURN_IF_ERROR(RowsAreGone(rows));
-  return next_row_;
+  return next_record_;
 }
 
 Status WorkerFeed::RowsAreGone(Range rows) const {
-  if (next_row_ <= rows.end) return absl::OkStatus();
+  if (next_record_ <= rows.end) return absl::OkStatus();
   return absl::DataLossError("ends at offset " + std::to_string(rows.end) +
                              ", before an offset that was already read: the topic was deleted and "
                              "recreated");
 }
 
-Status WorkerFeed::TakeRow(const InputDataRecord& record) {
+Status WorkerFeed::TakeRows(const InputDataRecord& record) {
   has_news_ = true;
-  next_row_ = record.offset + 1;
+  next_record_ = record.offset + 1;
   return task_->ProcessInput(record);
 }
 

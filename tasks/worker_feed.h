@@ -52,7 +52,7 @@ class WorkerFeed {
 
   // Take what has been read. Rows may come after they were held back, too: a reader stops when it
   // can. Errors are the task's.
-  Status TakeRow(const InputDataRecord& record);
+  Status TakeRows(const InputDataRecord& record);
   void TakeWeights(Offset offset, std::string_view key, std::string_view value,
                    std::vector<OutgoingRecord>& out);
   void TakeShared(const std::shared_ptr<const SharedWeights>& shared) {
@@ -61,7 +61,7 @@ class WorkerFeed {
   // Computes with what has come since the last call. Returns false when nothing has.
   StatusOr<bool> Advance(std::vector<OutgoingRecord>& out);
   // Whether the reader of rows is to be held back from now on (true) or let go (false); empty: as
-  // before. To be asked after each Advance.
+  // before. To be asked after each TakeRows (a record has many) and each Advance.
   std::optional<bool> TakeHold();
   bool holds() const { return holds_; }
 
@@ -72,7 +72,7 @@ class WorkerFeed {
   WorkerTask* task_;
   bool has_news_ = false;  // since the last Advance
   bool holds_ = false;
-  Offset next_row_ = 0;  // the reader's position
+  Offset next_record_ = 0;  // the reader's position
   std::optional<InputPosition> committed_;
   std::optional<Offset> weights_read_;
 };

@@ -71,7 +71,7 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
   const InputPosition position = committed.value_or(InputPosition{});
   next_offset_ = std::max(position.offset, log_begin);
   // After a deletion only the first record tells which row it is.
-  if (position.offset >= log_begin) offsets_begin_ = position.row;
+  if (position.offset >= log_begin) runs_begin_ = position.row;
   BufferPosition saved;
   if (options_.training.schedule() == Training::BUFFER) {
     buffer_ = std::make_unique<TrainingBuffer>(BufferOptions(options_.training), StoreKey() + "b");
@@ -79,16 +79,16 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
       MILLRACE_ASSIGN_OR_RETURN(saved, RestoreBuffer(*store, {next_offset_, position.row}));
       if (saved.row() > position.row) {
         next_offset_ = Offset(saved.offset());
-        offsets_begin_ = RowNumber(saved.row());
+        runs_begin_ = RowNumber(saved.row());
       }
     }
     source_ =
         std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_, *buffer_);
   } else {
-    source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows(), offsets_begin_,
+    source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows(), runs_begin_,
                                                position.clock, options_.pipeline);
   }
-  input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, offsets_begin_,
+  input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, runs_begin_,
                                                 options_.dead_letter_reasons_only);
   source_->dead_letters().Restore(saved);
   training_ =
@@ -129,9 +129,8 @@ Status WorkerTask::ProcessInput(const InputDataRecord& record) {
   // The end is no row, so it stays to be read again: a task that started after it would wait for
   // ever.
   if (input_->ended() || input_->next_row() == before) return absl::OkStatus();
-  if (!offsets_begin_) offsets_begin_ = *input_->next_row() - 1;
-  // What stands between two rows and cannot be used is counted, and read again, with the later one.
-  offsets_.push_back(next_offset_);
+  if (!runs_begin_) runs_begin_ = DecodeInputKey(record.key)->first;
+  runs_.push_back({*input_->next_row(), record.offset, next_offset_});
   next_offset_ = record.offset + 1;
   return absl::OkStatus();
 }
@@ -177,9 +176,9 @@ Status WorkerTask::Advance(std::vector<OutgoingRecord>& out) {
   MILLRACE_RETURN_IF_ERROR(training_->TryTrain(output_));
   Send(output_, out);
   const RowNumber needed = FirstNeeded().row;
-  while (!offsets_.empty() && *offsets_begin_ < needed) {
-    offsets_.pop_front();
-    ++*offsets_begin_;
+  while (!runs_.empty() && runs_.front().end <= needed) {
+    runs_begin_ = runs_.front().end;
+    runs_.pop_front();
   }
   return absl::OkStatus();
 }
@@ -211,14 +210,24 @@ SourceBegin WorkerTask::FirstNeeded() const {
   return dead && *dead < needed.row ? SourceBegin{.row = *dead} : needed;
 }
 
+const WorkerTask::Run* WorkerTask::RunOf(RowNumber row) const {
+  const auto run = std::ranges::upper_bound(runs_, row, {}, &Run::end);
+  return run == runs_.end() ? nullptr : &*run;
+}
+
 std::optional<InputPosition> WorkerTask::CommitPosition() const {
   const auto [row, clock] = FirstNeeded();
   // Rows before the one where this task began reading are vouched for by the last commit.
-  if (!offsets_begin_ || row < *offsets_begin_) return std::nullopt;
-  const size_t index = row - *offsets_begin_;
-  if (index < offsets_.size()) return InputPosition{offsets_[index], row, clock};
+  if (!runs_begin_ || row < *runs_begin_) return std::nullopt;
+  const Run* const run = RunOf(row);
   // After all rows read: the position is where the next one may stand.
-  return InputPosition{next_offset_, *offsets_begin_ + offsets_.size(), clock};
+  if (run == nullptr) {
+    return InputPosition{next_offset_, runs_.empty() ? *runs_begin_ : runs_.back().end, clock};
+  }
+  // What stands in front of a record and cannot be used is counted, and read again, with its first
+  // row; so not with the others.
+  const RowNumber begin = run == &runs_.front() ? *runs_begin_ : std::prev(run)->end;
+  return InputPosition{row == begin ? run->behind_last : run->record, row, clock};
 }
 
 std::optional<Offset> WorkerTask::TrimPosition() const {

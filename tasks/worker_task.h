@@ -21,8 +21,9 @@
 
 namespace millrace {
 
-// A position in `input-data`: the first new row at or after the offset is `row`, the first one that
-// is still needed, and `clock` the worker's clock when those before had been counted.
+// A position in `input-data`: `row` is the first one that is still needed, and the first record at
+// or after the offset that has rows not seen before has it, maybe after rows that are not needed;
+// `clock` is the worker's clock when the rows before had been counted.
 struct InputPosition {
   Offset offset = 0;
   RowNumber row = 0;
@@ -92,15 +93,21 @@ class WorkerTask {
   // Empty: nothing new to commit.
   std::optional<InputPosition> CommitPosition() const;
 
-  // `input-data` before this offset may be deleted. The row before the first needed one always
-  // stays: it tells a task that starts there the next row number, and a restarted producer the end
-  // of the partition.
+  // `input-data` before this offset may be deleted. The record with the row before the first needed
+  // one always stays: it tells a task that starts there the next row number, and a restarted
+  // producer the end of the partition.
   std::optional<Offset> TrimPosition() const;
 
   // Appends the buffer's changes and the reader's position (buffer schedule; else nothing).
   void SaveTo(WriteBatch& batch);
 
  private:
+  // The rows that a record brought: [the run before's end, end).
+  struct Run {
+    RowNumber end = 0;
+    Offset record = 0;
+    Offset behind_last = 0;  // behind the record of the run before
+  };
   Status TakeWeights(std::string_view key, std::string_view value);
   // Counts an unusable record of `weights`.
   void CountUnusable(int32_t partition, Offset offset, const Status& why);
@@ -111,6 +118,8 @@ class WorkerTask {
   // Empty, and the buffer is emptied, when the store holds nothing later than `start`.
   StatusOr<BufferPosition> RestoreBuffer(const OrderedByteMap& store, const InputPosition& start);
   SourceBegin FirstNeeded() const;
+  // The run that has a row; none: it has not been read. REQUIRES row >= *runs_begin_.
+  const Run* RunOf(RowNumber row) const;
   std::string StoreKey() const;
   void Send(WorkerOutput& output, std::vector<OutgoingRecord>& out);
 
@@ -128,9 +137,9 @@ class WorkerTask {
   WorkerOutput output_;  // scratch
   std::vector<WorkerOutput::Evaluation> evaluations_;
 
-  // Offsets of the rows [offsets_begin_, next row), to find a row's offset.
-  std::optional<RowNumber> offsets_begin_;  // known from the start, or from the first row on
-  std::deque<Offset> offsets_;
+  // Of the rows [runs_begin_, next row), to find a row's offset.
+  std::optional<RowNumber> runs_begin_;  // known from the start, or from the first row on
+  std::deque<Run> runs_;
   Offset next_offset_ = 0;
 };
 

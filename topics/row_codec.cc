@@ -1,72 +1,12 @@
 #include "topics/row_codec.h"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
-#include "base/check.h"
+#include "base/big_endian.h"
 #include "topics/frame.h"
 #include "topics/message_codec.h"
-#include "topics/slice_codec.h"
 
 namespace millrace {
-namespace {
-
-std::string EncodeInput(const InputRecord& record) {
-  std::string frame = WholeFrameHeader();
-  record.AppendToString(&frame);
-  return frame;
-}
-
-Status BadRow(const std::string& reason) { return absl::InvalidArgumentError(reason); }
-
-// Whether each is larger than the one before, and the first at least `least`; without branches.
-bool Ascend(const google::protobuf::RepeatedField<uint32_t>& indices, size_t least) {
-  const uint32_t* const index = indices.data();
-  const int size = indices.size();
-  int wrong = size > 0 && index[0] < least;
-  for (int i = 1; i < size; ++i) wrong |= index[i] <= index[i - 1];
-  return wrong == 0;
-}
-
-Status OutOfOrder(const TrainingRow& row, const RowShape& shape) {
-  int64_t previous = static_cast<int64_t>(shape.numeric) - 1;
-  for (uint32_t index : row.index()) {
-    if (index <= previous) return BadRow("feature " + std::to_string(index) + " out of order");
-    previous = index;
-  }
-  MILLRACE_CHECK(false);
-}
-
-Status CheckRow(const TrainingRow& row, const RowShape& shape) {
-  if (row.label() >= std::max<size_t>(shape.classes, 1))
-    return BadRow("class id " + std::to_string(row.label()));
-  if (static_cast<size_t>(row.numeric_size()) != shape.numeric) {
-    return BadRow(std::to_string(row.numeric_size()) + " numeric values, but the job has " +
-                  std::to_string(shape.numeric));
-  }
-  if (row.index_size() != row.value_size())
-    return BadRow("not as many feature values as feature indices");
-  if (!Ascend(row.index(), shape.numeric)) return OutOfOrder(row, shape);
-  if (!row.index().empty() && *row.index().rbegin() >= shape.features) {
-    return BadRow("feature " + std::to_string(*row.index().rbegin()) + ", but the job has only " +
-                  std::to_string(shape.features));
-  }
-  if (static_cast<size_t>(row.id_size()) != shape.ids) {
-    return BadRow(std::to_string(row.id_size()) + " ids, but the job has " +
-                  std::to_string(shape.ids));
-  }
-  if (!std::isfinite(row.target())) return BadRow("a target that is not finite");
-  if (!AllWithin({row.value().data(), static_cast<size_t>(row.value_size())},
-                 std::numeric_limits<float>::max()))
-    return BadRow("a value that is not finite");
-  for (double value : row.numeric()) {
-    if (std::isinf(value)) return BadRow("an infinite number");
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 RowShape RowShapeFrom(const JobFeatures& features) {
   RowShape shape;
@@ -77,43 +17,66 @@ RowShape RowShapeFrom(const JobFeatures& features) {
   return shape;
 }
 
+std::string EncodeInputKey(const InputKey& key) {
+  return EncodeBigEndian64(key.first) + EncodeBigEndian32(key.count);
+}
+
+std::optional<InputKey> DecodeInputKey(std::string_view bytes) {
+  constexpr size_t kFirst = sizeof(uint64_t);
+  if (bytes.size() != kFirst + sizeof(uint32_t)) return std::nullopt;
+  const InputKey key = {RowNumber(*DecodeBigEndian64(bytes.substr(0, kFirst))),
+                        *DecodeBigEndian32(bytes.substr(kFirst))};
+  if (key.count > kMostBatchRows) return std::nullopt;
+  if (key.first > std::numeric_limits<uint64_t>::max() - key.count) return std::nullopt;
+  return key;
+}
+
+std::string EncodeRows(RowBatchEncoder& batch) {
+  std::string frame = WholeFrameHeader();
+  batch.Finish(frame);
+  return frame;
+}
+
 std::string EncodeRow(const Row& row) {
-  thread_local InputRecord record;  // keeps its memory from row to row
-  record.Clear();
-  TrainingRow& message = *record.mutable_row();
-  message.set_label(row.label);
-  message.mutable_numeric()->Add(row.numeric.begin(), row.numeric.end());
-  message.mutable_index()->Add(row.index.begin(), row.index.end());
-  message.mutable_value()->Add(row.value.begin(), row.value.end());
-  message.set_replayed(row.replayed);
-  message.mutable_id()->Add(row.ids.begin(), row.ids.end());
-  message.set_target(row.target);
-  return EncodeInput(record);
+  thread_local RowBatchEncoder batch;  // keeps its memory from row to row
+  batch.Add(row);
+  return EncodeRows(batch);
 }
 
 std::string EncodeEnd(RowNumber row_count) {
   InputRecord record;
   record.mutable_end()->set_row_count(row_count);
-  return EncodeInput(record);
+  std::string frame = WholeFrameHeader();
+  record.AppendToString(&frame);
+  return frame;
 }
 
-Status DecodeInput(std::string_view value, const RowShape& shape, InputRecord& record) {
+Status DecodeInput(const InputKey& key, std::string_view value, const RowShape& shape,
+                   InputRecord& record) {
   MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
-  if (frame.is_chunk) return BadRow("a chunk, but rows are never split");
+  if (frame.is_chunk) return absl::InvalidArgumentError("a chunk, but rows are never split");
   MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, record));
-  if (record.has_row() == record.has_end())
-    return BadRow("the record is neither a row nor the end of the stream");
-  return record.has_row() ? CheckRow(record.row(), shape) : absl::OkStatus();
+  if (record.has_rows() == record.has_end()) {
+    return absl::InvalidArgumentError("the record is neither rows nor the end of the stream");
+  }
+  if (record.has_end()) {
+    if (key.is_end() && record.end().row_count() == key.first) return absl::OkStatus();
+    return absl::InvalidArgumentError("the end of a stream of " +
+                                      std::to_string(record.end().row_count()) +
+                                      " rows, but the key does not say so");
+  }
+  if (record.rows().row_count() != key.count) {
+    return absl::InvalidArgumentError(std::to_string(record.rows().row_count()) +
+                                      " rows, but the key says " + std::to_string(key.count));
+  }
+  return CheckRowBatch(record.rows(), shape);
 }
 
-void ToRow(const TrainingRow& message, Row& row) {
-  row.label = message.label();
-  row.numeric.assign(message.numeric().begin(), message.numeric().end());
-  row.index.assign(message.index().begin(), message.index().end());
-  row.value.assign(message.value().begin(), message.value().end());
-  row.replayed = message.replayed();
-  row.ids.assign(message.id().begin(), message.id().end());
-  row.target = message.target();
+Status DecodeRow(std::string_view value, const RowShape& shape, InputRecord& record, Row& row) {
+  MILLRACE_RETURN_IF_ERROR(DecodeInput({.first = 0, .count = 1}, value, shape, record));
+  RowBatchReader reader;
+  reader.Begin(record.rows(), shape);
+  return reader.Next(row);
 }
 
 }  // namespace millrace

@@ -1,7 +1,8 @@
-// Encodes rows as records of input-data, and decodes them.
+// Encodes rows as records of input-data, and decodes them. A record has consecutive rows.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,25 +10,38 @@
 #include "base/types.h"
 #include "messages/records.pb.h"
 #include "models/row.h"
+#include "topics/row_batch.h"
 
 namespace millrace {
 
-// The sizes of a row's parts, which decoded rows are checked against.
-struct RowShape {
-  size_t numeric = 0;   // numeric columns
-  size_t features = 0;  // without the bias
-  size_t classes = 0;   // 0: a regression
-  size_t ids = 0;       // of embedding rows
-};
 RowShape RowShapeFrom(const JobFeatures& features);
 
-// input-data: values are single frames of InputRecord.
+// The key of a record: it has the rows [first, first + count) of its partition; of no rows: the
+// stream ends in front of row `first`. A reader knows so without the value which rows a damaged
+// one would have had.
+struct InputKey {
+  RowNumber first = 0;
+  uint32_t count = 0;
+
+  bool is_end() const { return count == 0; }
+  RowNumber end() const { return first + count; }  // of the rows
+  bool operator==(const InputKey&) const = default;
+};
+std::string EncodeInputKey(const InputKey& key);
+// Empty: no such key, or one of more rows than a record or a partition can have.
+std::optional<InputKey> DecodeInputKey(std::string_view bytes);
+
+// Values are single frames of InputRecord: the rows of a batch, a row by itself, the end.
+std::string EncodeRows(RowBatchEncoder& batch);
 std::string EncodeRow(const Row& row);
 std::string EncodeEnd(RowNumber row_count);
 
-// Parses a value of input-data into `record` (reused: no allocation when warm) and checks it
-// against `shape`. InvalidArgument with the reason.
-Status DecodeInput(std::string_view value, const RowShape& shape, InputRecord& record);
-void ToRow(const TrainingRow& message, Row& row);
+// Parses a value of input-data into `record` (reused: no allocation when warm) and checks that it
+// is what the key says, and its columns those of `shape`; RowBatchReader takes its rows out.
+// InvalidArgument with the reason.
+Status DecodeInput(const InputKey& key, std::string_view value, const RowShape& shape,
+                   InputRecord& record);
+// A row by itself, as EncodeRow makes it.
+Status DecodeRow(std::string_view value, const RowShape& shape, InputRecord& record, Row& row);
 
 }  // namespace millrace

@@ -30,6 +30,7 @@
 #include "tasks/task_options.h"
 #include "tasks/worker_feed.h"
 #include "tasks/worker_task.h"
+#include "topics/row_codec.h"
 #include "topics/topics.h"
 #include "worker/trimmer.h"
 
@@ -46,6 +47,7 @@ constexpr std::chrono::seconds kIdleReportAfter(5);
 // A reader that rests asks so often; a partition that is added to others may wait as long, once.
 constexpr milliseconds kFetchWait(100);
 constexpr size_t kWeightsAtOnce = 64;
+// Rows that may come between two computations, about: a record has one or many.
 constexpr size_t kRowsAtOnce = 512;
 
 class WorkerLoop {
@@ -84,8 +86,8 @@ class WorkerLoop {
       // Weights first: an update that is owed is what the whole job waits for.
       MILLRACE_ASSIGN_OR_RETURN(size_t events, weights_->Poll(kWeightsAtOnce, weights_handler_));
       MILLRACE_RETURN_IF_ERROR(Advance());
-      MILLRACE_ASSIGN_OR_RETURN(const size_t rows, input_->Poll(kRowsAtOnce, input_handler_));
-      events += rows;
+      MILLRACE_ASSIGN_OR_RETURN(const size_t records, PollRows());
+      events += records;
       MILLRACE_RETURN_IF_ERROR(Advance());
       if (sender_->DeliveryFailed()) RepeatAll();
       const SteadyTime now = std::chrono::steady_clock::now();
@@ -95,6 +97,17 @@ class WorkerLoop {
       if (events == 0) wakeup_.WaitFor(kIdleWait);
     }
     return absl::OkStatus();
+  }
+
+  // As many records as have brought enough rows the last time.
+  StatusOr<size_t> PollRows() {
+    rows_taken_ = 0;
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, input_->Poll(records_at_once_, input_handler_));
+    if (events > 0) {
+      records_at_once_ = std::clamp<size_t>(kRowsAtOnce * events / std::max<size_t>(rows_taken_, 1),
+                                            1, kRowsAtOnce);
+    }
+    return events;
   }
 
   // A task and what the loop remembers of it.
@@ -167,8 +180,13 @@ class WorkerLoop {
     input_handler_.on_record = [this](const ConsumedRecord& record) -> Status {
       const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
       if (found == tasks_.end()) return absl::OkStatus();
-      return found->second.feed->TakeRow(
-          {record.offset, record.timestamp_ms, record.key, record.value});
+      const std::optional<InputKey> key = DecodeInputKey(record.key);
+      rows_taken_ += key ? key->count : 1;
+      MILLRACE_RETURN_IF_ERROR(found->second.feed->TakeRows(
+          {record.offset, record.timestamp_ms, record.key, record.value}));
+      // Records hold many rows: at once, not after the poll.
+      HoldOrLetGo(record.partition, *found->second.feed);
+      return absl::OkStatus();
     };
     input_handler_.on_out_of_range = [this](int32_t partition) {
       rows_deleted_.insert(static_cast<WorkerId>(partition));
@@ -181,6 +199,10 @@ class WorkerLoop {
     input_handler_.on_revoked = [this](int32_t partition, bool lost) {
       return Revoke(static_cast<WorkerId>(partition), lost);
     };
+  }
+
+  void HoldOrLetGo(int32_t partition, WorkerFeed& feed) {
+    if (const std::optional<bool> hold = feed.TakeHold()) input_->Hold(partition, *hold);
   }
 
   // What all workers read is decoded once.
@@ -275,9 +297,7 @@ class WorkerLoop {
         spdlog::info("worker {}: end of the stream at offset {}", worker,
                      hosted.task->next_offset());
       }
-      if (const std::optional<bool> hold = hosted.feed->TakeHold()) {
-        input_->Hold(static_cast<int32_t>(worker), *hold);
-      }
+      HoldOrLetGo(static_cast<int32_t>(worker), *hosted.feed);
       if (evaluation_log_) {
         for (const WorkerOutput::Evaluation& e : hosted.task->TakeEvaluations()) {
           evaluation_log_->Write(NowMs(), worker, e.clock, e.figures, e.rows_seen);
@@ -482,6 +502,8 @@ class WorkerLoop {
   std::set<int32_t> behind_;         // partitions of weights, deleted before they were read
   std::set<WorkerId> rows_deleted_;  // their rows were
   std::vector<OutgoingRecord> out_;
+  size_t rows_taken_ = 0;  // in this poll
+  size_t records_at_once_ = 1;
   SteadyTime silent_since_ = std::chrono::steady_clock::now();
   SteadyTime silence_reported_ = silent_since_;
   SteadyTime idle_since_ = silent_since_;

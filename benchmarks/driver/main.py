@@ -29,6 +29,8 @@ def main():
     parser.add_argument("--compression-rows", type=int, default=200_000)
     parser.add_argument("--features-rows", type=int, default=200_000)
     parser.add_argument("--classes-rows", type=int, default=100_000)
+    parser.add_argument("--flights", help="rows: the CSV of datasets/flights.py")
+    parser.add_argument("--rows-epochs", type=int, default=1, help="rows: how often it is streamed")
     parser.add_argument("--memory-rows", type=int, default=1_000_000)
     options = parser.parse_args()
     # As an exception, so that what was started is ended on the way out.

@@ -1,4 +1,4 @@
-// Reads a topic from its beginning to its end by PartitionConsumer; prints records per second and
+// Reads input-data from its beginning to its end by PartitionConsumer; prints rows per second and
 // how many MiB that took at most. Its floor is bare_ingest --from.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "apps/program.h"
 #include "kafka/consumer.h"
+#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {
@@ -37,11 +38,13 @@ Status Read(const std::string& brokers, const std::string& topic, int partitions
     MILLRACE_RETURN_IF_ERROR(reader->Assign(i, 0));
     unread.insert(i);
   }
-  size_t records = 0;
+  size_t rows = 0;
   SteadyClock::time_point begin{};
   ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord&) {
-    if (records++ == 0) begin = SteadyClock::now();
+  handler.on_record = [&](const ConsumedRecord& record) {
+    if (rows == 0) begin = SteadyClock::now();
+    const auto key = DecodeInputKey(record.key);
+    rows += key ? key->count : 0;
     return absl::OkStatus();
   };
   handler.on_end = [&](int32_t partition, Offset) { unread.erase(partition); };
@@ -52,7 +55,7 @@ Status Read(const std::string& brokers, const std::string& topic, int partitions
     most = std::max(most, ResidentMebibytes());
   }
   const std::chrono::duration<double> passed = SteadyClock::now() - begin;
-  std::printf("%.0f %d\n", static_cast<double>(records) / passed.count(), most);
+  std::printf("%.0f %d\n", static_cast<double>(rows) / passed.count(), most);
   return absl::OkStatus();
 }
 

@@ -134,8 +134,7 @@ std::vector<Comparison> CompareRows() {
            [state] {
              double sum = 0;
              for (const std::string& value : state->values) {
-               MILLRACE_CHECK(DecodeInput(value, kShape, state->record).ok());
-               ToRow(state->record.row(), state->row);
+               MILLRACE_CHECK(DecodeRow(value, kShape, state->record, state->row).ok());
                sum += state->row.index.back();
              }
              return sum;

@@ -116,8 +116,8 @@ TEST(Recovery, AProducerThatStartsAgainMayRepeatRows) {
   WorkerHost& process = job.StartWorkers({0});
   job.Produce(0, 4);
   for (const RowNumber row : std::vector<RowNumber>{2, 3}) {
-    job.world().Append(
-        {Topic::kInputData, 0, EncodeBigEndian64(row), InputValue(job.world().scenario, 0, row)});
+    job.world().Append({Topic::kInputData, 0, EncodeInputKey({row, 1}),
+                        InputValue(job.world().scenario, 0, {row, 1})});
   }
   job.ProduceAll();
   job.RunUntilIdle();

@@ -37,8 +37,9 @@ Topology::Topology(const Scenario& scenario)
 void Topology::Produce(WorkerId worker, RowNumber rows) {
   RowNumber& next = next_row_[worker];
   for (RowNumber i = 0; i < rows && next <= world_.scenario.rows[worker]; ++i, ++next) {
-    world_.Append({Topic::kInputData, static_cast<int32_t>(worker), EncodeBigEndian64(next),
-                   InputValue(world_.scenario, worker, next)},
+    const InputKey key = {next, next < world_.scenario.rows[worker] ? 1U : 0U};
+    world_.Append({Topic::kInputData, static_cast<int32_t>(worker), EncodeInputKey(key),
+                   InputValue(world_.scenario, worker, key)},
                   static_cast<int64_t>(1000 + 100 * next));
   }
 }

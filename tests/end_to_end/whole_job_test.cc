@@ -121,12 +121,12 @@ class WholeJobTest : public testing::Test {
       rows[place.worker] = place.row + 1;
       ASSERT_TRUE((*producer)
                       ->Send(topic, static_cast<int32_t>(place.worker),
-                             EncodeBigEndian64(place.row), EncodeRow(RowOf(number)))
+                             EncodeInputKey({place.row, 1}), EncodeRow(RowOf(number)))
                       .ok());
     }
     for (WorkerId worker = 0; worker < kWorkers; ++worker) {
       ASSERT_TRUE((*producer)
-                      ->Send(topic, static_cast<int32_t>(worker), EncodeBigEndian64(rows[worker]),
+                      ->Send(topic, static_cast<int32_t>(worker), EncodeInputKey({rows[worker], 0}),
                              EncodeEnd(rows[worker]))
                       .ok());
     }

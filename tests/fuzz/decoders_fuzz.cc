@@ -34,19 +34,39 @@ void CheckReason(const Status& status) {
   MILLRACE_CHECK(!status.ok() && !status.message().empty());
 }
 
-void DecodeRow(const simulation::Scenario& job, std::string_view value) {
+// The key that would fit the value, if it is whole.
+InputKey KeyOf(std::string_view value) {
   InputRecord record;
-  const Status decoded = DecodeInput(value, job.shape(), record);
+  const StatusOr<Frame> frame = ParseFrame(value);
+  if (!frame.ok() || !ParseMessage(frame->body, record).ok()) return {.first = 0, .count = 1};
+  return {RowNumber(record.end().row_count()), record.rows().row_count()};
+}
+
+void DecodeRows(const simulation::Scenario& job, std::string_view value) {
+  const InputKey key = KeyOf(value);
+  InputRecord record;
+  const Status decoded = DecodeInput(key, value, job.shape(), record);
   if (!decoded.ok()) return CheckReason(decoded);
-  MILLRACE_CHECK(record.has_row() != record.has_end());
+  MILLRACE_CHECK(record.has_rows() != record.has_end());
   InputRecord again;
-  MILLRACE_CHECK(DecodeInput(Framed(record), job.shape(), again).ok());
+  MILLRACE_CHECK(DecodeInput(key, Framed(record), job.shape(), again).ok());
   MILLRACE_CHECK(Bytes(again) == Bytes(record));
-  if (!record.has_row()) return;
+  if (!record.has_rows()) return;
+  RowBatchReader reader;
+  reader.Begin(record.rows(), job.shape());
   Row row;
-  ToRow(record.row(), row);
-  MILLRACE_CHECK(row.numeric.size() == job.numeric && row.ids.size() == job.ids);
-  MILLRACE_CHECK(row.label < job.classes && row.index.size() == row.value.size());
+  for (uint32_t left = key.count; left > 0; --left) {
+    if (const Status usable = reader.Next(row); !usable.ok()) {
+      CheckReason(usable);
+      continue;
+    }
+    MILLRACE_CHECK(row.numeric.size() == job.numeric && row.ids.size() == job.ids);
+    MILLRACE_CHECK(row.label < job.classes && row.index.size() == row.value.size());
+    InputRecord alone;
+    Row same;
+    MILLRACE_CHECK(DecodeRow(EncodeRow(row), job.shape(), alone, same).ok());
+    MILLRACE_CHECK(same.index == row.index && same.value == row.value && same.ids == row.ids);
+  }
 }
 
 void DecodeGradient(const simulation::Scenario& job, std::string_view value) {
@@ -125,7 +145,7 @@ void FuzzOne(ByteSource& bytes) {
   if (input.empty()) return;
   const simulation::Scenario job = DrawJob(static_cast<uint8_t>(input.front()));
   const std::string_view value = input.substr(1);
-  DecodeRow(job, value);
+  DecodeRows(job, value);
   DecodeGradient(job, value);
   DecodeAnswer(job, value);
   DecodeSavedState(value);

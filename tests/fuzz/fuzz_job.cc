@@ -74,6 +74,7 @@ void FuzzJob::StartWorker(WorkerId id) {
                                              scenario_.shape(), *model_, ++attempts_);
   MILLRACE_CHECK(worker.task->StartReading(std::nullopt, 0, nullptr).ok());
   worker.next_row = 0;
+  worker.next_record = 0;
   worker.pending.clear();
   worker.shared.clear();
   worker.reader = std::make_unique<SharedWeightsReader>(
@@ -209,17 +210,21 @@ bool FuzzJob::GiveShared(WorkerId id) {
 
 bool FuzzJob::GiveRow(WorkerId id) {
   Worker& worker = workers_[id];
-  const RowNumber number(int64_t{worker.next_row});
-  if (worker.task == nullptr || number > scenario_.rows[id]) return false;
-  std::string key = EncodeBigEndian64(number);
-  std::string value = simulation::InputValue(scenario_, id, number);
+  const RowNumber number = worker.next_row;
+  const RowNumber rows = scenario_.rows[id];
+  if (worker.task == nullptr || number > rows) return false;
+  const size_t most = hostile_ == Hostile::kRows ? 1 + bytes_.Below(4) : 1;
+  const InputKey record = {number, static_cast<uint32_t>(std::min<uint64_t>(most, rows - number))};
+  worker.next_row = record.is_end() ? rows + 1 : record.end();
+  std::string key = EncodeInputKey(record);
+  std::string value = simulation::InputValue(scenario_, id, record);
   if (hostile_ == Hostile::kRows && bytes_.Chance(128)) {
     MutateFrame<InputRecord>(value, bytes_);
     if (bytes_.Chance(16)) Mutate(key, bytes_);
   }
   const auto timestamp_ms = static_cast<int64_t>(
       hostile_ == Hostile::kRows && bytes_.Chance(16) ? bytes_.Number() : 100 * uint64_t{number});
-  const Status status = worker.task->ProcessInput({worker.next_row++, timestamp_ms, key, value});
+  const Status status = worker.task->ProcessInput({worker.next_record++, timestamp_ms, key, value});
   if (!status.ok()) {
     MILLRACE_CHECK(hostile_ == Hostile::kRows);
     worker.task = nullptr;

@@ -66,7 +66,8 @@ class FuzzJob {
     std::deque<Record> pending{};        // of its partition of `weights`
     std::deque<Record> shared{};  // of the shared one, which it reads as a process of its own
     std::unique_ptr<SharedWeightsReader> reader{};
-    Offset next_row = 0;
+    RowNumber next_row = 0;
+    Offset next_record = 0;
     Offset next_weights = 0;
   };
 

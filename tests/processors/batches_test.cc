@@ -25,16 +25,9 @@ Row RowOf(RowNumber number) {
   return {static_cast<uint32_t>(number % 2), {static_cast<double>(number)}, {1, 3}, {0.5f, 1}};
 }
 
-InputRecord Parsed(std::string_view value) {
-  InputRecord record;
-  EXPECT_TRUE(DecodeInput(value, kShape, record).ok());
-  return record;
-}
-
 void AddRow(BatchSource& source, RowNumber number) {
-  const std::string value = EncodeRow(RowOf(number));
-  const InputRecord record = Parsed(value);
-  source.Add(number, static_cast<int64_t>(number), value, &record.row());
+  Row row = RowOf(number);
+  source.Add(number, static_cast<int64_t>(number), &row);
 }
 
 void AddRows(BatchSource& source, RowNumber begin, RowNumber end) {
@@ -42,7 +35,7 @@ void AddRows(BatchSource& source, RowNumber begin, RowNumber end) {
 }
 
 void AddDamaged(BatchSource& source, RowNumber number) {
-  source.Add(number, static_cast<int64_t>(number), "damaged", nullptr);
+  source.Add(number, static_cast<int64_t>(number), nullptr);
 }
 
 BatchState Next(BatchSource& source, const Progress& progress, Batch& batch) {
@@ -101,15 +94,11 @@ TEST(OnePassBatchesTest, TheLastBatchMayBeShort) {
 }
 
 TEST(OnePassBatchesTest, TellsTheIdsOfABatchThatIsWholeAndOfNoOther) {
-  const RowShape shape = {.numeric = 0, .features = 1, .classes = 2, .ids = 1};
   OnePassBatches source(3);
   const auto add = [&](RowNumber number) {
     Row row;
     row.ids = {number + 100};
-    const std::string value = EncodeRow(row);
-    InputRecord record;
-    ASSERT_TRUE(DecodeInput(value, shape, record).ok());
-    source.Add(number, 0, value, &record.row());
+    source.Add(number, 0, &row);
   };
   const auto ids_of = [&](uint64_t begin, size_t batches_on = 0) {
     std::vector<EmbeddingId> ids;
@@ -433,10 +422,8 @@ TEST(SlidingBufferBatchesTest, EachRowOfABatchIsTheOneThatCameUnderItsNumber) {
       for (uint64_t rows = random() % 5; rows > 0; --rows) {
         damaged.push_back(random() % 8 == 0);
         now += static_cast<int64_t>(random() % 2000);
-        const std::string value = EncodeRow(RowOf(RowNumber(damaged.size() - 1)));
-        const InputRecord record = Parsed(value);
-        source.Add(RowNumber(damaged.size() - 1), now, damaged.back() ? "damaged" : value,
-                   damaged.back() ? nullptr : &record.row());
+        Row row = RowOf(RowNumber(damaged.size() - 1));
+        source.Add(RowNumber(damaged.size() - 1), now, damaged.back() ? nullptr : &row);
       }
       if (Next(source, progress, batch) != BatchState::kReady) {
         ASSERT_EQ(progress.rows_end, damaged.size());

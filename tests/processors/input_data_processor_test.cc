@@ -3,13 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "base/big_endian.h"
+#include "topics/frame.h"
 #include "topics/row_codec.h"
 
 namespace millrace {
@@ -27,14 +26,12 @@ class RecordingSource final : public BatchSource {
   struct Added {
     RowNumber number;
     int64_t timestamp_ms;
-    std::string value;
     std::optional<Row> row;
   };
 
-  void Add(RowNumber number, int64_t timestamp_ms, std::string_view value,
-           const TrainingRow* row) override {
-    added.push_back({number, timestamp_ms, std::string(value), std::nullopt});
-    if (row != nullptr) ToRow(*row, added.back().row.emplace());
+  void Add(RowNumber number, int64_t timestamp_ms, Row* row) override {
+    added.push_back({number, timestamp_ms, std::nullopt});
+    if (row != nullptr) added.back().row = *row;
   }
   void End(RowNumber row_count) override { ends.push_back(row_count); }
   StatusOr<BatchState> Next(const Progress&, Batch&) override { return BatchState::kWait; }
@@ -56,18 +53,28 @@ Row RowOf(RowNumber number) {
   return {static_cast<uint32_t>(number % 2), {static_cast<double>(number)}, {1, 3}, {0.5f, 1}};
 }
 
+std::string KeyOf(RowNumber number, uint32_t count = 1) { return EncodeInputKey({number, count}); }
+
+// Rows [begin, end) as one record.
+std::string ValueOf(RowNumber begin, RowNumber end) {
+  RowBatchEncoder batch;
+  for (RowNumber number = begin; number < end; ++number) batch.Add(RowOf(number));
+  return EncodeRows(batch);
+}
+
 class InputDataProcessorTest : public ::testing::Test {
  protected:
   Status Send(const std::string& key, const std::string& value) {
     const Offset offset = offset_++;
     return input_.Process({offset, offset + 1000, key, value});
   }
-  Status SendRow(RowNumber number) {
-    return Send(EncodeBigEndian64(number), EncodeRow(RowOf(number)));
-  }
-  Status SendDamaged(RowNumber number) { return Send(EncodeBigEndian64(number), "damaged"); }
+  Status SendRow(RowNumber number) { return Send(KeyOf(number), EncodeRow(RowOf(number))); }
+  Status SendDamaged(RowNumber number) { return Send(KeyOf(number), "damaged"); }
   Status SendEnd(RowNumber row_count) {
-    return Send(EncodeBigEndian64(row_count), EncodeEnd(row_count));
+    return Send(EncodeInputKey({row_count, 0}), EncodeEnd(row_count));
+  }
+  Status SendRows(RowNumber begin, RowNumber end) {
+    return Send(KeyOf(begin, static_cast<uint32_t>(end - begin)), ValueOf(begin, end));
   }
   std::vector<Offset> LetterOffsets(RowNumber begin, RowNumber end) const {
     std::vector<Offset> offsets;
@@ -82,14 +89,13 @@ class InputDataProcessorTest : public ::testing::Test {
   Offset offset_ = 0;
 };
 
-TEST_F(InputDataProcessorTest, HandsOverEachRowDecodedWithItsNumberTimeAndBytes) {
+TEST_F(InputDataProcessorTest, HandsOverEachRowDecodedWithItsNumberAndTime) {
   for (RowNumber number = 0; number < 3; ++number) ASSERT_TRUE(SendRow(number).ok());
   ASSERT_EQ(source_.added.size(), 3u);
   for (RowNumber number = 0; number < 3; ++number) {
     const RecordingSource::Added& added = source_.added[number];
     EXPECT_EQ(added.number, number);
     EXPECT_EQ(added.timestamp_ms, 1000 + static_cast<int64_t>(number));
-    EXPECT_EQ(added.value, EncodeRow(RowOf(number)));
     EXPECT_EQ(added.row, RowOf(number));
   }
   EXPECT_EQ(input_.next_row(), 3u);
@@ -122,9 +128,9 @@ TEST_F(InputDataProcessorTest, WithoutAnExpectationTheFirstRecordSaysWhereItBegi
   InputDataProcessor input(3, kShape, source_, std::nullopt);
   EXPECT_EQ(input.next_row(), std::nullopt);
   const std::string row = EncodeRow(RowOf(7));
-  ASSERT_TRUE(input.Process({0, 0, EncodeBigEndian64(7), row}).ok());
+  ASSERT_TRUE(input.Process({0, 0, KeyOf(7), row}).ok());
   EXPECT_EQ(input.next_row(), 8u);
-  EXPECT_TRUE(absl::IsDataLoss(input.Process({1, 0, EncodeBigEndian64(9), row})));
+  EXPECT_TRUE(absl::IsDataLoss(input.Process({1, 0, KeyOf(9), row})));
   EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({7}));
 }
 
@@ -141,7 +147,7 @@ TEST_F(InputDataProcessorTest, WhatCannotBeDecodedUsesUpItsNumberAsAnEmptyRow) {
 TEST_F(InputDataProcessorTest, ARowOfAnotherShapeIsOneThatCannotBeDecoded) {
   Row row = RowOf(0);
   row.index = {1, 4};
-  ASSERT_TRUE(Send(EncodeBigEndian64(0), EncodeRow(row)).ok());
+  ASSERT_TRUE(Send(KeyOf(0), EncodeRow(row)).ok());
   EXPECT_FALSE(source_.added[0].row.has_value());
   EXPECT_THAT(source_.dead_letters().Between(0, 1)[0].reason(), HasSubstr("feature 4"));
 }
@@ -154,7 +160,8 @@ TEST_F(InputDataProcessorTest, ADeadLetterNamesThePlaceAndTheReasonAndKeepsTheBy
   EXPECT_EQ(letters[0].topic(), "input-data");
   EXPECT_EQ(letters[0].partition(), 3);
   EXPECT_EQ(letters[0].offset(), 1);
-  EXPECT_EQ(letters[0].key(), EncodeBigEndian64(1));
+  EXPECT_EQ(letters[0].key(), KeyOf(1));
+  EXPECT_EQ(letters[0].rows(), 1u);
   EXPECT_EQ(letters[0].value(), "damaged");
   EXPECT_THAT(letters[0].reason(), HasSubstr("format version"));
 }
@@ -183,19 +190,19 @@ TEST_F(InputDataProcessorTest, ADamagedRowThatIsRepeatedIsOneDeadLetter) {
   EXPECT_EQ(input_.repeated_rows(), 1u);
 }
 
-TEST_F(InputDataProcessorTest, ARecordWhoseKeyIsNoRowNumberUsesUpNoNumber) {
+TEST_F(InputDataProcessorTest, ARecordWhoseKeyIsNotThatOfRowsUsesUpNoNumber) {
   ASSERT_TRUE(SendRow(0).ok());
   ASSERT_TRUE(Send("key", EncodeRow(RowOf(1))).ok());
   ASSERT_TRUE(Send("", EncodeRow(RowOf(1))).ok());
   ASSERT_TRUE(SendRow(1).ok());
   EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({0, 1}));
   EXPECT_THAT(LetterOffsets(0, 2), ElementsAreArray<Offset>({1, 2}));
-  EXPECT_THAT(source_.dead_letters().Between(1, 2)[0].reason(), HasSubstr("not a row number"));
+  EXPECT_THAT(source_.dead_letters().Between(1, 2)[0].reason(), HasSubstr("not that of rows"));
 }
 
-TEST_F(InputDataProcessorTest, AKeyOfEightBytesByChanceUsesUpNoNumberEither) {
+TEST_F(InputDataProcessorTest, AKeyOfTwelveBytesByChanceUsesUpNoNumberEither) {
   ASSERT_TRUE(SendRow(0).ok());
-  ASSERT_TRUE(Send("abcdefgh", "garbage").ok());
+  ASSERT_TRUE(Send(std::string("abcdefgh\0\0\0\1", 12), "garbage").ok());
   ASSERT_TRUE(SendRow(1).ok());
   EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({0, 1}));
   EXPECT_THAT(LetterOffsets(0, 2), ElementsAreArray<Offset>({1}));
@@ -240,7 +247,7 @@ TEST_F(InputDataProcessorTest, SavedDeadLettersComeBackWithTheirRows) {
 TEST_F(InputDataProcessorTest, KeepsNothingOfAnUnusableRowWhenOnlyReasonsAreWanted) {
   RecordingSource source;
   InputDataProcessor input(3, kShape, source, 0, /*reasons_only=*/true);
-  ASSERT_TRUE(input.Process({5, 0, EncodeBigEndian64(0), "damaged"}).ok());
+  ASSERT_TRUE(input.Process({5, 0, KeyOf(0), "damaged"}).ok());
   const std::vector<DeadLetter> letters = source.dead_letters().Between(0, 1);
   ASSERT_EQ(letters.size(), 1u);
   EXPECT_EQ(letters[0].offset(), 5);
@@ -248,31 +255,135 @@ TEST_F(InputDataProcessorTest, KeepsNothingOfAnUnusableRowWhenOnlyReasonsAreWant
   EXPECT_EQ(letters[0].key() + letters[0].value(), "");
 }
 
-// Any log that a producer with crashes can leave: rows in order, each repeated stretch after what
-// it repeats, some damaged. Every number comes out once and in order.
+TEST_F(InputDataProcessorTest, TheRowsOfARecordComeOneByOne) {
+  ASSERT_TRUE(SendRows(0, 3).ok());
+  ASSERT_TRUE(SendRows(3, 4).ok());
+  ASSERT_EQ(source_.added.size(), 4u);
+  for (RowNumber number = 0; number < 4; ++number) {
+    EXPECT_EQ(source_.added[number].number, number);
+    EXPECT_EQ(source_.added[number].timestamp_ms, number < 3 ? 1000 : 1001);
+    EXPECT_EQ(source_.added[number].row, RowOf(number));
+  }
+}
+
+TEST_F(InputDataProcessorTest, OfARecordThatOverlapsOnlyTheNewRowsCount) {
+  ASSERT_TRUE(SendRows(0, 4).ok());
+  ASSERT_TRUE(SendRows(2, 7).ok());
+  ASSERT_TRUE(SendRows(1, 6).ok());
+  ASSERT_EQ(source_.added.size(), 7u);
+  for (RowNumber number = 0; number < 7; ++number) {
+    EXPECT_EQ(source_.added[number].row, RowOf(number));
+  }
+  EXPECT_EQ(input_.repeated_rows(), 2u + 5u);
+}
+
+TEST_F(InputDataProcessorTest, ARecordThatCannotBeDecodedUsesUpTheNumbersThatItsKeySays) {
+  ASSERT_TRUE(SendRows(0, 2).ok());
+  ASSERT_TRUE(Send(KeyOf(2, 3), "damaged").ok());
+  ASSERT_TRUE(Send(KeyOf(5, 3), ValueOf(5, 7)).ok());
+  ASSERT_TRUE(SendRows(8, 9).ok());
+  EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  for (RowNumber number = 2; number < 8; ++number) EXPECT_FALSE(source_.added[number].row);
+  const std::vector<DeadLetter> letters = source_.dead_letters().Between(0, 9);
+  ASSERT_EQ(letters.size(), 2u);
+  EXPECT_EQ(letters[0].offset(), 1);
+  EXPECT_EQ(letters[0].rows(), 3u);
+  EXPECT_EQ(letters[0].key(), KeyOf(2, 3));
+  EXPECT_EQ(letters[0].value(), "damaged");
+  EXPECT_EQ(letters[1].rows(), 3u);
+  EXPECT_THAT(letters[1].reason(), HasSubstr("2 rows, but the key says 3"));
+}
+
+// A worker may begin between its rows again: what was counted once must not be again.
+TEST_F(InputDataProcessorTest, ADamagedRecordIsCountedWithItsLastRow) {
+  ASSERT_TRUE(Send(KeyOf(0, 3), "damaged").ok());
+  EXPECT_THAT(LetterOffsets(0, 2), IsEmpty());
+  EXPECT_THAT(LetterOffsets(2, 3), ElementsAreArray<Offset>({0}));
+  RecordingSource source;
+  InputDataProcessor input(3, kShape, source, 1);
+  ASSERT_TRUE(input.Process({0, 0, KeyOf(0, 3), "damaged"}).ok());
+  EXPECT_THAT(source.numbers(), ElementsAreArray<RowNumber>({1, 2}));
+  EXPECT_EQ(source.dead_letters().First(), 2u);
+}
+
+TEST_F(InputDataProcessorTest, ARowOfManyThatCannotBeUsedIsADeadLetterOfItsOwn) {
+  Row bad = RowOf(1);
+  bad.label = 2;
+  RowBatchEncoder batch;
+  batch.Add(RowOf(0));
+  batch.Add(bad);
+  batch.Add(RowOf(2));
+  ASSERT_TRUE(Send(KeyOf(0, 3), EncodeRows(batch)).ok());
+  EXPECT_EQ(source_.added[0].row, RowOf(0));
+  EXPECT_FALSE(source_.added[1].row);
+  EXPECT_EQ(source_.added[2].row, RowOf(2));
+  const std::vector<DeadLetter> letters = source_.dead_letters().Between(1, 2);
+  ASSERT_EQ(letters.size(), 1u);
+  EXPECT_EQ(letters[0].reason(), "class id 2");
+  EXPECT_EQ(letters[0].rows(), 1u);
+  EXPECT_EQ(letters[0].key(), KeyOf(1));
+  EXPECT_EQ(letters[0].value(), EncodeRow(bad));
+}
+
+TEST_F(InputDataProcessorTest, AnEndThatIsDamagedOrOfOtherRowsIsNoEndAndUsesUpNoNumber) {
+  ASSERT_TRUE(SendRow(0).ok());
+  ASSERT_TRUE(Send(EncodeInputKey({1, 0}), "damaged").ok());
+  ASSERT_TRUE(Send(EncodeInputKey({1, 0}), EncodeEnd(2)).ok());
+  ASSERT_TRUE(Send(KeyOf(1), EncodeEnd(1)).ok()) << "a key of rows uses them up";
+  EXPECT_FALSE(input_.ended());
+  ASSERT_TRUE(SendEnd(2).ok());
+  EXPECT_TRUE(input_.ended());
+  EXPECT_THAT(LetterOffsets(0, 3), ElementsAreArray<Offset>({1, 2, 3}));
+}
+
+TEST_F(InputDataProcessorTest, AKeyOfMoreRowsThanARecordHasUsesUpNone) {
+  ASSERT_TRUE(Send(KeyOf(0, kMostBatchRows + 1), "?").ok());
+  EXPECT_THAT(source_.numbers(), IsEmpty());
+  EXPECT_EQ(source_.dead_letters().size(), 1u);
+}
+
+TEST_F(InputDataProcessorTest, RowsThatSayWhenTheyHappenedHaveTimesOfTheirOwn) {
+  InputRecord record;
+  RowBatch& rows = *record.mutable_rows();
+  rows.set_format(kRowBatchFormat);
+  rows.set_row_count(2);
+  rows.add_numeric()->add_narrow(3);
+  rows.mutable_numeric(0)->add_narrow(4);
+  rows.add_event_time_ms(70);
+  rows.add_event_time_ms(50);
+  ASSERT_TRUE(Send(KeyOf(0, 2), MakeFrames(record.SerializeAsString(), 0).front()).ok());
+  ASSERT_EQ(source_.added.size(), 2u);
+  EXPECT_EQ(source_.added[0].timestamp_ms, 70);
+  EXPECT_EQ(source_.added[1].timestamp_ms, 50);
+}
+
+// Any log that a producer with crashes can leave: rows in order, put together anyhow, each repeated
+// stretch after what it repeats, some damaged. Every number comes out once and in order.
 TEST_F(InputDataProcessorTest, EveryRowOfAnyLogComesOnceAndInOrder) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 200; ++trial) {
     RecordingSource source;
     InputDataProcessor input(3, kShape, source, 0);
-    std::map<RowNumber, bool> damaged;
-    RowNumber written = 0;
+    std::vector<bool> damaged;  // the row came first in a damaged record
+    uint64_t rows_sent = 0;
     RowNumber next = 0;
-    uint64_t records = 0;
     for (int step = 0; step < 100; ++step) {
       if (random() % 10 == 0) next -= std::min<uint64_t>(next, random() % 8);
-      if (!damaged.contains(next)) damaged[next] = random() % 5 == 0;
-      const std::string value = damaged[next] ? "damaged" : EncodeRow(RowOf(next));
-      ASSERT_TRUE(input.Process({Offset(step), 0, EncodeBigEndian64(next), value}).ok());
-      written = std::max(written, ++next);
-      ++records;
+      const RowNumber end = next + 1 + random() % 4;
+      const bool is_damaged = random() % 5 == 0;
+      const std::string value = is_damaged ? "damaged" : ValueOf(next, end);
+      const std::string key = KeyOf(next, static_cast<uint32_t>(end - next));
+      ASSERT_TRUE(input.Process({Offset(step), 0, key, value}).ok());
+      if (damaged.size() < end) damaged.resize(end, is_damaged);
+      rows_sent += end - next;
+      next = end;
     }
-    ASSERT_EQ(source.added.size(), written);
-    for (RowNumber number = 0; number < written; ++number) {
+    ASSERT_EQ(source.added.size(), damaged.size());
+    for (RowNumber number(0); number < damaged.size(); ++number) {
       ASSERT_EQ(source.added[number].number, number);
       ASSERT_EQ(source.added[number].row.has_value(), !damaged[number]);
     }
-    ASSERT_EQ(input.repeated_rows(), records - uint64_t{written});
+    ASSERT_EQ(input.repeated_rows(), rows_sent - damaged.size());
   }
 }
 

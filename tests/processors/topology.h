@@ -91,8 +91,8 @@ class TestWorker {
     if (next_row_ > kRows) return false;
     const std::string value =
         next_row_ < kRows ? EncodeRow(RowOf(options_.worker, next_row_)) : EncodeEnd(kRows);
-    const Status status =
-        input_.Process({Offset(uint64_t{next_row_}), 0, EncodeBigEndian64(next_row_), value});
+    const std::string key = EncodeInputKey({next_row_, next_row_ < kRows ? 1U : 0U});
+    const Status status = input_.Process({Offset(uint64_t{next_row_}), 0, key, value});
     EXPECT_TRUE(status.ok()) << status;
     ++next_row_;
     return true;

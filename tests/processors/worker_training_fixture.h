@@ -105,7 +105,7 @@ class TrainingWorker {
 
   void AddRows(RowNumber count) {
     for (; count > 0; --count) {
-      Input(EncodeBigEndian64(next_row_), EncodeRow(WorkerRow(next_row_)));
+      Input(EncodeInputKey({next_row_, 1}), EncodeRow(WorkerRow(next_row_)));
       ++next_row_;
     }
   }
@@ -114,12 +114,12 @@ class TrainingWorker {
     for (; count > 0; --count) {
       Row row = WorkerRow(next_row_);
       row.replayed = true;
-      Input(EncodeBigEndian64(next_row_), EncodeRow(row));
+      Input(EncodeInputKey({next_row_, 1}), EncodeRow(row));
       ++next_row_;
     }
   }
-  void AddDamagedRow() { Input(EncodeBigEndian64(next_row_++), "damaged"); }
-  void End() { Input(EncodeBigEndian64(next_row_), EncodeEnd(next_row_)); }
+  void AddDamagedRow() { Input(EncodeInputKey({next_row_++, 1}), "damaged"); }
+  void End() { Input(EncodeInputKey({next_row_, 0}), EncodeEnd(next_row_)); }
 
   Weights Answer(Clock clock, ShardId shard = 0) const {
     Weights message;

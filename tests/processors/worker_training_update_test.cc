@@ -247,8 +247,8 @@ TEST(WorkerTrainingTest, NewRowsThatAMiniBatchLeavesOutAreTestedButDoNotCountAsT
   const SoftmaxRegression model(4, 2);
   WorkerTrainingProcessor training(TrainingWorker::Options(), model, source, 0);
   for (RowNumber number = 0; number < 5; ++number) {
-    ASSERT_TRUE(
-        input.Process({0, 0, EncodeBigEndian64(number), EncodeRow(WorkerRow(number))}).ok());
+    const std::string key = EncodeInputKey({number, 1});
+    ASSERT_TRUE(input.Process({0, 0, key, EncodeRow(WorkerRow(number))}).ok());
   }
   const TrainingWorker answers(TrainingWorker::Options());
   ASSERT_TRUE(training.ProcessWeights(answers.Answer(0).SerializeAsString()).ok());

@@ -22,7 +22,8 @@ TEST(KafkaRowSender, AClientThatHasFailedForGoodSaysWhyAndThatAnotherOneMayGoOn)
   cluster.Fail(Request::kProduce, {RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER});
   Status status = absl::OkStatus();
   for (RowNumber row = 0; row < 2000 && status.ok(); ++row) {
-    status = (*sender)->SendRow({0, row}, "the row's own bytes");
+    std::string value = "the row's own bytes";
+    status = (*sender)->Send(0, {row, 1}, value);
     if (status.ok()) status = (*sender)->Wait(std::chrono::milliseconds(20));
   }
   EXPECT_TRUE(absl::IsAborted(status)) << status;
@@ -30,10 +31,13 @@ TEST(KafkaRowSender, AClientThatHasFailedForGoodSaysWhyAndThatAnotherOneMayGoOn)
 
   const auto other = KafkaRowSender::Create(cluster.options(), "rows", {});
   ASSERT_TRUE((*other)->Prepare().ok());
-  EXPECT_TRUE((*other)->SendRow({0, 0}, "again").ok());
+  std::string value = "again";
+  EXPECT_TRUE((*other)->Send(0, {0, 3}, value).ok());
+  EXPECT_EQ((*other)->rows_outstanding(), 3u);
   while ((*other)->outstanding() > 0) {
     ASSERT_TRUE((*other)->Wait(std::chrono::milliseconds(20)).ok());
   }
+  EXPECT_EQ((*other)->rows_outstanding(), 0u);
 }
 
 }  // namespace

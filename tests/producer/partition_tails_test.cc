@@ -39,7 +39,8 @@ TEST_F(PartitionTailsTest, TheLastRowTellsHowManyThereAreWhateverElseIsThere) {
   const auto sender = KafkaRowSender::Create(cluster_.options(), "rows", {}).value();
   ASSERT_TRUE(sender->Prepare().ok());
   for (RowNumber row = 0; row < 3; ++row) {
-    ASSERT_TRUE(sender->SendRow({0, row}, EncodeRow({1, {0.5}, {}, {}, false})).ok());
+    std::string value = EncodeRow({1, {0.5}, {}, {}, false});
+    ASSERT_TRUE(sender->Send(0, {row, 1}, value).ok());
   }
   while (sender->outstanding() > 0) {
     ASSERT_TRUE(sender->Wait(std::chrono::milliseconds(20)).ok());
@@ -56,7 +57,7 @@ TEST_F(PartitionTailsTest, RecordsThatAreNoRowsAreNotCalledDeleted) {
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("rows [0] holds records, but none is a row of this job"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("is not a row number"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is not that of rows"));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/big_endian.h"
 #include "topics/row_codec.h"
 
 namespace millrace {
@@ -23,21 +22,31 @@ PartitionTail RowsUpTo(RowNumber rows, std::string last) { return {rows, false, 
 PartitionTail EndedAt(RowNumber rows) { return {rows, true, ""}; }
 
 TEST(PartitionTail, FollowsFromTheLastRecord) {
-  const PartitionTail row = TailOfRecord(EncodeBigEndian64(41), Value(3), kShape).value();
+  const PartitionTail row = TailOfRecord(EncodeInputKey({41, 1}), Value(3), kShape).value();
   EXPECT_EQ(row.rows, 42u);
   EXPECT_FALSE(row.ended);
   EXPECT_EQ(row.last_value, Value(3));
-  const PartitionTail end = TailOfRecord(EncodeBigEndian64(42), EncodeEnd(42), kShape).value();
+  const PartitionTail end = TailOfRecord(EncodeInputKey({42, 0}), EncodeEnd(42), kShape).value();
   EXPECT_EQ(end.rows, 42u);
   EXPECT_TRUE(end.ended);
 }
 
+TEST(PartitionTail, OfARecordOfManyRowsItIsTheLast) {
+  RowBatchEncoder batch;
+  for (const double number : {3, 4, 5}) batch.Add({1, {number}, {}, {}});
+  const PartitionTail tail =
+      TailOfRecord(EncodeInputKey({41, 3}), EncodeRows(batch), kShape).value();
+  EXPECT_EQ(tail.rows, 44u);
+  EXPECT_FALSE(tail.ended);
+  EXPECT_EQ(tail.last_value, Value(5));
+}
+
 TEST(PartitionTail, RefusesRecordsThatAreNotOfTheJob) {
   EXPECT_FALSE(TailOfRecord("41", Value(3), kShape).ok());
-  EXPECT_FALSE(TailOfRecord(EncodeBigEndian64(1), "junk", kShape).ok());
-  EXPECT_FALSE(TailOfRecord(EncodeBigEndian64(41), EncodeEnd(42), kShape).ok());
+  EXPECT_FALSE(TailOfRecord(EncodeInputKey({1, 1}), "junk", kShape).ok());
+  EXPECT_FALSE(TailOfRecord(EncodeInputKey({41, 0}), EncodeEnd(42), kShape).ok());
   const RowShape other = {.numeric = 2, .features = 2, .classes = 2};
-  EXPECT_FALSE(TailOfRecord(EncodeBigEndian64(1), Value(3), other).ok());
+  EXPECT_FALSE(TailOfRecord(EncodeInputKey({1, 1}), Value(3), other).ok());
 }
 
 TEST(ResumePlan, AFreshTopicGetsEverything) {

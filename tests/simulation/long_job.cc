@@ -105,8 +105,9 @@ class LongJob {
       RowNumber& next = next_row_[worker];
       const uint64_t read(processes_[worker]->next_row(worker));
       for (; next <= world_.scenario.rows[worker] && next < read + kRowsAhead; ++next, did = true) {
-        world_.Append({Topic::kInputData, static_cast<int32_t>(worker), EncodeBigEndian64(next),
-                       InputValue(world_.scenario, worker, next)},
+        const InputKey key = {next, next < world_.scenario.rows[worker] ? 1U : 0U};
+        world_.Append({Topic::kInputData, static_cast<int32_t>(worker), EncodeInputKey(key),
+                       InputValue(world_.scenario, worker, key)},
                       static_cast<int64_t>(1000 + uint64_t{next}));
       }
     }

@@ -21,6 +21,20 @@ class CommitsOneRowTooFar final : public WorkerHost {
   }
 };
 
+// Takes the record that has the first needed row for used up, of which only some rows are.
+class CommitsBehindARecordThatItIsWithin final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  std::optional<InputPosition> PositionToCommit(
+      const WorkerTask& task, std::optional<InputPosition> position) const override {
+    const LogRecord* const record = position ? RecordAround(task.worker(), *position) : nullptr;
+    if (record != nullptr) position->offset = record->offset + 1;
+    return position;
+  }
+};
+
 // What all workers read it reads from behind the end, so that it misses the next record.
 class MissesASharedRecord final : public WorkerHost {
  public:
@@ -178,6 +192,9 @@ std::vector<PlantedError> PlantedInWorkers() {
                                                 PipelinedEventual));
   errors.push_back(InWorker<RepeatsTheLastOnly>(
       "a worker that sends only the last of several updates", 20, Pipelined));
+  errors.push_back(InWorker<CommitsBehindARecordThatItIsWithin>(
+      "a commit behind a record of which rows are needed", 50,
+      [](Scenario& scenario, Faults&) { scenario.training.set_schedule(Training::ONE_PASS); }));
   errors.push_back(InWorker<ReadsOnWhereItStood>(
       "an assigned partition that is read from where its reader stood", 100, Unchanged));
   errors.push_back(InWorker<KeepsTheTask>(

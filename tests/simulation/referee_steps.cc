@@ -157,7 +157,7 @@ void Referee::Bury(State& state, const google::protobuf::RepeatedPtrField<DeadLe
   for (const DeadLetter& letter : letters) {
     dead_letters_.push_back({letter.topic(), letter.partition(), letter.offset()});
     ++state.dead_letters;
-    ++state.undecodable_rows;
+    state.undecodable_rows += std::max(1U, letter.rows());
   }
 }
 

@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "base/big_endian.h"
 #include "tests/simulation/stored_snapshot.h"
 
 namespace millrace::simulation {
@@ -13,28 +12,32 @@ RowAudit::RowAudit(const Scenario& scenario) : scenario_(scenario), partitions_(
 
 void RowAudit::OnInput(WorkerId worker, const LogRecord& record) {
   Partition& partition = partitions_[worker];
-  const std::optional<uint64_t> number = DecodeBigEndian64(record.key);
-  if (!number && partition.ended) {
+  const std::optional<InputKey> key = DecodeInputKey(record.key);
+  if (!key && partition.ended) {
     partition.behind_the_end.push_back(record.offset);
     return;
   }
-  if (!number) {
+  if (!key) {
     partition.dead.push_back(record.offset);
     return;
   }
-  if (*number != partition.next) return;
-  if (*number >= scenario_.rows[worker]) {
-    partition.ended = true;
+  if (key->first > partition.next) return;
+  if (key->is_end()) {
+    partition.ended = partition.ended || key->first == scenario_.rows[worker];
     return;
   }
-  const bool was_counted = scenario_.start && *number < scenario_.start->rows_end(worker);
-  if (!was_counted && IsUndecodable(scenario_, worker, RowNumber(*number))) {
-    partition.dead.push_back(record.offset);
+  if (key->end() <= partition.next) return;
+  // One for all, with its last row, or one for each row.
+  const bool is_damaged = IsDamaged(scenario_, worker, *key);
+  for (; partition.next < key->end(); ++partition.next) {
+    const RowNumber row = partition.next;
+    const bool was_counted = scenario_.start && row < scenario_.start->rows_end(worker);
+    const bool is_dead = is_damaged ? row + 1 == key->end() : IsUndecodable(scenario_, worker, row);
+    if (!was_counted && is_dead) partition.dead.push_back(record.offset);
+    partition.times.push_back(record.timestamp_ms);
+    const size_t before = partition.buffer_sizes.empty() ? 0 : partition.buffer_sizes.back();
+    partition.buffer_sizes.push_back(BufferSize(partition, before));
   }
-  ++partition.next;
-  partition.times.push_back(record.timestamp_ms);
-  const size_t before = partition.buffer_sizes.empty() ? 0 : partition.buffer_sizes.back();
-  partition.buffer_sizes.push_back(BufferSize(partition, before));
 }
 
 // The rules of the buffer: grow to the target, or shrink to it.

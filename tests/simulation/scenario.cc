@@ -245,27 +245,39 @@ std::vector<EmbeddingId> AllIds(const Scenario& scenario) {
   return ids;
 }
 
+// Alone, or with those beside it.
 bool IsUndecodable(const Scenario& scenario, WorkerId worker, RowNumber number) {
-  return Unit(Random::Hash(scenario.data_seed, worker, number, 77)) < scenario.undecodable;
+  constexpr uint64_t kBeside = 4;
+  const double part =
+      scenario.data_seed % 4 == 0 ? 2 * scenario.undecodable : scenario.undecodable / 2;
+  return Unit(Random::Hash(scenario.data_seed, worker, number, 77)) < part ||
+         Unit(Random::Hash(scenario.data_seed, worker, number / kBeside, 78)) < part;
 }
 
-std::string InputValue(const Scenario& scenario, WorkerId worker, RowNumber number) {
-  if (number >= scenario.rows[worker]) return EncodeEnd(number);
-  if (!IsUndecodable(scenario, worker, number)) {
-    return EncodeRow(MakeRow(scenario, worker, number));
+bool IsDamaged(const Scenario& scenario, WorkerId worker, const InputKey& key) {
+  if (key.first % 3 == 2) return false;
+  for (RowNumber number = key.first; number < key.end(); ++number) {
+    if (!IsUndecodable(scenario, worker, number)) return false;
   }
-  // Of several kinds: no frame, another format version, a class that does not exist.
-  switch (number % 3) {
-    case 0:
-      return "?";
-    case 1:
-      return std::string("\x09\x00row", 5);
-    default: {
-      Row row = MakeRow(scenario, worker, number);
+  return !key.is_end();
+}
+
+std::string InputValue(const Scenario& scenario, WorkerId worker, const InputKey& key) {
+  if (key.is_end()) return EncodeEnd(key.first);
+  // No frame, or another format version.
+  if (IsDamaged(scenario, worker, key)) {
+    return key.first % 3 == 0 ? "?" : std::string("\x09\x00row", 5);
+  }
+  RowBatchEncoder batch;
+  for (RowNumber number = key.first; number < key.end(); ++number) {
+    Row row = MakeRow(scenario, worker, number);
+    // A class that does not exist.
+    if (IsUndecodable(scenario, worker, number)) {
       row.label = static_cast<uint32_t>(scenario.classes);
-      return EncodeRow(row);
     }
+    batch.Add(row);
   }
+  return EncodeRows(batch);
 }
 
 std::unique_ptr<Model> MakeModel(const Scenario& scenario) {

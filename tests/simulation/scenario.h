@@ -62,8 +62,11 @@ size_t SmallMessageBytes(const Scenario& scenario);
 
 Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number);
 bool IsUndecodable(const Scenario& scenario, WorkerId worker, RowNumber number);
-// The record value of a row, or the end's.
-std::string InputValue(const Scenario& scenario, WorkerId worker, RowNumber number);
+// Whether nothing of this record can be read: all its rows are undecodable, and are not sent singly
+// as rows that do not fit the job.
+bool IsDamaged(const Scenario& scenario, WorkerId worker, const InputKey& key);
+// The value of the record with these rows, or the end's.
+std::string InputValue(const Scenario& scenario, WorkerId worker, const InputKey& key);
 
 // All ids that rows may name, ascending.
 std::vector<EmbeddingId> AllIds(const Scenario& scenario);

@@ -198,13 +198,21 @@ bool Simulation::Produce() {
   if (next > 0 && world_.Fault("producer starts again behind", 0.03)) {
     next -= std::min<uint64_t>(next, world_.random.Between(1, 3));
   }
-  const int batch = world_.scenario.rows[worker] < 100 ? 1 : 20;
-  for (int i = 0; i < batch && next <= world_.scenario.rows[worker]; ++i, ++next) {
+  const int records = world_.scenario.rows[worker] < 100 ? 1 : 20;
+  for (int i = 0; i < records && next <= world_.scenario.rows[worker]; ++i) {
     now_ms_[worker] +=
         static_cast<int64_t>(world_.random.Chance(0.02) ? 60'000 : world_.random.Below(200));
-    world_.Append({Topic::kInputData, static_cast<int32_t>(worker), EncodeBigEndian64(next),
-                   InputValue(world_.scenario, worker, next)},
+    const uint64_t left = world_.scenario.rows[worker] - next;
+    const uint64_t most = world_.random.Chance(0.5) ? 1 : world_.random.Between(1, 6);
+    const InputKey key = {next, static_cast<uint32_t>(std::min(most, left))};
+    if (key.count > 1) world_.Count("record of several rows");
+    if (key.count > 1 && IsDamaged(world_.scenario, worker, key)) {
+      world_.Count("record of several rows that cannot be read");
+    }
+    world_.Append({Topic::kInputData, static_cast<int32_t>(worker), EncodeInputKey(key),
+                   InputValue(world_.scenario, worker, key)},
                   now_ms_[worker]);
+    next = key.end() + (key.is_end() ? 1 : 0);
   }
   return true;
 }

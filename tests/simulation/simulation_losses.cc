@@ -152,7 +152,7 @@ bool Simulation::RecreateInput(WorkerId worker) {
   const uint64_t rows = world_.random.Below(static_cast<uint64_t>(read));
   for (RowNumber row = 0; row < rows; ++row) {
     const Row other = MakeRow(world_.scenario, worker, row + kOther);
-    world_.log.Append(Topic::kInputData, partition, EncodeBigEndian64(row), EncodeRow(other),
+    world_.log.Append(Topic::kInputData, partition, EncodeInputKey({row, 1}), EncodeRow(other),
                       now_ms_[worker]);
   }
   world_.input_loss = {worker, false};

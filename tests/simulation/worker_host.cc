@@ -134,7 +134,7 @@ bool WorkerHost::ReadRows(WorkerId worker, Hosted& hosted) {
     did = true;
     hosted.next_row = record->offset + 1;
     const Status status =
-        hosted.feed->TakeRow({record->offset, record->timestamp_ms, record->key, record->value});
+        hosted.feed->TakeRows({record->offset, record->timestamp_ms, record->key, record->value});
     if (!status.ok()) {
       Failed(worker, hosted, "row", status);
       return true;
@@ -227,10 +227,19 @@ void WorkerHost::Commit(WorkerId worker, Hosted& hosted) {
   if (position && !hosted.lost && !zombie() && !world_.Fault("lost commit", 0.2)) {
     world_.committed[worker] = {position->offset, position->Metadata()};
     world_.Count("commit");
+    if (RecordAround(worker, *position) != nullptr) world_.Count("commit within a record");
   }
   if (world_.random.Chance(0.5)) return;
   Trim(Topic::kInputData, partition, positions.rows_end);
   Trim(Topic::kWeights, partition, positions.weights_end);
+}
+
+const LogRecord* WorkerHost::RecordAround(WorkerId worker, const InputPosition& position) const {
+  const auto partition = static_cast<int32_t>(worker);
+  if (position.offset < world_.log.Begin(Topic::kInputData, partition)) return nullptr;
+  const LogRecord* record = world_.log.Next(Topic::kInputData, partition, position.offset);
+  const auto key = record == nullptr ? std::nullopt : DecodeInputKey(record->key);
+  return key && key->first < position.row && position.row < key->end() ? record : nullptr;
 }
 
 void WorkerHost::Trim(Topic topic, int32_t partition, std::optional<Offset> end) {

@@ -53,6 +53,9 @@ class WorkerHost : public Host {
     bool lost = false;
   };
 
+  // The record that has the position's row after others; null: it has it first, or is not there.
+  const LogRecord* RecordAround(WorkerId worker, const InputPosition& position) const;
+
   // The seams: what a planted error may say, or commit, otherwise.
   virtual WorkerOptions Options(WorkerId worker) const {
     return MakeWorkerOptions(world_.scenario, worker);

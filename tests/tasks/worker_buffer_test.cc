@@ -235,7 +235,7 @@ TEST_F(WorkerTaskTest, TwoWorkersShareADisk) {
 
 TEST_F(WorkerTaskTest, DeadLettersThatWereNotCountedSurviveOnTheDisk) {
   log_.AddRows(2);
-  log_.AddDamagedRow();
+  log_.AddDamagedRecord(1);
   log_.AddRows(2);
   Start(Buffered());
   Read();
@@ -269,7 +269,7 @@ TEST_F(WorkerTaskTest, ADamagedRecordThatIsReadAgainAfterAStartIsReportedOnce) {
 // It is reported with the update that counts its row; until then its record must stay in the log.
 TEST_F(WorkerTaskTest, ADamagedRecordIsNeededUntilItsRowIsCountedHoweverManyRowsFollow) {
   log_.AddRows(2);
-  log_.AddDamagedRow();
+  log_.AddDamagedRecord(1);
   log_.AddRows(2000);
   Start(Buffered());
   Read();

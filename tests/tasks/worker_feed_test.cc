@@ -35,8 +35,8 @@ class WorkerFeedTest : public testing::Test {
   void TakeRows(int count) {
     for (; count > 0; --count, ++next_) {
       const Status taken =
-          feed_->TakeRow({next_, 0, EncodeBigEndian64(static_cast<uint64_t>(next_)),
-                          EncodeRow({0, {1.0}, {}, {}})});
+          feed_->TakeRows({next_, 0, EncodeInputKey({RowNumber(static_cast<uint64_t>(next_)), 1}),
+                           EncodeRow({0, {1.0}, {}, {}})});
       ASSERT_TRUE(taken.ok()) << taken;
     }
   }
@@ -72,7 +72,7 @@ TEST_F(WorkerFeedTest, RowsInFrontOfAPartitionsEndWereDeletedAndOthersNeverThere
 // The end is no row, and is read again by whoever starts later; but it has been read.
 TEST_F(WorkerFeedTest, TheEndOfTheStreamTellsTheTopicFromAShorterOne) {
   TakeRows(2);
-  ASSERT_TRUE(feed_->TakeRow({2, 0, EncodeBigEndian64(2), EncodeEnd(2)}).ok());
+  ASSERT_TRUE(feed_->TakeRows({2, 0, EncodeInputKey({2, 0}), EncodeEnd(2)}).ok());
   EXPECT_TRUE(absl::IsDataLoss(feed_->RowsAreGone({0, 2})));
 }
 

@@ -45,17 +45,21 @@ class InputLog {
     now_ += 40;
     records.push_back({std::move(key), std::move(value), now_});
   }
-  void AddRow() {
-    Add(EncodeBigEndian64(rows), EncodeRow(TaskRow(rows)));
-    ++rows;
-  }
+  void AddRow() { AddRecord(rows, 1); }
   void AddRows(RowNumber count) {
     for (; count > 0; --count) AddRow();
   }
-  void AddDamagedRow() {
-    Add(EncodeBigEndian64(rows), "damaged " + std::to_string(rows));
-    ++rows;
-    ++damaged;
+  // Rows [first, first + count); they may have come before.
+  void AddRecord(RowNumber first, uint32_t count) {
+    RowBatchEncoder batch;
+    for (RowNumber row = first; row < first + count; ++row) batch.Add(TaskRow(row));
+    Add(EncodeInputKey({first, count}), EncodeRows(batch));
+    rows = std::max(rows, first + count);
+  }
+  void AddDamagedRecord(uint32_t count) {
+    Add(EncodeInputKey({rows, count}), "damaged " + std::to_string(rows));
+    rows += count;
+    damaged += count;
   }
   void AddStranger() {
     Add("a stranger", std::to_string(records.size()));
@@ -63,15 +67,15 @@ class InputLog {
   }
   void AddRepeats(uint64_t count) {
     for (RowNumber row(rows - std::min<uint64_t>(count, rows)); row < rows; ++row) {
-      Add(EncodeBigEndian64(row), EncodeRow(TaskRow(row)));
+      Add(EncodeInputKey({row, 1}), EncodeRow(TaskRow(row)));
     }
   }
-  void AddEnd() { Add(EncodeBigEndian64(rows), EncodeEnd(rows)); }
+  void AddEnd() { Add(EncodeInputKey({rows, 0}), EncodeEnd(rows)); }
   void AddAnything(std::mt19937& random, RowNumber until) {
     while (rows < until) {
       switch (random() % 12) {
         case 0:
-          AddDamagedRow();
+          AddDamagedRecord(static_cast<uint32_t>(1 + random() % 4));
           break;
         case 1:
           AddStranger();
@@ -79,6 +83,13 @@ class InputLog {
         case 2:
           AddRepeats(random() % 6);
           break;
+        case 3:
+        case 4:
+        case 5: {
+          const RowNumber back(std::min<uint64_t>(rows, random() % 3));
+          AddRecord(rows - uint64_t{back}, static_cast<uint32_t>(1 + random() % 9));
+          break;
+        }
         default:
           AddRow();
       }

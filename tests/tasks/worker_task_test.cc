@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,44 @@ TEST_F(WorkerTaskTest, OnePassCommitsTheFirstRowOfThePresentClocksBatch) {
   EXPECT_EQ(task_->CommitPosition(), (InputPosition{4, 4, 1}));
   Receive(Answer(2, 8));
   EXPECT_EQ(task_->CommitPosition(), (InputPosition{11, 8, 2}));
+}
+
+TEST_F(WorkerTaskTest, ACommitMayBeWithinARecordAndReadingGoesOnThere) {
+  log_.AddRecord(0, 10);
+  log_.AddStranger();  // counted with row 10
+  log_.AddRecord(10, 6);
+  log_.AddRecord(13, 7);  // rows 16 to 19 are new
+  Start(OnePass());
+  Read();
+  Receive(Answer(1, 4));
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{0, 4, 1}));
+  Receive(Answer(2, 10));
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{1, 10, 2})) << "the stranger is still needed";
+  Receive(Answer(3, 14));
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{2, 14, 3})) << "the stranger was counted";
+  Receive(Answer(4, 18));
+  EXPECT_EQ(task_->CommitPosition(), (InputPosition{3, 18, 4}));
+  Start(OnePass(2), InputPosition{3, 18, 4}, 3);
+  EXPECT_EQ(reading_, 3);
+  Read();
+  out_.clear();
+  Receive(Answer(4, 18));
+  EXPECT_EQ(SentUpdate().update().rows_end(), 20u);
+}
+
+TEST_F(WorkerTaskTest, TheRecordWithTheRowBeforeTheFirstNeededOneIsNotTrimmed) {
+  log_.AddRecord(0, 4);
+  log_.AddRecord(4, 8);
+  log_.AddRecord(12, 4);
+  Start(OnePass());
+  Read();
+  for (const auto& [clock, rows_end, kept] :
+       std::vector<std::tuple<Clock, RowNumber, Offset>>{{1, 4, 0}, {2, 8, 1}, {3, 12, 1}}) {
+    Receive(Answer(clock, rows_end));
+    ASSERT_TRUE(task_->TrimPosition().has_value());
+    EXPECT_LE(*task_->TrimPosition(), kept) << rows_end;
+  }
+  EXPECT_EQ(task_->TrimPosition(), 1);
 }
 
 // Whoever may write to `weights` must not be able to delete rows that nobody has read.
@@ -186,7 +225,7 @@ TEST_F(WorkerTaskTest, RowsThatAreMissingAreAnErrorAndNotAGuess) {
   log_.AddRows(3);
   Start(OnePass());
   Read();
-  const Status status = task_->ProcessInput({3, 0, EncodeBigEndian64(4), EncodeRow(TaskRow(4))});
+  const Status status = task_->ProcessInput({3, 0, EncodeInputKey({4, 1}), EncodeRow(TaskRow(4))});
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
 }
 

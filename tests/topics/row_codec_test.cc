@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/topics/random_double.h"
@@ -62,24 +64,73 @@ Row SomeRow() { return {1, {0.5, -3}, {2, 5, 9}, {1, -2, 0.25}}; }
 
 std::string ReasonFor(const Row& row, const RowShape& shape = kShape) {
   InputRecord record;
-  const Status status = DecodeInput(EncodeRow(row), shape, record);
+  Row decoded;
+  const Status status = DecodeRow(EncodeRow(row), shape, record, decoded);
   EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << status;
   return std::string(status.message());
 }
 
-TEST(CodecRowTest, AnyRowComesBackAsItWas) {
+// As DecodeInput sees a record of these rows.
+std::string ReasonFor(const RowBatch& rows, uint32_t count, const RowShape& shape = kShape) {
+  InputRecord message;
+  *message.mutable_rows() = rows;
+  InputRecord record;
+  const std::string value = MakeFrames(message.SerializeAsString(), 0).front();
+  return std::string(DecodeInput({.first = 0, .count = count}, value, shape, record).message());
+}
+
+TEST(InputKeyTest, ComesBackAsItWas) {
+  for (const InputKey& key :
+       {InputKey{0, 0}, InputKey{7, 0}, InputKey{0, 1}, InputKey{UINT64_MAX - 5, 5},
+        InputKey{RowNumber(uint64_t{1} << 40), kMostBatchRows}}) {
+    EXPECT_EQ(DecodeInputKey(EncodeInputKey(key)), key);
+  }
+  EXPECT_EQ(EncodeInputKey({1, 2}), std::string("\0\0\0\0\0\0\0\1\0\0\0\2", 12));
+}
+
+TEST(InputKeyTest, OtherBytesAndMoreRowsThanThereCanBeAreNoKey) {
+  EXPECT_EQ(DecodeInputKey(""), std::nullopt);
+  EXPECT_EQ(DecodeInputKey("12345678"), std::nullopt);
+  EXPECT_EQ(DecodeInputKey("1234567890123"), std::nullopt);
+  EXPECT_EQ(DecodeInputKey(EncodeInputKey({0, kMostBatchRows + 1})), std::nullopt);
+  EXPECT_EQ(DecodeInputKey(EncodeInputKey({UINT64_MAX, 1})), std::nullopt);
+}
+
+TEST(CodecRowTest, AnyRowsComeBackAsTheyWere) {
   std::mt19937_64 random(1);
   InputRecord record;
+  RowBatchEncoder batch;
+  RowBatchReader reader;
   Row decoded;
-  for (int trial = 0; trial < 3000; ++trial) {
+  for (int trial = 0; trial < 2000; ++trial) {
     const RowShape shape = RandomShape(random);
-    const Row row = RandomRow(random, shape);
-    const Status status = DecodeInput(EncodeRow(row), shape, record);
+    std::vector<Row> rows(1 + random() % 5);
+    for (Row& row : rows) {
+      row = RandomRow(random, shape);
+      row.replayed = trial % 2 == 0;
+      // What all rows have in common may be left out.
+      if (trial % 3 == 0) row.label = 0;
+      if (trial % 5 == 0) row.target = 0;
+      if (trial % 7 == 0) row.value.assign(row.index.size(), 1);
+      for (double& value : row.numeric) {
+        if (trial % 4 == 0) value = std::round(value);
+      }
+      ASSERT_TRUE(batch.Takes(row));
+      batch.Add(row);
+    }
+    const InputKey key = {5, static_cast<uint32_t>(rows.size())};
+    const Status status = DecodeInput(key, EncodeRows(batch), shape, record);
     ASSERT_TRUE(status.ok()) << status;
-    ASSERT_TRUE(record.has_row());
+    EXPECT_EQ(batch.rows(), 0u);
     ASSERT_FALSE(record.has_end());
-    ToRow(record.row(), decoded);
-    ASSERT_EQ(decoded, row);
+    reader.Begin(record.rows(), shape);
+    const auto skipped = static_cast<uint32_t>(random() % rows.size());
+    reader.Skip(skipped);
+    for (size_t i = skipped; i < rows.size(); ++i) {
+      ASSERT_EQ(reader.TimeOfNext(77), 77);
+      ASSERT_TRUE(reader.Next(decoded).ok());
+      ASSERT_EQ(decoded, rows[i]);
+    }
   }
 }
 
@@ -87,20 +138,108 @@ TEST(CodecRowTest, AMissingNumberComesBackAsMissing) {
   Row row = SomeRow();
   row.numeric[1] = std::nan("");
   InputRecord record;
-  ASSERT_TRUE(DecodeInput(EncodeRow(row), kShape, record).ok());
-  EXPECT_EQ(record.row().numeric(0), 0.5);
-  EXPECT_TRUE(std::isnan(record.row().numeric(1)));
+  Row decoded;
+  ASSERT_TRUE(DecodeRow(EncodeRow(row), kShape, record, decoded).ok());
+  EXPECT_EQ(decoded.numeric[0], 0.5);
+  EXPECT_TRUE(std::isnan(decoded.numeric[1]));
+}
+
+TEST(CodecRowTest, ANumberThatIsNoFloatKeepsAllItsDigits) {
+  for (const double number : {0.1, 1e300, -1e-300, 16777217.0, 3e38, 5e38}) {
+    Row row = SomeRow();
+    row.numeric = {number, 1};
+    InputRecord record;
+    Row decoded;
+    ASSERT_TRUE(DecodeRow(EncodeRow(row), kShape, record, decoded).ok());
+    EXPECT_EQ(decoded.numeric[0], number);
+    EXPECT_EQ(record.rows().numeric(1).wide_size(), 0) << "it needs no more than a float";
+  }
+}
+
+TEST(CodecRowTest, ABatchTakesSoManyRowsOrBytesAndOneEpoch) {
+  RowBatchEncoder batch;
+  Row row = SomeRow();
+  while (batch.Takes(row)) batch.Add(row);
+  EXPECT_EQ(batch.rows(), kMostBatchRows);
+  EXPECT_TRUE(batch.full());
+  EncodeRows(batch);
+  row.numeric.assign(100, 0.1);
+  while (batch.Takes(row)) batch.Add(row);
+  EXPECT_LT(batch.rows(), kMostBatchRows);
+  EXPECT_LE(EncodeRows(batch).size(), kFullBatchBytes + EncodedBytesOf(row));
+  batch.Add(row);
+  row.replayed = true;
+  EXPECT_FALSE(batch.Takes(row)) << "of another epoch";
+  EncodeRows(batch);
+  EXPECT_TRUE(batch.Takes(row));
+  row.index.resize(kFullBatchBytes);
+  row.value.resize(kFullBatchBytes);
+  EXPECT_TRUE(batch.Takes(row)) << "by itself";
+  batch.Add(row);
+  EXPECT_TRUE(batch.full());
+  EncodeRows(batch);
+}
+
+TEST(CodecRowTest, ARowTakesNoMoreBytesThanAreReckonedWith) {
+  std::mt19937_64 random(3);
+  for (int trial = 0; trial < 500; ++trial) {
+    const Row row = RandomRow(random, RandomShape(random));
+    EXPECT_LE(EncodeRow(row).size(), EncodedBytesOf(row));
+  }
 }
 
 TEST(CodecRowTest, TheEndComesBackAsTheEnd) {
   InputRecord record;
   for (const RowNumber rows : {RowNumber(0), RowNumber(1), RowNumber(uint64_t{1} << 40)}) {
-    ASSERT_TRUE(DecodeInput(EncodeRow(SomeRow()), kShape, record).ok());
-    ASSERT_TRUE(DecodeInput(EncodeEnd(rows), kShape, record).ok());
-    EXPECT_FALSE(record.has_row());
+    ASSERT_TRUE(DecodeInput({0, 1}, EncodeRow(SomeRow()), kShape, record).ok());
+    ASSERT_TRUE(DecodeInput({rows, 0}, EncodeEnd(rows), kShape, record).ok());
+    EXPECT_FALSE(record.has_rows());
     ASSERT_TRUE(record.has_end());
     EXPECT_EQ(record.end().row_count(), rows);
   }
+}
+
+TEST(CodecRowTest, RefusesAValueThatIsNotWhatItsKeySays) {
+  InputRecord record;
+  EXPECT_FALSE(DecodeInput({0, 2}, EncodeRow(SomeRow()), kShape, record).ok());
+  EXPECT_FALSE(DecodeInput({0, 0}, EncodeRow(SomeRow()), kShape, record).ok());
+  EXPECT_FALSE(DecodeInput({4, 0}, EncodeEnd(5), kShape, record).ok());
+  EXPECT_FALSE(DecodeInput({5, 1}, EncodeEnd(5), kShape, record).ok());
+}
+
+TEST(CodecRowTest, RefusesColumnsThatHaveNotOneValueForEachRow) {
+  RowBatch rows;
+  rows.set_format(kRowBatchFormat);
+  rows.set_row_count(2);
+  for (int column = 0; column < 2; ++column) {
+    rows.add_numeric()->mutable_wide()->Resize(2, 0.5);
+  }
+  EXPECT_EQ(ReasonFor(rows, 2), "") << "what all rows lack is left out";
+  const std::vector<std::pair<std::function<void(RowBatch&)>, std::string>> damages = {
+      {[](RowBatch& r) { r.set_format(2); }, "rows in format 2, but this program reads 1"},
+      {[](RowBatch& r) { r.add_label(1); }, "a column that has not one value for each row"},
+      {[](RowBatch& r) { r.add_target(1); }, "a column that has not one value for each row"},
+      {[](RowBatch& r) { r.add_event_time_ms(1); }, "a column that has not one value for each row"},
+      {[](RowBatch& r) { r.add_source_offset(1); }, "a column that has not one value for each row"},
+      {[](RowBatch& r) { r.mutable_numeric()->RemoveLast(); },
+       "1 numeric columns, but the job has 2"},
+      {[](RowBatch& r) { r.mutable_numeric(1)->add_wide(1); },
+       "a numeric column that has not one value for each row"},
+      {[](RowBatch& r) { r.mutable_numeric(1)->add_narrow(1); },
+       "a numeric column that has not one value for each row"},
+      {[](RowBatch& r) { r.add_index(3); }, "not as many features as the rows are said to have"},
+      {[](RowBatch& r) { r.add_feature_count(0); },
+       "not as many features as the rows are said to have"},
+      {[](RowBatch& r) { r.add_value(3); }, "not as many feature values as feature indices"},
+      {[](RowBatch& r) { r.add_id(3); }, "1 ids of 2 rows, but the job has 0 id columns"},
+  };
+  for (const auto& [damage, reason] : damages) {
+    RowBatch damaged = rows;
+    damage(damaged);
+    EXPECT_EQ(ReasonFor(damaged, 2), reason);
+  }
+  rows.set_row_count(0);
+  EXPECT_NE(ReasonFor(rows, 0), "");
 }
 
 TEST(CodecRowTest, RefusesARowThatDoesNotFitTheJobsShape) {
@@ -110,9 +249,9 @@ TEST(CodecRowTest, RefusesARowThatDoesNotFitTheJobsShape) {
   EXPECT_EQ(ReasonFor(row), "class id 3");
   row = SomeRow();
   row.numeric.push_back(1);
-  EXPECT_EQ(ReasonFor(row), "3 numeric values, but the job has 2");
+  EXPECT_EQ(ReasonFor(row), "3 numeric columns, but the job has 2");
   row.numeric.clear();
-  EXPECT_EQ(ReasonFor(row), "0 numeric values, but the job has 2");
+  EXPECT_EQ(ReasonFor(row), "0 numeric columns, but the job has 2");
   row = SomeRow();
   row.value.pop_back();
   EXPECT_EQ(ReasonFor(row), "not as many feature values as feature indices");
@@ -126,11 +265,11 @@ TEST(CodecRowTest, RefusesARowThatDoesNotFitTheJobsShape) {
 TEST(CodecRowTest, RefusesARowWithoutItsIdsOrWithATargetThatIsNoNumber) {
   RowShape shape = kShape;
   shape.ids = 2;
-  EXPECT_EQ(ReasonFor(SomeRow(), shape), "0 ids, but the job has 2");
+  EXPECT_EQ(ReasonFor(SomeRow(), shape), "0 ids of 1 rows, but the job has 2 id columns");
   Row row = SomeRow();
   row.ids = {7, 7};
   EXPECT_EQ(ReasonFor(row, shape), "");
-  EXPECT_EQ(ReasonFor(row), "2 ids, but the job has 0");
+  EXPECT_EQ(ReasonFor(row), "2 ids of 1 rows, but the job has 0 id columns");
   row.target = kNaN;
   EXPECT_EQ(ReasonFor(row, shape), "a target that is not finite");
   shape.classes = 0;
@@ -166,36 +305,42 @@ TEST(CodecRowTest, RefusesValuesThatAreNotFinite) {
 TEST(CodecRowTest, AReusedRecordKeepsItsMemory) {
   const std::string value = EncodeRow(SomeRow());
   InputRecord record;
-  ASSERT_TRUE(DecodeInput(value, kShape, record).ok());
-  const TrainingRow* const row = &record.row();
-  const uint32_t* const index = row->index().data();
-  ASSERT_TRUE(DecodeInput(value, kShape, record).ok());
-  EXPECT_EQ(&record.row(), row);
-  EXPECT_EQ(record.row().index().data(), index);
+  Row row;
+  ASSERT_TRUE(DecodeRow(value, kShape, record, row).ok());
+  const RowBatch* const rows = &record.rows();
+  const uint32_t* const index = rows->index().data();
+  ASSERT_TRUE(DecodeRow(value, kShape, record, row).ok());
+  EXPECT_EQ(&record.rows(), rows);
+  EXPECT_EQ(record.rows().index().data(), index);
 }
 
-TEST(CodecRowTest, RefusesWhatIsNeitherARowNorAnEnd) {
+TEST(CodecRowTest, RefusesWhatIsNeitherRowsNorAnEnd) {
+  const InputKey key = {0, 1};
   InputRecord record;
-  EXPECT_FALSE(DecodeInput("", kShape, record).ok());
-  EXPECT_FALSE(DecodeInput(MakeFrames("", 0).front(), kShape, record).ok());
-  EXPECT_FALSE(DecodeInput(MakeFrames("no protobuf", 0).front(), kShape, record).ok());
+  EXPECT_FALSE(DecodeInput(key, "", kShape, record).ok());
+  EXPECT_FALSE(DecodeInput(key, MakeFrames("", 0).front(), kShape, record).ok());
+  EXPECT_FALSE(DecodeInput(key, MakeFrames("no protobuf", 0).front(), kShape, record).ok());
   InputRecord both;
-  both.mutable_row();
+  ASSERT_TRUE(DecodeInput(key, EncodeRow(SomeRow()), kShape, both).ok());
   both.mutable_end();
-  const RowShape empty = {.numeric = 0, .features = 0, .classes = 2};
-  EXPECT_FALSE(DecodeInput(MakeFrames(both.SerializeAsString(), 0).front(), empty, record).ok());
+  EXPECT_FALSE(
+      DecodeInput(key, MakeFrames(both.SerializeAsString(), 0).front(), kShape, record).ok());
   const std::string chunk = MakeFrames(EncodeRow(SomeRow()), 0, 30).front();
-  EXPECT_FALSE(DecodeInput(chunk, kShape, record).ok());
+  EXPECT_FALSE(DecodeInput(key, chunk, kShape, record).ok());
 }
 
 TEST(CodecRowTest, NoDamageCrashesItOrBringsInARowThatDoesNotFit) {
   std::mt19937_64 random(2);
   InputRecord record;
+  RowBatchEncoder batch;
+  RowBatchReader rows;
   Row row;
   int accepted = 0;
   for (int trial = 0; trial < 100'000; ++trial) {
     const RowShape shape = RandomShape(random);
-    std::string bytes = EncodeRow(RandomRow(random, shape));
+    batch.Add(RandomRow(random, shape));
+    batch.Add(RandomRow(random, shape));
+    std::string bytes = EncodeRows(batch);
     for (uint64_t change = random() % 4; change > 0; --change) {
       const size_t place = random() % bytes.size();
       switch (random() % 4) {
@@ -216,17 +361,19 @@ TEST(CodecRowTest, NoDamageCrashesItOrBringsInARowThatDoesNotFit) {
     }
     // Read by a job of another shape, too.
     const RowShape reader = random() % 4 == 0 ? RandomShape(random) : shape;
-    const Status status = DecodeInput(bytes, reader, record);
+    const Status status = DecodeInput({0, 2}, bytes, reader, record);
     if (!status.ok()) {
       ASSERT_TRUE(absl::IsInvalidArgument(status)) << status;
       ASSERT_FALSE(status.message().empty());
       continue;
     }
-    ASSERT_NE(record.has_row(), record.has_end());
-    if (!record.has_row()) continue;
-    ++accepted;
-    ToRow(record.row(), row);
-    ASSERT_TRUE(Fits(row, reader));
+    ASSERT_TRUE(record.has_rows());
+    rows.Begin(record.rows(), reader);
+    for (int i = 0; i < 2; ++i) {
+      if (!rows.Next(row).ok()) continue;
+      ++accepted;
+      ASSERT_TRUE(Fits(row, reader));
+    }
   }
   EXPECT_GT(accepted, 10'000);  // else the test would prove nothing
 }
