@@ -45,8 +45,9 @@ class CsvFile {
   // valid until the next call. The header is no record.
   StatusOr<bool> Next(CsvRecord* record);
 
-  // Sets a function that Next() calls when a pipe is empty, before it waits, 5 ms later and every 0.1 s while
-  // it waits, so that the caller can do other work. Next() returns the function's error.
+  // Sets a function that Next() calls when a pipe is empty, before it waits, 5 ms later and every
+  // 0.1 s while it waits, so that the caller can do other work. Next() returns the function's
+  // error.
   void set_while_waiting(std::function<Status()> while_waiting) {
     while_waiting_ = std::move(while_waiting);
   }

@@ -31,7 +31,7 @@ class PreviousRound {
   const Moments& moments() const { return moments_; }
   int64_t step_ms() const { return time_.ms; }
   // As of when rows that the round did not change are read.
-  const RowTime& time() const { return time_; }
+  const RowTime& row_time() const { return time_; }
   // Replaces in `values`, the present rows of `ids`, those that the round changed by their previous
   // values.
   void RestoreRows(std::span<const EmbeddingId> ids, size_t width, std::span<float> values) const;

@@ -547,7 +547,7 @@ Status ServerProcessor::ReadEmbeddings(std::span<const EmbeddingId> ids, bool pr
   block.mutable_value()->Resize(static_cast<int>(ids.size() * width), 0.0f);
   const std::span<float> values(block.mutable_value()->mutable_data(), ids.size() * width);
   MILLRACE_RETURN_IF_ERROR(
-      embeddings()->Read(ids, previous_round ? previous_.time() : row_time(), values));
+      embeddings()->Read(ids, previous_round ? previous_.row_time() : row_time(), values));
   if (previous_round) previous_.RestoreRows(ids, width, values);
   return absl::OkStatus();
 }

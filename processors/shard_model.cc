@@ -141,7 +141,7 @@ void ShardModel::SumEmbeddings(Updates updates, float scale) {
 Status ShardModel::StepEmbeddings(int64_t now_ms, PreviousRound* previous) {
   if (previous != nullptr) {
     std::vector<float> before(row_sum_.size());
-    MILLRACE_RETURN_IF_ERROR(embeddings_->Read(row_ids_, previous->time(), before));
+    MILLRACE_RETURN_IF_ERROR(embeddings_->Read(row_ids_, previous->row_time(), before));
     previous->KeepRows(row_ids_, std::move(before));
   }
   const RowTime now = {now_ms, shrinkage_};

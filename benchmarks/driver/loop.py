@@ -30,7 +30,8 @@ EVENTUAL = [*SPARSE, "--consistency", "eventual"]
 KINDS = [
     ("sequential rounds, every weight in each update", DENSE, ">= 1.3", ">= .75"),
     ("sequential rounds, gradients on one row", SPARSE, ">= 1.3", ">= .75"),
-    ("eventual rounds, gradients on one row", EVENTUAL, ">= 2", ""),
+    ("eventual rounds, gradients on one row", [*EVENTUAL, "--pipeline", "1"], "", ""),
+    ("eventual rounds, two updates in flight", [*EVENTUAL, "--pipeline", "2"], ">= 2", ""),
 ]
 
 
