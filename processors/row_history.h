@@ -12,6 +12,18 @@
 
 namespace millrace {
 
+// How far the rows were counted so many clocks before that of a message (Weights,
+// SharedWeights::Answer, Gradient::Restore or ShardState::Member). What it does not have is taken
+// to be as its oldest.
+template <typename Message>
+const RowProgress& RowsAgo(const Message& message, size_t clocks) {
+  if (clocks == 0) return message.rows();
+  const auto& before = message.rows_before();
+  if (before.empty()) return RowProgress::default_instance();
+  const size_t known = std::min(clocks, static_cast<size_t>(before.size()));
+  return before[static_cast<int>(known) - 1];
+}
+
 // A worker may have several updates in flight, and then its shards are as many clocks apart; where
 // the update of the lowest of them begins is known from here. Messages and states have it as `rows`
 // and `rows_before`, newest first. A value; not thread-safe.
@@ -20,16 +32,12 @@ class RowHistory {
   // Remembers so many clocks before the present one. REQUIRES depth >= 1.
   explicit RowHistory(size_t depth = 1) : before_(depth) { MILLRACE_CHECK(depth >= 1); }
 
-  // As a message has it: Weights, SharedWeights::Answer, Gradient::Restore or ShardState::Member.
-  // What it does not have is taken to be as its oldest.
+  // As a message has it (RowsAgo).
   template <typename Message>
   static RowHistory Of(const Message& message, size_t depth) {
     RowHistory history(depth);
     history.now_ = message.rows();
-    const auto& before = message.rows_before();
-    for (size_t i = 0; i < depth && !before.empty(); ++i) {
-      history.before_[i] = before[std::min(static_cast<int>(i), before.size() - 1)];
-    }
+    for (size_t i = 0; i < depth; ++i) history.before_[i] = RowsAgo(message, i + 1);
     return history;
   }
   template <typename Message>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/distinct_ids.h"
 #include "topics/dead_letter.h"
 #include "topics/figures_codec.h"
 #include "topics/slice_codec.h"
@@ -446,15 +447,14 @@ Status ServerProcessor::LeaveCut(ServerOutput& output) {
 
 StatusOr<std::string> ServerProcessor::Answer(WorkerId worker, const AnswerOptions& options) const {
   const std::deque<std::vector<EmbeddingId>>& wanted = members_.at(worker).wanted;
+  const size_t requests = std::min(options.requests, wanted.size());
+  if (requests == 0) return MakeAnswer(worker, false, {}, options);
+  if (requests == 1) return MakeAnswer(worker, false, wanted.back(), options);
   std::vector<EmbeddingId> ids;
-  for (size_t i = wanted.size() - std::min(options.requests, wanted.size()); i < wanted.size();
-       ++i) {
+  for (size_t i = wanted.size() - requests; i < wanted.size(); ++i) {
     ids.insert(ids.end(), wanted[i].begin(), wanted[i].end());
   }
-  if (options_.pipeline > 1) {  // requests may name the same rows
-    std::ranges::sort(ids);
-    ids.erase(std::ranges::unique(ids).begin(), ids.end());
-  }
+  SortDistinct(ids);  // requests may name the same rows
   return MakeAnswer(worker, false, ids, options);
 }
 

@@ -309,8 +309,7 @@ void WorkerTrainingProcessor::AddRowsOfOthers(Gradient::Restore& restore, Clock 
 void WorkerTrainingProcessor::UpdateProgress() {
   Clock clock = parts_[0].clock;
   for (const Part& part : parts_) clock = std::min(clock, part.clock);
-  const RowHistory counted = RowHistory::Of(parts_[0].message, options_.pipeline);
-  const RowProgress& rows = counted.Ago(parts_[0].clock - clock);
+  const RowProgress& rows = RowsAgo(parts_[0].message, parts_[0].clock - clock);
   progress_ = {clock, RowNumber(rows.end()), rows.updates_without_rows()};
 }
 

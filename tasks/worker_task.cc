@@ -224,7 +224,7 @@ std::optional<InputPosition> WorkerTask::CommitPosition() const {
   if (run == nullptr) {
     return InputPosition{next_offset_, runs_.empty() ? *runs_begin_ : runs_.back().end, clock};
   }
-  // What stands in front of a record and cannot be used is counted, and read again, with its first
+  // What stands before a record and cannot be used is counted, and read again, with its first
   // row; so not with the others.
   const RowNumber begin = run == &runs_.front() ? *runs_begin_ : std::prev(run)->end;
   return InputPosition{row == begin ? run->behind_last : run->record, row, clock};

@@ -19,7 +19,6 @@ bool IsRequest(const Gradient& message) {
   return message.has_request_snapshot() || message.has_cancel_snapshot();
 }
 
-// A cut is fixed two updates on, by a shard 0 that may be one further than the sender.
 // Shard 0 fixes a cut pipeline + 1 updates after where it has the worker, which may be pipeline
 // updates after the clock of a message to another shard.
 Status CheckMark(const SnapshotMark& mark, Clock clock, const GradientShape& shape) {

@@ -17,7 +17,7 @@ namespace millrace {
 RowShape RowShapeFrom(const JobFeatures& features);
 
 // The key of a record: it has the rows [first, first + count) of its partition; of no rows: the
-// stream ends in front of row `first`. A reader knows so without the value which rows a damaged
+// stream ends before row `first`. A reader knows so without the value which rows a damaged
 // one would have had.
 struct InputKey {
   RowNumber first = 0;

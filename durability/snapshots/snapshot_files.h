@@ -9,9 +9,9 @@
 //   embedding-slots-S.npy    float32 (rows, slots of a row)
 //   embedding-updates-S.npy  uint32 (rows): that named the row, counted up to --admit-after
 //   embedding-times-S.npy    int64 (rows): milliseconds of the last one, by the log
-//   embedding-shrinkage-S.npy  float64 (rows): the part's `shrinkage` after the last one, where
-//   rows
-//                            miss L2 penalties; else there is no such file
+//   embedding-shrinkage-S.npy
+//                            float64 (rows): the part's `shrinkage` after the last one; only where
+//                            rows miss L2 penalties
 //   state-S.pb               ShardState without what a worker says again
 //
 // A row with fewer updates than --admit-after (training.embedding.admit_after in the manifest) is

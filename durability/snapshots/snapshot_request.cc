@@ -128,7 +128,7 @@ class SnapshotProgress {
     MILLRACE_RETURN_IF_ERROR(metrics_->Poll(kPointsAtOnce, handler).status());
     if (!is_given_up) return is_under_way;
     return absl::UnavailableError(
-        "the servers cancelled the snapshot: a worker did not send the two updates before its "
+        "the servers cancelled the snapshot: a worker did not send the updates before its "
         "cut, or another snapshot was in progress (the servers' logs say which); request it again "
         "while rows arrive");
   }

@@ -129,7 +129,7 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
              now - at_work_.at(shard).since >
                  MostToTheCut(paces_.at(shard).took, PipelineOf(training_.training()))) {
     spdlog::warn(
-        "snapshot {}: cancelled: a worker has not sent the two updates before the snapshot's cut "
+        "snapshot {}: cancelled: a worker has not sent the updates before the snapshot's cut "
         "in time; request it again while rows arrive",
         *open);
     Cancel(*open, out);

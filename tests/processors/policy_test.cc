@@ -39,18 +39,29 @@ std::vector<NamedPolicy> SomePolicies() {
           {ConsistencyPolicy::Bounded(7), 7}};
 }
 
+// `late`: close to the last clock that there is.
+std::vector<VectorClock::Entry> DrawMembers(std::mt19937& random, bool late) {
+  std::vector<VectorClock::Entry> members(1 + random() % 6);
+  const uint64_t spread = 1 + random() % 12;
+  const Clock base(late ? UINT64_MAX - spread : random() % 100);
+  for (VectorClock::Entry& member : members) {
+    member = {base + random() % spread, random() % 4 == 0};
+  }
+  return members;
+}
+
+VectorClock ClockOf(const std::vector<VectorClock::Entry>& members) {
+  VectorClock clocks(static_cast<uint32_t>(members.size()));
+  for (WorkerId worker = 0; worker < members.size(); ++worker) clocks.Set(worker, members[worker]);
+  return clocks;
+}
+
 TEST(ConsistencyPolicyTest, ReleasesExactlyWhomItsDefinitionReleases) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 3000; ++trial) {
-    const auto workers = static_cast<uint32_t>(1 + random() % 6);
-    const uint64_t spread = 1 + random() % 12;
-    const Clock base(trial % 5 == 0 ? UINT64_MAX - spread : random() % 100);
-    std::vector<VectorClock::Entry> members;
-    VectorClock clocks(workers);
-    for (WorkerId worker = 0; worker < workers; ++worker) {
-      members.push_back({base + random() % spread, random() % 4 == 0});
-      clocks.Set(worker, members.back());
-    }
+    const std::vector<VectorClock::Entry> members = DrawMembers(random, trial % 5 == 0);
+    const auto workers = static_cast<uint32_t>(members.size());
+    const VectorClock clocks = ClockOf(members);
     for (const NamedPolicy& named : SomePolicies()) {
       for (WorkerId worker = 0; worker < workers; ++worker) {
         ASSERT_EQ(named.policy.Released(clocks, worker),
@@ -64,15 +75,9 @@ TEST(ConsistencyPolicyTest, ReleasesExactlyWhomItsDefinitionReleases) {
 TEST(ConsistencyPolicyTest, NewlyReleasesWhomAHigherMinimumReleases) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 3000; ++trial) {
-    const auto workers = static_cast<uint32_t>(1 + random() % 6);
-    const uint64_t spread = 1 + random() % 12;
-    const Clock base(trial % 5 == 0 ? UINT64_MAX - spread : random() % 100);
-    std::vector<VectorClock::Entry> members;
-    VectorClock clocks(workers);
-    for (WorkerId worker = 0; worker < workers; ++worker) {
-      members.push_back({base + random() % spread, random() % 4 == 0});
-      clocks.Set(worker, members.back());
-    }
+    const std::vector<VectorClock::Entry> members = DrawMembers(random, trial % 5 == 0);
+    const auto workers = static_cast<uint32_t>(members.size());
+    const VectorClock clocks = ClockOf(members);
     if (clocks.AllLeft()) continue;
     const Clock before(*clocks.Min() - random() % (1 + std::min<uint64_t>(*clocks.Min(), 9)));
     for (const NamedPolicy& named : SomePolicies()) {

@@ -123,7 +123,7 @@ void Inspector::OnAppended(Topic topic, int32_t partition, const LogRecord& reco
   }
 }
 
-// A worker has no more updates in flight, so no shard is further in front of another.
+// A worker has no more updates in flight, so no shard is further ahead of another.
 void Inspector::CheckSkew() {
   for (WorkerId worker = 0; worker < world_.scenario.workers; ++worker) {
     uint64_t slowest = UINT64_MAX;
