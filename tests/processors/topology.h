@@ -144,7 +144,8 @@ class Topology {
   // Until everybody has left, or nothing more happens.
   void Run(double deaths = 0) {
     int steps = 0;
-    for (int idle = 0; idle < 3 && steps < 100'000; ++steps) {
+    int ended = 0;  // times that nothing was under way after the end; workers may ask for ever
+    for (int idle = 0; idle < 3 && ended < 3 && steps < 100'000; ++steps) {
       if (deaths > 0 && std::uniform_real_distribution<>()(random_) < deaths) {
         StartWorker(static_cast<WorkerId>(random_() % job_.workers));
       }
@@ -154,6 +155,7 @@ class Topology {
         continue;
       }
       ++idle;
+      if (AllLeft()) ++ended;
       for (auto& [id, worker] : workers_) {
         WorkerOutput output;
         worker->training_.Repeat(output);
@@ -162,6 +164,10 @@ class Topology {
     }
     if (IsBeyondHelp()) return;
     for (const auto& server : servers_) EXPECT_TRUE(server->AllLeft()) << "after " << steps;
+  }
+
+  bool AllLeft() const {
+    return std::ranges::all_of(servers_, [](const auto& server) { return server->AllLeft(); });
   }
 
   // A shard is lost, and the workers that had its weights have died since: nobody goes on.
