@@ -128,6 +128,27 @@ Status CheckPipeline(const Training& training) {
                std::to_string(training.pipeline() - 1) + " or more, or a smaller number");
 }
 
+// What an online learner does not know. (REQUIRES of callers: that it is one.)
+Status CheckOnline(const Training& training) {
+  const auto wrong = [](const std::string& what) {
+    return absl::InvalidArgumentError(Named("training.update.kind") + " online: " + what);
+  };
+  if (training.model() != Training::SOFTMAX) {
+    return wrong("only the model softmax learns so; give --update gradient, or leave it out");
+  }
+  if (training.schedule() != Training::ONE_PASS) {
+    return wrong("it learns from each row once; give --schedule one-pass, or --update gradient");
+  }
+  for (const auto& [given, field] : {std::pair(training.has_optimizer(), "training.optimizer.kind"),
+                                     std::pair(training.l2() > 0, "training.l2")}) {
+    if (!given) continue;
+    return wrong("it finds its own rates, and " + Named(field) +
+                 " and what belongs to it have no effect: leave them out, or give "
+                 "--update gradient");
+  }
+  return absl::OkStatus();
+}
+
 // What only FTRL knows, and what it does not know.
 Status CheckFtrl(const Training& training) {
   const Training::Optimizer& optimizer = training.optimizer();
@@ -388,6 +409,9 @@ Status ValidateConfig(const JobConfig& config) {
   if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
   MILLRACE_RETURN_IF_ERROR(CheckRows(config));
   MILLRACE_RETURN_IF_ERROR(CheckNetwork(training));
+  if (training.update().kind() == Training::Update::ONLINE) {
+    MILLRACE_RETURN_IF_ERROR(CheckOnline(training));
+  }
   MILLRACE_RETURN_IF_ERROR(CheckFtrl(training));
   if (training.compression().top_k() < 1 &&
       training.update().kind() != Training::Update::GRADIENT) {

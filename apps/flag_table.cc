@@ -72,9 +72,16 @@ FlagGroup TrainingGroup() {
            "Bounded and eventual jobs: updates of a worker that may be under way at once; each one "
            "more counts as a round of delay",
            "2"},
-          {"--batch-rows", "training.batch_rows", "One pass: rows of a worker's batch"},
+          {"--batch-rows", "training.batch_rows",
+           "One pass: rows of a worker's batch; smaller ones follow a changing stream better, "
+           "larger ones "
+           "are faster"},
           {"--update", "training.update.kind",
-           "gradient: for the optimizer; weight-change: averaged"},
+           "online: of learners that go through a batch row by row and need no learning rate, "
+           "added "
+           "up; gradient: for --optimizer; weight-change: averaged",
+           "online for softmax in one pass, unless a setting of the optimizer is given; else "
+           "gradient"},
           {"--solver", "training.update.solver",
            "With --update weight-change: how a worker computes the change"},
           {"--local-iterations", "training.update.local_iterations",

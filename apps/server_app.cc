@@ -120,7 +120,8 @@ Status CheckPaths(const Server& server) {
 }
 
 Status Run(const JobFlags& flags) {
-  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
+  MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
+  SetDefaultUpdate(*config.mutable_training());
   const std::atomic<bool>& stop = StopOnSignals();
   if (config.server().checkpoint_now()) return AskForSnapshot(config, stop);
   RequestSnapshotsOnSignal();

@@ -390,6 +390,7 @@ std::string ScheduleName(const Training& training) {
 }
 
 std::string LearnerName(const Training& training) {
+  if (training.update().kind() == Training::Update::ONLINE) return "online";
   if (training.update().kind() == Training::Update::WEIGHT_CHANGE) {
     return training.update().solver() == Training::Update::LBFGS ? "lbfgs, averaged"
                                                                  : "local sgd, averaged";

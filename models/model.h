@@ -34,6 +34,8 @@ struct BatchLoss {
   double weight_sum = 0;  // of row weights; the mean loss is loss_sum / weight_sum
 };
 
+class OnlineSoftmax;
+
 // A model is stateless: parameters come from outside as one vector of parameter_count() floats.
 // Implementations are immutable and may be shared by threads.
 class Model {
@@ -59,6 +61,9 @@ class Model {
   virtual void AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const {
     ids.insert(ids.end(), row.ids.begin(), row.ids.end());
   }
+
+  // This model, if it learns row by row; else null, and it has gradients.
+  virtual const OnlineSoftmax* online() const { return nullptr; }
 
   // Computes each row's scores into `scores` (rows x score_count, row-major; may be empty) and
   // adds the gradient of loss_sum with respect to the parameters to `gradient` (may be null), and

@@ -68,6 +68,18 @@ class Sgd final : public ElementwiseOptimizer {
   }
 };
 
+class Sum final : public ElementwiseOptimizer {
+ public:
+  using ElementwiseOptimizer::ElementwiseOptimizer;
+  size_t slot_count() const override { return 0; }
+
+ private:
+  void StepAll(uint64_t /*step*/, size_t size, const float* __restrict change,
+               float* __restrict parameters, float* /*slots*/) const override {
+    for (size_t i = 0; i < size; ++i) parameters[i] += change[i];
+  }
+};
+
 class Momentum final : public ElementwiseOptimizer {
  public:
   using ElementwiseOptimizer::ElementwiseOptimizer;
@@ -227,6 +239,8 @@ std::unique_ptr<Optimizer> Optimizer::Create(const OptimizerOptions& options) {
       return std::make_unique<Adam>(options);
     case OptimizerOptions::Kind::kFtrl:
       return std::make_unique<Ftrl>(options);
+    case OptimizerOptions::Kind::kSum:
+      return std::make_unique<Sum>(options);
   }
   MILLRACE_CHECK(false);
 }

@@ -9,7 +9,8 @@
 namespace millrace {
 
 struct OptimizerOptions {
-  enum class Kind { kSgd, kMomentum, kAdaGrad, kAdam, kFtrl };
+  // kSum: adds what it is given; no rate.
+  enum class Kind { kSgd, kMomentum, kAdaGrad, kAdam, kFtrl, kSum };
   Kind kind = Kind::kAdaGrad;
   double learning_rate = 0.3;
   double decay = 0;  // step t uses learning_rate / (1 + decay * t)

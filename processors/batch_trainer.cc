@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "models/online_softmax.h"
 #include "topics/partitioning.h"
 
 namespace millrace {
@@ -41,6 +42,37 @@ BatchTrainer::Result BatchTrainer::Train(const Batch& batch, std::span<const flo
   const size_t trained_begin = std::min(batch.first_trained, trained_end);
   Result result;
   result.trained = RowsView(batch.rows).subspan(trained_begin, trained_end - trained_begin);
+  if (model_.online() != nullptr) {
+    Learn(batch, trained_begin, weights, moments, embeddings, result);
+  } else {
+    Compute(batch, trained_begin, weights, moments, embeddings, result);
+  }
+  Count(batch, trained_begin, result);
+  return result;
+}
+
+void BatchTrainer::Learn(const Batch& batch, size_t trained_begin, std::span<const float> weights,
+                         const Moments& moments, const EmbeddingBatch& embeddings, Result& result) {
+  const RowsView rows(batch.rows);
+  RunningScaler scaler(moments, options_.training.scaling() == Training::RUNNING);
+  scores_.resize(rows.size() * model_.score_count());
+  gradient_.Clear();
+  result.loss = model_.online()->Learn(
+      {.rows = rows,
+       .trained_begin = trained_begin,
+       .trained_end = trained_begin + result.trained.size(),
+       .scaled_begin = batch.first_new,
+       .concurrent = static_cast<uint32_t>(options_.workers * options_.pipeline)},
+      scaler, weights, embeddings, gradient_, scores_);
+  result.new_moments = scaler.added();
+}
+
+void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<const float> weights,
+                           const Moments& moments, const EmbeddingBatch& embeddings,
+                           Result& result) {
+  const RowsView rows(batch.rows);
+  const size_t width = model_.score_count();
+  const size_t trained_end = trained_begin + result.trained.size();
   // The scaling knows the features of the rows it is about to scale, never their labels.
   const bool scales = options_.training.scaling() == Training::RUNNING;
   result.new_moments = Moments(moments.columns());
@@ -50,16 +82,6 @@ BatchTrainer::Result BatchTrainer::Train(const Batch& batch, std::span<const flo
   Moments merged = moments;
   merged.Merge(result.new_moments);
   const Scaler scaler = scales ? Scaler(merged) : Scaler::Identity(merged.columns());
-  Compute(batch, trained_begin, weights, scaler, embeddings, result);
-  Count(batch, trained_begin, result);
-  return result;
-}
-
-void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<const float> weights,
-                           const Scaler& scaler, const EmbeddingBatch& embeddings, Result& result) {
-  const RowsView rows(batch.rows);
-  const size_t width = model_.score_count();
-  const size_t trained_end = trained_begin + result.trained.size();
   scores_.resize(rows.size() * width);
   const std::span<float> scores(scores_);
   gradient_.Clear();

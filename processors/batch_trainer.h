@@ -39,13 +39,16 @@ class BatchTrainer {
   // `moments` are of the rows so far. The gradients of embedding rows go to `embeddings`.
   Result Train(const Batch& batch, std::span<const float> weights, const Moments& moments,
                const EmbeddingBatch& embeddings);
-  // The gradient of the last batch; zero where `change` is sent.
+  // The gradient of the last batch, or of an online learner the change; zero where `change` is
+  // sent.
   GradientSum& gradient() { return gradient_; }
 
  private:
   uint64_t StreamRowOf(const Batch& batch, size_t i) const;
   void Compute(const Batch& batch, size_t trained_begin, std::span<const float> weights,
-               const Scaler& scaler, const EmbeddingBatch& embeddings, Result& result);
+               const Moments& moments, const EmbeddingBatch& embeddings, Result& result);
+  void Learn(const Batch& batch, size_t trained_begin, std::span<const float> weights,
+             const Moments& moments, const EmbeddingBatch& embeddings, Result& result);
   void Count(const Batch& batch, size_t trained_begin, Result& result) const;
 
   const WorkerOptions options_;

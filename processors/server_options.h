@@ -21,6 +21,13 @@ namespace millrace {
 // finite float, and a few of them would make the weights infinite.
 inline constexpr float kLargestValue = 1e18f;
 
+// What workers' updates are, and how the shard combines them.
+enum class UpdateKind {
+  kGradients,       // sums over rows: the optimizer steps by their mean
+  kAverageChanges,  // weight changes: their mean
+  kSumChanges,      // of online learners: their sum
+};
+
 struct ServerOptions {
   uint64_t job = 0;  // hash of its name, in every message
   uint64_t epoch = 1;
@@ -37,7 +44,7 @@ struct ServerOptions {
   size_t numeric_columns = 0;
   ConsistencyPolicy consistency = ConsistencyPolicy::Sequential();
   size_t pipeline = 1;           // updates that a worker may have in flight (PipelineOf)
-  bool average_changes = false;  // updates are weight changes, not gradients
+  UpdateKind updates = UpdateKind::kGradients;
   FloatFormat values = Training::Compression::FLOAT32;  // of updates
   OptimizerOptions optimizer;
   double l2 = 0;                                    // added to the gradient

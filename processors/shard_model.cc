@@ -25,7 +25,8 @@ bool AllFinite(const std::vector<float>& values) {
 
 BlockShape BlockShapeOf(const ServerOptions& options) {
   const size_t slots = Optimizer::Create(options.optimizer)->slot_count();
-  return {options.range, options.average_changes ? 0 : slots, options.keeps_previous_round()};
+  return {options.range, options.updates == UpdateKind::kAverageChanges ? 0 : slots,
+          options.keeps_previous_round()};
 }
 
 EmbeddingTableOptions TableOptionsOf(const ServerOptions& options) {
@@ -45,7 +46,7 @@ ShardModel::ShardModel(const ServerOptions& options, const OrderedByteMap* store
       parts_{CountBefore(options.penalised_end, options.range),
              CountBefore(options.linear_end, options.range)},
       row_parts_{options.row_linear_end, options.row_linear_end},
-      average_changes_(options.average_changes),
+      updates_(options.updates),
       l2_(options.l2),
       row_l2_(options.row_l2),
       optimizer_(Optimizer::Create(options.optimizer)),
@@ -70,8 +71,9 @@ StatusOr<bool> ShardModel::Step(Updates updates, size_t average_over, int64_t no
   }
   if (weight <= 0) return true;  // a round without rows performs no optimizer step
   std::ranges::fill(sum_, 0.0f);
-  StatusOr<bool> is_finite = average_changes_ ? AddChanges(updates, weight, average_over)
-                                              : StepByGradients(updates, weight, now_ms, previous);
+  StatusOr<bool> is_finite = updates_ == UpdateKind::kAverageChanges
+                                 ? AddChanges(updates, weight, average_over)
+                                 : StepByGradients(updates, weight, now_ms, previous);
   if (!is_finite.ok() || !*is_finite) return is_finite;
   ++steps_;
   shard_.MarkAllUpdated();
@@ -97,7 +99,8 @@ StatusOr<bool> ShardModel::StepByGradients(Updates updates, double weight, int64
   for (const Gradient::Update* update : updates) {
     if (update->row_count() > 0) AddSlice(update->slice(), 1.0f, sum_);
   }
-  const auto scale = static_cast<float>(1.0 / weight);
+  // (A sum of changes is what the optimizer adds: OptimizerOptions::Kind::kSum.)
+  const float scale = updates_ == UpdateKind::kSumChanges ? 1.0f : static_cast<float>(1.0 / weight);
   for (float& value : sum_) value *= scale;
   const std::span<float> weights = shard_.mutable_weights();
   if (l2_ > 0) {

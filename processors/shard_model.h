@@ -62,7 +62,7 @@ class ShardModel {
   const KeyRange range_;
   const ParameterParts parts_;      // of the shard's keys
   const ParameterParts row_parts_;  // of an embedding row
-  const bool average_changes_;
+  const UpdateKind updates_;
   const double l2_;
   const double row_l2_;
   std::unique_ptr<Optimizer> optimizer_;

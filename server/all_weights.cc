@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "formats/npy_file.h"
+#include "models/online_softmax.h"
 #include "server/server_metrics.h"
 #include "tasks/task_options.h"
 #include "topics/partitioning.h"
@@ -216,9 +217,13 @@ Status AllWeights::EvaluateLast(std::vector<OutgoingRecord>& out) {
 
 StatusOr<bool> AllWeights::GatherFile(std::vector<float>& parameters) const {
   MILLRACE_ASSIGN_OR_RETURN(const bool all, GatherWeights(parameters));
-  if (!all || file_ids_.empty()) return all;
+  if (!all) return false;
   std::vector<float> hashed;
-  MILLRACE_RETURN_IF_ERROR(GatherRows(file_ids_, hashed));
+  if (!file_ids_.empty()) MILLRACE_RETURN_IF_ERROR(GatherRows(file_ids_, hashed));
+  if (const OnlineSoftmax* online = model_->online()) {
+    parameters = online->PredictingWeights(parameters, hashed);
+    return true;
+  }
   // Between the numeric columns and the bias.
   parameters.insert(parameters.end() - static_cast<ptrdiff_t>(model_->block_size()), hashed.begin(),
                     hashed.end());
@@ -237,7 +242,7 @@ Status AllWeights::SaveFile() const {
         path);
     return absl::OkStatus();
   }
-  const size_t width = model_->block_size();
+  const size_t width = model_->online() != nullptr ? model_->score_count() : model_->block_size();
   MILLRACE_RETURN_IF_ERROR(WriteNpy(path, parameters, parameters.size() / width, width));
   const Moments& moments = hosted_.at(0)->task().processor().moments();
   if (moments.columns() == 0) return absl::OkStatus();

@@ -63,7 +63,7 @@ class AllWeights {
   // These embedding rows, which are among those that are followed. REQUIRES: ascending, distinct;
   // GatherWeights has returned true.
   Status GatherRows(const std::vector<EmbeddingId>& ids, std::vector<float>& rows) const;
-  // The weights as the file has them: those of a wide model in their places.
+  // The weights as the file has them: those that predict, and of a wide model all in their places.
   StatusOr<bool> GatherFile(std::vector<float>& parameters) const;
   Status OfferEvaluation(bool last);
   void MovePoints(std::vector<OutgoingRecord>& out);

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "models/deep_fm.h"
 #include "models/factorization_machine.h"
+#include "models/online_softmax.h"
 #include "models/softmax_regression.h"
 #include "models/wide_softmax.h"
 #include "processors/policy.h"
@@ -76,6 +77,28 @@ bool ShrinksGently(const Training& training) {
          training.l2() * training.optimizer().learning_rate() <= 0.5;
 }
 
+UpdateKind ToUpdateKind(const Training& training) {
+  switch (training.update().kind()) {
+    case Training::Update::GRADIENT:
+      return UpdateKind::kGradients;
+    case Training::Update::WEIGHT_CHANGE:
+      return UpdateKind::kAverageChanges;
+    case Training::Update::ONLINE:
+      return UpdateKind::kSumChanges;
+  }
+  return UpdateKind::kGradients;
+}
+
+bool IsOnline(const Training& training) {
+  return training.update().kind() == Training::Update::ONLINE;
+}
+
+// Whether missed steps do not keep a weight from being a row.
+bool AllowsRows(const Training& training) {
+  return IsOnline(training) ||
+         (training.update().kind() == Training::Update::GRADIENT && ShrinksGently(training));
+}
+
 // What every message says of the job; 0: it has no name.
 uint64_t JobHash(const std::string& name) { return name.empty() ? 0 : Fnv1a64(name); }
 
@@ -86,11 +109,20 @@ std::vector<size_t> HiddenLayers(const Training& training) {
   return {training.hidden().begin(), training.hidden().end()};
 }
 
+void SetDefaultUpdate(Training& training) {
+  if (training.update().has_kind()) return;
+  const bool is_for_optimizer =
+      training.has_optimizer() || training.l2() > 0 || training.compression().top_k() < 1;
+  const bool learns_rows = training.model() == Training::SOFTMAX &&
+                           training.schedule() == Training::ONE_PASS && !is_for_optimizer;
+  training.mutable_update()->set_kind(learns_rows ? Training::Update::ONLINE
+                                                  : Training::Update::GRADIENT);
+}
+
 bool IsWide(const JobFeatures& features, const Training& training) {
   const RowShape shape = RowShapeFrom(features);
   return training.model() == Training::SOFTMAX && training.schedule() == Training::ONE_PASS &&
-         training.update().kind() == Training::Update::GRADIENT && ShrinksGently(training) &&
-         shape.features > shape.numeric &&
+         AllowsRows(training) && shape.features > shape.numeric &&
          (shape.features + 1) * shape.classes > training.wide_above();
 }
 
@@ -147,6 +179,13 @@ std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& tr
                                     loss, l2, offset);
   }
   std::vector<float> class_weights(training.class_weight().begin(), training.class_weight().end());
+  if (IsOnline(training)) {
+    return std::make_unique<OnlineSoftmax>(OnlineSoftmax::Shape{.numeric = shape.numeric,
+                                                                .features = shape.features,
+                                                                .classes = shape.classes,
+                                                                .wide = IsWide(features, training)},
+                                           std::move(class_weights));
+  }
   if (IsWide(features, training)) {
     return std::make_unique<WideSoftmax>(shape.numeric, shape.features, shape.classes,
                                          std::move(class_weights));
@@ -175,11 +214,12 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
   options.numeric_columns = shape.numeric;
   options.consistency = ToConsistencyPolicy(training.training().consistency());
   options.pipeline = PipelineOf(training.training());
-  options.average_changes = training.training().update().kind() == Training::Update::WEIGHT_CHANGE;
+  options.updates = ToUpdateKind(training.training());
   options.values = training.training().compression().values();
   options.optimizer = ToOptimizerOptions(training.training());
   // FTRL has the penalty in its own formula.
   const bool ftrl = training.training().optimizer().kind() == Training::Optimizer::FTRL;
+  if (IsOnline(training.training())) options.optimizer = {.kind = OptimizerOptions::Kind::kSum};
   options.l2 = ftrl ? 0 : training.training().l2();
   if (model->row_width() > 0) {
     options.embeddings =

@@ -18,6 +18,10 @@ namespace millrace {
 // Whether the model can be trained on these features. InvalidArgument with what is wrong.
 Status CheckModel(const JobFeatures& features, const Training& training);
 
+// What workers send, if the user has not said it: what an online learner has learnt where there is
+// one (softmax, in one pass), unless a setting is given that concerns the optimizer of gradients.
+void SetDefaultUpdate(Training& training);
+
 // Whether the weights of the hashed features are embedding rows (Training.wide_above).
 bool IsWide(const JobFeatures& features, const Training& training);
 

@@ -14,8 +14,8 @@ namespace {
 
 using Kind = OptimizerOptions::Kind;
 
-constexpr Kind kAllKinds[] = {Kind::kSgd, Kind::kMomentum, Kind::kAdaGrad, Kind::kAdam,
-                              Kind::kFtrl};
+constexpr Kind kAllKinds[] = {Kind::kSgd,  Kind::kMomentum, Kind::kAdaGrad,
+                              Kind::kAdam, Kind::kFtrl,     Kind::kSum};
 
 // One parameter in doubles, by the formulas of the papers.
 class Textbook {
@@ -58,6 +58,9 @@ class Textbook {
                                ((options_.ftrl_beta + std::sqrt(second_)) / alpha + options_.l2);
         break;
       }
+      case Kind::kSum:
+        parameter_ = parameter_ + gradient;
+        break;
     }
   }
 
@@ -101,6 +104,7 @@ TEST(Optimizer, KeepsAsManySlotsAsItsMethodNeeds) {
   EXPECT_EQ(slots(Kind::kAdaGrad), 1u);
   EXPECT_EQ(slots(Kind::kAdam), 2u);
   EXPECT_EQ(slots(Kind::kFtrl), 2u);
+  EXPECT_EQ(slots(Kind::kSum), 0u);
 }
 
 TEST(Optimizer, AZeroGradientLeavesAParameterThatNeverMovedAsItIs) {

@@ -50,7 +50,7 @@ class ServerStateTest : public ::testing::TestWithParam<std::string> {
     const Kind kinds[] = {Kind::kSgd, Kind::kMomentum, Kind::kAdaGrad, Kind::kAdam};
     options.optimizer.kind = kinds[random() % 4];
     options.optimizer.decay = 0.01;
-    options.average_changes = random() % 4 == 0;
+    if (random() % 4 == 0) options.updates = UpdateKind::kAverageChanges;
     options.l2 = 0.01;
     return options;
   }

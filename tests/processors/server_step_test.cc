@@ -119,7 +119,7 @@ TEST(ServerProcessorTest, RowsOfAdaGradWithAPenaltyAreNearlyADenseModelsWeights)
 
 TEST(ServerProcessorTest, ChangesOfARoundAreAveragedByTheirShareOfTheRows) {
   ServerOptions options = SmallServer(kSequential);
-  options.average_changes = true;
+  options.updates = UpdateKind::kAverageChanges;
   TestServer server(options);
   server.Send(Update(0, 0, Same(8), kRange, 1));
   server.Send(Update(1, 0, Same(4), kRange, 3));
@@ -129,7 +129,7 @@ TEST(ServerProcessorTest, ChangesOfARoundAreAveragedByTheirShareOfTheRows) {
 
 TEST(ServerProcessorTest, AChangeThatComesAloneMovesTheWeightsByItsWorkersShare) {
   ServerOptions options = SmallServer(kEventual);
-  options.average_changes = true;
+  options.updates = UpdateKind::kAverageChanges;
   options.workers = 4;
   TestServer server(options);
   server.Send(Update(0, 0, Same(8), kRange, 100));
@@ -144,7 +144,7 @@ TEST(ServerProcessorTest, AChangeThatComesAloneMovesTheWeightsByItsWorkersShare)
 TEST(ServerProcessorTest, WhatAMessageWithoutRowsSaysOfValuesAndWeightIsNotUsed) {
   for (const bool average : {true, false}) {
     ServerOptions options = SmallServer(kSequential);
-    options.average_changes = average;
+    options.updates = average ? UpdateKind::kAverageChanges : UpdateKind::kGradients;
     TestServer right(options);
     TestServer server(options);
     for (TestServer* each : {&right, &server}) {
@@ -162,7 +162,7 @@ TEST(ServerProcessorTest, WhatAMessageWithoutRowsSaysOfValuesAndWeightIsNotUsed)
 
 TEST(ServerProcessorTest, ChangesAreAveragedWithoutOptimizerOrPenalty) {
   ServerOptions options = SmallServer(kSequential);
-  options.average_changes = true;
+  options.updates = UpdateKind::kAverageChanges;
   options.l2 = 10;
   options.optimizer.kind = OptimizerOptions::Kind::kAdam;
   TestServer server(options);

@@ -1,0 +1,232 @@
+#include "models/online_learner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "models/lanes.h"
+
+namespace millrace {
+namespace {
+
+using Race = OnlineRace;
+constexpr size_t kConstantRates = Race::kConstant.size();
+constexpr size_t kMixture = Race::kRates;  // the lane of all racers together
+
+constexpr std::array<float, Race::kRates> kRateOf = [] {
+  std::array<float, Race::kRates> rates{};
+  for (size_t e = 0; e < Race::kRates; ++e) {
+    rates[e] = e < kConstantRates ? Race::kConstant[e] : Race::kDecaying[e - kConstantRates];
+  }
+  return rates;
+}();
+
+// What is added to each count, so that no class is impossible.
+constexpr float kUnseen = 0.5f;
+// Whose logarithm is still finite.
+constexpr double kLeastProbability = 1e-30;
+
+}  // namespace
+
+OnlineLearner::OnlineLearner(size_t classes, std::vector<float> class_weights)
+    : classes_(classes),
+      columns_(ColumnsFor(classes)),
+      class_weights_(std::move(class_weights)),
+      scores_(columns_ * kLanes),
+      probabilities_(std::max<size_t>(columns_, 2) * kLanes),
+      prior_(columns_) {
+  static_assert(Race::kRates + 1 <= kLanes);
+  MILLRACE_CHECK(classes >= 2);
+  MILLRACE_CHECK(class_weights_.empty() || class_weights_.size() == classes);
+}
+
+// Exponential weights (Vovk 1990) on the discounted losses.
+void OnlineLearner::SetShares(const RaceView& race) {
+  const float least = *std::ranges::min_element(race.losses);
+  Lanes<kLanes> exponents = Lanes<kLanes>{} - 100.0f;
+  for (size_t e = 0; e < Race::kRacers; ++e) exponents[e] = least - race.losses[e];
+  const Lanes<kLanes> shares = ExpOfNegative<kLanes>(exponents);
+  float sum = 0;
+  for (size_t e = 0; e < Race::kRacers; ++e) sum += shares[e];
+  for (size_t e = 0; e < Race::kRacers; ++e) shares_[e] = shares[e] / sum;
+}
+
+void OnlineLearner::PriorScores(const RaceView& race, std::span<float> scores) const {
+  const auto odds = [&](size_t k) {
+    return static_cast<float>(std::log(static_cast<double>(race.counts[k] + kUnseen)));
+  };
+  if (columns_ == 1) {
+    scores[0] = odds(1) - odds(0);
+    return;
+  }
+  float total = 0;
+  for (const float count : race.counts) total += count + kUnseen;
+  const auto log_total = static_cast<float>(std::log(static_cast<double>(total)));
+  for (size_t k = 0; k < columns_; ++k) scores[k] = odds(k) - log_total;
+}
+
+void OnlineLearner::Mix(const float* block, std::span<float> weights) const {
+  for (size_t c = 0; c < columns_; ++c) {
+    float sum = 0;
+    for (size_t e = 0; e < Race::kRates; ++e) sum += shares_[e] * block[c * Race::kValues + e];
+    weights[c] = sum;
+  }
+}
+
+void OnlineLearner::Test(std::span<const Term> terms, const RaceView& race,
+                         std::span<float> scores) {
+  SetShares(race);
+  PriorScores(race, prior_);
+  std::ranges::fill(scores_, 0.0f);
+  for (const Term& term : terms) {
+    const float x = term.x;
+    for (size_t c = 0; c < columns_; ++c) {
+      const float* const weights = term.block + c * Race::kValues;
+      float* const sums = scores_.data() + c * kLanes;
+      for (size_t e = 0; e < Race::kRates; ++e) sums[e] += weights[e] * x;
+    }
+  }
+  for (size_t c = 0; c < columns_; ++c) {
+    float* const sums = scores_.data() + c * kLanes;
+    float together = shares_[Race::kRacers - 1] * prior_[c];
+    for (size_t e = 0; e < Race::kRates; ++e) together += shares_[e] * sums[e];
+    sums[kMixture] = together;
+  }
+  ToProbabilities();
+  if (scores.empty()) return;
+  for (size_t k = 0; k < classes_; ++k) scores[k] = ProbabilityOf(k, kMixture);
+}
+
+void OnlineLearner::ToProbabilities() {
+  using Floats = Lanes<kLanes>;
+  if (columns_ == 1) {
+    const Floats z = Load<kLanes>(scores_.data());
+    const Floats e = ExpOfNegative<kLanes>(z > 0.0f ? -z : z);
+    const Floats likelier = 1.0f / (e + 1.0f);
+    const Floats unlikelier = e / (e + 1.0f);  // not the rest of 1, which has fewer digits
+    StoreFirst<kLanes, kLanes>(probabilities_.data(), z > 0.0f ? likelier : unlikelier);
+    StoreFirst<kLanes, kLanes>(probabilities_.data() + kLanes, z > 0.0f ? unlikelier : likelier);
+    return;
+  }
+  Floats largest = Load<kLanes>(scores_.data());
+  for (size_t c = 1; c < columns_; ++c) {
+    largest = Max<kLanes>(largest, Load<kLanes>(scores_.data() + c * kLanes));
+  }
+  Floats sum = {};
+  for (size_t c = 0; c < columns_; ++c) {
+    const Floats e = ExpOfNegative<kLanes>(Load<kLanes>(scores_.data() + c * kLanes) - largest);
+    StoreFirst<kLanes, kLanes>(probabilities_.data() + c * kLanes, e);
+    sum += e;
+  }
+  for (size_t c = 0; c < columns_; ++c) {
+    float* const p = probabilities_.data() + c * kLanes;
+    StoreFirst<kLanes, kLanes>(p, Load<kLanes>(p) / sum);
+  }
+}
+
+void OnlineLearner::CountRace(uint32_t label, float weight, RaceView& race) const {
+  constexpr auto kKept = static_cast<float>(1 - 1 / Race::kMemory);
+  const auto loss_of = [](float probability) {
+    return std::min(Race::kMostLoss, static_cast<float>(-std::log(std::max(
+                                         static_cast<double>(probability), kLeastProbability))));
+  };
+  for (size_t e = 0; e < Race::kRates; ++e) {
+    race.losses[e] = race.losses[e] * kKept + weight * loss_of(ProbabilityOf(label, e));
+  }
+  float total = 0;
+  for (const float count : race.counts) total += count + kUnseen;
+  float& prior = race.losses[Race::kRacers - 1];
+  prior = prior * kKept + weight * loss_of((race.counts[label] + kUnseen) / total);
+  for (float& count : race.counts) count *= kKept;
+  race.counts[label] += weight;
+}
+
+BatchLoss OnlineLearner::Learn(std::span<const Term> terms, uint32_t label, RaceView race) {
+  MILLRACE_CHECK(label < classes_);
+  const float weight = WeightOf(label);
+  BatchLoss loss;
+  loss.weight_sum = static_cast<double>(weight);
+  const auto right = static_cast<double>(ProbabilityOf(label, kMixture));
+  loss.loss_sum = -loss.weight_sum * std::log(std::max(right, kLeastProbability));
+  CountRace(label, weight, race);
+  float squares = 0;
+  for (const Term& term : terms) squares += term.x * term.x;
+  roots_.resize(terms.size());
+  for (size_t c = 0; c < columns_; ++c) {
+    const float* const p = probabilities_.data() + c * kLanes;
+    const float* const z = scores_.data() + c * kLanes;
+    const float target = (columns_ == 1 ? label == 1 : label == c) ? 1.0f : 0.0f;
+    const float curvature = weight * p[kMixture] * (1.0f - p[kMixture]);
+    const float joint = curvature * squares;
+    float rooted_squares = 0;
+    for (size_t i = 0; i < terms.size(); ++i) {
+      const float square = terms[i].x * terms[i].x;
+      float& sum = terms[i].block[c * Race::kValues + Race::kCurvature];
+      sum += curvature * square;
+      terms[i].joint[c] += joint;
+      roots_[i] = 1.0f / std::sqrt(sum + Race::kFirstCurvature);
+      rooted_squares += square * roots_[i];
+    }
+    // The step that the loss's own curvature makes shorter (an implicit step, to first order: Kulis
+    // and Bartlett 2010), so that no rate overshoots.
+    std::array<float, Race::kRates> steps;
+    for (size_t e = 0; e < Race::kRates; ++e) {
+      const float reach = weight * kRateOf[e] * (e < kConstantRates ? squares : rooted_squares);
+      const float slope = p[e] - target;
+      const float longest = std::abs(z[e]) + Race::kLongestStep;
+      const float shorter =
+          std::max(1.0f + p[e] * (1.0f - p[e]) * reach, std::abs(slope) * reach / longest);
+      steps[e] = weight * kRateOf[e] * slope / shorter;
+    }
+    for (size_t i = 0; i < terms.size(); ++i) {
+      float* const weights = terms[i].block + c * Race::kValues;
+      const float x = terms[i].x;
+      const float rooted = x * roots_[i];
+      for (size_t e = 0; e < kConstantRates; ++e) weights[e] -= steps[e] * x;
+      for (size_t e = kConstantRates; e < Race::kRates; ++e) weights[e] -= steps[e] * rooted;
+    }
+  }
+  return loss;
+}
+
+// A batch moves a weight by 1 - q of the way to what its rows ask for, q = exp(-rate x curvature).
+// `concurrent` batches, one after the other, would move it by 1 - q^concurrent; their changes, made
+// side by side, add up to concurrent (1 - q). The factor is the ratio of the two, which is the mean
+// of the powers q^0 to q^(concurrent - 1). (The curvature that counts is the joint one of all of a
+// row's features, since they move the same score.)
+std::array<float, OnlineRace::kRates> DampingOf(const float* first, const float* last, float joint,
+                                                uint32_t concurrent) {
+  std::array<float, Race::kRates> factors;
+  const float before = first[Race::kCurvature];
+  const float after = last[Race::kCurvature];
+  if (concurrent <= 1 || after <= before) {
+    factors.fill(1.0f);
+    return factors;
+  }
+  const float rooted =
+      2.0f *
+      (std::sqrt(after + Race::kFirstCurvature) - std::sqrt(before + Race::kFirstCurvature)) /
+      (after - before);
+  constexpr size_t kLanes = 8;
+  using Floats = Lanes<kLanes>;
+  Floats exponents = {};
+  for (size_t e = 0; e < Race::kRates; ++e) {
+    exponents[e] = -kRateOf[e] * joint * (e < kConstantRates ? 1.0f : rooted);
+  }
+  // The sum of `concurrent` powers by doubling: S(2n) = S(n) (1 + q^n), S(n + 1) = 1 + q S(n).
+  const Floats q = ExpOfNegative<kLanes>(exponents);
+  Floats sum = Floats{} + 1.0f;
+  Floats power = q;  // q^n
+  for (int bit = 30 - __builtin_clz(concurrent); bit >= 0; --bit) {
+    sum *= power + 1.0f;
+    power *= power;
+    if ((concurrent >> static_cast<unsigned>(bit) & 1u) == 0) continue;
+    sum = sum * q + 1.0f;
+    power *= q;
+  }
+  for (size_t e = 0; e < Race::kRates; ++e) factors[e] = sum[e] / static_cast<float>(concurrent);
+  return factors;
+}
+
+}  // namespace millrace

@@ -1,0 +1,76 @@
+// Multinomial logistic regression that learns row by row (models/online_learner.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "models/model.h"
+#include "models/online_learner.h"
+#include "models/running_scaler.h"
+
+namespace millrace {
+
+// Parameters are blocks of block_size() floats, of OnlineLearner: one for each feature, then the
+// bias, then the race (RaceView), filled up with zeros to whole blocks. All are zero at first. A
+// wide one keeps the blocks of hashed features as embedding rows, whose ids are the features'
+// indices. The same rows give the same bytes in both forms.
+class OnlineSoftmax final : public Model {
+ public:
+  struct Shape {
+    size_t numeric = 0;
+    size_t features = 0;  // numeric and hashed
+    size_t classes = 2;
+    bool wide = false;
+  };
+  explicit OnlineSoftmax(const Shape& shape, std::vector<float> class_weights = {});
+
+  size_t parameter_count() const override;
+  size_t block_size() const override { return block_; }
+  size_t penalised_end() const override { return 0; }
+  size_t score_count() const override { return shape_.classes; }
+  size_t row_width() const override { return shape_.wide ? block_ : 0; }
+  size_t row_linear_end() const override { return row_width(); }
+  void AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const override;
+  const OnlineSoftmax* online() const override { return this; }
+
+  // Tests only. REQUIRES: no gradient is wanted.
+  BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
+                    const EmbeddingBatch& embeddings, GradientSum* gradient,
+                    std::span<float> scores) const override;
+
+  struct Batch {
+    RowsView rows;
+    size_t trained_begin = 0;  // rows[trained_begin, trained_end) are learnt from,
+    size_t trained_end = 0;
+    size_t scaled_begin = 0;  // and rows[scaled_begin, trained_end) count for the scaling of others
+    // Workers whose changes are added up without knowing of each other, this one included.
+    uint32_t concurrent = 1;
+  };
+  // Goes through the batch row by row on a copy of the parameters: tests each row, then learns from
+  // it. Writes the scores (rows x score_count), and adds the change of the parameters to `change`
+  // and embeddings.gradient. Servers add up the changes of all workers. Returns the loss of the
+  // rows that were learnt from. REQUIRES: `embeddings` has every id of the rows.
+  BatchLoss Learn(const Batch& batch, RunningScaler& scaler, std::span<const float> parameters,
+                  const EmbeddingBatch& embeddings, GradientSum& change,
+                  std::span<float> scores) const;
+
+  // The weights that predict: SoftmaxRegression's, (features + 1) x classes. `rows`: of a wide
+  // model, the blocks of all hashed features.
+  std::vector<float> PredictingWeights(std::span<const float> parameters,
+                                       std::span<const float> rows) const;
+
+ private:
+  class Copy;
+
+  size_t BiasKey() const { return (shape_.wide ? shape_.numeric : shape_.features) * block_; }
+  size_t RaceKey() const { return BiasKey() + block_; }
+
+  const Shape shape_;
+  const std::vector<float> class_weights_;
+  const size_t columns_;
+  const size_t block_;
+};
+
+}  // namespace millrace
