@@ -27,6 +27,8 @@ using google::protobuf::Reflection;
 
 // What the flags call otherwise than the configuration.
 constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {
+    {"millrace.FeatureSpec.MEAN", "mean-only"},
+    {"millrace.FeatureSpec.MEAN_AND_INDICATOR", "mean"},
     {"millrace.Training.FACTORIZATION_MACHINE", "fm"},
     {"millrace.Training.DEEP_FM", "deepfm"},
     {"millrace.Training.Update.LOCAL_SGD", "sgd"},

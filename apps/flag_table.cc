@@ -48,7 +48,13 @@ FlagGroup FeatureGroup() {
                "Hashed features of the categorical columns"},
               {"--text-buckets", "features.text_buckets", "Hashed features of the text column"},
               {"--missing", "features.missing",
-               "Empty numeric cells: reject the row, or take the column's mean (0 if unscaled)"},
+               "A numeric cell without a value: mean: the column's running mean stands for it (0 "
+               "if unscaled), and a feature of its own says that it is missing; mean-only: without "
+               "that feature; reject: the row is rejected"},
+              {"--missing-tokens", "features.missing_tokens",
+               "Numeric cells that mean: no value, in any case of letters; beside the empty cell, "
+               "which always does",
+               "NA,N/A,#N/A,NaN,null,none,?,-"},
           }};
 }
 

@@ -3,6 +3,7 @@
 
     predict.py WEIGHTS.npy ROWS.csv --classes no,yes [--numeric A,B] [--categorical A,A*B]
         [--categorical-buckets 4096] [--text COLUMN] [--text-buckets 1024] [--scaling none]
+        [--missing mean|mean-only|reject] [--missing-tokens A,B]
 
 Give the features as CsvProducer was given them, and the classes in the job's order. Prints a CSV with a
 column for each class. docs/weights-file.md says what is computed. Needs NumPy and scikit-learn.
@@ -19,11 +20,30 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.utils import murmurhash3_32
 
 
-def numeric_features(cells, moments):
-    """Columns of text as numbers; scaled, unless `moments` (count, mean, M2) is None."""
-    missing = {"", "na", "nan"}
-    values = numpy.array([[numpy.nan if c.strip(" \t").lower() in missing else float(c) for c in row]
-                          for row in cells])
+MISSING_TOKENS = ("NA", "N/A", "#N/A", "NaN", "null", "none", "?", "-")
+
+
+def number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def parsed_numbers(cells, tokens):
+    """Columns of text as numbers, NaN where the text means that there is none."""
+    names = {token.strip(" \t").lower() for token in ("", *tokens)}
+    numbers = {number(name) for name in names} - {None}
+
+    def parsed(cell):
+        text = cell.strip(" \t").lower()
+        return numpy.nan if text in names or number(text) in numbers else float(text)
+
+    return numpy.array([[parsed(cell) for cell in row] for row in cells])
+
+
+def numeric_features(values, moments):
+    """Scaled, unless `moments` (count, mean, M2) is None."""
     if moments is None:
         return numpy.nan_to_num(values, nan=0.0)
     count, mean, m2 = moments
@@ -56,11 +76,14 @@ def categorical_features(rows, terms, buckets):
 
 
 def probabilities(weights, rows, numeric=(), moments=None, categorical=(), categorical_buckets=4096,
-                  text="", text_buckets=1024):
+                  text="", text_buckets=1024, missing="mean", missing_tokens=MISSING_TOKENS):
     """A row for each of `rows` (dicts of text by column), a column for each class."""
     blocks = []
     if numeric:
-        blocks.append(numeric_features([[row[column] for column in numeric] for row in rows], moments))
+        values = parsed_numbers([[row[column] for column in numeric] for row in rows], missing_tokens)
+        blocks.append(numeric_features(values, moments))
+        if missing == "mean":
+            blocks.append(numpy.isnan(values).astype(float))  # the indicators
     if categorical:
         blocks.append(categorical_features(rows, categorical, categorical_buckets))
     if text:
@@ -69,7 +92,7 @@ def probabilities(weights, rows, numeric=(), moments=None, categorical=(), categ
     features = scipy.sparse.hstack([scipy.sparse.csr_matrix(block) for block in blocks]).tocsr()
     if features.shape[1] + 1 != len(weights):
         raise ValueError(f"{features.shape[1]} features and the bias need as many rows of weights, "
-                         f"but there are {len(weights)}: check the columns and the buckets")
+                         f"but there are {len(weights)}: check the columns, the buckets and --missing")
     scores = features @ weights[:-1] + weights[-1]
     scores = numpy.exp(scores - scores.max(axis=1, keepdims=True))
     return scores / scores.sum(axis=1, keepdims=True)
@@ -88,6 +111,8 @@ def main():
     parser.add_argument("--categorical-buckets", type=int, default=4096)
     parser.add_argument("--text", default="")
     parser.add_argument("--text-buckets", type=int, default=1024)
+    parser.add_argument("--missing", choices=["mean", "mean-only", "reject"], default="mean")
+    parser.add_argument("--missing-tokens", type=names, default=MISSING_TOKENS)
     parser.add_argument("--scaling", choices=["running", "none"], default="running")
     given = parser.parse_args()
     weights = numpy.load(given.weights)
@@ -100,7 +125,8 @@ def main():
     with open(given.rows, newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     result = probabilities(weights, rows, given.numeric, moments, given.categorical,
-                           given.categorical_buckets, given.text, given.text_buckets)
+                           given.categorical_buckets, given.text, given.text_buckets, given.missing,
+                           given.missing_tokens)
     writer = csv.writer(sys.stdout, lineterminator=os.linesep)
     writer.writerow(given.classes)
     writer.writerows([[f"{p:.6g}" for p in row] for row in result])

@@ -106,6 +106,7 @@ Status CheckNamesAreUtf8(const FeatureSpec& spec) {
   MILLRACE_RETURN_IF_ERROR(check("classes", spec.classes()));
   MILLRACE_RETURN_IF_ERROR(check("numeric", spec.numeric()));
   MILLRACE_RETURN_IF_ERROR(check("categorical", spec.categorical()));
+  MILLRACE_RETURN_IF_ERROR(check("missing_tokens", spec.missing_tokens()));
   return check("ids", spec.ids());
 }
 
@@ -133,6 +134,7 @@ Status ValidateColumns(const FeatureSpec& spec) {
   if (!spec.text().empty()) MILLRACE_RETURN_IF_ERROR(CheckName("text", spec.text(), spec.label()));
 
   uint64_t features = static_cast<uint64_t>(spec.numeric_size());
+  if (spec.missing() == FeatureSpec::MEAN_AND_INDICATOR) features *= 2;
   if (!spec.categorical().empty()) {
     if (spec.categorical_buckets() == 0) {
       return absl::InvalidArgumentError(
@@ -172,8 +174,11 @@ FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
     : columns_{spec.label()},
       labels_(std::move(labels)),
       regression_(spec.regression()),
-      missing_is_nan_(spec.missing() == FeatureSpec::MEAN) {
+      missing_(spec.missing()),
+      missing_tokens_(ToVector(spec.missing_tokens())) {
   for (const std::string& column : spec.numeric()) numeric_.push_back(Require(column));
+  if (has_indicators()) hashed_count_ += numeric_count();
+  category_first_ = static_cast<uint32_t>(feature_count());
   if (!spec.categorical().empty()) {
     category_hasher_.emplace(ToVector(spec.categorical()), spec.categorical_buckets());
     for (const std::string& column : category_hasher_->columns()) {
@@ -188,7 +193,7 @@ FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
   if (!spec.text().empty()) {
     text_hasher_.emplace(spec.text_buckets());
     text_ = Require(spec.text());
-    text_first_ = static_cast<uint32_t>(numeric_count() + hashed_count_);
+    text_first_ = static_cast<uint32_t>(feature_count());
     hashed_count_ += spec.text_buckets();
   }
 }
@@ -227,6 +232,10 @@ Status FeatureEncoder::EncodeFeatures(std::span<const std::string_view> fields, 
   row->numeric.resize(numeric_.size());
   for (size_t i = 0; i < numeric_.size(); ++i) {
     MILLRACE_RETURN_IF_ERROR(EncodeNumeric(numeric_[i], fields[numeric_[i] - 1], &row->numeric[i]));
+    if (std::isnan(row->numeric[i]) && has_indicators()) {
+      row->index.push_back(static_cast<uint32_t>(numeric_count() + i));
+      row->value.push_back(1);
+    }
   }
   if (id_hasher_) {
     MILLRACE_RETURN_IF_ERROR(TrimCells(ids_, fields));
@@ -234,8 +243,7 @@ Status FeatureEncoder::EncodeFeatures(std::span<const std::string_view> fields, 
   }
   if (category_hasher_) {
     MILLRACE_RETURN_IF_ERROR(TrimCells(categorical_, fields));
-    category_hasher_->Append(cells_, static_cast<uint32_t>(numeric_.size()), &row->index,
-                             &row->value);
+    category_hasher_->Append(cells_, category_first_, &row->index, &row->value);
   }
   if (text_hasher_ &&
       !text_hasher_->Append(fields[text_ - 1], text_first_, &row->index, &row->value)) {
@@ -284,22 +292,22 @@ Status FeatureEncoder::CheckFeatures(std::span<const std::string_view> fields) c
 }
 
 Status FeatureEncoder::EncodeNumeric(size_t column, std::string_view cell, double* value) const {
-  switch (ParseNumber(TrimSpaces(cell), value)) {
-    case NumberKind::kNumber:
-      return absl::OkStatus();
-    case NumberKind::kMissing:
-      if (missing_is_nan_) {
-        *value = std::numeric_limits<double>::quiet_NaN();
-        return absl::OkStatus();
-      }
-      return CellError(columns_[column], cell,
-                       "where a number is needed (--missing mean takes the mean of the column)");
-    case NumberKind::kTooLarge:
-      return CellError(columns_[column], cell, "is beyond the range of a double");
-    case NumberKind::kInvalid:
-      break;
+  const std::string_view text = TrimSpaces(cell);
+  const NumberKind kind = ParseNumber(text, value);
+  const bool is_missing =
+      kind == NumberKind::kNumber ? missing_tokens_.IsNumber(*value) : missing_tokens_.IsText(text);
+  if (is_missing) {
+    *value = std::numeric_limits<double>::quiet_NaN();
+    if (missing_ != FeatureSpec::REJECT) return absl::OkStatus();
+    return CellError(columns_[column], cell,
+                     "where a number is needed (--missing mean takes the mean of the column)");
   }
-  return CellError(columns_[column], cell, "is not a number");
+  if (kind == NumberKind::kNumber) return absl::OkStatus();
+  if (kind == NumberKind::kTooLarge) {
+    return CellError(columns_[column], cell, "is beyond the range of a double");
+  }
+  return CellError(columns_[column], cell,
+                   "is not a number (--missing-tokens names cells that mean: no value)");
 }
 
 }  // namespace millrace

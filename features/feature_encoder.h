@@ -2,12 +2,15 @@
 // serves training rows, evaluation files and, later, predictors and JSON rows: all that it depends
 // on is the FeatureSpec, which travels with the job.
 //
-// Feature space: numeric columns are features [0, N) in the order of the spec, categorical ones
-// share the hash buckets [N, N + C), the text column has [N + C, N + C + T). C and T are 0 without
-// such columns. The bias is not counted here.
+// Feature space: numeric columns are features [0, N) in the order of the spec; then come the hashed
+// features, [N, N + I + C + T): indicators of missing numbers have [N, N + I), categorical columns
+// share the buckets [N + I, N + I + C), the text column has [N + I + C, N + I + C + T). I is N
+// under Missing.MEAN_AND_INDICATOR, else 0; C and T are 0 without such columns. The bias is not
+// counted here.
 //
-//  - Numeric cells: see features/number.h. An empty cell, NA or NaN is an error under
-//    Missing.REJECT, and NaN in the row under Missing.MEAN.
+//  - Numeric cells: see features/number.h. One that means "missing" (features/missing_tokens.h) is
+//    an error under Missing.REJECT, else NaN in the row. Under Missing.MEAN_AND_INDICATOR a row in
+//    which numeric column i is missing also has the feature N + i, with the value 1.
 //  - Categorical cells: see features/category_hasher.h. An empty cell is a category of its own.
 //  - Ids: the keys of categorical cells, not as features but as 64-bit ids of embedding rows.
 //  - Text: see features/text_hasher.h.
@@ -26,6 +29,7 @@
 #include "base/status.h"
 #include "features/category_hasher.h"
 #include "features/label_index.h"
+#include "features/missing_tokens.h"
 #include "features/text_hasher.h"
 #include "messages/features.pb.h"
 #include "models/row.h"
@@ -57,7 +61,7 @@ class FeatureEncoder {
   const std::vector<std::string>& required_columns() const { return columns_; }
 
   size_t numeric_count() const { return numeric_.size(); }  // N
-  size_t hashed_count() const { return hashed_count_; }     // H = C + T
+  size_t hashed_count() const { return hashed_count_; }     // H = I + C + T
   size_t feature_count() const { return numeric_count() + hashed_count(); }
   size_t class_count() const { return labels_.size(); }
 
@@ -82,15 +86,18 @@ class FeatureEncoder {
   Status TrimCells(const std::vector<size_t>& columns, std::span<const std::string_view> fields);
   Status EncodeTarget(std::string_view cell, double* target) const;
   Status EncodeNumeric(size_t column, std::string_view cell, double* value) const;
+  bool has_indicators() const { return missing_ == FeatureSpec::MEAN_AND_INDICATOR; }
 
   std::vector<std::string> columns_;  // the label, then in order of first use
   LabelIndex labels_;
   bool regression_;
-  bool missing_is_nan_;
+  FeatureSpec::Missing missing_;
+  MissingTokens missing_tokens_;
   std::vector<size_t> numeric_;      // positions in columns_
   std::vector<size_t> categorical_;  // positions in columns_ of all that the hasher reads
   std::vector<size_t> ids_;          // positions in columns_ of all that the id hasher reads
   size_t text_ = 0;                  // position in columns_, if there is a text hasher
+  uint32_t category_first_ = 0;      // the first feature of the categorical columns
   uint32_t text_first_ = 0;          // the first feature of the text
   std::optional<CategoryHasher> category_hasher_;
   std::optional<CategoryHasher> id_hasher_;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <system_error>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 
 namespace millrace {
@@ -17,10 +16,6 @@ std::string_view TrimSpaces(std::string_view text) {
 }
 
 NumberKind ParseNumber(std::string_view text, double* value) {
-  const absl::string_view word(text.data(), text.size());
-  if (text.empty() || absl::EqualsIgnoreCase(word, "na") || absl::EqualsIgnoreCase(word, "nan")) {
-    return NumberKind::kMissing;
-  }
   if (text.starts_with('+')) {
     text.remove_prefix(1);
     if (text.starts_with('-')) return NumberKind::kInvalid;

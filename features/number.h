@@ -11,9 +11,8 @@ std::string_view TrimSpaces(std::string_view text);
 
 enum class NumberKind : uint8_t {
   kNumber,    // finite
-  kMissing,   // empty, NA or NaN, in any case of letters
   kTooLarge,  // a number beyond the range of a double
-  kInvalid,   // anything else, "inf" and hexadecimal among it
+  kInvalid,   // anything else, "inf", "NaN" and hexadecimal among it
 };
 
 // Reads a trimmed decimal number: 12, +1.5, -.5, 1., 6.02e23. Independent of the locale. *value is

@@ -28,7 +28,8 @@ MOST_ROUNDS = {100_000: 400, 1_000_000: 60, 10_000_000: 8}
 def features(size):
     columns = size // CLASSES - 1  # and the bias
     return ["--label", "label", "--classes", ",".join(f"c{k}" for k in range(CLASSES)),
-            "--numeric", ",".join(f"x{i}" for i in range(columns))]
+            "--numeric", ",".join(f"x{i}" for i in range(columns)),
+            "--missing", "mean-only"]  # no indicators: the model has the size that it is named by
 
 
 def numeric_rows(size, rows):

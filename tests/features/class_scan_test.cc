@@ -58,7 +58,7 @@ TEST(ClassScan, TakesNoClassFromAMalformedRow) {
   const ClassScan scan = Scan(
                              "y,n,t\na,1,x\nb,1,x\n"
                              "few,1\nmany,1,x,y\nnumber,x,x\n,1,x\nutf\xFF,1,x\ntext,1,\xFF\n"
-                             "missing,,x\n\"quote\"s,1,x\n\"open,1,x\n")
+                             "missing,1,\xFF\n\"quote\"s,1,x\n\"open,1,x\n")
                              .value();
   EXPECT_THAT(scan.classes, ElementsAre("a", "b"));
   EXPECT_EQ(scan.rows, 11u);

@@ -37,12 +37,12 @@ std::string RowError(FeatureEncoder& encoder, const Fields& fields) {
   return std::string(encoder.Encode(fields, &row).message());
 }
 
-constexpr char kAll[] = R"(label: "y" classes: ["no", "yes"] numeric: ["n1", "n2"]
+constexpr char kAll[] = R"(label: "y" classes: ["no", "yes"] numeric: ["n1", "n2"] missing: REJECT
                            categorical: ["c1", "c2*n1"] categorical_buckets: 100
                            text: "t" text_buckets: 1024)";
 
 TEST(FeatureEncoder, PutsNumbersThenCategoriesThenText) {
-  FeatureEncoder encoder = Encoder(kAll);
+  FeatureEncoder encoder = Encoder(kAll);  // without indicators
   EXPECT_EQ(encoder.required_columns(),
             (std::vector<std::string>{"y", "n1", "n2", "c1", "c2", "t"}));
   EXPECT_EQ(encoder.numeric_count(), 2u);
@@ -65,7 +65,8 @@ TEST(FeatureEncoder, PutsNumbersThenCategoriesThenText) {
 
 TEST(FeatureEncoder, GivesIdColumnsIdsAndNoFeatures) {
   FeatureEncoder encoder =
-      Encoder(R"(label: "y" classes: ["no", "yes"] ids: ["c1", "c2*c1"] numeric: "n")");
+      Encoder(R"(label: "y" classes: ["no", "yes"] ids: ["c1", "c2*c1"] numeric: "n"
+                                      missing: MEAN)");
   EXPECT_EQ(encoder.required_columns(), (std::vector<std::string>{"y", "n", "c1", "c2"}));
   EXPECT_EQ(encoder.feature_count(), 1u);
   Row row = {9, {1, 2}, {5}, {1}};
@@ -96,7 +97,9 @@ TEST(FeatureEncoder, OfARegressionTheLabelIsANumber) {
 }
 
 TEST(FeatureEncoder, SpendsNoFeaturesOnKindsOfColumnsThatThereAreNone) {
-  EXPECT_EQ(Encoder("label: 'y' classes: ['0', '1'] numeric: 'n'").feature_count(), 1u);
+  EXPECT_EQ(Encoder("label: 'y' classes: ['0', '1'] numeric: 'n' missing: MEAN").feature_count(),
+            1u);
+  EXPECT_EQ(Encoder("label: 'y' classes: ['0', '1'] numeric: 'n'").feature_count(), 2u);
   EXPECT_EQ(Encoder("label: 'y' classes: ['0', '1'] text: 't'").feature_count(), 1024u);
   EXPECT_EQ(Encoder("label: 'y' classes: ['0', '1'] categorical: 'c'").feature_count(), 4096u);
 }
@@ -118,9 +121,10 @@ TEST(FeatureEncoder, SaysWhichCellIsWrongAndWhy) {
   EXPECT_EQ(RowError(encoder, {"\xFF", "1", "2", "c", "d", "t"}),
             "column \"y\": \"\\377\" is not valid UTF-8");
   EXPECT_EQ(RowError(encoder, {"no", "1", "2x", "c", "d", "t"}),
-            "column \"n2\": \"2x\" is not a number");
-  EXPECT_EQ(RowError(encoder, {"no", "inf", "2", "c", "d", "t"}),
-            "column \"n1\": \"inf\" is not a number");
+            "column \"n2\": \"2x\" is not a number (--missing-tokens names cells that mean: no "
+            "value)");
+  EXPECT_THAT(RowError(encoder, {"no", "inf", "2", "c", "d", "t"}),
+              HasSubstr("column \"n1\": \"inf\" is not a number"));
   EXPECT_EQ(RowError(encoder, {"no", "1e999", "2", "c", "d", "t"}),
             "column \"n1\": \"1e999\" is beyond the range of a double");
   EXPECT_EQ(
@@ -140,11 +144,44 @@ TEST(FeatureEncoder, MakesMissingNumbersNotANumberIfTheSpecSaysSo) {
   for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(row.numeric[i]));
   EXPECT_EQ(row.numeric[3], 1);
   EXPECT_THAT(RowError(encoder, {"0", "1", "2", "3", "inf"}), HasSubstr("is not a number"));
+  EXPECT_EQ(encoder.feature_count(), 4u);
+  EXPECT_TRUE(row.index.empty());
+}
+
+TEST(FeatureEncoder, ByDefaultSaysOfEachMissingNumberThatItIsMissing) {
+  FeatureEncoder encoder = Encoder(R"(label: "y" classes: ["0", "1"] numeric: ["a", "b", "c"]
+                                      categorical: "d" categorical_buckets: 10
+                                      text: "t" text_buckets: 1024)");
+  EXPECT_EQ(encoder.numeric_count(), 3u);
+  EXPECT_EQ(encoder.hashed_count(), 3u + 10 + 1024);
+  Row row;
+  ASSERT_TRUE(encoder.Encode(Fields{"0", " ? ", "7", "null", "x", "cat"}, &row).ok());
+  EXPECT_TRUE(std::isnan(row.numeric[0]));
+  EXPECT_EQ(row.numeric[1], 7);
+  EXPECT_TRUE(std::isnan(row.numeric[2]));
+  EXPECT_THAT(row.index,
+              ElementsAre(3 + 0, 3 + 2, 6 + static_cast<uint32_t>(Murmur3("d=x")) % 10, 16 + 807));
+  EXPECT_THAT(row.value, ElementsAre(1, 1, 1, 1));
+  ASSERT_TRUE(encoder.Encode(Fields{"0", "1", "7", "2", "x", ""}, &row).ok());
+  EXPECT_EQ(row.index.size(), 1u) << "nothing is missing";
+}
+
+TEST(FeatureEncoder, OnlyOfNumbersASpecNamesCellsThatMeanMissing) {
+  FeatureEncoder encoder = Encoder(R"(label: "y" classes: ["-999", "1"] numeric: "n"
+                                      categorical: "c" missing_tokens: ["-999", "none"])");
+  Row row;
+  for (const char* cell : {"-999", "-999.0", "None", ""}) {
+    ASSERT_TRUE(encoder.Encode(Fields{"-999", cell, "-999"}, &row).ok()) << cell;
+    EXPECT_TRUE(std::isnan(row.numeric[0])) << cell;
+    EXPECT_EQ(row.index.size(), 2u) << "the indicator, and the category -999";
+  }
+  EXPECT_THAT(RowError(encoder, {"1", "NA", "x"}), HasSubstr("is not a number"));
 }
 
 TEST(FeatureEncoder, EncodesRecordsWithoutALabel) {
   FeatureEncoder encoder =
-      FeatureEncoder::CreateWithoutClasses(Spec("label: 'y' numeric: 'n' text: 't'")).value();
+      FeatureEncoder::CreateWithoutClasses(Spec("label: 'y' numeric: 'n' text: 't' missing: MEAN"))
+          .value();
   Row row;
   row.label = 7;
   ASSERT_TRUE(encoder.EncodeFeatures(Fields{"3", "cat"}, &row).ok());
@@ -201,6 +238,8 @@ TEST(FeatureEncoder, RefusesASpecThatCannotBeUsed) {
   EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] categorical: 'c' text: 't' "
                         "categorical_buckets: 4000000000 text_buckets: 300000000"),
               HasSubstr("do not fit into 32 bits"));
+  EXPECT_THAT(SpecError("label: 'y' classes: ['0', '1'] numeric: 'n' missing_tokens: '\\377'"),
+              HasSubstr("missing_tokens"));
 }
 
 }  // namespace

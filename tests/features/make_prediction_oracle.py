@@ -27,12 +27,12 @@ TEXT_BUCKETS = 16
 MOMENTS = numpy.array([[10, 10, 4], [1.5, -2e6, 3], [40, 9e12, 0]], dtype=float)
 TEXTS = ["", "The quick brown fox", "the THE thE, fox! \u00c9t\u00e9 \u0391\u03a3", "a b c", "x_1 3.14 don't",
          "na\u00efve \u65e5\u672c\u8a9e \U00010400\U00010401 fox fox"]
-NUMBERS = ["1", " -2.5e1 ", "NA", "", "1e9", "+.5", "nan", "-3000000"]
+NUMBERS = ["1", " -2.5e1 ", "n/a", "", "1e9", "+.5", "nan", "-3000000"]
 CELLS = ["UA", " UA\t", "", "a*b", "\\", "x=y", "caf\u00e9", "a,\"b\"\nc"]
 
 
 def weights():
-    count = len(NUMERIC) + BUCKETS + TEXT_BUCKETS + 1
+    count = 2 * len(NUMERIC) + BUCKETS + TEXT_BUCKETS + 1
     f, k = numpy.indices((count, len(CLASSES)))
     return (((f * 7919 + k * 104729) % 2001 - 1000) / 4000).astype("f4")
 

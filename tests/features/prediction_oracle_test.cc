@@ -26,7 +26,7 @@ FeatureSpec Spec() {
   spec.set_categorical_buckets(7);
   spec.set_text("t");
   spec.set_text_buckets(16);
-  spec.set_missing(FeatureSpec::MEAN);
+  spec.set_missing(FeatureSpec::MEAN_AND_INDICATOR);
   return spec;
 }
 
