@@ -171,6 +171,7 @@ void JobProgress::FoldEvaluation(int64_t timestamp_ms, const MetricPoint::Evalua
   evaluations_come_ = true;
   last_evaluation_ = last_evaluation_ || evaluation.last();
   holdout_ = evaluation.holdout();
+  test_rows_rejected_ = evaluation.rows_rejected();
   waiting_.push_back({timestamp_ms, evaluation});
   ResolveEvaluations(false);
 }

@@ -40,6 +40,7 @@ class JobProgress {
   // empty.
   std::map<ShardId, ServerPoint::Recovery> recoveries() const;
   const std::optional<Figures>& holdout() const { return holdout_; }
+  uint64_t test_rows_rejected() const { return test_rows_rejected_; }  // of the held-out file
   int64_t last_timestamp_ms() const { return last_timestamp_ms_; }  // 0: no point yet
   int64_t last_server_ms() const { return last_server_ms_; }        // 0: no server's point yet
   int64_t producer_ms() const { return producer_ms_; }              // of its last point; 0: none
@@ -131,6 +132,7 @@ class JobProgress {
   std::map<ShardId, ServerPoint> shards_;
   std::optional<ServerPoint> server_;
   std::optional<Figures> holdout_;
+  uint64_t test_rows_rejected_ = 0;
   bool evaluations_come_ = false;
   bool last_evaluation_ = false;
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/grouped_number.h"
 #include "features/quoted_value.h"
 
 namespace millrace {
@@ -30,10 +31,10 @@ std::string Listed(const ClassScan& scan, const std::vector<size_t>& which) {
   std::string list;
   for (size_t i = 0; i < std::min(which.size(), kShownClasses); ++i) {
     absl::StrAppend(&list, i > 0 ? ", " : "", QuotedValue(scan.classes[which[i]]), " ",
-                    WithCommas(scan.counts[which[i]]));
+                    GroupedNumber(scan.counts[which[i]]));
   }
   if (which.size() > kShownClasses) {
-    absl::StrAppend(&list, " and ", WithCommas(which.size() - kShownClasses), " more");
+    absl::StrAppend(&list, " and ", GroupedNumber(which.size() - kShownClasses), " more");
   }
   return list;
 }
@@ -66,7 +67,7 @@ std::string FoundClasses(const ClassScan& scan) {
     std::stable_sort(which.begin(), which.end(),
                      [&](size_t a, size_t b) { return scan.counts[a] > scan.counts[b]; });
   }
-  return absl::StrCat("found ", scan.classes.size(), " classes in ", WithCommas(scan.rows),
+  return absl::StrCat("found ", scan.classes.size(), " classes in ", GroupedNumber(scan.rows),
                       " rows: ", Listed(scan, which));
 }
 

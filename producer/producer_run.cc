@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/grouped_number.h"
 #include "features/csv_row_encoder.h"
 #include "formats/csv_file.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "kafka/options.h"
+#include "metrics/job_warnings.h"
 #include "producer/class_search.h"
 #include "producer/csv_stream.h"
 #include "producer/delivery_watch.h"
@@ -80,6 +82,8 @@ class KafkaRun final : public ProducerRun {
   Status Tick();
   ProducerProgress Progress(bool ended) const;
   void SaySent(steady_clock::duration time);
+  void WarnOfRejects(const ProducerProgress& progress);
+  void WarnOfShortStream();
 
   const JobConfig config_;
   FeatureSpec spec_;
@@ -103,6 +107,7 @@ class KafkaRun final : public ProducerRun {
   StreamCounts counts_;
   DeliveryWatch watch_;
   steady_clock::time_point next_reject_flush_;
+  bool warned_of_rejects_ = false;
 };
 
 // ---- before any broker ----
@@ -203,7 +208,7 @@ Status KafkaRun::Run() {
   MILLRACE_RETURN_IF_ERROR(ReadPlan());
   if (!plan_->fresh() && !can_read_again_) {
     return absl::FailedPreconditionError(
-        absl::StrCat(sender_->topic(), " holds ", WithCommas(plan_->rows_present()),
+        absl::StrCat(sender_->topic(), " holds ", GroupedNumber(plan_->rows_present()),
                      " rows already, and ", file_->name(),
                      " cannot be read again from its start to continue after them: stream a file, "
                      "or start a new job (another --job)"));
@@ -312,6 +317,8 @@ Status KafkaRun::Stream() {
   if (!streamed.ok()) return EndEarly(streamed, surroundings);
   if (!plan_->all_ended()) SaySent(steady_clock::now() - begin);
   publisher_->PublishLast(Progress(true), kLastPointTimeout);
+  WarnOfRejects(Progress(true));
+  WarnOfShortStream();
   return absl::OkStatus();
 }
 
@@ -322,9 +329,9 @@ Status KafkaRun::Accept() {
     // all the same: what it rejects is written, and displays learn the figures and that it is the
     // end.
     display_.Say(absl::StrCat("the stream has already been sent: ", sender_->topic(), " holds ",
-                              WithCommas(plan_->rows_present()), " rows and the end"));
+                              GroupedNumber(plan_->rows_present()), " rows and the end"));
   } else if (!plan_->fresh()) {
-    display_.Say(absl::StrCat(sender_->topic(), " holds ", WithCommas(plan_->rows_present()),
+    display_.Say(absl::StrCat(sender_->topic(), " holds ", GroupedNumber(plan_->rows_present()),
                               " rows already; continuing after them"));
   }
   return rejects_->Accept();
@@ -338,8 +345,8 @@ Status KafkaRun::EndEarly(const Status& reason, const StreamSurroundings& surrou
   if (!absl::IsCancelled(reason)) return reason;
   if (!flushed.ok()) display_.Warn(std::string(flushed.message()));
   std::string line = absl::StrCat("stopped: ", sender_->topic(), " holds ",
-                                  WithCommas(Progress(false).rows_sent()), " rows, ",
-                                  WithCommas(counts_.rows_sent), " of them from this run");
+                                  GroupedNumber(Progress(false).rows_sent()), " rows, ",
+                                  GroupedNumber(counts_.rows_sent), " of them from this run");
   if (!drained.ok()) absl::StrAppend(&line, " (", drained.message(), ")");
   absl::StrAppend(
       &line,
@@ -355,7 +362,7 @@ Status KafkaRun::Tick() {
   const uint64_t outstanding = sender_->outstanding();
   if (const auto stalled = watch_.Observe(now, counts_.records_sent - outstanding, outstanding)) {
     display_.Warn(absl::StrCat("waiting for Kafka at ", kafka_.brokers, ": ",
-                               WithCommas(outstanding), " records are not confirmed (",
+                               GroupedNumber(outstanding), " records are not confirmed (",
                                stalled->count(), " s)"));
   }
   const std::chrono::duration<double> stalled = watch_.stalled();
@@ -373,7 +380,35 @@ Status KafkaRun::Tick() {
   const bool skipping = counts_.rows_sent == 0 && !plan_->fresh();
   if (stalled < DeliveryWatch::kReportEvery) display_.Show(now, progress, skipping);
   if (counts_.accepted) publisher_->Publish(now, progress);
+  WarnOfRejects(progress);
   return absl::OkStatus();
+}
+
+// As soon as they are many, and once.
+void KafkaRun::WarnOfRejects(const ProducerProgress& progress) {
+  if (warned_of_rejects_) return;
+  for (const JobWarning& warning : WarningsOf(progress, std::nullopt, config_.workers())) {
+    if (warning.remedy.empty()) continue;
+    warned_of_rejects_ = true;
+    display_.Warn(
+        absl::StrCat("warning: ", ToText(warning), "; the last: ", stream_->last_reason()));
+  }
+}
+
+// Only a server knows how long is long enough; without one yet, displays will say so.
+void KafkaRun::WarnOfShortStream() {
+  JobConfig hasty = config_;
+  hasty.set_broker_timeout_s(std::chrono::duration<double>(kLastPointTimeout).count());
+  const StatusOr<std::unique_ptr<JobRegistry>> registry = JobRegistry::Create(hasty, stop_);
+  if (!registry.ok()) return;
+  const StatusOr<std::optional<JobTraining>> training = (*registry)->ReadTraining();
+  if (!training.ok() || !*training) return;
+  ProducerProgress accepted = Progress(true);
+  accepted.set_rows_rejected(0);  // of these it was warned
+  for (const JobWarning& warning :
+       WarningsOf(accepted, (*training)->training(), config_.workers())) {
+    display_.Warn(absl::StrCat("warning: ", ToText(warning)));
+  }
 }
 
 ProducerProgress KafkaRun::Progress(bool ended) const {
@@ -394,12 +429,12 @@ void KafkaRun::SaySent(steady_clock::duration time) {
   const double took = std::max(1e-3, std::chrono::duration<double>(time).count());
   const auto rate = static_cast<uint64_t>(static_cast<double>(counts_.rows_sent) / took);
   std::string line =
-      absl::StrCat("sent ", WithCommas(counts_.rows_sent), " rows in ",
+      absl::StrCat("sent ", GroupedNumber(counts_.rows_sent), " rows in ",
                    Duration(std::chrono::duration_cast<seconds>(time + milliseconds(500))), " (",
-                   WithCommas(rate), " rows/s); ", sender_->topic(), " holds ",
-                   WithCommas(plan_->rows_present() + counts_.rows_sent), " rows and the end");
+                   GroupedNumber(rate), " rows/s); ", sender_->topic(), " holds ",
+                   GroupedNumber(plan_->rows_present() + counts_.rows_sent), " rows and the end");
   if (stream_->rows_rejected() > 0) {
-    absl::StrAppend(&line, "; ", WithCommas(stream_->rows_rejected()), " malformed rows are in ",
+    absl::StrAppend(&line, "; ", GroupedNumber(stream_->rows_rejected()), " malformed rows are in ",
                     rejects_->name());
   }
   display_.Say(line);

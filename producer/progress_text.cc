@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/grouped_number.h"
 
 namespace millrace {
 namespace {
@@ -28,11 +29,11 @@ std::vector<std::string> Facts(const std::string& done, const ProducerProgress& 
         absl::StrCat("epoch ", progress.epoch_of_stream(), " of ", progress.epochs_of_stream()));
   }
   const auto speed = static_cast<uint64_t>(std::llround(rates.rows_per_second()));
-  facts.push_back(absl::StrCat(WithCommas(progress.rows_sent()), " rows"));
+  facts.push_back(absl::StrCat(GroupedNumber(progress.rows_sent()), " rows"));
   facts.push_back(rates.skipping() ? "skipping rows that Kafka has"
-                                   : absl::StrCat(WithCommas(speed), " rows/s"));
+                                   : absl::StrCat(GroupedNumber(speed), " rows/s"));
   if (progress.rows_rejected() > 0) {
-    facts.push_back(absl::StrCat(WithCommas(progress.rows_rejected()), " rejected"));
+    facts.push_back(absl::StrCat(GroupedNumber(progress.rows_rejected()), " rejected"));
   }
   if (const auto left = rates.time_left(); left && !progress.ended()) {
     facts.push_back(absl::StrCat(Duration(*left), " left"));
@@ -41,15 +42,6 @@ std::vector<std::string> Facts(const std::string& done, const ProducerProgress& 
 }
 
 }  // namespace
-
-std::string WithCommas(uint64_t number) {
-  std::string text = absl::StrCat(number);
-  for (size_t i = text.size(); i > 3;) {
-    i -= 3;
-    text.insert(i, ",");
-  }
-  return text;
-}
 
 std::string Bytes(uint64_t bytes) {
   const auto value = static_cast<double>(bytes);

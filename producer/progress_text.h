@@ -14,9 +14,8 @@ namespace millrace {
 
 using ProducerProgress = MetricPoint::ProducerProgress;
 
-std::string WithCommas(uint64_t number);     // 1,234,567
-std::string Bytes(uint64_t bytes);           // 12.3 MB
-std::string Duration(std::chrono::seconds);  // 0:07, 12:34, 1:02:03
+std::string Bytes(uint64_t bytes);               // 12.3 MB
+std::string Duration(std::chrono::seconds);      // 0:07, 12:34, 1:02:03
 
 // Rows per second and the time left, from what has moved in the last few seconds.
 class ProgressRates {

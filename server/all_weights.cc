@@ -70,16 +70,17 @@ Status AllWeights::OpenEvaluation() {
     spdlog::warn("{}: {} rows are malformed and are not used for evaluation; the first: {}",
                  server.test_file(), test_set.rejected, test_set.first_reject);
   }
+  const uint64_t rejected = test_set.rejected;
   if (server.has_evaluation_log()) {
     MILLRACE_ASSIGN_OR_RETURN(evaluation_log_, EvaluationLog::Open(server.evaluation_log(), false));
   }
   evaluator_ = std::make_unique<Evaluator>(
       std::move(test_set), *model_, RowShapeFrom(features_).classes,
       training_.training().scaling() == Training::RUNNING,
-      [this](const EvaluationInput& input, const EvaluationFigures& figures) {
+      [this, rejected](const EvaluationInput& input, const EvaluationFigures& figures) {
         if (evaluation_log_) evaluation_log_->Write(NowMs(), 0, input.clock, figures);
         const std::lock_guard<std::mutex> lock(mutex_);
-        points_.push_back(EvaluationPoint(0, input.clock, figures, input.last));
+        points_.push_back(EvaluationPoint(0, input.clock, figures, rejected, input.last));
       });
   return absl::OkStatus();
 }

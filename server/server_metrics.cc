@@ -103,13 +103,14 @@ OutgoingRecord StoppedPoint(const ShardTask& task, const JobTraining& training, 
 }
 
 OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
-                               bool last) {
+                               uint64_t rows_rejected, bool last) {
   MetricPoint point;
   point.set_timestamp_ms(NowMs());
   MetricPoint::Evaluation& evaluation = *point.mutable_evaluation();
   evaluation.set_shard(shard);
   evaluation.set_clock(clock);
   ToProto(figures, *evaluation.mutable_holdout());
+  evaluation.set_rows_rejected(rows_rejected);
   evaluation.set_last(last);
   return Record("evaluation/" + std::to_string(shard), point);
 }

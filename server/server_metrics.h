@@ -26,7 +26,8 @@ OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training,
 OutgoingRecord StoppedPoint(const ShardTask& task, const JobTraining& training, size_t classes,
                             uint32_t aborted_checkpoints, bool ended,
                             const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);
+// `rows_rejected`: of the test file.
 OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
-                               bool last);
+                               uint64_t rows_rejected, bool last);
 
 }  // namespace millrace

@@ -72,7 +72,8 @@ Status CheckMetricPoint(const MetricPoint& point) {
       return CheckServer(point.server());
     case MetricPoint::kEvaluation:
       MILLRACE_RETURN_IF_ERROR(CheckAtMost("shard", point.evaluation().shard(), kMostShards - 1));
-      return CheckAtMost("clock", point.evaluation().clock(), kMostClock);
+      MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", point.evaluation().clock(), kMostClock));
+      return CheckAtMost("unusable test rows:", point.evaluation().rows_rejected(), kMostRow);
     case MetricPoint::KIND_NOT_SET:
       break;
   }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "watch/phrases.h"
 #include "watch/terminal_text.h"
+#include "watch/warning_lines.h"
 
 namespace millrace {
 namespace {
@@ -73,6 +74,9 @@ std::string PlainLine(const JobProgress& job, const JobState& state, double wait
   if (job.holdout()) absl::StrAppend(&line, "; ", FiguresText("held-out", *job.holdout()));
   if (job.server() && job.server()->tail().rows() > 0) {
     absl::StrAppend(&line, "; ", FiguresText("tail", job.server()->tail()));
+  }
+  if (const std::string warnings = WarningTexts(WarningsOf(job)); !warnings.empty()) {
+    absl::StrAppend(&line, "; warnings: ", warnings);
   }
   if (!moves) absl::StrAppend(&line, "; ", StateText(state));
   return line;

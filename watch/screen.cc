@@ -11,6 +11,7 @@
 #include "watch/phrases.h"
 #include "watch/program_ages.h"
 #include "watch/terminal_text.h"
+#include "watch/warning_lines.h"
 
 namespace millrace {
 namespace {
@@ -43,7 +44,10 @@ class Screen {
   Lines Render() const {
     const Lines head = Title();
     const Lines stream = Indented(Stream());
-    const Lines numbers = Indented(Numbers());
+    Lines numbers = Indented(Numbers());
+    Lines brief_numbers = numbers;
+    Append(numbers, Indented(Warnings()));
+    Append(brief_numbers, Indented(BriefWarnings()));
     const Lines figures = Indented(FiguresTable(job_, style_, width_));
     const Lines workers = Indented(Workers(kTableWorkers));
     const Lines few_workers = Indented(Workers(0));
@@ -53,13 +57,14 @@ class Screen {
          {std::vector<Lines>{head, stream, numbers, workers, figures, curves},
           {head, stream, numbers, few_workers, figures, curves},
           {head, stream, numbers, few_workers, figures},
-          {head, stream, numbers, figures}}) {
+          {head, stream, numbers, figures},
+          {head, stream, brief_numbers, figures}}) {
       for (const bool spaced : {true, false}) {
         const Lines lines = Joined(sections, spaced);
         if (lines.size() <= options_.rows) return Fitted(lines);
       }
     }
-    Lines lines = Joined({stream, numbers, figures}, false);
+    Lines lines = Joined({stream, brief_numbers, figures}, false);
     lines.resize(std::min(lines.size(), options_.rows));
     return Fitted(lines);
   }
@@ -189,19 +194,6 @@ class Screen {
     pair("training loss", absl::StrFormat("%.3f", server.train_loss()));
     if (const auto duration = job_.duration_seconds()) pair("time", ClockTime(*duration));
 
-    const auto trouble = [&](uint64_t count, const char* what) {
-      if (count > 0) {
-        pairs.push_back(Inked(style_, Ink::kWarn, absl::StrCat(GroupedNumber(count), " ", what)));
-      }
-    };
-    trouble(job_.producer() ? job_.producer()->rows_rejected() : 0, "rows rejected");
-    trouble(server.undecodable_rows(), "rows undecodable");
-    trouble(server.duplicates_ignored(), "duplicates ignored");
-    trouble(server.non_finite_updates(), "non-finite updates");
-    trouble(server.refused(), "records refused");
-    trouble(server.aborted_checkpoints(), "checkpoints aborted in a row");
-    trouble(server.time_jumps(), "timestamp jumps");
-
     Lines lines;
     for (const std::string& text : pairs) {
       if (!lines.empty() && ColumnsOf(lines.back()) + 3 + ColumnsOf(text) <= width_) {
@@ -214,6 +206,18 @@ class Screen {
       lines.push_back(Inked(style_, Ink::kDim, replaced));
     }
     return lines;
+  }
+
+  Lines Warnings() const {
+    Lines lines = WarningLines(WarningsOf(job_), width_);
+    for (std::string& line : lines) line = Inked(style_, Ink::kWarn, line);
+    return lines;
+  }
+
+  // Where there is no room for remedies.
+  Lines BriefWarnings() const {
+    const std::string texts = WarningTexts(WarningsOf(job_));
+    return texts.empty() ? Lines() : Lines{Inked(style_, Ink::kWarn, texts)};
   }
 
   // A column for each worker, in as many rows of columns as are needed; one line of ranges when

@@ -10,6 +10,7 @@
 #include "watch/figures_table.h"
 #include "watch/phrases.h"
 #include "watch/terminal_text.h"
+#include "watch/warning_lines.h"
 
 namespace millrace {
 namespace {
@@ -60,6 +61,14 @@ Json RecoveriesJson(const JobProgress& job) {
   return all;
 }
 
+Json WarningsJson(const JobProgress& job) {
+  Json all = Json::array();
+  for (const JobWarning& warning : WarningsOf(job)) {
+    all.push_back({{"kind", warning.kind}, {"text", warning.text}, {"remedy", warning.remedy}});
+  }
+  return all;
+}
+
 Json Summary(const JobProgress& job, const std::string& name) {
   const JobProgress::ProducerPoint producer = job.producer().value_or(JobProgress::ProducerPoint());
   const JobProgress::ServerPoint server = job.server().value_or(JobProgress::ServerPoint());
@@ -90,6 +99,7 @@ Json Summary(const JobProgress& job, const std::string& name) {
       {"train_loss", Short(server.train_loss())},
   };
   if (const auto replaced = job.rows_replaced()) json["rows_replaced"] = *replaced;
+  json["warnings"] = WarningsJson(job);
   if (!job.server()) {
     for (const char* unknown : {"consistency", "schedule", "learner"}) json[unknown] = nullptr;
   }
@@ -114,21 +124,6 @@ std::vector<std::string> Fitted(std::vector<std::string> lines, const SummaryOpt
 
 std::string Dumped(const Json& json, bool indented) {
   return json.dump(indented ? 2 : -1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-std::string TroublesText(const JobProgress::ServerPoint& server) {
-  std::string troubles;
-  const auto trouble = [&](uint64_t count, const char* what) {
-    if (count == 0) return;
-    absl::StrAppend(&troubles, troubles.empty() ? "" : ", ", GroupedNumber(count), " ", what);
-  };
-  trouble(server.duplicates_ignored(), "duplicates ignored");
-  trouble(server.non_finite_updates(), "non-finite updates");
-  trouble(server.refused(), "records refused");
-  trouble(server.aborted_checkpoints(), "checkpoints aborted in a row");
-  trouble(server.time_jumps(), "timestamp jumps");
-  trouble(server.undecodable_rows(), "rows undecodable");
-  return troubles;
 }
 
 }  // namespace
@@ -196,8 +191,13 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const SummaryOptio
   line("speed", absl::StrCat(RateText(job.rows_per_second()), " rows/s, ",
                              RateText(job.rounds_per_second()), " rounds/s in this time"));
   line("staleness", absl::StrCat("at most ", job.staleness_max(), " rounds"));
-  const std::string troubles = TroublesText(server);
-  line("warnings", troubles.empty() ? "none" : Inked(style, Ink::kWarn, troubles));
+  constexpr size_t kBesideTitle = 19;
+  const auto warnings =
+      WarningLines(WarningsOf(job), width > kBesideTitle ? width - kBesideTitle : 0);
+  if (warnings.empty()) line("warnings", "none");
+  for (size_t i = 0; i < warnings.size(); ++i) {
+    line(i == 0 ? "warnings" : "", Inked(style, Ink::kWarn, warnings[i]));
+  }
 
   for (const auto& [shard, recovery] : job.recoveries()) {
     const std::string down =

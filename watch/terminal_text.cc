@@ -88,15 +88,6 @@ std::string PaddedRight(const std::string& text, size_t columns) {
   return used >= columns ? text : text + std::string(columns - used, ' ');
 }
 
-std::string GroupedNumber(uint64_t number) {
-  std::string text = absl::StrCat(number);
-  for (size_t i = text.size(); i > 3;) {
-    i -= 3;
-    text.insert(i, ",");
-  }
-  return text;
-}
-
 std::string RateText(double per_second) {
   if (!(per_second >= 0) || per_second > 1e15) return "-";
   if (per_second >= 99.95) return GroupedNumber(static_cast<uint64_t>(std::llround(per_second)));

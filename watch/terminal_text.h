@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/grouped_number.h"
+
 namespace millrace {
 
 struct Style {
@@ -30,7 +32,6 @@ std::string Clipped(const std::string& text, size_t columns);
 std::string PaddedLeft(const std::string& text, size_t columns);
 std::string PaddedRight(const std::string& text, size_t columns);
 
-std::string GroupedNumber(uint64_t number);              // 1,234,567
 std::string RateText(double per_second);                 // 0.42, 21.9, 10,490
 std::string RateText(std::optional<double> per_second);  // "-" when it is not known
 std::string FigureText(double value);                    // 0.7021; "-" when it is no number

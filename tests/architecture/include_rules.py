@@ -36,7 +36,8 @@ MAY_USE = {
                "tasks", "topics"],
     "worker": ["base", "job", "kafka", "messages", "models", "processors", "stores", "tasks",
                "topics"],
-    "producer": ["base", "features", "formats", "job", "kafka", "messages", "models", "topics"],
+    "producer": ["base", "features", "formats", "job", "kafka", "messages", "metrics", "models",
+                 "topics"],
     "metrics": ["base", "messages"],
     "watch": ["base", "kafka", "messages", "metrics", "topics"],
 }

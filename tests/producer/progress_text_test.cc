@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/grouped_number.h"
+
 namespace millrace {
 namespace {
 
@@ -22,10 +24,10 @@ ProducerProgress At(uint64_t bytes, uint64_t rows) {
 }
 
 TEST(ProgressText, WritesNumbersForPeople) {
-  EXPECT_EQ(WithCommas(0), "0");
-  EXPECT_EQ(WithCommas(999), "999");
-  EXPECT_EQ(WithCommas(1000), "1,000");
-  EXPECT_EQ(WithCommas(1234567), "1,234,567");
+  EXPECT_EQ(GroupedNumber(0), "0");
+  EXPECT_EQ(GroupedNumber(999), "999");
+  EXPECT_EQ(GroupedNumber(1000), "1,000");
+  EXPECT_EQ(GroupedNumber(1234567), "1,234,567");
   EXPECT_EQ(Bytes(12), "12 B");
   EXPECT_EQ(Bytes(12'340'000), "12.3 MB");
   EXPECT_EQ(Duration(seconds(7)), "0:07");

@@ -87,7 +87,7 @@ TEST(Screen, ShowsEverythingOnAnOrdinaryTerminal) {
                            "F1 macro",
                            "0.7800",
                            "0.7600",
-                           "1 rows rejected",
+                           "1 row rejected",
                            "→"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
@@ -95,7 +95,10 @@ TEST(Screen, ShowsEverythingOnAnOrdinaryTerminal) {
 
 TEST(Screen, FitsEveryTerminal) {
   for (const int workers : {4, 30}) {
-    const JobProgress job = SomeJob(workers);
+    JobProgress job = SomeJob(workers);
+    MetricPoint rejecting = ProducerAt(10'000, 600, 1'000, 24'000);
+    rejecting.mutable_producer()->set_rows_rejected(1'000);
+    job.Fold(rejecting);
     for (size_t columns = 1; columns <= 130; columns += 3) {
       for (const size_t rows : {1, 3, 8, 12, 23, 50}) {
         const auto lines = RenderScreen(job, Options(columns, rows));
@@ -202,6 +205,26 @@ TEST(Screen, NamesWhatWentWrong) {
   EXPECT_THAT(Text(RenderScreen(job, Options(80))),
               AllOf(HasSubstr("2 non-finite updates"), HasSubstr("3 duplicates ignored"),
                     HasSubstr("4 checkpoints aborted in a row"), HasSubstr("5 timestamp jumps")));
+}
+
+// A job of which every hundredth row and more is rejected.
+JobProgress RejectingJob() {
+  JobProgress job = SomeJob();
+  MetricPoint point = ProducerAt(10'000, 600, 1'000, 24'000);
+  point.mutable_producer()->set_rows_rejected(1'000);
+  point.mutable_producer()->set_rows_read(25'000);
+  job.Fold(point);
+  return job;
+}
+
+TEST(Screen, SaysWhatToDoAboutAWarningWhereThereIsRoom) {
+  const std::string text = Text(RenderScreen(RejectingJob(), Options(80)));
+  EXPECT_THAT(text, HasSubstr("1,000 of 25,000 rows rejected (4.0 %): CsvProducer's reject file"));
+  const std::string low = Text(RenderScreen(RejectingJob(), Options(80, 11)));
+  EXPECT_THAT(low, AllOf(HasSubstr("1,000 of 25,000 rows rejected (4.0 %)\n"),
+                         Not(HasSubstr("reject file"))));
+  EXPECT_THAT(PlainLine(RejectingJob(), Running(), 0),
+              HasSubstr("; warnings: 1,000 of 25,000 rows rejected (4.0 %)"));
 }
 
 TEST(Screen, UsesColoursAndUnicodeOnlyWhereTheyAreWanted) {

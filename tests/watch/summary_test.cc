@@ -72,6 +72,25 @@ TEST(SummaryJson, HasWhatProgramsAskFor) {
   EXPECT_EQ(json["holdout"]["accuracy"], 0.79);
 }
 
+TEST(Summary, WarnsInBothFormsInTheSameOrder) {
+  JobProgress job = FinishedJob();
+  MetricPoint evaluation = EvaluationAt(3'100, 10, true);
+  evaluation.mutable_evaluation()->set_rows_rejected(7);
+  job.Fold(evaluation);
+  const Json json = Json::parse(SummaryJson(job, "job", "localhost:9092"));
+  ASSERT_EQ(json["warnings"].size(), 4u);
+  EXPECT_EQ(json["warnings"][0]["kind"], "rows_rejected");
+  EXPECT_EQ(json["warnings"][1]["kind"], "test_rows_rejected");
+  EXPECT_EQ(json["warnings"][1]["text"], "7 of 1,007 rows of the --test file cannot be used");
+  EXPECT_NE(json["warnings"][1]["remedy"], "");
+  EXPECT_EQ(json["warnings"][2]["kind"], "few_steps");
+  EXPECT_EQ(json["warnings"][3]["kind"], "duplicates_ignored");
+  const std::string text = Text(SummaryTable(job, TableOf("job", 100)));
+  EXPECT_THAT(text, HasSubstr("  warnings         1 row rejected\n"
+                              "                   7 of 1,007 rows of the --test file cannot be "));
+  EXPECT_EQ(Json::parse(StatusJson(job, "job", JobState(), false))["warnings"], json["warnings"]);
+}
+
 JobProgress RecoveredJob() {
   JobProgress job;
   MetricPoint point = ServerAt(1'000, 5);

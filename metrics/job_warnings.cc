@@ -1,0 +1,190 @@
+#include "metrics/job_warnings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/grouped_number.h"
+
+namespace millrace {
+namespace {
+
+using ProducerPoint = MetricPoint::ProducerProgress;
+using ServerPoint = MetricPoint::ServerProgress;
+using Warnings = std::vector<JobWarning>;
+
+// Of so few rows no share is told before the last one is known.
+constexpr uint64_t kRowsOfAShare = 1000;
+
+// "120 of 10,000 rows"
+std::string PartOfRows(uint64_t part, uint64_t whole) {
+  return absl::StrCat(GroupedNumber(part), " of ", GroupedNumber(whole),
+                      whole == 1 ? " row" : " rows");
+}
+
+// "(1.2 %)"
+std::string ShareText(uint64_t part, uint64_t whole) {
+  const double percent = 100 * static_cast<double>(part) / static_cast<double>(whole);
+  return percent < 9.95 ? absl::StrFormat("(%.1f %%)", percent)
+                        : absl::StrFormat("(%.0f %%)", percent);
+}
+
+void AddCount(uint64_t count, const std::string& kind, const std::string& one,
+              const std::string& many, const std::string& remedy, Warnings& warnings) {
+  if (count == 0) return;
+  warnings.push_back(
+      {kind, absl::StrCat(GroupedNumber(count), " ", count == 1 ? one : many), remedy});
+}
+
+void AddRejected(const ProducerPoint& producer, uint64_t rows_read, Warnings& warnings) {
+  const uint64_t rejected = producer.rows_rejected();
+  const bool known = producer.ended() || rows_read >= kRowsOfAShare;
+  if (!known || rejected <= rows_read / 100) {
+    AddCount(rejected, "rows_rejected", "row rejected", "rows rejected", "", warnings);
+    return;
+  }
+  warnings.push_back(
+      {"rows_rejected",
+       absl::StrCat(PartOfRows(rejected, rows_read), " rejected ", ShareText(rejected, rows_read)),
+       "CsvProducer's reject file (--reject-file) says why; cells that mean \"no value\" can be "
+       "named by --missing-tokens, classes by --classes"});
+}
+
+void AddUnusableTests(const JobProgress& job, Warnings& warnings) {
+  if (!job.holdout() || job.test_rows_rejected() == 0) return;
+  const uint64_t rows = job.test_rows_rejected() + job.holdout()->rows();
+  warnings.push_back({"test_rows_rejected",
+                      absl::StrCat(PartOfRows(job.test_rows_rejected(), rows),
+                                   " of the --test file cannot be used"),
+                      "the held-out figures leave them out; ServerApp's log names the first one "
+                      "and the reason"});
+}
+
+// On sliding buffers: rows whose fate is known. (What is in a buffer may still be used.)
+uint64_t RowsPastTheBuffers(const JobProgress& job) {
+  const ServerPoint& server = *job.server();
+  if (job.ended()) {
+    if (!job.producer() || !job.producer()->ended()) return 0;
+    return job.rows_read() - std::min(job.rows_read(), job.producer()->rows_rejected());
+  }
+  // Rows of later passes are counted, too, but are no new ones.
+  if (job.producer() && job.producer()->epochs_of_stream() > 1) return 0;
+  uint64_t buffered = 0;
+  for (const WorkerProgress& worker : server.workers()) buffered += worker.buffer_rows();
+  const uint64_t past = server.rows_counted() - std::min(server.rows_counted(), buffered);
+  return past < kRowsOfAShare ? 0 : past;
+}
+
+void AddUntrained(const JobProgress& job, Warnings& warnings) {
+  const Training& training = job.server()->training();
+  if (training.schedule() != Training::BUFFER) return;
+  uint64_t rows = RowsPastTheBuffers(job);
+  if (training.freeze_after_rows() > 0) rows = std::min(rows, training.freeze_after_rows());
+  const uint64_t trained = job.server()->rows_trained();
+  if (rows == 0 || trained >= (rows + 1) / 2) return;
+  warnings.push_back(
+      {"rows_untrained",
+       absl::StrCat("only ", PartOfRows(trained, rows), " ", ShareText(trained, rows),
+                    " were ever trained on: newer ones took their places in the sliding buffers"),
+       "send the stream more slowly (CsvProducer --rate), raise --buffer-max and "
+       "--minibatch-rows, or give --schedule one-pass"});
+}
+
+// Every worker's update of a round is one step together, or each update is one.
+bool StepsInRounds(const Training& training) {
+  return training.consistency().model() == Training::Consistency::SEQUENTIAL;
+}
+
+uint64_t StepsMade(const ServerPoint& server) {
+  if (StepsInRounds(server.training())) return server.rounds();
+  return server.updates() / std::max<uint32_t>(server.shards(), 1);
+}
+
+// Of a one-pass job.
+uint64_t RowsOfAStep(const Training& training, uint32_t workers) {
+  return uint64_t{std::max<uint32_t>(training.batch_rows(), 1)} *
+         (StepsInRounds(training) ? std::max<uint32_t>(workers, 1) : 1);
+}
+
+void AddShortStream(const ProducerPoint& producer, const Training& training, uint32_t workers,
+                    Warnings& warnings) {
+  // Weight changes have been iterated on by the workers.
+  if (training.update().kind() != Training::Update::GRADIENT) return;
+  if (training.schedule() != Training::ONE_PASS || !producer.ended()) return;
+  uint64_t rows = producer.rows_sent();
+  if (training.freeze_after_rows() > 0) rows = std::min(rows, training.freeze_after_rows());
+  const uint64_t of_a_step = RowsOfAStep(training, workers);
+  const uint64_t steps = rows / of_a_step + (rows % of_a_step > 0 ? 1 : 0);
+  if (steps >= kFewSteps) return;
+  warnings.push_back(
+      {"few_steps",
+       absl::StrCat("the stream gives only ", steps,
+                    steps == 1 ? " optimizer step: " : " optimizer steps: ", GroupedNumber(rows),
+                    " rows, up to ", GroupedNumber(of_a_step), " in a step"),
+       "lower ServerApp --batch-rows, take fewer --workers, or send the file "
+       "several times (CsvProducer --epochs)"});
+}
+
+void AddFewSteps(const JobProgress& job, Warnings& warnings) {
+  const ServerPoint& server = *job.server();
+  const Training& training = server.training();
+  if (training.schedule() == Training::ONE_PASS) {
+    if (job.producer()) {
+      AddShortStream(*job.producer(), training, static_cast<uint32_t>(server.workers_size()),
+                     warnings);
+    }
+    return;
+  }
+  const uint64_t steps = StepsMade(server);
+  if (!job.ended() || steps >= kFewSteps) return;
+  if (training.update().kind() != Training::Update::GRADIENT) return;
+  warnings.push_back(
+      {"few_steps",
+       absl::StrCat("only ", steps,
+                    steps == 1 ? " optimizer step was made" : " optimizer steps were made"),
+       "send the stream more slowly (CsvProducer --rate), or give ServerApp "
+       "--rounds-after-end"});
+}
+
+void AddEvents(const ServerPoint& server, Warnings& warnings) {
+  AddCount(server.undecodable_rows(), "undecodable_rows", "row undecodable", "rows undecodable",
+           "the topic dead-letter has them, with the reason", warnings);
+  AddCount(server.non_finite_updates(), "non_finite_updates", "non-finite update",
+           "non-finite updates", "they were left out; lower --learning-rate", warnings);
+  AddCount(server.refused(), "refused", "record refused", "records refused",
+           "the topic dead-letter has them, with the reason", warnings);
+  AddCount(server.aborted_checkpoints(), "aborted_checkpoints", "checkpoint aborted",
+           "checkpoints aborted in a row", "ServerApp's log says why", warnings);
+  AddCount(server.duplicates_ignored(), "duplicates_ignored", "duplicate ignored",
+           "duplicates ignored", "", warnings);
+  AddCount(server.time_jumps(), "time_jumps", "timestamp jump", "timestamp jumps", "", warnings);
+}
+
+}  // namespace
+
+std::vector<JobWarning> WarningsOf(const JobProgress& job) {
+  Warnings warnings;
+  if (job.producer()) AddRejected(*job.producer(), job.rows_read(), warnings);
+  AddUnusableTests(job, warnings);
+  if (!job.server()) return warnings;
+  AddUntrained(job, warnings);
+  AddFewSteps(job, warnings);
+  AddEvents(*job.server(), warnings);
+  return warnings;
+}
+
+std::vector<JobWarning> WarningsOf(const ProducerPoint& producer,
+                                   const std::optional<Training>& training, uint32_t workers) {
+  Warnings warnings;
+  AddRejected(producer, producer.rows_read(), warnings);
+  if (training) AddShortStream(producer, *training, workers, warnings);
+  return warnings;
+}
+
+std::string ToText(const JobWarning& warning) {
+  if (warning.remedy.empty()) return warning.text;
+  return absl::StrCat(warning.text, ": ", warning.remedy);
+}
+
+}  // namespace millrace

@@ -1,0 +1,190 @@
+#include "metrics/job_warnings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/metrics/points.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> Kinds(const std::vector<JobWarning>& warnings) {
+  std::vector<std::string> kinds;
+  for (const JobWarning& warning : warnings) kinds.push_back(warning.kind);
+  return kinds;
+}
+
+MetricPoint ProducerWith(uint64_t read, uint64_t rejected, bool ended) {
+  MetricPoint point = ProducerAt(1'000, 100, 100, read - rejected, ended);
+  point.mutable_producer()->set_rows_read(read);
+  point.mutable_producer()->set_rows_rejected(rejected);
+  return point;
+}
+
+std::vector<JobWarning> OfProducer(uint64_t read, uint64_t rejected, bool ended) {
+  JobProgress job;
+  job.Fold(ProducerWith(read, rejected, ended));
+  return WarningsOf(job);
+}
+
+// 4 workers.
+JobProgress JobOf(const Training& training, uint64_t rows_sent, const MetricPoint& last) {
+  JobProgress job;
+  job.Fold(ProducerWith(rows_sent, 0, true));
+  MetricPoint point = last;
+  *point.mutable_server()->mutable_training() = training;
+  job.Fold(point);
+  return job;
+}
+
+TEST(JobWarnings, AJobInWhichAllIsWellHasNone) {
+  EXPECT_THAT(WarningsOf(JobProgress()), IsEmpty());
+  EXPECT_THAT(WarningsOf(JobOf(Training(), 100'000, EndedAt(9'000, 250))), IsEmpty());
+}
+
+TEST(JobWarnings, TellsTheShareOfRejectedRowsWhenItIsMoreThanOneInAHundred) {
+  const std::vector<JobWarning> many = OfProducer(10'000, 121, true);
+  ASSERT_THAT(Kinds(many), ElementsAre("rows_rejected"));
+  EXPECT_EQ(many[0].text, "121 of 10,000 rows rejected (1.2 %)");
+  EXPECT_THAT(many[0].remedy, HasSubstr("--reject-file"));
+  EXPECT_EQ(OfProducer(10'000, 9'999, true)[0].text, "9,999 of 10,000 rows rejected (100 %)");
+
+  const std::vector<JobWarning> few = OfProducer(10'000, 100, true);
+  ASSERT_THAT(Kinds(few), ElementsAre("rows_rejected"));
+  EXPECT_EQ(few[0].text, "100 rows rejected");
+  EXPECT_THAT(few[0].remedy, IsEmpty());
+  EXPECT_EQ(OfProducer(10'000, 1, true)[0].text, "1 row rejected");
+}
+
+TEST(JobWarnings, TellsNoShareOfTheFirstFewRowsOfAStreamThatGoesOn) {
+  EXPECT_THAT(OfProducer(999, 500, false)[0].remedy, IsEmpty());
+  EXPECT_FALSE(OfProducer(1'000, 500, false)[0].remedy.empty());
+  EXPECT_FALSE(OfProducer(999, 500, true)[0].remedy.empty());
+}
+
+TEST(JobWarnings, TellsWhatPartOfTheTestFileCannotBeUsed) {
+  JobProgress job;
+  MetricPoint point = EvaluationAt(1'000, 5);  // 1,000 rows
+  point.mutable_evaluation()->set_rows_rejected(24);
+  job.Fold(point);
+  const std::vector<JobWarning> warnings = WarningsOf(job);
+  ASSERT_THAT(Kinds(warnings), ElementsAre("test_rows_rejected"));
+  EXPECT_EQ(warnings[0].text, "24 of 1,024 rows of the --test file cannot be used");
+  EXPECT_THAT(warnings[0].remedy, HasSubstr("ServerApp's log"));
+}
+
+Training BufferTraining() {
+  Training training;
+  training.set_schedule(Training::BUFFER);
+  return training;
+}
+
+TEST(JobWarnings, TellsThatMostRowsWereReplacedInTheBuffers) {
+  // 100 rounds have trained on 40,000 rows.
+  EXPECT_THAT(WarningsOf(JobOf(BufferTraining(), 80'000, EndedAt(9'000, 100))), IsEmpty());
+  const auto warnings = WarningsOf(JobOf(BufferTraining(), 80'001, EndedAt(9'000, 100)));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("rows_untrained"));
+  EXPECT_EQ(warnings[0].text,
+            "only 40,000 of 80,001 rows (50 %) were ever trained on: newer ones took their places "
+            "in the sliding buffers");
+  EXPECT_THAT(warnings[0].remedy, HasSubstr("--schedule one-pass"));
+
+  Training frozen = BufferTraining();
+  frozen.set_freeze_after_rows(50'000);
+  EXPECT_THAT(WarningsOf(JobOf(frozen, 100'000, EndedAt(9'000, 100))), IsEmpty())
+      << "the others are not to be trained on";
+}
+
+TEST(JobWarnings, OfAStreamThatGoesOnCountsOnlyRowsThatAreNoLongerInABuffer) {
+  JobProgress job;
+  job.Fold(ProducerWith(100'000, 0, false));
+  MetricPoint point = ServerAt(2'000, 10);  // 4,000 rows trained on, 4 * 128 in buffers
+  *point.mutable_server()->mutable_training() = BufferTraining();
+  point.mutable_server()->set_rows_counted(8'000 + 512);
+  job.Fold(point);
+  EXPECT_THAT(WarningsOf(job), IsEmpty());
+  point.set_timestamp_ms(3'000);
+  point.mutable_server()->set_rows_counted(8'001 + 512);
+  job.Fold(point);
+  EXPECT_THAT(Kinds(WarningsOf(job)), ElementsAre("rows_untrained"));
+}
+
+TEST(JobWarnings, TellsThatAStreamIsTooShortForItsBatches) {
+  Training training;
+  training.set_batch_rows(100);  // 400 rows a round of 4 workers: 49 rounds, and 50
+  EXPECT_THAT(WarningsOf(JobOf(training, 19'601, ServerAt(2'000, 1))), IsEmpty());
+  const auto warnings = WarningsOf(JobOf(training, 19'600, ServerAt(2'000, 1)));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("few_steps"));
+  EXPECT_EQ(warnings[0].text,
+            "the stream gives only 49 optimizer steps: 19,600 rows, up to 400 in a step");
+  EXPECT_THAT(warnings[0].remedy, HasSubstr("--batch-rows"));
+
+  training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  EXPECT_THAT(WarningsOf(JobOf(training, 19'600, ServerAt(2'000, 1))), IsEmpty())
+      << "each update is a step";
+  EXPECT_THAT(Kinds(WarningsOf(JobOf(training, 4'900, ServerAt(2'000, 1)))),
+              ElementsAre("few_steps"));
+  training.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
+  EXPECT_THAT(WarningsOf(JobOf(training, 4'900, ServerAt(2'000, 1))), IsEmpty())
+      << "workers have iterated";
+}
+
+TEST(JobWarnings, OfFrozenRowsThereAreNoSteps) {
+  Training training;
+  training.set_batch_rows(100);
+  training.set_freeze_after_rows(4'000);
+  EXPECT_THAT(Kinds(WarningsOf(JobOf(training, 40'000, ServerAt(2'000, 1)))),
+              ElementsAre("few_steps"));
+}
+
+TEST(JobWarnings, OfAJobOnBuffersTheStepsAreCountedAtItsEnd) {
+  EXPECT_THAT(WarningsOf(JobOf(BufferTraining(), 16'000, ServerAt(2'000, 40))), IsEmpty());
+  const auto warnings = WarningsOf(JobOf(BufferTraining(), 16'000, EndedAt(2'000, 49)));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("few_steps"));
+  EXPECT_EQ(warnings[0].text, "only 49 optimizer steps were made");
+  EXPECT_THAT(WarningsOf(JobOf(BufferTraining(), 16'000, EndedAt(2'000, 50))), IsEmpty());
+}
+
+TEST(JobWarnings, WhatMakesTheModelUselessComesBeforeCountsOfEvents) {
+  MetricPoint point = EndedAt(2'000, 3);
+  MetricPoint::ServerProgress& server = *point.mutable_server();
+  server.set_undecodable_rows(1);
+  server.set_non_finite_updates(2);
+  server.set_refused(3);
+  server.set_aborted_checkpoints(4);
+  server.set_duplicates_ignored(5);
+  server.set_time_jumps(6);
+  JobProgress job = JobOf(BufferTraining(), 16'000, point);
+  MetricPoint evaluation = EvaluationAt(2'000, 3, true);
+  evaluation.mutable_evaluation()->set_rows_rejected(1);
+  job.Fold(evaluation);
+  job.Fold(ProducerWith(16'000, 1'000, true));
+  EXPECT_THAT(Kinds(WarningsOf(job)),
+              ElementsAre("rows_rejected", "test_rows_rejected", "rows_untrained", "few_steps",
+                          "undecodable_rows", "non_finite_updates", "refused",
+                          "aborted_checkpoints", "duplicates_ignored", "time_jumps"));
+}
+
+TEST(JobWarnings, CsvProducerGivesThoseItCanKnow) {
+  Training training;
+  training.set_batch_rows(100);
+  const auto producer = ProducerWith(10'000, 400, true).producer();
+  EXPECT_THAT(Kinds(WarningsOf(producer, std::nullopt, 4)), ElementsAre("rows_rejected"));
+  EXPECT_THAT(Kinds(WarningsOf(producer, training, 4)), ElementsAre("rows_rejected", "few_steps"));
+  EXPECT_THAT(Kinds(WarningsOf(producer, training, 1)), ElementsAre("rows_rejected"));
+}
+
+TEST(JobWarnings, AsTextARemedyFollows) {
+  EXPECT_EQ(ToText({"kind", "3 things", "do this"}), "3 things: do this");
+  EXPECT_EQ(ToText({"kind", "3 things", ""}), "3 things");
+}
+
+}  // namespace
+}  // namespace millrace
