@@ -99,17 +99,28 @@ void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
 
 void JobProgress::NoteClocks(int64_t timestamp_ms, const ServerPoint& point) {
   for (const WorkerProgress& worker : point.workers()) {
-    auto& [clock, moved_ms] = worker_moved_[WorkerId(worker.worker())];
-    if (worker.clock() <= clock) continue;
-    clock = Clock(worker.clock());
-    moved_ms = timestamp_ms;
+    Moved& moved = worker_moved_[WorkerId(worker.worker())];
+    if (worker.clock() <= moved.clock) continue;
+    moved.took_before_ms = moved.took_ms;
+    if (moved.since_ms > 0) moved.took_ms = timestamp_ms - moved.since_ms;
+    moved.clock = Clock(worker.clock());
+    moved.since_ms = timestamp_ms;
     moved_ms_ = std::max(moved_ms_, timestamp_ms);
   }
 }
 
 int64_t JobProgress::worker_moved_ms(WorkerId worker) const {
   const auto found = worker_moved_.find(worker);
-  return found == worker_moved_.end() ? 0 : found->second.second;
+  return found == worker_moved_.end() ? 0 : found->second.since_ms;
+}
+
+int64_t JobProgress::update_takes_ms() const {
+  int64_t longest_ms = 0;
+  for (const auto& [worker, moved] : worker_moved_) {
+    const int64_t took_ms = moved.took_ms.value_or(0);
+    longest_ms = std::max(longest_ms, std::min(took_ms, moved.took_before_ms.value_or(took_ms)));
+  }
+  return longest_ms;
 }
 
 void JobProgress::Combine() {
@@ -298,7 +309,8 @@ const JobProgress::Sample* JobProgress::WindowBegin() const {
   const Sample& last = samples_.back();
   const Sample* begin = nullptr;
   for (auto sample = samples_.rbegin() + 1; sample != samples_.rend(); ++sample) {
-    if (last.timestamp_ms - sample->timestamp_ms > kRateWindowMs && begin != nullptr) break;
+    const bool has_a_round = begin != nullptr && begin->newest_clock < last.newest_clock;
+    if (last.timestamp_ms - sample->timestamp_ms > kRateWindowMs && has_a_round) break;
     begin = &*sample;
   }
   return last.timestamp_ms > begin->timestamp_ms ? begin : nullptr;

@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/types.h"
@@ -41,14 +40,17 @@ class JobProgress {
   std::map<ShardId, ServerPoint::Recovery> recoveries() const;
   const std::optional<Figures>& holdout() const { return holdout_; }
   uint64_t test_rows_rejected() const { return test_rows_rejected_; }  // of the held-out file
-  int64_t last_timestamp_ms() const { return last_timestamp_ms_; }  // 0: no point yet
-  int64_t last_server_ms() const { return last_server_ms_; }        // 0: no server's point yet
-  int64_t producer_ms() const { return producer_ms_; }              // of its last point; 0: none
+  int64_t last_timestamp_ms() const { return last_timestamp_ms_; }     // 0: no point yet
+  int64_t last_server_ms() const { return last_server_ms_; }           // 0: no server's point yet
+  int64_t producer_ms() const { return producer_ms_; }                 // of its last point; 0: none
   // Of each shard's last point.
   const std::map<ShardId, int64_t>& shards_heard_ms() const { return shards_heard_ms_; }
   // When a worker's clock moved, by the first point that says so; of any worker; 0: not yet.
   int64_t worker_moved_ms(WorkerId worker) const;
   int64_t moved_ms() const { return moved_ms_; }
+  // How long an update of the slowest worker takes from one to the next, as its last two did: a
+  // single one that was late because of an outage does not count. 0: not known.
+  int64_t update_takes_ms() const;
 
   // Training begins with the server's last point before it has any update (they come four times a
   // second; its first point if it has updates then), and ends with the server's point that says so,
@@ -63,7 +65,8 @@ class JobProgress {
   // trained on.
   std::optional<double> rows_per_second() const;
 
-  // Over the last seconds; empty until there are two points, or when the job has ended.
+  // Over the last seconds, or, where a round takes longer, since the last one but one began (up to
+  // half a minute); empty until there are two points, or when the job has ended.
   std::optional<double> recent_rounds_per_second() const;
   std::optional<double> recent_rows_per_second() const;
 
@@ -140,7 +143,13 @@ class JobProgress {
   int64_t last_server_ms_ = 0;
   int64_t producer_ms_ = 0;
   std::map<ShardId, int64_t> shards_heard_ms_;
-  std::map<WorkerId, std::pair<Clock, int64_t>> worker_moved_;  // clock, since when
+  struct Moved {
+    Clock clock = 0;
+    int64_t since_ms = 0;
+    std::optional<int64_t> took_ms;         // from the clock before to this one
+    std::optional<int64_t> took_before_ms;  // the same of the clock before
+  };
+  std::map<WorkerId, Moved> worker_moved_;
   int64_t moved_ms_ = 0;
 
   std::optional<Sample> idle_;   // of the server's last point without updates

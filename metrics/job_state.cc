@@ -110,6 +110,10 @@ class Judge {
   }
   bool Silent(int64_t timestamp_ms) const { return now_ms_ - timestamp_ms > kSilentMs; }
 
+  bool StandsStill() const {
+    return now_ms_ - job_.moved_ms() > std::max(kSilentMs, kSlowUpdates * job_.update_takes_ms());
+  }
+
   std::vector<ProgramAge> Programs() const {
     std::vector<ProgramAge> programs;
     if (job_.producer()) {
@@ -164,7 +168,7 @@ class Judge {
     if (!job_.server()) return "for ServerApp, which has not been heard from";
     const std::vector<Awaited> servers = ServersAway();
     if (!servers.empty()) return absl::StrCat("for ServerApp, ", Grouped("shard", servers));
-    if (job_.moved_ms() > 0 && !Silent(job_.moved_ms())) return "";
+    if (job_.moved_ms() > 0 && !StandsStill()) return "";
     if (!job_.producer()) return "for CsvProducer, which has not been heard from";
     const bool more_rows = !job_.producer()->ended();
     if (more_rows && !RowsAreLeft()) {

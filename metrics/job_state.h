@@ -37,9 +37,12 @@ std::string_view NameOf(JobState::Kind kind);
 // The kind with its reason: "waiting for rows: all that were sent are trained on".
 std::string StateText(const JobState& state);
 
-// A program that has sent no point for so long is silent, and a job whose clocks have not moved for
-// so long does not run, in milliseconds. (Servers send four points a second, the producer two.)
+// A program that has sent no point for so long is silent, in milliseconds. (Servers send four
+// points a second, the producer two.) A job whose clocks have not moved for so long does not run,
+// unless its updates take long: then it does not run after kSlowUpdates times the time of the last
+// ones.
 inline constexpr int64_t kSilentMs = 5000;
+inline constexpr int64_t kSlowUpdates = 3;
 
 // `now_ms`: on the clock of the points' timestamps; what is younger than now counts as now.
 JobState ComputeJobState(const JobProgress& job, int64_t now_ms);

@@ -412,5 +412,15 @@ TEST(JobProgress, NamesHowAJobLearnsAsTheFlagsDo) {
   EXPECT_EQ(LearnerName(training), "lbfgs, averaged");
 }
 
+TEST(JobProgress, OfRoundsThatTakeLongTheRateIsThatOfTheLastOnes) {
+  JobProgress job;
+  for (int quarter = 0; quarter <= 4 * 45; ++quarter) {
+    job.Fold(ServerAt(250 * quarter, static_cast<uint64_t>(quarter / 40)));  // a round takes 10 s
+    if (quarter < 40) continue;
+    ASSERT_GT(*job.recent_rounds_per_second(), 0.05) << quarter;
+    ASSERT_LT(*job.recent_rounds_per_second(), 0.3) << quarter;
+  }
+}
+
 }  // namespace
 }  // namespace millrace

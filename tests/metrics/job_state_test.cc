@@ -131,6 +131,25 @@ TEST(JobState, NamesWorkersOfWhomTheSameIsSaidTogether) {
             "for workers 0, 2-3 (no update for 0:10), worker 1 (no update for 0:12)");
 }
 
+TEST(JobState, UpdatesThatAlwaysTakeLongAreNoReasonToWait) {
+  JobProgress job;
+  job.Fold(ProducerAt(0, 600, 1'000, 24'000));
+  MetricPoint point;
+  for (int quarter = 0; quarter <= 4 * 60; ++quarter) {
+    point = ServerAt(250 * quarter, static_cast<uint64_t>(quarter / 80));  // a round takes 20 s
+    job.Fold(point);
+  }
+  // The third round ended at 60 s.
+  for (int quarter = 1; quarter <= 4 * 61; ++quarter) {
+    const int64_t now_ms = 60'000 + 250 * quarter;
+    point.set_timestamp_ms(now_ms);
+    job.Fold(point);
+    const JobState::Kind expected =
+        now_ms <= 120'000 ? JobState::Kind::kRunning : JobState::Kind::kWaiting;
+    ASSERT_EQ(ComputeJobState(job, now_ms).kind, expected) << now_ms;
+  }
+}
+
 TEST(JobState, AWorkerThatHasLeftIsNotWaitedFor) {
   JobProgress job = SomeJob();
   for (int i = 0; i <= 40; ++i) {
