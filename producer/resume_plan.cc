@@ -30,7 +30,10 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
   PartitionTail tail;
   tail.rows = rows->end();
   tail.ended = rows->is_end();
-  if (tail.ended) return tail;
+  if (tail.ended) {
+    tail.fingerprint = record.end().fingerprint();
+    return tail;
+  }
   RowBatchReader reader;
   reader.Begin(record.rows(), shape);
   reader.Skip(rows->count - 1);
@@ -69,6 +72,17 @@ Status ResumePlan::Check(RowPlace place, std::string_view value, std::string_vie
   return OtherInput(
       topic, place.worker,
       absl::StrCat("its last row, ", uint64_t{place.row}, ", differs from that row of this input"));
+}
+
+Status ResumePlan::CheckFingerprint(WorkerId worker, uint64_t fingerprint,
+                                    std::string_view topic) const {
+  const PartitionTail& tail = tails_[worker];
+  if (!tail.ended || tail.fingerprint == 0 || tail.fingerprint == fingerprint) {
+    return absl::OkStatus();
+  }
+  return OtherInput(topic, worker,
+                    absl::StrCat("as many as this input gives (", uint64_t{tail.rows},
+                                 "), and the end of the stream, but not all of them are equal"));
 }
 
 Status ResumePlan::CheckEnd(uint64_t rows, std::string_view topic) const {

@@ -19,6 +19,7 @@ struct PartitionTail {
   bool ended = false;  // the last record is the end
   // Row rows - 1 by itself (EncodeRow); empty without rows, or if the end of the stream follows it.
   std::string last_value;
+  uint64_t fingerprint = 0;  // of its rows (row_fingerprint.h), if it has ended; 0: not known
 };
 
 // Parses the last record of a partition. InvalidArgument: it does not belong to a job of this
@@ -53,6 +54,11 @@ class ResumePlan {
   // At the end of the input, which has `rows` rows. FailedPrecondition: the topic holds more, or
   // a partition has ended elsewhere.
   Status CheckEnd(uint64_t rows, std::string_view topic) const;
+
+  // At the end of the input, whose rows of the partition have this fingerprint. FailedPrecondition:
+  // the partition has ended after as many other rows. (Of an end that an older version wrote
+  // nothing is known.)
+  Status CheckFingerprint(WorkerId worker, uint64_t fingerprint, std::string_view topic) const;
 
  private:
   uint32_t workers() const { return static_cast<uint32_t>(tails_.size()); }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "producer/row_batches.h"
+#include "producer/row_fingerprint.h"
 #include "topics/partitioning.h"
 #include "topics/row_codec.h"
 
@@ -37,6 +38,7 @@ class Streamer {
         around_(around),
         counts_(counts),
         workers_(static_cast<uint32_t>(plan.tails().size())),
+        fingerprints_(workers_),
         batches_(workers_, pacer.unpaced() && !stream.is_pipe() ? kLingerUnpaced : kLinger),
         now_(around.now()) {
     for (const PartitionTail& tail : plan.tails()) {
@@ -72,12 +74,17 @@ class Streamer {
                              " rows of the input can be used; the last: ", stream_.last_reason()));
     }
     MILLRACE_RETURN_IF_ERROR(plan_.CheckEnd(stream_.accepted(), sender_.topic()));
+    for (WorkerId worker = 0; worker < workers_; ++worker) {
+      MILLRACE_RETURN_IF_ERROR(
+          plan_.CheckFingerprint(worker, fingerprints_[worker].value(), sender_.topic()));
+    }
     MILLRACE_RETURN_IF_ERROR(Accept());
     return SendEnds();
   }
 
  private:
-  // Of a partition that has ended, the number of rows is all that can be compared.
+  // Of a partition that has ended, the rows are compared at its end, by their number and
+  // fingerprint.
   Status AcceptIfChecked() {
     return rows_to_check_ == 0 && !only_the_end_tells_ ? Accept() : absl::OkStatus();
   }
@@ -108,6 +115,7 @@ class Streamer {
 
   Status Take(const StreamRecord& record) {
     const RowPlace place = PlaceOfRow(record.number, workers_);
+    fingerprints_[place.worker].Add(record.row);
     const ResumePlan::Action action = plan_.ActionFor(place);
     if (action == ResumePlan::Action::kSkip) {
       ++counts_.rows_found;
@@ -183,7 +191,7 @@ class Streamer {
     for (WorkerId worker = 0; worker < workers_; ++worker) {
       if (plan_.tails()[worker].ended) continue;
       const RowNumber rows = RowsOfWorker(stream_.accepted(), worker, workers_);
-      std::string value = EncodeEnd(rows);
+      std::string value = EncodeEnd(rows, fingerprints_[worker].value());
       MILLRACE_RETURN_IF_ERROR(Send(worker, {.first = rows, .count = 0}, value));
     }
     while (true) {
@@ -200,6 +208,7 @@ class Streamer {
   const StreamSurroundings& around_;
   StreamCounts& counts_;
   const uint32_t workers_;
+  std::vector<RowFingerprint> fingerprints_;  // of the rows that were read, by partition
   RowBatches batches_;
   Pacer::Time now_;  // at the last look at the clock
   uint32_t rows_to_check_ = 0;

@@ -43,9 +43,10 @@ std::string EncodeRow(const Row& row) {
   return EncodeRows(batch);
 }
 
-std::string EncodeEnd(RowNumber row_count) {
+std::string EncodeEnd(RowNumber row_count, uint64_t fingerprint) {
   InputRecord record;
   record.mutable_end()->set_row_count(row_count);
+  record.mutable_end()->set_fingerprint(fingerprint);
   std::string frame = WholeFrameHeader();
   record.AppendToString(&frame);
   return frame;

@@ -34,7 +34,7 @@ std::optional<InputKey> DecodeInputKey(std::string_view bytes);
 // Values are single frames of InputRecord: the rows of a batch, a row by itself, the end.
 std::string EncodeRows(RowBatchEncoder& batch);
 std::string EncodeRow(const Row& row);
-std::string EncodeEnd(RowNumber row_count);
+std::string EncodeEnd(RowNumber row_count, uint64_t fingerprint = 0);
 
 // Parses a value of input-data into `record` (reused: no allocation when warm) and checks that it
 // is what the key says, and its columns those of `shape`; RowBatchReader takes its rows out.

@@ -19,7 +19,9 @@ constexpr RowShape kShape = {.numeric = 1, .features = 1, .classes = 2};
 std::string Value(double number) { return EncodeRow({1, {number}, {}, {}}); }
 
 PartitionTail RowsUpTo(RowNumber rows, std::string last) { return {rows, false, std::move(last)}; }
-PartitionTail EndedAt(RowNumber rows) { return {rows, true, ""}; }
+PartitionTail EndedAt(RowNumber rows, uint64_t fingerprint = 0) {
+  return {rows, true, "", fingerprint};
+}
 
 TEST(PartitionTail, FollowsFromTheLastRecord) {
   const PartitionTail row = TailOfRecord(EncodeInputKey({41, 1}), Value(3), kShape).value();
@@ -29,6 +31,9 @@ TEST(PartitionTail, FollowsFromTheLastRecord) {
   const PartitionTail end = TailOfRecord(EncodeInputKey({42, 0}), EncodeEnd(42), kShape).value();
   EXPECT_EQ(end.rows, 42u);
   EXPECT_TRUE(end.ended);
+  EXPECT_EQ(end.fingerprint, 0u);
+  EXPECT_EQ(TailOfRecord(EncodeInputKey({42, 0}), EncodeEnd(42, 7), kShape).value().fingerprint,
+            7u);
 }
 
 TEST(PartitionTail, OfARecordOfManyRowsItIsTheLast) {
@@ -84,6 +89,16 @@ TEST(ResumePlan, NoticesAnInputThatIsTooShortOrEndedElsewhere) {
   EXPECT_TRUE(ResumePlan({EndedAt(3), RowsUpTo(2, "")}).CheckEnd(5, "t").ok());
   EXPECT_FALSE(ResumePlan({EndedAt(2), RowsUpTo(2, "")}).CheckEnd(5, "t").ok());
   EXPECT_FALSE(ResumePlan({EndedAt(3), RowsUpTo(2, "")}).CheckEnd(7, "t").ok());
+}
+
+TEST(ResumePlan, NoticesAsManyOtherRowsBeforeAnEnd) {
+  const ResumePlan plan({EndedAt(3, 7), EndedAt(3), RowsUpTo(3, "")});
+  EXPECT_TRUE(plan.CheckFingerprint(0, 7, "t").ok());
+  const Status other = plan.CheckFingerprint(0, 8, "t");
+  EXPECT_TRUE(absl::IsFailedPrecondition(other));
+  EXPECT_THAT(other.message(), HasSubstr("t [0] holds rows of another input: as many as this"));
+  EXPECT_TRUE(plan.CheckFingerprint(1, 8, "t").ok()) << "an older version wrote the end";
+  EXPECT_TRUE(plan.CheckFingerprint(2, 8, "t").ok()) << "it has not ended";
 }
 
 TEST(ResumePlan, KnowsWhenEverythingHasEnded) {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "producer/row_fingerprint.h"
 #include "tests/producer/memory_rejects.h"
 #include "tests/producer/scratch_folder.h"
 #include "topics/row_codec.h"
@@ -178,9 +179,15 @@ class StreamRowsTest : public testing::Test {
              EncodeRow({static_cast<uint32_t>(i % 2), {static_cast<double>(i)}, {}, {}, e > 0})});
       }
     }
-    for (auto& records : topic) {
-      const RowNumber end(records.size());
-      records.push_back({EncodeInputKey({end, 0}), EncodeEnd(end)});
+    for (size_t worker = 0; worker < workers; ++worker) {
+      RowFingerprint fingerprint;
+      const uint64_t all = options_.epochs * static_cast<uint64_t>(rows);
+      for (uint64_t number = worker; number < all; number += workers) {
+        const auto i = static_cast<uint32_t>(number % static_cast<uint64_t>(rows));
+        fingerprint.Add({i % 2, {static_cast<double>(i)}, {}, {}});
+      }
+      const RowNumber end(topic[worker].size());
+      topic[worker].push_back({EncodeInputKey({end, 0}), EncodeEnd(end, fingerprint.value())});
     }
     return topic;
   }
@@ -241,7 +248,7 @@ TEST_F(StreamRowsTest, EndsPartitionsOfUnequalCounts) {
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(RowsOf(topic)[i].size(), expected[i] + 1);
     EXPECT_EQ(topic[i].back().key, EncodeInputKey({expected[i], 0}));
-    EXPECT_EQ(topic[i].back().value, EncodeEnd(expected[i]));
+    EXPECT_EQ(topic[i].back().value, Expected(6, 4)[i].back().value);
   }
 }
 
@@ -337,6 +344,19 @@ TEST_F(StreamRowsTest, RefusesAnInputLongerThanWhatHasEnded) {
   topic[1].pop_back();
   InputRows(15, [](int) { return false; });
   EXPECT_THAT(Run(topic).message(), HasSubstr("it has 5 rows and the end of the stream"));
+}
+
+TEST_F(StreamRowsTest, RefusesAsManyOtherRowsAsHaveEnded) {
+  Input("x,y\n0,0\n1,1\n2,0\n3,1\n4,0\n");
+  MemoryTopic topic(2);
+  ASSERT_TRUE(Run(topic).ok());
+  ASSERT_TRUE(Run(topic).ok()) << "the same input";
+  EXPECT_EQ(accepts_, 1);
+  Input("x,y\n0,0\n1,1\n7,0\n3,1\n4,0\n");
+  const Status status = Run(topic);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("[0] holds rows of another input"));
+  EXPECT_EQ(accepts_, 0);
 }
 
 TEST_F(StreamRowsTest, AcceptsAnInputBeforeItsFirstRowIfTheTopicHoldsNone) {
