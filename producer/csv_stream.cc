@@ -48,6 +48,7 @@ StatusOr<CsvStream::Event> CsvStream::Next(StreamRecord* record) {
     record->number = next_number_++;
     record->epoch = epoch_;
     record->row.replayed = epoch_ > 0;
+    record->line = csv_record_.line;
     return Event::kRow;
   }
 }

@@ -22,6 +22,7 @@ namespace millrace {
 // An accepted row.
 struct StreamRecord {
   Row row;
+  uint64_t line = 0;    // of the file
   uint64_t number = 0;  // in the stream, from 0: accepted rows of all epochs are counted
   uint32_t epoch = 0;   // from 0
   std::optional<RecordedTime> time;  // if the stream has a time column
@@ -73,6 +74,7 @@ class CsvStream {
   uint64_t total_bytes() const;  // 0: unknown
 
   const FeatureEncoder& encoder() const { return rows_.encoder(); }
+  const FeatureSpec& spec() const { return options_.spec; }
 
  private:
   CsvStream(std::unique_ptr<CsvFile> file, const CsvFile::Options& file_options,

@@ -311,6 +311,7 @@ Status KafkaRun::Stream() {
                                                   : Pacer::Unpaced();
   auto surroundings = StreamSurroundings::Real(&stop_, [this] { return Tick(); });
   surroundings.accept = [this] { return Accept(); };
+  surroundings.warn = [this](const std::string& line) { display_.Warn(line); };
   const auto begin = steady_clock::now();
   Status streamed = StreamRows(*stream_, *plan_, pacer, *sender_, surroundings, counts_);
   if (MayStartAgain(streamed)) return streamed;

@@ -57,6 +57,14 @@ std::string Duration(std::chrono::seconds time) {
   return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
 }
 
+std::string LongDuration(std::chrono::seconds time) {
+  constexpr int64_t kDay = 86'400;
+  constexpr int64_t kYear = 365 * kDay;
+  const int64_t s = time.count();
+  if (s < 2 * kDay) return Duration(time);
+  return s < 2 * kYear ? absl::StrCat(s / kDay, " days") : absl::StrCat(s / kYear, " years");
+}
+
 void ProgressRates::Add(Time now, const ProducerProgress& progress, bool skipping) {
   skipping_ = skipping;
   if (skipping) samples_.clear();  // the last of them is the first of the new window

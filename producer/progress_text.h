@@ -16,6 +16,7 @@ using ProducerProgress = MetricPoint::ProducerProgress;
 
 std::string Bytes(uint64_t bytes);               // 12.3 MB
 std::string Duration(std::chrono::seconds);      // 0:07, 12:34, 1:02:03
+std::string LongDuration(std::chrono::seconds);  // the same; from two days on "31 days", "3 years"
 
 // Rows per second and the time left, from what has moved in the last few seconds.
 class ProgressRates {

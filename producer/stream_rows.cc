@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "features/quoted_value.h"
+#include "producer/outlier_watch.h"
+#include "producer/progress_text.h"
 #include "producer/row_batches.h"
 #include "producer/row_fingerprint.h"
 #include "topics/partitioning.h"
@@ -26,6 +29,8 @@ constexpr uint64_t kRowsPerLook = 64;
 // once more after five milliseconds.)
 constexpr milliseconds kLinger(5);
 constexpr milliseconds kLingerUnpaced(20);
+// A gap in the recorded times that makes a person wonder.
+constexpr std::chrono::minutes kLongGap(1);
 
 class Streamer {
  public:
@@ -39,6 +44,7 @@ class Streamer {
         counts_(counts),
         workers_(static_cast<uint32_t>(plan.tails().size())),
         fingerprints_(workers_),
+        outliers_(stream.encoder().numeric_count()),
         batches_(workers_, pacer.unpaced() && !stream.is_pipe() ? kLingerUnpaced : kLinger),
         now_(around.now()) {
     for (const PartitionTail& tail : plan.tails()) {
@@ -116,6 +122,7 @@ class Streamer {
   Status Take(const StreamRecord& record) {
     const RowPlace place = PlaceOfRow(record.number, workers_);
     fingerprints_[place.worker].Add(record.row);
+    if (record.epoch == 0) WarnOfOutliers(record);
     const ResumePlan::Action action = plan_.ActionFor(place);
     if (action == ResumePlan::Action::kSkip) {
       ++counts_.rows_found;
@@ -134,6 +141,27 @@ class Streamer {
     if (!batches_.Takes(place, record.row)) MILLRACE_RETURN_IF_ERROR(SendBatch(place.worker));
     batches_.Add(place, record.row);
     return batches_.IsDue(place.worker, now_) ? SendBatch(place.worker) : absl::OkStatus();
+  }
+
+  void WarnOfOutliers(const StreamRecord& record) {
+    const std::optional<OutlierWatch::Outlier> found = outliers_.Observe(record.row);
+    if (!found || !around_.warn) return;
+    around_.warn(absl::StrCat(
+        "line ", record.line, ": column ",
+        QuotedValue(stream_.spec().numeric(static_cast<int>(found->column))), " has ", found->value,
+        ", where all rows before have ", found->least, " to ", found->most,
+        ": scaled, the others hardly differ any more. If it means \"no value\", name it by "
+        "--missing-tokens; else mend the file and start a new job (another --job)"));
+  }
+
+  void WarnOfGap(const StreamRecord& record, Pacer::Time::duration wait) const {
+    if (!around_.warn) return;
+    around_.warn(absl::StrCat("line ", record.line, ": waiting ",
+                              LongDuration(std::chrono::duration_cast<std::chrono::seconds>(wait)),
+                              " for the next row, which was recorded ", "at ",
+                              TimeText(*record.time),
+                              " by --time-column; a higher --speedup passes over gaps "
+                              "in the times sooner, and without --time-column there are none"));
   }
 
   Status SendBatch(WorkerId worker) {
@@ -163,6 +191,7 @@ class Streamer {
     if (pacer_.unpaced()) return absl::OkStatus();
     now_ = around_.now();
     const Pacer::Time due = pacer_.Due(now_, record.epoch, record.time);
+    if (record.time && due - now_ >= kLongGap) WarnOfGap(record, due - now_);
     while (now_ < due) {
       MILLRACE_RETURN_IF_ERROR(SendDue());
       MILLRACE_RETURN_IF_ERROR(sender_.Wait(milliseconds(0)));
@@ -209,6 +238,7 @@ class Streamer {
   StreamCounts& counts_;
   const uint32_t workers_;
   std::vector<RowFingerprint> fingerprints_;  // of the rows that were read, by partition
+  OutlierWatch outliers_;
   RowBatches batches_;
   Pacer::Time now_;  // at the last look at the clock
   uint32_t rows_to_check_ = 0;

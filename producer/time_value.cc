@@ -48,6 +48,11 @@ std::optional<RecordedTime> ParseIso(std::string_view cell) {
 
 }  // namespace
 
+std::string TimeText(RecordedTime time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixMicros(time.count()),
+                          absl::UTCTimeZone());
+}
+
 std::optional<RecordedTime> ParseTime(std::string_view text) {
   double number;
   if (ParseNumber(text, &number) == NumberKind::kNumber) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace millrace {
@@ -16,5 +17,6 @@ using RecordedTime = std::chrono::microseconds;
 //  - ISO 8601: YYYY-MM-DD, then optionally T or a space and HH:MM[:SS[.fraction]], then optionally
 //    Z, +HH:MM, +HHMM or +HH. Without a zone it is UTC: a replay needs differences only.
 std::optional<RecordedTime> ParseTime(std::string_view text);
+std::string TimeText(RecordedTime time);  // 2013-01-31T10:00:00Z
 
 }  // namespace millrace

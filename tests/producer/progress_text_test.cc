@@ -31,6 +31,9 @@ TEST(ProgressText, WritesNumbersForPeople) {
   EXPECT_EQ(Bytes(12), "12 B");
   EXPECT_EQ(Bytes(12'340'000), "12.3 MB");
   EXPECT_EQ(Duration(seconds(7)), "0:07");
+  EXPECT_EQ(LongDuration(seconds(2 * 86'400 - 1)), "47:59:59");
+  EXPECT_EQ(LongDuration(seconds(2 * 86'400)), "2 days");
+  EXPECT_EQ(LongDuration(seconds(int64_t{2} * 365 * 86'400)), "2 years");
   EXPECT_EQ(Duration(seconds(754)), "12:34");
   EXPECT_EQ(Duration(seconds(3723)), "1:02:03");
 }

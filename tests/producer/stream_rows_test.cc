@@ -142,6 +142,7 @@ class StreamRowsTest : public testing::Test {
       ++accepts_;
       return absl::OkStatus();
     };
+    around_.warn = [this](const std::string& line) { warnings_.push_back(line); };
   }
 
   void Input(const std::string& text) { path_ = folder_.Write("input.csv", text); }
@@ -200,6 +201,7 @@ class StreamRowsTest : public testing::Test {
   std::atomic<bool> stop_ = false;
   int ticks_ = 0;
   int accepts_ = 0;
+  std::vector<std::string> warnings_;
   Pacer::Time now_{std::chrono::hours(1000)};
   StreamSurroundings around_;
   StreamCounts counts_;
@@ -529,6 +531,37 @@ TEST_F(StreamRowsTest, AReplayTakesItsRecordedTimeAndSkipsWhatWasSent) {
   ASSERT_TRUE(Run(topic).ok());
   EXPECT_EQ(now_ - begin, seconds(1));
   EXPECT_EQ(RowsOf(topic), Expected(5, 1));
+}
+
+TEST_F(StreamRowsTest, SaysWhatItWaitsForInALongGapOfTheRecordedTimes) {
+  options_.time_column = "t";
+  Input(
+      "x,y,t\n0,0,2020-01-01\n1,1,2020-01-01T00:00:59\n2,0,2020-01-01T00:01:59\n3,1,2023-01-01\n");
+  pacer_ = Pacer::Replay(1);
+  MemoryTopic topic(1);
+  around_.sleep = [this](Pacer::Time::duration time) {
+    now_ += warnings_.size() < 2 ? time : Pacer::Time::duration(std::chrono::hours(1));
+  };
+  ASSERT_TRUE(Run(topic).ok());
+  ASSERT_EQ(warnings_.size(), 2u);
+  EXPECT_THAT(warnings_[0], HasSubstr("line 4: waiting 1:00 for the next row"));
+  EXPECT_THAT(warnings_[1],
+              HasSubstr("line 5: waiting 3 years for the next row, which was recorded "
+                        "at 2023-01-01T00:00:00Z"));
+  EXPECT_THAT(warnings_[1], HasSubstr("--speedup"));
+}
+
+TEST_F(StreamRowsTest, NamesTheLineOfAnOutlierOnce) {
+  std::string text = "x,y\n";
+  for (int i = 0; i < 1'010; ++i)
+    text += std::to_string(i % 10) + "," + std::to_string(i % 2) + "\n";
+  options_.epochs = 2;
+  Input(text + "1e9,0\n");
+  MemoryTopic topic(2);
+  ASSERT_TRUE(Run(topic).ok());
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_THAT(warnings_[0], HasSubstr("line 1012: column \"x\" has 1e+09, where all rows before "
+                                      "have 0 to 9"));
 }
 
 }  // namespace
