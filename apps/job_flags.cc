@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "apps/config_checks.h"
 #include "apps/flag_field.h"
+#include "apps/flag_needs.h"
 #include "base/check.h"
 #include "processors/policy.h"
 
@@ -121,6 +122,7 @@ void JobFlags::AddGroups(FlagUser user) {
 
 void JobFlags::AddFlag(const Flag& flag, const std::string& group) {
   const auto set = [this, &flag](const std::string& text) {
+    given_.push_back(flag.field);
     overrides_.emplace_back([&flag, text](JobConfig& config) -> Status {
       Status done = SetByFlag(flag, text, config);
       if (done.ok()) return done;
@@ -167,6 +169,7 @@ StatusOr<JobConfig> JobFlags::Load() const {
   }
   for (const auto& override : overrides_) MILLRACE_RETURN_IF_ERROR(override(config));
   MILLRACE_RETURN_IF_ERROR(ValidateConfig(config));
+  MILLRACE_RETURN_IF_ERROR(CheckFlagNeeds(given_, config));
   return config;
 }
 

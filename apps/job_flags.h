@@ -13,7 +13,7 @@ namespace millrace {
 
 // Adds groups of flags (apps/flag_table.cc) to a CLI11 application; each flag belongs to one field
 // of JobConfig. Load() reads --config FILE first, then applies the flags that were given, then
-// validates. `app` outlives it.
+// validates, and refuses a flag that has no effect beside the others. `app` outlives it.
 class JobFlags {
  public:
   // With the flags that every program has.
@@ -35,6 +35,7 @@ class JobFlags {
   CLI::App& app_;
   std::string config_file_;
   std::vector<std::function<Status(JobConfig&)>> overrides_;
+  std::vector<std::string> given_;  // the fields of the flags on the command line
 };
 
 // Parses text format into a config; errors as "NAME:LINE:COLUMN: reason". For JobFlags and tests.

@@ -173,7 +173,7 @@ def draw_servers(draw):
 
 
 def _draw_training(draw, model, consistency, schedule):
-    flags = ["--learning-rate", "0.05"]
+    flags = []
     if schedule == "buffer":
         flags += ["--buffer-min", "64", "--buffer-max", "256", "--rounds-after-end", "3"]
     else:
@@ -181,6 +181,7 @@ def _draw_training(draw, model, consistency, schedule):
     if model == "softmax" and draw.random() < 0.2:
         flags += ["--update", "weight-change", "--l2", "0.001"]
     else:
+        flags += ["--learning-rate", "0.05"]
         flags += ["--optimizer", draw.choice(("adagrad", "adam", "sgd", "momentum", "ftrl")
                                              if model == "softmax" else ("adagrad", "ftrl"))]
         if draw.random() < 0.3:

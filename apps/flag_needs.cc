@@ -1,0 +1,82 @@
+#include "apps/flag_needs.h"
+
+#include <algorithm>
+
+#include "apps/flag_table.h"
+
+namespace millrace {
+namespace {
+
+bool IsBuffer(const JobConfig& config) { return config.training().schedule() == Training::BUFFER; }
+bool IsOnePass(const JobConfig& config) { return !IsBuffer(config); }
+bool SendsGradients(const JobConfig& config) {
+  return config.training().update().kind() == Training::Update::GRADIENT;
+}
+bool SendsChanges(const JobConfig& config) { return !SendsGradients(config); }
+bool IteratesBySgd(const JobConfig& config) {
+  return SendsChanges(config) && config.training().update().solver() == Training::Update::LOCAL_SGD;
+}
+bool IsSoftmax(const JobConfig& config) { return config.training().model() == Training::SOFTMAX; }
+bool HasFactors(const JobConfig& config) { return !IsSoftmax(config); }
+bool IsFtrl(const JobConfig& config) {
+  return config.training().optimizer().kind() == Training::Optimizer::FTRL;
+}
+bool HasNumbers(const JobConfig& config) { return !config.features().numeric().empty(); }
+bool TakesMissing(const JobConfig& config) {
+  return HasNumbers(config) && config.features().missing() != FeatureSpec::REJECT;
+}
+bool HasCategories(const JobConfig& config) { return !config.features().categorical().empty(); }
+bool HasText(const JobConfig& config) { return !config.features().text().empty(); }
+bool HasTimes(const JobConfig& config) { return !config.producer().time_column().empty(); }
+bool HasTest(const JobConfig& config) { return config.server().has_test_file(); }
+
+struct Need {
+  const char* field;  // of the flag that was given
+  const char* what;   // it needs
+  bool (*is_met)(const JobConfig&);
+};
+
+// (What ValidateConfig refuses in a file, too, is not here.)
+constexpr Need kNeeds[] = {
+    {"features.missing", "--numeric", HasNumbers},
+    {"features.missing_tokens", "--numeric, and --missing mean or mean-only", TakesMissing},
+    {"features.categorical_buckets", "--categorical", HasCategories},
+    {"features.text_buckets", "--text", HasText},
+    {"producer.speedup", "--time-column", HasTimes},
+    {"training.batch_rows", "--schedule one-pass", IsOnePass},
+    {"training.rounds_after_end", "--schedule buffer", IsBuffer},
+    {"training.buffer.min_rows", "--schedule buffer", IsBuffer},
+    {"training.buffer.max_rows", "--schedule buffer", IsBuffer},
+    {"training.buffer.coefficient", "--schedule buffer", IsBuffer},
+    {"training.buffer.minibatch_rows", "--schedule buffer", IsBuffer},
+    {"training.update.solver", "--update weight-change", SendsChanges},
+    {"training.update.local_iterations", "--update weight-change", SendsChanges},
+    {"training.update.local_learning_rate", "--update weight-change and --solver sgd",
+     IteratesBySgd},
+    {"training.optimizer.kind", "--update gradient", SendsGradients},
+    {"training.optimizer.learning_rate", "--update gradient", SendsGradients},
+    {"training.optimizer.decay", "--update gradient", SendsGradients},
+    {"training.optimizer.ftrl_beta", "--optimizer ftrl", IsFtrl},
+    {"training.wide_above", "--model softmax", IsSoftmax},
+    {"training.embedding.factors", "--model fm or deepfm", HasFactors},
+    {"training.embedding.initial_limit", "--model fm or deepfm", HasFactors},
+    {"training.embedding.offset", "--model fm or deepfm", HasFactors},
+    {"training.embedding.seed", "--model fm or deepfm", HasFactors},
+    {"training.embedding.l2", "--model fm or deepfm", HasFactors},
+    {"server.evaluation_interval_s", "--test", HasTest},
+};
+
+}  // namespace
+
+Status CheckFlagNeeds(const std::vector<std::string>& fields, const JobConfig& config) {
+  for (const Need& need : kNeeds) {
+    if (std::find(fields.begin(), fields.end(), need.field) == fields.end()) continue;
+    if (need.is_met(config)) continue;
+    const std::string flag = FlagOfField(need.field);
+    return absl::InvalidArgumentError(flag + " has no effect without " + need.what +
+                                      ": give that, too, or leave out " + flag);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace
