@@ -398,6 +398,22 @@ bool EveryShardEnded(const std::set<ShardId>& ended, uint32_t shards) {
   return true;
 }
 
+namespace {
+
+// What is wrong with the topics may be that they are those of a job with other settings, which is
+// what a person can mend.
+Status CheckWorkers(const JobConfig& config, const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobFeatures> features, registry->ReadFeatures());
+  if (!features || features->workers() == config.workers()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the job " + config.name() + " was started with --workers " +
+      std::to_string(features->workers()) + ", here are " + std::to_string(config.workers()) +
+      ": give the same number, or start a new job (another --job)");
+}
+
+}  // namespace
+
 Status PrepareTopics(const JobConfig& config, std::optional<uint32_t> shards,
                      const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
@@ -411,7 +427,10 @@ Status PrepareTopics(const JobConfig& config, std::optional<uint32_t> shards,
                            ? static_cast<int>(config.replication_factor())
                            : -1;  // the cluster's default
   const BrokerRetry broker_retry(stop, config.broker_timeout_s());
-  return broker_retry.Run([&] { return admin->EnsureTopics(topics, replicas); });
+  Status prepared = broker_retry.Run([&] { return admin->EnsureTopics(topics, replicas); });
+  if (!absl::IsFailedPrecondition(prepared)) return prepared;
+  Status other_job = CheckWorkers(config, stop);
+  return absl::IsFailedPrecondition(other_job) ? other_job : prepared;
 }
 
 }  // namespace millrace

@@ -894,14 +894,14 @@ class BadInput(OnABroker):
     def producer_points(self, job):
         return [key for key, _ in self.broker.keys(f"{job.name}.metrics")].count(b"producer")
 
-    def test_another_number_of_partitions_is_an_error_that_says_what_to_do(self):
+    def test_another_number_of_workers_is_an_error_that_says_what_to_do(self):
         job = self.job().start()
         job.wait_all()
         job.commands["worker0"] += ["--workers", "3"]
         job.start("worker0")
         self.assertEqual(job.wait("worker0"), 1)
-        self.assertIn("has 4 partitions, but this job needs 3", job.log("worker0"))
-        self.assertIn("another job name", job.log("worker0"))
+        self.assertIn("was started with --workers 4, here are 3", job.log("worker0"))
+        self.assertIn("another --job", job.log("worker0"))
 
     def test_two_servers_with_different_settings_do_not_share_a_job(self):
         # A worker that is alone is sure to get partitions.
