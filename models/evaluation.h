@@ -1,11 +1,13 @@
 // Sums from which every figure of merit follows, and the figures.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "models/model.h"
 
@@ -15,15 +17,34 @@ namespace millrace {
 // iterated into checkpoints, which must be the same bytes everywhere.
 struct EvaluationSums {
   static constexpr uint32_t kScoreBins = 4096;  // of P(class 1), equal widths; two classes only
+  // Of the prediction's probability, equal widths (Guo et al. 2017, "On Calibration of Modern
+  // Neural Networks").
+  static constexpr uint32_t kCalibrationBins = 15;
+  // Probabilities are summed as whole parts of this fineness, so that the order of the rows makes
+  // no difference; what a row loses is less than a millionth.
+  static constexpr uint64_t kConfidenceUnits = uint64_t{1} << 20;
+
+  // The rows whose prediction has a probability in one bin.
+  struct CalibrationBin {
+    uint64_t rows = 0;
+    uint64_t correct = 0;
+    uint64_t confidence = 0;  // the predictions' probabilities, in kConfidenceUnits
+    bool operator==(const CalibrationBin&) const = default;
+  };
 
   uint64_t rows = 0;
   double log_loss = 0;                      // summed, natural logarithm, probability >= 1e-15
   std::map<uint32_t, uint64_t> cells;       // confusion: label * classes + predicted -> rows
   std::map<uint32_t, uint64_t> score_bins;  // 2 * bin + label -> rows
+  std::array<CalibrationBin, kCalibrationBins> calibration{};
   // Of a regression, summed over the rows.
   double squared_error = 0;
   double target = 0;
   double squared_target = 0;
+  double absolute_error = 0;
+  // Of so many of the rows: all, unless some were counted by a version that did not sum it (that
+  // did not sum `calibration` either, where the bins' rows tell the same).
+  uint64_t absolute_rows = 0;
 
   // Adds one row by its class probabilities (the first largest is the prediction).
   void Add(uint32_t label, std::span<const float> probabilities);
@@ -39,18 +60,44 @@ struct EvaluationSums {
 // macro mean only if the class occurs in labels or predictions; AUC with half credit for ties (of
 // the histogram's bins). prior_*: of always answering the class frequencies of these rows.
 struct EvaluationFigures {
+  // Of which follow a class's precision (correct / predicted), recall (correct / labelled) and F1.
+  struct ClassRows {
+    uint64_t labelled = 0;
+    uint64_t predicted = 0;
+    uint64_t correct = 0;
+  };
+  // The rows whose prediction has a probability in [bin, bin + 1) / kCalibrationBins.
+  struct ReliabilityBin {
+    uint32_t bin = 0;
+    uint64_t rows = 0;
+    double confidence = 0;  // the mean of the predictions' probabilities
+    double accuracy = 0;    // the part of the predictions that is right
+  };
+
   uint64_t rows = 0;
   double accuracy = 0;
   double f1_macro = 0;
   double f1_weighted = 0;
   double log_loss = 0;
   std::optional<double> auc;  // two classes, both present
+  // The area under precision over recall of class 1 as scikit-learn's average precision has it, the
+  // scores rounded to the histogram's kScoreBins; prior_pr_auc: the frequency of class 1.
+  std::optional<double> pr_auc;  // two classes, both present
+  double prior_pr_auc = 0;
+  // Expected calibration error: the mean distance of a bin's confidence from its accuracy, by rows.
+  // Empty when it is not known of all rows.
+  std::optional<double> calibration_error;
+  std::vector<ReliabilityBin> reliability;  // bins with rows, ascending
+  std::vector<ClassRows> classes;           // by class id
+  std::map<uint32_t, uint64_t> confusion;   // label * classes + predicted -> rows
   double prior_accuracy = 0;
   double prior_log_loss = 0;
   // Of a regression, which has none of the above. Root of the mean squared error; prior_rmse: of
   // always answering the mean of these rows.
   std::optional<double> rmse;
   double prior_rmse = 0;
+  std::optional<double> mae;  // mean absolute error; empty when it is not known of all rows
+  std::optional<double> r2;   // 1 - (rmse / prior_rmse)^2; empty when all targets are equal
 };
 
 // All zero when there are no rows. `classes` 0: of a regression.

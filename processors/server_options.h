@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "models/evaluation_window.h"
 #include "models/model.h"
 #include "models/optimizer.h"
 #include "processors/policy.h"
@@ -51,6 +52,8 @@ struct ServerOptions {
   double row_l2 = 0;                                // the same of embedding rows
   std::optional<EmbeddingTableOptions> embeddings;  // slot_floats follows from the optimizer
   size_t row_linear_end = 1;                        // of a row (Model::row_linear_end)
+  // Of a window of the figures, at least (EvaluationWindow).
+  uint64_t fewest_window_rows = EvaluationWindow::kFewestRows;
   // A shard of which no copy is left continues from the workers' weights (LostState).
   bool weights_from_workers = false;
 

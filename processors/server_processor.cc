@@ -21,11 +21,8 @@ constexpr int64_t kTimeJumpMs = int64_t{6} * 60 * 60 * 1000;
 bool IsSane(const Gradient::Update& update) {
   return AllWithin(update.slice(), kLargestValue) &&
          AllWithin(update.embeddings(), kLargestValue) && std::isfinite(update.weight_sum()) &&
-         update.weight_sum() >= 0 && std::isfinite(update.progressive().log_loss()) &&
-         std::isfinite(update.tail().log_loss()) && std::isfinite(update.train_loss()) &&
-         std::isfinite(update.progressive().squared_error()) &&
-         std::isfinite(update.progressive().squared_target()) &&
-         FromProto(update.moments()).IsValid();
+         update.weight_sum() >= 0 && AreFinite(update.progressive()) && AreFinite(update.tail()) &&
+         std::isfinite(update.train_loss()) && FromProto(update.moments()).IsValid();
 }
 
 // Message is Weights or SharedWeights.
@@ -55,7 +52,8 @@ ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByte
       clocks_(options.workers),
       previous_(options.numeric_columns),
       cut_(options.workers, options.pipeline),
-      moments_(options.numeric_columns) {
+      moments_(options.numeric_columns),
+      window_(options.fewest_window_rows) {
   MILLRACE_CHECK(options.workers >= 1 && options.shard < options.shards);
   MILLRACE_CHECK(options.pipeline >= 1 &&
                  (options.pipeline == 1 || !options.consistency.sequential()));
@@ -366,7 +364,11 @@ void ServerProcessor::Accept(WorkerId worker, const Gradient::Update& update,
 }
 
 void ServerProcessor::CountOnce(const Gradient::Update& update) {
-  if (update.progressive().rows() > 0) progressive_.Merge(FromProto(update.progressive()));
+  if (update.progressive().rows() > 0) {
+    const EvaluationSums sums = FromProto(update.progressive());
+    progressive_.Merge(sums);
+    window_.Add(sums, progressive_.rows);
+  }
   if (update.tail().rows() > 0) tail_.Merge(FromProto(update.tail()));
   if (update.moments().count_size() > 0) {
     Moments merged = moments_;

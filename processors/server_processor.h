@@ -14,6 +14,7 @@
 #include "base/types.h"
 #include "messages/records.pb.h"
 #include "models/evaluation.h"
+#include "models/evaluation_window.h"
 #include "models/moments.h"
 #include "processors/lost_state.h"
 #include "processors/previous_round.h"
@@ -158,6 +159,8 @@ class ServerProcessor {
   const Moments& moments() const { return moments_; }
   const EvaluationSums& progressive() const { return progressive_; }
   const EvaluationSums& tail() const { return tail_; }
+  // Of the progressive sums.
+  const EvaluationWindow& window() const { return window_; }
   const ShardState::Counters& counters() const { return counters_; }
   uint64_t rows_trained() const { return rows_trained_; }
   uint64_t steps() const { return model_.steps(); }
@@ -271,6 +274,7 @@ class ServerProcessor {
   Moments moments_;
   EvaluationSums progressive_;
   EvaluationSums tail_;
+  EvaluationWindow window_;
   uint64_t rows_trained_ = 0;
   double train_loss_ = 0;
   ShardState::Counters counters_;

@@ -42,6 +42,9 @@ void ServerProcessor::SaveState(ShardState& state) const {
   ToProto(moments_, *state.mutable_moments());
   ToProto(progressive_, *state.mutable_progressive());
   ToProto(tail_, *state.mutable_tail());
+  ToProto(window_.last(), *state.mutable_window());
+  state.set_window_end(window_.last_end());
+  ToProto(window_.open(), *state.mutable_window_open());
   state.set_rows_trained(rows_trained_);
   state.set_train_loss(train_loss_);
   *state.mutable_counters() = counters_;
@@ -92,6 +95,13 @@ Status ServerProcessor::CheckState(const ShardState& state) const {
     return BadState("its moments are not those of any rows");
   MILLRACE_RETURN_IF_ERROR(CheckSums(state.progressive(), options_.classes));
   MILLRACE_RETURN_IF_ERROR(CheckSums(state.tail(), options_.classes));
+  MILLRACE_RETURN_IF_ERROR(CheckSums(state.window(), options_.classes));
+  MILLRACE_RETURN_IF_ERROR(CheckSums(state.window_open(), options_.classes));
+  const uint64_t tested = state.progressive().rows();
+  if (state.window_end() > tested || state.window_open().rows() > tested - state.window_end() ||
+      state.window().rows() > state.window_end()) {
+    return BadState("its windows have rows that were not tested");
+  }
   if (state.steps() > kMostClock * options_.workers)
     return BadState("it has too many optimizer steps");
   if (state.step_ms() < 0 || state.step_ms() > state.seen_ms()) {
@@ -187,6 +197,7 @@ Status ServerProcessor::LoadParts(const ShardState& state) {
   model_.set_shrinkage(state.shrinkage());
   progressive_ = FromProto(state.progressive());
   tail_ = FromProto(state.tail());
+  window_.Restore(FromProto(state.window()), state.window_end(), FromProto(state.window_open()));
   rows_trained_ = state.rows_trained();
   train_loss_ = state.train_loss();
   counters_ = state.counters();

@@ -138,6 +138,9 @@ ShardState FirstCheckpoint::StartState() const {
   if (options_.shard != 0 || start_ == SnapshotStart::kNewStream) {
     state.clear_progressive();
     state.clear_tail();
+    state.clear_window();
+    state.clear_window_end();
+    state.clear_window_open();
     state.clear_rows_trained();
     state.clear_counters();
   }

@@ -12,12 +12,26 @@ namespace millrace {
 
 EvaluationSums FromProto(const EvaluationSumsMessage& message);
 void ToProto(const EvaluationSums& sums, EvaluationSumsMessage& message);
+// Whether all its sums are numbers.
+bool AreFinite(const EvaluationSumsMessage& message);
 Moments FromProto(const MomentsMessage& message);
 void ToProto(const Moments& moments, MomentsMessage& message);
+// With what is told of each class, as far as the limits below allow.
 void ToProto(const EvaluationFigures& figures, Figures& message);
+
+// Figures tell of so many reliability bins of equal width.
+inline constexpr uint32_t kReliabilityBins = EvaluationSums::kCalibrationBins;
+
+// A point of `metrics` is sent four times a second and never split. So its figures tell of each
+// class if there are so many at most,
+inline constexpr size_t kMostClassesTold = 1000;
+// and have the confusion matrix if so many of its cells at most are not 0.
+inline constexpr size_t kMostCellsTold = 2500;
 
 // Checks of received messages; InvalidArgument with the reason.
 Status CheckSums(const EvaluationSumsMessage& message, size_t classes);
 Status CheckMoments(const MomentsMessage& message, size_t columns);
+// Figures may be any numbers, but what they tell of bins and classes must be in bounds.
+Status CheckFigures(const Figures& message);
 
 }  // namespace millrace

@@ -83,6 +83,8 @@ Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientSh
     return BadGradient("rows that end before they begin");
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("training rows:", update.row_count(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("new rows:", update.new_rows(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows tested:", update.progressive().rows(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows of the tail:", update.tail().rows(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckSums(update.progressive(), shape.classes));
   MILLRACE_RETURN_IF_ERROR(CheckSums(update.tail(), shape.classes));
   MILLRACE_RETURN_IF_ERROR(CheckMoments(update.moments(), shape.numeric_columns));

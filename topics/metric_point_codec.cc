@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "topics/figures_codec.h"
 #include "topics/frame.h"
 #include "topics/gradient_codec.h"
 #include "topics/message_codec.h"
@@ -53,6 +54,15 @@ Status CheckServer(const MetricPoint::ServerProgress& point) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows trained on:", point.rows_trained(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows counted:", point.rows_counted(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows tested:", point.progressive().rows(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows at the window's end:", point.window_end(), kMostRow));
+  for (const Figures* figures : {&point.progressive(), &point.tail(), &point.window()}) {
+    MILLRACE_RETURN_IF_ERROR(CheckFigures(*figures));
+  }
+  MILLRACE_RETURN_IF_ERROR(
+      CheckAtMost("names of classes:", point.class_name_size(), kMostClassesTold));
+  for (const std::string& name : point.class_name()) {
+    MILLRACE_RETURN_IF_ERROR(CheckText("class's name", name));
+  }
   MILLRACE_RETURN_IF_ERROR(CheckWorkers(point.workers()));
   MILLRACE_RETURN_IF_ERROR(CheckText("process", point.process()));
   return CheckText("source of a copy", point.recovery().source());
@@ -72,6 +82,7 @@ Status CheckMetricPoint(const MetricPoint& point) {
       return CheckServer(point.server());
     case MetricPoint::kEvaluation:
       MILLRACE_RETURN_IF_ERROR(CheckAtMost("shard", point.evaluation().shard(), kMostShards - 1));
+      MILLRACE_RETURN_IF_ERROR(CheckFigures(point.evaluation().holdout()));
       MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", point.evaluation().clock(), kMostClock));
       return CheckAtMost("unusable test rows:", point.evaluation().rows_rejected(), kMostRow);
     case MetricPoint::KIND_NOT_SET:

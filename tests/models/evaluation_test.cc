@@ -19,6 +19,20 @@ struct Case {
   std::vector<std::vector<float>> probabilities;
 };
 
+void ReadConfusion(std::istream& in, size_t classes, EvaluationFigures& figures) {
+  figures.classes.resize(classes);
+  for (size_t label = 0; label < classes; ++label) {
+    for (size_t predicted = 0; predicted < classes; ++predicted) {
+      uint64_t rows = 0;
+      in >> rows;
+      if (rows > 0) figures.confusion[static_cast<uint32_t>(label * classes + predicted)] = rows;
+      figures.classes[label].labelled += rows;
+      figures.classes[predicted].predicted += rows;
+      if (label == predicted) figures.classes[label].correct = rows;
+    }
+  }
+}
+
 // See make_oracle.py.
 std::vector<Case> ReadOracle() {
   std::ifstream in(MILLRACE_ORACLE_FOLDER "/evaluation.txt");
@@ -27,9 +41,13 @@ std::vector<Case> ReadOracle() {
   while (in >> next.name >> next.classes >> next.expected.rows) {
     EvaluationFigures& figures = next.expected;
     double auc = 0;
+    double pr_auc = 0;
     in >> figures.accuracy >> figures.f1_macro >> figures.f1_weighted >> figures.log_loss >> auc >>
-        figures.prior_accuracy >> figures.prior_log_loss;
+        figures.prior_accuracy >> figures.prior_log_loss >> pr_auc >>
+        figures.calibration_error.emplace();
     if (auc >= 0) figures.auc = auc;
+    if (pr_auc >= 0) figures.pr_auc = pr_auc;
+    ReadConfusion(in, next.classes, figures);
     for (uint64_t i = 0; i < figures.rows; ++i) {
       in >> next.labels.emplace_back();
       std::vector<float>& row = next.probabilities.emplace_back(next.classes);
@@ -60,6 +78,17 @@ void ExpectFigures(const EvaluationFigures& actual, const EvaluationFigures& exp
   EXPECT_NEAR(actual.auc.value_or(-1), expected.auc.value_or(-1), 1e-9);
   EXPECT_NEAR(actual.prior_accuracy, expected.prior_accuracy, 1e-9);
   EXPECT_NEAR(actual.prior_log_loss, expected.prior_log_loss, 1e-9);
+  EXPECT_EQ(actual.pr_auc.has_value(), expected.pr_auc.has_value());
+  EXPECT_NEAR(actual.pr_auc.value_or(-1), expected.pr_auc.value_or(-1), 1e-9);
+  // Probabilities are summed in parts of 2^-20.
+  EXPECT_NEAR(actual.calibration_error.value_or(-1), expected.calibration_error.value_or(-1), 1e-6);
+  EXPECT_EQ(actual.confusion, expected.confusion);
+  ASSERT_EQ(actual.classes.size(), expected.classes.size());
+  for (size_t i = 0; i < actual.classes.size(); ++i) {
+    EXPECT_EQ(actual.classes[i].labelled, expected.classes[i].labelled) << i;
+    EXPECT_EQ(actual.classes[i].predicted, expected.classes[i].predicted) << i;
+    EXPECT_EQ(actual.classes[i].correct, expected.classes[i].correct) << i;
+  }
 }
 
 TEST(Evaluation, FiguresEqualThoseOfScikitLearn) {
@@ -95,6 +124,73 @@ TEST(Evaluation, OfARegressionItIsTheRootOfTheMeanSquare) {
   EXPECT_DOUBLE_EQ(figures.rmse.value(), std::sqrt((1 + 9 + 9) / 3.0));
   EXPECT_DOUBLE_EQ(figures.prior_rmse, std::sqrt((4 + 4 + 0) / 3.0));
   EXPECT_FALSE(ComputeFigures(EvaluationSums(), 2).rmse);
+  EXPECT_DOUBLE_EQ(figures.mae.value(), (1 + 3 + 3) / 3.0);
+  EXPECT_DOUBLE_EQ(figures.r2.value(), 1 - 19.0 / 8.0);
+}
+
+TEST(Evaluation, ARegressionOfEqualTargetsHasNoR2) {
+  EvaluationSums sums;
+  for (int row = 0; row < 1000; ++row) sums.AddTarget(0.1f, 0.2f);
+  const EvaluationFigures figures = ComputeFigures(sums, 0);
+  EXPECT_FALSE(figures.r2);
+  EXPECT_NEAR(figures.mae.value(), 0.1, 1e-6);
+}
+
+TEST(Evaluation, TellsOfEachBinHowSureAndHowRightItIs) {
+  EvaluationSums sums;
+  sums.Add(0, std::vector<float>{0.75f, 0.25f});
+  sums.Add(1, std::vector<float>{0.75f, 0.25f});
+  sums.Add(1, std::vector<float>{0.0f, 1.0f});
+  const EvaluationFigures figures = ComputeFigures(sums, 2);
+  ASSERT_EQ(figures.reliability.size(), 2u);
+  EXPECT_EQ(figures.reliability[0].bin, 11u) << "0.75 lies in [11, 12) / 15";
+  EXPECT_EQ(figures.reliability[0].rows, 2u);
+  EXPECT_EQ(figures.reliability[0].confidence, 0.75);
+  EXPECT_EQ(figures.reliability[0].accuracy, 0.5);
+  EXPECT_EQ(figures.reliability[1].bin, 14u) << "the last bin has its upper end";
+  EXPECT_EQ(figures.reliability[1].accuracy, 1.0);
+  EXPECT_DOUBLE_EQ(figures.calibration_error.value(), 2.0 / 3 * 0.25);
+}
+
+TEST(Evaluation, ThePriorOfPrecisionAndRecallIsTheFrequencyOfClass1) {
+  EvaluationSums sums;
+  for (const uint32_t label : {1, 0, 0, 0}) sums.Add(label, std::vector<float>{0.5f, 0.5f});
+  const EvaluationFigures figures = ComputeFigures(sums, 2);
+  EXPECT_EQ(figures.prior_pr_auc, 0.25);
+  EXPECT_EQ(figures.pr_auc.value(), 0.25) << "as good as the prior: all are ties";
+}
+
+TEST(Evaluation, ProbabilitiesAreSummedRoundedToTheNearestPart) {
+  EvaluationSums sums;
+  const float unit = 1.0f / (1 << 20);
+  sums.Add(0, std::vector<float>{0.5f + 0.75f * unit, 0.25f});
+  sums.Add(0, std::vector<float>{0.5f + 0.25f * unit, 0.25f});
+  EXPECT_EQ(sums.calibration[7], (EvaluationSums::CalibrationBin{2, 2, (1 << 20) + 1}));
+}
+
+TEST(Evaluation, CalibrationOfProbabilitiesThatAreNotNumbersIsTheWorst) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EvaluationSums sums;
+  sums.Add(1, std::vector<float>{nan, nan});
+  EXPECT_EQ(sums.calibration[0], (EvaluationSums::CalibrationBin{1, 0, 0}));
+}
+
+// Of an earlier version, which did not sum them.
+TEST(Evaluation, WhatIsNotKnownOfAllRowsIsNotTold) {
+  EvaluationSums old;
+  old.Add(0, std::vector<float>{0.75f, 0.25f});
+  old.calibration = {};
+  EvaluationSums sums = old;
+  sums.Add(0, std::vector<float>{0.75f, 0.25f});
+  EXPECT_FALSE(ComputeFigures(sums, 2).calibration_error);
+  EXPECT_TRUE(ComputeFigures(sums, 2).reliability.empty());
+  EvaluationSums numbers;
+  numbers.AddTarget(1, 2);
+  numbers.absolute_error = 0;
+  numbers.absolute_rows = 0;
+  numbers.AddTarget(1, 2);
+  EXPECT_FALSE(ComputeFigures(numbers, 0).mae);
+  EXPECT_TRUE(ComputeFigures(numbers, 0).rmse);
 }
 
 TEST(Evaluation, WithoutRowsEveryFigureIsZero) {

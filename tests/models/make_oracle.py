@@ -13,8 +13,9 @@ oracle/digits_coefficients.txt  LogisticRegression(C) on all of digits, to conve
                                 less its mean over the classes (softmax fixes them only up to that).
                                 First for the raw pixels, then the same for pixels that went
                                 through StandardScaler and were clipped to +-5, as Millrace does.
-oracle/evaluation.txt           figures of merit of random predictions. Probabilities are whole
-                                4096ths, so that the bins of Millrace's histogram lose nothing.
+oracle/evaluation.txt           figures of merit of random predictions, and the confusion matrix.
+                                Probabilities are whole 4096ths, so that the bins of Millrace's
+                                histogram lose nothing.
 
 Needs numpy and scikit-learn.
 """
@@ -69,6 +70,18 @@ def random_units(random, classes, sharpness):
     return units
 
 
+def calibration_error(probabilities, truth, bins=15):
+    """Of equal bins, by its definition (Guo et al. 2017); scikit-learn has none."""
+    confidence = probabilities.max(axis=1)
+    right = probabilities.argmax(axis=1) == truth
+    edges = np.arange(1, bins) / bins
+    bin_of = np.searchsorted(edges, confidence, side="right")
+    return sum(
+        (bin_of == b).mean() * abs(right[bin_of == b].mean() - confidence[bin_of == b].mean())
+        for b in set(bin_of)
+    )
+
+
 def evaluation_case(name, random, classes, rows, sharpness, labels, hits=0.0):
     units = np.array([random_units(random, classes, sharpness) for _ in range(rows)])
     probabilities = units / UNITS
@@ -88,8 +101,12 @@ def evaluation_case(name, random, classes, rows, sharpness, labels, hits=0.0):
         metrics.log_loss(truth, prior_probabilities, labels=sorted(set(truth)))
         if len(set(truth)) > 1
         else 0.0,
+        metrics.average_precision_score(truth, probabilities[:, 1]) if is_two_sided else -1.0,
+        calibration_error(probabilities, truth),
     ]
+    confusion = metrics.confusion_matrix(truth, predicted, labels=range(classes))
     lines = [f"{name} {classes} {rows}", " ".join(f"{figure:.12f}" for figure in figures)]
+    lines.append(" ".join(map(str, confusion.ravel())))
     lines += [f"{t} " + " ".join(map(str, u)) for t, u in zip(truth, units)]
     return "\n".join(lines) + "\n"
 

@@ -50,6 +50,10 @@ std::vector<Poison> Poisons() {
        [=](Gradient& m) { m.mutable_update()->set_train_loss(infinity); }},
       {"NaN loss",
        [=](Gradient& m) { m.mutable_update()->mutable_progressive()->set_log_loss(nan); }},
+      {"NaN absolute error",
+       [=](Gradient& m) { m.mutable_update()->mutable_progressive()->set_absolute_error(nan); }},
+      {"infinite target of the tail",
+       [=](Gradient& m) { m.mutable_update()->mutable_tail()->set_target(infinity); }},
       {"infinite tail loss",
        [=](Gradient& m) { m.mutable_update()->mutable_tail()->set_log_loss(infinity); }},
       {"NaN mean", [=](Gradient& m) { m.mutable_update()->mutable_moments()->set_mean(0, nan); }},
@@ -201,6 +205,12 @@ TEST(ServerProcessorTest, WhatCannotBeUsedIsADeadLetterThatSaysWhyAndChangesNoth
        })},
       {"confusion cell 4",
        message([](Gradient& m) { m.mutable_update()->mutable_progressive()->set_cell(0, 4); })},
+      {"calibration bin 15", message([](Gradient& m) {
+         m.mutable_update()->mutable_progressive()->set_calibration_bin(0, 15);
+       })},
+      {"rows tested", message([](Gradient& m) {
+         m.mutable_update()->mutable_progressive()->set_rows(UINT64_MAX);
+       })},
       {"unequal length",
        message([](Gradient& m) { m.mutable_update()->mutable_tail()->add_cell(0); })},
       {"moments of 2 columns",

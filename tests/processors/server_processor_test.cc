@@ -391,6 +391,21 @@ TEST(ServerProcessorTest, ALeaveOfAnotherClockIsAnsweredButNotTaken) {
 
 // ---- what is counted once ----
 
+TEST(ServerProcessorTest, KeepsTheLastFullWindowOfWhatItCounts) {
+  ServerOptions options = SmallServer(kEventual);
+  options.fewest_window_rows = 5;
+  TestServer server(options);
+  server.Send(WithProgressive(Update(0, 0, Same(1), kRange), 4));
+  server.Send(WithProgressive(Update(0, 0, Same(1), kRange), 4));  // not counted again
+  EXPECT_EQ(server.processor().window().last().rows, 0u);
+  server.Send(WithProgressive(Update(1, 0, Same(1), kRange), 2));
+  EXPECT_EQ(server.processor().window().last(), server.processor().progressive());
+  EXPECT_EQ(server.processor().window().last_end(), 6u);
+  server.Send(WithProgressive(Update(1, 1, Same(1), kRange), 3));
+  EXPECT_EQ(server.processor().window().last().rows, 6u) << "the next one is not full";
+  EXPECT_EQ(server.processor().window().open().rows, 3u);
+}
+
 TEST(ServerProcessorTest, SumsTravelWithTheUpdateAndAreCountedWhenItIsApplied) {
   TestServer server(SmallServer(kSequential));
   Gradient update = WithMoments(WithProgressive(Update(0, 0, Same(1), kRange), 4), {1, 2, 3, 4});

@@ -52,6 +52,7 @@ class ServerStateTest : public ::testing::TestWithParam<std::string> {
     options.optimizer.decay = 0.01;
     if (random() % 4 == 0) options.updates = UpdateKind::kAverageChanges;
     options.l2 = 0.01;
+    options.fewest_window_rows = 3;
     return options;
   }
 };
@@ -122,6 +123,36 @@ INSTANTIATE_TEST_SUITE_P(Modes, ServerStateTest,
                            std::replace(name.begin(), name.end(), ':', '_');
                            return name;
                          });
+
+// Sums of MAE, calibration and windows did not exist once.
+TEST(ServerStateOfAnEarlierVersionTest, IsTakenAndItsWindowsBeginWhereItEnds) {
+  ServerOptions options = SmallServer(kEventual);
+  options.fewest_window_rows = 4;
+  TestServer server(options);
+  server.Send(WithProgressive(Update(0, 0, Same(1), kRange), 5));
+  ShardState state;
+  server.processor().SaveState(state);
+  state.clear_window();
+  state.clear_window_end();
+  state.clear_window_open();
+  EvaluationSumsMessage& sums = *state.mutable_progressive();
+  sums.clear_calibration_bin();
+  sums.clear_calibration_rows();
+  sums.clear_calibration_correct();
+  sums.clear_calibration_confidence();
+  TestServer later(options);
+  ASSERT_TRUE(later.processor().LoadState(state).ok());
+  EXPECT_FALSE(ComputeFigures(later.processor().progressive(), 2).calibration_error);
+  later.Send(WithProgressive(Update(1, 0, Same(1), kRange), 3));
+  EXPECT_EQ(later.processor().window().last().rows, 0u);
+  later.Send(WithProgressive(Update(2, 0, Same(1), kRange), 1));
+  EXPECT_EQ(later.processor().window().last().rows, 4u) << "none of the rows before";
+  EXPECT_EQ(later.processor().window().last_end(), 9u);
+  EXPECT_TRUE(ComputeFigures(later.processor().window().last(), 2).calibration_error);
+  ShardState saved;
+  later.processor().SaveState(saved);
+  EXPECT_TRUE(TestServer(options).processor().LoadState(saved).ok());
+}
 
 TEST(ServerStateOfAnotherJobTest, IsRefused) {
   const TestServer server(SmallServer());

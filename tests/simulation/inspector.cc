@@ -32,6 +32,9 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
   if (live.train_loss() != state.train_loss) return "the training loss";
   if (!SameSums(*state.progressive, live.progressive())) return "the progressive sums";
   if (!SameSums(*state.tail, live.tail())) return "the tail sums";
+  if (!SameSums(*state.window, live.window().last())) return "the last window's sums";
+  if (state.window_end != live.window().last_end()) return "the last window's end";
+  if (!SameSums(*state.window_open, live.window().open())) return "the open window's sums";
   if (!SameCounters(state, live.counters())) return "the counters";
   for (size_t i = 0; i < state.columns.size(); ++i) {
     const Moments& moments = live.moments();

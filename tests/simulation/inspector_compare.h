@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <vector>
@@ -24,18 +25,39 @@ inline bool SameColumn(const Referee::Column& column, double count, double mean,
          Near(column.m2, m2, m2 + count * mean * mean);
 }
 
+inline bool SameNumbers(const Referee::Sums& expected, std::vector<double> is) {
+  std::vector<double> numbers = expected.numbers;
+  numbers.resize(4);
+  return numbers == is;
+}
+
 inline bool SameSums(const Referee::Sums& expected, const EvaluationSums& is) {
+  std::map<uint32_t, std::array<uint64_t, 3>> calibration;
+  for (uint32_t bin = 0; bin < is.calibration.size(); ++bin) {
+    const auto& [rows, correct, confidence] = is.calibration[bin];
+    if (rows > 0) calibration[bin] = {rows, correct, confidence};
+  }
   return expected.rows == is.rows && expected.log_loss == is.log_loss &&
-         expected.cells == is.cells && expected.bins == is.score_bins;
+         expected.cells == is.cells && expected.bins == is.score_bins &&
+         expected.calibration == calibration && expected.absolute_rows == is.absolute_rows &&
+         SameNumbers(expected, {is.squared_error, is.target, is.squared_target, is.absolute_error});
 }
 
 inline bool SameSums(const Referee::Sums& expected, const EvaluationSumsMessage& is) {
   std::map<uint32_t, uint64_t> cells;
   std::map<uint32_t, uint64_t> bins;
+  std::map<uint32_t, std::array<uint64_t, 3>> calibration;
   for (int i = 0; i < is.cell_size(); ++i) cells[is.cell(i)] += is.cell_count(i);
   for (int i = 0; i < is.score_bin_size(); ++i) bins[is.score_bin(i)] += is.score_count(i);
+  for (int i = 0; i < is.calibration_bin_size(); ++i) {
+    calibration[is.calibration_bin(i)] = {is.calibration_rows(i), is.calibration_correct(i),
+                                          is.calibration_confidence(i)};
+  }
   return expected.rows == is.rows() && expected.log_loss == is.log_loss() &&
-         expected.cells == cells && expected.bins == bins;
+         expected.cells == cells && expected.bins == bins && expected.calibration == calibration &&
+         expected.absolute_rows == is.absolute_rows() &&
+         SameNumbers(expected,
+                     {is.squared_error(), is.target(), is.squared_target(), is.absolute_error()});
 }
 
 inline bool IsSame(const RowProgress& is, const Referee::Counted& expected) {

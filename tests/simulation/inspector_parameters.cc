@@ -199,6 +199,9 @@ void Inspector::CheckParameters(ShardId shard) {
   if (saved.train_loss() != state.train_loss) return fail("the training loss");
   if (!SameSums(*state.progressive, saved.progressive())) return fail("the progressive sums");
   if (!SameSums(*state.tail, saved.tail())) return fail("the tail sums");
+  if (!SameSums(*state.window, saved.window())) return fail("the last window's sums");
+  if (saved.window_end() != state.window_end) return fail("the last window's end");
+  if (!SameSums(*state.window_open, saved.window_open())) return fail("the open window's sums");
   if (!SameCounters(state, saved.counters())) return fail("the counters");
   CheckDeadLetters(shard, state.dead_letters, true);
 }

@@ -185,6 +185,14 @@ class WithoutHeldUpdates final : public OtherState {
   }
 };
 
+class WithoutTheOpenWindow final : public OtherState {
+ public:
+  using OtherState::OtherState;
+
+ protected:
+  void Change(ShardState& state) override { state.clear_window_open(); }
+};
+
 class WithoutPreviousRows final : public OtherState {
  public:
   using OtherState::OtherState;
@@ -246,6 +254,8 @@ std::vector<PlantedError> PlantedInCheckpoints() {
       InServer<WithLog<PositionApart>>("a position written apart from the state", 20, Unchanged));
   errors.push_back(
       InServer<WithLog<PositionOneTooFar>>("a position one too far", 20, WholeMessages));
+  errors.push_back(InServer<WithLog<WithoutTheOpenWindow>>(
+      "a checkpoint without the figures' open window", 20, Unchanged));
   errors.push_back(InServer<WithLog<WithoutHeldUpdates>>(
       "a checkpoint without the updates that are held", 20, Sequential));
   errors.push_back(InServer<WithLog<WithoutTheLastPiece>>(

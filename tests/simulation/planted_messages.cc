@@ -27,6 +27,23 @@ class ForgetsDeduplication final : public AltersUpdates {
   }
 };
 
+// Counts an update's rows without the probabilities of their predictions.
+class LosesCalibration final : public AltersUpdates {
+ public:
+  using AltersUpdates::AltersUpdates;
+
+ protected:
+  bool Alter(Gradient& update) const override {
+    EvaluationSumsMessage& sums = *update.mutable_update()->mutable_progressive();
+    if (sums.calibration_bin_size() == 0) return false;
+    sums.clear_calibration_bin();
+    sums.clear_calibration_rows();
+    sums.clear_calibration_correct();
+    sums.clear_calibration_confidence();
+    return true;
+  }
+};
+
 // Of an update that names several rows the last one makes no step; all else of it is taken.
 class LosesARow final : public AltersUpdates {
  public:
@@ -347,6 +364,7 @@ std::vector<PlantedError> PlantedInMessages() {
       "a torn restart answered by the present weights", 50, SequentialShards));
   errors.push_back(InServer<AnswersRowsOfTheClockBeforeByThePresent>(
       "a torn restart answered by the present embedding rows", 100, SequentialEmbeddings));
+  errors.push_back(InServer<LosesCalibration>("calibration sums that are lost", 20, WholeMessages));
   errors.push_back(
       InServer<LosesARow>("a step of an embedding row that is lost", 20, EventualEmbeddings));
   errors.push_back(InServer<StepsRowsTwice>("a step of embedding rows that is made twice", 20,

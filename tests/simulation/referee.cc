@@ -33,6 +33,8 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   start.old_rows = start.rows;
   start.progressive = std::make_shared<Sums>();
   start.tail = std::make_shared<Sums>();
+  start.window_open = start.tail;
+  start.window = start.tail;
   start.columns.resize(job_.numeric);
   start.old_columns.resize(job_.numeric);
   states_.push_back(std::move(start));

@@ -5,6 +5,7 @@
 // the protocol (it makes a repeated run the same bytes), so it is written down here once more.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <deque>
@@ -42,10 +43,11 @@ class Referee {
     std::vector<float> born;      // its weights before anything is learnt
     // Those of its embedding rows that anybody names, the same; `row_width` floats each.
     std::map<uint64_t, std::vector<float>> born_rows;
-    uint32_t row_width = 0;   // 0: there are none
-    uint32_t row_linear = 1;  // of a row: what is not a factor
-    float row_l2 = 0;         // penalty of a row, FTRL's not counted
-    bool alone = true;        // the job has no other shard
+    uint32_t row_width = 0;        // 0: there are none
+    uint32_t row_linear = 1;       // of a row: what is not a factor
+    float row_l2 = 0;              // penalty of a row, FTRL's not counted
+    bool alone = true;             // the job has no other shard
+    uint64_t least_window = 1000;  // rows of a window
     Training training;
   };
 
@@ -54,6 +56,10 @@ class Referee {
     double log_loss = 0;
     std::map<uint32_t, uint64_t> cells;
     std::map<uint32_t, uint64_t> bins;
+    // By bin: rows, those of them that are right, and the sum of their probabilities.
+    std::map<uint32_t, std::array<uint64_t, 3>> calibration;
+    std::vector<double> numbers;  // of a regression, as the message has them
+    uint64_t absolute_rows = 0;
   };
   struct Column {
     double count = 0;
@@ -108,6 +114,11 @@ class Referee {
     int64_t old_step_ms = 0;
     std::shared_ptr<const Sums> progressive;
     std::shared_ptr<const Sums> tail;
+    // Of the rows tested since the last window was full; of that window, and of all rows at its
+    // end.
+    std::shared_ptr<const Sums> window_open;
+    std::shared_ptr<const Sums> window;
+    uint64_t window_end = 0;
     std::vector<Column> columns;
     uint64_t steps = 0;
     uint64_t rows_trained = 0;

@@ -59,6 +59,7 @@ std::map<uint64_t, std::vector<float>> RowsAtBirth(const Scenario& scenario, Sha
 Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   Referee::Job job;
   job.epoch = kEpoch;
+  job.least_window = kFewestWindowRows;
   job.workers = scenario.workers;
   job.shards = scenario.shards;
   job.classes = static_cast<uint32_t>(scenario.classes);

@@ -26,7 +26,31 @@ double ValueOf(uint32_t bits, int fraction_bits) {
   return sign * std::ldexp(fraction + (1 << fraction_bits), smallest + exponent - 1);
 }
 
+bool Ascends(const google::protobuf::RepeatedField<uint32_t>& keys) {
+  for (int i = 1; i < keys.size(); ++i) {
+    if (keys[i - 1] >= keys[i]) return false;
+  }
+  return true;
+}
+
+bool CalibrationFits(const EvaluationSumsMessage& sums) {
+  const int bins = sums.calibration_bin_size();
+  if (sums.calibration_rows_size() != bins || sums.calibration_correct_size() != bins) return false;
+  if (sums.calibration_confidence_size() != bins || !Ascends(sums.calibration_bin())) return false;
+  long double rows = 0;
+  for (int i = 0; i < bins; ++i) {
+    const auto in_bin = static_cast<long double>(sums.calibration_rows(i));
+    const auto confidence = static_cast<long double>(sums.calibration_confidence(i)) / 1048576;
+    if (sums.calibration_bin(i) > 14 || in_bin < 1 || confidence > in_bin) return false;
+    if (static_cast<long double>(sums.calibration_correct(i)) > in_bin) return false;
+    rows += in_bin;
+  }
+  return rows <= static_cast<long double>(sums.rows());
+}
+
 bool SumsFit(const EvaluationSumsMessage& sums, uint32_t classes) {
+  if (sums.rows() > (uint64_t{1} << 56) || sums.absolute_rows() > sums.rows()) return false;
+  if (!Ascends(sums.cell()) || !Ascends(sums.score_bin()) || !CalibrationFits(sums)) return false;
   if (sums.cell_size() != sums.cell_count_size()) return false;
   if (sums.score_bin_size() != sums.score_count_size()) return false;
   for (uint32_t cell : sums.cell()) {
@@ -58,8 +82,11 @@ std::vector<std::pair<size_t, float>> Values(const Slice& slice) {
 }
 
 bool IsPoison(const Gradient::Update& message) {
-  std::vector<double> numbers = {message.weight_sum(), message.progressive().log_loss(),
-                                 message.tail().log_loss(), message.train_loss()};
+  std::vector<double> numbers = {message.weight_sum(), message.train_loss()};
+  for (const EvaluationSumsMessage& sums : {message.progressive(), message.tail()}) {
+    numbers.insert(numbers.end(), {sums.log_loss(), sums.squared_error(), sums.target(),
+                                   sums.squared_target(), sums.absolute_error()});
+  }
   for (const auto& [key, value] : Values(message.slice())) {
     numbers.push_back(static_cast<double>(value));
     if (value > 1e18f || value < -1e18f) return true;

@@ -21,6 +21,18 @@ std::shared_ptr<const Referee::Sums> Plus(const std::shared_ptr<const Referee::S
   for (int i = 0; i < more.score_bin_size(); ++i) {
     total->bins[more.score_bin(i)] += more.score_count(i);
   }
+  for (int i = 0; i < more.calibration_bin_size(); ++i) {
+    auto& [rows, right, confidence] = total->calibration[more.calibration_bin(i)];
+    rows += more.calibration_rows(i);
+    right += more.calibration_correct(i);
+    confidence += more.calibration_confidence(i);
+  }
+  total->numbers.resize(4);
+  total->numbers[0] += more.squared_error();
+  total->numbers[1] += more.target();
+  total->numbers[2] += more.squared_target();
+  total->numbers[3] += more.absolute_error();
+  total->absolute_rows += more.absolute_rows();
   return total;
 }
 
@@ -139,6 +151,15 @@ void Referee::Tally(State& state, uint32_t worker, const Gradient::Update& messa
   if (message.row_count() > 0) state.train_loss = message.train_loss();
   state.progressive = Plus(state.progressive, message.progressive());
   state.tail = Plus(state.tail, message.tail());
+  state.window_open = Plus(state.window_open, message.progressive());
+  const uint64_t all = state.progressive->rows;
+  const bool is_news = message.progressive().rows() > 0;
+  if (is_news && state.window_open->rows >= job_.least_window &&
+      (state.window_open->rows >= all / 20 || state.window_open->rows >= 100'000)) {
+    state.window = state.window_open;
+    state.window_end = all;
+    state.window_open = std::make_shared<Sums>();
+  }
   const MomentsMessage& more = message.moments();
   for (int i = 0; i < more.count_size(); ++i) {
     // Chan, Golub and LeVeque (1979), as the textbook has it.

@@ -122,6 +122,9 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   uint64_t confusions = 0;
   for (uint64_t count : message.progressive().cell_count()) confusions += count;
   if (confusions != tested) return "the confusion matrix does not hold the rows tested";
+  uint64_t calibrated = 0;
+  for (uint64_t count : message.progressive().calibration_rows()) calibrated += count;
+  if (calibrated != tested) return "the calibration does not hold the rows tested";
   if (training.scaling() != Training::RUNNING || scenario_.numeric == 0) return "";
   const double count = static_cast<double>(numbers.size());
   double mean = 0;

@@ -163,8 +163,8 @@ JobTraining TrainingOf(const Scenario& scenario) {
 
 size_t SmallMessageBytes(const Scenario& scenario) {
   if (scenario.hashed > 100) return 40'000;  // held updates have a value for each key
-  if (std::ranges::max(scenario.rows) > 100) return 40'000;  // and evaluations one for each row
-  return scenario.training.hidden_size() > 0 ? 3'000 : 1'000;
+  if (std::ranges::max(scenario.rows) > 100) return 40'000;    // and evaluations one for each row
+  return scenario.training.hidden_size() > 0 ? 3'500 : 1'500;  // the sums of figures, too
 }
 
 Scenario DrawScenario(Random& random) {
@@ -290,6 +290,7 @@ ServerOptions MakeServerOptions(const Scenario& scenario, ShardId shard) {
   options.max_frame_bytes = scenario.max_frame_bytes;
   options.most_message_bytes = scenario.most_message_bytes;
   options.weights_from_workers = scenario.weights_from_workers;
+  options.fewest_window_rows = kFewestWindowRows;
   // Of some rows only.
   if (options.embeddings) options.embeddings->cache_bytes = scenario.data_seed % 1500;
   return options;

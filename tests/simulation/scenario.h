@@ -21,6 +21,8 @@
 namespace millrace::simulation {
 
 inline constexpr uint64_t kEpoch = 7;
+// Jobs are short, and so are the windows of their figures.
+inline constexpr uint64_t kFewestWindowRows = 3;
 
 struct StoredSnapshot;
 

@@ -212,7 +212,7 @@ TEST(LongJob, KeepsNoMoreTheLongerItRuns) {
       EXPECT_LE(now.weights, 5'000u);
       EXPECT_LE(now.input_data, 5'000u);
       EXPECT_LE(now.parameters, 4u) << "a block and the state of each shard";
-      EXPECT_LE(now.state_bytes, 3'000u);
+      EXPECT_LE(now.state_bytes, 4'500u) << "mostly the sums of all rows and of two windows";
     }
   }
 }

@@ -76,12 +76,17 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   state.columns.resize(job.numeric);
   state.progressive = std::make_shared<Referee::Sums>();
   state.tail = state.progressive;
+  state.window = state.progressive;
+  state.window_open = state.progressive;
   state.steps = first.steps;
   state.train_loss = first.train_loss;
   if (job.shard == 0) state.columns = first.columns;
   if (job.shard == 0 && !is_new) {
     state.progressive = first.progressive;
     state.tail = first.tail;
+    state.window = first.window;
+    state.window_end = first.window_end;
+    state.window_open = first.window_open;
     state.rows_trained = first.rows_trained;
     state.accepted = first.accepted;
     state.duplicates = first.duplicates;

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "tasks/state_codec.h"
 #include "tests/processors/server_fixture.h"
+#include "topics/frame.h"
 #include "topics/partitioning.h"
 
 namespace millrace {
@@ -55,6 +57,31 @@ TEST_F(FirstCheckpointTest, WithoutAnyOptimizerValuesTheyBeginAtZero) {
   AddWeights();
   AddState(0);
   EXPECT_TRUE(first_.Finish().ok());
+}
+
+// Whoever else takes shard 0's state over has tested no rows.
+TEST_F(FirstCheckpointTest, TheFiguresWindowStaysWithShard0AndItsStream) {
+  ServerOptions of_shard_0 = Options(0);
+  of_shard_0.fewest_window_rows = 1;
+  TestServer server(of_shard_0);
+  server.Send(WithProgressive(Update(0, 0, std::vector<float>(4), of_shard_0.range), 3));
+  const ShardState state = SnapshotStateFrom(server.processor());
+  ASSERT_EQ(state.window().rows(), 3u);
+  for (ShardId shard = 0; shard < 2; ++shard) {
+    for (const SnapshotStart start : {SnapshotStart::kSameStream, SnapshotStart::kNewStream}) {
+      FirstCheckpoint first(Options(shard), start);
+      first.AddWeights(0, std::vector<float>(kKeys));
+      first.AddState(0, state);
+      const StatusOr<Checkpoint> checkpoint = first.Finish();
+      ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+      const std::string& frame = checkpoint->entries.back().value;
+      const StatusOr<ShardState> saved = DecodeState(ParseFrame(frame)->body);
+      ASSERT_TRUE(saved.ok()) << saved.status();
+      const bool keeps = shard == 0 && start == SnapshotStart::kSameStream;
+      EXPECT_EQ(saved->window().rows(), keeps ? 3u : 0u);
+      EXPECT_EQ(saved->window_end(), keeps ? 3u : 0u);
+    }
+  }
 }
 
 TEST_F(FirstCheckpointTest, IsNotMadeOfSomeOfTheWeights) {

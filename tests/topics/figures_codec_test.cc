@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/topics/random_double.h"
@@ -113,6 +115,66 @@ TEST(CodecSumsTest, RefusesCellsAndBinsThatNoModelOfTheJobGives) {
   EXPECT_FALSE(CheckSums(damaged, 3).ok());
 }
 
+TEST(CodecSumsTest, RefusesCalibrationThatNoRowsHave) {
+  EvaluationSums sums;
+  sums.Add(0, std::vector<float>{0.75f, 0.25f});
+  sums.Add(1, std::vector<float>{0.75f, 0.25f});
+  sums.Add(1, std::vector<float>{0.0f, 1.0f});
+  EvaluationSumsMessage message;
+  ToProto(sums, message);
+  ASSERT_TRUE(CheckSums(message, 2).ok());
+  using Damage = std::function<void(EvaluationSumsMessage&)>;
+  const std::vector<std::pair<std::string, Damage>> damages = {
+      {"a bin without rows", [](auto& m) { m.set_calibration_rows(0, 0); }},
+      {"a bin of more rows than there are", [](auto& m) { m.set_calibration_rows(0, 3); }},
+      {"more right than rows", [](auto& m) { m.set_calibration_correct(0, 3); }},
+      {"probabilities above 1", [](auto& m) { m.set_calibration_confidence(1, (1 << 20) + 1); }},
+      {"the largest number", [](auto& m) { m.set_calibration_confidence(1, UINT64_MAX); }},
+      {"a bin beyond the last", [](auto& m) { m.set_calibration_bin(1, 15); }},
+      {"a bin twice", [](auto& m) { m.set_calibration_bin(1, 11); }},
+      {"bins that descend", [](auto& m) { m.set_calibration_bin(0, 14); }},
+      {"rows without a bin", [](auto& m) { m.add_calibration_rows(1); }},
+      {"right ones without a bin", [](auto& m) { m.add_calibration_correct(1); }},
+      {"a bin alone", [](auto& m) { m.add_calibration_bin(14); }},
+      {"probabilities without a bin", [](auto& m) { m.add_calibration_confidence(1); }},
+      {"an absolute error of more rows", [](auto& m) { m.set_absolute_rows(4); }},
+      {"a cell twice", [](auto& m) { m.set_cell(1, m.cell(0)); }},
+      {"score bins that descend", [](auto& m) { m.set_score_bin(0, 8191); }},
+  };
+  for (const auto& [name, damage] : damages) {
+    EvaluationSumsMessage damaged = message;
+    damage(damaged);
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckSums(damaged, 2))) << name;
+  }
+}
+
+TEST(CodecSumsTest, KnowsSumsThatAreNoNumbers) {
+  EvaluationSumsMessage message;
+  EXPECT_TRUE(AreFinite(message));
+  for (const auto set :
+       {&EvaluationSumsMessage::set_log_loss, &EvaluationSumsMessage::set_target,
+        &EvaluationSumsMessage::set_squared_error, &EvaluationSumsMessage::set_squared_target,
+        &EvaluationSumsMessage::set_absolute_error}) {
+    EvaluationSumsMessage other;
+    (other.*set)(std::nan(""));
+    EXPECT_FALSE(AreFinite(other));
+  }
+}
+
+// As a version without MAE and calibration has saved them.
+TEST(CodecSumsTest, SumsOfAnEarlierVersionAreTakenAndKnownToBeOfNoRows) {
+  EvaluationSums sums;
+  sums.Add(1, std::vector<float>{0.25f, 0.75f});
+  EvaluationSumsMessage message;
+  ToProto(sums, message);
+  message.clear_calibration_bin();
+  message.clear_calibration_rows();
+  message.clear_calibration_correct();
+  message.clear_calibration_confidence();
+  ASSERT_TRUE(CheckSums(message, 2).ok());
+  EXPECT_FALSE(ComputeFigures(FromProto(message), 2).calibration_error);
+}
+
 TEST(CodecSumsTest, SumsOfARegressionComeBackAsTheyWere) {
   EvaluationSums sums;
   sums.AddTarget(3, 2.5f);
@@ -138,6 +200,73 @@ TEST(CodecFiguresTest, FiguresKeepWhetherThereIsAnAuc) {
   ToProto(figures, message);
   EXPECT_TRUE(message.has_auc());
   EXPECT_EQ(message.auc(), 0.75);
+}
+
+TEST(CodecFiguresTest, FiguresTellOfEachClassAndBin) {
+  EvaluationSums sums;
+  sums.Add(0, std::vector<float>{0.75f, 0.25f});
+  sums.Add(1, std::vector<float>{0.75f, 0.25f});
+  Figures message;
+  ToProto(ComputeFigures(sums, 2), message);
+  ASSERT_TRUE(CheckFigures(message).ok());
+  ASSERT_EQ(message.class_rows_size(), 2);
+  EXPECT_EQ(message.class_rows(1), 1u);
+  EXPECT_EQ(message.class_predicted(0), 2u);
+  EXPECT_EQ(message.class_correct(0), 1u);
+  ASSERT_EQ(message.cell_size(), 2);
+  EXPECT_EQ(message.cell(1), 2u) << "class 1, taken for class 0";
+  EXPECT_EQ(message.reliability_bin(0), 11u);
+  EXPECT_EQ(message.reliability_accuracy(0), 0.5);
+  EXPECT_EQ(message.calibration_error(), 0.25);
+  EXPECT_TRUE(message.has_pr_auc());
+}
+
+TEST(CodecFiguresTest, OfMoreClassesThanFitNoneIsTold) {
+  EvaluationFigures figures;
+  figures.rows = 1;
+  figures.classes.resize(kMostClassesTold);
+  for (uint32_t cell = 0; cell <= kMostCellsTold; ++cell) figures.confusion[cell] = 1;
+  Figures message;
+  ToProto(figures, message);
+  EXPECT_EQ(static_cast<size_t>(message.class_rows_size()), kMostClassesTold);
+  EXPECT_EQ(message.cell_size(), 0) << "one cell too many";
+  EXPECT_LT(message.ByteSizeLong(), 100'000u) << "a point is never split";
+  figures.classes.emplace_back();
+  ToProto(figures, message);
+  EXPECT_EQ(message.class_rows_size(), 0);
+}
+
+TEST(CodecFiguresTest, RefusesFiguresThatADisplayCannotIndex) {
+  EvaluationSums sums;
+  sums.Add(0, std::vector<float>{0.75f, 0.25f});
+  sums.Add(1, std::vector<float>{0.75f, 0.25f});
+  Figures message;
+  ToProto(ComputeFigures(sums, 2), message);
+  using Damage = std::function<void(Figures&)>;
+  const std::vector<std::pair<std::string, Damage>> damages = {
+      {"a cell of a class that is not there", [](auto& m) { m.set_cell(1, 4); }},
+      {"a cell twice", [](auto& m) { m.set_cell(1, 0); }},
+      {"a cell without a count", [](auto& m) { m.mutable_cell_count()->RemoveLast(); }},
+      {"cells without classes",
+       [](auto& m) {
+         m.clear_class_rows();
+         m.clear_class_predicted();
+         m.clear_class_correct();
+       }},
+      {"a class more", [](auto& m) { m.add_class_rows(1); }},
+      {"a class less", [](auto& m) { m.mutable_class_correct()->RemoveLast(); }},
+      {"a class that is not predicted", [](auto& m) { m.mutable_class_predicted()->RemoveLast(); }},
+      {"more right than predicted", [](auto& m) { m.set_class_correct(1, 1); }},
+      {"a bin beyond the last", [](auto& m) { m.set_reliability_bin(0, 15); }},
+      {"a bin without rows", [](auto& m) { m.clear_reliability_rows(); }},
+      {"a bin without an accuracy", [](auto& m) { m.clear_reliability_accuracy(); }},
+      {"a bin without a probability", [](auto& m) { m.clear_reliability_confidence(); }},
+  };
+  for (const auto& [name, damage] : damages) {
+    Figures damaged = message;
+    damage(damaged);
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckFigures(damaged))) << name;
+  }
 }
 
 TEST(CodecFiguresTest, FiguresKeepWhetherTheyAreOfARegression) {

@@ -56,6 +56,25 @@ TEST(MetricPointCodec, RefusesWhatNoProgramSends) {
       {"rows counted:", [](MetricPoint& p) { p.mutable_server()->set_rows_counted(UINT64_MAX); }},
       {"rows tested:",
        [](MetricPoint& p) { p.mutable_server()->mutable_progressive()->set_rows(UINT64_MAX); }},
+      {"rows at the window's end:",
+       [](MetricPoint& p) { p.mutable_server()->set_window_end(UINT64_MAX); }},
+      {"a class's name with control characters",
+       [](MetricPoint& p) { p.mutable_server()->add_class_name("\x1b[2J"); }},
+      {"names of classes: 1001",
+       [](MetricPoint& p) {
+         while (p.server().class_name_size() <= 1'000) p.mutable_server()->add_class_name("x");
+       }},
+      {"classes of unequal length",
+       [](MetricPoint& p) { p.mutable_server()->mutable_progressive()->add_class_rows(1); }},
+      {"confusion matrix of unequal length",
+       [](MetricPoint& p) { p.mutable_server()->mutable_tail()->add_cell(1); }},
+      {"confusion cell 1, but there are 0",
+       [](MetricPoint& p) {
+         p.mutable_server()->mutable_window()->add_cell(1);
+         p.mutable_server()->mutable_window()->add_cell_count(1);
+       }},
+      {"reliability bins of unequal length",
+       [](MetricPoint& p) { p.mutable_evaluation()->mutable_holdout()->add_reliability_bin(1); }},
       {"worker 10000",
        [](MetricPoint& p) { p.mutable_server()->mutable_workers(0)->set_worker(10'000); }},
       {"clock",

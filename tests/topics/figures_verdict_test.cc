@@ -1,0 +1,55 @@
+#include "topics/figures_verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+Figures OfClasses(uint64_t rows, double log_loss) {
+  Figures figures;
+  figures.set_rows(rows);
+  figures.set_log_loss(log_loss);
+  figures.set_prior_log_loss(0.5);
+  return figures;
+}
+
+Figures OfNumbers(uint64_t rows, double rmse) {
+  Figures figures;
+  figures.set_rows(rows);
+  figures.set_has_rmse(true);
+  figures.set_rmse(rmse);
+  figures.set_prior_rmse(20);
+  return figures;
+}
+
+TEST(FiguresVerdict, SaysWhatIsWorseThanWhatAndWhatToDo) {
+  EXPECT_THAT(WorseThanPriorText(OfClasses(1'000, 0.75)),
+              Optional(AllOf(HasSubstr("after 1000 rows"), HasSubstr("0.7500, theirs is 0.5000"),
+                             HasSubstr("Lower --learning-rate"))));
+  EXPECT_THAT(WorseThanPriorText(OfNumbers(1'000, 30)),
+              Optional(AllOf(HasSubstr("is 30, the mean's is 20"), HasSubstr("--offset"))));
+}
+
+TEST(FiguresVerdict, IsSilentOfFewRowsAndOfWhatNoiseCosts) {
+  EXPECT_FALSE(WorseThanPriorText(OfClasses(999, 0.75)));
+  EXPECT_FALSE(WorseThanPriorText(OfClasses(1'000, 0.5049)));
+  EXPECT_TRUE(WorseThanPriorText(OfClasses(1'000, 0.5051)));
+  EXPECT_FALSE(WorseThanPriorText(OfNumbers(999, 30)));
+  EXPECT_FALSE(WorseThanPriorText(OfNumbers(1'000, 20.09)));
+  EXPECT_TRUE(WorseThanPriorText(OfNumbers(1'000, 20.11)));
+}
+
+TEST(FiguresVerdict, WhatIsNoNumberIsWorse) {
+  EXPECT_TRUE(IsWorseThanPrior(OfClasses(10, std::nan(""))));
+  EXPECT_TRUE(IsWorseThanPrior(OfNumbers(10, std::nan(""))));
+}
+
+}  // namespace
+}  // namespace millrace
