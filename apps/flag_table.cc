@@ -209,8 +209,9 @@ FlagGroup ServerGroup() {
           {"--test", "server.test_file", "A CSV to evaluate on while training"},
           {"--evaluation-interval", "server.evaluation_interval_s", "Seconds between evaluations"},
           {"--evaluation-log", "server.evaluation_log",
-           "timestamp;partition;vectorClock;loss;fMeasure;accuracy;rmse;prior_rmse of each "
-           "evaluation"},
+           "timestamp;partition;vectorClock;loss;fMeasure;accuracy;rmse;prior_rmse;mae;r2;auc;pr_"
+           "auc;"
+           "calibration_error of each evaluation"},
           {"--weights-file", "server.weights_file",
            "File for the dense weights, for numpy.load; written at the end, and on a clean stop "
            "(Ctrl-C, SIGTERM). Embedding rows are in snapshots"},
@@ -284,7 +285,9 @@ FlagGroup WorkerGroup() {
       {
           {"--data-dir", "worker.data_dir", "RocksDB stores of the buffers"},
           {"--evaluation-log", "worker.evaluation_log",
-           "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen;rmse;prior_rmse"},
+           "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen;rmse;prior_rmse;"
+           "mae;"
+           "r2;auc;pr_auc;calibration_error"},
           {"--repeat-interval", "worker.repeat_interval_s",
            "Seconds until an unanswered update is sent again; twice as long each time"},
           {"--session-timeout", "worker.session_timeout_s",

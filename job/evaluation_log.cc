@@ -18,7 +18,8 @@ namespace {
 
 std::string Header(bool with_rows_seen) {
   return absl::StrCat("timestamp;partition;vectorClock;loss;fMeasure;accuracy",
-                      with_rows_seen ? ";numTuplesSeen" : "", ";rmse;prior_rmse");
+                      with_rows_seen ? ";numTuplesSeen" : "",
+                      ";rmse;prior_rmse;mae;r2;auc;pr_auc;calibration_error");
 }
 
 }  // namespace
@@ -53,17 +54,23 @@ EvaluationLog::~EvaluationLog() { std::fclose(file_); }
 
 void EvaluationLog::Write(int64_t timestamp_ms, uint32_t partition, Clock clock,
                           const EvaluationFigures& figures, std::optional<uint64_t> rows_seen) {
+  using Cell = std::optional<double>;
   const bool regression = figures.rmse.has_value();
+  const auto put = [this](const Cell& value) {
+    std::fputs(value ? absl::StrFormat(";%.6f", *value).c_str() : ";", file_);
+  };
   std::fprintf(file_, "%" PRId64 ";%u;%" PRIu64, timestamp_ms, partition, uint64_t{clock});
   for (const double of_classes : {figures.log_loss, figures.f1_weighted, figures.accuracy}) {
-    std::fputs(regression ? ";" : absl::StrFormat(";%.6f", of_classes).c_str(), file_);
+    put(regression ? Cell() : of_classes);
   }
   if (rows_seen) std::fprintf(file_, ";%" PRIu64, *rows_seen);
-  if (regression) {
-    std::fprintf(file_, ";%.6f;%.6f\n", *figures.rmse, figures.prior_rmse);
-  } else {
-    std::fputs(";;\n", file_);
+  put(figures.rmse);
+  put(regression ? Cell(figures.prior_rmse) : Cell());
+  for (const Cell& value :
+       {figures.mae, figures.r2, figures.auc, figures.pr_auc, figures.calibration_error}) {
+    put(value);
   }
+  std::fputs("\n", file_);
   std::fflush(file_);
 }
 

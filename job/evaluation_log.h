@@ -15,12 +15,14 @@ namespace millrace {
 
 // Its columns:
 //
-//   timestamp;partition;vectorClock;loss;fMeasure;accuracy[;numTuplesSeen];rmse;prior_rmse
+//   timestamp;partition;vectorClock;loss;fMeasure;accuracy[;numTuplesSeen];rmse;prior_rmse;mae;r2;
+//   auc;pr_auc;calibration_error
 //
 // The timestamp is in ms since 1970, loss is the mean log loss, fMeasure the weighted F1; of a
-// regression those and accuracy are empty, as rmse and prior_rmse (of always answering the mean)
-// are of classes. Appends to an existing file, so that a program that starts again continues it; a
-// file with other columns is an error. Readable by its owner only. Used by one thread at a time.
+// regression those, accuracy and the last three are empty, as rmse, prior_rmse (of always answering
+// the mean), mae and r2 are of classes. Appends to an existing file, so that a program that starts
+// again continues it; a file with other columns is an error. Readable by its owner only. Used by
+// one thread at a time.
 class EvaluationLog {
  public:
   static StatusOr<std::unique_ptr<EvaluationLog>> Open(const std::string& path,

@@ -240,6 +240,13 @@ void JobProgress::AddProgressivePoints() {
   if (server_->tail().rows() > 0) {
     point.kind = CurvePoint::Kind::kTail;
     point.figures = server_->tail();
+    AddToCurve(point);
+  }
+  if (server_->window().rows() > 0 && server_->window_end() > window_end_) {
+    window_end_ = server_->window_end();
+    point.kind = CurvePoint::Kind::kWindow;
+    point.rows_tested = window_end_;
+    point.figures = server_->window();
     AddToCurve(std::move(point));
   }
 }

@@ -159,7 +159,8 @@ class JobProgress {
 
   std::deque<Sample> samples_;  // the last half minute
   std::deque<WaitingEvaluation> waiting_;
-  LearningCurve curves_[3];
+  LearningCurve curves_[kCurveKinds];
+  uint64_t window_end_ = 0;  // of the newest window that is in its curve
   std::vector<CurvePoint> new_points_;
   int64_t next_progressive_ms_ = 0;
 };

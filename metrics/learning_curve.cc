@@ -12,6 +12,8 @@ std::string_view NameOf(CurvePoint::Kind kind) {
       return "tail";
     case CurvePoint::Kind::kHoldout:
       return "holdout";
+    case CurvePoint::Kind::kWindow:
+      return "window";
   }
   return "";
 }

@@ -18,16 +18,19 @@ struct CurvePoint {
     kProgressive,  // each row tested before it was trained on, from the stream's start to here
     kTail,         // the same, of the rows from the job's tail_after_rows on
     kHoldout,      // the held-out file, on the weights of this moment
+    kWindow,       // as progressive, of the last full window only
   };
   Kind kind = Kind::kProgressive;
   int64_t timestamp_ms = 0;
   ShardId shard = 0;
   Clock clock = 0;            // the newest of any worker
-  uint64_t rows_tested = 0;   // rows of the stream up to here
+  uint64_t rows_tested = 0;   // rows of the stream up to here; of a window, up to its end
   uint64_t rows_trained = 0;  // the same without those that were only tested (freeze_after_rows)
   double train_loss = 0;
   Figures figures;
 };
+
+inline constexpr size_t kCurveKinds = 4;
 
 std::string_view NameOf(CurvePoint::Kind kind);
 

@@ -2,9 +2,10 @@
 """Draws a run's learning curve from the evaluation log that `Watch --evaluation-csv` writes.
 
 Two panels over the rows of the stream: how well the model ranks (AUC; accuracy when there are more
-than two classes), and its log loss. Of a regression one: the root of the mean squared error. Lines: rows tested before they are trained on (progressive:
-from the stream's start to here; tail: from --tail-after on) and the held-out file. Dashed: what
-the frequencies of the classes alone, or the mean of the targets, would give.
+than two classes), and its log loss; of a regression the root of the mean squared error, and the mean
+absolute error. Lines: rows tested before they are trained on (progressive: from the stream's start
+to here; window: only the last window of rows; tail: from --tail-after on) and the held-out file.
+Dashed: what the frequencies of the classes alone, or the mean of the targets, would give.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import sys
 # kind in the log, name in the picture, colour (of Okabe and Ito: told apart by everybody)
 KINDS = [("holdout", "held-out file", "#0072B2"),
          ("progressive", "tested, then trained on", "#D55E00"),
+         ("window", "the same, last window only", "#CC79A7"),
          ("tail", "the same, tail of the stream only", "#009E73")]
 
 
@@ -55,11 +57,12 @@ def draw(axes, points, figure, prior, title, prior_name="class prior"):
         if not line:
             continue
         rows = [point["rows"] for point in line]
-        axes.plot(rows, [point[figure] for point in line], color=colour, linewidth=1.8, label=name,
+        axes.plot(rows, [point[figure] for point in line], color=colour, label=name,
+                  linewidth=1.0 if kind == "window" else 1.8,
                   marker="o" if len(line) == 1 else None)
         labels.append((line[-1][figure], rows[-1], colour))
     base = next((points[kind][-1] for kind, _, _ in KINDS if points[kind]), None)
-    if base is not None:
+    if base is not None and prior is not None:
         value = prior if isinstance(prior, float) else base[prior]
         axes.axhline(value, color="#666666", linestyle="--", linewidth=1.2, label=prior_name)
     axes.set_title(title, loc="left", fontsize=11)
@@ -99,8 +102,12 @@ def main():
 
     has = {name for kind in points.values() for point in kind for name in point}
     if "rmse" in has:
-        figure, right = plt.subplots(1, 1, figsize=(10.5, 4.2), dpi=130)
+        panels = 2 if "mae" in has else 1  # an earlier version wrote none
+        figure, axes = plt.subplots(1, panels, figsize=(10.5, 4.2), dpi=130, squeeze=False)
+        right = axes[0][0]
         draw(right, points, "rmse", "prior_rmse", "Root mean squared error", "mean of the targets")
+        if panels > 1:
+            draw(axes[0][1], points, "mae", None, "Mean absolute error")
     else:
         figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), dpi=130)
         if "auc" in has:

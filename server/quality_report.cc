@@ -1,19 +1,10 @@
 #include "server/quality_report.h"
 
-#include <cstdio>
-
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "topics/figures_codec.h"
+#include "topics/figures_verdict.h"
 
 namespace millrace {
-namespace {
-
-// Figures of fewer rows are a matter of chance.
-constexpr uint64_t kFewestRows = 1000;
-// In nats, or as a part of the error of the mean: what noise may cost.
-constexpr double kTolerance = 0.005;
-
-}  // namespace
 
 std::optional<std::string> QualityReport::OfDropped(uint64_t accepted, uint64_t dropped) {
   if (dropped == 0) return std::nullopt;
@@ -25,24 +16,9 @@ std::optional<std::string> QualityReport::OfDropped(uint64_t accepted, uint64_t 
 }
 
 std::optional<std::string> QualityReport::OfLoss(const EvaluationSums& progressive) const {
-  if (progressive.rows < kFewestRows) return std::nullopt;
-  const EvaluationFigures figures = ComputeFigures(progressive, classes_);
-  if (figures.rmse) {
-    if (*figures.rmse <= figures.prior_rmse * (1 + kTolerance)) return std::nullopt;
-    return absl::StrFormat(
-        "after %d rows the model is worse than their mean: its root mean squared error is %.6g, "
-        "the "
-        "mean's is %.6g (each row tested before it is learnt from). Check --learning-rate, "
-        "--scaling "
-        "and --offset",
-        figures.rows, *figures.rmse, figures.prior_rmse);
-  }
-  if (figures.log_loss <= figures.prior_log_loss + kTolerance) return std::nullopt;
-  return absl::StrFormat(
-      "after %d rows the model is worse than the frequencies of the classes: its log loss is %.4f, "
-      "theirs is %.4f (each row tested before it is learnt from). Check --learning-rate, --scaling "
-      "and the columns",
-      figures.rows, figures.log_loss, figures.prior_log_loss);
+  Figures figures;
+  ToProto(ComputeFigures(progressive, classes_), figures);
+  return WorseThanPriorText(figures);
 }
 
 std::optional<std::string> QualityReport::Tick(const EvaluationSums& progressive, uint64_t accepted,

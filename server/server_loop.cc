@@ -26,6 +26,7 @@
 #include "kafka/consumer.h"
 #include "kafka/timeouts.h"
 #include "server/all_weights.h"
+#include "server/class_names.h"
 #include "server/cut_saver.h"
 #include "server/hosted_shard.h"
 #include "server/job_end.h"
@@ -59,6 +60,7 @@ class ServerLoop {
         features_(features),
         training_(training),
         shape_(RowShapeFrom(features)),
+        point_settings_{training, shape_.classes, ClassNamesToShow(features.spec())},
         stop_(stop),
         broker_retry_(stop, config.broker_timeout_s()) {}
 
@@ -322,8 +324,8 @@ class ServerLoop {
   void PublishProgress(bool ended) {
     for (auto& [shard, hosted] : shards_) {
       if (!hosted->task().replayed()) continue;
-      out_.push_back(ProgressPoint(hosted->task(), training_, shape_.classes,
-                                   hosted->aborted_checkpoints(), ended, recoveries_.point(shard)));
+      out_.push_back(ProgressPoint(hosted->task(), point_settings_, hosted->aborted_checkpoints(),
+                                   ended, recoveries_.point(shard)));
     }
   }
 
@@ -410,8 +412,8 @@ class ServerLoop {
   void PublishStop() {
     for (auto& [shard, hosted] : shards_) {
       if (!hosted->task().replayed()) continue;
-      out_.push_back(StoppedPoint(hosted->task(), training_, shape_.classes,
-                                  hosted->aborted_checkpoints(), ended_, recoveries_.point(shard)));
+      out_.push_back(StoppedPoint(hosted->task(), point_settings_, hosted->aborted_checkpoints(),
+                                  ended_, recoveries_.point(shard)));
     }
     (void)sender_->Send(out_);
   }
@@ -431,6 +433,7 @@ class ServerLoop {
   const JobFeatures& features_;
   const JobTraining& training_;
   const RowShape shape_;
+  const PointSettings point_settings_;
   const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;
 

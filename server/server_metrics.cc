@@ -24,7 +24,23 @@ OutgoingRecord Record(const MetricPoint& point) {
   return Record("server/" + std::to_string(point.server().shard()), point);
 }
 
-MetricPoint MakeProgress(const ShardTask& task, const JobTraining& training, size_t classes,
+// Only shard 0 counts tested rows.
+void AddFigures(const ServerProcessor& processor, const PointSettings& settings,
+                MetricPoint::ServerProgress& server) {
+  const size_t classes = settings.classes;
+  ToProto(ComputeFigures(processor.progressive(), classes), *server.mutable_progressive());
+  if (processor.tail().rows > 0) {
+    ToProto(ComputeFigures(processor.tail(), classes), *server.mutable_tail());
+  }
+  if (processor.window().last().rows > 0) {
+    ToProto(ComputeFigures(processor.window().last(), classes), *server.mutable_window());
+    server.set_window_end(processor.window().last_end());
+  }
+  if (server.shard() != 0) return;
+  server.mutable_class_name()->Add(settings.class_names.begin(), settings.class_names.end());
+}
+
+MetricPoint MakeProgress(const ShardTask& task, const PointSettings& settings,
                          uint32_t aborted_checkpoints, bool ended,
                          const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
   MetricPoint point;
@@ -62,10 +78,7 @@ MetricPoint MakeProgress(const ShardTask& task, const JobTraining& training, siz
   server.set_staleness(staleness);
   server.set_unsaved_updates(task.unsaved_updates());
   server.set_train_loss(processor.train_loss());
-  ToProto(ComputeFigures(processor.progressive(), classes), *server.mutable_progressive());
-  if (processor.tail().rows > 0) {
-    ToProto(ComputeFigures(processor.tail(), classes), *server.mutable_tail());
-  }
+  AddFigures(processor, settings, server);
   server.set_snapshot_under_way(processor.open_snapshot().value_or(0));
   server.set_snapshot_given_up(processor.snapshot_given_up());
   server.set_snapshot_newest(processor.newest_snapshot());
@@ -74,8 +87,8 @@ MetricPoint MakeProgress(const ShardTask& task, const JobTraining& training, siz
   server.set_aborted_checkpoints(aborted_checkpoints);
   server.set_ended(ended);
   server.set_process(ThisProcess());
-  *server.mutable_training() = training.training();
-  server.set_shards(training.shards());
+  *server.mutable_training() = settings.training.training();
+  server.set_shards(settings.training.shards());
   if (recovery) *server.mutable_recovery() = *recovery;
   return point;
 }
@@ -88,16 +101,16 @@ const std::string& ThisProcess() {
   return name;
 }
 
-OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
+OutgoingRecord ProgressPoint(const ShardTask& task, const PointSettings& settings,
                              uint32_t aborted_checkpoints, bool ended,
                              const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
-  return Record(MakeProgress(task, training, classes, aborted_checkpoints, ended, recovery));
+  return Record(MakeProgress(task, settings, aborted_checkpoints, ended, recovery));
 }
 
-OutgoingRecord StoppedPoint(const ShardTask& task, const JobTraining& training, size_t classes,
+OutgoingRecord StoppedPoint(const ShardTask& task, const PointSettings& settings,
                             uint32_t aborted_checkpoints, bool ended,
                             const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
-  MetricPoint point = MakeProgress(task, training, classes, aborted_checkpoints, ended, recovery);
+  MetricPoint point = MakeProgress(task, settings, aborted_checkpoints, ended, recovery);
   point.mutable_server()->set_stopped(true);
   return Record(point);
 }

@@ -1,9 +1,11 @@
 // The points that a server sends to `metrics`, for displays.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/types.h"
 #include "messages/records.pb.h"
@@ -17,13 +19,20 @@ namespace millrace {
 // This process in its heartbeats: its id and its host, as text.
 const std::string& ThisProcess();
 
+// What points say of the job besides the shard's state.
+struct PointSettings {
+  JobTraining training;
+  size_t classes = 0;                      // 0: a regression
+  std::vector<std::string> class_names{};  // by class id, fit to be shown; or none
+};
+
 // `aborted_checkpoints`: in a row. Of a sequential round that has begun, the point says of each
 // worker whether its update has come (ServerProcessor::WaitedFor).
-OutgoingRecord ProgressPoint(const ShardTask& task, const JobTraining& training, size_t classes,
+OutgoingRecord ProgressPoint(const ShardTask& task, const PointSettings& settings,
                              uint32_t aborted_checkpoints, bool ended,
                              const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);
 // The last point of a process that stops cleanly before the job's end.
-OutgoingRecord StoppedPoint(const ShardTask& task, const JobTraining& training, size_t classes,
+OutgoingRecord StoppedPoint(const ShardTask& task, const PointSettings& settings,
                             uint32_t aborted_checkpoints, bool ended,
                             const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);
 // `rows_rejected`: of the test file.

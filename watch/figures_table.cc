@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "topics/figures_verdict.h"
+
 namespace millrace {
 namespace {
 
@@ -12,16 +14,20 @@ struct Column {
   std::function<std::string(const Figures&)> prior;  // of the same rows
 };
 
-constexpr size_t kNameColumns = 15;
+constexpr size_t kNameColumns = 12;
 constexpr size_t kGap = 2;
 
 // The most telling first.
 std::vector<Column> Columns(bool regression) {
   const auto none = [](const Figures&) { return std::string(); };
   if (regression) {
-    return {{"  RMSE", [](const Figures& f) { return FigureText(f.rmse()); },
-             [](const Figures& f) { return FigureText(f.prior_rmse()); }},
-            {"     rows", [](const Figures& f) { return GroupedNumber(f.rows()); }, none}};
+    return {
+        {"  RMSE", [](const Figures& f) { return FigureText(f.rmse()); },
+         [](const Figures& f) { return FigureText(f.prior_rmse()); }},
+        {"   MAE", [](const Figures& f) { return f.has_mae() ? FigureText(f.mae()) : "-"; }, none},
+        {"    R2", [](const Figures& f) { return f.has_r2() ? FigureText(f.r2()) : "-"; },
+         [](const Figures& f) { return f.has_r2() ? FigureText(0) : ""; }},
+        {"     rows", [](const Figures& f) { return GroupedNumber(f.rows()); }, none}};
   }
   return {
       {"accuracy", [](const Figures& f) { return FigureText(f.accuracy()); },
@@ -30,9 +36,16 @@ std::vector<Column> Columns(bool regression) {
        [](const Figures& f) { return FigureText(f.prior_log_loss()); }},
       {"   AUC", [](const Figures& f) { return f.has_auc() ? FigureText(f.auc()) : ""; },
        [](const Figures& f) { return f.has_auc() ? FigureText(0.5) : ""; }},
+      {"PR-AUC", [](const Figures& f) { return f.has_pr_auc() ? FigureText(f.pr_auc()) : ""; },
+       [](const Figures& f) { return f.has_pr_auc() ? FigureText(f.prior_pr_auc()) : ""; }},
       {"F1 macro", [](const Figures& f) { return FigureText(f.f1_macro()); }, none},
-      {"F1 weighted", [](const Figures& f) { return FigureText(f.f1_weighted()); }, none},
       {"     rows", [](const Figures& f) { return GroupedNumber(f.rows()); }, none},
+      {"   ECE",
+       [](const Figures& f) {
+         return f.has_calibration_error() ? FigureText(f.calibration_error()) : "-";
+       },
+       none},
+      {"F1 weighted", [](const Figures& f) { return FigureText(f.f1_weighted()); }, none},
   };
 }
 
@@ -42,7 +55,8 @@ class Table {
       : style_(style), regression_(regression) {
     size_t used = kNameColumns;
     for (Column& column : Columns(regression)) {
-      if (!with_auc && column.title == std::string("   AUC")) continue;
+      const bool of_two = std::string(column.title).ends_with("AUC");
+      if (!with_auc && of_two) continue;
       const size_t needed = kGap + std::max<size_t>(std::string(column.title).size(), 6);
       if (used + needed > width) break;
       used += needed;
@@ -54,11 +68,9 @@ class Table {
   }
 
   void Add(const std::string& name, const Figures& figures) {
-    // Better than knowing nothing but the classes' frequencies?
-    const bool better = regression_ ? figures.rmse() < figures.prior_rmse()
-                                    : figures.log_loss() < figures.prior_log_loss();
+    const bool better = !IsWorseThanPrior(figures);
     std::string line = PaddedRight(name, kNameColumns);
-    std::string prior = PaddedRight(regression_ ? "  mean" : "  class prior", kNameColumns);
+    std::string prior = PaddedRight(regression_ ? " mean" : " class prior", kNameColumns);
     for (const Column& column : columns_) {
       const std::string cell = Cell(column, column.figure(figures));
       const bool judged =
@@ -96,6 +108,9 @@ std::vector<std::string> FiguresTable(const JobProgress& job, const Style& style
       progressive ? job.server()->progressive().has_rmse() : job.holdout()->has_rmse();
   Table table(style, width, with_auc, regression);
   if (progressive) table.Add("progressive", job.server()->progressive());
+  if (job.server() && job.server()->window().rows() > 0) {
+    table.Add("last window", job.server()->window());
+  }
   if (job.holdout()) table.Add("held-out", *job.holdout());
   if (job.server() && job.server()->tail().rows() > 0) table.Add("tail", job.server()->tail());
   std::vector<std::string> lines = table.TakeLines();

@@ -1,4 +1,5 @@
-// The table of figures: progressive, held-out and tail, each beside its class prior. Pure.
+// The table of figures: progressive, last window, held-out and tail, each beside its class prior.
+// Pure.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "watch/terminal_text.h"
+#include "topics/figures_verdict.h"
 
 namespace millrace {
 namespace {
@@ -25,6 +25,15 @@ std::string ReplacedText(const JobProgress& job) {
   if (!replaced || *replaced == 0) return "";
   return absl::StrCat(GroupedNumber(*replaced), *replaced == 1 ? " row was" : " rows were",
                       " replaced in the sliding buffers before an update used them");
+}
+
+std::vector<std::string> QualityWarning(const JobProgress& job, const Style& style, size_t width) {
+  if (!job.server()) return {};
+  const auto warning = WorseThanPriorText(job.server()->progressive());
+  if (!warning) return {};
+  std::vector<std::string> lines = Wrapped("Warning: " + *warning + ".", width);
+  for (std::string& line : lines) line = Inked(style, Ink::kWarn, line);
+  return lines;
 }
 
 std::string NothingReceivedText(const std::string& brokers) {

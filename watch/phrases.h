@@ -1,10 +1,13 @@
 // Sentences that the screen, the line and the summary share. Pure.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "metrics/job_progress.h"
 #include "metrics/job_state.h"
+#include "watch/terminal_text.h"
 
 namespace millrace {
 
@@ -14,6 +17,10 @@ std::string NoFiguresText(const JobState& state, double waited_seconds);
 // Why a job on sliding buffers that has ended has trained on fewer rows than it has read; empty for
 // others.
 std::string ReplacedText(const JobProgress& job);
+
+// That the model is worse than one that knows nothing of the features (WorseThanPriorText), as
+// lines of at most `width` columns; none: it is not.
+std::vector<std::string> QualityWarning(const JobProgress& job, const Style& style, size_t width);
 
 // The summary of a job of which no point was read.
 std::string NothingReceivedText(const std::string& brokers);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "topics/figures_verdict.h"
 #include "watch/phrases.h"
 #include "watch/terminal_text.h"
 #include "watch/warning_lines.h"
@@ -15,16 +16,27 @@ namespace {
 
 constexpr int kClocksTold = 8;
 
-std::string FiguresText(const char* name, const Figures& figures) {
+std::string FiguresText(const std::string& name, const Figures& figures) {
   if (figures.has_rmse()) {
-    return absl::StrFormat("%s: RMSE %.4f (prior %.4f)", name, figures.rmse(),
-                           figures.prior_rmse());
+    std::string text =
+        absl::StrFormat("%s: RMSE %.4f (prior %.4f)", name, figures.rmse(), figures.prior_rmse());
+    if (figures.has_mae()) absl::StrAppend(&text, absl::StrFormat(", MAE %.4f", figures.mae()));
+    if (figures.has_r2()) absl::StrAppend(&text, absl::StrFormat(", R2 %.4f", figures.r2()));
+    return text;
   }
   std::string text = absl::StrFormat("%s: accuracy %.4f (prior %.4f)", name, figures.accuracy(),
                                      figures.prior_accuracy());
   if (figures.has_auc()) absl::StrAppend(&text, absl::StrFormat(", AUC %.4f", figures.auc()));
+  if (figures.has_pr_auc()) {
+    absl::StrAppend(&text, absl::StrFormat(", PR-AUC %.4f (prior %.4f)", figures.pr_auc(),
+                                           figures.prior_pr_auc()));
+  }
   absl::StrAppend(&text, absl::StrFormat(", log loss %.4f (prior %.4f)", figures.log_loss(),
                                          figures.prior_log_loss()));
+  if (figures.has_calibration_error()) {
+    absl::StrAppend(&text,
+                    absl::StrFormat(", calibration error %.4f", figures.calibration_error()));
+  }
   return text;
 }
 
@@ -70,6 +82,10 @@ std::string PlainLine(const JobProgress& job, const JobState& state, double wait
     if (server.progressive().rows() > 0) {
       absl::StrAppend(&line, "; ", FiguresText("progressive", server.progressive()));
     }
+    if (const uint64_t rows = server.window().rows(); rows > 0) {
+      const std::string name = absl::StrCat("last window of ", GroupedNumber(rows), " rows");
+      absl::StrAppend(&line, "; ", FiguresText(name, server.window()));
+    }
   }
   if (job.holdout()) absl::StrAppend(&line, "; ", FiguresText("held-out", *job.holdout()));
   if (job.server() && job.server()->tail().rows() > 0) {
@@ -77,6 +93,11 @@ std::string PlainLine(const JobProgress& job, const JobState& state, double wait
   }
   if (const std::string warnings = WarningTexts(WarningsOf(job)); !warnings.empty()) {
     absl::StrAppend(&line, "; warnings: ", warnings);
+  }
+  if (job.server()) {
+    if (const auto warning = WorseThanPriorText(job.server()->progressive())) {
+      absl::StrAppend(&line, "; warning: ", *warning);
+    }
   }
   if (!moves) absl::StrAppend(&line, "; ", StateText(state));
   return line;

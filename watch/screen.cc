@@ -48,23 +48,24 @@ class Screen {
     Lines brief_numbers = numbers;
     Append(numbers, Indented(Warnings()));
     Append(brief_numbers, Indented(BriefWarnings()));
+    const Lines warning = Indented(QualityWarning(job_, style_, width_));
     const Lines figures = Indented(FiguresTable(job_, style_, width_));
     const Lines workers = Indented(Workers(kTableWorkers));
     const Lines few_workers = Indented(Workers(0));
     const Lines curves = Indented(Curves());
     // From the fullest to the barest; the first that is not too high.
     for (const auto& sections :
-         {std::vector<Lines>{head, stream, numbers, workers, figures, curves},
-          {head, stream, numbers, few_workers, figures, curves},
-          {head, stream, numbers, few_workers, figures},
-          {head, stream, numbers, figures},
-          {head, stream, brief_numbers, figures}}) {
+         {std::vector<Lines>{head, stream, numbers, warning, workers, figures, curves},
+          {head, stream, numbers, warning, few_workers, figures, curves},
+          {head, stream, numbers, warning, few_workers, figures},
+          {head, stream, numbers, warning, figures},
+          {head, stream, brief_numbers, warning, figures}}) {
       for (const bool spaced : {true, false}) {
         const Lines lines = Joined(sections, spaced);
         if (lines.size() <= options_.rows) return Fitted(lines);
       }
     }
-    Lines lines = Joined({stream, brief_numbers, figures}, false);
+    Lines lines = Joined({stream, warning, brief_numbers, figures}, false);
     lines.resize(std::min(lines.size(), options_.rows));
     return Fitted(lines);
   }

@@ -1,12 +1,14 @@
 #include "watch/summary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "topics/figures_verdict.h"
+#include "watch/classes_table.h"
+#include "watch/figures_json.h"
 #include "watch/figures_table.h"
 #include "watch/phrases.h"
 #include "watch/terminal_text.h"
@@ -16,29 +18,6 @@ namespace millrace {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Six digits are more than any figure is worth, and read better than seventeen.
-double Short(double value) { return std::round(value * 1e6) / 1e6; }
-
-// Null when it is not known.
-Json Short(std::optional<double> value) { return value ? Json(Short(*value)) : Json(); }
-
-Json FiguresJson(const Figures& figures) {
-  if (figures.has_rmse()) {
-    return {{"rows", figures.rows()},
-            {"rmse", Short(figures.rmse())},
-            {"prior_rmse", Short(figures.prior_rmse())}};
-  }
-  Json json = {{"rows", figures.rows()},
-               {"accuracy", Short(figures.accuracy())},
-               {"f1_macro", Short(figures.f1_macro())},
-               {"f1_weighted", Short(figures.f1_weighted())},
-               {"log_loss", Short(figures.log_loss())}};
-  if (figures.has_auc()) json["auc"] = Short(figures.auc());
-  json["prior_accuracy"] = Short(figures.prior_accuracy());
-  json["prior_log_loss"] = Short(figures.prior_log_loss());
-  return json;
-}
 
 Json RecoveriesJson(const JobProgress& job) {
   Json all = Json::array();
@@ -105,9 +84,18 @@ Json Summary(const JobProgress& job, const std::string& name) {
   }
   Json recoveries = RecoveriesJson(job);
   if (!recoveries.empty()) json["recoveries"] = std::move(recoveries);
-  if (job.holdout()) json["holdout"] = FiguresJson(*job.holdout());
-  if (server.progressive().rows() > 0) json["progressive"] = FiguresJson(server.progressive());
-  if (server.tail().rows() > 0) json["tail"] = FiguresJson(server.tail());
+  const std::optional<std::string> warning = WorseThanPriorText(server.progressive());
+  json["worse_than_prior"] = warning ? Json(*warning) : Json();
+  const auto figures_json = [&](const Figures& figures) {
+    return FiguresJson(figures, server.class_name());
+  };
+  if (job.holdout()) json["holdout"] = figures_json(*job.holdout());
+  if (server.progressive().rows() > 0) json["progressive"] = figures_json(server.progressive());
+  if (server.window().rows() > 0) {
+    json["window"] = figures_json(server.window());
+    json["window"]["rows_end"] = server.window_end();
+  }
+  if (server.tail().rows() > 0) json["tail"] = figures_json(server.tail());
   if (job.last_timestamp_ms() == 0) {
     for (auto field = json.begin(); field != json.end(); ++field) {
       if (field.key() != "job" && field.key() != "ended") field.value() = nullptr;
@@ -124,6 +112,23 @@ std::vector<std::string> Fitted(std::vector<std::string> lines, const SummaryOpt
 
 std::string Dumped(const Json& json, bool indented) {
   return json.dump(indented ? 2 : -1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// How good the model is; a part of it begins with an empty line.
+std::vector<std::string> Quality(const JobProgress& job, const Style& style, size_t width) {
+  std::vector<std::string> lines;
+  const auto add = [&lines](const std::vector<std::string>& part) {
+    if (!part.empty()) lines.emplace_back();
+    lines.insert(lines.end(), part.begin(), part.end());
+  };
+  add(QualityWarning(job, style, width));
+  const std::vector<std::string> table = FiguresTable(job, style, width);
+  add(table);
+  if (!table.empty() && job.producer() && job.producer()->epochs_of_stream() > 1) {
+    lines.push_back(Inked(style, Ink::kDim, "progressive: of the first pass"));
+  }
+  add(ClassesTable(job, style, width));
+  return lines;
 }
 
 }  // namespace
@@ -213,11 +218,8 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const SummaryOptio
   }
 
   const size_t indent = 2;
-  const auto table = FiguresTable(job, style, width > indent ? width - indent : 0);
-  if (!table.empty()) lines.emplace_back();
-  for (const std::string& row : table) lines.push_back("  " + row);
-  if (!table.empty() && job.producer() && job.producer()->epochs_of_stream() > 1) {
-    lines.push_back(Inked(style, Ink::kDim, "  progressive: of the first pass"));
+  for (const std::string& row : Quality(job, style, width > indent ? width - indent : 0)) {
+    lines.push_back(row.empty() ? row : "  " + row);
   }
   return Fitted(std::move(lines), options);
 }

@@ -13,8 +13,9 @@ namespace millrace {
 
 // One JSON object, indented, with an end of line. duration_seconds and the rates over it (null: not
 // known) are those of JobProgress, as are rows_read and, at the end of a job on sliding buffers,
-// rows_replaced; `holdout`, `progressive` and `tail` are there when there are such figures, `auc`
-// in them when there are two classes; `consistency`, `schedule` and `learner` are null while no
+// rows_replaced; `holdout`, `progressive`, `window` and `tail` are there when there are such
+// figures (docs/figures.md has their fields); `worse_than_prior` is null, or says so in words;
+// `consistency`, `schedule` and `learner` are null while no
 // server has been heard from. Of a stream of several epochs rows_read, rows_rejected, rows_trained
 // and progressive are of the first, rows_sent of all. `ended` is false for a job that still runs.
 // Of a job of which no point was read all fields but `job` and `ended` are null, and `reason` says

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace millrace {
 namespace {
@@ -76,6 +78,19 @@ std::string Clipped(const std::string& text, size_t columns) {
     ++at;
   }
   return text;
+}
+
+std::vector<std::string> Wrapped(const std::string& text, size_t columns) {
+  std::vector<std::string> lines;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    const std::string clipped = Clipped(std::string(word), columns);
+    if (!lines.empty() && ColumnsOf(lines.back()) + 1 + ColumnsOf(clipped) <= columns) {
+      absl::StrAppend(&lines.back(), " ", clipped);
+    } else {
+      lines.push_back(clipped);
+    }
+  }
+  return lines;
 }
 
 std::string PaddedLeft(const std::string& text, size_t columns) {

@@ -1,16 +1,22 @@
 // Points of `metrics` of any content: refused, or what a display computes of them is in bounds.
+#include <string>
+#include <vector>
+
 #include "base/check.h"
 #include "metrics/job_progress.h"
 #include "metrics/job_state.h"
 #include "tests/fuzz/mutate_message.h"
 #include "tests/fuzz/target.h"
+#include "topics/figures_codec.h"
 #include "topics/frame.h"
 #include "topics/metric_point_codec.h"
+#include "watch/summary.h"
+#include "watch/terminal_text.h"
 
 namespace millrace::fuzz {
 namespace {
 
-void CheckFigures(JobProgress& progress) {
+void CheckProgress(JobProgress& progress) {
   if (const auto share = progress.stream_share()) {
     MILLRACE_CHECK(share->sent >= 0 && share->sent <= 1);
     MILLRACE_CHECK(share->learnt >= 0 && share->learnt <= 1);
@@ -32,6 +38,22 @@ void CheckFigures(JobProgress& progress) {
   progress.TakeCurvePoints();
 }
 
+void Show(const JobProgress& progress) {
+  SummaryJson(progress, "fuzz", "localhost:9092");
+  for (const std::string& line :
+       SummaryTable(progress, {.job = "fuzz", .brokers = {}, .style = {}, .width = 60})) {
+    MILLRACE_CHECK(ColumnsOf(line) <= 60);
+  }
+}
+
+// Figures whose bins, classes and cells are all there to be changed.
+void FillFigures(Figures& figures) {
+  EvaluationSums sums;
+  sums.Add(0, std::vector<float>{0.75f, 0.25f});
+  sums.Add(1, std::vector<float>{0.75f, 0.25f});
+  ToProto(ComputeFigures(sums, 2), figures);
+}
+
 }  // namespace
 
 void FuzzOne(ByteSource& bytes) {
@@ -40,7 +62,10 @@ void FuzzOne(ByteSource& bytes) {
   points[0].mutable_producer()->set_rows_sent(100);
   points[1].mutable_server()->set_shards(1 + static_cast<uint32_t>(bytes.Below(3)));
   points[1].mutable_server()->add_workers();
-  points[2].mutable_evaluation()->mutable_holdout()->set_rows(10);
+  FillFigures(*points[2].mutable_evaluation()->mutable_holdout());
+  FillFigures(*points[1].mutable_server()->mutable_progressive());
+  FillFigures(*points[1].mutable_server()->mutable_window());
+  points[1].mutable_server()->add_class_name("a");
   int64_t now_ms = 1000;
   while (!bytes.empty()) {
     MetricPoint& point = points[bytes.Below(3)];
@@ -55,10 +80,12 @@ void FuzzOne(ByteSource& bytes) {
       continue;
     }
     progress.Fold(*decoded);
-    CheckFigures(progress);
+    CheckProgress(progress);
+    if (bytes.Chance(8)) Show(progress);
   }
   progress.Finish();
   progress.TakeCurvePoints();
+  Show(progress);
 }
 
 }  // namespace millrace::fuzz

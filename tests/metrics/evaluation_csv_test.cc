@@ -18,6 +18,8 @@ CurvePoint SomePoint() {
   point.rows_trained = 4'800;
   point.train_loss = 0.25;
   point.figures = MakeFigures(1'000, 0.8, 0.5);
+  point.figures.set_pr_auc(0.45);
+  point.figures.set_calibration_error(0.02);
   return point;
 }
 
@@ -26,7 +28,7 @@ TEST(EvaluationCsv, BeginsWithTheColumnsOfTheProgramsOwnLogs) {
             0u);
   EXPECT_EQ(EvaluationCsvLine(SomePoint()),
             "1700000000123;0;12;0.500000;0.750000;0.800000;holdout;5000;4800;1000;0.700000;"
-            "0.700000;0.760000;0.550000;0.250000;;\n");
+            "0.700000;0.760000;0.550000;0.250000;;;;;0.450000;0.020000\n");
 }
 
 TEST(EvaluationCsv, ARegressionHasItsOwnFiguresAndNoZerosOfOthers) {
@@ -36,8 +38,17 @@ TEST(EvaluationCsv, ARegressionHasItsOwnFiguresAndNoZerosOfOthers) {
   point.figures.set_has_rmse(true);
   point.figures.set_rmse(0.875);
   point.figures.set_prior_rmse(1.25);
+  point.figures.set_mae(0.5);
+  point.figures.set_r2(0.51);
   EXPECT_EQ(EvaluationCsvLine(point),
-            "1700000000123;0;12;;;;holdout;5000;4800;1000;;;;;0.250000;0.875000;1.250000\n");
+            "1700000000123;0;12;;;;holdout;5000;4800;1000;;;;;0.250000;0.875000;1.250000;"
+            "0.500000;0.510000;;\n");
+}
+
+TEST(EvaluationCsv, SaysOfWhichRowsALineIs) {
+  CurvePoint point = SomePoint();
+  point.kind = CurvePoint::Kind::kWindow;
+  EXPECT_NE(EvaluationCsvLine(point).find(";window;5000;4800;1000;"), std::string::npos);
 }
 
 TEST(EvaluationCsv, HasAsManyCellsAsTheHeaderWithoutAnAucToo) {

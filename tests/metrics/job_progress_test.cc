@@ -387,6 +387,28 @@ TEST(JobProgress, HandsOutEachCurvePointOnce) {
   EXPECT_TRUE(job.TakeCurvePoints().empty());
 }
 
+TEST(JobProgress, AWindowIsAPointOfItsCurveOnceWhereItEnded) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 0));
+  const auto with_window = [](int64_t timestamp_ms, uint64_t clock, uint64_t end) {
+    MetricPoint point = ServerAt(timestamp_ms, clock);
+    *point.mutable_server()->mutable_window() = MakeFigures(1'010, 0.8, 0.4);
+    point.mutable_server()->set_window_end(end);
+    return point;
+  };
+  job.Fold(ServerAt(1'250, 1));
+  EXPECT_TRUE(job.curve(Kind::kWindow).empty()) << "none is full yet";
+  job.Fold(with_window(2'000, 10, 3'900));
+  job.Fold(with_window(2'600, 11, 3'900));
+  job.Fold(with_window(3'200, 13, 5'100));
+  const std::vector<CurvePoint>& points = job.curve(Kind::kWindow).points();
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0].rows_tested, 3'900u);
+  EXPECT_EQ(points[0].figures.rows(), 1'010u);
+  EXPECT_EQ(points[1].rows_tested, 5'100u);
+  EXPECT_EQ(NameOf(points[1].kind), "window");
+}
+
 TEST(JobProgress, TakesProgressiveFiguresTwiceASecondAndAtTheEnd) {
   JobProgress job;
   for (int i = 0; i < 40; ++i) job.Fold(ServerAt(250 * i, 1 + i));

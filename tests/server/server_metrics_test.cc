@@ -42,7 +42,7 @@ class ServerMetrics : public ::testing::Test {
     task_.CheckpointDone(*checkpoint);
   }
   MetricPoint::ServerProgress Progress() const {
-    return Parsed(ProgressPoint(task_, JobTraining(), 2, 0, false, std::nullopt));
+    return Parsed(ProgressPoint(task_, {.training = {}, .classes = 2}, 0, false, std::nullopt));
   }
   std::vector<bool> Pending() const {
     std::vector<bool> pending;
@@ -73,12 +73,26 @@ TEST_F(ServerMetrics, SayWhoseUpdatesOfTheRoundHaveCome) {
   EXPECT_THAT(Pending(), ElementsAre(false, false, false)) << "the next round";
 }
 
+TEST_F(ServerMetrics, TellTheLastWindowAndTheClassesByName) {
+  EXPECT_FALSE(Progress().has_window());
+  for (WorkerId worker = 0; worker < options_.workers; ++worker) {
+    Send(WithProgressive(Update(worker, 0, Same(1), options_.range), 400));
+  }
+  const PointSettings settings = {.training = {}, .classes = 2, .class_names = {"late", "on time"}};
+  const MetricPoint::ServerProgress point =
+      Parsed(ProgressPoint(task_, settings, 0, false, std::nullopt));
+  EXPECT_EQ(point.window().rows(), 1'200u);
+  EXPECT_EQ(point.window_end(), 1'200u);
+  EXPECT_THAT(point.class_name(), ElementsAre("late", "on time"));
+  EXPECT_EQ(point.progressive().class_rows(1), 1'200u);
+}
+
 TEST_F(ServerMetrics, TheLastPointOfACleanStopSaysSo) {
   SendUpdate(1);
   Save();
   EXPECT_FALSE(Progress().stopped());
   const MetricPoint::ServerProgress last =
-      Parsed(StoppedPoint(task_, JobTraining(), 2, 0, false, std::nullopt));
+      Parsed(StoppedPoint(task_, {.training = {}, .classes = 2}, 0, false, std::nullopt));
   EXPECT_TRUE(last.stopped());
   EXPECT_FALSE(last.ended());
   EXPECT_EQ(last.unsaved_updates(), 0u);

@@ -227,6 +227,31 @@ TEST(Screen, SaysWhatToDoAboutAWarningWhereThereIsRoom) {
               HasSubstr("; warnings: 1,000 of 25,000 rows rejected (4.0 %)"));
 }
 
+TEST(Screen, SaysInWordsThatAModelIsWorseThanNothing) {
+  JobProgress job = SomeJob();
+  EXPECT_THAT(Text(RenderScreen(job, Options(80))), Not(HasSubstr("Warning")));
+  MetricPoint point = ServerAt(10'100, 41);
+  point.mutable_server()->mutable_progressive()->set_log_loss(0.75);
+  job.Fold(point);
+  const std::string text = Text(RenderScreen(job, Options(80, 24)));
+  EXPECT_THAT(text, AllOf(HasSubstr("Warning: after 16400 rows the model is worse than the"),
+                          HasSubstr("--learning-rate"), HasSubstr("progressive")));
+  EXPECT_THAT(Text(RenderScreen(job, Options(80, 8))), HasSubstr("Warning"));
+  EXPECT_THAT(PlainLine(job, Running(), 0),
+              AllOf(HasSubstr("; warning: after 16400 rows"), HasSubstr("--learning-rate")));
+}
+
+TEST(Screen, ShowsTheLastWindowBesideAllRows) {
+  JobProgress job = SomeJob();
+  MetricPoint point = ServerAt(10'100, 41);
+  *point.mutable_server()->mutable_window() = MakeFigures(1'024, 0.8125, 0.4);
+  job.Fold(point);
+  EXPECT_THAT(Text(RenderScreen(job, Options(80))),
+              AllOf(HasSubstr("last window"), HasSubstr("0.8125"), HasSubstr("1,024")));
+  EXPECT_THAT(PlainLine(job, Running(), 0),
+              HasSubstr("; last window of 1,024 rows: accuracy 0.8125"));
+}
+
 TEST(Screen, UsesColoursAndUnicodeOnlyWhereTheyAreWanted) {
   ScreenOptions options = Options(80);
   EXPECT_THAT(Text(RenderScreen(SomeJob(), options)), Not(HasSubstr("\033")));

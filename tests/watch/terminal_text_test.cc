@@ -75,5 +75,11 @@ TEST(TerminalText, DrawsASparklineFromTheLowestToTheHighestValue) {
   EXPECT_EQ(Sparkline(kAscii, {0, 1}), "_#");
 }
 
+TEST(TerminalText, WrapsBetweenWords) {
+  EXPECT_EQ(Wrapped("one two  three", 7), (std::vector<std::string>{"one two", "three"}));
+  EXPECT_EQ(Wrapped("one twelve", 4), (std::vector<std::string>{"one", "twel"})) << "cut";
+  EXPECT_TRUE(Wrapped("", 4).empty());
+}
+
 }  // namespace
 }  // namespace millrace
