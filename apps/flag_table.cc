@@ -67,8 +67,10 @@ FlagGroup TrainingGroup() {
            "softmax; fm: a factorization machine on the id columns; deepfm: the same and a network "
            "beside it, on the ids' factors and the numeric columns"},
           {"--wide-above", "training.wide_above",
-           "softmax: a model of more weights sends a batch only those that it names, of the hashed "
-           "features, and keeps them as embedding rows"},
+           "softmax: a model of more parameters sends a batch only those that it names, of the "
+           "hashed "
+           "features, and keeps them as embedding rows",
+           "32768 for --update online, else 262144"},
           {"--schedule", "training.schedule",
            "one-pass: each row once, in batches; buffer: the newest rows, again and again"},
           {"--consistency,--max-vector-clock-delay,--max_vector_clock_delay",

@@ -93,6 +93,10 @@ bool IsOnline(const Training& training) {
   return training.update().kind() == Training::Update::ONLINE;
 }
 
+size_t FloatsOfFeature(size_t classes, const Training& training) {
+  return IsOnline(training) ? OnlineLearner::ColumnsFor(classes) * OnlineRace::kValues : classes;
+}
+
 // Whether missed steps do not keep a weight from being a row.
 bool AllowsRows(const Training& training) {
   return IsOnline(training) ||
@@ -119,11 +123,17 @@ void SetDefaultUpdate(Training& training) {
                                                   : Training::Update::GRADIENT);
 }
 
+// As measured: `scripts/bench features`, and for online learners the flights of scripts/demo.
+uint64_t WideAbove(const Training& training) {
+  if (training.has_wide_above()) return training.wide_above();
+  return IsOnline(training) ? uint64_t{1} << 15 : uint64_t{1} << 18;
+}
+
 bool IsWide(const JobFeatures& features, const Training& training) {
   const RowShape shape = RowShapeFrom(features);
   return training.model() == Training::SOFTMAX && training.schedule() == Training::ONE_PASS &&
          AllowsRows(training) && shape.features > shape.numeric &&
-         (shape.features + 1) * shape.classes > training.wide_above();
+         (shape.features + 1) * FloatsOfFeature(shape.classes, training) > WideAbove(training);
 }
 
 Status CheckModel(const JobFeatures& features, const Training& training) {

@@ -22,6 +22,9 @@ Status CheckModel(const JobFeatures& features, const Training& training);
 // one (softmax, in one pass), unless a setting is given that concerns the optimizer of gradients.
 void SetDefaultUpdate(Training& training);
 
+// Models of more parameters are wide, unless the user has said otherwise.
+uint64_t WideAbove(const Training& training);
+
 // Whether the weights of the hashed features are embedding rows (Training.wide_above).
 bool IsWide(const JobFeatures& features, const Training& training);
 
