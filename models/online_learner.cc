@@ -154,40 +154,54 @@ BatchLoss OnlineLearner::Learn(std::span<const Term> terms, uint32_t label, Race
   for (const Term& term : terms) squares += term.x * term.x;
   roots_.resize(terms.size());
   for (size_t c = 0; c < columns_; ++c) {
-    const float* const p = probabilities_.data() + c * kLanes;
-    const float* const z = scores_.data() + c * kLanes;
-    const float target = (columns_ == 1 ? label == 1 : label == c) ? 1.0f : 0.0f;
-    const float curvature = weight * p[kMixture] * (1.0f - p[kMixture]);
-    const float joint = curvature * squares;
-    float rooted_squares = 0;
-    for (size_t i = 0; i < terms.size(); ++i) {
-      const float square = terms[i].x * terms[i].x;
-      float& sum = terms[i].block[c * Race::kValues + Race::kCurvature];
-      sum += curvature * square;
-      terms[i].joint[c] += joint;
-      roots_[i] = 1.0f / std::sqrt(sum + Race::kFirstCurvature);
-      rooted_squares += square * roots_[i];
-    }
-    // The step that the loss's own curvature makes shorter (an implicit step, to first order: Kulis
-    // and Bartlett 2010), so that no rate overshoots.
-    std::array<float, Race::kRates> steps;
-    for (size_t e = 0; e < Race::kRates; ++e) {
-      const float reach = weight * kRateOf[e] * (e < kConstantRates ? squares : rooted_squares);
-      const float slope = p[e] - target;
-      const float longest = std::abs(z[e]) + Race::kLongestStep;
-      const float shorter =
-          std::max(1.0f + p[e] * (1.0f - p[e]) * reach, std::abs(slope) * reach / longest);
-      steps[e] = weight * kRateOf[e] * slope / shorter;
-    }
-    for (size_t i = 0; i < terms.size(); ++i) {
-      float* const weights = terms[i].block + c * Race::kValues;
-      const float x = terms[i].x;
-      const float rooted = x * roots_[i];
-      for (size_t e = 0; e < kConstantRates; ++e) weights[e] -= steps[e] * x;
-      for (size_t e = kConstantRates; e < Race::kRates; ++e) weights[e] -= steps[e] * rooted;
-    }
+    const bool is_labels = columns_ == 1 ? label == 1 : label == c;
+    LearnColumn(terms, c, is_labels ? 1.0f : 0.0f, weight, squares);
   }
   return loss;
+}
+
+void OnlineLearner::LearnColumn(std::span<const Term> terms, size_t column, float target,
+                                float weight, float squares) {
+  const float p = probabilities_[column * kLanes + kMixture];
+  const float curvature = weight * p * (1.0f - p);
+  const float joint = curvature * squares;
+  float rooted_squares = 0;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const float square = terms[i].x * terms[i].x;
+    float& sum = terms[i].block[column * Race::kValues + Race::kCurvature];
+    sum += curvature * square;
+    terms[i].joint[column] += joint;
+    roots_[i] = 1.0f / std::sqrt(sum + Race::kFirstCurvature);
+    rooted_squares += square * roots_[i];
+  }
+  const std::array<float, Race::kRates> steps =
+      StepsOf(column, target, weight, squares, rooted_squares);
+  for (size_t i = 0; i < terms.size(); ++i) {
+    float* const weights = terms[i].block + column * Race::kValues;
+    const float x = terms[i].x;
+    const float rooted = x * roots_[i];
+    for (size_t e = 0; e < kConstantRates; ++e) weights[e] -= steps[e] * x;
+    for (size_t e = kConstantRates; e < Race::kRates; ++e) weights[e] -= steps[e] * rooted;
+  }
+}
+
+// The loss's own curvature makes a step shorter (an implicit step, to first order: Kulis and
+// Bartlett 2010), so that no rate overshoots.
+std::array<float, OnlineRace::kRates> OnlineLearner::StepsOf(size_t column, float target,
+                                                             float weight, float squares,
+                                                             float rooted_squares) const {
+  const float* const p = probabilities_.data() + column * kLanes;
+  const float* const z = scores_.data() + column * kLanes;
+  std::array<float, Race::kRates> steps;
+  for (size_t e = 0; e < Race::kRates; ++e) {
+    const float reach = weight * kRateOf[e] * (e < kConstantRates ? squares : rooted_squares);
+    const float slope = p[e] - target;
+    const float longest = std::abs(z[e]) + Race::kLongestStep;
+    const float shorter =
+        std::max(1.0f + p[e] * (1.0f - p[e]) * reach, std::abs(slope) * reach / longest);
+    steps[e] = weight * kRateOf[e] * slope / shorter;
+  }
+  return steps;
 }
 
 // A batch moves a weight by 1 - q of the way to what its rows ask for, q = exp(-rate x curvature).

@@ -89,6 +89,13 @@ class OnlineLearner {
     return probabilities_[line * kLanes + lane];
   }
   void CountRace(uint32_t label, float weight, RaceView& race) const;
+  // `squares`: (norm of the row)^2.
+  void LearnColumn(std::span<const Term> terms, size_t column, float target, float weight,
+                   float squares);
+  // Of each rate: what x (times 1 / root of the curvature, of decaying rates) is multiplied by.
+  // `rooted_squares`: the sum of x^2 / root of the curvature.
+  std::array<float, OnlineRace::kRates> StepsOf(size_t column, float target, float weight,
+                                                float squares, float rooted_squares) const;
 
   const size_t classes_;
   const size_t columns_;
@@ -101,7 +108,7 @@ class OnlineLearner {
   // The same shape; of one column a second line has the probabilities of class 0.
   std::vector<float> probabilities_;
   std::vector<float> prior_;  // columns: scores of the racer without features
-  std::vector<float> roots_;  // terms x columns: 1 / root of the curvature
+  std::vector<float> roots_;  // terms: 1 / root of the curvature, of the column at hand
 };
 
 // How much of a worker's change counts, when `concurrent` workers change the same weight without

@@ -14,6 +14,19 @@ using Term = OnlineLearner::Term;
 
 size_t RoundUpTo(size_t count, size_t to) { return (count + to - 1) / to * to; }
 
+// Adds a worker's change of a block to `to`. `joint` has a sum for each column (DampingOf).
+void AddBlockChange(const float* first, const float* last, std::span<const float> joint,
+                    uint32_t concurrent, float* to) {
+  for (const float joint_of_column : joint) {
+    const auto damping = DampingOf(first, last, joint_of_column, concurrent);
+    for (size_t e = 0; e < OnlineRace::kRates; ++e) to[e] += damping[e] * (last[e] - first[e]);
+    to[OnlineRace::kCurvature] += last[OnlineRace::kCurvature] - first[OnlineRace::kCurvature];
+    first += OnlineRace::kValues;
+    last += OnlineRace::kValues;
+    to += OnlineRace::kValues;
+  }
+}
+
 }  // namespace
 
 // The blocks that a batch needs, copied to one array: those of the numeric columns, then of the
@@ -43,8 +56,8 @@ class OnlineSoftmax::Copy {
     return {all.first(OnlineRace::kRacers),
             all.subspan(OnlineRace::kRacers, model_.shape_.classes)};
   }
-  std::vector<float>& race_floats() { return race_; }
-  std::vector<float>& values() { return values_; }
+  const std::vector<float>& race_floats() const { return race_; }
+  const std::vector<float>& values() const { return values_; }
   // Where the block of each hashed feature stands: in the embedding batch of a wide model, else
   // among the features.
   const std::vector<size_t>& from() const { return local_.from; }
@@ -147,20 +160,19 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
     if (i >= batch.scaled_begin && i < batch.trained_end) scaler.Add(row);
   }
   if (batch.trained_begin == batch.trained_end) return loss;
+  AddBlockChanges(copy, first, joint, batch.concurrent, embeddings, change);
+  AddRaceChange(first_race, copy.race_floats(), batch.trained_end - batch.trained_begin,
+                batch.concurrent, change);
+  return loss;
+}
 
-  const std::vector<float>& last = copy.values();
+void OnlineSoftmax::AddBlockChanges(const Copy& copy, std::span<const float> first,
+                                    std::span<const float> joint, uint32_t concurrent,
+                                    const EmbeddingBatch& embeddings, GradientSum& change) const {
+  const float* const last = copy.values().data();
   const auto add = [&](size_t block, float* to) {
-    for (size_t c = 0; c < columns_; ++c) {
-      const size_t at = block * block_ + c * OnlineRace::kValues;
-      const auto damping = DampingOf(first.data() + at, last.data() + at,
-                                     joint[block * columns_ + c], batch.concurrent);
-      float* const sums = to + c * OnlineRace::kValues;
-      for (size_t e = 0; e < OnlineRace::kRates; ++e) {
-        sums[e] += damping[e] * (last[at + e] - first[at + e]);
-      }
-      sums[OnlineRace::kCurvature] +=
-          last[at + OnlineRace::kCurvature] - first[at + OnlineRace::kCurvature];
-    }
+    AddBlockChange(first.data() + block * block_, last + block * block_,
+                   joint.subspan(block * columns_, columns_), concurrent, to);
   };
   for (size_t i = 0; i < shape_.numeric; ++i) add(i, change.Block(i));
   for (size_t i = 0; i < copy.from().size(); ++i) {
@@ -169,17 +181,19 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
         shape_.wide ? embeddings.gradient.data() + at * block_ : change.Block(at));
   }
   add(copy.bias(), change.Block(BiasKey() / block_));
-  // What others forget at the same time is not forgotten once more.
-  const auto rows = static_cast<double>(batch.trained_end - batch.trained_begin);
-  const double kept = std::pow(1 - 1 / OnlineRace::kMemory, rows);
-  const double all_kept = std::pow(kept, batch.concurrent);
-  const auto forgotten = static_cast<float>((1 - all_kept) / batch.concurrent);
-  for (size_t i = 0; i < first_race.size(); ++i) {
-    float* const to = change.Block(RaceKey() / block_ + i / block_) + i % block_;
-    const float learnt = copy.race_floats()[i] - first_race[i] * static_cast<float>(kept);
-    *to += learnt - first_race[i] * forgotten;
+}
+
+// Of the race before the batch a worker subtracts its part of what all forget together; what it has
+// added itself it has discounted already.
+void OnlineSoftmax::AddRaceChange(std::span<const float> first, std::span<const float> last,
+                                  size_t rows, uint32_t concurrent, GradientSum& change) const {
+  const double kept = std::pow(1 - 1 / OnlineRace::kMemory, static_cast<double>(rows));
+  const double all_kept = std::pow(kept, concurrent);
+  const auto forgotten = static_cast<float>((1 - all_kept) / concurrent);
+  for (size_t i = 0; i < first.size(); ++i) {
+    const float learnt = last[i] - first[i] * static_cast<float>(kept);
+    change.Block((RaceKey() + i) / block_)[i % block_] += learnt - first[i] * forgotten;
   }
-  return loss;
 }
 
 std::vector<float> OnlineSoftmax::PredictingWeights(std::span<const float> parameters,

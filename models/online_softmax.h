@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <vector>
 
 #include "models/model.h"
@@ -63,6 +63,15 @@ class OnlineSoftmax final : public Model {
 
  private:
   class Copy;
+
+  // Both add the change of a copy since `first`, as it counts beside those of other workers.
+  // `joint`: of DampingOf, for each of the copy's blocks and columns.
+  void AddBlockChanges(const Copy& copy, std::span<const float> first, std::span<const float> joint,
+                       uint32_t concurrent, const EmbeddingBatch& embeddings,
+                       GradientSum& change) const;
+  // `rows`: how many the copy has learnt from.
+  void AddRaceChange(std::span<const float> first, std::span<const float> last, size_t rows,
+                     uint32_t concurrent, GradientSum& change) const;
 
   size_t BiasKey() const { return (shape_.wide ? shape_.numeric : shape_.features) * block_; }
   size_t RaceKey() const { return BiasKey() + block_; }
