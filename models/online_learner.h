@@ -31,6 +31,8 @@ struct OnlineRace {
   static constexpr double kMemory = 2000;
   // A racer's loss by one row is at most this.
   static constexpr float kMostLoss = 9.2f;
+  // A feature counts as one of at most this size, so that its square and sums of it are numbers.
+  static constexpr float kLargestFeature = 1e6f;
   // A step changes a score z at most by |z| + kLongestStep.
   static constexpr float kLongestStep = 5.0f;
 };
@@ -56,7 +58,7 @@ class OnlineLearner {
   size_t columns() const { return columns_; }
   size_t block_size() const { return columns_ * OnlineRace::kValues; }
 
-  // A feature of the row that is not 0.
+  // A feature of the row that is not 0, and not beyond +-kLargestFeature.
   struct Term {
     float* block = nullptr;
     float* joint = nullptr;  // columns() sums for DampingOf; null when the row is only tested

@@ -80,6 +80,7 @@ class OnlineSoftmax::Copy {
  private:
   void Append(size_t block, float x, float* joint) {
     if (x == 0) return;
+    x = std::clamp(x, -OnlineRace::kLargestFeature, OnlineRace::kLargestFeature);
     terms_.push_back({values_.data() + block * model_.block_,
                       joint == nullptr ? nullptr : joint + block * model_.columns_, x});
   }

@@ -319,6 +319,8 @@ TEST(OnlineSoftmaxTest, TheClassFrequenciesWinWhereFeaturesSayNothing) {
 // ---- extreme rows ----
 
 TEST(OnlineSoftmaxTest, StaysFiniteWhateverTheRowsAre) {
+  const float most = std::numeric_limits<float>::max();
+  const double large = std::numeric_limits<double>::max();
   const auto one_class = [](size_t) { return 1u; };
   const auto changing = [](size_t i) { return static_cast<uint32_t>(i / 3 % 2); };
   struct Case {
@@ -331,6 +333,12 @@ TEST(OnlineSoftmaxTest, StaysFiniteWhateverTheRowsAre) {
       {"one class", one_class, [](size_t i) { return i % 2 == 0 ? 5.0 : -5.0; },
        [](size_t) { return 5.0f; }},
       {"contradictions", changing, [](size_t) { return 5.0; }, [](size_t) { return -5.0f; }},
+      {"the largest numbers", changing, [&](size_t i) { return i % 2 == 0 ? large : -large; },
+       [&](size_t i) { return i % 3 == 0 ? most : -most; }},
+      {"the largest numbers of one class", one_class, [&](size_t) { return large; },
+       [&](size_t) { return most; }},
+      {"now and then a large one", changing, [&](size_t i) { return i % 50 == 0 ? large : 1; },
+       [&](size_t i) { return i % 70 == 0 ? most : 1; }},
       {"the smallest numbers", changing, [](size_t) { return 1e-300; },
        [](size_t) { return std::numeric_limits<float>::denorm_min(); }}};
   for (const Case& extreme : cases) {
@@ -358,6 +366,21 @@ TEST(OnlineSoftmaxTest, StaysFiniteWhateverTheRowsAre) {
       }
     }
   }
+}
+
+TEST(OnlineSoftmaxTest, AValueThatIsFarTooLargeDoesNotSpoilTheOthers) {
+  const Shape shape = {.numeric = 0, .features = 3, .classes = 2};
+  std::vector<Row> rows;
+  for (uint32_t i = 0; i < 400; ++i) {
+    rows.push_back({.label = i % 2, .numeric = {}, .index = {i % 2}, .value = {1}});
+    if (i % 40 != 0) continue;
+    rows.push_back(
+        {.label = 1, .numeric = {}, .index = {2}, .value = {std::numeric_limits<float>::max()}});
+  }
+  OnlineJob job(shape);
+  job.Learn(rows);
+  EXPECT_GT(job.Test(rows[0])[0], 0.9f);
+  EXPECT_GT(job.Test(rows[2])[1], 0.9f);
 }
 
 TEST(OnlineSoftmaxTest, AHundredThousandEqualRowsAreLearntAndNoMore) {
