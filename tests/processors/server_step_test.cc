@@ -140,6 +140,74 @@ TEST(ServerProcessorTest, AChangeThatComesAloneMovesTheWeightsByItsWorkersShare)
   EXPECT_EQ(server.weights(), Same(6)) << "of two who are left";
 }
 
+// ---- changes of online learners ----
+
+ServerOptions Summing(ConsistencyPolicy policy) {
+  ServerOptions options = SmallServer(policy);
+  options.updates = UpdateKind::kSumChanges;
+  options.optimizer = {.kind = OptimizerOptions::Kind::kSum};
+  return options;
+}
+
+TEST(ServerProcessorTest, ChangesOfOnlineLearnersAreAddedUpWhateverTheirRowsWeigh) {
+  TestServer server(Summing(kSequential));
+  server.Send(Update(0, 0, Same(8), kRange, 1));
+  server.Send(Update(1, 0, Same(4), kRange, 3));
+  EXPECT_EQ(server.weights(), Same(0)) << "the round has not ended";
+  server.Send(Message(Gradient::kUpdate, 2, 0));
+  EXPECT_EQ(server.weights(), Same(12));
+  EXPECT_EQ(server.processor().steps(), 1u);
+  for (const WorkerId worker : std::vector<WorkerId>{2, 1, 0})
+    server.Send(Update(worker, 1, Same(-1), kRange, 50));
+  EXPECT_EQ(server.weights(), Same(9));
+}
+
+TEST(ServerProcessorTest, ChangesOfOnlineLearnersAreAddedInTheOrderOfWorkersNotOfArrival) {
+  std::vector<WorkerId> order = {0, 1, 2};
+  do {
+    TestServer server(Summing(kSequential));
+    // Only in this order is the 1 not lost in the rounding.
+    const std::vector<float> changes = {1e8f, -1e8f, 1};
+    for (const WorkerId worker : order)
+      server.Send(Update(worker, 0, Same(changes[worker]), kRange));
+    EXPECT_EQ(server.weights(), Same(1));
+  } while (std::ranges::next_permutation(order).found);
+}
+
+TEST(ServerProcessorTest, AChangeOfAnOnlineLearnerThatComesAloneIsAddedWhole) {
+  TestServer server(Summing(kEventual));
+  server.Send(Update(0, 0, Same(8), kRange, 100));
+  EXPECT_EQ(server.weights(), Same(8));
+  server.Send(Message(Gradient::kLeave, 2, 0));
+  server.Send(Update(1, 0, Same(1), kRange, 1));
+  server.Send(Update(0, 1, Same(-2), kRange, 7));
+  EXPECT_EQ(server.weights(), Same(7));
+}
+
+TEST(ServerProcessorTest, ChangesOfRowsAreAddedUpToo) {
+  ServerOptions options = Summing(kSequential);
+  options.range = {0, 0};
+  options.workers = 2;
+  options.embeddings.emplace();
+  options.embeddings->initial_limit.assign(2, 0.0f);
+  options.row_linear_end = 2;
+  TestServer server(options);
+  const auto send = [&](WorkerId worker, uint64_t rows, const std::vector<EmbeddingId>& ids) {
+    Gradient update = Update(worker, 0, {}, {0, 0}, rows);
+    for (const EmbeddingId id : ids) {
+      update.mutable_update()->mutable_embeddings()->add_id(id);
+      update.mutable_update()->mutable_embeddings()->add_value(static_cast<float>(worker + 1));
+      update.mutable_update()->mutable_embeddings()->add_value(static_cast<float>(id));
+    }
+    server.Send(update);
+  };
+  send(1, 3, {5, 9});
+  send(0, 1, {4, 5});
+  std::vector<float> rows(6);
+  ASSERT_TRUE(server.processor().ReadEmbeddings(std::vector<EmbeddingId>{4, 5, 9}, rows).ok());
+  EXPECT_THAT(rows, ElementsAre(1, 4, 3, 10, 2, 9));
+}
+
 // A message without rows is not checked for its values either.
 TEST(ServerProcessorTest, WhatAMessageWithoutRowsSaysOfValuesAndWeightIsNotUsed) {
   for (const bool average : {true, false}) {
