@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 namespace millrace {
 namespace {
@@ -15,6 +17,58 @@ JobFeatures Features(uint64_t hashed, int classes = 2) {
   features.mutable_spec()->add_numeric("b");
   for (int k = 0; k < classes; ++k) features.mutable_spec()->add_classes(std::to_string(k));
   return features;
+}
+
+Training Online() {
+  Training training;
+  training.mutable_update()->set_kind(Training::Update::ONLINE);
+  return training;
+}
+
+TEST(SetDefaultUpdate, IsAnOnlineLearnerOfASoftmaxInOnePass) {
+  Training training;
+  SetDefaultUpdate(training);
+  EXPECT_EQ(training.update().kind(), Training::Update::ONLINE);
+  training.Clear();
+  training.add_class_weight(2);
+  training.set_scaling(Training::NONE);
+  training.set_batch_rows(9);
+  training.set_l2(0);
+  training.mutable_compression()->set_values(Training::Compression::BF16);
+  training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  SetDefaultUpdate(training);
+  EXPECT_EQ(training.update().kind(), Training::Update::ONLINE);
+}
+
+TEST(SetDefaultUpdate, IsTheGradientWhereASettingConcernsItOrNoLearnerIs) {
+  const std::vector<std::function<void(Training&)>> changes = {
+      [](Training& t) { t.set_schedule(Training::BUFFER); },
+      [](Training& t) { t.set_model(Training::FACTORIZATION_MACHINE); },
+      [](Training& t) { t.set_model(Training::DEEP_FM); },
+      [](Training& t) { t.mutable_optimizer()->set_kind(Training::Optimizer::ADAGRAD); },
+      [](Training& t) { t.mutable_optimizer()->set_learning_rate(0.5); },
+      [](Training& t) { t.set_l2(1e-9); },
+      [](Training& t) { t.mutable_compression()->set_top_k(0.5); },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    Training training;
+    changes[i](training);
+    SetDefaultUpdate(training);
+    EXPECT_TRUE(training.update().has_kind());
+    EXPECT_EQ(training.update().kind(), Training::Update::GRADIENT) << i;
+  }
+}
+
+TEST(SetDefaultUpdate, LeavesWhatTheUserHasSaid) {
+  for (const auto kind :
+       {Training::Update::GRADIENT, Training::Update::WEIGHT_CHANGE, Training::Update::ONLINE}) {
+    Training training;
+    training.mutable_update()->set_kind(kind);
+    training.set_schedule(kind == Training::Update::WEIGHT_CHANGE ? Training::BUFFER
+                                                                  : Training::ONE_PASS);
+    SetDefaultUpdate(training);
+    EXPECT_EQ(training.update().kind(), kind);
+  }
 }
 
 TEST(IsWide, AModelOfManyWeightsKeepsThemAsRows) {
@@ -48,6 +102,54 @@ TEST(IsWide, APenaltyThatIsCaughtUpWithKeepsRows) {
   EXPECT_FALSE(IsWide(features, training)) << "more than half of a weight goes in one step";
   training.mutable_optimizer()->set_kind(Training::Optimizer::FTRL);
   EXPECT_TRUE(IsWide(features, training)) << "its penalty is a part of each weight's own formula";
+}
+
+TEST(IsWide, AnOnlineLearnerKeepsRowsToo) {
+  EXPECT_FALSE(IsWide(Features(131'069), Online()));
+  EXPECT_TRUE(IsWide(Features(131'070), Online()));
+  EXPECT_FALSE(IsWide(Features(0), Online()));
+}
+
+TEST(MakeModel, AnOnlineLearnerHasAllRatesOfAWeightInItsBlocksAndRows) {
+  const std::unique_ptr<Model> dense = MakeModel(Features(100), Online());
+  ASSERT_NE(dense->online(), nullptr);
+  EXPECT_EQ(dense->block_size(), 6u);
+  EXPECT_EQ(dense->parameter_count(), 6u * (102 + 1 + 2)) << "features, bias, and the race";
+  EXPECT_EQ(dense->row_width(), 0u);
+  const std::unique_ptr<Model> wide = MakeModel(Features(200'000, 3), Online());
+  ASSERT_NE(wide->online(), nullptr);
+  EXPECT_EQ(wide->parameter_count(), 18u * (2 + 1 + 1));
+  EXPECT_EQ(wide->row_width(), 18u);
+  EXPECT_EQ(MakeModel(Features(100), Training())->online(), nullptr);
+}
+
+TEST(MakeServerOptions, AShardAddsUpTheChangesOfOnlineLearners) {
+  JobTraining training;
+  training.set_shards(2);
+  *training.mutable_training() = Online();
+  JobFeatures features = Features(100);
+  features.set_workers(4);
+  ServerOptions options = MakeServerOptions(features, training, ShardId(0));
+  EXPECT_EQ(options.updates, UpdateKind::kSumChanges);
+  EXPECT_EQ(options.optimizer.kind, OptimizerOptions::Kind::kSum);
+  EXPECT_EQ(options.l2, 0);
+  EXPECT_EQ(options.range.size(), 3u * (102 + 1 + 2)) << "half of the parameters";
+  EXPECT_FALSE(options.embeddings.has_value());
+  options = MakeServerOptions(Features(200'000, 3), training, ShardId(0));
+  ASSERT_TRUE(options.embeddings.has_value());
+  EXPECT_EQ(options.embeddings->initial_limit, std::vector<float>(18, 0));
+  EXPECT_EQ(options.row_l2, 0);
+}
+
+TEST(MakeServerOptions, TheOtherUpdatesAreForTheOptimizerOrAveraged) {
+  JobTraining training;
+  training.set_shards(1);
+  EXPECT_EQ(MakeServerOptions(Features(10), training, ShardId(0)).updates, UpdateKind::kGradients);
+  EXPECT_EQ(MakeServerOptions(Features(10), training, ShardId(0)).optimizer.kind,
+            OptimizerOptions::Kind::kAdaGrad);
+  training.mutable_training()->mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
+  EXPECT_EQ(MakeServerOptions(Features(10), training, ShardId(0)).updates,
+            UpdateKind::kAverageChanges);
 }
 
 TEST(IsWide, ColumnsOfNumbersAloneHaveNoRows) {
