@@ -134,10 +134,11 @@ Status CheckOnline(const Training& training) {
     return absl::InvalidArgumentError(Named("training.update.kind") + " online: " + what);
   };
   if (training.model() != Training::SOFTMAX) {
-    return wrong("only the model softmax learns so; give --update gradient, or leave it out");
+    return wrong("only the softmax of " + Named("training.model") +
+                 " learns so: leave one of the two out");
   }
   if (training.schedule() != Training::ONE_PASS) {
-    return wrong("it learns from each row once; give --schedule one-pass, or --update gradient");
+    return wrong("it learns from each row once: give --schedule one-pass, or --update gradient");
   }
   for (const auto& [given, field] : {std::pair(training.has_optimizer(), "training.optimizer.kind"),
                                      std::pair(training.l2() > 0, "training.l2")}) {
@@ -406,12 +407,12 @@ Status ValidateConfig(const JobConfig& config) {
                  ": BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
   }
   MILLRACE_RETURN_IF_ERROR(CheckPipeline(training));
-  if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
-  MILLRACE_RETURN_IF_ERROR(CheckRows(config));
-  MILLRACE_RETURN_IF_ERROR(CheckNetwork(training));
   if (training.update().kind() == Training::Update::ONLINE) {
     MILLRACE_RETURN_IF_ERROR(CheckOnline(training));
   }
+  if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
+  MILLRACE_RETURN_IF_ERROR(CheckRows(config));
+  MILLRACE_RETURN_IF_ERROR(CheckNetwork(training));
   MILLRACE_RETURN_IF_ERROR(CheckFtrl(training));
   if (training.compression().top_k() < 1 &&
       training.update().kind() != Training::Update::GRADIENT) {

@@ -60,6 +60,34 @@ TEST(ValidateConfig, RefusesNamesThatAreNotUtf8WithTheFieldTheNameAndTheRemedy) 
   EXPECT_TRUE(ValidateConfig(config).ok());
 }
 
+TEST(ValidateConfig, RefusesWhatAnOnlineLearnerDoesNotKnowAndNamesBothFlags) {
+  const std::vector<std::pair<std::string, std::function<void(Training&)>>> cases = {
+      {"--model", [](auto& t) { t.set_model(Training::FACTORIZATION_MACHINE); }},
+      {"--model", [](auto& t) { t.set_model(Training::DEEP_FM); }},
+      {"--schedule", [](auto& t) { t.set_schedule(Training::BUFFER); }},
+      {"--optimizer", [](auto& t) { t.mutable_optimizer()->set_kind(Training::Optimizer::SGD); }},
+      {"--optimizer", [](auto& t) { t.mutable_optimizer()->set_learning_rate(0.5); }},
+      {"--l2", [](auto& t) { t.set_l2(0.01); }},
+      {"--top-k", [](auto& t) { t.mutable_compression()->set_top_k(0.5); }},
+  };
+  JobConfig good;
+  good.mutable_training()->mutable_update()->set_kind(Training::Update::ONLINE);
+  EXPECT_TRUE(ValidateConfig(good).ok()) << ValidateConfig(good);
+  good.mutable_training()->add_class_weight(2);
+  good.mutable_training()->set_l2(0);
+  good.mutable_training()->mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  EXPECT_TRUE(ValidateConfig(good).ok()) << ValidateConfig(good);
+  for (const auto& [flag, change] : cases) {
+    JobConfig config = good;
+    change(*config.mutable_training());
+    const Status status = ValidateConfig(config);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << flag;
+    const std::string message(status.message());
+    EXPECT_THAT(message, HasSubstr("--update"));
+    EXPECT_THAT(message, HasSubstr(flag));
+  }
+}
+
 TEST(CheckJob, TakesAJobOfTheDefaults) {
   const Status status = CheckJob(GoodFeatures(), GoodTraining());
   EXPECT_TRUE(status.ok()) << status;
@@ -94,6 +122,11 @@ TEST(CheckJob, RefusesWhatNoProgramPublishes) {
       {"--admit-after",
        [](auto&, auto& t) { t.mutable_training()->mutable_embedding()->set_admit_after(0); }},
       {"batch_rows", [](auto&, auto& t) { t.mutable_training()->set_batch_rows(0); }},
+      {"online: it learns from each row once",
+       [](auto&, auto& t) {
+         t.mutable_training()->mutable_update()->set_kind(Training::Update::ONLINE);
+         t.mutable_training()->set_schedule(Training::BUFFER);
+       }},
       {"numeric: \"caf\\351\" is not valid UTF-8",
        [](auto& f, auto&) { f.mutable_spec()->set_numeric(0, "caf\xE9"); }},
       {"classes: \"\\377\" is not valid UTF-8",

@@ -68,6 +68,10 @@ class Programs(unittest.TestCase):
         self.assert_one_line(run("ServerApp", "--optimizer", "adagard"), 2,
                              "ServerApp: --optimizer: 'adagard' is not", "did you mean adagrad?")
 
+    def test_an_online_learner_with_an_optimizer_is_wrong_usage(self):
+        self.assert_one_line(run("ServerApp", "--update", "online", "--optimizer", "sgd"), 2,
+                             "ServerApp: ", "(--update) online: ", "(--optimizer)", "--update gradient")
+
     def test_a_flag_of_another_program_is_called_so(self):
         self.assert_one_line(run("WorkerApp", "--batch-rows", "9"), 2,
                              "WorkerApp: there is no flag --batch-rows in this program: it is a flag of ServerApp")
