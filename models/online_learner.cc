@@ -24,6 +24,14 @@ constexpr std::array<float, Race::kRates> kRateOf = [] {
 
 // What is added to each count, so that no class is impossible.
 constexpr float kUnseen = 0.5f;
+// A count may fall below 0: workers subtract what they forget of a count that they know late.
+float Smoothed(float count) { return std::max(count, 0.0f) + kUnseen; }
+
+// (Below 0 is none: who wrote the job's topics may have made it up.)
+float RootOf(float curvature) {
+  return std::sqrt(std::max(curvature, 0.0f) + Race::kFirstCurvature);
+}
+
 // Whose logarithm is still finite.
 constexpr double kLeastProbability = 1e-30;
 
@@ -54,14 +62,14 @@ void OnlineLearner::SetShares(const RaceView& race) {
 
 void OnlineLearner::PriorScores(const RaceView& race, std::span<float> scores) const {
   const auto odds = [&](size_t k) {
-    return static_cast<float>(std::log(static_cast<double>(race.counts[k] + kUnseen)));
+    return static_cast<float>(std::log(static_cast<double>(Smoothed(race.counts[k]))));
   };
   if (columns_ == 1) {
     scores[0] = odds(1) - odds(0);
     return;
   }
   float total = 0;
-  for (const float count : race.counts) total += count + kUnseen;
+  for (const float count : race.counts) total += Smoothed(count);
   const auto log_total = static_cast<float>(std::log(static_cast<double>(total)));
   for (size_t k = 0; k < columns_; ++k) scores[k] = odds(k) - log_total;
 }
@@ -135,9 +143,9 @@ void OnlineLearner::CountRace(uint32_t label, float weight, RaceView& race) cons
     race.losses[e] = race.losses[e] * kKept + weight * loss_of(ProbabilityOf(label, e));
   }
   float total = 0;
-  for (const float count : race.counts) total += count + kUnseen;
+  for (const float count : race.counts) total += Smoothed(count);
   float& prior = race.losses[Race::kRacers - 1];
-  prior = prior * kKept + weight * loss_of((race.counts[label] + kUnseen) / total);
+  prior = prior * kKept + weight * loss_of(Smoothed(race.counts[label]) / total);
   for (float& count : race.counts) count *= kKept;
   race.counts[label] += weight;
 }
@@ -171,7 +179,7 @@ void OnlineLearner::LearnColumn(std::span<const Term> terms, size_t column, floa
     float& sum = terms[i].block[column * Race::kValues + Race::kCurvature];
     sum += curvature * square;
     terms[i].joint[column] += joint;
-    roots_[i] = 1.0f / std::sqrt(sum + Race::kFirstCurvature);
+    roots_[i] = 1.0f / RootOf(sum);
     rooted_squares += square * roots_[i];
   }
   const std::array<float, Race::kRates> steps =

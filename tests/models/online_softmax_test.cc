@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <limits>
-#include <numeric>
 #include <random>
 #include <vector>
 
@@ -506,6 +506,42 @@ TEST(OnlineSoftmaxTest, ManyWorkersForgetTheRaceAsFastAsOne) {
     const std::vector<float> many = raced(workers);
     for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(many[i], one[i], 1e-4f * one[i]);
   }
+}
+
+// Each forgets a part of the counts that it knows, which are those of an earlier round.
+TEST(OnlineSoftmaxTest, StaysFiniteWhereAClassVanishesAndWorkersKnowItLate) {
+  for (const size_t classes : {2, 3}) {
+    const Shape shape = {.numeric = 1, .features = 1, .classes = classes};
+    for (const size_t late : {1, 2, 5}) {
+      OnlineJob job(shape);
+      std::deque<OnlineJob::Change> in_flight;
+      for (size_t round = 0; round < 60; ++round) {
+        std::vector<Row> rows;
+        for (size_t i = 0; i < 500; ++i) {
+          const auto label = static_cast<uint32_t>(round < 20 ? i % classes : 1);
+          rows.push_back({.label = label, .numeric = {1.0 + label}, .index = {}, .value = {}});
+        }
+        const auto concurrent = static_cast<uint32_t>(4 * (late + 1));
+        in_flight.push_back(job.ChangeBy(Pointers(rows), concurrent));
+        if (in_flight.size() <= late) continue;
+        for (int worker = 0; worker < 4; ++worker) job.Apply(in_flight.front());
+        in_flight.pop_front();
+        ASSERT_TRUE(AllFinite(job.parameters())) << late << " " << round;
+        ASSERT_TRUE(AllFinite(job.model().PredictingWeights(job.parameters(), {})));
+      }
+      EXPECT_TRUE(AllFinite(job.scores()));
+      EXPECT_GT(job.scores().rbegin()[classes == 2 ? 0 : 1], 0.9f);
+    }
+  }
+}
+
+TEST(OnlineSoftmaxTest, ACurvatureBelowZeroIsNone) {
+  const Shape shape = {.numeric = 1, .features = 1, .classes = 2};
+  OnlineJob job(shape);
+  const std::vector<Row> rows = LearnableRows(shape, 40, 3);
+  job.Learn(rows);
+  job.parameters()[kCurvature] = -1000;  // by a message that somebody has made up
+  EXPECT_TRUE(AllFinite(job.ChangeBy(Pointers(rows), 4).parameters));
 }
 
 // ---- what predicts ----
