@@ -220,16 +220,13 @@ std::array<float, OnlineRace::kRates> OnlineLearner::StepsOf(size_t column, floa
 std::array<float, OnlineRace::kRates> DampingOf(const float* first, const float* last, float joint,
                                                 uint32_t concurrent) {
   std::array<float, Race::kRates> factors;
-  const float before = first[Race::kCurvature];
-  const float after = last[Race::kCurvature];
-  if (concurrent <= 1 || after <= before) {
+  if (concurrent <= 1 || joint <= 0) {
     factors.fill(1.0f);
     return factors;
   }
-  const float rooted =
-      2.0f *
-      (std::sqrt(after + Race::kFirstCurvature) - std::sqrt(before + Race::kFirstCurvature)) /
-      (after - before);
+  // The mean of 1 / root on the way from one curvature to the other: 2 (root of the one - root of
+  // the other) / difference, without the difference, which may be lost in rounding.
+  const float rooted = 2.0f / (RootOf(first[Race::kCurvature]) + RootOf(last[Race::kCurvature]));
   constexpr size_t kLanes = 8;
   using Floats = Lanes<kLanes>;
   Floats exponents = {};

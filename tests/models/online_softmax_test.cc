@@ -445,6 +445,24 @@ TEST(DampingOf, IsOneForSmallStepsAndTheWorkersPartForLargeOnes) {
   for (const float factor : DampingOf(first, last, 1e30f, 1'000'000)) EXPECT_NEAR(factor, 0, 2e-6);
 }
 
+// Where it is large, a float's steps are longer than what a batch adds.
+TEST(DampingOf, DoesNotDependOnDigitsThatALargeCurvatureHasLost) {
+  float first[OnlineRace::kValues] = {};
+  float last[OnlineRace::kValues] = {};
+  first[kCurvature] = last[kCurvature] = 1e8f;
+  const double joint = 2000;  // of features that are rare, too
+  const auto factors = DampingOf(first, last, static_cast<float>(joint), 16);
+  const float rates[kRates] = {0.02f, 0.1f, 6e-6f, 25e-6f, 1e-4f};
+  for (size_t e = 0; e < kRates; ++e) {
+    double sum = 0;
+    for (int n = 0; n < 16; ++n) sum += std::exp(-static_cast<double>(rates[e]) * joint * n);
+    EXPECT_NEAR(static_cast<double>(factors[e]), sum / 16, 1e-4);
+  }
+  first[kCurvature] = 1e6f;
+  last[kCurvature] = std::nextafter(1e6f, 2e6f);
+  EXPECT_NEAR(DampingOf(first, last, 1000, 2)[4], (1 + std::exp(-1.0)) / 2, 1e-4);
+}
+
 TEST(OnlineSoftmaxTest, AWorkerAmongOthersSendsAsMuchOfAStepAsItsCurvatureLeaves) {
   for (const LearnerCase& setup : SomeLearners()) {
     const Shape& shape = setup.shape;
