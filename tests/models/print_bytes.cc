@@ -1,6 +1,6 @@
 // Prints a hash of the bytes that the models' arithmetic gives: of networks forward and back, of
-// DeepFM and of each optimizer. compare_bytes.py compares what builds for different processors
-// print.
+// DeepFM, of the online learner and of each optimizer. compare_bytes.py compares what builds for
+// different processors print.
 #include <bit>
 #include <cstdint>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "models/deep_fm.h"
 #include "models/network_pass.h"
+#include "models/online_softmax.h"
 #include "models/optimizer.h"
 
 namespace millrace {
@@ -112,6 +113,32 @@ void PrintOptimizer(OptimizerOptions::Kind kind, const std::string& name) {
   Print(name, Hash(slots, Hash(parameters)));
 }
 
+void PrintOnline(size_t classes) {
+  constexpr size_t kNumeric = 5, kHashed = 40, kRows = 203;
+  NumberSource numbers(classes);
+  const OnlineSoftmax model(
+      {.numeric = kNumeric, .features = kNumeric + kHashed, .classes = classes});
+  std::vector<Row> rows(kRows);
+  std::vector<const Row*> view;
+  for (Row& row : rows) {
+    row.label = static_cast<uint32_t>(numbers.Next() % classes);
+    for (size_t i = 0; i < kNumeric; ++i) {
+      row.numeric.push_back(1000 * static_cast<double>(numbers.NextFloat()));
+    }
+    row.index = {static_cast<uint32_t>(kNumeric + numbers.Next() % kHashed)};
+    row.value = {numbers.NextFloat()};
+    view.push_back(&row);
+  }
+  RunningScaler scaler(Moments(kNumeric), true);
+  std::vector<float> scores(kRows * classes);
+  GradientSum change(model.parameter_count(), model.block_size());
+  model.Learn({.rows = view, .trained_end = kRows, .concurrent = 13}, scaler,
+              std::vector<float>(model.parameter_count()), {}, change, scores);
+  const std::string name = "online, " + std::to_string(classes) + " classes";
+  Print(name + " scores", Hash(scores));
+  Print(name + " change", Hash(change.values()));
+}
+
 }  // namespace
 }  // namespace millrace
 
@@ -125,6 +152,8 @@ int main() {
   millrace::PrintNetwork(70, {300, 31});
   millrace::PrintDeepFm(DeepFm::Loss::kLog, "DeepFM, two classes");
   millrace::PrintDeepFm(DeepFm::Loss::kSquared, "DeepFM, regression");
+  millrace::PrintOnline(2);
+  millrace::PrintOnline(5);
   millrace::PrintOptimizer(Kind::kSgd, "SGD");
   millrace::PrintOptimizer(Kind::kMomentum, "momentum");
   millrace::PrintOptimizer(Kind::kAdaGrad, "AdaGrad");
