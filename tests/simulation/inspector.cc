@@ -214,6 +214,11 @@ void Inspector::OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> 
     if (slice.dense_size() == 0 && slice.sparse_index_size() > 0) {
       world_.Count("sparse update");
     }
+    if (world_.scenario.online() && message.update().row_count() > 0) {
+      const bool has_rows = message.update().embeddings().id_size() > 0;
+      world_.Count(has_rows ? "change by an online learner, with embedding rows"
+                            : "change by an online learner");
+    }
     // What the worker trained on must have been released to it.
     uint64_t slowest = message.clock();
     for (const Referee::Member& member : referee.now().members) {

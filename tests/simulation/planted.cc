@@ -9,7 +9,7 @@ std::vector<PlantedError> PlantedErrors() {
   std::vector<PlantedError> all;
   for (auto* const part :
        {PlantedInMessages, PlantedInCheckpoints, PlantedInTransactions, PlantedInLosses,
-        PlantedInSnapshots, PlantedInWorkers, PlantedInFollowers}) {
+        PlantedInSnapshots, PlantedInWorkers, PlantedInFollowers, PlantedInOnlineLearning}) {
     std::ranges::move(part(), std::back_inserter(all));
   }
   return all;

@@ -29,5 +29,6 @@ std::vector<PlantedError> PlantedInLosses();
 std::vector<PlantedError> PlantedInSnapshots();
 std::vector<PlantedError> PlantedInWorkers();
 std::vector<PlantedError> PlantedInFollowers();
+std::vector<PlantedError> PlantedInOnlineLearning();
 
 }  // namespace millrace::simulation

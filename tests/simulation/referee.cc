@@ -8,7 +8,7 @@
 namespace millrace::simulation {
 
 Referee::Referee(Job job) : job_(std::move(job)) {
-  const bool averages = job_.training.update().kind() == Training::Update::WEIGHT_CHANGE;
+  const bool has_optimizer = job_.training.update().kind() == Training::Update::GRADIENT;
   switch (job_.training.optimizer().kind()) {
     case Training::Optimizer::SGD:
       slots_per_key_ = 0;
@@ -22,7 +22,7 @@ Referee::Referee(Job job) : job_(std::move(job)) {
       slots_per_key_ = 2;
       break;
   }
-  if (averages) slots_per_key_ = 0;
+  if (!has_optimizer) slots_per_key_ = 0;
   State start;
   start.members.resize(job_.workers);
   for (Member& member : start.members) member.rows_before.resize(Pipeline());

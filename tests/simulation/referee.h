@@ -235,6 +235,8 @@ class Referee {
   // Who had been held back and is no longer.
   void AnswerReleased(const State& before, State& state) const;
   void StepBy(State& state, const std::vector<const Gradient::Update*>& messages, double share_of);
+  // Updates are changes that are added up as they are.
+  bool AddsUp() const { return job_.training.update().kind() == Training::Update::ONLINE; }
   // Of the parameters the first are `penalised`, and the first `linear`.
   void Optimise(uint64_t steps, const std::vector<float>& gradient, std::vector<float>& weights,
                 std::vector<float>& slots, size_t penalised, size_t linear) const;

@@ -32,6 +32,23 @@ std::vector<float> NetworkAtBirth(const Scenario& scenario, uint64_t key) {
   return network;
 }
 
+// Of a linear model, the numbers that a feature has. An online learner has a weight of each of its
+// five rates and a curvature; of two classes it has one score.
+uint64_t FloatsPerFeature(const Scenario& scenario) {
+  if (scenario.ids > 0) return 1;  // a factorization machine
+  if (!scenario.online()) return scenario.classes;
+  return 6 * (scenario.classes == 2 ? 1 : scenario.classes);
+}
+
+// What stands behind an online learner's bias: six losses and the number of rows of each class, up
+// to a whole feature.
+uint64_t FloatsOfRace(const Scenario& scenario) {
+  if (!scenario.online()) return 0;
+  uint64_t floats = 0;
+  while (floats < 6 + scenario.classes) floats += FloatsPerFeature(scenario);
+  return floats;
+}
+
 // The shard's embedding rows: linear weights are zero, the factors are drawn by id and seed.
 std::map<uint64_t, std::vector<float>> RowsAtBirth(const Scenario& scenario, ShardId shard) {
   std::map<uint64_t, std::vector<float>> rows;
@@ -41,7 +58,7 @@ std::map<uint64_t, std::vector<float>> RowsAtBirth(const Scenario& scenario, Sha
     if (Mix64(id) % scenario.shards != shard) continue;
     std::vector<float>& row = rows[id];
     if (scenario.wide) {
-      row.resize(scenario.classes);
+      row.resize(FloatsPerFeature(scenario));
       continue;
     }
     row.push_back(0);
@@ -68,10 +85,9 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   job.shard = static_cast<int32_t>(shard);
   job.alone = scenario.shards == 1;
   // Balanced and contiguous: whoever owns key k comes from k alone, by counting.
-  // A factorization machine has one weight per feature.
-  const uint64_t per_feature = scenario.ids > 0 ? 1 : scenario.classes;
+  const uint64_t per_feature = FloatsPerFeature(scenario);
   const uint64_t dense = scenario.wide ? scenario.numeric : scenario.features();
-  const uint64_t linear = (dense + 1) * per_feature;
+  const uint64_t linear = (dense + 1) * per_feature + FloatsOfRace(scenario);
   const std::vector<float> network = NetworkAtBirth(scenario, linear);
   const uint64_t keys = linear + network.size();
   const uint64_t penalised = dense * per_feature;
@@ -86,7 +102,7 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
               job.born.begin() + static_cast<ptrdiff_t>(job.begin + job.keys)};
   job.born_rows = RowsAtBirth(scenario, shard);
   if (scenario.ids > 0) job.row_width = 1 + scenario.training.embedding().factors();
-  if (scenario.wide) job.row_width = job.row_linear = job.classes;
+  if (scenario.wide) job.row_width = job.row_linear = static_cast<uint32_t>(per_feature);
   if (scenario.wide && scenario.training.optimizer().kind() != Training::Optimizer::FTRL) {
     job.row_l2 = static_cast<float>(scenario.training.l2());
   }

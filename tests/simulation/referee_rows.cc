@@ -110,8 +110,11 @@ void Referee::StepRows(State& state, const std::vector<const Gradient::Update*>&
     for (size_t i = 0; i < sum.size(); ++i) {
       sum[i] = sum[i] * mean;
       if (job_.row_l2 > 0) sum[i] = sum[i] + job_.row_l2 * row.values[i];
+      if (AddsUp()) row.values[i] = row.values[i] + sum[i];
     }
-    Optimise(state.steps, sum, row.values, row.slots, job_.row_linear, job_.row_linear);
+    if (!AddsUp()) {
+      Optimise(state.steps, sum, row.values, row.slots, job_.row_linear, job_.row_linear);
+    }
     row.stored = row.values;
   }
   state.rows = std::move(rows);

@@ -59,8 +59,9 @@ void Referee::StepBy(State& state, const std::vector<const Gradient::Update*>& m
     }
   }
   auto weights = std::make_shared<std::vector<float>>(*state.weights);
-  if (averages) {
+  if (averages || AddsUp()) {
     for (size_t key = 0; key < sum.size(); ++key) (*weights)[key] = (*weights)[key] + sum[key];
+    if (AddsUp()) StepRows(state, messages, 1.0f);
   } else {
     const auto mean = static_cast<float>(1.0 / total);
     const bool ftrl = job_.training.optimizer().kind() == Training::Optimizer::FTRL;

@@ -10,6 +10,7 @@
 #include "models/initial_weights.h"
 #include "models/local_solver.h"
 #include "models/moments.h"
+#include "models/online_softmax.h"
 #include "models/optimizer.h"
 #include "stores/embedding_table.h"
 #include "topics/partitioning.h"
@@ -29,6 +30,7 @@ OptimizerOptions OptimizerFrom(const Training& training) {
   for (const auto& [named, kind] : kinds) {
     if (from.kind() == named) to.kind = kind;
   }
+  if (training.update().kind() == Training::Update::ONLINE) to.kind = OptimizerOptions::Kind::kSum;
   to.learning_rate = from.learning_rate();
   to.decay = from.decay();
   to.momentum = from.momentum();
@@ -165,13 +167,6 @@ class Loop {
     if (rows.empty()) return update;
     std::vector<const Row*> batch;
     for (const Row& row : rows) batch.push_back(&row);
-    const bool scales = training_.scaling() == Training::RUNNING;
-    if (scales) {
-      for (const Row& row : rows) update.moments.Add(row);
-    }
-    Moments seen = moments_;
-    seen.Merge(update.moments);
-    const Scaler scaler = scales ? Scaler(seen) : Scaler::Identity(scenario_.numeric);
     GradientSum gradient(weights_.size(), model_->block_size());
     update.trained = true;
     std::vector<EmbeddingId> ids;
@@ -187,9 +182,21 @@ class Loop {
       values.insert(values.end(), row.begin(), row.end());
     }
     std::vector<float> row_gradient(values.size());
-    update.weight =
-        model_->Compute(batch, scaler, weights_, {ids, values, row_gradient}, &gradient, {})
-            .weight_sum;
+    const bool scales = training_.scaling() == Training::RUNNING;
+    Scaler scaler = Scaler::Identity(scenario_.numeric);
+    if (model_->online() != nullptr) {
+      Learn(batch, {ids, values, row_gradient}, gradient, update);
+    } else {
+      if (scales) {
+        for (const Row& row : rows) update.moments.Add(row);
+        Moments seen = moments_;
+        seen.Merge(update.moments);
+        scaler = Scaler(seen);
+      }
+      update.weight =
+          model_->Compute(batch, scaler, weights_, {ids, values, row_gradient}, &gradient, {})
+              .weight_sum;
+    }
     for (size_t i = 0; i < ids.size(); ++i) {
       const auto first = row_gradient.begin() + static_cast<ptrdiff_t>(i * model_->row_width());
       update.rows[ids[i]].assign(first, first + static_cast<ptrdiff_t>(model_->row_width()));
@@ -210,6 +217,19 @@ class Loop {
     }
     Round(update);
     return update;
+  }
+
+  // Row by row: each is scaled by those before it. All workers of a round learn side by side.
+  void Learn(RowsView batch, const EmbeddingBatch& embeddings, GradientSum& change,
+             Update& update) const {
+    RunningScaler scaler(moments_, training_.scaling() == Training::RUNNING);
+    std::vector<float> scores(batch.size() * scenario_.classes);
+    update.weight =
+        model_->online()
+            ->Learn({.rows = batch, .trained_end = batch.size(), .concurrent = scenario_.workers},
+                    scaler, weights_, embeddings, change, scores)
+            .weight_sum;
+    update.moments = scaler.added();
   }
 
   // The largest of what is new and what was kept is sent, and the others are kept: so many as the
@@ -293,7 +313,7 @@ class Loop {
       if (scenario_.averages()) {
         for (size_t i = range.begin; i < range.end; ++i) weights_[i] += sum[i];
       } else {
-        const auto mean = static_cast<float>(1 / weight);
+        const float mean = scenario_.online() ? 1.0f : static_cast<float>(1 / weight);
         const bool in_gradient = training_.optimizer().kind() != Training::Optimizer::FTRL;
         const auto l2 = static_cast<float>(in_gradient ? training_.l2() : 0);
         for (float& value : sum) value *= mean;

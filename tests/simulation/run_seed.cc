@@ -38,6 +38,9 @@ bool AnyPoisoned(const Simulation& simulation, uint32_t shards) {
 std::string Compare(const Scenario& scenario, const Simulation& simulation, Outcome& outcome) {
   const SnapshotAudit& snapshots = simulation.snapshots();
   ++outcome.coverage["compared with training in one process"];
+  if (scenario.online()) {
+    ++outcome.coverage[scenario.wide ? "online, wide, and compared" : "online, and compared"];
+  }
   const Trained trained =
       TrainInOneProcess(scenario, PoisonedUpdates(simulation, scenario.shards), snapshots.Rounds());
   if (!SameBits(simulation.weights(), trained.end)) {

@@ -63,13 +63,7 @@ void DrawConsistency(Random& random, Training& training) {
   if (random.Chance(0.7)) training.set_pipeline(static_cast<uint32_t>(random.Between(1, 4)));
 }
 
-void DrawUpdate(Random& random, Scenario& scenario) {
-  Training& training = scenario.training;
-  if (random.Chance(0.25)) {
-    Training::Update& update = *training.mutable_update();
-    update.set_kind(Training::Update::WEIGHT_CHANGE);
-    update.set_solver(random.Chance(0.5) ? Training::Update::LBFGS : Training::Update::LOCAL_SGD);
-  }
+void DrawOptimizer(Random& random, Training& training) {
   Training::Optimizer& optimizer = *training.mutable_optimizer();
   optimizer.set_kind(static_cast<Training::Optimizer::Kind>(random.Below(5)));
   optimizer.set_learning_rate(0.1);
@@ -80,6 +74,20 @@ void DrawUpdate(Random& random, Scenario& scenario) {
     optimizer.set_decay(random.Chance(0.3) ? 0.05 : 0);
   }
   training.set_l2(random.Chance(0.3) ? 0.01 : 0);
+}
+
+void DrawUpdate(Random& random, Scenario& scenario) {
+  Training& training = scenario.training;
+  if (scenario.one_pass() && random.Chance(0.3)) {
+    training.mutable_update()->set_kind(Training::Update::ONLINE);
+  } else {
+    if (random.Chance(0.25)) {
+      Training::Update& update = *training.mutable_update();
+      update.set_kind(Training::Update::WEIGHT_CHANGE);
+      update.set_solver(random.Chance(0.5) ? Training::Update::LBFGS : Training::Update::LOCAL_SGD);
+    }
+    DrawOptimizer(random, training);
+  }
   training.set_scaling(random.Chance(0.7) ? Training::RUNNING : Training::NONE);
   if (random.Chance(0.2)) {
     for (size_t k = 0; k < scenario.classes; ++k)
@@ -90,7 +98,8 @@ void DrawUpdate(Random& random, Scenario& scenario) {
 }
 
 void DrawEmbeddings(Random& random, Scenario& scenario) {
-  if (!scenario.one_pass() || scenario.averages() || !random.Chance(0.35)) return;
+  if (!scenario.one_pass() || scenario.averages() || scenario.online()) return;
+  if (!random.Chance(0.35)) return;
   Training& training = scenario.training;
   scenario.ids = random.Between(1, 3);
   scenario.classes = 2;
@@ -129,7 +138,7 @@ void DrawCompression(Random& random, Scenario& scenario) {
   if (!random.Chance(0.35)) return;
   Training::Compression& compression = *scenario.training.mutable_compression();
   compression.set_values(static_cast<Training::Compression::Values>(random.Below(3)));
-  if (!scenario.averages() && random.Chance(0.4)) {
+  if (!scenario.averages() && !scenario.online() && random.Chance(0.4)) {
     compression.set_top_k(random.Chance(0.5) ? 0.3 : 0.05);
   }
 }
@@ -162,6 +171,8 @@ JobTraining TrainingOf(const Scenario& scenario) {
 }  // namespace
 
 size_t SmallMessageBytes(const Scenario& scenario) {
+  // Of an online learner there are six values for each weight, and the race.
+  if (scenario.online()) return scenario.hashed > 100 ? 240'000 : 6'000;
   if (scenario.hashed > 100) return 40'000;  // held updates have a value for each key
   if (std::ranges::max(scenario.rows) > 100) return 40'000;    // and evaluations one for each row
   return scenario.training.hidden_size() > 0 ? 3'500 : 1'500;  // the sums of figures, too

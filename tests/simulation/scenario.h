@@ -53,6 +53,7 @@ struct Scenario {
   }
   bool has_rows() const { return ids > 0 || wide; }
   bool averages() const { return training.update().kind() == Training::Update::WEIGHT_CHANGE; }
+  bool online() const { return training.update().kind() == Training::Update::ONLINE; }
   // Whoever dies. (With top_k a worker takes along what its updates kept back.)
   bool repeatable() const { return training.compression().top_k() == 1; }
   std::string ToString() const;

@@ -50,6 +50,7 @@ void WorkerHost::Assign(WorkerId worker) {
   if (const auto& commit = world_.committed[worker]) {
     committed = {commit->offset, commit->metadata};
     world_.Count("worker starts at a commit");
+    if (world_.scenario.online()) world_.Count("online learner starts at a commit");
   }
   AssignFrom(worker, committed);
 }

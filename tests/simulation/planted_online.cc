@@ -1,0 +1,69 @@
+// Errors where updates are changes that are added up.
+#include <algorithm>
+
+#include "tests/simulation/planted_shapes.h"
+
+namespace millrace::simulation {
+namespace {
+
+// Takes the changes for gradients: their mean is what it adds.
+class DividesByTheWeight final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  ServerOptions Options() const override {
+    ServerOptions options = ServerHost::Options();
+    options.updates = UpdateKind::kGradients;
+    return options;
+  }
+};
+
+// Knows of the workers before it only, so that its change counts too much.
+class ForgetsWhoLearnsBesideIt final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  WorkerOptions Options(WorkerId worker) const override {
+    WorkerOptions options = WorkerHost::Options(worker);
+    options.workers = static_cast<uint32_t>(uint64_t{worker} + 1);
+    return options;
+  }
+};
+
+// A round is rows of three workers. (No row counts otherwise than by its worker's number.)
+void Online(Scenario& scenario, Faults& faults) {
+  Sequential(scenario, faults);
+  while (scenario.workers < 3) {
+    ++scenario.workers;
+    scenario.rows.push_back(9);
+  }
+  scenario.rows[0] = std::max(scenario.rows[0], RowNumber(9));
+  scenario.ids = 0;
+  Training& training = scenario.training;
+  training.set_model(Training::SOFTMAX);
+  training.clear_hidden();
+  training.clear_optimizer();
+  training.clear_l2();
+  training.clear_freeze_after_rows();
+  training.clear_tail_after_rows();
+  training.set_schedule(Training::ONE_PASS);
+  training.mutable_update()->set_kind(Training::Update::ONLINE);
+  if (scenario.most_message_bytes < kMostMessageBytes) {
+    scenario.most_message_bytes = SmallMessageBytes(scenario);
+  }
+}
+
+}  // namespace
+
+std::vector<PlantedError> PlantedInOnlineLearning() {
+  std::vector<PlantedError> errors;
+  errors.push_back(
+      InServer<DividesByTheWeight>("a sum of changes that is divided by the weight", 5, Online));
+  errors.push_back(
+      InWorker<ForgetsWhoLearnsBesideIt>("a worker that forgets who learns beside it", 20, Online));
+  return errors;
+}
+
+}  // namespace millrace::simulation
