@@ -173,19 +173,26 @@ def draw_servers(draw):
 
 
 def _draw_training(draw, model, consistency, schedule):
-    flags = []
     if schedule == "buffer":
-        flags += ["--buffer-min", "64", "--buffer-max", "256", "--rounds-after-end", "3"]
+        flags = ["--buffer-min", "64", "--buffer-max", "256", "--rounds-after-end", "3"]
     else:
-        flags += ["--batch-rows", str(draw.choice((8, 16, 32)))]
-    if model == "softmax" and draw.random() < 0.2:
-        flags += ["--update", "weight-change", "--l2", "0.001"]
-    else:
+        flags = ["--batch-rows", str(draw.choice((8, 16, 32)))]
+    update = "gradient"
+    if model == "softmax":
+        # The first, also without a word of it: nothing else is said of an optimizer.
+        updates = ("online", "gradient", "weight-change") if schedule == "one-pass" else (
+            "gradient", "weight-change")  # fmt: skip
+        update = draw.choices(updates, (4, 4, 2)[-len(updates):])[0]
+        if update != "online" or draw.random() < 0.5:
+            flags += ["--update", update]
+    if update == "weight-change":
+        flags += ["--l2", "0.001"]
+    elif draw.random() < 0.3:
+        flags += ["--compress", draw.choice(("fp16", "bf16"))]
+    if update == "gradient":
         flags += ["--learning-rate", "0.05"]
         flags += ["--optimizer", draw.choice(("adagrad", "adam", "sgd", "momentum", "ftrl")
                                              if model == "softmax" else ("adagrad", "ftrl"))]
-        if draw.random() < 0.3:
-            flags += ["--compress", draw.choice(("fp16", "bf16"))]
         if consistency != "sequential" and draw.random() < 0.2:
             flags += ["--top-k", "0.5"]
     if model != "softmax":
