@@ -22,6 +22,7 @@
 #include "formats/npy_file.h"
 #include "models/initial_weights.h"
 #include "models/model.h"
+#include "models/online_softmax.h"
 #include "models/optimizer.h"
 #include "stores/embedding_table.h"
 #include "tasks/task_options.h"
@@ -157,8 +158,41 @@ class Rows {
   std::map<EmbeddingId, std::vector<float>> sums_;
 };
 
+// What one worker adds to a round. Of an online learner `gradient` is the change.
+struct Part {
+  GradientSum gradient;
+  Moments moments;  // of its rows
+  double weight = 0;
+};
+
+Part Compute(const Model& model, RowsView batch, const Moments& before, bool scale,
+             std::span<const float> weights, Rows& embeddings) {
+  Part part{GradientSum(weights.size(), model.block_size()), Moments(before.columns())};
+  for (const Row* row : batch) {
+    if (scale) part.moments.Add(*row);
+  }
+  Moments merged = before;
+  merged.Merge(part.moments);
+  const Scaler scaler = scale ? Scaler(merged) : Scaler::Identity(before.columns());
+  part.weight = embeddings.Compute(model, batch, scaler, weights, part.gradient).weight_sum;
+  return part;
+}
+
+Part Learn(const OnlineSoftmax& model, RowsView batch, const Moments& before, bool scale,
+           std::span<const float> weights, uint32_t workers) {
+  Part part{GradientSum(weights.size(), model.block_size()), Moments(before.columns())};
+  RunningScaler scaler(before, scale);
+  std::vector<float> scores(batch.size() * model.score_count());
+  const OnlineSoftmax::Batch learnt{
+      .rows = batch, .trained_end = batch.size(), .concurrent = workers};
+  part.weight = model.Learn(learnt, scaler, weights, {}, part.gradient, scores).weight_sum;
+  part.moments = scaler.added();
+  return part;
+}
+
 Status Run(const JobFlags& flags, const std::string& output, const std::string& rows_folder) {
-  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
+  MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
+  SetDefaultUpdate(*config.mutable_training());
   FeatureSpec spec = config.features();
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::vector<Row>> partitions,
                             ReadPartitions(config, spec));
@@ -179,6 +213,7 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
       InitialWeights(options.random_init_ranges, options.seed, {0, model->parameter_count()});
   std::vector<float> slots(weights.size() * optimizer->slot_count());
   Rows embeddings(options, *optimizer);
+  const OnlineSoftmax* const online = model->online();
   Moments moments(encoder.numeric_count());
   const bool scale = training.scaling() == Training::RUNNING;
   const size_t batch_rows = training.batch_rows();
@@ -193,23 +228,18 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
       if (begin >= rows.size()) continue;
       any = true;
       std::vector<const Row*> batch;
-      Moments new_moments(moments.columns());
       for (size_t i = begin; i < std::min(begin + batch_rows, rows.size()); ++i) {
         batch.push_back(&rows[i]);
-        if (scale) new_moments.Add(rows[i]);
       }
-      Moments merged = moments;
-      merged.Merge(new_moments);
-      GradientSum gradient(weights.size(), model->block_size());
-      const BatchLoss loss = embeddings.Compute(
-          *model, batch, scale ? Scaler(merged) : Scaler::Identity(moments.columns()), weights,
-          gradient);
-      for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradient.values()[i];
-      weight += loss.weight_sum;
-      seen.push_back(new_moments);
+      const Part part = online != nullptr
+                            ? Learn(*online, batch, moments, scale, weights, config.workers())
+                            : Compute(*model, batch, moments, scale, weights, embeddings);
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += part.gradient.values()[i];
+      weight += part.weight;
+      seen.push_back(part.moments);
     }
     if (!any) break;
-    const auto factor = static_cast<float>(1.0 / weight);
+    const float factor = online != nullptr ? 1.0f : static_cast<float>(1.0 / weight);
     for (float& value : sum) value *= factor;
     if (options.l2 > 0) {
       for (size_t i = 0; i < model->penalised_end(); ++i) {
@@ -221,7 +251,9 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
     for (const Moments& batch_moments : seen) moments.Merge(batch_moments);
   }
   if (!rows_folder.empty()) MILLRACE_RETURN_IF_ERROR(embeddings.Write(rows_folder));
-  return WriteNpy(output, weights, weights.size() / model->block_size(), model->block_size());
+  if (online != nullptr) weights = online->PredictingWeights(weights, {});
+  const size_t columns = online != nullptr ? model->score_count() : model->block_size();
+  return WriteNpy(output, weights, weights.size() / columns, columns);
 }
 
 }  // namespace

@@ -19,6 +19,16 @@ inline Scenario Job(std::vector<RowNumber> rows) {
   return scenario;
 }
 
+// The same, of online learners. wide: the weights of hashed features are embedding rows.
+inline Scenario OnlineJob(std::vector<RowNumber> rows, bool wide = false) {
+  Scenario scenario = Job(std::move(rows));
+  scenario.training.clear_optimizer();
+  scenario.training.mutable_update()->set_kind(Training::Update::ONLINE);
+  scenario.wide = wide;
+  if (wide) scenario.training.set_wide_above(0);
+  return scenario;
+}
+
 inline Scenario BufferJob(std::vector<RowNumber> rows) {
   Scenario scenario = Job(std::move(rows));
   scenario.training.set_schedule(Training::BUFFER);

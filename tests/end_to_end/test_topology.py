@@ -89,6 +89,20 @@ class Modes(OnABroker):
         self.assertGreater(summary["progressive"]["accuracy"],
                            summary["progressive"]["prior_accuracy"] + 0.1)
 
+    def test_learning_row_by_row_is_the_default_and_equals_the_plain_loop(self):
+        training = ["--consistency", "sequential", "--batch-rows", "16"]
+        job = self.job(training=training).start()
+        job.wait_all()
+        self.assert_equals_reference(job)
+        summary = self.assert_every_row_counted_once(job)
+        self.assertEqual(summary["learner"], "online")
+        self.assertGreater(summary["progressive"]["accuracy"],
+                           summary["progressive"]["prior_accuracy"] + 0.1)
+        by_gradients = self.job("-gradients", training=[*training, "--update", "gradient"]).start()
+        by_gradients.wait_all()
+        self.assert_equals_reference(by_gradients)
+        self.assertNotEqual(by_gradients.weights.read_bytes(), job.weights.read_bytes())
+
     def test_eventual_counts_every_row_once_and_learns(self):
         job = self.job(training=["--consistency", "eventual", "--batch-rows", "16"]).start()
         job.wait_all()
@@ -181,6 +195,15 @@ class Crashes(OnABroker):
             job.kill("server")
             subprocess.run(["rm", "-rf", job.folder / "server"], check=True)
             job.start("server")
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+
+    def test_workers_that_learn_row_by_row_and_their_server_are_killed_and_come_back(self):
+        job = self.job(training=["--consistency", "sequential", "--batch-rows", "16"],
+                       servers={"server": [0], "server1": [1, 2]},
+                       producer=["--rate", "8000"]).start()  # fmt: skip
+        self.disturb(job, ["worker0", "server1", "worker1", "server", "worker0"], seed=8)
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)

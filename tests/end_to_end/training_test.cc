@@ -173,6 +173,43 @@ TEST(Training, WeightChangesAreAveraged) {
   EXPECT_EQ(job.violation(), "");
 }
 
+TEST(Training, ChangesOfOnlineLearnersAddUpToThoseOfOneProcess) {
+  for (const bool wide : {false, true}) {
+    SCOPED_TRACE(wide);
+    const Scenario scenario = OnlineJob({10, 7, 13}, wide);
+    Topology job(scenario);
+    job.StartServer();
+    job.StartWorkers({0, 1, 2});
+    job.ProduceAll();
+    job.RunUntilIdle();
+    std::vector<float> all = TrainInOneProcess(scenario, {}).end;  // dense ones, then the rows
+    const std::span<const float> weights = job.processor().shard().weights();
+    ASSERT_LE(weights.size(), all.size());
+    all.resize(weights.size());
+    EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()), all);
+    EXPECT_EQ(job.processor().rows_trained(), 30u);
+    EXPECT_EQ(job.violation(), "");
+  }
+}
+
+TEST(Training, AnOnlineLearnerThatIsKilledLearnsItsBatchAnewAndChangesNothing) {
+  const Scenario scenario = OnlineJob({10, 7, 13});
+  Topology job(scenario);
+  job.StartServer();
+  WorkerHost& first = job.StartWorkers({0, 1, 2});
+  job.Produce(0, 5);
+  job.Produce(1, 5);
+  job.RunUntilIdle();
+  Topology::Kill(first);
+  job.StartWorkers({0, 1, 2});
+  job.ProduceAll();
+  job.RunUntilIdle();
+  const std::span<const float> weights = job.processor().shard().weights();
+  EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()),
+            TrainInOneProcess(scenario, {}).end);
+  EXPECT_EQ(job.violation(), "");
+}
+
 TEST(Training, SplitMessagesAreJoined) {
   Scenario scenario = Job({6, 6});
   scenario.max_frame_bytes = 50;
