@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "models/lanes.h"
+#include "models/portable_math.h"
 
 namespace millrace {
 namespace {
@@ -35,6 +36,8 @@ float RootOf(float curvature) {
 // Whose logarithm is still finite.
 constexpr double kLeastProbability = 1e-30;
 
+double LossOf(double probability) { return -NaturalLog(std::max(probability, kLeastProbability)); }
+
 }  // namespace
 
 OnlineLearner::OnlineLearner(size_t classes, std::vector<float> class_weights)
@@ -62,7 +65,7 @@ void OnlineLearner::SetShares(const RaceView& race) {
 
 void OnlineLearner::PriorScores(const RaceView& race, std::span<float> scores) const {
   const auto odds = [&](size_t k) {
-    return static_cast<float>(std::log(static_cast<double>(Smoothed(race.counts[k]))));
+    return static_cast<float>(NaturalLog(static_cast<double>(Smoothed(race.counts[k]))));
   };
   if (columns_ == 1) {
     scores[0] = odds(1) - odds(0);
@@ -70,7 +73,7 @@ void OnlineLearner::PriorScores(const RaceView& race, std::span<float> scores) c
   }
   float total = 0;
   for (const float count : race.counts) total += Smoothed(count);
-  const auto log_total = static_cast<float>(std::log(static_cast<double>(total)));
+  const auto log_total = static_cast<float>(NaturalLog(static_cast<double>(total)));
   for (size_t k = 0; k < columns_; ++k) scores[k] = odds(k) - log_total;
 }
 
@@ -136,8 +139,7 @@ void OnlineLearner::ToProbabilities() {
 void OnlineLearner::CountRace(uint32_t label, float weight, RaceView& race) const {
   constexpr auto kKept = static_cast<float>(1 - 1 / Race::kMemory);
   const auto loss_of = [](float probability) {
-    return std::min(Race::kMostLoss, static_cast<float>(-std::log(std::max(
-                                         static_cast<double>(probability), kLeastProbability))));
+    return std::min(Race::kMostLoss, static_cast<float>(LossOf(static_cast<double>(probability))));
   };
   for (size_t e = 0; e < Race::kRates; ++e) {
     race.losses[e] = race.losses[e] * kKept + weight * loss_of(ProbabilityOf(label, e));
@@ -156,7 +158,7 @@ BatchLoss OnlineLearner::Learn(std::span<const Term> terms, uint32_t label, Race
   BatchLoss loss;
   loss.weight_sum = static_cast<double>(weight);
   const auto right = static_cast<double>(ProbabilityOf(label, kMixture));
-  loss.loss_sum = -loss.weight_sum * std::log(std::max(right, kLeastProbability));
+  loss.loss_sum = loss.weight_sum * LossOf(right);
   CountRace(label, weight, race);
   float squares = 0;
   for (const Term& term : terms) squares += term.x * term.x;

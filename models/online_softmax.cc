@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "models/feature_numbers.h"
+#include "models/portable_math.h"
 
 namespace millrace {
 namespace {
@@ -188,8 +189,8 @@ void OnlineSoftmax::AddBlockChanges(const Copy& copy, std::span<const float> fir
 // added itself it has discounted already.
 void OnlineSoftmax::AddRaceChange(std::span<const float> first, std::span<const float> last,
                                   size_t rows, uint32_t concurrent, GradientSum& change) const {
-  const double kept = std::pow(1 - 1 / OnlineRace::kMemory, static_cast<double>(rows));
-  const double all_kept = std::pow(kept, concurrent);
+  const double kept = Power(1 - 1 / OnlineRace::kMemory, rows);
+  const double all_kept = Power(kept, concurrent);
   const auto forgotten = static_cast<float>((1 - all_kept) / concurrent);
   for (size_t i = 0; i < first.size(); ++i) {
     const float learnt = last[i] - first[i] * static_cast<float>(kept);

@@ -1,0 +1,57 @@
+// What the race of an online learner makes of floats that others have changed meanwhile.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "models/online_learner.h"
+
+namespace millrace {
+namespace {
+
+// A worker that is far behind takes away its part of a count that others have forgotten since.
+TEST(OnlineRace, AClassOfWhichMoreWasForgottenThanCountedIsARareOne) {
+  for (const size_t classes : {2u, 3u}) {
+    OnlineLearner learner(classes, {});
+    std::array<float, OnlineRace::kRacers> losses{};
+    std::vector<float> counts(classes, 900.0f);
+    counts[1] = -200;
+    const RaceView race{losses, counts};
+    std::vector<float> block(learner.block_size());
+    std::vector<float> joint(learner.columns());
+    const OnlineLearner::Term bias{block.data(), joint.data(), 1.0f};
+    std::vector<float> scores(classes);
+    for (int row = 0; row < 3; ++row) {
+      learner.Test({&bias, 1}, race, scores);
+      EXPECT_GT(scores[1], 0.0f);
+      EXPECT_LT(scores[1], scores[0]);
+      EXPECT_TRUE(std::isfinite(learner.Learn({&bias, 1}, 0, race).loss_sum));
+    }
+    for (const float value : block) EXPECT_TRUE(std::isfinite(value));
+    for (const float loss : losses) EXPECT_TRUE(std::isfinite(loss));
+    std::vector<float> prior(learner.columns());
+    learner.PriorScores(race, prior);
+    for (const float score : prior) EXPECT_TRUE(std::isfinite(score));
+  }
+}
+
+// (The change is refused as poison then; it does not end the worker.)
+TEST(OnlineRace, WeightsTooLargeForAScoreGiveNoNumberAndNoCrash) {
+  for (const size_t classes : {2u, 3u}) {
+    OnlineLearner learner(classes, {});
+    std::array<float, OnlineRace::kRacers> losses{};
+    std::vector<float> counts(classes, 3e38f);
+    std::vector<float> block(learner.block_size(), 1e38f);
+    std::vector<float> joint(learner.columns());
+    const OnlineLearner::Term terms[] = {{block.data(), joint.data(), 1e18f},
+                                         {block.data(), joint.data(), -1e18f}};
+    std::vector<float> scores(classes);
+    learner.Test(terms, {losses, counts}, scores);
+    EXPECT_TRUE(std::isnan(scores[0]));
+    learner.Learn(terms, 0, {losses, counts});
+  }
+}
+
+}  // namespace
+}  // namespace millrace
