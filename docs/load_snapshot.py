@@ -3,8 +3,10 @@
 
     load_snapshot.py FOLDER [WEIGHTS.npy]
 
-prints what is in it, and compares its dense parameters with a --weights-file if one is given. As a
-module: `weights, ids, rows, admitted = load("snapshots/flights-1763771234567")`.
+prints what is in it, and compares its dense parameters with a --weights-file if one is given. (Not
+of a job that learns row by row, --update online: its parameters are those of several learners that
+race, and the weights file has what they predict by together.) As a module:
+`weights, ids, rows, admitted = load("snapshots/flights-1763771234567")`.
 
 In a job with --admit-after N a row with fewer than N updates is not admitted yet: its updates are
 counted, and its values are zeros here. A server answers a request for it with its initial values, a
@@ -58,6 +60,10 @@ def main():
     print(f"{weights.size} dense parameters, {ids.size} embedding rows of {rows.shape[1]} floats, "
           f"{ids.size - admitted.sum()} of them not admitted yet")
     if len(sys.argv) > 2:
+        manifest = json.loads((pathlib.Path(sys.argv[1]) / "manifest.json").read_text())
+        if manifest["training"].get("update", {}).get("kind") == "ONLINE":
+            print(f"{sys.argv[2]} is not compared: the job learns row by row")
+            return
         saved = numpy.load(sys.argv[2]).ravel()
         if not numpy.array_equal(weights[: saved.size], saved):
             sys.exit(f"{sys.argv[2]} has other weights")

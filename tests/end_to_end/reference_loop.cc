@@ -193,6 +193,10 @@ Part Learn(const OnlineSoftmax& model, RowsView batch, const Moments& before, bo
 Status Run(const JobFlags& flags, const std::string& output, const std::string& rows_folder) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
   SetDefaultUpdate(*config.mutable_training());
+  // An online learner's numbers do not depend on where they are kept: here none are in rows.
+  if (config.training().update().kind() == Training::Update::ONLINE) {
+    config.mutable_training()->set_wide_above(UINT64_MAX);
+  }
   FeatureSpec spec = config.features();
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::vector<Row>> partitions,
                             ReadPartitions(config, spec));

@@ -200,13 +200,16 @@ class Crashes(OnABroker):
         self.assert_every_row_counted_once(job)
 
     def test_workers_that_learn_row_by_row_and_their_server_are_killed_and_come_back(self):
-        job = self.job(training=["--consistency", "sequential", "--batch-rows", "16"],
-                       servers={"server": [0], "server1": [1, 2]},
-                       producer=["--rate", "8000"]).start()  # fmt: skip
-        self.disturb(job, ["worker0", "server1", "worker1", "server", "worker0"], seed=8)
-        job.wait_all()
-        self.assert_equals_reference(job)
-        self.assert_every_row_counted_once(job)
+        for name, flags in {"dense": [], "wide": ["--wide-above", "0"]}.items():
+            with self.subTest(name):
+                job = self.job(f"-{name}", servers={"server": [0], "server1": [1, 2]},
+                               training=["--consistency", "sequential", "--batch-rows", "16",
+                                         *flags],
+                               producer=["--rate", "8000"]).start()  # fmt: skip
+                self.disturb(job, ["worker0", "server1", "worker1", "server", "worker0"], seed=8)
+                job.wait_all()
+                self.assert_equals_reference(job)
+                self.assert_every_row_counted_once(job)
 
     def test_killed_workers_are_taken_over_and_come_back(self):
         job = self.job(producer=["--rate", "8000"]).start()
@@ -405,6 +408,9 @@ class Snapshots(OnABroker):
         options.setdefault("training", self.training)
         job = self.job(features=self.features, servers=self.servers, producer=["--rate", "6000"],
                        fed=True, **options)  # fmt: skip
+        for server in self.servers:
+            if not job.has_rows:
+                job.commands[server] += ["--snapshot-dir", job.snapshots]
         job.commands["ask"] = [*job.commands["server"], "--checkpoint-now"]
         job.start(*[name for name in job.commands if name != "ask"]).feed(0.5)
         job.wait_for_checkpoints()
@@ -427,15 +433,31 @@ class Snapshots(OnABroker):
         rounds = ROWS // 4 // 32
         self.assertTrue(0 < int(clocks.pop()) < rounds, manifest["workers"])
         for servers in {"server": [0]}, {"server": [0, 1], "server1": [2, 3, 4]}:
-            again = self.job(name=f"-again{len(servers)}", features=self.features,
-                             training=self.training, servers=servers)
-            for server in servers:
-                again.commands[server] += ["--from-snapshot", folder]
-            again.start()
-            again.wait_all()
-            self.assertIn("starts from snapshot", again.log("server"))
-            self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
+            again = self.go_on(job, folder, servers)
             self.assert_same_rows(again, job.rows())
+
+    def go_on(self, job, folder, servers):
+        """From the job's snapshot to the same weights."""
+        again = self.job(name=f"-again{len(servers)}", features=self.features,
+                         training=self.training, servers=servers)
+        for server in servers:
+            again.commands[server] += ["--from-snapshot", folder]
+        again.start()
+        again.wait_all()
+        self.assertIn("starts from snapshot", again.log("server"))
+        self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
+        return again
+
+    def test_a_job_that_learns_row_by_row_goes_on_from_it_to_the_same_bytes(self):
+        self.features = [*topology.FEATURES, "--classes", "low,middle,high"]
+        self.training = ["--consistency", "sequential", "--batch-rows", "32", "--wide-above", "0"]
+        job, folder = self.run_with_snapshots()
+        self.assert_equals_reference(job)
+        self.go_on(job, folder, {"server": [0, 1], "server1": [2]})
+        # The file has what predicts, the snapshot what the job goes on with.
+        loaded = self.numpy(topology.ROOT / "docs" / "load_snapshot.py", folder, job.weights)
+        self.assertIn("embedding rows of 18 floats", loaded)
+        self.assertIn("is not compared", loaded)
 
     def test_who_asks_while_another_is_on_its_way_hears_that_at_once(self):
         snapshots = self.path / "refused-snapshots"
