@@ -105,8 +105,8 @@ TEST(IsWide, APenaltyThatIsCaughtUpWithKeepsRows) {
 }
 
 TEST(IsWide, AnOnlineLearnerKeepsRowsToo) {
-  EXPECT_FALSE(IsWide(Features(131'069), Online()));
-  EXPECT_TRUE(IsWide(Features(131'070), Online()));
+  EXPECT_FALSE(IsWide(Features(5'458), Online()));
+  EXPECT_TRUE(IsWide(Features(5'459), Online()));
   EXPECT_FALSE(IsWide(Features(0), Online()));
 }
 
