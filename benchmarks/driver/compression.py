@@ -84,7 +84,7 @@ def measure(options, name, training, data, features):
 
 def run(options):
     jobs = {
-        "text": (["--batch-rows", "32"], text_rows(options.compression_rows, "compression"), TEXT),
+        "text": (["--update", "gradient", "--batch-rows", "32"], text_rows(options.compression_rows, "compression"), TEXT),
         "ids": (["--model", "fm", "--factors", "15", "--batch-rows", "64", "--learning-rate", "0.1"],
                 id_rows(options.compression_rows), ID_FEATURES),
     }

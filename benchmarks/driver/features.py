@@ -16,7 +16,7 @@ NAMES = {WIDE: "as rows", WHOLE: "sent whole"}
 
 
 def training(wide_above):
-    return ["--batch-rows", "128", "--wide-above", wide_above]
+    return ["--update", "gradient", "--batch-rows", "128", "--wide-above", wide_above]
 
 
 def run(options):

@@ -2,8 +2,9 @@
 
 The stream of scripts/demo (datasets/flights.py: 327,346 flights in order of time): 11 numeric
 columns, standardised as they come, and six categorical ones, crosses among them, hashed to 4,096.
-Ours is CsvProducer, ServerApp and two WorkerApps with four workers of 128 rows a round, AdaGrad; the
-broker's processor time counted, and not. Vowpal Wabbit reads the same columns from a file that was
+Ours is CsvProducer, ServerApp and two WorkerApps with four workers, once with 128 rows a batch and
+AdaGrad and once with default settings (row by row, racing rates, 32 rows a batch); the broker's
+processor time counted, and not. Vowpal Wabbit reads the same columns from a file that was
 prepared for it before (its adaptive, normalised steps are its default), and has neither a broker nor
 a log. A core is a second of processor time of all of a side's processes and threads.
 
@@ -24,8 +25,9 @@ NUMERIC = ["distance", "hour_flights", "hour_origin_flights", "temp", "dewp", "h
 CATEGORICAL = ["carrier", "dest", "hour", "weekday", "origin*hour", "carrier*origin"]
 FEATURES = ["--label", "late", "--classes", "no,yes", "--numeric", ",".join(NUMERIC),
             "--categorical", ",".join(CATEGORICAL), "--categorical-buckets", "4096"]
-TRAINING = ["--optimizer", "adagrad", "--learning-rate", "0.04", "--l2", "1e-3",
-            "--batch-rows", "128"]
+KINDS = {"adagrad": ["--optimizer", "adagrad", "--learning-rate", "0.04", "--l2", "1e-3",
+                     "--batch-rows", "128"],
+         "defaults": []}
 
 
 def example(row):
@@ -58,9 +60,9 @@ def data(options):
     return few, prepared, rows
 
 
-def ours(options, name, flights, rows):
+def ours(options, kind, name, flights, rows):
     """Flights per second of our processor time, and with the broker's."""
-    with Job(options.broker, name, TRAINING) as job:
+    with Job(options.broker, name, KINDS[kind]) as job:
         before = cpu_s(options.broker_pid)
         job.produce(flights, features=FEATURES)
         job.serve()
@@ -85,11 +87,13 @@ def wabbit(options, name, prepared, rows):
 
 def run(options):
     flights, prepared, rows = data(options)
-    alone, with_broker, floors = [], [], []
+    alone, with_broker, floors = {kind: [] for kind in KINDS}, {kind: [] for kind in KINDS}, []
     for turn in range(options.turns):
-        without, with_it = ours(options, f"flights-{options.stamp}-{turn}", flights, rows)
-        alone.append(without)
-        with_broker.append(with_it)
+        for kind in KINDS:
+            without, with_it = ours(options, kind, f"flights-{kind}-{options.stamp}-{turn}", flights,
+                                    rows)
+            alone[kind].append(without)
+            with_broker[kind].append(with_it)
         if options.vw_python:
             floors.append(wabbit(options, f"flights-vw-{turn}", prepared, rows))
     if not floors:
@@ -97,6 +101,10 @@ def run(options):
               "the job itself without the broker's time")
     unit = "flights/s and core"
     against = "Vowpal Wabbit" if floors else "itself"
-    return [compared(f"CsvProducer, ServerApp, 2 WorkerApps, against {against}", unit, alone,
-                     floors or alone),
-            compared("the same, the broker's time counted too", unit, with_broker, floors or alone)]
+    results = []
+    for kind in KINDS:
+        results.append(compared(f"CsvProducer, ServerApp, 2 WorkerApps, {kind}, against {against}", unit,
+                                alone[kind], floors or alone[kind]))
+        results.append(compared("the same, the broker's time counted too", unit, with_broker[kind],
+                                floors or alone[kind]))
+    return results

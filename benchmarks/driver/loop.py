@@ -22,7 +22,7 @@ import time
 from common import Job, Programs, Rate, TOOLS, WORKERS, compared, text_rows
 
 WARM_UP_S = 3
-SPARSE = ["--batch-rows", "1"]
+SPARSE = ["--update", "gradient", "--batch-rows", "1"]
 DENSE = ["--batch-rows", "1", "--update", "weight-change", "--solver", "sgd",
          "--local-iterations", "1"]
 EVENTUAL = [*SPARSE, "--consistency", "eventual"]

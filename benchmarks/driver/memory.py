@@ -15,7 +15,7 @@ LIMITS_MB = {"WorkerApp": 120, "ServerApp": 80}
 ROWS_IN_FILE = 100_000
 SCHEDULES = {
     "full buffers": ["--schedule", "buffer", "--buffer-min", "1024", "--buffer-max", "1024"],
-    "one pass": ["--batch-rows", "32"],
+    "one pass": ["--update", "gradient", "--batch-rows", "32"],
 }
 
 

@@ -44,7 +44,7 @@ def run(options):
               flush=True)
 
         with Job(options.broker, f"train-{options.stamp}-{turn}",
-                 ["--batch-rows", str(BATCH)]) as job:
+                 ["--update", "gradient", "--batch-rows", str(BATCH)]) as job:
             before = cpu_s(options.broker_pid)
             job.produce(csv)
             job.serve()
