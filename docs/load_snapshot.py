@@ -21,10 +21,9 @@ import sys
 import numpy
 
 
-def caught_up(manifest, rows, slots, shrinkage):
+def caught_up(manifest, rows, slots, missed):
     """The rows, shrunk by the L2 penalties that each has missed since it was last named."""
-    now = max(part["shrinkage"] for part in manifest["parts"])
-    missed = (now - shrinkage)[:, None]
+    missed = missed[:, None]
     optimizer = manifest["training"].get("optimizer", {})
     if optimizer.get("kind", "ADAGRAD") == "ADAGRAD":
         missed = missed / (numpy.sqrt(slots) + optimizer.get("epsilon", 1e-8))
@@ -46,8 +45,12 @@ def load(folder):
         return numpy.concatenate([numpy.load(folder / f"embedding-{what}-{s}.npy") for s in shards])
 
     ids, rows, updates = (of_rows(what) for what in ("ids", "values", "updates"))
-    if (folder / "embedding-shrinkage-0.npy").exists():
-        rows = caught_up(manifest, rows, of_rows("slots"), of_rows("shrinkage"))
+    if any(part.get("shrinkage") for part in manifest["parts"]):
+        # Each row of its own shard's: another may have made another number of steps.
+        missed = [part["shrinkage"] - numpy.load(folder / f"embedding-shrinkage-{part['shard']}.npy")
+                  if part.get("shrinkage") else numpy.zeros(int(part.get("rows", 0)))
+                  for part in manifest["parts"]]
+        rows = caught_up(manifest, rows, of_rows("slots"), numpy.concatenate(missed))
     admit_after = manifest["training"].get("embedding", {}).get("admit_after", 1)
     return weights, ids, rows, updates >= admit_after
 

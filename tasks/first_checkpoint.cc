@@ -97,15 +97,19 @@ void FirstCheckpoint::AddSlot(size_t slot, uint64_t begin, std::span<const float
       CopyKeys(begin, values, shard.range(), shard.mutable_slots().subspan(slot * keys, keys));
 }
 
-void FirstCheckpoint::AddRow(EmbeddingId id, const EmbeddingRowHead& head,
+void FirstCheckpoint::AddRow(ShardId of, EmbeddingId id, EmbeddingRowHead head,
                              std::span<const float> floats) {
+  const auto part = states_.find(of);
+  MILLRACE_CHECK(part != states_.end());
   if (ShardOfEmbedding(id, options_.shards) != options_.shard) return;
+  // What the row has missed, it has missed of its own shard's steps.
+  head.shrinkage += shrinkage_ - part->second;
   const bool is_admitted = head.updates >= options_.embeddings->admit_after;
   checkpoint_.rows.Add(id, 0, head, is_admitted ? floats : std::span<const float>());
 }
 
 void FirstCheckpoint::AddState(ShardId of, ShardState saved) {
-  const bool is_new = states_.insert(of).second;
+  const bool is_new = states_.emplace(of, saved.shrinkage()).second;
   MILLRACE_CHECK(is_new);
   // Each shard's log has times of its own, and may have made a step more than another.
   seen_ms_ = std::max(seen_ms_, saved.seen_ms());
@@ -150,7 +154,7 @@ ShardState FirstCheckpoint::StartState() const {
 StatusOr<Checkpoint> FirstCheckpoint::Finish() {
   MILLRACE_CHECK(!is_finished_);
   is_finished_ = true;
-  MILLRACE_CHECK(!states_.empty() && *states_.rbegin() + 1 == states_.size());
+  MILLRACE_CHECK(!states_.empty() && states_.rbegin()->first + 1 == states_.size());
   MILLRACE_CHECK(weights_ == range().size());
   MILLRACE_CHECK(slots_ == 0 || slots_ == slots() * range().size());
   MILLRACE_RETURN_IF_ERROR(processor_.LoadState(StartState()));

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <set>
+#include <map>
 #include <span>
 
 #include "base/status.h"
@@ -58,10 +58,11 @@ class FirstCheckpoint {
   void AddSlot(size_t slot, uint64_t begin, std::span<const float> values);
   // Null when the job has none.
   const EmbeddingTable* embeddings() { return processor_.embeddings(); }
-  // As VisitSnapshotRows has it. A row of another shard is left out.
-  void AddRow(EmbeddingId id, const EmbeddingRowHead& head, std::span<const float> floats);
   // SnapshotStateFrom(shard `of`).
   void AddState(ShardId of, ShardState saved);
+  // As VisitSnapshotRows has it, from the part of shard `of`. A row that is another shard's now is
+  // left out. REQUIRES: all states were added.
+  void AddRow(ShardId of, EmbeddingId id, EmbeddingRowHead head, std::span<const float> floats);
 
   // REQUIRES: all parts were added: the state of each shard from 0 on, once; the weights of all of
   // this shard's keys, once; and as many values of each slot, or none: those begin at zero. (How
@@ -81,7 +82,7 @@ class FirstCheckpoint {
   int64_t step_ms_ = 0;
   double shrinkage_ = 0;
   // What was added, for Finish.
-  std::set<ShardId> states_;
+  std::map<ShardId, double> states_;  // the shrinkage of each
   uint64_t weights_ = 0;  // of this shard's keys
   uint64_t slots_ = 0;
   bool is_finished_ = false;

@@ -77,7 +77,7 @@ Status ReadRows(const std::string& folder, const SnapshotPart& part, const Embed
     MILLRACE_RETURN_IF_ERROR(updates.Read(std::span(&head.updates, 1)));
     MILLRACE_RETURN_IF_ERROR(times.Read(std::span(&head.updated_ms, 1)));
     if (shrinkage) MILLRACE_RETURN_IF_ERROR(shrinkage->Read(std::span(&head.shrinkage, 1)));
-    first.AddRow(id, head, all);
+    first.AddRow(ShardId(part.shard()), id, head, all);
   }
   return absl::OkStatus();
 }
@@ -182,13 +182,15 @@ StatusOr<Checkpoint> ReadFirstCheckpoint(const std::string& folder,
   MILLRACE_RETURN_IF_ERROR(CheckKeys(folder, manifest, options));
   FirstCheckpoint first(options, start);
   for (const SnapshotPart& part : manifest.parts()) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        ShardState saved, ReadState(SnapshotFile(folder, "state", ShardId(part.shard()), "pb")));
+    first.AddState(ShardId(part.shard()), std::move(saved));
+  }
+  for (const SnapshotPart& part : manifest.parts()) {
     MILLRACE_RETURN_IF_ERROR(ReadDense(folder, part, first));
     if (const EmbeddingTable* const table = first.embeddings()) {
       MILLRACE_RETURN_IF_ERROR(ReadRows(folder, part, *table, first));
     }
-    MILLRACE_ASSIGN_OR_RETURN(
-        ShardState saved, ReadState(SnapshotFile(folder, "state", ShardId(part.shard()), "pb")));
-    first.AddState(ShardId(part.shard()), std::move(saved));
   }
   return first.Finish();
 }

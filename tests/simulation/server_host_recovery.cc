@@ -62,12 +62,14 @@ void ServerHost::BeginWithSnapshot() {
   world_.Count("shard starts from a snapshot");
   const StoredSnapshot snapshot = Start();
   FirstCheckpoint first(Options(), snapshot.start);
+  for (const auto& [shard, part] : snapshot.parts) first.AddState(shard, part.state);
   for (const auto& [shard, part] : snapshot.parts) {
     first.AddWeights(part.begin, part.weights);
     const size_t slots = std::min(first.slots(), part.slots.size());
     for (size_t slot = 0; slot < slots; ++slot) first.AddSlot(slot, part.begin, part.slots[slot]);
-    for (const StoredSnapshot::Row& row : part.rows) first.AddRow(row.id, row.head, row.floats);
-    first.AddState(shard, part.state);
+    for (const StoredSnapshot::Row& row : part.rows) {
+      first.AddRow(shard, row.id, row.head, row.floats);
+    }
   }
   StatusOr<Checkpoint> checkpoint = first.Finish();
   if (!checkpoint.ok()) return Failed("snapshot", checkpoint.status());

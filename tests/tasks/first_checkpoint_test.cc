@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tasks/state_codec.h"
@@ -82,6 +84,34 @@ TEST_F(FirstCheckpointTest, TheFiguresWindowStaysWithShard0AndItsStream) {
       EXPECT_EQ(saved->window_end(), keeps ? 3u : 0u);
     }
   }
+}
+
+// An update that is dropped in one shard's log only is a step less there.
+TEST_F(FirstCheckpointTest, ARowHasMissedWhatItsOwnShardHasMissed) {
+  ServerOptions options = Options(0);
+  options.shards = 1;
+  options.range = {0, kKeys};
+  options.embeddings = EmbeddingTableOptions();
+  FirstCheckpoint first(options, SnapshotStart::kSameStream);
+  for (ShardId shard = 0; shard < 2; ++shard) {
+    ShardState state = SnapshotStateFrom(ServerProcessor(options, nullptr));
+    state.set_shrinkage(shard == 0 ? 0.5 : 0.75);
+    first.AddState(shard, state);
+  }
+  const std::vector<float> floats(1 + first.embeddings()->slot_floats());
+  first.AddRow(0, 1, {.updates = 1, .shrinkage = 0.125}, floats);
+  first.AddRow(1, 2, {.updates = 1, .shrinkage = 0.125}, floats);
+  first.AddWeights(0, std::vector<float>(kKeys));
+  const StatusOr<Checkpoint> checkpoint = first.Finish();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  std::vector<double> missed;
+  checkpoint->rows.Encode(0, [&](std::string_view, std::string_view value) {
+    EmbeddingRow row;
+    EXPECT_TRUE(row.ParseFromString(std::string(ParseFrame(value)->body)));
+    missed.push_back(0.75 - row.shrinkage());
+    return true;
+  });
+  EXPECT_EQ(missed, (std::vector<double>{0.5 - 0.125, 0.75 - 0.125}));
 }
 
 TEST_F(FirstCheckpointTest, IsNotMadeOfSomeOfTheWeights) {
