@@ -171,10 +171,11 @@ JobTraining TrainingOf(const Scenario& scenario) {
 }  // namespace
 
 size_t SmallMessageBytes(const Scenario& scenario) {
+  const bool is_long = std::ranges::max(scenario.rows) > 100;
   // Of an online learner there are six values for each weight, and the race.
-  if (scenario.online()) return scenario.hashed > 100 ? 240'000 : 6'000;
+  if (scenario.online()) return scenario.hashed > 100 ? 240'000 : is_long ? 46'000 : 6'000;
   if (scenario.hashed > 100) return 40'000;  // held updates have a value for each key
-  if (std::ranges::max(scenario.rows) > 100) return 40'000;    // and evaluations one for each row
+  if (is_long) return 40'000;                // and evaluations one for each row
   return scenario.training.hidden_size() > 0 ? 3'500 : 1'500;  // the sums of figures, too
 }
 
