@@ -44,7 +44,7 @@ struct ServerOptions {
   size_t classes = 2;
   size_t numeric_columns = 0;
   ConsistencyPolicy consistency = ConsistencyPolicy::Sequential();
-  size_t pipeline = 1;           // updates that a worker may have in flight (PipelineOf)
+  size_t pipeline = 1;  // updates that a worker may have in flight (PipelineOf)
   UpdateKind updates = UpdateKind::kGradients;
   FloatFormat values = Training::Compression::FLOAT32;  // of updates
   OptimizerOptions optimizer;

@@ -83,7 +83,7 @@ class FirstCheckpoint {
   double shrinkage_ = 0;
   // What was added, for Finish.
   std::map<ShardId, double> states_;  // the shrinkage of each
-  uint64_t weights_ = 0;  // of this shard's keys
+  uint64_t weights_ = 0;              // of this shard's keys
   uint64_t slots_ = 0;
   bool is_finished_ = false;
 };
