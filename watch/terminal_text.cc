@@ -80,14 +80,15 @@ std::string Clipped(const std::string& text, size_t columns) {
   return text;
 }
 
-std::vector<std::string> Wrapped(const std::string& text, size_t columns) {
+std::vector<std::string> Wrapped(const std::string& text, size_t columns, size_t indent) {
   std::vector<std::string> lines;
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
-    const std::string clipped = Clipped(std::string(word), columns);
+    const size_t before = lines.empty() ? 0 : std::min(indent, columns);
+    const std::string clipped = Clipped(std::string(word), columns - before);
     if (!lines.empty() && ColumnsOf(lines.back()) + 1 + ColumnsOf(clipped) <= columns) {
       absl::StrAppend(&lines.back(), " ", clipped);
     } else {
-      lines.push_back(clipped);
+      lines.push_back(std::string(before, ' ') + clipped);
     }
   }
   return lines;

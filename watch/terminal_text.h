@@ -30,7 +30,8 @@ size_t ColumnsOf(const std::string& text);
 // The first `columns` columns; ends with a reset of the colours if it was cut within one.
 std::string Clipped(const std::string& text, size_t columns);
 // Lines of at most `columns` columns, broken at spaces; a longer word is a line of its own, cut.
-std::vector<std::string> Wrapped(const std::string& text, size_t columns);
+// Lines after the first begin with `indent` spaces.
+std::vector<std::string> Wrapped(const std::string& text, size_t columns, size_t indent = 0);
 std::string PaddedLeft(const std::string& text, size_t columns);
 std::string PaddedRight(const std::string& text, size_t columns);
 

@@ -1,9 +1,10 @@
 #include "watch/warning_lines.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "watch/terminal_text.h"
 
 namespace millrace {
 namespace {
@@ -11,16 +12,9 @@ namespace {
 constexpr size_t kLeastWidth = 20;  // below it lines are cut, not wrapped
 
 void AppendWrapped(const std::string& text, size_t width, std::vector<std::string>& lines) {
-  const size_t columns = std::max(width, kLeastWidth);
-  std::string line;
-  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
-    if (!line.empty() && line.size() + 1 + word.size() > columns) {
-      lines.push_back(line);
-      line = " ";  // what continues is indented
-    }
-    absl::StrAppend(&line, line.empty() ? "" : " ", word);
-  }
-  lines.push_back(line);
+  constexpr size_t kIndent = 2;  // of what continues
+  std::ranges::move(Wrapped(text, std::max(width, kLeastWidth), kIndent),
+                    std::back_inserter(lines));
 }
 
 }  // namespace

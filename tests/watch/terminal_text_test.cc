@@ -78,6 +78,7 @@ TEST(TerminalText, DrawsASparklineFromTheLowestToTheHighestValue) {
 TEST(TerminalText, WrapsBetweenWords) {
   EXPECT_EQ(Wrapped("one two  three", 7), (std::vector<std::string>{"one two", "three"}));
   EXPECT_EQ(Wrapped("one twelve", 4), (std::vector<std::string>{"one", "twel"})) << "cut";
+  EXPECT_EQ(Wrapped("one two threefold", 7, 2), (std::vector<std::string>{"one two", "  three"}));
   EXPECT_TRUE(Wrapped("", 4).empty());
 }
 
