@@ -12,7 +12,9 @@ bool IsOnePass(const JobConfig& config) { return !IsBuffer(config); }
 bool SendsGradients(const JobConfig& config) {
   return config.training().update().kind() == Training::Update::GRADIENT;
 }
-bool SendsChanges(const JobConfig& config) { return !SendsGradients(config); }
+bool SendsChanges(const JobConfig& config) {
+  return config.training().update().kind() == Training::Update::WEIGHT_CHANGE;
+}
 bool IteratesBySgd(const JobConfig& config) {
   return SendsChanges(config) && config.training().update().solver() == Training::Update::LOCAL_SGD;
 }
