@@ -27,6 +27,11 @@ constexpr std::array<float, Race::kRates> kRateOf = [] {
 constexpr float kUnseen = 0.5f;
 // A count may fall below 0: workers subtract what they forget of a count that they know late.
 float Smoothed(float count) { return std::max(count, 0.0f) + kUnseen; }
+float TotalOf(std::span<const float> counts) {
+  float total = 0;
+  for (const float count : counts) total += Smoothed(count);
+  return total;
+}
 
 // (Below 0 is none: who wrote the job's topics may have made it up.)
 float RootOf(float curvature) {
@@ -44,16 +49,16 @@ OnlineLearner::OnlineLearner(size_t classes, std::vector<float> class_weights)
     : classes_(classes),
       columns_(ColumnsFor(classes)),
       class_weights_(std::move(class_weights)),
+      prior_(columns_),
       scores_(columns_ * kLanes),
-      probabilities_(std::max<size_t>(columns_, 2) * kLanes),
-      prior_(columns_) {
+      probabilities_(std::max<size_t>(columns_, 2) * kLanes) {
   static_assert(Race::kRates + 1 <= kLanes);
   MILLRACE_CHECK(classes >= 2);
   MILLRACE_CHECK(class_weights_.empty() || class_weights_.size() == classes);
 }
 
 // Exponential weights (Vovk 1990) on the discounted losses.
-void OnlineLearner::SetShares(const RaceView& race) {
+void OnlineLearner::SetRace(const RaceView& race) {
   const float least = *std::ranges::min_element(race.losses);
   Lanes<kLanes> exponents = Lanes<kLanes>{} - 100.0f;
   for (size_t e = 0; e < Race::kRacers; ++e) exponents[e] = least - race.losses[e];
@@ -61,20 +66,19 @@ void OnlineLearner::SetShares(const RaceView& race) {
   float sum = 0;
   for (size_t e = 0; e < Race::kRacers; ++e) sum += shares[e];
   for (size_t e = 0; e < Race::kRacers; ++e) shares_[e] = shares[e] / sum;
+  SetPrior(race.counts);
 }
 
-void OnlineLearner::PriorScores(const RaceView& race, std::span<float> scores) const {
+void OnlineLearner::SetPrior(std::span<const float> counts) {
   const auto odds = [&](size_t k) {
-    return static_cast<float>(NaturalLog(static_cast<double>(Smoothed(race.counts[k]))));
+    return static_cast<float>(NaturalLog(static_cast<double>(Smoothed(counts[k]))));
   };
   if (columns_ == 1) {
-    scores[0] = odds(1) - odds(0);
+    prior_[0] = odds(1) - odds(0);
     return;
   }
-  float total = 0;
-  for (const float count : race.counts) total += Smoothed(count);
-  const auto log_total = static_cast<float>(NaturalLog(static_cast<double>(total)));
-  for (size_t k = 0; k < columns_; ++k) scores[k] = odds(k) - log_total;
+  const auto log_total = static_cast<float>(NaturalLog(static_cast<double>(TotalOf(counts))));
+  for (size_t k = 0; k < columns_; ++k) prior_[k] = odds(k) - log_total;
 }
 
 void OnlineLearner::Mix(const float* block, std::span<float> weights) const {
@@ -85,10 +89,7 @@ void OnlineLearner::Mix(const float* block, std::span<float> weights) const {
   }
 }
 
-void OnlineLearner::Test(std::span<const Term> terms, const RaceView& race,
-                         std::span<float> scores) {
-  SetShares(race);
-  PriorScores(race, prior_);
+void OnlineLearner::Test(std::span<const Term> terms, std::span<float> scores) {
   std::ranges::fill(scores_, 0.0f);
   for (const Term& term : terms) {
     const float x = term.x;
@@ -100,7 +101,7 @@ void OnlineLearner::Test(std::span<const Term> terms, const RaceView& race,
   }
   for (size_t c = 0; c < columns_; ++c) {
     float* const sums = scores_.data() + c * kLanes;
-    float together = shares_[Race::kRacers - 1] * prior_[c];
+    float together = PriorScore(c);
     for (size_t e = 0; e < Race::kRates; ++e) together += shares_[e] * sums[e];
     sums[kMixture] = together;
   }
@@ -144,21 +145,21 @@ void OnlineLearner::CountRace(uint32_t label, float weight, RaceView& race) cons
   for (size_t e = 0; e < Race::kRates; ++e) {
     race.losses[e] = race.losses[e] * kKept + weight * loss_of(ProbabilityOf(label, e));
   }
-  float total = 0;
-  for (const float count : race.counts) total += Smoothed(count);
   float& prior = race.losses[Race::kRacers - 1];
-  prior = prior * kKept + weight * loss_of(Smoothed(race.counts[label]) / total);
+  prior = prior * kKept + weight * loss_of(Smoothed(race.counts[label]) / TotalOf(race.counts));
   for (float& count : race.counts) count *= kKept;
   race.counts[label] += weight;
 }
 
-BatchLoss OnlineLearner::Learn(std::span<const Term> terms, uint32_t label, RaceView race) {
+BatchLoss OnlineLearner::LossOfRow(uint32_t label) const {
+  MILLRACE_CHECK(label < classes_);
+  const auto weight = static_cast<double>(WeightOf(label));
+  return {weight * LossOf(static_cast<double>(ProbabilityOf(label, kMixture))), weight};
+}
+
+void OnlineLearner::Learn(std::span<const Term> terms, uint32_t label, RaceView race) {
   MILLRACE_CHECK(label < classes_);
   const float weight = WeightOf(label);
-  BatchLoss loss;
-  loss.weight_sum = static_cast<double>(weight);
-  const auto right = static_cast<double>(ProbabilityOf(label, kMixture));
-  loss.loss_sum = loss.weight_sum * LossOf(right);
   CountRace(label, weight, race);
   float squares = 0;
   for (const Term& term : terms) squares += term.x * term.x;
@@ -167,7 +168,6 @@ BatchLoss OnlineLearner::Learn(std::span<const Term> terms, uint32_t label, Race
     const bool is_labels = columns_ == 1 ? label == 1 : label == c;
     LearnColumn(terms, c, is_labels ? 1.0f : 0.0f, weight, squares);
   }
-  return loss;
 }
 
 void OnlineLearner::LearnColumn(std::span<const Term> terms, size_t column, float target,

@@ -37,13 +37,17 @@ struct OnlineRace {
   static constexpr float kLongestStep = 5.0f;
 };
 
-// The race as it stands: float by float additive, so that it is kept like parameters. `floats`:
-// loss of each racer, then the count of each class; both with kMemory.
+// The race as it stands: float by float additive, so that it is kept like parameters. The loss of
+// each racer, then the count of each class; both with kMemory.
 struct RaceView {
   std::span<float> losses;  // kRacers
   std::span<float> counts;  // classes
 
   static size_t FloatsFor(size_t classes) { return OnlineRace::kRacers + classes; }
+  // Of the first FloatsFor(classes) floats.
+  static RaceView Of(std::span<float> floats, size_t classes) {
+    return {floats.first(OnlineRace::kRacers), floats.subspan(OnlineRace::kRacers, classes)};
+  }
 };
 
 // Works on a copy of the parameters that it is given block by block. A block is the weights of a
@@ -55,8 +59,9 @@ class OnlineLearner {
 
   // Two classes need one column: the log odds of class 1. More have one each.
   static size_t ColumnsFor(size_t classes) { return classes == 2 ? 1 : classes; }
+  static size_t BlockSizeFor(size_t classes) { return ColumnsFor(classes) * OnlineRace::kValues; }
   size_t columns() const { return columns_; }
-  size_t block_size() const { return columns_ * OnlineRace::kValues; }
+  size_t block_size() const { return BlockSizeFor(classes_); }
 
   // A feature of the row that is not 0, and not beyond +-kLargestFeature.
   struct Term {
@@ -65,25 +70,30 @@ class OnlineLearner {
     float x = 0;
   };
 
-  // How much each racer counts at present: kRacers shares, which add up to 1.
-  void SetShares(const RaceView& race);
-  // The probability of each class by the racers together, weighted by their shares.
-  void Test(std::span<const Term> terms, const RaceView& race, std::span<float> scores);
-  // Learns from the row of the last Test, whose terms and race these were. Returns the row's weight
-  // and weighted loss.
-  BatchLoss Learn(std::span<const Term> terms, uint32_t label, RaceView race);
+  // Takes the race as it stands: how much each racer counts from here on. To be called again when
+  // it has changed.
+  void SetRace(const RaceView& race);
+  // The probability of each class by the racers together, weighted by their shares. REQUIRES:
+  // SetRace.
+  void Test(std::span<const Term> terms, std::span<float> scores);
+  // The weight and the weighted loss of the row of the last Test.
+  BatchLoss LossOfRow(uint32_t label) const;
+  // Learns from the row of the last Test, whose terms these were, and counts it in the race.
+  void Learn(std::span<const Term> terms, uint32_t label, RaceView race);
 
-  // The weights by which the racers together predict, for one block: columns() floats. Those of the
-  // racer without features are added to the bias by the caller (PriorScores).
+  // The weights by which the racers together predict, for one block: columns() floats. That of the
+  // racer without features is added to the bias by the caller (PriorScore).
   void Mix(const float* block, std::span<float> weights) const;
-  // What the racer without features adds to the scores: columns() floats.
-  void PriorScores(const RaceView& race, std::span<float> scores) const;
-  float prior_share() const { return shares_[OnlineRace::kRacers - 1]; }
+  // What the racer without features adds to the score of a column.
+  float PriorScore(size_t column) const {
+    return shares_[OnlineRace::kRacers - 1] * prior_[column];
+  }
 
  private:
   float WeightOf(uint32_t label) const {
     return class_weights_.empty() ? 1.0f : class_weights_[label];
   }
+  void SetPrior(std::span<const float> counts);
   void ToProbabilities();
   // Of the class, by the racer in this lane.
   float ProbabilityOf(size_t label, size_t lane) const {
@@ -102,14 +112,14 @@ class OnlineLearner {
   const size_t classes_;
   const size_t columns_;
   const std::vector<float> class_weights_;
-  std::array<float, OnlineRace::kRacers> shares_{};
+  std::array<float, OnlineRace::kRacers> shares_{};  // they add up to 1
+  std::vector<float> prior_;  // columns: scores of the racer without features
 
   // Of the last row: by column, of each rate and then of all together.
   static constexpr size_t kLanes = 8;
   std::vector<float> scores_;  // columns x kLanes
   // The same shape; of one column a second line has the probabilities of class 0.
   std::vector<float> probabilities_;
-  std::vector<float> prior_;  // columns: scores of the racer without features
   std::vector<float> roots_;  // terms: 1 / root of the curvature, of the column at hand
 };
 

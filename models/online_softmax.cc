@@ -1,7 +1,6 @@
 #include "models/online_softmax.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -12,6 +11,11 @@ namespace millrace {
 namespace {
 
 using Term = OnlineLearner::Term;
+
+void AddLoss(const BatchLoss& of_row, BatchLoss& loss) {
+  loss.loss_sum += of_row.loss_sum;
+  loss.weight_sum += of_row.weight_sum;
+}
 
 size_t RoundUpTo(size_t count, size_t to) { return (count + to - 1) / to * to; }
 
@@ -52,11 +56,7 @@ class OnlineSoftmax::Copy {
     race_.assign(dense + model.RaceKey(), dense + model.parameter_count());
   }
 
-  RaceView race() {
-    const std::span<float> all(race_);
-    return {all.first(OnlineRace::kRacers),
-            all.subspan(OnlineRace::kRacers, model_.shape_.classes)};
-  }
+  RaceView race() { return RaceView::Of(race_, model_.shape_.classes); }
   const std::vector<float>& race_floats() const { return race_; }
   const std::vector<float>& values() const { return values_; }
   // Where the block of each hashed feature stands: in the embedding batch of a wide model, else
@@ -98,7 +98,7 @@ OnlineSoftmax::OnlineSoftmax(const Shape& shape, std::vector<float> class_weight
     : shape_(shape),
       class_weights_(std::move(class_weights)),
       columns_(OnlineLearner::ColumnsFor(shape.classes)),
-      block_(columns_ * OnlineRace::kValues) {
+      block_(OnlineLearner::BlockSizeFor(shape.classes)) {
   MILLRACE_CHECK(shape.classes >= 2 && shape.numeric <= shape.features);
 }
 
@@ -118,19 +118,14 @@ BatchLoss OnlineSoftmax::Compute(RowsView rows, const Scaler& scaler,
   MILLRACE_CHECK(scores.empty() || scores.size() == rows.size() * shape_.classes);
   Copy copy(*this, rows, parameters, embeddings);
   OnlineLearner learner(shape_.classes, class_weights_);
+  learner.SetRace(copy.race());
   std::vector<float> numeric(shape_.numeric);
-  std::vector<float> row_scores(shape_.classes);
   BatchLoss loss;
   for (size_t i = 0; i < rows.size(); ++i) {
     scaler.ScaleRow(rows[i]->numeric, numeric);
-    learner.Test(copy.NextRow(*rows[i], numeric, nullptr), copy.race(), row_scores);
-    if (!scores.empty()) {
-      std::ranges::copy(row_scores, scores.begin() + static_cast<ptrdiff_t>(i * shape_.classes));
-    }
-    const uint32_t label = rows[i]->label;
-    const double weight = class_weights_.empty() ? 1.0 : static_cast<double>(class_weights_[label]);
-    loss.weight_sum += weight;
-    loss.loss_sum -= weight * std::log(std::max(static_cast<double>(row_scores[label]), 1e-30));
+    learner.Test(copy.NextRow(*rows[i], numeric, nullptr),
+                 scores.empty() ? scores : scores.subspan(i * shape_.classes, shape_.classes));
+    AddLoss(learner.LossOfRow(rows[i]->label), loss);
   }
   return loss;
 }
@@ -153,11 +148,11 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
     const Row& row = *batch.rows[i];
     scaler.ScaleRow(row.numeric, numeric);
     const std::span<const Term> terms = copy.NextRow(row, numeric, joint.data());
-    learner.Test(terms, copy.race(), scores.subspan(i * shape_.classes, shape_.classes));
+    learner.SetRace(copy.race());
+    learner.Test(terms, scores.subspan(i * shape_.classes, shape_.classes));
     if (i >= batch.trained_begin && i < batch.trained_end) {
-      const BatchLoss of_row = learner.Learn(terms, row.label, copy.race());
-      loss.loss_sum += of_row.loss_sum;
-      loss.weight_sum += of_row.weight_sum;
+      AddLoss(learner.LossOfRow(row.label), loss);
+      learner.Learn(terms, row.label, copy.race());
     }
     if (i >= batch.scaled_begin && i < batch.trained_end) scaler.Add(row);
   }
@@ -206,10 +201,7 @@ std::vector<float> OnlineSoftmax::PredictingWeights(std::span<const float> param
   OnlineLearner learner(shape_.classes, class_weights_);
   std::vector<float> race_floats(parameters.begin() + static_cast<ptrdiff_t>(RaceKey()),
                                  parameters.end());
-  const std::span<float> race_span(race_floats);
-  const RaceView race{race_span.first(OnlineRace::kRacers),
-                      race_span.subspan(OnlineRace::kRacers, shape_.classes)};
-  learner.SetShares(race);
+  learner.SetRace(RaceView::Of(race_floats, shape_.classes));
   const size_t classes = shape_.classes;
   std::vector<float> weights;
   weights.reserve((shape_.features + 1) * classes);
@@ -230,10 +222,8 @@ std::vector<float> OnlineSoftmax::PredictingWeights(std::span<const float> param
                 column);
     append();
   }
-  std::vector<float> prior(columns_);
-  learner.PriorScores(race, prior);
   learner.Mix(parameters.data() + BiasKey(), column);
-  for (size_t c = 0; c < columns_; ++c) column[c] += learner.prior_share() * prior[c];
+  for (size_t c = 0; c < columns_; ++c) column[c] += learner.PriorScore(c);
   append();
   return weights;
 }

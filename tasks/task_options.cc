@@ -94,7 +94,7 @@ bool IsOnline(const Training& training) {
 }
 
 size_t FloatsOfFeature(size_t classes, const Training& training) {
-  return IsOnline(training) ? OnlineLearner::ColumnsFor(classes) * OnlineRace::kValues : classes;
+  return IsOnline(training) ? OnlineLearner::BlockSizeFor(classes) : classes;
 }
 
 // Whether missed steps do not keep a weight from being a row.

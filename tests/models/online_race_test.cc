@@ -23,16 +23,19 @@ TEST(OnlineRace, AClassOfWhichMoreWasForgottenThanCountedIsARareOne) {
     const OnlineLearner::Term bias{block.data(), joint.data(), 1.0f};
     std::vector<float> scores(classes);
     for (int row = 0; row < 3; ++row) {
-      learner.Test({&bias, 1}, race, scores);
+      learner.SetRace(race);
+      learner.Test({&bias, 1}, scores);
       EXPECT_GT(scores[1], 0.0f);
       EXPECT_LT(scores[1], scores[0]);
-      EXPECT_TRUE(std::isfinite(learner.Learn({&bias, 1}, 0, race).loss_sum));
+      EXPECT_TRUE(std::isfinite(learner.LossOfRow(0).loss_sum));
+      learner.Learn({&bias, 1}, 0, race);
     }
     for (const float value : block) EXPECT_TRUE(std::isfinite(value));
     for (const float loss : losses) EXPECT_TRUE(std::isfinite(loss));
-    std::vector<float> prior(learner.columns());
-    learner.PriorScores(race, prior);
-    for (const float score : prior) EXPECT_TRUE(std::isfinite(score));
+    learner.SetRace(race);
+    for (size_t c = 0; c < learner.columns(); ++c) {
+      EXPECT_TRUE(std::isfinite(learner.PriorScore(c)));
+    }
   }
 }
 
@@ -47,7 +50,8 @@ TEST(OnlineRace, WeightsTooLargeForAScoreGiveNoNumberAndNoCrash) {
     const OnlineLearner::Term terms[] = {{block.data(), joint.data(), 1e18f},
                                          {block.data(), joint.data(), -1e18f}};
     std::vector<float> scores(classes);
-    learner.Test(terms, {losses, counts}, scores);
+    learner.SetRace({losses, counts});
+    learner.Test(terms, scores);
     EXPECT_TRUE(std::isnan(scores[0]));
     learner.Learn(terms, 0, {losses, counts});
   }
