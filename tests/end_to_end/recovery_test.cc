@@ -13,11 +13,6 @@
 namespace millrace::simulation {
 namespace {
 
-std::vector<float> WeightsNow(const Topology& job) {
-  const std::span<const float> weights = job.processor().shard().weights();
-  return {weights.begin(), weights.end()};
-}
-
 TEST(Recovery, ARestartedWorkerContinuesItsClock) {
   Topology job(Job({12}));
   job.StartServer();

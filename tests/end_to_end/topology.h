@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,5 +63,11 @@ class Topology {
   Host* held_back_ = nullptr;
   std::vector<RowNumber> next_row_;
 };
+
+// The shard's dense weights.
+inline std::vector<float> WeightsNow(const Topology& job) {
+  const std::span<const float> weights = job.processor().shard().weights();
+  return {weights.begin(), weights.end()};
+}
 
 }  // namespace millrace::simulation

@@ -153,9 +153,7 @@ TEST(Training, SequentialEndsInTheWeightsOfOneProcess) {
     job.StartWorkers({0, 1, 2});
     job.ProduceAll();
     job.RunUntilIdle();
-    const std::span<const float> weights = job.processor().shard().weights();
-    EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()),
-              TrainInOneProcess(scenario, {}).end);
+    EXPECT_EQ(WeightsNow(job), TrainInOneProcess(scenario, {}).end);
   }
 }
 
@@ -167,9 +165,7 @@ TEST(Training, WeightChangesAreAveraged) {
   job.StartWorkers({0, 1, 2});
   job.ProduceAll();
   job.RunUntilIdle();
-  const std::span<const float> weights = job.processor().shard().weights();
-  EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()),
-            TrainInOneProcess(scenario, {}).end);
+  EXPECT_EQ(WeightsNow(job), TrainInOneProcess(scenario, {}).end);
   EXPECT_EQ(job.violation(), "");
 }
 
@@ -183,10 +179,10 @@ TEST(Training, ChangesOfOnlineLearnersAddUpToThoseOfOneProcess) {
     job.ProduceAll();
     job.RunUntilIdle();
     std::vector<float> all = TrainInOneProcess(scenario, {}).end;  // dense ones, then the rows
-    const std::span<const float> weights = job.processor().shard().weights();
+    const std::vector<float> weights = WeightsNow(job);
     ASSERT_LE(weights.size(), all.size());
     all.resize(weights.size());
-    EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()), all);
+    EXPECT_EQ(weights, all);
     EXPECT_EQ(job.processor().rows_trained(), 30u);
     EXPECT_EQ(job.violation(), "");
   }
@@ -204,9 +200,7 @@ TEST(Training, AnOnlineLearnerThatIsKilledLearnsItsBatchAnewAndChangesNothing) {
   job.StartWorkers({0, 1, 2});
   job.ProduceAll();
   job.RunUntilIdle();
-  const std::span<const float> weights = job.processor().shard().weights();
-  EXPECT_EQ(std::vector<float>(weights.begin(), weights.end()),
-            TrainInOneProcess(scenario, {}).end);
+  EXPECT_EQ(WeightsNow(job), TrainInOneProcess(scenario, {}).end);
   EXPECT_EQ(job.violation(), "");
 }
 
