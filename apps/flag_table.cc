@@ -68,8 +68,7 @@ FlagGroup TrainingGroup() {
            "beside it, on the ids' factors and the numeric columns"},
           {"--wide-above", "training.wide_above",
            "softmax: a model of more parameters sends a batch only those that it names, of the "
-           "hashed "
-           "features, and keeps them as embedding rows",
+           "hashed features, and keeps them as embedding rows",
            "32768 for --update online, else 262144"},
           {"--schedule", "training.schedule",
            "one-pass: each row once, in batches; buffer: the newest rows, again and again"},
@@ -82,12 +81,10 @@ FlagGroup TrainingGroup() {
            "2"},
           {"--batch-rows", "training.batch_rows",
            "One pass: rows of a worker's batch; smaller ones follow a changing stream better, "
-           "larger ones "
-           "are faster"},
+           "larger ones are faster"},
           {"--update", "training.update.kind",
            "online: of learners that go through a batch row by row and need no learning rate, "
-           "added "
-           "up; gradient: for --optimizer; weight-change: averaged",
+           "added up; gradient: for --optimizer; weight-change: averaged",
            "online for softmax in one pass, unless a setting of the optimizer is given; else "
            "gradient"},
           {"--solver", "training.update.solver",
@@ -211,9 +208,8 @@ FlagGroup ServerGroup() {
           {"--test", "server.test_file", "A CSV to evaluate on while training"},
           {"--evaluation-interval", "server.evaluation_interval_s", "Seconds between evaluations"},
           {"--evaluation-log", "server.evaluation_log",
-           "timestamp;partition;vectorClock;loss;fMeasure;accuracy;rmse;prior_rmse;mae;r2;auc;pr_"
-           "auc;"
-           "calibration_error of each evaluation"},
+           "timestamp;partition;vectorClock;loss;fMeasure;accuracy;rmse;prior_rmse;mae;r2;auc;"
+           "pr_auc;calibration_error of each evaluation"},
           {"--weights-file", "server.weights_file",
            "File for the dense weights, for numpy.load; written at the end, and on a clean stop "
            "(Ctrl-C, SIGTERM). Embedding rows are in snapshots"},
@@ -288,8 +284,7 @@ FlagGroup WorkerGroup() {
           {"--data-dir", "worker.data_dir", "RocksDB stores of the buffers"},
           {"--evaluation-log", "worker.evaluation_log",
            "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen;rmse;prior_rmse;"
-           "mae;"
-           "r2;auc;pr_auc;calibration_error"},
+           "mae;r2;auc;pr_auc;calibration_error"},
           {"--repeat-interval", "worker.repeat_interval_s",
            "Seconds until an unanswered update is sent again; twice as long each time"},
           {"--session-timeout", "worker.session_timeout_s",

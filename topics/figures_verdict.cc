@@ -31,8 +31,7 @@ std::optional<std::string> WorseThanPriorText(const Figures& figures) {
   return absl::StrFormat(
       "after %d rows the model is worse than the frequencies of the classes: its log loss is %.4f, "
       "theirs is %.4f (each row tested before it is learnt from). Lower --learning-rate, use "
-      "--scaling "
-      "running, or look for columns that say more of the label",
+      "--scaling running, or look for columns that say more of the label",
       figures.rows(), figures.log_loss(), figures.prior_log_loss());
 }
 
