@@ -1,0 +1,191 @@
+// A whole job on a CSV in one process and without Kafka, for its figures: what CsvProducer,
+// ServerApp and WorkerApps with the same settings learn, in a fraction of their time.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "apps/config_checks.h"
+#include "apps/job_flags.h"
+#include "apps/program.h"
+#include "benchmarks/learning/memory_job.h"
+#include "features/class_scan.h"
+#include "features/feature_encoder.h"
+#include "formats/csv_file.h"
+#include "models/evaluation.h"
+#include "producer/csv_stream.h"
+#include "producer/job_features.h"
+#include "tasks/task_options.h"
+
+namespace millrace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Seconds = std::chrono::duration<double>;
+
+constexpr char kDescription[] =
+    "Learns a CSV as a job does, in one process and without Kafka, and prints the figures of "
+    "every\n"
+    "row tested before it was learned, as one line of JSON: of all rows, and of the last fifth\n"
+    "(of the rows from --tail-after on, if that is given).";
+
+constexpr char kFooter[] =
+    "Examples\n"
+    "  learn_csv --input flights.csv --label late --numeric distance --categorical carrier,dest\n"
+    "  learn_csv --input flights.csv --label late --numeric distance --workers 4 \\\n"
+    "            --update gradient --optimizer adam --learning-rate 0.01\n"
+    "\n"
+    "All settings are those of CsvProducer and ServerApp, with the same defaults. Where and how "
+    "fast\n"
+    "rows and messages are sent (--brokers, --rate) makes no difference here.\n"
+    "\n"
+    "seconds: rows, read and encoded, are messages in memory; seconds_per_row is the time of all\n"
+    "that comes then, learning and passing on messages, of one core.";
+
+// Counts are enough.
+class NoRejects final : public RejectSink {
+ public:
+  Status Add(const RejectedRow&) override { return absl::OkStatus(); }
+  Status Finish() override { return absl::OkStatus(); }
+  const std::string& name() const override { return name_; }
+  bool is_kept() const override { return false; }
+
+ private:
+  const std::string name_ = "nowhere";
+};
+
+Status FindClasses(const std::string& path, FeatureSpec& spec) {
+  if (spec.classes_size() > 0 || spec.regression()) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(path));
+  MILLRACE_ASSIGN_OR_RETURN(const ClassScan scan, ScanClasses(*file, spec, {}));
+  spec.mutable_classes()->Assign(scan.classes.begin(), scan.classes.end());
+  return absl::OkStatus();
+}
+
+StatusOr<std::unique_ptr<CsvStream>> OpenStream(const JobConfig& config, const FeatureSpec& spec,
+                                                RejectSink& rejects) {
+  CsvStream::Options options;
+  options.spec = spec;
+  options.epochs = config.producer().epochs();
+  options.max_rejects = config.producer().max_rejects();
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<CsvFile> file,
+                            CsvFile::Open(config.producer().input()));
+  return CsvStream::Create(std::move(file), {}, options, rejects);
+}
+
+Status ReadRows(CsvStream& stream, MemoryRows& rows) {
+  StreamRecord record;
+  while (true) {
+    MILLRACE_ASSIGN_OR_RETURN(const CsvStream::Event event, stream.Next(&record));
+    if (event == CsvStream::Event::kEnd) break;
+    if (event == CsvStream::Event::kRow) rows.Add(record.row);
+  }
+  rows.Finish();
+  if (rows.rows() > 0) return absl::OkStatus();
+  return absl::FailedPreconditionError("no row of the input can be used; the last: " +
+                                       stream.last_reason());
+}
+
+JobFeatures FeaturesOf(const JobConfig& config, const CsvStream& stream) {
+  JobFeatures features;
+  features.set_job(config.name());
+  features.set_epoch(config.epoch());
+  features.set_workers(config.workers());
+  *features.mutable_spec() = stream.spec();
+  features.set_feature_count(stream.encoder().feature_count());
+  return features;
+}
+
+// Sequential results do not depend on the number of shards.
+JobTraining TrainingOf(const JobConfig& config, uint64_t rows) {
+  JobTraining training;
+  training.set_epoch(config.epoch());
+  training.set_shards(1);
+  *training.mutable_training() = config.training();
+  Training& settings = *training.mutable_training();
+  SetDefaultUpdate(settings);
+  if (!settings.has_tail_after_rows() && !settings.has_freeze_after_rows()) {
+    settings.set_tail_after_rows(rows - rows / 5);
+  }
+  return training;
+}
+
+Json ToJson(const EvaluationSums& sums, size_t classes) {
+  const auto number = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json();
+  };
+  const EvaluationFigures figures = ComputeFigures(sums, classes);
+  if (figures.rmse) {
+    return {{"rows", figures.rows},
+            {"rmse", *figures.rmse},
+            {"prior_rmse", figures.prior_rmse},
+            {"mae", number(figures.mae)},
+            {"r2", number(figures.r2)}};
+  }
+  return {{"rows", figures.rows},
+          {"log_loss", figures.log_loss},
+          {"prior_log_loss", figures.prior_log_loss},
+          {"accuracy", figures.accuracy},
+          {"f1_weighted", figures.f1_weighted},
+          {"auc", number(figures.auc)}};
+}
+
+Status Run(const JobFlags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
+  if (config.producer().input().empty()) {
+    return absl::InvalidArgumentError("no input: give --input FILE");
+  }
+  if (config.training().schedule() != Training::ONE_PASS) {
+    return absl::InvalidArgumentError(
+        "the buffer schedule follows the times at which rows come, which are none here: leave out "
+        "--schedule");
+  }
+  FeatureSpec spec = CompleteSpec(config.features());
+  MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec));
+  MILLRACE_RETURN_IF_ERROR(FindClasses(config.producer().input(), spec));
+  NoRejects rejects;
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvStream> stream,
+                            OpenStream(config, spec, rejects));
+  MemoryRows rows(config.workers());
+  MILLRACE_RETURN_IF_ERROR(ReadRows(*stream, rows));
+
+  const JobFeatures features = FeaturesOf(config, *stream);
+  const JobTraining training = TrainingOf(config, rows.rows());
+  MILLRACE_RETURN_IF_ERROR(CheckModel(features, training.training()));
+  MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
+  MemoryJob job(features, training, rows);
+  const auto begin = std::chrono::steady_clock::now();
+  MILLRACE_RETURN_IF_ERROR(job.Run());
+  const double seconds = Seconds(std::chrono::steady_clock::now() - begin).count();
+
+  const ServerProcessor& shard = job.processor();
+  const size_t classes = static_cast<size_t>(spec.classes_size());
+  const Json result = {
+      {"rows", rows.rows()},
+      {"rejected", stream->rows_rejected()},
+      {"update", Training::Update::Kind_Name(training.training().update().kind())},
+      {"non_finite_updates", shard.counters().non_finite_updates()},
+      {"seconds_per_row", seconds / static_cast<double>(rows.rows())},
+      {"whole", ToJson(shard.progressive(), classes)},
+      {"last_fifth", ToJson(shard.tail(), classes)},
+  };
+  std::printf("%s\n", result.dump().c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  CLI::App app(millrace::kDescription, "learn_csv");
+  app.footer(millrace::kFooter);
+  millrace::JobFlags flags(app);
+  flags.AddFeatures();
+  flags.AddTraining();
+  flags.AddProducer();
+  return millrace::RunProgram(app, "learn_csv", argc, argv, [&] { return millrace::Run(flags); });
+}
