@@ -57,7 +57,7 @@ Status CheckNumbers(const JobConfig& config) {
       {"training.l2", config.training().l2(), 0, kAny},
       {"training.compression.top_k", config.training().compression().top_k(), kAboveZero, 1},
       {"training.embedding.initial_limit", config.training().embedding().initial_limit(), 0, 1e6},
-      {"training.embedding.offset", config.training().embedding().offset(), -1e18, 1e18},
+      {"training.huber_limit", config.training().huber_limit(), 1e-3, 1e6},
       {"training.embedding.l2", config.training().embedding().l2(), 0, 1e6},
       {"training.embedding.expire_after_s", config.training().embedding().expire_after_s(), 0,
        1e10},
@@ -366,13 +366,6 @@ Status CheckDataDir(const std::string& path) {
   }
   return absl::FailedPreconditionError(path + " (--data-dir) cannot be made or written: " +
                                        folder.string() + ": " + std::strerror(reason));
-}
-
-std::string OffsetAdvice(const JobFeatures& features, const Training& training) {
-  if (!features.spec().regression() || training.embedding().has_offset()) return "";
-  return "the job is a regression and --offset is 0: estimates start from 0, and come late or "
-         "never "
-         "to targets that are far from it; give --offset, about the mean of the targets";
 }
 
 Status ValidateConfig(const JobConfig& config) {

@@ -17,9 +17,6 @@ Status ValidateConfig(const JobConfig& config);
 // Makes nothing.
 Status CheckDataDir(const std::string& path);
 
-// A warning for the start of a job whose estimates begin far from its targets; empty: none.
-std::string OffsetAdvice(const JobFeatures& features, const Training& training);
-
 // What stands in the job topic, where anybody may have written it: whether it is a job that a
 // program can run. DataLoss, in one line.
 Status CheckJob(const JobFeatures& features, const JobTraining& training);

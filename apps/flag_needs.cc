@@ -23,6 +23,7 @@ bool HasFactors(const JobConfig& config) { return !IsSoftmax(config); }
 bool IsFtrl(const JobConfig& config) {
   return config.training().optimizer().kind() == Training::Optimizer::FTRL;
 }
+bool HasHuberLimit(const JobConfig& config) { return config.training().loss() == Training::HUBER; }
 bool HasNumbers(const JobConfig& config) { return !config.features().numeric().empty(); }
 bool TakesMissing(const JobConfig& config) {
   return HasNumbers(config) && config.features().missing() != FeatureSpec::REJECT;
@@ -62,7 +63,7 @@ constexpr Need kNeeds[] = {
     {"training.wide_above", "--model softmax", IsSoftmax},
     {"training.embedding.factors", "--model fm or deepfm", HasFactors},
     {"training.embedding.initial_limit", "--model fm or deepfm", HasFactors},
-    {"training.embedding.offset", "--model fm or deepfm", HasFactors},
+    {"training.huber_limit", "--loss huber", HasHuberLimit},
     {"training.embedding.seed", "--model fm or deepfm", HasFactors},
     {"training.embedding.l2", "--model fm or deepfm", HasFactors},
     {"server.evaluation_interval_s", "--test", HasTest},

@@ -95,6 +95,12 @@ FlagGroup TrainingGroup() {
            "Weight changes by sgd: its learning rate"},
           {"--scaling", "training.scaling",
            "Numeric columns: running: standardised by what was seen so far; none: as they are"},
+          {"--loss", "training.loss",
+           "Regression: squared leads to the mean; absolute to the median; huber to the mean "
+           "without the outliers"},
+          {"--huber-limit", "training.huber_limit",
+           "Regression by huber: an error beyond so many times the mean absolute error counts as "
+           "an outlier"},
           {"--class-weights", "training.class_weight", "A factor on each class's loss"},
           {"--freeze-after", "training.freeze_after_rows",
            "Rows from this number on are tested, not trained on; 0: none"},
@@ -149,8 +155,6 @@ FlagGroup EmbeddingGroup() {
            "deepfm's network: units of each hidden layer from its inputs on", "64,32"},
           {"--embedding-init", "training.embedding.initial_limit",
            "New factors are drawn evenly from [-V, V]"},
-          {"--offset", "training.embedding.offset",
-           "Regression: added to every estimate; about the mean of the targets"},
           {"--embedding-seed", "training.embedding.seed",
            "Seed of the initial values of rows (together with their ids) and of deepfm's network"},
           {"--embedding-l2", "training.embedding.l2",

@@ -134,9 +134,6 @@ Status Run(const JobFlags& flags) {
                             SnapshotOf(config, begun));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
   MILLRACE_RETURN_IF_ERROR(CheckModel(features, config.training()));
-  if (const std::string advice = OffsetAdvice(features, config.training()); !advice.empty()) {
-    spdlog::warn(advice);
-  }
   SayColumns(config.server(), features);
   JobTraining training;
   if (begun) training.set_start(begun->start());

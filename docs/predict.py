@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Class probabilities of a CSV's rows, by the weights file of a job with --model softmax.
+"""Predictions for a CSV's rows, by the weights file of a job with --model softmax.
 
-    predict.py WEIGHTS.npy ROWS.csv --classes no,yes [--numeric A,B] [--categorical A,A*B]
+    predict.py WEIGHTS.npy ROWS.csv --classes no,yes | --regression [--numeric A,B] [--categorical A,A*B]
         [--categorical-buckets 4096] [--text COLUMN] [--text-buckets 1024] [--scaling none]
         [--missing mean|mean-only|reject] [--missing-tokens A,B]
 
 Give the features as CsvProducer was given them, and the classes in the job's order. Prints a CSV with a
-column for each class. docs/weights-file.md says what is computed. Needs NumPy and scikit-learn.
+column for each class's probability, or with the estimate. docs/weights-file.md says what is computed. Needs NumPy and scikit-learn.
 """
 
 import argparse
@@ -75,9 +75,9 @@ def categorical_features(rows, terms, buckets):
     return scipy.sparse.csr_matrix((ones, (numbers, numpy.ravel(hashes))), (len(rows), buckets))
 
 
-def probabilities(weights, rows, numeric=(), moments=None, categorical=(), categorical_buckets=4096,
+def scores(weights, rows, numeric=(), moments=None, categorical=(), categorical_buckets=4096,
                   text="", text_buckets=1024, missing="mean", missing_tokens=MISSING_TOKENS):
-    """A row for each of `rows` (dicts of text by column), a column for each class."""
+    """A row for each of `rows` (dicts of text by column), a column for each one of the weights."""
     blocks = []
     if numeric:
         values = parsed_numbers([[row[column] for column in numeric] for row in rows], missing_tokens)
@@ -93,9 +93,20 @@ def probabilities(weights, rows, numeric=(), moments=None, categorical=(), categ
     if features.shape[1] + 1 != len(weights):
         raise ValueError(f"{features.shape[1]} features and the bias need as many rows of weights, "
                          f"but there are {len(weights)}: check the columns, the buckets and --missing")
-    scores = features @ weights[:-1] + weights[-1]
-    scores = numpy.exp(scores - scores.max(axis=1, keepdims=True))
-    return scores / scores.sum(axis=1, keepdims=True)
+    return features @ weights[:-1] + weights[-1]
+
+
+def probabilities(weights, rows, **features):
+    """Of the classes, from scores()."""
+    linear = scores(weights, rows, **features)
+    exponentials = numpy.exp(linear - linear.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
+def estimates(weights, rows, target, **features):
+    """Of a regression. `target`: the mean of the targets, and the unit of the scores."""
+    mean, unit = target
+    return mean + unit * scores(weights, rows, **features)
 
 
 def main():
@@ -105,7 +116,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("weights")
     parser.add_argument("rows")
-    parser.add_argument("--classes", type=names, required=True)
+    label = parser.add_mutually_exclusive_group(required=True)
+    label.add_argument("--classes", type=names)
+    label.add_argument("--regression", action="store_true")
     parser.add_argument("--numeric", type=names, default=[])
     parser.add_argument("--categorical", type=names, default=[])
     parser.add_argument("--categorical-buckets", type=int, default=4096)
@@ -116,19 +129,26 @@ def main():
     parser.add_argument("--scaling", choices=["running", "none"], default="running")
     given = parser.parse_args()
     weights = numpy.load(given.weights)
-    if weights.shape[1] != len(given.classes):
-        sys.exit(f"{given.weights} has {weights.shape[1]} columns, but {len(given.classes)} classes are given")
+    columns = ["estimate"] if given.regression else given.classes
+    if weights.shape[1] != len(columns):
+        sys.exit(f"{given.weights} has {weights.shape[1]} columns, but {len(columns)} are to be predicted")
     moments = None
     if given.numeric and given.scaling == "running":
         moments = numpy.load(given.weights + ".scaling.npy")
     csv.field_size_limit(2**31 - 1)
     with open(given.rows, newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
-    result = probabilities(weights, rows, given.numeric, moments, given.categorical,
-                           given.categorical_buckets, given.text, given.text_buckets, given.missing,
-                           given.missing_tokens)
+    features = {"numeric": given.numeric, "moments": moments, "categorical": given.categorical,
+                "categorical_buckets": given.categorical_buckets, "text": given.text,
+                "text_buckets": given.text_buckets, "missing": given.missing,
+                "missing_tokens": given.missing_tokens}  # fmt: skip
+    if given.regression:
+        target = numpy.load(given.weights + ".target.npy")[0]
+        result = estimates(weights, rows, target, **features)
+    else:
+        result = probabilities(weights, rows, **features)
     writer = csv.writer(sys.stdout, lineterminator=os.linesep)
-    writer.writerow(given.classes)
+    writer.writerow(columns)
     writer.writerows([[f"{p:.6g}" for p in row] for row in result])
 
 

@@ -6,16 +6,14 @@
 #include "base/check.h"
 #include "models/fm_terms.h"
 #include "models/network_pass.h"
-#include "models/row_loss.h"
 
 namespace millrace {
 
-DeepFm::DeepFm(const Shape& shape, Loss loss, float row_l2, float offset)
+DeepFm::DeepFm(const Shape& shape, const ScoreLoss& loss, float row_l2)
     : shape_(shape),
       network_(shape.fields * shape.factors + shape.numeric, shape.hidden),
       loss_(loss),
-      row_l2_(row_l2),
-      offset_(offset) {
+      row_l2_(row_l2) {
   MILLRACE_CHECK(shape.numeric <= shape.features);
 }
 
@@ -42,7 +40,7 @@ BatchLoss DeepFm::Compute(RowsView rows, const Scaler& scaler, std::span<const f
     const RowsView block = rows.subspan(begin, std::min(kBlock, rows.size() - begin));
     for (size_t r = 0; r < block.size(); ++r) {
       MILLRACE_CHECK(block[r]->ids.size() <= shape_.fields);
-      values[r] = terms.Score(*block[r], offset_, found[r]);
+      values[r] = terms.Score(*block[r], found[r]);
       float* to = pass.input(r).data();
       for (const size_t place : found[r].places) {
         to = std::copy_n(terms.FactorsAt(place), factors, to);
@@ -55,8 +53,7 @@ BatchLoss DeepFm::Compute(RowsView rows, const Scaler& scaler, std::span<const f
       const float y = values[r] + pass.output(r);
       const std::span<float> row_scores =
           scores.empty() ? scores : scores.subspan((begin + r) * score_count(), score_count());
-      const RowLoss loss = loss_ == Loss::kLog ? LogLoss(y, block[r]->label, row_scores)
-                                               : SquaredLoss(y, block[r]->target, row_scores);
+      const RowLoss loss = loss_.Of(y, *block[r], scaler.target(), row_scores);
       total.loss_sum += loss.loss;
       total.weight_sum += 1;
       values[r] = loss.slope;

@@ -18,8 +18,6 @@ namespace millrace {
 // machine's.
 class DeepFm final : public Model {
  public:
-  using Loss = FactorizationMachine::Loss;
-
   struct Shape {
     size_t features = 0;
     size_t numeric = 0;  // of them, the first
@@ -29,13 +27,13 @@ class DeepFm final : public Model {
   };
   // REQUIRES: numeric <= features, fields * factors + numeric > 0, and what Network does of the
   // layers.
-  DeepFm(const Shape& shape, Loss loss, float row_l2 = 0, float offset = 0);
+  DeepFm(const Shape& shape, const ScoreLoss& loss, float row_l2 = 0);
 
   size_t parameter_count() const override { return linear_end() + network_.parameter_count(); }
   size_t block_size() const override { return 1; }
   size_t penalised_end() const override { return shape_.features; }
   size_t linear_end() const override { return shape_.features + 1; }
-  size_t score_count() const override { return loss_ == Loss::kLog ? 2 : 1; }
+  size_t score_count() const override { return loss_.score_count(); }
   size_t row_width() const override { return 1 + shape_.factors; }
   std::vector<RandomInitRange> random_init_ranges() const override {
     return network_.RandomInitRanges(linear_end());
@@ -48,9 +46,8 @@ class DeepFm final : public Model {
  private:
   Shape shape_;
   Network network_;
-  Loss loss_;
+  ScoreLoss loss_;
   float row_l2_;
-  float offset_;
 };
 
 }  // namespace millrace

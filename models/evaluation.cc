@@ -68,6 +68,7 @@ void EvaluationSums::Merge(const EvaluationSums& other) {
   squared_target += other.squared_target;
   absolute_error += other.absolute_error;
   absolute_rows += other.absolute_rows;
+  unpredicted += other.unpredicted;
   for (const auto& [cell, count] : other.cells) cells[cell] += count;
   for (const auto& [bin, count] : other.score_bins) score_bins[bin] += count;
   for (size_t i = 0; i < calibration.size(); ++i) {

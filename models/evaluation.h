@@ -45,11 +45,15 @@ struct EvaluationSums {
   // Of so many of the rows: all, unless some were counted by a version that did not sum it (that
   // did not sum `calibration` either, where the bins' rows tell the same).
   uint64_t absolute_rows = 0;
+  // Of a regression: rows that came before any target was known. They have no prediction and no
+  // part in the sums.
+  uint64_t unpredicted = 0;
 
   // Adds one row by its class probabilities (the first largest is the prediction).
   void Add(uint32_t label, std::span<const float> probabilities);
   // Adds one row of a regression. A prediction that is not a number counts as 0.
   void AddTarget(float target, float prediction);
+  void AddUnpredicted() { ++rows, ++unpredicted; }
   // One of the two, by a model's scores of the row; `classes` 0: a regression.
   void AddRow(const Row& row, std::span<const float> scores, size_t classes);
   void Merge(const EvaluationSums& other);

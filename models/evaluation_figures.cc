@@ -78,13 +78,16 @@ void AddCalibration(const EvaluationSums& sums, EvaluationFigures& figures) {
 }
 
 void ComputeRegression(const EvaluationSums& sums, EvaluationFigures& figures) {
-  const double rows = static_cast<double>(sums.rows);
+  const uint64_t predicted = sums.rows - sums.unpredicted;
+  figures.rmse = 0;
+  if (predicted == 0) return;
+  const double rows = static_cast<double>(predicted);
   const double mean = sums.target / rows;
   const double mean_square = sums.squared_target / rows;
   const double variance = std::max(0.0, mean_square - mean * mean);
   figures.rmse = std::sqrt(sums.squared_error / rows);
   figures.prior_rmse = std::sqrt(variance);
-  if (sums.absolute_rows == sums.rows) figures.mae = sums.absolute_error / rows;
+  if (sums.absolute_rows == predicted) figures.mae = sums.absolute_error / rows;
   if (variance > kNoVariance * mean_square) figures.r2 = 1 - sums.squared_error / rows / variance;
 }
 

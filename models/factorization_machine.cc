@@ -2,13 +2,11 @@
 
 #include "base/check.h"
 #include "models/fm_terms.h"
-#include "models/row_loss.h"
 
 namespace millrace {
 
-FactorizationMachine::FactorizationMachine(size_t features, size_t factors, Loss loss, float row_l2,
-                                           float offset)
-    : features_(features), factors_(factors), loss_(loss), row_l2_(row_l2), offset_(offset) {}
+FactorizationMachine::FactorizationMachine(const Shape& shape, const ScoreLoss& loss, float row_l2)
+    : shape_(shape), loss_(loss), row_l2_(row_l2) {}
 
 BatchLoss FactorizationMachine::Compute(RowsView rows, const Scaler& scaler,
                                         std::span<const float> parameters,
@@ -17,16 +15,15 @@ BatchLoss FactorizationMachine::Compute(RowsView rows, const Scaler& scaler,
   MILLRACE_CHECK(parameters.size() == parameter_count());
   MILLRACE_CHECK(gradient == nullptr || embeddings.gradient.size() == embeddings.values.size());
   MILLRACE_CHECK(scores.empty() || scores.size() == rows.size() * score_count());
-  const FmTerms terms(features_, factors_, row_l2_, scaler, parameters, embeddings);
+  const FmTerms terms(shape_.features, shape_.factors, row_l2_, scaler, parameters, embeddings);
   FmRow found;
   BatchLoss total;
   for (size_t r = 0; r < rows.size(); ++r) {
     const Row& row = *rows[r];
-    const float y = terms.Score(row, offset_, found);
+    const float y = terms.Score(row, found);
     const std::span<float> row_scores =
         scores.empty() ? scores : scores.subspan(r * score_count(), score_count());
-    const RowLoss loss = loss_ == Loss::kLog ? LogLoss(y, row.label, row_scores)
-                                             : SquaredLoss(y, row.target, row_scores);
+    const RowLoss loss = loss_.Of(y, row, scaler.target(), row_scores);
     total.loss_sum += loss.loss;
     total.weight_sum += 1;
     if (gradient != nullptr) terms.AddGradient(row, found, loss.slope, *gradient);

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "models/model.h"
+#include "models/row_loss.h"
 
 namespace millrace {
 
@@ -12,40 +13,38 @@ namespace millrace {
 // 3.1, over a training row's ids (each with x = 1); beside them a linear part over its numeric
 // columns and hashed features:
 //
-//   y = offset + bias + sum_f w_f x_f + sum_i w_i + 1/2 sum_k ((sum_i v_ik)^2 - sum_i v_ik^2)
+//   y = bias + sum_f w_f x_f + sum_i w_i + 1/2 sum_k ((sum_i v_ik)^2 - sum_i v_ik^2)
 //
-// The offset is known beforehand: about the mean of what is to be estimated, which would be long
-// in coming otherwise. Dense parameters: a weight per feature, then the bias. An embedding row:
-// w_i, then its factors v_i1.. Each time a training row names an id, `row_l2` times the embedding
-// row is added to its gradient (as libFM penalises: the rare are held back less). With two ids and
-// the squared loss this is biased matrix factorization (Koren, Bell, Volinsky, "Matrix
-// Factorization Techniques for Recommender Systems", 2009, equation 4).
+// Of two classes y is the log odds of class 1; of a number it is relative to the mean and deviation
+// of the targets so far (TargetLoss). Dense parameters: a weight per feature, then the bias. An
+// embedding row: w_i, then its factors v_i1.. Each time a training row names an id, `row_l2` times
+// the embedding row is added to its gradient (as libFM penalises: the rare are held back less).
+// With two ids and the squared loss this is biased matrix factorization (Koren, Bell, Volinsky,
+// "Matrix Factorization Techniques for Recommender Systems", 2009, equation 4). Without ids it is a
+// linear model.
 class FactorizationMachine final : public Model {
  public:
-  enum class Loss {
-    kLog,      // two classes; scores: P(class 0), P(class 1)
-    kSquared,  // (y - target)^2 / 2; the score: y
+  struct Shape {
+    size_t features = 0;
+    size_t factors = 0;
+    bool has_ids = true;  // without, there are no embedding rows
   };
+  FactorizationMachine(const Shape& shape, const ScoreLoss& loss, float row_l2 = 0);
 
-  FactorizationMachine(size_t features, size_t factors, Loss loss, float row_l2 = 0,
-                       float offset = 0);
-
-  size_t parameter_count() const override { return features_ + 1; }
+  size_t parameter_count() const override { return shape_.features + 1; }
   size_t block_size() const override { return 1; }
-  size_t penalised_end() const override { return features_; }
-  size_t score_count() const override { return loss_ == Loss::kLog ? 2 : 1; }
-  size_t row_width() const override { return 1 + factors_; }
+  size_t penalised_end() const override { return shape_.features; }
+  size_t score_count() const override { return loss_.score_count(); }
+  size_t row_width() const override { return shape_.has_ids ? 1 + shape_.factors : 0; }
 
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,
                     std::span<float> scores) const override;
 
  private:
-  size_t features_;
-  size_t factors_;
-  Loss loss_;
+  Shape shape_;
+  ScoreLoss loss_;
   float row_l2_;
-  float offset_;
 };
 
 }  // namespace millrace

@@ -1,4 +1,5 @@
-// The hashed features of a batch, as a small feature space of their own. Internal to models/.
+// The hashed features and ids of a batch, as a small feature space of their own. Internal to
+// models/.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +12,24 @@
 
 namespace millrace {
 
-// The features that the rows name, numbered in their order from `first` on.
+// What the rows name, numbered in its order from `first` on.
 struct FeatureNumbers {
   std::vector<size_t> from;      // of each one: its place among the ids, or itself
-  std::vector<uint32_t> places;  // the numbers of all rows' features, one row after the other
+  std::vector<uint32_t> places;  // the numbers of all that the rows name, one row after the other
 };
 
-// `from` is the place among `ids`. REQUIRES ascending, distinct ids, which have all of the rows'
-// features.
-FeatureNumbers NumberFeatures(RowsView rows, std::span<const EmbeddingId> ids, size_t first);
-// `from` is the feature.
+// Which embedding rows a row names: its hashed features, the values of its id columns, or both, the
+// features first.
+struct NamedRows {
+  bool features = false;
+  bool ids = false;
+};
+
+// `from` is the place among `ids`. REQUIRES ascending, distinct ids, which have all that the rows
+// name.
+FeatureNumbers NumberRows(RowsView rows, NamedRows named, std::span<const EmbeddingId> ids,
+                          size_t first);
+// Of the hashed features: `from` is the feature.
 FeatureNumbers NumberFeatures(RowsView rows, size_t first);
 
 }  // namespace millrace

@@ -32,11 +32,11 @@ FmTerms::FmTerms(size_t features, size_t factors, float row_l2, const Scaler& sc
   MILLRACE_CHECK(embeddings.values.size() == embeddings.ids.size() * (1 + factors));
 }
 
-float FmTerms::Score(const Row& row, float offset, FmRow& found) const {
+float FmTerms::Score(const Row& row, FmRow& found) const {
   MILLRACE_CHECK(row.numeric.size() == scaler_.columns());
   found.numeric.resize(scaler_.columns());
   scaler_.ScaleRow(row.numeric, found.numeric);
-  float y = offset + parameters_[features_];
+  float y = parameters_[features_];
   for (size_t i = 0; i < found.numeric.size(); ++i) y += parameters_[i] * found.numeric[i];
   for (size_t i = 0; i < row.index.size(); ++i) {
     MILLRACE_CHECK(row.index[i] < features_);

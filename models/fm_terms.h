@@ -23,8 +23,8 @@ class FmTerms {
   FmTerms(size_t features, size_t factors, float row_l2, const Scaler& scaler,
           std::span<const float> parameters, const EmbeddingBatch& embeddings);
 
-  // offset + bias + the linear part + the pairs; fills `found`.
-  float Score(const Row& row, float offset, FmRow& found) const;
+  // bias + the linear part + the pairs; fills `found`.
+  float Score(const Row& row, FmRow& found) const;
   // Adds slope * d score / d parameter, and the penalty on the rows that are named.
   void AddGradient(const Row& row, const FmRow& found, float slope, GradientSum& gradient) const;
 

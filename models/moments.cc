@@ -23,7 +23,50 @@ inline float ScaleValue(double value, double offset, double factor, double limit
 
 bool IsFiniteAndNotNegative(double value) { return std::isfinite(value) && value >= 0; }
 
+// Chan, Golub and LeVeque (1979), for one column.
+void MergeColumn(double other_count, double other_mean, double other_m2, double& count,
+                 double& mean, double& m2) {
+  if (other_count == 0) return;
+  const double total = count + other_count;
+  const double distance = other_mean - mean;
+  const double share = other_count / total;
+  mean += distance * share;
+  m2 += other_m2 + distance * distance * count * share;
+  count = total;
+}
+
 }  // namespace
+
+double TargetMoments::deviation() const {
+  const double deviation = std::sqrt(m2 / count);  // NaN without targets
+  return deviation > kRounding * std::abs(mean) ? deviation : 1;
+}
+
+void TargetMoments::Add(float target) {
+  MILLRACE_CHECK(std::isfinite(target));
+  const double distance = static_cast<double>(target) - mean;
+  count += 1;
+  mean += distance / count;
+  m2 += distance * (static_cast<double>(target) - mean);
+}
+
+void TargetMoments::AddError(float error) {
+  const double size = std::abs(static_cast<double>(error));
+  errors += 1;
+  mean_error += ((size <= kLimit ? size : kLimit) - mean_error) / errors;
+}
+
+void TargetMoments::Merge(const TargetMoments& other) {
+  MergeColumn(other.count, other.mean, other.m2, count, mean, m2);
+  double none = 0;
+  MergeColumn(other.errors, other.mean_error, 0, errors, mean_error, none);
+}
+
+bool TargetMoments::IsValid() const {
+  return IsFiniteAndNotNegative(count) && IsFiniteAndNotNegative(m2) &&
+         IsFiniteAndNotNegative(errors) && std::abs(mean) <= kLimit * (1 + kRounding) &&
+         mean_error >= 0 && mean_error <= kLimit * (1 + kRounding);
+}
 
 void Moments::Add(const Row& row) {
   MILLRACE_CHECK(row.numeric.size() == columns());
@@ -40,17 +83,13 @@ void Moments::Add(const Row& row) {
 void Moments::Merge(const Moments& other) {
   MILLRACE_CHECK(other.columns() == columns());
   for (size_t i = 0; i < columns(); ++i) {
-    if (other.count[i] == 0) continue;
-    const double total = count[i] + other.count[i];
-    const double distance = other.mean[i] - mean[i];
-    const double share = other.count[i] / total;
-    mean[i] += distance * share;
-    m2[i] += other.m2[i] + distance * distance * count[i] * share;
-    count[i] = total;
+    MergeColumn(other.count[i], other.mean[i], other.m2[i], count[i], mean[i], m2[i]);
   }
+  target.Merge(other.target);
 }
 
 bool Moments::IsValid() const {
+  if (!target.IsValid()) return false;
   if (mean.size() != columns() || m2.size() != columns()) return false;
   for (size_t i = 0; i < columns(); ++i) {
     const bool is_mean_possible = std::abs(mean[i]) <= kLimit * (1 + kRounding);

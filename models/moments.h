@@ -9,6 +9,28 @@
 
 namespace millrace {
 
+// Of a regression: what its estimates are relative to, and how far they have been off. Means of all
+// rows so far; additive like Moments, which they are a part of.
+struct TargetMoments {
+  // As far from 0 as a target may be (features/feature_encoder.h), and some more.
+  static constexpr double kLimit = 1e20;
+
+  double count = 0;  // targets
+  double mean = 0;
+  double m2 = 0;          // sum of squared distances from the mean
+  double errors = 0;      // predictions that were compared with their targets
+  double mean_error = 0;  // the absolute one
+
+  bool known() const { return count > 0; }
+  // The population's; 1 as long as targets have been equal.
+  double deviation() const;
+  void Add(float target);
+  void AddError(float error);  // of a prediction; what is not a number counts as kLimit
+  void Merge(const TargetMoments& other);
+  bool IsValid() const;
+  bool operator==(const TargetMoments&) const = default;
+};
+
 // Count, mean and sum of squared distances from the mean of each numeric column; missing values
 // (NaN) are not counted. Welford's update and Chan, Golub and LeVeque's merge (1979). The state
 // that makes unscaled numbers trainable: it belongs to shard 0 and travels with the weights.
@@ -20,12 +42,14 @@ struct Moments {
   std::vector<double> count;
   std::vector<double> mean;
   std::vector<double> m2;
+  TargetMoments target;  // nothing, but in a regression
 
   Moments() = default;
   explicit Moments(size_t columns) : count(columns), mean(columns), m2(columns) {}
 
   size_t columns() const { return count.size(); }
-  void Add(const Row& row);          // REQUIRES row.numeric.size() == columns()
+  // The numeric columns, not the target. REQUIRES row.numeric.size() == columns()
+  void Add(const Row& row);
   void Merge(const Moments& other);  // REQUIRES the same number of columns
   // Whether Add and Merge can have produced it: for moments that were received in a message.
   bool IsValid() const;
@@ -45,6 +69,9 @@ class Scaler {
   explicit Scaler(const Moments& moments);
 
   size_t columns() const { return offset_.size(); }
+  // Of a regression: known before the rows that are scaled. Nothing, unless it is set.
+  const TargetMoments& target() const { return target_; }
+  void set_target(const TargetMoments& target) { target_ = target; }
   float Scale(size_t column, double value) const;
   // All columns of a row at once. REQUIRES numeric.size() == features.size() == columns()
   void ScaleRow(std::span<const double> numeric, std::span<float> features) const;
@@ -54,6 +81,7 @@ class Scaler {
   std::vector<double> offset_;
   std::vector<double> factor_;  // 0 for a constant column
   double limit_ = 0;            // of a feature's absolute value
+  TargetMoments target_;
 };
 
 }  // namespace millrace

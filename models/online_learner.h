@@ -1,8 +1,9 @@
-// Learns a linear classifier row by row: several learning rates at once, racing on the loss of each
-// row before it is learnt from. docs/learning.md has the formulas, and why they are so.
-// Internal to models/.
+// Learns a linear model row by row: several learning rates at once, racing on the loss of each row
+// before it is learnt from. docs/learning.md has the formulas, and why they are so.
+// online_classifier.h and online_estimator.h say what the loss is. Internal to models/.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "models/moments.h"
 
 namespace millrace {
 
@@ -21,6 +23,12 @@ struct OnlineRace {
   // Steps that get shorter by the root of the weight's curvature settle where it does not.
   static constexpr std::array<float, 3> kDecaying = {0.06f, 0.25f, 1.0f};
   static constexpr size_t kRates = kConstant.size() + kDecaying.size();
+  static constexpr std::array<float, kRates> kRateOf = [] {
+    std::array<float, kRates> rates{};
+    std::ranges::copy(kConstant, rates.begin());
+    std::ranges::copy(kDecaying, rates.begin() + kConstant.size());
+    return rates;
+  }();
   static constexpr size_t kCurvature = kRates;
   static constexpr size_t kValues = kRates + 1;
   // The last racer learns from no feature: it predicts how frequent each class has been.
@@ -29,39 +37,37 @@ struct OnlineRace {
   static constexpr float kFirstCurvature = 1e-3f;
   // The race counts a loss of n rows ago times (1 - 1 / kMemory)^n.
   static constexpr double kMemory = 2000;
-  // A racer's loss by one row is at most this.
-  static constexpr float kMostLoss = 9.2f;
   // A feature counts as one of at most this size, so that its square and sums of it are numbers.
   static constexpr float kLargestFeature = 1e6f;
-  // A step changes a score z at most by |z| + kLongestStep.
-  static constexpr float kLongestStep = 5.0f;
 };
 
 // The race as it stands: float by float additive, so that it is kept like parameters. The loss of
-// each racer, then the count of each class; both with kMemory.
+// each racer, then the count of each class (of a regression: of all rows); both with kMemory.
 struct RaceView {
   std::span<float> losses;  // kRacers
-  std::span<float> counts;  // classes
+  std::span<float> counts;  // classes, or one
 
-  static size_t FloatsFor(size_t classes) { return OnlineRace::kRacers + classes; }
+  // `classes` 0: a regression.
+  static size_t CountsFor(size_t classes) { return std::max<size_t>(classes, 1); }
+  static size_t FloatsFor(size_t classes) { return OnlineRace::kRacers + CountsFor(classes); }
   // Of the first FloatsFor(classes) floats.
   static RaceView Of(std::span<float> floats, size_t classes) {
-    return {floats.first(OnlineRace::kRacers), floats.subspan(OnlineRace::kRacers, classes)};
+    return {floats.first(OnlineRace::kRacers),
+            floats.subspan(OnlineRace::kRacers, CountsFor(classes))};
   }
 };
 
-// Works on a copy of the parameters that it is given block by block. A block is the weights of a
-// feature: columns() x kValues floats. Not thread-safe.
+// What classifiers and estimators have in common. It works on a copy of the parameters that it is
+// given block by block. A block is the weights of a feature: columns() x kValues floats. Not
+// thread-safe.
 class OnlineLearner {
  public:
-  // `class_weights`: empty, or a factor on the rows of each class.
-  OnlineLearner(size_t classes, std::vector<float> class_weights);
+  virtual ~OnlineLearner() = default;
 
-  // Two classes need one column: the log odds of class 1. More have one each.
-  static size_t ColumnsFor(size_t classes) { return classes == 2 ? 1 : classes; }
+  // Two classes need one column: the log odds of class 1. More have one each, a regression one.
+  static size_t ColumnsFor(size_t classes) { return classes <= 2 ? 1 : classes; }
   static size_t BlockSizeFor(size_t classes) { return ColumnsFor(classes) * OnlineRace::kValues; }
   size_t columns() const { return columns_; }
-  size_t block_size() const { return BlockSizeFor(classes_); }
 
   // A feature of the row that is not 0, and not beyond +-kLargestFeature.
   struct Term {
@@ -72,54 +78,58 @@ class OnlineLearner {
 
   // Takes the race as it stands: how much each racer counts from here on. To be called again when
   // it has changed.
-  void SetRace(const RaceView& race);
-  // The probability of each class by the racers together, weighted by their shares. REQUIRES:
-  // SetRace.
-  void Test(std::span<const Term> terms, std::span<float> scores);
+  virtual void SetRace(const RaceView& race) = 0;
+  // Of a regression: of the rows before the next one.
+  virtual void SetTarget(const TargetMoments& /*before*/) {}
+  // The scores (Model::score_count) by the racers together, weighted by their shares; `scores` may
+  // be empty. REQUIRES: SetRace.
+  virtual void Test(std::span<const Term> terms, std::span<float> scores) = 0;
   // The weight and the weighted loss of the row of the last Test.
-  BatchLoss LossOfRow(uint32_t label) const;
+  virtual BatchLoss LossOfRow(const Row& row) const = 0;
   // Learns from the row of the last Test, whose terms these were, and counts it in the race.
-  void Learn(std::span<const Term> terms, uint32_t label, RaceView race);
+  virtual void Learn(std::span<const Term> terms, const Row& row, RaceView race) = 0;
 
-  // The weights by which the racers together predict, for one block: columns() floats. That of the
-  // racer without features is added to the bias by the caller (PriorScore).
+  // The weights by which the racers together predict, for one block: columns() floats. What the
+  // racer without features adds is added to the bias by the caller (PriorScore).
   void Mix(const float* block, std::span<float> weights) const;
-  // What the racer without features adds to the score of a column.
-  float PriorScore(size_t column) const {
-    return shares_[OnlineRace::kRacers - 1] * prior_[column];
-  }
+  // What is added to the score of a column, whatever the features.
+  virtual float PriorScore(size_t column) const = 0;
+
+ protected:
+  static constexpr size_t kLanes = 8;
+  static constexpr size_t kMixture = OnlineRace::kRates;  // the lane of all racers together
+  using Rates = std::array<float, OnlineRace::kRates>;
+
+  explicit OnlineLearner(size_t columns);
+
+  // By the racers' exponents, at most 0 (exponential weights: Vovk 1990).
+  void SetShares(const std::array<float, OnlineRace::kRacers>& exponents);
+  float share(size_t racer) const { return shares_[racer]; }
+  // Fills scores_; all together: `prior` of each column, and the rates' by their shares.
+  void Score(std::span<const Term> terms, std::span<const float> prior);
+
+  // How far the rates' steps for a slope of 1 change the score of the row, without their rates.
+  struct Reach {
+    float squares = 0;         // the sum of x^2
+    float rooted_squares = 0;  // ... of x^2 / root of the curvature
+    // Of rate e.
+    float Of(size_t e) const {
+      return OnlineRace::kRateOf[e] * (e < OnlineRace::kConstant.size() ? squares : rooted_squares);
+    }
+  };
+  static float SquaresOf(std::span<const Term> terms);
+  // Counts the row's curvature. `squares`: SquaresOf(terms).
+  Reach AddCurvature(std::span<const Term> terms, size_t column, float curvature, float squares);
+  // Moves the weights of the terms of the last AddCurvature against the slopes: of each rate what x
+  // is multiplied by (and by 1 / root of the curvature, of decaying rates).
+  void Move(std::span<const Term> terms, size_t column, const Rates& steps) const;
+
+  // Of the last row: columns() x kLanes, of each rate and then of all together.
+  std::vector<float> scores_;
 
  private:
-  float WeightOf(uint32_t label) const {
-    return class_weights_.empty() ? 1.0f : class_weights_[label];
-  }
-  void SetPrior(std::span<const float> counts);
-  void ToProbabilities();
-  // Of the class, by the racer in this lane.
-  float ProbabilityOf(size_t label, size_t lane) const {
-    const size_t line = columns_ == 1 ? 1 - label : label;
-    return probabilities_[line * kLanes + lane];
-  }
-  void CountRace(uint32_t label, float weight, RaceView& race) const;
-  // `squares`: (norm of the row)^2.
-  void LearnColumn(std::span<const Term> terms, size_t column, float target, float weight,
-                   float squares);
-  // Of each rate: what x (times 1 / root of the curvature, of decaying rates) is multiplied by.
-  // `rooted_squares`: the sum of x^2 / root of the curvature.
-  std::array<float, OnlineRace::kRates> StepsOf(size_t column, float target, float weight,
-                                                float squares, float rooted_squares) const;
-
-  const size_t classes_;
   const size_t columns_;
-  const std::vector<float> class_weights_;
   std::array<float, OnlineRace::kRacers> shares_{};  // they add up to 1
-  std::vector<float> prior_;  // columns: scores of the racer without features
-
-  // Of the last row: by column, of each rate and then of all together.
-  static constexpr size_t kLanes = 8;
-  std::vector<float> scores_;  // columns x kLanes
-  // The same shape; of one column a second line has the probabilities of class 0.
-  std::vector<float> probabilities_;
   std::vector<float> roots_;  // terms: 1 / root of the curvature, of the column at hand
 };
 

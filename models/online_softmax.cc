@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "models/feature_numbers.h"
+#include "models/online_classifier.h"
+#include "models/online_estimator.h"
 #include "models/portable_math.h"
 
 namespace millrace {
@@ -35,23 +37,25 @@ void AddBlockChange(const float* first, const float* last, std::span<const float
 }  // namespace
 
 // The blocks that a batch needs, copied to one array: those of the numeric columns, then of the
-// hashed features that its rows name, then the bias; and the race.
+// dense hashed features that its rows name, then of the embedding rows, then the bias; and the
+// race.
 class OnlineSoftmax::Copy {
  public:
   Copy(const OnlineSoftmax& model, RowsView rows, std::span<const float> parameters,
        const EmbeddingBatch& embeddings)
       : model_(model),
-        local_(model.shape_.wide ? NumberFeatures(rows, embeddings.ids, model.shape_.numeric)
-                                 : NumberFeatures(rows, model.shape_.numeric)) {
+        dense_(model.shape_.wide ? FeatureNumbers{} : NumberFeatures(rows, model.shape_.numeric)),
+        rows_(NumberRows(rows, {.features = model.shape_.wide, .ids = model.shape_.ids},
+                         embeddings.ids, first_row())) {
     const size_t block = model.block_;
     const float* const dense = parameters.data();
-    values_.reserve((model.shape_.numeric + local_.from.size() + 1) * block);
+    values_.reserve((bias() + 1) * block);
     values_.assign(dense, dense + model.shape_.numeric * block);
-    for (const size_t at : local_.from) {
-      const float* const from =
-          model.shape_.wide ? embeddings.values.data() + at * block : dense + at * block;
+    const auto append = [&](const float* from) {
       values_.insert(values_.end(), from, from + block);
-    }
+    };
+    for (const size_t feature : dense_.from) append(dense + feature * block);
+    for (const size_t at : rows_.from) append(embeddings.values.data() + at * block);
     values_.insert(values_.end(), dense + model.BiasKey(), dense + model.RaceKey());
     race_.assign(dense + model.RaceKey(), dense + model.parameter_count());
   }
@@ -59,10 +63,12 @@ class OnlineSoftmax::Copy {
   RaceView race() { return RaceView::Of(race_, model_.shape_.classes); }
   const std::vector<float>& race_floats() const { return race_; }
   const std::vector<float>& values() const { return values_; }
-  // Where the block of each hashed feature stands: in the embedding batch of a wide model, else
-  // among the features.
-  const std::vector<size_t>& from() const { return local_.from; }
-  size_t bias() const { return model_.shape_.numeric + local_.from.size(); }  // its block
+  // The features whose blocks follow those of the numeric columns.
+  const std::vector<size_t>& features() const { return dense_.from; }
+  // Where the rows stand in the embedding batch whose blocks follow, from first_row() on.
+  const std::vector<size_t>& rows() const { return rows_.from; }
+  size_t first_row() const { return model_.shape_.numeric + dense_.from.size(); }
+  size_t bias() const { return first_row() + rows_.from.size(); }  // its block
 
   // The row's features that are not 0. To be called for each row, in order. `joint`: the sums of
   // all blocks, or null.
@@ -72,7 +78,10 @@ class OnlineSoftmax::Copy {
     terms_.clear();
     for (size_t i = 0; i < numeric.size(); ++i) Append(i, numeric[i], joint);
     for (const float value : row.value) {
-      Append(local_.places[place_++], value, joint);
+      Append(model_.shape_.wide ? NextOf(rows_) : NextOf(dense_), value, joint);
+    }
+    for (size_t i = 0; i < row.ids.size() && model_.shape_.ids; ++i) {
+      Append(NextOf(rows_), 1.0f, joint);
     }
     Append(bias(), 1.0f, joint);
     return terms_;
@@ -86,20 +95,34 @@ class OnlineSoftmax::Copy {
                       joint == nullptr ? nullptr : joint + block * model_.columns_, x});
   }
 
+  // The next number of those that the rows name.
+  struct Numbers : FeatureNumbers {
+    explicit Numbers(FeatureNumbers numbers) : FeatureNumbers(std::move(numbers)) {}
+    size_t next = 0;
+  };
+  static size_t NextOf(Numbers& numbers) { return numbers.places[numbers.next++]; }
+
   const OnlineSoftmax& model_;
-  FeatureNumbers local_;
+  Numbers dense_;
+  Numbers rows_;
   std::vector<float> values_;
   std::vector<float> race_;
   std::vector<Term> terms_;
-  size_t place_ = 0;  // of the next row's first hashed feature in local_.places
 };
 
-OnlineSoftmax::OnlineSoftmax(const Shape& shape, std::vector<float> class_weights)
+OnlineSoftmax::OnlineSoftmax(const Shape& shape, std::vector<float> class_weights,
+                             const ScoreLoss& loss)
     : shape_(shape),
       class_weights_(std::move(class_weights)),
+      loss_(loss),
       columns_(OnlineLearner::ColumnsFor(shape.classes)),
       block_(OnlineLearner::BlockSizeFor(shape.classes)) {
-  MILLRACE_CHECK(shape.classes >= 2 && shape.numeric <= shape.features);
+  MILLRACE_CHECK(shape.classes != 1 && shape.numeric <= shape.features);
+}
+
+std::unique_ptr<OnlineLearner> OnlineSoftmax::MakeLearner() const {
+  if (shape_.classes == 0) return std::make_unique<OnlineEstimator>(loss_);
+  return std::make_unique<OnlineClassifier>(shape_.classes, class_weights_);
 }
 
 size_t OnlineSoftmax::parameter_count() const {
@@ -108,24 +131,27 @@ size_t OnlineSoftmax::parameter_count() const {
 
 void OnlineSoftmax::AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const {
   if (shape_.wide) ids.insert(ids.end(), row.index.begin(), row.index.end());
+  if (shape_.ids) ids.insert(ids.end(), row.ids.begin(), row.ids.end());
 }
 
 BatchLoss OnlineSoftmax::Compute(RowsView rows, const Scaler& scaler,
                                  std::span<const float> parameters,
                                  const EmbeddingBatch& embeddings, GradientSum* gradient,
                                  std::span<float> scores) const {
+  const size_t width = score_count();
   MILLRACE_CHECK(gradient == nullptr && parameters.size() == parameter_count());
-  MILLRACE_CHECK(scores.empty() || scores.size() == rows.size() * shape_.classes);
+  MILLRACE_CHECK(scores.empty() || scores.size() == rows.size() * width);
   Copy copy(*this, rows, parameters, embeddings);
-  OnlineLearner learner(shape_.classes, class_weights_);
-  learner.SetRace(copy.race());
+  const std::unique_ptr<OnlineLearner> learner = MakeLearner();
+  learner->SetRace(copy.race());
+  learner->SetTarget(scaler.target());
   std::vector<float> numeric(shape_.numeric);
   BatchLoss loss;
   for (size_t i = 0; i < rows.size(); ++i) {
     scaler.ScaleRow(rows[i]->numeric, numeric);
-    learner.Test(copy.NextRow(*rows[i], numeric, nullptr),
-                 scores.empty() ? scores : scores.subspan(i * shape_.classes, shape_.classes));
-    AddLoss(learner.LossOfRow(rows[i]->label), loss);
+    learner->Test(copy.NextRow(*rows[i], numeric, nullptr),
+                  scores.empty() ? scores : scores.subspan(i * width, width));
+    AddLoss(learner->LossOfRow(*rows[i]), loss);
   }
   return loss;
 }
@@ -133,28 +159,33 @@ BatchLoss OnlineSoftmax::Compute(RowsView rows, const Scaler& scaler,
 BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
                                std::span<const float> parameters, const EmbeddingBatch& embeddings,
                                GradientSum& change, std::span<float> scores) const {
+  const size_t width = score_count();
   MILLRACE_CHECK(parameters.size() == parameter_count() && scaler.columns() == shape_.numeric);
-  MILLRACE_CHECK(scores.size() == batch.rows.size() * shape_.classes);
+  MILLRACE_CHECK(scores.size() == batch.rows.size() * width);
   MILLRACE_CHECK(batch.trained_begin <= batch.trained_end &&
                  batch.trained_end <= batch.rows.size() && batch.concurrent >= 1);
   Copy copy(*this, batch.rows, parameters, embeddings);
   const std::vector<float> first = copy.values();
   const std::vector<float> first_race = copy.race_floats();
   std::vector<float> joint(first.size() / OnlineRace::kValues);
-  OnlineLearner learner(shape_.classes, class_weights_);
+  const std::unique_ptr<OnlineLearner> learner = MakeLearner();
   std::vector<float> numeric(shape_.numeric);
   BatchLoss loss;
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     const Row& row = *batch.rows[i];
+    const std::span<float> score = scores.subspan(i * width, width);
     scaler.ScaleRow(row.numeric, numeric);
     const std::span<const Term> terms = copy.NextRow(row, numeric, joint.data());
-    learner.SetRace(copy.race());
-    learner.Test(terms, scores.subspan(i * shape_.classes, shape_.classes));
+    learner->SetRace(copy.race());
+    learner->SetTarget(scaler.target());
+    learner->Test(terms, score);
     if (i >= batch.trained_begin && i < batch.trained_end) {
-      AddLoss(learner.LossOfRow(row.label), loss);
-      learner.Learn(terms, row.label, copy.race());
+      AddLoss(learner->LossOfRow(row), loss);
+      learner->Learn(terms, row, copy.race());
     }
-    if (i >= batch.scaled_begin && i < batch.trained_end) scaler.Add(row);
+    if (i < batch.scaled_begin || i >= batch.trained_end) continue;
+    scaler.Add(row);
+    if (shape_.classes == 0) scaler.AddTarget(row, score[0]);
   }
   if (batch.trained_begin == batch.trained_end) return loss;
   AddBlockChanges(copy, first, joint, batch.concurrent, embeddings, change);
@@ -172,10 +203,11 @@ void OnlineSoftmax::AddBlockChanges(const Copy& copy, std::span<const float> fir
                    joint.subspan(block * columns_, columns_), concurrent, to);
   };
   for (size_t i = 0; i < shape_.numeric; ++i) add(i, change.Block(i));
-  for (size_t i = 0; i < copy.from().size(); ++i) {
-    const size_t at = copy.from()[i];
-    add(shape_.numeric + i,
-        shape_.wide ? embeddings.gradient.data() + at * block_ : change.Block(at));
+  for (size_t i = 0; i < copy.features().size(); ++i) {
+    add(shape_.numeric + i, change.Block(copy.features()[i]));
+  }
+  for (size_t i = 0; i < copy.rows().size(); ++i) {
+    add(copy.first_row() + i, embeddings.gradient.data() + copy.rows()[i] * block_);
   }
   add(copy.bias(), change.Block(BiasKey() / block_));
 }
@@ -198,17 +230,16 @@ std::vector<float> OnlineSoftmax::PredictingWeights(std::span<const float> param
   MILLRACE_CHECK(parameters.size() == parameter_count());
   const size_t hashed = shape_.features - shape_.numeric;
   MILLRACE_CHECK(rows.size() == (shape_.wide ? hashed * block_ : 0));
-  OnlineLearner learner(shape_.classes, class_weights_);
+  const std::unique_ptr<OnlineLearner> learner = MakeLearner();
   std::vector<float> race_floats(parameters.begin() + static_cast<ptrdiff_t>(RaceKey()),
                                  parameters.end());
-  learner.SetRace(RaceView::Of(race_floats, shape_.classes));
-  const size_t classes = shape_.classes;
+  learner->SetRace(RaceView::Of(race_floats, shape_.classes));
   std::vector<float> weights;
-  weights.reserve((shape_.features + 1) * classes);
+  weights.reserve((shape_.features + 1) * score_count());
   std::vector<float> column(columns_);
   // Of two classes each has half of the log odds, and the softmax of both is the same.
   const auto append = [&] {
-    if (columns_ == 1) {
+    if (shape_.classes == 2) {
       weights.push_back(-column[0] / 2);
       weights.push_back(column[0] / 2);
     } else {
@@ -217,13 +248,13 @@ std::vector<float> OnlineSoftmax::PredictingWeights(std::span<const float> param
   };
   for (size_t feature = 0; feature < shape_.features; ++feature) {
     const bool is_row = shape_.wide && feature >= shape_.numeric;
-    learner.Mix(is_row ? rows.data() + (feature - shape_.numeric) * block_
-                       : parameters.data() + feature * block_,
-                column);
+    learner->Mix(is_row ? rows.data() + (feature - shape_.numeric) * block_
+                        : parameters.data() + feature * block_,
+                 column);
     append();
   }
-  learner.Mix(parameters.data() + BiasKey(), column);
-  for (size_t c = 0; c < columns_; ++c) column[c] += learner.PriorScore(c);
+  learner->Mix(parameters.data() + BiasKey(), column);
+  for (size_t c = 0; c < columns_; ++c) column[c] += learner->PriorScore(c);
   append();
   return weights;
 }

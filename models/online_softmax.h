@@ -1,13 +1,16 @@
-// Multinomial logistic regression that learns row by row (models/online_learner.h).
+// Multinomial logistic regression, or linear regression, that learns row by row
+// (models/online_learner.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "models/model.h"
 #include "models/online_learner.h"
+#include "models/row_loss.h"
 #include "models/running_scaler.h"
 
 namespace millrace {
@@ -15,22 +18,26 @@ namespace millrace {
 // Parameters are blocks of block_size() floats, of OnlineLearner: one for each feature, then the
 // bias, then the race (RaceView), filled up with zeros to whole blocks. All are zero at first. A
 // wide one keeps the blocks of hashed features as embedding rows, whose ids are the features'
-// indices. The same rows give the same bytes in both forms.
+// indices. The same rows give the same bytes in both forms. A hashed feature and the value of an id
+// column share a row if the 64 bits of its hash are the feature's index.
 class OnlineSoftmax final : public Model {
  public:
   struct Shape {
     size_t numeric = 0;
     size_t features = 0;  // numeric and hashed
-    size_t classes = 2;
-    bool wide = false;
+    size_t classes = 2;   // 0: a regression
+    bool wide = false;    // hashed features are embedding rows
+    bool ids = false;     // rows have ids, which are features of the value 1 and embedding rows
   };
-  explicit OnlineSoftmax(const Shape& shape, std::vector<float> class_weights = {});
+  // `loss`: of a regression.
+  explicit OnlineSoftmax(const Shape& shape, std::vector<float> class_weights = {},
+                         const ScoreLoss& loss = {});
 
   size_t parameter_count() const override;
   size_t block_size() const override { return block_; }
   size_t penalised_end() const override { return 0; }
-  size_t score_count() const override { return shape_.classes; }
-  size_t row_width() const override { return shape_.wide ? block_ : 0; }
+  size_t score_count() const override { return RaceView::CountsFor(shape_.classes); }
+  size_t row_width() const override { return shape_.wide || shape_.ids ? block_ : 0; }
   size_t row_linear_end() const override { return row_width(); }
   void AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const override;
   const OnlineSoftmax* online() const override { return this; }
@@ -49,21 +56,24 @@ class OnlineSoftmax final : public Model {
     uint32_t concurrent = 1;
   };
   // Goes through the batch row by row on a copy of the parameters: tests each row, then learns from
-  // it. Writes the scores (rows x score_count), and adds the change of the parameters to `change`
+  // it. Writes the scores (rows x score_count; 0 where no target has been known before), and adds
+  // the change of the parameters to `change`
   // and embeddings.gradient. Servers add up the changes of all workers. Returns the loss of the
   // rows that were learnt from. REQUIRES: `embeddings` has every id of the rows.
   BatchLoss Learn(const Batch& batch, RunningScaler& scaler, std::span<const float> parameters,
                   const EmbeddingBatch& embeddings, GradientSum& change,
                   std::span<float> scores) const;
 
-  // The weights that predict: SoftmaxRegression's, (features + 1) x classes. `rows`: of a wide
-  // model, the blocks of all hashed features.
+  // The weights that predict: SoftmaxRegression's, (features + 1) x score_count(); of a regression
+  // what is added to the mean of the targets. `rows`: of a wide model, the blocks of all hashed
+  // features.
   std::vector<float> PredictingWeights(std::span<const float> parameters,
                                        std::span<const float> rows) const;
 
  private:
   class Copy;
 
+  std::unique_ptr<OnlineLearner> MakeLearner() const;
   // Both add the change of a copy since `first`, as it counts beside those of other workers.
   // `joint`: of DampingOf, for each of the copy's blocks and columns.
   void AddBlockChanges(const Copy& copy, std::span<const float> first, std::span<const float> joint,
@@ -78,6 +88,7 @@ class OnlineSoftmax final : public Model {
 
   const Shape shape_;
   const std::vector<float> class_weights_;
+  const ScoreLoss loss_;
   const size_t columns_;
   const size_t block_;
 };

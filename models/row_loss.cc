@@ -21,10 +21,21 @@ RowLoss LogLoss(float y, uint32_t label, std::span<float> scores) {
   return {loss, static_cast<float>(label == 1 ? one - 1 : one)};
 }
 
-RowLoss SquaredLoss(float y, float target, std::span<float> scores) {
-  if (!scores.empty()) scores[0] = y;
-  const float error = y - target;
-  return {0.5 * static_cast<double>(error) * static_cast<double>(error), error};
+RowLoss TargetLoss(ErrorLoss kind, float huber, const TargetMoments& before, float estimate,
+                   float target, std::span<float> scores) {
+  const double deviation = before.deviation();
+  const double y = before.mean + deviation * static_cast<double>(estimate);
+  if (!scores.empty()) scores[0] = static_cast<float>(y);
+  const double error = (y - static_cast<double>(target)) / deviation;
+  const double size = std::abs(error);
+  const double sign = error < 0 ? -1 : 1;
+  if (kind == ErrorLoss::kAbsolute) return {size, static_cast<float>(error == 0 ? 0 : sign)};
+  const double limit = static_cast<double>(huber) * before.mean_error / deviation;
+  // (Without an error so far there is no limit.)
+  if (kind == ErrorLoss::kHuber && limit > 0 && size > limit) {
+    return {limit * (size - limit / 2), static_cast<float>(sign * limit)};
+  }
+  return {error * error / 2, static_cast<float>(error)};
 }
 
 }  // namespace millrace

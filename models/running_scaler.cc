@@ -21,4 +21,12 @@ void RunningScaler::Add(const Row& row) {
   is_current_ = false;
 }
 
+void RunningScaler::AddTarget(const Row& row, float estimate) {
+  const bool estimated = seen_.target.known();
+  for (TargetMoments* target : {&seen_.target, &added_.target}) {
+    target->Add(row.target);
+    if (estimated) target->AddError(estimate - row.target);
+  }
+}
+
 }  // namespace millrace

@@ -21,6 +21,12 @@ class RunningScaler {
   // Counts the row for those after it.
   void Add(const Row& row);
 
+  // Of a regression: counts the row's target, and the error of the estimate that was made before it
+  // was known (of none, if no target was).
+  void AddTarget(const Row& row, float estimate);
+  // Of all rows so far.
+  const TargetMoments& target() const { return seen_.target; }
+
   // Of the rows that were added.
   const Moments& added() const { return added_; }
 

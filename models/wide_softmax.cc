@@ -35,7 +35,7 @@ BatchLoss WideSoftmax::Compute(RowsView rows, const Scaler& scaler,
   for (const Row* row : rows) {
     MILLRACE_CHECK(row->index.empty() || row->index.back() < features_);
   }
-  const FeatureNumbers local = NumberFeatures(rows, embeddings.ids, numeric_);
+  const FeatureNumbers local = NumberRows(rows, {.features = true}, embeddings.ids, numeric_);
   const size_t hashed = local.from.size();
   std::vector<float> weights;
   weights.reserve((numeric_ + hashed + 1) * k);

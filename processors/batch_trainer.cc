@@ -41,6 +41,11 @@ BatchTrainer::Result BatchTrainer::Train(const Batch& batch, std::span<const flo
   }
   const size_t trained_begin = std::min(batch.first_trained, trained_end);
   Result result;
+  result.trained_end = trained_end;
+  if (options_.classes == 0 && !moments.target.known()) {
+    const bool learns = batch.first_new < trained_end;
+    result.unpredicted = learns ? batch.first_new + 1 : batch.rows.size();
+  }
   result.trained = RowsView(batch.rows).subspan(trained_begin, trained_end - trained_begin);
   if (model_.online() != nullptr) {
     Learn(batch, trained_begin, weights, moments, embeddings, result);
@@ -60,7 +65,7 @@ void BatchTrainer::Learn(const Batch& batch, size_t trained_begin, std::span<con
   result.loss = model_.online()->Learn(
       {.rows = rows,
        .trained_begin = trained_begin,
-       .trained_end = trained_begin + result.trained.size(),
+       .trained_end = result.trained_end,
        .scaled_begin = batch.first_new,
        .concurrent = static_cast<uint32_t>(options_.workers * options_.pipeline)},
       scaler, weights, embeddings, gradient_, scores_);
@@ -72,16 +77,18 @@ void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<c
                            Result& result) {
   const RowsView rows(batch.rows);
   const size_t width = model_.score_count();
-  const size_t trained_end = trained_begin + result.trained.size();
+  const size_t trained_end = result.trained_end;
   // The scaling knows the features of the rows it is about to scale, never their labels.
   const bool scales = options_.training.scaling() == Training::RUNNING;
   result.new_moments = Moments(moments.columns());
   for (size_t i = batch.first_new; scales && i < trained_end; ++i) {
     result.new_moments.Add(*batch.rows[i]);
   }
+  const TargetMoments before = CountTargets(batch, moments, result);
   Moments merged = moments;
   merged.Merge(result.new_moments);
-  const Scaler scaler = scales ? Scaler(merged) : Scaler::Identity(merged.columns());
+  Scaler scaler = scales ? Scaler(merged) : Scaler::Identity(merged.columns());
+  scaler.set_target(merged.target);
   scores_.resize(rows.size() * width);
   const std::span<float> scores(scores_);
   gradient_.Clear();
@@ -93,29 +100,54 @@ void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<c
   compute(0, trained_begin, nullptr);
   result.loss = compute(trained_begin, trained_end, changes ? nullptr : &gradient_);
   compute(trained_end, rows.size(), nullptr);
+  if (options_.classes == 0) TestByTargetsBefore(batch, merged.target, before, result);
   if (!changes || result.trained.empty()) return;
   result.change =
       SolveLocally(model_, result.trained, scaler, weights, SolverOptions(options_.training))
           .change;
 }
 
+TargetMoments BatchTrainer::CountTargets(const Batch& batch, const Moments& moments,
+                                         Result& result) const {
+  TargetMoments before = moments.target;
+  if (options_.classes > 0) return before;
+  for (size_t i = batch.first_new; i < result.trained_end; ++i) {
+    const float target = batch.rows[i]->target;
+    if (!before.known()) before.Add(target);
+    result.new_moments.target.Add(target);
+  }
+  return before;
+}
+
+void BatchTrainer::TestByTargetsBefore(const Batch& batch, const TargetMoments& own,
+                                       const TargetMoments& before, Result& result) {
+  const double factor = before.deviation() / own.deviation();
+  for (float& score : scores_) {
+    score = static_cast<float>(before.mean + (static_cast<double>(score) - own.mean) * factor);
+  }
+  for (size_t i = std::max(batch.first_new, result.unpredicted); i < result.trained_end; ++i) {
+    result.new_moments.target.AddError(scores_[i] - batch.rows[i]->target);
+  }
+}
+
 void BatchTrainer::Count(const Batch& batch, size_t trained_begin, Result& result) const {
   const Training& training = options_.training;
   const uint64_t tail =
       training.tail_after_rows() > 0 ? training.tail_after_rows() : training.freeze_after_rows();
-  const size_t trained_end = trained_begin + result.trained.size();
+  const size_t trained_end = result.trained_end;
   const size_t width = model_.score_count();
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     const Row& row = *batch.rows[i];
     const std::span<const float> scores = std::span(scores_).subspan(i * width, width);
-    if (options_.evaluate_batches) result.whole.AddRow(row, scores, options_.classes);
+    const auto add = [&](EvaluationSums& to) {
+      i < result.unpredicted ? to.AddUnpredicted() : to.AddRow(row, scores, options_.classes);
+    };
+    if (options_.evaluate_batches) add(result.whole);
     if (i < batch.first_new || row.replayed) continue;
     ++result.new_rows;
     if (i >= trained_begin && i < trained_end) ++result.new_trained;
-    result.progressive.AddRow(row, scores, options_.classes);
-    if (tail > 0 && StreamRowOf(batch, i) >= tail) {
-      result.tail.AddRow(row, scores, options_.classes);
-    }
+    add(result.progressive);
+    if (tail > 0 && StreamRowOf(batch, i) >= tail) add(result.tail);
   }
 }
 

@@ -24,7 +24,8 @@ class BatchTrainer {
   BatchTrainer(const WorkerOptions& options, const Model& model);
 
   struct Result {
-    RowsView trained;  // the batch's rows that were trained on
+    RowsView trained;  // the batch's rows that were trained on, up to
+    size_t trained_end = 0;
     BatchLoss loss{};  // of them
     // parameter_count() values; empty unless the job sends weight changes (else see gradient()) and
     // rows were trained on.
@@ -35,6 +36,7 @@ class BatchTrainer {
     EvaluationSums whole{};        // of all rows, if the options request it
     uint64_t new_rows = 0;         // in their first epoch,
     uint64_t new_trained = 0;      // and those of them that were trained on
+    size_t unpredicted = 0;  // of a regression: the first rows, before which no target is known
   };
   // `moments` are of the rows so far. The gradients of embedding rows go to `embeddings`.
   Result Train(const Batch& batch, std::span<const float> weights, const Moments& moments,
@@ -49,6 +51,12 @@ class BatchTrainer {
                const Moments& moments, const EmbeddingBatch& embeddings, Result& result);
   void Learn(const Batch& batch, size_t trained_begin, std::span<const float> weights,
              const Moments& moments, const EmbeddingBatch& embeddings, Result& result);
+  // Of a regression: counts the targets of the new rows, and returns what is known before them.
+  TargetMoments CountTargets(const Batch& batch, const Moments& moments, Result& result) const;
+  // Estimates that are relative to the targets of the batch's own rows become predictions, which
+  // are relative to those before; counts their errors.
+  void TestByTargetsBefore(const Batch& batch, const TargetMoments& own,
+                           const TargetMoments& before, Result& result);
   void Count(const Batch& batch, size_t trained_begin, Result& result) const;
 
   const WorkerOptions options_;

@@ -246,6 +246,11 @@ Status AllWeights::SaveFile() const {
   const size_t width = model_->online() != nullptr ? model_->score_count() : model_->block_size();
   MILLRACE_RETURN_IF_ERROR(WriteNpy(path, parameters, parameters.size() / width, width));
   const Moments& moments = hosted_.at(0)->task().processor().moments();
+  if (features_.spec().regression()) {
+    const double unit = model_->online() != nullptr ? 1.0 : moments.target.deviation();
+    const std::vector<double> target = {moments.target.mean, unit};
+    MILLRACE_RETURN_IF_ERROR(WriteNpy(path + ".target.npy", target, 1, 2));
+  }
   if (moments.columns() == 0) return absl::OkStatus();
   std::vector<double> rows = moments.count;
   rows.insert(rows.end(), moments.mean.begin(), moments.mean.end());

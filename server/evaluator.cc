@@ -62,7 +62,8 @@ void Evaluator::Offer(EvaluationInput input) {
 }
 
 EvaluationFigures Evaluator::Evaluate(const EvaluationInput& input) const {
-  const Scaler scaler = scale_ ? Scaler(input.moments) : Scaler::Identity(input.moments.columns());
+  Scaler scaler = scale_ ? Scaler(input.moments) : Scaler::Identity(input.moments.columns());
+  scaler.set_target(input.moments.target);
   const size_t width = model_.score_count();
   EvaluationSums sums;
   std::vector<float> scores(kRowsAtOnce * width);

@@ -103,6 +103,24 @@ bool AllowsRows(const Training& training) {
          (training.update().kind() == Training::Update::GRADIENT && ShrinksGently(training));
 }
 
+ErrorLoss ToErrorLoss(Training::Loss loss) {
+  switch (loss) {
+    case Training::SQUARED:
+      return ErrorLoss::kSquared;
+    case Training::ABSOLUTE:
+      return ErrorLoss::kAbsolute;
+    case Training::HUBER:
+      return ErrorLoss::kHuber;
+  }
+  return ErrorLoss::kSquared;
+}
+
+ScoreLoss LossOf(const FeatureSpec& spec, const Training& training) {
+  return {.of_classes = !spec.regression(),
+          .error = ToErrorLoss(training.loss()),
+          .huber = static_cast<float>(training.huber_limit())};
+}
+
 // What every message says of the job; 0: it has no name.
 uint64_t JobHash(const std::string& name) { return name.empty() ? 0 : Fnv1a64(name); }
 
@@ -132,13 +150,19 @@ uint64_t WideAbove(const Training& training) {
 bool IsWide(const JobFeatures& features, const Training& training) {
   const RowShape shape = RowShapeFrom(features);
   return training.model() == Training::SOFTMAX && training.schedule() == Training::ONE_PASS &&
-         AllowsRows(training) && shape.features > shape.numeric &&
+         (IsOnline(training) || !features.spec().regression()) && AllowsRows(training) &&
+         shape.features > shape.numeric &&
          (shape.features + 1) * FloatsOfFeature(shape.classes, training) > WideAbove(training);
 }
 
 Status CheckModel(const JobFeatures& features, const Training& training) {
   const FeatureSpec& spec = features.spec();
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  if (!spec.regression() && (training.has_loss() || training.has_huber_limit())) {
+    return wrong(
+        "--loss and --huber-limit are of regressions (CsvProducer --regression); this job tells "
+        "classes apart: leave them out");
+  }
   if (training.model() != Training::SOFTMAX) {
     if (spec.ids().empty()) {
       return wrong("the models fm and deepfm need id columns: give CsvProducer --ids A,B");
@@ -151,18 +175,21 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
     }
     return absl::OkStatus();
   }
-  if (spec.regression()) {
-    return wrong(
-        "this job is a regression (CsvProducer --regression): give --model fm or --model deepfm");
-  }
-  if (spec.classes_size() < 2) {
+  if (!spec.regression() && spec.classes_size() < 2) {
     return wrong("a job tells two classes or more apart; this one has " +
                  std::to_string(spec.classes_size()));
   }
-  if (!spec.ids().empty()) {
+  if (!spec.ids().empty() && !spec.regression() && !IsOnline(training)) {
     return wrong(
-        "this job has id columns (CsvProducer --ids), which only --model fm and --model deepfm "
-        "use: give one of them");
+        "this job has id columns (CsvProducer --ids), and the gradients of --model softmax have no "
+        "rows for them: leave out --update and the optimizer's settings, so that it learns online, "
+        "or give --model fm");
+  }
+  if (!spec.ids().empty() && training.schedule() != Training::ONE_PASS) {
+    return wrong(
+        "this job has id columns (CsvProducer --ids), which the buffer schedule does not know: "
+        "give "
+        "--schedule one-pass");
   }
   if (training.class_weight_size() != 0 && training.class_weight_size() != spec.classes_size()) {
     return wrong("class_weight has " + std::to_string(training.class_weight_size()) +
@@ -174,27 +201,31 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training) {
   MILLRACE_CHECK(CheckModel(features, training).ok());
   const RowShape shape = RowShapeFrom(features);
+  const ScoreLoss loss = LossOf(features.spec(), training);
   if (training.model() != Training::SOFTMAX) {
-    using Loss = FactorizationMachine::Loss;
     const Training::Embedding& embedding = training.embedding();
-    const Loss loss = features.spec().regression() ? Loss::kSquared : Loss::kLog;
     const auto l2 = static_cast<float>(embedding.l2());
-    const auto offset = static_cast<float>(embedding.offset());
     if (training.model() == Training::FACTORIZATION_MACHINE) {
-      return std::make_unique<FactorizationMachine>(shape.features, embedding.factors(), loss, l2,
-                                                    offset);
+      return std::make_unique<FactorizationMachine>(
+          FactorizationMachine::Shape{.features = shape.features, .factors = embedding.factors()},
+          loss, l2);
     }
     return std::make_unique<DeepFm>(DeepFm::Shape{shape.features, shape.numeric, shape.ids,
                                                   embedding.factors(), HiddenLayers(training)},
-                                    loss, l2, offset);
+                                    loss, l2);
   }
   std::vector<float> class_weights(training.class_weight().begin(), training.class_weight().end());
   if (IsOnline(training)) {
     return std::make_unique<OnlineSoftmax>(OnlineSoftmax::Shape{.numeric = shape.numeric,
                                                                 .features = shape.features,
                                                                 .classes = shape.classes,
-                                                                .wide = IsWide(features, training)},
-                                           std::move(class_weights));
+                                                                .wide = IsWide(features, training),
+                                                                .ids = shape.ids > 0},
+                                           std::move(class_weights), loss);
+  }
+  if (features.spec().regression()) {
+    return std::make_unique<FactorizationMachine>(
+        FactorizationMachine::Shape{.features = shape.features, .has_ids = shape.ids > 0}, loss);
   }
   if (IsWide(features, training)) {
     return std::make_unique<WideSoftmax>(shape.numeric, shape.features, shape.classes,

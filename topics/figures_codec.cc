@@ -56,6 +56,7 @@ EvaluationSums FromProto(const EvaluationSumsMessage& message) {
   sums.squared_target = message.squared_target();
   sums.absolute_error = message.absolute_error();
   sums.absolute_rows = message.absolute_rows();
+  sums.unpredicted = message.unpredicted();
   for (int i = 0; i < message.cell_size(); ++i) {
     sums.cells[message.cell(i)] += message.cell_count(i);
   }
@@ -79,6 +80,7 @@ void ToProto(const EvaluationSums& sums, EvaluationSumsMessage& message) {
   message.set_squared_target(sums.squared_target);
   message.set_absolute_error(sums.absolute_error);
   message.set_absolute_rows(sums.absolute_rows);
+  message.set_unpredicted(sums.unpredicted);
   for (const auto& [cell, count] : sums.cells) {
     message.add_cell(cell);
     message.add_cell_count(count);
@@ -108,6 +110,11 @@ Moments FromProto(const MomentsMessage& message) {
   moments.count.assign(message.count().begin(), message.count().end());
   moments.mean.assign(message.mean().begin(), message.mean().end());
   moments.m2.assign(message.m2().begin(), message.m2().end());
+  moments.target = {.count = message.target_count(),
+                    .mean = message.target_mean(),
+                    .m2 = message.target_m2(),
+                    .errors = message.error_count(),
+                    .mean_error = message.error_mean()};
   return moments;
 }
 
@@ -116,6 +123,11 @@ void ToProto(const Moments& moments, MomentsMessage& message) {
   message.mutable_count()->Add(moments.count.begin(), moments.count.end());
   message.mutable_mean()->Add(moments.mean.begin(), moments.mean.end());
   message.mutable_m2()->Add(moments.m2.begin(), moments.m2.end());
+  message.set_target_count(moments.target.count);
+  message.set_target_mean(moments.target.mean);
+  message.set_target_m2(moments.target.m2);
+  message.set_error_count(moments.target.errors);
+  message.set_error_mean(moments.target.mean_error);
 }
 
 void ToProto(const EvaluationFigures& figures, Figures& message) {
@@ -165,8 +177,9 @@ Status CheckSums(const EvaluationSumsMessage& message, size_t classes) {
   MILLRACE_RETURN_IF_ERROR(
       CheckKeys("score bin", message.score_bin(), 2 * EvaluationSums::kScoreBins));
   MILLRACE_RETURN_IF_ERROR(CheckCalibration(message));
-  if (message.absolute_rows() > message.rows()) {
-    return BadFigures("an absolute error of more rows than there are");
+  if (message.unpredicted() > message.rows() ||
+      message.absolute_rows() > message.rows() - message.unpredicted()) {
+    return BadFigures("errors of more rows than there are");
   }
   return absl::OkStatus();
 }

@@ -261,7 +261,7 @@ Comparison CompareDeepFm() {
     std::vector<std::vector<float>> values;     // of their rows
     std::vector<float> row_gradient;
     std::vector<float> parameters;
-    DeepFm model{{kNumeric, kNumeric, kFields, kFactors, {64, 32}}, DeepFm::Loss::kLog};
+    DeepFm model{{kNumeric, kNumeric, kFields, kFactors, {64, 32}}, ScoreLoss{}};
     std::unique_ptr<GradientSum> gradient;
     std::unique_ptr<EigenNetwork> floor;
     Scaler scaler = Scaler::Identity(kNumeric);

@@ -154,15 +154,5 @@ TEST(CheckDataDir, FindsOutBeforeAnythingIsMadeWhetherAFolderCanBe) {
               HasSubstr("/dev/null/a/b (--data-dir) cannot be made or written: /dev/null: Not a"));
 }
 
-TEST(OffsetAdvice, IsGivenToARegressionWithoutAnOffset) {
-  JobFeatures features;
-  Training training;
-  EXPECT_EQ(OffsetAdvice(features, training), "");
-  features.mutable_spec()->set_regression(true);
-  EXPECT_THAT(OffsetAdvice(features, training), HasSubstr("--offset, about the mean"));
-  training.mutable_embedding()->set_offset(0);  // somebody's wish
-  EXPECT_EQ(OffsetAdvice(features, training), "");
-}
-
 }  // namespace
 }  // namespace millrace

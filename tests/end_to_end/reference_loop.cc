@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,22 +66,19 @@ class Rows {
     admit_after_ = options.embeddings->admit_after;
   }
 
-  BatchLoss Compute(const Model& model, RowsView batch, const Scaler& scaler,
-                    std::span<const float> weights, GradientSum& gradient) {
-    std::map<EmbeddingId, size_t> named;
-    for (const Row* row : batch) {
-      for (EmbeddingId id : row->ids) named[id] = 0;
-    }
-    std::vector<EmbeddingId> ids;
+  // Calls `compute` with the rows that the batch names, and adds what it says of them.
+  template <typename Compute>
+  BatchLoss With(RowsView batch, const Compute& compute) {
+    std::set<EmbeddingId> named;
+    for (const Row* row : batch) named.insert(row->ids.begin(), row->ids.end());
+    const std::vector<EmbeddingId> ids(named.begin(), named.end());
     std::vector<float> values;
-    for (auto& [id, place] : named) {
+    for (const EmbeddingId id : ids) {
       const std::vector<float>& row = Find(id).values;
-      ids.push_back(id);
       values.insert(values.end(), row.begin(), row.end());
     }
     std::vector<float> slopes(values.size());
-    const BatchLoss loss =
-        model.Compute(batch, scaler, weights, {ids, values, slopes}, &gradient, {});
+    const BatchLoss loss = compute(EmbeddingBatch{ids, values, slopes});
     for (size_t i = 0; i < ids.size(); ++i) {
       std::vector<float>& sum = sums_[ids[i]];
       sum.resize(width_);
@@ -165,27 +163,35 @@ struct Part {
   double weight = 0;
 };
 
-Part Compute(const Model& model, RowsView batch, const Moments& before, bool scale,
+Part Compute(const Model& model, RowsView batch, const Moments& before, bool scale, bool regression,
              std::span<const float> weights, Rows& embeddings) {
   Part part{GradientSum(weights.size(), model.block_size()), Moments(before.columns())};
   for (const Row* row : batch) {
     if (scale) part.moments.Add(*row);
+    if (regression) part.moments.target.Add(row->target);
   }
   Moments merged = before;
   merged.Merge(part.moments);
-  const Scaler scaler = scale ? Scaler(merged) : Scaler::Identity(before.columns());
-  part.weight = embeddings.Compute(model, batch, scaler, weights, part.gradient).weight_sum;
+  Scaler scaler = scale ? Scaler(merged) : Scaler::Identity(before.columns());
+  scaler.set_target(merged.target);
+  const auto compute = [&](const EmbeddingBatch& rows) {
+    return model.Compute(batch, scaler, weights, rows, &part.gradient, {});
+  };
+  part.weight = embeddings.With(batch, compute).weight_sum;
   return part;
 }
 
 Part Learn(const OnlineSoftmax& model, RowsView batch, const Moments& before, bool scale,
-           std::span<const float> weights, uint32_t workers) {
+           std::span<const float> weights, uint32_t workers, Rows& embeddings) {
   Part part{GradientSum(weights.size(), model.block_size()), Moments(before.columns())};
   RunningScaler scaler(before, scale);
   std::vector<float> scores(batch.size() * model.score_count());
   const OnlineSoftmax::Batch learnt{
       .rows = batch, .trained_end = batch.size(), .concurrent = workers};
-  part.weight = model.Learn(learnt, scaler, weights, {}, part.gradient, scores).weight_sum;
+  const auto learn = [&](const EmbeddingBatch& rows) {
+    return model.Learn(learnt, scaler, weights, rows, part.gradient, scores);
+  };
+  part.weight = embeddings.With(batch, learn).weight_sum;
   part.moments = scaler.added();
   return part;
 }
@@ -193,7 +199,7 @@ Part Learn(const OnlineSoftmax& model, RowsView batch, const Moments& before, bo
 Status Run(const JobFlags& flags, const std::string& output, const std::string& rows_folder) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
   SetDefaultUpdate(*config.mutable_training());
-  // An online learner's numbers do not depend on where they are kept: here none are in rows.
+  // An online learner's numbers do not depend on where they are kept: here only ids have rows.
   if (config.training().update().kind() == Training::Update::ONLINE) {
     config.mutable_training()->set_wide_above(UINT64_MAX);
   }
@@ -235,9 +241,10 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
       for (size_t i = begin; i < std::min(begin + batch_rows, rows.size()); ++i) {
         batch.push_back(&rows[i]);
       }
-      const Part part = online != nullptr
-                            ? Learn(*online, batch, moments, scale, weights, config.workers())
-                            : Compute(*model, batch, moments, scale, weights, embeddings);
+      const Part part =
+          online != nullptr
+              ? Learn(*online, batch, moments, scale, weights, config.workers(), embeddings)
+              : Compute(*model, batch, moments, scale, spec.regression(), weights, embeddings);
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += part.gradient.values()[i];
       weight += part.weight;
       seen.push_back(part.moments);

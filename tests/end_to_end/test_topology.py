@@ -390,12 +390,30 @@ class Embeddings(OnABroker):
         # Its mean is a hundred thousand, and nothing else is to be known of it.
         self.features = ["--label", "price", "--regression", "--ids", "shop,day"]
         job = self.job(training=["--model", "fm", "--factors", "0", "--batch-rows", "32",
-                                 "--learning-rate", "5000", "--tail-after", "20000"]).start()  # fmt: skip
+                                 "--tail-after", "20000"]).start()  # fmt: skip
         job.wait_all()
         summary = job.summary()
         self.assertEqual(summary["progressive"]["rows"], ROWS)
         self.assertGreater(summary["tail"]["prior_rmse"], 15000)
         self.assertLess(summary["tail"]["rmse"], 1.05 * summary["tail"]["prior_rmse"])
+
+    def test_a_number_is_learnt_row_by_row_from_columns_and_ids_whoever_dies(self):
+        self.features = ["--label", "price", "--regression", "--numeric", "weight",
+                         "--categorical", "verdict", "--ids", "shop,day"]  # fmt: skip
+        job = self.job(training=["--consistency", "sequential", "--batch-rows", "32",
+                                 "--loss", "huber", "--tail-after", "20000"],
+                       producer=["--rate", "6000"]).start()  # fmt: skip
+        self.disturb(job, ["worker0", "server", "worker1"], seed=8)
+        job.wait_all()
+        self.assert_equals_reference(job)
+        summary = job.summary()
+        self.assertEqual(summary["progressive"]["rows"], ROWS)
+        self.assertLess(summary["tail"]["rmse"], 0.95 * summary["tail"]["prior_rmse"])
+        predictions = self.numpy(topology.ROOT / "docs" / "predict.py", "--regression", job.weights,
+                                 job.data, "--numeric", "weight", "--categorical", "verdict")
+        estimates = [float(line) for line in predictions.splitlines()[1:]]
+        self.assertEqual(len(estimates), ROWS)
+        self.assertLess(abs(sum(estimates) / ROWS - 1e5), 3e4, "the ids' part is not in the file")
 
 
 class Snapshots(OnABroker):

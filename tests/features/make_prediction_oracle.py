@@ -46,8 +46,9 @@ def rows():
 
 def oracle():
     table = list(rows())
-    result = predict.probabilities(weights(), table, NUMERIC, MOMENTS, CATEGORICAL, BUCKETS, "t",
-                                   TEXT_BUCKETS)
+    result = predict.probabilities(weights(), table, numeric=NUMERIC, moments=MOMENTS,
+                                   categorical=CATEGORICAL, categorical_buckets=BUCKETS, text="t",
+                                   text_buckets=TEXT_BUCKETS)
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*table[0], *("p " + name for name in CLASSES)])

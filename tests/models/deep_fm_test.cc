@@ -17,8 +17,8 @@
 namespace millrace {
 namespace {
 
-using Loss = DeepFm::Loss;
-
+constexpr ScoreLoss kLog{};
+constexpr ScoreLoss kSquared{.of_classes = false};
 constexpr size_t kNumeric = 2;
 constexpr size_t kFeatures = 5;  // three of them hashed
 constexpr size_t kFields = 3;
@@ -38,7 +38,8 @@ struct Point {
 
 class Subject {
  public:
-  Subject(size_t factors_of_row, std::vector<size_t> units, Loss loss_of_row, std::mt19937& random)
+  Subject(size_t factors_of_row, std::vector<size_t> units, const ScoreLoss& loss_of_row,
+          std::mt19937& random)
       : factors(factors_of_row),
         hidden(std::move(units)),
         loss(loss_of_row),
@@ -103,15 +104,14 @@ class Subject {
     for (const Row& row : rows) {
       const double y = ByTheBook(row, at);
       const double error = y - static_cast<double>(row.target);
-      sum += loss == Loss::kSquared ? error * error / 2
-                                    : std::log(1 + std::exp(row.label == 1 ? -y : y));
+      sum += !loss.of_classes ? error * error / 2 : std::log(1 + std::exp(row.label == 1 ? -y : y));
     }
     return sum;
   }
 
   size_t factors;
   std::vector<size_t> hidden;
-  Loss loss;
+  const ScoreLoss& loss;
   DeepFm model;
   GradientSum gradient;
   std::vector<float> parameters;
@@ -122,7 +122,7 @@ class Subject {
 
 TEST(DeepFm, ScoresAndLossEqualTheirDefinition) {
   std::mt19937 random(1);
-  for (const Loss loss : {Loss::kLog, Loss::kSquared}) {
+  for (const ScoreLoss& loss : {kLog, kSquared}) {
     for (const std::vector<size_t>& hidden :
          std::vector<std::vector<size_t>>{{1}, {8}, {9, 4}, {3, 17, 2}}) {
       Subject subject(3, hidden, loss, random);
@@ -132,7 +132,7 @@ TEST(DeepFm, ScoresAndLossEqualTheirDefinition) {
       EXPECT_EQ(is.weight_sum, 37);
       for (size_t i = 0; i < rows.size(); ++i) {
         const double y = subject.ByTheBook(rows[i], subject.point());
-        if (loss == Loss::kSquared) {
+        if (!loss.of_classes) {
           EXPECT_NEAR(subject.scores[i], y, 1e-5 * (1 + std::abs(y)));
         } else {
           EXPECT_NEAR(subject.scores[2 * i + 1], 1 / (1 + std::exp(-y)), 1e-6);
@@ -144,7 +144,7 @@ TEST(DeepFm, ScoresAndLossEqualTheirDefinition) {
 
 TEST(DeepFm, GradientEqualsFiniteDifferences) {
   std::mt19937 random(2);
-  for (const Loss loss : {Loss::kLog, Loss::kSquared}) {
+  for (const ScoreLoss& loss : {kLog, kSquared}) {
     Subject subject(3, {9, 5}, loss, random);
     const std::vector<Row> rows = RandomRows(kShape, 2, 21, random);
     subject.Compute(Pointers(rows));
@@ -171,7 +171,7 @@ TEST(DeepFm, GradientEqualsFiniteDifferences) {
 
 TEST(DeepFm, ABatchInPartsGivesTheSameBytes) {
   std::mt19937 random(3);
-  Subject whole(5, {11, 6}, Loss::kLog, random);
+  Subject whole(5, {11, 6}, kLog, random);
   Subject parts = whole;
   const std::vector<Row> rows = RandomRows(kShape, 2, 40, random);
   const std::vector<const Row*> view = Pointers(rows);
@@ -188,7 +188,7 @@ TEST(DeepFm, ABatchInPartsGivesTheSameBytes) {
 
 TEST(DeepFm, WithoutAGradientOnlyScoresAreMade) {
   std::mt19937 random(4);
-  Subject subject(2, {4}, Loss::kLog, random);
+  Subject subject(2, {4}, kLog, random);
   const std::vector<Row> rows = RandomRows(kShape, 2, 18, random);
   std::vector<float> scores(36);
   subject.model.Compute(Pointers(rows), Scaler::Identity(kNumeric), subject.parameters,
@@ -199,7 +199,7 @@ TEST(DeepFm, WithoutAGradientOnlyScoresAreMade) {
 
 TEST(DeepFm, ItsNetworkIsNeitherPenalisedNorLinearAndABatchTouchesAllOfIt) {
   std::mt19937 random(5);
-  Subject subject(2, {4}, Loss::kLog, random);
+  Subject subject(2, {4}, kLog, random);
   EXPECT_EQ(subject.model.penalised_end(), kFeatures);
   EXPECT_EQ(subject.model.linear_end(), kFeatures + 1);
   EXPECT_EQ(subject.model.parameter_count(), kFeatures + 1 + (3 * 2 + 2) * 4 + 4 + 4);
@@ -214,11 +214,11 @@ TEST(DeepFm, ItsNetworkIsNeitherPenalisedNorLinearAndABatchTouchesAllOfIt) {
 
 TEST(DeepFm, AtBirthItIsAFactorizationMachine) {
   std::mt19937 random(6);
-  Subject subject(3, {6, 4}, Loss::kSquared, random);
+  Subject subject(3, {6, 4}, kSquared, random);
   const std::vector<float> born =
       InitialWeights(subject.model.random_init_ranges(), 1, {0, subject.model.parameter_count()});
   std::copy(born.begin() + kFeatures + 1, born.end(), subject.parameters.begin() + kFeatures + 1);
-  const FactorizationMachine machine(kFeatures, 3, Loss::kSquared);
+  const FactorizationMachine machine({kFeatures, 3}, kSquared);
   const std::vector<Row> rows = RandomRows(kShape, 2, 10, random);
   subject.Compute(Pointers(rows));
   std::vector<float> scores(10);
@@ -269,13 +269,13 @@ double LossOnParity(const Model& model) {
 }
 
 TEST(DeepFm, LearnsAnInteractionOfThreeColumnsThatPairsCannotSay) {
-  EXPECT_GT(LossOnParity(FactorizationMachine(0, 4, Loss::kLog)), 0.6);
-  EXPECT_LT(LossOnParity(DeepFm({0, 0, 3, 4, {16}}, Loss::kLog)), 0.05);
+  EXPECT_GT(LossOnParity(FactorizationMachine({0, 4}, kLog)), 0.6);
+  EXPECT_LT(LossOnParity(DeepFm({0, 0, 3, 4, {16}}, kLog)), 0.05);
 }
 
 TEST(DeepFmDeathTest, MoreIdsThanFieldsAreAnErrorOfOurOwn) {
   std::mt19937 random(8);
-  Subject subject(2, {4}, Loss::kLog, random);
+  Subject subject(2, {4}, kLog, random);
   Row row;
   row.numeric = {0, 0};
   row.ids = {3, 3, 3, 3};

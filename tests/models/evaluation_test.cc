@@ -128,6 +128,21 @@ TEST(Evaluation, OfARegressionItIsTheRootOfTheMeanSquare) {
   EXPECT_DOUBLE_EQ(figures.r2.value(), 1 - 19.0 / 8.0);
 }
 
+TEST(Evaluation, ARowWithoutAPredictionIsARowAndNothingElse) {
+  EvaluationSums sums;
+  sums.AddUnpredicted();
+  EXPECT_EQ(ComputeFigures(sums, 0).rmse, 0.0) << "nothing is known yet";
+  EvaluationSums more;
+  more.AddTarget(1, 2);
+  more.AddTarget(5, 3);
+  sums.Merge(more);
+  const EvaluationFigures figures = ComputeFigures(sums, 0);
+  EXPECT_EQ(figures.rows, 3u);
+  EXPECT_DOUBLE_EQ(figures.rmse.value(), std::sqrt(2.5));
+  EXPECT_DOUBLE_EQ(figures.mae.value(), 1.5);
+  EXPECT_DOUBLE_EQ(figures.prior_rmse, 2);
+}
+
 TEST(Evaluation, ARegressionOfEqualTargetsHasNoR2) {
   EvaluationSums sums;
   for (int row = 0; row < 1000; ++row) sums.AddTarget(0.1f, 0.2f);

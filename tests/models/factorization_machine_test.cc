@@ -14,8 +14,8 @@
 namespace millrace {
 namespace {
 
-using Loss = FactorizationMachine::Loss;
-
+constexpr ScoreLoss kLog{};
+constexpr ScoreLoss kSquared{.of_classes = false};
 constexpr size_t kNumeric = 2;
 constexpr size_t kHashed = 5;
 constexpr size_t kFeatures = kNumeric + kHashed;
@@ -52,21 +52,20 @@ double ByTheBook(const Row& row, const Point& at) {
   return y;
 }
 
-double LossByTheBook(const std::vector<Row>& rows, const Point& at, Loss loss) {
+double LossByTheBook(const std::vector<Row>& rows, const Point& at, const ScoreLoss& loss) {
   double sum = 0;
   for (const Row& row : rows) {
     const double y = ByTheBook(row, at);
     const double error = y - static_cast<double>(row.target);
-    sum += loss == Loss::kSquared ? error * error / 2
-                                  : std::log(1 + std::exp(row.label == 1 ? -y : y));
+    sum += !loss.of_classes ? error * error / 2 : std::log(1 + std::exp(row.label == 1 ? -y : y));
   }
   return sum;
 }
 
 class Machine {
  public:
-  Machine(size_t factors, Loss loss, std::mt19937& random)
-      : model(kFeatures, factors, loss), gradient(model.parameter_count(), 1) {
+  Machine(size_t factors, const ScoreLoss& loss, std::mt19937& random)
+      : model({kFeatures, factors}, loss), gradient(model.parameter_count(), 1) {
     std::normal_distribution<float> normal(0, 0.5f);
     for (size_t i = 0; i < model.parameter_count(); ++i) parameters.push_back(normal(random));
     for (size_t i = 0; i < ids.size() * model.row_width(); ++i) values.push_back(normal(random));
@@ -100,7 +99,7 @@ class Machine {
 
 TEST(FactorizationMachine, ScoresAndLossEqualTheirDefinition) {
   std::mt19937 random(1);
-  for (const Loss loss : {Loss::kLog, Loss::kSquared}) {
+  for (const ScoreLoss& loss : {kLog, kSquared}) {
     for (const size_t factors : {0, 1, 4, 9}) {
       Machine machine(factors, loss, random);
       const std::vector<Row> rows = RandomRows(random, machine.ids, 30);
@@ -109,7 +108,7 @@ TEST(FactorizationMachine, ScoresAndLossEqualTheirDefinition) {
       EXPECT_EQ(is.weight_sum, 30);
       for (size_t i = 0; i < rows.size(); ++i) {
         const double y = ByTheBook(rows[i], machine.point());
-        if (loss == Loss::kSquared) {
+        if (!loss.of_classes) {
           EXPECT_NEAR(machine.scores[i], y, 1e-5);
         } else {
           EXPECT_NEAR(machine.scores[2 * i + 1], 1 / (1 + std::exp(-y)), 1e-6);
@@ -122,7 +121,7 @@ TEST(FactorizationMachine, ScoresAndLossEqualTheirDefinition) {
 
 TEST(FactorizationMachine, GradientEqualsFiniteDifferences) {
   std::mt19937 random(2);
-  for (const Loss loss : {Loss::kLog, Loss::kSquared}) {
+  for (const ScoreLoss& loss : {kLog, kSquared}) {
     Machine machine(4, loss, random);
     const std::vector<Row> rows = RandomRows(random, machine.ids, 12);
     machine.Compute(Pointers(rows));
@@ -151,9 +150,9 @@ TEST(FactorizationMachine, GradientEqualsFiniteDifferences) {
 
 TEST(FactorizationMachine, TheRowPenaltyCountsEachTimeAnIdIsNamed) {
   std::mt19937 random(8);
-  Machine machine(3, Loss::kLog, random);
+  Machine machine(3, kLog, random);
   Machine penalised = machine;
-  penalised.model = FactorizationMachine(kFeatures, 3, Loss::kLog, 0.1f);
+  penalised.model = FactorizationMachine({kFeatures, 3}, kLog, 0.1f);
   const std::vector<Row> rows = RandomRows(random, machine.ids, 9);
   machine.Compute(Pointers(rows));
   penalised.Compute(Pointers(rows));
@@ -169,7 +168,7 @@ TEST(FactorizationMachine, TheRowPenaltyCountsEachTimeAnIdIsNamed) {
 
 TEST(FactorizationMachine, TwoIdsAndTheSquaredLossAreBiasedMatrixFactorization) {
   std::mt19937 random(3);
-  Machine machine(3, Loss::kSquared, random);
+  Machine machine(3, kSquared, random);
   Row rating;
   rating.numeric = {0, 0};
   rating.ids = {7, 1000};
@@ -182,22 +181,26 @@ TEST(FactorizationMachine, TwoIdsAndTheSquaredLossAreBiasedMatrixFactorization) 
               1e-5);
 }
 
-TEST(FactorizationMachine, TheOffsetIsAddedToEveryEstimate) {
+TEST(FactorizationMachine, EstimatesAreRelativeToTheTargetsSoFar) {
   std::mt19937 random(9);
-  Machine machine(2, Loss::kSquared, random);
-  Machine moved = machine;
-  moved.model = FactorizationMachine(kFeatures, 2, Loss::kSquared, 0, 3.5f);
+  Machine machine(2, kSquared, random);
   const std::vector<Row> rows = RandomRows(random, machine.ids, 5);
   machine.Compute(Pointers(rows));
-  moved.Compute(Pointers(rows));
+  Scaler scaler = Scaler::Identity(kNumeric);
+  TargetMoments before;
+  for (const float target : {1e5f - 30, 1e5f + 30}) before.Add(target);
+  scaler.set_target(before);
+  std::vector<float> scores(5);
+  machine.model.Compute(Pointers(rows), scaler, machine.parameters, {machine.ids, machine.values},
+                        nullptr, scores);
   for (size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_NEAR(moved.scores[i], machine.scores[i] + 3.5f, 1e-5);
+    EXPECT_NEAR(scores[i], 1e5f + 30 * machine.scores[i], 0.02);
   }
 }
 
 TEST(FactorizationMachine, ABatchInPartsGivesTheSameBytes) {
   std::mt19937 random(4);
-  Machine whole(5, Loss::kLog, random);
+  Machine whole(5, kLog, random);
   Machine parts = whole;
   const std::vector<Row> rows = RandomRows(random, whole.ids, 40);
   const std::vector<const Row*> view = Pointers(rows);
@@ -209,7 +212,7 @@ TEST(FactorizationMachine, ABatchInPartsGivesTheSameBytes) {
 
 TEST(FactorizationMachine, AScoreOfThousandsGivesAFiniteLossAndSlope) {
   std::mt19937 random(5);
-  Machine machine(1, Loss::kLog, random);
+  Machine machine(1, kLog, random);
   Row row;
   row.numeric = {0, 0};
   for (const float bias : {-5000.0f, 5000.0f}) {
@@ -225,7 +228,7 @@ TEST(FactorizationMachine, AScoreOfThousandsGivesAFiniteLossAndSlope) {
 
 TEST(FactorizationMachine, WithoutAGradientOnlyScoresAreMade) {
   std::mt19937 random(6);
-  Machine machine(2, Loss::kLog, random);
+  Machine machine(2, kLog, random);
   const std::vector<Row> rows = RandomRows(random, machine.ids, 5);
   std::vector<float> scores(10);
   machine.model.Compute(Pointers(rows), Scaler::Identity(kNumeric), machine.parameters,
@@ -236,7 +239,7 @@ TEST(FactorizationMachine, WithoutAGradientOnlyScoresAreMade) {
 
 TEST(FactorizationMachineDeathTest, AnIdThatWasNotBroughtIsAnErrorOfOurOwn) {
   std::mt19937 random(7);
-  Machine machine(2, Loss::kLog, random);
+  Machine machine(2, kLog, random);
   Row row;
   row.numeric = {0, 0};
   row.ids = {8};

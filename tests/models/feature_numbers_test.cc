@@ -35,7 +35,7 @@ TEST(NumberFeatures, NumbersThemInTheirOrderAndNamesEachRowsOneRowAfterTheOther)
 TEST(NumberFeatures, OfIdsItSaysTheirPlaces) {
   const std::vector<Row> rows = RowsNaming({{7, 90}, {}, {3, 90}});
   const std::vector<EmbeddingId> ids = {3, 7, 90};
-  const FeatureNumbers features = NumberFeatures(Pointers(rows), ids, 2);
+  const FeatureNumbers features = NumberRows(Pointers(rows), {.features = true}, ids, 2);
   EXPECT_THAT(features.from, ElementsAre(0, 1, 2));
   EXPECT_THAT(features.places, ElementsAre(3, 4, 2, 4));
 }
@@ -43,7 +43,7 @@ TEST(NumberFeatures, OfIdsItSaysTheirPlaces) {
 TEST(NumberFeatures, OfManyIdsThoseThatNoRowNamesGetNoNumber) {
   const std::vector<Row> rows = RowsNaming({{7, 90}});
   const std::vector<EmbeddingId> ids = {1, 3, 7, 12, 90, 91};
-  const FeatureNumbers features = NumberFeatures(Pointers(rows), ids, 0);
+  const FeatureNumbers features = NumberRows(Pointers(rows), {.features = true}, ids, 0);
   EXPECT_THAT(features.from, ElementsAre(2, 4));
   EXPECT_THAT(features.places, ElementsAre(0, 1));
 }
@@ -51,8 +51,21 @@ TEST(NumberFeatures, OfManyIdsThoseThatNoRowNamesGetNoNumber) {
 TEST(NumberFeatures, RowsWithoutFeaturesHaveNone) {
   const std::vector<Row> rows = RowsNaming({{}, {}});
   EXPECT_THAT(NumberFeatures(Pointers(rows), 5).from, IsEmpty());
-  EXPECT_THAT(NumberFeatures(Pointers(rows), std::vector<EmbeddingId>{1, 2}, 5).from, IsEmpty());
+  EXPECT_THAT(
+      NumberRows(Pointers(rows), {.features = true}, std::vector<EmbeddingId>{1, 2}, 5).from,
+      IsEmpty());
   EXPECT_THAT(NumberFeatures({}, 5).places, IsEmpty());
+}
+
+TEST(NumberFeatures, FeaturesAndIdsOfARowFollowEachOther) {
+  std::vector<Row> rows = RowsNaming({{7}, {}, {3, 7}});
+  rows[0].ids = {1ull << 40, 90};
+  rows[2].ids = {90};
+  const std::vector<EmbeddingId> both = {3, 7, 90, 1ull << 40};
+  EXPECT_THAT(NumberRows(Pointers(rows), {.features = true, .ids = true}, both, 0).places,
+              ElementsAre(1, 3, 2, 0, 1, 2));
+  const std::vector<EmbeddingId> ids = {90, 1ull << 40};
+  EXPECT_THAT(NumberRows(Pointers(rows), {.ids = true}, ids, 5).places, ElementsAre(6, 5, 5));
 }
 
 // Thousands of neighbours and of far ones fill a hash table differently.
@@ -78,7 +91,7 @@ TEST(NumberFeatures, AgreesWithAMapOnManyFeatures) {
     const std::vector<Row> rows = RowsNaming(indices);
     const std::vector<EmbeddingId> ids(named.begin(), named.end());
     EXPECT_EQ(NumberFeatures(Pointers(rows), 100).places, expected);
-    EXPECT_EQ(NumberFeatures(Pointers(rows), ids, 100).places, expected);
+    EXPECT_EQ(NumberRows(Pointers(rows), {.features = true}, ids, 100).places, expected);
   }
 }
 

@@ -115,6 +115,69 @@ TEST(Moments, TellWhatCannotBeTheirs) {
   EXPECT_FALSE(moments.IsValid());
 }
 
+TEST(TargetMoments, MergedInAnyGroupingAreThoseOfAllTargets) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal(1e5f, 30);
+  TargetMoments whole;
+  TargetMoments parts[3];
+  std::vector<double> targets;
+  for (int i = 0; i < 1000; ++i) {
+    const float target = normal(random);
+    targets.push_back(static_cast<double>(target));
+    TargetMoments& part = parts[random() % 3];
+    for (TargetMoments* to : {&whole, &part}) {
+      to->Add(target);
+      if (i > 0) to->AddError(target - 1e5f);
+    }
+  }
+  TargetMoments merged;
+  for (const TargetMoments& part : parts) merged.Merge(part);
+  double mean = 0;
+  double variance = 0;
+  double error = 0;
+  for (const double target : targets) mean += target / 1000;
+  for (const double target : targets) variance += (target - mean) * (target - mean) / 1000;
+  for (size_t i = 1; i < 1000; ++i) error += std::abs(targets[i] - 1e5) / 999;
+  for (const TargetMoments& is : {whole, merged}) {
+    EXPECT_EQ(is.count, 1000);
+    EXPECT_EQ(is.errors, 999);
+    EXPECT_NEAR(is.mean, mean, 1e-8);
+    EXPECT_NEAR(is.deviation(), std::sqrt(variance), 1e-6);
+    EXPECT_NEAR(is.mean_error, error, 1e-6);
+  }
+}
+
+TEST(TargetMoments, TheUnitIsOneAsLongAsTargetsAreEqual) {
+  TargetMoments target;
+  EXPECT_FALSE(target.known());
+  EXPECT_EQ(target.deviation(), 1);
+  for (int i = 0; i < 10; ++i) target.Add(0.1f);
+  EXPECT_TRUE(target.known());
+  EXPECT_EQ(target.deviation(), 1) << "what varies is the rounding of the mean";
+}
+
+TEST(TargetMoments, TellWhatCannotBeTheirs) {
+  TargetMoments target;
+  target.Add(3);
+  target.AddError(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_TRUE(target.IsValid()) << "an error without a size is a large one";
+  EXPECT_GE(target.mean_error, 1e18);
+  for (double TargetMoments::*const part : {&TargetMoments::count, &TargetMoments::m2,
+                                            &TargetMoments::errors, &TargetMoments::mean_error}) {
+    for (const double wrong : {-1.0, std::numeric_limits<double>::quiet_NaN(),
+                               std::numeric_limits<double>::infinity()}) {
+      TargetMoments damaged = target;
+      damaged.*part = wrong;
+      EXPECT_FALSE(damaged.IsValid());
+      Moments moments(1);
+      moments.target = damaged;
+      EXPECT_FALSE(moments.IsValid());
+    }
+  }
+  target.mean = -1e21;
+  EXPECT_FALSE(target.IsValid());
+}
+
 TEST(Scaler, StandardisesByThePopulationsDeviation) {
   const Scaler scaler(MomentsOf({2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0}));  // mean 5, deviation 2
   EXPECT_FLOAT_EQ(scaler.Scale(0, 5.0), 0.0f);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "models/online_learner.h"
+#include "models/online_classifier.h"
 
 namespace millrace {
 namespace {
@@ -13,12 +13,12 @@ namespace {
 // A worker that is far behind takes away its part of a count that others have forgotten since.
 TEST(OnlineRace, AClassOfWhichMoreWasForgottenThanCountedIsARareOne) {
   for (const size_t classes : {2u, 3u}) {
-    OnlineLearner learner(classes, {});
+    OnlineClassifier learner(classes, {});
     std::array<float, OnlineRace::kRacers> losses{};
     std::vector<float> counts(classes, 900.0f);
     counts[1] = -200;
     const RaceView race{losses, counts};
-    std::vector<float> block(learner.block_size());
+    std::vector<float> block(OnlineLearner::BlockSizeFor(classes));
     std::vector<float> joint(learner.columns());
     const OnlineLearner::Term bias{block.data(), joint.data(), 1.0f};
     std::vector<float> scores(classes);
@@ -27,8 +27,8 @@ TEST(OnlineRace, AClassOfWhichMoreWasForgottenThanCountedIsARareOne) {
       learner.Test({&bias, 1}, scores);
       EXPECT_GT(scores[1], 0.0f);
       EXPECT_LT(scores[1], scores[0]);
-      EXPECT_TRUE(std::isfinite(learner.LossOfRow(0).loss_sum));
-      learner.Learn({&bias, 1}, 0, race);
+      EXPECT_TRUE(std::isfinite(learner.LossOfRow(Row{}).loss_sum));
+      learner.Learn({&bias, 1}, Row{}, race);
     }
     for (const float value : block) EXPECT_TRUE(std::isfinite(value));
     for (const float loss : losses) EXPECT_TRUE(std::isfinite(loss));
@@ -42,10 +42,10 @@ TEST(OnlineRace, AClassOfWhichMoreWasForgottenThanCountedIsARareOne) {
 // (The change is refused as poison then; it does not end the worker.)
 TEST(OnlineRace, WeightsTooLargeForAScoreGiveNoNumberAndNoCrash) {
   for (const size_t classes : {2u, 3u}) {
-    OnlineLearner learner(classes, {});
+    OnlineClassifier learner(classes, {});
     std::array<float, OnlineRace::kRacers> losses{};
     std::vector<float> counts(classes, 3e38f);
-    std::vector<float> block(learner.block_size(), 1e38f);
+    std::vector<float> block(OnlineLearner::BlockSizeFor(classes), 1e38f);
     std::vector<float> joint(learner.columns());
     const OnlineLearner::Term terms[] = {{block.data(), joint.data(), 1e18f},
                                          {block.data(), joint.data(), -1e18f}};
@@ -53,7 +53,7 @@ TEST(OnlineRace, WeightsTooLargeForAScoreGiveNoNumberAndNoCrash) {
     learner.SetRace({losses, counts});
     learner.Test(terms, scores);
     EXPECT_TRUE(std::isnan(scores[0]));
-    learner.Learn(terms, 0, {losses, counts});
+    learner.Learn(terms, Row{}, {losses, counts});
   }
 }
 

@@ -66,10 +66,10 @@ void PrintNetwork(size_t inputs, const std::vector<size_t>& units) {
   Print(name + " input slopes", input_slopes);
 }
 
-void PrintDeepFm(DeepFm::Loss loss, const std::string& name) {
+void PrintDeepFm(const ScoreLoss& loss, const std::string& name) {
   constexpr size_t kNumeric = 3, kHashed = 20, kFields = 4, kFactors = 6, kRows = 37;
   NumberSource numbers(1);
-  const DeepFm model({kNumeric + kHashed, kNumeric, kFields, kFactors, {24, 9}}, loss, 0.01f, 0.5f);
+  const DeepFm model({kNumeric + kHashed, kNumeric, kFields, kFactors, {24, 9}}, loss, 0.01f);
   std::vector<EmbeddingId> ids;
   for (EmbeddingId id = 0; id < 30; ++id) ids.push_back(id * id);
   std::vector<Row> rows(kRows);
@@ -113,15 +113,16 @@ void PrintOptimizer(OptimizerOptions::Kind kind, const std::string& name) {
   Print(name, Hash(slots, Hash(parameters)));
 }
 
-void PrintOnline(size_t classes) {
+void PrintOnline(size_t classes, const ScoreLoss& loss = {}) {
   constexpr size_t kNumeric = 5, kHashed = 40, kRows = 203;
   NumberSource numbers(classes);
   const OnlineSoftmax model(
-      {.numeric = kNumeric, .features = kNumeric + kHashed, .classes = classes});
+      {.numeric = kNumeric, .features = kNumeric + kHashed, .classes = classes}, {}, loss);
   std::vector<Row> rows(kRows);
   std::vector<const Row*> view;
   for (Row& row : rows) {
-    row.label = static_cast<uint32_t>(numbers.Next() % classes);
+    if (classes > 0) row.label = static_cast<uint32_t>(numbers.Next() % classes);
+    row.target = 500 + 30 * numbers.NextFloat();
     for (size_t i = 0; i < kNumeric; ++i) {
       row.numeric.push_back(1000 * static_cast<double>(numbers.NextFloat()));
     }
@@ -130,11 +131,12 @@ void PrintOnline(size_t classes) {
     view.push_back(&row);
   }
   RunningScaler scaler(Moments(kNumeric), true);
-  std::vector<float> scores(kRows * classes);
+  std::vector<float> scores(kRows * model.score_count());
   GradientSum change(model.parameter_count(), model.block_size());
   model.Learn({.rows = view, .trained_end = kRows, .concurrent = 13}, scaler,
               std::vector<float>(model.parameter_count()), {}, change, scores);
-  const std::string name = "online, " + std::to_string(classes) + " classes";
+  const std::string name = "online, " + std::to_string(classes) + " classes, loss " +
+                           std::to_string(static_cast<int>(loss.error));
   Print(name + " scores", Hash(scores));
   Print(name + " change", Hash(change.values()));
 }
@@ -150,10 +152,14 @@ int main() {
   millrace::PrintNetwork(33, {16, 47, 5});
   millrace::PrintNetwork(111, {64, 32});
   millrace::PrintNetwork(70, {300, 31});
-  millrace::PrintDeepFm(DeepFm::Loss::kLog, "DeepFM, two classes");
-  millrace::PrintDeepFm(DeepFm::Loss::kSquared, "DeepFM, regression");
+  millrace::PrintDeepFm({}, "DeepFM, two classes");
+  millrace::PrintDeepFm({.of_classes = false}, "DeepFM, regression");
   millrace::PrintOnline(2);
   millrace::PrintOnline(5);
+  using millrace::ErrorLoss;
+  for (const ErrorLoss error : {ErrorLoss::kSquared, ErrorLoss::kAbsolute, ErrorLoss::kHuber}) {
+    millrace::PrintOnline(0, {.of_classes = false, .error = error});
+  }
   millrace::PrintOptimizer(Kind::kSgd, "SGD");
   millrace::PrintOptimizer(Kind::kMomentum, "momentum");
   millrace::PrintOptimizer(Kind::kAdaGrad, "AdaGrad");

@@ -52,10 +52,11 @@ struct TestJob {
 };
 
 inline std::unique_ptr<Model> ModelOf(const TestJob& job) {
-  constexpr auto kLog = FactorizationMachine::Loss::kLog;
-  if (!job.deep) return std::make_unique<FactorizationMachine>(kFeatures, kFactors, kLog);
+  if (!job.deep)
+    return std::make_unique<FactorizationMachine>(FactorizationMachine::Shape{kFeatures, kFactors},
+                                                  ScoreLoss{});
   return std::make_unique<DeepFm>(
-      DeepFm::Shape{kFeatures, kShape.numeric, kShape.ids, kFactors, {5, 3}}, kLog);
+      DeepFm::Shape{kFeatures, kShape.numeric, kShape.ids, kFactors, {5, 3}}, ScoreLoss{});
 }
 
 inline ServerOptions MakeServerOptions(const TestJob& job, ShardId shard, const Model& model) {

@@ -1,5 +1,6 @@
 #include "tasks/task_options.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -8,6 +9,8 @@
 
 namespace millrace {
 namespace {
+
+using ::testing::HasSubstr;
 
 // Two numeric columns and as many hashed features.
 JobFeatures Features(uint64_t hashed, int classes = 2) {
@@ -121,6 +124,47 @@ TEST(MakeModel, AnOnlineLearnerHasAllRatesOfAWeightInItsBlocksAndRows) {
   EXPECT_EQ(wide->parameter_count(), 18u * (2 + 1 + 1));
   EXPECT_EQ(wide->row_width(), 18u);
   EXPECT_EQ(MakeModel(Features(100), Training())->online(), nullptr);
+}
+
+JobFeatures RegressionFeatures(bool ids = false) {
+  JobFeatures features = Features(100, 0);
+  features.mutable_spec()->set_regression(true);
+  if (ids) features.mutable_spec()->add_ids("id");
+  return features;
+}
+
+TEST(MakeModel, ARegressionIsLinearUnlessAnotherModelIsGiven) {
+  const std::unique_ptr<Model> online = MakeModel(RegressionFeatures(), Online());
+  ASSERT_NE(online->online(), nullptr);
+  EXPECT_EQ(online->score_count(), 1u);
+  EXPECT_EQ(online->row_width(), 0u);
+  EXPECT_EQ(MakeModel(RegressionFeatures(true), Online())->row_width(), 6u);
+  const std::unique_ptr<Model> gradients = MakeModel(RegressionFeatures(), Training());
+  EXPECT_EQ(gradients->online(), nullptr);
+  EXPECT_EQ(gradients->score_count(), 1u);
+  EXPECT_EQ(gradients->parameter_count(), 103u);
+  EXPECT_EQ(gradients->row_width(), 0u);
+  EXPECT_EQ(MakeModel(RegressionFeatures(true), Training())->row_width(), 1u);
+}
+
+TEST(CheckModel, NamesWhatDoesNotGoTogether) {
+  EXPECT_TRUE(CheckModel(RegressionFeatures(), Online()).ok());
+  EXPECT_TRUE(CheckModel(RegressionFeatures(true), Training()).ok());
+  const auto error = [](const JobFeatures& features, const Training& training) {
+    return std::string(CheckModel(features, training).message());
+  };
+  Training huber = Online();
+  huber.set_loss(Training::HUBER);
+  EXPECT_TRUE(CheckModel(RegressionFeatures(), huber).ok());
+  EXPECT_THAT(error(Features(3), huber), HasSubstr("--loss"));
+  JobFeatures ids = Features(3);
+  ids.mutable_spec()->add_ids("id");
+  EXPECT_TRUE(CheckModel(ids, Online()).ok());
+  EXPECT_THAT(error(ids, Training()), HasSubstr("leave out --update"));
+  Training buffer;
+  buffer.set_schedule(Training::BUFFER);
+  EXPECT_TRUE(CheckModel(RegressionFeatures(), buffer).ok());
+  EXPECT_THAT(error(RegressionFeatures(true), buffer), HasSubstr("--schedule one-pass"));
 }
 
 TEST(MakeServerOptions, AShardAddsUpTheChangesOfOnlineLearners) {

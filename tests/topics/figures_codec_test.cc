@@ -26,6 +26,11 @@ TEST(CodecMomentsTest, AnyMomentsComeBackAsTheyWere) {
       moments.mean[i] = RandomDouble(random);
       moments.m2[i] = RandomDouble(random);
     }
+    moments.target = {.count = RandomDouble(random),
+                      .mean = RandomDouble(random),
+                      .m2 = RandomDouble(random),
+                      .errors = RandomDouble(random),
+                      .mean_error = RandomDouble(random)};
     MomentsMessage message;
     message.add_count(99);  // of an older use
     ToProto(moments, message);
@@ -138,6 +143,12 @@ TEST(CodecSumsTest, RefusesCalibrationThatNoRowsHave) {
       {"a bin alone", [](auto& m) { m.add_calibration_bin(14); }},
       {"probabilities without a bin", [](auto& m) { m.add_calibration_confidence(1); }},
       {"an absolute error of more rows", [](auto& m) { m.set_absolute_rows(4); }},
+      {"more rows without a prediction", [](auto& m) { m.set_unpredicted(4); }},
+      {"an absolute error of rows without a prediction",
+       [](auto& m) {
+         m.set_absolute_rows(1);
+         m.set_unpredicted(3);
+       }},
       {"a cell twice", [](auto& m) { m.set_cell(1, m.cell(0)); }},
       {"score bins that descend", [](auto& m) { m.set_score_bin(0, 8191); }},
   };
@@ -179,6 +190,7 @@ TEST(CodecSumsTest, SumsOfARegressionComeBackAsTheyWere) {
   EvaluationSums sums;
   sums.AddTarget(3, 2.5f);
   sums.AddTarget(-1, 4);
+  sums.AddUnpredicted();
   EvaluationSumsMessage message;
   ToProto(sums, message);
   EXPECT_TRUE(CheckSums(message, 0).ok());

@@ -34,7 +34,7 @@ TEST(FiguresVerdict, SaysWhatIsWorseThanWhatAndWhatToDo) {
               Optional(AllOf(HasSubstr("after 1000 rows"), HasSubstr("0.7500, theirs is 0.5000"),
                              HasSubstr("Lower --learning-rate"))));
   EXPECT_THAT(WorseThanPriorText(OfNumbers(1'000, 30)),
-              Optional(AllOf(HasSubstr("is 30, the mean's is 20"), HasSubstr("--offset"))));
+              Optional(AllOf(HasSubstr("is 30, the mean's is 20"), HasSubstr("--loss huber"))));
 }
 
 TEST(FiguresVerdict, IsSilentOfFewRowsAndOfWhatNoiseCosts) {

@@ -1,0 +1,154 @@
+#include "models/online_classifier.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "models/lanes.h"
+#include "models/portable_math.h"
+
+namespace millrace {
+namespace {
+
+using Race = OnlineRace;
+
+// A racer's loss by one row is at most this.
+constexpr float kMostLoss = 9.2f;
+// A step changes a score z at most by |z| + kLongestStep.
+constexpr float kLongestStep = 5.0f;
+// What is added to each count, so that no class is impossible.
+constexpr float kUnseen = 0.5f;
+// A count may fall below 0: workers subtract what they forget of a count that they know late.
+float Smoothed(float count) { return std::max(count, 0.0f) + kUnseen; }
+float TotalOf(std::span<const float> counts) {
+  float total = 0;
+  for (const float count : counts) total += Smoothed(count);
+  return total;
+}
+
+// Whose logarithm is still finite.
+constexpr double kLeastProbability = 1e-30;
+
+double LossOf(double probability) { return -NaturalLog(std::max(probability, kLeastProbability)); }
+
+}  // namespace
+
+OnlineClassifier::OnlineClassifier(size_t classes, std::vector<float> class_weights)
+    : OnlineLearner(ColumnsFor(classes)),
+      classes_(classes),
+      class_weights_(std::move(class_weights)),
+      prior_(columns()),
+      priors_(columns()),
+      probabilities_(std::max<size_t>(columns(), 2) * kLanes) {
+  MILLRACE_CHECK(classes >= 2);
+  MILLRACE_CHECK(class_weights_.empty() || class_weights_.size() == classes);
+}
+
+void OnlineClassifier::SetRace(const RaceView& race) {
+  const float least = *std::ranges::min_element(race.losses);
+  std::array<float, Race::kRacers> exponents;
+  for (size_t e = 0; e < Race::kRacers; ++e) exponents[e] = least - race.losses[e];
+  SetShares(exponents);
+  SetPrior(race.counts);
+  for (size_t c = 0; c < columns(); ++c) priors_[c] = PriorScore(c);
+}
+
+void OnlineClassifier::SetPrior(std::span<const float> counts) {
+  const auto odds = [&](size_t k) {
+    return static_cast<float>(NaturalLog(static_cast<double>(Smoothed(counts[k]))));
+  };
+  if (columns() == 1) {
+    prior_[0] = odds(1) - odds(0);
+    return;
+  }
+  const auto log_total = static_cast<float>(NaturalLog(static_cast<double>(TotalOf(counts))));
+  for (size_t k = 0; k < columns(); ++k) prior_[k] = odds(k) - log_total;
+}
+
+void OnlineClassifier::Test(std::span<const Term> terms, std::span<float> scores) {
+  Score(terms, priors_);
+  ToProbabilities();
+  if (scores.empty()) return;
+  for (size_t k = 0; k < classes_; ++k) scores[k] = ProbabilityOf(k, kMixture);
+}
+
+void OnlineClassifier::ToProbabilities() {
+  using Floats = Lanes<kLanes>;
+  if (columns() == 1) {
+    const Floats z = Load<kLanes>(scores_.data());
+    const Floats e = ExpOfNegative<kLanes>(z > 0.0f ? -z : z);
+    const Floats likelier = 1.0f / (e + 1.0f);
+    const Floats unlikelier = e / (e + 1.0f);  // not the rest of 1, which has fewer digits
+    StoreFirst<kLanes, kLanes>(probabilities_.data(), z > 0.0f ? likelier : unlikelier);
+    StoreFirst<kLanes, kLanes>(probabilities_.data() + kLanes, z > 0.0f ? unlikelier : likelier);
+    return;
+  }
+  Floats largest = Load<kLanes>(scores_.data());
+  for (size_t c = 1; c < columns(); ++c) {
+    largest = Max<kLanes>(largest, Load<kLanes>(scores_.data() + c * kLanes));
+  }
+  Floats sum = {};
+  for (size_t c = 0; c < columns(); ++c) {
+    const Floats e = ExpOfNegative<kLanes>(Load<kLanes>(scores_.data() + c * kLanes) - largest);
+    StoreFirst<kLanes, kLanes>(probabilities_.data() + c * kLanes, e);
+    sum += e;
+  }
+  for (size_t c = 0; c < columns(); ++c) {
+    float* const p = probabilities_.data() + c * kLanes;
+    StoreFirst<kLanes, kLanes>(p, Load<kLanes>(p) / sum);
+  }
+}
+
+void OnlineClassifier::CountRace(uint32_t label, float weight, RaceView& race) const {
+  constexpr auto kKept = static_cast<float>(1 - 1 / Race::kMemory);
+  const auto loss_of = [](float probability) {
+    return std::min(kMostLoss, static_cast<float>(LossOf(static_cast<double>(probability))));
+  };
+  for (size_t e = 0; e < Race::kRates; ++e) {
+    race.losses[e] = race.losses[e] * kKept + weight * loss_of(ProbabilityOf(label, e));
+  }
+  float& prior = race.losses[Race::kRacers - 1];
+  prior = prior * kKept + weight * loss_of(Smoothed(race.counts[label]) / TotalOf(race.counts));
+  for (float& count : race.counts) count *= kKept;
+  race.counts[label] += weight;
+}
+
+BatchLoss OnlineClassifier::LossOfRow(const Row& row) const {
+  MILLRACE_CHECK(row.label < classes_);
+  const auto weight = static_cast<double>(WeightOf(row.label));
+  return {weight * LossOf(static_cast<double>(ProbabilityOf(row.label, kMixture))), weight};
+}
+
+void OnlineClassifier::Learn(std::span<const Term> terms, const Row& row, RaceView race) {
+  MILLRACE_CHECK(row.label < classes_);
+  const float weight = WeightOf(row.label);
+  CountRace(row.label, weight, race);
+  const float squares = SquaresOf(terms);
+  for (size_t c = 0; c < columns(); ++c) {
+    const bool is_labels = columns() == 1 ? row.label == 1 : row.label == c;
+    const float p = probabilities_[c * kLanes + kMixture];
+    const Reach reach = AddCurvature(terms, c, weight * p * (1.0f - p), squares);
+    Move(terms, c, StepsOf(c, is_labels ? 1.0f : 0.0f, weight, reach));
+  }
+}
+
+// The loss's own curvature makes a step shorter (an implicit step, to first order: Kulis and
+// Bartlett 2010), so that no rate overshoots.
+OnlineLearner::Rates OnlineClassifier::StepsOf(size_t column, float target, float weight,
+                                               const Reach& reach) const {
+  const float* const p = probabilities_.data() + column * kLanes;
+  const float* const z = scores_.data() + column * kLanes;
+  Rates steps;
+  for (size_t e = 0; e < Race::kRates; ++e) {
+    const float weighted_reach = weight * reach.Of(e);
+    const float slope = p[e] - target;
+    const float longest = std::abs(z[e]) + kLongestStep;
+    const float shorter = std::max(1.0f + p[e] * (1.0f - p[e]) * weighted_reach,
+                                   std::abs(slope) * weighted_reach / longest);
+    steps[e] = weight * Race::kRateOf[e] * slope / shorter;
+  }
+  return steps;
+}
+
+}  // namespace millrace

@@ -1,0 +1,49 @@
+// Learns the probabilities of classes row by row. Internal to models/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/online_learner.h"
+
+namespace millrace {
+
+// The loss is the log loss; the racer without features predicts how frequent each class has been.
+class OnlineClassifier final : public OnlineLearner {
+ public:
+  // `class_weights`: empty, or a factor on the rows of each class.
+  OnlineClassifier(size_t classes, std::vector<float> class_weights);
+
+  void SetRace(const RaceView& race) override;
+  void Test(std::span<const Term> terms, std::span<float> scores) override;
+  BatchLoss LossOfRow(const Row& row) const override;
+  void Learn(std::span<const Term> terms, const Row& row, RaceView race) override;
+  float PriorScore(size_t column) const override {
+    return share(OnlineRace::kRacers - 1) * prior_[column];
+  }
+
+ private:
+  float WeightOf(uint32_t label) const {
+    return class_weights_.empty() ? 1.0f : class_weights_[label];
+  }
+  void SetPrior(std::span<const float> counts);
+  void ToProbabilities();
+  // Of the class, by the racer in this lane.
+  float ProbabilityOf(size_t label, size_t lane) const {
+    const size_t line = columns() == 1 ? 1 - label : label;
+    return probabilities_[line * kLanes + lane];
+  }
+  void CountRace(uint32_t label, float weight, RaceView& race) const;
+  Rates StepsOf(size_t column, float target, float weight, const Reach& reach) const;
+
+  const size_t classes_;
+  const std::vector<float> class_weights_;
+  std::vector<float> prior_;   // columns: scores of the racer without features
+  std::vector<float> priors_;  // ... times its share
+  // As scores_; of one column a second line has the probabilities of class 0.
+  std::vector<float> probabilities_;
+};
+
+}  // namespace millrace
