@@ -59,8 +59,8 @@ Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) 
     return absl::InvalidArgumentError(
         "its previous round has shrunk its rows further than its last");
   }
-  moments_ = saved.moments().count_size() > 0 ? FromProto(saved.moments())
-                                              : Moments(shape.numeric_columns);
+  moments_ =
+      HasMoments(saved.moments()) ? FromProto(saved.moments()) : Moments(shape.numeric_columns);
   ids_.assign(saved.embeddings().id().begin(), saved.embeddings().id().end());
   rows_.assign(saved.embeddings().value().begin(), saved.embeddings().value().end());
   time_ = {saved.step_ms(), saved.shrinkage()};

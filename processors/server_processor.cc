@@ -154,7 +154,7 @@ void ServerProcessor::HandleWhileLost(Gradient message, ServerOutput& output) {
 void ServerProcessor::GoOnFrom(const LostState::Restored& restored) {
   model_.SetWeights(restored.slice);
   model_.set_steps(restored.clock);
-  if (restored.moments.count_size() > 0) moments_ = FromProto(restored.moments);
+  if (HasMoments(restored.moments)) moments_ = FromProto(restored.moments);
   if (options_.keeps_previous_round()) {
     mutable_shard().KeepPreviousRound();
     previous_.Begin(moments_, row_time());
@@ -370,7 +370,7 @@ void ServerProcessor::CountOnce(const Gradient::Update& update) {
     window_.Add(sums, progressive_.rows);
   }
   if (update.tail().rows() > 0) tail_.Merge(FromProto(update.tail()));
-  if (update.moments().count_size() > 0) {
+  if (HasMoments(update.moments())) {
     Moments merged = moments_;
     merged.Merge(FromProto(update.moments()));
     if (merged.IsValid()) moments_ = std::move(merged);

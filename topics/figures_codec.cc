@@ -118,6 +118,10 @@ Moments FromProto(const MomentsMessage& message) {
   return moments;
 }
 
+bool HasMoments(const MomentsMessage& message) {
+  return message.count_size() > 0 || message.target_count() != 0 || message.error_count() != 0;
+}
+
 void ToProto(const Moments& moments, MomentsMessage& message) {
   message.Clear();
   message.mutable_count()->Add(moments.count.begin(), moments.count.end());
@@ -186,8 +190,7 @@ Status CheckSums(const EvaluationSumsMessage& message, size_t classes) {
 
 Status CheckMoments(const MomentsMessage& message, size_t columns) {
   const auto size = static_cast<int>(columns);
-  const bool empty = message.count_size() == 0;
-  if ((!empty && message.count_size() != size) || message.mean_size() != message.count_size() ||
+  if ((HasMoments(message) && message.count_size() != size) || message.mean_size() != message.count_size() ||
       message.m2_size() != message.count_size()) {
     return BadFigures("moments of " + std::to_string(message.count_size()) +
                       " columns, but the job has " + std::to_string(columns));

@@ -15,6 +15,8 @@ void ToProto(const EvaluationSums& sums, EvaluationSumsMessage& message);
 // Whether all its sums are numbers.
 bool AreFinite(const EvaluationSumsMessage& message);
 Moments FromProto(const MomentsMessage& message);
+// Whether there are any: of rows with numeric columns, or with a target.
+bool HasMoments(const MomentsMessage& message);
 void ToProto(const Moments& moments, MomentsMessage& message);
 // With what is told of each class, as far as the limits below allow.
 void ToProto(const EvaluationFigures& figures, Figures& message);

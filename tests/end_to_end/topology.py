@@ -83,11 +83,13 @@ def write_csv(path, rows, seed=1):
 def count_ids(data, features):
     """Of a file of rows: how many embedding rows they name. Each value of a column of ids, and of a
     pair of columns, is one; a row of a class that was not asked for is malformed, and names none."""
-    label, classes, ids = (features[features.index(flag) + 1]
-                           for flag in ("--label", "--classes", "--ids"))
+    label, ids = (features[features.index(flag) + 1] for flag in ("--label", "--ids"))
+    classes = None
+    if "--classes" in features:
+        classes = features[features.index("--classes") + 1].split(",")
     columns = [column.split("*") for column in ids.split(",")]
     with open(data, newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row[label] in classes.split(",")]
+        rows = [row for row in csv.DictReader(file) if not classes or row[label] in classes]
     return sum(len({tuple(row[part] for part in parts) for row in rows}) for parts in columns)
 
 

@@ -25,6 +25,8 @@ BUCKETS = 7  # so few that keys collide
 TEXT_BUCKETS = 16
 # Count, mean and M2 of each numeric column; the test has the same.
 MOMENTS = numpy.array([[10, 10, 4], [1.5, -2e6, 3], [40, 9e12, 0]], dtype=float)
+# Of a regression: the mean of the targets, and the unit of the scores.
+TARGET = (100, 2)
 TEXTS = ["", "The quick brown fox", "the THE thE, fox! \u00c9t\u00e9 \u0391\u03a3", "a b c", "x_1 3.14 don't",
          "na\u00efve \u65e5\u672c\u8a9e \U00010400\U00010401 fox fox"]
 NUMBERS = ["1", " -2.5e1 ", "n/a", "", "1e9", "+.5", "nan", "-3000000"]
@@ -46,14 +48,15 @@ def rows():
 
 def oracle():
     table = list(rows())
-    result = predict.probabilities(weights(), table, numeric=NUMERIC, moments=MOMENTS,
-                                   categorical=CATEGORICAL, categorical_buckets=BUCKETS, text="t",
-                                   text_buckets=TEXT_BUCKETS)
+    features = {"numeric": NUMERIC, "moments": MOMENTS, "categorical": CATEGORICAL,
+                "categorical_buckets": BUCKETS, "text": "t", "text_buckets": TEXT_BUCKETS}  # fmt: skip
+    result = predict.probabilities(weights(), table, **features)
+    estimates = predict.estimates(weights()[:, :1], table, TARGET, **features)[:, 0]
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*table[0], *("p " + name for name in CLASSES)])
-    for row, p in zip(table, result):
-        writer.writerow([*row.values(), *(f"{x:.6f}" for x in p)])
+    writer.writerow([*table[0], *("p " + name for name in CLASSES), "estimate"])
+    for row, p, estimate in zip(table, result, estimates):
+        writer.writerow([*row.values(), *(f"{x:.6f}" for x in p), f"{estimate:.5f}"])
     return out.getvalue()
 
 

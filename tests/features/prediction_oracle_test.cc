@@ -9,6 +9,7 @@
 
 #include "features/csv_row_encoder.h"
 #include "formats/csv_file.h"
+#include "models/factorization_machine.h"
 #include "models/moments.h"
 #include "models/softmax_regression.h"
 
@@ -50,6 +51,13 @@ TEST(PredictionOracle, TheProgramOfThePageComputesWhatTheModelDoes) {
   moments.count = {10, 10, 4};
   moments.mean = {1.5, -2e6, 3};
   moments.m2 = {40, 9e12, 0};
+  std::vector<float> of_first_class;
+  for (size_t f = 0; f <= features; ++f) of_first_class.push_back(Weights(features)[f * kClasses]);
+  const FactorizationMachine regression({.features = features, .has_ids = false},
+                                        {.of_classes = false});
+  moments.target = {.count = 4, .mean = 100, .m2 = 16};
+  Scaler scaler(moments);
+  scaler.set_target(moments.target);
   const size_t first = FindColumn(file->columns(), "p no", "").value();
   CsvRecord record;
   int rows = 0;
@@ -65,6 +73,11 @@ TEST(PredictionOracle, TheProgramOfThePageComputesWhatTheModelDoes) {
                   3e-6)
           << "line " << record.line << ", class " << k;
     }
+    std::vector<float> estimate(1);
+    regression.Compute(batch, scaler, of_first_class, {}, nullptr, estimate);
+    EXPECT_NEAR(estimate[0],
+                std::strtod(std::string(record.fields[first + kClasses]).c_str(), nullptr), 1e-4)
+        << "line " << record.line;
   }
   EXPECT_EQ(rows, 48);
 }

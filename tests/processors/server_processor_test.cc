@@ -426,6 +426,19 @@ TEST(ServerProcessorTest, SumsTravelWithTheUpdateAndAreCountedWhenItIsApplied) {
   EXPECT_EQ(server.Answer(0).moments().mean(0), 2.5);
 }
 
+TEST(ServerProcessorTest, TargetsAreCountedWithoutNumericColumns) {
+  ServerOptions options = SmallServer(kEventual);
+  options.numeric_columns = 0;
+  TestServer server(options);
+  Gradient update = WithProgressive(Update(0, 0, Same(1), kRange), 2);
+  Moments moments(0);
+  for (const float target : {3.0f, 5.0f}) moments.target.Add(target);
+  ToProto(moments, *update.mutable_update()->mutable_moments());
+  server.Send(update);
+  EXPECT_EQ(server.processor().moments().target.mean, 4);
+  EXPECT_EQ(server.Answer(0).moments().target_count(), 2);
+}
+
 TEST(ServerProcessorTest, UndecodableRowsGoToTheDeadLettersOnce) {
   for (const ConsistencyPolicy& policy : AllPolicies()) {
     TestServer server(SmallServer(policy));

@@ -42,6 +42,11 @@ TEST(CodecMomentsTest, AnyMomentsComeBackAsTheyWere) {
 TEST(CodecMomentsTest, ChecksTheNumberOfColumnsOfEachPart) {
   MomentsMessage message;
   EXPECT_TRUE(CheckMoments(message, 2).ok()) << "no moments at all are fine";
+  EXPECT_FALSE(HasMoments(message));
+  message.set_target_count(1);
+  EXPECT_TRUE(HasMoments(message));
+  EXPECT_TRUE(CheckMoments(message, 0).ok()) << "of a target alone";
+  EXPECT_FALSE(CheckMoments(message, 2).ok()) << "of a target without the columns";
   ToProto(Moments(2), message);
   EXPECT_TRUE(CheckMoments(message, 2).ok());
   EXPECT_FALSE(CheckMoments(message, 1).ok());
