@@ -190,8 +190,8 @@ Status CheckSums(const EvaluationSumsMessage& message, size_t classes) {
 
 Status CheckMoments(const MomentsMessage& message, size_t columns) {
   const auto size = static_cast<int>(columns);
-  if ((HasMoments(message) && message.count_size() != size) || message.mean_size() != message.count_size() ||
-      message.m2_size() != message.count_size()) {
+  if ((HasMoments(message) && message.count_size() != size) ||
+      message.mean_size() != message.count_size() || message.m2_size() != message.count_size()) {
     return BadFigures("moments of " + std::to_string(message.count_size()) +
                       " columns, but the job has " + std::to_string(columns));
   }
