@@ -13,8 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "apps/did_you_mean.h"
 #include "base/check.h"
+#include "base/did_you_mean.h"
 
 namespace millrace {
 namespace {

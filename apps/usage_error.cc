@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "apps/did_you_mean.h"
 #include "apps/flag_table.h"
+#include "base/did_you_mean.h"
 
 namespace millrace {
 namespace {

@@ -13,6 +13,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/did_you_mean.h"
 #include "formats/utf8.h"
 
 namespace millrace {
@@ -22,6 +23,7 @@ namespace {
 constexpr int kFirstWaitMilliseconds = 5;
 constexpr int kWaitMilliseconds = 100;
 constexpr size_t kShownColumns = 50;
+constexpr size_t kLongestCompared = 100;  // bytes of a name
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -168,19 +170,35 @@ Status CsvFile::WaitReadable() {
   }
 }
 
+namespace {
+
+std::optional<std::string> NearestColumn(const std::vector<std::string>& columns,
+                                         std::string_view name) {
+  if (name.size() > kLongestCompared) return std::nullopt;
+  std::vector<std::string> compared;
+  for (const std::string& column : columns) {
+    if (column.size() <= kLongestCompared) compared.push_back(column);
+  }
+  return NearestWord(std::string(name), compared);
+}
+
+}  // namespace
+
 StatusOr<size_t> FindColumn(const std::vector<std::string>& columns, std::string_view name,
                             std::string_view file) {
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i] == name) return i;
   }
+  const std::optional<std::string> near = NearestColumn(columns, name);
   std::string listed = absl::StrJoin(
       columns.begin(),
       columns.begin() + static_cast<ptrdiff_t>(std::min(columns.size(), kShownColumns)), ", ");
   if (columns.size() > kShownColumns) {
     absl::StrAppend(&listed, " and ", columns.size() - kShownColumns, " more");
   }
-  return absl::NotFoundError(
-      absl::StrCat(Absl(file), " has no column \"", Absl(name), "\"; its columns are: ", listed));
+  return absl::NotFoundError(absl::StrCat(
+      Absl(file), " has no column \"", Absl(name), "\"; ",
+      near ? absl::StrCat("did you mean \"", *near, "\"? Its") : "its", " columns are: ", listed));
 }
 
 }  // namespace millrace

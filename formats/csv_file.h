@@ -82,7 +82,7 @@ class CsvFile {
 };
 
 // The position of column `name` in `columns`. The error says that the file called `file` has no
-// such column, and which ones it has.
+// such column, which one may be meant, and which ones it has.
 StatusOr<size_t> FindColumn(const std::vector<std::string>& columns, std::string_view name,
                             std::string_view file);
 

@@ -122,6 +122,10 @@ TEST_F(CsvFileTest, AMissingColumnNamesThoseThereAre) {
   EXPECT_EQ(FindColumn(columns, "text", "x.csv").value(), 1u);
   EXPECT_EQ(FindColumn(columns, "label", "x.csv").status().message(),
             "x.csv has no column \"label\"; its columns are: id, text");
+  EXPECT_EQ(FindColumn(columns, "Text", "x.csv").status().message(),
+            "x.csv has no column \"Text\"; did you mean \"text\"? Its columns are: id, text");
+  const std::string long_name(1 << 20, 'a');  // no letter by letter comparison of such
+  EXPECT_FALSE(FindColumn({long_name}, long_name + "b", "x.csv").ok());
   EXPECT_THAT(
       std::string(FindColumn(std::vector<std::string>(60, "c"), "d", "x").status().message()),
       HasSubstr("c, c and 10 more"));
