@@ -14,6 +14,7 @@
 #include "apps/flag_table.h"
 #include "base/host_and_port.h"
 #include "features/feature_encoder.h"
+#include "features/quantile_bins.h"
 #include "processors/policy.h"
 #include "stores/training_buffer.h"
 #include "tasks/task_options.h"
@@ -339,6 +340,9 @@ Status CheckJob(const JobFeatures& features, const JobTraining& training) {
   const FeatureSpec& spec = features.spec();
   const Status names = CheckNamesAreUtf8(spec);
   if (!names.ok()) return wrong(std::string(names.message()));
+  const StatusOr<std::vector<BinnedColumn>> bins = BinnedColumns(spec);
+  const Status edges = bins.ok() ? CheckBinEdges(spec, *bins) : bins.status();
+  if (!edges.ok()) return wrong(std::string(edges.message()));
   const uint64_t count = features.feature_count();
   if (count < static_cast<uint64_t>(spec.numeric_size()) || count > UINT32_MAX) {
     return wrong(std::to_string(count) + " features, " + std::to_string(spec.numeric_size()) +

@@ -24,11 +24,15 @@ bool IsFtrl(const JobConfig& config) {
   return config.training().optimizer().kind() == Training::Optimizer::FTRL;
 }
 bool HasHuberLimit(const JobConfig& config) { return config.training().loss() == Training::HUBER; }
-bool HasNumbers(const JobConfig& config) { return !config.features().numeric().empty(); }
+bool HasNumbers(const JobConfig& config) {
+  return !config.features().numeric().empty() || !config.features().bins().empty();
+}
 bool TakesMissing(const JobConfig& config) {
   return HasNumbers(config) && config.features().missing() != FeatureSpec::REJECT;
 }
-bool HasCategories(const JobConfig& config) { return !config.features().categorical().empty(); }
+bool HasCategories(const JobConfig& config) {
+  return !config.features().categorical().empty() || !config.features().bins().empty();
+}
 bool HasText(const JobConfig& config) { return !config.features().text().empty(); }
 bool HasTimes(const JobConfig& config) { return !config.producer().time_column().empty(); }
 bool HasTest(const JobConfig& config) { return config.server().has_test_file(); }
@@ -41,9 +45,10 @@ struct Need {
 
 // (What ValidateConfig refuses in a file, too, is not here.)
 constexpr Need kNeeds[] = {
-    {"features.missing", "--numeric", HasNumbers},
-    {"features.missing_tokens", "--numeric, and --missing mean or mean-only", TakesMissing},
-    {"features.categorical_buckets", "--categorical", HasCategories},
+    {"features.missing", "--numeric or --bins", HasNumbers},
+    {"features.missing_tokens", "--numeric or --bins, and --missing mean or mean-only",
+     TakesMissing},
+    {"features.categorical_buckets", "--categorical or --bins", HasCategories},
     {"features.text_buckets", "--text", HasText},
     {"producer.speedup", "--time-column", HasTimes},
     {"training.batch_rows", "--schedule one-pass", IsOnePass},

@@ -37,7 +37,11 @@ FlagGroup FeatureGroup() {
               {"--classes", "features.classes", "The classes", "found by a first scan of the file"},
               {"--numeric", "features.numeric", "Numeric columns, unscaled"},
               {"--categorical", "features.categorical",
-               "Categorical columns and crosses (A*B), hashed"},
+               "Categorical columns and crosses of two or more (A*B, A*B*C), hashed"},
+              {"--bins", "features.bins",
+               "Columns of numbers (COLUMN or COLUMN:N, also of --numeric) that are categories by "
+               "their bin, of up to N [16] between quantiles of the first 10,000 rows; in crosses "
+               "and --ids they stand for the bin. all or all:N: each column of --numeric"},
               {"--ids", "features.ids",
                "Columns and crosses (A*B) whose values have embedding rows (--model fm or deepfm)"},
               {"--regression", "features.regression",
@@ -45,7 +49,7 @@ FlagGroup FeatureGroup() {
               {"--text", "features.text",
                "Column of text, hashed as scikit-learn's HashingVectorizer does"},
               {"--categorical-buckets", "features.categorical_buckets",
-               "Hashed features of the categorical columns"},
+               "Hashed features of the categorical columns and bins"},
               {"--text-buckets", "features.text_buckets", "Hashed features of the text column"},
               {"--missing", "features.missing",
                "A numeric cell without a value: mean: the column's running mean stands for it (0 "

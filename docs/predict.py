@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Predictions for a CSV's rows, by the weights file of a job with --model softmax.
 
-    predict.py WEIGHTS.npy ROWS.csv --classes no,yes | --regression [--numeric A,B] [--categorical A,A*B]
-        [--categorical-buckets 4096] [--text COLUMN] [--text-buckets 1024] [--scaling none]
-        [--missing mean|mean-only|reject] [--missing-tokens A,B]
+    predict.py WEIGHTS.npy ROWS.csv --classes no,yes | --regression [--numeric A,B]
+        [--categorical C,C*A] [--bins A,all:8] [--categorical-buckets 4096] [--text COLUMN]
+        [--text-buckets 1024] [--scaling none] [--missing mean|mean-only|reject] [--missing-tokens A,B]
 
 Give the features as CsvProducer was given them, and the classes in the job's order. Prints a CSV with a
 column for each class's probability, or with the estimate. docs/weights-file.md says what is computed. Needs NumPy and scikit-learn.
@@ -12,6 +12,7 @@ column for each class's probability, or with the estimate. docs/weights-file.md 
 import argparse
 import csv
 import os
+import re
 import sys
 
 import numpy
@@ -54,6 +55,25 @@ def numeric_features(values, moments):
     return numpy.where(varies & ~numpy.isnan(values), scaled, 0.0)
 
 
+def binned_columns(bins, numeric):
+    """The columns that --bins names, in the order of their edges."""
+    names = [item.strip(" \t") for item in bins]
+    names = [re.sub(r"[ \t]*:[0-9]+$", "", name) for name in names]
+    rest = [name for name in names if name != "all"]
+    return [c for c in numeric if c not in rest] + rest if "all" in names else rest
+
+
+def with_bins(rows, columns, edges, tokens):
+    """The same rows, but in these columns the number of the bin, or nothing if the value is missing."""
+    rows = [dict(row) for row in rows]
+    values = parsed_numbers([[row[column] for column in columns] for row in rows], tokens)
+    for i, column in enumerate(columns):
+        reached = numpy.searchsorted(edges[i][~numpy.isnan(edges[i])], values[:, i], side="right")
+        for row, value, number_of_bin in zip(rows, values[:, i], reached):
+            row[column] = "" if numpy.isnan(value) else str(number_of_bin)
+    return rows
+
+
 def escaped(text, special):
     return "".join("\\" + c if c in special else c for c in text)
 
@@ -76,7 +96,8 @@ def categorical_features(rows, terms, buckets):
 
 
 def scores(weights, rows, numeric=(), moments=None, categorical=(), categorical_buckets=4096,
-                  text="", text_buckets=1024, missing="mean", missing_tokens=MISSING_TOKENS):
+                  text="", text_buckets=1024, missing="mean", missing_tokens=MISSING_TOKENS,
+                  bins=(), bin_edges=()):
     """A row for each of `rows` (dicts of text by column), a column for each one of the weights."""
     blocks = []
     if numeric:
@@ -84,8 +105,13 @@ def scores(weights, rows, numeric=(), moments=None, categorical=(), categorical_
         blocks.append(numeric_features(values, moments))
         if missing == "mean":
             blocks.append(numpy.isnan(values).astype(float))  # the indicators
-    if categorical:
-        blocks.append(categorical_features(rows, categorical, categorical_buckets))
+    binned = binned_columns(bins, numeric)
+    if len(binned) != len(bin_edges):
+        raise ValueError(f"edges of {len(bin_edges)} columns, but --bins has {len(binned)}")
+    terms = [*categorical, *binned]
+    if terms:
+        cells = with_bins(rows, binned, bin_edges, missing_tokens)
+        blocks.append(categorical_features(cells, terms, categorical_buckets))
     if text:
         hasher = HashingVectorizer(n_features=text_buckets)
         blocks.append(hasher.transform([row[text] for row in rows]))
@@ -121,6 +147,7 @@ def main():
     label.add_argument("--regression", action="store_true")
     parser.add_argument("--numeric", type=names, default=[])
     parser.add_argument("--categorical", type=names, default=[])
+    parser.add_argument("--bins", type=names, default=[])
     parser.add_argument("--categorical-buckets", type=int, default=4096)
     parser.add_argument("--text", default="")
     parser.add_argument("--text-buckets", type=int, default=1024)
@@ -135,13 +162,14 @@ def main():
     moments = None
     if given.numeric and given.scaling == "running":
         moments = numpy.load(given.weights + ".scaling.npy")
+    bin_edges = numpy.load(given.weights + ".bins.npy") if given.bins else ()
     csv.field_size_limit(2**31 - 1)
     with open(given.rows, newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     features = {"numeric": given.numeric, "moments": moments, "categorical": given.categorical,
                 "categorical_buckets": given.categorical_buckets, "text": given.text,
                 "text_buckets": given.text_buckets, "missing": given.missing,
-                "missing_tokens": given.missing_tokens}  # fmt: skip
+                "missing_tokens": given.missing_tokens, "bins": given.bins, "bin_edges": bin_edges}  # fmt: skip
     if given.regression:
         target = numpy.load(given.weights + ".target.npy")[0]
         result = estimates(weights, rows, target, **features)

@@ -40,11 +40,13 @@ StatusOr<CsvRowEncoder> CsvRowEncoder::Create(FeatureEncoder encoder,
                                               const std::vector<std::string>& columns,
                                               std::string_view file) {
   std::vector<size_t> positions;
-  for (const std::string& column : encoder.required_columns()) {
-    const StatusOr<size_t> position = FindColumn(columns, column, file);
+  for (size_t i = 0; i < encoder.required_columns().size(); ++i) {
+    const StatusOr<size_t> position = FindColumn(columns, encoder.required_columns()[i], file);
     if (!position.ok()) {
+      const std::string& cross = encoder.cross_of(i);
       return Status(position.status().code(),
-                    absl::StrCat(position.status().message(), SeparatorAdvice(columns)));
+                    absl::StrCat(cross, cross.empty() ? "" : ": ", position.status().message(),
+                                 SeparatorAdvice(columns)));
     }
     positions.push_back(*position);
   }

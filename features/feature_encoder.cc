@@ -4,12 +4,14 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "features/number.h"
+#include "features/quantile_bins.h"
 #include "features/quoted_value.h"
 #include "formats/utf8.h"
 
@@ -85,6 +87,35 @@ Status CheckTerms(std::string_view field,
   return absl::OkStatus();
 }
 
+// What is wrong with spec.bins and, if there are any, with their edges.
+Status CheckBins(const FeatureSpec& spec) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<BinnedColumn> columns, BinnedColumns(spec));
+  for (const BinnedColumn& each : columns) {
+    MILLRACE_RETURN_IF_ERROR(CheckName("bins", each.column, spec.label()));
+    for (const std::string& term : spec.categorical()) {
+      if (TrimSpaces(term) != each.column) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          Flagged("bins"), " and ", Flagged("categorical"), " name ", QuotedValue(each.column),
+          ": its bin is a category already, so leave it out in one of the two"));
+    }
+  }
+  return spec.bin_edges().empty() ? absl::OkStatus() : CheckBinEdges(spec, columns);
+}
+
+// "0", "1" and so on.
+std::string_view BinName(size_t bin) {
+  static const std::vector<std::string>& names = *[] {
+    auto* const all = new std::vector<std::string>;
+    for (uint32_t i = 0; i < kMostBins; ++i) all->push_back(std::to_string(i));
+    return all;
+  }();
+  return names[bin];
+}
+
+bool HasCategories(const FeatureSpec& spec) {
+  return !spec.categorical().empty() || !spec.bins().empty();
+}
+
 }  // namespace
 
 Status CheckNameIsUtf8(std::string_view field, std::string_view name) {
@@ -107,7 +138,34 @@ Status CheckNamesAreUtf8(const FeatureSpec& spec) {
   MILLRACE_RETURN_IF_ERROR(check("numeric", spec.numeric()));
   MILLRACE_RETURN_IF_ERROR(check("categorical", spec.categorical()));
   MILLRACE_RETURN_IF_ERROR(check("missing_tokens", spec.missing_tokens()));
+  MILLRACE_RETURN_IF_ERROR(check("bins", spec.bins()));
+  for (const FeatureSpec::BinEdges& edges : spec.bin_edges()) {
+    MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8("bin_edges", edges.column()));
+  }
   return check("ids", spec.ids());
+}
+
+Status CheckCrossesOfNumbers(const FeatureSpec& spec) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<BinnedColumn> binned, BinnedColumns(spec));
+  std::set<std::string> numbers(spec.numeric().begin(), spec.numeric().end());
+  for (const BinnedColumn& each : binned) numbers.erase(each.column);
+  for (const auto* terms : {&spec.categorical(), &spec.ids()}) {
+    for (const std::string& term : *terms) numbers.erase(term);
+  }
+  for (const auto& [field, terms] :
+       {std::pair("categorical", &spec.categorical()), std::pair("ids", &spec.ids())}) {
+    for (const std::string& term : *terms) {
+      for (const std::string& column : ColumnsOfTerm(term)) {
+        if (!numbers.contains(column)) continue;
+        return absl::InvalidArgumentError(absl::StrCat(
+            Flagged(field), ": the cross ", QuotedValue(term), " names the numeric column ",
+            QuotedValue(column), ", of which each number would be a category: add --bins ", column,
+            " to cross its bins, or name ", column, " in --", field,
+            " by itself, too, if it has few values"));
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 Status ValidateColumns(const FeatureSpec& spec) {
@@ -115,10 +173,10 @@ Status ValidateColumns(const FeatureSpec& spec) {
   if (TrimSpaces(spec.label()).empty()) {
     return absl::InvalidArgumentError("no label column is named: give --label (field label)");
   }
-  if (spec.numeric().empty() && spec.categorical().empty() && spec.text().empty() &&
-      spec.ids().empty()) {
+  if (spec.numeric().empty() && !HasCategories(spec) && spec.text().empty() && spec.ids().empty()) {
     return absl::InvalidArgumentError(
-        "no feature columns are named: name some by --numeric, --categorical, --text or --ids");
+        "no feature columns are named: name some by --numeric, --bins, --categorical, --text or "
+        "--ids");
   }
   if (spec.regression() && !spec.classes().empty()) {
     return absl::InvalidArgumentError(
@@ -131,11 +189,12 @@ Status ValidateColumns(const FeatureSpec& spec) {
   }
   MILLRACE_RETURN_IF_ERROR(CheckTerms("categorical", spec.categorical(), spec.label()));
   MILLRACE_RETURN_IF_ERROR(CheckTerms("ids", spec.ids(), spec.label()));
+  MILLRACE_RETURN_IF_ERROR(CheckBins(spec));
   if (!spec.text().empty()) MILLRACE_RETURN_IF_ERROR(CheckName("text", spec.text(), spec.label()));
 
   uint64_t features = static_cast<uint64_t>(spec.numeric_size());
   if (spec.missing() == FeatureSpec::MEAN_AND_INDICATOR) features *= 2;
-  if (!spec.categorical().empty()) {
+  if (HasCategories(spec)) {
     if (spec.categorical_buckets() == 0) {
       return absl::InvalidArgumentError(
           "categorical_buckets (--categorical-buckets) is 0; it must be at least 1");
@@ -160,6 +219,9 @@ Status ValidateColumns(const FeatureSpec& spec) {
 
 StatusOr<FeatureEncoder> FeatureEncoder::Create(const FeatureSpec& spec) {
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec));
+  if (!spec.bins().empty() && spec.bin_edges().empty()) {
+    return absl::InvalidArgumentError("bins (--bins) has no bin_edges");
+  }
   if (spec.regression()) return FeatureEncoder(spec, LabelIndex());
   MILLRACE_ASSIGN_OR_RETURN(LabelIndex labels, LabelIndex::Create(ToVector(spec.classes())));
   return FeatureEncoder(spec, std::move(labels));
@@ -171,24 +233,25 @@ StatusOr<FeatureEncoder> FeatureEncoder::CreateWithoutClasses(const FeatureSpec&
 }
 
 FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
-    : columns_{spec.label()},
-      labels_(std::move(labels)),
+    : labels_(std::move(labels)),
       regression_(spec.regression()),
       missing_(spec.missing()),
       missing_tokens_(ToVector(spec.missing_tokens())) {
+  Require(spec.label());
   for (const std::string& column : spec.numeric()) numeric_.push_back(Require(column));
   if (has_indicators()) hashed_count_ += numeric_count();
   category_first_ = static_cast<uint32_t>(feature_count());
-  if (!spec.categorical().empty()) {
-    category_hasher_.emplace(ToVector(spec.categorical()), spec.categorical_buckets());
-    for (const std::string& column : category_hasher_->columns()) {
-      categorical_.push_back(Require(column));
-    }
+  if (HasCategories(spec)) {
+    std::vector<std::string> terms = ToVector(spec.categorical());
+    const std::vector<BinnedColumn> binned = BinnedColumns(spec).value();
+    for (const BinnedColumn& each : binned) terms.push_back(each.column);
+    category_hasher_.emplace(terms, spec.categorical_buckets());
+    RequireTerms(terms, "categorical", &categorical_);
     hashed_count_ += spec.categorical_buckets();
   }
   if (!spec.ids().empty()) {
     id_hasher_.emplace(ToVector(spec.ids()), 1);
-    for (const std::string& column : id_hasher_->columns()) ids_.push_back(Require(column));
+    RequireTerms(ToVector(spec.ids()), "ids", &ids_);
   }
   if (!spec.text().empty()) {
     text_hasher_.emplace(spec.text_buckets());
@@ -196,13 +259,48 @@ FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
     text_first_ = static_cast<uint32_t>(feature_count());
     hashed_count_ += spec.text_buckets();
   }
+  AddBins(spec);
 }
 
-size_t FeatureEncoder::Require(std::string_view column) {
+size_t FeatureEncoder::Require(std::string_view column, std::string cross) {
   const auto it = std::find(columns_.begin(), columns_.end(), column);
   const size_t position = static_cast<size_t>(it - columns_.begin());
-  if (it == columns_.end()) columns_.emplace_back(column);
+  if (it == columns_.end()) {
+    columns_.emplace_back(column);
+    crosses_.push_back(std::move(cross));
+  }
   return position;
+}
+
+// In the order of CategoryHasher::columns().
+void FeatureEncoder::RequireTerms(const std::vector<std::string>& terms, std::string_view field,
+                                  std::vector<size_t>* positions) {
+  for (const std::string& term : terms) {
+    const std::vector<std::string> columns = ColumnsOfTerm(term);
+    std::string cross;
+    if (columns.size() > 1) cross = absl::StrCat(Flagged(field), ": the cross ", QuotedValue(term));
+    for (const std::string& column : columns) {
+      const size_t position = Require(column, cross);
+      if (std::find(positions->begin(), positions->end(), position) == positions->end()) {
+        positions->push_back(position);
+      }
+    }
+  }
+}
+
+void FeatureEncoder::AddBins(const FeatureSpec& spec) {
+  bins_of_.resize(columns_.size());
+  const std::vector<BinnedColumn> binned = BinnedColumns(spec).value();
+  for (size_t i = 0; i < binned.size(); ++i) {
+    Bins& bins = bins_.emplace_back();
+    bins.column = Require(binned[i].column);
+    const auto numeric = std::find(numeric_.begin(), numeric_.end(), bins.column);
+    if (numeric != numeric_.end()) bins.numeric = static_cast<size_t>(numeric - numeric_.begin());
+    bins_of_[bins.column] = i;
+    if (spec.bin_edges().empty()) continue;
+    const auto& edges = spec.bin_edges(static_cast<int>(i)).edge();
+    bins.edges.assign(edges.begin(), edges.end());
+  }
 }
 
 Status FeatureEncoder::Encode(std::span<const std::string_view> fields, Row* row) {
@@ -237,6 +335,7 @@ Status FeatureEncoder::EncodeFeatures(std::span<const std::string_view> fields, 
       row->value.push_back(1);
     }
   }
+  MILLRACE_RETURN_IF_ERROR(FindBins(fields, row->numeric));
   if (id_hasher_) {
     MILLRACE_RETURN_IF_ERROR(TrimCells(ids_, fields));
     id_hasher_->SetIds(cells_, &row->ids);
@@ -252,10 +351,29 @@ Status FeatureEncoder::EncodeFeatures(std::span<const std::string_view> fields, 
   return absl::OkStatus();
 }
 
+// (Fields without the label.)
+Status FeatureEncoder::FindBins(std::span<const std::string_view> fields,
+                                const std::vector<double>& numeric) {
+  for (Bins& bins : bins_) {
+    double value = 0;
+    if (bins.numeric) {
+      value = numeric[*bins.numeric];
+    } else {
+      MILLRACE_RETURN_IF_ERROR(EncodeNumeric(bins.column, fields[bins.column - 1], &value));
+    }
+    bins.cell = std::isnan(value) ? std::string_view() : BinName(BinOf(bins.edges, value));
+  }
+  return absl::OkStatus();
+}
+
 Status FeatureEncoder::TrimCells(const std::vector<size_t>& columns,
                                  std::span<const std::string_view> fields) {
   cells_.clear();
   for (size_t column : columns) {
+    if (bins_of_[column]) {
+      cells_.push_back(bins_[*bins_of_[column]].cell);
+      continue;
+    }
     if (!IsValidUtf8(fields[column - 1])) {
       return CellError(columns_[column], fields[column - 1], "is not valid UTF-8");
     }
@@ -278,15 +396,29 @@ Status FeatureEncoder::CheckFeatures(std::span<const std::string_view> fields) c
   for (size_t column : numeric_) {
     MILLRACE_RETURN_IF_ERROR(EncodeNumeric(column, fields[column], &ignored));
   }
+  for (const Bins& bins : bins_) {
+    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(bins.column, fields[bins.column], &ignored));
+  }
   for (const std::vector<size_t>* columns : {&ids_, &categorical_}) {
     for (size_t column : *columns) {
-      if (!IsValidUtf8(fields[column])) {
+      if (!bins_of_[column] && !IsValidUtf8(fields[column])) {
         return CellError(columns_[column], fields[column], "is not valid UTF-8");
       }
     }
   }
   if (text_hasher_ && !IsValidUtf8(fields[text_])) {
     return CellError(columns_[text_], fields[text_], "is not valid UTF-8");
+  }
+  return absl::OkStatus();
+}
+
+Status FeatureEncoder::ReadBinned(std::span<const std::string_view> fields,
+                                  std::vector<double>* values) const {
+  MILLRACE_CHECK(fields.size() == columns_.size());
+  values->resize(bins_.size());
+  for (size_t i = 0; i < bins_.size(); ++i) {
+    const size_t column = bins_[i].column;
+    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(column, fields[column], &(*values)[i]));
   }
   return absl::OkStatus();
 }

@@ -4,14 +4,18 @@
 //
 // Feature space: numeric columns are features [0, N) in the order of the spec; then come the hashed
 // features, [N, N + I + C + T): indicators of missing numbers have [N, N + I), categorical columns
-// share the buckets [N + I, N + I + C), the text column has [N + I + C, N + I + C + T). I is N
-// under Missing.MEAN_AND_INDICATOR, else 0; C and T are 0 without such columns. The bias is not
-// counted here.
+// (those of bins, too) share the buckets [N + I, N + I + C), the text column has [N + I + C, N + I
+// + C + T). I is N under Missing.MEAN_AND_INDICATOR, else 0; C and T are 0 without such columns.
+// The bias is not counted here.
 //
 //  - Numeric cells: see features/number.h. One that means "missing" (features/missing_tokens.h) is
 //    an error under Missing.REJECT, else NaN in the row. Under Missing.MEAN_AND_INDICATOR a row in
 //    which numeric column i is missing also has the feature N + i, with the value 1.
 //  - Categorical cells: see features/category_hasher.h. An empty cell is a category of its own.
+//  - Columns of bins (features/quantile_bins.h): their cells are read as those of numeric columns,
+//    and each is a categorical column, too. There, in crosses and among the ids, the cell is the
+//    number of its bin ("0", "1", ...), and empty if it has no value. Whether the column is also a
+//    numeric feature is up to spec.numeric.
 //  - Ids: the keys of categorical cells, not as features but as 64-bit ids of embedding rows.
 //  - Text: see features/text_hasher.h.
 //  - Label: see features/label_index.h; of a regression a number, the row's target.
@@ -38,8 +42,14 @@ namespace millrace {
 
 // Checks all of a spec but its classes: a label, at least one feature, bucket counts above 0 that
 // fit together into 32 bits, no column twice in the same role, no crosses of a column with itself,
-// and the label not among its own features. The message names the field and the remedy.
+// the label not among its own features, and bin edges that are those of its bins, or none. The
+// message names the field and the remedy.
 Status ValidateColumns(const FeatureSpec& spec);
+
+// Whether no cross is of a numeric column that is neither in bins nor a categorical or id column by
+// itself: each of its numbers would be a category. (Not for jobs that are published: before there
+// were bins such crosses were taken.)
+Status CheckCrossesOfNumbers(const FeatureSpec& spec);
 
 // Whether every name and class is valid UTF-8, as all text in messages must be. InvalidArgument,
 // with the field and the name.
@@ -50,11 +60,12 @@ Status CheckNameIsUtf8(std::string_view field, std::string_view name);
 // Not thread-safe (it owns scratch memory); copies are independent.
 class FeatureEncoder {
  public:
-  // `spec` must be complete: ValidateColumns() and at least two distinct classes, or a regression.
+  // `spec` must be complete: ValidateColumns() and at least two distinct classes, or a regression,
+  // and the edges of all bins.
   static StatusOr<FeatureEncoder> Create(const FeatureSpec& spec);
 
-  // For records without a label, or before the classes are known: spec.classes is not looked at,
-  // and to Encode() every label is unknown.
+  // For records without a label, or before classes and edges are known: spec.classes is not looked
+  // at, to Encode() every label is unknown, and without edges there is one bin.
   static StatusOr<FeatureEncoder> CreateWithoutClasses(const FeatureSpec& spec);
 
   // The names of the columns that Encode() reads, distinct, the label first.
@@ -78,22 +89,43 @@ class FeatureEncoder {
   // Whether Encode() would take all but the label of this record. Fields as for Encode().
   Status CheckFeatures(std::span<const std::string_view> fields) const;
 
+  // The numbers in the columns of bins, in their order; NaN where missing. Fields as for Encode().
+  Status ReadBinned(std::span<const std::string_view> fields, std::vector<double>* values) const;
+
+  // If a cross was the first to name this one of required_columns(), the cross as messages name it;
+  // else empty.
+  const std::string& cross_of(size_t column) const { return crosses_[column]; }
+
  private:
   FeatureEncoder(const FeatureSpec& spec, LabelIndex labels);
 
-  size_t Require(std::string_view column);
-  // Into cells_.
+  struct Bins {
+    size_t column = 0;              // position in columns_
+    std::optional<size_t> numeric;  // position in numeric_, if it is there, too
+    std::vector<double> edges;
+    std::string_view cell{};  // scratch: of the row
+  };
+
+  size_t Require(std::string_view column, std::string cross = "");
+  void RequireTerms(const std::vector<std::string>& terms, std::string_view field,
+                    std::vector<size_t>* positions);
+  void AddBins(const FeatureSpec& spec);
+  Status FindBins(std::span<const std::string_view> fields, const std::vector<double>& numeric);
+  // Into cells_: of columns of bins the bins.
   Status TrimCells(const std::vector<size_t>& columns, std::span<const std::string_view> fields);
   Status EncodeTarget(std::string_view cell, double* target) const;
   Status EncodeNumeric(size_t column, std::string_view cell, double* value) const;
   bool has_indicators() const { return missing_ == FeatureSpec::MEAN_AND_INDICATOR; }
 
   std::vector<std::string> columns_;  // the label, then in order of first use
+  std::vector<std::string> crosses_;  // as cross_of() says
   LabelIndex labels_;
   bool regression_;
   FeatureSpec::Missing missing_;
   MissingTokens missing_tokens_;
-  std::vector<size_t> numeric_;      // positions in columns_
+  std::vector<size_t> numeric_;  // positions in columns_
+  std::vector<Bins> bins_;
+  std::vector<std::optional<size_t>> bins_of_;  // of each of columns_, the position in bins_
   std::vector<size_t> categorical_;  // positions in columns_ of all that the hasher reads
   std::vector<size_t> ids_;          // positions in columns_ of all that the id hasher reads
   size_t text_ = 0;                  // position in columns_, if there is a text hasher

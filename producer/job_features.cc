@@ -3,7 +3,9 @@
 #include <string>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
 #include "features/missing_tokens.h"
+#include "features/quantile_bins.h"
 
 namespace millrace {
 
@@ -13,7 +15,8 @@ FeatureSpec CompleteSpec(FeatureSpec spec) {
   spec.set_text_buckets(spec.text_buckets());
   spec.set_missing(spec.missing());
   // Where they mean nothing they are no difference.
-  const bool means_nothing = spec.numeric().empty() || spec.missing() == FeatureSpec::REJECT;
+  const bool has_numbers = !spec.numeric().empty() || !spec.bins().empty();
+  const bool means_nothing = !has_numbers || spec.missing() == FeatureSpec::REJECT;
   if (means_nothing) {
     spec.clear_missing_tokens();
   } else if (spec.missing_tokens().empty()) {
@@ -22,6 +25,13 @@ FeatureSpec CompleteSpec(FeatureSpec spec) {
     }
   }
   if (spec.text().empty()) spec.clear_text();
+  // What is wrong with them ValidateColumns() says.
+  if (const auto columns = BinnedColumns(spec); columns.ok()) {
+    spec.clear_bins();
+    for (const BinnedColumn& each : *columns) {
+      spec.add_bins(absl::StrCat(each.column, ":", each.bins));
+    }
+  }
   return spec;
 }
 

@@ -11,11 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/grouped_number.h"
 #include "features/csv_row_encoder.h"
+#include "features/quantile_bins.h"
 #include "formats/csv_file.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "kafka/options.h"
 #include "metrics/job_warnings.h"
+#include "producer/bin_search.h"
 #include "producer/class_search.h"
 #include "producer/csv_stream.h"
 #include "producer/delivery_watch.h"
@@ -140,11 +142,16 @@ Status KafkaRun::OpenRejects() {
 }
 
 Status KafkaRun::CheckInput() {
-  // The columns are looked up without the classes, which may not be known yet.
-  const bool classes_known = spec_.classes_size() > 0 || spec_.regression();
+  // The columns are looked up without the classes and edges, which may not be known yet.
+  FeatureSpec spec = spec_;
+  if (spec.bin_edges().empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<BinnedColumn> binned, BinnedColumns(spec));
+    for (const BinnedColumn& each : binned) spec.add_bin_edges()->set_column(each.column);
+  }
+  const bool classes_known = spec.classes_size() > 0 || spec.regression();
   MILLRACE_ASSIGN_OR_RETURN(
       FeatureEncoder encoder,
-      classes_known ? FeatureEncoder::Create(spec_) : FeatureEncoder::CreateWithoutClasses(spec_));
+      classes_known ? FeatureEncoder::Create(spec) : FeatureEncoder::CreateWithoutClasses(spec));
   MILLRACE_RETURN_IF_ERROR(
       CsvRowEncoder::Create(std::move(encoder), file_->columns(), file_->name()).status());
   const std::string& time_column = config_.producer().time_column();
@@ -265,6 +272,12 @@ Status KafkaRun::AgreeOnFeatures() {
       spec_.mutable_classes()->Assign(classes->begin(), classes->end());
     }
   }
+  if (!published) MILLRACE_RETURN_IF_ERROR(CheckCrossesOfNumbers(spec_));
+  const Status edges =
+      SetBinEdges(input(), file_options_, can_read_again_, published ? &published->spec() : nullptr,
+                  stop_, display_, spec_);
+  if (!edges.ok()) return AsInputError(edges);
+  // If the published ones are of other bins, PublishFeatures says so.
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec_));
   JobFeatures features;
   features.set_job(config_.name());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,24 @@
 #include "topics/row_codec.h"
 
 namespace millrace {
+namespace {
+
+// A row for each column of bins; those with fewer edges than others end in NaN.
+Status WriteBinEdges(const std::string& path, const FeatureSpec& spec) {
+  if (spec.bin_edges().empty()) return absl::OkStatus();
+  int most = 1;
+  for (const auto& column : spec.bin_edges()) most = std::max(most, column.edge_size());
+  std::vector<double> edges;
+  for (const auto& column : spec.bin_edges()) {
+    edges.insert(edges.end(), column.edge().begin(), column.edge().end());
+    edges.resize(edges.size() + static_cast<size_t>(most - column.edge_size()),
+                 std::numeric_limits<double>::quiet_NaN());
+  }
+  return WriteNpy(path, edges, static_cast<size_t>(spec.bin_edges_size()),
+                  static_cast<size_t>(most));
+}
+
+}  // namespace
 
 Status CheckFolderExists(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path();
@@ -245,6 +264,7 @@ Status AllWeights::SaveFile() const {
   }
   const size_t width = model_->online() != nullptr ? model_->score_count() : model_->block_size();
   MILLRACE_RETURN_IF_ERROR(WriteNpy(path, parameters, parameters.size() / width, width));
+  MILLRACE_RETURN_IF_ERROR(WriteBinEdges(path + ".bins.npy", features_.spec()));
   const Moments& moments = hosted_.at(0)->task().processor().moments();
   if (features_.spec().regression()) {
     const double unit = model_->online() != nullptr ? 1.0 : moments.target.deviation();

@@ -13,6 +13,7 @@
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "benchmarks/learning/memory_job.h"
+#include "features/bin_scan.h"
 #include "features/class_scan.h"
 #include "features/feature_encoder.h"
 #include "formats/csv_file.h"
@@ -63,6 +64,14 @@ Status FindClasses(const std::string& path, FeatureSpec& spec) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(path));
   MILLRACE_ASSIGN_OR_RETURN(const ClassScan scan, ScanClasses(*file, spec, {}));
   spec.mutable_classes()->Assign(scan.classes.begin(), scan.classes.end());
+  return absl::OkStatus();
+}
+
+Status FindBins(const std::string& path, FeatureSpec& spec) {
+  if (spec.bins_size() == 0 || spec.bin_edges_size() > 0) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(path));
+  MILLRACE_ASSIGN_OR_RETURN(const BinScan scan, ScanBins(*file, spec, {}));
+  *spec.mutable_bin_edges() = scan.edges;
   return absl::OkStatus();
 }
 
@@ -147,6 +156,7 @@ Status Run(const JobFlags& flags) {
   FeatureSpec spec = CompleteSpec(config.features());
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec));
   MILLRACE_RETURN_IF_ERROR(FindClasses(config.producer().input(), spec));
+  MILLRACE_RETURN_IF_ERROR(FindBins(config.producer().input(), spec));
   NoRejects rejects;
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvStream> stream,
                             OpenStream(config, spec, rejects));

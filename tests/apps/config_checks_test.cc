@@ -127,6 +127,16 @@ TEST(CheckJob, RefusesWhatNoProgramPublishes) {
          t.mutable_training()->mutable_update()->set_kind(Training::Update::ONLINE);
          t.mutable_training()->set_schedule(Training::BUFFER);
        }},
+      {"bins (--bins) asks for 1 bins", [](auto& f, auto&) { f.mutable_spec()->add_bins("a:1"); }},
+      {"bin_edges: edges of 0 columns, but bins (--bins) has 1",
+       [](auto& f, auto&) { f.mutable_spec()->add_bins("a"); }},
+      {"not finite and ascending",
+       [](auto& f, auto&) {
+         f.mutable_spec()->add_bins("a");
+         FeatureSpec::BinEdges& edges = *f.mutable_spec()->add_bin_edges();
+         edges.set_column("a");
+         for (const double edge : {2., 1.}) edges.add_edge(edge);
+       }},
       {"numeric: \"caf\\351\" is not valid UTF-8",
        [](auto& f, auto&) { f.mutable_spec()->set_numeric(0, "caf\xE9"); }},
       {"classes: \"\\377\" is not valid UTF-8",

@@ -36,10 +36,14 @@ TEST(FlagNeeds, IsContentWhenTheNeedIsMet) {
   };
   for (const Case& each : std::initializer_list<Case>{
            {"features.missing", "--missing", "features { numeric: 'a' }", ""},
+           {"features.missing", "--missing", "features { bins: 'a' }", ""},
+           {"features.missing_tokens", "--missing-tokens", "features { bins: 'a' }", ""},
            {"features.missing_tokens", "--missing-tokens", "features { numeric: 'a' }",
             "features { numeric: 'a' missing: REJECT }"},
            {"features.categorical_buckets", "--categorical-buckets",
             "features { categorical: 'a' }", "features { text: 'a' }"},
+           {"features.categorical_buckets", "--categorical-buckets", "features { bins: 'a' }",
+            "features { ids: 'a' }"},
            {"features.text_buckets", "--text-buckets", "features { text: 'a' }",
             "features { categorical: 'a' }"},
            {"producer.speedup", "--speedup", "producer { time_column: 't' }",

@@ -17,6 +17,7 @@
 #include "apps/program.h"
 #include "base/check.h"
 #include "durability/snapshots/snapshot_files.h"
+#include "features/bin_scan.h"
 #include "features/class_scan.h"
 #include "features/csv_row_encoder.h"
 #include "formats/csv_file.h"
@@ -37,6 +38,11 @@ StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config, 
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> scanned, CsvFile::Open(path));
     MILLRACE_ASSIGN_OR_RETURN(const ClassScan scan, ScanClasses(*scanned, spec, {}));
     for (const std::string& name : scan.classes) spec.add_classes(name);
+  }
+  if (spec.bins_size() > 0) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> scanned, CsvFile::Open(path));
+    MILLRACE_ASSIGN_OR_RETURN(const BinScan scan, ScanBins(*scanned, spec, {}));
+    *spec.mutable_bin_edges() = scan.edges;
   }
   std::vector<std::vector<Row>> partitions(config.workers());
   uint64_t accepted = 0;

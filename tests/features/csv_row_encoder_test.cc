@@ -34,6 +34,16 @@ TEST(CsvRowEncoder, RefusesAFileWithoutARequiredColumn) {
             "f.csv has no column \"b\"; its columns are: a, y");
 }
 
+TEST(CsvRowEncoder, SaysWhichCrossNamesAMissingColumnAndWhichOneMayBeMeant) {
+  FeatureSpec spec = Spec();
+  spec.add_categorical("carrier*houre*a");
+  EXPECT_EQ(CsvRowEncoder::Create(spec, Names{"a", "b", "y", "carrier", "hour"}, "f.csv")
+                .status()
+                .message(),
+            "categorical (--categorical): the cross \"carrier*houre*a\": f.csv has no column "
+            "\"houre\"; did you mean \"hour\"? Its columns are: a, b, y, carrier, hour");
+}
+
 TEST(CsvRowEncoder, GuessesAnotherSeparatorThanTheComma) {
   const auto error = [](const Names& columns) {
     return std::string(CsvRowEncoder::Create(Spec(), columns, "f.csv").status().message());

@@ -178,6 +178,107 @@ TEST(FeatureEncoder, OnlyOfNumbersASpecNamesCellsThatMeanMissing) {
   EXPECT_THAT(RowError(encoder, {"1", "NA", "x"}), HasSubstr("is not a number"));
 }
 
+constexpr char kBinned[] = R"(label: "y" classes: ["no", "yes"] numeric: "n" categorical: "c*m*n"
+                              categorical_buckets: 1000000 bins: ["n:3", "m:2"]
+                              bin_edges { column: "n" edge: [1, 2.5] }
+                              bin_edges { column: "m" edge: 10 })";
+
+// The features of these keys among the hashed ones of kBinned.
+std::vector<uint32_t> BucketsOf(const std::vector<std::string>& keys) {
+  std::vector<uint32_t> index;
+  for (const std::string& key : keys) {
+    index.push_back(2 + static_cast<uint32_t>(Murmur3(key)) % 1000000);
+  }
+  std::sort(index.begin(), index.end());
+  return index;
+}
+
+TEST(FeatureEncoder, MakesCategoriesOfTheBinsOfNumbersAndCrossesThem) {
+  FeatureEncoder encoder = Encoder(kBinned);
+  EXPECT_EQ(encoder.required_columns(), (std::vector<std::string>{"y", "n", "c", "m"}));
+  EXPECT_EQ(encoder.numeric_count(), 1u) << "m is no number, only a category";
+  EXPECT_EQ(encoder.feature_count(), 2u + 1000000);
+  Row row;
+  ASSERT_TRUE(encoder.Encode(Fields{"no", " 2.5", "red", "9.99"}, &row).ok());
+  EXPECT_THAT(row.numeric, ElementsAre(2.5));
+  EXPECT_EQ(row.index, BucketsOf({"n=2", "m=0", "c*m*n=red*0*2"}));
+  ASSERT_TRUE(encoder.Encode(Fields{"no", "0.99", "red", "+1e1"}, &row).ok());
+  EXPECT_EQ(row.index, BucketsOf({"n=0", "m=1", "c*m*n=red*1*0"}));
+}
+
+TEST(FeatureEncoder, GivesMissingNumbersABinOfTheirOwn) {
+  FeatureEncoder encoder = Encoder(kBinned);
+  Row row;
+  ASSERT_TRUE(encoder.Encode(Fields{"no", "?", "red", ""}, &row).ok());
+  std::vector<uint32_t> index = {1};  // the indicator of n
+  for (const uint32_t bucket : BucketsOf({"n=", "m=", "c*m*n=red**"})) index.push_back(bucket);
+  EXPECT_EQ(row.index, index);
+  EXPECT_THAT(RowError(encoder, {"no", "1", "red", "x"}),
+              HasSubstr("column \"m\": \"x\" is not a number"));
+  FeatureEncoder strict = Encoder(std::string(kBinned) + " missing: REJECT");
+  EXPECT_THAT(RowError(strict, {"no", "1", "red", ""}), HasSubstr("where a number is needed"));
+}
+
+TEST(FeatureEncoder, GivesTheBinOfANumberAnIdInItsPlace) {
+  FeatureEncoder encoder = Encoder(R"(label: "y" regression: true ids: ["u*m", "m"] bins: "m:4"
+                                      bin_edges { column: "m" edge: 10 })");
+  Row row;
+  ASSERT_TRUE(encoder.Encode(Fields{"1", "12", "u1"}, &row).ok());
+  std::vector<EmbeddingId> ids;
+  CategoryHasher(std::vector<std::string>{"u*m", "m"}, 1).SetIds(Fields{"u1", "1"}, &ids);
+  EXPECT_EQ(row.ids, ids);
+}
+
+TEST(FeatureEncoder, ReadsAndChecksTheNumbersThatAreToBeBinned) {
+  const FeatureEncoder encoder =
+      FeatureEncoder::CreateWithoutClasses(
+          Spec("label: 'y' numeric: 'n' categorical: 'c' bins: ['m', 'n']"))
+          .value();
+  std::vector<double> values;
+  ASSERT_TRUE(encoder.ReadBinned(Fields{"y", "1", "c", "NA"}, &values).ok());
+  EXPECT_TRUE(std::isnan(values.at(0)));
+  EXPECT_EQ(values.at(1), 1);
+  EXPECT_FALSE(encoder.ReadBinned(Fields{"y", "1", "c", "x"}, &values).ok());
+  EXPECT_FALSE(encoder.CheckFeatures(Fields{"y", "1", "c", "x"}).ok());
+  EXPECT_TRUE(encoder.CheckFeatures(Fields{"y", "1", "c", "2"}).ok());
+}
+
+TEST(FeatureEncoder, RefusesBinsThatCannotBeUsed) {
+  const std::string good = "label: 'y' classes: ['0', '1'] numeric: 'n' ";
+  EXPECT_THAT(SpecError(good + "bins: 'n'"), HasSubstr("no bin_edges"));
+  EXPECT_THAT(SpecError(good + "bins: 'n:1'"), HasSubstr("give 2 to 256"));
+  EXPECT_THAT(SpecError(good + "bins: 'y'"), HasSubstr("bins (--bins) names the column \"y\""));
+  EXPECT_THAT(SpecError(good + "bins: 'n' categorical: ' n'"),
+              HasSubstr("bins (--bins) and categorical (--categorical) name \"n\""));
+  EXPECT_THAT(SpecError(good + "bins: 'n:2' bin_edges { column: 'n' edge: [1, 2] }"),
+              HasSubstr("give fewer edges than bins"));
+  EXPECT_THAT(SpecError(good + "bin_edges { column: 'n' edge: [1, 2] }"),
+              HasSubstr("bins (--bins) has 0"));
+  EXPECT_THAT(SpecError(good + "bins: '\377'"), HasSubstr("not valid UTF-8"));
+  EXPECT_THAT(SpecError(good + "bins: 'n' bin_edges { column: '\377' }"),
+              HasSubstr("not valid UTF-8"));
+  EXPECT_THAT(SpecError(good + "bins: 'n' bin_edges { column: 'n' } categorical_buckets: 0"),
+              HasSubstr("categorical_buckets (--categorical-buckets) is 0"));
+}
+
+TEST(FeatureEncoder, RefusesCrossesOfNumbersThatHaveNoBins) {
+  const auto error = [](const std::string& text) {
+    return std::string(
+        CheckCrossesOfNumbers(Spec("label: 'y' numeric: ['n', 'm'] " + text)).message());
+  };
+  EXPECT_EQ(error("categorical: ['c', 'c*n']"),
+            "categorical (--categorical): the cross \"c*n\" names the numeric column \"n\", of "
+            "which each number would be a category: add --bins n to cross its bins, or name n in "
+            "--categorical by itself, too, if it has few values");
+  EXPECT_THAT(error("ids: 'c*d*m'"), HasSubstr("ids (--ids): the cross \"c*d*m\" names the"));
+  EXPECT_EQ(error("categorical: 'c*n' bins: 'n'"), "");
+  EXPECT_EQ(error("categorical: ['n', 'c*n'] ids: 'u*n'"), "");
+  EXPECT_EQ(error("categorical: ['c', 'd', 'c*d']"), "");
+  EXPECT_TRUE(
+      FeatureEncoder::CreateWithoutClasses(Spec("label: 'y' numeric: 'n' categorical: 'c*n'")).ok())
+      << "jobs from before there were bins have such crosses";
+}
+
 TEST(FeatureEncoder, EncodesRecordsWithoutALabel) {
   FeatureEncoder encoder =
       FeatureEncoder::CreateWithoutClasses(Spec("label: 'y' numeric: 'n' text: 't' missing: MEAN"))

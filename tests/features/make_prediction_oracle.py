@@ -20,7 +20,9 @@ import predict  # noqa: E402
 
 CLASSES = ["no", "maybe", "yes"]
 NUMERIC = ["n", "wide", "constant"]
-CATEGORICAL = ["c", "d", "c*d", "a=b\\"]
+CATEGORICAL = ["c", "d", "c*d", "a=b\\", "c*b*n"]
+BINS = ["b:8", "n"]  # b is no numeric feature
+BIN_EDGES = numpy.array([[-25, 1, 1e9], [0.5, numpy.nan, numpy.nan]])
 BUCKETS = 7  # so few that keys collide
 TEXT_BUCKETS = 16
 # Count, mean and M2 of each numeric column; the test has the same.
@@ -42,14 +44,15 @@ def weights():
 def rows():
     for i in range(48):
         yield {"n": NUMBERS[i % 8], "wide": NUMBERS[(i * 3 + 1) % 8], "constant": NUMBERS[(i // 3) % 8],
-               "c": CELLS[i % 8], "d": CELLS[(i * 5 + i // 8) % 8], "a=b\\": CELLS[(i // 2) % 8],
+               "b": NUMBERS[(i * 5 + 3) % 8], "c": CELLS[i % 8], "d": CELLS[(i * 5 + i // 8) % 8], "a=b\\": CELLS[(i // 2) % 8],
                "t": TEXTS[(i * 7) % 6], "y": CLASSES[i % 3]}
 
 
 def oracle():
     table = list(rows())
     features = {"numeric": NUMERIC, "moments": MOMENTS, "categorical": CATEGORICAL,
-                "categorical_buckets": BUCKETS, "text": "t", "text_buckets": TEXT_BUCKETS}  # fmt: skip
+                "categorical_buckets": BUCKETS, "text": "t", "text_buckets": TEXT_BUCKETS,
+                "bins": BINS, "bin_edges": BIN_EDGES}  # fmt: skip
     result = predict.probabilities(weights(), table, **features)
     estimates = predict.estimates(weights()[:, :1], table, TARGET, **features)[:, 0]
     out = io.StringIO(newline="")

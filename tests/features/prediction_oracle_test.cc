@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "features/csv_row_encoder.h"
@@ -23,8 +24,15 @@ FeatureSpec Spec() {
   spec.set_label("y");
   for (const char* name : {"no", "maybe", "yes"}) spec.add_classes(name);
   for (const char* column : {"n", "wide", "constant"}) spec.add_numeric(column);
-  for (const char* term : {"c", "d", "c*d", "a=b\\"}) spec.add_categorical(term);
+  for (const char* term : {"c", "d", "c*d", "a=b\\", "c*b*n"}) spec.add_categorical(term);
   spec.set_categorical_buckets(7);
+  for (const char* item : {"b:8", "n"}) spec.add_bins(item);
+  for (const auto& [column, edges] :
+       {std::pair("b", std::vector<double>{-25, 1, 1e9}), {"n", std::vector<double>{0.5}}}) {
+    FeatureSpec::BinEdges& added = *spec.add_bin_edges();
+    added.set_column(column);
+    for (double edge : edges) added.add_edge(edge);
+  }
   spec.set_text("t");
   spec.set_text_buckets(16);
   spec.set_missing(FeatureSpec::MEAN_AND_INDICATOR);

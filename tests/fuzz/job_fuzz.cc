@@ -1,6 +1,7 @@
 // Features and training in the job topic, of any content: refused, or tasks can be made of them.
 #include "apps/config_checks.h"
 #include "base/check.h"
+#include "features/feature_encoder.h"
 #include "messages/records.pb.h"
 #include "stores/memory_byte_map.h"
 #include "tasks/shard_task.h"
@@ -22,9 +23,16 @@ JobFeatures FeaturesOf(const simulation::Scenario& job) {
   features.set_workers(job.workers);
   features.set_feature_count(job.features());
   FeatureSpec& spec = *features.mutable_spec();
+  spec.set_label("label");
   for (size_t k = 0; k < job.classes; ++k) spec.add_classes(std::to_string(k));
   for (size_t column = 0; column < job.numeric; ++column) spec.add_numeric(std::to_string(column));
   for (size_t column = 0; column < job.ids; ++column) spec.add_ids(std::to_string(column));
+  if (job.numeric > 0) {
+    spec.add_bins("0:4");
+    FeatureSpec::BinEdges& bins = *spec.add_bin_edges();
+    bins.set_column("0");
+    for (const double edge : {-1.0, 0.5}) bins.add_edge(edge);
+  }
   return features;
 }
 
@@ -53,6 +61,19 @@ void MakeTasks(const JobFeatures& features, const JobTraining& training) {
   worker.Start(out);
 }
 
+// As a server's evaluator does: the columns are refused, or any cells make a row or an error.
+void EncodeCells(const FeatureSpec& spec) {
+  if (spec.categorical_buckets() > 100'000 || spec.text_buckets() > 100'000) return;
+  StatusOr<FeatureEncoder> encoder = FeatureEncoder::Create(spec);
+  if (!encoder.ok()) return;
+  Row row;
+  for (const std::string_view cell : {"0", "-7.5", "1e300", "", "x"}) {
+    const std::vector<std::string_view> cells(encoder->required_columns().size(), cell);
+    if (!encoder->EncodeFeatures(std::span(cells).subspan(1), &row).ok()) continue;
+    for (const uint32_t index : row.index) MILLRACE_CHECK(index < encoder->feature_count());
+  }
+}
+
 }  // namespace
 
 void FuzzOne(ByteSource& bytes) {
@@ -74,6 +95,7 @@ void FuzzOne(ByteSource& bytes) {
     MILLRACE_CHECK(absl::IsDataLoss(status));
     return;
   }
+  EncodeCells(features.spec());
   if (IsSmall(features, training.training())) MakeTasks(features, training);
 }
 

@@ -33,5 +33,23 @@ TEST(JobFeatures, WhereNoCellCanBeMissingTheTokensAreNoDifference) {
   EXPECT_TRUE(TokensOf(spec).empty());
 }
 
+TEST(JobFeatures, WritesOutWhichColumnsHaveHowManyBins) {
+  FeatureSpec spec;
+  for (const char* column : {"a", "b"}) spec.add_numeric(column);
+  for (const char* item : {"b:4", "all", "c"}) spec.add_bins(item);
+  const FeatureSpec complete = CompleteSpec(spec);
+  EXPECT_EQ((std::vector<std::string>{complete.bins().begin(), complete.bins().end()}),
+            (std::vector<std::string>{"a:16", "b:4", "c:16"}));
+  EXPECT_EQ(CompleteSpec(complete).SerializeAsString(), complete.SerializeAsString());
+  spec.add_bins("b");  // for ValidateColumns() to refuse
+  EXPECT_EQ(CompleteSpec(spec).bins_size(), 4);
+}
+
+TEST(JobFeatures, ColumnsOfBinsHaveCellsThatMeanMissingToo) {
+  FeatureSpec spec;
+  spec.add_bins("a");
+  EXPECT_FALSE(TokensOf(spec).empty());
+}
+
 }  // namespace
 }  // namespace millrace
