@@ -6,6 +6,7 @@
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
+#include "durability/snapshots/snapshot_files.h"
 #include "job/stop_signal.h"
 #include "producer/producer_run.h"
 
@@ -21,7 +22,10 @@ constexpr char kFooter[] =
     "Examples\n"
     "  As fast as Kafka takes it; the classes are found by a first scan:\n"
     "    CsvProducer --job flights --input flights.csv --label late \\\n"
-    "        --numeric distance,hour --categorical carrier,dest,carrier*dest\n"
+    "        --numeric distance,temp --categorical carrier,dest,carrier*dest\n"
+    "  Numbers as categories by their bins, too, and one of them in a cross:\n"
+    "    CsvProducer --job flights --input flights.csv --label late \\\n"
+    "        --numeric distance,temp --bins all --categorical carrier,carrier*distance\n"
     "  500 rows a second, three times over:\n"
     "    CsvProducer --job digits --input digits.csv --label digit --numeric p0,p1,p2 \\\n"
     "        --rate 500 --epochs 3\n"
@@ -50,8 +54,21 @@ constexpr char kFooter[] =
     "Kafka\n"
     "or caused by another program; 2 wrong usage; 130 stopped by Ctrl-C or SIGTERM.";
 
-Status Run(const JobFlags& flags, ProducerRun::Options options) {
-  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
+// A job that starts from a snapshot has its features, of another stream, too.
+Status TakeBinEdges(const std::string& snapshot, FeatureSpec& spec) {
+  MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, ReadManifest(snapshot));
+  if (manifest.features().spec().bin_edges().empty()) {
+    return absl::FailedPreconditionError(snapshot + " (--bins-of) is of a job without --bins");
+  }
+  *spec.mutable_bin_edges() = manifest.features().spec().bin_edges();
+  return absl::OkStatus();
+}
+
+Status Run(const JobFlags& flags, const std::string& bins_of, ProducerRun::Options options) {
+  MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
+  if (!bins_of.empty()) {
+    MILLRACE_RETURN_IF_ERROR(TakeBinEdges(bins_of, *config.mutable_features()));
+  }
   options.stop = &StopOnSignals();
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ProducerRun> run,
                             ProducerRun::Create(config, options));
@@ -67,6 +84,13 @@ int main(int argc, char** argv) {
   millrace::JobFlags flags(app);
   flags.AddFeatures();
   flags.AddProducer();
+  std::string bins_of;
+  app.add_option("--bins-of", bins_of,
+                 "The edges of --bins are those of this snapshot, not of the first\n"
+                 "rows: for a job that starts from it with another stream (ServerApp\n"
+                 "--from-snapshot, --new-stream)")
+      ->type_name("FOLDER")
+      ->group("Features");
   millrace::ProducerRun::Options options;
   app.add_flag("--quiet,-q", options.quiet, "Print warnings and errors only, no progress")
       ->group("Stream");
@@ -75,5 +99,5 @@ int main(int argc, char** argv) {
                "workers can join before the stream begins")
       ->group("Stream");
   return millrace::RunProgram(app, "CsvProducer", argc, argv,
-                              [&] { return millrace::Run(flags, options); });
+                              [&] { return millrace::Run(flags, bins_of, options); });
 }

@@ -106,6 +106,19 @@ class Programs(unittest.TestCase):
     def test_a_missing_column_ends_at_once_and_names_those_there_are(self):
         self.assert_one_line(self.produce(self.csv("a,y\n1,no\n")), 1, '"x"', "columns are: a, y", "rows.csv")
 
+    def test_columns_of_crosses_and_bins_are_looked_up_before_a_broker_is(self):
+        rows = self.csv("x,hour,y\n1,2,no\n")
+        self.assert_one_line(self.produce(rows, "--categorical", "y2,x*houre"), 1, '"y2"', "columns are: x, hour, y")
+        self.assert_one_line(self.produce(rows, "--categorical", "x*houre"), 1, "--categorical",
+                             'the cross "x*houre"', 'did you mean "hour"?')
+        self.assert_one_line(self.produce(rows, "--bins", "hours:8"), 1, 'did you mean "hour"?')
+        self.assert_one_line(self.produce(rows, "--bins", "hour:1"), 2, "asks for 1 bins", "give 2 to 256")
+        self.assert_one_line(self.produce(rows, "--bins", "all", "--bins-of", self.folder / "none"), 1, "none")
+        # As far as the broker, with classes and without.
+        for words in ["--classes", "no,yes"], []:
+            self.assertIn("no Kafka broker answered",
+                          self.produce(rows, "--bins", "all,hour:4", *words).stderr)
+
     def test_a_file_with_other_separators_is_recognised(self):
         self.assert_one_line(self.produce(self.csv("x\ty\n1\tno\n")), 1, "separated by tabs?", "Commas are expected")
 

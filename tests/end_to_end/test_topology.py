@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import pathlib
 import random
 import re
@@ -179,6 +180,77 @@ class Modes(OnABroker):
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job, 3)
+
+
+class Bins(OnABroker):
+    """Numbers as categories by their bins, and crosses of them."""
+
+    features = [
+        "--label", "verdict", "--numeric", "price", "--bins", "all:8,weight",
+        "--categorical", "shop,shop*price,shop*day*weight", "--categorical-buckets", "1024",
+    ]  # fmt: skip
+
+    def test_they_equal_those_of_the_plain_loop_whoever_is_killed(self):
+        job = self.job(features=self.features, producer=["--rate", "6000"]).start()
+        job.wait_for_log("server", "classes, in the order of their columns")  # published
+        self.disturb(job, ["producer", "server", "worker0", "producer"], seed=16)
+        job.wait_all()
+        self.assert_equals_reference(job)
+        self.assert_every_row_counted_once(job)
+        said = job.log("producer")
+        self.assertIn('bins by the first 10,000 rows: 8 of "price", 16 of "weight"', said)
+        self.assertEqual(said.count("bins by the first"), 1, "a later run has looked again")
+
+    def test_a_later_run_and_a_pipe_have_the_edges_that_were_published(self):
+        sample = self.path / "sample.csv"
+        topology.write_csv(sample, 500, seed=9)
+        job = self.job(features=[*self.features, "--classes", "low,middle,high"])
+        producer = job.commands["producer"]
+        job.commands["pipe"] = ["-" if word == self.data else word for word in producer]
+        job.commands["sample"] = [*producer, "--input", sample, "--features-only"]
+        job.commands["other"] = [*producer, "--bins", "weight"]
+        with open(self.data, "rb") as rows:
+            job.start("pipe", stdin=rows)
+            self.assertEqual(job.wait("pipe"), 1)
+        self.assertIn("no first scan can find the edges of --bins", job.said("pipe"))
+        job.start("sample")
+        self.assertEqual(job.wait("sample"), 0)
+        job.start("other")
+        self.assertEqual(job.wait("other"), 1)
+        self.assertIn("this job has --bins price:8,weight:16, not weight:16", job.said("other"))
+        with open(self.data, "rb") as rows:
+            job.start("server", "worker0", "worker1")
+            job.start("pipe", stdin=rows)
+        for name in ("pipe", "server", "worker0", "worker1"):
+            self.assertEqual(job.wait(name), 0)
+        self.assert_every_row_counted_once(job)
+        # An edge is one of the values that it was found among.
+        with open(sample, newline="", encoding="utf-8") as file:
+            prices = {float(row["price"]) for row in csv.DictReader(file)}
+        price, weight = topology.read_npy(pathlib.Path(f"{job.weights}.bins.npy"))
+        self.assertEqual([len(price), len(weight)], [15 * 8, 15 * 8])
+        edges = struct.unpack("<15d", price)
+        self.assertLessEqual(set(edges[:7]), prices)
+        self.assertTrue(all(math.isnan(edge) for edge in edges[7:]))
+
+
+    def test_a_snapshot_has_the_edges_for_another_stream(self):
+        job = self.job(features=self.features)
+        job.commands["server"] += ["--snapshot-dir", job.snapshots]
+        job.start()
+        job.wait_all()
+        other = self.path / "other-stream.csv"
+        topology.write_csv(other, 600, seed=2)
+        folder = job.snapshots / f"{job.name}-end"
+        again = self.job("-again", features=self.features, data=other)
+        again.commands["server"] += ["--from-snapshot", folder, "--new-stream"]
+        again.commands["producer"] += ["--bins-of", folder]
+        again.start()
+        again.wait_all()
+        self.assertNotIn("bins by the first", again.log("producer"))
+        self.assert_every_row_counted_once(again, rows=600)
+        bins = [pathlib.Path(f"{each.weights}.bins.npy").read_bytes() for each in (job, again)]
+        self.assertEqual(*bins)
 
 
 class Crashes(OnABroker):
