@@ -77,6 +77,7 @@ class Demo(unittest.TestCase):
     def test_a_column_that_the_file_has_not_is_wrong_usage_before_anything_starts(self):
         for words, flag, name in ((["--label", "Y"], "--label", "Y"), (["--numeric", "x,z"], "--numeric", "z"),
                                   (["--categorical", "city,x*town"], "--categorical", "town"),
+                                  (["--bins", "x:8,all:4,z:8"], "--bins", "z"),
                                   (["--ids", "user"], "--ids", "user"), (["--text", "t"], "--text", "t")):
             done = self.file(*words)
             self.assertEqual(done.returncode, 2, done.stderr)
