@@ -1,0 +1,211 @@
+"""Compares Millrace's defaults with a grid of settings and with other learners. scripts/learning calls
+it, and builds and installs what it needs."""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import data_sets
+import grid
+import promises
+import report
+
+HERE = pathlib.Path(__file__).resolve().parent
+QUICK_EVERY = 8  # of the grid's settings with --quick
+
+
+class Progress:
+    """How far it is, on stderr: on a terminal a line that is redrawn, else a line for each tenth."""
+
+    def __init__(self, name, total):
+        self.name, self.total, self.done, self.out = name, max(1, total), 0, sys.stderr
+        self.lock, self.told = threading.Lock(), 0
+        self.terminal = self.out.isatty()
+
+    def step(self, what):
+        with self.lock:
+            self.done += 1
+            share = self.done / self.total
+            if self.terminal:
+                bar = "#" * int(30 * share)
+                end = "\n" if self.done == self.total else ""
+                self.out.write(f"\r\033[K{self.name} [{bar:30}] {self.done} of {self.total} runs  "
+                               f"{what}{end}")
+            elif int(10 * share) > self.told:
+                self.told = int(10 * share)
+                self.out.write(f"learning: {self.name}: {self.done} of {self.total} runs\n")
+            self.out.flush()
+
+
+class Runner:
+    """Runs programs, each of which prints a line of JSON. Those that run are ended by stop()."""
+
+    def __init__(self, limit_s):
+        self.limit_s = limit_s
+        self.running, self.lock, self.stopped = set(), threading.Lock(), False
+
+    def run(self, words):
+        """What the program printed, or {"error": why not}."""
+        with self.lock:
+            if self.stopped:
+                return {"error": "interrupted"}
+            process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+            self.running.add(process)
+        try:
+            out, said = process.communicate(timeout=self.limit_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return {"error": f"took longer than {self.limit_s:g} s"}
+        finally:
+            with self.lock:
+                self.running.discard(process)
+        if process.returncode != 0:
+            last = [line for line in said.strip().split("\n") if line.strip()]
+            return {"error": last[-1] if last else f"exit code {process.returncode}"}
+        return json.loads(out)
+
+    def stop(self):
+        with self.lock:
+            self.stopped = True
+            for process in self.running:
+                process.kill()
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--learn-csv", required=True, help="the program of benchmarks/learning")
+    parser.add_argument("--make-text", default="", help="the program of benchmarks/text")
+    parser.add_argument("--data", default="", help="the folder of datasets/*.py")
+    parser.add_argument("--out", required=True, type=pathlib.Path, help="folder of the report")
+    parser.add_argument("--sets", default="", help="names, separated by commas")
+    parser.add_argument("--peers", default="river,vw", help="names, separated by commas, or none")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--minutes", type=float, default=40)
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args(arguments)
+    sets = data_sets.all_sets(options.data, options.make_text)
+    known = {each.name for each in sets}
+    options.sets = [name for name in options.sets.split(",") if name]
+    if strange := [name for name in options.sets if name not in known]:
+        sys.exit(f"learning: no set is called {', '.join(strange)}; there are: {', '.join(sorted(known))}")
+    options.peers = [peer for peer in options.peers.split(",") if peer not in ("", "none")]
+    if strange := [peer for peer in options.peers if peer not in promises.PEERS]:
+        sys.exit(f"learning: no peer is called {', '.join(strange)}; there are: {', '.join(promises.PEERS)}")
+    return options, [each for each in sets if not options.sets or each.name in options.sets]
+
+
+class Comparison:
+    def __init__(self, options, sets):
+        self.options, self.sets = options, sets
+        self.runner = Runner(limit_s=120 if not options.quick else 60)
+        self.settings = grid.grid()[::QUICK_EVERY if options.quick else 1]
+        self.results = {}
+        self.deadline = time.monotonic() + 60 * options.minutes
+
+    def prepare(self):
+        """Writes the sets' files."""
+        folder = self.options.out / "data"
+        for each in self.sets:
+            began = time.monotonic()
+            rows = data_sets.write(each, folder, data_sets.QUICK_ROWS if self.options.quick else None)
+            (folder / f"{each.name}.json").write_text(json.dumps(each.described()), encoding="utf-8")
+            self.results[each.name] = {"rows": rows, "about": each.about, "defaults": {}, "grid": {},
+                                       "peers": {}}
+            print(f"learning: {each.name}: {rows:,} rows, {time.monotonic() - began:.1f} s", file=sys.stderr)
+
+    def first_jobs(self):
+        """The defaults and the peers: (kind, set, name, words)."""
+        for each in sorted(self.sets, key=lambda each: -self.results[each.name]["rows"]):
+            for peer in ["prior", *self.options.peers]:
+                description = self.options.out / "data" / f"{each.name}.json"
+                yield "peers", each, peer, [sys.executable, "-B", HERE / "peers.py", peer, description]
+            for setting in grid.DEFAULTS:
+                yield "defaults", each, setting.name, self.learn(each, setting)
+
+    def grid_jobs(self):
+        """Where the defaults have worked. Setting by setting: what time does not suffice for is missing
+        on all sets alike."""
+        for setting in self.settings:
+            for each in self.sets:
+                if promises.is_result(self.results[each.name]["defaults"][grid.ONE]):
+                    yield "grid", each, setting.name, self.learn(each, setting)
+
+    def learn(self, each, setting):
+        return [self.options.learn_csv, *each.flags(), *setting.words()]
+
+    def run_all(self, name, jobs, may_be_late=False):
+        jobs = list(jobs)
+        progress = Progress(name, len(jobs))
+
+        def one(job):
+            kind, each, name, words = job
+            late = may_be_late and time.monotonic() > self.deadline
+            result = {"error": "left out: --minutes were over"} if late else self.runner.run(words)
+            if promises.is_result(result) and kind != "peers":
+                result["flags"] = [str(word) for word in words[1 + len(each.flags()):]]
+            progress.step(f"{each.name}, {name}")
+            return kind, each.name, name, result
+
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            try:
+                for kind, each, name, result in pool.map(one, jobs):
+                    self.results[each][kind][name] = result
+            except BaseException:
+                self.runner.stop()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def about(self, seconds):
+        lines = [f"{len(self.sets)} sets, {len(self.settings)} settings of the grid; {seconds / 60:.0f} minutes "
+                 f"with {self.options.jobs} processes at a time."]
+        if self.options.quick:
+            lines.append(f"**--quick: the first {data_sets.QUICK_ROWS:,} rows of each set at most, and every "
+                         f"{QUICK_EVERY}th setting. These figures say nothing.**")
+        return lines
+
+    def write(self, seconds):
+        for results in self.results.values():
+            results["broken"] = promises.broken(results)
+        self.options.out.mkdir(parents=True, exist_ok=True)
+        text = report.page(self.results, self.about(seconds))
+        (self.options.out / "report.md").write_text(text, encoding="utf-8")
+        plain = {name: {**results, "broken": [dataclasses.asdict(each) for each in results["broken"]]}
+                 for name, results in self.results.items()}
+        (self.options.out / "report.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+        return text
+
+
+def main(arguments=None):
+    options, sets = parse(arguments)
+    if options.list:
+        for each in sets:
+            print(f"{each.name:16} {' '.join(each.about.split())}")
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    began = time.monotonic()
+    comparison = Comparison(options, sets)
+    comparison.prepare()
+    comparison.run_all("defaults and peers", comparison.first_jobs())
+    comparison.run_all("grid", comparison.grid_jobs(), may_be_late=True)
+    text = comparison.write(time.monotonic() - began)
+    begin = text.index("## Broken promises")
+    print(text[begin:text.index("## The sets")].strip())
+    print(f"\n{options.out / 'report.md'} has all figures, report.json beside it all that was printed.")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
