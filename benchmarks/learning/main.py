@@ -81,6 +81,12 @@ class Runner:
                 process.kill()
 
 
+def wrong(said):
+    """Ends the program: wrong usage."""
+    print(f"learning: {said}", file=sys.stderr)
+    sys.exit(2)
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--learn-csv", required=True, help="the program of benchmarks/learning")
@@ -98,10 +104,10 @@ def parse(arguments):
     known = {each.name for each in sets}
     options.sets = [name for name in options.sets.split(",") if name]
     if strange := [name for name in options.sets if name not in known]:
-        sys.exit(f"learning: no set is called {', '.join(strange)}; there are: {', '.join(sorted(known))}")
+        wrong(f"no set is called {', '.join(strange)}; there are: {', '.join(sorted(known))}")
     options.peers = [peer for peer in options.peers.split(",") if peer not in ("", "none")]
     if strange := [peer for peer in options.peers if peer not in promises.PEERS]:
-        sys.exit(f"learning: no peer is called {', '.join(strange)}; there are: {', '.join(promises.PEERS)}")
+        wrong(f"no peer is called {', '.join(strange)}; there are: {', '.join(promises.PEERS)}")
     return options, [each for each in sets if not options.sets or each.name in options.sets]
 
 
@@ -166,19 +172,21 @@ class Comparison:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def about(self, seconds):
+    def about(self, seconds, done):
         lines = [f"{len(self.sets)} sets, {len(self.settings)} settings of the grid; {seconds / 60:.0f} minutes "
                  f"with {self.options.jobs} processes at a time."]
+        if not done:
+            lines.append("**The grid was still running when this was written.**")
         if self.options.quick:
             lines.append(f"**--quick: the first {data_sets.QUICK_ROWS:,} rows of each set at most, and every "
                          f"{QUICK_EVERY}th setting. These figures say nothing.**")
         return lines
 
-    def write(self, seconds):
+    def write(self, seconds, done=True):
         for results in self.results.values():
             results["broken"] = promises.broken(results)
         self.options.out.mkdir(parents=True, exist_ok=True)
-        text = report.page(self.results, self.about(seconds))
+        text = report.page(self.results, self.about(seconds, done))
         (self.options.out / "report.md").write_text(text, encoding="utf-8")
         plain = {name: {**results, "broken": [dataclasses.asdict(each) for each in results["broken"]]}
                  for name, results in self.results.items()}
@@ -197,6 +205,8 @@ def main(arguments=None):
     comparison = Comparison(options, sets)
     comparison.prepare()
     comparison.run_all("defaults and peers", comparison.first_jobs())
+    # Whoever has no time for the grid has this.
+    comparison.write(time.monotonic() - began, done=False)
     comparison.run_all("grid", comparison.grid_jobs(), may_be_late=True)
     text = comparison.write(time.monotonic() - began)
     begin = text.index("## Broken promises")
@@ -209,3 +219,5 @@ if __name__ == "__main__":
         main()
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:  # whoever read has seen enough
+        sys.stdout = None

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "learning"))
@@ -302,10 +303,14 @@ class Runs(Folder):
         runner.stop()
         self.assertEqual(runner.run(["echo", "{}"]), {"error": "interrupted"})
 
-    def test_an_unknown_set_is_named(self):
-        with self.assertRaises(SystemExit) as raised:
-            main.main(["--learn-csv", "x", "--out", str(self.folder), "--sets", "noise,wime"])
-        self.assertIn("no set is called wime", str(raised.exception))
+    def test_an_unknown_set_or_peer_is_named(self):
+        for words, said in ((["--sets", "noise,wime"], "no set is called wime"),
+                            (["--peers", "river,vv"], "no peer is called vv")):
+            told = io.StringIO()
+            with self.assertRaises(SystemExit) as raised, contextlib.redirect_stderr(told):
+                main.main(["--learn-csv", "x", "--out", str(self.folder), *words])
+            self.assertEqual(raised.exception.code, 2)
+            self.assertIn(said, told.getvalue())
 
     def test_the_grid_is_not_tried_where_the_defaults_have_failed(self):
         comparison = main.Comparison(*main.parse(["--learn-csv", "x", "--out", str(self.folder), "--quick",
@@ -339,9 +344,19 @@ class Runs(Folder):
         self.assertLess(found["scales"]["defaults"][grid.ONE]["whole"]["log_loss"], .6)
         page = (self.folder / "report.md").read_text()
         self.assertIn("These figures say nothing", page)
+        self.assertNotIn("still running", page)
         self.assertIn("| scales | 2,000 | AUC |", page)
         self.assertIn("Broken promises", said)
         self.assertIn("runs", told)
+
+    @unittest.skipUnless(LEARN_CSV, "MILLRACE_LEARN_CSV names the program; ctest sets it")
+    def test_who_interrupts_the_grid_has_the_defaults(self):
+        with mock.patch.object(main.Comparison, "grid_jobs", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                self.compare("--sets", "noise")
+        page = (self.folder / "report.md").read_text()
+        self.assertIn("| noise | 2,000 | AUC |", page)
+        self.assertIn("The grid was still running", page)
 
     @unittest.skipUnless(LEARN_CSV, "MILLRACE_LEARN_CSV names the program; ctest sets it")
     def test_what_time_does_not_suffice_for_is_told(self):
