@@ -3,10 +3,13 @@ it, and builds and installs what it needs."""
 
 import argparse
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
+import math
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -20,6 +23,8 @@ import report
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUICK_EVERY = 8  # of the grid's settings with --quick
+# Of processor time. A peer that is written in Python needs some minutes for the flights.
+LIMITS_S = {"defaults": 300, "grid": 120, "peers": 1200}
 
 
 class Progress:
@@ -48,27 +53,32 @@ class Progress:
 class Runner:
     """Runs programs, each of which prints a line of JSON. Those that run are ended by stop()."""
 
-    def __init__(self, limit_s):
-        self.limit_s = limit_s
+    def __init__(self):
         self.running, self.lock, self.stopped = set(), threading.Lock(), False
 
-    def run(self, words):
-        """What the program printed, or {"error": why not}."""
+    def run(self, words, limit_s):
+        """What the program printed, or {"error": why not}. It may use so much processor time (what others
+        do on the machine must not decide what has figures), and ten times as much of any other."""
         with self.lock:
             if self.stopped:
                 return {"error": "interrupted"}
             process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
             self.running.add(process)
+        with contextlib.suppress(ProcessLookupError):
+            most_s = math.ceil(limit_s)
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (most_s, most_s + 1))
         try:
-            out, said = process.communicate(timeout=self.limit_s)
+            out, said = process.communicate(timeout=10 * limit_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            return {"error": f"took longer than {self.limit_s:g} s"}
+            return {"error": f"took longer than {10 * limit_s} s"}
         finally:
             with self.lock:
                 self.running.discard(process)
+        if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            return {"error": f"needs more than {limit_s} s of processor time"}
         if process.returncode != 0:
             last = [line for line in said.strip().split("\n") if line.strip()]
             return {"error": last[-1] if last else f"exit code {process.returncode}"}
@@ -114,7 +124,7 @@ def parse(arguments):
 class Comparison:
     def __init__(self, options, sets):
         self.options, self.sets = options, sets
-        self.runner = Runner(limit_s=120 if not options.quick else 60)
+        self.runner = Runner()
         self.settings = grid.grid()[::QUICK_EVERY if options.quick else 1]
         self.results = {}
         self.deadline = time.monotonic() + 60 * options.minutes
@@ -157,7 +167,7 @@ class Comparison:
         def one(job):
             kind, each, name, words = job
             late = may_be_late and time.monotonic() > self.deadline
-            result = {"error": "left out: --minutes were over"} if late else self.runner.run(words)
+            result = {"error": "left out: --minutes were over"} if late else self.runner.run(words, LIMITS_S[kind])
             if promises.is_result(result) and kind != "peers":
                 result["flags"] = [str(word) for word in words[1 + len(each.flags()):]]
             progress.step(f"{each.name}, {name}")

@@ -17,6 +17,8 @@ PRIOR_SLACK = .005
 QUALITY_SLACK = .01
 RMSE_SLACK = .005  # of the mean's, for a regression
 EQUAL = .0005  # figures are compared to three places
+# Something has been learnt when a loss is so far below the prior's, or such a part of it for an RMSE.
+LEARNT = .001
 PEERS = ("river", "vw")
 DEFAULTS = (grid.ONE, grid.FOUR, grid.FOUR_BY_256)
 
@@ -47,6 +49,10 @@ def slack(part):
     return RMSE_SLACK * part["prior_rmse"] if "rmse" in part else PRIOR_SLACK
 
 
+def margin(part):
+    return LEARNT * part["prior_rmse"] if "rmse" in part else LEARNT
+
+
 def is_result(result):
     return bool(result) and "error" not in result
 
@@ -73,8 +79,10 @@ def beats_prior(result, part):
 
 def something_can_be_learnt(results, part):
     """Whether any learner is better than one that knows no features: else their order is chance."""
-    others = [*results["grid"].values(), *(results["peers"].get(peer) for peer in PEERS)]
-    return any(beats_prior(result, part) for result in others)
+    learners = [*results["defaults"].values(), *results["grid"].values(),
+                *(results["peers"].get(peer) for peer in PEERS)]
+    return any(has_part(result, part) and loss(result[part]) < prior_loss(result[part]) - margin(result[part])
+               for result in learners)
 
 
 def check_prior(results, part):

@@ -90,7 +90,7 @@ def page(all_results, about):
         f"{promises.QUALITY_SLACK} of one, and at batches of 256 within {promises.QUALITY_SLACK} of batches of 1 (from "
         f"{promises.FEWEST_FOR_FOUR:,} rows on).",
         f"A last fifth of fewer than {promises.FEWEST_ROWS:,} rows is not judged, nor is quality where no learner",
-        "beats the prior.", "",
+        f"beats the prior by {promises.LEARNT} (RMSE: {promises.LEARNT:.1%}).", "",
         "## All rows", "", *table(all_results, "whole"), "",
         "## The last fifth", "", *table(all_results, "last_fifth"), "",
         "## Broken promises", "", *section_of_broken(all_results), "",
