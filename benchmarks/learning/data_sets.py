@@ -39,6 +39,10 @@ class DataSet:
         names += [name for name in self.categorical if "*" not in name]
         return names + ([self.text] if self.text else [])
 
+    def is_wide(self):
+        """Whether a job that sends whole models would take minutes: beyond 2^16 buckets."""
+        return any(word.isdigit() and int(word) > 1 << 16 for word in self.buckets)
+
     def flags(self):
         """Of learn_csv, CsvProducer's."""
         words = ["--input", self.path, "--label", self.label]

@@ -12,6 +12,10 @@ class Setting:
     def words(self):
         return list(self.flags)
 
+    def sends_whole_models(self):
+        """Each update has all of the model, however large it is."""
+        return "weight-change" in self.flags
+
 
 def setting(name, **flags):
     return Setting(name, tuple(word for flag, value in flags.items()
