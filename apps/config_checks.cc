@@ -17,6 +17,7 @@
 #include "features/quantile_bins.h"
 #include "processors/policy.h"
 #include "stores/training_buffer.h"
+#include "tasks/class_weights.h"
 #include "tasks/task_options.h"
 #include "topics/topics.h"
 
@@ -31,6 +32,8 @@ std::string Named(const std::string& field, const std::string& shown) {
 std::string Named(const std::string& field) {
   return Named(field, field.substr(field.rfind('.') + 1));
 }
+
+constexpr double kMostClassWeight = 1e6;
 
 // What is finite and within its bounds; each is named as in the configuration, and by its flag.
 Status CheckNumbers(const JobConfig& config) {
@@ -90,16 +93,19 @@ Status CheckNumbers(const JobConfig& config) {
     }
     return absl::InvalidArgumentError(text.str());
   }
-  const auto& weights = config.training().class_weight();
-  for (const double weight : weights) {
-    if (weight >= 0 && weight <= kAny) continue;
-    return absl::InvalidArgumentError(Named("training.class_weight") +
-                                      ": give numbers of 0 or more, one for each class");
-  }
-  if (!weights.empty() && std::ranges::all_of(weights, [](double weight) { return weight == 0; })) {
-    return absl::InvalidArgumentError(Named("training.class_weight") +
-                                      ": give a number above 0 to one class at least, or no row is "
-                                      "learnt from");
+  return absl::OkStatus();
+}
+
+// (What the classes are only the published features say: ClassWeightsOf.)
+Status CheckClassWeights(const Training& training) {
+  if (BalancesClasses(training)) return absl::OkStatus();
+  for (const std::string& entry : training.class_weight()) {
+    const auto weight = ParseClassWeight(entry);
+    if (weight && weight->second >= 0 && weight->second <= kMostClassWeight) continue;
+    return absl::InvalidArgumentError(
+        Named("training.class_weight") + ": '" + entry +
+        "' is not NAME=W, a class and a number of 0 to 1e6; give such pairs, separated by commas, "
+        "or balanced alone");
   }
   return absl::OkStatus();
 }
@@ -277,9 +283,6 @@ Status CheckEmbeddings(const JobConfig& config) {
   if (training.update().kind() != Training::Update::GRADIENT) {
     return wrong("with the models fm and deepfm workers send gradients; give --update gradient");
   }
-  if (training.class_weight_size() > 0)
-    return wrong(Named("training.class_weight") +
-                 " is a setting of the model softmax only; leave it out");
   if (training.embedding().factors() > 10'000)
     return wrong(Named("training.embedding.factors", "embedding.factors") + ": give 10000 at most");
   return absl::OkStatus();
@@ -404,6 +407,7 @@ Status ValidateConfig(const JobConfig& config) {
                  ": BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
   }
   MILLRACE_RETURN_IF_ERROR(CheckPipeline(training));
+  MILLRACE_RETURN_IF_ERROR(CheckClassWeights(training));
   if (training.update().kind() == Training::Update::ONLINE) {
     MILLRACE_RETURN_IF_ERROR(CheckOnline(training));
   }

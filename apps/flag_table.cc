@@ -105,7 +105,9 @@ FlagGroup TrainingGroup() {
           {"--huber-limit", "training.huber_limit",
            "Regression by huber: an error beyond so many times the mean absolute error counts as "
            "an outlier"},
-          {"--class-weights", "training.class_weight", "A factor on each class's loss"},
+          {"--class-weight", "training.class_weight",
+           "NAME=W,NAME=W: a factor on the loss of these classes' rows (1 of the others); "
+           "balanced: the rarer a class has been so far, the more each of its rows counts"},
           {"--freeze-after", "training.freeze_after_rows",
            "Rows from this number on are tested, not trained on; 0: none"},
           {"--tail-after", "training.tail_after_rows",

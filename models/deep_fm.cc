@@ -17,6 +17,14 @@ DeepFm::DeepFm(const Shape& shape, const ScoreLoss& loss, float row_l2)
   MILLRACE_CHECK(shape.numeric <= shape.features);
 }
 
+std::unique_ptr<Model> DeepFm::WithClassWeights(const std::vector<float>& weights) const {
+  if (!loss_.of_classes) return nullptr;
+  MILLRACE_CHECK(weights.size() == score_count());
+  auto model = std::make_unique<DeepFm>(*this);
+  model->class_weights_ = weights;
+  return model;
+}
+
 BatchLoss DeepFm::Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                           const EmbeddingBatch& embeddings, GradientSum* gradient,
                           std::span<float> scores) const {
@@ -54,9 +62,10 @@ BatchLoss DeepFm::Compute(RowsView rows, const Scaler& scaler, std::span<const f
       const std::span<float> row_scores =
           scores.empty() ? scores : scores.subspan((begin + r) * score_count(), score_count());
       const RowLoss loss = loss_.Of(y, *block[r], scaler.target(), row_scores);
-      total.loss_sum += loss.loss;
-      total.weight_sum += 1;
-      values[r] = loss.slope;
+      const float weight = class_weights_.empty() ? 1.0f : class_weights_[block[r]->label];
+      total.loss_sum += static_cast<double>(weight) * loss.loss;
+      total.weight_sum += static_cast<double>(weight);
+      values[r] = weight * loss.slope;
     }
     if (gradient == nullptr) continue;
     pass.Backward(std::span(values).first(block.size()));

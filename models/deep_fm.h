@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,7 @@ class DeepFm final : public Model {
     return network_.RandomInitRanges(linear_end());
   }
 
+  std::unique_ptr<Model> WithClassWeights(const std::vector<float>& weights) const override;
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,
                     std::span<float> scores) const override;
@@ -48,6 +50,7 @@ class DeepFm final : public Model {
   Network network_;
   ScoreLoss loss_;
   float row_l2_;
+  std::vector<float> class_weights_;  // empty, or one for each class
 };
 
 }  // namespace millrace

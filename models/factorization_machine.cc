@@ -8,6 +8,15 @@ namespace millrace {
 FactorizationMachine::FactorizationMachine(const Shape& shape, const ScoreLoss& loss, float row_l2)
     : shape_(shape), loss_(loss), row_l2_(row_l2) {}
 
+std::unique_ptr<Model> FactorizationMachine::WithClassWeights(
+    const std::vector<float>& weights) const {
+  if (!loss_.of_classes) return nullptr;
+  MILLRACE_CHECK(weights.size() == score_count());
+  auto model = std::make_unique<FactorizationMachine>(*this);
+  model->class_weights_ = weights;
+  return model;
+}
+
 BatchLoss FactorizationMachine::Compute(RowsView rows, const Scaler& scaler,
                                         std::span<const float> parameters,
                                         const EmbeddingBatch& embeddings, GradientSum* gradient,
@@ -24,9 +33,10 @@ BatchLoss FactorizationMachine::Compute(RowsView rows, const Scaler& scaler,
     const std::span<float> row_scores =
         scores.empty() ? scores : scores.subspan(r * score_count(), score_count());
     const RowLoss loss = loss_.Of(y, row, scaler.target(), row_scores);
-    total.loss_sum += loss.loss;
-    total.weight_sum += 1;
-    if (gradient != nullptr) terms.AddGradient(row, found, loss.slope, *gradient);
+    const float weight = class_weights_.empty() ? 1.0f : class_weights_[row.label];
+    total.loss_sum += static_cast<double>(weight) * loss.loss;
+    total.weight_sum += static_cast<double>(weight);
+    if (gradient != nullptr) terms.AddGradient(row, found, weight * loss.slope, *gradient);
   }
   return total;
 }

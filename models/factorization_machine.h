@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "models/model.h"
 #include "models/row_loss.h"
@@ -37,6 +39,7 @@ class FactorizationMachine final : public Model {
   size_t score_count() const override { return loss_.score_count(); }
   size_t row_width() const override { return shape_.has_ids ? 1 + shape_.factors : 0; }
 
+  std::unique_ptr<Model> WithClassWeights(const std::vector<float>& weights) const override;
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,
                     std::span<float> scores) const override;
@@ -45,6 +48,7 @@ class FactorizationMachine final : public Model {
   Shape shape_;
   ScoreLoss loss_;
   float row_l2_;
+  std::vector<float> class_weights_;  // empty, or one for each class
 };
 
 }  // namespace millrace

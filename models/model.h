@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -64,6 +65,12 @@ class Model {
 
   // This model, if it learns row by row; else null, and it has gradients.
   virtual const OnlineSoftmax* online() const { return nullptr; }
+
+  // The same model with these factors on the loss of each class's rows, instead of its own; null
+  // if it tells no classes apart.
+  virtual std::unique_ptr<Model> WithClassWeights(const std::vector<float>& /*weights*/) const {
+    return nullptr;
+  }
 
   // Computes each row's scores into `scores` (rows x score_count, row-major; may be empty) and
   // adds the gradient of loss_sum with respect to the parameters to `gradient` (may be null), and

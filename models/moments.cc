@@ -81,8 +81,10 @@ void Moments::Add(const Row& row) {
 }
 
 void Moments::Merge(const Moments& other) {
-  MILLRACE_CHECK(other.columns() == columns());
-  for (size_t i = 0; i < columns(); ++i) {
+  MILLRACE_CHECK(other.columns() == columns() || other.columns() == 0);
+  class_rows.resize(std::max(class_rows.size(), other.class_rows.size()));
+  for (size_t k = 0; k < other.class_rows.size(); ++k) class_rows[k] += other.class_rows[k];
+  for (size_t i = 0; i < other.columns(); ++i) {
     MergeColumn(other.count[i], other.mean[i], other.m2[i], count[i], mean[i], m2[i]);
   }
   target.Merge(other.target);
@@ -91,6 +93,8 @@ void Moments::Merge(const Moments& other) {
 bool Moments::IsValid() const {
   if (!target.IsValid()) return false;
   if (mean.size() != columns() || m2.size() != columns()) return false;
+  const auto is_too_large = [](uint64_t rows) { return rows > kMostClassRows; };
+  if (std::ranges::any_of(class_rows, is_too_large)) return false;
   for (size_t i = 0; i < columns(); ++i) {
     const bool is_mean_possible = std::abs(mean[i]) <= kLimit * (1 + kRounding);
     if (!is_mean_possible || !IsFiniteAndNotNegative(count[i]) || !IsFiniteAndNotNegative(m2[i])) {

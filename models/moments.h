@@ -1,7 +1,9 @@
-// Running mean and variance of the numeric columns, and the scaling that follows from them.
+// Running mean and variance of the numeric columns, the scaling that follows from them, and the
+// rows of each class.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -43,14 +45,19 @@ struct Moments {
   std::vector<double> mean;
   std::vector<double> m2;
   TargetMoments target;  // nothing, but in a regression
+  // Where rows are weighed by it (ClassBalance): how many there were of each class; may be empty.
+  std::vector<uint64_t> class_rows{};
+  static constexpr uint64_t kMostClassRows = uint64_t{1} << 56;
 
   Moments() = default;
   explicit Moments(size_t columns) : count(columns), mean(columns), m2(columns) {}
 
   size_t columns() const { return count.size(); }
-  // The numeric columns, not the target. REQUIRES row.numeric.size() == columns()
+  // The numeric columns only. REQUIRES row.numeric.size() == columns()
   void Add(const Row& row);
-  void Merge(const Moments& other);  // REQUIRES the same number of columns
+  // REQUIRES the same number of columns, or none in `other`. `class_rows` may be of different
+  // sizes: what is missing is 0.
+  void Merge(const Moments& other);
   // Whether Add and Merge can have produced it: for moments that were received in a message.
   bool IsValid() const;
   bool operator==(const Moments&) const = default;

@@ -45,6 +45,11 @@ OnlineClassifier::OnlineClassifier(size_t classes, std::vector<float> class_weig
   MILLRACE_CHECK(class_weights_.empty() || class_weights_.size() == classes);
 }
 
+void OnlineClassifier::SetClassWeight(uint32_t label, float weight) {
+  class_weights_.resize(classes_, 1.0f);
+  class_weights_.at(label) = weight;
+}
+
 void OnlineClassifier::SetRace(const RaceView& race) {
   const float least = *std::ranges::min_element(race.losses);
   std::array<float, Race::kRacers> exponents;

@@ -16,6 +16,7 @@ class OnlineClassifier final : public OnlineLearner {
   // `class_weights`: empty, or a factor on the rows of each class.
   OnlineClassifier(size_t classes, std::vector<float> class_weights);
 
+  void SetClassWeight(uint32_t label, float weight) override;
   void SetRace(const RaceView& race) override;
   void Test(std::span<const Term> terms, std::span<float> scores) override;
   BatchLoss LossOfRow(const Row& row) const override;
@@ -39,7 +40,7 @@ class OnlineClassifier final : public OnlineLearner {
   Rates StepsOf(size_t column, float target, float weight, const Reach& reach) const;
 
   const size_t classes_;
-  const std::vector<float> class_weights_;
+  std::vector<float> class_weights_;
   std::vector<float> prior_;   // columns: scores of the racer without features
   std::vector<float> priors_;  // ... times its share
   // As scores_; of one column a second line has the probabilities of class 0.

@@ -79,6 +79,8 @@ class OnlineLearner {
   // Takes the race as it stands: how much each racer counts from here on. To be called again when
   // it has changed.
   virtual void SetRace(const RaceView& race) = 0;
+  // Of classes: the factor on the loss of the rows of this class from here on.
+  virtual void SetClassWeight(uint32_t /*label*/, float /*weight*/) {}
   // Of a regression: of the rows before the next one.
   virtual void SetTarget(const TargetMoments& /*before*/) {}
   // The scores (Model::score_count) by the racers together, weighted by their shares; `scores` may

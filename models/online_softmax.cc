@@ -180,12 +180,16 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
     learner->SetTarget(scaler.target());
     learner->Test(terms, score);
     if (i >= batch.trained_begin && i < batch.trained_end) {
+      if (batch.balance != nullptr) {
+        learner->SetClassWeight(row.label, batch.balance->WeightOf(row.label));
+      }
       AddLoss(learner->LossOfRow(row), loss);
       learner->Learn(terms, row, copy.race());
     }
     if (i < batch.scaled_begin || i >= batch.trained_end) continue;
     scaler.Add(row);
     if (shape_.classes == 0) scaler.AddTarget(row, score[0]);
+    if (batch.balance != nullptr) batch.balance->Add(row.label);
   }
   if (batch.trained_begin == batch.trained_end) return loss;
   AddBlockChanges(copy, first, joint, batch.concurrent, embeddings, change);

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "models/class_balance.h"
 #include "models/model.h"
 #include "models/online_learner.h"
 #include "models/row_loss.h"
@@ -54,6 +55,9 @@ class OnlineSoftmax final : public Model {
     size_t scaled_begin = 0;  // and rows[scaled_begin, trained_end) count for the scaling of others
     // Workers whose changes are added up without knowing of each other, this one included.
     uint32_t concurrent = 1;
+    // If not null, it weighs each row before it counts it, for the rows after it; the same rows
+    // count as for the scaling.
+    ClassBalance* balance = nullptr;
   };
   // Goes through the batch row by row on a copy of the parameters: tests each row, then learns from
   // it. Writes the scores (rows x score_count; 0 where no target has been known before), and adds

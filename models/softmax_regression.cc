@@ -347,6 +347,11 @@ SoftmaxRegression::SoftmaxRegression(size_t features, size_t classes,
   MILLRACE_CHECK(class_weights_.empty() || class_weights_.size() == classes);
 }
 
+std::unique_ptr<Model> SoftmaxRegression::WithClassWeights(
+    const std::vector<float>& weights) const {
+  return std::make_unique<SoftmaxRegression>(features_, classes_, weights);
+}
+
 BatchLoss SoftmaxRegression::Compute(RowsView rows, const Scaler& scaler,
                                      std::span<const float> parameters, const EmbeddingBatch&,
                                      GradientSum* gradient, std::span<float> scores) const {

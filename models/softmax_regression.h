@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "models/model.h"
@@ -21,6 +22,7 @@ class SoftmaxRegression final : public Model {
   size_t block_size() const override { return classes_; }
   size_t penalised_end() const override { return features_ * classes_; }
   size_t score_count() const override { return classes_; }
+  std::unique_ptr<Model> WithClassWeights(const std::vector<float>& weights) const override;
   using Model::Compute;
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,

@@ -23,6 +23,10 @@ void WideSoftmax::AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const
   ids.insert(ids.end(), row.index.begin(), row.index.end());
 }
 
+std::unique_ptr<Model> WideSoftmax::WithClassWeights(const std::vector<float>& weights) const {
+  return std::make_unique<WideSoftmax>(numeric_, features_, classes_, weights);
+}
+
 BatchLoss WideSoftmax::Compute(RowsView rows, const Scaler& scaler,
                                std::span<const float> parameters, const EmbeddingBatch& embeddings,
                                GradientSum* gradient, std::span<float> scores) const {

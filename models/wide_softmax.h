@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "models/model.h"
@@ -25,6 +26,7 @@ class WideSoftmax final : public Model {
   size_t row_linear_end() const override { return classes_; }
   void AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const override;
 
+  std::unique_ptr<Model> WithClassWeights(const std::vector<float>& weights) const override;
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,
                     std::span<float> scores) const override;

@@ -56,10 +56,16 @@ BatchTrainer::Result BatchTrainer::Train(const Batch& batch, std::span<const flo
   return result;
 }
 
+std::unique_ptr<ClassBalance> BatchTrainer::BalanceAfter(const Moments& moments) const {
+  if (!options_.balances_classes) return nullptr;
+  return std::make_unique<ClassBalance>(moments, options_.classes);
+}
+
 void BatchTrainer::Learn(const Batch& batch, size_t trained_begin, std::span<const float> weights,
                          const Moments& moments, const EmbeddingBatch& embeddings, Result& result) {
   const RowsView rows(batch.rows);
   RunningScaler scaler(moments, options_.training.scaling() == Training::RUNNING);
+  const std::unique_ptr<ClassBalance> balance = BalanceAfter(moments);
   scores_.resize(rows.size() * model_.score_count());
   gradient_.Clear();
   result.loss = model_.online()->Learn(
@@ -67,9 +73,11 @@ void BatchTrainer::Learn(const Batch& batch, size_t trained_begin, std::span<con
        .trained_begin = trained_begin,
        .trained_end = result.trained_end,
        .scaled_begin = batch.first_new,
-       .concurrent = static_cast<uint32_t>(options_.workers * options_.pipeline)},
+       .concurrent = static_cast<uint32_t>(options_.workers * options_.pipeline),
+       .balance = balance.get()},
       scaler, weights, embeddings, gradient_, scores_);
   result.new_moments = scaler.added();
+  if (balance != nullptr) result.new_moments.class_rows = balance->added();
 }
 
 void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<const float> weights,
@@ -87,14 +95,22 @@ void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<c
   const TargetMoments before = CountTargets(batch, moments, result);
   Moments merged = moments;
   merged.Merge(result.new_moments);
+  const std::unique_ptr<ClassBalance> balance = BalanceAfter(moments);
+  std::unique_ptr<Model> weighted;
+  if (balance != nullptr) {  // by the rows of the batch, too
+    for (size_t i = batch.first_new; i < trained_end; ++i) balance->Add(batch.rows[i]->label);
+    result.new_moments.class_rows = balance->added();
+    weighted = model_.WithClassWeights(balance->Weights());
+  }
+  const Model& model = weighted != nullptr ? *weighted : model_;
   Scaler scaler = scales ? Scaler(merged) : Scaler::Identity(merged.columns());
   scaler.set_target(merged.target);
   scores_.resize(rows.size() * width);
   const std::span<float> scores(scores_);
   gradient_.Clear();
   const auto compute = [&](size_t begin, size_t end, GradientSum* gradient) {
-    return model_.Compute(rows.subspan(begin, end - begin), scaler, weights, embeddings, gradient,
-                          scores.subspan(begin * width, (end - begin) * width));
+    return model.Compute(rows.subspan(begin, end - begin), scaler, weights, embeddings, gradient,
+                         scores.subspan(begin * width, (end - begin) * width));
   };
   const bool changes = options_.training.update().kind() == Training::Update::WEIGHT_CHANGE;
   compute(0, trained_begin, nullptr);
@@ -103,8 +119,7 @@ void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<c
   if (options_.classes == 0) TestByTargetsBefore(batch, merged.target, before, result);
   if (!changes || result.trained.empty()) return;
   result.change =
-      SolveLocally(model_, result.trained, scaler, weights, SolverOptions(options_.training))
-          .change;
+      SolveLocally(model, result.trained, scaler, weights, SolverOptions(options_.training)).change;
 }
 
 TargetMoments BatchTrainer::CountTargets(const Batch& batch, const Moments& moments,

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "models/class_balance.h"
 #include "models/evaluation.h"
 #include "models/gradient_sum.h"
 #include "models/local_solver.h"
@@ -57,6 +59,8 @@ class BatchTrainer {
   // are relative to those before; counts their errors.
   void TestByTargetsBefore(const Batch& batch, const TargetMoments& own,
                            const TargetMoments& before, Result& result);
+  // Of a job with balanced classes: the weights of the rows after `moments`; else null.
+  std::unique_ptr<ClassBalance> BalanceAfter(const Moments& moments) const;
   void Count(const Batch& batch, size_t trained_begin, Result& result) const;
 
   const WorkerOptions options_;

@@ -49,7 +49,7 @@ void PreviousRound::Save(ShardState& state) const {
 
 Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) {
   const ShardState::PreviousRound& saved = state.previous_round();
-  MILLRACE_RETURN_IF_ERROR(CheckMoments(saved.moments(), shape.numeric_columns));
+  MILLRACE_RETURN_IF_ERROR(CheckMoments(saved.moments(), shape.numeric_columns, shape.classes));
   MILLRACE_RETURN_IF_ERROR(
       CheckEmbeddings(saved.embeddings(), shape.row_width, shape.shard, shape.shards));
   if (saved.step_ms() < 0 || saved.step_ms() > state.step_ms()) {
@@ -59,8 +59,8 @@ Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) 
     return absl::InvalidArgumentError(
         "its previous round has shrunk its rows further than its last");
   }
-  moments_ =
-      HasMoments(saved.moments()) ? FromProto(saved.moments()) : Moments(shape.numeric_columns);
+  moments_ = Moments(shape.numeric_columns);
+  moments_.Merge(FromProto(saved.moments()));
   ids_.assign(saved.embeddings().id().begin(), saved.embeddings().id().end());
   rows_.assign(saved.embeddings().value().begin(), saved.embeddings().value().end());
   time_ = {saved.step_ms(), saved.shrinkage()};

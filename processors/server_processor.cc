@@ -154,7 +154,7 @@ void ServerProcessor::HandleWhileLost(Gradient message, ServerOutput& output) {
 void ServerProcessor::GoOnFrom(const LostState::Restored& restored) {
   model_.SetWeights(restored.slice);
   model_.set_steps(restored.clock);
-  if (HasMoments(restored.moments)) moments_ = FromProto(restored.moments);
+  moments_.Merge(FromProto(restored.moments));
   if (options_.keeps_previous_round()) {
     mutable_shard().KeepPreviousRound();
     previous_.Begin(moments_, row_time());

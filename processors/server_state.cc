@@ -90,7 +90,8 @@ Status ServerProcessor::LoadState(const ShardState& state) {
 }
 
 Status ServerProcessor::CheckState(const ShardState& state) const {
-  MILLRACE_RETURN_IF_ERROR(CheckMoments(state.moments(), options_.numeric_columns));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckMoments(state.moments(), options_.numeric_columns, options_.classes));
   if (!FromProto(state.moments()).IsValid())
     return BadState("its moments are not those of any rows");
   MILLRACE_RETURN_IF_ERROR(CheckSums(state.progressive(), options_.classes));

@@ -8,6 +8,7 @@ WeightsShape WeightsShapeFrom(const WorkerOptions& options, const Model& model) 
           .shards = options.shards,
           .workers = options.workers,
           .parameters = model.parameter_count(),
+          .classes = options.classes,
           .numeric_columns = options.numeric_columns,
           .row_width = model.row_width(),
           .pipeline = options.pipeline};

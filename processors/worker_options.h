@@ -17,7 +17,8 @@ struct WorkerOptions {
   WorkerId worker = 0;
   uint32_t workers = 1;
   uint32_t shards = 1;
-  size_t classes = 2;  // 0: a regression
+  size_t classes = 2;             // 0: a regression
+  bool balances_classes = false;  // rows are weighed by ClassBalance
   size_t numeric_columns = 0;
   Training training;
   size_t pipeline = 1;                      // updates that it may have in flight (PipelineOf)

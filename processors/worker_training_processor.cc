@@ -526,6 +526,9 @@ void WorkerTrainingProcessor::AddFigures(const BatchTrainer::Result& result,
   if (result.tail.rows > 0) ToProto(result.tail, *update.mutable_tail());
   if (options_.training.scaling() == Training::RUNNING) {
     ToProto(result.new_moments, *update.mutable_moments());
+  } else if (options_.balances_classes) {
+    const std::vector<uint64_t>& rows = result.new_moments.class_rows;
+    update.mutable_moments()->mutable_class_rows()->Add(rows.begin(), rows.end());
   }
   *update.mutable_dead_letters() = {batch_.dead_letters.begin(), batch_.dead_letters.end()};
 }

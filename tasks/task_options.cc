@@ -12,6 +12,7 @@
 #include "models/softmax_regression.h"
 #include "models/wide_softmax.h"
 #include "processors/policy.h"
+#include "tasks/class_weights.h"
 #include "topics/partitioning.h"
 #include "topics/row_codec.h"
 
@@ -121,6 +122,31 @@ ScoreLoss LossOf(const FeatureSpec& spec, const Training& training) {
           .huber = static_cast<float>(training.huber_limit())};
 }
 
+std::unique_ptr<Model> MakeUnweighted(const RowShape& shape, const JobFeatures& features,
+                                      const Training& training) {
+  const ScoreLoss loss = LossOf(features.spec(), training);
+  if (training.model() != Training::SOFTMAX) {
+    const Training::Embedding& embedding = training.embedding();
+    const auto l2 = static_cast<float>(embedding.l2());
+    if (training.model() == Training::FACTORIZATION_MACHINE) {
+      return std::make_unique<FactorizationMachine>(
+          FactorizationMachine::Shape{.features = shape.features, .factors = embedding.factors()},
+          loss, l2);
+    }
+    return std::make_unique<DeepFm>(DeepFm::Shape{shape.features, shape.numeric, shape.ids,
+                                                  embedding.factors(), HiddenLayers(training)},
+                                    loss, l2);
+  }
+  if (features.spec().regression()) {
+    return std::make_unique<FactorizationMachine>(
+        FactorizationMachine::Shape{.features = shape.features, .has_ids = shape.ids > 0}, loss);
+  }
+  if (IsWide(features, training)) {
+    return std::make_unique<WideSoftmax>(shape.numeric, shape.features, shape.classes);
+  }
+  return std::make_unique<SoftmaxRegression>(shape.features, shape.classes);
+}
+
 // What every message says of the job; 0: it has no name.
 uint64_t JobHash(const std::string& name) { return name.empty() ? 0 : Fnv1a64(name); }
 
@@ -163,6 +189,11 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
         "--loss and --huber-limit are of regressions (CsvProducer --regression); this job tells "
         "classes apart: leave them out");
   }
+  if (spec.regression() && training.class_weight_size() > 0) {
+    return wrong(
+        "this job is a regression (CsvProducer --regression), which has no classes: leave out "
+        "--class-weight");
+  }
   if (training.model() != Training::SOFTMAX) {
     if (spec.ids().empty()) {
       return wrong("the models fm and deepfm need id columns: give CsvProducer --ids A,B");
@@ -173,7 +204,7 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
           "--regression); the job has " +
           std::to_string(spec.classes_size()) + " classes");
     }
-    return absl::OkStatus();
+    return ClassWeightsOf(spec, training).status();
   }
   if (!spec.regression() && spec.classes_size() < 2) {
     return wrong("a job tells two classes or more apart; this one has " +
@@ -191,48 +222,24 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
         "give "
         "--schedule one-pass");
   }
-  if (training.class_weight_size() != 0 && training.class_weight_size() != spec.classes_size()) {
-    return wrong("class_weight has " + std::to_string(training.class_weight_size()) +
-                 " values, but the job has " + std::to_string(spec.classes_size()) + " classes");
-  }
-  return absl::OkStatus();
+  return ClassWeightsOf(spec, training).status();
 }
 
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training) {
   MILLRACE_CHECK(CheckModel(features, training).ok());
   const RowShape shape = RowShapeFrom(features);
-  const ScoreLoss loss = LossOf(features.spec(), training);
-  if (training.model() != Training::SOFTMAX) {
-    const Training::Embedding& embedding = training.embedding();
-    const auto l2 = static_cast<float>(embedding.l2());
-    if (training.model() == Training::FACTORIZATION_MACHINE) {
-      return std::make_unique<FactorizationMachine>(
-          FactorizationMachine::Shape{.features = shape.features, .factors = embedding.factors()},
-          loss, l2);
-    }
-    return std::make_unique<DeepFm>(DeepFm::Shape{shape.features, shape.numeric, shape.ids,
-                                                  embedding.factors(), HiddenLayers(training)},
-                                    loss, l2);
-  }
-  std::vector<float> class_weights(training.class_weight().begin(), training.class_weight().end());
+  std::vector<float> class_weights = *ClassWeightsOf(features.spec(), training);
   if (IsOnline(training)) {
     return std::make_unique<OnlineSoftmax>(OnlineSoftmax::Shape{.numeric = shape.numeric,
                                                                 .features = shape.features,
                                                                 .classes = shape.classes,
                                                                 .wide = IsWide(features, training),
                                                                 .ids = shape.ids > 0},
-                                           std::move(class_weights), loss);
+                                           std::move(class_weights),
+                                           LossOf(features.spec(), training));
   }
-  if (features.spec().regression()) {
-    return std::make_unique<FactorizationMachine>(
-        FactorizationMachine::Shape{.features = shape.features, .has_ids = shape.ids > 0}, loss);
-  }
-  if (IsWide(features, training)) {
-    return std::make_unique<WideSoftmax>(shape.numeric, shape.features, shape.classes,
-                                         std::move(class_weights));
-  }
-  return std::make_unique<SoftmaxRegression>(shape.features, shape.classes,
-                                             std::move(class_weights));
+  std::unique_ptr<Model> model = MakeUnweighted(shape, features, training);
+  return class_weights.empty() ? std::move(model) : model->WithClassWeights(class_weights);
 }
 
 ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& training,
@@ -282,6 +289,7 @@ WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& 
   options.workers = features.workers();
   options.shards = training.shards();
   options.classes = RowShapeFrom(features).classes;
+  options.balances_classes = BalancesClasses(training.training());
   options.numeric_columns = RowShapeFrom(features).numeric;
   options.training = training.training();
   options.pipeline = PipelineOf(training.training());

@@ -115,11 +115,13 @@ Moments FromProto(const MomentsMessage& message) {
                     .m2 = message.target_m2(),
                     .errors = message.error_count(),
                     .mean_error = message.error_mean()};
+  moments.class_rows.assign(message.class_rows().begin(), message.class_rows().end());
   return moments;
 }
 
 bool HasMoments(const MomentsMessage& message) {
-  return message.count_size() > 0 || message.target_count() != 0 || message.error_count() != 0;
+  return message.count_size() > 0 || message.class_rows_size() > 0 || message.target_count() != 0 ||
+         message.error_count() != 0;
 }
 
 void ToProto(const Moments& moments, MomentsMessage& message) {
@@ -132,6 +134,7 @@ void ToProto(const Moments& moments, MomentsMessage& message) {
   message.set_target_m2(moments.target.m2);
   message.set_error_count(moments.target.errors);
   message.set_error_mean(moments.target.mean_error);
+  message.mutable_class_rows()->Add(moments.class_rows.begin(), moments.class_rows.end());
 }
 
 void ToProto(const EvaluationFigures& figures, Figures& message) {
@@ -188,12 +191,16 @@ Status CheckSums(const EvaluationSumsMessage& message, size_t classes) {
   return absl::OkStatus();
 }
 
-Status CheckMoments(const MomentsMessage& message, size_t columns) {
+Status CheckMoments(const MomentsMessage& message, size_t columns, size_t classes) {
   const auto size = static_cast<int>(columns);
-  if ((HasMoments(message) && message.count_size() != size) ||
+  if ((message.count_size() > 0 && message.count_size() != size) ||
       message.mean_size() != message.count_size() || message.m2_size() != message.count_size()) {
     return BadFigures("moments of " + std::to_string(message.count_size()) +
                       " columns, but the job has " + std::to_string(columns));
+  }
+  if (static_cast<size_t>(message.class_rows_size()) > classes) {
+    return BadFigures("rows of " + std::to_string(message.class_rows_size()) +
+                      " classes, but the job has " + std::to_string(classes));
   }
   return absl::OkStatus();
 }

@@ -15,7 +15,7 @@ void ToProto(const EvaluationSums& sums, EvaluationSumsMessage& message);
 // Whether all its sums are numbers.
 bool AreFinite(const EvaluationSumsMessage& message);
 Moments FromProto(const MomentsMessage& message);
-// Whether there are any: of rows with numeric columns, or with a target.
+// Whether there are any: of numeric columns, classes or a target.
 bool HasMoments(const MomentsMessage& message);
 void ToProto(const Moments& moments, MomentsMessage& message);
 // With what is told of each class, as far as the limits below allow.
@@ -32,7 +32,8 @@ inline constexpr size_t kMostCellsTold = 2500;
 
 // Checks of received messages; InvalidArgument with the reason.
 Status CheckSums(const EvaluationSumsMessage& message, size_t classes);
-Status CheckMoments(const MomentsMessage& message, size_t columns);
+// (Columns may be left out.)
+Status CheckMoments(const MomentsMessage& message, size_t columns, size_t classes);
 // Figures may be any numbers, but what they tell of bins and classes must be in bounds.
 Status CheckFigures(const Figures& message);
 

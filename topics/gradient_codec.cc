@@ -87,7 +87,7 @@ Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientSh
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows of the tail:", update.tail().rows(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckSums(update.progressive(), shape.classes));
   MILLRACE_RETURN_IF_ERROR(CheckSums(update.tail(), shape.classes));
-  MILLRACE_RETURN_IF_ERROR(CheckMoments(update.moments(), shape.numeric_columns));
+  MILLRACE_RETURN_IF_ERROR(CheckMoments(update.moments(), shape.numeric_columns, shape.classes));
   MILLRACE_RETURN_IF_ERROR(CheckWanted(update.wanted(), shape));
   return CheckUpdatedRows(update, shape);
 }
@@ -109,7 +109,7 @@ Status CheckRestore(const Gradient::Restore& restore, const GradientShape& shape
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("sent row", sent, kMostRow));
   }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", restore.least_clock(), kMostClock / 2));
-  MILLRACE_RETURN_IF_ERROR(CheckMoments(restore.moments(), shape.numeric_columns));
+  MILLRACE_RETURN_IF_ERROR(CheckMoments(restore.moments(), shape.numeric_columns, shape.classes));
   if (!restore.has_slice()) return absl::OkStatus();
   MILLRACE_RETURN_IF_ERROR(CheckSlice(restore.slice(), shape.range));
   if (static_cast<size_t>(restore.slice().dense_size()) != shape.range.size()) {

@@ -21,6 +21,7 @@ struct WeightsShape {
   uint32_t shards = 1;
   uint32_t workers = 1;
   uint64_t parameters = 0;  // of the model
+  size_t classes = 2;       // 0: a regression
   size_t numeric_columns = 0;
   size_t row_width = 0;  // of an embedding row; 0: the job has none
   size_t pipeline = 1;   // updates that a worker may have in flight

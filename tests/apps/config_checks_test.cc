@@ -73,7 +73,7 @@ TEST(ValidateConfig, RefusesWhatAnOnlineLearnerDoesNotKnowAndNamesBothFlags) {
   JobConfig good;
   good.mutable_training()->mutable_update()->set_kind(Training::Update::ONLINE);
   EXPECT_TRUE(ValidateConfig(good).ok()) << ValidateConfig(good);
-  good.mutable_training()->add_class_weight(2);
+  good.mutable_training()->add_class_weight("balanced");
   good.mutable_training()->set_l2(0);
   good.mutable_training()->mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
   EXPECT_TRUE(ValidateConfig(good).ok()) << ValidateConfig(good);

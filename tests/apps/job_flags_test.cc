@@ -185,8 +185,9 @@ TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
               "training.optimizer.learning_rate (--learning-rate): 0 is not a number above 0");
   ExpectError({"--l2=-1"}, "training.l2 (--l2): -1 is not a number of 0 or more");
   ExpectError({"--local-iterations", "0"}, "local_iterations (--local-iterations)");
-  ExpectError({"--class-weights=1,-1"}, "class_weight");
-  ExpectError({"--class-weights=0,0"}, "no row is learnt from");
+  ExpectError({"--class-weight=a=-1"}, "class_weight (--class-weight): 'a=-1' is not NAME=W");
+  ExpectError({"--class-weight=2,1"}, "'2' is not NAME=W");
+  ExpectError({"--class-weight=a=1,balanced"}, "or balanced alone");
   ExpectError({"--evaluation-log", "log"}, "--test");
   ExpectError({"--weights-at-checkpoints"}, "--weights-file");
   ExpectError({"--new-stream"}, "--from-snapshot");
@@ -201,7 +202,8 @@ TEST_F(JobFlagsTest, NumbersThatWouldBreakTheTrainingAreRefusedBeforeAnythingIsP
   ExpectError({"--learning-rate", "inf"}, "learning_rate");
   ExpectError({"--decay=-1"}, "decay (--decay): -1 is not a number of 0 or more");
   ExpectError({"--buffer-max", "4000000000"}, "buffer.max_rows (--buffer-max): 16777216 at most");
-  ExpectError({"--class-weights", "inf,1"}, "class_weight");
+  ExpectError({"--class-weight", "a=inf"}, "class_weight");
+  ExpectError({"--class-weight", "a=nan"}, "class_weight");
   ExpectError({"--checkpoint-interval", "nan"}, "checkpoint_interval_s");
   ExpectError({"--broker-timeout=-1"}, "broker_timeout_s");
   const auto error = [&](const std::string& optimizer) {
@@ -233,7 +235,6 @@ TEST_F(JobFlagsTest, AFactorizationMachineLearnsInOnePassByGradients) {
   EXPECT_EQ(config->features().ids_size(), 2);
   ExpectError({"--model", "fm", "--schedule", "buffer"}, "one pass");
   ExpectError({"--model", "fm", "--update", "weight-change"}, "gradients");
-  ExpectError({"--model", "fm", "--class-weights", "1,2"}, "softmax only");
   ExpectError({"--model", "fm", "--admit-after", "0"}, "admit_after");
   ExpectError({"--embedding-l2", "-1"}, "embedding.l2");
 }

@@ -201,6 +201,9 @@ def _draw_training(draw, model, consistency, schedule):
             flags += ["--admit-after", "2"]
     if model == "deepfm":
         flags += ["--hidden", "16,8"]
+    weights = draw.choice((None, None, "balanced", "high=2.5,low=0.5"))
+    if weights:
+        flags += ["--class-weight", weights]
     return tuple(flags)
 
 

@@ -169,36 +169,74 @@ struct Part {
   double weight = 0;
 };
 
-Part Compute(const Model& model, RowsView batch, const Moments& before, bool scale, bool regression,
+// The model with the weights of balanced classes: by the rows up to those of the batch, which
+// `counted` gets.
+std::unique_ptr<Model> Balanced(const Model& model, RowsView batch, const Moments& before,
+                                Moments& counted) {
+  counted.class_rows.assign(model.score_count(), 0);
+  for (const Row* row : batch) ++counted.class_rows[row->label];
+  std::vector<double> rows;
+  double all = 0;
+  for (size_t k = 0; k < model.score_count(); ++k) {
+    const uint64_t earlier = before.class_rows.empty() ? 0 : before.class_rows[k];
+    rows.push_back(static_cast<double>(1 + earlier + counted.class_rows[k]));
+    all += rows.back();
+  }
+  std::vector<float> weights;
+  for (const double of_class : rows) {
+    const double parts = static_cast<double>(rows.size()) * of_class;
+    weights.push_back(static_cast<float>(std::min(all / parts, 100.0)));
+  }
+  return model.WithClassWeights(weights);
+}
+
+// What is the same for all batches of a job.
+struct Scheme {
+  bool scales = true;
+  bool balances = false;
+  bool regression = false;
+  uint32_t workers = 1;
+};
+
+Part Compute(const Model& model, RowsView batch, const Moments& before, const Scheme& scheme,
              std::span<const float> weights, Rows& embeddings) {
+  const bool scale = scheme.scales;
   Part part{GradientSum(weights.size(), model.block_size()), Moments(before.columns())};
   for (const Row* row : batch) {
     if (scale) part.moments.Add(*row);
-    if (regression) part.moments.target.Add(row->target);
+    if (scheme.regression) part.moments.target.Add(row->target);
   }
   Moments merged = before;
   merged.Merge(part.moments);
   Scaler scaler = scale ? Scaler(merged) : Scaler::Identity(before.columns());
   scaler.set_target(merged.target);
+  std::unique_ptr<Model> weighted;
+  if (scheme.balances) weighted = Balanced(model, batch, before, part.moments);
   const auto compute = [&](const EmbeddingBatch& rows) {
-    return model.Compute(batch, scaler, weights, rows, &part.gradient, {});
+    return (weighted != nullptr ? *weighted : model)
+        .Compute(batch, scaler, weights, rows, &part.gradient, {});
   };
   part.weight = embeddings.With(batch, compute).weight_sum;
   return part;
 }
 
-Part Learn(const OnlineSoftmax& model, RowsView batch, const Moments& before, bool scale,
-           std::span<const float> weights, uint32_t workers, Rows& embeddings) {
+Part Learn(const OnlineSoftmax& model, RowsView batch, const Moments& before, const Scheme& scheme,
+           std::span<const float> weights, Rows& embeddings) {
   Part part{GradientSum(weights.size(), model.block_size()), Moments(before.columns())};
-  RunningScaler scaler(before, scale);
+  RunningScaler scaler(before, scheme.scales);
+  std::optional<ClassBalance> balance;
+  if (scheme.balances) balance.emplace(before, model.score_count());
   std::vector<float> scores(batch.size() * model.score_count());
-  const OnlineSoftmax::Batch learnt{
-      .rows = batch, .trained_end = batch.size(), .concurrent = workers};
+  const OnlineSoftmax::Batch learnt{.rows = batch,
+                                    .trained_end = batch.size(),
+                                    .concurrent = scheme.workers,
+                                    .balance = scheme.balances ? &*balance : nullptr};
   const auto learn = [&](const EmbeddingBatch& rows) {
     return model.Learn(learnt, scaler, weights, rows, part.gradient, scores);
   };
   part.weight = embeddings.With(batch, learn).weight_sum;
   part.moments = scaler.added();
+  if (scheme.balances) part.moments.class_rows = balance->added();
   return part;
 }
 
@@ -231,7 +269,11 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
   Rows embeddings(options, *optimizer);
   const OnlineSoftmax* const online = model->online();
   Moments moments(encoder.numeric_count());
-  const bool scale = training.scaling() == Training::RUNNING;
+  const Scheme scheme = {
+      .scales = training.scaling() == Training::RUNNING,
+      .balances = training.class_weight_size() > 0 && training.class_weight(0) == "balanced",
+      .regression = spec.regression(),
+      .workers = config.workers()};
   const size_t batch_rows = training.batch_rows();
 
   for (size_t round = 0;; ++round) {
@@ -247,10 +289,9 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
       for (size_t i = begin; i < std::min(begin + batch_rows, rows.size()); ++i) {
         batch.push_back(&rows[i]);
       }
-      const Part part =
-          online != nullptr
-              ? Learn(*online, batch, moments, scale, weights, config.workers(), embeddings)
-              : Compute(*model, batch, moments, scale, spec.regression(), weights, embeddings);
+      const Part part = online != nullptr
+                            ? Learn(*online, batch, moments, scheme, weights, embeddings)
+                            : Compute(*model, batch, moments, scheme, weights, embeddings);
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += part.gradient.values()[i];
       weight += part.weight;
       seen.push_back(part.moments);

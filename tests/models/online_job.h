@@ -22,6 +22,9 @@ class OnlineJob {
         parameters_(model_.parameter_count()),
         moments_(shape.numeric) {}
 
+  // From here on rows are weighed by how rare their class has been.
+  void BalanceClasses() { balances_ = true; }
+
   struct Change {
     std::vector<float> parameters;
     std::vector<uint32_t> blocks;  // those touched
@@ -42,12 +45,15 @@ class OnlineJob {
     change.scores.resize(batch.rows.size() * shape_.classes);
     GradientSum sum(model_.parameter_count(), model_.block_size());
     RunningScaler scaler(moments_, scales_);
+    ClassBalance balance(moments_, shape_.classes);
+    if (balances_) batch.balance = &balance;
     change.loss = model_.Learn(batch, scaler, parameters_, {change.ids, values, change.rows}, sum,
                                change.scores);
     change.parameters.assign(sum.values().begin(), sum.values().end());
     const std::span<const uint32_t> blocks = sum.SortedBlocks();
     change.blocks.assign(blocks.begin(), blocks.end());
     change.moments = scaler.added();
+    if (balances_) change.moments.class_rows = balance.added();
     return change;
   }
   Change ChangeBy(std::span<const Row* const> rows, uint32_t concurrent = 1) const {
@@ -120,6 +126,7 @@ class OnlineJob {
  private:
   const OnlineSoftmax::Shape shape_;
   const bool scales_;
+  bool balances_ = false;
   const OnlineSoftmax model_;
   std::vector<float> parameters_;
   std::map<EmbeddingId, std::vector<float>> rows_;

@@ -24,6 +24,9 @@ class PlainOnlineLearner {
     weights_.resize(classes, 1.0);
   }
 
+  // Of rows of this class, from here on.
+  void SetWeight(uint32_t label, double weight) { weights_[label] = weight; }
+
   // By the rows so far; values that are missing, or equal so far, are no features.
   Features FeaturesOf(const Row& row) const {
     Features features = {{bias_, 1.0}};

@@ -3,16 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "models/online_softmax.h"
+#include "models/softmax_regression.h"
 
 namespace millrace {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -177,6 +180,45 @@ TEST_F(OnlineTrainer, WorkersAndUpdatesInFlightAreTheOnesThatKnowNothingOfEachOt
   model_.Learn({.rows = batch.rows, .trained_end = kBatchRows, .concurrent = 6}, scaler, weights_,
                {}, expected, scores);
   EXPECT_THAT(six, testing::ElementsAreArray(expected.values()));
+}
+
+TEST_F(OnlineTrainer, BalancedRowsAreCountedByClassAsTheyAreLearntFrom) {
+  EXPECT_THAT(Train(BatchOf()).result.new_moments.class_rows, IsEmpty()) << "nobody asks for it";
+  const std::vector<float> plain = Train(BatchOf()).change;
+  options_.balances_classes = true;
+  options_.training.set_freeze_after_rows(3 * 14 + 1);  // the last two
+  before_.class_rows = {40, 2};
+  const Trained trained = Train(BatchOf());
+  EXPECT_THAT(trained.result.new_moments.class_rows, ElementsAre(2u, 2u));
+  // By the rows before each: of the classes 0, 1, 0, 1.
+  EXPECT_NEAR(trained.result.loss.weight_sum,
+              44.0 / (2 * 41) + 45.0 / (2 * 3) + 46.0 / (2 * 42) + 47.0 / (2 * 4), 1e-5);
+  EXPECT_NE(trained.change, plain);
+}
+
+TEST(BatchTrainerTest, AGradientIsBalancedByTheRowsBeforeAndThoseOfItsBatch) {
+  std::vector<Row> rows(3);
+  rows[1].label = 1;
+  WorkerOptions options;
+  options.balances_classes = true;
+  const SoftmaxRegression model(0, 2);
+  const std::vector<float> weights(model.parameter_count());
+  Moments before;
+  before.class_rows = {10, 0};
+  BatchTrainer trainer(options, model);
+  Batch batch;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    batch.rows.push_back(&rows[i]);
+    batch.numbers.push_back(RowNumber(i));
+  }
+  const BatchTrainer::Result result = trainer.Train(batch, weights, before, {});
+  EXPECT_THAT(result.new_moments.class_rows, ElementsAre(2u, 1u));
+  const double of_0 = 15.0 / (2 * 13);
+  const double of_1 = 15.0 / (2 * 2);
+  EXPECT_NEAR(result.loss.weight_sum, 2 * of_0 + of_1, 1e-6);
+  EXPECT_NEAR(result.loss.loss_sum, (2 * of_0 + of_1) * std::log(2.0), 1e-6);
+  EXPECT_NEAR(trainer.gradient().values()[1], 0.5 * (2 * of_0 - of_1), 1e-6);
+  EXPECT_NEAR(result.progressive.log_loss, 3 * std::log(2.0), 1e-6) << "figures are not weighted";
 }
 
 }  // namespace

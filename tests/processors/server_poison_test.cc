@@ -64,6 +64,10 @@ std::vector<Poison> Poisons() {
        [](Gradient& m) { m.mutable_update()->mutable_moments()->set_count(0, -3); }},
       {"negative square",
        [](Gradient& m) { m.mutable_update()->mutable_moments()->set_m2(0, -1); }},
+      {"rows of a class beyond the limit",
+       [](Gradient& m) {
+         m.mutable_update()->mutable_moments()->add_class_rows(Moments::kMostClassRows + 1);
+       }},
       {"mean beyond the limit",
        [](Gradient& m) { m.mutable_update()->mutable_moments()->set_mean(0, 1e300); }},
   };
@@ -213,6 +217,9 @@ TEST(ServerProcessorTest, WhatCannotBeUsedIsADeadLetterThatSaysWhyAndChangesNoth
        })},
       {"unequal length",
        message([](Gradient& m) { m.mutable_update()->mutable_tail()->add_cell(0); })},
+      {"rows of 3 classes", message([](Gradient& m) {
+         for (int k = 0; k < 3; ++k) m.mutable_update()->mutable_moments()->add_class_rows(1);
+       })},
       {"moments of 2 columns",
        message([](Gradient& m) { ToProto(Moments(2), *m.mutable_update()->mutable_moments()); })},
   };

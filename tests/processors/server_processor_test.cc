@@ -439,6 +439,26 @@ TEST(ServerProcessorTest, TargetsAreCountedWithoutNumericColumns) {
   EXPECT_EQ(server.Answer(0).moments().target_count(), 2);
 }
 
+TEST(ServerProcessorTest, RowsOfClassesAreCountedWithTheMomentsAndSentWithThem) {
+  TestServer server(SmallServer(kEventual));
+  Gradient update = WithMoments(Update(0, 0, Same(1), kRange), {1, 2, 3});
+  update.mutable_update()->mutable_moments()->add_class_rows(3);
+  server.Send(update);
+  // Without scaling there is nothing else in them.
+  update = Update(1, 0, Same(1), kRange);
+  update.mutable_update()->mutable_moments()->add_class_rows(1);
+  update.mutable_update()->mutable_moments()->add_class_rows(4);
+  server.Send(update);
+  EXPECT_THAT(server.processor().moments().class_rows, ElementsAre(4u, 4u));
+  EXPECT_EQ(server.processor().moments().count, std::vector<double>{3});
+  EXPECT_THAT(server.Answer(0).moments().class_rows(), ElementsAre(4u, 4u));
+  ShardState state;
+  server.processor().SaveState(state);
+  TestServer other(SmallServer(kEventual));
+  ASSERT_TRUE(other.processor().LoadState(state).ok());
+  EXPECT_THAT(other.processor().moments().class_rows, ElementsAre(4u, 4u));
+}
+
 TEST(ServerProcessorTest, UndecodableRowsGoToTheDeadLettersOnce) {
   for (const ConsistencyPolicy& policy : AllPolicies()) {
     TestServer server(SmallServer(policy));

@@ -42,6 +42,7 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
       return "the moments";
     }
   }
+  if (!SameClassRows(state.class_rows, live.moments().class_rows)) return "the rows of a class";
   if (state.lost) {
     std::vector<WorkerId> silent;
     for (WorkerId worker = 0; worker < state.members.size(); ++worker) {

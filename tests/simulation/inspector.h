@@ -106,7 +106,8 @@ class Inspector final : public Observer {
   const char* RowsDifference(const Referee& referee, const Referee::State& state,
                              const std::map<std::string, std::string>& newest,
                              const ShardState& saved) const;
-  void CheckColumns(const std::vector<Referee::Column>& columns, const MomentsMessage& moments);
+  void CheckMoments(const std::vector<Referee::Column>& columns,
+                    const std::vector<uint64_t>& class_rows, const MomentsMessage& moments);
   void CheckSkew();
   void CheckSameRows();
   void CheckParameters(ShardId shard);

@@ -124,7 +124,7 @@ void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weight
   CheckRows(
       referee, WantedOf(member, message.embeddings()), message.embeddings(),
       [&](uint64_t id) { return referee.RowOf(state, id); }, "an answer with other embedding rows");
-  if (task.shard() == 0) CheckColumns(state.columns, message.moments());
+  if (task.shard() == 0) CheckMoments(state.columns, state.class_rows, message.moments());
 }
 
 void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Weights& message) {
@@ -145,7 +145,7 @@ void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Wei
       RefereeOf(task), state.old_wanted, message.embeddings(),
       [&](uint64_t id) { return RefereeOf(task).OldRowOf(state, id); },
       "an old answer with other embedding rows");
-  if (task.shard() == 0) CheckColumns(state.old_columns, message.moments());
+  if (task.shard() == 0) CheckMoments(state.old_columns, state.old_class_rows, message.moments());
 }
 
 // By shard 0's answers workers hear of a snapshot, and by theirs the other shards.
@@ -173,8 +173,11 @@ void Inspector::CheckRows(const Referee& referee, const std::vector<uint64_t>& w
   if (!wanted.empty()) world_.Count("answer with embedding rows");
 }
 
-void Inspector::CheckColumns(const std::vector<Referee::Column>& columns,
+void Inspector::CheckMoments(const std::vector<Referee::Column>& columns,
+                             const std::vector<uint64_t>& class_rows,
                              const MomentsMessage& moments) {
+  if (!SameClassRows(class_rows, moments.class_rows()))
+    Fail("an answer with other rows of a class");
   for (size_t i = 0; i < columns.size(); ++i) {
     const auto at = static_cast<int>(i);
     if (moments.count_size() <= at ||

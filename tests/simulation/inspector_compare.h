@@ -25,6 +25,15 @@ inline bool SameColumn(const Referee::Column& column, double count, double mean,
          Near(column.m2, m2, m2 + count * mean * mean);
 }
 
+// Of a class that is not told of there are none.
+template <typename Counts>
+inline bool SameClassRows(std::vector<uint64_t> expected, const Counts& is) {
+  std::vector<uint64_t> counts(is.begin(), is.end());
+  counts.resize(std::max(counts.size(), expected.size()));
+  expected.resize(counts.size());
+  return counts == expected;
+}
+
 inline bool SameNumbers(const Referee::Sums& expected, std::vector<double> is) {
   std::vector<double> numbers = expected.numbers;
   numbers.resize(4);

@@ -202,6 +202,9 @@ void Inspector::CheckParameters(ShardId shard) {
   if (!SameSums(*state.window, saved.window())) return fail("the last window's sums");
   if (saved.window_end() != state.window_end) return fail("the last window's end");
   if (!SameSums(*state.window_open, saved.window_open())) return fail("the open window's sums");
+  if (!SameClassRows(state.class_rows, saved.moments().class_rows())) {
+    return fail("the rows of a class");
+  }
   if (!SameCounters(state, saved.counters())) return fail("the counters");
   CheckDeadLetters(shard, state.dead_letters, true);
 }

@@ -193,6 +193,14 @@ class WithoutTheOpenWindow final : public OtherState {
   void Change(ShardState& state) override { state.clear_window_open(); }
 };
 
+class WithoutTheRowsOfClasses final : public OtherState {
+ public:
+  using OtherState::OtherState;
+
+ protected:
+  void Change(ShardState& state) override { state.mutable_moments()->clear_class_rows(); }
+};
+
 class WithoutPreviousRows final : public OtherState {
  public:
   using OtherState::OtherState;
@@ -256,6 +264,11 @@ std::vector<PlantedError> PlantedInCheckpoints() {
       InServer<WithLog<PositionOneTooFar>>("a position one too far", 20, WholeMessages));
   errors.push_back(InServer<WithLog<WithoutTheOpenWindow>>(
       "a checkpoint without the figures' open window", 20, Unchanged));
+  errors.push_back(InServer<WithLog<WithoutTheRowsOfClasses>>(
+      "a checkpoint without the rows of classes", 20, [](Scenario& scenario, Faults&) {
+        scenario.training.clear_class_weight();
+        scenario.training.add_class_weight("balanced");
+      }));
   errors.push_back(InServer<WithLog<WithoutHeldUpdates>>(
       "a checkpoint without the updates that are held", 20, Sequential));
   errors.push_back(InServer<WithLog<WithoutTheLastPiece>>(

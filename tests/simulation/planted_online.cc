@@ -1,4 +1,4 @@
-// Errors where updates are changes that are added up.
+// Errors where updates are changes that are added up, and where rows are weighed by their classes.
 #include <algorithm>
 
 #include "tests/simulation/planted_shapes.h"
@@ -32,6 +32,33 @@ class ForgetsWhoLearnsBesideIt final : public WorkerHost {
   }
 };
 
+// Forgets how many rows of each class an update brings.
+class LosesTheRowsOfClasses final : public AltersUpdates {
+ public:
+  using AltersUpdates::AltersUpdates;
+
+ protected:
+  bool Alter(Gradient& update) const override {
+    MomentsMessage& moments = *update.mutable_update()->mutable_moments();
+    if (moments.class_rows().empty()) return false;
+    moments.clear_class_rows();
+    return true;
+  }
+};
+
+// Neither weighs rows by their classes nor counts them.
+class KnowsNoBalance final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  WorkerOptions Options(WorkerId worker) const override {
+    WorkerOptions options = WorkerHost::Options(worker);
+    options.balances_classes = false;
+    return options;
+  }
+};
+
 // A round is rows of three workers. (No row counts otherwise than by its worker's number.)
 void Online(Scenario& scenario, Faults& faults) {
   Sequential(scenario, faults);
@@ -55,6 +82,12 @@ void Online(Scenario& scenario, Faults& faults) {
   }
 }
 
+void Balanced(Scenario& scenario, Faults& faults) {
+  Online(scenario, faults);
+  scenario.training.clear_class_weight();
+  scenario.training.add_class_weight("balanced");
+}
+
 }  // namespace
 
 std::vector<PlantedError> PlantedInOnlineLearning() {
@@ -63,6 +96,9 @@ std::vector<PlantedError> PlantedInOnlineLearning() {
       InServer<DividesByTheWeight>("a sum of changes that is divided by the weight", 5, Online));
   errors.push_back(
       InWorker<ForgetsWhoLearnsBesideIt>("a worker that forgets who learns beside it", 20, Online));
+  errors.push_back(
+      InServer<LosesTheRowsOfClasses>("a server that loses the rows of classes", 5, Balanced));
+  errors.push_back(InWorker<KnowsNoBalance>("a worker that does not balance classes", 5, Balanced));
   return errors;
 }
 

@@ -53,7 +53,6 @@ inline void SequentialEmbeddings(Scenario& scenario, Faults& faults) {
   training.clear_wide_above();
   training.set_schedule(Training::ONE_PASS);
   training.set_model(Training::FACTORIZATION_MACHINE);
-  training.clear_class_weight();
   training.mutable_update()->set_kind(Training::Update::GRADIENT);
   training.mutable_embedding()->set_factors(2);
   training.mutable_embedding()->set_initial_limit(0.5);

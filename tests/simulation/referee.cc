@@ -37,6 +37,8 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   start.window = start.tail;
   start.columns.resize(job_.numeric);
   start.old_columns.resize(job_.numeric);
+  start.class_rows.resize(job_.classes);
+  start.old_class_rows = start.class_rows;
   states_.push_back(std::move(start));
 }
 
@@ -269,6 +271,7 @@ void Referee::FinishRound(State& state) {
   if (messages.empty()) return;
   state.old_weights = state.weights;
   state.old_columns = state.columns;
+  state.old_class_rows = state.class_rows;
   state.old_rows = state.rows;
   state.old_step_ms = std::exchange(state.step_ms, state.seen_ms);
   StepBy(state, messages, 0);

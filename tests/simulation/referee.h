@@ -105,6 +105,7 @@ class Referee {
     // Sequential, and not alone: what the last round found.
     std::shared_ptr<const std::vector<float>> old_weights;
     std::vector<Column> old_columns;
+    std::vector<uint64_t> old_class_rows;
     std::shared_ptr<const Rows> rows;
     std::shared_ptr<const Rows> old_rows;
     // Newest time of an update or leave that was taken; what it was at the last step, and at the
@@ -120,6 +121,7 @@ class Referee {
     std::shared_ptr<const Sums> window;
     uint64_t window_end = 0;
     std::vector<Column> columns;
+    std::vector<uint64_t> class_rows;  // of balanced classes; one for each
     uint64_t steps = 0;
     uint64_t rows_trained = 0;
     double train_loss = 0;

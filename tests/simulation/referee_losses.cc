@@ -120,8 +120,12 @@ bool Referee::GoOnFrom(State& state, const Reports& reports) const {
     state.columns[static_cast<size_t>(i)] = {from.moments().count(i), from.moments().mean(i),
                                              from.moments().m2(i)};
   }
+  for (int k = 0; k < from.moments().class_rows_size(); ++k) {
+    state.class_rows.at(static_cast<size_t>(k)) = from.moments().class_rows(k);
+  }
   state.old_weights = state.weights;
   state.old_columns = state.columns;
+  state.old_class_rows = state.class_rows;
   uint64_t round = newest->clock();
   for (const auto& [worker, report] : reports) {
     if (!HasLeft(report)) round = std::max(round, report.restore().least_clock());

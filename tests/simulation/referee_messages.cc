@@ -102,6 +102,9 @@ bool IsPoison(const Gradient::Update& message) {
     if (std::isnan(number) || std::isinf(number)) return true;
   }
   const auto negative = [](double number) { return number < 0; };
+  for (const uint64_t rows : moments.class_rows()) {
+    if (rows > 72'057'594'037'927'936) return true;
+  }
   return message.weight_sum() < 0 ||
          std::any_of(moments.count().begin(), moments.count().end(), negative) ||
          std::any_of(moments.m2().begin(), moments.m2().end(), negative);
@@ -161,6 +164,7 @@ bool Referee::Fits(const Gradient& message) const {
   if (moments.count_size() != 0 && moments.count_size() != columns) return false;
   if (moments.mean_size() != moments.count_size()) return false;
   if (moments.m2_size() != moments.count_size()) return false;
+  if (moments.class_rows_size() > static_cast<int>(job_.classes)) return false;
   return SumsFit(update.progressive(), job_.classes) && SumsFit(update.tail(), job_.classes);
 }
 

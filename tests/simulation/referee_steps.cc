@@ -172,6 +172,9 @@ void Referee::Tally(State& state, uint32_t worker, const Gradient::Update& messa
     column.mean = (column.count * column.mean + more.count(i) * more.mean(i)) / n;
     column.count = n;
   }
+  for (int k = 0; k < more.class_rows_size(); ++k) {
+    state.class_rows[static_cast<size_t>(k)] += more.class_rows(k);
+  }
   Bury(state, message.dead_letters());
 }
 

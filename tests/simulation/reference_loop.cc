@@ -193,8 +193,10 @@ class Loop {
         seen.Merge(update.moments);
         scaler = Scaler(seen);
       }
+      const std::unique_ptr<Model> weighted = Weighted(rows, update);
+      const Model& model = weighted != nullptr ? *weighted : *model_;
       update.weight =
-          model_->Compute(batch, scaler, weights_, {ids, values, row_gradient}, &gradient, {})
+          model.Compute(batch, scaler, weights_, {ids, values, row_gradient}, &gradient, {})
               .weight_sum;
     }
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -210,7 +212,10 @@ class Loop {
       options.iterations = training_.update().local_iterations();
       options.learning_rate = training_.update().local_learning_rate();
       options.l2 = training_.l2();
-      update.values = SolveLocally(*model_, batch, scaler, weights_, options).change;
+      const std::unique_ptr<Model> weighted = Weighted(rows, update);
+      update.values =
+          SolveLocally(weighted != nullptr ? *weighted : *model_, batch, scaler, weights_, options)
+              .change;
     }
     if (!scenario_.repeatable()) {
       KeepBack(update, gradient.SortedBlocks().size() * gradient.block_size());
@@ -219,17 +224,46 @@ class Loop {
     return update;
   }
 
+  bool balances() const {
+    return !training_.class_weight().empty() && training_.class_weight(0) == "balanced";
+  }
+
+  // The model with the weights of a job with balanced classes: by what the rows up to the end of
+  // the batch are, and one more of each class. Null: of any other job.
+  std::unique_ptr<Model> Weighted(const std::vector<Row>& rows, Update& update) const {
+    if (!balances()) return nullptr;
+    update.moments.class_rows.assign(scenario_.classes, 0);
+    for (const Row& row : rows) ++update.moments.class_rows[row.label];
+    std::vector<double> counts(scenario_.classes, 1);
+    double all = 0;
+    for (size_t k = 0; k < counts.size(); ++k) {
+      if (k < moments_.class_rows.size()) counts[k] += static_cast<double>(moments_.class_rows[k]);
+      counts[k] += static_cast<double>(update.moments.class_rows[k]);
+      all += counts[k];
+    }
+    std::vector<float> weights;
+    for (const double count : counts) {
+      const double share = static_cast<double>(counts.size()) * count;
+      weights.push_back(static_cast<float>(std::min(100.0, all / share)));
+    }
+    return model_->WithClassWeights(weights);
+  }
+
   // Row by row: each is scaled by those before it. All workers of a round learn side by side.
   void Learn(RowsView batch, const EmbeddingBatch& embeddings, GradientSum& change,
              Update& update) const {
     RunningScaler scaler(moments_, training_.scaling() == Training::RUNNING);
+    ClassBalance balance(moments_, scenario_.classes);
     std::vector<float> scores(batch.size() * scenario_.classes);
-    update.weight =
-        model_->online()
-            ->Learn({.rows = batch, .trained_end = batch.size(), .concurrent = scenario_.workers},
-                    scaler, weights_, embeddings, change, scores)
-            .weight_sum;
+    update.weight = model_->online()
+                        ->Learn({.rows = batch,
+                                 .trained_end = batch.size(),
+                                 .concurrent = scenario_.workers,
+                                 .balance = balances() ? &balance : nullptr},
+                                scaler, weights_, embeddings, change, scores)
+                        .weight_sum;
     update.moments = scaler.added();
+    if (balances()) update.moments.class_rows = balance.added();
   }
 
   // The largest of what is new and what was kept is sent, and the others are kept: so many as the
@@ -296,7 +330,7 @@ class Loop {
 
   // What the round does to one shard's part of the weights. Shard 0 has the moments.
   void Apply(const std::vector<Update>& round, ShardId shard) {
-    if (shard == 0 && training_.scaling() == Training::RUNNING) {
+    if (shard == 0) {
       for (const Update& update : round) moments_.Merge(update.moments);
     }
     const KeyRange range = RangeOfShard(shard, scenario_.shards, weights_.size());

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "tests/simulation/inspector_compare.h"
 #include "tests/simulation/stored_snapshot.h"
 
 namespace millrace::simulation {
@@ -100,6 +101,7 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   uint64_t tail = 0;
   uint64_t fresh = 0;
   std::vector<double> numbers;
+  std::vector<uint64_t> of_class(scenario_.classes);
   for (RowNumber row = begin; row < end; ++row) {
     if (IsUndecodable(scenario_, worker, row)) continue;
     const bool frozen = freeze > 0 && StreamRow(worker, row) >= freeze;
@@ -110,6 +112,7 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
     if (frozen) continue;
     if (row >= trained_begin) ++fresh;
     numbers.push_back(static_cast<double>(StreamRow(worker, row)));
+    ++of_class[MakeRow(scenario_, worker, row).label];
   }
   if (message.rows_end() != end) return "rows end at " + std::to_string(message.rows_end());
   if (message.row_count() != trained) {
@@ -125,6 +128,9 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   uint64_t calibrated = 0;
   for (uint64_t count : message.progressive().calibration_rows()) calibrated += count;
   if (calibrated != tested) return "the calibration does not hold the rows tested";
+  const bool balances = !training.class_weight().empty() && training.class_weight(0) == "balanced";
+  if (!balances) of_class.clear();
+  if (!SameClassRows(of_class, message.moments().class_rows())) return "other rows of a class";
   if (training.scaling() != Training::RUNNING || scenario_.numeric == 0) return "";
   const double count = static_cast<double>(numbers.size());
   double mean = 0;

@@ -90,8 +90,10 @@ void DrawUpdate(Random& random, Scenario& scenario) {
   }
   training.set_scaling(random.Chance(0.7) ? Training::RUNNING : Training::NONE);
   if (random.Chance(0.2)) {
-    for (size_t k = 0; k < scenario.classes; ++k)
-      training.add_class_weight(0.5 + 0.5 * static_cast<double>(k));
+    training.add_class_weight("0=0.5");
+    training.add_class_weight("1=1.5");
+  } else if (random.Chance(0.3)) {
+    training.add_class_weight("balanced");
   }
   if (random.Chance(0.15)) training.set_freeze_after_rows(random.Between(1, 40));
   if (random.Chance(0.15)) training.set_tail_after_rows(random.Between(1, 40));
@@ -110,7 +112,6 @@ void DrawEmbeddings(Random& random, Scenario& scenario) {
       training.add_hidden(static_cast<uint32_t>(random.Between(1, 9)));
     }
   }
-  training.clear_class_weight();
   Training::Embedding& embedding = *training.mutable_embedding();
   embedding.set_factors(kFactors);
   embedding.set_initial_limit(0.5);

@@ -81,6 +81,8 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   state.steps = first.steps;
   state.train_loss = first.train_loss;
   if (job.shard == 0) state.columns = first.columns;
+  state.class_rows.resize(job.classes);
+  if (job.shard == 0) state.class_rows = first.class_rows;
   if (job.shard == 0 && !is_new) {
     state.progressive = first.progressive;
     state.tail = first.tail;
@@ -97,6 +99,7 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   }
   state.old_weights = state.weights;
   state.old_columns = state.columns;
+  state.old_class_rows = state.class_rows;
   state.old_rows = state.rows;
   state.old_step_ms = state.step_ms;
   return state;

@@ -33,7 +33,7 @@ TEST(SetDefaultUpdate, IsAnOnlineLearnerOfASoftmaxInOnePass) {
   SetDefaultUpdate(training);
   EXPECT_EQ(training.update().kind(), Training::Update::ONLINE);
   training.Clear();
-  training.add_class_weight(2);
+  training.add_class_weight("balanced");
   training.set_scaling(Training::NONE);
   training.set_batch_rows(9);
   training.set_l2(0);

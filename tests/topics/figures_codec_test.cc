@@ -34,33 +34,32 @@ TEST(CodecMomentsTest, AnyMomentsComeBackAsTheyWere) {
     MomentsMessage message;
     message.add_count(99);  // of an older use
     ToProto(moments, message);
-    ASSERT_TRUE(CheckMoments(message, moments.columns()).ok());
+    ASSERT_TRUE(CheckMoments(message, moments.columns(), 2).ok());
     ASSERT_EQ(FromProto(message), moments);
   }
 }
 
 TEST(CodecMomentsTest, ChecksTheNumberOfColumnsOfEachPart) {
   MomentsMessage message;
-  EXPECT_TRUE(CheckMoments(message, 2).ok()) << "no moments at all are fine";
+  EXPECT_TRUE(CheckMoments(message, 2, 2).ok()) << "no moments at all are fine";
   EXPECT_FALSE(HasMoments(message));
   message.set_target_count(1);
   EXPECT_TRUE(HasMoments(message));
-  EXPECT_TRUE(CheckMoments(message, 0).ok()) << "of a target alone";
-  EXPECT_FALSE(CheckMoments(message, 2).ok()) << "of a target without the columns";
+  EXPECT_TRUE(CheckMoments(message, 2, 0).ok()) << "of a target alone";
   ToProto(Moments(2), message);
-  EXPECT_TRUE(CheckMoments(message, 2).ok());
-  EXPECT_FALSE(CheckMoments(message, 1).ok());
-  EXPECT_FALSE(CheckMoments(message, 3).ok());
-  EXPECT_FALSE(CheckMoments(message, 0).ok());
+  EXPECT_TRUE(CheckMoments(message, 2, 2).ok());
+  EXPECT_FALSE(CheckMoments(message, 1, 2).ok());
+  EXPECT_FALSE(CheckMoments(message, 3, 2).ok());
+  EXPECT_FALSE(CheckMoments(message, 0, 2).ok());
   MomentsMessage damaged = message;
   damaged.add_mean(1);
-  EXPECT_FALSE(CheckMoments(damaged, 2).ok());
+  EXPECT_FALSE(CheckMoments(damaged, 2, 2).ok());
   damaged = message;
   damaged.mutable_m2()->RemoveLast();
-  EXPECT_FALSE(CheckMoments(damaged, 2).ok());
+  EXPECT_FALSE(CheckMoments(damaged, 2, 2).ok());
   damaged.Clear();
   damaged.add_mean(1);
-  EXPECT_FALSE(CheckMoments(damaged, 1).ok());
+  EXPECT_FALSE(CheckMoments(damaged, 1, 2).ok());
 }
 
 EvaluationSums RandomSums(std::mt19937_64& random, uint32_t classes) {
