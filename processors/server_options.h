@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "models/drift_detector.h"
 #include "models/evaluation_window.h"
 #include "models/model.h"
 #include "models/optimizer.h"
@@ -54,6 +55,7 @@ struct ServerOptions {
   size_t row_linear_end = 1;                        // of a row (Model::row_linear_end)
   // Of a window of the figures, at least (EvaluationWindow).
   uint64_t fewest_window_rows = EvaluationWindow::kFewestRows;
+  DriftDetector::Pace drift_pace{};
   // A shard of which no copy is left continues from the workers' weights (LostState).
   bool weights_from_workers = false;
 

@@ -53,7 +53,8 @@ ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByte
       previous_(options.numeric_columns),
       cut_(options.workers, options.pipeline),
       moments_(options.numeric_columns),
-      window_(options.fewest_window_rows) {
+      window_(options.fewest_window_rows),
+      drift_(options.drift_pace) {
   MILLRACE_CHECK(options.workers >= 1 && options.shard < options.shards);
   MILLRACE_CHECK(options.pipeline >= 1 &&
                  (options.pipeline == 1 || !options.consistency.sequential()));
@@ -358,16 +359,18 @@ void ServerProcessor::Accept(WorkerId worker, const Gradient::Update& update,
   member.rows.Count(update.rows_end());
   member.buffer_rows = update.buffer_rows();
   KeepWanted(member, update.wanted());
-  CountOnce(update);
+  CountOnce(update, clocks_.clock(worker));
   CountDeadLetters(update.dead_letters(), output);
   clocks_.Advance(worker);
 }
 
-void ServerProcessor::CountOnce(const Gradient::Update& update) {
+void ServerProcessor::CountOnce(const Gradient::Update& update, Clock clock) {
   if (update.progressive().rows() > 0) {
     const EvaluationSums sums = FromProto(update.progressive());
     progressive_.Merge(sums);
     window_.Add(sums, progressive_.rows);
+    drift_.Add(sums.rows, DriftLoss(sums, progressive_, options_.classes), progressive_.rows,
+               clock);
   }
   if (update.tail().rows() > 0) tail_.Merge(FromProto(update.tail()));
   if (HasMoments(update.moments())) {

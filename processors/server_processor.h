@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/records.pb.h"
+#include "models/drift_detector.h"
 #include "models/evaluation.h"
 #include "models/evaluation_window.h"
 #include "models/moments.h"
@@ -161,6 +162,7 @@ class ServerProcessor {
   const EvaluationSums& tail() const { return tail_; }
   // Of the progressive sums.
   const EvaluationWindow& window() const { return window_; }
+  const DriftDetector& drift() const { return drift_; }
   const ShardState::Counters& counters() const { return counters_; }
   uint64_t rows_trained() const { return rows_trained_; }
   uint64_t steps() const { return model_.steps(); }
@@ -228,7 +230,7 @@ class ServerProcessor {
   Status Step(Updates updates, size_t average_over);
   // Adds the update's counts, and advances the worker's clock.
   void Accept(WorkerId worker, const Gradient::Update& update, ServerOutput& output);
-  void CountOnce(const Gradient::Update& update);
+  void CountOnce(const Gradient::Update& update, Clock clock);
   void CountDeadLetters(const google::protobuf::RepeatedPtrField<DeadLetter>& letters,
                         ServerOutput& output);
   // Answers the workers that a higher minimum clock releases. `before`: the minimum before.
@@ -275,6 +277,7 @@ class ServerProcessor {
   EvaluationSums progressive_;
   EvaluationSums tail_;
   EvaluationWindow window_;
+  DriftDetector drift_;
   uint64_t rows_trained_ = 0;
   double train_loss_ = 0;
   ShardState::Counters counters_;

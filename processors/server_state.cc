@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "processors/server_processor.h"
+#include "topics/drift_codec.h"
 #include "topics/figures_codec.h"
 #include "topics/slice_codec.h"
 
@@ -45,6 +46,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
   ToProto(window_.last(), *state.mutable_window());
   state.set_window_end(window_.last_end());
   ToProto(window_.open(), *state.mutable_window_open());
+  ToProto(drift_, *state.mutable_drift());
   state.set_rows_trained(rows_trained_);
   state.set_train_loss(train_loss_);
   *state.mutable_counters() = counters_;
@@ -199,6 +201,9 @@ Status ServerProcessor::LoadParts(const ShardState& state) {
   progressive_ = FromProto(state.progressive());
   tail_ = FromProto(state.tail());
   window_.Restore(FromProto(state.window()), state.window_end(), FromProto(state.window_open()));
+  if (!drift_.Restore(FromProto(state.drift()), progressive_.rows)) {
+    return BadState("its watch for drift has seen losses that no rows have");
+  }
   rows_trained_ = state.rows_trained();
   train_loss_ = state.train_loss();
   counters_ = state.counters();

@@ -1,6 +1,7 @@
 #include "server/quality_report.h"
 
 #include "absl/strings/str_cat.h"
+#include "topics/drift_codec.h"
 #include "topics/figures_codec.h"
 #include "topics/figures_verdict.h"
 
@@ -30,6 +31,15 @@ std::optional<std::string> QualityReport::Tick(const EvaluationSums& progressive
   if (progressive.rows < rows_at_) return std::nullopt;
   while (rows_at_ <= progressive.rows) rows_at_ *= 10;
   return OfLoss(progressive);
+}
+
+std::optional<std::string> QualityReport::TickDrift(const DriftDetector::Drift& last) {
+  const uint64_t known = drifts_.value_or(last.count);
+  drifts_ = last.count;
+  if (last.count <= known) return std::nullopt;
+  Drift drift;
+  ToProto(last, drift);
+  return DriftText(drift, classes_ == 0);
 }
 
 std::optional<std::string> QualityReport::AtEnd(const EvaluationSums& progressive,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "models/drift_detector.h"
 #include "models/evaluation.h"
 
 namespace millrace {
@@ -21,7 +22,9 @@ class QualityReport {
   // that were not finite.
   std::optional<std::string> Tick(const EvaluationSums& progressive, uint64_t accepted,
                                   uint64_t dropped);
-  // The same, for the end: what is wrong then, said before or not.
+  // Of a drift that has been found since the last call; the first call only looks.
+  std::optional<std::string> TickDrift(const DriftDetector::Drift& last);
+  // The same as Tick, for the end: what is wrong then, said before or not.
   std::optional<std::string> AtEnd(const EvaluationSums& progressive, uint64_t accepted,
                                    uint64_t dropped) const;
 
@@ -30,8 +33,9 @@ class QualityReport {
   std::optional<std::string> OfLoss(const EvaluationSums& progressive) const;
 
   size_t classes_;
-  uint64_t dropped_at_ = 1;  // the next count of dropped updates that is worth a line
-  uint64_t rows_at_ = 1000;  // the next count of rows after which the loss is looked at
+  uint64_t dropped_at_ = 1;         // the next count of dropped updates that is worth a line
+  std::optional<uint64_t> drifts_;  // that are known
+  uint64_t rows_at_ = 1000;         // the next count of rows after which the loss is looked at
 };
 
 }  // namespace millrace

@@ -281,6 +281,8 @@ class ServerLoop {
         at_end ? report.AtEnd(processor.progressive(), accepted, dropped)
                : report.Tick(processor.progressive(), accepted, dropped);
     if (warning) spdlog::warn("shard {}: {}", shard, *warning);
+    const std::optional<std::string> drift = report.TickDrift(processor.drift().last());
+    if (drift) spdlog::warn("shard {}: {}", shard, *drift);
   }
 
   // For those who follow the job. Large ones take time to send, and are sent less often.

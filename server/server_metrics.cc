@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/host_name.h"
+#include "topics/drift_codec.h"
 #include "topics/figures_codec.h"
 #include "topics/frame.h"
 
@@ -35,6 +36,9 @@ void AddFigures(const ServerProcessor& processor, const PointSettings& settings,
   if (processor.window().last().rows > 0) {
     ToProto(ComputeFigures(processor.window().last(), classes), *server.mutable_window());
     server.set_window_end(processor.window().last_end());
+  }
+  if (processor.drift().last().count > 0) {
+    ToProto(processor.drift().last(), *server.mutable_drift());
   }
   if (server.shard() != 0) return;
   server.mutable_class_name()->Add(settings.class_names.begin(), settings.class_names.end());

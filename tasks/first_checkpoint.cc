@@ -145,6 +145,7 @@ ShardState FirstCheckpoint::StartState() const {
     state.clear_window();
     state.clear_window_end();
     state.clear_window_open();
+    state.clear_drift();
     state.clear_rows_trained();
     state.clear_counters();
   }

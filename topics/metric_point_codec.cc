@@ -55,6 +55,10 @@ Status CheckServer(const MetricPoint::ServerProgress& point) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows counted:", point.rows_counted(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows tested:", point.progressive().rows(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows at the window's end:", point.window_end(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows before a drift:", point.drift().row(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows at a drift:", point.drift().found_at(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("drifts:", point.drift().count(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", point.drift().clock(), kMostClock));
   for (const Figures* figures : {&point.progressive(), &point.tail(), &point.window()}) {
     MILLRACE_RETURN_IF_ERROR(CheckFigures(*figures));
   }

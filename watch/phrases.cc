@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "topics/drift_codec.h"
 #include "topics/figures_verdict.h"
 
 namespace millrace {
@@ -27,12 +28,24 @@ std::string ReplacedText(const JobProgress& job) {
                       " replaced in the sliding buffers before an update used them");
 }
 
+std::optional<std::string> DriftNotice(const JobProgress& job) {
+  if (!job.server() || job.server()->drift().count() == 0) return std::nullopt;
+  return DriftText(job.server()->drift(), job.server()->progressive().has_rmse());
+}
+
 std::vector<std::string> QualityWarning(const JobProgress& job, const Style& style, size_t width) {
   if (!job.server()) return {};
-  const auto warning = WorseThanPriorText(job.server()->progressive());
-  if (!warning) return {};
-  std::vector<std::string> lines = Wrapped("Warning: " + *warning + ".", width);
-  for (std::string& line : lines) line = Inked(style, Ink::kWarn, line);
+  std::vector<std::string> lines;
+  if (const auto warning = WorseThanPriorText(job.server()->progressive())) {
+    for (const std::string& line : Wrapped("Warning: " + *warning + ".", width)) {
+      lines.push_back(Inked(style, Ink::kWarn, line));
+    }
+  }
+  if (const auto drift = DriftNotice(job)) {
+    for (const std::string& line : Wrapped("Note: " + *drift + ".", width)) {
+      lines.push_back(Inked(style, Ink::kWarn, line));
+    }
+  }
   return lines;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,11 @@ std::string NoFiguresText(const JobState& state, double waited_seconds);
 // others.
 std::string ReplacedText(const JobProgress& job);
 
-// That the model is worse than one that knows nothing of the features (WorseThanPriorText), as
-// lines of at most `width` columns; none: it is not.
+// The last drift of the stream (DriftText); empty: there has been none.
+std::optional<std::string> DriftNotice(const JobProgress& job);
+
+// That the model is worse than one that knows nothing of the features (WorseThanPriorText), and
+// that the stream has changed, as lines of at most `width` columns; none: neither.
 std::vector<std::string> QualityWarning(const JobProgress& job, const Style& style, size_t width);
 
 // The summary of a job of which no point was read.

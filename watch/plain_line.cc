@@ -98,6 +98,7 @@ std::string PlainLine(const JobProgress& job, const JobState& state, double wait
     if (const auto warning = WorseThanPriorText(job.server()->progressive())) {
       absl::StrAppend(&line, "; warning: ", *warning);
     }
+    if (const auto drift = DriftNotice(job)) absl::StrAppend(&line, "; ", *drift);
   }
   if (!moves) absl::StrAppend(&line, "; ", StateText(state));
   return line;

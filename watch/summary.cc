@@ -19,6 +19,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json DriftJson(const Drift& drift, const std::string& text) {
+  return {{"count", drift.count()},
+          {"row", drift.row()},
+          {"found_at", drift.found_at()},
+          {"clock", drift.clock()},
+          {"loss_before", Short(drift.before())},
+          {"loss_after", Short(drift.after())},
+          {"text", text}};
+}
+
 Json RecoveriesJson(const JobProgress& job) {
   Json all = Json::array();
   for (const auto& [shard, recovery] : job.recoveries()) {
@@ -96,6 +106,7 @@ Json Summary(const JobProgress& job, const std::string& name) {
     json["window"]["rows_end"] = server.window_end();
   }
   if (server.tail().rows() > 0) json["tail"] = figures_json(server.tail());
+  if (const auto drift = DriftNotice(job)) json["drift"] = DriftJson(server.drift(), *drift);
   if (job.last_timestamp_ms() == 0) {
     for (auto field = json.begin(); field != json.end(); ++field) {
       if (field.key() != "job" && field.key() != "ended") field.value() = nullptr;

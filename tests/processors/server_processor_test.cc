@@ -459,6 +459,38 @@ TEST(ServerProcessorTest, RowsOfClassesAreCountedWithTheMomentsAndSentWithThem) 
   EXPECT_THAT(other.processor().moments().class_rows, ElementsAre(4u, 4u));
 }
 
+TEST(ServerProcessorTest, FindsADriftInTheLossesOfUpdatesAndKeepsWhatItHasSeen) {
+  ServerOptions options = SmallServer(kEventual);
+  options.drift_pace = {.block_rows = 4, .first_blocks = 5};
+  TestServer server(options);
+  const auto send = [&](double loss) {
+    Gradient update =
+        WithProgressive(Update(0, server.processor().clocks().clock(0), Same(1), kRange), 4);
+    update.mutable_update()->mutable_progressive()->set_log_loss(4 * loss);
+    server.Send(update);
+  };
+  for (int i = 0; i < 20; ++i) send(i % 2 == 0 ? 0.4 : 0.3);
+  EXPECT_EQ(server.processor().drift().last().count, 0u);
+  send(1.5);
+  ShardState state;
+  server.processor().SaveState(state);
+  TestServer other(options);
+  ASSERT_TRUE(other.processor().LoadState(state).ok());
+  EXPECT_EQ(other.processor().drift().state(), server.processor().drift().state());
+  send(1.5);
+  const DriftDetector::Drift& drift = server.processor().drift().last();
+  EXPECT_EQ(drift.count, 1u);
+  EXPECT_EQ(drift.row, 80u);
+  EXPECT_EQ(drift.found_at, 88u);
+  EXPECT_EQ(drift.clock, 21u);
+  state.mutable_drift()->set_mean(-1);
+  TestServer damaged(options);
+  EXPECT_TRUE(absl::IsDataLoss(damaged.processor().LoadState(state)));
+  state.clear_drift();  // of an older version
+  TestServer older(options);
+  EXPECT_TRUE(older.processor().LoadState(state).ok());
+}
+
 TEST(ServerProcessorTest, UndecodableRowsGoToTheDeadLettersOnce) {
   for (const ConsistencyPolicy& policy : AllPolicies()) {
     TestServer server(SmallServer(policy));

@@ -46,6 +46,20 @@ TEST(QualityReport, CountsUpdatesThatWereNotFinite) {
   EXPECT_THAT(report.AtEnd({}, 41, 11), Optional(HasSubstr("11 of 41 updates")));
 }
 
+TEST(QualityReport, SaysOfEachDriftOnceButNotOfThoseBeforeItLooked) {
+  DriftDetector::Drift drift{
+      .count = 1, .row = 2000, .found_at = 2100, .clock = 9, .before = 0.25, .after = 0.5};
+  QualityReport other(2);
+  EXPECT_EQ(other.TickDrift(drift), std::nullopt) << "another server has said it";
+  QualityReport report(2);
+  EXPECT_EQ(report.TickDrift({}), std::nullopt);
+  EXPECT_THAT(report.TickDrift(drift),
+              Optional(HasSubstr("log loss rose from 0.2500 to 0.5000 at row 2,000")));
+  EXPECT_EQ(report.TickDrift(drift), std::nullopt);
+  drift.count = 2;
+  EXPECT_THAT(report.TickDrift(drift), Optional(HasSubstr("for the 2. time")));
+}
+
 TEST(QualityReport, ComparesARegressionWithTheMean) {
   EvaluationSums sums;
   for (int i = 0; i < 1000; ++i) sums.AddTarget(static_cast<float>(i % 10), -50);

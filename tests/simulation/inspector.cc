@@ -42,6 +42,8 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
       return "the moments";
     }
   }
+  const DriftDetector::Drift& drift = live.drift().last();
+  if (drift.count != state.watch->drifts || drift.row != state.watch->row) return "the drifts";
   if (!SameClassRows(state.class_rows, live.moments().class_rows)) return "the rows of a class";
   if (state.lost) {
     std::vector<WorkerId> silent;

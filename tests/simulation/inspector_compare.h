@@ -25,6 +25,31 @@ inline bool SameColumn(const Referee::Column& column, double count, double mean,
          Near(column.m2, m2, m2 + count * mean * mean);
 }
 
+// What a checkpoint has of it.
+inline bool SameWatch(const Referee& referee, const Referee::Watch& expected,
+                      const ShardState::DriftWatch& is) {
+  const Referee::Page page = referee.PageOf(expected);
+  if (is.blocks() != expected.blocks.size() || is.mean() != page.mean ||
+      is.variance() != page.variance || is.excess() != page.sum) {
+    return false;
+  }
+  if (page.sum > 0) {
+    Referee::Watch::Block since;  // its loss is a sum
+    for (size_t i = page.begin; i < expected.blocks.size(); ++i) {
+      since.rows += expected.blocks[i].rows;
+      since.loss += expected.blocks[i].loss * static_cast<double>(expected.blocks[i].rows);
+    }
+    if (is.excess_rows() != since.rows || is.excess_loss() != since.loss ||
+        is.excess_from() != page.from) {
+      return false;
+    }
+  }
+  return is.open_rows() == expected.open.rows && is.open_loss() == expected.open.loss &&
+         is.last().count() == expected.drifts && is.last().row() == expected.row &&
+         is.last().found_at() == expected.found_at && is.last().clock() == expected.clock &&
+         is.last().before() == expected.before && is.last().after() == expected.after;
+}
+
 // Of a class that is not told of there are none.
 template <typename Counts>
 inline bool SameClassRows(std::vector<uint64_t> expected, const Counts& is) {

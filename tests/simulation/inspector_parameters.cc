@@ -202,6 +202,8 @@ void Inspector::CheckParameters(ShardId shard) {
   if (!SameSums(*state.window, saved.window())) return fail("the last window's sums");
   if (saved.window_end() != state.window_end) return fail("the last window's end");
   if (!SameSums(*state.window_open, saved.window_open())) return fail("the open window's sums");
+  if (state.watch->drifts > 0) world_.Count("checkpoint after a drift");
+  if (!SameWatch(referee, *state.watch, saved.drift())) return fail("the watch for drift");
   if (!SameClassRows(state.class_rows, saved.moments().class_rows())) {
     return fail("the rows of a class");
   }

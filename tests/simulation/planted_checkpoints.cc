@@ -193,6 +193,14 @@ class WithoutTheOpenWindow final : public OtherState {
   void Change(ShardState& state) override { state.clear_window_open(); }
 };
 
+class WithoutTheWatchForDrift final : public OtherState {
+ public:
+  using OtherState::OtherState;
+
+ protected:
+  void Change(ShardState& state) override { state.clear_drift(); }
+};
+
 class WithoutTheRowsOfClasses final : public OtherState {
  public:
   using OtherState::OtherState;
@@ -264,6 +272,8 @@ std::vector<PlantedError> PlantedInCheckpoints() {
       InServer<WithLog<PositionOneTooFar>>("a position one too far", 20, WholeMessages));
   errors.push_back(InServer<WithLog<WithoutTheOpenWindow>>(
       "a checkpoint without the figures' open window", 20, Unchanged));
+  errors.push_back(InServer<WithLog<WithoutTheWatchForDrift>>(
+      "a checkpoint without the watch for drift", 20, Unchanged));
   errors.push_back(InServer<WithLog<WithoutTheRowsOfClasses>>(
       "a checkpoint without the rows of classes", 20, [](Scenario& scenario, Faults&) {
         scenario.training.clear_class_weight();

@@ -44,6 +44,19 @@ class LosesCalibration final : public AltersUpdates {
   }
 };
 
+// Takes other rows together than it should when it watches for drift.
+class WatchesOtherBlocks final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  ServerOptions Options() const override {
+    ServerOptions options = ServerHost::Options();
+    ++options.drift_pace.block_rows;
+    return options;
+  }
+};
+
 // Of an update that names several rows the last one makes no step; all else of it is taken.
 class LosesARow final : public AltersUpdates {
  public:
@@ -364,6 +377,8 @@ std::vector<PlantedError> PlantedInMessages() {
       "a torn restart answered by the present weights", 50, SequentialShards));
   errors.push_back(InServer<AnswersRowsOfTheClockBeforeByThePresent>(
       "a torn restart answered by the present embedding rows", 100, SequentialEmbeddings));
+  errors.push_back(
+      InServer<WatchesOtherBlocks>("a watch for drift of other blocks", 20, Unchanged));
   errors.push_back(InServer<LosesCalibration>("calibration sums that are lost", 20, WholeMessages));
   errors.push_back(
       InServer<LosesARow>("a step of an embedding row that is lost", 20, EventualEmbeddings));

@@ -35,6 +35,7 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   start.tail = std::make_shared<Sums>();
   start.window_open = start.tail;
   start.window = start.tail;
+  start.watch = std::make_shared<const Watch>();
   start.columns.resize(job_.numeric);
   start.old_columns.resize(job_.numeric);
   start.class_rows.resize(job_.classes);

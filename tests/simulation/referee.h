@@ -48,6 +48,8 @@ class Referee {
     float row_l2 = 0;              // penalty of a row, FTRL's not counted
     bool alone = true;             // the job has no other shard
     uint64_t least_window = 1000;  // rows of a window
+    uint64_t block_rows = 50;      // of losses that are watched for drift
+    uint64_t first_blocks = 20;    // by which none is found
     Training training;
   };
 
@@ -65,6 +67,32 @@ class Referee {
     double count = 0;
     double mean = 0;
     double m2 = 0;
+  };
+  // What is watched for drift: the losses of the blocks since the last one, and of the rows since
+  // the last block.
+  struct Watch {
+    struct Block {
+      uint64_t rows = 0;
+      double loss = 0;  // the mean
+      bool operator==(const Block&) const = default;
+    };
+    std::vector<Block> blocks;
+    Block open;  // its loss is the sum
+    uint64_t drifts = 0;
+    // Of the last drift.
+    uint64_t row = 0;
+    uint64_t found_at = 0;
+    uint64_t clock = 0;
+    double before = 0;
+    double after = 0;
+  };
+  // What follows from the blocks of a watch.
+  struct Page {
+    double mean = 0;
+    double variance = 0;
+    double sum = 0;
+    size_t begin = 0;  // the block from which on it has grown
+    double from = 0;   // the mean before it
   };
   // An embedding row, from the first update on that names it.
   struct Row {
@@ -120,6 +148,7 @@ class Referee {
     std::shared_ptr<const Sums> window_open;
     std::shared_ptr<const Sums> window;
     uint64_t window_end = 0;
+    std::shared_ptr<const Watch> watch;
     std::vector<Column> columns;
     std::vector<uint64_t> class_rows;  // of balanced classes; one for each
     uint64_t steps = 0;
@@ -205,6 +234,8 @@ class Referee {
   // An L2 penalty shrinks the rows that a step does not name: step by step here, which rounds
   // otherwise.
   bool ShrinksRows() const;
+  // Page's test of all blocks, one after the other.
+  Page PageOf(const Watch& watch) const;
   bool SameRow(const std::vector<float>& expected, const std::vector<float>& is) const;
 
   // Takes a record's value apart; joins chunks with those in `unfinished`. Empty when there is no
@@ -253,6 +284,8 @@ class Referee {
   void StepRows(State& state, const std::vector<const Gradient::Update*>& messages,
                 float mean) const;
   void Tally(State& state, uint32_t worker, const Gradient::Update& message);
+  // Watches the losses of rows that were tested (referee_drift.cc).
+  void SeeLoss(State& state, uint64_t clock, const EvaluationSumsMessage& sums) const;
   void Bury(State& state, const google::protobuf::RepeatedPtrField<DeadLetter>& letters);
 
   Job job_;

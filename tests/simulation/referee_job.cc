@@ -77,6 +77,8 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   Referee::Job job;
   job.epoch = kEpoch;
   job.least_window = kFewestWindowRows;
+  job.block_rows = kDriftBlockRows;
+  job.first_blocks = kFirstDriftBlocks;
   job.workers = scenario.workers;
   job.shards = scenario.shards;
   job.classes = static_cast<uint32_t>(scenario.classes);

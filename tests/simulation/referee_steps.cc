@@ -154,6 +154,7 @@ void Referee::Tally(State& state, uint32_t worker, const Gradient::Update& messa
   state.tail = Plus(state.tail, message.tail());
   state.window_open = Plus(state.window_open, message.progressive());
   const uint64_t all = state.progressive->rows;
+  SeeLoss(state, member.clock, message.progressive());
   const bool is_news = message.progressive().rows() > 0;
   if (is_news && state.window_open->rows >= job_.least_window &&
       (state.window_open->rows >= all / 20 || state.window_open->rows >= 100'000)) {

@@ -304,6 +304,7 @@ ServerOptions MakeServerOptions(const Scenario& scenario, ShardId shard) {
   options.most_message_bytes = scenario.most_message_bytes;
   options.weights_from_workers = scenario.weights_from_workers;
   options.fewest_window_rows = kFewestWindowRows;
+  options.drift_pace = {kDriftBlockRows, kFirstDriftBlocks};
   // Of some rows only.
   if (options.embeddings) options.embeddings->cache_bytes = scenario.data_seed % 1500;
   return options;

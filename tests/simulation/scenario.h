@@ -23,6 +23,9 @@ namespace millrace::simulation {
 inline constexpr uint64_t kEpoch = 7;
 // Jobs are short, and so are the windows of their figures.
 inline constexpr uint64_t kFewestWindowRows = 3;
+// As fast as the few rows of most runs need it (DriftDetector::Pace).
+inline constexpr uint64_t kDriftBlockRows = 2;
+inline constexpr uint64_t kFirstDriftBlocks = 4;
 
 struct StoredSnapshot;
 

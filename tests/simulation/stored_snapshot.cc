@@ -78,6 +78,7 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   state.tail = state.progressive;
   state.window = state.progressive;
   state.window_open = state.progressive;
+  state.watch = std::make_shared<const Referee::Watch>();
   state.steps = first.steps;
   state.train_loss = first.train_loss;
   if (job.shard == 0) state.columns = first.columns;
@@ -89,6 +90,7 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
     state.window = first.window;
     state.window_end = first.window_end;
     state.window_open = first.window_open;
+    state.watch = first.watch;
     state.rows_trained = first.rows_trained;
     state.accepted = first.accepted;
     state.duplicates = first.duplicates;

@@ -56,6 +56,8 @@ TEST(MetricPointCodec, RefusesWhatNoProgramSends) {
       {"rows counted:", [](MetricPoint& p) { p.mutable_server()->set_rows_counted(UINT64_MAX); }},
       {"rows tested:",
        [](MetricPoint& p) { p.mutable_server()->mutable_progressive()->set_rows(UINT64_MAX); }},
+      {"rows at a drift:",
+       [](MetricPoint& p) { p.mutable_server()->mutable_drift()->set_found_at(UINT64_MAX); }},
       {"rows at the window's end:",
        [](MetricPoint& p) { p.mutable_server()->set_window_end(UINT64_MAX); }},
       {"a class's name with control characters",

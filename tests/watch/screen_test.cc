@@ -252,6 +252,18 @@ TEST(Screen, ShowsTheLastWindowBesideAllRows) {
               HasSubstr("; last window of 1,024 rows: accuracy 0.8125"));
 }
 
+TEST(Screen, SaysThatTheStreamHasChanged) {
+  JobProgress job = SomeJob();
+  MetricPoint point = ServerAt(10'100, 41);
+  Drift& drift = *point.mutable_server()->mutable_drift();
+  drift.set_count(1);
+  drift.set_row(900);
+  drift.set_found_at(1'000);
+  job.Fold(point);
+  EXPECT_THAT(Text(RenderScreen(job, Options(80))), HasSubstr("Note: the stream has changed:"));
+  EXPECT_THAT(PlainLine(job, Running(), 0), HasSubstr("; the stream has changed: the log loss"));
+}
+
 TEST(Screen, UsesColoursAndUnicodeOnlyWhereTheyAreWanted) {
   ScreenOptions options = Options(80);
   EXPECT_THAT(Text(RenderScreen(SomeJob(), options)), Not(HasSubstr("\033")));

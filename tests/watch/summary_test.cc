@@ -219,6 +219,31 @@ TEST(SummaryJson, TellsOfEachClassAndBinAndOfTheWindow) {
   EXPECT_EQ(json["window"]["rows_end"], 90);
 }
 
+TEST(SummaryJson, HasTheLastDriftIfThereWasOne) {
+  JobProgress job = JobOfThreeClasses();
+  const auto json = [&] { return Json::parse(SummaryJson(job, "x", "localhost:9092")); };
+  EXPECT_FALSE(json().contains("drift"));
+  MetricPoint point = ServerAt(1'100, 6);
+  Drift& drift = *point.mutable_server()->mutable_drift();
+  drift.set_count(2);
+  drift.set_row(70);
+  drift.set_found_at(80);
+  drift.set_clock(5);
+  drift.set_before(0.25);
+  drift.set_after(0.5);
+  job.Fold(point);
+  const Json is = json()["drift"];
+  EXPECT_EQ(is["count"], 2);
+  EXPECT_EQ(is["row"], 70);
+  EXPECT_EQ(is["found_at"], 80);
+  EXPECT_EQ(is["clock"], 5);
+  EXPECT_EQ(is["loss_before"], 0.25);
+  EXPECT_EQ(is["loss_after"], 0.5);
+  EXPECT_THAT(std::string(is["text"]), HasSubstr("the stream has changed, for the 2. time"));
+  EXPECT_THAT(Text(SummaryTable(job, TableOf("x", 200))),
+              HasSubstr("Note: the stream has changed, for the 2. time: the log loss rose"));
+}
+
 TEST(SummaryTable, TellsOfEachClassAndWhoIsTakenForWhom) {
   const std::string text = Text(SummaryTable(JobOfThreeClasses(), TableOf("x", 80)));
   EXPECT_THAT(text, AllOf(HasSubstr("last window"), HasSubstr("by class, progressive:"),

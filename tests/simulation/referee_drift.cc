@@ -1,0 +1,74 @@
+// When a shard must have found that the stream has changed: Page's test (1954), computed from all
+// losses since the last time, each time anew.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "tests/simulation/referee.h"
+
+namespace millrace::simulation {
+namespace {
+
+constexpr double kHighestLoss = 10;
+
+double Within(double low, double value, double high) {
+  return std::max(low, std::min(value, high));
+}
+
+}  // namespace
+
+Referee::Page Referee::PageOf(const Watch& watch) const {
+  Page page;
+  for (size_t i = 0; i < watch.blocks.size(); ++i) {
+    double loss = watch.blocks[i].loss;
+    if (i >= job_.first_blocks) {
+      const double sigma = std::sqrt(page.variance) + 1e-12;
+      const double z = Within(-6, (loss - page.mean) / sigma, 6);
+      if (page.sum == 0) {
+        page.begin = i;
+        page.from = page.mean;
+      }
+      page.sum = std::max(0.0, page.sum + z - 1);
+      if (page.sum > 6) return page;
+      loss = Within(0, page.mean + z * sigma, kHighestLoss);
+    }
+    const double part = i < 100 ? 1 / static_cast<double>(i + 1) : 0.01;
+    const double step = loss - page.mean;
+    page.mean = Within(0, page.mean + part * step, kHighestLoss);
+    page.variance = (1 - part) * (page.variance + part * step * step);
+  }
+  return page;
+}
+
+void Referee::SeeLoss(State& state, uint64_t clock, const EvaluationSumsMessage& sums) const {
+  if (sums.rows() == 0) return;
+  Watch watch = *state.watch;
+  const auto rows = static_cast<double>(sums.rows());
+  watch.open.rows += sums.rows();
+  watch.open.loss += Within(0, sums.log_loss(), kHighestLoss * rows);
+  if (watch.open.rows >= job_.block_rows) {
+    watch.open.loss =
+        Within(0, watch.open.loss / static_cast<double>(watch.open.rows), kHighestLoss);
+    watch.blocks.push_back(std::exchange(watch.open, {}));
+    const Page page = PageOf(watch);
+    if (page.sum > 6) {
+      Watch::Block since;  // its loss is a sum
+      for (size_t i = page.begin; i < watch.blocks.size(); ++i) {
+        since.rows += watch.blocks[i].rows;
+        since.loss += watch.blocks[i].loss * static_cast<double>(watch.blocks[i].rows);
+      }
+      Watch found;
+      found.drifts = watch.drifts + 1;
+      found.found_at = state.progressive->rows;
+      found.row = found.found_at - since.rows;
+      found.clock = clock;
+      found.before = page.from;
+      found.after = since.loss / static_cast<double>(since.rows);
+      watch = std::move(found);
+    }
+  }
+  state.watch = std::make_shared<const Watch>(std::move(watch));
+}
+
+}  // namespace millrace::simulation
