@@ -132,7 +132,8 @@ FlagGroup OptimizerGroup() {
       {
           {"--optimizer", "training.optimizer.kind",
            "ftrl: FTRL-Proximal for the linear part, with AdaGrad for factors and networks"},
-          {"--learning-rate", "training.optimizer.learning_rate", "Learning rate of the optimizer"},
+          {"--learning-rate", "training.optimizer.learning_rate", "Learning rate of the optimizer",
+           "0.3; of adagrad and ftrl for fm and deepfm 0.05"},
           {"--decay", "training.optimizer.decay", "Step t uses learning-rate / (1 + decay * t)"},
           {"--ftrl-beta", "training.optimizer.ftrl_beta",
            "FTRL: a weight's rate is learning-rate / (V + root of its summed squares)"},

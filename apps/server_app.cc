@@ -121,7 +121,7 @@ Status CheckPaths(const Server& server) {
 
 Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
-  SetDefaultUpdate(*config.mutable_training());
+  SetDefaults(*config.mutable_training());
   const std::atomic<bool>& stop = StopOnSignals();
   if (config.server().checkpoint_now()) return AskForSnapshot(config, stop);
   RequestSnapshotsOnSignal();

@@ -90,7 +90,8 @@ void DriftDetector::AddToMean(double loss) {
 
 double DriftLoss(const EvaluationSums& sums, const EvaluationSums& all, size_t classes) {
   if (classes > 0) return sums.log_loss;
-  const auto rows = static_cast<double>(all.rows);
+  const auto rows = static_cast<double>(all.rows - all.unpredicted);
+  if (rows == 0) return 0;
   const double mean = all.target / rows;
   const double variance = all.squared_target / rows - mean * mean;
   return variance > 0 ? sums.absolute_error / std::sqrt(variance) : 0;

@@ -21,6 +21,10 @@ Status CheckModel(const JobFeatures& features, const Training& training);
 // What workers send, if the user has not said it: what an online learner has learnt where there is
 // one (softmax, in one pass), unless a setting is given that concerns the optimizer of gradients.
 void SetDefaultUpdate(Training& training);
+// The learning rate, if the user has not said it: one for factors and networks, whose steps add up.
+void SetDefaultLearningRate(Training& training);
+// Both, before the settings are published.
+void SetDefaults(Training& training);
 
 // Models of more parameters are wide, unless the user has said otherwise.
 uint64_t WideAbove(const Training& training);

@@ -115,7 +115,7 @@ JobTraining TrainingOf(const JobConfig& config, uint64_t rows) {
   training.set_shards(1);
   *training.mutable_training() = config.training();
   Training& settings = *training.mutable_training();
-  SetDefaultUpdate(settings);
+  SetDefaults(settings);
   if (!settings.has_tail_after_rows() && !settings.has_freeze_after_rows()) {
     settings.set_tail_after_rows(rows - rows / 5);
   }

@@ -242,7 +242,7 @@ Part Learn(const OnlineSoftmax& model, RowsView batch, const Moments& before, co
 
 Status Run(const JobFlags& flags, const std::string& output, const std::string& rows_folder) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
-  SetDefaultUpdate(*config.mutable_training());
+  SetDefaults(*config.mutable_training());
   // An online learner's numbers do not depend on where they are kept: here only ids have rows.
   if (config.training().update().kind() == Training::Update::ONLINE) {
     config.mutable_training()->set_wide_above(UINT64_MAX);

@@ -164,9 +164,9 @@ TEST(WithClassWeights, ARowOfWeightTwoCountsAsThatRowTwiceInEveryModel) {
   std::vector<std::unique_ptr<Model>> models;
   models.push_back(std::make_unique<SoftmaxRegression>(4, 2));
   models.push_back(std::make_unique<WideSoftmax>(1, 4, 2));
-  using Loss = FactorizationMachine::Loss;
-  models.push_back(std::make_unique<FactorizationMachine>(4, 2, Loss::kLog));
-  models.push_back(std::make_unique<DeepFm>(DeepFm::Shape{4, 1, 2, 2, {3}}, Loss::kLog));
+  models.push_back(std::make_unique<FactorizationMachine>(
+      FactorizationMachine::Shape{.features = 4, .factors = 2}, ScoreLoss{}));
+  models.push_back(std::make_unique<DeepFm>(DeepFm::Shape{4, 1, 2, 2, {3}}, ScoreLoss{}));
   for (const std::unique_ptr<Model>& model : models) {
     std::vector<Row> twice = rows;
     for (const Row& row : rows) {
@@ -185,7 +185,7 @@ TEST(WithClassWeights, ARowOfWeightTwoCountsAsThatRowTwiceInEveryModel) {
 }
 
 TEST(WithClassWeights, IsNotOfARegression) {
-  const FactorizationMachine machine(2, 2, FactorizationMachine::Loss::kSquared);
+  const FactorizationMachine machine({2, 2}, {.of_classes = false});
   EXPECT_EQ(machine.WithClassWeights({}), nullptr);
 }
 

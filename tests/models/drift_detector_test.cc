@@ -183,6 +183,7 @@ TEST(DriftLoss, IsTheLogLossOfClassesAndARegressionsErrorInDeviationsOfItsTarget
   sums.AddTarget(5, 4);
   EvaluationSums all = sums;
   all.AddTarget(3, 3);
+  all.AddUnpredicted();
   EXPECT_NEAR(DriftLoss(sums, all, 0), 2 / std::sqrt(8.0 / 3), 1e-9);
   EvaluationSums equal;
   equal.AddTarget(3, 1);

@@ -74,6 +74,25 @@ TEST(SetDefaultUpdate, LeavesWhatTheUserHasSaid) {
   }
 }
 
+TEST(SetDefaults, FactorsLearnBySmallerSteps) {
+  Training training;
+  training.set_model(Training::FACTORIZATION_MACHINE);
+  SetDefaults(training);
+  EXPECT_EQ(training.optimizer().learning_rate(), 0.05);
+  training.mutable_optimizer()->set_learning_rate(0.4);
+  SetDefaults(training);
+  EXPECT_EQ(training.optimizer().learning_rate(), 0.4);
+  Training sgd;
+  sgd.set_model(Training::DEEP_FM);
+  sgd.mutable_optimizer()->set_kind(Training::Optimizer::SGD);
+  SetDefaults(sgd);
+  EXPECT_FALSE(sgd.optimizer().has_learning_rate());
+  Training softmax;
+  SetDefaults(softmax);
+  EXPECT_EQ(softmax.update().kind(), Training::Update::ONLINE);
+  EXPECT_FALSE(softmax.has_optimizer());
+}
+
 TEST(IsWide, AModelOfManyWeightsKeepsThemAsRows) {
   EXPECT_FALSE(IsWide(Features(131'069), Training()));
   EXPECT_TRUE(IsWide(Features(131'070), Training()));
