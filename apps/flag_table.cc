@@ -30,36 +30,41 @@ FlagGroup JobGroup() {
 }
 
 FlagGroup FeatureGroup() {
-  return {FlagUser::kFeatures,
-          "Features",
-          {
-              {"--label", "features.label", "Column that holds the class"},
-              {"--classes", "features.classes", "The classes", "found by a first scan of the file"},
-              {"--numeric", "features.numeric", "Numeric columns, unscaled"},
-              {"--categorical", "features.categorical",
-               "Categorical columns and crosses of two or more (A*B, A*B*C), hashed"},
-              {"--bins", "features.bins",
-               "Columns of numbers (COLUMN or COLUMN:N, also of --numeric) that are categories by "
-               "their bin, of up to N [16] between quantiles of the first 10,000 rows; in crosses "
-               "and --ids they stand for the bin. all or all:N: each column of --numeric"},
-              {"--ids", "features.ids",
-               "Columns and crosses (A*B) whose values have embedding rows (--model fm or deepfm)"},
-              {"--regression", "features.regression",
-               "The label is a number to be estimated, not a class"},
-              {"--text", "features.text",
-               "Column of text, hashed as scikit-learn's HashingVectorizer does"},
-              {"--categorical-buckets", "features.categorical_buckets",
-               "Hashed features of the categorical columns and bins"},
-              {"--text-buckets", "features.text_buckets", "Hashed features of the text column"},
-              {"--missing", "features.missing",
-               "A numeric cell without a value: mean: the column's running mean stands for it (0 "
-               "if unscaled), and a feature of its own says that it is missing; mean-only: without "
-               "that feature; reject: the row is rejected"},
-              {"--missing-tokens", "features.missing_tokens",
-               "Numeric cells that mean: no value, in any case of letters; beside the empty cell, "
-               "which always does",
-               "NA,N/A,#N/A,NaN,null,none,?,-"},
-          }};
+  return {
+      FlagUser::kFeatures,
+      "Features",
+      {
+          {"--label", "features.label",
+           "Column to predict: the class, or with --regression a number"},
+          {"--classes", "features.classes", "The classes", "found by a first scan of the file"},
+          {"--numeric", "features.numeric", "Numeric columns, unscaled"},
+          {"--categorical", "features.categorical",
+           "Categorical columns and crosses of two or more (A*B, A*B*C), hashed"},
+          {"--bins", "features.bins",
+           "Columns of numbers to cut into bins: COLUMN, or COLUMN:N for up to N bins [16]. The "
+           "edges are quantiles of the first 10,000 rows, and each bin is a category; crosses "
+           "and --ids have the bin. A --numeric column stays a number, too. all or all:N: every "
+           "--numeric column"},
+          {"--ids", "features.ids",
+           "Columns and crosses (A*B) with any number of values: each value has an embedding row, "
+           "with "
+           "any model"},
+          {"--regression", "features.regression",
+           "The label is a number to be estimated, not a class"},
+          {"--text", "features.text",
+           "Column of text, hashed as scikit-learn's HashingVectorizer does"},
+          {"--categorical-buckets", "features.categorical_buckets",
+           "Hashed features of the categorical columns and bins"},
+          {"--text-buckets", "features.text_buckets", "Hashed features of the text column"},
+          {"--missing", "features.missing",
+           "A numeric cell without a value: mean: the column's running mean stands for it (0 "
+           "if unscaled), and a feature of its own says that it is missing; mean-only: without "
+           "that feature; reject: the row is rejected"},
+          {"--missing-tokens", "features.missing_tokens",
+           "Numeric cells that mean: no value, in any case of letters; beside the empty cell, "
+           "which always does",
+           "NA,N/A,#N/A,NaN,null,none,?,-"},
+      }};
 }
 
 FlagGroup TrainingGroup() {
@@ -71,8 +76,9 @@ FlagGroup TrainingGroup() {
            "softmax; fm: a factorization machine on the id columns; deepfm: the same and a network "
            "beside it, on the ids' factors and the numeric columns"},
           {"--wide-above", "training.wide_above",
-           "softmax: a model of more parameters sends a batch only those that it names, of the "
-           "hashed features, and keeps them as embedding rows",
+           "softmax in one pass: a model of more parameters keeps the weights of hashed features "
+           "as "
+           "embedding rows, and only those that a batch names are sent",
            "32768 for --update online, else 262144"},
           {"--schedule", "training.schedule",
            "one-pass: each row once, in batches; buffer: the newest rows, again and again"},
@@ -106,8 +112,9 @@ FlagGroup TrainingGroup() {
            "Regression by huber: an error beyond so many times the mean absolute error counts as "
            "an outlier"},
           {"--class-weight", "training.class_weight",
-           "NAME=W,NAME=W: a factor on the loss of these classes' rows (1 of the others); "
-           "balanced: the rarer a class has been so far, the more each of its rows counts"},
+           "NAME=W,NAME=W: multiply the loss of these classes' rows by W (others: 1); balanced: W "
+           "is "
+           "inversely proportional to how frequent the class has been so far, at most 100"},
           {"--freeze-after", "training.freeze_after_rows",
            "Rows from this number on are tested, not trained on; 0: none"},
           {"--tail-after", "training.tail_after_rows",
@@ -133,7 +140,7 @@ FlagGroup OptimizerGroup() {
           {"--optimizer", "training.optimizer.kind",
            "ftrl: FTRL-Proximal for the linear part, with AdaGrad for factors and networks"},
           {"--learning-rate", "training.optimizer.learning_rate", "Learning rate of the optimizer",
-           "0.3; of adagrad and ftrl for fm and deepfm 0.05"},
+           "0.3; 0.05 for adagrad and ftrl with --model fm or deepfm"},
           {"--decay", "training.optimizer.decay", "Step t uses learning-rate / (1 + decay * t)"},
           {"--ftrl-beta", "training.optimizer.ftrl_beta",
            "FTRL: a weight's rate is learning-rate / (V + root of its summed squares)"},
@@ -155,13 +162,13 @@ FlagGroup OptimizerGroup() {
 FlagGroup EmbeddingGroup() {
   return {
       FlagUser::kTraining,
-      "Embedding rows (--model fm or deepfm)",
+      "Embedding rows (--ids, --wide-above)",
       {
-          {"--factors", "training.embedding.factors", "Factors of each row"},
+          {"--factors", "training.embedding.factors", "fm and deepfm: factors of each row"},
           {"--hidden", "training.hidden",
            "deepfm's network: units of each hidden layer from its inputs on", "64,32"},
           {"--embedding-init", "training.embedding.initial_limit",
-           "New factors are drawn evenly from [-V, V]"},
+           "fm and deepfm: new factors are drawn evenly from [-V, V]"},
           {"--embedding-seed", "training.embedding.seed",
            "Seed of the initial values of rows (together with their ids) and of deepfm's network"},
           {"--embedding-l2", "training.embedding.l2",

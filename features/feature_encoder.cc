@@ -220,7 +220,8 @@ Status ValidateColumns(const FeatureSpec& spec) {
 StatusOr<FeatureEncoder> FeatureEncoder::Create(const FeatureSpec& spec) {
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec));
   if (!spec.bins().empty() && spec.bin_edges().empty()) {
-    return absl::InvalidArgumentError("bins (--bins) has no bin_edges");
+    return absl::InvalidArgumentError(
+        "bins (--bins) has no bin_edges: start CsvProducer, which finds and publishes them");
   }
   if (spec.regression()) return FeatureEncoder(spec, LabelIndex());
   MILLRACE_ASSIGN_OR_RETURN(LabelIndex labels, LabelIndex::Create(ToVector(spec.classes())));
@@ -432,14 +433,15 @@ Status FeatureEncoder::EncodeNumeric(size_t column, std::string_view cell, doubl
     *value = std::numeric_limits<double>::quiet_NaN();
     if (missing_ != FeatureSpec::REJECT) return absl::OkStatus();
     return CellError(columns_[column], cell,
-                     "where a number is needed (--missing mean takes the mean of the column)");
+                     "is a missing value (--missing mean takes the mean of the column)");
   }
   if (kind == NumberKind::kNumber) return absl::OkStatus();
   if (kind == NumberKind::kTooLarge) {
     return CellError(columns_[column], cell, "is beyond the range of a double");
   }
-  return CellError(columns_[column], cell,
-                   "is not a number (--missing-tokens names cells that mean: no value)");
+  return CellError(
+      columns_[column], cell,
+      "is not a number (if it means that there is no value, add it to --missing-tokens)");
 }
 
 }  // namespace millrace

@@ -148,22 +148,23 @@ Status CheckBinEdges(const FeatureSpec& spec, std::span<const BinnedColumn> colu
     return absl::InvalidArgumentError("bin_edges: " + what);
   };
   if (static_cast<size_t>(spec.bin_edges_size()) != columns.size()) {
-    return wrong(absl::StrCat("edges of ", spec.bin_edges_size(),
-                              " columns, but bins (--bins) has ", columns.size()));
+    return wrong(absl::StrCat("has ", spec.bin_edges_size(), " columns, but --bins names ",
+                              columns.size(), ": give one entry for each column, in its order"));
   }
   for (size_t i = 0; i < columns.size(); ++i) {
     const FeatureSpec::BinEdges& given = spec.bin_edges(static_cast<int>(i));
     const std::string name = QuotedValue(columns[i].column);
     if (given.column() != columns[i].column) {
-      return wrong(absl::StrCat(QuotedValue(given.column()), " where bins (--bins) has ", name));
+      return wrong(absl::StrCat("names ", QuotedValue(given.column()), " where --bins has ", name,
+                                ": use the order of --bins"));
     }
     if (static_cast<uint32_t>(given.edge_size()) >= columns[i].bins) {
-      return wrong(absl::StrCat(given.edge_size(), " of column ", name, ", which has ",
+      return wrong(absl::StrCat("column ", name, " has ", given.edge_size(), " edges for ",
                                 columns[i].bins, " bins: give fewer edges than bins"));
     }
     for (int k = 0; k < given.edge_size(); ++k) {
       if (std::isfinite(given.edge(k)) && (k == 0 || given.edge(k - 1) < given.edge(k))) continue;
-      return wrong(absl::StrCat("those of column ", name, " are not finite and ascending"));
+      return wrong(absl::StrCat("the edges of column ", name, " must be finite and ascending"));
     }
   }
   return absl::OkStatus();

@@ -40,6 +40,8 @@ class DeepFm final : public Model {
     return network_.RandomInitRanges(linear_end());
   }
 
+  // (Class weights make others of the frequencies.)
+  bool uses_targets() const override { return class_weights_.empty(); }
   std::unique_ptr<Model> WithClassWeights(const std::vector<float>& weights) const override;
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,

@@ -17,13 +17,13 @@ namespace millrace {
 //
 //   y = bias + sum_f w_f x_f + sum_i w_i + 1/2 sum_k ((sum_i v_ik)^2 - sum_i v_ik^2)
 //
-// Of two classes y is the log odds of class 1; of a number it is relative to the mean and deviation
-// of the targets so far (TargetLoss). Dense parameters: a weight per feature, then the bias. An
-// embedding row: w_i, then its factors v_i1.. Each time a training row names an id, `row_l2` times
-// the embedding row is added to its gradient (as libFM penalises: the rare are held back less).
-// With two ids and the squared loss this is biased matrix factorization (Koren, Bell, Volinsky,
-// "Matrix Factorization Techniques for Recommender Systems", 2009, equation 4). Without ids it is a
-// linear model.
+// Of two classes y is added to the log odds of class 1 by the frequencies so far; of a number it is
+// relative to the mean and deviation of the targets so far (ScoreLoss). So small steps are enough.
+// Dense parameters: a weight per feature, then the bias. An embedding row: w_i, then its factors
+// v_i1.. Each time a training row names an id, `row_l2` times the embedding row is added to its
+// gradient (as libFM penalises: the rare are held back less). With two ids and the squared loss
+// this is biased matrix factorization (Koren, Bell, Volinsky, "Matrix Factorization Techniques for
+// Recommender Systems", 2009, equation 4). Without ids it is a linear model.
 class FactorizationMachine final : public Model {
  public:
   struct Shape {
@@ -39,6 +39,8 @@ class FactorizationMachine final : public Model {
   size_t score_count() const override { return loss_.score_count(); }
   size_t row_width() const override { return shape_.has_ids ? 1 + shape_.factors : 0; }
 
+  // (Class weights make others of the frequencies.)
+  bool uses_targets() const override { return class_weights_.empty(); }
   std::unique_ptr<Model> WithClassWeights(const std::vector<float>& weights) const override;
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,

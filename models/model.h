@@ -63,6 +63,9 @@ class Model {
     ids.insert(ids.end(), row.ids.begin(), row.ids.end());
   }
 
+  // Whether scores are relative to the targets so far (Scaler::target): to their mean, or of two
+  // classes, whose targets are 0 and 1, to the log odds of their frequencies.
+  virtual bool uses_targets() const { return false; }
   // This model, if it learns row by row; else null, and it has gradients.
   virtual const OnlineSoftmax* online() const { return nullptr; }
 

@@ -1,8 +1,10 @@
 #include "models/row_loss.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
+#include "models/portable_math.h"
 
 namespace millrace {
 
@@ -19,6 +21,13 @@ RowLoss LogLoss(float y, uint32_t label, std::span<float> scores) {
   }
   const double loss = std::log1p(e) + (right ? 0 : std::abs(static_cast<double>(y)));
   return {loss, static_cast<float>(label == 1 ? one - 1 : one)};
+}
+
+float FrequencyOdds(const TargetMoments& before) {
+  // (Moments that no rows have given may say anything.)
+  const double rows = std::min(before.count, 1e15);
+  const double ones = rows * std::clamp(before.mean, 0.0, 1.0);
+  return static_cast<float>(NaturalLog(ones + 0.5) - NaturalLog(rows - ones + 0.5));
 }
 
 RowLoss TargetLoss(ErrorLoss kind, float huber, const TargetMoments& before, float estimate,

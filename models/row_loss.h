@@ -31,6 +31,10 @@ enum class ErrorLoss {
 RowLoss TargetLoss(ErrorLoss kind, float huber, const TargetMoments& before, float estimate,
                    float target, std::span<float> scores);
 
+// The log odds of class 1, of so many rows of each class as the targets, 0 and 1, say, and half a
+// row more (Krichevsky, Trofimov 1981). 0 if none is known.
+float FrequencyOdds(const TargetMoments& before);
+
 // The loss of a model: of two classes, or of a number.
 struct ScoreLoss {
   // Of Huber's limit: 95 % as efficient as the mean where errors are normal (Huber 1981), by their
@@ -42,9 +46,10 @@ struct ScoreLoss {
   float huber = kHuber;
 
   size_t score_count() const { return of_classes ? 2 : 1; }
-  // Of the row's score y; `scores` takes score_count() values, or is empty.
+  // Of the row's score y, which is relative to the targets before: of classes to FrequencyOdds.
+  // `scores` takes score_count() values, or is empty.
   RowLoss Of(float y, const Row& row, const TargetMoments& before, std::span<float> scores) const {
-    return of_classes ? LogLoss(y, row.label, scores)
+    return of_classes ? LogLoss(y + FrequencyOdds(before), row.label, scores)
                       : TargetLoss(error, huber, before, y, row.target, scores);
   }
 };

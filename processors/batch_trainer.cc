@@ -104,7 +104,8 @@ void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<c
   }
   const Model& model = weighted != nullptr ? *weighted : model_;
   Scaler scaler = scales ? Scaler(merged) : Scaler::Identity(merged.columns());
-  scaler.set_target(merged.target);
+  // (Classes have no unit, in which their own targets would be needed.)
+  scaler.set_target(options_.classes == 0 ? merged.target : before);
   scores_.resize(rows.size() * width);
   const std::span<float> scores(scores_);
   gradient_.Clear();
@@ -125,7 +126,13 @@ void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<c
 TargetMoments BatchTrainer::CountTargets(const Batch& batch, const Moments& moments,
                                          Result& result) const {
   TargetMoments before = moments.target;
-  if (options_.classes > 0) return before;
+  if (options_.classes > 0) {
+    if (!model_.uses_targets() || options_.balances_classes) return before;
+    for (size_t i = batch.first_new; i < result.trained_end; ++i) {
+      result.new_moments.target.Add(static_cast<float>(batch.rows[i]->label));
+    }
+    return before;
+  }
   for (size_t i = batch.first_new; i < result.trained_end; ++i) {
     const float target = batch.rows[i]->target;
     if (!before.known()) before.Add(target);

@@ -524,12 +524,13 @@ void WorkerTrainingProcessor::AddFigures(const BatchTrainer::Result& result,
   update.set_new_rows(result.new_trained);
   ToProto(result.progressive, *update.mutable_progressive());
   if (result.tail.rows > 0) ToProto(result.tail, *update.mutable_tail());
-  if (options_.training.scaling() == Training::RUNNING) {
-    ToProto(result.new_moments, *update.mutable_moments());
-  } else if (options_.balances_classes) {
-    const std::vector<uint64_t>& rows = result.new_moments.class_rows;
-    update.mutable_moments()->mutable_class_rows()->Add(rows.begin(), rows.end());
+  Moments moments = result.new_moments;
+  if (options_.training.scaling() == Training::NONE) {
+    moments = Moments();  // the columns are used as they are
+    moments.class_rows = result.new_moments.class_rows;
+    moments.target = result.new_moments.target;
   }
+  ToProto(moments, *update.mutable_moments());
   *update.mutable_dead_letters() = {batch_.dead_letters.begin(), batch_.dead_letters.end()};
 }
 

@@ -37,8 +37,8 @@ std::string ColumnsOfOneBin(const BinScan& scan) {
   }
   if (count == 0) return "";
   return absl::StrCat(
-      "one bin only for ", list, count > kShownBins ? " and others" : "", ": among the first ",
-      GroupedNumber(scan.rows),
+      "one bin only, which tells nothing, for ", list, count > kShownBins ? " and others" : "",
+      ": among the first ", GroupedNumber(scan.rows),
       " rows there are no two different numbers; if later ones differ, start a new job (another "
       "--job) with bin_edges in --config");
 }
@@ -51,9 +51,9 @@ Status SetBinEdges(const std::string& path, const CsvFile::Options& options, boo
     const std::string theirs = absl::StrJoin(published->bins(), ",");
     const std::string ours = absl::StrJoin(spec.bins(), ",");
     if (theirs != ours) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("this job has ", theirs.empty() ? "no --bins" : "--bins " + theirs, ", not ",
-                       ours, ": give the same, or start a new job (another --job)"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "this job was started with ", theirs.empty() ? "no --bins" : "--bins " + theirs,
+          ", but --bins is ", ours, ": give the same, or start a new job (another --job)"));
     }
     *spec.mutable_bin_edges() = published->bin_edges();
     return absl::OkStatus();

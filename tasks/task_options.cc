@@ -203,8 +203,9 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   if (!spec.regression() && (training.has_loss() || training.has_huber_limit())) {
     return wrong(
-        "--loss and --huber-limit are of regressions (CsvProducer --regression); this job tells "
-        "classes apart: leave them out");
+        "--loss and --huber-limit are for a regression (CsvProducer --regression), and this job "
+        "has "
+        "classes: leave them out");
   }
   if (spec.regression() && training.class_weight_size() > 0) {
     return wrong(
@@ -227,17 +228,16 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
     return wrong("a job tells two classes or more apart; this one has " +
                  std::to_string(spec.classes_size()));
   }
-  if (!spec.ids().empty() && !spec.regression() && !IsOnline(training)) {
-    return wrong(
-        "this job has id columns (CsvProducer --ids), and the gradients of --model softmax have no "
-        "rows for them: leave out --update and the optimizer's settings, so that it learns online, "
-        "or give --model fm");
-  }
   if (!spec.ids().empty() && training.schedule() != Training::ONE_PASS) {
     return wrong(
-        "this job has id columns (CsvProducer --ids), which the buffer schedule does not know: "
-        "give "
-        "--schedule one-pass");
+        "this job has id columns (CsvProducer --ids), which need --schedule one-pass: give that "
+        "instead of buffer");
+  }
+  if (!spec.ids().empty() && !spec.regression() && !IsOnline(training)) {
+    return wrong(
+        "this job has id columns (CsvProducer --ids) and classes; with these --model softmax needs "
+        "--update online: leave out --update, --l2, --top-k and the optimizer's settings, or, with "
+        "two classes, give --model fm");
   }
   return ClassWeightsOf(spec, training).status();
 }

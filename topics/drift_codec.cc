@@ -52,7 +52,7 @@ DriftDetector::State FromProto(const ShardState::DriftWatch& message) {
 
 std::string DriftText(const Drift& drift, bool is_regression) {
   const std::string times =
-      drift.count() > 1 ? absl::StrCat(", for the ", drift.count(), ". time") : "";
+      drift.count() > 1 ? absl::StrCat(" (change ", drift.count(), " so far)") : "";
   return absl::StrFormat(
       "the stream has changed%s: the %s rose from %.4f to %.4f%s at row %s (noticed at row %s)",
       times, is_regression ? "absolute error" : "log loss", drift.before(), drift.after(),

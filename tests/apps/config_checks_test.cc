@@ -128,9 +128,9 @@ TEST(CheckJob, RefusesWhatNoProgramPublishes) {
          t.mutable_training()->set_schedule(Training::BUFFER);
        }},
       {"bins (--bins) asks for 1 bins", [](auto& f, auto&) { f.mutable_spec()->add_bins("a:1"); }},
-      {"bin_edges: edges of 0 columns, but bins (--bins) has 1",
+      {"bin_edges: has 0 columns, but --bins names 1",
        [](auto& f, auto&) { f.mutable_spec()->add_bins("a"); }},
-      {"not finite and ascending",
+      {"must be finite and ascending",
        [](auto& f, auto&) {
          f.mutable_spec()->add_bins("a");
          FeatureSpec::BinEdges& edges = *f.mutable_spec()->add_bin_edges();

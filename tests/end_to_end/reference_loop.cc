@@ -201,15 +201,17 @@ struct Scheme {
 Part Compute(const Model& model, RowsView batch, const Moments& before, const Scheme& scheme,
              std::span<const float> weights, Rows& embeddings) {
   const bool scale = scheme.scales;
+  const bool counts_labels = !scheme.regression && !scheme.balances && model.uses_targets();
   Part part{GradientSum(weights.size(), model.block_size()), Moments(before.columns())};
   for (const Row* row : batch) {
     if (scale) part.moments.Add(*row);
     if (scheme.regression) part.moments.target.Add(row->target);
+    if (counts_labels) part.moments.target.Add(static_cast<float>(row->label));
   }
   Moments merged = before;
   merged.Merge(part.moments);
   Scaler scaler = scale ? Scaler(merged) : Scaler::Identity(before.columns());
-  scaler.set_target(merged.target);
+  scaler.set_target(scheme.regression ? merged.target : before.target);
   std::unique_ptr<Model> weighted;
   if (scheme.balances) weighted = Balanced(model, batch, before, part.moments);
   const auto compute = [&](const EmbeddingBatch& rows) {

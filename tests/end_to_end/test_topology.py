@@ -217,7 +217,7 @@ class Bins(OnABroker):
         self.assertEqual(job.wait("sample"), 0)
         job.start("other")
         self.assertEqual(job.wait("other"), 1)
-        self.assertIn("this job has --bins price:8,weight:16, not weight:16", job.said("other"))
+        self.assertIn("this job was started with --bins price:8,weight:16, but --bins is weight:16", job.said("other"))
         with open(self.data, "rb") as rows:
             job.start("server", "worker0", "worker1")
             job.start("pipe", stdin=rows)

@@ -121,15 +121,14 @@ TEST(FeatureEncoder, SaysWhichCellIsWrongAndWhy) {
   EXPECT_EQ(RowError(encoder, {"\xFF", "1", "2", "c", "d", "t"}),
             "column \"y\": \"\\377\" is not valid UTF-8");
   EXPECT_EQ(RowError(encoder, {"no", "1", "2x", "c", "d", "t"}),
-            "column \"n2\": \"2x\" is not a number (--missing-tokens names cells that mean: no "
-            "value)");
+            "column \"n2\": \"2x\" is not a number (if it means that there is no value, add "
+            "it to --missing-tokens)");
   EXPECT_THAT(RowError(encoder, {"no", "inf", "2", "c", "d", "t"}),
               HasSubstr("column \"n1\": \"inf\" is not a number"));
   EXPECT_EQ(RowError(encoder, {"no", "1e999", "2", "c", "d", "t"}),
             "column \"n1\": \"1e999\" is beyond the range of a double");
-  EXPECT_EQ(
-      RowError(encoder, {"no", "1", "", "c", "d", "t"}),
-      "column \"n2\": \"\" where a number is needed (--missing mean takes the mean of the column)");
+  EXPECT_EQ(RowError(encoder, {"no", "1", "", "c", "d", "t"}),
+            "column \"n2\": \"\" is a missing value (--missing mean takes the mean of the column)");
   EXPECT_EQ(RowError(encoder, {"no", "1", "2", "\xC3", "d", "t"}),
             "column \"c1\": \"\\303\" is not valid UTF-8");
   EXPECT_EQ(RowError(encoder, {"no", "1", "2", "c", "d", "caf\xE9 noir"}),
@@ -216,7 +215,7 @@ TEST(FeatureEncoder, GivesMissingNumbersABinOfTheirOwn) {
   EXPECT_THAT(RowError(encoder, {"no", "1", "red", "x"}),
               HasSubstr("column \"m\": \"x\" is not a number"));
   FeatureEncoder strict = Encoder(std::string(kBinned) + " missing: REJECT");
-  EXPECT_THAT(RowError(strict, {"no", "1", "red", ""}), HasSubstr("where a number is needed"));
+  EXPECT_THAT(RowError(strict, {"no", "1", "red", ""}), HasSubstr("is a missing value"));
 }
 
 TEST(FeatureEncoder, GivesTheBinOfANumberAnIdInItsPlace) {
@@ -253,7 +252,7 @@ TEST(FeatureEncoder, RefusesBinsThatCannotBeUsed) {
   EXPECT_THAT(SpecError(good + "bins: 'n:2' bin_edges { column: 'n' edge: [1, 2] }"),
               HasSubstr("give fewer edges than bins"));
   EXPECT_THAT(SpecError(good + "bin_edges { column: 'n' edge: [1, 2] }"),
-              HasSubstr("bins (--bins) has 0"));
+              HasSubstr("--bins names 0"));
   EXPECT_THAT(SpecError(good + "bins: '\377'"), HasSubstr("not valid UTF-8"));
   EXPECT_THAT(SpecError(good + "bins: 'n' bin_edges { column: '\377' }"),
               HasSubstr("not valid UTF-8"));

@@ -158,13 +158,13 @@ TEST(BinEdges, AreThoseOfEachColumnFiniteAscendingAndFewerThanBins) {
   };
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(check({{1, 2}, {}}), "");
-  EXPECT_THAT(check({{1, 2}}), HasSubstr("edges of 1 columns, but bins (--bins) has 2"));
-  EXPECT_THAT(check({{1}, {}}, {"b", "a"}), HasSubstr("\"b\" where bins (--bins) has \"a\""));
+  EXPECT_THAT(check({{1, 2}}), HasSubstr("has 1 columns, but --bins names 2"));
+  EXPECT_THAT(check({{1}, {}}, {"b", "a"}), HasSubstr("names \"b\" where --bins has \"a\""));
   EXPECT_THAT(check({{1, 2, 3}, {}}), HasSubstr("give fewer edges than bins"));
-  EXPECT_THAT(check({{2, 1}, {}}), HasSubstr("\"a\" are not finite and ascending"));
-  EXPECT_THAT(check({{1, 1}, {}}), HasSubstr("not finite and ascending"));
-  EXPECT_THAT(check({{1}, {std::nan("")}}), HasSubstr("\"b\" are not finite"));
-  EXPECT_THAT(check({{-kInfinity}, {}}), HasSubstr("not finite"));
+  EXPECT_THAT(check({{2, 1}, {}}), HasSubstr("\"a\" must be finite and ascending"));
+  EXPECT_THAT(check({{1, 1}, {}}), HasSubstr("must be finite and ascending"));
+  EXPECT_THAT(check({{1}, {std::nan("")}}), HasSubstr("\"b\" must be finite"));
+  EXPECT_THAT(check({{-kInfinity}, {}}), HasSubstr("must be finite"));
 }
 
 }  // namespace

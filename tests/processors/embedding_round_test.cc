@@ -21,6 +21,7 @@ TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
   ServerProcessor born(MakeServerOptions({}, 0, model), nullptr);
   std::map<EmbeddingId, std::vector<float>> rows, slots;
   std::vector<float> parameters(model.parameter_count()), parameter_slots(parameters.size());
+  TargetMoments labels;
   uint64_t step = 0;
   for (RowNumber begin = 0; begin < kRows; begin += kBatchRows, ++step) {
     std::vector<Row> batch;
@@ -43,8 +44,12 @@ TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
     }
     std::vector<float> row_gradient(values.size());
     GradientSum gradient(model.parameter_count(), 1);
-    model.Compute(view, Scaler::Identity(1), parameters, {ids, values, row_gradient}, &gradient,
-                  {});
+    Scaler scaler = Scaler::Identity(1);
+    scaler.set_target(labels);  // of the batches before
+    model.Compute(view, scaler, parameters, {ids, values, row_gradient}, &gradient, {});
+    TargetMoments of_batch;
+    for (const Row& row : batch) of_batch.Add(static_cast<float>(row.label));
+    labels.Merge(of_batch);
     const auto scale = static_cast<float>(1.0 / static_cast<double>(batch.size()));
     std::vector<float> mean(gradient.values().begin(), gradient.values().end());
     for (float& value : mean) value *= scale;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <span>
 #include <vector>
@@ -133,6 +134,33 @@ TEST_P(RegressionTrainer, WithoutScalingTargetsCountAllTheSame) {
   const Trained trained = Train();
   EXPECT_EQ(trained.result.new_moments.target.count, kRows);
   EXPECT_EQ(trained.result.new_moments.count[0], 0);
+}
+
+// A factorization machine of two classes begins at how frequent they have been.
+TEST(FactorizationTrainer, CountsTheLabelsOfItsRows) {
+  WorkerOptions options;
+  options.classes = 2;
+  const FactorizationMachine model({.features = 0, .factors = 1}, {});
+  std::vector<Row> rows(4);
+  rows[1].label = 1;
+  Batch batch;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    batch.rows.push_back(&rows[i]);
+    batch.numbers.push_back(RowNumber(i));
+  }
+  BatchTrainer trainer(options, model);
+  Moments before(0);
+  const std::vector<float> weights(1);
+  const BatchTrainer::Result first = trainer.Train(batch, weights, before, {});
+  EXPECT_EQ(first.new_moments.target.count, 4);
+  EXPECT_EQ(first.new_moments.target.mean, 0.25);
+  EXPECT_NEAR(first.loss.loss_sum, 4 * std::log(2), 1e-5) << "it is tested by the rows before";
+  before = first.new_moments;
+  const double log_loss = -(3 * std::log(0.7) + std::log(0.3));
+  EXPECT_NEAR(trainer.Train(batch, weights, before, {}).loss.loss_sum, log_loss, 1e-5);
+  options.balances_classes = true;
+  BatchTrainer balanced(options, model);
+  EXPECT_EQ(balanced.Train(batch, weights, Moments(0), {}).new_moments.target, TargetMoments());
 }
 
 class GradientOfARegression : public RegressionTrainer {};

@@ -34,7 +34,8 @@ TEST(FoundBins, TellsHowManyBinsColumnsHave) {
 TEST(FoundBins, WarnsOfColumnsThatHaveOneBinOnly) {
   EXPECT_EQ(ColumnsOfOneBin(Found({{"temp", 1}})), "");
   EXPECT_THAT(ColumnsOfOneBin(Found({{"temp", 1}, {"gust", 0}, {"rain", 0}})),
-              HasSubstr("one bin only for \"gust\", \"rain\": among the first 10,000 rows"));
+              HasSubstr("one bin only, which tells nothing, for \"gust\", \"rain\": among the "
+                        "first 10,000 rows"));
 }
 
 class SetBinEdgesTest : public testing::Test {
@@ -76,10 +77,13 @@ TEST_F(SetBinEdgesTest, TakesThoseThatArePublishedWhateverTheFile) {
 TEST_F(SetBinEdgesTest, RefusesOtherBinsThanThoseThatArePublished) {
   FeatureSpec published = spec_;
   spec_.add_bins("m:2");
-  EXPECT_THAT(std::string(Set(&published).message()),
-              HasSubstr("this job has --bins n:4, not n:4,m:2: give the same, or start a new job"));
+  EXPECT_THAT(
+      std::string(Set(&published).message()),
+      HasSubstr(
+          "this job was started with --bins n:4, but --bins is n:4,m:2: give the same, or start"));
   published.clear_bins();
-  EXPECT_THAT(std::string(Set(&published).message()), HasSubstr("this job has no --bins"));
+  EXPECT_THAT(std::string(Set(&published).message()),
+              HasSubstr("this job was started with no --bins"));
 }
 
 TEST_F(SetBinEdgesTest, NeedsAFileThatCanBeReadTwice) {

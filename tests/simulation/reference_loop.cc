@@ -193,6 +193,11 @@ class Loop {
         seen.Merge(update.moments);
         scaler = Scaler(seen);
       }
+      // A factorization machine begins at how frequent class 1 has been.
+      if (scenario_.ids > 0 && training_.class_weight().empty()) {
+        for (const Row& row : rows) update.moments.target.Add(static_cast<float>(row.label));
+      }
+      scaler.set_target(moments_.target);
       const std::unique_ptr<Model> weighted = Weighted(rows, update);
       const Model& model = weighted != nullptr ? *weighted : *model_;
       update.weight =

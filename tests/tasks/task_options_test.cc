@@ -179,7 +179,7 @@ TEST(CheckModel, NamesWhatDoesNotGoTogether) {
   JobFeatures ids = Features(3);
   ids.mutable_spec()->add_ids("id");
   EXPECT_TRUE(CheckModel(ids, Online()).ok());
-  EXPECT_THAT(error(ids, Training()), HasSubstr("leave out --update"));
+  EXPECT_THAT(error(ids, Training()), HasSubstr("leave out --update, --l2"));
   Training buffer;
   buffer.set_schedule(Training::BUFFER);
   EXPECT_TRUE(CheckModel(RegressionFeatures(), buffer).ok());

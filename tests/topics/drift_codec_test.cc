@@ -40,7 +40,7 @@ TEST(DriftText, SaysFromWhereToWhereTheLossRoseAndWhen) {
             "(noticed at row 20,480)");
   drift.set_count(3);
   EXPECT_EQ(DriftText(drift, true),
-            "the stream has changed, for the 3. time: the absolute error rose from 0.1000 to "
+            "the stream has changed (change 3 so far): the absolute error rose from 0.1000 to "
             "0.2500 standard deviations of the targets at row 20,096 (noticed at row 20,480)");
 }
 

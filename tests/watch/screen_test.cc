@@ -234,7 +234,7 @@ TEST(Screen, SaysInWordsThatAModelIsWorseThanNothing) {
   point.mutable_server()->mutable_progressive()->set_log_loss(0.75);
   job.Fold(point);
   const std::string text = Text(RenderScreen(job, Options(80, 24)));
-  EXPECT_THAT(text, AllOf(HasSubstr("Warning: after 16400 rows the model is worse than the"),
+  EXPECT_THAT(text, AllOf(HasSubstr("Warning: after 16400 rows the model is worse than always"),
                           HasSubstr("--learning-rate"), HasSubstr("progressive")));
   EXPECT_THAT(Text(RenderScreen(job, Options(80, 8))), HasSubstr("Warning"));
   EXPECT_THAT(PlainLine(job, Running(), 0),

@@ -239,9 +239,9 @@ TEST(SummaryJson, HasTheLastDriftIfThereWasOne) {
   EXPECT_EQ(is["clock"], 5);
   EXPECT_EQ(is["loss_before"], 0.25);
   EXPECT_EQ(is["loss_after"], 0.5);
-  EXPECT_THAT(std::string(is["text"]), HasSubstr("the stream has changed, for the 2. time"));
+  EXPECT_THAT(std::string(is["text"]), HasSubstr("the stream has changed (change 2 so far)"));
   EXPECT_THAT(Text(SummaryTable(job, TableOf("x", 200))),
-              HasSubstr("Note: the stream has changed, for the 2. time: the log loss rose"));
+              HasSubstr("Note: the stream has changed (change 2 so far): the log loss rose"));
 }
 
 TEST(SummaryTable, TellsOfEachClassAndWhoIsTakenForWhom) {
