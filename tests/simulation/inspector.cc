@@ -7,6 +7,7 @@
 #include "tasks/checkpoint.h"
 #include "tests/simulation/inspector_compare.h"
 #include "tests/simulation/referee_job.h"
+#include "topics/figures_codec.h"
 #include "topics/partitioning.h"
 
 namespace millrace::simulation {
@@ -36,12 +37,9 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
   if (state.window_end != live.window().last_end()) return "the last window's end";
   if (!SameSums(*state.window_open, live.window().open())) return "the open window's sums";
   if (!SameCounters(state, live.counters())) return "the counters";
-  for (size_t i = 0; i < state.columns.size(); ++i) {
-    const Moments& moments = live.moments();
-    if (!SameColumn(state.columns[i], moments.count[i], moments.mean[i], moments.m2[i])) {
-      return "the moments";
-    }
-  }
+  MomentsMessage moments;
+  ToProto(live.moments(), moments);
+  if (!SameMoments(state.columns, moments)) return "the moments";
   const DriftDetector::Drift& drift = live.drift().last();
   if (drift.count != state.watch->drifts || drift.row != state.watch->row) return "the drifts";
   if (!SameClassRows(state.class_rows, live.moments().class_rows)) return "the rows of a class";

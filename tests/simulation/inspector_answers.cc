@@ -178,13 +178,7 @@ void Inspector::CheckMoments(const std::vector<Referee::Column>& columns,
                              const MomentsMessage& moments) {
   if (!SameClassRows(class_rows, moments.class_rows()))
     Fail("an answer with other rows of a class");
-  for (size_t i = 0; i < columns.size(); ++i) {
-    const auto at = static_cast<int>(i);
-    if (moments.count_size() <= at ||
-        !SameColumn(columns[i], moments.count(at), moments.mean(at), moments.m2(at))) {
-      return Fail("an answer with other moments");
-    }
-  }
+  if (!SameMoments(columns, moments)) return Fail("an answer with other moments");
 }
 
 }  // namespace millrace::simulation

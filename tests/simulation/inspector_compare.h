@@ -25,6 +25,16 @@ inline bool SameColumn(const Referee::Column& column, double count, double mean,
          Near(column.m2, m2, m2 + count * mean * mean);
 }
 
+// The numeric columns and then the labels.
+inline bool SameMoments(const std::vector<Referee::Column>& columns, const MomentsMessage& is) {
+  if (static_cast<size_t>(is.count_size()) + 1 != columns.size()) return false;
+  for (int i = 0; i < is.count_size(); ++i) {
+    if (!SameColumn(columns[static_cast<size_t>(i)], is.count(i), is.mean(i), is.m2(i)))
+      return false;
+  }
+  return SameColumn(columns.back(), is.target_count(), is.target_mean(), is.target_m2());
+}
+
 // What a checkpoint has of it.
 inline bool SameWatch(const Referee& referee, const Referee::Watch& expected,
                       const ShardState::DriftWatch& is) {

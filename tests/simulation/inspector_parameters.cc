@@ -204,6 +204,7 @@ void Inspector::CheckParameters(ShardId shard) {
   if (!SameSums(*state.window_open, saved.window_open())) return fail("the open window's sums");
   if (state.watch->drifts > 0) world_.Count("checkpoint after a drift");
   if (!SameWatch(referee, *state.watch, saved.drift())) return fail("the watch for drift");
+  if (!SameMoments(state.columns, saved.moments())) return fail("the moments");
   if (!SameClassRows(state.class_rows, saved.moments().class_rows())) {
     return fail("the rows of a class");
   }

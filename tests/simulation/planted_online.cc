@@ -46,6 +46,22 @@ class LosesTheRowsOfClasses final : public AltersUpdates {
   }
 };
 
+// Forgets the labels that a factorization machine begins at.
+class LosesTheLabels final : public AltersUpdates {
+ public:
+  using AltersUpdates::AltersUpdates;
+
+ protected:
+  bool Alter(Gradient& update) const override {
+    MomentsMessage& moments = *update.mutable_update()->mutable_moments();
+    if (moments.target_count() == 0) return false;
+    moments.clear_target_count();
+    moments.clear_target_mean();
+    moments.clear_target_m2();
+    return true;
+  }
+};
+
 // Neither weighs rows by their classes nor counts them.
 class KnowsNoBalance final : public WorkerHost {
  public:
@@ -98,6 +114,8 @@ std::vector<PlantedError> PlantedInOnlineLearning() {
       InWorker<ForgetsWhoLearnsBesideIt>("a worker that forgets who learns beside it", 20, Online));
   errors.push_back(
       InServer<LosesTheRowsOfClasses>("a server that loses the rows of classes", 5, Balanced));
+  errors.push_back(
+      InServer<LosesTheLabels>("a server that loses the labels", 5, SequentialEmbeddings));
   errors.push_back(InWorker<KnowsNoBalance>("a worker that does not balance classes", 5, Balanced));
   return errors;
 }

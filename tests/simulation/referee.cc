@@ -36,8 +36,8 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   start.window_open = start.tail;
   start.window = start.tail;
   start.watch = std::make_shared<const Watch>();
-  start.columns.resize(job_.numeric);
-  start.old_columns.resize(job_.numeric);
+  start.columns.resize(job_.numeric + 1);
+  start.old_columns = start.columns;
   start.class_rows.resize(job_.classes);
   start.old_class_rows = start.class_rows;
   states_.push_back(std::move(start));

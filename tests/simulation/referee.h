@@ -149,7 +149,7 @@ class Referee {
     std::shared_ptr<const Sums> window;
     uint64_t window_end = 0;
     std::shared_ptr<const Watch> watch;
-    std::vector<Column> columns;
+    std::vector<Column> columns;       // and then the labels, of a factorization machine
     std::vector<uint64_t> class_rows;  // of balanced classes; one for each
     uint64_t steps = 0;
     uint64_t rows_trained = 0;

@@ -98,6 +98,8 @@ bool IsPoison(const Gradient::Update& message) {
   numbers.insert(numbers.end(), moments.count().begin(), moments.count().end());
   numbers.insert(numbers.end(), moments.mean().begin(), moments.mean().end());
   numbers.insert(numbers.end(), moments.m2().begin(), moments.m2().end());
+  numbers.insert(numbers.end(),
+                 {moments.target_count(), moments.target_mean(), moments.target_m2()});
   for (double number : numbers) {
     if (std::isnan(number) || std::isinf(number)) return true;
   }
@@ -105,7 +107,7 @@ bool IsPoison(const Gradient::Update& message) {
   for (const uint64_t rows : moments.class_rows()) {
     if (rows > 72'057'594'037'927'936) return true;
   }
-  return message.weight_sum() < 0 ||
+  return message.weight_sum() < 0 || moments.target_count() < 0 || moments.target_m2() < 0 ||
          std::any_of(moments.count().begin(), moments.count().end(), negative) ||
          std::any_of(moments.m2().begin(), moments.m2().end(), negative);
 }

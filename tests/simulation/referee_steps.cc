@@ -163,16 +163,19 @@ void Referee::Tally(State& state, uint32_t worker, const Gradient::Update& messa
     state.window_open = std::make_shared<Sums>();
   }
   const MomentsMessage& more = message.moments();
-  for (int i = 0; i < more.count_size(); ++i) {
-    // Chan, Golub and LeVeque (1979), as the textbook has it.
-    Column& column = state.columns[static_cast<size_t>(i)];
-    const double n = column.count + more.count(i);
-    if (more.count(i) == 0) continue;
-    const double delta = more.mean(i) - column.mean;
-    column.m2 = column.m2 + more.m2(i) + delta * delta * column.count * more.count(i) / n;
-    column.mean = (column.count * column.mean + more.count(i) * more.mean(i)) / n;
+  // Chan, Golub and LeVeque (1979), as the textbook has it.
+  const auto merge = [](Column& column, double count, double mean, double m2) {
+    if (count == 0) return;
+    const double n = column.count + count;
+    const double delta = mean - column.mean;
+    column.m2 = column.m2 + m2 + delta * delta * column.count * count / n;
+    column.mean = (column.count * column.mean + count * mean) / n;
     column.count = n;
+  };
+  for (int i = 0; i < more.count_size(); ++i) {
+    merge(state.columns[static_cast<size_t>(i)], more.count(i), more.mean(i), more.m2(i));
   }
+  merge(state.columns.back(), more.target_count(), more.target_mean(), more.target_m2());
   for (int k = 0; k < more.class_rows_size(); ++k) {
     state.class_rows[static_cast<size_t>(k)] += more.class_rows(k);
   }
