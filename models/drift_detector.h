@@ -1,4 +1,4 @@
-// Notices when the stream has changed: when the loss of tested rows rises for good.
+// Notices when the stream has changed: when the loss of tested rows rises and stays high.
 #pragma once
 
 #include <cstdint>
