@@ -47,8 +47,7 @@ FlagGroup FeatureGroup() {
            "--numeric column"},
           {"--ids", "features.ids",
            "Columns and crosses (A*B) with any number of values: each value has an embedding row, "
-           "with "
-           "any model"},
+           "with any model"},
           {"--regression", "features.regression",
            "The label is a number to be estimated, not a class"},
           {"--text", "features.text",
@@ -77,8 +76,7 @@ FlagGroup TrainingGroup() {
            "beside it, on the ids' factors and the numeric columns"},
           {"--wide-above", "training.wide_above",
            "softmax in one pass: a model of more parameters keeps the weights of hashed features "
-           "as "
-           "embedding rows, and only those that a batch names are sent",
+           "as embedding rows, and only those that a batch names are sent",
            "32768 for --update online, else 262144"},
           {"--schedule", "training.schedule",
            "one-pass: each row once, in batches; buffer: the newest rows, again and again"},
@@ -113,8 +111,7 @@ FlagGroup TrainingGroup() {
            "an outlier"},
           {"--class-weight", "training.class_weight",
            "NAME=W,NAME=W: multiply the loss of these classes' rows by W (others: 1); balanced: W "
-           "is "
-           "inversely proportional to how frequent the class has been so far, at most 100"},
+           "is inversely proportional to how frequent the class has been so far, at most 100"},
           {"--freeze-after", "training.freeze_after_rows",
            "Rows from this number on are tested, not trained on; 0: none"},
           {"--tail-after", "training.tail_after_rows",

@@ -238,13 +238,13 @@ FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
       regression_(spec.regression()),
       missing_(spec.missing()),
       missing_tokens_(ToVector(spec.missing_tokens())) {
+  const std::vector<BinnedColumn> binned = BinnedColumns(spec).value();
   Require(spec.label());
   for (const std::string& column : spec.numeric()) numeric_.push_back(Require(column));
   if (has_indicators()) hashed_count_ += numeric_count();
   category_first_ = static_cast<uint32_t>(feature_count());
   if (HasCategories(spec)) {
     std::vector<std::string> terms = ToVector(spec.categorical());
-    const std::vector<BinnedColumn> binned = BinnedColumns(spec).value();
     for (const BinnedColumn& each : binned) terms.push_back(each.column);
     category_hasher_.emplace(terms, spec.categorical_buckets());
     RequireTerms(terms, "categorical", &categorical_);
@@ -260,7 +260,7 @@ FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
     text_first_ = static_cast<uint32_t>(feature_count());
     hashed_count_ += spec.text_buckets();
   }
-  AddBins(spec);
+  AddBins(spec, binned);
 }
 
 size_t FeatureEncoder::Require(std::string_view column, std::string cross) {
@@ -289,9 +289,8 @@ void FeatureEncoder::RequireTerms(const std::vector<std::string>& terms, std::st
   }
 }
 
-void FeatureEncoder::AddBins(const FeatureSpec& spec) {
+void FeatureEncoder::AddBins(const FeatureSpec& spec, const std::vector<BinnedColumn>& binned) {
   bins_of_.resize(columns_.size());
-  const std::vector<BinnedColumn> binned = BinnedColumns(spec).value();
   for (size_t i = 0; i < binned.size(); ++i) {
     Bins& bins = bins_.emplace_back();
     bins.column = Require(binned[i].column);

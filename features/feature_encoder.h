@@ -34,6 +34,7 @@
 #include "features/category_hasher.h"
 #include "features/label_index.h"
 #include "features/missing_tokens.h"
+#include "features/quantile_bins.h"
 #include "features/text_hasher.h"
 #include "messages/features.pb.h"
 #include "models/row.h"
@@ -109,7 +110,7 @@ class FeatureEncoder {
   size_t Require(std::string_view column, std::string cross = "");
   void RequireTerms(const std::vector<std::string>& terms, std::string_view field,
                     std::vector<size_t>* positions);
-  void AddBins(const FeatureSpec& spec);
+  void AddBins(const FeatureSpec& spec, const std::vector<BinnedColumn>& binned);
   Status FindBins(std::span<const std::string_view> fields, const std::vector<double>& numeric);
   // Into cells_: of columns of bins the bins.
   Status TrimCells(const std::vector<size_t>& columns, std::span<const std::string_view> fields);

@@ -23,6 +23,14 @@ inline float ScaleValue(double value, double offset, double factor, double limit
 
 bool IsFiniteAndNotNegative(double value) { return std::isfinite(value) && value >= 0; }
 
+// Welford (1962), for one column.
+void AddToColumn(double value, double& count, double& mean, double& m2) {
+  const double distance = value - mean;
+  count += 1;
+  mean += distance / count;
+  m2 += distance * (value - mean);
+}
+
 // Chan, Golub and LeVeque (1979), for one column.
 void MergeColumn(double other_count, double other_mean, double other_m2, double& count,
                  double& mean, double& m2) {
@@ -44,10 +52,7 @@ double TargetMoments::deviation() const {
 
 void TargetMoments::Add(float target) {
   MILLRACE_CHECK(std::isfinite(target));
-  const double distance = static_cast<double>(target) - mean;
-  count += 1;
-  mean += distance / count;
-  m2 += distance * (static_cast<double>(target) - mean);
+  AddToColumn(static_cast<double>(target), count, mean, m2);
 }
 
 void TargetMoments::AddError(float error) {
@@ -72,11 +77,7 @@ void Moments::Add(const Row& row) {
   MILLRACE_CHECK(row.numeric.size() == columns());
   for (size_t i = 0; i < columns(); ++i) {
     if (std::isnan(row.numeric[i])) continue;
-    const double value = std::clamp(row.numeric[i], -kLimit, kLimit);
-    const double distance = value - mean[i];
-    count[i] += 1;
-    mean[i] += distance / count[i];
-    m2[i] += distance * (value - mean[i]);
+    AddToColumn(std::clamp(row.numeric[i], -kLimit, kLimit), count[i], mean[i], m2[i]);
   }
 }
 

@@ -39,7 +39,6 @@ OnlineClassifier::OnlineClassifier(size_t classes, std::vector<float> class_weig
       classes_(classes),
       class_weights_(std::move(class_weights)),
       prior_(columns()),
-      priors_(columns()),
       probabilities_(std::max<size_t>(columns(), 2) * kLanes) {
   MILLRACE_CHECK(classes >= 2);
   MILLRACE_CHECK(class_weights_.empty() || class_weights_.size() == classes);
@@ -56,23 +55,23 @@ void OnlineClassifier::SetRace(const RaceView& race) {
   for (size_t e = 0; e < Race::kRacers; ++e) exponents[e] = least - race.losses[e];
   SetShares(exponents);
   SetPrior(race.counts);
-  for (size_t c = 0; c < columns(); ++c) priors_[c] = PriorScore(c);
 }
 
 void OnlineClassifier::SetPrior(std::span<const float> counts) {
   const auto odds = [&](size_t k) {
     return static_cast<float>(NaturalLog(static_cast<double>(Smoothed(counts[k]))));
   };
+  const float its_share = share(Race::kRacers - 1);
   if (columns() == 1) {
-    prior_[0] = odds(1) - odds(0);
+    prior_[0] = its_share * (odds(1) - odds(0));
     return;
   }
   const auto log_total = static_cast<float>(NaturalLog(static_cast<double>(TotalOf(counts))));
-  for (size_t k = 0; k < columns(); ++k) prior_[k] = odds(k) - log_total;
+  for (size_t k = 0; k < columns(); ++k) prior_[k] = its_share * (odds(k) - log_total);
 }
 
 void OnlineClassifier::Test(std::span<const Term> terms, std::span<float> scores) {
-  Score(terms, priors_);
+  Score(terms, prior_);
   ToProbabilities();
   if (scores.empty()) return;
   for (size_t k = 0; k < classes_; ++k) scores[k] = ProbabilityOf(k, kMixture);

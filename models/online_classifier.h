@@ -21,9 +21,7 @@ class OnlineClassifier final : public OnlineLearner {
   void Test(std::span<const Term> terms, std::span<float> scores) override;
   BatchLoss LossOfRow(const Row& row) const override;
   void Learn(std::span<const Term> terms, const Row& row, RaceView race) override;
-  float PriorScore(size_t column) const override {
-    return share(OnlineRace::kRacers - 1) * prior_[column];
-  }
+  float PriorScore(size_t column) const override { return prior_[column]; }
 
  private:
   float WeightOf(uint32_t label) const {
@@ -41,8 +39,7 @@ class OnlineClassifier final : public OnlineLearner {
 
   const size_t classes_;
   std::vector<float> class_weights_;
-  std::vector<float> prior_;   // columns: scores of the racer without features
-  std::vector<float> priors_;  // ... times its share
+  std::vector<float> prior_;  // columns: scores of the racer without features, times its share
   // As scores_; of one column a second line has the probabilities of class 0.
   std::vector<float> probabilities_;
 };

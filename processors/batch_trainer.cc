@@ -126,16 +126,12 @@ void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<c
 TargetMoments BatchTrainer::CountTargets(const Batch& batch, const Moments& moments,
                                          Result& result) const {
   TargetMoments before = moments.target;
-  if (options_.classes > 0) {
-    if (!model_.uses_targets() || options_.balances_classes) return before;
-    for (size_t i = batch.first_new; i < result.trained_end; ++i) {
-      result.new_moments.target.Add(static_cast<float>(batch.rows[i]->label));
-    }
-    return before;
-  }
+  const bool regression = options_.classes == 0;
+  if (!model_.uses_targets() || options_.balances_classes) return before;
   for (size_t i = batch.first_new; i < result.trained_end; ++i) {
-    const float target = batch.rows[i]->target;
-    if (!before.known()) before.Add(target);
+    const Row& row = *batch.rows[i];
+    const float target = regression ? row.target : static_cast<float>(row.label);
+    if (regression && !before.known()) before.Add(target);
     result.new_moments.target.Add(target);
   }
   return before;

@@ -524,13 +524,14 @@ void WorkerTrainingProcessor::AddFigures(const BatchTrainer::Result& result,
   update.set_new_rows(result.new_trained);
   ToProto(result.progressive, *update.mutable_progressive());
   if (result.tail.rows > 0) ToProto(result.tail, *update.mutable_tail());
-  Moments moments = result.new_moments;
-  if (options_.training.scaling() == Training::NONE) {
-    moments = Moments();  // the columns are used as they are
-    moments.class_rows = result.new_moments.class_rows;
-    moments.target = result.new_moments.target;
+  if (options_.training.scaling() == Training::RUNNING) {
+    ToProto(result.new_moments, *update.mutable_moments());
+  } else {
+    Moments counted;  // the columns are used as they are
+    counted.class_rows = result.new_moments.class_rows;
+    counted.target = result.new_moments.target;
+    ToProto(counted, *update.mutable_moments());
   }
-  ToProto(moments, *update.mutable_moments());
   *update.mutable_dead_letters() = {batch_.dead_letters.begin(), batch_.dead_letters.end()};
 }
 

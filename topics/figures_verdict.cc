@@ -25,18 +25,15 @@ std::optional<std::string> WorseThanPriorText(const Figures& figures) {
     return absl::StrFormat(
         "after %d rows the model is worse than always answering the mean of the targets: its root "
         "mean squared error is %.6g, the mean's is %.6g (each row tested before it is learnt "
-        "from). Lower "
-        "--learning-rate if you gave one, use --scaling running, try --loss huber if a few "
-        "targets are far from the others, or look for columns that say more of the target",
+        "from). Lower --learning-rate if you gave one, use --scaling running, try --loss huber if "
+        "a few targets are far from the others, or look for columns that say more of the target",
         figures.rows(), figures.rmse(), figures.prior_rmse());
   }
   return absl::StrFormat(
       "after %d rows the model is worse than always answering the frequencies of the classes: its "
       "log loss is %.4f, theirs is %.4f (each row tested before it is learnt from). Lower "
-      "--learning-rate if you "
-      "gave one, use "
-      "--scaling running, or look for columns that say more of the label. With --class-weight a "
-      "higher log loss is usual: compare AUC and recall",
+      "--learning-rate if you gave one, use --scaling running, or look for columns that say more "
+      "of the label. With --class-weight a higher log loss is usual: compare AUC and recall",
       figures.rows(), figures.log_loss(), figures.prior_log_loss());
 }
 
