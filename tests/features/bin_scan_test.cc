@@ -2,13 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "tests/features/csv_of_text.h"
 
 namespace millrace {
 namespace {
@@ -18,11 +17,7 @@ using testing::HasSubstr;
 
 StatusOr<BinScan> Scan(const std::string& text, const std::function<bool()>& stopped = {},
                        FeatureSpec::Missing missing = FeatureSpec::MEAN_AND_INDICATOR) {
-  const std::string path =
-      testing::TempDir() + "millrace_bins_" + std::to_string(getpid()) + ".csv";
-  std::ofstream(path) << text;
-  std::unique_ptr<CsvFile> file = CsvFile::Open(path).value();
-  std::remove(path.c_str());
+  const std::unique_ptr<CsvFile> file = CsvOfText(text);
   FeatureSpec spec;
   spec.set_label("y");
   spec.add_numeric("n");

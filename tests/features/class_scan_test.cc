@@ -2,12 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
+
+#include "tests/features/csv_of_text.h"
 
 namespace millrace {
 namespace {
@@ -16,11 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 StatusOr<ClassScan> Scan(const std::string& text, const std::function<bool()>& stopped = {}) {
-  const std::string path =
-      testing::TempDir() + "millrace_scan_" + std::to_string(getpid()) + ".csv";
-  std::ofstream(path) << text;
-  std::unique_ptr<CsvFile> file = CsvFile::Open(path).value();
-  std::remove(path.c_str());
+  const std::unique_ptr<CsvFile> file = CsvOfText(text);
   FeatureSpec spec;
   spec.set_label("y");
   spec.add_numeric("n");

@@ -20,17 +20,9 @@ class DividesByTheWeight final : public ServerHost {
 };
 
 // Knows of the workers before it only, so that its change counts too much.
-class ForgetsWhoLearnsBesideIt final : public WorkerHost {
- public:
-  using WorkerHost::WorkerHost;
-
- protected:
-  WorkerOptions Options(WorkerId worker) const override {
-    WorkerOptions options = WorkerHost::Options(worker);
-    options.workers = static_cast<uint32_t>(uint64_t{worker} + 1);
-    return options;
-  }
-};
+using ForgetsWhoLearnsBesideIt = WithOtherOptions<[](WorkerId worker, WorkerOptions& options) {
+  options.workers = static_cast<uint32_t>(uint64_t{worker} + 1);
+}>;
 
 // Forgets how many rows of each class an update brings.
 class LosesTheRowsOfClasses final : public AltersUpdates {
@@ -63,17 +55,8 @@ class LosesTheLabels final : public AltersUpdates {
 };
 
 // Neither weighs rows by their classes nor counts them.
-class KnowsNoBalance final : public WorkerHost {
- public:
-  using WorkerHost::WorkerHost;
-
- protected:
-  WorkerOptions Options(WorkerId worker) const override {
-    WorkerOptions options = WorkerHost::Options(worker);
-    options.balances_classes = false;
-    return options;
-  }
-};
+using KnowsNoBalance =
+    WithOtherOptions<[](WorkerId, WorkerOptions& options) { options.balances_classes = false; }>;
 
 // A round is rows of three workers. (No row counts otherwise than by its worker's number.)
 void Online(Scenario& scenario, Faults& faults) {

@@ -81,6 +81,20 @@ inline std::string FrameOf(const google::protobuf::MessageLite& message) {
   return MakeFrames(message.SerializeAsString(), 0).front();
 }
 
+// A worker that differs in its options only: kChange(worker, options).
+template <auto kChange>
+class WithOtherOptions final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  WorkerOptions Options(WorkerId worker) const override {
+    WorkerOptions options = WorkerHost::Options(worker);
+    kChange(worker, options);
+    return options;
+  }
+};
+
 template <class Worker>
 PlantedError InWorker(std::string name, uint64_t seeds,
                       std::function<void(Scenario&, Faults&)> adjust) {

@@ -106,29 +106,12 @@ class KeepsTheTask final : public WorkerHost {
 };
 
 // What it has in flight it does not count as delay.
-class BeginsBeyondTheBound final : public WorkerHost {
- public:
-  using WorkerHost::WorkerHost;
+using BeginsBeyondTheBound = WithOtherOptions<[](WorkerId, WorkerOptions& options) {
+  options.training.mutable_consistency()->set_max_delay(100);
+}>;
 
- protected:
-  WorkerOptions Options(WorkerId worker) const override {
-    WorkerOptions options = WorkerHost::Options(worker);
-    options.training.mutable_consistency()->set_max_delay(100);
-    return options;
-  }
-};
-
-class HasTooManyInFlight final : public WorkerHost {
- public:
-  using WorkerHost::WorkerHost;
-
- protected:
-  WorkerOptions Options(WorkerId worker) const override {
-    WorkerOptions options = WorkerHost::Options(worker);
-    ++options.pipeline;
-    return options;
-  }
-};
+using HasTooManyInFlight =
+    WithOtherOptions<[](WorkerId, WorkerOptions& options) { ++options.pipeline; }>;
 
 // Says again only the newest of several that are in flight.
 class RepeatsTheLastOnly final : public WorkerHost {
