@@ -78,7 +78,7 @@ size_t PipelineOf(const Training& training) {
                      training.schedule() == Training::BUFFER;
   if (waits) most = 1;
   if (consistency.model() == Training::Consistency::BOUNDED) {
-    most = std::min<uint64_t>(most, uint64_t{consistency.max_delay()} + 1);
+    most = std::min<uint64_t>(most - 1, consistency.max_delay()) + 1;  // (any delay: no overflow)
   }
   return std::clamp<uint64_t>(wanted, 1, most);
 }

@@ -215,7 +215,7 @@ TEST(ConsistencyPolicyTest, WhatItPrintsIsParsedToTheSamePolicy) {
 TEST(PipelineOf, IsTwoOrWhatIsAskedForAsFarAsTheJobAllowsIt) {
   struct Case {
     Training::Consistency::Model model;
-    uint32_t max_delay;
+    uint64_t max_delay;
     uint32_t asked;  // 0: nothing
     size_t pipeline;
   };
@@ -228,6 +228,7 @@ TEST(PipelineOf, IsTwoOrWhatIsAskedForAsFarAsTheJobAllowsIt) {
       {Training::Consistency::BOUNDED, 1, 0, 2},
       {Training::Consistency::BOUNDED, 2, 5, 3},
       {Training::Consistency::BOUNDED, 4, 1, 1},
+      {Training::Consistency::BOUNDED, UINT64_MAX, 0, 2},
   };
   for (const Case& job : cases) {
     Training training;
