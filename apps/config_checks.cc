@@ -277,6 +277,10 @@ Status CheckReplicas(const JobConfig& config) {
 Status CheckEmbeddings(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   const Training& training = config.training();
+  if (training.model() == Training::NETWORK) {
+    if (training.update().kind() == Training::Update::GRADIENT) return absl::OkStatus();
+    return wrong("with the model network workers send gradients; give --update gradient");
+  }
   if (training.schedule() != Training::ONE_PASS) {
     return wrong("the models fm and deepfm are trained in one pass; give --schedule one-pass");
   }
@@ -301,13 +305,13 @@ Status CheckRows(const JobConfig& config) {
 
 Status CheckNetwork(const Training& training) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
-  if (training.model() != Training::DEEP_FM) {
+  if (training.model() != Training::DEEP_FM && training.model() != Training::NETWORK) {
     if (training.hidden().empty()) return absl::OkStatus();
-    return wrong(
-        Named("training.hidden") +
-        " is a setting of the model deepfm only; give --model deepfm, or leave hidden out");
+    return wrong(Named("training.hidden") +
+                 " is a setting of the models deepfm and network only; give --model deepfm or "
+                 "--model network, or leave hidden out");
   }
-  if (training.embedding().factors() < 1) {
+  if (training.model() == Training::DEEP_FM && training.embedding().factors() < 1) {
     return wrong(Named("training.embedding.factors", "embedding.factors") +
                  ": they are inputs of deepfm's network; give 1 or more");
   }

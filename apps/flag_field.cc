@@ -31,6 +31,7 @@ constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {
     {"millrace.FeatureSpec.MEAN_AND_INDICATOR", "mean"},
     {"millrace.Training.FACTORIZATION_MACHINE", "fm"},
     {"millrace.Training.DEEP_FM", "deepfm"},
+    {"millrace.Training.NETWORK", "network"},
     {"millrace.Training.Update.LOCAL_SGD", "sgd"},
     {"millrace.Training.Compression.FLOAT32", "none"},
 };

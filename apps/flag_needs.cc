@@ -19,7 +19,10 @@ bool IteratesBySgd(const JobConfig& config) {
   return SendsChanges(config) && config.training().update().solver() == Training::Update::LOCAL_SGD;
 }
 bool IsSoftmax(const JobConfig& config) { return config.training().model() == Training::SOFTMAX; }
-bool HasFactors(const JobConfig& config) { return !IsSoftmax(config); }
+bool IsNetwork(const JobConfig& config) { return config.training().model() == Training::NETWORK; }
+bool HasFactors(const JobConfig& config) { return !IsSoftmax(config) && !IsNetwork(config); }
+bool DrawsRows(const JobConfig& config) { return !IsSoftmax(config); }
+bool MayBeWide(const JobConfig& config) { return !HasFactors(config); }
 bool IsFtrl(const JobConfig& config) {
   return config.training().optimizer().kind() == Training::Optimizer::FTRL;
 }
@@ -65,11 +68,11 @@ constexpr Need kNeeds[] = {
     {"training.optimizer.learning_rate", "--update gradient", SendsGradients},
     {"training.optimizer.decay", "--update gradient", SendsGradients},
     {"training.optimizer.ftrl_beta", "--optimizer ftrl", IsFtrl},
-    {"training.wide_above", "--model softmax", IsSoftmax},
+    {"training.wide_above", "--model softmax or network", MayBeWide},
     {"training.embedding.factors", "--model fm or deepfm", HasFactors},
-    {"training.embedding.initial_limit", "--model fm or deepfm", HasFactors},
+    {"training.embedding.initial_limit", "--model fm, deepfm or network", DrawsRows},
     {"training.huber_limit", "--loss huber", HasHuberLimit},
-    {"training.embedding.seed", "--model fm or deepfm", HasFactors},
+    {"training.embedding.seed", "--model fm, deepfm or network", DrawsRows},
     {"training.embedding.l2", "--model fm or deepfm", HasFactors},
     {"server.evaluation_interval_s", "--test", HasTest},
 };

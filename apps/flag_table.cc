@@ -72,11 +72,13 @@ FlagGroup TrainingGroup() {
       "Training",
       {
           {"--model", "training.model",
-           "softmax; fm: a factorization machine on the id columns; deepfm: the same and a network "
-           "beside it, on the ids' factors and the numeric columns"},
+           "softmax; network: a network on all columns beside a linear model, for classes or a "
+           "regression; fm: a factorization machine on the id columns; deepfm: the same and a "
+           "network beside it, on the ids' factors and the numeric columns"},
           {"--wide-above", "training.wide_above",
-           "softmax in one pass: a model of more parameters keeps the weights of hashed features "
-           "as embedding rows, and only those that a batch names are sent",
+           "softmax and network in one pass: a model of more parameters keeps the weights of "
+           "hashed "
+           "features as embedding rows, and only those that a batch names are sent",
            "32768 for --update online, else 262144"},
           {"--schedule", "training.schedule",
            "one-pass: each row once, in batches; buffer: the newest rows, again and again"},
@@ -137,7 +139,7 @@ FlagGroup OptimizerGroup() {
           {"--optimizer", "training.optimizer.kind",
            "ftrl: FTRL-Proximal for the linear part, with AdaGrad for factors and networks"},
           {"--learning-rate", "training.optimizer.learning_rate", "Learning rate of the optimizer",
-           "0.3; 0.05 for adagrad and ftrl with --model fm or deepfm"},
+           "0.3; for adagrad and ftrl 0.05 with --model fm or deepfm, 0.025 with network"},
           {"--decay", "training.optimizer.decay", "Step t uses learning-rate / (1 + decay * t)"},
           {"--ftrl-beta", "training.optimizer.ftrl_beta",
            "FTRL: a weight's rate is learning-rate / (V + root of its summed squares)"},
@@ -159,15 +161,16 @@ FlagGroup OptimizerGroup() {
 FlagGroup EmbeddingGroup() {
   return {
       FlagUser::kTraining,
-      "Embedding rows (--ids, --wide-above)",
+      "Embedding rows and networks (--ids, --wide-above, --model)",
       {
           {"--factors", "training.embedding.factors", "fm and deepfm: factors of each row"},
           {"--hidden", "training.hidden",
-           "deepfm's network: units of each hidden layer from its inputs on", "64,32"},
+           "deepfm and network: units of each hidden layer from the inputs on", "64,32"},
           {"--embedding-init", "training.embedding.initial_limit",
-           "fm and deepfm: new factors are drawn evenly from [-V, V]"},
+           "New factors, and a network's new weights of ids and hashed features, are drawn evenly "
+           "from [-V, V]"},
           {"--embedding-seed", "training.embedding.seed",
-           "Seed of the initial values of rows (together with their ids) and of deepfm's network"},
+           "Seed of the initial values of rows (together with their ids) and of networks"},
           {"--embedding-l2", "training.embedding.l2",
            "L2 penalty on a row, each time that a batch names it"},
           {"--admit-after", "training.embedding.admit_after",

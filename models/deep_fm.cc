@@ -22,6 +22,7 @@ std::unique_ptr<Model> DeepFm::WithClassWeights(const std::vector<float>& weight
   MILLRACE_CHECK(weights.size() == score_count());
   auto model = std::make_unique<DeepFm>(*this);
   model->class_weights_ = weights;
+  model->loss_.from_frequencies = false;
   return model;
 }
 
@@ -61,7 +62,7 @@ BatchLoss DeepFm::Compute(RowsView rows, const Scaler& scaler, std::span<const f
       const float y = values[r] + pass.output(r);
       const std::span<float> row_scores =
           scores.empty() ? scores : scores.subspan((begin + r) * score_count(), score_count());
-      const RowLoss loss = loss_.Of(y, *block[r], scaler.target(), row_scores);
+      const RowLoss loss = loss_.Of(y, *block[r], scaler, row_scores);
       const float weight = class_weights_.empty() ? 1.0f : class_weights_[block[r]->label];
       total.loss_sum += static_cast<double>(weight) * loss.loss;
       total.weight_sum += static_cast<double>(weight);

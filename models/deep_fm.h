@@ -41,7 +41,7 @@ class DeepFm final : public Model {
   }
 
   // (Class weights make others of the frequencies.)
-  bool uses_targets() const override { return class_weights_.empty(); }
+  bool uses_targets() const override { return loss_.from_frequencies; }
   std::unique_ptr<Model> WithClassWeights(const std::vector<float>& weights) const override;
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,

@@ -14,6 +14,7 @@ std::unique_ptr<Model> FactorizationMachine::WithClassWeights(
   MILLRACE_CHECK(weights.size() == score_count());
   auto model = std::make_unique<FactorizationMachine>(*this);
   model->class_weights_ = weights;
+  model->loss_.from_frequencies = false;
   return model;
 }
 
@@ -32,7 +33,7 @@ BatchLoss FactorizationMachine::Compute(RowsView rows, const Scaler& scaler,
     const float y = terms.Score(row, found);
     const std::span<float> row_scores =
         scores.empty() ? scores : scores.subspan(r * score_count(), score_count());
-    const RowLoss loss = loss_.Of(y, row, scaler.target(), row_scores);
+    const RowLoss loss = loss_.Of(y, row, scaler, row_scores);
     const float weight = class_weights_.empty() ? 1.0f : class_weights_[row.label];
     total.loss_sum += static_cast<double>(weight) * loss.loss;
     total.weight_sum += static_cast<double>(weight);

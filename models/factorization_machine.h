@@ -40,7 +40,7 @@ class FactorizationMachine final : public Model {
   size_t row_width() const override { return shape_.has_ids ? 1 + shape_.factors : 0; }
 
   // (Class weights make others of the frequencies.)
-  bool uses_targets() const override { return class_weights_.empty(); }
+  bool uses_targets() const override { return loss_.from_frequencies; }
   std::unique_ptr<Model> WithClassWeights(const std::vector<float>& weights) const override;
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,

@@ -1,24 +1,9 @@
 #include "models/fm_terms.h"
 
 #include "base/check.h"
+#include "models/place_of.h"
 
 namespace millrace {
-namespace {
-
-// Where the id stands. Which half is next is a matter of chance, which no processor foresees, so
-// the halves are chosen without a branch.
-size_t PlaceOf(std::span<const EmbeddingId> ids, EmbeddingId id) {
-  const EmbeddingId* first = ids.data();
-  for (size_t left = ids.size(); left > 1;) {
-    const size_t half = left / 2;
-    first += half * static_cast<size_t>(first[half - 1] < id);
-    left -= half;
-  }
-  MILLRACE_CHECK(!ids.empty() && *first == id);
-  return static_cast<size_t>(first - ids.data());
-}
-
-}  // namespace
 
 FmTerms::FmTerms(size_t features, size_t factors, float row_l2, const Scaler& scaler,
                  std::span<const float> parameters, const EmbeddingBatch& embeddings)

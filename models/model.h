@@ -36,6 +36,7 @@ struct BatchLoss {
 };
 
 class OnlineSoftmax;
+class WideNetwork;
 
 // A model is stateless: parameters come from outside as one vector of parameter_count() floats.
 // Implementations are immutable and may be shared by threads.
@@ -63,11 +64,13 @@ class Model {
     ids.insert(ids.end(), row.ids.begin(), row.ids.end());
   }
 
-  // Whether scores are relative to the targets so far (Scaler::target): to their mean, or of two
-  // classes, whose targets are 0 and 1, to the log odds of their frequencies.
+  // Whether scores are relative to what is known before the rows: to the mean of the targets
+  // (Scaler::target), or to the log frequencies of the classes (Scaler::class_rows).
   virtual bool uses_targets() const { return false; }
   // This model, if it learns row by row; else null, and it has gradients.
   virtual const OnlineSoftmax* online() const { return nullptr; }
+  // This model, if it is such a network; else null.
+  virtual const WideNetwork* network() const { return nullptr; }
 
   // The same model with these factors on the loss of each class's rows, instead of its own; null
   // if it tells no classes apart.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "models/row.h"
@@ -45,7 +46,8 @@ struct Moments {
   std::vector<double> mean;
   std::vector<double> m2;
   TargetMoments target;  // nothing, but in a regression
-  // Where rows are weighed by it (ClassBalance): how many there were of each class; may be empty.
+  // How many rows there were of each class, where they are weighed by it (ClassBalance) or scores
+  // begin at it (Model::uses_targets); may be empty.
   std::vector<uint64_t> class_rows{};
   static constexpr uint64_t kMostClassRows = uint64_t{1} << 56;
 
@@ -79,6 +81,9 @@ class Scaler {
   // Of a regression: known before the rows that are scaled. Nothing, unless it is set.
   const TargetMoments& target() const { return target_; }
   void set_target(const TargetMoments& target) { target_ = target; }
+  // Moments::class_rows of the rows before those that are scaled. Nothing, unless it is set.
+  const std::vector<uint64_t>& class_rows() const { return class_rows_; }
+  void set_class_rows(std::vector<uint64_t> rows) { class_rows_ = std::move(rows); }
   float Scale(size_t column, double value) const;
   // All columns of a row at once. REQUIRES numeric.size() == features.size() == columns()
   void ScaleRow(std::span<const double> numeric, std::span<float> features) const;
@@ -89,6 +94,7 @@ class Scaler {
   std::vector<double> factor_;  // 0 for a constant column
   double limit_ = 0;            // of a feature's absolute value
   TargetMoments target_;
+  std::vector<uint64_t> class_rows_;
 };
 
 }  // namespace millrace

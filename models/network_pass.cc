@@ -41,7 +41,7 @@ NetworkPass::NetworkPass(const Network& network, std::span<const float> paramete
     transposed_.push_back(FloatTable::Zero(weights.cols(), RoundUp(weights.rows(), kVector)));
     transposed_.back().leftCols(weights.rows()) = weights.transpose();
   }
-  outputs_ = FloatTable::Zero(kBlockRows, 1);
+  outputs_ = FloatTable::Zero(kBlockRows, static_cast<Index>(network.outputs()));
 }
 
 std::span<float> NetworkPass::input(size_t row) {
@@ -49,14 +49,26 @@ std::span<float> NetworkPass::input(size_t row) {
   return {units_.front().data() + row * network_.inputs(), network_.inputs()};
 }
 
-float NetworkPass::output(size_t row) const {
+std::span<float> NetworkPass::added(size_t row) {
+  MILLRACE_CHECK(row < kBlockRows);
+  const size_t units = network_.layers().front().units;
+  if (added_.size() == 0) added_ = FloatTable::Zero(kBlockRows, static_cast<Index>(units));
+  return {added_.data() + row * units, units};
+}
+
+std::span<const float> NetworkPass::outputs(size_t row) const {
   MILLRACE_CHECK(row < rows_);
-  return outputs_(static_cast<Index>(row), 0);
+  return {outputs_.data() + row * network_.outputs(), network_.outputs()};
 }
 
 std::span<const float> NetworkPass::input_slope(size_t row) const {
   MILLRACE_CHECK(row < rows_ && !slopes_.empty());
   return {&slopes_.front()(static_cast<Index>(row), 0), network_.inputs()};
+}
+
+std::span<const float> NetworkPass::added_slope(size_t row) const {
+  MILLRACE_CHECK(row < rows_ && !slopes_.empty());
+  return {&slopes_[1](static_cast<Index>(row), 0), network_.layers().front().units};
 }
 
 void NetworkPass::Forward(size_t rows) {
@@ -68,26 +80,30 @@ void NetworkPass::Forward(size_t rows) {
     const Network::Layer& layer = network_.layers()[l];
     auto above = units_[l + 1].topRows(computed);
     above.rowwise() = ConstFloatMap(parameters_.data() + layer.biases, 1, above.cols()).row(0);
+    if (l == 0 && added_.size() > 0) above += added_.topRows(computed);
     AddProduct(units_[l].topRows(computed), LayerWeights(parameters_, layer), above);
     above = above.unaryExpr([](float z) { return z < 0 ? 0.0f : z; });  // what is no number stays
   }
   const auto last = units_.back().topRows(computed);
   outputs_.setZero();
-  AddProduct(last, ConstFloatMap(parameters_.data() + network_.output_weights(), last.cols(), 1),
-             outputs_.topRows(computed));
+  AddProduct(
+      last,
+      ConstFloatMap(parameters_.data() + network_.output_weights(), last.cols(), outputs_.cols()),
+      outputs_.topRows(computed));
 }
 
 void NetworkPass::Backward(std::span<const float> slopes) {
-  MILLRACE_CHECK(slopes.size() == rows_ && !sums_.empty());
+  MILLRACE_CHECK(slopes.size() == rows_ * network_.outputs() && !sums_.empty());
   const Index rows = static_cast<Index>(rows_);
   const Index last = units_.back().cols();
   const size_t output = network_.output_weights();
-  const ConstFloatMap output_slopes(slopes.data(), rows, 1);
-  AddProduct(output_slopes.transpose(), units_.back().topRows(rows),
-             FloatMap(sums_.data() + output, 1, last));
+  const ConstFloatMap output_slopes(slopes.data(), rows, outputs_.cols());
+  AddProduct(units_.back().topRows(rows).transpose(), output_slopes,
+             FloatMap(sums_.data() + output, last, outputs_.cols()));
+  const FloatTable output_weights =
+      ConstFloatMap(parameters_.data() + output, last, outputs_.cols()).transpose();
   slopes_.back().setZero();
-  AddProduct(output_slopes, ConstFloatMap(parameters_.data() + output, 1, last),
-             slopes_.back().topLeftCorner(rows, last));
+  AddProduct(output_slopes, output_weights, slopes_.back().topLeftCorner(rows, last));
   for (size_t l = network_.layers().size(); l-- > 0;) {
     const Network::Layer& layer = network_.layers()[l];
     const auto units = units_[l + 1].topRows(rows);

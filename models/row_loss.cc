@@ -1,6 +1,5 @@
 #include "models/row_loss.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -23,11 +22,12 @@ RowLoss LogLoss(float y, uint32_t label, std::span<float> scores) {
   return {loss, static_cast<float>(label == 1 ? one - 1 : one)};
 }
 
-float FrequencyOdds(const TargetMoments& before) {
-  // (Moments that no rows have given may say anything.)
-  const double rows = std::min(before.count, 1e15);
-  const double ones = rows * std::clamp(before.mean, 0.0, 1.0);
-  return static_cast<float>(NaturalLog(ones + 0.5) - NaturalLog(rows - ones + 0.5));
+float FrequencyOdds(std::span<const uint64_t> class_rows) {
+  const auto log_rows = [class_rows](size_t k) {
+    const uint64_t rows = k < class_rows.size() ? class_rows[k] : 0;
+    return NaturalLog(static_cast<double>(rows) + 0.5);
+  };
+  return static_cast<float>(log_rows(1) - log_rows(0));
 }
 
 RowLoss TargetLoss(ErrorLoss kind, float huber, const TargetMoments& before, float estimate,

@@ -31,9 +31,9 @@ enum class ErrorLoss {
 RowLoss TargetLoss(ErrorLoss kind, float huber, const TargetMoments& before, float estimate,
                    float target, std::span<float> scores);
 
-// The log odds of class 1, of so many rows of each class as the targets, 0 and 1, say, and half a
+// The log odds of class 1, of so many rows of each of two classes (Moments::class_rows) and half a
 // row more (Krichevsky, Trofimov 1981). 0 if none is known.
-float FrequencyOdds(const TargetMoments& before);
+float FrequencyOdds(std::span<const uint64_t> class_rows);
 
 // The loss of a model: of two classes, or of a number.
 struct ScoreLoss {
@@ -42,15 +42,18 @@ struct ScoreLoss {
   static constexpr float kHuber = 1.7f;
 
   bool of_classes = true;
+  // Of classes: scores are relative to FrequencyOdds. Class weights make others of the frequencies.
+  bool from_frequencies = true;
   ErrorLoss error = ErrorLoss::kSquared;  // of a number
   float huber = kHuber;
 
   size_t score_count() const { return of_classes ? 2 : 1; }
-  // Of the row's score y, which is relative to the targets before: of classes to FrequencyOdds.
+  // Of the row's score y, which is relative to what the scaler knows of targets or classes.
   // `scores` takes score_count() values, or is empty.
-  RowLoss Of(float y, const Row& row, const TargetMoments& before, std::span<float> scores) const {
-    return of_classes ? LogLoss(y + FrequencyOdds(before), row.label, scores)
-                      : TargetLoss(error, huber, before, y, row.target, scores);
+  RowLoss Of(float y, const Row& row, const Scaler& scaler, std::span<float> scores) const {
+    if (!of_classes) return TargetLoss(error, huber, scaler.target(), y, row.target, scores);
+    const float odds = from_frequencies ? FrequencyOdds(scaler.class_rows()) : 0;
+    return LogLoss(y + odds, row.label, scores);
   }
 };
 

@@ -104,8 +104,9 @@ void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<c
   }
   const Model& model = weighted != nullptr ? *weighted : model_;
   Scaler scaler = scales ? Scaler(merged) : Scaler::Identity(merged.columns());
-  // (Classes have no unit, in which their own targets would be needed.)
-  scaler.set_target(options_.classes == 0 ? merged.target : before);
+  scaler.set_target(merged.target);
+  // (Classes have no unit, in which the batch's own would be needed.)
+  scaler.set_class_rows(moments.class_rows);
   scores_.resize(rows.size() * width);
   const std::span<float> scores(scores_);
   gradient_.Clear();
@@ -126,12 +127,18 @@ void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<c
 TargetMoments BatchTrainer::CountTargets(const Batch& batch, const Moments& moments,
                                          Result& result) const {
   TargetMoments before = moments.target;
-  const bool regression = options_.classes == 0;
-  if (!model_.uses_targets() || options_.balances_classes) return before;
+  if (options_.classes > 0) {
+    if (!model_.uses_targets() || options_.balances_classes) return before;
+    std::vector<uint64_t>& class_rows = result.new_moments.class_rows;
+    class_rows.resize(options_.classes);
+    for (size_t i = batch.first_new; i < result.trained_end; ++i) {
+      ++class_rows.at(batch.rows[i]->label);
+    }
+    return before;
+  }
   for (size_t i = batch.first_new; i < result.trained_end; ++i) {
-    const Row& row = *batch.rows[i];
-    const float target = regression ? row.target : static_cast<float>(row.label);
-    if (regression && !before.known()) before.Add(target);
+    const float target = batch.rows[i]->target;
+    if (!before.known()) before.Add(target);
     result.new_moments.target.Add(target);
   }
   return before;

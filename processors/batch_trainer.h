@@ -53,8 +53,8 @@ class BatchTrainer {
                const Moments& moments, const EmbeddingBatch& embeddings, Result& result);
   void Learn(const Batch& batch, size_t trained_begin, std::span<const float> weights,
              const Moments& moments, const EmbeddingBatch& embeddings, Result& result);
-  // Counts the targets of the new rows, where the model uses them, and returns what is known before
-  // them; of a regression at least that of the first row.
+  // Counts the targets of the new rows, or where the model uses them their classes, and returns
+  // what is known of targets before them, at least that of the first row.
   TargetMoments CountTargets(const Batch& batch, const Moments& moments, Result& result) const;
   // Estimates that are relative to the targets of the batch's own rows become predictions, which
   // are relative to those before; counts their errors.

@@ -12,8 +12,10 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/distinct_ids.h"
 #include "formats/npy_file.h"
 #include "models/online_softmax.h"
+#include "models/wide_network.h"
 #include "server/server_metrics.h"
 #include "tasks/task_options.h"
 #include "topics/partitioning.h"
@@ -109,8 +111,11 @@ void AllWeights::NameRows() {
     const RowShape shape = RowShapeFrom(features_);
     for (EmbeddingId id = shape.numeric; id < shape.features; ++id) file_ids_.push_back(id);
   }
-  std::vector<EmbeddingId> ids = file_ids_;  // the test set's are among them, if there are any
-  if (ids.empty() && evaluator_ != nullptr) ids = evaluator_->ids();
+  std::vector<EmbeddingId> ids = file_ids_;
+  if (evaluator_ != nullptr) {
+    ids.insert(ids.end(), evaluator_->ids().begin(), evaluator_->ids().end());
+  }
+  SortDistinct(ids);
   ids_ = SplitByShard(ids, training_.shards());
 }
 
@@ -244,6 +249,10 @@ StatusOr<bool> AllWeights::GatherFile(std::vector<float>& parameters) const {
     parameters = online->PredictingWeights(parameters, hashed);
     return true;
   }
+  if (const WideNetwork* network = model_->network()) {
+    parameters = network->NarrowParameters(parameters, hashed);
+    return true;
+  }
   // Between the numeric columns and the bias.
   parameters.insert(parameters.end() - static_cast<ptrdiff_t>(model_->block_size()), hashed.begin(),
                     hashed.end());
@@ -270,6 +279,11 @@ Status AllWeights::SaveFile() const {
     const double unit = model_->online() != nullptr ? 1.0 : moments.target.deviation();
     const std::vector<double> target = {moments.target.mean, unit};
     MILLRACE_RETURN_IF_ERROR(WriteNpy(path + ".target.npy", target, 1, 2));
+  }
+  if (!features_.spec().regression() && model_->uses_targets()) {
+    std::vector<double> classes(moments.class_rows.begin(), moments.class_rows.end());
+    classes.resize(static_cast<size_t>(features_.spec().classes_size()));
+    MILLRACE_RETURN_IF_ERROR(WriteNpy(path + ".classes.npy", classes, 1, classes.size()));
   }
   if (moments.columns() == 0) return absl::OkStatus();
   std::vector<double> rows = moments.count;

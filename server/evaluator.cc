@@ -64,6 +64,7 @@ void Evaluator::Offer(EvaluationInput input) {
 EvaluationFigures Evaluator::Evaluate(const EvaluationInput& input) const {
   Scaler scaler = scale_ ? Scaler(input.moments) : Scaler::Identity(input.moments.columns());
   scaler.set_target(input.moments.target);
+  scaler.set_class_rows(input.moments.class_rows);
   const size_t width = model_.score_count();
   EvaluationSums sums;
   std::vector<float> scores(kRowsAtOnce * width);

@@ -10,6 +10,7 @@
 #include "models/factorization_machine.h"
 #include "models/online_softmax.h"
 #include "models/softmax_regression.h"
+#include "models/wide_network.h"
 #include "models/wide_softmax.h"
 #include "processors/policy.h"
 #include "tasks/class_weights.h"
@@ -20,6 +21,7 @@ namespace millrace {
 namespace {
 
 constexpr double kRateOfFactors = 0.05;
+constexpr double kRateOfNetwork = 0.025;
 
 ConsistencyPolicy ToConsistencyPolicy(const Training::Consistency& consistency) {
   switch (consistency.model()) {
@@ -96,7 +98,16 @@ bool IsOnline(const Training& training) {
   return training.update().kind() == Training::Update::ONLINE;
 }
 
+bool IsNetwork(const Training& training) { return training.model() == Training::NETWORK; }
+
+// Has factors, and needs ids to have them of.
+bool HasFactors(const Training& training) {
+  return training.model() == Training::FACTORIZATION_MACHINE ||
+         training.model() == Training::DEEP_FM;
+}
+
 size_t FloatsOfFeature(size_t classes, const Training& training) {
+  if (IsNetwork(training)) return std::max<size_t>(classes, 1) + HiddenLayers(training).front();
   return IsOnline(training) ? OnlineLearner::BlockSizeFor(classes) : classes;
 }
 
@@ -127,7 +138,7 @@ ScoreLoss LossOf(const FeatureSpec& spec, const Training& training) {
 std::unique_ptr<Model> MakeUnweighted(const RowShape& shape, const JobFeatures& features,
                                       const Training& training) {
   const ScoreLoss loss = LossOf(features.spec(), training);
-  if (training.model() != Training::SOFTMAX) {
+  if (HasFactors(training)) {
     const Training::Embedding& embedding = training.embedding();
     const auto l2 = static_cast<float>(embedding.l2());
     if (training.model() == Training::FACTORIZATION_MACHINE) {
@@ -147,6 +158,20 @@ std::unique_ptr<Model> MakeUnweighted(const RowShape& shape, const JobFeatures& 
     return std::make_unique<WideSoftmax>(shape.numeric, shape.features, shape.classes);
   }
   return std::make_unique<SoftmaxRegression>(shape.features, shape.classes);
+}
+
+std::unique_ptr<Model> MakeNetwork(const RowShape& shape, const JobFeatures& features,
+                                   const Training& training,
+                                   const std::vector<float>& class_weights) {
+  return std::make_unique<WideNetwork>(
+      WideNetwork::Shape{.features = shape.features,
+                         .numeric = shape.numeric,
+                         .classes = shape.classes,
+                         .wide = IsWide(features, training),
+                         .has_ids = shape.ids > 0,
+                         .hidden = HiddenLayers(training),
+                         .initial_limit = static_cast<float>(training.embedding().initial_limit())},
+      LossOf(features.spec(), training), class_weights);
 }
 
 // What every message says of the job; 0: it has no name.
@@ -169,14 +194,15 @@ void SetDefaultUpdate(Training& training) {
                                                   : Training::Update::GRADIENT);
 }
 
-// As measured by benchmarks/learning on flights, clicks, ratings and pure noise: about the largest
-// that stays within .005 of the class frequencies' log loss on noise.
+// As measured by benchmarks/learning on flights, clicks, images, ratings and pure noise: about the
+// largest that stay within .005 of the class frequencies' log loss on noise.
 void SetDefaultLearningRate(Training& training) {
   const Training::Optimizer& optimizer = training.optimizer();
   const bool is_adagrad = optimizer.kind() == Training::Optimizer::ADAGRAD ||
                           optimizer.kind() == Training::Optimizer::FTRL;  // of factors, networks
   if (optimizer.has_learning_rate() || training.model() == Training::SOFTMAX || !is_adagrad) return;
-  training.mutable_optimizer()->set_learning_rate(kRateOfFactors);
+  training.mutable_optimizer()->set_learning_rate(IsNetwork(training) ? kRateOfNetwork
+                                                                      : kRateOfFactors);
 }
 
 void SetDefaults(Training& training) {
@@ -192,11 +218,33 @@ uint64_t WideAbove(const Training& training) {
 
 bool IsWide(const JobFeatures& features, const Training& training) {
   const RowShape shape = RowShapeFrom(features);
-  return training.model() == Training::SOFTMAX && training.schedule() == Training::ONE_PASS &&
-         (IsOnline(training) || !features.spec().regression()) && AllowsRows(training) &&
-         shape.features > shape.numeric &&
+  return !HasFactors(training) && training.schedule() == Training::ONE_PASS &&
+         (IsOnline(training) || IsNetwork(training) || !features.spec().regression()) &&
+         AllowsRows(training) && shape.features > shape.numeric &&
          (shape.features + 1) * FloatsOfFeature(shape.classes, training) > WideAbove(training);
 }
+
+namespace {
+
+Status CheckNetworkModel(const FeatureSpec& spec, const Training& training) {
+  if (!spec.regression() && spec.classes_size() < 2) {
+    return absl::InvalidArgumentError("a job tells two classes or more apart; this one has " +
+                                      std::to_string(spec.classes_size()));
+  }
+  if (!spec.ids().empty() && training.schedule() != Training::ONE_PASS) {
+    return absl::InvalidArgumentError(
+        "this job has id columns (CsvProducer --ids), which need --schedule one-pass: give that "
+        "instead of buffer");
+  }
+  if (!spec.ids().empty() && !AllowsRows(training)) {
+    return absl::InvalidArgumentError(
+        "a step's L2 penalty takes more than half of a weight, which embedding rows (CsvProducer "
+        "--ids) do not allow: make --l2 times --learning-rate 0.5 at most");
+  }
+  return ClassWeightsOf(spec, training).status();
+}
+
+}  // namespace
 
 Status CheckModel(const JobFeatures& features, const Training& training) {
   const FeatureSpec& spec = features.spec();
@@ -212,7 +260,8 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
         "this job is a regression (CsvProducer --regression), which has no classes: leave out "
         "--class-weight");
   }
-  if (training.model() != Training::SOFTMAX) {
+  if (IsNetwork(training)) return CheckNetworkModel(spec, training);
+  if (HasFactors(training)) {
     if (spec.ids().empty()) {
       return wrong("the models fm and deepfm need id columns: give CsvProducer --ids A,B");
     }
@@ -236,8 +285,8 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
   if (!spec.ids().empty() && !spec.regression() && !IsOnline(training)) {
     return wrong(
         "this job has id columns (CsvProducer --ids) and classes; with these --model softmax needs "
-        "--update online: leave out --update, --l2, --top-k and the optimizer's settings, or, with "
-        "two classes, give --model fm");
+        "--update online: leave out --update, --l2, --top-k and the optimizer's settings, or give "
+        "--model network or, with two classes, --model fm");
   }
   return ClassWeightsOf(spec, training).status();
 }
@@ -255,7 +304,14 @@ std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& tr
                                            std::move(class_weights),
                                            LossOf(features.spec(), training));
   }
-  std::unique_ptr<Model> model = MakeUnweighted(shape, features, training);
+  std::unique_ptr<Model> model = IsNetwork(training)
+                                     ? MakeNetwork(shape, features, training, class_weights)
+                                     : MakeUnweighted(shape, features, training);
+  if (BalancesClasses(training) && model->uses_targets()) {
+    // (BatchTrainer replaces these weights. Nothing but that scores begin at no frequencies stays.)
+    return model->WithClassWeights(std::vector<float>(model->score_count(), 1));
+  }
+  if (IsNetwork(training)) return model;  // the frequencies are weighted, too
   return class_weights.empty() ? std::move(model) : model->WithClassWeights(class_weights);
 }
 
@@ -290,7 +346,9 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
     options.embeddings =
         ToEmbeddingTableOptions(training.training().embedding(), model->row_width());
     options.row_linear_end = model->row_linear_end();
-    if (IsWide(features, training.training())) options.row_l2 = options.l2;
+    const bool are_weights =
+        IsNetwork(training.training()) || IsWide(features, training.training());
+    if (are_weights) options.row_l2 = options.l2;
     // The weights of a linear model begin at zero.
     std::fill_n(options.embeddings->initial_limit.begin(), options.row_linear_end, 0.0f);
   }

@@ -142,7 +142,8 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
       saved.embedding().factors() != training.embedding().factors() ||
       saved.embedding().seed() != training.embedding().seed() ||
       saved.embedding().admit_after() != training.embedding().admit_after() ||
-      (saved.model() == Training::DEEP_FM && HiddenLayers(saved) != HiddenLayers(training))) {
+      ((saved.model() == Training::DEEP_FM || saved.model() == Training::NETWORK) &&
+       HiddenLayers(saved) != HiddenLayers(training))) {
     return absl::InvalidArgumentError(
         "the snapshot has another model or optimizer than this job: give the same --model, "
         "--optimizer, --factors, --hidden, --embedding-seed and --admit-after");

@@ -64,6 +64,7 @@ TEST(ValidateConfig, RefusesWhatAnOnlineLearnerDoesNotKnowAndNamesBothFlags) {
   const std::vector<std::pair<std::string, std::function<void(Training&)>>> cases = {
       {"--model", [](auto& t) { t.set_model(Training::FACTORIZATION_MACHINE); }},
       {"--model", [](auto& t) { t.set_model(Training::DEEP_FM); }},
+      {"--model", [](auto& t) { t.set_model(Training::NETWORK); }},
       {"--schedule", [](auto& t) { t.set_schedule(Training::BUFFER); }},
       {"--optimizer", [](auto& t) { t.mutable_optimizer()->set_kind(Training::Optimizer::SGD); }},
       {"--optimizer", [](auto& t) { t.mutable_optimizer()->set_learning_rate(0.5); }},

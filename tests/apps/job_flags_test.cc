@@ -251,6 +251,13 @@ TEST_F(JobFlagsTest, ANetworkHasLayersAndFactorsToLearnFrom) {
   ExpectError({"--model", "deepfm", "--schedule", "buffer"}, "one pass");
 }
 
+TEST_F(JobFlagsTest, ANetworkTakesEveryScheduleAndClassWeightsButOnlyGradients) {
+  EXPECT_TRUE(Load({"--model", "network", "--hidden", "16,8", "--class-weight", "a=2"}).ok());
+  EXPECT_TRUE(Load({"--model", "network", "--schedule", "buffer", "--wide-above", "0"}).ok());
+  ExpectError({"--model", "network", "--hidden", "16,0"}, "1 to 4096 units");
+  ExpectError({"--model", "network", "--update", "weight-change"}, "give --update gradient");
+}
+
 TEST_F(JobFlagsTest, UpdatesAreCompressedByRoundingAndByAFraction) {
   const StatusOr<JobConfig> config = Load({"--compress", "bf16", "--top-k", "0.1"});
   ASSERT_TRUE(config.ok()) << config.status();

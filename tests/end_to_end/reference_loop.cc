@@ -66,7 +66,9 @@ StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config, 
 class Rows {
  public:
   Rows(const ServerOptions& options, const Optimizer& optimizer)
-      : optimizer_(optimizer), width_(options.embeddings ? options.embeddings->width() : 0) {
+      : optimizer_(optimizer),
+        width_(options.embeddings ? options.embeddings->width() : 0),
+        parts_{options.row_linear_end, options.row_linear_end} {
     if (!options.embeddings) return;
     newborn_.emplace(*options.embeddings, nullptr);
     admit_after_ = options.embeddings->admit_after;
@@ -74,9 +76,10 @@ class Rows {
 
   // Calls `compute` with the rows that the batch names, and adds what it says of them.
   template <typename Compute>
-  BatchLoss With(RowsView batch, const Compute& compute) {
-    std::set<EmbeddingId> named;
-    for (const Row* row : batch) named.insert(row->ids.begin(), row->ids.end());
+  BatchLoss With(const Model& model, RowsView batch, const Compute& compute) {
+    std::vector<EmbeddingId> all;
+    for (const Row* row : batch) model.AppendIds(*row, all);
+    const std::set<EmbeddingId> named(all.begin(), all.end());
     const std::vector<EmbeddingId> ids(named.begin(), named.end());
     std::vector<float> values;
     for (const EmbeddingId id : ids) {
@@ -99,7 +102,7 @@ class Rows {
       if (row.updates < admit_after_) ++row.updates;
       if (row.updates < admit_after_) continue;
       for (float& value : sum) value *= factor;
-      optimizer_.Step(step, sum, row.values, row.slots, kPartsOfRow);
+      optimizer_.Step(step, sum, row.values, row.slots, parts_);
     }
     sums_.clear();
   }
@@ -132,16 +135,13 @@ class Rows {
   }
 
  private:
-  // The first value is the weight of an id, and linear; the others are its factors.
-  static constexpr ParameterParts kPartsOfRow = {.penalised_end = 1, .linear_end = 1};
-
   struct EmbeddingRow {
     std::vector<float> values;
     std::vector<float> slots;
     uint32_t updates = 0;  // counted until it is admitted
   };
 
-  size_t SlotFloats() const { return optimizer_.slot_floats(width_, kPartsOfRow); }
+  size_t SlotFloats() const { return optimizer_.slot_floats(width_, parts_); }
 
   EmbeddingRow& Find(EmbeddingId id) {
     EmbeddingRow& row = rows_[id];
@@ -156,6 +156,7 @@ class Rows {
 
   const Optimizer& optimizer_;
   size_t width_;
+  ParameterParts parts_;  // first come an id's weights of a linear model, then its factors
   uint32_t admit_after_ = 1;
   std::optional<EmbeddingTable> newborn_;  // has nothing: each row is read as it is born
   std::map<EmbeddingId, EmbeddingRow> rows_;
@@ -201,24 +202,26 @@ struct Scheme {
 Part Compute(const Model& model, RowsView batch, const Moments& before, const Scheme& scheme,
              std::span<const float> weights, Rows& embeddings) {
   const bool scale = scheme.scales;
-  const bool counts_labels = !scheme.regression && !scheme.balances && model.uses_targets();
+  const bool counts_classes = !scheme.regression && !scheme.balances && model.uses_targets();
   Part part{GradientSum(weights.size(), model.block_size()), Moments(before.columns())};
+  if (counts_classes) part.moments.class_rows.resize(model.score_count());
   for (const Row* row : batch) {
     if (scale) part.moments.Add(*row);
     if (scheme.regression) part.moments.target.Add(row->target);
-    if (counts_labels) part.moments.target.Add(static_cast<float>(row->label));
+    if (counts_classes) ++part.moments.class_rows[row->label];
   }
   Moments merged = before;
   merged.Merge(part.moments);
   Scaler scaler = scale ? Scaler(merged) : Scaler::Identity(before.columns());
-  scaler.set_target(scheme.regression ? merged.target : before.target);
+  scaler.set_target(merged.target);
+  scaler.set_class_rows(before.class_rows);
   std::unique_ptr<Model> weighted;
   if (scheme.balances) weighted = Balanced(model, batch, before, part.moments);
   const auto compute = [&](const EmbeddingBatch& rows) {
     return (weighted != nullptr ? *weighted : model)
         .Compute(batch, scaler, weights, rows, &part.gradient, {});
   };
-  part.weight = embeddings.With(batch, compute).weight_sum;
+  part.weight = embeddings.With(model, batch, compute).weight_sum;
   return part;
 }
 
@@ -236,7 +239,7 @@ Part Learn(const OnlineSoftmax& model, RowsView batch, const Moments& before, co
   const auto learn = [&](const EmbeddingBatch& rows) {
     return model.Learn(learnt, scaler, weights, rows, part.gradient, scores);
   };
-  part.weight = embeddings.With(batch, learn).weight_sum;
+  part.weight = embeddings.With(model, batch, learn).weight_sum;
   part.moments = scaler.added();
   if (scheme.balances) part.moments.class_rows = balance->added();
   return part;

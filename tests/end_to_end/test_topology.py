@@ -422,6 +422,14 @@ class Embeddings(OnABroker):
         job.wait_all()
         self.assert_equals_reference(job)
 
+    def test_a_network_of_all_columns_survives_the_same(self):
+        training = ["--model", "network", "--hidden", "12,6", "--consistency", "sequential",
+                    "--batch-rows", "32", "--embedding-cache", "1"]
+        job = self.job(training=training, producer=["--rate", "6000"]).start()
+        self.disturb(job, ["worker0", "server", "worker1"], seed=8)
+        job.wait_all()
+        self.assert_equals_reference(job)
+
     def test_updates_in_16_bits_give_the_same_weights_whoever_dies(self):
         weights, rows = [], []
         for victims in [], ["server1", "worker0", "server", "worker1"]:

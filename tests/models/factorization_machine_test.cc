@@ -203,19 +203,17 @@ TEST(FactorizationMachine, OfTwoClassesItBeginsAtTheFrequenciesSoFar) {
   Machine machine(2, kLog, random);
   std::ranges::fill(machine.parameters, 0.0f);
   std::ranges::fill(machine.values, 0.0f);
-  TargetMoments before;
-  for (const float label : {0.0f, 0.0f, 1.0f, 0.0f}) before.Add(label);
   Scaler scaler = Scaler::Identity(kNumeric);
-  scaler.set_target(before);
+  scaler.set_class_rows({3, 1});
   const std::vector<Row> rows = RandomRows(random, machine.ids, 1);
   std::vector<float> scores(2);
   machine.model.Compute(Pointers(rows), scaler, machine.parameters, {machine.ids, machine.values},
                         nullptr, scores);
   EXPECT_NEAR(scores[1], 1.5 / 5, 1e-6) << "a quarter, and half a row of each class";
   EXPECT_EQ(FrequencyOdds({}), 0) << "nothing is known";
-  for (const double wrong : {-3.0, 7.0, 1e300}) {
-    EXPECT_TRUE(std::isfinite(FrequencyOdds({.count = 1e300, .mean = wrong})));
-  }
+  machine.model.WithClassWeights({1, 1})->Compute(Pointers(rows), scaler, machine.parameters,
+                                                  {machine.ids, machine.values}, nullptr, scores);
+  EXPECT_EQ(scores[1], 0.5f) << "weights make others of the frequencies";
 }
 
 TEST(FactorizationMachine, ABatchInPartsGivesTheSameBytes) {

@@ -313,7 +313,7 @@ TEST(Network, HiddenWeightsStartWithinTheLimitsOfHeAndTheRestAtZero) {
 }
 
 TEST(NetworkDeathTest, EveryLayerHasUnits) {
-  EXPECT_DEATH(Network(0, {3}), "broken invariant");
+  EXPECT_DEATH(Network(3, {4}, 0), "broken invariant");
   EXPECT_DEATH(Network(3, {}), "broken invariant");
   EXPECT_DEATH(Network(3, {4, 0}), "broken invariant");
 }

@@ -1,6 +1,6 @@
 // Prints a hash of the bytes that the models' arithmetic gives: of networks forward and back, of
-// DeepFM, of the online learner and of each optimizer. compare_bytes.py compares what builds for
-// different processors print.
+// DeepFM, of networks on all columns, of the online learner and of each optimizer. compare_bytes.py
+// compares what builds for different processors print.
 #include <bit>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +13,7 @@
 #include "models/network_pass.h"
 #include "models/online_softmax.h"
 #include "models/optimizer.h"
+#include "models/wide_network.h"
 
 namespace millrace {
 namespace {
@@ -100,6 +101,50 @@ void PrintDeepFm(const ScoreLoss& loss, const std::string& name) {
   Print(name + " loss", std::bit_cast<uint64_t>(total.loss_sum));
 }
 
+void PrintWideNetwork(size_t classes, bool wide) {
+  constexpr size_t kNumeric = 3, kHashed = 20, kRows = 37;
+  NumberSource numbers(classes);
+  const WideNetwork model({.features = kNumeric + kHashed,
+                           .numeric = kNumeric,
+                           .classes = classes,
+                           .wide = wide,
+                           .has_ids = true,
+                           .hidden = {24, 9}});
+  std::vector<EmbeddingId> ids;
+  for (EmbeddingId id = 0; id < 30; ++id) ids.push_back(id);
+  std::vector<Row> rows(kRows);
+  std::vector<const Row*> view;
+  Moments moments(kNumeric);
+  moments.class_rows.resize(classes);
+  for (Row& row : rows) {
+    row.label = static_cast<uint32_t>(numbers.Next() % (classes > 0 ? classes : 1));
+    row.target = 1e5f + numbers.NextFloat();
+    for (size_t i = 0; i < kNumeric; ++i) {
+      row.numeric.push_back(1000 * static_cast<double>(numbers.NextFloat()));
+    }
+    row.index = {static_cast<uint32_t>(kNumeric + numbers.Next() % kHashed)};
+    row.value = {numbers.NextFloat()};
+    row.ids = {ids[23 + numbers.Next() % 7]};
+    moments.Add(row);
+    moments.target.Add(row.target);
+    if (classes > 0) ++moments.class_rows[row.label];
+    view.push_back(&row);
+  }
+  const std::vector<float> parameters = numbers.Floats(model.parameter_count());
+  const std::vector<float> values = numbers.Floats(ids.size() * model.row_width());
+  std::vector<float> row_gradient(values.size());
+  std::vector<float> scores(kRows * model.score_count());
+  GradientSum gradient(parameters.size(), 1);
+  Scaler scaler(moments);
+  scaler.set_target(moments.target);
+  scaler.set_class_rows(moments.class_rows);
+  model.Compute(view, scaler, parameters, {ids, values, row_gradient}, &gradient, scores);
+  const std::string name = std::to_string(classes) + " classes, a network" + (wide ? ", wide" : "");
+  Print(name + " scores", Hash(scores));
+  Print(name + " gradient", Hash(gradient.values()));
+  Print(name + " row gradient", Hash(row_gradient));
+}
+
 void PrintOptimizer(OptimizerOptions::Kind kind, const std::string& name) {
   constexpr size_t kSize = 1003;
   NumberSource numbers(2);
@@ -145,7 +190,6 @@ void PrintOnline(size_t classes, const ScoreLoss& loss = {}) {
 }  // namespace millrace
 
 int main() {
-  using millrace::DeepFm;
   using Kind = millrace::OptimizerOptions::Kind;
   millrace::PrintNetwork(1, {1});
   millrace::PrintNetwork(30, {10});
@@ -154,6 +198,10 @@ int main() {
   millrace::PrintNetwork(70, {300, 31});
   millrace::PrintDeepFm({}, "DeepFM, two classes");
   millrace::PrintDeepFm({.of_classes = false}, "DeepFM, regression");
+  for (const size_t classes : {0, 2, 5}) {
+    millrace::PrintWideNetwork(classes, false);
+    millrace::PrintWideNetwork(classes, true);
+  }
   millrace::PrintOnline(2);
   millrace::PrintOnline(5);
   using millrace::ErrorLoss;

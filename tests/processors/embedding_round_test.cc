@@ -21,7 +21,7 @@ TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
   ServerProcessor born(MakeServerOptions({}, 0, model), nullptr);
   std::map<EmbeddingId, std::vector<float>> rows, slots;
   std::vector<float> parameters(model.parameter_count()), parameter_slots(parameters.size());
-  TargetMoments labels;
+  std::vector<uint64_t> class_rows(2);
   uint64_t step = 0;
   for (RowNumber begin = 0; begin < kRows; begin += kBatchRows, ++step) {
     std::vector<Row> batch;
@@ -45,11 +45,9 @@ TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
     std::vector<float> row_gradient(values.size());
     GradientSum gradient(model.parameter_count(), 1);
     Scaler scaler = Scaler::Identity(1);
-    scaler.set_target(labels);  // of the batches before
+    scaler.set_class_rows(class_rows);  // of the batches before
     model.Compute(view, scaler, parameters, {ids, values, row_gradient}, &gradient, {});
-    TargetMoments of_batch;
-    for (const Row& row : batch) of_batch.Add(static_cast<float>(row.label));
-    labels.Merge(of_batch);
+    for (const Row& row : batch) ++class_rows[row.label];
     const auto scale = static_cast<float>(1.0 / static_cast<double>(batch.size()));
     std::vector<float> mean(gradient.values().begin(), gradient.values().end());
     for (float& value : mean) value *= scale;

@@ -137,7 +137,7 @@ TEST_P(RegressionTrainer, WithoutScalingTargetsCountAllTheSame) {
 }
 
 // A factorization machine of two classes begins at how frequent they have been.
-TEST(FactorizationTrainer, CountsTheLabelsOfItsRows) {
+TEST(FactorizationTrainer, CountsTheRowsOfEachClass) {
   WorkerOptions options;
   options.classes = 2;
   const FactorizationMachine model({.features = 0, .factors = 1}, {});
@@ -152,15 +152,41 @@ TEST(FactorizationTrainer, CountsTheLabelsOfItsRows) {
   Moments before(0);
   const std::vector<float> weights(1);
   const BatchTrainer::Result first = trainer.Train(batch, weights, before, {});
-  EXPECT_EQ(first.new_moments.target.count, 4);
-  EXPECT_EQ(first.new_moments.target.mean, 0.25);
+  EXPECT_EQ(first.new_moments.class_rows, (std::vector<uint64_t>{3, 1}));
+  EXPECT_EQ(first.new_moments.target, TargetMoments());
   EXPECT_NEAR(first.loss.loss_sum, 4 * std::log(2), 1e-5) << "it is tested by the rows before";
   before = first.new_moments;
   const double log_loss = -(3 * std::log(0.7) + std::log(0.3));
   EXPECT_NEAR(trainer.Train(batch, weights, before, {}).loss.loss_sum, log_loss, 1e-5);
-  options.balances_classes = true;
-  BatchTrainer balanced(options, model);
-  EXPECT_EQ(balanced.Train(batch, weights, Moments(0), {}).new_moments.target, TargetMoments());
+  batch.first_new = 2;
+  EXPECT_EQ(trainer.Train(batch, weights, before, {}).new_moments.class_rows,
+            (std::vector<uint64_t>{2, 0}));
+  options.training.set_freeze_after_rows(3);
+  EXPECT_EQ(BatchTrainer(options, model).Train(batch, weights, before, {}).new_moments.class_rows,
+            (std::vector<uint64_t>{1, 0}));
+}
+
+// Weights make others of the frequencies; balanced ones follow the batch's own labels, besides.
+TEST(FactorizationTrainer, WithClassWeightsScoresBeginAtZero) {
+  WorkerOptions options;
+  options.classes = 2;
+  const FactorizationMachine plain({.features = 0, .factors = 1}, {});
+  const std::unique_ptr<Model> model = plain.WithClassWeights({1, 1});
+  Row row;
+  row.label = 1;
+  Batch batch;
+  batch.rows = {&row};
+  batch.numbers = {RowNumber(0)};
+  Moments before(0);
+  before.class_rows = {90, 10};
+  for (const bool balances : {false, true}) {
+    options.balances_classes = balances;
+    BatchTrainer trainer(options, *model);
+    const BatchTrainer::Result result = trainer.Train(batch, std::vector<float>(1), before, {});
+    EXPECT_EQ(result.new_moments.class_rows,
+              balances ? (std::vector<uint64_t>{0, 1}) : std::vector<uint64_t>());
+    EXPECT_NEAR(result.progressive.log_loss, std::log(2), 1e-6);
+  }
 }
 
 class GradientOfARegression : public RegressionTrainer {};

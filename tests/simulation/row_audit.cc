@@ -128,8 +128,7 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   uint64_t calibrated = 0;
   for (uint64_t count : message.progressive().calibration_rows()) calibrated += count;
   if (calibrated != tested) return "the calibration does not hold the rows tested";
-  const bool balances = !training.class_weight().empty() && training.class_weight(0) == "balanced";
-  if (!balances) of_class.clear();
+  if (!scenario_.counts_classes()) of_class.clear();
   if (!SameClassRows(of_class, message.moments().class_rows())) return "other rows of a class";
   if (training.scaling() != Training::RUNNING || scenario_.numeric == 0) return "";
   const double count = static_cast<double>(numbers.size());

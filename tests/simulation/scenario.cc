@@ -135,6 +135,26 @@ void DrawWidth(Random& random, Scenario& scenario) {
   training.mutable_embedding()->set_expire_after_s(random.Chance(0.3) ? 0.3 : 0);
 }
 
+// A network instead of the linear model or the factorization machine that was drawn. By draws of
+// its own, so that all else stays as it was drawn.
+void DrawNetwork(Scenario& scenario) {
+  Random random(Random::Hash(scenario.data_seed, 0, 0, 50000));
+  if (scenario.averages() || scenario.online() || scenario.hashed > 100 || !random.Chance(0.15)) {
+    return;
+  }
+  Training& training = scenario.training;
+  training.set_model(Training::NETWORK);
+  training.clear_hidden();
+  for (uint64_t layers = random.Between(1, 2); layers > 0; --layers) {
+    training.add_hidden(static_cast<uint32_t>(random.Between(1, 5)));
+  }
+  Training::Embedding& embedding = *training.mutable_embedding();
+  embedding.clear_l2();
+  embedding.clear_factors();
+  embedding.set_initial_limit(0.5);
+  embedding.set_seed(random.Next());
+}
+
 void DrawCompression(Random& random, Scenario& scenario) {
   if (!random.Chance(0.35)) return;
   Training::Compression& compression = *scenario.training.mutable_compression();
@@ -203,6 +223,10 @@ Scenario DrawScenario(Random& random) {
   scenario.evaluate_batches = random.Chance(0.1);
   DrawCompression(random, scenario);
   if (scenario.shards > 1) scenario.replicas = static_cast<uint32_t>(random.Below(3));
+  DrawNetwork(scenario);
+  if (scenario.is_network() && scenario.most_message_bytes != kMostMessageBytes) {
+    scenario.most_message_bytes = SmallMessageBytes(scenario);
+  }
   return scenario;
 }
 

@@ -37,8 +37,8 @@ struct Scenario {
   size_t classes = 2;
   size_t numeric = 1;  // columns; the first holds the row's own number, which tells rows apart
   size_t hashed = 3;
-  size_t ids = 0;     // id columns; with some of them the model is a factorization machine
-  bool wide = false;  // the hashed features' weights are embedding rows
+  size_t ids = 0;                          // id columns; with some of them no model is linear
+  bool wide = false;                       // the hashed features' weights are embedding rows
   std::vector<RowNumber> rows = {12, 12};  // by worker
   double undecodable = 0;                  // part of the rows
   Training training;
@@ -50,6 +50,16 @@ struct Scenario {
 
   size_t features() const { return numeric + hashed; }
   RowShape shape() const { return {numeric, features(), classes, ids}; }
+  bool is_network() const { return training.model() == Training::NETWORK; }
+  // The model's penalty is that of its rows, too.
+  bool penalises_rows() const { return wide || (is_network() && ids > 0); }
+  bool balances() const {
+    return !training.class_weight().empty() && training.class_weight(0) == "balanced";
+  }
+  // Whether the moments have the rows of each class: they weigh rows, or scores begin at them.
+  bool counts_classes() const {
+    return balances() || is_network() || (ids > 0 && training.class_weight().empty());
+  }
   bool one_pass() const { return training.schedule() == Training::ONE_PASS; }
   bool sequential() const {
     return training.consistency().model() == Training::Consistency::SEQUENTIAL;

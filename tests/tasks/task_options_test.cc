@@ -48,6 +48,7 @@ TEST(SetDefaultUpdate, IsTheGradientWhereASettingConcernsItOrNoLearnerIs) {
       [](Training& t) { t.set_schedule(Training::BUFFER); },
       [](Training& t) { t.set_model(Training::FACTORIZATION_MACHINE); },
       [](Training& t) { t.set_model(Training::DEEP_FM); },
+      [](Training& t) { t.set_model(Training::NETWORK); },
       [](Training& t) { t.mutable_optimizer()->set_kind(Training::Optimizer::ADAGRAD); },
       [](Training& t) { t.mutable_optimizer()->set_learning_rate(0.5); },
       [](Training& t) { t.set_l2(1e-9); },
@@ -74,7 +75,7 @@ TEST(SetDefaultUpdate, LeavesWhatTheUserHasSaid) {
   }
 }
 
-TEST(SetDefaults, FactorsLearnBySmallerSteps) {
+TEST(SetDefaults, FactorsAndNetworksLearnBySmallerSteps) {
   Training training;
   training.set_model(Training::FACTORIZATION_MACHINE);
   SetDefaults(training);
@@ -82,6 +83,11 @@ TEST(SetDefaults, FactorsLearnBySmallerSteps) {
   training.mutable_optimizer()->set_learning_rate(0.4);
   SetDefaults(training);
   EXPECT_EQ(training.optimizer().learning_rate(), 0.4);
+  Training network;
+  network.set_model(Training::NETWORK);
+  SetDefaults(network);
+  EXPECT_EQ(network.optimizer().learning_rate(), 0.025);
+  EXPECT_EQ(network.update().kind(), Training::Update::GRADIENT);
   Training sgd;
   sgd.set_model(Training::DEEP_FM);
   sgd.mutable_optimizer()->set_kind(Training::Optimizer::SGD);
@@ -91,6 +97,63 @@ TEST(SetDefaults, FactorsLearnBySmallerSteps) {
   SetDefaults(softmax);
   EXPECT_EQ(softmax.update().kind(), Training::Update::ONLINE);
   EXPECT_FALSE(softmax.has_optimizer());
+}
+
+TEST(CheckModel, ANetworkTakesAnyClassesAndRegressionsButIdsInOnePassOnly) {
+  Training training;
+  training.set_model(Training::NETWORK);
+  JobFeatures features = Features(10, 7);
+  EXPECT_TRUE(CheckModel(features, training).ok());
+  training.set_schedule(Training::BUFFER);
+  EXPECT_TRUE(CheckModel(features, training).ok());
+  features.mutable_spec()->add_ids("id");
+  EXPECT_THAT(CheckModel(features, training).message(), HasSubstr("--schedule one-pass"));
+  training.set_schedule(Training::ONE_PASS);
+  EXPECT_TRUE(CheckModel(features, training).ok());
+  training.set_l2(100);
+  EXPECT_FALSE(CheckModel(features, training).ok()) << "a step would turn the rows around";
+  training.clear_l2();
+  features.mutable_spec()->clear_classes();
+  EXPECT_FALSE(CheckModel(features, training).ok());
+  features.mutable_spec()->set_regression(true);
+  EXPECT_TRUE(CheckModel(features, training).ok());
+  training.add_class_weight("balanced");
+  EXPECT_THAT(CheckModel(features, training).message(), HasSubstr("--class-weight"));
+}
+
+TEST(MakeModel, FrequenciesOfClassesAreKnownUnlessWeightsMakeOthersOfThem) {
+  Training training;
+  const auto uses = [&](Training::Model model, const char* weight) {
+    training.set_model(model);
+    training.clear_class_weight();
+    if (*weight != 0) training.add_class_weight(weight);
+    JobFeatures features = Features(10);
+    features.mutable_spec()->add_ids("id");
+    return MakeModel(features, training)->uses_targets();
+  };
+  for (const auto model : {Training::FACTORIZATION_MACHINE, Training::DEEP_FM, Training::NETWORK}) {
+    EXPECT_TRUE(uses(model, ""));
+    EXPECT_FALSE(uses(model, "balanced"));
+  }
+  EXPECT_FALSE(uses(Training::FACTORIZATION_MACHINE, "1=3"));
+  EXPECT_TRUE(uses(Training::NETWORK, "1=3")) << "it weighs the frequencies, too";
+}
+
+TEST(MakeServerOptions, OfANetworkRowsAreBornLinearFirst) {
+  JobTraining training;
+  training.set_shards(1);
+  training.mutable_training()->set_model(Training::NETWORK);
+  training.mutable_training()->add_hidden(2);
+  training.mutable_training()->set_l2(0.25);
+  training.mutable_training()->mutable_embedding()->set_initial_limit(0.5);
+  JobFeatures features = Features(10, 3);
+  features.set_workers(1);
+  features.mutable_spec()->add_ids("id");
+  const ServerOptions options = MakeServerOptions(features, training, ShardId(0));
+  ASSERT_TRUE(options.embeddings.has_value());
+  EXPECT_EQ(options.embeddings->initial_limit, (std::vector<float>{0, 0, 0, 0.5, 0.5}));
+  EXPECT_EQ(options.row_linear_end, 3u);
+  EXPECT_EQ(options.row_l2, 0.25);
 }
 
 TEST(IsWide, AModelOfManyWeightsKeepsThemAsRows) {
