@@ -19,6 +19,7 @@
 #include "stores/training_buffer.h"
 #include "tasks/class_weights.h"
 #include "tasks/task_options.h"
+#include "topics/partitioning.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -340,6 +341,9 @@ Status CheckJob(const JobFeatures& features, const JobTraining& training) {
   config.set_name("job");
   config.set_brokers("localhost:9092");
   config.set_workers(features.workers());
+  if (features.rows_per_turn() > 0) {
+    config.mutable_producer()->set_rows_per_turn(features.rows_per_turn());
+  }
   config.set_shards(training.shards());
   *config.mutable_training() = training.training();
   const Status valid = ValidateConfig(config);
@@ -429,6 +433,11 @@ Status ValidateConfig(const JobConfig& config) {
     return wrong(Named("training.update.local_iterations") + ": give 1 or more");
   const Producer& producer = config.producer();
   if (producer.epochs() < 1) return wrong(Named("producer.epochs") + ": give 1 or more");
+  if (producer.has_rows_per_turn() &&
+      (producer.rows_per_turn() < 1 || producer.rows_per_turn() > Dealing::kMostRowsPerTurn)) {
+    return wrong(Named("producer.rows_per_turn") + ": give 1 to " +
+                 std::to_string(Dealing::kMostRowsPerTurn));
+  }
   const Server& server = config.server();
   MILLRACE_RETURN_IF_ERROR(CheckServerIds(config));
   MILLRACE_RETURN_IF_ERROR(CheckReplicas(config));

@@ -16,7 +16,7 @@ namespace {
 constexpr char kDescription[] =
     "Millrace CsvProducer: streams a CSV file into a job. It turns each row into features, and\n"
     "publishes how it does so in the job's topics, so that all programs compute the same ones.\n"
-    "It sends the rows to the logical workers in turn. At the end of the file it ends the stream.";
+    "It deals the rows to the logical workers in turns. At the end of the file it ends the stream.";
 
 constexpr char kFooter[] =
     "Examples\n"

@@ -202,6 +202,11 @@ FlagGroup StreamGroup() {
           {"--rate", "producer.rate", "Rows per second; 0: as fast as the cluster takes them"},
           {"--time-column", "producer.time_column", "Replay by this column of timestamps"},
           {"--speedup", "producer.speedup", "Replay this many times as fast as recorded"},
+          {"--rows-per-turn", "producer.rows_per_turn",
+           "So many rows after another go to one logical worker, then as many to the next. Many: a "
+           "row's neighbours are learnt before it, by the same worker; few: where rows are rare, "
+           "no worker waits long for some",
+           "128; 32 where --rate, --time-column or a pipe sets the pace"},
           {"--epochs", "producer.epochs",
            "Stream the file so many times; row numbers continue. Only rows of the first pass are "
            "counted and evaluated while training"},

@@ -16,6 +16,7 @@ struct WorkerOptions {
   uint64_t epoch = 1;
   WorkerId worker = 0;
   uint32_t workers = 1;
+  uint32_t rows_per_turn = 1;  // Dealing, with `workers`
   uint32_t shards = 1;
   size_t classes = 2;             // 0: a regression
   bool balances_classes = false;  // rows are weighed by ClassBalance

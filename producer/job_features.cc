@@ -35,4 +35,9 @@ FeatureSpec CompleteSpec(FeatureSpec spec) {
   return spec;
 }
 
+uint32_t RowsPerTurnOf(const Producer& settings, bool paced) {
+  if (settings.has_rows_per_turn()) return settings.rows_per_turn();
+  return paced ? 32 : 128;
+}
+
 }  // namespace millrace

@@ -102,6 +102,7 @@ class KafkaRun final : public ProducerRun {
   std::unique_ptr<ProgressPublisher> publisher_;
 
   int restarts_ = 0;
+  uint32_t rows_per_turn_ = 1;
   bool first_run_ = false;  // of this job, for all that the job registry knows
   RowShape shape_;
   std::optional<ResumePlan> plan_;
@@ -283,6 +284,10 @@ Status KafkaRun::AgreeOnFeatures() {
   features.set_job(config_.name());
   features.set_epoch(config_.epoch());
   features.set_workers(config_.workers());
+  features.set_rows_per_turn(published && !config_.producer().has_rows_per_turn()
+                                 ? published->rows_per_turn()
+                                 : RowsPerTurnOf(config_.producer(), paced() || !can_read_again_));
+  rows_per_turn_ = std::max(features.rows_per_turn(), 1U);
   *features.mutable_spec() = spec_;
   features.set_feature_count(encoder.feature_count());
   shape_ = RowShapeFrom(features);
@@ -304,7 +309,7 @@ Status KafkaRun::ReadPlan() {
     return absl::OkStatus();
   });
   MILLRACE_RETURN_IF_ERROR(read);
-  plan_.emplace(std::move(tails));
+  plan_.emplace(std::move(tails), rows_per_turn_);
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 
 namespace millrace {
 namespace {
@@ -43,7 +44,10 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
   return tail;
 }
 
-ResumePlan::ResumePlan(std::vector<PartitionTail> tails) : tails_(std::move(tails)) {}
+ResumePlan::ResumePlan(std::vector<PartitionTail> tails, uint32_t rows_per_turn)
+    : tails_(std::move(tails)), rows_per_turn_(rows_per_turn) {
+  MILLRACE_CHECK(rows_per_turn >= 1);
+}
 
 bool ResumePlan::fresh() const {
   return std::all_of(tails_.begin(), tails_.end(),
@@ -88,7 +92,7 @@ Status ResumePlan::CheckFingerprint(WorkerId worker, uint64_t fingerprint,
 Status ResumePlan::CheckEnd(uint64_t rows, std::string_view topic) const {
   for (WorkerId worker = 0; worker < workers(); ++worker) {
     const PartitionTail& tail = tails_[worker];
-    const RowNumber expected = RowsOfWorker(rows, worker, workers());
+    const RowNumber expected = RowsOfWorker(rows, worker, dealing());
     if (tail.rows > expected || (tail.ended && tail.rows != expected)) {
       return OtherInput(topic, worker,
                         absl::StrCat("it has ", uint64_t{tail.rows},

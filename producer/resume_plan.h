@@ -32,12 +32,13 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
 class ResumePlan {
  public:
   // One tail per worker.
-  explicit ResumePlan(std::vector<PartitionTail> tails);
+  ResumePlan(std::vector<PartitionTail> tails, uint32_t rows_per_turn);
 
   bool fresh() const;  // nothing was sent yet
   bool all_ended() const;
   uint64_t rows_present() const;  // in all partitions
   const std::vector<PartitionTail>& tails() const { return tails_; }
+  Dealing dealing() const { return {.workers = workers(), .rows_per_turn = rows_per_turn_}; }
 
   enum class Action {
     kSkip,   // the topic has it
@@ -64,6 +65,7 @@ class ResumePlan {
   uint32_t workers() const { return static_cast<uint32_t>(tails_.size()); }
 
   std::vector<PartitionTail> tails_;
+  uint32_t rows_per_turn_;
 };
 
 }  // namespace millrace

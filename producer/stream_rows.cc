@@ -120,7 +120,7 @@ class Streamer {
   }
 
   Status Take(const StreamRecord& record) {
-    const RowPlace place = PlaceOfRow(record.number, workers_);
+    const RowPlace place = PlaceOfRow(record.number, plan_.dealing());
     fingerprints_[place.worker].Add(record.row);
     if (record.epoch == 0) WarnOfOutliers(record);
     const ResumePlan::Action action = plan_.ActionFor(place);
@@ -219,7 +219,7 @@ class Streamer {
   Status SendEnds() {
     for (WorkerId worker = 0; worker < workers_; ++worker) {
       if (plan_.tails()[worker].ended) continue;
-      const RowNumber rows = RowsOfWorker(stream_.accepted(), worker, workers_);
+      const RowNumber rows = RowsOfWorker(stream_.accepted(), worker, plan_.dealing());
       std::string value = EncodeEnd(rows, fingerprints_[worker].value());
       MILLRACE_RETURN_IF_ERROR(Send(worker, {.first = rows, .count = 0}, value));
     }

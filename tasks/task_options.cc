@@ -362,6 +362,7 @@ WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& 
   options.epoch = features.epoch();
   options.worker = worker;
   options.workers = features.workers();
+  options.rows_per_turn = std::max(features.rows_per_turn(), 1U);
   options.shards = training.shards();
   options.classes = RowShapeFrom(features).classes;
   options.balances_classes = BalancesClasses(training.training());

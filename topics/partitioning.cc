@@ -7,16 +7,27 @@
 
 namespace millrace {
 
-RowPlace PlaceOfRow(uint64_t stream_row, uint32_t workers) {
-  return {WorkerId(stream_row % workers), RowNumber(stream_row / workers)};
+RowPlace PlaceOfRow(uint64_t stream_row, const Dealing& dealing) {
+  const uint64_t turn = stream_row / dealing.rows_per_turn;
+  const uint64_t in_turn = stream_row % dealing.rows_per_turn;
+  return {WorkerId(turn % dealing.workers),
+          RowNumber(turn / dealing.workers * dealing.rows_per_turn + in_turn)};
 }
 
-uint64_t StreamRow(RowPlace place, uint32_t workers) {
-  return uint64_t{place.row} * workers + uint64_t{place.worker};
+uint64_t StreamRow(RowPlace place, const Dealing& dealing) {
+  const uint64_t round = uint64_t{place.row} / dealing.rows_per_turn;
+  const uint64_t in_turn = uint64_t{place.row} % dealing.rows_per_turn;
+  const uint64_t turn = round * dealing.workers + uint64_t{place.worker};
+  return turn * dealing.rows_per_turn + in_turn;
 }
 
-RowNumber RowsOfWorker(uint64_t stream_rows, WorkerId worker, uint32_t workers) {
-  return RowNumber(stream_rows / workers + (worker < stream_rows % workers ? 1 : 0));
+RowNumber RowsOfWorker(uint64_t stream_rows, WorkerId worker, const Dealing& dealing) {
+  const uint64_t rounds = stream_rows / dealing.rows_per_round();
+  const uint64_t in_round = stream_rows % dealing.rows_per_round();
+  const uint64_t before = uint64_t{worker} * dealing.rows_per_turn;
+  const uint64_t in_turn =
+      std::min<uint64_t>(in_round > before ? in_round - before : 0, dealing.rows_per_turn);
+  return RowNumber(rounds * dealing.rows_per_turn + in_turn);
 }
 
 KeyRange RangeOfShard(ShardId shard, uint32_t shards, uint64_t keys) {

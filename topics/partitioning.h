@@ -9,18 +9,30 @@
 
 namespace millrace {
 
-// Accepted row i of the stream (from 0, over all epochs) is row i / workers of partition
-// i mod workers: exact round robin, so that no worker starves and row numbers have no gaps.
+// How the rows of the stream are dealt to the workers: the first rows_per_turn of them go to worker
+// 0, the next to worker 1, and so on, round and round: exactly, so that no worker starves and row
+// numbers have no gaps. Neighbours of the stream, which tell most of each other, are so learnt by
+// one worker, one after the other. Both numbers are at least 1.
+struct Dealing {
+  uint32_t workers = 1;
+  uint32_t rows_per_turn = 1;
+  // Workers wait so long for their turn that more is of no use.
+  static constexpr uint32_t kMostRowsPerTurn = 65536;
+  uint64_t rows_per_round() const { return uint64_t{workers} * rows_per_turn; }
+};
+
+// Where an accepted row of the stream (from 0, over all epochs) is: a partition, and its number
+// there.
 struct RowPlace {
   WorkerId worker = 0;
   RowNumber row = 0;
   bool operator==(const RowPlace&) const = default;
 };
-RowPlace PlaceOfRow(uint64_t stream_row, uint32_t workers);
+RowPlace PlaceOfRow(uint64_t stream_row, const Dealing& dealing);
 // The inverse.
-uint64_t StreamRow(RowPlace place, uint32_t workers);
+uint64_t StreamRow(RowPlace place, const Dealing& dealing);
 // How many of the first `stream_rows` rows are in a worker's partition.
-RowNumber RowsOfWorker(uint64_t stream_rows, WorkerId worker, uint32_t workers);
+RowNumber RowsOfWorker(uint64_t stream_rows, WorkerId worker, const Dealing& dealing);
 
 // Shard s of `shards` owns a contiguous range of [0, keys); every key has one owner, and no range
 // is longer than another by more than one key. REQUIRES shard < shards.

@@ -103,6 +103,7 @@ JobFeatures FeaturesOf(const JobConfig& config, const CsvStream& stream) {
   features.set_job(config.name());
   features.set_epoch(config.epoch());
   features.set_workers(config.workers());
+  features.set_rows_per_turn(RowsPerTurnOf(config.producer(), false));
   *features.mutable_spec() = stream.spec();
   features.set_feature_count(stream.encoder().feature_count());
   return features;
@@ -159,7 +160,8 @@ Status Run(const JobFlags& flags) {
   NoRejects rejects;
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvStream> stream,
                             OpenStream(config, spec, rejects));
-  MemoryRows rows(config.workers());
+  MemoryRows rows(
+      {.workers = config.workers(), .rows_per_turn = RowsPerTurnOf(config.producer(), false)});
   MILLRACE_RETURN_IF_ERROR(ReadRows(*stream, rows));
 
   const JobFeatures features = FeaturesOf(config, *stream);

@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "tasks/task_options.h"
-#include "topics/partitioning.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -16,7 +15,7 @@ constexpr int64_t kTimeMs = 0;  // of every record
 }  // namespace
 
 void MemoryRows::Add(const Row& row) {
-  const RowPlace place = PlaceOfRow(rows_++, static_cast<uint32_t>(partitions_.size()));
+  const RowPlace place = PlaceOfRow(rows_++, dealing_);
   Partition& partition = partitions_[place.worker];
   if (!partition.batch.Takes(row)) Close(partition);
   partition.batch.Add(row);

@@ -19,6 +19,7 @@
 #include "tasks/shared_weights_reader.h"
 #include "tasks/worker_task.h"
 #include "topics/outgoing_record.h"
+#include "topics/partitioning.h"
 #include "topics/row_batch.h"
 #include "topics/row_codec.h"
 
@@ -33,7 +34,7 @@ class MemoryRows {
     std::string value;
   };
 
-  explicit MemoryRows(uint32_t workers) : partitions_(workers) {}
+  explicit MemoryRows(const Dealing& dealing) : dealing_(dealing), partitions_(dealing.workers) {}
 
   // The next row of the stream.
   void Add(const Row& row);
@@ -51,6 +52,7 @@ class MemoryRows {
   };
   void Close(Partition& partition);
 
+  Dealing dealing_;
   std::vector<Partition> partitions_;
   uint64_t rows_ = 0;
 };

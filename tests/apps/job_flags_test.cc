@@ -195,6 +195,11 @@ TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
               "--schedule: 'sometimes' is not one of one-pass, buffer");
   ExpectError({"--consistency", "bounded:0"}, "--consistency");
   ExpectError({"--kafka", "no-equals-sign"}, "KEY=VALUE");
+  for (const char* turn : {"0", "65537"}) {
+    const std::string text = "producer { rows_per_turn: " + std::string(turn) + " }";
+    EXPECT_THAT(Load({}, text).status().message(),
+                HasSubstr("rows_per_turn (--rows-per-turn): give 1 to 65536"));
+  }
 }
 
 // Each of these once ended a program in the middle of a job, after it had published them.

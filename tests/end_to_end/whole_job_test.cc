@@ -117,7 +117,7 @@ class WholeJobTest : public testing::Test {
     const std::string topic = TopicName(config_.name(), Topic::kInputData);
     std::vector<RowNumber> rows(kWorkers);
     for (uint64_t number = 0; number < row_count; ++number) {
-      const RowPlace place = PlaceOfRow(number, kWorkers);
+      const RowPlace place = PlaceOfRow(number, {.workers = kWorkers, .rows_per_turn = 4});
       rows[place.worker] = place.row + 1;
       ASSERT_TRUE((*producer)
                       ->Send(topic, static_cast<int32_t>(place.worker),

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "messages/training.pb.h"
+
 namespace millrace {
 namespace {
 
@@ -21,6 +23,15 @@ TEST(JobFeatures, PublishesTheCellsThatMeanMissing) {
             (std::vector<std::string>{"NA", "N/A", "#N/A", "NaN", "null", "none", "?", "-"}));
   spec.add_missing_tokens("-999");
   EXPECT_EQ(TokensOf(spec), (std::vector<std::string>{"-999"}));
+}
+
+TEST(RowsPerTurnOf, IsLongWhereRowsComeAsFastAsTheyAreTaken) {
+  Producer settings;
+  EXPECT_EQ(RowsPerTurnOf(settings, false), 128u);
+  EXPECT_EQ(RowsPerTurnOf(settings, true), Training().batch_rows());
+  settings.set_rows_per_turn(7);
+  EXPECT_EQ(RowsPerTurnOf(settings, false), 7u);
+  EXPECT_EQ(RowsPerTurnOf(settings, true), 7u);
 }
 
 TEST(JobFeatures, WhereNoCellCanBeMissingTheTokensAreNoDifference) {

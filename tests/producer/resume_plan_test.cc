@@ -55,7 +55,7 @@ TEST(PartitionTail, RefusesRecordsThatAreNotOfTheJob) {
 }
 
 TEST(ResumePlan, AFreshTopicGetsEverything) {
-  const ResumePlan plan(std::vector<PartitionTail>(3));
+  const ResumePlan plan(std::vector<PartitionTail>(3), 1);
   EXPECT_TRUE(plan.fresh());
   EXPECT_FALSE(plan.all_ended());
   EXPECT_EQ(plan.ActionFor({2, 0}), Action::kSend);
@@ -63,7 +63,7 @@ TEST(ResumePlan, AFreshTopicGetsEverything) {
 }
 
 TEST(ResumePlan, GoesOnAfterEachPartitionsLastRow) {
-  const ResumePlan plan({RowsUpTo(3, Value(2)), EndedAt(5), PartitionTail()});
+  const ResumePlan plan({RowsUpTo(3, Value(2)), EndedAt(5), PartitionTail()}, 1);
   EXPECT_FALSE(plan.fresh());
   EXPECT_FALSE(plan.all_ended());
   EXPECT_EQ(plan.rows_present(), 8u);
@@ -76,7 +76,7 @@ TEST(ResumePlan, GoesOnAfterEachPartitionsLastRow) {
 }
 
 TEST(ResumePlan, NoticesRowsOfAnotherInput) {
-  const ResumePlan plan({RowsUpTo(3, Value(2)), RowsUpTo(3, Value(9))});
+  const ResumePlan plan({RowsUpTo(3, Value(2)), RowsUpTo(3, Value(9))}, 1);
   EXPECT_TRUE(plan.Check({0, 2}, Value(2), "job.input-data").ok());
   const Status other = plan.Check({1, 2}, Value(2), "job.input-data");
   EXPECT_TRUE(absl::IsFailedPrecondition(other));
@@ -84,15 +84,21 @@ TEST(ResumePlan, NoticesRowsOfAnotherInput) {
 }
 
 TEST(ResumePlan, NoticesAnInputThatIsTooShortOrEndedElsewhere) {
-  EXPECT_TRUE(ResumePlan({RowsUpTo(3, ""), RowsUpTo(2, "")}).CheckEnd(5, "t").ok());
-  EXPECT_FALSE(ResumePlan({RowsUpTo(3, ""), RowsUpTo(3, "")}).CheckEnd(5, "t").ok());
-  EXPECT_TRUE(ResumePlan({EndedAt(3), RowsUpTo(2, "")}).CheckEnd(5, "t").ok());
-  EXPECT_FALSE(ResumePlan({EndedAt(2), RowsUpTo(2, "")}).CheckEnd(5, "t").ok());
-  EXPECT_FALSE(ResumePlan({EndedAt(3), RowsUpTo(2, "")}).CheckEnd(7, "t").ok());
+  EXPECT_TRUE(ResumePlan({RowsUpTo(3, ""), RowsUpTo(2, "")}, 1).CheckEnd(5, "t").ok());
+  EXPECT_FALSE(ResumePlan({RowsUpTo(3, ""), RowsUpTo(3, "")}, 1).CheckEnd(5, "t").ok());
+  EXPECT_TRUE(ResumePlan({EndedAt(3), RowsUpTo(2, "")}, 1).CheckEnd(5, "t").ok());
+  EXPECT_FALSE(ResumePlan({EndedAt(2), RowsUpTo(2, "")}, 1).CheckEnd(5, "t").ok());
+  EXPECT_FALSE(ResumePlan({EndedAt(3), RowsUpTo(2, "")}, 1).CheckEnd(7, "t").ok());
+}
+
+TEST(ResumePlan, CountsRowsByTurns) {
+  EXPECT_TRUE(ResumePlan({RowsUpTo(3, ""), RowsUpTo(2, "")}, 3).CheckEnd(5, "t").ok());
+  EXPECT_TRUE(ResumePlan({EndedAt(4), RowsUpTo(3, "")}, 3).CheckEnd(7, "t").ok());
+  EXPECT_FALSE(ResumePlan({EndedAt(3), RowsUpTo(3, "")}, 3).CheckEnd(7, "t").ok());
 }
 
 TEST(ResumePlan, NoticesAsManyOtherRowsBeforeAnEnd) {
-  const ResumePlan plan({EndedAt(3, 7), EndedAt(3), RowsUpTo(3, "")});
+  const ResumePlan plan({EndedAt(3, 7), EndedAt(3), RowsUpTo(3, "")}, 1);
   EXPECT_TRUE(plan.CheckFingerprint(0, 7, "t").ok());
   const Status other = plan.CheckFingerprint(0, 8, "t");
   EXPECT_TRUE(absl::IsFailedPrecondition(other));
@@ -102,8 +108,8 @@ TEST(ResumePlan, NoticesAsManyOtherRowsBeforeAnEnd) {
 }
 
 TEST(ResumePlan, KnowsWhenEverythingHasEnded) {
-  EXPECT_TRUE(ResumePlan({EndedAt(3), EndedAt(0)}).all_ended());
-  EXPECT_FALSE(ResumePlan({EndedAt(0), EndedAt(0)}).fresh());
+  EXPECT_TRUE(ResumePlan({EndedAt(3), EndedAt(0)}, 1).all_ended());
+  EXPECT_FALSE(ResumePlan({EndedAt(0), EndedAt(0)}, 1).fresh());
 }
 
 }  // namespace

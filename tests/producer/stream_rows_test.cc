@@ -93,14 +93,14 @@ class MemorySender final : public RowSender {
   std::string name_ = "job.input-data";
 };
 
-ResumePlan PlanOf(const MemoryTopic& topic) {
+ResumePlan PlanOf(const MemoryTopic& topic, uint32_t rows_per_turn) {
   std::vector<PartitionTail> tails;
   for (const auto& records : topic) {
     tails.push_back(records.empty()
                         ? PartitionTail()
                         : TailOfRecord(records.back().key, records.back().value, kShape).value());
   }
-  return ResumePlan(std::move(tails));
+  return ResumePlan(std::move(tails), rows_per_turn);
 }
 
 // Each row as a record of its own, however they were put together.
@@ -166,29 +166,27 @@ class StreamRowsTest : public testing::Test {
     counts_ = {};
     accepts_ = 0;
     auto stream = CsvStream::Create(CsvFile::Open(path_).value(), {}, options_, rejects_).value();
-    return StreamRows(*stream, PlanOf(topic), pacer_, sender, around_, counts_);
+    return StreamRows(*stream, PlanOf(topic, rows_per_turn_), pacer_, sender, around_, counts_);
   }
 
   // What an undisturbed run gives, by definition.
   MemoryTopic Expected(int rows, uint32_t workers) const {
     MemoryTopic topic(workers);
+    std::vector<RowFingerprint> fingerprints(workers);
+    uint64_t number = 0;
     for (uint32_t e = 0; e < options_.epochs; ++e) {
-      for (int i = 0; i < rows; ++i) {
-        const uint64_t number = e * static_cast<uint64_t>(rows) + static_cast<uint64_t>(i);
-        topic[number % workers].push_back(
-            {EncodeInputKey({RowNumber(number / workers), 1}),
-             EncodeRow({static_cast<uint32_t>(i % 2), {static_cast<double>(i)}, {}, {}, e > 0})});
+      for (int i = 0; i < rows; ++i, ++number) {
+        const uint64_t worker = number / rows_per_turn_ % workers;
+        const Row row{static_cast<uint32_t>(i % 2), {static_cast<double>(i)}, {}, {}, e > 0};
+        fingerprints[worker].Add(row);
+        topic[worker].push_back(
+            {EncodeInputKey({RowNumber(topic[worker].size()), 1}), EncodeRow(row)});
       }
     }
     for (size_t worker = 0; worker < workers; ++worker) {
-      RowFingerprint fingerprint;
-      const uint64_t all = options_.epochs * static_cast<uint64_t>(rows);
-      for (uint64_t number = worker; number < all; number += workers) {
-        const auto i = static_cast<uint32_t>(number % static_cast<uint64_t>(rows));
-        fingerprint.Add({i % 2, {static_cast<double>(i)}, {}, {}});
-      }
       const RowNumber end(topic[worker].size());
-      topic[worker].push_back({EncodeInputKey({end, 0}), EncodeEnd(end, fingerprint.value())});
+      topic[worker].push_back(
+          {EncodeInputKey({end, 0}), EncodeEnd(end, fingerprints[worker].value())});
     }
     return topic;
   }
@@ -197,6 +195,7 @@ class StreamRowsTest : public testing::Test {
   std::string path_;
   MemoryRejects rejects_;
   CsvStream::Options options_;
+  uint32_t rows_per_turn_ = 1;
   Pacer pacer_ = Pacer::Unpaced();
   std::atomic<bool> stop_ = false;
   int ticks_ = 0;
@@ -207,14 +206,17 @@ class StreamRowsTest : public testing::Test {
   StreamCounts counts_;
 };
 
-TEST_F(StreamRowsTest, DealsAcceptedRowsInTurnWhateverIsRejectedBetween) {
+TEST_F(StreamRowsTest, DealsAcceptedRowsInTurnsWhateverIsRejectedBetween) {
   InputRows(103, [](int i) { return i % 3 == 0 || i > 90; });
-  MemoryTopic topic(4);
-  ASSERT_TRUE(Run(topic).ok());
-  EXPECT_EQ(RowsOf(topic), Expected(103, 4));
-  EXPECT_EQ(counts_.rows_sent, 103u);
-  EXPECT_LT(counts_.records_sent, 107u);
-  EXPECT_EQ(rejects_.rows.size(), 43u);
+  for (const uint32_t rows_per_turn : {1, 8, 32, 200}) {
+    rows_per_turn_ = rows_per_turn;
+    MemoryTopic topic(4);
+    ASSERT_TRUE(Run(topic).ok());
+    EXPECT_EQ(RowsOf(topic), Expected(103, 4));
+    EXPECT_EQ(counts_.rows_sent, 103u);
+    EXPECT_LT(counts_.records_sent, 107u);
+    EXPECT_EQ(rejects_.rows.size(), 43u);
+  }
 }
 
 TEST_F(StreamRowsTest, WhatWasSentIsDeliveredWhileAPipeIsSilent) {
@@ -276,6 +278,7 @@ TEST_F(StreamRowsTest, ResumedAnywhereItGivesWhatAnUninterruptedRunGives) {
     const int rows = static_cast<int>(1 + random() % 60);
     const auto workers = static_cast<uint32_t>(1 + random() % 5);
     options_.epochs = static_cast<uint32_t>(1 + random() % 3);
+    rows_per_turn_ = static_cast<uint32_t>(1 + random() % 4);
     const uint32_t badness = random() % 4;
     std::mt19937 bad(seed);
     InputRows(rows, [&](int) { return badness > 0 && bad() % badness == 0; });
@@ -294,10 +297,10 @@ TEST_F(StreamRowsTest, ResumedAnywhereItGivesWhatAnUninterruptedRunGives) {
       if (status.ok()) break;
       ASSERT_TRUE(absl::IsAborted(status)) << status;
       // Died after the last record: the next run finds the end.
-      if (PlanOf(topic).all_ended()) break;
+      if (PlanOf(topic, rows_per_turn_).all_ended()) break;
     }
     ASSERT_EQ(RowsOf(topic), Expected(rows, workers)) << "seed " << seed;
-    if (PlanOf(topic).all_ended()) {
+    if (PlanOf(topic, rows_per_turn_).all_ended()) {
       // Whatever was cut off before, the last run that read to the end has rejected all of them.
       std::mt19937 again(seed);
       for (int i = 0; i < rows; ++i) rejected += badness > 0 && again() % badness == 0;
@@ -323,7 +326,7 @@ TEST_F(StreamRowsTest, RefusesToGoOnAfterRowsOfAnotherInput) {
   MemoryTopic topic(2);
   EXPECT_TRUE(absl::IsAborted(Run(topic, 3, 11)));
   const MemoryTopic before = topic;
-  ASSERT_FALSE(PlanOf(topic).fresh());
+  ASSERT_FALSE(PlanOf(topic, 1).fresh());
   Input("x,y\n5,0\n6,1\n7,1\n8,1\n9,1\n10,1\n11,1\n12,1\n13,1\n14,1\n15,1\n16,1\n17,1\n");
   const Status status = Run(topic);
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
@@ -463,7 +466,7 @@ TEST_F(StreamRowsTest, AStopEndsTheStreamAndWhatWasSentIsDelivered) {
     EXPECT_TRUE(Drain(sender, seconds(10), around_).ok());
     EXPECT_EQ(sender.outstanding(), 0u);
   }
-  EXPECT_EQ(PlanOf(topic).rows_present(), counts_.rows_sent);
+  EXPECT_EQ(PlanOf(topic, rows_per_turn_).rows_present(), counts_.rows_sent);
   EXPECT_LT(counts_.rows_sent, 400u);
   stop_ = false;
   ASSERT_TRUE(Run(topic).ok());

@@ -162,7 +162,7 @@ class Loop {
     const RowNumber end =
         std::min<RowNumber>(begin + training_.batch_rows(), scenario_.rows[worker]);
     for (RowNumber number = begin; number < end; ++number) {
-      const uint64_t stream_row = number * scenario_.workers + uint64_t{worker};
+      const uint64_t stream_row = scenario_.StreamRow(worker, number);
       const uint64_t freeze = training_.freeze_after_rows();
       if (IsUndecodable(scenario_, worker, number)) continue;
       if (freeze > 0 && stream_row >= freeze) continue;

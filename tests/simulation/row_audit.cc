@@ -104,14 +104,14 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   std::vector<uint64_t> of_class(scenario_.classes);
   for (RowNumber row = begin; row < end; ++row) {
     if (IsUndecodable(scenario_, worker, row)) continue;
-    const bool frozen = freeze > 0 && StreamRow(worker, row) >= freeze;
+    const bool frozen = freeze > 0 && scenario_.StreamRow(worker, row) >= freeze;
     if (row >= trained_begin && !frozen) ++trained;
     if (row < new_begin) continue;
     ++tested;
-    if (tail_from > 0 && StreamRow(worker, row) >= tail_from) ++tail;
+    if (tail_from > 0 && scenario_.StreamRow(worker, row) >= tail_from) ++tail;
     if (frozen) continue;
     if (row >= trained_begin) ++fresh;
-    numbers.push_back(static_cast<double>(StreamRow(worker, row)));
+    numbers.push_back(static_cast<double>(scenario_.StreamRow(worker, row)));
     ++of_class[MakeRow(scenario_, worker, row).label];
   }
   if (message.rows_end() != end) return "rows end at " + std::to_string(message.rows_end());

@@ -33,9 +33,6 @@ class RowAudit {
     bool ended = false;
   };
   size_t BufferSize(const Partition& partition, size_t before) const;
-  uint64_t StreamRow(WorkerId worker, RowNumber row) const {
-    return row * scenario_.workers + uint64_t{worker};
-  }
 
   const Scenario& scenario_;
   std::vector<Partition> partitions_;

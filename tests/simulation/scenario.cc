@@ -168,6 +168,7 @@ JobFeatures FeaturesOf(const Scenario& scenario) {
   JobFeatures features;
   features.set_epoch(kEpoch);
   features.set_workers(scenario.workers);
+  features.set_rows_per_turn(scenario.rows_per_turn);
   features.set_feature_count(scenario.features());
   for (size_t k = 0; k < scenario.classes; ++k) {
     features.mutable_spec()->add_classes(std::to_string(k));
@@ -223,6 +224,9 @@ Scenario DrawScenario(Random& random) {
   scenario.evaluate_batches = random.Chance(0.1);
   DrawCompression(random, scenario);
   if (scenario.shards > 1) scenario.replicas = static_cast<uint32_t>(random.Below(3));
+  constexpr uint32_t kTurns[] = {1, 1, 3, 32};
+  scenario.rows_per_turn =
+      kTurns[Random::Hash(scenario.data_seed, 0, 0, 50001) % std::size(kTurns)];
   DrawNetwork(scenario);
   if (scenario.is_network() && scenario.most_message_bytes != kMostMessageBytes) {
     scenario.most_message_bytes = SmallMessageBytes(scenario);
@@ -254,7 +258,7 @@ Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number) {
   row.label = static_cast<uint32_t>(draw(0) % scenario.classes);
   for (size_t column = 0; column < scenario.numeric; ++column) {
     if (column == 0) {
-      row.numeric.push_back(static_cast<double>(number * scenario.workers + uint64_t{worker}));
+      row.numeric.push_back(static_cast<double>(scenario.StreamRow(worker, number)));
     } else if (draw(100 + column) % 8 == 0) {
       row.numeric.push_back(std::numeric_limits<double>::quiet_NaN());
     } else {

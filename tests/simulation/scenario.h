@@ -39,6 +39,7 @@ struct Scenario {
   size_t hashed = 3;
   size_t ids = 0;                          // id columns; with some of them no model is linear
   bool wide = false;                       // the hashed features' weights are embedding rows
+  uint32_t rows_per_turn = 1;              // that go to one worker after another
   std::vector<RowNumber> rows = {12, 12};  // by worker
   double undecodable = 0;                  // part of the rows
   Training training;
@@ -49,6 +50,12 @@ struct Scenario {
   bool weights_from_workers = false;            // should no copy of a shard be left
 
   size_t features() const { return numeric + hashed; }
+  // The number in the stream of a worker's row.
+  uint64_t StreamRow(WorkerId worker, RowNumber row) const {
+    const uint64_t rounds_before = uint64_t{row} / rows_per_turn;
+    return (rounds_before * workers + uint64_t{worker}) * rows_per_turn +
+           uint64_t{row} % rows_per_turn;
+  }
   RowShape shape() const { return {numeric, features(), classes, ids}; }
   bool is_network() const { return training.model() == Training::NETWORK; }
   // The model's penalty is that of its rows, too.

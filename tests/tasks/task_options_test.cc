@@ -156,6 +156,16 @@ TEST(MakeServerOptions, OfANetworkRowsAreBornLinearFirst) {
   EXPECT_EQ(options.row_l2, 0.25);
 }
 
+TEST(MakeWorkerOptions, OfAJobThatNamesNoTurnsTheyAreOfOneRow) {
+  JobFeatures features = Features(10);
+  features.set_workers(3);
+  JobTraining training;
+  training.set_shards(1);
+  EXPECT_EQ(MakeWorkerOptions(features, training, WorkerId(1)).rows_per_turn, 1u);
+  features.set_rows_per_turn(32);
+  EXPECT_EQ(MakeWorkerOptions(features, training, WorkerId(1)).rows_per_turn, 32u);
+}
+
 TEST(IsWide, AModelOfManyWeightsKeepsThemAsRows) {
   EXPECT_FALSE(IsWide(Features(131'069), Training()));
   EXPECT_TRUE(IsWide(Features(131'070), Training()));

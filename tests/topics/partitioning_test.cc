@@ -9,39 +9,47 @@
 namespace millrace {
 namespace {
 
-TEST(PartitioningTest, RowsGoRoundRobinSoThatNoWorkerStarvesAndNumbersHaveNoGaps) {
-  for (uint32_t workers : {1u, 2u, 3u, 4u, 7u, 64u}) {
-    std::vector<RowNumber> next(workers, 0);
-    for (uint64_t stream_row = 0; stream_row < 1000; ++stream_row) {
-      const RowPlace place = PlaceOfRow(stream_row, workers);
-      ASSERT_EQ(place.worker, stream_row % workers);
-      ASSERT_EQ(place.row, next[place.worker]++);
+TEST(PartitioningTest, RowsGoRoundAndRoundInTurnsSoThatNoWorkerStarvesAndNumbersHaveNoGaps) {
+  for (const uint32_t workers : {1u, 2u, 3u, 4u, 7u, 64u}) {
+    for (const uint32_t rows_per_turn : {1u, 2u, 5u, 32u}) {
+      const Dealing dealing = {workers, rows_per_turn};
+      std::vector<RowNumber> next(workers, 0);
+      for (uint64_t stream_row = 0; stream_row < 1000; ++stream_row) {
+        const RowPlace place = PlaceOfRow(stream_row, dealing);
+        ASSERT_EQ(place.worker, stream_row / rows_per_turn % workers);
+        ASSERT_EQ(place.row, next[place.worker]++);
+      }
+      const auto [least, most] = std::minmax_element(next.begin(), next.end());
+      EXPECT_LE(*most - *least, rows_per_turn);
     }
-    const auto [least, most] = std::minmax_element(next.begin(), next.end());
-    EXPECT_LE(*most - *least, 1u);
   }
 }
 
 TEST(PartitioningTest, TheStreamRowOfAPlaceIsTheRowThatWentThere) {
   std::mt19937_64 random(1);
   for (int trial = 0; trial < 10'000; ++trial) {
-    const uint32_t workers = static_cast<uint32_t>(1 + random() % 1000);
+    const Dealing dealing = {.workers = static_cast<uint32_t>(1 + random() % 1000),
+                             .rows_per_turn = static_cast<uint32_t>(1 + random() % 100)};
     const uint64_t stream_row = random() >> (1 + random() % 60);
-    ASSERT_EQ(StreamRow(PlaceOfRow(stream_row, workers), workers), stream_row);
-    const RowPlace place{WorkerId(random() % workers), RowNumber(random() % 1'000'000)};
-    ASSERT_EQ(PlaceOfRow(StreamRow(place, workers), workers), place);
+    ASSERT_EQ(StreamRow(PlaceOfRow(stream_row, dealing), dealing), stream_row);
+    const RowPlace place{WorkerId(random() % dealing.workers), RowNumber(random() % 1'000'000)};
+    ASSERT_EQ(PlaceOfRow(StreamRow(place, dealing), dealing), place);
   }
 }
 
 TEST(PartitioningTest, RowsOfWorkerCountsTheRowsThatWentToIt) {
-  for (uint32_t workers : {1u, 2u, 3u, 4u, 7u}) {
-    std::vector<RowNumber> counts(workers, 0);
-    for (uint64_t rows = 0; rows < 100; ++rows) {
-      for (WorkerId worker = 0; worker < workers; ++worker) {
-        ASSERT_EQ(RowsOfWorker(rows, worker, workers), counts[worker])
-            << rows << " rows, worker " << worker << " of " << workers;
+  for (const uint32_t workers : {1u, 2u, 3u, 4u, 7u}) {
+    for (const uint32_t rows_per_turn : {1u, 3u, 8u}) {
+      const Dealing dealing = {workers, rows_per_turn};
+      std::vector<RowNumber> counts(workers, 0);
+      for (uint64_t rows = 0; rows < 100; ++rows) {
+        for (WorkerId worker = 0; worker < workers; ++worker) {
+          ASSERT_EQ(RowsOfWorker(rows, worker, dealing), counts[worker])
+              << rows << " rows in turns of " << rows_per_turn << ", worker " << worker << " of "
+              << workers;
+        }
+        ++counts[PlaceOfRow(rows, dealing).worker];
       }
-      ++counts[PlaceOfRow(rows, workers).worker];
     }
   }
 }
