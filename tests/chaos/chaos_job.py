@@ -7,31 +7,44 @@ import pathlib
 import topology
 
 DISK_MIB = 256
-ID_FEATURES = ["--label", "verdict", "--classes", "low,high", "--numeric", "price",
-               "--ids", "shop,day,shop*day,id", "--text", "words", "--text-buckets", "64"]  # fmt: skip
+CLASSES = "low", "middle", "high"
+# Beside the label, which a class follows from and a number.
+COLUMNS = ["--categorical", "shop,shop*day", "--categorical-buckets", "64"]
+ID_COLUMNS = ["--ids", "shop,day,shop*day,id"]
+TEXT = ["--text", "words", "--text-buckets", "64"]
+
+
+def classes(plan):
+    """Those that are asked for; none of a regression."""
+    if plan.kind.regression:
+        return ()
+    return ("low", "high") if plan.kind.rejects else CLASSES
 
 
 def features(plan):
-    if plan.model == "softmax":
-        return [*topology.FEATURES, "--classes", "low,middle,high"]
-    return ID_FEATURES
+    """The label, and columns that it follows from; of an estimated price, the verdict."""
+    if plan.kind.regression:
+        label = ["--label", "price", "--regression", "--numeric", "weight"]
+    else:
+        label = ["--label", "verdict", "--classes", ",".join(classes(plan)), "--numeric",
+                 "price,weight"]
+    columns = ID_COLUMNS if plan.kind.has_ids else COLUMNS
+    verdict = ["verdict"] if plan.kind.regression else []
+    return [*label, columns[0], ",".join([*verdict, columns[1]]), *columns[2:], *TEXT]
 
 
 def write_data(plan, path):
     """The rows of a plan; how many of them are to be trained on: those of a class asked for."""
     topology.write_csv(path, plan.rows, seed=plan.data_seed)
-    if plan.model == "softmax":
-        return plan.rows
-    with open(path, newline="", encoding="utf-8") as file:
-        return sum(row["verdict"] in ("low", "high") for row in csv.DictReader(file))
+    return plan.rows - len(malformed_ids(plan, path))
 
 
 def malformed_ids(plan, path):
     """Of the rows in a file: those of a class that is not asked for."""
-    if plan.model == "softmax":
+    if not plan.kind.rejects:
         return []
     with open(path, newline="", encoding="utf-8") as file:
-        return [row["id"] for row in csv.DictReader(file) if row["verdict"] not in ("low", "high")]
+        return [row["id"] for row in csv.DictReader(file) if row["verdict"] not in classes(plan)]
 
 
 def rejected_ids(path):
@@ -50,8 +63,8 @@ class ChaosJob(topology.Job):
         pace = ["--rate", f"{plan.rows / plan.seconds:.1f}"] if paced else []
         super().__init__(
             cluster, name, folder, workers=plan.workers, data=data, servers=plan.servers,
-            training=["--model", plan.model, "--schedule", plan.schedule,
-                      "--consistency", plan.consistency, *plan.training],
+            training=["--model", plan.kind.model, "--schedule", plan.kind.schedule,
+                      "--consistency", plan.kind.consistency, *plan.training],
             features=features(plan), producer=pace, common=["--replication-factor", "3"])
         self.plan = plan
         for server in plan.servers:

@@ -15,6 +15,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "end_to_end")]
 
+import chaos_job  # noqa: E402
 import checks  # noqa: E402
 import disks  # noqa: E402
 import endless  # noqa: E402
@@ -23,6 +24,7 @@ import plan as plans  # noqa: E402
 import report as reports  # noqa: E402
 import samples  # noqa: E402
 import stage as stages  # noqa: E402
+import topology  # noqa: E402
 import troubles  # noqa: E402
 
 SUMMARY = {"ended": True, "rows_trained": 100, "progressive": {"rows": 100}, "refused": 0,
@@ -31,19 +33,38 @@ Row = collections.namedtuple("Row", "values slots updates")
 
 
 class Draws(unittest.TestCase):
-    jobs = [plans.draw_job(seed, number) for seed in range(1, 31) for number in range(24)]
+    jobs = [plans.draw_job(seed, number) for seed in range(1, 31)
+            for number in range(2 * len(plans.KINDS))]
     events = [event for job in jobs for event in job.events]
 
     def test_a_seed_and_a_number_give_the_same_job_whatever_was_drawn_before(self):
         self.assertEqual(plans.draw_job(7, 5), plans.draw_job(7, 5))
         self.assertNotEqual(plans.draw_job(7, 5).events, plans.draw_job(8, 5).events)
-        self.assertNotEqual(plans.draw_job(7, 5).events, plans.draw_job(7, 5 + 12).events)
+        self.assertNotEqual(plans.draw_job(7, 5).events, plans.draw_job(7, 5 + len(plans.KINDS)).events)
 
     def test_as_many_jobs_as_there_are_kinds_are_of_every_kind(self):
         for seed in 1, 2, 9:
-            kinds = [(job.model, job.consistency, job.schedule)
-                     for job in (plans.draw_job(seed, n) for n in range(len(plans.KINDS)))]
+            kinds = [plans.draw_job(seed, n).kind for n in range(len(plans.KINDS))]
             self.assertEqual(sorted(kinds), sorted(plans.KINDS))
+            self.assertEqual(len(set(kinds)), len(kinds))
+
+    def test_every_model_learns_classes_and_numbers_and_those_that_can_from_a_buffer(self):
+        kinds = {(kind.model, kind.schedule, kind.regression) for kind in plans.KINDS}
+        for model in "softmax", "fm", "deepfm", "network":
+            for regression in False, True:
+                self.assertIn((model, "one-pass", regression), kinds)
+        self.assertEqual({kind for kind in kinds if kind[1] == "buffer"},
+                         {("softmax", "buffer", False), ("softmax", "buffer", True),
+                          ("network", "buffer", False)})
+
+    def test_a_regression_has_every_loss_and_no_class_weights_and_classes_have_no_loss(self):
+        losses = collections.Counter()
+        for job in self.jobs:
+            flag = "--class-weight" if job.kind.regression else "--loss"
+            self.assertNotIn(flag, job.training)
+            if "--loss" in job.training:
+                losses[job.training[job.training.index("--loss") + 1]] += 1
+        self.assertEqual(set(losses), {"squared", "absolute", "huber"})
 
     def test_everything_that_can_be_drawn_is(self):
         names = {(troubles.of_broker(event), event.name) for event in self.events}
@@ -82,25 +103,75 @@ class Draws(unittest.TestCase):
                 if event.kind == "fill":
                     self.assertIn(event.target, job.writers)
                 if event.kind == "fill-start":
-                    self.assertIn((job.schedule, event.target[:-1]), [("buffer", "worker")])
+                    self.assertIn((job.kind.schedule, event.target[:-1]), [("buffer", "worker")])
                 if event.kind == "wipe":
                     self.assertNotEqual(event.target, "producer")
 
     def test_the_disks_of_all_who_write_to_one_are_filled(self):
         filled = collections.defaultdict(set)
         for job in self.jobs:
-            kind = "buffer" if job.schedule == "buffer" else job.model
+            name = job.kind.model + " regression" * job.kind.regression
+            kind = "buffer" if job.kind.schedule == "buffer" else name
             filled[kind] |= {event.target for event in job.events if event.kind == "fill"}
         servers = {"server0", "server1", "server2"}
         self.assertLessEqual(servers, set().union(*filled.values()))
-        for kind, others in ("buffer", {"worker0", "worker1"}), ("softmax", set()), \
-                            ("fm", {"producer"}), ("deepfm", {"producer"}):  # fmt: skip
+        others_of = {"buffer": {"worker0", "worker1"}, "fm": {"producer"}, "deepfm": {"producer"}}
+        for kind in filled:
+            others = others_of.get(kind, set())
             self.assertEqual(filled[kind] - {*plans.BROKERS} - servers, others)
 
     def test_only_sequential_one_pass_jobs_are_compared_by_bytes(self):
         for job in self.jobs:
-            self.assertEqual(job.same_bytes, (job.consistency, job.schedule)
+            self.assertEqual(job.same_bytes, (job.kind.consistency, job.kind.schedule)
                              == ("sequential", "one-pass"))
+
+
+class Rows(unittest.TestCase):
+    """What the jobs' data and columns are, by kind."""
+
+    def job(self, *kind, **options):
+        kind = plans.Kind(*kind, **options)
+        return types.SimpleNamespace(kind=kind, rows=200, data_seed=3)
+
+    def flag(self, job, name):
+        features = chaos_job.features(job)
+        return features[features.index(name) + 1] if name in features else None
+
+    def test_the_label_of_a_regression_is_a_number_and_no_column_beside(self):
+        for model in "softmax", "fm", "deepfm", "network":
+            job = self.job(model, "sequential", regression=True)
+            self.assertEqual(self.flag(job, "--label"), "price")
+            self.assertIn("--regression", chaos_job.features(job))
+            self.assertNotIn("--classes", chaos_job.features(job))
+            self.assertNotIn("price", self.flag(job, "--numeric"))
+            job = self.job(model, "sequential")
+            self.assertEqual(self.flag(job, "--label"), "verdict")
+            self.assertNotIn("--regression", chaos_job.features(job))
+            for name in "--numeric", "--ids", "--categorical":
+                self.assertNotIn("verdict", self.flag(job, name) or "")
+
+    def test_only_models_that_take_them_have_ids_and_none_does_on_a_buffer(self):
+        for model in "softmax", "fm", "deepfm", "network":
+            for regression in False, True:
+                job = self.job(model, "eventual", regression=regression)
+                self.assertEqual("--ids" in chaos_job.features(job), model != "softmax")
+                self.assertEqual("--categorical" in chaos_job.features(job), model == "softmax")
+        for model in "softmax", "network":
+            self.assertNotIn("--ids", chaos_job.features(self.job(model, "eventual", "buffer")))
+
+    def test_rows_of_classes_that_are_not_asked_for_are_not_to_be_trained_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "rows.csv"
+            topology.write_csv(path, 200, seed=3)
+            middle = path.read_text(encoding="utf-8").count(",middle,")
+            self.assertGreater(middle, 20)
+            for model in "softmax", "fm", "deepfm", "network":
+                for regression in False, True:
+                    job = self.job(model, "sequential", regression=regression)
+                    rejects = middle if model in ("fm", "deepfm") and not regression else 0
+                    self.assertEqual(chaos_job.write_data(job, path), 200 - rejects)
+                    self.assertEqual(len(chaos_job.malformed_ids(job, path)), rejects)
+                    self.assertEqual("producer" in job.kind.other_writers, rejects > 0)
 
 
 class Checks(unittest.TestCase):

@@ -36,9 +36,10 @@ Runs jobs on a Kafka cluster of three brokers and lets accidents happen to every
   cut        the network: everything dropped, one direction, between two only, or late
   (brokers   the same: kill, stop, wipe, fill, cut; one broker at a time)
 
-The jobs are of every kind: softmax, fm and deepfm; row by row, by gradients and by averages;
-sequential, bounded and eventual; one pass and buffer; 1 to 3 shards on 1 to 3 servers, with replicas;
-snapshots, and jobs that go on from one on another number of shards. Of each it is checked that
+The jobs are of every kind: softmax, fm, deepfm and network; of classes, and of numbers with every
+loss; row by row, by gradients and by averages; sequential, bounded and eventual; one pass and
+buffer; 1 to 3 shards on 1 to 3 servers, with replicas; snapshots, and jobs that go on from one on
+another number of shards. Of each it is checked that
 
   - every row is counted exactly once, and every malformed row is in the reject file once;
   - a sequential one-pass job ends in the same bytes as an undisturbed run of it: the weights, and

@@ -2,8 +2,8 @@
 
 import dataclasses
 import random
+import typing
 
-MODELS = "softmax", "fm", "deepfm"
 BROKERS = "broker1", "broker2", "broker3"
 PROGRAMS = "server0", "server1", "server2", "worker0", "worker1", "producer"  # at most
 
@@ -13,13 +13,47 @@ PROGRAM_EVENTS = {"kill": 4, "kill-servers": 1, "kill-all": 1, "stop": 3, "termi
 BROKER_EVENTS = {"kill": 3, "stop": 2, "wipe": 2, "fill": 1, "cut": 3}
 CUTS = "drop", "out", "in", "pair", "pair-one-way", "delay"
 
-# Every kind of job once, in an order in which also the first few differ much.
-KINDS = [("fm", "sequential", "one-pass"), ("softmax", "eventual", "buffer"),
-         ("softmax", "sequential", "one-pass"), ("deepfm", "bounded:2", "one-pass"),
-         ("deepfm", "sequential", "one-pass"), ("softmax", "sequential", "buffer"),
-         ("fm", "eventual", "one-pass"), ("softmax", "bounded:2", "one-pass"),
-         ("deepfm", "eventual", "one-pass"), ("softmax", "bounded:2", "buffer"),
-         ("fm", "bounded:2", "one-pass"), ("softmax", "eventual", "one-pass")]  # fmt: skip
+
+class Kind(typing.NamedTuple):
+    model: str
+    consistency: str
+    schedule: str = "one-pass"
+    regression: bool = False  # a number is estimated; else classes are told apart
+
+    @property
+    def has_ids(self):
+        return self.model != "softmax" and self.schedule == "one-pass"
+
+    @property
+    def rejects(self):
+        """Whether it has rows of a class that is not asked for: these models know two."""
+        return self.model in ("fm", "deepfm") and not self.regression
+
+    @property
+    def other_writers(self):
+        """Who writes to a disk besides servers: workers keep the rows of a buffer there, the producer
+        those that it rejects."""
+        return [*(["worker0", "worker1"] if self.schedule == "buffer" else []),
+                *(["producer"] if self.rejects else [])]
+
+    def __str__(self):
+        label = " regression" if self.regression else ""
+        return f"{self.model}{label} {self.consistency} {self.schedule}"
+
+
+# Every kind of job once, in an order in which also the first few differ much. (New ones come at the
+# end: so the first jobs of a seed stay what they are.)
+KINDS = [Kind("fm", "sequential"), Kind("softmax", "eventual", "buffer"),
+         Kind("softmax", "sequential"), Kind("deepfm", "bounded:2"),
+         Kind("deepfm", "sequential"), Kind("softmax", "sequential", "buffer"),
+         Kind("fm", "eventual"), Kind("softmax", "bounded:2"),
+         Kind("deepfm", "eventual"), Kind("softmax", "bounded:2", "buffer"),
+         Kind("fm", "bounded:2"), Kind("softmax", "eventual"),
+         Kind("network", "sequential"), Kind("softmax", "sequential", regression=True),
+         Kind("network", "eventual", "buffer"), Kind("fm", "sequential", regression=True),
+         Kind("network", "bounded:2"), Kind("softmax", "eventual", "buffer", regression=True),
+         Kind("network", "sequential", regression=True), Kind("deepfm", "bounded:2", regression=True),
+         Kind("softmax", "bounded:2", regression=True)]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +82,7 @@ class Event:
 @dataclasses.dataclass(frozen=True)
 class JobPlan:
     number: int
-    model: str
-    consistency: str
-    schedule: str
+    kind: Kind
     training: tuple  # further flags of ServerApp
     servers: dict  # the shards of each
     replicas: int
@@ -69,7 +101,7 @@ class JobPlan:
     @property
     def same_bytes(self):
         """Whether its result is the same bytes whatever happens to it."""
-        return (self.consistency == "sequential" and self.schedule == "one-pass"
+        return (self.kind.consistency == "sequential" and self.kind.schedule == "one-pass"
                 and "--top-k" not in self.training)
 
     @property
@@ -79,12 +111,12 @@ class JobPlan:
     @property
     def writers(self):
         """Whose disks can be full: those of all who write to one."""
-        return [*self.servers, *_who_else_writes(self.model, self.schedule)]
+        return [*self.servers, *self.kind.other_writers]
 
     def __str__(self):
         servers = "; ".join(f"{name}: {','.join(map(str, ids))}"
                             for name, ids in self.servers.items())
-        text = (f"{self.model} {self.consistency} {self.schedule} {' '.join(self.training)}, "
+        text = (f"{self.kind} {' '.join(self.training)}, "
                 f"shards ({servers}), replicas {self.replicas}, workers {self.workers}, "
                 f"{self.rows} rows in {self.seconds:.0f} s")
         if self.snapshots:
@@ -103,13 +135,6 @@ def _cut(draw, node, others, at, lasts):
     peer = draw.choice(others) if shape.startswith("pair") else ""
     late = draw.choice((20, 50, 100, 300)) if shape == "delay" else 0
     return Event(at, "cut", node, lasts, shape, peer, late)
-
-
-def _who_else_writes(model, schedule):
-    """Besides servers, to a disk: workers keep the rows of a buffer there, the producer those that it
-    rejects, which the rows of a softmax job have none of."""
-    return [*(["worker0", "worker1"] if schedule == "buffer" else []),
-            *(["producer"] if model != "softmax" else [])]
 
 
 def _program_event(draw, programs, servers, writers, at):
@@ -172,15 +197,15 @@ def draw_servers(draw):
     return servers
 
 
-def _draw_training(draw, model, consistency, schedule):
-    if schedule == "buffer":
+def _draw_training(draw, kind):
+    if kind.schedule == "buffer":
         flags = ["--buffer-min", "64", "--buffer-max", "256", "--rounds-after-end", "3"]
     else:
         flags = ["--batch-rows", str(draw.choice((8, 16, 32)))]
     update = "gradient"
-    if model == "softmax":
+    if kind.model == "softmax":
         # The first, also without a word of it: nothing else is said of an optimizer.
-        updates = ("online", "gradient", "weight-change") if schedule == "one-pass" else (
+        updates = ("online", "gradient", "weight-change") if kind.schedule == "one-pass" else (
             "gradient", "weight-change")  # fmt: skip
         update = draw.choices(updates, (4, 4, 2)[-len(updates):])[0]
         if update != "online" or draw.random() < 0.5:
@@ -192,34 +217,43 @@ def _draw_training(draw, model, consistency, schedule):
     if update == "gradient":
         flags += ["--learning-rate", "0.05"]
         flags += ["--optimizer", draw.choice(("adagrad", "adam", "sgd", "momentum", "ftrl")
-                                             if model == "softmax" else ("adagrad", "ftrl"))]
-        if consistency != "sequential" and draw.random() < 0.2:
+                                             if kind.model == "softmax" else ("adagrad", "ftrl"))]
+        if kind.consistency != "sequential" and draw.random() < 0.2:
             flags += ["--top-k", "0.5"]
-    if model != "softmax":
-        flags += ["--factors", "4", "--embedding-cache", "1"]
+    if kind.model in ("fm", "deepfm"):
+        flags += ["--factors", "4"]
+    if kind.has_ids:
+        flags += ["--embedding-cache", "1"]
         if draw.random() < 0.3:
             flags += ["--admit-after", "2"]
-    if model == "deepfm":
+    if kind.model in ("deepfm", "network"):
         flags += ["--hidden", "16,8"]
+    return (*flags, *(_draw_loss(draw) if kind.regression else _draw_class_weights(draw)))
+
+
+def _draw_class_weights(draw):
     weights = draw.choice((None, None, "balanced", "high=2.5,low=0.5"))
-    if weights:
-        flags += ["--class-weight", weights]
-    return tuple(flags)
+    return ["--class-weight", weights] if weights else []
+
+
+def _draw_loss(draw):
+    """Squared errors are also the default."""
+    return draw.choice(([], ["--loss", "squared"], ["--loss", "absolute"], ["--loss", "huber"],
+                        ["--loss", "huber", "--huber-limit", "0.5"]))
 
 
 def draw_job(seed, number):
     """A job is a function of the seed and its number alone."""
     draw = random.Random(f"{seed}:{number}")
     # Each seed begins with another kind; then all of them come in turn.
-    model, consistency, schedule = KINDS[(seed - 1 + number) % len(KINDS)]
-    servers, writers = draw_servers(draw), _who_else_writes(model, schedule)
+    kind = KINDS[(seed - 1 + number) % len(KINDS)]
+    servers, writers = draw_servers(draw), kind.other_writers
     programs = [*servers, "worker0", "worker1", "producer"]
     seconds = draw.uniform(20, 35)
     snapshots = tuple(round(draw.uniform(3, seconds - 8), 1)
                       for _ in range(draw.choice((0, 1, 1, 2))))
     plan = JobPlan(
-        number, model, consistency, schedule, _draw_training(draw, model, consistency, schedule),
-        servers, draw.randint(0, len(servers) - 1), draw.randint(2, 4), draw.randint(4000, 16000),
+        number, kind, _draw_training(draw, kind), servers, draw.randint(0, len(servers) - 1), draw.randint(2, 4), draw.randint(4000, 16000),
         seconds, draw.randrange(1 << 30), draw_events(draw, list(servers), programs, writers, seconds),
         tuple(sorted(snapshots)))
     if not plan.snapshots or not plan.same_bytes:

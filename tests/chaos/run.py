@@ -66,7 +66,7 @@ class Run:
         size = self._settled_disk()
         self.report.add_disk(size)
         self.report.jobs += 1
-        self.report.kinds[f"{plan.model} {plan.consistency} {plan.schedule}"] += 1
+        self.report.kinds[str(plan.kind)] += 1
         if size > BROKER_DISK:
             self._failed(plan, folder, None, [f"a broker's disk holds {size >> 20} MiB after the "
                                               f"job's topics are deleted"])
@@ -123,7 +123,7 @@ class Run:
         job, wrong = stage.job, []
         summary = job.summary()
         (job.folder / "summary.json").write_text(json.dumps(summary, indent=2))
-        wrong += checks.wrong_counts(summary, rows, job.plan.schedule)
+        wrong += checks.wrong_counts(summary, rows, job.plan.kind.schedule)
         rejected = chaos_job.rejected_ids(job.rejects)
         wrong += checks.wrong_rejects(rejected, chaos_job.malformed_ids(job.plan, job.data))
         self.report.rejected += len(rejected)
@@ -138,7 +138,7 @@ class Run:
                 wrong.append(f"{name} says: {line}")
         peaks = {name: stage.memory.peak(name) for name in stage.memory.points}
         wrong += checks.too_much_memory(peaks, MEMORY)
-        if job.plan.schedule == "one-pass":
+        if job.plan.kind.schedule == "one-pass":
             self.report.rows += rows
         else:
             self.report.buffered[0] += summary.get("rows_trained") or 0
