@@ -36,7 +36,7 @@ touch "$ROOT/ended"
 """
 SERVER = """\
 #!/usr/bin/env bash
-echo "$*" >"$ROOT/server-words"
+echo "$*" >>"$ROOT/server-words"
 until [[ -f $ROOT/ended ]]; do sleep 0.02; done
 """
 
@@ -120,6 +120,22 @@ class Demo(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len((self.root / "joined-before").read_text().split()), 1)
         self.assertLess(time.monotonic() - began, 25)
+
+    def test_a_network_is_trained_on_any_columns_in_one_pass_and_on_the_buffer(self):
+        for schedule in "one-pass", "buffer":
+            done = self.file("--text", 'a "b"', "--model", "network", "--schedule", schedule)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            words = (self.root / "server-words").read_text()
+            self.assertIn(f"--model network --schedule {schedule} ", words)
+            self.assertNotIn("--learning-rate", words)
+            for name in "ended", "features", "server-words":
+                (self.root / name).unlink()
+
+    def test_a_model_that_there_is_not_is_wrong_usage(self):
+        done = self.file("--model", "net")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--model: softmax, network, fm or deepfm, not 'net'", done.stderr)
+        self.assertFalse((self.root / "set-up").exists())
 
     def test_a_program_that_fails_while_the_workers_are_waited_for_ends_the_demo(self):
         self.stub("build/release/apps/ServerApp", "#!/bin/sh\necho 'no broker answered'\nexit 1\n")
