@@ -119,6 +119,7 @@ void Inspector::OnAppended(Topic topic, int32_t partition, const LogRecord& reco
     const Referee::Accepted& accepted = shard.referee.accepted()[shard.audited];
     // Where a lost shard begins to count anew, a worker in a buffer may have counted before.
     const bool counts = world_.scenario.one_pass() || !shard.referee.was_lost();
+    if (accepted.message.progressive().unpredicted() > 0) world_.Count("row without a prediction");
     const std::string wrong = counts ? rows_.Check(accepted) : "";
     if (!wrong.empty()) {
       Fail("the update of worker " + std::to_string(accepted.worker) + ", clock " +

@@ -25,14 +25,17 @@ inline bool SameColumn(const Referee::Column& column, double count, double mean,
          Near(column.m2, m2, m2 + count * mean * mean);
 }
 
-// The numeric columns and then the labels.
+// The numeric columns, the targets, and the errors of predictions.
 inline bool SameMoments(const std::vector<Referee::Column>& columns, const MomentsMessage& is) {
-  if (static_cast<size_t>(is.count_size()) + 1 != columns.size()) return false;
+  if (static_cast<size_t>(is.count_size()) + 2 != columns.size()) return false;
   for (int i = 0; i < is.count_size(); ++i) {
     if (!SameColumn(columns[static_cast<size_t>(i)], is.count(i), is.mean(i), is.m2(i)))
       return false;
   }
-  return SameColumn(columns.back(), is.target_count(), is.target_mean(), is.target_m2());
+  const Referee::Column& targets = columns[columns.size() - 2];
+  const Referee::Column& errors = columns.back();
+  return SameColumn(targets, is.target_count(), is.target_mean(), is.target_m2()) &&
+         errors.count == is.error_count() && Near(errors.mean, is.error_mean(), is.error_mean());
 }
 
 // What a checkpoint has of it.
@@ -84,6 +87,7 @@ inline bool SameSums(const Referee::Sums& expected, const EvaluationSums& is) {
   return expected.rows == is.rows && expected.log_loss == is.log_loss &&
          expected.cells == is.cells && expected.bins == is.score_bins &&
          expected.calibration == calibration && expected.absolute_rows == is.absolute_rows &&
+         expected.unpredicted == is.unpredicted &&
          SameNumbers(expected, {is.squared_error, is.target, is.squared_target, is.absolute_error});
 }
 
@@ -99,7 +103,7 @@ inline bool SameSums(const Referee::Sums& expected, const EvaluationSumsMessage&
   }
   return expected.rows == is.rows() && expected.log_loss == is.log_loss() &&
          expected.cells == cells && expected.bins == bins && expected.calibration == calibration &&
-         expected.absolute_rows == is.absolute_rows() &&
+         expected.absolute_rows == is.absolute_rows() && expected.unpredicted == is.unpredicted() &&
          SameNumbers(expected,
                      {is.squared_error(), is.target(), is.squared_target(), is.absolute_error()});
 }

@@ -7,9 +7,9 @@ namespace millrace::simulation {
 
 std::vector<PlantedError> PlantedErrors() {
   std::vector<PlantedError> all;
-  for (auto* const part :
-       {PlantedInMessages, PlantedInCheckpoints, PlantedInTransactions, PlantedInLosses,
-        PlantedInSnapshots, PlantedInWorkers, PlantedInFollowers, PlantedInOnlineLearning}) {
+  for (auto* const part : {PlantedInMessages, PlantedInCheckpoints, PlantedInTransactions,
+                           PlantedInLosses, PlantedInSnapshots, PlantedInWorkers,
+                           PlantedInFollowers, PlantedInOnlineLearning, PlantedInRegressions}) {
     std::ranges::move(part(), std::back_inserter(all));
   }
   return all;

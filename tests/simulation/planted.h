@@ -30,5 +30,6 @@ std::vector<PlantedError> PlantedInSnapshots();
 std::vector<PlantedError> PlantedInWorkers();
 std::vector<PlantedError> PlantedInFollowers();
 std::vector<PlantedError> PlantedInOnlineLearning();
+std::vector<PlantedError> PlantedInRegressions();
 
 }  // namespace millrace::simulation

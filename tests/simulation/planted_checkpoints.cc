@@ -201,6 +201,18 @@ class WithoutTheWatchForDrift final : public OtherState {
   void Change(ShardState& state) override { state.clear_drift(); }
 };
 
+class WithoutTheTargets final : public OtherState {
+ public:
+  using OtherState::OtherState;
+
+ protected:
+  void Change(ShardState& state) override {
+    state.mutable_moments()->clear_target_count();
+    state.mutable_moments()->clear_target_mean();
+    state.mutable_moments()->clear_target_m2();
+  }
+};
+
 class WithoutTheRowsOfClasses final : public OtherState {
  public:
   using OtherState::OtherState;
@@ -276,9 +288,12 @@ std::vector<PlantedError> PlantedInCheckpoints() {
       "a checkpoint without the watch for drift", 20, Unchanged));
   errors.push_back(InServer<WithLog<WithoutTheRowsOfClasses>>(
       "a checkpoint without the rows of classes", 20, [](Scenario& scenario, Faults&) {
+        OfClasses(scenario);
         scenario.training.clear_class_weight();
         scenario.training.add_class_weight("balanced");
       }));
+  errors.push_back(InServer<WithLog<WithoutTheTargets>>("a checkpoint without the targets so far",
+                                                        20, Regression));
   errors.push_back(InServer<WithLog<WithoutHeldUpdates>>(
       "a checkpoint without the updates that are held", 20, Sequential));
   errors.push_back(InServer<WithLog<WithoutTheLastPiece>>(

@@ -340,6 +340,7 @@ class ForgetsMissedPenalties final : public ServerHost {
 // SGD and AdaGrad on a wide model with a penalty.
 void WideWithL2(Scenario& scenario, Faults& faults) {
   Sequential(scenario, faults);
+  OfClasses(scenario);
   Training& training = scenario.training;
   scenario.wide = true;
   scenario.ids = 0;

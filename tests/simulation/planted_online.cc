@@ -66,6 +66,7 @@ void Online(Scenario& scenario, Faults& faults) {
 }
 
 void Balanced(Scenario& scenario, Faults& faults) {
+  OfClasses(scenario);
   Online(scenario, faults);
   scenario.training.clear_class_weight();
   scenario.training.add_class_weight("balanced");

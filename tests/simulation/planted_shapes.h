@@ -42,9 +42,25 @@ inline void SequentialShards(Scenario& scenario, Faults& faults) {
   scenario.shards = 3;
 }
 
+// Not a regression.
+inline void OfClasses(Scenario& scenario) {
+  if (!scenario.regression) return;
+  scenario.regression = false;
+  scenario.classes = 2;
+  Training& training = scenario.training;
+  training.clear_loss();
+  training.clear_huber_limit();
+  if (training.model() == Training::SOFTMAX) scenario.ids = 0;
+}
+
+// Gradients of a linear regression in one pass, without outliers, whose first row nobody can
+// predict. (planted_regressions.cc)
+void Regression(Scenario& scenario, Faults& faults);
+
 // So that rounds on several shards have embedding rows in them.
 inline void SequentialEmbeddings(Scenario& scenario, Faults& faults) {
   SequentialShards(scenario, faults);
+  OfClasses(scenario);
   scenario.ids = 2;
   scenario.wide = false;
   scenario.classes = 2;

@@ -143,6 +143,7 @@ void PipelinedEventual(Scenario& scenario, Faults& faults) {
 
 void TopK(Scenario& scenario, Faults& faults) {
   SequentialShards(scenario, faults);
+  OfClasses(scenario);
   scenario.training.set_schedule(Training::ONE_PASS);
   scenario.training.mutable_update()->set_kind(Training::Update::GRADIENT);
   scenario.training.mutable_compression()->set_top_k(0.3);

@@ -36,7 +36,7 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   start.window_open = start.tail;
   start.window = start.tail;
   start.watch = std::make_shared<const Watch>();
-  start.columns.resize(job_.numeric + 1);
+  start.columns.resize(job_.numeric + 2);
   start.old_columns = start.columns;
   start.class_rows.resize(job_.classes);
   start.old_class_rows = start.class_rows;
@@ -160,7 +160,9 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
       Gradient::Update update = message.update();
       const bool poison = IsPoison(update);
       const uint64_t begin = member.held.empty() ? member.rows.end : member.held.back()->rows_end();
-      accepted_.push_back({position, message.worker(), message.clock(), begin, poison, update});
+      const bool targets_known = state.columns[job_.numeric].count > 0;
+      accepted_.push_back(
+          {position, message.worker(), message.clock(), begin, poison, targets_known, update});
       if (poison) {
         ++state.poisoned;
         bury_record();

@@ -62,6 +62,7 @@ class Referee {
     std::map<uint32_t, std::array<uint64_t, 3>> calibration;
     std::vector<double> numbers;  // of a regression, as the message has them
     uint64_t absolute_rows = 0;
+    uint64_t unpredicted = 0;
   };
   struct Column {
     double count = 0;
@@ -149,7 +150,9 @@ class Referee {
     std::shared_ptr<const Sums> window;
     uint64_t window_end = 0;
     std::shared_ptr<const Watch> watch;
-    std::vector<Column> columns;       // and then the labels, of a factorization machine
+    // Then, of a regression, the targets, and how far predictions were off (whose m2 nobody
+    // knows).
+    std::vector<Column> columns;
     std::vector<uint64_t> class_rows;  // of balanced classes; one for each
     uint64_t steps = 0;
     uint64_t rows_trained = 0;
@@ -185,7 +188,8 @@ class Referee {
     uint64_t clock = 0;
     uint64_t rows_end_before = 0;
     bool poisoned = false;
-    Gradient::Update message;  // as it came
+    bool targets_known = false;  // to the shard, when it came
+    Gradient::Update message;    // as it came
   };
   struct Letter {
     std::string topic;
@@ -286,6 +290,7 @@ class Referee {
   void Tally(State& state, uint32_t worker, const Gradient::Update& message);
   // Watches the losses of rows that were tested (referee_drift.cc).
   void SeeLoss(State& state, uint64_t clock, const EvaluationSumsMessage& sums) const;
+  double LossOf(const State& state, const EvaluationSumsMessage& sums) const;
   void Bury(State& state, const google::protobuf::RepeatedPtrField<DeadLetter>& letters);
 
   Job job_;

@@ -41,12 +41,23 @@ Referee::Page Referee::PageOf(const Watch& watch) const {
   return page;
 }
 
+// Of a regression the errors, by how far the targets so far are from their mean.
+double Referee::LossOf(const State& state, const EvaluationSumsMessage& sums) const {
+  if (job_.classes > 0) return sums.log_loss();
+  const Sums& all = *state.progressive;
+  const auto predicted = static_cast<double>(all.rows - all.unpredicted);
+  if (predicted == 0) return 0;
+  const double mean = all.numbers[1] / predicted;
+  const double variance = all.numbers[2] / predicted - mean * mean;
+  return variance > 0 ? sums.absolute_error() / std::sqrt(variance) : 0;
+}
+
 void Referee::SeeLoss(State& state, uint64_t clock, const EvaluationSumsMessage& sums) const {
   if (sums.rows() == 0) return;
   Watch watch = *state.watch;
   const auto rows = static_cast<double>(sums.rows());
   watch.open.rows += sums.rows();
-  watch.open.loss += Within(0, sums.log_loss(), kHighestLoss * rows);
+  watch.open.loss += Within(0, LossOf(state, sums), kHighestLoss * rows);
   if (watch.open.rows >= job_.block_rows) {
     watch.open.loss =
         Within(0, watch.open.loss / static_cast<double>(watch.open.rows), kHighestLoss);

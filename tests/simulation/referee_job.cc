@@ -41,32 +41,33 @@ std::vector<float> NetworkAtBirth(const Scenario& scenario, uint64_t key) {
     network.resize(network.size() + units);
     inputs = units;
   }
-  network.resize(network.size() + inputs * (deep_fm ? 1 : scenario.classes));
+  network.resize(network.size() + inputs * (deep_fm ? 1 : scenario.scores()));
   return network;
 }
 
 // Of a linear model, the numbers that a feature has. An online learner has a weight of each of its
-// five rates and a curvature; of two classes it has one score.
+// five rates and a curvature; of two classes it has one score, as of a regression.
 uint64_t FloatsPerFeature(const Scenario& scenario) {
-  if (scenario.is_network()) return scenario.classes;
+  if (scenario.is_network()) return scenario.scores();
+  if (scenario.online()) return 6 * (scenario.classes == 2 ? 1 : scenario.scores());
   if (scenario.ids > 0) return 1;  // a factorization machine
-  if (!scenario.online()) return scenario.classes;
-  return 6 * (scenario.classes == 2 ? 1 : scenario.classes);
+  return scenario.scores();
 }
 
-// What stands behind an online learner's bias: six losses and the number of rows of each class, up
-// to a whole feature.
+// What stands behind an online learner's bias: six losses and the number of rows of each class, or
+// of all, up to a whole feature.
 uint64_t FloatsOfRace(const Scenario& scenario) {
   if (!scenario.online()) return 0;
   uint64_t floats = 0;
-  while (floats < 6 + scenario.classes) floats += FloatsPerFeature(scenario);
+  while (floats < 6 + scenario.scores()) floats += FloatsPerFeature(scenario);
   return floats;
 }
 
 // How many numbers of an embedding row are drawn.
 uint64_t RandomFloatsOfRow(const Scenario& scenario) {
   if (scenario.is_network()) return scenario.training.hidden(0);
-  return scenario.wide ? 0 : scenario.training.embedding().factors();
+  const bool is_linear = scenario.training.model() == Training::SOFTMAX;
+  return is_linear ? 0 : scenario.training.embedding().factors();
 }
 
 // The shard's embedding rows: linear weights are zero, the factors are drawn by id and seed.

@@ -120,8 +120,9 @@ bool Referee::GoOnFrom(State& state, const Reports& reports) const {
     state.columns[static_cast<size_t>(i)] = {from.moments().count(i), from.moments().mean(i),
                                              from.moments().m2(i)};
   }
-  state.columns.back() = {from.moments().target_count(), from.moments().target_mean(),
-                          from.moments().target_m2()};
+  state.columns[job_.numeric] = {from.moments().target_count(), from.moments().target_mean(),
+                                 from.moments().target_m2()};
+  state.columns.back() = {from.moments().error_count(), from.moments().error_mean(), 0};
   for (int k = 0; k < from.moments().class_rows_size(); ++k) {
     state.class_rows.at(static_cast<size_t>(k)) = from.moments().class_rows(k);
   }

@@ -49,12 +49,13 @@ bool CalibrationFits(const EvaluationSumsMessage& sums) {
 }
 
 bool SumsFit(const EvaluationSumsMessage& sums, uint32_t classes) {
-  if (sums.rows() > (uint64_t{1} << 56) || sums.absolute_rows() > sums.rows()) return false;
+  if (sums.rows() > (uint64_t{1} << 56) || sums.unpredicted() > sums.rows()) return false;
+  if (sums.absolute_rows() > sums.rows() - sums.unpredicted()) return false;
   if (!Ascends(sums.cell()) || !Ascends(sums.score_bin()) || !CalibrationFits(sums)) return false;
   if (sums.cell_size() != sums.cell_count_size()) return false;
   if (sums.score_bin_size() != sums.score_count_size()) return false;
   for (uint32_t cell : sums.cell()) {
-    if (cell / classes >= classes) return false;
+    if (classes == 0 || cell / classes >= classes) return false;
   }
   for (uint32_t bin : sums.score_bin()) {
     if (bin >= 8192) return false;
@@ -98,8 +99,8 @@ bool IsPoison(const Gradient::Update& message) {
   numbers.insert(numbers.end(), moments.count().begin(), moments.count().end());
   numbers.insert(numbers.end(), moments.mean().begin(), moments.mean().end());
   numbers.insert(numbers.end(), moments.m2().begin(), moments.m2().end());
-  numbers.insert(numbers.end(),
-                 {moments.target_count(), moments.target_mean(), moments.target_m2()});
+  numbers.insert(numbers.end(), {moments.target_count(), moments.target_mean(), moments.target_m2(),
+                                 moments.error_count(), moments.error_mean()});
   for (double number : numbers) {
     if (std::isnan(number) || std::isinf(number)) return true;
   }
@@ -108,6 +109,7 @@ bool IsPoison(const Gradient::Update& message) {
     if (rows > 72'057'594'037'927'936) return true;
   }
   return message.weight_sum() < 0 || moments.target_count() < 0 || moments.target_m2() < 0 ||
+         moments.error_count() < 0 || moments.error_mean() < 0 ||
          std::any_of(moments.count().begin(), moments.count().end(), negative) ||
          std::any_of(moments.m2().begin(), moments.m2().end(), negative);
 }

@@ -33,6 +33,7 @@ std::shared_ptr<const Referee::Sums> Plus(const std::shared_ptr<const Referee::S
   total->numbers[2] += more.squared_target();
   total->numbers[3] += more.absolute_error();
   total->absolute_rows += more.absolute_rows();
+  total->unpredicted += more.unpredicted();
   return total;
 }
 
@@ -175,7 +176,8 @@ void Referee::Tally(State& state, uint32_t worker, const Gradient::Update& messa
   for (int i = 0; i < more.count_size(); ++i) {
     merge(state.columns[static_cast<size_t>(i)], more.count(i), more.mean(i), more.m2(i));
   }
-  merge(state.columns.back(), more.target_count(), more.target_mean(), more.target_m2());
+  merge(state.columns[job_.numeric], more.target_count(), more.target_mean(), more.target_m2());
+  merge(state.columns.back(), more.error_count(), more.error_mean(), 0);
   for (int k = 0; k < more.class_rows_size(); ++k) {
     state.class_rows[static_cast<size_t>(k)] += more.class_rows(k);
   }

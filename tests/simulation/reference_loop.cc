@@ -116,6 +116,7 @@ class Loop {
       }
     }
     trained.end = State();
+    trained.moments = moments_;
     if (!rounds.empty()) trained.after.try_emplace(*rounds.rbegin(), trained.end);
     return trained;
   }
@@ -191,12 +192,14 @@ class Loop {
     if (model_->online() != nullptr) {
       Learn(batch, {ids, values, row_gradient}, gradient, update);
     } else {
-      if (scales) {
-        for (const Row& row : rows) update.moments.Add(row);
-        Moments seen = moments_;
-        seen.Merge(update.moments);
-        scaler = Scaler(seen);
+      for (const Row& row : rows) {
+        if (scales) update.moments.Add(row);
+        if (scenario_.regression) update.moments.target.Add(row.target);
       }
+      Moments seen = moments_;
+      seen.Merge(update.moments);
+      if (scales) scaler = Scaler(seen);
+      scaler.set_target(seen.target);
       // Classes' scores begin at how frequent they have been in the batches before.
       scaler.set_class_rows(moments_.class_rows);
       if (scenario_.counts_classes()) {
@@ -205,9 +208,11 @@ class Loop {
       }
       const std::unique_ptr<Model> weighted = Weighted(rows, update);
       const Model& model = weighted != nullptr ? *weighted : *model_;
+      std::vector<float> scores(rows.size() * scenario_.scores());
       update.weight =
-          model.Compute(batch, scaler, weights_, {ids, values, row_gradient}, &gradient, {})
+          model.Compute(batch, scaler, weights_, {ids, values, row_gradient}, &gradient, scores)
               .weight_sum;
+      if (scenario_.regression) CountErrors(rows, scores, seen.target, update);
     }
     for (size_t i = 0; i < ids.size(); ++i) {
       const auto first = row_gradient.begin() + static_cast<ptrdiff_t>(i * model_->row_width());
@@ -232,6 +237,22 @@ class Loop {
     }
     Round(update);
     return update;
+  }
+
+  // How far the predictions were off. The scores are relative to all targets up to the end of the
+  // batch; a prediction is so to those before it, and to the first, if that is all there is: which
+  // itself is predicted by none.
+  void CountErrors(const std::vector<Row>& rows, const std::vector<float>& scores,
+                   const TargetMoments& own, Update& update) const {
+    TargetMoments before = moments_.target;
+    const size_t unpredicted = before.known() ? 0 : 1;
+    if (unpredicted > 0) before.Add(rows.front().target);
+    const double factor = before.deviation() / own.deviation();
+    for (size_t i = unpredicted; i < rows.size(); ++i) {
+      const double away = static_cast<double>(scores[i]) - own.mean;
+      const auto prediction = static_cast<float>(before.mean + away * factor);
+      update.moments.target.AddError(prediction - rows[i].target);
+    }
   }
 
   // The model with the weights of a job with balanced classes: by what the rows up to the end of
@@ -259,17 +280,18 @@ class Loop {
   void Learn(RowsView batch, const EmbeddingBatch& embeddings, GradientSum& change,
              Update& update) const {
     RunningScaler scaler(moments_, training_.scaling() == Training::RUNNING);
-    ClassBalance balance(moments_, scenario_.classes);
-    std::vector<float> scores(batch.size() * scenario_.classes);
+    std::optional<ClassBalance> balance;
+    if (scenario_.balances()) balance.emplace(moments_, scenario_.classes);
+    std::vector<float> scores(batch.size() * scenario_.scores());
     update.weight = model_->online()
                         ->Learn({.rows = batch,
                                  .trained_end = batch.size(),
                                  .concurrent = scenario_.workers,
-                                 .balance = scenario_.balances() ? &balance : nullptr},
+                                 .balance = balance ? &*balance : nullptr},
                                 scaler, weights_, embeddings, change, scores)
                         .weight_sum;
     update.moments = scaler.added();
-    if (scenario_.balances()) update.moments.class_rows = balance.added();
+    if (balance) update.moments.class_rows = balance->added();
   }
 
   // The largest of what is new and what was kept is sent, and the others are kept: so many as the

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/moments.h"
 #include "tests/simulation/scenario.h"
 
 namespace millrace::simulation {
@@ -18,6 +19,7 @@ using SkippedUpdates = std::vector<std::map<std::pair<WorkerId, Clock>, bool>>;
 struct Trained {
   std::vector<float> end;
   std::map<Clock, std::vector<float>> after;  // so many rounds
+  Moments moments;                            // at the end
 };
 
 // One process, one loop over the rounds, nothing but models/. REQUIRES a sequential one-pass

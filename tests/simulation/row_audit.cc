@@ -1,6 +1,7 @@
 #include "tests/simulation/row_audit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -97,22 +98,18 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   const uint64_t freeze = training.freeze_after_rows();
   const uint64_t tail_from = training.tail_after_rows() > 0 ? training.tail_after_rows() : freeze;
   uint64_t trained = 0;
-  uint64_t tested = 0;
-  uint64_t tail = 0;
   uint64_t fresh = 0;
-  std::vector<double> numbers;
-  std::vector<uint64_t> of_class(scenario_.classes);
+  NewRows rows;
   for (RowNumber row = begin; row < end; ++row) {
     if (IsUndecodable(scenario_, worker, row)) continue;
     const bool frozen = freeze > 0 && scenario_.StreamRow(worker, row) >= freeze;
     if (row >= trained_begin && !frozen) ++trained;
     if (row < new_begin) continue;
-    ++tested;
-    if (tail_from > 0 && scenario_.StreamRow(worker, row) >= tail_from) ++tail;
+    rows.tested.push_back(row);
+    if (tail_from > 0 && scenario_.StreamRow(worker, row) >= tail_from) ++rows.tail;
     if (frozen) continue;
     if (row >= trained_begin) ++fresh;
-    numbers.push_back(static_cast<double>(scenario_.StreamRow(worker, row)));
-    ++of_class[MakeRow(scenario_, worker, row).label];
+    rows.learnt.push_back(row);
   }
   if (message.rows_end() != end) return "rows end at " + std::to_string(message.rows_end());
   if (message.row_count() != trained) {
@@ -120,26 +117,98 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
            std::to_string(trained) + " are right";
   }
   if (message.new_rows() != fresh) return "new rows " + std::to_string(message.new_rows());
-  if (message.progressive().rows() != tested) return "rows tested";
-  if (message.tail().rows() != tail) return "rows tested in the tail";
-  uint64_t confusions = 0;
-  for (uint64_t count : message.progressive().cell_count()) confusions += count;
-  if (confusions != tested) return "the confusion matrix does not hold the rows tested";
-  uint64_t calibrated = 0;
-  for (uint64_t count : message.progressive().calibration_rows()) calibrated += count;
-  if (calibrated != tested) return "the calibration does not hold the rows tested";
-  if (!scenario_.counts_classes()) of_class.clear();
-  if (!SameClassRows(of_class, message.moments().class_rows())) return "other rows of a class";
-  if (training.scaling() != Training::RUNNING || scenario_.numeric == 0) return "";
-  const double count = static_cast<double>(numbers.size());
+  if (message.progressive().rows() != rows.tested.size()) return "rows tested";
+  if (message.tail().rows() != rows.tail) return "rows tested in the tail";
+  std::string wrong =
+      scenario_.regression ? CheckTargets(accepted, rows) : CheckClasses(accepted, rows);
+  return wrong.empty() ? CheckNumbers(accepted, rows) : wrong;
+}
+
+std::string RowAudit::CheckNumbers(const Referee::Accepted& accepted, const NewRows& rows) const {
+  if (scenario_.training.scaling() != Training::RUNNING || scenario_.numeric == 0) return "";
+  const auto number_of = [&](RowNumber row) {
+    return static_cast<double>(scenario_.StreamRow(WorkerId(accepted.worker), row));
+  };
+  const auto count = static_cast<double>(rows.learnt.size());
   double mean = 0;
-  for (double number : numbers) mean += number / count;
+  for (const RowNumber row : rows.learnt) mean += number_of(row) / count;
   double m2 = 0;
-  for (double number : numbers) m2 += (number - mean) * (number - mean);
-  const MomentsMessage& moments = message.moments();
-  if (moments.count(0) != count || !Near(moments.mean(0), count > 0 ? mean : 0, mean) ||
+  for (const RowNumber row : rows.learnt) m2 += std::pow(number_of(row) - mean, 2);
+  const MomentsMessage& moments = accepted.message.moments();
+  if (moments.count(0) != count || !Near(moments.mean(0), mean, mean) ||
       !Near(moments.m2(0), m2, m2)) {
     return "other rows than those of its clock";
+  }
+  return "";
+}
+
+std::string RowAudit::CheckClasses(const Referee::Accepted& accepted, const NewRows& rows) const {
+  const Gradient::Update& message = accepted.message;
+  uint64_t confusions = 0;
+  for (uint64_t count : message.progressive().cell_count()) confusions += count;
+  if (confusions != rows.tested.size()) {
+    return "the confusion matrix does not hold the rows tested";
+  }
+  uint64_t calibrated = 0;
+  for (uint64_t count : message.progressive().calibration_rows()) calibrated += count;
+  if (calibrated != rows.tested.size()) return "the calibration does not hold the rows tested";
+  std::vector<uint64_t> of_class(scenario_.counts_classes() ? scenario_.classes : 0);
+  for (const RowNumber row : rows.learnt) {
+    if (of_class.empty()) break;
+    ++of_class[MakeRow(scenario_, WorkerId(accepted.worker), row).label];
+  }
+  if (!SameClassRows(of_class, message.moments().class_rows())) return "other rows of a class";
+  return "";
+}
+
+std::string RowAudit::CheckTargets(const Referee::Accepted& accepted, const NewRows& rows) const {
+  const WorkerId worker(accepted.worker);
+  const auto target_of = [&](RowNumber row) {
+    return static_cast<double>(TargetOf(scenario_, worker, row));
+  };
+  const Gradient::Update& message = accepted.message;
+  const EvaluationSumsMessage& sums = message.progressive();
+  // Where no target is known before the rows, the first that is learnt from tells one to the next.
+  const uint64_t unpredicted = sums.unpredicted();
+  const uint64_t first = rows.learnt.empty() ? rows.tested.size() : 1;
+  const bool right = unpredicted == 0 || unpredicted == first;
+  // A worker may know less than the shard, but not more; in a sequential job it knows the same.
+  const bool knows_more = unpredicted == 0 && !accepted.targets_known && first > 0;
+  const bool knows_less = unpredicted > 0 && accepted.targets_known && scenario_.sequential();
+  if (!right || (!scenario_.weights_from_workers && (knows_more || knows_less))) {
+    return std::to_string(unpredicted) + " rows without a prediction";
+  }
+  const uint64_t before_tail = rows.tested.size() - rows.tail;
+  const uint64_t in_tail = unpredicted - std::min(unpredicted, before_tail);
+  if (message.tail().unpredicted() != in_tail) return "rows without a prediction in the tail";
+  if (sums.cell_size() + sums.calibration_bin_size() > 0) return "classes of a regression";
+  if (sums.absolute_rows() != rows.tested.size() - unpredicted) return "rows with a prediction";
+  double sum = 0;
+  double squares = 0;
+  for (size_t i = unpredicted; i < rows.tested.size(); ++i) {
+    sum += target_of(rows.tested[i]);
+    squares += std::pow(target_of(rows.tested[i]), 2);
+  }
+  if (!Near(sums.target(), sum, sum) || !Near(sums.squared_target(), squares, squares)) {
+    return "other targets than those of the rows tested";
+  }
+  const auto count = static_cast<double>(rows.learnt.size());
+  double mean = 0;
+  double m2 = 0;
+  for (const RowNumber row : rows.learnt) mean += target_of(row) / count;
+  for (const RowNumber row : rows.learnt) m2 += std::pow(target_of(row) - mean, 2);
+  const MomentsMessage& moments = message.moments();
+  if (moments.target_count() != count || !Near(moments.target_mean(), mean, mean) ||
+      !Near(moments.target_m2(), m2, m2 + count * mean * mean)) {
+    return "other targets than those of the rows learnt from";
+  }
+  const double errors = unpredicted > 0 && count > 0 ? count - 1 : count;
+  if (moments.error_count() != errors) return "errors of other rows";
+  // Each by a number of 32 bits.
+  const double off = sums.absolute_error() - errors * moments.error_mean();
+  const bool all_are_learnt = rows.learnt.size() == rows.tested.size();
+  if (all_are_learnt && std::abs(off) > 1e-5 * sums.absolute_error()) {
+    return "another mean error than that of its rows";
   }
   return "";
 }

@@ -12,7 +12,7 @@
 namespace millrace::simulation {
 
 // Sees `input-data` and the accepted updates. Updates name no rows, but the moments of the first
-// numeric column, which holds the row's own number, tell them apart.
+// numeric column, which holds the row's own number, tell them apart, and those of the targets.
 class RowAudit {
  public:
   explicit RowAudit(const Scenario& scenario);
@@ -32,6 +32,17 @@ class RowAudit {
     std::vector<Offset> behind_the_end;  // what cannot be used there is read by chance only
     bool ended = false;
   };
+  // Of an update: the rows that are tested for the first time, and those of them that are learnt
+  // from.
+  struct NewRows {
+    std::vector<RowNumber> tested;
+    std::vector<RowNumber> learnt;
+    size_t tail = 0;  // the last of `tested`
+  };
+  // What it says of the numbers of its rows, their classes, or the targets of a regression.
+  std::string CheckNumbers(const Referee::Accepted& accepted, const NewRows& rows) const;
+  std::string CheckClasses(const Referee::Accepted& accepted, const NewRows& rows) const;
+  std::string CheckTargets(const Referee::Accepted& accepted, const NewRows& rows) const;
   size_t BufferSize(const Partition& partition, size_t before) const;
 
   const Scenario& scenario_;

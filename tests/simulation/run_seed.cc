@@ -1,21 +1,17 @@
 // A seed's job, what it is compared with, and the job that starts from its snapshot.
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tests/simulation/inspector_compare.h"
 #include "tests/simulation/reference_loop.h"
 #include "tests/simulation/simulation.h"
 #include "tests/simulation/stored_snapshot.h"
+#include "topics/figures_codec.h"
 
 namespace millrace::simulation {
-
 namespace {
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 SkippedUpdates PoisonedUpdates(const Simulation& simulation, uint32_t shards) {
   SkippedUpdates updates(shards);
@@ -41,10 +37,19 @@ std::string Compare(const Scenario& scenario, const Simulation& simulation, Outc
   if (scenario.online()) {
     ++outcome.coverage[scenario.wide ? "online, wide, and compared" : "online, and compared"];
   }
+  if (scenario.regression) ++outcome.coverage["regression, and compared"];
   const Trained trained =
       TrainInOneProcess(scenario, PoisonedUpdates(simulation, scenario.shards), snapshots.Rounds());
   if (!SameBits(simulation.weights(), trained.end)) {
     return "the weights are not those of training in one process";
+  }
+  // How far predictions were off shows only here.
+  MomentsMessage moments;
+  ToProto(trained.moments, moments);
+  const Referee::State& state = simulation.referee(ShardId(0)).now();
+  if (!SameMoments(state.columns, moments) ||
+      !SameClassRows(state.class_rows, moments.class_rows())) {
+    return "the moments are not those of training in one process";
   }
   if (!trained.after.empty()) ++outcome.coverage["snapshots compared with training in one process"];
   // With a forged update a shard may have more rounds than there is to be trained on.

@@ -155,6 +155,34 @@ void DrawNetwork(Scenario& scenario) {
   embedding.set_seed(random.Next());
 }
 
+// A number is estimated instead of the classes that were drawn; a linear model may have ids then.
+// (The steps of squared losses are no shorter than the columns are large, so these are scaled.) By
+// draws of its own, as a network's.
+void DrawRegression(Scenario& scenario) {
+  Random random(Random::Hash(scenario.data_seed, 0, 0, 60000));
+  if (!random.Chance(0.2)) return;
+  Training& training = scenario.training;
+  scenario.regression = true;
+  scenario.classes = 0;
+  training.clear_class_weight();
+  training.set_loss(static_cast<Training::Loss>(random.Below(3)));
+  if (training.loss() == Training::HUBER && random.Chance(0.5)) training.set_huber_limit(0.5);
+  if (scenario.online()) {
+    if (!scenario.wide && random.Chance(0.3)) scenario.ids = random.Between(1, 3);
+    return;
+  }
+  training.set_scaling(Training::RUNNING);
+  if (scenario.is_network()) return;
+  scenario.wide = false;
+  training.clear_wide_above();
+  if (scenario.ids > 0 && random.Chance(0.3)) {
+    training.set_model(Training::SOFTMAX);
+    training.clear_hidden();
+    training.mutable_embedding()->clear_factors();
+    training.mutable_embedding()->clear_l2();
+  }
+}
+
 void DrawCompression(Random& random, Scenario& scenario) {
   if (!random.Chance(0.35)) return;
   Training::Compression& compression = *scenario.training.mutable_compression();
@@ -170,6 +198,7 @@ JobFeatures FeaturesOf(const Scenario& scenario) {
   features.set_workers(scenario.workers);
   features.set_rows_per_turn(scenario.rows_per_turn);
   features.set_feature_count(scenario.features());
+  features.mutable_spec()->set_regression(scenario.regression);
   for (size_t k = 0; k < scenario.classes; ++k) {
     features.mutable_spec()->add_classes(std::to_string(k));
   }
@@ -228,7 +257,8 @@ Scenario DrawScenario(Random& random) {
   scenario.rows_per_turn =
       kTurns[Random::Hash(scenario.data_seed, 0, 0, 50001) % std::size(kTurns)];
   DrawNetwork(scenario);
-  if (scenario.is_network() && scenario.most_message_bytes != kMostMessageBytes) {
+  DrawRegression(scenario);
+  if (scenario.most_message_bytes != kMostMessageBytes) {
     scenario.most_message_bytes = SmallMessageBytes(scenario);
   }
   return scenario;
@@ -237,9 +267,9 @@ Scenario DrawScenario(Random& random) {
 std::string Scenario::ToString() const {
   std::string text = "workers " + std::to_string(workers) + ", shards " + std::to_string(shards) +
                      ", replicas " + std::to_string(replicas) + ", classes " +
-                     std::to_string(classes) + ", numeric " + std::to_string(numeric) +
-                     ", hashed " + std::to_string(hashed) + ", ids " + std::to_string(ids) +
-                     (wide ? ", wide" : "") + ", rows";
+                     (regression ? "none" : std::to_string(classes)) + ", numeric " +
+                     std::to_string(numeric) + ", hashed " + std::to_string(hashed) + ", ids " +
+                     std::to_string(ids) + (wide ? ", wide" : "") + ", rows";
   for (RowNumber count : rows) text += " " + std::to_string(count);
   text += ", undecodable " + std::to_string(undecodable) + ", max frame bytes " +
           std::to_string(max_frame_bytes) + ", most message bytes " +
@@ -250,19 +280,33 @@ std::string Scenario::ToString() const {
   return text;
 }
 
+float TargetOf(const Scenario& scenario, WorkerId worker, RowNumber number) {
+  const auto draw = [&](uint64_t what) {
+    return Random::Hash(scenario.data_seed, worker, number, what);
+  };
+  if (scenario.data_seed % 16 == 0) return 7;  // all are equal
+  const double outlier = draw(31) % 10 == 0 ? 2000 : 0;
+  return static_cast<float>(1000 + 200 * Unit(draw(30)) + outlier);
+}
+
 Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number) {
   const auto draw = [&](uint64_t what) {
     return Random::Hash(scenario.data_seed, worker, number, what);
   };
   Row row;
-  row.label = static_cast<uint32_t>(draw(0) % scenario.classes);
+  if (scenario.regression) {
+    row.target = TargetOf(scenario, worker, number);
+  } else {
+    row.label = static_cast<uint32_t>(draw(0) % scenario.classes);
+  }
   for (size_t column = 0; column < scenario.numeric; ++column) {
     if (column == 0) {
       row.numeric.push_back(static_cast<double>(scenario.StreamRow(worker, number)));
     } else if (draw(100 + column) % 8 == 0) {
       row.numeric.push_back(std::numeric_limits<double>::quiet_NaN());
     } else {
-      row.numeric.push_back(100 * Unit(draw(200 + column)) + 10 * row.label);
+      row.numeric.push_back(100 * Unit(draw(200 + column)) + 10 * row.label +
+                            static_cast<double>(row.target) / 10);
     }
   }
   for (size_t feature = 0; feature < scenario.hashed; ++feature) {
@@ -312,9 +356,10 @@ std::string InputValue(const Scenario& scenario, WorkerId worker, const InputKey
   RowBatchEncoder batch;
   for (RowNumber number = key.first; number < key.end(); ++number) {
     Row row = MakeRow(scenario, worker, number);
-    // A class that does not exist.
+    // A class that does not exist, or no number.
     if (IsUndecodable(scenario, worker, number)) {
       row.label = static_cast<uint32_t>(scenario.classes);
+      row.target = std::numeric_limits<float>::quiet_NaN();
     }
     batch.Add(row);
   }

@@ -35,7 +35,8 @@ struct Scenario {
   uint32_t shards = 1;
   uint32_t replicas = 0;  // of each shard, beside its own disk
   size_t classes = 2;
-  size_t numeric = 1;  // columns; the first holds the row's own number, which tells rows apart
+  bool regression = false;  // a number is estimated; there are no classes then
+  size_t numeric = 1;       // columns; the first holds the row's own number, which tells rows apart
   size_t hashed = 3;
   size_t ids = 0;                          // id columns; with some of them no model is linear
   bool wide = false;                       // the hashed features' weights are embedding rows
@@ -50,6 +51,7 @@ struct Scenario {
   bool weights_from_workers = false;            // should no copy of a shard be left
 
   size_t features() const { return numeric + hashed; }
+  size_t scores() const { return regression ? 1 : classes; }
   // The number in the stream of a worker's row.
   uint64_t StreamRow(WorkerId worker, RowNumber row) const {
     const uint64_t rounds_before = uint64_t{row} / rows_per_turn;
@@ -65,6 +67,7 @@ struct Scenario {
   }
   // Whether the moments have the rows of each class: they weigh rows, or scores begin at them.
   bool counts_classes() const {
+    if (regression) return false;
     return balances() || is_network() || (ids > 0 && training.class_weight().empty());
   }
   bool one_pass() const { return training.schedule() == Training::ONE_PASS; }
@@ -83,6 +86,8 @@ Scenario DrawScenario(Random& random);
 // A little more than a worker's part of a shard's state, which is never divided.
 size_t SmallMessageBytes(const Scenario& scenario);
 
+// Of a regression.
+float TargetOf(const Scenario& scenario, WorkerId worker, RowNumber number);
 Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number);
 bool IsUndecodable(const Scenario& scenario, WorkerId worker, RowNumber number);
 // Whether nothing of this record can be read: all its rows are undecodable, and are not sent singly

@@ -73,7 +73,7 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   state.weights = std::move(weights);
   state.slots = std::move(slots);
   state.rows = std::move(rows);
-  state.columns.resize(job.numeric + 1);
+  state.columns.resize(job.numeric + 2);
   state.progressive = std::make_shared<Referee::Sums>();
   state.tail = state.progressive;
   state.window = state.progressive;
