@@ -494,6 +494,20 @@ class Embeddings(OnABroker):
         self.assertAlmostEqual(mean, 1e5, delta=1000)
         self.assertEqual(unit, 1)
 
+    def test_a_network_estimates_a_number_by_its_gradients_whoever_dies(self):
+        self.features = ["--label", "price", "--regression", "--numeric", "weight",
+                         "--categorical", "verdict", "--ids", "shop,day"]  # fmt: skip
+        job = self.job(training=["--model", "network", "--hidden", "12,6", "--loss", "absolute",
+                                 "--consistency", "sequential", "--batch-rows", "32",
+                                 "--tail-after", "20000"],
+                       producer=["--rate", "6000"]).start()  # fmt: skip
+        self.disturb(job, ["worker0", "server", "worker1"], seed=10)
+        job.wait_all()
+        self.assert_equals_reference(job)
+        summary = job.summary()
+        self.assertEqual(summary["progressive"]["rows"], ROWS)
+        self.assertLess(summary["tail"]["rmse"], 0.95 * summary["tail"]["prior_rmse"])
+
 
 class Snapshots(OnABroker):
     """Of a factorization machine on two shards; sequential, so that equal means equal bytes."""
