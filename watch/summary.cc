@@ -50,6 +50,18 @@ Json RecoveriesJson(const JobProgress& job) {
   return all;
 }
 
+Json WorkersJson(const JobProgress& job) {
+  Json all = Json::array();
+  if (!job.server()) return all;
+  for (const WorkerProgress& worker : job.server()->workers()) {
+    all.push_back({{"worker", worker.worker()},
+                   {"clock", worker.clock()},
+                   {"buffer_rows", worker.buffer_rows()},
+                   {"left", worker.left()}});
+  }
+  return all;
+}
+
 Json WarningsJson(const JobProgress& job) {
   Json all = Json::array();
   for (const JobWarning& warning : WarningsOf(job)) {
@@ -166,6 +178,7 @@ std::string StatusJson(const JobProgress& job, const std::string& name, const Jo
     json["programs"].push_back(
         {{"name", program.name}, {age, Short(program.seconds)}, {"ended", program.ended}});
   }
+  json["logical_workers"] = WorkersJson(job);
   return Dumped(json, indented);
 }
 

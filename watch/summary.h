@@ -27,8 +27,9 @@ std::string SummaryJson(const JobProgress& job, const std::string& name,
 // stopped, ended), `reason` (the program that it waits for, or when it stopped),
 // `rows_per_second_now`, `seconds_left` (null: not known) and `programs`, each with `name`, whether
 // it has `ended`, and `seconds` since it was heard from. A worker has `last_update_s_ago` instead:
-// it sends no points, and a server has last accepted an update of it then. On one line unless
-// `indented`; with an end of line.
+// it sends no points, and a server has last accepted an update of it then. `logical_workers` has of
+// each, as shard 0 last said it, `worker`, `clock`, `buffer_rows` (rows of its sliding buffer; 0 in
+// one pass) and whether it has `left`. On one line unless `indented`; with an end of line.
 std::string StatusJson(const JobProgress& job, const std::string& name, const JobState& state,
                        bool indented);
 

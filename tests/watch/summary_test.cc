@@ -137,6 +137,30 @@ TEST(StatusJson, HasTheStateAndEachProgramsAge) {
   EXPECT_TRUE(json["seconds_left"].is_null());
 }
 
+TEST(StatusJson, HasEachWorkersClockAndBuffer) {
+  JobProgress job;
+  EXPECT_TRUE(Json::parse(StatusJson(job, "j", {}, false))["logical_workers"].empty());
+  MetricPoint point = ServerAt(1'000, 5);
+  auto& workers = *point.mutable_server()->mutable_workers();
+  workers.Clear();
+  for (uint32_t id = 0; id < 2; ++id) {
+    WorkerProgress& worker = *workers.Add();
+    worker.set_worker(id);
+    worker.set_clock(5 + 3 * id);
+    worker.set_buffer_rows(128 + id);
+    worker.set_left(id == 1);
+  }
+  job.Fold(point);
+  const Json found = Json::parse(StatusJson(job, "j", {}, false))["logical_workers"];
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0]["worker"], 0);
+  EXPECT_EQ(found[0]["clock"], 5);
+  EXPECT_EQ(found[0]["left"], false);
+  EXPECT_EQ(found[1]["clock"], 8);
+  EXPECT_EQ(found[1]["buffer_rows"], 129);
+  EXPECT_EQ(found[1]["left"], true);
+}
+
 TEST(SummaryJson, SaysHowShardsCameBack) {
   const Json json = Json::parse(SummaryJson(RecoveredJob(), "job", "localhost:9092"));
   ASSERT_EQ(json["recoveries"].size(), 1u) << "shard 0 started empty";
