@@ -33,15 +33,24 @@ def auc(scores, positive):
     return (ranks - ones * (ones + 1) / 2) / (ones * zeros)
 
 
-def f1_weighted(labels, predicted):
-    """The classes' F1, weighted by their rows."""
-    total = 0.0
-    for k in set(labels):
+def f1_of_classes(labels, predicted):
+    """Of each class that occurs: its rows and its F1."""
+    for k in sorted(set(labels)):
         have = sum(label == k for label in labels)
         said = sum(guess == k for guess in predicted)
         right = sum(label == k == guess for label, guess in zip(labels, predicted))
-        total += have * 2 * right / (have + said)
-    return total / len(labels)
+        yield have, 2 * right / (have + said)
+
+
+def f1_weighted(labels, predicted):
+    """The classes' F1, weighted by their rows."""
+    return sum(have * f1 for have, f1 in f1_of_classes(labels, predicted)) / len(labels)
+
+
+def f1_macro(labels, predicted):
+    """The mean of the F1 of the classes that occur, as Millrace has it."""
+    each = [f1 for _, f1 in f1_of_classes(labels, predicted)]
+    return sum(each) / len(each)
 
 
 def of_classes(labels, probabilities):
@@ -55,6 +64,7 @@ def of_classes(labels, probabilities):
                         for label, row in zip(labels, probabilities)) / rows,
         "prior_log_loss": sum(-share * math.log(share) for share in shares if share > 0),
         "accuracy": sum(a == b for a, b in zip(labels, predicted)) / rows,
+        "f1_macro": f1_macro(labels, predicted),
         "f1_weighted": f1_weighted(labels, predicted),
         "auc": auc([row[1] for row in probabilities], labels) if classes == 2 else None,
     }

@@ -6,7 +6,8 @@
             regression nothing
     prior   the frequencies of the classes so far, or the mean
 
-All get the same columns: a category or a cross is a feature "column=value", a text is its words by
+A set that says "learn_rows" is learnt up to that row; the others are only predicted. All get the same
+columns: a category or a cross is a feature "column=value", a text is its words by
 their counts, scaled to length 1. Every row is predicted before it is learnt. Prints one line of JSON,
 as learn_csv does.
 """
@@ -33,16 +34,17 @@ class Rows:
     def __init__(self, described):
         self.described = described
         self.regression = described["regression"]
+        self.learn_rows = described.get("learn_rows", math.inf)
         self.classes = [] if self.regression else self._find_classes()
-        self.truths = [self._truth(row[described["label"]]) for row in self._records()]
+        self.truths = [self._truth(row[described["label"]]) for row in self.records()]
 
-    def _records(self):
+    def records(self):
         csv.field_size_limit(1 << 24)
         with open(self.described["path"], newline="", encoding="utf-8") as file:
             yield from csv.DictReader(file)
 
     def _find_classes(self):
-        found = {row[self.described["label"]] for row in self._records()}
+        found = {row[self.described["label"]] for row in self.records()}
         try:
             return sorted(found, key=float)
         except ValueError:
@@ -58,7 +60,7 @@ class Rows:
         """Of each row: numbers by column, and values by other features."""
         numeric, text = self.described["numeric"], self.described["text"]
         terms = [(term, term.split("*")) for term in self.described["categorical"]]
-        for row in self._records():
+        for row in self.records():
             others = {f"{term}=" + "*".join(row[name] for name in names): 1.0 for term, names in terms}
             if text:
                 counts = collections.Counter(WORD.findall(row[text].lower()))
@@ -98,6 +100,8 @@ def river(rows):
         else:
             told = learner.predict_proba_one(x)
             predictions.append([told.get(bool(k) if count == 2 else k, 0.0) for k in range(count)])
+        if len(predictions) > rows.learn_rows:
+            continue
         scaler.learn_one(numbers)
         x = {**scaler.transform_one(numbers), **others}
         learner.learn_one(x, bool(truth) if count == 2 else truth)
@@ -134,8 +138,10 @@ def vw(rows):
     with tempfile.TemporaryDirectory(prefix="millrace-vw-") as folder:
         source, target = os.path.join(folder, "rows.vw"), os.path.join(folder, "predictions")
         with open(source, "w", encoding="utf-8") as file:
-            for truth, (numbers, others) in zip(rows.truths, rows.features()):
+            for row, (truth, (numbers, others)) in enumerate(zip(rows.truths, rows.features())):
                 label = truth if rows.regression else truth + 1 if count > 2 else 2 * truth - 1
+                if row >= rows.learn_rows:
+                    label = ""  # which is not learnt
                 file.write(vw_line(label, numbers, others))
         words = ["--no_stdin", "--quiet", "-d", source, "-p", target]
         if not rows.regression:
@@ -156,10 +162,10 @@ def prior(rows):
         return [total / max(1, row) for row, total in zip(range(len(rows)), sums)]
     counts = [1] * len(rows.classes)
     predictions = []
-    for truth in rows.truths:
+    for row, truth in enumerate(rows.truths):
         total = sum(counts)
         predictions.append([count / total for count in counts])
-        counts[truth] += 1
+        counts[truth] += row < rows.learn_rows
     return predictions
 
 

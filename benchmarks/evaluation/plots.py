@@ -1,0 +1,84 @@
+"""Draws the plots of blocks.py by matplotlib."""
+
+import io
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666")  # Okabe and Ito
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def thousands(value, _):
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+
+
+def draw_bars(axes, panel):
+    names = panel.series[0].x
+    width = 0.8 / len(panel.series)
+    for i, series in enumerate(panel.series):
+        at = [place + (i - (len(panel.series) - 1) / 2) * width for place in range(len(names))]
+        bars = axes.bar(at, series.y, width, color=COLOURS[i % len(COLOURS)], label=series.name)
+        axes.bar_label(bars, [thousands(value, 0) for value in series.y], fontsize=8)
+    axes.set_xticks(range(len(names)), names)
+
+
+def draw_lines(axes, panel):
+    for i, series in enumerate(panel.series):
+        colour = COLOURS[i % len(COLOURS)]
+        for x, y in series.others:
+            axes.plot(x, y, color=colour, linewidth=0.7, alpha=0.4)
+        many = len(series.x) > 20
+        axes.plot(series.x, series.y, color=colour, label=series.name, linewidth=1.6,
+                  marker=None if many else MARKERS[i % len(MARKERS)], markersize=5)
+        if series.low is not None:
+            axes.vlines(series.x, series.low, series.high, color=colour, linewidth=4, alpha=0.35)
+    if panel.log_x:
+        axes.set_xscale("log")
+    if panel.log_y:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(thousands)
+    elif all(value >= 0 for series in panel.series for value in series.y):
+        low, high = axes.get_ylim()
+        if low < 0.4 * high:  # near zero anyway: then from zero on
+            axes.set_ylim(0, high)
+    if panel.ticks:
+        axes.set_xticks([x for x, _ in panel.ticks], [name for _, name in panel.ticks])
+        axes.minorticks_off()
+    else:
+        axes.xaxis.set_major_formatter(thousands)
+
+
+def draw_panel(axes, panel):
+    (draw_bars if panel.bars else draw_lines)(axes, panel)
+    axes.set_title(panel.title, loc="left", fontsize=10)
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    if not panel.log_y:
+        axes.yaxis.set_major_formatter(thousands)
+    axes.grid(alpha=0.25)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def draw(plot):
+    """The PNG of a plot."""
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    panels = [panel for panel in plot.panels if any(series.x for series in panel.series)]
+    if not panels:
+        return None
+    columns = min(2, len(panels))
+    lines = -(-len(panels) // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(5.4 * columns, 3.7 * lines), dpi=110, squeeze=False)
+    places = [each for line in axes for each in line]
+    for place, panel in zip(places, panels):
+        draw_panel(place, panel)
+        if len(panel.series) > 1 or panel.series[0].name:
+            place.legend(fontsize=8, frameon=False)
+    for place in places[len(panels):]:
+        place.set_visible(False)
+    figure.suptitle(plot.title, fontsize=11, x=0.01, ha="left")
+    figure.tight_layout()
+    out = io.BytesIO()
+    figure.savefig(out, format="png", metadata={"Software": None})
+    plt.close(figure)
+    return out.getvalue()
