@@ -10,10 +10,11 @@ class Paragraph:
 
 @dataclasses.dataclass
 class Column:
-    """`places`: digits behind the point; None: as the numbers need."""
+    """`places`: digits behind the point; None: as the numbers need. `is_text`: begins at the left."""
 
     title: str
     places: int | None = None
+    is_text: bool = False
 
 
 @dataclasses.dataclass
@@ -50,6 +51,7 @@ class Panel:
     log_x: bool = False
     log_y: bool = False
     bars: bool = False
+    y_limits: tuple | None = None
     # At these x stand marks with names, such as the rates that were asked for.
     ticks: list = dataclasses.field(default_factory=list)
 

@@ -1,7 +1,7 @@
 """Section 5: what a job costs."""
 
 from blocks import Column, Panel, Plot, Series, Table
-from job import Settings
+from job import START_S, Settings
 from plan import Case
 
 NAME = "cost"
@@ -10,16 +10,16 @@ TOPICS = ("input-data", "gradients", "weights", "parameters", "metrics", "job", 
 PROGRAMS = ("CsvProducer", "ServerApp", "WorkerApp", "broker")
 SHOWN = {"WorkerApp": "WorkerApps (two)", "broker": "Kafka broker"}
 ABOUT = (
-    "A job with the defaults, from the file to the end: four workers in two WorkerApps, one ServerApp. Bytes are those of "
-    "each topic's files on the disk of a broker that deletes nothing and keeps one copy (the topics' own headers and "
-    "Kafka's compression included; in use, input-data and gradients are trimmed as soon as they are not needed). Memory "
-    "is the most that was resident at once, of the larger WorkerApp. Processor time is user and system time from the "
-    "start of a program to its end, of the broker during the job, divided by the rows.")
+    "A job with the defaults, from the file to the end: four workers in two WorkerApps, one ServerApp. Bytes are "
+    "those of each topic's files on the disk of a broker that deletes nothing and keeps one copy (the topics' own "
+    "headers and Kafka's compression included; in use, input-data and gradients are trimmed as soon as they are not "
+    "needed). Memory is the most that was resident at once, of the larger WorkerApp. Processor time is user and "
+    "system time from the start of a program to its end, of the broker during the job, divided by the rows.")
 
 
 def cases(each, size):
     # The first job of a broker is its warm-up.
-    return [Case("defaults", {}, 6 + each.rows / 20_000)]
+    return [Case("defaults", {}, START_S + each.rows / 20_000)]
 
 
 def measure(bench, each, params):
@@ -35,7 +35,8 @@ def measure(bench, each, params):
 
 
 def bars(spreads, kind, names, shown):
-    return Series("", [shown.get(name, name) for name in names], [spreads[f"{kind} {name}"]["median"] for name in names])
+    return Series("", [shown.get(name, name) for name in names],
+                  [spreads[f"{kind} {name}"]["median"] for name in names])
 
 
 def blocks(each, results):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 import shutil
 import signal
 import time
@@ -12,6 +13,7 @@ import straggler
 
 # To begin, and to end when its last row has been sent; of processes that share few cores with others.
 BEGIN_LIMIT_S, END_LIMIT_S = 60, 600
+START_S = 2.5  # about, of what a run takes apart from its rows, on two idle cores; for plans
 
 
 @dataclasses.dataclass
@@ -33,7 +35,8 @@ class Outcome:
     """`seconds`: from the start of CsvProducer, when all others wait for rows, to the end of ServerApp;
     `catch_up_s` of them: after CsvProducer has ended. `summary` and `states`: Watch's JSON at the end, and
     every two seconds. `cpu_s`, `peak_mib`: by program, the broker among them; one entry for all WorkerApps,
-    of which `peak_mib` has the largest. `logs`: the evaluation logs of the WorkerApps."""
+    of which `peak_mib` has the largest. `logs`: the evaluation logs of the WorkerApps.
+    `sent_ms`: when CsvProducer ended, in milliseconds since 1970; `rows_per_s_sent`: as it says."""
 
     seconds: float
     catch_up_s: float
@@ -43,13 +46,15 @@ class Outcome:
     peak_mib: dict
     logs: list
     job: str
+    sent_ms: int
+    rows_per_s_sent: float | None
 
 
 class Bench:
     """Where jobs run: the programs, a broker, a folder. Topics of jobs that have ended are removed now
     and then, since a broker with many of them is slower."""
 
-    EVERY = 8
+    EVERY = 20
 
     def __init__(self, apps, broker, folder):
         self.apps, self.broker, self.folder = pathlib.Path(apps), broker, pathlib.Path(folder)
@@ -67,6 +72,12 @@ class Bench:
             outcome = job.run()
         shutil.rmtree(folder / "state", ignore_errors=True)
         return outcome
+
+
+def rate_of(said):
+    """Rows per second, as CsvProducer says at its end; None: it was too quick to tell."""
+    found = re.search(r"^sent .*\(([\d,]+) rows/s\)", said, re.M)
+    return float(found[1].replace(",", "")) if found else None
 
 
 class Job(programs.Programs):
@@ -94,7 +105,8 @@ class Job(programs.Programs):
         summary = json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
         states = [json.loads(line) for line in self.log("watch").split("\n") if line.startswith("{")]
         return Outcome(self.ended_s["server"] - begun, self.ended_s["server"] - self.ended_s["producer"],
-                       summary, states, cpu_s, peak, sorted(self.folder.glob("worker-*.csv")), self.name)
+                       summary, states, cpu_s, peak, sorted(self.folder.glob("worker-*.csv")), self.name, self.sent_ms,
+                       rate_of(self.log("producer")))
 
     def _begin(self):
         """All wait for rows at its end: a worker that joins late would get none of a short stream."""
@@ -122,6 +134,7 @@ class Job(programs.Programs):
 
     def _await_end(self, begun):
         self.wait(["producer"], END_LIMIT_S)
+        self.sent_ms = int(1000 * time.time())
         self.wait(["server", *self.workers], END_LIMIT_S + 3 * (time.monotonic() - begun))
 
     def _used(self):

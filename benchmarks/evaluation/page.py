@@ -11,7 +11,7 @@ body { font: 15px/1.5 sans-serif; max-width: 1100px; margin: 2em auto; padding: 
 table { border-collapse: collapse; font-size: 13px; margin: 1em 0 }
 td, th { padding: .2em .7em; border-bottom: 1px solid #ddd; text-align: right; vertical-align: top }
 td { white-space: nowrap }
-td:first-child, th:first-child { text-align: left }
+.text { text-align: left; white-space: normal }
 .caption { font-size: 13px; color: #555; max-width: 60em }
 figure { margin: 1em 0 }
 img { max-width: 100% }
@@ -29,6 +29,10 @@ def cell(value, column):
     return spread.number(value, column.places)
 
 
+def is_left(table, i):
+    return i == 0 or table.columns[i].is_text
+
+
 def anchor(title):
     return "".join(letter if letter.isalnum() else "-" for letter in title.lower())
 
@@ -40,7 +44,7 @@ def md_table(table):
     yield f"**{table.title}**"
     yield ""
     yield "| " + " | ".join(column.title for column in table.columns) + " |"
-    yield "|" + " --- |" + " ---: |" * (len(table.columns) - 1)
+    yield "|" + "".join(" --- |" if is_left(table, i) else " ---: |" for i in range(len(table.columns)))
     for row in table.rows:
         cells = [cell(value, column).replace("|", "\\|") for value, column in zip(row, table.columns)]
         yield "| " + " | ".join(cells) + " |"
@@ -77,10 +81,13 @@ def markdown(title, about, sections, drawn):
 
 def html_table(table):
     yield f"<h4>{html.escape(table.title)}</h4>"
-    yield "<table><tr>" + "".join(f"<th>{html.escape(c.title)}</th>" for c in table.columns) + "</tr>"
+    kinds = [' class="text"' if is_left(table, i) else "" for i in range(len(table.columns))]
+    heads = (f"<th{kind}>{html.escape(column.title)}</th>" for kind, column in zip(kinds, table.columns))
+    yield f"<table><tr>{''.join(heads)}</tr>"
     for row in table.rows:
-        cells = (html.escape(cell(value, column)) for value, column in zip(row, table.columns))
-        yield "<tr>" + "".join(f"<td>{text}</td>" for text in cells) + "</tr>"
+        cells = (f"<td{kind}>{html.escape(cell(value, column))}</td>"
+                 for kind, value, column in zip(kinds, row, table.columns))
+        yield f"<tr>{''.join(cells)}</tr>"
     yield "</table>"
     if table.caption:
         yield f'<p class="caption">{html.escape(table.caption)}</p>'

@@ -65,10 +65,10 @@ def announced(some, budget_s):
         counts[step.section] += 1
     width = max((len(name) for name in by_section), default=0)
     lines = [f"{name:{width}}  {counts[name]:4} runs, about {clock(by_section[name]):>6}" for name in by_section]
-    total = f"about {clock(seconds(some))} minutes on two idle cores"
+    total = f"about {clock(seconds(some))} (minutes:seconds) on two idle cores"
     if budget_s is None:
         return [*lines, f"all: {total}, no limit"]
-    lines.append(f"all: {total}; what has not begun after {clock(budget_s)} minutes is left out")
+    lines.append(f"all: {total}; what has not begun after {clock(budget_s)} is left out")
     if (count := fitting(some, budget_s)) < len(some):
         lines.append(f"likely to be left out: {len(some) - count} of {len(some)} runs, from "
                      f"'{some[count].label()}' on")

@@ -2,6 +2,8 @@
 
 import io
 
+import spread
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666")  # Okabe and Ito
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -16,8 +18,10 @@ def draw_bars(axes, panel):
     for i, series in enumerate(panel.series):
         at = [place + (i - (len(panel.series) - 1) / 2) * width for place in range(len(names))]
         bars = axes.bar(at, series.y, width, color=COLOURS[i % len(COLOURS)], label=series.name)
-        axes.bar_label(bars, [thousands(value, 0) for value in series.y], fontsize=8)
-    axes.set_xticks(range(len(names)), names)
+        axes.bar_label(bars, [spread.number(value) if isinstance(value, float) else f"{value:,}" for value in series.y],
+                       fontsize=8)
+    axes.set_xticks(range(len(names)), names, fontsize=8)
+    axes.grid(False, axis="x")
 
 
 def draw_lines(axes, panel):
@@ -37,7 +41,7 @@ def draw_lines(axes, panel):
         axes.yaxis.set_major_formatter(thousands)
     elif all(value >= 0 for series in panel.series for value in series.y):
         low, high = axes.get_ylim()
-        if low < 0.4 * high:  # near zero anyway: then from zero on
+        if low < 0.25 * high:  # near zero anyway: then from zero on
             axes.set_ylim(0, high)
     if panel.ticks:
         axes.set_xticks([x for x, _ in panel.ticks], [name for _, name in panel.ticks])
@@ -47,13 +51,15 @@ def draw_lines(axes, panel):
 
 
 def draw_panel(axes, panel):
+    axes.grid(alpha=0.25)
     (draw_bars if panel.bars else draw_lines)(axes, panel)
     axes.set_title(panel.title, loc="left", fontsize=10)
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
     if not panel.log_y:
         axes.yaxis.set_major_formatter(thousands)
-    axes.grid(alpha=0.25)
+    if panel.y_limits:
+        axes.set_ylim(*panel.y_limits)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
@@ -68,7 +74,8 @@ def draw(plot):
         return None
     columns = min(2, len(panels))
     lines = -(-len(panels) // columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(5.4 * columns, 3.7 * lines), dpi=110, squeeze=False)
+    figure, axes = plt.subplots(lines, columns, figsize=(5.4 * columns, 3.7 * lines), dpi=110, squeeze=False,
+                                sharey=len({panel.y_label for panel in panels}) == 1)
     places = [each for line in axes for each in line]
     for place, panel in zip(places, panels):
         draw_panel(place, panel)

@@ -14,7 +14,8 @@ TITLE = "Millrace: evaluation"
 
 def sets_blocks(chosen):
     """What is learnt."""
-    yield Table("Data sets", [Column("set"), Column("rows"), Column("what"), Column("features")],
+    columns = [Column("set"), Column("rows"), Column("what", is_text=True), Column("features", is_text=True)]
+    yield Table("Data sets", columns,
                 [[each.name, f"{each.rows:,}", each.about, each.features_text()] for each in chosen])
     for each in chosen:
         if not each.scores:
@@ -64,8 +65,8 @@ def missing(left_out, errors):
 def about(options, machine, minutes, interrupted):
     """Paragraphs."""
     lines = [f"{machine}. {options.runs} runs of each case, as far as time sufficed; {minutes:.0f} minutes. A figure "
-             "is min/median/max of its runs (one number where all runs agree to the digits shown), and figures of "
-             "a machine that does other things are poor ones: the distance from the least to the most shows it."]
+             "is min/median/max of its runs ('2 equal': both runs gave that number, to the digits shown), and figures "
+             "of a machine that does other things are poor ones: the distance from the least to the most shows it."]
     if options.size == sets.QUICK:
         lines.append("--quick: few rows, few cases, few runs. These figures say nothing but that it works.")
     if interrupted:

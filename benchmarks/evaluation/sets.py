@@ -17,8 +17,8 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "datasets"))
-sys.path.insert(0, str(ROOT / "benchmarks" / "learning"))
+# Behind our own folder, which has files of the same names.
+sys.path += [str(ROOT / "datasets"), str(ROOT / "benchmarks" / "learning")]
 import balance  # noqa: E402
 import data_sets  # noqa: E402
 import made_reviews  # noqa: E402

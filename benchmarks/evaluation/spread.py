@@ -26,11 +26,11 @@ def number(value, places=None):
 
 
 def text(of, places=None):
-    """min/median/max; the one number where all runs have it."""
+    """min/median/max; the one number and the count of runs, where all have it to these digits."""
     if of is None:
         return "–"
     digits = digits_of(of["max"], places)
     parts = [f"{of[name]:,.{digits}f}" for name in ("min", "median", "max")]
     if len(set(parts)) == 1:
-        return f"{parts[0]} (all {of['runs']} runs)" if of["runs"] > 1 else f"{parts[0]} (1 run)"
+        return f"{parts[0]} ({of['runs']} equal)" if of["runs"] > 1 else f"{parts[0]} (1 run)"
     return "/".join(parts)

@@ -38,6 +38,11 @@ def batches(lines):
     return result
 
 
+def rows_by(some, ms):
+    """How many rows the workers had used at a moment."""
+    return sum(batch.rows for batch in some if batch.ms <= ms)
+
+
 def while_all_work(some):
     """The batches up to the moment at which the first worker had made its last: from then on fewer work,
     and nobody waits for those that are done."""
