@@ -49,7 +49,6 @@ class Panel:
     y_label: str
     series: list
     log_x: bool = False
-    log_y: bool = False
     bars: bool = False
     y_limits: tuple | None = None
     # At these x stand marks with names, such as the rates that were asked for.

@@ -23,7 +23,7 @@ WORKERS = 4
 RATES = {sets.QUICK: (200,), sets.NORMAL: (10, 30, 100, 300, 1000, 3000, 10_000),
          sets.FULL: (10, 30, 100, 300, 1000, 3000, 10_000, 30_000)}
 ONE_PASS_FROM = 1000  # below it both schedules only wait for rows
-SECONDS = {sets.QUICK: 3, sets.NORMAL: 10, sets.FULL: 60}
+SECONDS = {sets.QUICK: 2, sets.NORMAL: 10, sets.FULL: 60}
 FEWEST_SECONDS = 2
 FEWEST_ROWS = 40  # some for each worker
 # Flags of ServerApp by schedule: its defaults.
@@ -112,9 +112,10 @@ def blocks(each, results):
                "runs. The last point of a line is as fast as it goes.",
                [panel(results, "rounds per second", [("buffer", "rounds_per_s", "schedule buffer"),
                                                      ("one-pass", "rounds_per_s", "one pass")]),
-                panel(results, "rows in a worker's buffer", [("buffer", "buffer_rows", "at the end"),
-                                                            ("buffer", "target", "target by the rate")], log_y=True),
+                panel(results, "rows in a worker's buffer",
+                      [("buffer", "buffer_rows", "at the end"), ("buffer", "target", "target by the rate")],
+                      y_limits=(0, 1.1 * MOST)),
                 panel(results, "share of the rows used", [("buffer", "used", "schedule buffer"),
                                                           ("one-pass", "used", "one pass")], y_limits=(0, 1.05)),
-                panel(results, "lag: rows sent, not used when the last was", [("buffer", "lag", "schedule buffer"),
-                                                                ("one-pass", "lag", "one pass")])])
+                panel(results, "lag when the last row was sent (rows)",
+                      [("buffer", "lag", "schedule buffer"), ("one-pass", "lag", "one pass")])])

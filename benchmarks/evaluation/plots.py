@@ -12,34 +12,37 @@ def thousands(value, _):
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
 
 
-def draw_bars(axes, panel):
+def colours_of(plot):
+    """A colour for each name, the same in all panels."""
+    names = dict.fromkeys(series.name for panel in plot.panels for series in panel.series)
+    return {name: i % len(COLOURS) for i, name in enumerate(names)}
+
+
+def draw_bars(axes, panel, colours):
     names = panel.series[0].x
     width = 0.8 / len(panel.series)
     for i, series in enumerate(panel.series):
         at = [place + (i - (len(panel.series) - 1) / 2) * width for place in range(len(names))]
-        bars = axes.bar(at, series.y, width, color=COLOURS[i % len(COLOURS)], label=series.name)
+        bars = axes.bar(at, series.y, width, color=COLOURS[colours[series.name]], label=series.name)
         axes.bar_label(bars, [spread.number(value) if isinstance(value, float) else f"{value:,}" for value in series.y],
                        fontsize=8)
     axes.set_xticks(range(len(names)), names, fontsize=8)
     axes.grid(False, axis="x")
 
 
-def draw_lines(axes, panel):
-    for i, series in enumerate(panel.series):
-        colour = COLOURS[i % len(COLOURS)]
+def draw_lines(axes, panel, colours):
+    for series in panel.series:
+        colour = COLOURS[colours[series.name]]
         for x, y in series.others:
             axes.plot(x, y, color=colour, linewidth=0.7, alpha=0.4)
         many = len(series.x) > 20
         axes.plot(series.x, series.y, color=colour, label=series.name, linewidth=1.6,
-                  marker=None if many else MARKERS[i % len(MARKERS)], markersize=5)
+                  marker=None if many else MARKERS[colours[series.name]], markersize=5)
         if series.low is not None:
             axes.vlines(series.x, series.low, series.high, color=colour, linewidth=4, alpha=0.35)
     if panel.log_x:
         axes.set_xscale("log")
-    if panel.log_y:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(thousands)
-    elif all(value >= 0 for series in panel.series for value in series.y):
+    if all(value >= 0 for series in panel.series for value in series.y):
         low, high = axes.get_ylim()
         if low < 0.25 * high:  # near zero anyway: then from zero on
             axes.set_ylim(0, high)
@@ -50,14 +53,13 @@ def draw_lines(axes, panel):
         axes.xaxis.set_major_formatter(thousands)
 
 
-def draw_panel(axes, panel):
+def draw_panel(axes, panel, colours):
     axes.grid(alpha=0.25)
-    (draw_bars if panel.bars else draw_lines)(axes, panel)
+    (draw_bars if panel.bars else draw_lines)(axes, panel, colours)
     axes.set_title(panel.title, loc="left", fontsize=10)
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
-    if not panel.log_y:
-        axes.yaxis.set_major_formatter(thousands)
+    axes.yaxis.set_major_formatter(thousands)
     if panel.y_limits:
         axes.set_ylim(*panel.y_limits)
     for side in ("top", "right"):
@@ -76,9 +78,10 @@ def draw(plot):
     lines = -(-len(panels) // columns)
     figure, axes = plt.subplots(lines, columns, figsize=(5.4 * columns, 3.7 * lines), dpi=110, squeeze=False,
                                 sharey=len({panel.y_label for panel in panels}) == 1)
+    colours = colours_of(plot)
     places = [each for line in axes for each in line]
     for place, panel in zip(places, panels):
-        draw_panel(place, panel)
+        draw_panel(place, panel, colours)
         if len(panel.series) > 1 or panel.series[0].name:
             place.legend(fontsize=8, frameon=False)
     for place in places[len(panels):]:

@@ -94,7 +94,7 @@ class AShortenedRun(Evaluate):
         def median(section, case, name):
             return measured[section, case]["spreads"][name]["median"]
 
-        for (section, case), each in measured.items():
+        for section, case in measured:
             if section in ("ground-truth", "partitions", "consistency"):
                 self.assertTrue(.4 < median(section, case, "accuracy") < .95, (section, case))
                 self.assertTrue(.5 < median(section, case, "log_loss") < 1.7, (section, case))

@@ -277,8 +277,8 @@ class Sets(Folder):
         with open(source, "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([["Score", "Time", "Summary", "Text"],
                                         *([5 if i % 3 else 1, 100 - i, "s", "t"] for i in range(90))])
-        said = subprocess.run([sys.executable, "-B", ROOT / "datasets" / "reviews.py", "--balance", "--out", self.folder,
-                               source], check=True, capture_output=True, text=True).stdout
+        said = subprocess.run([sys.executable, "-B", ROOT / "datasets" / "reviews.py", "--balance", "--out",
+                               self.folder, source], check=True, capture_output=True, text=True).stdout
         self.assertIn("score 5: 60 before, 30 after", said)
         _, rows = sets.read(self.folder / "reviews-balanced.csv", None)
         self.assertEqual(balance.histogram(row[0] for row in rows), {"1": 30, "5": 30})
