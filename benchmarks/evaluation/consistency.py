@@ -15,6 +15,7 @@ MODELS = {sets.QUICK: ("sequential", "bounded:2", "eventual"),
           sets.NORMAL: ("sequential", "bounded:1", "bounded:2", "bounded:8", "eventual"),
           sets.FULL: ("sequential", "bounded:1", "bounded:2", "bounded:8", "eventual")}
 MOST_ROWS = {sets.QUICK: 10_000, sets.NORMAL: 120_000, sets.FULL: None}
+HIDDEN = 0.1  # of a stream's rows: from there on means are drawn
 ROUNDS = 800  # at least, by smaller batches of short streams
 POINTS, POINT_ROWS = 40, 250  # of a curve at most; in a point at least
 ABOUT = (
@@ -63,10 +64,16 @@ def measure(bench, each, params):
             **quality.of(done.summary.get("progressive") or {})}, {"seconds": seconds, "rows": rows, "loss": losses}
 
 
+def settled(x, rows, losses):
+    """Without the first rows, whose means say little and spread the axis."""
+    begin = next((i for i, count in enumerate(rows) if count >= HIDDEN * rows[-1]), 0)
+    return x[begin:], losses[begin:]
+
+
 def line(measured, name, axis):
     """The curve of the run that took the median time, and those of the others."""
     main = measured.median_run("seconds")
-    runs = [(run[axis], run["loss"]) for run in measured.series]
+    runs = [settled(run[axis], run["rows"], worker_log.so_far(run["rows"], run["loss"])) for run in measured.series]
     x, y = runs[main]
     return Series(name, x, y, others=[run for i, run in enumerate(runs) if i != main])
 
@@ -75,7 +82,7 @@ def curves(results, axis, label):
     for slowed, title in ((False, "all workers alike"), (True, "with a straggler")):
         series = [line(measured, measured.params["model"], axis) for measured in results.values()
                   if measured.params["straggler"] == slowed]
-        yield Panel(title, label, "log loss (nats per row)", series)
+        yield Panel(title, label, "log loss so far (nats per row)", series)
 
 
 def blocks(each, results):
@@ -92,9 +99,10 @@ def blocks(each, results):
     yield Table(f"{each.name}: by consistency model", columns, rows,
                 f"{count:,} rows in one pass, batches of {batch}. Seconds: of the whole stream. Quality is "
                 "progressive: of all rows, each tested before it was learnt. min/median/max of the runs.")
-    note = (f"Each point is the mean log loss of {count // points(count):,} rows, tested before they were learnt, in "
-            "the order in which the workers computed them (lower is better); the stream itself has easier and harder "
-            "stretches. Thick: the run that took the median time; thin: the others.")
+    note = ("At each moment the mean log loss of all rows so far, each tested before it was learnt, in the order in "
+            f"which the workers computed them (lower is better), from the first {HIDDEN:.0%} of the rows on. A stream "
+            "has easier and harder stretches, at the same rows for all. Thick: the run that took the median time; "
+            "thin: the others.")
     yield Plot(f"consistency-time-{each.name}", f"{each.name}: quality over time", note,
                list(curves(results, "seconds", "seconds since the first batch")))
     yield Plot(f"consistency-rows-{each.name}", f"{each.name}: quality over rows", note,

@@ -64,9 +64,9 @@ def missing(left_out, errors):
 
 def about(options, machine, minutes, interrupted):
     """Paragraphs."""
-    lines = [f"{machine}. {options.runs} runs of each case, as far as time sufficed; {minutes:.0f} minutes. A figure "
-             "is min/median/max of its runs ('2 equal': both runs gave that number, to the digits shown), and figures "
-             "of a machine that does other things are poor ones: the distance from the least to the most shows it."]
+    lines = [f"{machine}. Runs of each case: {options.runs}, as far as time sufficed; {minutes:.0f} minutes. A figure "
+             "is min/median/max of its runs ('2 equal': both runs gave that number, to the digits shown). Figures of a "
+             "machine that does other things are poor ones: the distance from the least to the most shows it."]
     if options.size == sets.QUICK:
         lines.append("--quick: few rows, few cases, few runs. These figures say nothing but that it works.")
     if interrupted:

@@ -94,3 +94,13 @@ def curve(some, points):
         rows.append(total)
         losses.append(sum(batch.loss * batch.rows for batch in part) / count)
     return seconds, rows, losses
+
+
+def so_far(rows, losses):
+    """Of a curve: the mean loss of all rows up to each point."""
+    total, before, means = 0.0, 0, []
+    for count, loss in zip(rows, losses):
+        total += (count - before) * loss
+        before = count
+        means.append(total / count)
+    return means

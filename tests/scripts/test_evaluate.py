@@ -160,6 +160,12 @@ class WorkerLog(Folder):
         self.assertEqual(losses, [(20 * 1 + 20 * 2) / 40, (20 * 1 + 20 * 2) / 40, 2])
         self.assertEqual(worker_log.curve([], 3), ([], [], []))
 
+    def test_a_mean_so_far_is_of_all_rows(self):
+        self.assertEqual(worker_log.so_far([10, 40], [1, 2]), [1, (10 + 60) / 40])
+
+    def test_the_first_rows_of_a_curve_are_hidden(self):
+        self.assertEqual(consistency.settled([1, 2, 3], [5, 10, 100], [.7, .6, .5]), ([2, 3], [.6, .5]))
+
     def test_a_log_is_read_by_the_names_of_its_columns(self):
         path = self.folder / "worker.csv"
         path.write_text("timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen;rmse\n"
