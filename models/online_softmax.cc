@@ -170,6 +170,7 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
   std::vector<float> joint(first.size() / OnlineRace::kValues);
   const std::unique_ptr<OnlineLearner> learner = MakeLearner();
   std::vector<float> numeric(shape_.numeric);
+  std::vector<float> uncounted = first_race;  // of rows that do not count in the race
   BatchLoss loss;
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     const Row& row = *batch.rows[i];
@@ -184,7 +185,8 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
         learner->SetClassWeight(row.label, batch.balance->WeightOf(row.label));
       }
       AddLoss(learner->LossOfRow(row), loss);
-      learner->Learn(terms, row, copy.race());
+      const bool counts = i >= batch.scaled_begin;
+      learner->Learn(terms, row, counts ? copy.race() : RaceView::Of(uncounted, shape_.classes));
     }
     if (i < batch.scaled_begin || i >= batch.trained_end) continue;
     scaler.Add(row);
@@ -193,8 +195,10 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
   }
   if (batch.trained_begin == batch.trained_end) return loss;
   AddBlockChanges(copy, first, joint, batch.concurrent, embeddings, change);
-  AddRaceChange(first_race, copy.race_floats(), batch.trained_end - batch.trained_begin,
-                batch.concurrent, change);
+  const size_t counted_begin = std::max(batch.trained_begin, batch.scaled_begin);
+  AddRaceChange(first_race, copy.race_floats(),
+                batch.trained_end - std::min(counted_begin, batch.trained_end), batch.concurrent,
+                change);
   return loss;
 }
 

@@ -50,9 +50,11 @@ class OnlineSoftmax final : public Model {
 
   struct Batch {
     RowsView rows;
-    size_t trained_begin = 0;  // rows[trained_begin, trained_end) are learnt from,
+    size_t trained_begin = 0;  // rows[trained_begin, trained_end) are learnt from
     size_t trained_end = 0;
-    size_t scaled_begin = 0;  // and rows[scaled_begin, trained_end) count for the scaling of others
+    // Rows before it have been learnt from before: they count neither for the scaling of others nor
+    // in the race, whose losses are those of rows that nobody has learnt from.
+    size_t scaled_begin = 0;
     // Workers whose changes are added up without knowing of each other, this one included.
     uint32_t concurrent = 1;
     // If not null, it weighs each row before it counts it, for the rows after it; the same rows
@@ -83,7 +85,7 @@ class OnlineSoftmax final : public Model {
   void AddBlockChanges(const Copy& copy, std::span<const float> first, std::span<const float> joint,
                        uint32_t concurrent, const EmbeddingBatch& embeddings,
                        GradientSum& change) const;
-  // `rows`: how many the copy has learnt from.
+  // `rows`: how many the copy has counted in the race.
   void AddRaceChange(std::span<const float> first, std::span<const float> last, size_t rows,
                      uint32_t concurrent, GradientSum& change) const;
 

@@ -505,6 +505,31 @@ TEST(OnlineSoftmaxTest, AWorkerAmongOthersSendsAsMuchOfAStepAsItsCurvatureLeaves
   }
 }
 
+// Their losses would favour the rate that knows them by heart.
+TEST(OnlineSoftmaxTest, LearnsFromARowAgainWithoutCountingItInTheRace) {
+  const Shape shape = {.numeric = 2, .features = 6, .classes = 3};
+  const std::vector<Row> rows = LearnableRows(shape, 60, 3);
+  OnlineJob job(shape);
+  job.Learn(rows);
+  const std::vector<float> before(job.Race().begin(), job.Race().end());
+  const std::vector<const Row*> all = Pointers(rows);
+  const OnlineJob::Change again =
+      job.ChangeBy({.rows = all, .trained_end = all.size(), .scaled_begin = all.size()});
+  job.Apply(again);
+  EXPECT_THAT(job.Race(), testing::ElementsAreArray(before));
+  EXPECT_TRUE(std::ranges::any_of(again.parameters, [](float value) { return value != 0; }));
+  EXPECT_GT(again.loss.weight_sum, 0);
+  // Of a batch of both the new rows count, and no others.
+  const OnlineJob::Change both =
+      job.ChangeBy({.rows = all, .trained_end = all.size(), .scaled_begin = all.size() - 1});
+  job.Apply(both);
+  double counted = 0;
+  for (size_t k = 0; k < 3; ++k) counted += job.Race()[OnlineRace::kRacers + k];
+  double known = 0;
+  for (size_t k = 0; k < 3; ++k) known += before[OnlineRace::kRacers + k];
+  EXPECT_NEAR(counted, known * (1 - 1 / OnlineRace::kMemory) + 1, 1e-3);
+}
+
 TEST(OnlineSoftmaxTest, ManyWorkersForgetTheRaceAsFastAsOne) {
   const Shape shape = {.numeric = 1, .features = 1, .classes = 2};
   const auto raced = [&](size_t workers) {
