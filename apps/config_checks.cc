@@ -145,8 +145,10 @@ Status CheckOnline(const Training& training) {
     return wrong("only the softmax of " + Named("training.model") +
                  " learns so: leave one of the two out");
   }
-  if (training.schedule() != Training::ONE_PASS) {
-    return wrong("it learns from each row once: give --schedule one-pass, or --update gradient");
+  if (training.schedule() == Training::BUFFER && training.buffer().minibatch_rows() > 0) {
+    return wrong("it learns from all rows, " + Named("training.batch_rows") +
+                 " at a time: leave out " + Named("training.buffer.minibatch_rows") +
+                 ", or give --update gradient");
   }
   for (const auto& [given, field] : {std::pair(training.has_optimizer(), "training.optimizer.kind"),
                                      std::pair(training.l2() > 0, "training.l2")}) {

@@ -3,12 +3,17 @@
 #include <algorithm>
 
 #include "apps/flag_table.h"
+#include "tasks/task_options.h"
 
 namespace millrace {
 namespace {
 
 bool IsBuffer(const JobConfig& config) { return config.training().schedule() == Training::BUFFER; }
-bool IsOnePass(const JobConfig& config) { return !IsBuffer(config); }
+bool HasBatches(const JobConfig& config) {
+  Training training = config.training();
+  SetDefaultUpdate(training);
+  return !IsBuffer(config) || training.update().kind() == Training::Update::ONLINE;
+}
 bool SendsGradients(const JobConfig& config) {
   return config.training().update().kind() == Training::Update::GRADIENT;
 }
@@ -54,12 +59,13 @@ constexpr Need kNeeds[] = {
     {"features.categorical_buckets", "--categorical or --bins", HasCategories},
     {"features.text_buckets", "--text", HasText},
     {"producer.speedup", "--time-column", HasTimes},
-    {"training.batch_rows", "--schedule one-pass", IsOnePass},
+    {"training.batch_rows", "--schedule one-pass or --update online", HasBatches},
     {"training.rounds_after_end", "--schedule buffer", IsBuffer},
     {"training.buffer.min_rows", "--schedule buffer", IsBuffer},
     {"training.buffer.max_rows", "--schedule buffer", IsBuffer},
     {"training.buffer.coefficient", "--schedule buffer", IsBuffer},
     {"training.buffer.minibatch_rows", "--schedule buffer", IsBuffer},
+    {"training.buffer.skip_rows", "--schedule buffer", IsBuffer},
     {"training.update.solver", "--update weight-change", SendsChanges},
     {"training.update.local_iterations", "--update weight-change", SendsChanges},
     {"training.update.local_learning_rate", "--update weight-change and --solver sgd",

@@ -81,7 +81,7 @@ FlagGroup TrainingGroup() {
            "features as embedding rows, and only those that a batch names are sent",
            "32768 for --update online, else 262144"},
           {"--schedule", "training.schedule",
-           "one-pass: each row once, in batches; buffer: the newest rows, again and again"},
+           "one-pass: each row once, in batches; buffer: the newest rows repeatedly"},
           {"--consistency,--max-vector-clock-delay,--max_vector_clock_delay",
            "training.consistency",
            "sequential, eventual, bounded:K; or the maximum delay: 0, -1, K", "sequential"},
@@ -90,13 +90,12 @@ FlagGroup TrainingGroup() {
            "more counts as a round of delay",
            "2"},
           {"--batch-rows", "training.batch_rows",
-           "One pass: rows of a worker's batch; smaller ones follow a changing stream better, "
-           "larger ones are faster"},
+           "One pass, and --update online: rows of a worker's batch; smaller ones follow a "
+           "changing stream better, larger ones are faster"},
           {"--update", "training.update.kind",
            "online: of learners that go through a batch row by row and need no learning rate, "
            "added up; gradient: for --optimizer; weight-change: averaged",
-           "online for softmax in one pass, unless a setting of the optimizer is given; else "
-           "gradient"},
+           "online for softmax, unless a setting of the optimizer is given; else gradient"},
           {"--solver", "training.update.solver",
            "With --update weight-change: how a worker computes the change"},
           {"--local-iterations", "training.update.local_iterations",
@@ -120,14 +119,18 @@ FlagGroup TrainingGroup() {
            "Rows from this number on are also evaluated separately (\"tail\"); 0: as "
            "--freeze-after"},
           {"--rounds-after-end", "training.rounds_after_end",
-           "Buffer schedule: further rounds after the end of the stream"},
+           "Buffer schedule: further rounds after the end of the stream",
+           "30 for gradients, else 0"},
           {"--buffer-min", "training.buffer.min_rows", "Rows of the smallest buffer"},
           {"--buffer-max", "training.buffer.max_rows", "Rows of the largest buffer"},
           {"--buffer-coefficient", "training.buffer.coefficient",
            "The buffer's target size is this times the rows per minute, between --buffer-min and "
            "--buffer-max"},
           {"--minibatch-rows", "training.buffer.minibatch_rows",
-           "Buffer schedule: train on so many of the newest rows; 0: all"},
+           "Buffer schedule, not --update online: train on so many of the newest rows; 0: all"},
+          {"--skip-rows", "training.buffer.skip_rows",
+           "Buffer schedule: rows that come faster than they are learnt from replace those that no "
+           "update has used, which otherwise are waited for"},
       }};
 }
 

@@ -87,8 +87,8 @@ void AddUntrained(const JobProgress& job, Warnings& warnings) {
       {"rows_untrained",
        absl::StrCat("only ", PartOfRows(trained, rows), " ", ShareText(trained, rows),
                     " were ever trained on: newer ones took their places in the sliding buffers"),
-       "send the stream more slowly (CsvProducer --rate), raise --buffer-max and "
-       "--minibatch-rows, or give --schedule one-pass"});
+       "leave out ServerApp --skip-rows and --minibatch-rows, raise --buffer-max, send the stream "
+       "more slowly (CsvProducer --rate), or give --schedule one-pass"});
 }
 
 // Every worker's update of a round is one step together, or each update is one.

@@ -21,6 +21,7 @@ struct Batch {
   size_t first_new = 0;            // rows[first_new..] have not been in an accepted update
   size_t first_trained = 0;        // rows[first_trained..] are trained on
   RowNumber rows_end = 0;          // rows below this number are counted by this update
+  RowNumber repeated_end = 0;      // see Progress; after this update
   std::vector<DeadLetter> dead_letters{};  // of the rows that this update is the first to count
 };
 
@@ -29,6 +30,8 @@ struct Progress {
   Clock clock = 0;
   RowNumber rows_end = 0;             // rows below have been counted
   uint64_t updates_without_rows = 0;  // accepted since the last that brought new rows
+  // Sliding buffer of an online learner: rows below have been learnt from twice, or have left it.
+  RowNumber repeated_end = 0;
 };
 
 enum class BatchState {
@@ -53,12 +56,16 @@ class BatchSource {
   // The next row, decoded and checked; or null, for one that cannot be used: it uses up its number.
   // The source may take the row over and leave the memory of another: it is scratch afterwards.
   virtual void Add(RowNumber number, int64_t timestamp_ms, Row* row) = 0;
+  // A record has come whole; it had so many rows.
+  virtual void EndRecord(size_t /*rows*/) {}
   // The stream has `row_count` rows.
   virtual void End(RowNumber row_count) = 0;
 
   // The batch after this progress: what was reported, or what it will be when the updates in flight
   // are accepted. OutOfRange when rows are needed that were deleted.
   virtual StatusOr<BatchState> Next(const Progress& progress, Batch& batch) = 0;
+  // What the server has reported last; a worker that has left makes no further update.
+  virtual void Told(const Progress& /*progress*/, bool /*left*/) {}
   // No batch before this progress, which was reported, will be needed again.
   virtual void Forget(const Progress& progress) { dead_letters_.Forget(progress.rows_end); }
 
@@ -78,6 +85,8 @@ class BatchSource {
 
   // The number of rows held, for the display.
   virtual size_t size() const = 0;
+  // Whether it holds rows that are in no buffer, so that a saved buffer would not be all of it.
+  virtual bool HoldsMore() const { return false; }
   // False while enough rows are held: reading more would only fill memory.
   virtual bool WantsRows() const = 0;
   // Rows before it are never needed again, not even by a task that starts in another process.

@@ -90,6 +90,7 @@ StatusOr<BatchState> OnePassBatches::Next(const Progress& progress, Batch& batch
   batch.first_new = 0;
   batch.first_trained = 0;
   batch.rows_end = end;
+  batch.repeated_end = 0;
   batch.dead_letters = dead_letters().Between(begin, end);
   return BatchState::kReady;
 }

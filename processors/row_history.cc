@@ -9,12 +9,13 @@ RowHistory RowHistory::AsOf(size_t clocks) const {
   return history;
 }
 
-void RowHistory::Count(uint64_t rows_end) {
+void RowHistory::Count(uint64_t rows_end, uint64_t repeated_end) {
   before_.insert(before_.begin(), now_);
   before_.pop_back();
   const bool has_new = rows_end > now_.end();
   now_.set_updates_without_rows(has_new ? 0 : now_.updates_without_rows() + 1);
   now_.set_end(std::max(now_.end(), rows_end));
+  now_.set_repeated_end(std::max(now_.repeated_end(), repeated_end));
 }
 
 void RowHistory::RaiseTo(uint64_t rows_end) {

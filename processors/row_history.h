@@ -55,8 +55,9 @@ class RowHistory {
   // As it was so many clocks ago.
   RowHistory AsOf(size_t clocks) const;
 
-  // The next update counts the rows below this number. (They are never uncounted.)
-  void Count(uint64_t rows_end);
+  // The next update counts the rows below this number, and those below `repeated_end` as learnt
+  // from twice. (They are never uncounted.)
+  void Count(uint64_t rows_end, uint64_t repeated_end = 0);
   // Rows below this number are gone, and have been counted whatever is remembered.
   void RaiseTo(uint64_t rows_end);
 

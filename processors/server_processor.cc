@@ -188,7 +188,8 @@ Status ServerProcessor::HandleLateReport(const Gradient& message, ServerOutput& 
     const Clock clock = std::max(known, clocks_.clock(other));
     // Of those that are held, some were in rounds that are over.
     for (Clock at = clocks_.clock(other); at < clock && !member.held.empty(); ++at) {
-      member.rows.Count(TakeHeld(member).rows_end());
+      const Gradient::Update held = TakeHeld(member);
+      member.rows.Count(held.rows_end(), held.repeated_end());
     }
     while (!member.held.empty() && (leaves || clock > clocks_.clock(other))) TakeHeld(member);
     clocks_.Set(other, {clock, leaves});
@@ -263,6 +264,7 @@ void ServerProcessor::DropNonFiniteUpdate(Gradient::Update& update, const Gradie
       "an update with a NaN, an infinity or a value beyond 1e18; it counts as an empty one"));
   Gradient::Update empty;
   empty.set_rows_end(update.rows_end());
+  empty.set_repeated_end(update.repeated_end());
   empty.set_buffer_rows(update.buffer_rows());
   if (update.has_mark()) *empty.mutable_mark() = update.mark();
   empty.mutable_dead_letters()->Swap(update.mutable_dead_letters());
@@ -356,7 +358,7 @@ void ServerProcessor::Accept(WorkerId worker, const Gradient::Update& update,
                              ServerOutput& output) {
   Member& member = members_.at(worker);
   // Shards may take different attempts of a clock; only shard 0's word counts, and never goes back.
-  member.rows.Count(update.rows_end());
+  member.rows.Count(update.rows_end(), update.repeated_end());
   member.buffer_rows = update.buffer_rows();
   KeepWanted(member, update.wanted());
   CountOnce(update, clocks_.clock(worker));

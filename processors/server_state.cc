@@ -133,6 +133,10 @@ Status ServerProcessor::CheckMember(const ShardState::Member& member) const {
   if (member.rows().end() > kMostRow) {
     return BadState(name + " has counted rows up to " + std::to_string(member.rows().end()));
   }
+  if (member.rows().repeated_end() > kMostRow) {
+    return BadState(name + " has repeated rows up to " +
+                    std::to_string(member.rows().repeated_end()));
+  }
   uint64_t end = member.rows().end();
   for (const RowProgress& before : member.rows_before()) {
     if (before.end() > end) {

@@ -1,4 +1,4 @@
-// The sliding buffer's rows as the batch, again at each new weights message.
+// Batches of the sliding buffer's rows, which are used repeatedly.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,18 @@ namespace millrace {
 struct SlidingBufferOptions {
   size_t max_rows = 1024;         // of the buffer
   size_t minibatch_rows = 0;      // the newest so many; 0: all
-  uint64_t rounds_after_end = 0;  // further rounds on the last buffer
+  uint64_t rounds_after_end = 0;  // further rounds on the last buffer, at least
+  // Of an online learner: the rows of an update. 0: it is none, and uses all of the buffer.
+  size_t online_rows = 0;
+  bool skips_rows = false;  // newer rows may replace those that no update has used
 };
 
-// Has a batch only if rows have arrived since the last accepted update; after the stream's end for
-// `rounds_after_end` further rounds, then the worker leaves. The caller owns the buffer.
+// What the batch is, if rows have come since the last accepted update: the whole buffer, or of an
+// online learner the next `online_rows` of those rows, as each of them is learnt from once. While
+// none come, an online learner learns from what is in the buffer once more, `online_rows` at a
+// time, beginning where Progress::repeated_end says; then there is no batch before the next row.
+// After the stream's end the worker leaves, when this is done and `rounds_after_end` updates
+// without new rows were accepted. The caller owns the buffer.
 class SlidingBufferBatches final : public BatchSource {
  public:
   SlidingBufferBatches(const SlidingBufferOptions& options, const RowShape& shape,
@@ -30,7 +37,12 @@ class SlidingBufferBatches final : public BatchSource {
   void End(RowNumber row_count) override { end_ = row_count; }
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   size_t size() const override { return buffer_.size(); }
-  bool WantsRows() const override { return dead_letters().bytes() < kMostDeadBytes; }
+  // False, too, while the buffer has no room for the next record beside the rows that no update has
+  // counted, unless rows are skipped. The next record is taken to be as long as the last ones.
+  bool WantsRows() const override;
+  bool HoldsMore() const override { return !waiting_.empty(); }
+  void EndRecord(size_t rows) override;
+  void Told(const Progress& progress, bool left) override;
   // The content of the buffer follows from the last max_rows + ArrivalRate::kWindow rows, also at
   // the next update of a new task.
   SourceBegin NeededFrom(const Progress& progress) const override;
@@ -45,13 +57,33 @@ class SlidingBufferBatches final : public BatchSource {
     Row row;
   };
   CacheEntry& EntryOf(RowNumber number) { return cache_[number % cache_.size()]; }
+  // Keeps those of the rows [begin, end), which have left the buffer, that no update has counted.
+  void KeepWaiting(RowNumber begin, RowNumber end);
   const Row* Decoded(const TrainingBuffer::Slot& slot);
+  bool IsOnline() const { return options_.online_rows > 0; }
+  // The number after that of the newest row.
+  RowNumber NextRow() const {
+    return buffer_.size() == 0 ? RowNumber(0) : RowNumber(buffer_.newest().row + 1);
+  }
+  // The first row of the buffer that is to be learnt from once more; NextRow() if none is.
+  RowNumber FirstToRepeat(const Progress& progress) const;
+  void FillWhole(const Progress& progress, Batch& batch);
+  void FillOnline(const Progress& progress, Batch& batch);
+  // Adds the buffer's rows [begin, end).
+  void Append(RowNumber begin, RowNumber end, const Progress& progress, Batch& batch);
 
   SlidingBufferOptions options_;
   RowShape shape_;
   TrainingBuffer& buffer_;
   std::optional<RowNumber> end_;
-  InputRecord record_;  // scratch
+  RowNumber counted_end_ = 0;  // as was told last
+  bool left_ = false;
+  bool has_decoded_all_ = false;  // of a buffer that was restored
+  size_t record_rows_ = 1;        // about the most of the last records
+  InputRecord record_;            // scratch
+  // Of an online learner that skips none: rows that no update has counted and that have left the
+  // buffer, in order; the buffer's rows follow. As many as came in one record, about.
+  std::deque<CacheEntry> waiting_;
   // Decoded rows, by number modulo max_rows: the buffer holds at most so many consecutive rows.
   std::vector<CacheEntry> cache_;
 };

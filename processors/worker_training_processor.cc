@@ -310,7 +310,8 @@ void WorkerTrainingProcessor::UpdateProgress() {
   Clock clock = parts_[0].clock;
   for (const Part& part : parts_) clock = std::min(clock, part.clock);
   const RowProgress& rows = RowsAgo(parts_[0].message, parts_[0].clock - clock);
-  progress_ = {clock, RowNumber(rows.end()), rows.updates_without_rows()};
+  progress_ = {clock, RowNumber(rows.end()), rows.updates_without_rows(),
+               RowNumber(rows.repeated_end())};
 }
 
 Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
@@ -318,6 +319,7 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   MILLRACE_RETURN_IF_ERROR(failed_);
   if (!answered()) return absl::OkStatus();
   UpdateProgress();
+  source_.Told(progress_, SomeoneLeft());
   in_flight_.Settle(progress_);
   owed_ = false;
   if (SomeoneLeft()) {
@@ -513,6 +515,7 @@ Gradient WorkerTrainingProcessor::NewUpdate(const BatchTrainer::Result& result) 
   update.set_row_count(result.trained.size());
   update.set_weight_sum(loss.weight_sum);
   update.set_rows_end(batch_.rows_end);
+  update.set_repeated_end(batch_.repeated_end);
   update.set_buffer_rows(static_cast<uint32_t>(source_.size()));
   update.set_train_loss(loss.weight_sum > 0 ? loss.loss_sum / loss.weight_sum : 0);
   return message;
@@ -577,7 +580,8 @@ void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
 // As the server counts it (RowHistory::Count).
 Progress WorkerTrainingProcessor::AfterBatch() const {
   const bool has_new = batch_.rows_end > next_.rows_end;
-  return {next_.clock + 1, batch_.rows_end, has_new ? 0 : next_.updates_without_rows + 1};
+  return {next_.clock + 1, batch_.rows_end, has_new ? 0 : next_.updates_without_rows + 1,
+          std::max(next_.repeated_end, batch_.repeated_end)};
 }
 
 void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {

@@ -22,6 +22,7 @@ namespace {
 
 constexpr double kRateOfFactors = 0.05;
 constexpr double kRateOfNetwork = 0.025;
+constexpr uint32_t kRoundsOfGradients = 30;
 
 ConsistencyPolicy ToConsistencyPolicy(const Training::Consistency& consistency) {
   switch (consistency.model()) {
@@ -187,9 +188,9 @@ std::vector<size_t> HiddenLayers(const Training& training) {
 void SetDefaultUpdate(Training& training) {
   if (training.update().has_kind()) return;
   const bool is_for_optimizer =
-      training.has_optimizer() || training.l2() > 0 || training.compression().top_k() < 1;
-  const bool learns_rows = training.model() == Training::SOFTMAX &&
-                           training.schedule() == Training::ONE_PASS && !is_for_optimizer;
+      training.has_optimizer() || training.l2() > 0 || training.compression().top_k() < 1 ||
+      (training.schedule() == Training::BUFFER && training.buffer().minibatch_rows() > 0);
+  const bool learns_rows = training.model() == Training::SOFTMAX && !is_for_optimizer;
   training.mutable_update()->set_kind(learns_rows ? Training::Update::ONLINE
                                                   : Training::Update::GRADIENT);
 }
@@ -205,9 +206,19 @@ void SetDefaultLearningRate(Training& training) {
                                                                       : kRateOfFactors);
 }
 
+// As measured on reviews: fewer steps learn less of the last buffer, more learn it by heart.
+void SetDefaultRounds(Training& training) {
+  const bool is_gradient = training.update().kind() == Training::Update::GRADIENT;
+  if (training.has_rounds_after_end() || training.schedule() != Training::BUFFER || !is_gradient) {
+    return;
+  }
+  training.set_rounds_after_end(kRoundsOfGradients);
+}
+
 void SetDefaults(Training& training) {
   SetDefaultUpdate(training);  // first: it asks what the user has said of the optimizer
   SetDefaultLearningRate(training);
+  SetDefaultRounds(training);
 }
 
 // As measured: `scripts/bench features`, and for online learners the flights of scripts/demo.

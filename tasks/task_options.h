@@ -19,11 +19,13 @@ namespace millrace {
 Status CheckModel(const JobFeatures& features, const Training& training);
 
 // What workers send, if the user has not said it: what an online learner has learnt where there is
-// one (softmax, in one pass), unless a setting is given that concerns the optimizer of gradients.
+// one (softmax), unless a setting is given that concerns gradients only.
 void SetDefaultUpdate(Training& training);
 // The learning rate, if the user has not said it: one for factors and networks, whose steps add up.
 void SetDefaultLearningRate(Training& training);
-// Both, before the settings are published.
+// The rounds after the end of the stream, if the user has not said them: some for gradients.
+void SetDefaultRounds(Training& training);
+// All of these, before the settings are published.
 void SetDefaults(Training& training);
 
 // Models of more parameters are wide, unless the user has said otherwise.

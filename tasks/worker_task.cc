@@ -40,6 +40,10 @@ SlidingBufferOptions SlidingOptions(const Training& training) {
   options.max_rows = training.buffer().max_rows();
   options.minibatch_rows = training.buffer().minibatch_rows();
   options.rounds_after_end = training.rounds_after_end();
+  if (training.update().kind() == Training::Update::ONLINE) {
+    options.online_rows = training.batch_rows();
+  }
+  options.skips_rows = training.buffer().skip_rows();
   return options;
 }
 
@@ -126,6 +130,7 @@ void WorkerTask::Start(std::vector<OutgoingRecord>& out) {
 Status WorkerTask::ProcessInput(const InputDataRecord& record) {
   const std::optional<RowNumber> before = input_->next_row();
   MILLRACE_RETURN_IF_ERROR(input_->Process(record));
+  if (const auto key = DecodeInputKey(record.key)) source_->EndRecord(key->count);
   // The end is no row, so it stays to be read again: a task that started after it would wait for
   // ever.
   if (input_->ended() || input_->next_row() == before) return absl::OkStatus();
@@ -237,7 +242,8 @@ std::optional<Offset> WorkerTask::TrimPosition() const {
 }
 
 void WorkerTask::SaveTo(WriteBatch& batch) {
-  if (!buffer_ || !input_->next_row()) return;
+  // (What is on the disk stays as it was: an older copy.)
+  if (!buffer_ || !input_->next_row() || source_->HoldsMore()) return;
   buffer_->WriteTo(batch);
   BufferPosition position;
   position.set_epoch(options_.epoch);

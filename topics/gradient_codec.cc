@@ -32,6 +32,7 @@ Status CheckMark(const SnapshotMark& mark, Clock clock, const GradientShape& sha
 
 Status CheckProgress(const RowProgress& rows) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows up to", rows.end(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows repeated up to", rows.repeated_end(), kMostRow));
   return CheckAtMost("updates without rows:", rows.updates_without_rows(), kMostClock);
 }
 
@@ -79,6 +80,7 @@ Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientSh
   if (update.row_count() > 0) MILLRACE_RETURN_IF_ERROR(CheckSlice(update.slice(), shape.range));
   MILLRACE_RETURN_IF_ERROR(CheckMark(update.mark(), clock, shape));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows up to", update.rows_end(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows repeated up to", update.repeated_end(), kMostRow));
   if (update.rows_begin() > update.rows_end())
     return BadGradient("rows that end before they begin");
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("training rows:", update.row_count(), kMostRow));

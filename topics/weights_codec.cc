@@ -16,7 +16,8 @@ namespace {
 Status BadWeights(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
 bool IsWithin(const RowProgress& rows) {
-  return rows.end() <= kMostRow && rows.updates_without_rows() <= kMostClock;
+  return rows.end() <= kMostRow && rows.updates_without_rows() <= kMostClock &&
+         rows.repeated_end() <= kMostRow;
 }
 
 // A worker gives it back to a shard that has lost its state, which goes on from there.

@@ -41,7 +41,8 @@ constexpr char kFooter[] =
     "\n"
     "All settings are those of CsvProducer and ServerApp, with the same defaults. Where and how "
     "fast\n"
-    "rows and messages are sent (--brokers, --rate) makes no difference here.\n"
+    "rows and messages are sent (--brokers, --rate) makes no difference here: with\n"
+    "--schedule buffer all rows come at once.\n"
     "\n"
     "seconds_per_row is processor time: of learning and passing on messages, without reading and\n"
     "encoding the rows.";
@@ -147,11 +148,6 @@ Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   if (config.producer().input().empty()) {
     return absl::InvalidArgumentError("no input: give --input FILE");
-  }
-  if (config.training().schedule() != Training::ONE_PASS) {
-    return absl::InvalidArgumentError(
-        "the buffer schedule follows the times at which rows come, which are none here: leave out "
-        "--schedule");
   }
   FeatureSpec spec = CompleteSpec(config.features());
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec));

@@ -42,7 +42,7 @@ MemoryJob::MemoryJob(const JobFeatures& features, const JobTraining& training,
       model_(MakeModel(features, training.training())),
       shard_(MakeServerOptions(features, training, ShardId(0)), store_),
       shared_(WeightsShapeFrom(MakeWorkerOptions(features, training, WorkerId(0)), *model_)) {
-  MILLRACE_CHECK(training.shards() == 1 && training.training().schedule() == Training::ONE_PASS);
+  MILLRACE_CHECK(training.shards() == 1);
   for (WorkerId worker = 0; worker < workers_count_; ++worker) {
     workers_.push_back({std::make_unique<WorkerTask>(MakeWorkerOptions(features, training, worker),
                                                      RowShapeFrom(features), *model_, worker + 1),

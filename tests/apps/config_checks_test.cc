@@ -65,7 +65,11 @@ TEST(ValidateConfig, RefusesWhatAnOnlineLearnerDoesNotKnowAndNamesBothFlags) {
       {"--model", [](auto& t) { t.set_model(Training::FACTORIZATION_MACHINE); }},
       {"--model", [](auto& t) { t.set_model(Training::DEEP_FM); }},
       {"--model", [](auto& t) { t.set_model(Training::NETWORK); }},
-      {"--schedule", [](auto& t) { t.set_schedule(Training::BUFFER); }},
+      {"--minibatch-rows",
+       [](auto& t) {
+         t.set_schedule(Training::BUFFER);
+         t.mutable_buffer()->set_minibatch_rows(9);
+       }},
       {"--optimizer", [](auto& t) { t.mutable_optimizer()->set_kind(Training::Optimizer::SGD); }},
       {"--optimizer", [](auto& t) { t.mutable_optimizer()->set_learning_rate(0.5); }},
       {"--l2", [](auto& t) { t.set_l2(0.01); }},
@@ -123,10 +127,11 @@ TEST(CheckJob, RefusesWhatNoProgramPublishes) {
       {"--admit-after",
        [](auto&, auto& t) { t.mutable_training()->mutable_embedding()->set_admit_after(0); }},
       {"batch_rows", [](auto&, auto& t) { t.mutable_training()->set_batch_rows(0); }},
-      {"online: it learns from each row once",
+      {"online: it learns from all rows",
        [](auto&, auto& t) {
          t.mutable_training()->mutable_update()->set_kind(Training::Update::ONLINE);
          t.mutable_training()->set_schedule(Training::BUFFER);
+         t.mutable_training()->mutable_buffer()->set_minibatch_rows(9);
        }},
       {"bins (--bins) asks for 1 bins", [](auto& f, auto&) { f.mutable_spec()->add_bins("a:1"); }},
       {"bin_edges: has 0 columns, but --bins names 1",

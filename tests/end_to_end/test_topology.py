@@ -138,12 +138,37 @@ class Modes(OnABroker):
         header, rows = self.data.read_bytes().split(b"\r\n", 1)
         data = self.path / "many.csv"
         data.write_bytes(header + b"\r\n" + rows * 32)
-        job = self.job(training=["--schedule", "buffer"], data=data, fed=True).start()
+        job = self.job(training=["--schedule", "buffer", "--skip-rows"], data=data, fed=True).start()
         job.feed(0.01)
         job.wait_for_readers()
         job.feed(1)
         job.wait_all()
-        self.assertGreater(job.summary()["rounds"], 10)
+        summary = job.summary()
+        self.assertGreater(summary["rounds"], 10)
+        # What was not learnt from is told.
+        warned = "rows_untrained" in [warning["kind"] for warning in summary["warnings"]]
+        self.assertEqual(warned, summary["rows_trained"] < (32 * ROWS + 1) // 2)
+
+    def test_a_buffer_learns_what_one_pass_does_and_rests_while_its_stream_does(self):
+        test = self.path / "test.csv"
+        topology.write_csv(test, 5000, seed=2)
+        one_pass = self.job("-one-pass", training=["--test", test]).start()
+        job = self.job(training=["--test", test, "--schedule", "buffer"], fed=True).start()
+        job.feed(0.5)
+        job.wait_for_readers()
+        job.wait_until_it_stands()
+        job.feed(1)
+        for each in (one_pass, job):
+            each.wait_all()
+        summary, expected = job.summary(), one_pass.summary()
+        self.assertEqual(summary["learner"], "online")
+        self.assertEqual(summary["rows_trained"], ROWS)
+        self.assertEqual(summary["rows_replaced"], 0)
+        # (Of workers that wait for one whose rows are still to come.)
+        self.assertLessEqual({warning["kind"] for warning in summary["warnings"]},
+                             {"duplicates_ignored"})
+        for figure in ("accuracy", "f1_weighted"):
+            self.assertGreater(summary["holdout"][figure], expected["holdout"][figure] - 0.02)
 
     def test_weight_changes_are_averaged(self):
         job = self.job(training=["--update", "weight-change", "--batch-rows", "64",

@@ -448,6 +448,163 @@ TEST(SlidingBufferBatchesTest, EachRowOfABatchIsTheOneThatCameUnderItsNumber) {
   }
 }
 
+// ---- sliding buffer of an online learner ----
+
+TEST(SlidingBufferBatchesTest, AnOnlineLearnerTakesTheRowsThatHaveComeInTheirOrderAndEachOnce) {
+  Sliding sliding({.max_rows = 8, .online_rows = 3}, 8);
+  AddRows(sliding.source, 0, 5);
+  Batch batch;
+  ASSERT_EQ(Next(sliding.source, {}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({0, 1, 2}));
+  EXPECT_EQ(batch.first_new, 0u);
+  EXPECT_EQ(batch.rows_end, 3u);
+  ASSERT_EQ(Next(sliding.source, {.clock = 1, .rows_end = 3}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({3, 4}));
+  EXPECT_EQ(batch.rows_end, 5u);
+  EXPECT_EQ(batch.repeated_end, 0u);
+  ExpectRowsFitNumbers(batch);
+}
+
+TEST(SlidingBufferBatchesTest, WhileNoRowsComeAnOnlineLearnerLearnsFromEachOnceMoreAndIsSilent) {
+  Sliding sliding({.max_rows = 8, .online_rows = 3}, 8);
+  AddRows(sliding.source, 0, 5);
+  Batch batch;
+  Progress progress = {.clock = 2, .rows_end = 5};
+  ASSERT_EQ(Next(sliding.source, progress, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({0, 1, 2}));
+  EXPECT_EQ(batch.first_new, 3u) << "none of them counts anew";
+  EXPECT_EQ(batch.first_trained, 0u);
+  EXPECT_EQ(batch.rows_end, 5u);
+  EXPECT_EQ(batch.repeated_end, 3u);
+  progress.repeated_end = 3;
+  ASSERT_EQ(Next(sliding.source, progress, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({3, 4}));
+  EXPECT_EQ(batch.repeated_end, 5u);
+  progress.repeated_end = 5;
+  EXPECT_EQ(Next(sliding.source, progress, batch), BatchState::kWait) << "a job at rest";
+  AddRow(sliding.source, 5);
+  ASSERT_EQ(Next(sliding.source, progress, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({5}));
+  EXPECT_EQ(batch.first_new, 0u);
+}
+
+TEST(SlidingBufferBatchesTest, ARowThatComesIsNotKeptWaitingByWhatIsToBeRepeated) {
+  Sliding sliding({.max_rows = 8, .online_rows = 2}, 8);
+  AddRows(sliding.source, 0, 5);
+  Batch batch;
+  ASSERT_EQ(Next(sliding.source, {.rows_end = 5, .repeated_end = 2}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({2, 3}));
+  AddRow(sliding.source, 5);
+  ASSERT_EQ(Next(sliding.source, {.rows_end = 5, .repeated_end = 4}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({5}));
+  EXPECT_EQ(batch.repeated_end, 4u);
+}
+
+TEST(SlidingBufferBatchesTest, WhatALongRecordReplacesIsKeptUntilItIsCounted) {
+  Sliding sliding({.max_rows = 4, .online_rows = 3}, 4);
+  AddRows(sliding.source, 0, 5);
+  sliding.source.Told({.rows_end = 2}, false);
+  EXPECT_FALSE(sliding.source.HoldsMore()) << "the only row that was replaced has been counted";
+  AddRow(sliding.source, 5);
+  AddDamaged(sliding.source, 6);
+  AddRows(sliding.source, 7, 10);
+  EXPECT_TRUE(sliding.source.HoldsMore());
+  EXPECT_EQ(sliding.source.size(), 4u);
+  Batch batch;
+  Progress progress = {.rows_end = 2};
+  std::vector<RowNumber> learnt;
+  for (const RowNumber end : {RowNumber(5), RowNumber(8), RowNumber(10)}) {
+    ASSERT_EQ(Next(sliding.source, progress, batch), BatchState::kReady);
+    EXPECT_EQ(batch.rows_end, end);
+    EXPECT_EQ(batch.first_new, 0u);
+    ExpectRowsFitNumbers(batch);
+    learnt.insert(learnt.end(), batch.numbers.begin(), batch.numbers.end());
+    progress.rows_end = end;
+    sliding.source.Told(progress, false);
+  }
+  EXPECT_THAT(learnt, ElementsAreArray<RowNumber>({2, 3, 4, 5, 7, 8, 9}));
+  EXPECT_FALSE(sliding.source.HoldsMore());
+}
+
+TEST(SlidingBufferBatchesTest, WhatHasLeftTheBufferIsNeitherLearntNorRepeatedIfRowsAreSkipped) {
+  Sliding sliding({.max_rows = 4, .online_rows = 3, .skips_rows = true}, 4);
+  AddRows(sliding.source, 0, 10);
+  Batch batch;
+  ASSERT_EQ(Next(sliding.source, {.rows_end = 2}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({6, 7, 8}));
+  EXPECT_EQ(batch.rows_end, 9u);
+  ASSERT_EQ(Next(sliding.source, {.rows_end = 10, .repeated_end = 1}, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({6, 7, 8}));
+  EXPECT_EQ(batch.repeated_end, 9u);
+}
+
+TEST(SlidingBufferBatchesTest, ATaskThatReadsRowsBackRepeatsNoneBeforeItHasThemAll) {
+  Sliding sliding({.max_rows = 8, .online_rows = 3}, 8);
+  AddRows(sliding.source, 0, 5);
+  Batch batch;
+  EXPECT_EQ(Next(sliding.source, {.clock = 9, .rows_end = 7}, batch), BatchState::kWait);
+}
+
+TEST(SlidingBufferBatchesTest, AnOnlineLearnerLeavesWhenAllIsRepeatedAndTheRoundsAreMade) {
+  Sliding sliding({.max_rows = 8, .rounds_after_end = 4, .online_rows = 3}, 8);
+  AddRows(sliding.source, 0, 5);
+  sliding.source.End(5);
+  Batch batch;
+  Progress progress = {.rows_end = 5, .updates_without_rows = 9, .repeated_end = 3};
+  ASSERT_EQ(Next(sliding.source, progress, batch), BatchState::kReady) << "two are left";
+  progress.repeated_end = 5;
+  EXPECT_EQ(Next(sliding.source, progress, batch), BatchState::kLeave);
+  progress.updates_without_rows = 2;
+  ASSERT_EQ(Next(sliding.source, progress, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({0, 1, 2})) << "from the front again";
+  EXPECT_EQ(batch.first_new, 3u);
+  progress.updates_without_rows = 3;
+  ASSERT_EQ(Next(sliding.source, progress, batch), BatchState::kReady);
+  EXPECT_THAT(batch.numbers, ElementsAreArray<RowNumber>({3, 4}));
+}
+
+// ---- rows that no update has used ----
+
+TEST(SlidingBufferBatchesTest, WantsNoRowsThatWouldReplaceThoseThatNoUpdateHasCounted) {
+  Sliding sliding({.max_rows = 8}, 8);
+  EXPECT_TRUE(sliding.source.WantsRows());
+  AddRows(sliding.source, 0, 7);
+  EXPECT_TRUE(sliding.source.WantsRows());
+  AddRow(sliding.source, 7);
+  EXPECT_FALSE(sliding.source.WantsRows());
+  sliding.source.Told({.rows_end = 1}, false);
+  EXPECT_TRUE(sliding.source.WantsRows());
+  sliding.source.Told({.rows_end = 100}, false);
+  EXPECT_TRUE(sliding.source.WantsRows()) << "it reads back what was counted";
+  sliding.source.Told({.rows_end = 1}, false);
+  AddRow(sliding.source, 8);
+  EXPECT_FALSE(sliding.source.WantsRows());
+  sliding.source.Told({.rows_end = 1}, true);
+  EXPECT_TRUE(sliding.source.WantsRows()) << "who has left counts none of them";
+}
+
+TEST(SlidingBufferBatchesTest, ExpectsTheNextRecordToBeAsLongAsTheLastOnes) {
+  Sliding sliding({.max_rows = 8}, 8);
+  AddRows(sliding.source, 0, 5);
+  sliding.source.EndRecord(5);
+  EXPECT_FALSE(sliding.source.WantsRows()) << "five and five are more than eight";
+  sliding.source.Told({.rows_end = 2}, false);
+  EXPECT_TRUE(sliding.source.WantsRows());
+  AddRow(sliding.source, 5);
+  sliding.source.EndRecord(1);
+  EXPECT_TRUE(sliding.source.WantsRows()) << "four and four";
+  AddRow(sliding.source, 6);
+  EXPECT_FALSE(sliding.source.WantsRows()) << "one short record says nothing of the next";
+  sliding.source.Told({.rows_end = 7}, false);
+  EXPECT_TRUE(sliding.source.WantsRows()) << "whatever comes, it can only be read";
+}
+
+TEST(SlidingBufferBatchesTest, MaySkipRowsInsteadOfWaiting) {
+  Sliding sliding({.max_rows = 8, .skips_rows = true}, 8);
+  AddRows(sliding.source, 0, 100);
+  EXPECT_TRUE(sliding.source.WantsRows());
+}
+
 TEST(SlidingBufferBatchesTest, NeedsAsManyRowsAsTheBufferFollowsFrom) {
   Sliding sliding({.max_rows = 8});
   EXPECT_EQ(sliding.source.NeededFrom({}).row, 0u);

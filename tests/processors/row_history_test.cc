@@ -33,6 +33,16 @@ TEST(RowHistory, CountsTheUpdatesThatBringNoRowsAndNeverUncountsOne) {
   EXPECT_EQ(rows.now().updates_without_rows(), 0u);
 }
 
+TEST(RowHistory, CountsWhatWasLearntFromTwiceAtItsClock) {
+  RowHistory rows(1);
+  rows.Count(4, 0);
+  rows.Count(4, 3);
+  EXPECT_EQ(rows.now().repeated_end(), 3u);
+  EXPECT_EQ(rows.Ago(1).repeated_end(), 0u);
+  rows.Count(6, 2);
+  EXPECT_EQ(rows.now().repeated_end(), 3u) << "never less";
+}
+
 TEST(RowHistory, NoRowThatIsGoneIsNeededAtAnyClock) {
   RowHistory rows(3);
   for (const uint64_t end : {4, 8, 12}) rows.Count(end);

@@ -518,6 +518,7 @@ TEST(ServerProcessorTest, TheAnswerSaysHowFarTheWorkersRowsAreCounted) {
     Gradient update = Update(1, server.processor().clocks().clock(1), Same(1), kRange);
     update.mutable_update()->set_rows_end(rows_end);
     update.mutable_update()->set_buffer_rows(17);
+    update.mutable_update()->set_repeated_end(rows_end - 3);
     server.Send(update);
     return server.Answer(1);
   };
@@ -527,6 +528,7 @@ TEST(ServerProcessorTest, TheAnswerSaysHowFarTheWorkersRowsAreCounted) {
   EXPECT_EQ(send(10).rows().updates_without_rows(), 2u);
   EXPECT_EQ(send(11).rows().updates_without_rows(), 0u);
   EXPECT_EQ(server.Answer(1).rows().end(), 11u);
+  EXPECT_EQ(server.Answer(1).rows().repeated_end(), 8u);
   EXPECT_EQ(server.Answer(0).rows().end(), 0u);
   EXPECT_EQ(server.processor().buffer_rows(1), 17u);
 }

@@ -283,13 +283,16 @@ class LearnCsv(Folder):
         self.assertEqual(list(found["whole"]), ["rows", "rmse", "prior_rmse", "mae", "r2"])
         self.assertEqual(found["last_fifth"]["rows"], 12)
 
+    def test_on_a_buffer_each_row_is_learnt_from_as_in_one_pass(self):
+        # (Those that are repeated after the last one were tested before.)
+        self.assertEqual(self.learn("--schedule", "buffer")["whole"], self.learn()["whole"])
+
     def test_rows_that_cannot_be_used_are_counted(self):
         with open(self.csv, "a", encoding="utf-8") as file:
             file.write("1,2\n")
         self.assertEqual(self.learn()["rejected"], 1)
 
     def test_what_it_cannot_run_it_says(self):
-        self.assertIn("--schedule", self.learn("--schedule", "buffer", code=2))
         self.assertIn("finds its own rates", self.learn("--update", "online", "--learning-rate", "1", code=2))
         self.csv.write_text("a,b,c,y\nx,1,2,0\nx,1,2,1\n")
         self.assertIn("line 3", self.learn("--classes", "0,1", "--missing", "reject", code=1))

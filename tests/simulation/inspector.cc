@@ -220,6 +220,7 @@ void Inspector::OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> 
       const bool has_rows = message.update().embeddings().id_size() > 0;
       world_.Count(has_rows ? "change by an online learner, with embedding rows"
                             : "change by an online learner");
+      if (message.update().repeated_end() > 0) world_.Count("rows of a buffer learnt from again");
     }
     // What the worker trained on must have been released to it.
     uint64_t slowest = message.clock();

@@ -109,7 +109,8 @@ inline bool SameSums(const Referee::Sums& expected, const EvaluationSumsMessage&
 }
 
 inline bool IsSame(const RowProgress& is, const Referee::Counted& expected) {
-  return is.end() == expected.end && is.updates_without_rows() == expected.without;
+  return is.end() == expected.end && is.updates_without_rows() == expected.without &&
+         is.repeated_end() == expected.repeated;
 }
 
 // Message is Weights or ShardState::Member.

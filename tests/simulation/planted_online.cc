@@ -42,6 +42,29 @@ class LosesTheRowsOfClasses final : public AltersUpdates {
 using KnowsNoBalance =
     WithOtherOptions<[](WorkerId, WorkerOptions& options) { options.balances_classes = false; }>;
 
+// Says of no row that it was learnt from twice.
+class ForgetsWhatWasRepeated final : public AltersUpdates {
+ public:
+  using AltersUpdates::AltersUpdates;
+
+ protected:
+  bool Alter(Gradient& update) const override {
+    if (update.update().repeated_end() == 0) return false;
+    update.mutable_update()->clear_repeated_end();
+    return true;
+  }
+};
+
+// Learns from one row more at a time than it should.
+using TakesMoreRowsAtOnce = WithOtherOptions<[](WorkerId, WorkerOptions& options) {
+  options.training.set_batch_rows(options.training.batch_rows() + 1);
+}>;
+
+// Lets newer rows replace those that nobody has learnt from.
+using LetsRowsGo = WithOtherOptions<[](WorkerId, WorkerOptions& options) {
+  options.training.mutable_buffer()->set_skip_rows(true);
+}>;
+
 // A round is rows of three workers. (No row counts otherwise than by its worker's number.)
 void Online(Scenario& scenario, Faults& faults) {
   Sequential(scenario, faults);
@@ -72,6 +95,19 @@ void Balanced(Scenario& scenario, Faults& faults) {
   scenario.training.add_class_weight("balanced");
 }
 
+void OnlineOnBuffer(Scenario& scenario, Faults& faults) {
+  Online(scenario, faults);
+  Training& training = scenario.training;
+  training.set_schedule(Training::BUFFER);
+  training.set_batch_rows(2);
+  training.clear_rounds_after_end();
+  training.mutable_buffer()->Clear();
+  training.mutable_buffer()->set_min_rows(4);
+  training.mutable_buffer()->set_max_rows(8);
+  scenario.wide = false;
+  training.clear_wide_above();
+}
+
 }  // namespace
 
 std::vector<PlantedError> PlantedInOnlineLearning() {
@@ -85,6 +121,12 @@ std::vector<PlantedError> PlantedInOnlineLearning() {
   errors.push_back(InServer<LosesTheRowsOfClasses>(
       "a server that loses what a factorization machine begins at", 5, SequentialEmbeddings));
   errors.push_back(InWorker<KnowsNoBalance>("a worker that does not balance classes", 5, Balanced));
+  errors.push_back(InServer<ForgetsWhatWasRepeated>(
+      "a server that forgets which rows were learnt from twice", 5, OnlineOnBuffer));
+  errors.push_back(InWorker<TakesMoreRowsAtOnce>(
+      "a worker that takes more rows of a buffer at once", 5, OnlineOnBuffer));
+  errors.push_back(InWorker<LetsRowsGo>("a worker that lets rows leave its buffer untrained", 20,
+                                        OnlineOnBuffer));
   return errors;
 }
 

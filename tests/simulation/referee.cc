@@ -159,15 +159,17 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
       SeeTime(state, timestamp_ms);
       Gradient::Update update = message.update();
       const bool poison = IsPoison(update);
-      const uint64_t begin = member.held.empty() ? member.rows.end : member.held.back()->rows_end();
+      Counted before = member.rows;
+      if (!member.held.empty()) before.end = member.held.back()->rows_end();
       const bool targets_known = state.columns[job_.numeric].count > 0;
       accepted_.push_back(
-          {position, message.worker(), message.clock(), begin, poison, targets_known, update});
+          {position, message.worker(), message.clock(), before, poison, targets_known, update});
       if (poison) {
         ++state.poisoned;
         bury_record();
         Gradient::Update nothing;
         nothing.set_rows_end(update.rows_end());
+        nothing.set_repeated_end(update.repeated_end());
         nothing.set_buffer_rows(update.buffer_rows());
         if (update.has_mark()) *nothing.mutable_mark() = update.mark();
         *nothing.mutable_dead_letters() = update.dead_letters();
@@ -194,13 +196,15 @@ void Referee::KeepWanted(Member& member, std::vector<uint64_t> wanted) const {
   if (member.wanted.size() > Pipeline()) member.wanted.pop_front();
 }
 
-void Referee::Count(Member& member, uint64_t rows_end) {
+void Referee::Count(Member& member, const Gradient::Update& update) {
   for (size_t i = member.rows_before.size(); i-- > 1;) {
     member.rows_before[i] = member.rows_before[i - 1];
   }
   member.rows_before[0] = member.rows;
-  member.rows.without = rows_end > member.rows.end ? 0 : member.rows.without + 1;
-  member.rows.end = std::max(member.rows.end, rows_end);
+  Counted& rows = member.rows;
+  rows.without = update.rows_end() > rows.end ? 0 : rows.without + 1;
+  rows.end = std::max(rows.end, update.rows_end());
+  rows.repeated = std::max(rows.repeated, update.repeated_end());
 }
 
 // The newest that anybody has said; six hours from it are a jump, in either direction.

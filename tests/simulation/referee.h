@@ -110,10 +110,12 @@ class Referee {
     uint32_t count = 0;
     std::vector<std::string> chunks;
   };
-  // How far rows are counted, and so many updates after the last that brought new ones.
+  // How far rows are counted, so many updates after the last that brought new ones, and how far
+  // they have been repeated.
   struct Counted {
     uint64_t end = 0;
     uint64_t without = 0;
+    uint64_t repeated = 0;
     bool operator==(const Counted&) const = default;
   };
   struct Member {
@@ -186,7 +188,7 @@ class Referee {
     int64_t position = 0;
     uint32_t worker = 0;
     uint64_t clock = 0;
-    uint64_t rows_end_before = 0;
+    Counted before{};
     bool poisoned = false;
     bool targets_known = false;  // to the shard, when it came
     Gradient::Update message;    // as it came
@@ -258,7 +260,7 @@ class Referee {
   // Whether the update or leave is what comes next of its worker.
   bool IsDue(const Member& member, const Gradient& message) const;
   void KeepWanted(Member& member, std::vector<uint64_t> wanted) const;
-  static void Count(Member& member, uint64_t rows_end);
+  static void Count(Member& member, const Gradient::Update& update);
   void Take(State& state, uint32_t worker, Gradient::Update message);
   void Leave(State& state, const Gradient& message);
   void FinishRound(State& state);

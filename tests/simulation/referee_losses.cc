@@ -20,9 +20,12 @@ bool KnowsLess(const Gradient& one, const Gradient& other) {
 // What a worker reports of its rows.
 Referee::Member RowsOf(const Gradient::Restore& said, uint64_t pipeline) {
   Referee::Member member;
-  member.rows = {said.rows().end(), said.rows().updates_without_rows()};
+  const auto counted = [](const RowProgress& rows) {
+    return Referee::Counted{rows.end(), rows.updates_without_rows(), rows.repeated_end()};
+  };
+  member.rows = counted(said.rows());
   for (const RowProgress& before : said.rows_before()) {
-    member.rows_before.push_back({before.end(), before.updates_without_rows()});
+    member.rows_before.push_back(counted(before));
   }
   const bool knows = !member.rows_before.empty();
   member.rows_before.resize(pipeline, knows ? member.rows_before.back() : Referee::Counted());
@@ -35,7 +38,7 @@ void CountSent(const Gradient::Restore& said, uint64_t updates, Referee::Member&
     if (said.sent_rows(i) <= member.rows.end) continue;
     member.rows_before.insert(member.rows_before.begin(), member.rows);
     member.rows_before.pop_back();
-    member.rows = {said.sent_rows(i), 0};
+    member.rows = {said.sent_rows(i), 0, member.rows.repeated};
   }
 }
 
@@ -60,13 +63,13 @@ Gradient Merged(Gradient one, Gradient other, uint64_t pipeline) {
   if (one.clock() > other.clock()) CountSent(rest, one.clock() - other.clock(), member);
   if (member.rows.end <= best.rows().end()) return one;
   best.clear_rows_before();
-  best.mutable_rows()->set_end(member.rows.end);
-  best.mutable_rows()->set_updates_without_rows(member.rows.without);
-  for (const Referee::Counted& before : member.rows_before) {
-    RowProgress& progress = *best.add_rows_before();
-    progress.set_end(before.end);
-    progress.set_updates_without_rows(before.without);
-  }
+  const auto say = [](const Referee::Counted& counted, RowProgress& progress) {
+    progress.set_end(counted.end);
+    progress.set_updates_without_rows(counted.without);
+    progress.set_repeated_end(counted.repeated);
+  };
+  say(member.rows, *best.mutable_rows());
+  for (const Referee::Counted& before : member.rows_before) say(before, *best.add_rows_before());
   return one;
 }
 
@@ -168,7 +171,7 @@ void Referee::TakeLateReport(State& state, const Gradient& message) {
     state.answered.insert(other);
     if (moved.left || (other != worker && !of_all)) continue;
     for (; moved.clock < clock && !moved.held.empty(); ++moved.clock) {
-      Count(moved, moved.held.front()->rows_end());
+      Count(moved, *moved.held.front());
       moved.held.pop_front();
     }
     if (left || clock > moved.clock) moved.held.clear();

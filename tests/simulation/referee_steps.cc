@@ -146,7 +146,7 @@ void Referee::Optimise(uint64_t steps, const std::vector<float>& gradient,
 
 void Referee::Tally(State& state, uint32_t worker, const Gradient::Update& message) {
   Member& member = state.members[worker];
-  Count(member, message.rows_end());
+  Count(member, message);
   member.buffer_rows = message.buffer_rows();
   KeepWanted(member, {message.wanted().begin(), message.wanted().end()});
   state.rows_trained += message.new_rows();

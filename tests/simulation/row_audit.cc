@@ -69,49 +69,93 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   const WorkerId worker(accepted.worker);
   const Partition& partition = partitions_[worker];
   const RowNumber all = scenario_.rows[worker];
-  RowNumber begin = 0;
-  RowNumber end = 0;
-  RowNumber trained_begin = 0;
-  RowNumber new_begin = 0;
   if (scenario_.one_pass()) {
-    begin = std::min(all, RowNumber(accepted.rows_end_before));
-    end = std::min<RowNumber>(all, begin + training.batch_rows());
-    trained_begin = new_begin = begin;
+    const RowNumber begin = std::min(all, RowNumber(accepted.before.end));
+    const RowNumber end = std::min<RowNumber>(all, begin + training.batch_rows());
     // A shard that was lost may have been told less than another instance of the worker knows, or
     // more.
     const bool is_other = RowNumber(message.rows_end()) != end || begin == end;
     if (scenario_.weights_from_workers && is_other) return "";
     if (begin == end) return "an update without rows";
-  } else {
-    end = RowNumber(message.rows_end());
-    if (end > partition.buffer_sizes.size()) return "rows that do not exist";
-    const size_t size = end == 0 ? 0 : partition.buffer_sizes[end - 1];
-    if (message.buffer_rows() != size) {
-      return "the buffer holds " + std::to_string(message.buffer_rows()) + " rows where " +
-             std::to_string(size) + " are right";
-    }
-    begin = end - size;
-    new_begin = RowNumber(accepted.rows_end_before);
-    const RowNumber minibatch(training.buffer().minibatch_rows());
-    trained_begin = minibatch == 0 || end < minibatch ? RowNumber(0) : RowNumber(end - minibatch);
+    return CheckRows(accepted, {begin, end, begin, begin});
   }
+  if (scenario_.online()) return CheckOnlineOnBuffer(accepted);
+  const RowNumber end(message.rows_end());
+  if (end > partition.buffer_sizes.size()) return "rows that do not exist";
+  const size_t size = SizeAt(partition, end);
+  if (message.buffer_rows() != size) {
+    return "the buffer holds " + std::to_string(message.buffer_rows()) + " rows where " +
+           std::to_string(size) + " are right";
+  }
+  if (message.repeated_end() != 0) return "rows repeated in a job that uses the whole buffer";
+  const RowNumber minibatch(training.buffer().minibatch_rows());
+  const bool is_whole = minibatch == 0 || end < minibatch;
+  return CheckRows(
+      accepted, {RowNumber(end - size), end, is_whole ? RowNumber(0) : RowNumber(end - minibatch),
+                 RowNumber(accepted.before.end)});
+}
+
+// What the buffer held is not said, but for its size: the rows must be right for one of the moments
+// at which it had this size.
+std::string RowAudit::CheckOnlineOnBuffer(const Referee::Accepted& accepted) const {
+  const Training& training = scenario_.training;
+  const Gradient::Update& message = accepted.message;
+  const Partition& partition = partitions_[accepted.worker];
+  const uint64_t before = accepted.before.end;
+  std::string wrong = "a buffer of " + std::to_string(message.buffer_rows()) + " rows";
+  for (uint64_t next = before; next <= partition.buffer_sizes.size(); ++next) {
+    const size_t size = SizeAt(partition, RowNumber(next));
+    if (size != message.buffer_rows()) continue;
+    const uint64_t oldest = next - size;
+    const bool has_new = next > before;
+    uint64_t begin = std::max(std::min(accepted.before.repeated, next), oldest);
+    if (has_new) begin = training.buffer().skip_rows() ? std::max(before, oldest) : before;
+    if (!has_new && begin == next) {  // after the end, part by part
+      const uint64_t parts = (size + training.batch_rows() - 1) / training.batch_rows();
+      if (parts == 0 || accepted.before.without >= training.rounds_after_end()) continue;
+      begin = oldest + accepted.before.without % parts * training.batch_rows();
+    }
+    const uint64_t end = std::min<uint64_t>(begin + training.batch_rows(), next);
+    const uint64_t repeated =
+        has_new ? accepted.before.repeated : std::max(accepted.before.repeated, end);
+    if (message.repeated_end() != repeated) {
+      wrong = "rows repeated up to " + std::to_string(message.repeated_end());
+      continue;
+    }
+    if (has_new && message.rows_end() != end) {
+      wrong = "rows end at " + std::to_string(message.rows_end());
+      continue;
+    }
+    wrong = CheckRows(accepted, {RowNumber(begin), RowNumber(end), RowNumber(begin),
+                                 has_new ? RowNumber(begin) : RowNumber(end)});
+    if (wrong.empty()) break;
+  }
+  return wrong;
+}
+
+std::string RowAudit::CheckRows(const Referee::Accepted& accepted, const Used& used) const {
+  const Training& training = scenario_.training;
+  const Gradient::Update& message = accepted.message;
+  const WorkerId worker(accepted.worker);
   const uint64_t freeze = training.freeze_after_rows();
   const uint64_t tail_from = training.tail_after_rows() > 0 ? training.tail_after_rows() : freeze;
   uint64_t trained = 0;
   uint64_t fresh = 0;
   NewRows rows;
-  for (RowNumber row = begin; row < end; ++row) {
+  for (RowNumber row = used.begin; row < used.end; ++row) {
     if (IsUndecodable(scenario_, worker, row)) continue;
     const bool frozen = freeze > 0 && scenario_.StreamRow(worker, row) >= freeze;
-    if (row >= trained_begin && !frozen) ++trained;
-    if (row < new_begin) continue;
+    if (row >= used.trained_begin && !frozen) ++trained;
+    if (row < used.new_begin) continue;
     rows.tested.push_back(row);
     if (tail_from > 0 && scenario_.StreamRow(worker, row) >= tail_from) ++rows.tail;
     if (frozen) continue;
-    if (row >= trained_begin) ++fresh;
+    if (row >= used.trained_begin) ++fresh;
     rows.learnt.push_back(row);
   }
-  if (message.rows_end() != end) return "rows end at " + std::to_string(message.rows_end());
+  if (message.rows_end() != std::max<uint64_t>(used.end, accepted.before.end)) {
+    return "rows end at " + std::to_string(message.rows_end());
+  }
   if (message.row_count() != trained) {
     return std::to_string(message.row_count()) + " rows trained on where " +
            std::to_string(trained) + " are right";
@@ -232,6 +276,13 @@ std::string RowAudit::CheckEnd(const Referee& referee) const {
     if (!all_used && !poisoned[worker] && !is_forged) {
       return "worker " + std::to_string(worker) + ": rows from " +
              std::to_string(referee.now().members[worker].rows.end) + " on were never used";
+    }
+    const bool repeats = scenario_.online() && !scenario_.one_pass();
+    const bool may_miss = poisoned[worker] || is_forged || scenario_.weights_from_workers;
+    if (repeats && !may_miss && referee.now().members[worker].rows.repeated != partition.next) {
+      return "worker " + std::to_string(worker) + ": rows from " +
+             std::to_string(referee.now().members[worker].rows.repeated) +
+             " on were learnt from once";
     }
     std::vector<Offset> buried;
     for (const Referee::Letter& letter : referee.dead_letters()) {

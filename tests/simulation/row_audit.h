@@ -32,6 +32,13 @@ class RowAudit {
     std::vector<Offset> behind_the_end;  // what cannot be used there is read by chance only
     bool ended = false;
   };
+  // The rows of an update.
+  struct Used {
+    RowNumber begin = 0;
+    RowNumber end = 0;
+    RowNumber trained_begin = 0;
+    RowNumber new_begin = 0;
+  };
   // Of an update: the rows that are tested for the first time, and those of them that are learnt
   // from.
   struct NewRows {
@@ -39,11 +46,17 @@ class RowAudit {
     std::vector<RowNumber> learnt;
     size_t tail = 0;  // the last of `tested`
   };
+  std::string CheckRows(const Referee::Accepted& accepted, const Used& used) const;
   // What it says of the numbers of its rows, their classes, or the targets of a regression.
   std::string CheckNumbers(const Referee::Accepted& accepted, const NewRows& rows) const;
   std::string CheckClasses(const Referee::Accepted& accepted, const NewRows& rows) const;
   std::string CheckTargets(const Referee::Accepted& accepted, const NewRows& rows) const;
+  std::string CheckOnlineOnBuffer(const Referee::Accepted& accepted) const;
   size_t BufferSize(const Partition& partition, size_t before) const;
+  // When the rows below `next` had come.
+  static size_t SizeAt(const Partition& partition, RowNumber next) {
+    return next == 0 ? 0 : partition.buffer_sizes[next - 1];
+  }
 
   const Scenario& scenario_;
   std::vector<Partition> partitions_;

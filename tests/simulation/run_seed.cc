@@ -18,7 +18,7 @@ SkippedUpdates PoisonedUpdates(const Simulation& simulation, uint32_t shards) {
   for (ShardId shard = 0; shard < shards; ++shard) {
     for (const Referee::Accepted& accepted : simulation.referee(shard).accepted()) {
       if (!accepted.poisoned) continue;
-      const bool counts = accepted.message.rows_end() > accepted.rows_end_before;
+      const bool counts = accepted.message.rows_end() > accepted.before.end;
       updates[shard][{accepted.worker, accepted.clock}] = counts;
     }
   }

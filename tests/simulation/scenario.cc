@@ -27,6 +27,7 @@ void DrawSchedule(Random& random, Scenario& scenario) {
   buffer.set_min_rows(static_cast<uint32_t>(random.Between(1, 4)));
   buffer.set_max_rows(buffer.min_rows() + static_cast<uint32_t>(random.Below(8)));
   buffer.set_coefficient(random.Chance(0.5) ? 0.01 : 0.003);
+  buffer.set_skip_rows(random.Chance(0.3));
   buffer.set_minibatch_rows(random.Chance(0.3) ? static_cast<uint32_t>(random.Between(1, 4)) : 0);
 }
 
@@ -43,6 +44,10 @@ void DrawRows(Random& random, Scenario& scenario) {
                                                             : random.Below(base + 1)));
   }
   if (is_long && scenario.one_pass()) scenario.training.set_batch_rows(40);
+  if (is_long && !scenario.one_pass()) {  // or there would be a round for each row
+    scenario.training.mutable_buffer()->set_min_rows(4);
+    scenario.training.mutable_buffer()->set_max_rows(12);
+  }
   scenario.undecodable = random.Chance(0.4) ? 0.1 : 0;
 }
 
@@ -78,8 +83,13 @@ void DrawOptimizer(Random& random, Training& training) {
 
 void DrawUpdate(Random& random, Scenario& scenario) {
   Training& training = scenario.training;
-  if (scenario.one_pass() && random.Chance(0.3)) {
+  if (random.Chance(0.3)) {
     training.mutable_update()->set_kind(Training::Update::ONLINE);
+    if (!scenario.one_pass()) {
+      const bool is_long = std::ranges::max(scenario.rows) > 100;
+      training.mutable_buffer()->clear_minibatch_rows();
+      training.set_batch_rows(is_long ? 40 : static_cast<uint32_t>(random.Between(1, 5)));
+    }
   } else {
     if (random.Chance(0.25)) {
       Training::Update& update = *training.mutable_update();

@@ -115,6 +115,7 @@ constexpr std::string_view kMustHappen[] = {
     "replica behind a compaction",
     "replica lost",
     "row without a prediction",
+    "rows of a buffer learnt from again",
     "server becomes a zombie",
     "server fenced by a timeout",
     "server fenced",

@@ -45,7 +45,10 @@ TEST(SetDefaultUpdate, IsAnOnlineLearnerOfASoftmaxInOnePass) {
 
 TEST(SetDefaultUpdate, IsTheGradientWhereASettingConcernsItOrNoLearnerIs) {
   const std::vector<std::function<void(Training&)>> changes = {
-      [](Training& t) { t.set_schedule(Training::BUFFER); },
+      [](Training& t) {
+        t.set_schedule(Training::BUFFER);
+        t.mutable_buffer()->set_minibatch_rows(9);
+      },
       [](Training& t) { t.set_model(Training::FACTORIZATION_MACHINE); },
       [](Training& t) { t.set_model(Training::DEEP_FM); },
       [](Training& t) { t.set_model(Training::NETWORK); },
@@ -97,6 +100,23 @@ TEST(SetDefaults, FactorsAndNetworksLearnBySmallerSteps) {
   SetDefaults(softmax);
   EXPECT_EQ(softmax.update().kind(), Training::Update::ONLINE);
   EXPECT_FALSE(softmax.has_optimizer());
+}
+
+TEST(SetDefaults, ABufferIsLearntFromRowByRowOrForSomeRoundsOfGradientsAfterTheEnd) {
+  Training training;
+  training.set_schedule(Training::BUFFER);
+  Training network = training;
+  Training chosen = training;
+  SetDefaults(training);
+  EXPECT_EQ(training.update().kind(), Training::Update::ONLINE);
+  EXPECT_FALSE(training.has_rounds_after_end());
+  network.set_model(Training::NETWORK);
+  SetDefaults(network);
+  EXPECT_EQ(network.rounds_after_end(), 30u);
+  chosen.mutable_update()->set_kind(Training::Update::GRADIENT);
+  chosen.set_rounds_after_end(0);
+  SetDefaults(chosen);
+  EXPECT_EQ(chosen.rounds_after_end(), 0u);
 }
 
 TEST(CheckModel, ANetworkTakesAnyClassesAndRegressionsButIdsInOnePassOnly) {

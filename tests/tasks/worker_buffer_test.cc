@@ -78,6 +78,54 @@ TEST_F(WorkerTaskTest, ABufferFromTheDiskAndOneRebuiltFromTheLogAreTheOneThatLiv
   }
 }
 
+TEST_F(WorkerTaskTest, ABufferHoldsItsReaderBackUntilThereIsRoomForARecordBesideWhatIsNotCounted) {
+  log_.AddRecord(RowNumber(0), 3);
+  WorkerOptions options = Buffered();
+  options.training.mutable_buffer()->set_max_rows(5);
+  options.training.mutable_buffer()->set_min_rows(5);
+  Start(options);
+  EXPECT_TRUE(task_->WantsRows());
+  Read();
+  EXPECT_FALSE(task_->WantsRows()) << "of three rows, as this one";
+  Receive(Answer(1, 1));
+  EXPECT_TRUE(task_->WantsRows());
+  options.training.mutable_buffer()->set_skip_rows(true);
+  Start(options);
+  Read();
+  EXPECT_TRUE(task_->WantsRows());
+}
+
+TEST_F(WorkerTaskTest, ABufferIsNotSavedWhileRowsThatItHasLostAreToBeLearntFrom) {
+  log_.AddRecord(RowNumber(0), 9);
+  WorkerOptions options = Buffered();
+  options.training.mutable_update()->set_kind(Training::Update::ONLINE);
+  options.training.mutable_buffer()->set_max_rows(4);
+  Start(options);
+  Read();
+  Save();
+  Start(options);
+  EXPECT_EQ(reading_, 0) << "there is no copy";
+  Read();
+  Receive(Answer(3, 6));
+  Save();
+  Start(options);
+  EXPECT_EQ(reading_, 1) << "four rows are left, which the buffer has";
+}
+
+TEST_F(WorkerTaskTest, OfABufferAnOnlineLearnerTakesABatchOfRowsAtATime) {
+  log_.AddRows(5);
+  WorkerOptions options = Buffered();
+  options.training.mutable_update()->set_kind(Training::Update::ONLINE);
+  options.training.set_batch_rows(3);
+  Start(options);
+  Read();
+  out_.clear();
+  Receive(Answer(1, 1));
+  const Gradient update = SentUpdate();
+  EXPECT_EQ(update.update().rows_end(), 4u);
+  EXPECT_EQ(update.update().row_count(), 3u);
+}
+
 TEST_F(WorkerTaskTest, TheDiskSavesReadingWhatItHas) {
   log_.AddRows(1000);
   Start(Buffered());

@@ -85,6 +85,10 @@ TEST(GradientCodec, RefusesNumbersThatNobodyComesTo) {
   const std::vector<Case> cases = {
       {"clock", [](Gradient& m) { m.set_clock(kMostClock + 1); }},
       {"rows up to", [](Gradient& m) { m.mutable_update()->set_rows_end(UINT64_MAX); }},
+      {"rows repeated up to",
+       [](Gradient& m) { m.mutable_update()->set_repeated_end(UINT64_MAX); }},
+      {"rows repeated up to",
+       [](Gradient& m) { m.mutable_restore()->mutable_rows()->set_repeated_end(UINT64_MAX); }},
       {"new rows", [](Gradient& m) { m.mutable_update()->set_new_rows(UINT64_MAX); }},
       {"training rows", [](Gradient& m) { m.mutable_update()->set_row_count(UINT64_MAX); }},
       {"snapshot",

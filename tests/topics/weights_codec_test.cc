@@ -175,6 +175,7 @@ TEST(WeightsCodec, RefusesWhatIsNoAnswerForThisWorker) {
       {"out of range", [](Weights& m) { m.add_rows_before()->set_end(UINT64_MAX); }},
       {"out of range", [](Weights& m) { m.mutable_mark()->set_snapshot(UINT64_MAX); }},
       {"out of range", [](Weights& m) { m.mutable_rows()->set_updates_without_rows(UINT64_MAX); }},
+      {"out of range", [](Weights& m) { m.mutable_rows()->set_repeated_end(UINT64_MAX); }},
       {"moments of shard 1", [](Weights& m) { m.mutable_moments()->add_mean(1); }},
       {"rows are never uncounted", [](Weights& m) { m.add_rows_before()->set_end(51); }},
       {"a cut at clock 8", [](Weights& m) { SetMark(m, 8); }},
