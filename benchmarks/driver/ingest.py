@@ -17,7 +17,8 @@ from common import Job, Programs, TOOLS, compared, in_turns, text_rows
 
 TARGET = 0.5
 ROWS_IN_FILE = 100_000
-BUFFER = ["--schedule", "buffer", "--buffer-min", "1024", "--buffer-max", "1024"]
+BUFFER = ["--schedule", "buffer", "--buffer-min", "1024", "--buffer-max", "1024",
+          "--skip-rows", "--update", "gradient"]  # fmt: skip
 
 
 def seconds_between(log, first, last):

@@ -14,7 +14,8 @@ from common import Job, Result, text_rows
 LIMITS_MB = {"WorkerApp": 120, "ServerApp": 80}
 ROWS_IN_FILE = 100_000
 SCHEDULES = {
-    "full buffers": ["--schedule", "buffer", "--buffer-min", "1024", "--buffer-max", "1024"],
+    "full buffers": ["--schedule", "buffer", "--buffer-min", "1024", "--buffer-max", "1024",
+                     "--skip-rows", "--update", "gradient"],  # fmt: skip
     "one pass": ["--update", "gradient", "--batch-rows", "32"],
 }
 
