@@ -140,6 +140,7 @@ Json ToJson(const EvaluationSums& sums, size_t classes) {
           {"log_loss", figures.log_loss},
           {"prior_log_loss", figures.prior_log_loss},
           {"accuracy", figures.accuracy},
+          {"f1_macro", figures.f1_macro},
           {"f1_weighted", figures.f1_weighted},
           {"auc", number(figures.auc)}};
 }

@@ -263,10 +263,11 @@ class LearnCsv(Folder):
                 self.assertAlmostEqual(found[part][name], value, delta=delta, msg=(part, name))
 
     def test_a_job_of_several_workers_has_the_figures_of_a_plain_loop(self):
-        # (A partition's rows are every third, so a full round has the rows of a slice of the stream.)
+        # (A turn is a batch, so a full round has the rows of a slice of the stream.)
         for workers, batch in ((1, 1), (3, 5)):
             found = self.learn("--workers", str(workers), "--update", "gradient", "--optimizer", "sgd",
-                               "--learning-rate", "0.5", "--scaling", "none", "--batch-rows", str(batch))
+                               "--learning-rate", "0.5", "--scaling", "none", "--batch-rows", str(batch),
+                               "--rows-per-turn", str(batch))
             self.assertEqual((found["rows"], found["update"]), (502, "GRADIENT"))
             # The AUC is that of a histogram.
             self.assert_figures(found, plain_loop(self.rows, workers, batch, .5), delta=1e-3)

@@ -178,7 +178,8 @@ void DrawRegression(Scenario& scenario) {
   training.set_loss(static_cast<Training::Loss>(random.Below(3)));
   if (training.loss() == Training::HUBER && random.Chance(0.5)) training.set_huber_limit(0.5);
   if (scenario.online()) {
-    if (!scenario.wide && random.Chance(0.3)) scenario.ids = random.Between(1, 3);
+    if (!scenario.wide && scenario.one_pass() && random.Chance(0.3))
+      scenario.ids = random.Between(1, 3);
     return;
   }
   training.set_scaling(Training::RUNNING);
