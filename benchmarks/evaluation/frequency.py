@@ -13,16 +13,21 @@ NAME = "frequency"
 TITLE = "3. Event frequency"
 ABOUT = (
     "CsvProducer sends rows at a fixed rate, from 10 per second to as fast as Kafka takes them, to four workers in "
-    "two WorkerApps. Schedule buffer: each worker trains on its newest rows again and again; how many it keeps "
-    "follows the rate (0.3 times its rows per minute, from 128 to 1,024). Schedule one-pass: each row is learnt "
-    "once, in batches of 32. Training falls behind where rows are replaced in the buffers before any update used "
-    "them, or wait longer and longer in Kafka: the lag is how many rows no worker had used at the moment at which "
-    "CsvProducer had sent its last, by the workers' evaluation logs, and 'caught up' is the time from CsvProducer's "
-    "end to ServerApp's (in which programs also end).")
+    "two WorkerApps. Schedule buffer: each worker keeps its newest rows, learns from each once, and once more while "
+    "no rows come; how many it keeps follows the rate (0.3 times its rows per minute, from 128 to 1,024). 'Buffer, "
+    "skipping' is the same with --skip-rows: rows that come faster than they are learnt replace those in the "
+    "buffers, where otherwise they wait in Kafka. Schedule one-pass: each row is learnt once, in batches of 32. "
+    "Training falls behind where rows are replaced before any update used them, or wait longer and longer: the lag "
+    "is how many rows no worker had used at the moment at which CsvProducer had sent its last, by the workers' "
+    "evaluation logs, and 'caught up' is the time from CsvProducer's end to ServerApp's (in which programs also "
+    "end).")
+BUFFER, SKIPPING, ONE_PASS = "buffer", "buffer, skipping", "one-pass"
+FLAGS = {BUFFER: ["--schedule", "buffer"], SKIPPING: ["--schedule", "buffer", "--skip-rows"],
+         ONE_PASS: ["--schedule", "one-pass"]}
 WORKERS = 4
 RATES = {sets.QUICK: (200,), sets.NORMAL: (10, 30, 100, 300, 1000, 3000, 10_000),
          sets.FULL: (10, 30, 100, 300, 1000, 3000, 10_000, 30_000)}
-ONE_PASS_FROM = 1000  # below it both schedules only wait for rows
+OTHERS_FROM = 1000  # below it all schedules only wait for rows
 SECONDS = {sets.QUICK: 2, sets.NORMAL: 10, sets.FULL: 60}
 FEWEST_SECONDS = 2
 FEWEST_ROWS = 40  # some for each worker
@@ -37,9 +42,9 @@ def target(rows_per_s):
 
 def cases(each, size):
     found = []
-    for schedule in ("buffer", "one-pass"):
+    for schedule in FLAGS:
         for rate in (*RATES[size], None):
-            if schedule == "one-pass" and rate is not None and rate < ONE_PASS_FROM:
+            if schedule != BUFFER and rate is not None and rate < OTHERS_FROM:
                 continue
             rows = each.rows if rate is None else min(each.rows, rate * SECONDS[size])
             rows = max(rows, min(FEWEST_ROWS, each.rows))
@@ -60,9 +65,9 @@ def buffer_rows(states):
 
 def measure(bench, each, params):
     rows = params["rows"]
-    is_buffer = params["schedule"] == "buffer"
+    is_buffer = params["schedule"] != ONE_PASS
     done = bench.run(Settings(sets.first_rows(each, rows), each.flags(), WORKERS, 2,
-                              ["--schedule", params["schedule"]], params["rate"], worker_logs=True))
+                              FLAGS[params["schedule"]], params["rate"], worker_logs=True))
     summary = done.summary
     sent_s = done.seconds - done.catch_up_s
     arrived = done.rows_per_s_sent or rows / sent_s
@@ -110,12 +115,10 @@ def blocks(each, results):
     yield Plot(f"frequency-{each.name}", f"{each.name}: what follows from how often rows come",
                "Medians over the rows that CsvProducer sent per second, with a bar from the least to the most of the "
                "runs. The last point of a line is as fast as it goes.",
-               [panel(results, "rounds per second", [("buffer", "rounds_per_s", "schedule buffer"),
-                                                     ("one-pass", "rounds_per_s", "one pass")]),
+               [panel(results, "rounds per second", [(name, "rounds_per_s", name) for name in FLAGS]),
                 panel(results, "rows in a worker's buffer",
-                      [("buffer", "buffer_rows", "at the end"), ("buffer", "target", "target by the rate")],
+                      [(BUFFER, "buffer_rows", "at the end"), (BUFFER, "target", "target by the rate")],
                       y_limits=(0, 1.1 * MOST)),
-                panel(results, "share of the rows used", [("buffer", "used", "schedule buffer"),
-                                                          ("one-pass", "used", "one pass")], y_limits=(0, 1.05)),
-                panel(results, "lag when the last row was sent (rows)",
-                      [("buffer", "lag", "schedule buffer"), ("one-pass", "lag", "one pass")])])
+                panel(results, "share of the rows used", [(name, "used", name) for name in FLAGS],
+                      y_limits=(0, 1.05)),
+                panel(results, "lag when the last row was sent (rows)", [(name, "lag", name) for name in FLAGS])])

@@ -106,7 +106,8 @@ class AShortenedRun(Evaluate):
         self.assertLess(batch, prior)
         self.assertLess(ours, prior)
         self.assertLess(ours, batch + .1)
-        for name in ("buffer, 200 rows/s", "buffer, as fast as it goes", "one-pass, as fast as it goes"):
+        for name in ("buffer, 200 rows/s", "buffer, as fast as it goes", "buffer, skipping, as fast as it goes",
+                     "one-pass, as fast as it goes"):
             self.assertTrue(0 < median("frequency", name, "used") <= 1)
             self.assertGreater(median("frequency", name, "rounds_per_s"), 0)
             self.assertTrue(0 <= median("frequency", name, "lag") <= 1500)
