@@ -77,8 +77,7 @@ FlagGroup TrainingGroup() {
            "network beside it, on the ids' factors and the numeric columns"},
           {"--wide-above", "training.wide_above",
            "softmax and network in one pass: a model of more parameters keeps the weights of "
-           "hashed "
-           "features as embedding rows, and only those that a batch names are sent",
+           "hashed features as embedding rows, and only those that a batch names are sent",
            "32768 for --update online, else 262144"},
           {"--schedule", "training.schedule",
            "one-pass: each row once, in batches; buffer: the newest rows repeatedly"},
@@ -95,7 +94,8 @@ FlagGroup TrainingGroup() {
           {"--update", "training.update.kind",
            "online: of learners that go through a batch row by row and need no learning rate, "
            "added up; gradient: for --optimizer; weight-change: averaged",
-           "online for softmax, unless a setting of the optimizer is given; else gradient"},
+           "online for softmax, unless a setting of the optimizer, --l2, --top-k or "
+           "--minibatch-rows is given; else gradient"},
           {"--solver", "training.update.solver",
            "With --update weight-change: how a worker computes the change"},
           {"--local-iterations", "training.update.local_iterations",
@@ -129,8 +129,8 @@ FlagGroup TrainingGroup() {
           {"--minibatch-rows", "training.buffer.minibatch_rows",
            "Buffer schedule, not --update online: train on so many of the newest rows; 0: all"},
           {"--skip-rows", "training.buffer.skip_rows",
-           "Buffer schedule: rows that come faster than they are learnt from replace those that no "
-           "update has used, which otherwise are waited for"},
+           "Buffer schedule: newer rows may replace rows that no update has used; without it, rows "
+           "that come faster than they are learnt from wait in Kafka"},
       }};
 }
 
@@ -206,9 +206,9 @@ FlagGroup StreamGroup() {
           {"--time-column", "producer.time_column", "Replay by this column of timestamps"},
           {"--speedup", "producer.speedup", "Replay this many times as fast as recorded"},
           {"--rows-per-turn", "producer.rows_per_turn",
-           "So many rows after another go to one logical worker, then as many to the next. Many: a "
-           "row's neighbours are learnt before it, by the same worker; few: where rows are rare, "
-           "no worker waits long for some",
+           "So many consecutive rows go to one logical worker, then as many to the next. Many: a "
+           "row is learnt right after its neighbours, by the same worker; few: where rows come "
+           "slowly, no worker waits long for its turn",
            "128; 32 where --rate, --time-column or a pipe sets the pace"},
           {"--epochs", "producer.epochs",
            "Stream the file so many times; row numbers continue. Only rows of the first pass are "

@@ -69,7 +69,7 @@ class Model {
   virtual bool uses_targets() const { return false; }
   // This model, if it learns row by row; else null, and it has gradients.
   virtual const OnlineSoftmax* online() const { return nullptr; }
-  // This model, if it is such a network; else null.
+  // This model, if it is a WideNetwork; else null.
   virtual const WideNetwork* network() const { return nullptr; }
 
   // The same model with these factors on the loss of each class's rows, instead of its own; null

@@ -13,7 +13,7 @@
 namespace millrace {
 
 // Cheng et al., "Wide & Deep Learning for Recommender Systems" (2016): z = W x + b + network(x), a
-// z for each class, or one of a regression; TargetScale makes predictions of it. x are the scaled
+// z for each class, or one for a regression; TargetScale makes predictions of it. x are the scaled
 // numeric columns, the hashed features, and a 1 for each id that the row names. The network's first
 // hidden layer has a row of weights for each of them, of which only the named ones are computed (an
 // embedding bag). With its output weights and the linear part at zero, a new model predicts what
@@ -55,9 +55,9 @@ class WideNetwork final : public Model {
   std::vector<RandomInitRange> random_init_ranges() const override;
 
   bool uses_targets() const override { return loss_.from_frequencies; }
-  // For weights that change from batch to batch (ClassBalance): the classes are alike at zero,
-  // since frequencies times such weights would be, and would follow the labels that are to be
-  // predicted.
+  // For weights that change from batch to batch (ClassBalance). At zero this model predicts all
+  // classes alike, not by their frequencies: frequencies times such weights are all the same, but
+  // for what the weights know of the labels that are to be predicted.
   std::unique_ptr<Model> WithClassWeights(const std::vector<float>& weights) const override;
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,

@@ -10,13 +10,14 @@
 namespace millrace {
 
 // How the rows of the stream are dealt to the workers: the first rows_per_turn of them go to worker
-// 0, the next to worker 1, and so on, round and round: exactly, so that no worker starves and row
-// numbers have no gaps. Neighbours of the stream, which tell most of each other, are so learnt by
-// one worker, one after the other. Both numbers are at least 1.
+// 0, as many to worker 1, and so on, and after the last worker to worker 0 again. The turns are
+// exact, so that no worker starves and row numbers have no gaps. Neighbours in the stream, which
+// tell most about each other, are learnt by one worker, one after the other. Both numbers are at
+// least 1.
 struct Dealing {
   uint32_t workers = 1;
   uint32_t rows_per_turn = 1;
-  // Workers wait so long for their turn that more is of no use.
+  // With longer turns workers would only wait longer.
   static constexpr uint32_t kMostRowsPerTurn = 65536;
   uint64_t rows_per_round() const { return uint64_t{workers} * rows_per_turn; }
 };

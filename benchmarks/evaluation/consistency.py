@@ -19,7 +19,7 @@ HIDDEN = 0.1  # of a stream's rows: from there on means are drawn
 ROUNDS = 800  # at least, by smaller batches of short streams
 POINTS, POINT_ROWS = 40, 250  # of a curve at most; in a point at least
 ABOUT = (
-    "Sequential: a round ends when all workers have sent their update. Bounded: a worker may be so many rounds "
+    "Sequential: a round ends when all workers have sent their update. Bounded: a worker may be that many rounds "
     "ahead of the slowest. Eventual: nobody waits. Four WorkerApps have a worker each, all with the defaults but "
     "for the batch, and rows come as fast as Kafka takes them. "
     f"The straggler: {straggler.words()}. "

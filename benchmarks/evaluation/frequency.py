@@ -13,14 +13,14 @@ NAME = "frequency"
 TITLE = "3. Event frequency"
 ABOUT = (
     "CsvProducer sends rows at a fixed rate, from 10 per second to as fast as Kafka takes them, to four workers in "
-    "two WorkerApps. Schedule buffer: each worker keeps its newest rows, learns from each once, and once more while "
-    "no rows come; how many it keeps follows the rate (0.3 times its rows per minute, from 128 to 1,024). 'Buffer, "
-    "skipping' is the same with --skip-rows: rows that come faster than they are learnt replace those in the "
-    "buffers, where otherwise they wait in Kafka. Schedule one-pass: each row is learnt once, in batches of 32. "
-    "Training falls behind where rows are replaced before any update used them, or wait longer and longer: the lag "
-    "is how many rows no worker had used at the moment at which CsvProducer had sent its last, by the workers' "
-    "evaluation logs, and 'caught up' is the time from CsvProducer's end to ServerApp's (in which programs also "
-    "end).")
+    "two WorkerApps. Schedule buffer: each worker learns from a row when it comes, and while no rows come once more "
+    "from the newest ones, which it keeps; how many it keeps follows the rate (0.3 times its rows per minute, from "
+    "128 to 1,024). 'Buffer, skipping' is the same with --skip-rows: rows that come faster than they are learnt "
+    "replace those in the buffers, where otherwise they wait in Kafka. Schedule one-pass: each row is learnt once. "
+    "Batches have at most 32 rows. Training falls behind where rows are replaced before any update used them, or "
+    "wait longer and longer in Kafka: the lag is how many rows no worker had used at the moment at which CsvProducer "
+    "had sent its last, by the workers' evaluation logs, and 'caught up' is the time from CsvProducer's end to "
+    "ServerApp's (in which programs also end).")
 BUFFER, SKIPPING, ONE_PASS = "buffer", "buffer, skipping", "one-pass"
 FLAGS = {BUFFER: ["--schedule", "buffer"], SKIPPING: ["--schedule", "buffer", "--skip-rows"],
          ONE_PASS: ["--schedule", "one-pass"]}
@@ -109,9 +109,8 @@ def blocks(each, results):
     yield Table(f"{each.name}: by rows per second", columns, rows,
                 "Rows used: the share of the rows that some update was computed on. Buffer: the median of the four "
                 "workers' buffers at the end; one that is smaller than its target had no more rows yet. Log loss and "
-                "accuracy: progressive, of rows tested before they were first used; a slow stream had few rows, and of "
-                "a fast one all may come before the first round: what they are tested by has learnt nothing. "
-                "min/median/max of the runs.")
+                "accuracy: progressive, of rows tested before they were first used; a slow stream had few rows, which "
+                "say little of quality. min/median/max of the runs.")
     yield Plot(f"frequency-{each.name}", f"{each.name}: what follows from how often rows come",
                "Medians over the rows that CsvProducer sent per second, with a bar from the least to the most of the "
                "runs. The last point of a line is as fast as it goes.",

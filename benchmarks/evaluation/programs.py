@@ -67,12 +67,12 @@ class Programs:
         with self.lock:
             if name not in self.running:
                 return False
-            # Not by Popen, which would take leave of one that has ended, and of what it used.
+            # Not by Popen, which would reap one that has ended, and lose what it used.
             os.kill(self.running[name].pid, number)
             return True
 
     def attend(self):
-        """Notes what the running ones use, and takes leave of those that have ended."""
+        """Notes what the running ones use, and reaps those that have ended."""
         for name, process in list(self.running.items()):
             most = peak_mib(process.pid)
             if most is not None:

@@ -65,10 +65,10 @@ def missing(left_out, errors):
 def about(options, machine, minutes, interrupted):
     """Paragraphs."""
     lines = [f"{machine}. Runs of each case: {options.runs}, as far as time sufficed; {minutes:.0f} minutes. A figure "
-             "is min/median/max of its runs ('2 equal': both runs gave that number, to the digits shown). Figures of a "
-             "machine that does other things are poor ones: the distance from the least to the most shows it."]
+             "is min/median/max of its runs ('2 equal': both runs gave that number, to the digits shown). On a machine "
+             "that does other things figures say little; a great distance from the least to the most shows it."]
     if options.size == sets.QUICK:
-        lines.append("--quick: few rows, few cases, few runs. These figures say nothing but that it works.")
+        lines.append("--quick: few rows, few cases, few runs. These figures only show that the evaluation works.")
     if interrupted:
-        lines.append("It was interrupted: this is what had been measured.")
+        lines.append("The evaluation was interrupted: this is what had been measured.")
     return lines

@@ -39,5 +39,5 @@ class Straggler(threading.Thread):
 def words():
     """How, for readers."""
     return (f"one of the four WorkerApps is stopped by SIGSTOP for {1000 * PERIOD_S * (1 - RUNS):.0f} ms and runs "
-            f"(SIGCONT) for {1000 * PERIOD_S * RUNS:.0f} ms, again and again, from the first row on: it has "
+            f"(SIGCONT) for {1000 * PERIOD_S * RUNS:.0f} ms, repeatedly, from the first row on: it has "
             f"{RUNS:.0%} of the time of the others")
