@@ -16,13 +16,19 @@ constexpr size_t kMinRowsAhead = 512;
 }  // namespace
 
 OnePassBatches::OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin, Clock clock,
-                               size_t pipeline)
-    : batch_rows_(batch_rows), pipeline_(pipeline), begin_(begin), begin_clock_(clock) {
+                               size_t pipeline, bool grow)
+    : batch_rows_(batch_rows),
+      grow_(grow),
+      pipeline_(pipeline),
+      begin_(begin),
+      begin_clock_(clock) {
   MILLRACE_CHECK(batch_rows >= 1);
 }
 
 RowNumber OnePassBatches::EndOfBatchAt(RowNumber begin) const {
-  return std::min<RowNumber>(begin + batch_rows_, end_.value_or(UINT64_MAX));
+  const uint64_t rows =
+      grow_ ? std::clamp<uint64_t>(uint64_t{begin} / kGrowth, 1, batch_rows_) : batch_rows_;
+  return std::min<RowNumber>(begin + rows, end_.value_or(UINT64_MAX));
 }
 
 void OnePassBatches::End(RowNumber row_count) {

@@ -83,4 +83,8 @@ size_t PipelineOf(const Training& training) {
   return std::clamp<uint64_t>(wanted, 1, most);
 }
 
+bool BatchesGrow(const Training& training) {
+  return !training.has_batch_rows() && training.update().kind() == Training::Update::ONLINE;
+}
+
 }  // namespace millrace

@@ -55,4 +55,9 @@ inline constexpr uint32_t kMostPipeline = 16;
 // consistency model allows it.
 size_t PipelineOf(const Training& training);
 
+// Whether the one-pass batches of a worker are small at first and grow up to Training.batch_rows
+// (OnePassBatches): those of ONLINE updates, unless that number was given. (Gradients of many rows
+// are smaller than those of few, so after such a beginning AdaGrad's steps would be too short.)
+bool BatchesGrow(const Training& training);
+
 }  // namespace millrace

@@ -61,8 +61,9 @@ Status SetBinEdges(const std::string& path, const CsvFile::Options& options, boo
   if (!can_read_again) {
     return absl::FailedPreconditionError(
         "standard input can be read only once, so no first scan can find the edges of --bins: "
-        "first run CsvProducer for this job with the same settings, --features-only and, as "
-        "--input, a file of some thousand such rows; or give bin_edges in --config");
+        "first run CsvProducer for this job with the same settings, --rows-per-turn 1, "
+        "--features-only and, as --input, a file of some thousand such rows; or give bin_edges in "
+        "--config");
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(path, options));
   MILLRACE_ASSIGN_OR_RETURN(const BinScan scan,

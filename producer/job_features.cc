@@ -1,5 +1,6 @@
 #include "producer/job_features.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -35,9 +36,15 @@ FeatureSpec CompleteSpec(FeatureSpec spec) {
   return spec;
 }
 
-uint32_t RowsPerTurnOf(const Producer& settings, bool paced) {
+uint32_t RowsPerTurnOf(const Producer& settings, bool is_pipe) {
+  constexpr double kLongestTurnS = 0.1;
+  constexpr uint32_t kMostPaced = 32;  // rows of the default batch
   if (settings.has_rows_per_turn()) return settings.rows_per_turn();
-  return paced ? 32 : 128;
+  if (settings.rate() > 0) {
+    return static_cast<uint32_t>(
+        std::clamp(kLongestTurnS * settings.rate(), 1.0, double{kMostPaced}));
+  }
+  return is_pipe || !settings.time_column().empty() ? 1 : 128;
 }
 
 }  // namespace millrace

@@ -13,8 +13,9 @@ namespace millrace {
 FeatureSpec CompleteSpec(FeatureSpec spec);
 
 // Dealing::rows_per_turn of a new job. What tells most about a row are its neighbours in the
-// stream, so turns are long. Where the rows come at a pace of their own (`paced`), a turn is as
-// long as the default batch: a sequential round then waits for no more rows than it learns from.
-uint32_t RowsPerTurnOf(const Producer& settings, bool paced);
+// stream, so turns are long where rows come as fast as they are taken. Where they come at a rate, a
+// turn lasts a tenth of a second and has no more rows than the default batch, since a round of all
+// workers waits for all turns of it. Where nobody knows how fast they come, it is one row.
+uint32_t RowsPerTurnOf(const Producer& settings, bool is_pipe);
 
 }  // namespace millrace

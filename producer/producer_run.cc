@@ -77,6 +77,7 @@ class KafkaRun final : public ProducerRun {
   Status StartAgain();
   Status WhileAway(const std::string& what, const std::function<Status()>& action);
   Status AgreeOnFeatures();
+  StatusOr<uint32_t> AgreeOnTurns(const std::optional<JobFeatures>& published) const;
   Status ReadPlan();
   Status Stream();
   Status Accept();
@@ -205,7 +206,9 @@ Status KafkaRun::Run() {
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, std::nullopt, stop_));
   MILLRACE_RETURN_IF_ERROR(AgreeOnFeatures());
   if (features_only_) {
-    display_.Say("published the job's features; no row was sent (--features-only)");
+    display_.Say(absl::StrCat("published the job's features, and turns of ", rows_per_turn_,
+                              rows_per_turn_ == 1 ? " row" : " rows",
+                              "; no row was sent (--features-only)"));
     return absl::OkStatus();
   }
   const Status prepared = WhileAway("look up its topics", [this] {
@@ -254,6 +257,19 @@ Status KafkaRun::StartAgain() {
   return ReadPlan();
 }
 
+// The job keeps what it has published, unless another number is given: PublishFeatures refuses it.
+StatusOr<uint32_t> KafkaRun::AgreeOnTurns(const std::optional<JobFeatures>& published) const {
+  if (!published || config_.producer().has_rows_per_turn()) {
+    return RowsPerTurnOf(config_.producer(), !can_read_again_);
+  }
+  if (published->rows_per_turn() <= Dealing::kMostRowsPerTurn) {
+    return std::max(published->rows_per_turn(), 1U);  // 0: of an older version
+  }
+  return absl::DataLossError(absl::StrCat(
+      "the job topic holds invalid settings: turns of ", published->rows_per_turn(),
+      " rows. Another program may have written them. Start a new job (another --job)"));
+}
+
 Status KafkaRun::AgreeOnFeatures() {
   std::optional<JobFeatures> published;
   const Status read = WhileAway("read the job's features", [&]() -> Status {
@@ -284,10 +300,9 @@ Status KafkaRun::AgreeOnFeatures() {
   features.set_job(config_.name());
   features.set_epoch(config_.epoch());
   features.set_workers(config_.workers());
-  features.set_rows_per_turn(published && !config_.producer().has_rows_per_turn()
-                                 ? published->rows_per_turn()
-                                 : RowsPerTurnOf(config_.producer(), paced() || !can_read_again_));
-  rows_per_turn_ = std::max(features.rows_per_turn(), 1U);
+  MILLRACE_ASSIGN_OR_RETURN(rows_per_turn_, AgreeOnTurns(published));
+  const bool is_same = published && std::max(published->rows_per_turn(), 1U) == rows_per_turn_;
+  features.set_rows_per_turn(is_same ? published->rows_per_turn() : rows_per_turn_);
   *features.mutable_spec() = spec_;
   features.set_feature_count(encoder.feature_count());
   shape_ = RowShapeFrom(features);

@@ -8,6 +8,7 @@
 #include "base/big_endian.h"
 #include "base/check.h"
 #include "processors/one_pass_batches.h"
+#include "processors/policy.h"
 #include "processors/sliding_buffer_batches.h"
 #include "topics/dead_letter.h"
 #include "topics/message_codec.h"
@@ -90,7 +91,8 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
         std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_, *buffer_);
   } else {
     source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows(), runs_begin_,
-                                               position.clock, options_.pipeline);
+                                               position.clock, options_.pipeline,
+                                               BatchesGrow(options_.training));
   }
   input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, runs_begin_,
                                                 options_.dead_letter_reasons_only);

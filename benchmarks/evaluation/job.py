@@ -125,12 +125,12 @@ class Job(programs.Programs):
     def _start_stream(self):
         self.start("watch", self.apps / "Watch", *self.common, "--json",
                    "--summary", self.folder / "summary.json")
-        pace = [] if self.settings.rows_per_s is None else ["--rate", self.settings.rows_per_s]
-        self.start("producer", *self._producer(), *pace)
+        self.start("producer", *self._producer())
 
     def _producer(self):
         return [self.apps / "CsvProducer", *self.common, *self.settings.features, "--input", self.settings.data,
-                "--reject-file", self.folder / "rejects.csv"]
+                "--reject-file", self.folder / "rejects.csv",
+                *([] if self.settings.rows_per_s is None else ["--rate", self.settings.rows_per_s])]
 
     def _await_end(self, begun):
         self.wait(["producer"], END_LIMIT_S)

@@ -3,6 +3,7 @@
 // none of the protocol.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -279,15 +280,17 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
       .balances = training.class_weight_size() > 0 && training.class_weight(0) == "balanced",
       .regression = spec.regression(),
       .workers = config.workers()};
-  const size_t batch_rows = training.batch_rows();
+  const bool grows = !training.has_batch_rows() && online != nullptr;
 
-  for (size_t round = 0;; ++round) {
+  size_t batch_rows = 0;
+  for (size_t round = 0, begin = 0;; ++round, begin += batch_rows) {
+    batch_rows = training.batch_rows();
+    if (grows) batch_rows = std::clamp<size_t>(begin / 32, 1, batch_rows);
     std::vector<float> sum(weights.size());
     std::vector<Moments> seen;
     double weight = 0;
     bool any = false;
     for (const std::vector<Row>& rows : partitions) {
-      const size_t begin = round * batch_rows;
       if (begin >= rows.size()) continue;
       any = true;
       std::vector<const Row*> batch;

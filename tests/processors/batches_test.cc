@@ -160,15 +160,16 @@ TEST(OnePassBatchesTest, ABatchIsAFunctionOfTheRowWhereItBegins) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 300; ++trial) {
     const size_t batch_rows = 1 + random() % 9;
-    const RowNumber rows(1 + random() % 100);
+    const bool grow = trial % 3 == 0;
+    const RowNumber rows(1 + random() % (grow ? 400 : 100));
     std::vector<bool> damaged(rows);
     for (size_t i = 0; i < rows; ++i) damaged[i] = random() % 6 == 0;
     RowNumber begin(random() % (rows + 1));
     const RowNumber first_row(begin - std::min<uint64_t>(begin, random() % 20));
-    OnePassBatches source(batch_rows);
+    OnePassBatches source(batch_rows, std::nullopt, Clock(0), 1, grow);
     RowNumber added = first_row;
     Batch batch;
-    for (int step = 0; step < 2000; ++step) {
+    for (int step = 0; step < 8000; ++step) {
       if (added < rows) {
         damaged[added] ? AddDamaged(source, added) : AddRow(source, added);
         ++added;
@@ -178,7 +179,9 @@ TEST(OnePassBatchesTest, ABatchIsAFunctionOfTheRowWhereItBegins) {
       if (random() % 3 != 0) continue;
       const BatchState state = Next(source, {.rows_end = begin}, batch);
       if (state == BatchState::kLeave) break;
-      const RowNumber end = std::min<RowNumber>(begin + batch_rows, rows);
+      const size_t rows_of_batch =
+          grow ? std::clamp<size_t>(uint64_t{begin} / 32, 1, batch_rows) : batch_rows;
+      const RowNumber end = std::min<RowNumber>(begin + rows_of_batch, rows);
       if (state == BatchState::kWait) {
         ASSERT_TRUE(added < end || added == rows);
         continue;

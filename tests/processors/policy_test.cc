@@ -241,5 +241,14 @@ TEST(PipelineOf, IsTwoOrWhatIsAskedForAsFarAsTheJobAllowsIt) {
   }
 }
 
+TEST(BatchesGrow, WhereRowsAreLearntOneByOneUnlessTheirNumberIsGiven) {
+  Training training;
+  EXPECT_FALSE(BatchesGrow(training));
+  training.mutable_update()->set_kind(Training::Update::ONLINE);
+  EXPECT_TRUE(BatchesGrow(training));
+  training.set_batch_rows(training.batch_rows());
+  EXPECT_FALSE(BatchesGrow(training));
+}
+
 }  // namespace
 }  // namespace millrace

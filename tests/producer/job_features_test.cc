@@ -3,9 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
-
-#include "messages/training.pb.h"
 
 namespace millrace {
 namespace {
@@ -28,7 +27,15 @@ TEST(JobFeatures, PublishesTheCellsThatMeanMissing) {
 TEST(RowsPerTurnOf, IsLongWhereRowsComeAsFastAsTheyAreTaken) {
   Producer settings;
   EXPECT_EQ(RowsPerTurnOf(settings, false), 128u);
-  EXPECT_EQ(RowsPerTurnOf(settings, true), Training().batch_rows());
+  EXPECT_EQ(RowsPerTurnOf(settings, true), 1u);
+  for (const auto& [rate, rows] : {std::pair(0.5, 1U), {100.0, 10U}, {320.0, 32U}, {1e9, 32U}}) {
+    settings.set_rate(rate);
+    EXPECT_EQ(RowsPerTurnOf(settings, false), rows);
+    EXPECT_EQ(RowsPerTurnOf(settings, true), rows);
+  }
+  settings.clear_rate();
+  settings.set_time_column("t");
+  EXPECT_EQ(RowsPerTurnOf(settings, false), 1u);
   settings.set_rows_per_turn(7);
   EXPECT_EQ(RowsPerTurnOf(settings, false), 7u);
   EXPECT_EQ(RowsPerTurnOf(settings, true), 7u);

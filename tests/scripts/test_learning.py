@@ -286,7 +286,7 @@ class LearnCsv(Folder):
 
     def test_on_a_buffer_each_row_is_learnt_from_as_in_one_pass(self):
         # (Those that are repeated after the last one were tested before.)
-        self.assertEqual(self.learn("--schedule", "buffer")["whole"], self.learn()["whole"])
+        self.assertEqual(self.learn("--schedule", "buffer")["whole"], self.learn("--batch-rows", "32")["whole"])
 
     def test_rows_that_cannot_be_used_are_counted(self):
         with open(self.csv, "a", encoding="utf-8") as file:

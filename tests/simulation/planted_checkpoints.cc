@@ -297,7 +297,7 @@ std::vector<PlantedError> PlantedInCheckpoints() {
   errors.push_back(InServer<WithLog<WithoutHeldUpdates>>(
       "a checkpoint without the updates that are held", 20, Sequential));
   errors.push_back(InServer<WithLog<WithoutTheLastPiece>>(
-      "a large state without its last piece", 50, [](Scenario& scenario, Faults& faults) {
+      "a large state without its last piece", 200, [](Scenario& scenario, Faults& faults) {
         Sequential(scenario, faults);
         while (scenario.workers < 5) {
           ++scenario.workers;

@@ -71,7 +71,7 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   const RowNumber all = scenario_.rows[worker];
   if (scenario_.one_pass()) {
     const RowNumber begin = std::min(all, RowNumber(accepted.before.end));
-    const RowNumber end = std::min<RowNumber>(all, begin + training.batch_rows());
+    const RowNumber end = std::min<RowNumber>(all, scenario_.BatchEnd(begin));
     // A shard that was lost may have been told less than another instance of the worker knows, or
     // more.
     const bool is_other = RowNumber(message.rows_end()) != end || begin == end;

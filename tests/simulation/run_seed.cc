@@ -108,6 +108,7 @@ void DrawLostCopies(Scenario& scenario, Faults& faults) {
 Outcome RunSeed(uint64_t seed) {
   Random rare(Random::Hash(seed, 0, 0, 0));  // of its own: a planted error draws its own, too
   return RunSeed(seed, Factory::Production(), [&rare](Scenario& scenario, Faults& faults) {
+    scenario.batches_grow = Random::Hash(scenario.data_seed, 0, 0, 50002) % 2 == 0;
     if (rare.Chance(0.08)) return DrawLostCopies(scenario, faults);
     if (rare.Chance(0.07)) DrawContinuation(faults);
   });

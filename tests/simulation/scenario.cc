@@ -135,7 +135,7 @@ void DrawEmbeddings(Random& random, Scenario& scenario) {
 
 void DrawWidth(Random& random, Scenario& scenario) {
   Training& training = scenario.training;
-  scenario.wide = scenario.one_pass() && !scenario.averages() && scenario.ids == 0 &&
+  scenario.wide = scenario.one_pass() && scenario.online() && scenario.ids == 0 &&
                   scenario.hashed <= 100 && random.Chance(0.4);
   if (!scenario.wide) return;
   training.set_wide_above(0);
@@ -227,6 +227,11 @@ JobTraining TrainingOf(const Scenario& scenario) {
   training.set_epoch(kEpoch);
   training.set_shards(scenario.shards);
   *training.mutable_training() = scenario.training;
+  if (scenario.batches_grow && scenario.online() && scenario.one_pass()) {
+    training.mutable_training()->clear_batch_rows();
+  } else {
+    training.mutable_training()->set_batch_rows(scenario.training.batch_rows());
+  }
   return training;
 }
 

@@ -40,6 +40,7 @@ struct Scenario {
   size_t hashed = 3;
   size_t ids = 0;                          // id columns; with some of them no model is linear
   bool wide = false;                       // the hashed features' weights are embedding rows
+  bool batches_grow = false;               // of an online job in one pass
   uint32_t rows_per_turn = 1;              // that go to one worker after another
   std::vector<RowNumber> rows = {12, 12};  // by worker
   double undecodable = 0;                  // part of the rows
@@ -57,6 +58,12 @@ struct Scenario {
     const uint64_t rounds_before = uint64_t{row} / rows_per_turn;
     return (rounds_before * workers + uint64_t{worker}) * rows_per_turn +
            uint64_t{row} % rows_per_turn;
+  }
+  // Of the batch of one pass that begins there, but for the end of the stream.
+  RowNumber BatchEnd(RowNumber begin) const {
+    if (!batches_grow || !online()) return begin + training.batch_rows();
+    const uint64_t part = uint64_t{begin} / 32;
+    return begin + (part < 1 ? 1 : part > 32 ? 32 : part);
   }
   RowShape shape() const { return {numeric, features(), classes, ids}; }
   bool is_network() const { return training.model() == Training::NETWORK; }
