@@ -46,6 +46,7 @@ StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config, 
     *spec.mutable_bin_edges() = scan.edges;
   }
   std::vector<std::vector<Row>> partitions(config.workers());
+  const uint64_t turn = std::max(config.producer().rows_per_turn(), 1U);
   uint64_t accepted = 0;
   for (uint32_t epoch = 0; epoch < config.producer().epochs(); ++epoch) {
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(path));
@@ -57,7 +58,7 @@ StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config, 
       MILLRACE_ASSIGN_OR_RETURN(const bool more, file->Next(&record));
       if (!more) break;
       if (!record.ok() || !encoder.Encode(record.fields, &row).ok()) continue;
-      partitions[accepted++ % config.workers()].push_back(row);
+      partitions[accepted++ / turn % config.workers()].push_back(row);
     }
   }
   return partitions;

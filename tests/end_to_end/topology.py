@@ -236,7 +236,8 @@ class Job:
         fed: the producer gets its rows from feed(), and not at once; it cannot be started again."""
         self.broker, self.name, self.folder = broker, name, pathlib.Path(folder)
         self.workers, self.training, self.features = workers, list(training), list(features)
-        self.data, self.producer_flags = data, list(producer)
+        # Said, since a job with --rate has shorter turns than the same without, and so other bytes.
+        self.data, self.producer_flags = data, ["--rows-per-turn", "5", *producer]
         self.processes, self.commands, self.logs, self.log_begins = {}, {}, {}, {}
         self.weights = self.folder / f"{name}-weights.npy"
         self.has_rows = "--ids" in self.features

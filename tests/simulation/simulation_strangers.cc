@@ -170,10 +170,14 @@ void Simulation::HostileStranger(ShardId shard, Gradient message) {
                    MakeFrames(message.SerializeAsString(), 0).front()});
   };
   switch (world_.random.Below(6)) {
-    case 0:
+    case 0: {
       world_.Count("stranger: an update of a clock to come");
-      message.set_clock(clock + world_.random.Between(1, 3));
+      const uint64_t ahead = world_.random.Between(1, 3);
+      message.set_clock(clock + ahead);
+      // It is taken in the place of one in flight.
+      if (ahead < inspector_.referee(shard).Pipeline()) world_.forged = true;
       return send();
+    }
     case 1:
       if (clock == 0) return;
       world_.Count("stranger: another update of a clock that is over");
