@@ -327,6 +327,21 @@ Status CheckNetwork(const Training& training) {
   return absl::OkStatus();
 }
 
+Status CheckProducer(const Producer& producer) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  if (producer.epochs() < 1) return wrong(Named("producer.epochs") + ": give 1 or more");
+  if (producer.rate() > 0 && !producer.time_column().empty()) {
+    return wrong(Named("producer.rate") + " and " + Named("producer.time_column") +
+                 " exclude each other; give one of them");
+  }
+  if (!producer.has_rows_per_turn()) return absl::OkStatus();
+  if (producer.rows_per_turn() >= 1 && producer.rows_per_turn() <= Dealing::kMostRowsPerTurn) {
+    return absl::OkStatus();
+  }
+  return wrong(Named("producer.rows_per_turn") + ": give 1 to " +
+               std::to_string(Dealing::kMostRowsPerTurn));
+}
+
 // More floats than the memory of any machine that this was written for holds.
 constexpr uint64_t kMostParameters = uint64_t{1} << 36;
 
@@ -433,13 +448,7 @@ Status ValidateConfig(const JobConfig& config) {
   }
   if (training.update().local_iterations() < 1)
     return wrong(Named("training.update.local_iterations") + ": give 1 or more");
-  const Producer& producer = config.producer();
-  if (producer.epochs() < 1) return wrong(Named("producer.epochs") + ": give 1 or more");
-  if (producer.has_rows_per_turn() &&
-      (producer.rows_per_turn() < 1 || producer.rows_per_turn() > Dealing::kMostRowsPerTurn)) {
-    return wrong(Named("producer.rows_per_turn") + ": give 1 to " +
-                 std::to_string(Dealing::kMostRowsPerTurn));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckProducer(config.producer()));
   const Server& server = config.server();
   MILLRACE_RETURN_IF_ERROR(CheckServerIds(config));
   MILLRACE_RETURN_IF_ERROR(CheckReplicas(config));
@@ -453,10 +462,6 @@ Status ValidateConfig(const JobConfig& config) {
   }
   if (server.new_stream() && !server.has_from_snapshot()) {
     return wrong(Named("server.new_stream") + ": give from_snapshot (--from-snapshot), too");
-  }
-  if (producer.rate() > 0 && !producer.time_column().empty()) {
-    return wrong(Named("producer.rate") + " and " + Named("producer.time_column") +
-                 " exclude each other; give one of them");
   }
   return absl::OkStatus();
 }
