@@ -74,9 +74,9 @@ class WideNetwork::Computation {
     for (size_t r = 0; r < block.size(); ++r) {
       const std::span<float> outputs = OutputsOf(r);
       for (size_t k = 0; k < width; ++k) outputs[k] += pass_.outputs(r)[k];
-      const std::vector<float> z(outputs.begin(), outputs.end());
+      z_.assign(outputs.begin(), outputs.end());
       const BatchLoss loss = targets_.LossOf(
-          *block[r], z, scores.empty() ? scores : scores.subspan(r * width, width), outputs);
+          *block[r], z_, scores.empty() ? scores : scores.subspan(r * width, width), outputs);
       total.loss_sum += loss.loss_sum;
       total.weight_sum += loss.weight_sum;
     }
@@ -182,6 +182,7 @@ class WideNetwork::Computation {
   NetworkPass pass_;
   std::array<std::vector<Term>, NetworkPass::kBlockRows> terms_;
   std::vector<float> outputs_;  // of the block's rows; later slopes
+  std::vector<float> z_;        // scratch: the outputs of a row
 };
 
 BatchLoss WideNetwork::Compute(RowsView rows, const Scaler& scaler,

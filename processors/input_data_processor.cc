@@ -28,6 +28,7 @@ Status InputDataProcessor::Process(const InputDataRecord& record) {
   } else {
     ProcessRows(record, *key);
   }
+  source_.EndRecord(key->count);
   return absl::OkStatus();
 }
 

@@ -235,28 +235,6 @@ bool IsWide(const JobFeatures& features, const Training& training) {
          (shape.features + 1) * FloatsOfFeature(shape.classes, training) > WideAbove(training);
 }
 
-namespace {
-
-Status CheckNetworkModel(const FeatureSpec& spec, const Training& training) {
-  if (!spec.regression() && spec.classes_size() < 2) {
-    return absl::InvalidArgumentError("a job tells two classes or more apart; this one has " +
-                                      std::to_string(spec.classes_size()));
-  }
-  if (!spec.ids().empty() && training.schedule() != Training::ONE_PASS) {
-    return absl::InvalidArgumentError(
-        "this job has id columns (CsvProducer --ids), which need --schedule one-pass: give that "
-        "instead of buffer");
-  }
-  if (!spec.ids().empty() && !AllowsRows(training)) {
-    return absl::InvalidArgumentError(
-        "a step's L2 penalty takes more than half of a weight, which embedding rows (CsvProducer "
-        "--ids) do not allow: make --l2 times --learning-rate 0.5 at most");
-  }
-  return ClassWeightsOf(spec, training).status();
-}
-
-}  // namespace
-
 Status CheckModel(const JobFeatures& features, const Training& training) {
   const FeatureSpec& spec = features.spec();
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
@@ -271,7 +249,6 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
         "this job is a regression (CsvProducer --regression), which has no classes: leave out "
         "--class-weight");
   }
-  if (IsNetwork(training)) return CheckNetworkModel(spec, training);
   if (HasFactors(training)) {
     if (spec.ids().empty()) {
       return wrong("the models fm and deepfm need id columns: give CsvProducer --ids A,B");
@@ -293,7 +270,13 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
         "this job has id columns (CsvProducer --ids), which need --schedule one-pass: give that "
         "instead of buffer");
   }
-  if (!spec.ids().empty() && !spec.regression() && !IsOnline(training)) {
+  if (!spec.ids().empty() && IsNetwork(training) && !AllowsRows(training)) {
+    return wrong(
+        "a step's L2 penalty takes more than half of a weight, which embedding rows (CsvProducer "
+        "--ids) do not allow: make --l2 times --learning-rate 0.5 at most");
+  }
+  const bool is_linear = !IsNetwork(training);
+  if (!spec.ids().empty() && is_linear && !spec.regression() && !IsOnline(training)) {
     return wrong(
         "this job has id columns (CsvProducer --ids) and classes; with these --model softmax needs "
         "--update online: leave out --update, --l2, --top-k and the optimizer's settings, or give "

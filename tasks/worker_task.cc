@@ -132,7 +132,6 @@ void WorkerTask::Start(std::vector<OutgoingRecord>& out) {
 Status WorkerTask::ProcessInput(const InputDataRecord& record) {
   const std::optional<RowNumber> before = input_->next_row();
   MILLRACE_RETURN_IF_ERROR(input_->Process(record));
-  if (const auto key = DecodeInputKey(record.key)) source_->EndRecord(key->count);
   // The end is no row, so it stays to be read again: a task that started after it would wait for
   // ever.
   if (input_->ended() || input_->next_row() == before) return absl::OkStatus();

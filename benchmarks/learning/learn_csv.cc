@@ -157,11 +157,10 @@ Status Run(const JobFlags& flags) {
   NoRejects rejects;
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvStream> stream,
                             OpenStream(config, spec, rejects));
-  MemoryRows rows(
-      {.workers = config.workers(), .rows_per_turn = RowsPerTurnOf(config.producer(), false)});
+  const JobFeatures features = FeaturesOf(config, *stream);
+  MemoryRows rows({.workers = features.workers(), .rows_per_turn = features.rows_per_turn()});
   MILLRACE_RETURN_IF_ERROR(ReadRows(*stream, rows));
 
-  const JobFeatures features = FeaturesOf(config, *stream);
   const JobTraining training = TrainingOf(config, rows.rows());
   MILLRACE_RETURN_IF_ERROR(CheckModel(features, training.training()));
   MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));

@@ -57,14 +57,13 @@ class MemoryRows {
   uint64_t rows_ = 0;
 };
 
-// All workers of a job and its one shard, in turns: each worker that can computes an
-// update, in the order of the workers; then the shard folds what was sent, and answers. A
-// sequential job ends so in the bytes of the same job on Kafka, on any number of shards. Not
-// thread-safe.
+// All workers of a job and its one shard, in turns: each worker that can computes an update, in the
+// order of the workers; then the shard folds what was sent, and answers. A sequential job ends so
+// in the bytes of the same job on Kafka, on any number of shards. Not thread-safe.
 class MemoryJob {
  public:
-  // REQUIRES CheckJob(features, training); one shard; as many workers as `rows`
-  // has partitions. All outlive the job.
+  // REQUIRES CheckJob(features, training); one shard; as many workers as `rows` has partitions. All
+  // outlive the job.
   MemoryJob(const JobFeatures& features, const JobTraining& training, const MemoryRows& rows);
 
   // Until all workers have left. Internal: nobody has anything left to do before that; other errors

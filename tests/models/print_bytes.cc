@@ -67,6 +67,23 @@ void PrintNetwork(size_t inputs, const std::vector<size_t>& units) {
   Print(name + " input slopes", input_slopes);
 }
 
+// What the model computes of these rows, by parameters and embedding rows that are drawn.
+BatchLoss PrintComputed(const Model& model, RowsView rows, const Scaler& scaler,
+                        std::span<const EmbeddingId> ids, NumberSource& numbers,
+                        const std::string& name) {
+  const std::vector<float> parameters = numbers.Floats(model.parameter_count());
+  const std::vector<float> values = numbers.Floats(ids.size() * model.row_width());
+  std::vector<float> row_gradient(values.size());
+  std::vector<float> scores(rows.size() * model.score_count());
+  GradientSum gradient(parameters.size(), 1);
+  const BatchLoss total =
+      model.Compute(rows, scaler, parameters, {ids, values, row_gradient}, &gradient, scores);
+  Print(name + " scores", Hash(scores));
+  Print(name + " gradient", Hash(gradient.values()));
+  Print(name + " row gradient", Hash(row_gradient));
+  return total;
+}
+
 void PrintDeepFm(const ScoreLoss& loss, const std::string& name) {
   constexpr size_t kNumeric = 3, kHashed = 20, kFields = 4, kFactors = 6, kRows = 37;
   NumberSource numbers(1);
@@ -88,16 +105,7 @@ void PrintDeepFm(const ScoreLoss& loss, const std::string& name) {
     moments.Add(row);
     view.push_back(&row);
   }
-  const std::vector<float> parameters = numbers.Floats(model.parameter_count());
-  const std::vector<float> values = numbers.Floats(ids.size() * model.row_width());
-  std::vector<float> row_gradient(values.size());
-  std::vector<float> scores(kRows * model.score_count());
-  GradientSum gradient(parameters.size(), 1);
-  const BatchLoss total = model.Compute(view, Scaler(moments), parameters,
-                                        {ids, values, row_gradient}, &gradient, scores);
-  Print(name + " scores", Hash(scores));
-  Print(name + " gradient", Hash(gradient.values()));
-  Print(name + " row gradient", Hash(row_gradient));
+  const BatchLoss total = PrintComputed(model, view, Scaler(moments), ids, numbers, name);
   Print(name + " loss", std::bit_cast<uint64_t>(total.loss_sum));
 }
 
@@ -130,19 +138,11 @@ void PrintWideNetwork(size_t classes, bool wide) {
     if (classes > 0) ++moments.class_rows[row.label];
     view.push_back(&row);
   }
-  const std::vector<float> parameters = numbers.Floats(model.parameter_count());
-  const std::vector<float> values = numbers.Floats(ids.size() * model.row_width());
-  std::vector<float> row_gradient(values.size());
-  std::vector<float> scores(kRows * model.score_count());
-  GradientSum gradient(parameters.size(), 1);
   Scaler scaler(moments);
   scaler.set_target(moments.target);
   scaler.set_class_rows(moments.class_rows);
-  model.Compute(view, scaler, parameters, {ids, values, row_gradient}, &gradient, scores);
-  const std::string name = std::to_string(classes) + " classes, a network" + (wide ? ", wide" : "");
-  Print(name + " scores", Hash(scores));
-  Print(name + " gradient", Hash(gradient.values()));
-  Print(name + " row gradient", Hash(row_gradient));
+  PrintComputed(model, view, scaler, ids, numbers,
+                std::to_string(classes) + " classes, a network" + (wide ? ", wide" : ""));
 }
 
 void PrintOptimizer(OptimizerOptions::Kind kind, const std::string& name) {

@@ -227,7 +227,7 @@ JobTraining TrainingOf(const Scenario& scenario) {
   training.set_epoch(kEpoch);
   training.set_shards(scenario.shards);
   *training.mutable_training() = scenario.training;
-  if (scenario.batches_grow && scenario.online() && scenario.one_pass()) {
+  if (scenario.has_growing_batches()) {
     training.mutable_training()->clear_batch_rows();
   } else {
     training.mutable_training()->set_batch_rows(scenario.training.batch_rows());

@@ -59,9 +59,10 @@ struct Scenario {
     return (rounds_before * workers + uint64_t{worker}) * rows_per_turn +
            uint64_t{row} % rows_per_turn;
   }
+  bool has_growing_batches() const { return batches_grow && online() && one_pass(); }
   // Of the batch of one pass that begins there, but for the end of the stream.
   RowNumber BatchEnd(RowNumber begin) const {
-    if (!batches_grow || !online()) return begin + training.batch_rows();
+    if (!has_growing_batches()) return begin + training.batch_rows();
     const uint64_t part = uint64_t{begin} / 32;
     return begin + (part < 1 ? 1 : part > 32 ? 32 : part);
   }
