@@ -130,15 +130,10 @@ Status ServerProcessor::CheckMember(const ShardState::Member& member) const {
     return BadState(name + " is at clock " + std::to_string(member.clock()) +
                     ", with its cut at clock " + std::to_string(member.cut()));
   }
-  if (member.rows().end() > kMostRow) {
-    return BadState(name + " has counted rows up to " + std::to_string(member.rows().end()));
-  }
-  if (member.rows().repeated_end() > kMostRow) {
-    return BadState(name + " has repeated rows up to " +
-                    std::to_string(member.rows().repeated_end()));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckProgress(member.rows()));
   uint64_t end = member.rows().end();
   for (const RowProgress& before : member.rows_before()) {
+    MILLRACE_RETURN_IF_ERROR(CheckProgress(before));
     if (before.end() > end) {
       return BadState(name + " has counted rows up to " + std::to_string(end) + ", but up to " +
                       std::to_string(before.end()) + " one update before");

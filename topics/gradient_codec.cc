@@ -30,10 +30,12 @@ Status CheckMark(const SnapshotMark& mark, Clock clock, const GradientShape& sha
                      " clocks ahead at most");
 }
 
-Status CheckProgress(const RowProgress& rows) {
-  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows up to", rows.end(), kMostRow));
-  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows repeated up to", rows.repeated_end(), kMostRow));
-  return CheckAtMost("updates without rows:", rows.updates_without_rows(), kMostClock);
+// A row is learnt from once more when it has been counted.
+Status CheckRows(uint64_t end, uint64_t repeated_end) {
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows up to", end, kMostRow));
+  if (repeated_end <= end) return absl::OkStatus();
+  return BadGradient("rows repeated up to " + std::to_string(repeated_end) +
+                     ", of which those up to " + std::to_string(end) + " have been counted");
 }
 
 Status CheckWanted(const google::protobuf::RepeatedField<uint64_t>& ids,
@@ -76,11 +78,15 @@ Status CheckHead(const Gradient& message, const GradientShape& shape) {
 
 }  // namespace
 
+Status CheckProgress(const RowProgress& rows) {
+  MILLRACE_RETURN_IF_ERROR(CheckRows(rows.end(), rows.repeated_end()));
+  return CheckAtMost("updates without rows:", rows.updates_without_rows(), kMostClock);
+}
+
 Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientShape& shape) {
   if (update.row_count() > 0) MILLRACE_RETURN_IF_ERROR(CheckSlice(update.slice(), shape.range));
   MILLRACE_RETURN_IF_ERROR(CheckMark(update.mark(), clock, shape));
-  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows up to", update.rows_end(), kMostRow));
-  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows repeated up to", update.repeated_end(), kMostRow));
+  MILLRACE_RETURN_IF_ERROR(CheckRows(update.rows_end(), update.repeated_end()));
   if (update.rows_begin() > update.rows_end())
     return BadGradient("rows that end before they begin");
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("training rows:", update.row_count(), kMostRow));

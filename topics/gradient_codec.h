@@ -49,6 +49,8 @@ Status CheckGradient(const Gradient& message, const GradientShape& shape);
 // The same for parts of messages that a checkpoint saves.
 Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientShape& shape);
 Status CheckRestore(const Gradient::Restore& restore, const GradientShape& shape);
+// How far a worker's rows were counted, in any message or checkpoint.
+Status CheckProgress(const RowProgress& rows);
 
 // Decodes records, and joins the chunks of split messages, which are a part of the shard's state.
 // Deterministic; not thread-safe.

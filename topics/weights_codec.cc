@@ -15,11 +15,6 @@ namespace {
 
 Status BadWeights(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
-bool IsWithin(const RowProgress& rows) {
-  return rows.end() <= kMostRow && rows.updates_without_rows() <= kMostClock &&
-         rows.repeated_end() <= kMostRow;
-}
-
 // A worker gives it back to a shard that has lost its state, which goes on from there.
 constexpr uint64_t kMostAnswered = kMostClock / 2;
 
@@ -32,10 +27,7 @@ Status CheckRowsBefore(const AnyAnswer& message, bool previous_round, size_t pip
   }
   uint64_t end = previous_round ? kMostRow : message.rows().end();
   for (const RowProgress& before : message.rows_before()) {
-    if (!IsWithin(before)) {
-      return BadWeights("weights of rows up to " + std::to_string(before.end()) +
-                        " one update before: out of range");
-    }
+    MILLRACE_RETURN_IF_ERROR(CheckProgress(before));
     if (before.end() > end) {
       return BadWeights("weights with " + std::to_string(end) + " rows counted, and " +
                         std::to_string(before.end()) +
@@ -51,15 +43,10 @@ Status CheckRowsBefore(const AnyAnswer& message, bool previous_round, size_t pip
 template <typename AnyAnswer>
 Status CheckClocks(const AnyAnswer& message, bool previous_round, uint64_t min_clock,
                    size_t pipeline) {
-  const RowProgress& rows = message.rows();
   const SnapshotMark& mark = message.mark();
-  if (message.clock() > kMostAnswered || !IsWithin(rows) || mark.snapshot() > kMostSnapshot) {
-    return BadWeights("weights of clock " + std::to_string(message.clock()) + ", of rows up to " +
-                      std::to_string(rows.end()) + " and snapshot " +
-                      std::to_string(mark.snapshot()) + ": one of them is out of range (at most " +
-                      std::to_string(kMostAnswered) + ", " + std::to_string(kMostRow) + " and " +
-                      std::to_string(kMostSnapshot) + ")");
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", message.clock(), kMostAnswered));
+  MILLRACE_RETURN_IF_ERROR(CheckProgress(message.rows()));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("snapshot", mark.snapshot(), kMostSnapshot));
   if (!message.left() && min_clock > message.clock()) {
     return BadWeights("weights of clock " + std::to_string(message.clock()) +
                       ", though no worker is below clock " + std::to_string(min_clock));

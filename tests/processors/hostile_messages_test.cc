@@ -196,6 +196,18 @@ TEST(ServerState, IsCheckedAsMessagesAreOnReceipt) {
        [](ShardState& s) { s.mutable_members(0)->mutable_rows()->set_end(UINT64_MAX); }},
       {"rows that were counted before they were",
        [](ShardState& s) { s.mutable_members(0)->mutable_rows_before(0)->set_end(1); }},
+      {"rows that were repeated before they were counted",
+       [](ShardState& s) {
+         RowProgress& rows = *s.mutable_members(0)->mutable_rows();
+         rows.set_repeated_end(rows.end() + 1);
+       }},
+      {"rows that were repeated before they were counted, one update before",
+       [](ShardState& s) {
+         RowProgress& rows = *s.mutable_members(0)->mutable_rows_before(0);
+         rows.set_repeated_end(rows.end() + 1);
+       }},
+      {"an update that repeats rows before they are counted",
+       [&](ShardState& s) { pending(s)->set_repeated_end(pending(s)->rows_end() + 1); }},
       {"a wanted row of another shard",
        [&](ShardState& s) { s.mutable_members(0)->add_wanted()->add_id(of_the_other_shard); }},
       {"chunks of nobody",

@@ -89,6 +89,13 @@ TEST(GradientCodec, RefusesNumbersThatNobodyComesTo) {
        [](Gradient& m) { m.mutable_update()->set_repeated_end(UINT64_MAX); }},
       {"rows repeated up to",
        [](Gradient& m) { m.mutable_restore()->mutable_rows()->set_repeated_end(UINT64_MAX); }},
+      {"rows repeated up to 8, of which those up to 7 have been counted",
+       [](Gradient& m) {
+         m.mutable_update()->set_rows_end(7);
+         m.mutable_update()->set_repeated_end(8);
+       }},
+      {"rows repeated up to 1, of which those up to 0 have been counted",
+       [](Gradient& m) { m.mutable_restore()->add_rows_before()->set_repeated_end(1); }},
       {"new rows", [](Gradient& m) { m.mutable_update()->set_new_rows(UINT64_MAX); }},
       {"training rows", [](Gradient& m) { m.mutable_update()->set_row_count(UINT64_MAX); }},
       {"snapshot",
