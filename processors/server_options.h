@@ -25,9 +25,10 @@ inline constexpr float kLargestValue = 1e18f;
 
 // What workers' updates are, and how the shard combines them.
 enum class UpdateKind {
-  kGradients,       // sums over rows: the optimizer steps by their mean
+  // Sums, for the optimizer: it steps by the mean gradient of the rows, or (kSum) adds up what
+  // online learners have changed.
+  kSums,
   kAverageChanges,  // weight changes: their mean
-  kSumChanges,      // of online learners: their sum
 };
 
 struct ServerOptions {
@@ -46,7 +47,7 @@ struct ServerOptions {
   size_t numeric_columns = 0;
   ConsistencyPolicy consistency = ConsistencyPolicy::Sequential();
   size_t pipeline = 1;  // updates that a worker may have in flight (PipelineOf)
-  UpdateKind updates = UpdateKind::kGradients;
+  UpdateKind updates = UpdateKind::kSums;
   FloatFormat values = Training::Compression::FLOAT32;  // of updates
   OptimizerOptions optimizer;
   double l2 = 0;                                    // added to the gradient

@@ -47,6 +47,7 @@ ShardModel::ShardModel(const ServerOptions& options, const OrderedByteMap* store
              CountBefore(options.linear_end, options.range)},
       row_parts_{options.row_linear_end, options.row_linear_end},
       updates_(options.updates),
+      adds_up_(options.optimizer.kind == OptimizerOptions::Kind::kSum),
       l2_(options.l2),
       row_l2_(options.row_l2),
       optimizer_(Optimizer::Create(options.optimizer)),
@@ -99,8 +100,7 @@ StatusOr<bool> ShardModel::StepByGradients(Updates updates, double weight, int64
   for (const Gradient::Update* update : updates) {
     if (update->row_count() > 0) AddSlice(update->slice(), 1.0f, sum_);
   }
-  // (A sum of changes is what the optimizer adds: OptimizerOptions::Kind::kSum.)
-  const float scale = updates_ == UpdateKind::kSumChanges ? 1.0f : static_cast<float>(1.0 / weight);
+  const float scale = adds_up_ ? 1.0f : static_cast<float>(1.0 / weight);
   for (float& value : sum_) value *= scale;
   const std::span<float> weights = shard_.mutable_weights();
   if (l2_ > 0) {

@@ -63,6 +63,7 @@ class ShardModel {
   const ParameterParts parts_;      // of the shard's keys
   const ParameterParts row_parts_;  // of an embedding row
   const UpdateKind updates_;
+  const bool adds_up_;  // OptimizerOptions::Kind::kSum; else it steps by the rows' mean
   const double l2_;
   const double row_l2_;
   std::unique_ptr<Optimizer> optimizer_;

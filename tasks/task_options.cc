@@ -86,13 +86,13 @@ bool ShrinksGently(const Training& training) {
 UpdateKind ToUpdateKind(const Training& training) {
   switch (training.update().kind()) {
     case Training::Update::GRADIENT:
-      return UpdateKind::kGradients;
+      return UpdateKind::kSums;
     case Training::Update::WEIGHT_CHANGE:
       return UpdateKind::kAverageChanges;
-    case Training::Update::ONLINE:
-      return UpdateKind::kSumChanges;
+    case Training::Update::ONLINE:  // OptimizerOptions::Kind::kSum adds them up
+      return UpdateKind::kSums;
   }
-  return UpdateKind::kGradients;
+  return UpdateKind::kSums;
 }
 
 bool IsOnline(const Training& training) {

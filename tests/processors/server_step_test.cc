@@ -144,7 +144,6 @@ TEST(ServerProcessorTest, AChangeThatComesAloneMovesTheWeightsByItsWorkersShare)
 
 ServerOptions Summing(ConsistencyPolicy policy) {
   ServerOptions options = SmallServer(policy);
-  options.updates = UpdateKind::kSumChanges;
   options.optimizer = {.kind = OptimizerOptions::Kind::kSum};
   return options;
 }
@@ -212,7 +211,7 @@ TEST(ServerProcessorTest, ChangesOfRowsAreAddedUpToo) {
 TEST(ServerProcessorTest, WhatAMessageWithoutRowsSaysOfValuesAndWeightIsNotUsed) {
   for (const bool average : {true, false}) {
     ServerOptions options = SmallServer(kSequential);
-    options.updates = average ? UpdateKind::kAverageChanges : UpdateKind::kGradients;
+    options.updates = average ? UpdateKind::kAverageChanges : UpdateKind::kSums;
     TestServer right(options);
     TestServer server(options);
     for (TestServer* each : {&right, &server}) {

@@ -6,7 +6,7 @@
 namespace millrace::simulation {
 namespace {
 
-// Takes the changes for gradients: their mean is what it adds.
+// Takes the changes for gradients, and steps along them: their mean is what it adds.
 class DividesByTheWeight final : public ServerHost {
  public:
   using ServerHost::ServerHost;
@@ -14,7 +14,7 @@ class DividesByTheWeight final : public ServerHost {
  protected:
   ServerOptions Options() const override {
     ServerOptions options = ServerHost::Options();
-    options.updates = UpdateKind::kGradients;
+    options.optimizer = {.kind = OptimizerOptions::Kind::kSgd, .learning_rate = -1};
     return options;
   }
 };

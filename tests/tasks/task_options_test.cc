@@ -286,7 +286,7 @@ TEST(MakeServerOptions, AShardAddsUpTheChangesOfOnlineLearners) {
   JobFeatures features = Features(100);
   features.set_workers(4);
   ServerOptions options = MakeServerOptions(features, training, ShardId(0));
-  EXPECT_EQ(options.updates, UpdateKind::kSumChanges);
+  EXPECT_EQ(options.updates, UpdateKind::kSums);
   EXPECT_EQ(options.optimizer.kind, OptimizerOptions::Kind::kSum);
   EXPECT_EQ(options.l2, 0);
   EXPECT_EQ(options.range.size(), 3u * (102 + 1 + 2)) << "half of the parameters";
@@ -300,7 +300,7 @@ TEST(MakeServerOptions, AShardAddsUpTheChangesOfOnlineLearners) {
 TEST(MakeServerOptions, TheOtherUpdatesAreForTheOptimizerOrAveraged) {
   JobTraining training;
   training.set_shards(1);
-  EXPECT_EQ(MakeServerOptions(Features(10), training, ShardId(0)).updates, UpdateKind::kGradients);
+  EXPECT_EQ(MakeServerOptions(Features(10), training, ShardId(0)).updates, UpdateKind::kSums);
   EXPECT_EQ(MakeServerOptions(Features(10), training, ShardId(0)).optimizer.kind,
             OptimizerOptions::Kind::kAdaGrad);
   training.mutable_training()->mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
