@@ -368,6 +368,9 @@ Status CheckJob(const JobFeatures& features, const JobTraining& training) {
   const FeatureSpec& spec = features.spec();
   const Status names = CheckNamesAreUtf8(spec);
   if (!names.ok()) return wrong(std::string(names.message()));
+  if (spec.regression() && spec.classes_size() > 0) {
+    return wrong("a regression with " + std::to_string(spec.classes_size()) + " classes");
+  }
   const StatusOr<std::vector<BinnedColumn>> bins = BinnedColumns(spec);
   const Status edges = bins.ok() ? CheckBinEdges(spec, *bins) : bins.status();
   if (!edges.ok()) return wrong(std::string(edges.message()));

@@ -118,6 +118,8 @@ TEST(CheckJob, RefusesWhatNoProgramPublishes) {
       {"two classes or more",
        [](auto& f, auto&) { f.mutable_spec()->mutable_classes()->RemoveLast(); }},
       {"id columns", [](auto& f, auto&) { f.mutable_spec()->add_ids("plane"); }},
+      {"a regression with 2 classes",
+       [](auto& f, auto&) { f.mutable_spec()->set_regression(true); }},
       {"learning_rate",
        [](auto&, auto& t) {
          t.mutable_training()->mutable_optimizer()->set_learning_rate(
