@@ -187,18 +187,22 @@ class Broker:
                                "--max-messages", str(count), "--timeout-ms", "30000"],
                               check=False, capture_output=True, timeout=90).stdout
 
-    def keys(self, topic):
+    def keys(self, topic, may_be_empty=False):
         """Of all committed records of a topic, with whether they have a value."""
-        printed = subprocess.run(
-            [ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", "kafka-console-consumer",
-             "--topic", topic, "--from-beginning", "--isolation-level", "read_committed",
-             "--timeout-ms", "5000",
-             "--property", "print.key=true", "--property", "print.value=true",
-             "--property", "key.separator=<=VALUE=>", "--property", "line.separator=<=END=>",
-             "--property", "null.literal=NOTHING"],
-            check=False, capture_output=True, timeout=90).stdout  # fmt: skip
-        records = [record.split(b"<=VALUE=>", 1) for record in printed.split(b"<=END=>")]
-        return [(record[0], record[1] != b"NOTHING") for record in records if len(record) == 2]
+        for silence_ms in (5_000, 20_000, 60_000):  # a busy machine needs longer for the first record
+            printed = subprocess.run(
+                [ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", "kafka-console-consumer",
+                 "--topic", topic, "--from-beginning", "--isolation-level", "read_committed",
+                 "--timeout-ms", str(silence_ms),
+                 "--property", "print.key=true", "--property", "print.value=true",
+                 "--property", "key.separator=<=VALUE=>", "--property", "line.separator=<=END=>",
+                 "--property", "null.literal=NOTHING"],
+                check=False, capture_output=True, timeout=300).stdout  # fmt: skip
+            records = [record.split(b"<=VALUE=>", 1) for record in printed.split(b"<=END=>")]
+            found = [(record[0], record[1] != b"NOTHING") for record in records if len(record) == 2]
+            if found or may_be_empty:
+                return found
+        raise AssertionError(f"no record of {topic} could be read")
 
 
 class _Stream:
