@@ -3,8 +3,10 @@
 The stream of scripts/demo (datasets/flights.py: 327,346 flights in order of time): 11 numeric
 columns, standardised as they come, and six categorical ones, crosses among them, hashed to 4,096.
 Ours is CsvProducer, ServerApp and two WorkerApps with four workers, once with 128 rows a batch and
-AdaGrad and once with default settings (row by row, racing rates, 32 rows a batch); the broker's
-processor time counted, and not. Vowpal Wabbit reads the same columns from a file that was
+AdaGrad and once with default settings (row by row, racing rates); the broker's processor time
+counted, and not. And a whole job with default settings and one worker in one process without Kafka
+(benchmarks/learning/learn_csv.cc), from the file to the figures: what learning itself costs. Wall
+time is printed, too: of ours from the first program's start to the last one's end. Vowpal Wabbit reads the same columns from a file that was
 prepared for it before (its adaptive, normalised steps are its default), and has neither a broker nor
 a log. A core is a second of processor time of all of a side's processes and threads.
 
@@ -16,8 +18,9 @@ import csv
 import itertools
 import json
 import subprocess
+import time
 
-from common import APPS, Job, ROOT, WORK, compared, cpu_s, remove_topics
+from common import APPS, Job, ROOT, TOOLS, WORK, compared, cpu_s, remove_topics
 from train import bare_process
 
 NUMERIC = ["distance", "hour_flights", "hour_origin_flights", "temp", "dewp", "humid", "wind_speed",
@@ -63,19 +66,28 @@ def data(options):
 def ours(options, kind, name, flights, rows):
     """Flights per second of our processor time, and with the broker's."""
     with Job(options.broker, name, KINDS[kind]) as job:
-        before = cpu_s(options.broker_pid)
+        before, begin = cpu_s(options.broker_pid), time.monotonic()
         job.produce(flights, features=FEATURES)
         job.serve()
         job.wait("producer", "server", *job.work())
-        used = sum(job.cpu_s.values())
+        wall_s, used = time.monotonic() - begin, sum(job.cpu_s.values())
         broker = cpu_s(options.broker_pid) - before
         job.start("watch", APPS / "Watch", *job.common, "--summary", job.folder / "summary.json")
         job.wait("watch")
         loss = json.loads((job.folder / "summary.json").read_text())["progressive"]["log_loss"]
     remove_topics(options.broker, name)
     print(f"  {name}: {rows / used:,.0f} flights/s and core, with the broker "
-          f"{rows / (used + broker):,.0f}, log loss {loss:.3f}", flush=True)
+          f"{rows / (used + broker):,.0f}; {rows / wall_s:,.0f} flights/s, log loss {loss:.3f}",
+          flush=True)
     return rows / used, rows / (used + broker)
+
+
+def one_process(name, flights, rows):
+    used, loss = bare_process(name, r'"log_loss":([\d.]+)', TOOLS / "learning" / "learn_csv",
+                              *FEATURES, "--input", flights, "--workers", 1)
+    print(f"  one process, no Kafka: {rows / used:,.0f} flights/s and core, log loss {loss:.3f}",
+          flush=True)
+    return rows / used
 
 
 def wabbit(options, name, prepared, rows):
@@ -88,12 +100,14 @@ def wabbit(options, name, prepared, rows):
 def run(options):
     flights, prepared, rows = data(options)
     alone, with_broker, floors = {kind: [] for kind in KINDS}, {kind: [] for kind in KINDS}, []
+    bare = []
     for turn in range(options.turns):
         for kind in KINDS:
             without, with_it = ours(options, kind, f"flights-{kind}-{options.stamp}-{turn}", flights,
                                     rows)
             alone[kind].append(without)
             with_broker[kind].append(with_it)
+        bare.append(one_process(f"flights-bare-{turn}", flights, rows))
         if options.vw_python:
             floors.append(wabbit(options, f"flights-vw-{turn}", prepared, rows))
     if not floors:
@@ -101,7 +115,8 @@ def run(options):
               "the job itself without the broker's time")
     unit = "flights/s and core"
     against = "Vowpal Wabbit" if floors else "itself"
-    results = []
+    results = [compared(f"one process without Kafka, defaults, against {against}", unit, bare,
+                        floors or bare, ">= 1")]
     for kind in KINDS:
         results.append(compared(f"CsvProducer, ServerApp, 2 WorkerApps, {kind}, against {against}", unit,
                                 alone[kind], floors or alone[kind]))
