@@ -61,18 +61,17 @@ class Numbers {
   explicit Numbers(size_t most)
       : bits_(static_cast<unsigned>(std::bit_width(2 * most))), entries_(size_t{1} << bits_) {}
 
-  // REQUIRES: a new one, and no more than `most` of them.
-  void Add(uint64_t key, uint32_t number) {
-    size_t at = HomeOf(key);
-    while (entries_[at].number != kNone) at = (at + 1) & (entries_.size() - 1);
-    entries_[at] = {key, number};
+  // Its number, which is `number` if it is a new one. REQUIRES: no more than `most` of them.
+  uint32_t Add(uint64_t key, uint32_t number) {
+    Entry& entry = entries_[PlaceOf(key)];
+    if (entry.number == kNone) entry = {key, number};
+    return entry.number;
   }
   // REQUIRES: it was added.
   uint32_t Of(uint64_t key) const {
-    for (size_t at = HomeOf(key);; at = (at + 1) & (entries_.size() - 1)) {
-      MILLRACE_CHECK(entries_[at].number != kNone);
-      if (entries_[at].key == key) return entries_[at].number;
-    }
+    const Entry& entry = entries_[PlaceOf(key)];
+    MILLRACE_CHECK(entry.number != kNone);
+    return entry.number;
   }
 
  private:
@@ -81,19 +80,20 @@ class Numbers {
     uint64_t key = 0;
     uint32_t number = kNone;
   };
+  // Where it is, or is to be.
+  size_t PlaceOf(uint64_t key) const {
+    size_t at = HomeOf(key);
+    while (entries_[at].number != kNone && entries_[at].key != key) {
+      at = (at + 1) & (entries_.size() - 1);
+    }
+    return at;
+  }
   // The upper bits of the product depend on all of the key (Knuth's multiplicative hash).
   size_t HomeOf(uint64_t key) const { return (key * 0x9E3779B97F4A7C15u) >> (64 - bits_); }
 
   unsigned bits_;  // >= 1
   std::vector<Entry> entries_;
 };
-
-std::vector<uint32_t> NumbersOf(RowsView rows, NamedRows named, const Numbers& numbers) {
-  std::vector<uint32_t> places;
-  places.reserve(CountOf(rows, named));
-  VisitKeys(rows, named, [&](uint64_t key) { places.push_back(numbers.Of(key)); });
-  return places;
-}
 
 }  // namespace
 
@@ -104,18 +104,25 @@ FeatureNumbers NumberRows(RowsView rows, NamedRows named, std::span<const Embedd
   Numbers numbers(features.from.size() + 1);
   auto next = static_cast<uint32_t>(first);
   for (const size_t at : features.from) numbers.Add(ids[at], next++);
-  features.places = NumbersOf(rows, named, numbers);
+  features.places.reserve(CountOf(rows, named));
+  VisitKeys(rows, named, [&](uint64_t key) { features.places.push_back(numbers.Of(key)); });
   return features;
 }
 
 FeatureNumbers NumberFeatures(RowsView rows, size_t first) {
   constexpr NamedRows kFeatures = {.features = true};
-  const std::vector<uint64_t> keys = KeysOf(rows, kFeatures);
-  MILLRACE_CHECK(first + keys.size() < UINT32_MAX);
-  Numbers numbers(keys.size() + 1);
-  auto next = static_cast<uint32_t>(first);
-  for (const uint64_t key : keys) numbers.Add(key, next++);
-  return {.from = {keys.begin(), keys.end()}, .places = NumbersOf(rows, kFeatures, numbers)};
+  const size_t count = CountOf(rows, kFeatures);
+  MILLRACE_CHECK(first + count < UINT32_MAX);
+  Numbers numbers(count + 1);
+  FeatureNumbers features;
+  features.places.reserve(count);
+  VisitKeys(rows, kFeatures, [&](uint64_t key) {
+    const auto next = static_cast<uint32_t>(first + features.from.size());
+    const uint32_t number = numbers.Add(key, next);
+    if (number == next) features.from.push_back(key);
+    features.places.push_back(number);
+  });
+  return features;
 }
 
 }  // namespace millrace

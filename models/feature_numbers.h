@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// What the rows name, numbered in its order from `first` on.
+// What the rows name, numbered from `first` on.
 struct FeatureNumbers {
   std::vector<size_t> from;      // of each one: its place among the ids, or itself
   std::vector<uint32_t> places;  // the numbers of all that the rows name, one row after the other
@@ -25,11 +25,11 @@ struct NamedRows {
   bool ids = false;
 };
 
-// `from` is the place among `ids`. REQUIRES ascending, distinct ids, which have all that the rows
-// name.
+// In the order of the ids; `from` is the place among `ids`. REQUIRES ascending, distinct ids, which
+// have all that the rows name.
 FeatureNumbers NumberRows(RowsView rows, NamedRows named, std::span<const EmbeddingId> ids,
                           size_t first);
-// Of the hashed features: `from` is the feature.
+// Of the hashed features, in the order in which the rows name them first; `from` is the feature.
 FeatureNumbers NumberFeatures(RowsView rows, size_t first);
 
 }  // namespace millrace

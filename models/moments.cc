@@ -31,6 +31,19 @@ void AddToColumn(double value, double& count, double& mean, double& m2) {
   m2 += distance * (value - mean);
 }
 
+// The same, without a branch, so that it becomes vector instructions; what is missing (NaN) is not
+// counted.
+inline void AddIfKnown(double value, double& count, double& mean, double& m2) {
+  double new_count = count;
+  double new_mean = mean;
+  double new_m2 = m2;
+  AddToColumn(value, new_count, new_mean, new_m2);
+  const bool known = value == value;
+  count = known ? new_count : count;
+  mean = known ? new_mean : mean;
+  m2 = known ? new_m2 : m2;
+}
+
 // Chan, Golub and LeVeque (1979), for one column.
 void MergeColumn(double other_count, double other_mean, double other_m2, double& count,
                  double& mean, double& m2) {
@@ -75,9 +88,15 @@ bool TargetMoments::IsValid() const {
 
 void Moments::Add(const Row& row) {
   MILLRACE_CHECK(row.numeric.size() == columns());
-  for (size_t i = 0; i < columns(); ++i) {
-    if (std::isnan(row.numeric[i])) continue;
-    AddToColumn(std::clamp(row.numeric[i], -kLimit, kLimit), count[i], mean[i], m2[i]);
+  const double* __restrict values = row.numeric.data();
+  double* __restrict counts = count.data();
+  double* __restrict means = mean.data();
+  double* __restrict squares = m2.data();
+  for (size_t i = 0, size = columns(); i < size; ++i) {
+    double value = values[i];
+    value = value < -kLimit ? -kLimit : value;
+    value = value > kLimit ? kLimit : value;
+    AddIfKnown(value, counts[i], means[i], squares[i]);
   }
 }
 
@@ -115,13 +134,28 @@ Scaler Scaler::Identity(size_t columns) {
 
 Scaler::Scaler(const Moments& moments)
     : offset_(moments.columns()), factor_(moments.columns()), limit_(kClip) {
-  for (size_t i = 0; i < columns(); ++i) {
-    const double deviation = std::sqrt(moments.m2[i] / moments.count[i]);  // NaN without rows
-    const double factor = 1 / deviation;
-    const bool varies = deviation > kRounding * std::abs(moments.mean[i]);
-    if (!varies || !std::isfinite(factor) || !std::isfinite(moments.mean[i])) continue;
-    offset_[i] = moments.mean[i];
-    factor_[i] = factor;
+  ScaleBy(moments);
+}
+
+// (Comparisons that become vector instructions; all of them fail for NaN.)
+void Scaler::ScaleBy(const Moments& moments) {
+  MILLRACE_CHECK(moments.columns() == columns() && limit_ == static_cast<double>(kClip));
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  const double* __restrict counts = moments.count.data();
+  const double* __restrict means = moments.mean.data();
+  const double* __restrict squares = moments.m2.data();
+  double* __restrict offset = offset_.data();
+  double* __restrict factor = factor_.data();
+  for (size_t i = 0, size = columns(); i < size; ++i) {
+    const double deviation = std::sqrt(squares[i] / counts[i]);  // NaN without rows
+    const double inverse = 1 / deviation;
+    const double mean = means[i];
+    const bool differs = deviation > kRounding * std::abs(mean);
+    const bool has_inverse = std::abs(inverse) <= kLargest;
+    const bool has_mean = std::abs(mean) <= kLargest;
+    const bool varies = differs && has_inverse && has_mean;
+    offset[i] = varies ? mean : 0.0;
+    factor[i] = varies ? inverse : 0.0;
   }
 }
 

@@ -76,6 +76,8 @@ class Scaler {
   static constexpr float kClip = 5.0f;
   static Scaler Identity(size_t columns);
   explicit Scaler(const Moments& moments);
+  // Scales by other moments from here on. REQUIRES: not an identity; moments of as many columns.
+  void ScaleBy(const Moments& moments);
 
   size_t columns() const { return offset_.size(); }
   // Of a regression: known before the rows that are scaled. Nothing, unless it is set.

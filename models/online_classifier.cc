@@ -106,14 +106,20 @@ void OnlineClassifier::ToProbabilities() {
 
 void OnlineClassifier::CountRace(uint32_t label, float weight, RaceView& race) const {
   constexpr auto kKept = static_cast<float>(1 - 1 / Race::kMemory);
-  const auto loss_of = [](float probability) {
-    return std::min(kMostLoss, static_cast<float>(LossOf(static_cast<double>(probability))));
+  EightDoubles probabilities;
+  probabilities.fill(1);
+  static_assert(Race::kRacers <= probabilities.size());
+  const auto set = [&](size_t racer, float probability) {
+    const auto p = static_cast<double>(probability);
+    probabilities[racer] = p > kLeastProbability ? p : kLeastProbability;  // (also what is NaN)
   };
-  for (size_t e = 0; e < Race::kRates; ++e) {
-    race.losses[e] = race.losses[e] * kKept + weight * loss_of(ProbabilityOf(label, e));
+  for (size_t e = 0; e < Race::kRates; ++e) set(e, ProbabilityOf(label, e));
+  set(Race::kRacers - 1, Smoothed(race.counts[label]) / TotalOf(race.counts));
+  const EightDoubles logs = NaturalLogs(probabilities);
+  for (size_t e = 0; e < Race::kRacers; ++e) {
+    const float loss = std::min(kMostLoss, static_cast<float>(-logs[e]));
+    race.losses[e] = race.losses[e] * kKept + weight * loss;
   }
-  float& prior = race.losses[Race::kRacers - 1];
-  prior = prior * kKept + weight * loss_of(Smoothed(race.counts[label]) / TotalOf(race.counts));
   for (float& count : race.counts) count *= kKept;
   race.counts[label] += weight;
 }
@@ -128,11 +134,11 @@ void OnlineClassifier::Learn(std::span<const Term> terms, const Row& row, RaceVi
   MILLRACE_CHECK(row.label < classes_);
   const float weight = WeightOf(row.label);
   CountRace(row.label, weight, race);
-  const float squares = SquaresOf(terms);
+  SetTerms(terms);
   for (size_t c = 0; c < columns(); ++c) {
     const bool is_labels = columns() == 1 ? row.label == 1 : row.label == c;
     const float p = probabilities_[c * kLanes + kMixture];
-    const Reach reach = AddCurvature(terms, c, weight * p * (1.0f - p), squares);
+    const Rates reach = AddCurvature(terms, c, weight * p * (1.0f - p));
     Move(terms, c, StepsOf(c, is_labels ? 1.0f : 0.0f, weight, reach));
   }
 }
@@ -140,17 +146,18 @@ void OnlineClassifier::Learn(std::span<const Term> terms, const Row& row, RaceVi
 // The loss's own curvature makes a step shorter (an implicit step, to first order: Kulis and
 // Bartlett 2010), so that no rate overshoots.
 OnlineLearner::Rates OnlineClassifier::StepsOf(size_t column, float target, float weight,
-                                               const Reach& reach) const {
-  const float* const p = probabilities_.data() + column * kLanes;
-  const float* const z = scores_.data() + column * kLanes;
+                                               const Rates& reach) const {
+  const float* __restrict const p = probabilities_.data() + column * kLanes;
+  const float* __restrict const z = scores_.data() + column * kLanes;
   Rates steps;
-  for (size_t e = 0; e < Race::kRates; ++e) {
-    const float weighted_reach = weight * reach.Of(e);
+  for (size_t e = 0; e < kLanes; ++e) {
+    const float weighted_reach = weight * reach.of[e];
     const float slope = p[e] - target;
     const float longest = std::abs(z[e]) + kLongestStep;
     const float shorter = std::max(1.0f + p[e] * (1.0f - p[e]) * weighted_reach,
                                    std::abs(slope) * weighted_reach / longest);
-    steps[e] = weight * Race::kRateOf[e] * slope / shorter;
+    const float step = weight * kRateOfLane[e] * slope / shorter;
+    steps.of[e] = kRateOfLane[e] > 0 ? step : 0.0f;
   }
   return steps;
 }

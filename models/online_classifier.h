@@ -35,7 +35,7 @@ class OnlineClassifier final : public OnlineLearner {
     return probabilities_[line * kLanes + lane];
   }
   void CountRace(uint32_t label, float weight, RaceView& race) const;
-  Rates StepsOf(size_t column, float target, float weight, const Reach& reach) const;
+  Rates StepsOf(size_t column, float target, float weight, const Rates& reach) const;
 
   const size_t classes_;
   std::vector<float> class_weights_;

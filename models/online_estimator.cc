@@ -75,7 +75,8 @@ void OnlineEstimator::Learn(std::span<const Term> terms, const Row& row, RaceVie
   if (!before_.known()) return;
   const float distance = DistanceOf(row);
   CountRace(distance, race);
-  const Reach reach = AddCurvature(terms, 0, 1.0f, SquaresOf(terms));
+  SetTerms(terms);
+  const Rates reach = AddCurvature(terms, 0, 1.0f);
   Move(terms, 0, StepsOf(distance, reach));
 }
 
@@ -99,16 +100,16 @@ void OnlineEstimator::CountRace(float distance, RaceView& race) const {
 // limit, and with absolute errors, it is as long as the limit allows. (The slope of an absolute
 // error is 1 in any unit; times the errors' usual size it is as that of a squared one is on
 // average. Such a step goes to the target at most.)
-OnlineLearner::Rates OnlineEstimator::StepsOf(float distance, const Reach& reach) const {
+OnlineLearner::Rates OnlineEstimator::StepsOf(float distance, const Rates& reach) const {
   const float limit = Limit();
   const bool absolute = loss_.error == ErrorLoss::kAbsolute && limit > 0;
   Rates steps;
   for (size_t e = 0; e < Race::kRates; ++e) {
     const float error = ErrorOf(e, distance);
-    const float far = reach.Of(e);
+    const float far = reach.of[e];
     float slope = error / (absolute ? std::max(far, 1e-6f) : 1.0f + far);
     if (limit > 0) slope = std::clamp(slope, -limit, limit);
-    steps[e] = Race::kRateOf[e] * slope;
+    steps.of[e] = Race::kRateOf[e] * slope;
   }
   return steps;
 }

@@ -31,7 +31,7 @@ class OnlineEstimator final : public OnlineLearner {
   // Beyond which errors count linearly; 0: no limit is known, or there is none.
   float Limit() const;
   void CountRace(float distance, RaceView& race) const;
-  Rates StepsOf(float distance, const Reach& reach) const;
+  Rates StepsOf(float distance, const Rates& reach) const;
 
   const ScoreLoss loss_;
   TargetMoments before_;

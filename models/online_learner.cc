@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "models/lanes.h"
 
 namespace millrace {
@@ -11,9 +12,32 @@ namespace {
 using Race = OnlineRace;
 constexpr size_t kConstantRates = Race::kConstant.size();
 
+constexpr size_t kLanes = OnlineLearner::kLanes;
+using Floats = Lanes<kLanes>;
+
+// `of_constant` in the lanes of constant rates, `of_decaying` in all others.
+[[gnu::always_inline]] inline Floats ByKind(float of_constant, float of_decaying) {
+  Floats kind = {};  // 1 where it is constant
+  for (size_t e = 0; e < kConstantRates; ++e) kind[e] = 1;
+  return kind > 0.5f ? Floats{} + of_constant : Floats{} + of_decaying;
+}
+
 // (Below 0 is none: who wrote the job's topics may have made it up.)
 float RootOf(float curvature) {
   return std::sqrt(std::max(curvature, 0.0f) + Race::kFirstCurvature);
+}
+
+// Adds the scores of kColumns columns from `column` on.
+template <size_t kColumns>
+void AddScores(std::span<const OnlineLearner::Term> terms, size_t column, float* scores) {
+  std::array<Floats, kColumns> sums{};
+  for (const OnlineLearner::Term& term : terms) {
+    const float* const weights = term.block + column * kLanes;
+    for (size_t c = 0; c < kColumns; ++c) sums[c] += Load<kLanes>(weights + c * kLanes) * term.x;
+  }
+  for (size_t c = 0; c < kColumns; ++c) {
+    StoreFirst<kLanes, kLanes>(scores + (column + c) * kLanes, sums[c]);
+  }
 }
 
 }  // namespace
@@ -40,15 +64,12 @@ void OnlineLearner::Mix(const float* block, std::span<float> weights) const {
 }
 
 void OnlineLearner::Score(std::span<const Term> terms, std::span<const float> prior) {
-  std::ranges::fill(scores_, 0.0f);
-  for (const Term& term : terms) {
-    const float x = term.x;
-    for (size_t c = 0; c < columns_; ++c) {
-      const float* const weights = term.block + c * Race::kValues;
-      float* const sums = scores_.data() + c * kLanes;
-      for (size_t e = 0; e < Race::kRates; ++e) sums[e] += weights[e] * x;
-    }
+  constexpr size_t kAtOnce = 4;  // sums that stay in registers
+  size_t column = 0;
+  for (; column + kAtOnce <= columns_; column += kAtOnce) {
+    AddScores<kAtOnce>(terms, column, scores_.data());
   }
+  for (; column < columns_; ++column) AddScores<1>(terms, column, scores_.data());
   for (size_t c = 0; c < columns_; ++c) {
     float* const sums = scores_.data() + c * kLanes;
     float together = prior[c];
@@ -57,35 +78,43 @@ void OnlineLearner::Score(std::span<const Term> terms, std::span<const float> pr
   }
 }
 
-float OnlineLearner::SquaresOf(std::span<const Term> terms) {
-  float squares = 0;
-  for (const Term& term : terms) squares += term.x * term.x;
-  return squares;
+void OnlineLearner::SetTerms(std::span<const Term> terms) {
+  squares_.resize(terms.size());
+  roots_.resize(terms.size());
+  sum_of_squares_ = 0;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    squares_[i] = terms[i].x * terms[i].x;
+    sum_of_squares_ += squares_[i];
+  }
 }
 
-OnlineLearner::Reach OnlineLearner::AddCurvature(std::span<const Term> terms, size_t column,
-                                                 float curvature, float squares) {
-  const float joint = curvature * squares;
-  roots_.resize(terms.size());
-  float rooted_squares = 0;
+OnlineLearner::Rates OnlineLearner::AddCurvature(std::span<const Term> terms, size_t column,
+                                                 float curvature) {
+  MILLRACE_CHECK(roots_.size() == terms.size());
+  const float joint = curvature * sum_of_squares_;
   for (size_t i = 0; i < terms.size(); ++i) {
-    const float square = terms[i].x * terms[i].x;
-    float& sum = terms[i].block[column * Race::kValues + Race::kCurvature];
-    sum += curvature * square;
-    terms[i].joint[column] += joint;
-    roots_[i] = 1.0f / RootOf(sum);
-    rooted_squares += square * roots_[i];
+    float* const values = terms[i].block + column * kLanes;
+    values[Race::kCurvature] += curvature * squares_[i];
+    values[kJoint] += joint;
+    roots_[i] = values[Race::kCurvature];
   }
-  return {squares, rooted_squares};
+  // By itself, so that roots and quotients are taken eight at a time.
+  for (float& root : roots_) root = 1.0f / RootOf(root);
+  float rooted_squares = 0;
+  for (size_t i = 0; i < terms.size(); ++i) rooted_squares += squares_[i] * roots_[i];
+  Rates reach;
+  StoreFirst<kLanes, kLanes>(
+      reach.of.data(), Load<kLanes>(kRateOfLane.data()) * ByKind(sum_of_squares_, rooted_squares));
+  return reach;
 }
 
 void OnlineLearner::Move(std::span<const Term> terms, size_t column, const Rates& steps) const {
+  const Floats step = Load<kLanes>(steps.of.data());
   for (size_t i = 0; i < terms.size(); ++i) {
-    float* const weights = terms[i].block + column * Race::kValues;
+    float* const weights = terms[i].block + column * kLanes;
     const float x = terms[i].x;
-    const float rooted = x * roots_[i];
-    for (size_t e = 0; e < kConstantRates; ++e) weights[e] -= steps[e] * x;
-    for (size_t e = kConstantRates; e < Race::kRates; ++e) weights[e] -= steps[e] * rooted;
+    const Floats moved = Load<kLanes>(weights) - step * ByKind(x, x * roots_[i]);
+    StoreFirst<kLanes, kLanes>(weights, moved);
   }
 }
 
@@ -104,12 +133,8 @@ std::array<float, OnlineRace::kRates> DampingOf(const float* first, const float*
   // The mean of 1 / root on the way from one curvature to the other: 2 (root of the one - root of
   // the other) / difference, without the difference, which may be lost in rounding.
   const float rooted = 2.0f / (RootOf(first[Race::kCurvature]) + RootOf(last[Race::kCurvature]));
-  constexpr size_t kLanes = 8;
-  using Floats = Lanes<kLanes>;
-  Floats exponents = {};
-  for (size_t e = 0; e < Race::kRates; ++e) {
-    exponents[e] = -Race::kRateOf[e] * joint * (e < kConstantRates ? 1.0f : rooted);
-  }
+  const Floats exponents =
+      Load<kLanes>(OnlineLearner::kRateOfLane.data()) * -joint * ByKind(1.0f, rooted);
   // The sum of `concurrent` powers by doubling: S(2n) = S(n) (1 + q^n), S(n + 1) = 1 + q S(n).
   const Floats q = ExpOfNegative<kLanes>(exponents);
   Floats sum = Floats{} + 1.0f;

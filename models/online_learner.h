@@ -69,10 +69,21 @@ class OnlineLearner {
   static size_t BlockSizeFor(size_t classes) { return ColumnsFor(classes) * OnlineRace::kValues; }
   size_t columns() const { return columns_; }
 
+  // A block as it works on it: kLanes floats for each column, so that the rates are one vector.
+  // They are the kValues of the parameters, the sum for DampingOf, and what fills them up.
+  static constexpr size_t kLanes = 8;
+  static constexpr size_t kJoint = OnlineRace::kValues;
+  static_assert(kJoint < kLanes);
+  static constexpr std::array<float, kLanes> kRateOfLane = [] {
+    std::array<float, kLanes> rates{};  // 0 where there is none
+    std::ranges::copy(OnlineRace::kRateOf, rates.begin());
+    return rates;
+  }();
+  size_t working_block_size() const { return columns_ * kLanes; }
+
   // A feature of the row that is not 0, and not beyond +-kLargestFeature.
   struct Term {
-    float* block = nullptr;
-    float* joint = nullptr;  // columns() sums for DampingOf; null when the row is only tested
+    float* block = nullptr;  // working_block_size()
     float x = 0;
   };
 
@@ -98,10 +109,7 @@ class OnlineLearner {
   virtual float PriorScore(size_t column) const = 0;
 
  protected:
-  static constexpr size_t kLanes = 8;
   static constexpr size_t kMixture = OnlineRace::kRates;  // the lane of all racers together
-  using Rates = std::array<float, OnlineRace::kRates>;
-
   explicit OnlineLearner(size_t columns);
 
   // By the racers' exponents, at most 0 (exponential weights: Vovk 1990).
@@ -111,17 +119,15 @@ class OnlineLearner {
   void Score(std::span<const Term> terms, std::span<const float> prior);
 
   // How far the rates' steps for a slope of 1 change the score of the row, without their rates.
-  struct Reach {
-    float squares = 0;         // the sum of x^2
-    float rooted_squares = 0;  // ... of x^2 / root of the curvature
-    // Of rate e.
-    float Of(size_t e) const {
-      return OnlineRace::kRateOf[e] * (e < OnlineRace::kConstant.size() ? squares : rooted_squares);
-    }
+  // Lane e is of rate e, and 0 where there is none.
+  struct alignas(kLanes * sizeof(float)) Rates {
+    std::array<float, kLanes> of{};
   };
-  static float SquaresOf(std::span<const Term> terms);
-  // Counts the row's curvature. `squares`: SquaresOf(terms).
-  Reach AddCurvature(std::span<const Term> terms, size_t column, float curvature, float squares);
+  // To be called once for each row, before AddCurvature.
+  void SetTerms(std::span<const Term> terms);
+  // Counts the row's curvature. Returns how far the rates' steps for a slope of 1 change the score
+  // of the row: rate x the sum of x^2, or of x^2 / root of the curvature.
+  Rates AddCurvature(std::span<const Term> terms, size_t column, float curvature);
   // Moves the weights of the terms of the last AddCurvature against the slopes: of each rate what x
   // is multiplied by (and by 1 / root of the curvature, of decaying rates).
   void Move(std::span<const Term> terms, size_t column, const Rates& steps) const;
@@ -132,14 +138,16 @@ class OnlineLearner {
  private:
   const size_t columns_;
   std::array<float, OnlineRace::kRacers> shares_{};  // they add up to 1
+  std::vector<float> squares_;                       // terms: x^2
+  float sum_of_squares_ = 0;
   std::vector<float> roots_;  // terms: 1 / root of the curvature, of the column at hand
 };
 
 // How much of a worker's change counts, when `concurrent` workers change the same weight without
 // knowing of each other: all of it, as long as their changes are small, and less, the further each
-// has come by itself towards what its rows ask for. `first` and `last`: the block's column before
-// and after the batch; `joint`: the sum over the batch's rows with this feature of weight x
-// curvature x (norm of the row)^2. kRates factors.
+// has come by itself towards what its rows ask for. `first` and `last`: kValues of a column of the
+// block before and after the batch; `joint`: the sum over the batch's rows with this feature of
+// weight x curvature x (norm of the row)^2. kRates factors.
 std::array<float, OnlineRace::kRates> DampingOf(const float* first, const float* last, float joint,
                                                 uint32_t concurrent);
 

@@ -21,24 +21,25 @@ void AddLoss(const BatchLoss& of_row, BatchLoss& loss) {
 
 size_t RoundUpTo(size_t count, size_t to) { return (count + to - 1) / to * to; }
 
-// Adds a worker's change of a block to `to`. `joint` has a sum for each column (DampingOf).
-void AddBlockChange(const float* first, const float* last, std::span<const float> joint,
-                    uint32_t concurrent, float* to) {
-  for (const float joint_of_column : joint) {
-    const auto damping = DampingOf(first, last, joint_of_column, concurrent);
+// Adds a worker's change of a block to `to`. `first`: the block of the parameters; `last`: the
+// working block (OnlineLearner::Term).
+void AddBlockChange(const float* first, const float* last, size_t columns, uint32_t concurrent,
+                    float* to) {
+  for (size_t c = 0; c < columns; ++c) {
+    const auto damping = DampingOf(first, last, last[OnlineLearner::kJoint], concurrent);
     for (size_t e = 0; e < OnlineRace::kRates; ++e) to[e] += damping[e] * (last[e] - first[e]);
     to[OnlineRace::kCurvature] += last[OnlineRace::kCurvature] - first[OnlineRace::kCurvature];
     first += OnlineRace::kValues;
-    last += OnlineRace::kValues;
+    last += OnlineLearner::kLanes;
     to += OnlineRace::kValues;
   }
 }
 
 }  // namespace
 
-// The blocks that a batch needs, copied to one array: those of the numeric columns, then of the
-// dense hashed features that its rows name, then of the embedding rows, then the bias; and the
-// race.
+// The blocks that a batch needs, copied to working blocks (OnlineLearner::Term): those of the
+// numeric columns, then of the dense hashed features that its rows name, then of the embedding
+// rows, then the bias; and the race.
 class OnlineSoftmax::Copy {
  public:
   Copy(const OnlineSoftmax& model, RowsView rows, std::span<const float> parameters,
@@ -47,22 +48,19 @@ class OnlineSoftmax::Copy {
         dense_(model.shape_.wide ? FeatureNumbers{} : NumberFeatures(rows, model.shape_.numeric)),
         rows_(NumberRows(rows, {.features = model.shape_.wide, .ids = model.shape_.ids},
                          embeddings.ids, first_row())) {
-    const size_t block = model.block_;
     const float* const dense = parameters.data();
-    values_.reserve((bias() + 1) * block);
-    values_.assign(dense, dense + model.shape_.numeric * block);
-    const auto append = [&](const float* from) {
-      values_.insert(values_.end(), from, from + block);
-    };
-    for (const size_t feature : dense_.from) append(dense + feature * block);
-    for (const size_t at : rows_.from) append(embeddings.values.data() + at * block);
-    values_.insert(values_.end(), dense + model.BiasKey(), dense + model.RaceKey());
+    values_.resize((bias() + 1) * working_block());
+    float* to = values_.data();
+    for (size_t i = 0; i < model.shape_.numeric; ++i) Append(dense + i * model.block_, to);
+    for (const size_t feature : dense_.from) Append(dense + feature * model.block_, to);
+    for (const size_t at : rows_.from) Append(embeddings.values.data() + at * model.block_, to);
+    Append(dense + model.BiasKey(), to);
     race_.assign(dense + model.RaceKey(), dense + model.parameter_count());
   }
 
   RaceView race() { return RaceView::Of(race_, model_.shape_.classes); }
   const std::vector<float>& race_floats() const { return race_; }
-  const std::vector<float>& values() const { return values_; }
+  const float* Block(size_t number) const { return values_.data() + number * working_block(); }
   // The features whose blocks follow those of the numeric columns.
   const std::vector<size_t>& features() const { return dense_.from; }
   // Where the rows stand in the embedding batch whose blocks follow, from first_row() on.
@@ -70,29 +68,34 @@ class OnlineSoftmax::Copy {
   size_t first_row() const { return model_.shape_.numeric + dense_.from.size(); }
   size_t bias() const { return first_row() + rows_.from.size(); }  // its block
 
-  // The row's features that are not 0. To be called for each row, in order. `joint`: the sums of
-  // all blocks, or null.
-  std::span<const Term> NextRow(const Row& row, std::span<const float> numeric, float* joint) {
+  // The row's features that are not 0. To be called for each row, in order.
+  std::span<const Term> NextRow(const Row& row, std::span<const float> numeric) {
     MILLRACE_CHECK(row.numeric.size() == model_.shape_.numeric);
     MILLRACE_CHECK(row.index.size() == row.value.size());
     terms_.clear();
-    for (size_t i = 0; i < numeric.size(); ++i) Append(i, numeric[i], joint);
-    for (const float value : row.value) {
-      Append(model_.shape_.wide ? NextOf(rows_) : NextOf(dense_), value, joint);
-    }
-    for (size_t i = 0; i < row.ids.size() && model_.shape_.ids; ++i) {
-      Append(NextOf(rows_), 1.0f, joint);
-    }
-    Append(bias(), 1.0f, joint);
+    for (size_t i = 0; i < numeric.size(); ++i) AddTerm(i, numeric[i]);
+    Numbers& hashed = model_.shape_.wide ? rows_ : dense_;
+    for (const float value : row.value) AddTerm(NextOf(hashed), value);
+    for (size_t i = 0; i < row.ids.size() && model_.shape_.ids; ++i) AddTerm(NextOf(rows_), 1.0f);
+    AddTerm(bias(), 1.0f);
     return terms_;
   }
 
  private:
-  void Append(size_t block, float x, float* joint) {
+  size_t working_block() const { return model_.columns_ * OnlineLearner::kLanes; }
+
+  // Copies a block of the parameters to `to`, and moves that on.
+  void Append(const float* from, float*& to) const {
+    for (size_t c = 0; c < model_.columns_; ++c) {
+      std::copy_n(from + c * OnlineRace::kValues, OnlineRace::kValues, to);
+      to += OnlineLearner::kLanes;
+    }
+  }
+
+  void AddTerm(size_t block, float x) {
     if (x == 0) return;
     x = std::clamp(x, -OnlineRace::kLargestFeature, OnlineRace::kLargestFeature);
-    terms_.push_back({values_.data() + block * model_.block_,
-                      joint == nullptr ? nullptr : joint + block * model_.columns_, x});
+    terms_.push_back({values_.data() + block * working_block(), x});
   }
 
   // The next number of those that the rows name.
@@ -149,7 +152,7 @@ BatchLoss OnlineSoftmax::Compute(RowsView rows, const Scaler& scaler,
   BatchLoss loss;
   for (size_t i = 0; i < rows.size(); ++i) {
     scaler.ScaleRow(rows[i]->numeric, numeric);
-    learner->Test(copy.NextRow(*rows[i], numeric, nullptr),
+    learner->Test(copy.NextRow(*rows[i], numeric),
                   scores.empty() ? scores : scores.subspan(i * width, width));
     AddLoss(learner->LossOfRow(*rows[i]), loss);
   }
@@ -165,9 +168,7 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
   MILLRACE_CHECK(batch.trained_begin <= batch.trained_end &&
                  batch.trained_end <= batch.rows.size() && batch.concurrent >= 1);
   Copy copy(*this, batch.rows, parameters, embeddings);
-  const std::vector<float> first = copy.values();
   const std::vector<float> first_race = copy.race_floats();
-  std::vector<float> joint(first.size() / OnlineRace::kValues);
   const std::unique_ptr<OnlineLearner> learner = MakeLearner();
   std::vector<float> numeric(shape_.numeric);
   std::vector<float> uncounted = first_race;  // of rows that do not count in the race
@@ -176,7 +177,7 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
     const Row& row = *batch.rows[i];
     const std::span<float> score = scores.subspan(i * width, width);
     scaler.ScaleRow(row.numeric, numeric);
-    const std::span<const Term> terms = copy.NextRow(row, numeric, joint.data());
+    const std::span<const Term> terms = copy.NextRow(row, numeric);
     learner->SetRace(copy.race());
     learner->SetTarget(scaler.target());
     learner->Test(terms, score);
@@ -194,7 +195,7 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
     if (batch.balance != nullptr) batch.balance->Add(row.label);
   }
   if (batch.trained_begin == batch.trained_end) return loss;
-  AddBlockChanges(copy, first, joint, batch.concurrent, embeddings, change);
+  AddBlockChanges(copy, parameters, batch.concurrent, embeddings, change);
   const size_t counted_begin = std::max(batch.trained_begin, batch.scaled_begin);
   AddRaceChange(first_race, copy.race_floats(),
                 batch.trained_end - std::min(counted_begin, batch.trained_end), batch.concurrent,
@@ -202,22 +203,22 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
   return loss;
 }
 
-void OnlineSoftmax::AddBlockChanges(const Copy& copy, std::span<const float> first,
-                                    std::span<const float> joint, uint32_t concurrent,
-                                    const EmbeddingBatch& embeddings, GradientSum& change) const {
-  const float* const last = copy.values().data();
-  const auto add = [&](size_t block, float* to) {
-    AddBlockChange(first.data() + block * block_, last + block * block_,
-                   joint.subspan(block * columns_, columns_), concurrent, to);
+void OnlineSoftmax::AddBlockChanges(const Copy& copy, std::span<const float> parameters,
+                                    uint32_t concurrent, const EmbeddingBatch& embeddings,
+                                    GradientSum& change) const {
+  size_t next = 0;
+  const auto add = [&](const float* first, float* to) {
+    AddBlockChange(first, copy.Block(next++), columns_, concurrent, to);
   };
-  for (size_t i = 0; i < shape_.numeric; ++i) add(i, change.Block(i));
-  for (size_t i = 0; i < copy.features().size(); ++i) {
-    add(shape_.numeric + i, change.Block(copy.features()[i]));
+  const auto add_dense = [&](size_t key) {
+    add(parameters.data() + key, change.Block(key / block_));
+  };
+  for (size_t i = 0; i < shape_.numeric; ++i) add_dense(i * block_);
+  for (const size_t feature : copy.features()) add_dense(feature * block_);
+  for (const size_t at : copy.rows()) {
+    add(embeddings.values.data() + at * block_, embeddings.gradient.data() + at * block_);
   }
-  for (size_t i = 0; i < copy.rows().size(); ++i) {
-    add(copy.first_row() + i, embeddings.gradient.data() + copy.rows()[i] * block_);
-  }
-  add(copy.bias(), change.Block(BiasKey() / block_));
+  add_dense(BiasKey());
 }
 
 // Of the race before the batch a worker subtracts its part of what all forget together; what it has

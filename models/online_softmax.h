@@ -80,11 +80,10 @@ class OnlineSoftmax final : public Model {
   class Copy;
 
   std::unique_ptr<OnlineLearner> MakeLearner() const;
-  // Both add the change of a copy since `first`, as it counts beside those of other workers.
-  // `joint`: of DampingOf, for each of the copy's blocks and columns.
-  void AddBlockChanges(const Copy& copy, std::span<const float> first, std::span<const float> joint,
-                       uint32_t concurrent, const EmbeddingBatch& embeddings,
-                       GradientSum& change) const;
+  // Both add how a copy has changed since it was made of `parameters` and `embeddings`, or since
+  // the race was `first`, as it counts beside the changes of other workers.
+  void AddBlockChanges(const Copy& copy, std::span<const float> parameters, uint32_t concurrent,
+                       const EmbeddingBatch& embeddings, GradientSum& change) const;
   // `rows`: how many the copy has counted in the race.
   void AddRaceChange(std::span<const float> first, std::span<const float> last, size_t rows,
                      uint32_t concurrent, GradientSum& change) const;

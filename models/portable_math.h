@@ -3,6 +3,7 @@
 // Internal to models/.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace millrace {
@@ -10,6 +11,11 @@ namespace millrace {
 // The natural logarithm, to 12 digits: more than a float has. Of infinity and NaN they are
 // returned. REQUIRES: not x <= 0.
 double NaturalLog(double x);
+
+// Of eight at once, in vector instructions: the same bytes. REQUIRES: each is positive, finite and
+// not subnormal.
+using EightDoubles = std::array<double, 8>;
+EightDoubles NaturalLogs(const EightDoubles& x);
 
 // base^exponent, by squaring.
 double Power(double base, uint64_t exponent);

@@ -9,7 +9,7 @@ RunningScaler::RunningScaler(const Moments& before, bool scales)
       scaler_(scales ? Scaler(before) : Scaler::Identity(before.columns())) {}
 
 void RunningScaler::ScaleRow(std::span<const double> numeric, std::span<float> features) {
-  if (!is_current_) scaler_ = Scaler(seen_);
+  if (!is_current_) scaler_.ScaleBy(seen_);
   is_current_ = true;
   scaler_.ScaleRow(numeric, features);
 }

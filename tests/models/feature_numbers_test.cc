@@ -25,11 +25,11 @@ std::vector<Row> RowsNaming(const std::vector<std::vector<uint32_t>>& indices) {
   return rows;
 }
 
-TEST(NumberFeatures, NumbersThemInTheirOrderAndNamesEachRowsOneRowAfterTheOther) {
+TEST(NumberFeatures, NumbersThemAsTheyComeAndNamesEachRowsOneRowAfterTheOther) {
   const std::vector<Row> rows = RowsNaming({{7, 90}, {}, {3, 90, 4'294'967'294}});
   const FeatureNumbers features = NumberFeatures(Pointers(rows), 10);
-  EXPECT_THAT(features.from, ElementsAre(3, 7, 90, 4'294'967'294));
-  EXPECT_THAT(features.places, ElementsAre(11, 12, 10, 12, 13));
+  EXPECT_THAT(features.from, ElementsAre(7, 90, 3, 4'294'967'294));
+  EXPECT_THAT(features.places, ElementsAre(10, 11, 12, 11, 13));
 }
 
 TEST(NumberFeatures, OfIdsItSaysTheirPlaces) {
@@ -85,12 +85,18 @@ TEST(NumberFeatures, AgreesWithAMapOnManyFeatures) {
       numbers.emplace(feature, 100 + static_cast<uint32_t>(numbers.size()));
     }
     std::vector<uint32_t> expected;
+    std::map<uint32_t, uint32_t> as_they_come;
+    std::vector<uint32_t> expected_as_they_come;
     for (const std::vector<uint32_t>& index : indices) {
-      for (const uint32_t feature : index) expected.push_back(numbers.at(feature));
+      for (const uint32_t feature : index) {
+        expected.push_back(numbers.at(feature));
+        const auto next = 100 + static_cast<uint32_t>(as_they_come.size());
+        expected_as_they_come.push_back(as_they_come.emplace(feature, next).first->second);
+      }
     }
     const std::vector<Row> rows = RowsNaming(indices);
     const std::vector<EmbeddingId> ids(named.begin(), named.end());
-    EXPECT_EQ(NumberFeatures(Pointers(rows), 100).places, expected);
+    EXPECT_EQ(NumberFeatures(Pointers(rows), 100).places, expected_as_they_come);
     EXPECT_EQ(NumberRows(Pointers(rows), {.features = true}, ids, 100).places, expected);
   }
 }

@@ -18,9 +18,8 @@ TEST(OnlineRace, AClassOfWhichMoreWasForgottenThanCountedIsARareOne) {
     std::vector<float> counts(classes, 900.0f);
     counts[1] = -200;
     const RaceView race{losses, counts};
-    std::vector<float> block(OnlineLearner::BlockSizeFor(classes));
-    std::vector<float> joint(learner.columns());
-    const OnlineLearner::Term bias{block.data(), joint.data(), 1.0f};
+    std::vector<float> block(learner.working_block_size());
+    const OnlineLearner::Term bias{block.data(), 1.0f};
     std::vector<float> scores(classes);
     for (int row = 0; row < 3; ++row) {
       learner.SetRace(race);
@@ -45,15 +44,14 @@ TEST(OnlineRace, WeightsTooLargeForAScoreGiveNoNumberAndNoCrash) {
     OnlineClassifier learner(classes, {});
     std::array<float, OnlineRace::kRacers> losses{};
     std::vector<float> counts(classes, 3e38f);
-    std::vector<float> block(OnlineLearner::BlockSizeFor(classes), 1e38f);
-    std::vector<float> joint(learner.columns());
-    const OnlineLearner::Term terms[] = {{block.data(), joint.data(), 1e18f},
-                                         {block.data(), joint.data(), -1e18f}};
+    std::vector<float> block(learner.working_block_size(), 1e38f);
+    const OnlineLearner::Term terms[] = {{block.data(), 1e18f}, {block.data(), -1e18f}};
     std::vector<float> scores(classes);
     learner.SetRace({losses, counts});
     learner.Test(terms, scores);
     EXPECT_TRUE(std::isnan(scores[0]));
     learner.Learn(terms, Row{}, {losses, counts});
+    for (const float loss : losses) EXPECT_GE(loss, 0.0f);
   }
 }
 

@@ -29,6 +29,14 @@ TEST(NaturalLog, HasNoNumberWhereThereIsNone) {
   EXPECT_TRUE(std::isnan(NaturalLog(std::numeric_limits<double>::quiet_NaN())));
 }
 
+TEST(NaturalLogs, AreThoseThatAreTakenOneByOneToTheBit) {
+  for (double x = std::numeric_limits<double>::min(); x < 1e300; x *= 1.37) {
+    const EightDoubles several = {x, 1, x * 1.1, 0.5, x * 1e3, 0.75, x * 1.4142, 3};
+    const EightDoubles logs = NaturalLogs(several);
+    for (size_t i = 0; i < several.size(); ++i) EXPECT_EQ(logs[i], NaturalLog(several[i]));
+  }
+}
+
 TEST(Power, IsThatOfLibm) {
   EXPECT_EQ(Power(0.5, 0), 1);
   EXPECT_EQ(Power(0.5, 1), 0.5);
