@@ -13,6 +13,7 @@
 
 #include "apps/flag_table.h"
 #include "base/host_and_port.h"
+#include "base/printable.h"
 #include "features/feature_encoder.h"
 #include "features/quantile_bins.h"
 #include "processors/policy.h"
@@ -104,7 +105,7 @@ Status CheckClassWeights(const Training& training) {
     const auto weight = ParseClassWeight(entry);
     if (weight && weight->second >= 0 && weight->second <= kMostClassWeight) continue;
     return absl::InvalidArgumentError(
-        Named("training.class_weight") + ": '" + entry +
+        Named("training.class_weight") + ": '" + Printable(entry) +
         "' is not NAME=W, a class and a number of 0 to 1e6; give such pairs, separated by commas, "
         "or balanced alone");
   }

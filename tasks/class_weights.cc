@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "base/did_you_mean.h"
+#include "base/printable.h"
 
 namespace millrace {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 // More would fill a screen.
 constexpr size_t kMostListed = 20;
 
-std::string Quoted(const std::string& name) { return "'" + name + "'"; }
+std::string Quoted(const std::string& name) { return "'" + Printable(name) + "'"; }
 
 std::string Listed(const std::vector<std::string>& names) {
   std::string text;

@@ -59,6 +59,14 @@ TEST(ClassWeightsOf, NamesTheClassesAndTheNearestOneToAnUnknownName) {
   EXPECT_THAT(error, HasSubstr("did you mean 'delayed'?"));
 }
 
+TEST(ClassWeightsOf, ShowsNamesFromTheTopicThatNoTerminalObeys) {
+  const std::string error = ErrorOf({"\x1b[2J", "late\n"}, {"late\r=2"});
+  EXPECT_THAT(error,
+              HasSubstr("no class 'late\\x0d'; its classes are '\\x1b[2J', 'late\\x0a'; did"));
+  EXPECT_THAT(error, HasSubstr("did you mean 'late\\x0a'?"));
+  EXPECT_THAT(ErrorOf({"a", "b"}, {"\n=x"}), HasSubstr("'\\x0a=x' is not NAME=W"));
+}
+
 TEST(ClassWeightsOf, ListsTwentyOfManyClasses) {
   std::vector<std::string> classes;
   for (int i = 0; i < 123; ++i) classes.push_back("class-" + std::to_string(i));
