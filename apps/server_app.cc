@@ -121,7 +121,6 @@ Status CheckPaths(const Server& server) {
 
 Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
-  SetDefaults(*config.mutable_training());
   const std::atomic<bool>& stop = StopOnSignals();
   if (config.server().checkpoint_now()) return AskForSnapshot(config, stop);
   RequestSnapshotsOnSignal();
@@ -130,6 +129,8 @@ Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, registry->ReadTraining());
+  if (begun) SetDefaultsAsBegun(begun->training(), *config.mutable_training());
+  SetDefaults(*config.mutable_training());
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<SnapshotManifest> snapshot,
                             SnapshotOf(config, begun));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());

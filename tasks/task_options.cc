@@ -221,6 +221,18 @@ void SetDefaults(Training& training) {
   SetDefaultRounds(training);
 }
 
+void SetDefaultsAsBegun(const Training& published, Training& training) {
+  if (!training.update().has_kind()) {
+    training.mutable_update()->set_kind(published.update().kind());
+  }
+  if (!training.optimizer().has_learning_rate() && published.optimizer().has_learning_rate()) {
+    training.mutable_optimizer()->set_learning_rate(published.optimizer().learning_rate());
+  }
+  if (!training.has_rounds_after_end()) {
+    training.set_rounds_after_end(published.rounds_after_end());
+  }
+}
+
 // As measured: `scripts/bench features`, and for online learners the flights of scripts/demo.
 uint64_t WideAbove(const Training& training) {
   if (training.has_wide_above()) return training.wide_above();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -27,6 +28,9 @@ void SetDefaultLearningRate(Training& training);
 void SetDefaultRounds(Training& training);
 // All of these, before the settings are published.
 void SetDefaults(Training& training);
+// The same for a job that has begun with `published`: what its defaults were it keeps, since those
+// of the version that began it may have been others.
+void SetDefaultsAsBegun(const Training& published, Training& training);
 
 // Models of more parameters are wide, unless the user has said otherwise.
 uint64_t WideAbove(const Training& training);

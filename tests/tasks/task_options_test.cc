@@ -119,6 +119,41 @@ TEST(SetDefaults, ABufferIsLearntFromRowByRowOrForSomeRoundsOfGradientsAfterTheE
   EXPECT_EQ(chosen.rounds_after_end(), 0u);
 }
 
+TEST(SetDefaults, AJobThatHasBegunKeepsTheDefaultsOfTheVersionThatBeganIt) {
+  Training command;  // --schedule buffer
+  command.set_schedule(Training::BUFFER);
+  Training published = command;
+  published.mutable_update()->set_kind(Training::Update::GRADIENT);
+  Training training = command;
+  SetDefaultsAsBegun(published, training);
+  SetDefaults(training);
+  EXPECT_EQ(training.update().kind(), Training::Update::GRADIENT);
+  EXPECT_EQ(training.rounds_after_end(), 0u);
+  EXPECT_FALSE(training.optimizer().has_learning_rate());
+  published.set_model(Training::NETWORK);
+  published.mutable_optimizer()->set_learning_rate(0.05);
+  published.set_rounds_after_end(7);
+  training = command;
+  training.set_model(Training::NETWORK);
+  SetDefaultsAsBegun(published, training);
+  SetDefaults(training);
+  EXPECT_EQ(training.SerializeAsString(), published.SerializeAsString());
+}
+
+TEST(SetDefaults, WhatIsGivenStandsThoughTheJobHasBegunWithSomethingElse) {
+  Training training;
+  training.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
+  training.mutable_optimizer()->set_learning_rate(0.4);
+  training.set_rounds_after_end(3);
+  const Training given = training;
+  Training published;
+  published.mutable_update()->set_kind(Training::Update::GRADIENT);
+  published.mutable_optimizer()->set_learning_rate(0.05);
+  published.set_rounds_after_end(7);
+  SetDefaultsAsBegun(published, training);
+  EXPECT_EQ(training.SerializeAsString(), given.SerializeAsString());
+}
+
 TEST(CheckModel, ANetworkTakesAnyClassesAndRegressionsButIdsInOnePassOnly) {
   Training training;
   training.set_model(Training::NETWORK);
