@@ -124,7 +124,9 @@ FlagGroup TrainingGroup() {
            "Buffer schedule: further rounds after the end of the stream",
            "30 for gradients, else 0"},
           {"--buffer-min", "training.buffer.min_rows", "Rows of the smallest buffer"},
-          {"--buffer-max", "training.buffer.max_rows", "Rows of the largest buffer"},
+          {"--buffer-max", "training.buffer.max_rows",
+           "Rows of the largest buffer. With fewer than a record has (1000 where they come fast) "
+           "gradients miss rows, and online learners repeat some while others still wait"},
           {"--buffer-coefficient", "training.buffer.coefficient",
            "The buffer's target size is this times the rows per minute, between --buffer-min and "
            "--buffer-max"},

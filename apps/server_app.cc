@@ -148,6 +148,8 @@ Status Run(const JobFlags& flags) {
   training.set_dead_letter_reasons_only(config.server().dead_letter_reasons_only());
   MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
   MILLRACE_RETURN_IF_ERROR(registry->PublishTraining(training));
+  const std::string small_buffer = SmallBufferText(features, config.training());
+  if (!small_buffer.empty()) spdlog::warn("{}", small_buffer);
   return RunServer(config, features, training, stop);
 }
 

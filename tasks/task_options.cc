@@ -15,6 +15,7 @@
 #include "processors/policy.h"
 #include "tasks/class_weights.h"
 #include "topics/partitioning.h"
+#include "topics/row_batch.h"
 #include "topics/row_codec.h"
 
 namespace millrace {
@@ -231,6 +232,19 @@ void SetDefaultsAsBegun(const Training& published, Training& training) {
   if (!training.has_rounds_after_end()) {
     training.set_rounds_after_end(published.rounds_after_end());
   }
+}
+
+std::string SmallBufferText(const JobFeatures& features, const Training& training) {
+  const uint32_t turn = std::max(features.rows_per_turn(), 1U);
+  const Training::Buffer& buffer = training.buffer();
+  const bool is_small = training.schedule() == Training::BUFFER && buffer.max_rows() < turn;
+  if (!is_small || buffer.skip_rows()) return "";
+  return "--buffer-max " + std::to_string(buffer.max_rows()) + " is below the " +
+         std::to_string(turn) +
+         " rows of a turn (CsvProducer --rows-per-turn), which may come in one record: " +
+         (IsOnline(training) ? "rows are learnt from for the second time while others still wait"
+                             : "some of them are replaced before a gradient has used them") +
+         ". Raise it to " + std::to_string(kMostBatchRows) + ", the most rows of a record, or more";
 }
 
 // As measured: `scripts/bench features`, and for online learners the flights of scripts/demo.

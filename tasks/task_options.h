@@ -32,6 +32,9 @@ void SetDefaults(Training& training);
 // of the version that began it may have been others.
 void SetDefaultsAsBegun(const Training& published, Training& training);
 
+// What to say of a sliding buffer that the rows of a turn do not fit into; empty: nothing.
+std::string SmallBufferText(const JobFeatures& features, const Training& training);
+
 // Models of more parameters are wide, unless the user has said otherwise.
 uint64_t WideAbove(const Training& training);
 

@@ -154,6 +154,28 @@ TEST(SetDefaults, WhatIsGivenStandsThoughTheJobHasBegunWithSomethingElse) {
   EXPECT_EQ(training.SerializeAsString(), given.SerializeAsString());
 }
 
+TEST(SmallBufferText, WarnsOfABufferThatATurnDoesNotFitInto) {
+  JobFeatures features = Features(10);
+  features.set_rows_per_turn(128);
+  Training training;
+  training.set_schedule(Training::BUFFER);
+  training.mutable_buffer()->set_max_rows(128);
+  training.mutable_update()->set_kind(Training::Update::ONLINE);
+  EXPECT_EQ(SmallBufferText(features, training), "");
+  training.mutable_buffer()->set_max_rows(127);
+  EXPECT_THAT(SmallBufferText(features, training),
+              ::testing::AllOf(HasSubstr("--buffer-max 127 is below the 128 rows of a turn"),
+                               HasSubstr("for the second time while others still wait")));
+  training.mutable_update()->set_kind(Training::Update::GRADIENT);
+  EXPECT_THAT(SmallBufferText(features, training),
+              HasSubstr("replaced before a gradient has used them. Raise it to 1000"));
+  training.mutable_buffer()->set_skip_rows(true);
+  EXPECT_EQ(SmallBufferText(features, training), "") << "that is what was asked for";
+  training.mutable_buffer()->set_skip_rows(false);
+  training.set_schedule(Training::ONE_PASS);
+  EXPECT_EQ(SmallBufferText(features, training), "");
+}
+
 TEST(CheckModel, ANetworkTakesAnyClassesAndRegressionsButIdsInOnePassOnly) {
   Training training;
   training.set_model(Training::NETWORK);
