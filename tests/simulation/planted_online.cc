@@ -124,7 +124,7 @@ std::vector<PlantedError> PlantedInOnlineLearning() {
   errors.push_back(InServer<ForgetsWhatWasRepeated>(
       "a server that forgets which rows were learnt from twice", 5, OnlineOnBuffer));
   errors.push_back(InWorker<TakesMoreRowsAtOnce>(
-      "a worker that takes more rows of a buffer at once", 5, OnlineOnBuffer));
+      "a worker whose updates have more rows of a buffer than --batch-rows", 5, OnlineOnBuffer));
   errors.push_back(InWorker<LetsRowsGo>("a worker that lets rows leave its buffer untrained", 20,
                                         OnlineOnBuffer));
   return errors;
