@@ -91,8 +91,8 @@ FlagGroup TrainingGroup() {
           {"--batch-rows", "training.batch_rows",
            "One pass, and --update online: rows of a worker's batch; smaller ones follow a "
            "changing stream better, larger ones are faster",
-           "32; of --update online in one pass it grows from 1 to 32, by a thirty-second of the "
-           "worker's rows so far"},
+           "32; of --update online in one pass it grows from 1 to 32, or half of CsvProducer "
+           "--rows-per-turn (to 128), by a thirty-second of the worker's rows so far"},
           {"--update", "training.update.kind",
            "online: of learners that go through a batch row by row and need no learning rate, "
            "added up; gradient: for --optimizer; weight-change: averaged",
@@ -213,7 +213,7 @@ FlagGroup StreamGroup() {
            "So many consecutive rows go to one logical worker, then as many to the next. Many: a "
            "row is learnt right after its neighbours, by the same worker; few: where rows come "
            "slowly, no worker waits long for its turn",
-           "128; with --rate those of a tenth of a second, 32 at most; 1 with --time-column or a "
+           "256; with --rate those of a tenth of a second, 32 at most; 1 with --time-column or a "
            "pipe"},
           {"--epochs", "producer.epochs",
            "Stream the file so many times; row numbers continue. Only rows of the first pass are "

@@ -87,4 +87,10 @@ bool BatchesGrow(const Training& training) {
   return !training.has_batch_rows() && training.update().kind() == Training::Update::ONLINE;
 }
 
+size_t MostBatchRows(const Training& training, uint32_t rows_per_turn) {
+  constexpr uint32_t kMostGrown = 128;
+  const uint32_t rows = training.batch_rows();
+  return BatchesGrow(training) ? std::max(rows, std::min(rows_per_turn / 2, kMostGrown)) : rows;
+}
+
 }  // namespace millrace

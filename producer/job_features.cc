@@ -44,7 +44,7 @@ uint32_t RowsPerTurnOf(const Producer& settings, bool is_pipe) {
     return static_cast<uint32_t>(
         std::clamp(kLongestTurnS * settings.rate(), 1.0, double{kMostPaced}));
   }
-  return is_pipe || !settings.time_column().empty() ? 1 : 128;
+  return is_pipe || !settings.time_column().empty() ? 1 : 256;
 }
 
 }  // namespace millrace

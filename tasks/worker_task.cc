@@ -90,9 +90,9 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
     source_ =
         std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_, *buffer_);
   } else {
-    source_ = std::make_unique<OnePassBatches>(options_.training.batch_rows(), runs_begin_,
-                                               position.clock, options_.pipeline,
-                                               BatchesGrow(options_.training));
+    source_ = std::make_unique<OnePassBatches>(
+        MostBatchRows(options_.training, options_.rows_per_turn), runs_begin_, position.clock,
+        options_.pipeline, BatchesGrow(options_.training));
   }
   input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, runs_begin_,
                                                 options_.dead_letter_reasons_only);

@@ -105,6 +105,14 @@ class Modes(OnABroker):
         self.assert_equals_reference(by_gradients)
         self.assertNotEqual(by_gradients.weights.read_bytes(), job.weights.read_bytes())
 
+    def test_batches_that_grow_to_half_of_a_long_turn_equal_the_plain_loop(self):
+        job = self.job(training=["--consistency", "sequential"],
+                       producer=["--rows-per-turn", "200"]).start()  # fmt: skip
+        job.wait_all()
+        self.assert_equals_reference(job)
+        # Some 6,000 rows of each worker: 180 rounds up to batches of 100 rows, and 28 of these.
+        self.assertLess(self.assert_every_row_counted_once(job)["rounds"], 250)
+
     def test_eventual_counts_every_row_once_and_learns(self):
         job = self.job(training=["--consistency", "eventual", "--batch-rows", "16"]).start()
         job.wait_all()

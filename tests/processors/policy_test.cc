@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace millrace {
@@ -248,6 +249,17 @@ TEST(BatchesGrow, WhereRowsAreLearntOneByOneUnlessTheirNumberIsGiven) {
   EXPECT_TRUE(BatchesGrow(training));
   training.set_batch_rows(training.batch_rows());
   EXPECT_FALSE(BatchesGrow(training));
+}
+
+TEST(MostBatchRows, AreAsManyAsGivenOrWhereBatchesGrowHalfOfALongTurn) {
+  Training training;
+  EXPECT_EQ(MostBatchRows(training, 256), 32u);
+  training.mutable_update()->set_kind(Training::Update::ONLINE);
+  constexpr std::pair<uint32_t, size_t> kRowsOfTurns[] = {
+      {1, 32}, {32, 32}, {100, 50}, {256, 128}, {65'536, 128}};
+  for (const auto& [turn, rows] : kRowsOfTurns) EXPECT_EQ(MostBatchRows(training, turn), rows);
+  training.set_batch_rows(7);
+  EXPECT_EQ(MostBatchRows(training, 256), 7u);
 }
 
 }  // namespace

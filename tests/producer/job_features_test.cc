@@ -26,7 +26,7 @@ TEST(JobFeatures, PublishesTheCellsThatMeanMissing) {
 
 TEST(RowsPerTurnOf, IsLongWhereRowsComeAsFastAsTheyAreTaken) {
   Producer settings;
-  EXPECT_EQ(RowsPerTurnOf(settings, false), 128u);
+  EXPECT_EQ(RowsPerTurnOf(settings, false), 256u);
   EXPECT_EQ(RowsPerTurnOf(settings, true), 1u);
   for (const auto& [rate, rows] : {std::pair(0.5, 1U), {100.0, 10U}, {320.0, 32U}, {1e9, 32U}}) {
     settings.set_rate(rate);
