@@ -57,9 +57,9 @@ struct RaceView {
   }
 };
 
-// What classifiers and estimators have in common. It works on a copy of the parameters that it is
-// given block by block. A block is the weights of a feature: columns() x kValues floats. Not
-// thread-safe.
+// What classifiers and estimators have in common. A block of the parameters is the weights of a
+// feature: columns() x kValues floats. It works on copies of them, working blocks, which it is
+// given. Not thread-safe.
 class OnlineLearner {
  public:
   virtual ~OnlineLearner() = default;
@@ -69,8 +69,8 @@ class OnlineLearner {
   static size_t BlockSizeFor(size_t classes) { return ColumnsFor(classes) * OnlineRace::kValues; }
   size_t columns() const { return columns_; }
 
-  // A block as it works on it: kLanes floats for each column, so that the rates are one vector.
-  // They are the kValues of the parameters, the sum for DampingOf, and what fills them up.
+  // A working block is kLanes floats for each column, so that the rates are one vector: the kValues
+  // of the parameters, the sum for DampingOf, and what fills them up.
   static constexpr size_t kLanes = 8;
   static constexpr size_t kJoint = OnlineRace::kValues;
   static_assert(kJoint < kLanes);
@@ -79,11 +79,11 @@ class OnlineLearner {
     std::ranges::copy(OnlineRace::kRateOf, rates.begin());
     return rates;
   }();
-  size_t working_block_size() const { return columns_ * kLanes; }
+  static size_t WorkingBlockSizeFor(size_t classes) { return ColumnsFor(classes) * kLanes; }
 
   // A feature of the row that is not 0, and not beyond +-kLargestFeature.
   struct Term {
-    float* block = nullptr;  // working_block_size()
+    float* block = nullptr;  // a working block
     float x = 0;
   };
 
@@ -110,6 +110,7 @@ class OnlineLearner {
 
  protected:
   static constexpr size_t kMixture = OnlineRace::kRates;  // the lane of all racers together
+
   explicit OnlineLearner(size_t columns);
 
   // By the racers' exponents, at most 0 (exponential weights: Vovk 1990).
@@ -118,8 +119,7 @@ class OnlineLearner {
   // Fills scores_; all together: `prior` of each column, and the rates' by their shares.
   void Score(std::span<const Term> terms, std::span<const float> prior);
 
-  // How far the rates' steps for a slope of 1 change the score of the row, without their rates.
-  // Lane e is of rate e, and 0 where there is none.
+  // A number for each rate. Lane e is of rate e, and 0 where there is none.
   struct alignas(kLanes * sizeof(float)) Rates {
     std::array<float, kLanes> of{};
   };

@@ -22,7 +22,7 @@ void AddLoss(const BatchLoss& of_row, BatchLoss& loss) {
 size_t RoundUpTo(size_t count, size_t to) { return (count + to - 1) / to * to; }
 
 // Adds a worker's change of a block to `to`. `first`: the block of the parameters; `last`: the
-// working block (OnlineLearner::Term).
+// working block.
 void AddBlockChange(const float* first, const float* last, size_t columns, uint32_t concurrent,
                     float* to) {
   for (size_t c = 0; c < columns; ++c) {
@@ -37,19 +37,20 @@ void AddBlockChange(const float* first, const float* last, size_t columns, uint3
 
 }  // namespace
 
-// The blocks that a batch needs, copied to working blocks (OnlineLearner::Term): those of the
-// numeric columns, then of the dense hashed features that its rows name, then of the embedding
-// rows, then the bias; and the race.
+// The blocks that a batch needs, copied to working blocks of OnlineLearner: those of the numeric
+// columns, then of the dense hashed features that its rows name, then of the embedding rows, then
+// the bias; and the race.
 class OnlineSoftmax::Copy {
  public:
   Copy(const OnlineSoftmax& model, RowsView rows, std::span<const float> parameters,
        const EmbeddingBatch& embeddings)
       : model_(model),
+        working_block_(OnlineLearner::WorkingBlockSizeFor(model.shape_.classes)),
         dense_(model.shape_.wide ? FeatureNumbers{} : NumberFeatures(rows, model.shape_.numeric)),
         rows_(NumberRows(rows, {.features = model.shape_.wide, .ids = model.shape_.ids},
                          embeddings.ids, first_row())) {
     const float* const dense = parameters.data();
-    values_.resize((bias() + 1) * working_block());
+    values_.resize((bias() + 1) * working_block_);
     float* to = values_.data();
     for (size_t i = 0; i < model.shape_.numeric; ++i) Append(dense + i * model.block_, to);
     for (const size_t feature : dense_.from) Append(dense + feature * model.block_, to);
@@ -60,13 +61,11 @@ class OnlineSoftmax::Copy {
 
   RaceView race() { return RaceView::Of(race_, model_.shape_.classes); }
   const std::vector<float>& race_floats() const { return race_; }
-  const float* Block(size_t number) const { return values_.data() + number * working_block(); }
+  const float* Block(size_t number) const { return values_.data() + number * working_block_; }
   // The features whose blocks follow those of the numeric columns.
   const std::vector<size_t>& features() const { return dense_.from; }
-  // Where the rows stand in the embedding batch whose blocks follow, from first_row() on.
+  // Where the rows stand in the embedding batch whose blocks follow.
   const std::vector<size_t>& rows() const { return rows_.from; }
-  size_t first_row() const { return model_.shape_.numeric + dense_.from.size(); }
-  size_t bias() const { return first_row() + rows_.from.size(); }  // its block
 
   // The row's features that are not 0. To be called for each row, in order.
   std::span<const Term> NextRow(const Row& row, std::span<const float> numeric) {
@@ -82,7 +81,8 @@ class OnlineSoftmax::Copy {
   }
 
  private:
-  size_t working_block() const { return model_.columns_ * OnlineLearner::kLanes; }
+  size_t first_row() const { return model_.shape_.numeric + dense_.from.size(); }
+  size_t bias() const { return first_row() + rows_.from.size(); }
 
   // Copies a block of the parameters to `to`, and moves that on.
   void Append(const float* from, float*& to) const {
@@ -95,7 +95,7 @@ class OnlineSoftmax::Copy {
   void AddTerm(size_t block, float x) {
     if (x == 0) return;
     x = std::clamp(x, -OnlineRace::kLargestFeature, OnlineRace::kLargestFeature);
-    terms_.push_back({values_.data() + block * working_block(), x});
+    terms_.push_back({values_.data() + block * working_block_, x});
   }
 
   // The next number of those that the rows name.
@@ -106,6 +106,7 @@ class OnlineSoftmax::Copy {
   static size_t NextOf(Numbers& numbers) { return numbers.places[numbers.next++]; }
 
   const OnlineSoftmax& model_;
+  const size_t working_block_;
   Numbers dense_;
   Numbers rows_;
   std::vector<float> values_;

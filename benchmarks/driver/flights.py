@@ -6,9 +6,10 @@ Ours is CsvProducer, ServerApp and two WorkerApps with four workers, once with 1
 AdaGrad and once with default settings (row by row, racing rates); the broker's processor time
 counted, and not. And a whole job with default settings and one worker in one process without Kafka
 (benchmarks/learning/learn_csv.cc), from the file to the figures: what learning itself costs. Wall
-time is printed, too: of ours from the first program's start to the last one's end. Vowpal Wabbit reads the same columns from a file that was
-prepared for it before (its adaptive, normalised steps are its default), and has neither a broker nor
-a log. A core is a second of processor time of all of a side's processes and threads.
+time is printed, too: of ours from the first program's start to the last one's end. Vowpal Wabbit
+reads the same columns from a file that was prepared for it before (its adaptive, normalised steps are
+its default), and has neither a broker nor a log. A core is a second of processor time of all of a
+side's processes and threads.
 
 Without Vowpal Wabbit the floor is the job itself without the broker's time. Each side's progressive
 log loss is printed, so that nobody wins by learning nothing.

@@ -18,7 +18,7 @@ TEST(OnlineRace, AClassOfWhichMoreWasForgottenThanCountedIsARareOne) {
     std::vector<float> counts(classes, 900.0f);
     counts[1] = -200;
     const RaceView race{losses, counts};
-    std::vector<float> block(learner.working_block_size());
+    std::vector<float> block(OnlineLearner::WorkingBlockSizeFor(classes));
     const OnlineLearner::Term bias{block.data(), 1.0f};
     std::vector<float> scores(classes);
     for (int row = 0; row < 3; ++row) {
@@ -44,7 +44,7 @@ TEST(OnlineRace, WeightsTooLargeForAScoreGiveNoNumberAndNoCrash) {
     OnlineClassifier learner(classes, {});
     std::array<float, OnlineRace::kRacers> losses{};
     std::vector<float> counts(classes, 3e38f);
-    std::vector<float> block(learner.working_block_size(), 1e38f);
+    std::vector<float> block(OnlineLearner::WorkingBlockSizeFor(classes), 1e38f);
     const OnlineLearner::Term terms[] = {{block.data(), 1e18f}, {block.data(), -1e18f}};
     std::vector<float> scores(classes);
     learner.SetRace({losses, counts});
