@@ -64,8 +64,9 @@ class BatchSource {
   // The batch after this progress: what was reported, or what it will be when the updates in flight
   // are accepted. OutOfRange when rows are needed that were deleted.
   virtual StatusOr<BatchState> Next(const Progress& progress, Batch& batch) = 0;
-  // What the server has reported last; a worker that has left makes no further update.
-  virtual void Told(const Progress& /*progress*/, bool /*left*/) {}
+  // What the server has reported last. `is_reply`: to a message of this worker, so that nobody else
+  // has made it up. Returns whether it is believed; if not, the source waits for a reply.
+  virtual bool Told(const Progress& /*progress*/, bool /*is_reply*/) { return true; }
   // No batch before this progress, which was reported, will be needed again.
   virtual void Forget(const Progress& progress) { dead_letters_.Forget(progress.rows_end); }
 

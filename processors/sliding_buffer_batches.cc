@@ -46,17 +46,22 @@ void SlidingBufferBatches::EndRecord(size_t rows) {
   record_rows_ = std::max(rows, record_rows_ * 15 / 16);
 }
 
-void SlidingBufferBatches::Told(const Progress& progress, bool left) {
+bool SlidingBufferBatches::Told(const Progress& progress, bool is_reply) {
+  is_in_doubt_ = !is_reply && !Reaches(progress.rows_end);
+  if (is_in_doubt_) return false;
   counted_end_ = progress.rows_end;
-  left_ = left;
   while (!waiting_.empty() && *waiting_.front().number < counted_end_) waiting_.pop_front();
+  return true;
+}
+
+void SlidingBufferBatches::Forget(const Progress& progress) {
+  if (!is_in_doubt_) BatchSource::Forget(progress);
 }
 
 bool SlidingBufferBatches::WantsRows() const {
   if (dead_letters().bytes() >= kMostDeadBytes) return false;
   const RowNumber next_row = NextRow();
-  // (Who has left counts no more rows: what is read shows that the topic is still the same.)
-  if (options_.skips_rows || left_ || next_row <= counted_end_) return true;
+  if (options_.skips_rows || next_row <= counted_end_) return true;
   return next_row - counted_end_ + record_rows_ <= buffer_.target();
 }
 
@@ -69,6 +74,7 @@ RowNumber SlidingBufferBatches::FirstToRepeat(const Progress& progress) const {
 
 StatusOr<BatchState> SlidingBufferBatches::Next(const Progress& progress, Batch& batch) {
   const RowNumber next_row = NextRow();
+  if (is_in_doubt_) return BatchState::kWait;
   if (next_row <= progress.rows_end && FirstToRepeat(progress) == next_row) {
     if (!end_) return BatchState::kWait;
     if (buffer_.size() == 0 || progress.updates_without_rows >= options_.rounds_after_end) {
@@ -133,11 +139,11 @@ void SlidingBufferBatches::Append(RowNumber begin, RowNumber end, const Progress
 
 // (Of no clock: how often the rows of the buffer have been used nobody can tell from them.)
 SourceBegin SlidingBufferBatches::NeededFrom(const Progress& progress) const {
-  const RowNumber next_row = NextRow();
+  // What the rows do not bear out must not cost any of them.
+  if (!Reaches(progress.rows_end)) return SourceBegin();
   const uint64_t kept = options_.max_rows + ArrivalRate::kWindow + 1;
   // A restarted worker may compute an update of any row that is not counted yet.
-  const RowNumber first_update = std::min(next_row, progress.rows_end);
-  return {.row = first_update > kept ? first_update - kept : RowNumber(0)};
+  return {.row = progress.rows_end > kept ? progress.rows_end - kept : RowNumber(0)};
 }
 
 }  // namespace millrace

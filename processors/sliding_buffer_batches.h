@@ -1,6 +1,7 @@
 // Batches of the sliding buffer's rows, which are used repeatedly.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -37,12 +38,16 @@ class SlidingBufferBatches final : public BatchSource {
   void End(RowNumber row_count) override { end_ = row_count; }
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   size_t size() const override { return buffer_.size(); }
+  bool Reaches(RowNumber rows_end) const override {
+    return rows_end <= std::max(NextRow(), end_.value_or(0));
+  }
   // False, too, while the buffer has no room for the next record beside the rows that no update has
   // counted, unless rows are skipped. The next record is taken to be as long as the last ones.
   bool WantsRows() const override;
   bool HoldsMore() const override { return !waiting_.empty(); }
   void EndRecord(size_t rows) override;
-  void Told(const Progress& progress, bool left) override;
+  bool Told(const Progress& progress, bool is_reply) override;
+  void Forget(const Progress& progress) override;
   // The content of the buffer follows from the last max_rows + ArrivalRate::kWindow rows, also at
   // the next update of a new task.
   SourceBegin NeededFrom(const Progress& progress) const override;
@@ -76,8 +81,10 @@ class SlidingBufferBatches final : public BatchSource {
   RowShape shape_;
   TrainingBuffer& buffer_;
   std::optional<RowNumber> end_;
-  RowNumber counted_end_ = 0;  // as was told last
-  bool left_ = false;
+  // As was told last, and is believed. What is beyond the rows that have come is not, until the
+  // server replies so: it may have been made up, and rows would be lost that no update has counted.
+  RowNumber counted_end_ = 0;
+  bool is_in_doubt_ = false;      // what was told last is not believed
   bool has_decoded_all_ = false;  // of a buffer that was restored
   size_t record_rows_ = 1;        // about the most of the last records
   InputRecord record_;            // scratch

@@ -39,6 +39,7 @@ WorkerTrainingProcessor::WorkerTrainingProcessor(const WorkerOptions& options, c
       encoder_(options, model),
       parts_(options.shards, Part(options.pipeline)),
       in_flight_(options.pipeline),
+      first_number_(last_number),
       last_number_(last_number),
       weights_(model.parameter_count()) {
   MILLRACE_CHECK(options.shards >= 1 && options.worker < options.workers);
@@ -74,6 +75,13 @@ void WorkerTrainingProcessor::Ask(ShardId shard, std::optional<Clock> clock,
   message.mutable_ask()->mutable_wanted()->Add(wanted.begin(), wanted.end());
   if (clock) message.set_clock(*clock);
   Send(shard, message, output);
+}
+
+// (The reply corrects what somebody has made up, as one to a repeated message does.)
+void WorkerTrainingProcessor::AskInDoubt(WorkerOutput& output) {
+  if (std::exchange(parts_[0].asked_in_doubt, true)) return;
+  Ask(ShardId(0), std::nullopt, {}, output);
+  parts_[0].repeated.push_back(last_number_);
 }
 
 void WorkerTrainingProcessor::Start(WorkerOutput& output) {
@@ -154,8 +162,14 @@ void WorkerTrainingProcessor::Take(Weights message, std::shared_ptr<const Shared
   // A server that says all again may have lost what it was asked for besides.
   part.asked_for_previous = false;
   part.asked_for_embeddings.reset();
+  part.asked_in_doubt = false;
   const bool is_older = message.clock() < part.clock || (part.left && !message.left());
   part.is_set_back = part.known && !newer && is_older;
+  const bool is_same = part.known && message.clock() == part.clock &&
+                       message.rows().end() == part.message.rows().end();
+  if (newer || better || is_same) {
+    part.is_reply = (is_same && part.is_reply) || IsOurs(message.answers_to());
+  }
   if (!newer && !better) return;
   if (newer) {
     part.previous_round.reset();
@@ -319,7 +333,7 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   MILLRACE_RETURN_IF_ERROR(failed_);
   if (!answered()) return absl::OkStatus();
   UpdateProgress();
-  source_.Told(progress_, SomeoneLeft());
+  if (!source_.Told(progress_, parts_[0].is_reply)) AskInDoubt(output);
   in_flight_.Settle(progress_);
   owed_ = false;
   if (SomeoneLeft()) {

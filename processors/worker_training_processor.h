@@ -91,6 +91,7 @@ class WorkerTrainingProcessor {
     Clock clock = 0;
     bool released = false;
     bool left = false;
+    bool is_reply = false;  // it has said `clock` and the rows to a message of this instance
     // Numbers of what the last Repeat has sent to the shard, which has said nothing new since.
     std::vector<uint64_t> repeated{};
     Weights message;    // without its embedding rows
@@ -111,10 +112,13 @@ class WorkerTrainingProcessor {
     bool was_lost = false;                      // the shard has lost its state once
     // What the shard says is older than what the worker knows, or than its rows.
     bool is_set_back = false;
+    bool asked_in_doubt = false;      // whether it is so what it has said of the rows
     std::optional<Clock> leave_sent;  // of which clock
   };
 
   Gradient NewMessage();
+  // Whether this instance has sent the message with this number.
+  bool IsOurs(uint64_t number) const { return number > first_number_ && number <= last_number_; }
   // Whether the worker has had the rows that the part's clock stands for.
   bool IsBorneOut(const Part& part) const {
     return source_.Reaches(RowNumber(part.message.rows().end()));
@@ -129,6 +133,8 @@ class WorkerTrainingProcessor {
   // Appends the message to `output`. One that cannot be serialised is an error of the next
   // TryTrain.
   void Send(ShardId shard, const Gradient& message, WorkerOutput& output);
+  // Asks shard 0 for a reply, once for what it has said.
+  void AskInDoubt(WorkerOutput& output);
   // Requests the newest state, or the answer at `clock`, with these embedding rows.
   void Ask(ShardId shard, std::optional<Clock> clock, const std::vector<EmbeddingId>& wanted,
            WorkerOutput& output);
@@ -203,6 +209,7 @@ class WorkerTrainingProcessor {
   std::optional<Clock> leave_clock_;  // of the leave that was sent
   Status failed_ = absl::OkStatus();  // the error of sending a message
   uint64_t attempts_ = 0;
+  uint64_t first_number_;  // of this instance's messages, less one
   uint64_t last_number_;
   Clock missing_rows_clock_ = 0;
   uint32_t missing_rows_ = 0;  // consecutive answers whose rows are missing

@@ -577,13 +577,69 @@ TEST(SlidingBufferBatchesTest, WantsNoRowsThatWouldReplaceThoseThatNoUpdateHasCo
   EXPECT_FALSE(sliding.source.WantsRows());
   sliding.source.Told({.rows_end = 1}, false);
   EXPECT_TRUE(sliding.source.WantsRows());
-  sliding.source.Told({.rows_end = 100}, false);
+  sliding.source.Told({.rows_end = 100}, true);
   EXPECT_TRUE(sliding.source.WantsRows()) << "it reads back what was counted";
   sliding.source.Told({.rows_end = 1}, false);
   AddRow(sliding.source, 8);
   EXPECT_FALSE(sliding.source.WantsRows());
-  sliding.source.Told({.rows_end = 1}, true);
-  EXPECT_TRUE(sliding.source.WantsRows()) << "who has left counts none of them";
+}
+
+// A record of the topic may have been made up.
+TEST(SlidingBufferBatchesTest, ACountOfRowsThatHaveNotComeCostsNoRowBeforeItIsConfirmed) {
+  Sliding sliding({.max_rows = 4, .online_rows = 3}, 4);
+  AddRows(sliding.source, 0, 7);
+  sliding.source.dead_letters().Add(6, true, DeadLetter());
+  const Progress truth = {.clock = 1, .rows_end = 2};
+  sliding.source.Told(truth, false);
+  const Progress forged = {.clock = 9, .rows_end = 1'000'000};
+  sliding.source.Told(forged, false);
+  sliding.source.Forget(forged);
+  EXPECT_FALSE(sliding.source.WantsRows());
+  Batch batch;
+  EXPECT_EQ(Next(sliding.source, forged, batch), BatchState::kWait);
+  AddRow(sliding.source, 7);  // of the record that was being read
+  sliding.source.Told(truth, false);
+  std::vector<RowNumber> learnt;
+  Progress progress = truth;
+  for (; progress.rows_end < 8; progress.rows_end = batch.rows_end) {
+    ASSERT_EQ(Next(sliding.source, progress, batch), BatchState::kReady);
+    learnt.insert(learnt.end(), batch.numbers.begin(), batch.numbers.end());
+  }
+  EXPECT_THAT(learnt, ElementsAreArray<RowNumber>({2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(batch.dead_letters.size() + sliding.source.dead_letters().Between(0, 8).size(), 2u);
+}
+
+TEST(SlidingBufferBatchesTest, ReadsBackRowsThatTheServerSaysAreCountedAndKeepsNone) {
+  Sliding sliding({.max_rows = 4, .online_rows = 3}, 4);
+  sliding.source.Told({.clock = 9, .rows_end = 50}, true);
+  for (RowNumber row = 0; row < 50; ++row) {
+    ASSERT_TRUE(sliding.source.WantsRows());
+    AddRow(sliding.source, row);
+    ASSERT_FALSE(sliding.source.HoldsMore());
+  }
+}
+
+TEST(SlidingBufferBatchesTest, ACountIsBelievedWhenItsRowsHaveCome) {
+  Sliding sliding({.max_rows = 4, .online_rows = 3}, 4);
+  AddRows(sliding.source, 0, 4);
+  const Progress told = {.clock = 9, .rows_end = 5};
+  sliding.source.Told(told, false);
+  EXPECT_FALSE(sliding.source.WantsRows());
+  AddRow(sliding.source, 4);
+  sliding.source.Told(told, false);
+  EXPECT_TRUE(sliding.source.WantsRows());
+}
+
+TEST(SlidingBufferBatchesTest, NobodyLeavesForACountBeyondTheEndBeforeItIsConfirmed) {
+  Sliding sliding({.max_rows = 4, .online_rows = 3}, 4);
+  AddRows(sliding.source, 0, 3);
+  sliding.source.End(3);
+  Batch batch;
+  const Progress told = {.clock = 9, .rows_end = 4};
+  sliding.source.Told(told, false);
+  EXPECT_EQ(Next(sliding.source, told, batch), BatchState::kWait);
+  sliding.source.Told(told, true);
+  EXPECT_EQ(Next(sliding.source, told, batch), BatchState::kLeave);
 }
 
 TEST(SlidingBufferBatchesTest, ExpectsTheNextRecordToBeAsLongAsTheLastOnes) {
@@ -620,6 +676,7 @@ TEST(SlidingBufferBatchesTest, NeedsAsManyRowsAsTheBufferFollowsFrom) {
   // Who starts again with the rows from there on may make the update of the next row that counts.
   EXPECT_EQ(sliding.source.NeededFrom({.rows_end = 100}).row, 0u);
   EXPECT_LE(sliding.source.NeededFrom({.rows_end = 700}).row, 700u - 8 - ArrivalRate::kWindow);
+  EXPECT_EQ(sliding.source.NeededFrom({.rows_end = 1001}).row, 0u) << "a row that has not come";
 }
 
 }  // namespace

@@ -95,6 +95,68 @@ TEST_F(WorkerTaskTest, ABufferHoldsItsReaderBackUntilThereIsRoomForARecordBeside
   EXPECT_TRUE(task_->WantsRows());
 }
 
+WorkerOptions OnlineOnFourRows() {
+  WorkerOptions options = Buffered();
+  options.training.mutable_update()->set_kind(Training::Update::ONLINE);
+  options.training.set_batch_rows(3);
+  options.training.mutable_buffer()->set_max_rows(4);
+  return options;
+}
+
+// Whoever may write to `weights` must not make a buffer lose rows that nobody has learnt from.
+TEST_F(WorkerTaskTest, AForgedCountOfRowsReplacesNoneInABuffer) {
+  log_.AddRecord(RowNumber(0), 4);
+  log_.AddRows(40);
+  Start(OnlineOnFourRows());
+  Read(1);
+  Receive(Answer(1, 2));
+  Sent();
+  Receive(Answer(5, 1'000'000));
+  EXPECT_FALSE(task_->WantsRows());
+  Advance();
+  const std::vector<Gradient> asked = Sent();
+  ASSERT_THAT(asked, ::testing::SizeIs(1)) << "once, and without a timer";
+  EXPECT_TRUE(asked[0].has_ask());
+  Weights reply = Answer(1, 2);
+  reply.set_answers_to(asked[0].number());
+  Receive(reply);
+  EXPECT_EQ(SentUpdate().update().row_count(), 2u) << "rows 2 and 3 are still there";
+}
+
+TEST_F(WorkerTaskTest, ARestartedTaskReadsOnWhereTheReplyToItsQuestionSaysThatRowsAreCounted) {
+  log_.AddRows(60);
+  for (const bool is_told_before : {false, true}) {
+    Start(OnlineOnFourRows());
+    const uint64_t asked = Sent().back().number();
+    Read(4);
+    EXPECT_FALSE(task_->WantsRows()) << "it does not know yet";
+    if (is_told_before) {  // by a server that has not read the question, and twice
+      Receive(Answer(20, 57));
+      EXPECT_FALSE(task_->WantsRows());
+      Sent();
+      Receive(Answer(20, 57));
+      EXPECT_FALSE(task_->WantsRows());
+    }
+    Weights reply = Answer(20, 57);
+    reply.set_answers_to(is_told_before ? Sent().back().number() : asked);
+    Receive(reply);
+    for (; reading_ < log_.end(); Read(1)) ASSERT_TRUE(task_->WantsRows());
+    EXPECT_EQ(SentUpdate().update().row_count(), 3u);
+  }
+}
+
+TEST_F(WorkerTaskTest, AWorkerThatIsToldThatItHasLeftKeepsNoMoreRowsThanItsBuffer) {
+  log_.AddRows(60);
+  Start(OnlineOnFourRows());
+  Weights left = Answer(3, 2);
+  left.set_left(true);
+  left.clear_slice();
+  left.clear_moments();
+  Receive(left);
+  while (task_->WantsRows() && reading_ < log_.end()) Read(1);
+  EXPECT_EQ(reading_, 6) << "two that are counted, and four that are not";
+}
+
 TEST_F(WorkerTaskTest, ABufferIsNotSavedWhileRowsThatItHasLostAreToBeLearntFrom) {
   log_.AddRecord(RowNumber(0), 9);
   WorkerOptions options = Buffered();
