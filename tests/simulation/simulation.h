@@ -123,6 +123,7 @@ class Simulation {
   void Stranger();
   // `message` is an update of the worker's present clock on the shard.
   void HostileStranger(ShardId shard, Gradient message);
+  void ForgeCount(WorkerId worker);
   // Sends shard 0 what somebody does who wants a snapshot, or gives one up.
   void AskForSnapshot();
   void RequestSnapshot(uint64_t number);

@@ -95,6 +95,9 @@ void Simulation::Stranger() {
   const auto gradient = [&](const std::string& from, const std::string& value) {
     world_.Append({Topic::kGradients, static_cast<int32_t>(shard), from, value});
   };
+  const bool has_buffer = world_.scenario.training.schedule() == Training::BUFFER;
+  const bool may_forge = has_buffer && faults_.timer;
+  if (may_forge && world_.random.Chance(0.2)) return ForgeCount(worker);
   if (world_.random.Chance(0.3)) return HostileStranger(shard, std::move(message));
   switch (world_.random.Below(9)) {
     case 0:
@@ -159,6 +162,18 @@ void Simulation::Stranger() {
                             MakeFrames(weights.SerializeAsString(), 0).front()});
     }
   }
+}
+
+// That rows are counted which have not come; it is corrected when the worker asks.
+void Simulation::ForgeCount(WorkerId worker) {
+  world_.Count("stranger: weights that count rows to come");
+  Weights weights;
+  weights.set_epoch(kEpoch);
+  weights.set_clock(inspector_.referee(ShardId(0)).now().members[worker].clock +
+                    world_.random.Between(1, 3));
+  weights.mutable_rows()->set_end(1'000'000);
+  world_.Append({Topic::kWeights, static_cast<int32_t>(worker), EncodeBigEndian32(0),
+                 MakeFrames(weights.SerializeAsString(), 0).front()});
 }
 
 // What a worker, a server or somebody who wants a snapshot may say, but at another time.
