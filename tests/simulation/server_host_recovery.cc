@@ -97,6 +97,11 @@ void ServerHost::BeginReplay() {
   const Status status = StartReplay(begin, world_.log.End(Topic::kGradients, partition_));
   if (!status.ok()) return Failed("start of the replay", status);
   if (task_->processor().state_lost() && !task_->has_state()) {
+    if (zombie()) {  // its successor may have gone on, and made a checkpoint, since it looked
+      world_.Count("zombie that starts without any copy");
+      must_stop_ = true;
+      return;
+    }
     world_.Count("server starts without any copy");
     world_.observer->OnStateLost(*task_);
   }

@@ -80,7 +80,8 @@ std::string Simulation::Run() {
     if (Sweep() || inspector_.failed()) continue;
     if (Done()) {
       bool did = false;
-      for (ServerHost* server : server_) did |= server->StepCheckpoint();
+      // (One that has just stopped by itself is started again.)
+      for (ServerHost* server : server_) did |= server == nullptr || server->StepCheckpoint();
       if (did) continue;
       return Finish();
     }

@@ -138,8 +138,12 @@ bool Simulation::RecreateInput(WorkerId worker) {
   const auto partition = static_cast<int32_t>(worker);
   WorkerHost* const owner = owner_[worker];
   if (owner == nullptr || !owner->Has(worker)) return false;
-  // The new topic has fewer rows than the old one when its reader looks: by more nobody could tell.
+  // The new topic has fewer rows than the old one when its readers look, zombies too: by more
+  // nobody could tell.
   Offset read = owner->next_row(worker);
+  for (const auto& process : processes_) {
+    if (process->alive() && process->Has(worker)) read = std::min(read, process->next_row(worker));
+  }
   const auto& commit = world_.committed[worker];
   const bool restarts = commit && commit->offset > 0 && world_.random.Chance(0.7);
   if (restarts) read = std::min(read, commit->offset);
