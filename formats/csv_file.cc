@@ -1,12 +1,6 @@
 #include "formats/csv_file.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -14,24 +8,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/did_you_mean.h"
+#include "formats/csv_dialect.h"
+#include "formats/latin1.h"
 #include "formats/utf8.h"
 
 namespace millrace {
 namespace {
 
-// How long a silent pipe is waited for before its owner is called again.
-constexpr int kFirstWaitMilliseconds = 5;
-constexpr int kWaitMilliseconds = 100;
 constexpr size_t kShownColumns = 50;
 constexpr size_t kLongestCompared = 100;  // bytes of a name
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
-
-Status CannotDo(int error, std::string_view name, std::string_view what) {
-  const std::string message =
-      absl::StrCat("cannot ", Absl(what), " ", Absl(name), ": ", std::strerror(error));
-  return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
-}
 
 std::string_view Trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
@@ -50,33 +37,92 @@ std::string FirstInvalidName(const CsvRecord& header) {
   return "";
 }
 
-}  // namespace
-
-CsvFile::CsvFile(std::string name, int fd, bool is_stdin, const Options& options)
-    : name_(std::move(name)),
-      fd_(fd),
-      is_stdin_(is_stdin),
-      options_(options),
-      parser_(options.limits) {}
-
-CsvFile::~CsvFile() {
-  if (!is_stdin_) close(fd_);
+// What else people call a table, by its first bytes: what is wrong with it, and the remedy.
+std::string WhyNoText(std::string_view start) {
+  struct Format {
+    std::string_view magic;
+    const char* advice;
+  };
+  static constexpr Format kFormats[] = {
+      {"PK\x03\x04",
+       "is a zip archive or a workbook of a spreadsheet program: unpack it, or save it as CSV"},
+      {{"\xFD\x37zXZ\x00", 6},
+       "is compressed by xz: unpack it, or give it by a pipe, as xz -dc FILE writes it"},
+      {"BZh91AY&SY",
+       "is compressed by bzip2: unpack it, or give it by a pipe, as bzip2 -dc FILE writes it"},
+      {"PAR1\x15", "is a Parquet file: convert it to CSV"},
+      {"\xD0\xCF\x11\xE0", "is a workbook of a spreadsheet program: save it as CSV"},
+  };
+  for (const Format& format : kFormats) {
+    if (start.starts_with(format.magic)) return format.advice;
+  }
+  return "";
 }
 
+}  // namespace
+
+CsvFile::~CsvFile() = default;
+
 StatusOr<std::unique_ptr<CsvFile>> CsvFile::Open(std::string path, Options options) {
-  const bool is_stdin = path == "-";
-  std::string name = is_stdin ? "standard input" : std::move(path);
-  // A named pipe that nobody writes to yet must not hold us here, where a stop would go unseen.
-  const int fd = is_stdin ? STDIN_FILENO : open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return CannotDo(errno, name, "open");
-  std::unique_ptr<CsvFile> file(new CsvFile(std::move(name), fd, is_stdin, options));
-  struct stat info;
-  if (fstat(fd, &info) != 0) return CannotDo(errno, file->name_, "read");
-  if (S_ISDIR(info.st_mode)) return CannotDo(EISDIR, file->name_, "read");
-  file->pollable_ = !S_ISREG(info.st_mode);
-  if (S_ISREG(info.st_mode)) file->total_bytes_ = static_cast<uint64_t>(info.st_size);
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::unique_ptr<InputFile> input,
+      InputFile::Open(std::move(path), {.stop = options.stop, .follow = options.follow}));
+  std::unique_ptr<CsvFile> file(new CsvFile(std::move(input), options));
+  MILLRACE_RETURN_IF_ERROR(file->FindCompression());
+  MILLRACE_RETURN_IF_ERROR(file->FindDelimiter());
   MILLRACE_RETURN_IF_ERROR(file->ReadHeader());
   return file;
+}
+
+Status CsvFile::FindCompression() {
+  if (options_.follow && !total_bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(),
+                     " is no file that grows, but read until its writer ends: leave out "
+                     "--follow"));
+  }
+  if (options_.follow && *total_bytes() == 0) return absl::OkStatus();  // the header will come
+  constexpr size_t kLongestMagic = 16;
+  raw_.resize(std::max(options_.block_bytes, kLongestMagic));
+  size_t size = 0;
+  for (bool needs_more = true; needs_more && size < raw_.size();) {
+    MILLRACE_ASSIGN_OR_RETURN(const size_t read, input_->Read(std::span(raw_).subspan(size)));
+    if (read == 0) break;
+    size += read;
+    compression_ = CompressionOf({raw_.data(), size}, &needs_more);
+  }
+  unused_ = {raw_.data(), size};
+  if (const std::string why = WhyNoText(unused_); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(name(), " ", why));
+  }
+  if (!compression_) return absl::OkStatus();
+  if (options_.follow) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name(), " is compressed, and cannot be followed: follow the file that its writer writes"));
+  }
+  decompressor_ = Decompressor::Create(*compression_);
+  return absl::OkStatus();
+}
+
+Status CsvFile::FindDelimiter() {
+  std::string head;
+  if (options_.delimiter) {
+    delimiter_ = *options_.delimiter;
+  } else {
+    DelimiterFinder finder;
+    for (bool found = false; !found && head.size() <= options_.limits.max_record_bytes;) {
+      const size_t known = head.size();
+      head.resize(known + options_.block_bytes * kMostUtf8OfLatin1);
+      MILLRACE_ASSIGN_OR_RETURN(const size_t size, ReadText(std::span(head).subspan(known)));
+      head.resize(known + size);
+      found = finder.Feed(std::string_view(head).substr(known));
+      if (size == 0) break;
+    }
+    delimiter_ = finder.delimiter();
+  }
+  parser_ = CsvParser(options_.limits, delimiter_);
+  parser_.Feed(head);
+  return absl::OkStatus();
 }
 
 Status CsvFile::ReadHeader() {
@@ -84,26 +130,10 @@ Status CsvFile::ReadHeader() {
   MILLRACE_ASSIGN_OR_RETURN(const bool found, Next(&header));
   if (!found) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name_, " is empty: a header line with the columns' names is needed"));
+        absl::StrCat(name(), " is empty: a header line with the columns' names is needed"));
   }
-  if (header.raw.starts_with("\xFF\xFE") || header.raw.starts_with("\xFE\xFF")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name_, " is in UTF-16: convert it to UTF-8, as by iconv -f utf-16 -t utf-8"));
-  }
-  const std::string place = absl::StrCat(name_, ":", header.line, ": ");
-  if (!header.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(place, "the header: ", header.error));
-  }
-  if (!IsValidUtf8(header.raw)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        place, "the header is not valid UTF-8: a column has the name \"", FirstInvalidName(header),
-        "\"; convert the file, as by ", "iconv -f latin1 -t utf-8"));
-  }
-  if (header.raw.find('\r') != std::string_view::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        place, "the header holds a carriage return; if lines end in carriage returns alone, ",
-        "convert them, as by tr '\\r' '\\n'"));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckHeader(header));
+  const std::string place = absl::StrCat(name(), ":", header.line, ": ");
   absl::flat_hash_set<std::string> seen;
   for (size_t i = 0; i < header.fields.size(); ++i) {
     std::string column(Trim(header.fields[i]));
@@ -120,6 +150,36 @@ Status CsvFile::ReadHeader() {
   return absl::OkStatus();
 }
 
+Status CsvFile::CheckHeader(const CsvRecord& header) const {
+  const std::string_view utf16[] = {"\xFF\xFE", "\xFE\xFF", "\xC3\xBF\xC3\xBE",
+                                    "\xC3\xBE\xC3\xBF"};  // the latter as if in latin-1
+  for (const std::string_view mark : utf16) {
+    if (!header.raw.starts_with(mark)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), " is in UTF-16: convert it to UTF-8, as by iconv -f utf-16 -t utf-8"));
+  }
+  // The byte order mark of UTF-8 as if it were latin-1.
+  if (options_.is_latin1 && header.raw.starts_with("\xC3\xAF\xC2\xBB\xC2\xBF")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name(), " starts with the byte order mark of UTF-8: leave out --encoding latin1"));
+  }
+  const std::string place = absl::StrCat(name(), ":", header.line, ": ");
+  if (!header.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(place, "the header: ", header.error));
+  }
+  if (!IsValidUtf8(header.raw)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        place, "the header is not valid UTF-8: a column has the name \"", FirstInvalidName(header),
+        "\"; if the file is in latin-1 (windows-1252), give --encoding latin1, else convert it"));
+  }
+  if (header.raw.find('\r') != std::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        place, "the header holds a carriage return; if lines end in carriage returns alone, ",
+        "convert them, as by tr '\\r' '\\n'"));
+  }
+  return absl::OkStatus();
+}
+
 StatusOr<bool> CsvFile::Next(CsvRecord* record) {
   while (true) {
     switch (parser_.Next(record)) {
@@ -128,46 +188,64 @@ StatusOr<bool> CsvFile::Next(CsvRecord* record) {
       case CsvParser::Event::kEnd:
         return false;
       case CsvParser::Event::kNeedInput:
+        if (ended_ && options_.whole_lines) return false;
         MILLRACE_RETURN_IF_ERROR(ReadBlock());
     }
   }
 }
 
 Status CsvFile::ReadBlock() {
+  const size_t room = options_.block_bytes * (options_.is_latin1 ? kMostUtf8OfLatin1 : 1);
+  MILLRACE_ASSIGN_OR_RETURN(const size_t size, ReadText(parser_.Prepare(room)));
+  if (size > 0) {
+    parser_.Commit(size);
+    return absl::OkStatus();
+  }
+  ended_ = true;
+  if (!options_.whole_lines) parser_.Finish();
+  return absl::OkStatus();
+}
+
+// As the parser takes it; 0: the end.
+StatusOr<size_t> CsvFile::ReadText(std::span<char> room) {
+  if (!options_.is_latin1) return ReadPlain(room);
+  latin1_.resize(room.size() / kMostUtf8OfLatin1);
+  MILLRACE_ASSIGN_OR_RETURN(const size_t size, ReadPlain(latin1_));
+  return Latin1ToUtf8(std::string_view(latin1_).substr(0, size), room);
+}
+
+StatusOr<size_t> CsvFile::ReadPlain(std::span<char> room) {
+  if (decompressor_) return Decompress(room);
+  if (unused_.empty()) return input_->Read(room);
+  const size_t size = unused_.copy(room.data(), room.size());
+  unused_.remove_prefix(size);
+  return size;
+}
+
+StatusOr<size_t> CsvFile::Decompress(std::span<char> room) {
   while (true) {
-    if (pollable_) MILLRACE_RETURN_IF_ERROR(WaitReadable());
-    const std::span<char> block = parser_.Prepare(options_.block_bytes);
-    const ssize_t size = read(fd_, block.data(), block.size());
-    if (size > 0) {
-      parser_.Commit(static_cast<size_t>(size));
-      received_bytes_ += static_cast<uint64_t>(size);
-      return absl::OkStatus();
+    const StatusOr<size_t> size = decompressor_->Run(&unused_, room);
+    const std::string kind(NameOf(*compression_));
+    if (!size.ok()) {
+      return absl::DataLossError(
+          absl::StrCat(name(), ": its ", kind, " data are damaged before byte ",
+                       input_->received_bytes() - unused_.size(), ": ", size.status().message(),
+                       ". Restore the file and start again"));
     }
-    if (size == 0) {
-      // What it holds now is not what it held; its last record may have lost its end.
-      if (received_bytes_ < total_bytes_.value_or(0)) {
-        return absl::DataLossError(absl::StrCat(name_, " became shorter while it was read: it had ",
-                                                *total_bytes_, " bytes, and ends after ",
-                                                received_bytes_, ". Restore it and start again"));
-      }
-      parser_.Finish();
-      return absl::OkStatus();
-    }
-    if (errno != EINTR && errno != EAGAIN) return CannotDo(errno, name_, "read");
+    if (*size > 0) return *size;
+    MILLRACE_ASSIGN_OR_RETURN(const size_t read, input_->Read(raw_));
+    unused_ = {raw_.data(), read};
+    if (read > 0) continue;
+    if (decompressor_->is_complete()) return size_t{0};
+    return absl::DataLossError(
+        absl::StrCat(name(), " is truncated: its ", kind, " data have no end after byte ",
+                     input_->received_bytes(), ". Restore the file and start again"));
   }
 }
 
-Status CsvFile::WaitReadable() {
-  for (int timeout = 0;; timeout = timeout == 0 ? kFirstWaitMilliseconds : kWaitMilliseconds) {
-    if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
-      return absl::CancelledError(absl::StrCat("stopped while reading ", name_));
-    }
-    pollfd poll_fd = {fd_, POLLIN, 0};
-    const int ready = poll(&poll_fd, 1, timeout);
-    if (ready > 0) return absl::OkStatus();
-    if (ready < 0 && errno != EINTR) return CannotDo(errno, name_, "read");
-    if (while_waiting_) MILLRACE_RETURN_IF_ERROR(while_waiting_());
-  }
+uint64_t CsvFile::bytes_read() const {
+  if (!decompressor_ && !options_.is_latin1) return parser_.consumed();
+  return input_->received_bytes() - unused_.size();
 }
 
 namespace {

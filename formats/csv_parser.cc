@@ -15,8 +15,10 @@ namespace {
 constexpr size_t kBlock = 64;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-uint64_t FindSpecials(const char* block) {
-  return ByteMask(block, [](Bytes16 c) { return (c == ',') | (c == '"') | (c == '\n'); });
+uint64_t FindSpecials(const char* block, char delimiter) {
+  const auto special = static_cast<uint8_t>(delimiter);
+  return ByteMask(block,
+                  [special](Bytes16 c) { return (c == special) | (c == '"') | (c == '\n'); });
 }
 
 std::string_view WithoutCarriageReturn(std::string_view line) {
@@ -26,7 +28,10 @@ std::string_view WithoutCarriageReturn(std::string_view line) {
 
 }  // namespace
 
-CsvParser::CsvParser(CsvLimits limits) : limits_(limits), buffer_(kBlock) {
+CsvParser::CsvParser(CsvLimits limits, char delimiter)
+    : limits_(limits), delimiter_(delimiter), buffer_(kBlock) {
+  MILLRACE_CHECK(delimiter != '"' && delimiter != '\n' && delimiter != '\r');
+  MILLRACE_CHECK(static_cast<uint8_t>(delimiter) < 0x80);
   MILLRACE_CHECK(limits.max_record_bytes < UINT32_MAX);
   MILLRACE_CHECK(limits.max_fields > 0);
 }
@@ -152,7 +157,7 @@ bool CsvParser::SkipByteOrderMark() {
 void CsvParser::LoadBlock() {
   block_ = block_end_;
   const size_t size = std::min(kBlock, size_ - block_);
-  specials_ = FindSpecials(buffer_.data() + block_);
+  specials_ = FindSpecials(buffer_.data() + block_, delimiter_);
   if (size < kBlock) specials_ &= (uint64_t{1} << size) - 1;
   block_end_ = block_ + size;
 }

@@ -3,7 +3,8 @@
 // What it accepts, where RFC 4180 leaves a choice or real files differ from it:
 //  - Lines end in LF or CRLF; the last one need not end. A carriage return elsewhere is data.
 //  - A UTF-8 byte order mark at the very start is skipped.
-//  - A field is quoted if its first byte is a quote. In a quoted field commas and line ends are
+//  - Commas separate fields, or another delimiter.
+//  - A field is quoted if its first byte is a quote. In a quoted field delimiters and line ends are
 //    data and a doubled quote is one quote. A quote inside an unquoted field is data (5" pipe), as
 //    in Python's csv module; spaces are always data.
 //  - An empty line is no record, in a file of one column too: an empty value is written as "".
@@ -51,7 +52,9 @@ class CsvParser {
     kEnd,        // after Finish(): there are no more
   };
 
-  explicit CsvParser(CsvLimits limits = {});
+  // `delimiter` separates the fields: an ASCII character, and no quote, line feed or carriage
+  // return.
+  explicit CsvParser(CsvLimits limits = {}, char delimiter = ',');
 
   // Takes bytes, by copy. Best called only when Next() asks for input: what has not been parsed is
   // kept in memory.
@@ -106,12 +109,13 @@ class CsvParser {
   void EmitBadLine(size_t end, CsvRecord* record);
 
   CsvLimits limits_;
+  char delimiter_;
   std::vector<char> buffer_;  // [0, size_) is input, then room, and padding for whole blocks
   size_t size_ = 0;
   uint64_t buffer_offset_ = 0;  // of buffer_[0] in the input
   bool finished_ = false;
 
-  // Commas, quotes and line feeds of [block_, block_end_) that are still to be looked at, a bit
+  // Delimiters, quotes and line feeds of [block_, block_end_) that are still to be looked at, a bit
   // each. All before block_end_ has been looked at or is in `specials_`.
   size_t block_ = 0;
   size_t block_end_ = 0;

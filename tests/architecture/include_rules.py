@@ -53,6 +53,8 @@ DOORS = {
                  "stores/rocksdb_settings.cc", "stores/rocksdb_settings.h", "benchmarks/"],
     "Eigen/": ["models/", "benchmarks/", "tests/models/"],
     "lbfgs.h": ["models/local_solver.cc"],
+    "zlib.h": ["formats/decompressor.cc", "tests/formats/"],
+    "zstd.h": ["formats/decompressor.cc", "tests/formats/"],
     "CLI/": ["apps/", "benchmarks/", "tests/"],
     "spdlog/": ["apps/", "durability/", "job/", "producer/", "server/", "watch/", "worker/"],
 }

@@ -109,7 +109,7 @@ TEST_F(CsvFileTest, RefusesAHeaderThatCannotBeUsed) {
   EXPECT_THAT(ErrorOf("\n\"a\"b\n"), HasSubstr("data.csv:2: the header: text after"));
   EXPECT_THAT(ErrorOf("a,\xFFz\n"),
               testing::AllOf(HasSubstr("data.csv:1: the header is not valid UTF-8"),
-                             HasSubstr("\"\\377z\""), HasSubstr("iconv -f latin1 -t utf-8")));
+                             HasSubstr("\"\\377z\""), HasSubstr("--encoding latin1")));
   EXPECT_THAT(ErrorOf("a,b\r1,2\r"), HasSubstr("tr '\\r' '\\n'"));
   EXPECT_THAT(ErrorOf(std::string_view("\xFF\xFE"
                                        "a\0,\0",

@@ -30,9 +30,9 @@ inline std::ostream& operator<<(std::ostream& out, const ParsedRecord& record) {
 
 // `next_size` gives the size of each chunk.
 template <typename NextSize>
-std::vector<ParsedRecord> ParseByChunks(std::string_view text, CsvLimits limits,
-                                        NextSize next_size) {
-  CsvParser parser(limits);
+std::vector<ParsedRecord> ParseByChunks(std::string_view text, CsvLimits limits, NextSize next_size,
+                                        char delimiter = ',') {
+  CsvParser parser(limits, delimiter);
   CsvRecord record;
   std::vector<ParsedRecord> records;
   while (true) {
