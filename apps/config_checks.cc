@@ -14,8 +14,9 @@
 #include "apps/flag_table.h"
 #include "base/host_and_port.h"
 #include "base/printable.h"
-#include "features/feature_encoder.h"
+#include "features/csv_format.h"
 #include "features/quantile_bins.h"
+#include "features/spec_checks.h"
 #include "processors/policy.h"
 #include "stores/training_buffer.h"
 #include "tasks/class_weights.h"
@@ -335,6 +336,14 @@ Status CheckProducer(const Producer& producer) {
     return wrong(Named("producer.rate") + " and " + Named("producer.time_column") +
                  " exclude each other; give one of them");
   }
+  if (producer.follow() && producer.epochs() > 1) {
+    return wrong(Named("producer.follow") + ": a file that is followed has no end, so " +
+                 Named("producer.epochs") + " must be 1");
+  }
+  if (producer.follow() && producer.input() == "-") {
+    return wrong(Named("producer.follow") +
+                 ": standard input is read until its writer ends; leave it out, or name a file");
+  }
   if (!producer.has_rows_per_turn()) return absl::OkStatus();
   if (producer.rows_per_turn() >= 1 && producer.rows_per_turn() <= Dealing::kMostRowsPerTurn) {
     return absl::OkStatus();
@@ -409,6 +418,8 @@ Status ValidateConfig(const JobConfig& config) {
   MILLRACE_RETURN_IF_ERROR(CheckName(config.name()));
   MILLRACE_RETURN_IF_ERROR(CheckBrokers(config.brokers()));
   MILLRACE_RETURN_IF_ERROR(CheckNamesAreUtf8(config.features()));
+  CsvFile::Options ignored;
+  MILLRACE_RETURN_IF_ERROR(ApplyCsvFormat(config.csv(), &ignored));
   MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8("time_column", config.producer().time_column()));
   if (config.workers() < 1 || config.workers() > kMostWorkers) {
     return wrong(Named("workers") + ": give 1 to " + std::to_string(kMostWorkers));

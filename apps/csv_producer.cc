@@ -33,13 +33,15 @@ constexpr char kFooter[] =
     "    CsvProducer --job reviews --input reviews.csv --label Score --text Text \\\n"
     "        --time-column Time --speedup 60\n"
     "  From a pipe, which can be read only once, so the classes must be given:\n"
-    "    zcat reviews.csv.gz | CsvProducer --job reviews --input - --label Score --text Text \\\n"
+    "    some-program | CsvProducer --job reviews --input - --label Score --text Text \\\n"
     "        --classes 1,2,3,4,5\n"
     "\n"
-    "The file is CSV as in RFC 4180 with a header line, in UTF-8. Malformed rows (a wrong number "
-    "of\n"
-    "fields, a number or time that is none, an unknown label, invalid UTF-8) are left out and\n"
-    "written, with line and reason, to the reject file, a CSV with the columns line,reason,row.\n"
+    "The file is CSV as in RFC 4180 with a header line, in UTF-8 or with --encoding latin1. Its\n"
+    "delimiter is found in the header, and gzip and zstd by their first bytes. In a list of columns\n"
+    "a name that holds a comma or a star stands in double quotes: --numeric 'age,\"a,b\"'.\n"
+    "Malformed rows (a wrong number of fields, a number or time that is none, an unknown label,\n"
+    "invalid UTF-8) are left out and written, with line and reason, to the reject file, a CSV with\n"
+    "the columns line,reason,row.\n"
     "\n"
     "A --time-column holds seconds, milliseconds (from 1e11 on), or ISO 8601 such as 2013-01-31,\n"
     "2013-01-31 10:00 or 2013-01-31T10:00:00Z. Only the pace follows it: to Kafka and to the "
@@ -64,8 +66,15 @@ Status TakeBinEdges(const std::string& snapshot, FeatureSpec& spec) {
   return absl::OkStatus();
 }
 
-Status Run(const JobFlags& flags, const std::string& bins_of, ProducerRun::Options options) {
-  MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
+struct Flags {
+  std::string bins_of;
+  ProducerRun::Options options;
+};
+
+Status Run(const JobFlags& job_flags, const Flags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
+  const std::string& bins_of = flags.bins_of;
+  ProducerRun::Options options = flags.options;
   if (!bins_of.empty()) {
     MILLRACE_RETURN_IF_ERROR(TakeBinEdges(bins_of, *config.mutable_features()));
   }
@@ -84,20 +93,19 @@ int main(int argc, char** argv) {
   millrace::JobFlags flags(app);
   flags.AddFeatures();
   flags.AddProducer();
-  std::string bins_of;
-  app.add_option("--bins-of", bins_of,
+  millrace::Flags own;
+  app.add_option("--bins-of", own.bins_of,
                  "The edges of --bins are those of this snapshot, not of the first\n"
                  "rows: for a job that starts from it with another stream (ServerApp\n"
                  "--from-snapshot, --new-stream)")
       ->type_name("FOLDER")
       ->group("Features");
-  millrace::ProducerRun::Options options;
-  app.add_flag("--quiet,-q", options.quiet, "Print warnings and errors only, no progress")
+  app.add_flag("--quiet,-q", own.options.quiet, "Print warnings and errors only, no progress")
       ->group("Stream");
-  app.add_flag("--features-only", options.features_only,
+  app.add_flag("--features-only", own.options.features_only,
                "Publish the job's features and end without sending a row: servers and\n"
                "workers can join before the stream begins")
       ->group("Stream");
   return millrace::RunProgram(app, "CsvProducer", argc, argv,
-                              [&] { return millrace::Run(flags, bins_of, options); });
+                              [&] { return millrace::Run(flags, own); });
 }

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/did_you_mean.h"
+#include "features/name_list.h"
 
 namespace millrace {
 namespace {
@@ -128,6 +129,11 @@ Status Put(const FieldDescriptor& field, const std::string& text, Message& messa
   }
 }
 
+// Whether quotes in its items belong to the notation of the field itself.
+bool HasTerms(const FieldDescriptor& field) {
+  return field.name() == "categorical" || field.name() == "ids" || field.name() == "bins";
+}
+
 }  // namespace
 
 FlagField::FlagField(const std::string& path) {
@@ -192,13 +198,14 @@ Status FlagField::Set(const std::string& text, JobConfig& config) const {
   message->GetReflection()->ClearField(message, &leaf());
   const bool names = leaf().cpp_type() == FieldDescriptor::CPPTYPE_STRING;
   if (names && text.empty()) return absl::OkStatus();  // takes back what the file lists
-  for (const std::string& item : std::vector<std::string>(absl::StrSplit(text, ','))) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> items, SplitNames(text));
+  for (const std::string& item : items) {
     if (item.empty() && names) continue;
     if (item.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "'", text, "' has an empty element: give numbers separated by commas, such as 0,2"));
     }
-    MILLRACE_RETURN_IF_ERROR(Put(leaf(), item, *message));
+    MILLRACE_RETURN_IF_ERROR(Put(leaf(), HasTerms(leaf()) ? item : Unquoted(item), *message));
   }
   return absl::OkStatus();
 }

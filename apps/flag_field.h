@@ -28,8 +28,9 @@ class FlagField {
   // The default, as it would be given on the command line; empty if the field has none.
   std::optional<std::string> default_text() const;
 
-  // Sets the field; a repeated field is replaced by the items between the commas. InvalidArgument
-  // says what is wrong with `text`, without the flag's name. REQUIRES: !is_message().
+  // Sets the field; a repeated field is replaced by the items between the commas, of which one that
+  // holds a comma stands in double quotes (features/name_list.h). InvalidArgument says what is
+  // wrong with `text`, without the flag's name. REQUIRES: !is_message().
   Status Set(const std::string& text, JobConfig& config) const;
 
  private:

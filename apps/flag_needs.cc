@@ -33,13 +33,16 @@ bool IsFtrl(const JobConfig& config) {
 }
 bool HasHuberLimit(const JobConfig& config) { return config.training().loss() == Training::HUBER; }
 bool HasNumbers(const JobConfig& config) {
-  return !config.features().numeric().empty() || !config.features().bins().empty();
+  const FeatureSpec& spec = config.features();
+  return !spec.numeric().empty() || !spec.bins().empty() || !spec.booleans().empty() ||
+         !spec.times().empty();
 }
 bool TakesMissing(const JobConfig& config) {
   return HasNumbers(config) && config.features().missing() != FeatureSpec::REJECT;
 }
 bool HasCategories(const JobConfig& config) {
-  return !config.features().categorical().empty() || !config.features().bins().empty();
+  const FeatureSpec& spec = config.features();
+  return !spec.categorical().empty() || !spec.bins().empty() || !spec.times().empty();
 }
 bool HasText(const JobConfig& config) { return !config.features().text().empty(); }
 bool HasTimes(const JobConfig& config) { return !config.producer().time_column().empty(); }
@@ -53,10 +56,11 @@ struct Need {
 
 // (What ValidateConfig refuses in a file, too, is not here.)
 constexpr Need kNeeds[] = {
-    {"features.missing", "--numeric or --bins", HasNumbers},
-    {"features.missing_tokens", "--numeric or --bins, and --missing mean or mean-only",
+    {"features.missing", "--numeric, --booleans, --time-features or --bins", HasNumbers},
+    {"features.missing_tokens",
+     "--numeric, --booleans, --time-features or --bins, and --missing mean or mean-only",
      TakesMissing},
-    {"features.categorical_buckets", "--categorical or --bins", HasCategories},
+    {"features.categorical_buckets", "--categorical, --time-features or --bins", HasCategories},
     {"features.text_buckets", "--text", HasText},
     {"producer.speedup", "--time-column", HasTimes},
     {"training.batch_rows", "--schedule one-pass or --update online", HasBatches},

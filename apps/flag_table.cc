@@ -8,6 +8,12 @@
 namespace millrace {
 namespace {
 
+constexpr char kDelimiterHelp[] =
+    "What separates the fields of the CSV: one character, or comma, semicolon, tab, pipe or space";
+constexpr char kDelimiterDefault[] =
+    "of , ; tab and | the one that the header has most often outside quotes; if none or if two are "
+    "equal, the comma";
+
 FlagGroup JobGroup() {
   return {FlagUser::kAll,
           "Job and Kafka",
@@ -48,13 +54,30 @@ FlagGroup FeatureGroup() {
           {"--ids", "features.ids",
            "Columns and crosses (A*B) with any number of values: each value has an embedding row, "
            "with any model"},
+          {"--booleans", "features.booleans",
+           "Numeric columns of true and false, yes and no, t and f, y and n, on and off, or 1 and "
+           "0, "
+           "in any case of letters: 1 and 0. (true and false are that in each --numeric column)"},
+          {"--time-features", "features.times",
+           "Columns of times (ISO 8601, or seconds or milliseconds since 1970). Of a column at "
+           "there "
+           "are at.hour, at.weekday (1: Monday), at.month and at.days (since 1970, with a "
+           "fraction), "
+           "which --numeric, --categorical, --bins and --ids may name; if none of them does, the "
+           "days "
+           "are a numeric column and the others categorical ones"},
+          {"--decimal-comma", "features.decimal_comma",
+           "Numbers are written with a decimal comma, and points between groups of digits: "
+           "1.234,5"},
           {"--regression", "features.regression",
            "The label is a number to be estimated, not a class"},
           {"--text", "features.text",
-           "Column of text, hashed as scikit-learn's HashingVectorizer does"},
+           "Columns of text, each hashed as scikit-learn's HashingVectorizer does, into features "
+           "of "
+           "its own"},
           {"--categorical-buckets", "features.categorical_buckets",
            "Hashed features of the categorical columns and bins"},
-          {"--text-buckets", "features.text_buckets", "Hashed features of the text column"},
+          {"--text-buckets", "features.text_buckets", "Hashed features of each text column"},
           {"--missing", "features.missing",
            "A numeric cell without a value: mean: the column's running mean stands for it (0 "
            "if unscaled), and a feature of its own says that it is missing; mean-only: without "
@@ -201,7 +224,15 @@ FlagGroup StreamGroup() {
       FlagUser::kProducer,
       "Stream",
       {
-          {"--input,--data", "producer.input", "The CSV file, with a header; - is standard input"},
+          {"--input,--data", "producer.input",
+           "The CSV file, with a header, perhaps compressed by gzip or zstd; - is standard input"},
+          {"--delimiter", "csv.delimiter", kDelimiterHelp, kDelimiterDefault},
+          {"--encoding", "csv.encoding",
+           "Encoding of the input: latin1 is windows-1252, of which ISO 8859-1 is a part"},
+          {"--follow", "producer.follow",
+           "At the end of the file wait for further lines, as tail -f does, until Ctrl-C or "
+           "SIGTERM. "
+           "The stream has no end then"},
           {"--reject-file", "producer.reject_file", "File for malformed rows, with line and reason",
            "INPUT's name + .rejects.csv"},
           {"--max-rejects", "producer.max_rejects",
@@ -236,7 +267,11 @@ FlagGroup ServerGroup() {
            "the time"},
           {"--checkpoint-records", "server.checkpoint_records",
            "Write a checkpoint also after so many records"},
-          {"--test", "server.test_file", "A CSV to evaluate on while training"},
+          {"--test", "server.test_file",
+           "A CSV to evaluate on while training, perhaps compressed by gzip or zstd"},
+          {"--delimiter", "csv.delimiter", kDelimiterHelp, kDelimiterDefault},
+          {"--encoding", "csv.encoding",
+           "Encoding of --test: latin1 is windows-1252, of which ISO 8859-1 is a part"},
           {"--evaluation-interval", "server.evaluation_interval_s", "Seconds between evaluations"},
           {"--evaluation-log", "server.evaluation_log",
            "timestamp;partition;vectorClock;loss;fMeasure;accuracy;rmse;prior_rmse;mae;r2;auc;"

@@ -15,6 +15,7 @@
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_reader.h"
 #include "durability/snapshots/snapshot_request.h"
+#include "features/csv_format.h"
 #include "formats/csv_file.h"
 #include "job/job_registry.h"
 #include "job/stop_signal.h"
@@ -91,20 +92,25 @@ void SayColumns(const Server& server, const JobFeatures& features) {
 
 // That it can be read and has columns. A pipe can be read only once, and is not touched. (An input
 // that is no good is no wrong usage, which InvalidArgument stands for.)
-Status CheckTestFile(const std::string& path) {
+Status CheckTestFile(const std::string& path, const CsvFormat& format) {
   std::error_code ignored;
   if (path == "-" || std::filesystem::is_fifo(path, ignored)) return absl::OkStatus();
-  const Status status = CsvFile::Open(path).status();
+  CsvFile::Options options;
+  MILLRACE_RETURN_IF_ERROR(ApplyCsvFormat(format, &options));
+  const Status status = CsvFile::Open(path, options).status();
   return absl::IsInvalidArgument(status) ? absl::FailedPreconditionError(status.message()) : status;
 }
 
 // What is written late, some of it only at the end of the job, has to be known to fail at the
 // start.
-Status CheckPaths(const Server& server) {
+Status CheckPaths(const JobConfig& config) {
+  const Server& server = config.server();
   if (server.has_snapshot_dir()) MILLRACE_RETURN_IF_ERROR(MakeSnapshotDir(server.snapshot_dir()));
   MILLRACE_RETURN_IF_ERROR(CheckDataDir(server.data_dir()));
   // The file to evaluate on is read when the producer has said how.
-  if (server.has_test_file()) MILLRACE_RETURN_IF_ERROR(CheckTestFile(server.test_file()));
+  if (server.has_test_file()) {
+    MILLRACE_RETURN_IF_ERROR(CheckTestFile(server.test_file(), config.csv()));
+  }
   // The process of shard 0 writes these; another one says that it ignores them.
   const auto& ids = server.server_ids();
   if (!ids.empty() && std::find(ids.begin(), ids.end(), 0u) == ids.end()) return absl::OkStatus();
@@ -124,7 +130,7 @@ Status Run(const JobFlags& flags) {
   const std::atomic<bool>& stop = StopOnSignals();
   if (config.server().checkpoint_now()) return AskForSnapshot(config, stop);
   RequestSnapshotsOnSignal();
-  MILLRACE_RETURN_IF_ERROR(CheckPaths(config.server()));
+  MILLRACE_RETURN_IF_ERROR(CheckPaths(config));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));

@@ -2,8 +2,9 @@
 """Predictions for a CSV's rows, by the weights file of a job with --model softmax.
 
     predict.py WEIGHTS.npy ROWS.csv --classes no,yes | --regression [--numeric A,B]
-        [--categorical C,C*A] [--bins A,all:8] [--categorical-buckets 4096] [--text COLUMN]
+        [--categorical C,C*A] [--bins A,all:8] [--categorical-buckets 4096] [--text T,U]
         [--text-buckets 1024] [--scaling none] [--missing mean|mean-only|reject] [--missing-tokens A,B]
+        [--booleans D,E] [--time-features F] [--decimal-comma] [--delimiter ,] [--encoding utf-8]
 
 Give the features as CsvProducer was given them, and the classes in the job's order. Prints a CSV with a
 column for each class's probability, or with the estimate. docs/weights-file.md says what is computed. Needs NumPy and scikit-learn.
@@ -11,6 +12,7 @@ column for each class's probability, or with the estimate. docs/weights-file.md 
 
 import argparse
 import csv
+import datetime
 import os
 import re
 import sys
@@ -24,6 +26,11 @@ from sklearn.utils import murmurhash3_32
 MISSING_TOKENS = ("NA", "N/A", "#N/A", "NaN", "null", "none", "?", "-")
 
 
+TIME_PARTS = ("hour", "weekday", "month", "days")
+YES, NO = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", "off", "0")
+NAME = r'\s*("(?:[^"]|"")*"|[^*]*?)\s*'  # of a column in a term, perhaps in quotes
+
+
 def number(text):
     try:
         return float(text)
@@ -31,16 +38,75 @@ def number(text):
         return None
 
 
-def parsed_numbers(cells, tokens):
+def comma_number(text):
+    """Of 1.234,5."""
+    if not re.fullmatch(r"[+-]?([0-9]{1,3}(\.[0-9]{3})+|[0-9]*)(,[0-9]*)?(e[+-]?[0-9]+)?", text):
+        return None
+    return number(text.replace(".", "").replace(",", "."))
+
+
+def parsed_numbers(rows, columns, tokens, booleans=(), decimal_comma=False, time_parts=()):
     """Columns of text as numbers, NaN where the text means that there is none."""
     names = {token.strip(" \t").lower() for token in ("", *tokens)}
-    numbers = {number(name) for name in names} - {None}
+    numbers = {number(name) for name in names}
+    if decimal_comma:
+        numbers |= {comma_number(name) for name in names}
+    numbers -= {None}
 
-    def parsed(cell):
+    def parsed(column, cell):
         text = cell.strip(" \t").lower()
-        return numpy.nan if text in names or number(text) in numbers else float(text)
+        has_comma = decimal_comma and column not in time_parts
+        value = comma_number(text) if has_comma else number(text)
+        if text in names or value in numbers:
+            return numpy.nan
+        words = (YES, NO) if column in booleans else (("true",), ("false",))
+        if text in words[0] or text in words[1]:
+            return float(text in words[0])
+        if value is None:
+            raise ValueError(f"column {column}: {cell!r} is not a number")
+        return value
 
-    return numpy.array([[parsed(cell) for cell in row] for row in cells])
+    return numpy.array([[parsed(column, row[column]) for column in columns] for row in rows])
+
+
+def with_time_parts(rows, times, tokens):
+    """The same rows with the further columns of each time: "at.hour" and so on."""
+    names = {token.strip(" \t").lower() for token in ("", *tokens)}
+    result = []
+    for row in rows:
+        parts = {}
+        for column in times:
+            text = row[column].strip(" \t")
+            values = [""] * 4
+            seconds = number(text)
+            if seconds is not None or text.lower() not in names:
+                if seconds is not None:
+                    seconds = seconds / 1000 if abs(seconds) >= 1e11 else seconds
+                    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+                else:
+                    moment = datetime.datetime.fromisoformat(text.upper())
+                wall = moment.replace(tzinfo=None)  # the clock on the wall
+                since = wall - (moment.utcoffset() or datetime.timedelta()) - datetime.datetime(1970, 1, 1)
+                days = since / datetime.timedelta(days=1)
+                values = [str(wall.hour), str(wall.isoweekday()), str(wall.month), repr(days)]
+            parts |= {f"{column}.{part}": value for part, value in zip(TIME_PARTS, values)}
+        result.append({**row, **parts})
+    return result
+
+
+def columns_of(term):
+    """Of "A*B" A and B; a name in quotes may hold a star."""
+    match = re.fullmatch(rf"{NAME}(?:\*{NAME})*", term)
+    names = re.findall(rf"(?:^|\*){NAME}(?=\*|$)", term) if match else term.split("*")
+    return [unquoted(name.strip(" \t")) for name in names]
+
+
+def unquoted(name):
+    return name[1:-1].replace('""', '"') if re.fullmatch(r'"(?:[^"]|"")*"', name) else name
+
+
+def in_term(column):
+    return '"' + column.replace('"', '""') + '"' if "*" in column or column.startswith('"') else column
 
 
 def numeric_features(values, moments):
@@ -58,15 +124,15 @@ def numeric_features(values, moments):
 def binned_columns(bins, numeric):
     """The columns that --bins names, in the order of their edges."""
     names = [item.strip(" \t") for item in bins]
-    names = [re.sub(r"[ \t]*:[0-9]+$", "", name) for name in names]
-    rest = [name for name in names if name != "all"]
+    names = [name if unquoted(name) != name else re.sub(r"[ \t]*:[0-9]+$", "", name) for name in names]
+    rest = [unquoted(name) for name in names if name != "all"]
     return [c for c in numeric if c not in rest] + rest if "all" in names else rest
 
 
-def with_bins(rows, columns, edges, tokens):
+def with_bins(rows, columns, edges, **cells):
     """The same rows, but in these columns the number of the bin, or nothing if the value is missing."""
     rows = [dict(row) for row in rows]
-    values = parsed_numbers([[row[column] for column in columns] for row in rows], tokens)
+    values = parsed_numbers(rows, columns, **cells)
     for i, column in enumerate(columns):
         reached = numpy.searchsorted(edges[i][~numpy.isnan(edges[i])], values[:, i], side="right")
         for row, value, number_of_bin in zip(rows, values[:, i], reached):
@@ -80,7 +146,7 @@ def escaped(text, special):
 
 def categorical_key(term, row):
     """What is hashed: "carrier=UA", or "carrier*origin=UA*EWR" of a cross."""
-    columns = [column.strip(" \t") for column in term.split("*")]
+    columns = columns_of(term)
     values = [row[column].strip(" \t") for column in columns]
     if len(values) > 1:
         values = [escaped(value, "\\*") for value in values]
@@ -96,25 +162,28 @@ def categorical_features(rows, terms, buckets):
 
 
 def scores(weights, rows, numeric=(), moments=None, categorical=(), categorical_buckets=4096,
-                  text="", text_buckets=1024, missing="mean", missing_tokens=MISSING_TOKENS,
-                  bins=(), bin_edges=()):
+                  text=(), text_buckets=1024, missing="mean", missing_tokens=MISSING_TOKENS,
+                  bins=(), bin_edges=(), booleans=(), times=(), decimal_comma=False):
     """A row for each of `rows` (dicts of text by column), a column for each one of the weights."""
     blocks = []
+    rows = with_time_parts(rows, times, missing_tokens)
+    cells = {"tokens": missing_tokens, "booleans": booleans, "decimal_comma": decimal_comma,
+             "time_parts": [f"{column}.{part}" for column in times for part in TIME_PARTS]}  # fmt: skip
     if numeric:
-        values = parsed_numbers([[row[column] for column in numeric] for row in rows], missing_tokens)
+        values = parsed_numbers(rows, numeric, **cells)
         blocks.append(numeric_features(values, moments))
         if missing == "mean":
             blocks.append(numpy.isnan(values).astype(float))  # the indicators
     binned = binned_columns(bins, numeric)
     if len(binned) != len(bin_edges):
         raise ValueError(f"edges of {len(bin_edges)} columns, but --bins has {len(binned)}")
-    terms = [*categorical, *binned]
+    terms = [*categorical, *(in_term(column) for column in binned)]
     if terms:
-        cells = with_bins(rows, binned, bin_edges, missing_tokens)
-        blocks.append(categorical_features(cells, terms, categorical_buckets))
-    if text:
+        in_bins = with_bins(rows, binned, bin_edges, **cells)
+        blocks.append(categorical_features(in_bins, terms, categorical_buckets))
+    for column in text:
         hasher = HashingVectorizer(n_features=text_buckets)
-        blocks.append(hasher.transform([row[text] for row in rows]))
+        blocks.append(hasher.transform([row[column] for row in rows]))
     features = scipy.sparse.hstack([scipy.sparse.csr_matrix(block) for block in blocks]).tocsr()
     if features.shape[1] + 1 != len(weights):
         raise ValueError(f"{features.shape[1]} features and the bias need as many rows of weights, "
@@ -135,9 +204,24 @@ def estimates(weights, rows, target, **features):
     return mean + unit * scores(weights, rows, **features)
 
 
+def completed(given):
+    """What CsvProducer adds: booleans are numeric, and a time of which nothing is named has all parts."""
+    given.numeric += [column for column in given.booleans if column not in given.numeric]
+    for column in given.time_features:
+        parts = {f"{column}.{part}" for part in TIME_PARTS}
+        named = [*given.numeric, *(name for term in given.categorical for name in columns_of(term)),
+                 *binned_columns(given.bins, given.numeric)]  # fmt: skip
+        if parts.isdisjoint(named):
+            given.numeric.append(f"{column}.days")
+            given.categorical += [in_term(f"{column}.{part}") for part in TIME_PARTS[:3]]
+
+
 def main():
+    def terms(value):
+        return re.findall(r'(?:^|(?<=,))(?:[^",*]*"(?:[^"]|"")*"|[^,])*', value)
+
     def names(value):
-        return value.split(",")
+        return [unquoted(name) for name in terms(value)]
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("weights")
@@ -146,15 +230,21 @@ def main():
     label.add_argument("--classes", type=names)
     label.add_argument("--regression", action="store_true")
     parser.add_argument("--numeric", type=names, default=[])
-    parser.add_argument("--categorical", type=names, default=[])
-    parser.add_argument("--bins", type=names, default=[])
+    parser.add_argument("--categorical", type=terms, default=[])
+    parser.add_argument("--bins", type=terms, default=[])
+    parser.add_argument("--booleans", type=names, default=[])
+    parser.add_argument("--time-features", type=names, default=[])
+    parser.add_argument("--decimal-comma", action="store_true")
+    parser.add_argument("--delimiter", default=",")
+    parser.add_argument("--encoding", default="utf-8")
     parser.add_argument("--categorical-buckets", type=int, default=4096)
-    parser.add_argument("--text", default="")
+    parser.add_argument("--text", type=names, default=[])
     parser.add_argument("--text-buckets", type=int, default=1024)
     parser.add_argument("--missing", choices=["mean", "mean-only", "reject"], default="mean")
     parser.add_argument("--missing-tokens", type=names, default=MISSING_TOKENS)
     parser.add_argument("--scaling", choices=["running", "none"], default="running")
     given = parser.parse_args()
+    completed(given)
     weights = numpy.load(given.weights)
     columns = ["estimate"] if given.regression else given.classes
     if weights.shape[1] != len(columns):
@@ -164,12 +254,15 @@ def main():
         moments = numpy.load(given.weights + ".scaling.npy")
     bin_edges = numpy.load(given.weights + ".bins.npy") if given.bins else ()
     csv.field_size_limit(2**31 - 1)
-    with open(given.rows, newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
+    encoding = {"utf-8": "utf-8-sig", "latin1": "cp1252"}.get(given.encoding, given.encoding)
+    with open(given.rows, newline="", encoding=encoding) as file:
+        rows = list(csv.DictReader(file, delimiter=given.delimiter))
     features = {"numeric": given.numeric, "moments": moments, "categorical": given.categorical,
                 "categorical_buckets": given.categorical_buckets, "text": given.text,
                 "text_buckets": given.text_buckets, "missing": given.missing,
-                "missing_tokens": given.missing_tokens, "bins": given.bins, "bin_edges": bin_edges}  # fmt: skip
+                "missing_tokens": given.missing_tokens, "bins": given.bins, "bin_edges": bin_edges,
+                "booleans": given.booleans, "times": given.time_features,
+                "decimal_comma": given.decimal_comma}  # fmt: skip
     if given.regression:
         target = numpy.load(given.weights + ".target.npy")[0]
         result = estimates(weights, rows, target, **features)

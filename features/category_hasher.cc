@@ -1,10 +1,13 @@
 #include "features/category_hasher.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/hash.h"
 #include "features/murmur3.h"
+#include "features/name_list.h"
 #include "features/number.h"
 
 namespace millrace {
@@ -22,8 +25,18 @@ void AppendEscaped(std::string_view text, std::string_view special, std::string*
 std::vector<std::string> ColumnsOfTerm(std::string_view term) {
   std::vector<std::string> columns;
   while (true) {
-    const size_t star = term.find('*');
-    columns.emplace_back(TrimSpaces(term.substr(0, star)));
+    size_t star = term.find('*');
+    std::string column(TrimSpaces(term.substr(0, star)));
+    const size_t begin = std::min(term.find_first_not_of(" \t"), term.size());
+    if (std::optional<QuotedPrefix> quoted = ReadQuotedName(term.substr(begin))) {
+      const size_t after = term.find_first_not_of(" \t", begin + quoted->size);
+      // Else the quotes are part of a name.
+      if (after == std::string_view::npos || term[after] == '*') {
+        column = std::move(quoted->name);
+        star = after;
+      }
+    }
+    columns.push_back(std::move(column));
     if (star == std::string_view::npos) return columns;
     term.remove_prefix(star + 1);
   }

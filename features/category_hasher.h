@@ -19,7 +19,8 @@
 
 namespace millrace {
 
-// The columns of a term of FeatureSpec.categorical: one, or those of a cross ("A*B").
+// The columns of a term of FeatureSpec.categorical: one, or those of a cross ("A*B"). Names may
+// stand in quotes (features/name_list.h).
 std::vector<std::string> ColumnsOfTerm(std::string_view term);
 
 // Not thread-safe.

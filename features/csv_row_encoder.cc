@@ -3,6 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "features/quoted_value.h"
+#include "features/time_parts.h"
+#include "formats/csv_dialect.h"
 #include "formats/csv_file.h"
 
 namespace millrace {
@@ -10,14 +13,26 @@ namespace {
 
 // A guess at why a column was not found.
 std::string SeparatorAdvice(const std::vector<std::string>& columns) {
-  for (const auto& [separator, name] : {std::pair('\t', "tabs"), std::pair(';', "semicolons")}) {
+  for (const char separator : {'\t', ';', '|', ','}) {
     for (const std::string& column : columns) {
       if (column.find(separator) == std::string::npos) continue;
-      return absl::StrCat("; are they separated by ", name,
-                          "? Commas are expected: convert the file");
+      return absl::StrCat("; are they separated by ", DelimiterName(separator),
+                          "? Then name the separator by --delimiter");
     }
   }
   return "";
+}
+
+// A further column of a time must be no other one of the file.
+Status CheckTimeParts(const std::vector<std::string>& times,
+                      const std::vector<std::string>& columns, std::string_view file) {
+  for (const std::string& column : columns) {
+    if (!FindTimePart(times, column)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        absl::string_view(file.data(), file.size()), " has a column ", QuotedValue(column),
+        ", as a part of a time of --time-features is called: rename it"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -39,6 +54,7 @@ StatusOr<CsvRowEncoder> CsvRowEncoder::Create(const FeatureSpec& spec,
 StatusOr<CsvRowEncoder> CsvRowEncoder::Create(FeatureEncoder encoder,
                                               const std::vector<std::string>& columns,
                                               std::string_view file) {
+  MILLRACE_RETURN_IF_ERROR(CheckTimeParts(encoder.times(), columns, file));
   std::vector<size_t> positions;
   for (size_t i = 0; i < encoder.required_columns().size(); ++i) {
     const StatusOr<size_t> position = FindColumn(columns, encoder.required_columns()[i], file);

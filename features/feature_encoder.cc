@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "features/name_list.h"
 #include "features/number.h"
 #include "features/quantile_bins.h"
 #include "features/quoted_value.h"
+#include "features/spec_checks.h"
+#include "features/truth_value.h"
 #include "formats/utf8.h"
 
 namespace millrace {
@@ -30,76 +32,44 @@ Status CellError(std::string_view column, std::string_view value, std::string_vi
                                                  absl::string_view(reason.data(), reason.size())));
 }
 
+Status NotUtf8(std::string_view column, std::string_view value) {
+  return CellError(column, value,
+                   "is not valid UTF-8 (if the file is in latin-1, give --encoding latin1)");
+}
+
+// With the likeliest remedy.
+Status NotANumber(std::string_view column, std::string_view cell, std::string_view text,
+                  bool decimal_comma) {
+  double ignored;
+  if (decimal_comma && ParseNumber(text, &ignored) == NumberKind::kNumber) {
+    return CellError(column, cell, "is not a number with a decimal comma (--decimal-comma)");
+  }
+  if (!decimal_comma && ParseCommaNumber(text, &ignored) == NumberKind::kNumber) {
+    return CellError(column, cell,
+                     "is not a number (if the comma is its decimal sign, give --decimal-comma)");
+  }
+  if (BooleanOf(text)) {
+    return CellError(column, cell,
+                     "is not a number (if the column says yes or no, name it in --booleans)");
+  }
+  return CellError(
+      column, cell,
+      "is not a number (if it means that there is no value, add it to --missing-tokens)");
+}
+
 Status UnknownLabel(std::string_view column, std::string_view label,
                     const std::vector<std::string>& classes) {
   if (label.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("column ", QuotedValue(column), ": the label is empty"));
   }
-  if (!IsValidUtf8(label)) return CellError(column, label, "is not valid UTF-8");
+  if (!IsValidUtf8(label)) return NotUtf8(column, label);
   std::vector<std::string> shown(
       classes.begin(),
       classes.begin() + static_cast<ptrdiff_t>(std::min(classes.size(), kShownClasses)));
   if (shown.size() < classes.size()) shown.push_back("...");
   return CellError(column, label,
                    absl::StrCat("is none of the classes (", absl::StrJoin(shown, ", "), ")"));
-}
-
-// As messages name a field: with its flag, which is called like it.
-std::string Flagged(std::string_view field) {
-  const std::string name(field);
-  return name + " (--" + name + ")";
-}
-
-// What is wrong with a name of `field`, or with its use as a feature beside the label.
-Status CheckName(std::string_view field, std::string_view column, std::string_view label) {
-  if (TrimSpaces(column).empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(Flagged(field), " names an empty column"));
-  }
-  if (column == label) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Flagged(field), " names the column ", QuotedValue(column),
-                     ", which is the label: remove it, since a model must not be given the label"));
-  }
-  return absl::OkStatus();
-}
-
-Status Repeated(std::string_view field, std::string_view name) {
-  return absl::InvalidArgumentError(absl::StrCat(absl::string_view(field.data(), field.size()),
-                                                 " names ", QuotedValue(name), " twice"));
-}
-
-Status CheckTerms(std::string_view field,
-                  const google::protobuf::RepeatedPtrField<std::string>& terms,
-                  std::string_view label) {
-  std::set<std::vector<std::string>> seen;
-  for (const std::string& term : terms) {
-    const std::vector<std::string> columns = ColumnsOfTerm(term);
-    std::set<std::string> distinct;
-    for (const std::string& column : columns) {
-      MILLRACE_RETURN_IF_ERROR(CheckName(field, column, label));
-      if (!distinct.insert(column).second) {
-        return Repeated("a cross of " + Flagged(field), column);
-      }
-    }
-    if (!seen.insert(columns).second) return Repeated(Flagged(field), term);
-  }
-  return absl::OkStatus();
-}
-
-// What is wrong with spec.bins and, if there are any, with their edges.
-Status CheckBins(const FeatureSpec& spec) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<BinnedColumn> columns, BinnedColumns(spec));
-  for (const BinnedColumn& each : columns) {
-    MILLRACE_RETURN_IF_ERROR(CheckName("bins", each.column, spec.label()));
-    for (const std::string& term : spec.categorical()) {
-      if (TrimSpaces(term) != each.column) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          Flagged("bins"), " and ", Flagged("categorical"), " name ", QuotedValue(each.column),
-          ": its bin is a category already, so leave it out in one of the two"));
-    }
-  }
-  return spec.bin_edges().empty() ? absl::OkStatus() : CheckBinEdges(spec, columns);
 }
 
 // "0", "1" and so on.
@@ -112,110 +82,7 @@ std::string_view BinName(size_t bin) {
   return names[bin];
 }
 
-bool HasCategories(const FeatureSpec& spec) {
-  return !spec.categorical().empty() || !spec.bins().empty();
-}
-
 }  // namespace
-
-Status CheckNameIsUtf8(std::string_view field, std::string_view name) {
-  if (IsValidUtf8(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(absl::string_view(field.data(), field.size()),
-                                                 ": ", QuotedValue(name),
-                                                 " is not valid UTF-8: give the name in UTF-8, and "
-                                                 "convert a file that is in another encoding, "
-                                                 "as by iconv -f latin1 -t utf-8"));
-}
-
-Status CheckNamesAreUtf8(const FeatureSpec& spec) {
-  MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8("label", spec.label()));
-  MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8("text", spec.text()));
-  const auto check = [](std::string_view field, const auto& names) -> Status {
-    for (const std::string& name : names) MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8(field, name));
-    return absl::OkStatus();
-  };
-  MILLRACE_RETURN_IF_ERROR(check("classes", spec.classes()));
-  MILLRACE_RETURN_IF_ERROR(check("numeric", spec.numeric()));
-  MILLRACE_RETURN_IF_ERROR(check("categorical", spec.categorical()));
-  MILLRACE_RETURN_IF_ERROR(check("missing_tokens", spec.missing_tokens()));
-  MILLRACE_RETURN_IF_ERROR(check("bins", spec.bins()));
-  for (const FeatureSpec::BinEdges& edges : spec.bin_edges()) {
-    MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8("bin_edges", edges.column()));
-  }
-  return check("ids", spec.ids());
-}
-
-Status CheckCrossesOfNumbers(const FeatureSpec& spec) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<BinnedColumn> binned, BinnedColumns(spec));
-  std::set<std::string> numbers(spec.numeric().begin(), spec.numeric().end());
-  for (const BinnedColumn& each : binned) numbers.erase(each.column);
-  for (const auto* terms : {&spec.categorical(), &spec.ids()}) {
-    for (const std::string& term : *terms) numbers.erase(term);
-  }
-  for (const auto& [field, terms] :
-       {std::pair("categorical", &spec.categorical()), std::pair("ids", &spec.ids())}) {
-    for (const std::string& term : *terms) {
-      for (const std::string& column : ColumnsOfTerm(term)) {
-        if (!numbers.contains(column)) continue;
-        return absl::InvalidArgumentError(absl::StrCat(
-            Flagged(field), ": the cross ", QuotedValue(term), " names the numeric column ",
-            QuotedValue(column), ", of which each number would be a category: add --bins ", column,
-            " to cross its bins, or name ", column, " in --", field,
-            " by itself, too, if it has few values"));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-Status ValidateColumns(const FeatureSpec& spec) {
-  MILLRACE_RETURN_IF_ERROR(CheckNamesAreUtf8(spec));
-  if (TrimSpaces(spec.label()).empty()) {
-    return absl::InvalidArgumentError("no label column is named: give --label (field label)");
-  }
-  if (spec.numeric().empty() && !HasCategories(spec) && spec.text().empty() && spec.ids().empty()) {
-    return absl::InvalidArgumentError(
-        "no feature columns are named: name some by --numeric, --bins, --categorical, --text or "
-        "--ids");
-  }
-  if (spec.regression() && !spec.classes().empty()) {
-    return absl::InvalidArgumentError(
-        "a regression has no classes: leave out --classes, or --regression");
-  }
-  std::set<std::string> numeric;
-  for (const std::string& column : spec.numeric()) {
-    MILLRACE_RETURN_IF_ERROR(CheckName("numeric", column, spec.label()));
-    if (!numeric.insert(column).second) return Repeated(Flagged("numeric"), column);
-  }
-  MILLRACE_RETURN_IF_ERROR(CheckTerms("categorical", spec.categorical(), spec.label()));
-  MILLRACE_RETURN_IF_ERROR(CheckTerms("ids", spec.ids(), spec.label()));
-  MILLRACE_RETURN_IF_ERROR(CheckBins(spec));
-  if (!spec.text().empty()) MILLRACE_RETURN_IF_ERROR(CheckName("text", spec.text(), spec.label()));
-
-  uint64_t features = static_cast<uint64_t>(spec.numeric_size());
-  if (spec.missing() == FeatureSpec::MEAN_AND_INDICATOR) features *= 2;
-  if (HasCategories(spec)) {
-    if (spec.categorical_buckets() == 0) {
-      return absl::InvalidArgumentError(
-          "categorical_buckets (--categorical-buckets) is 0; it must be at least 1");
-    }
-    features += spec.categorical_buckets();
-  }
-  if (!spec.text().empty()) {
-    if (spec.text_buckets() == 0) {
-      return absl::InvalidArgumentError(
-          "text_buckets (--text-buckets) is 0; it must be at least 1");
-    }
-    features += spec.text_buckets();
-  }
-  // The bias is one more.
-  if (features >= std::numeric_limits<uint32_t>::max()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        features,
-        " features do not fit into 32 bits: lower --categorical-buckets or --text-buckets"));
-  }
-  return absl::OkStatus();
-}
 
 StatusOr<FeatureEncoder> FeatureEncoder::Create(const FeatureSpec& spec) {
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec));
@@ -237,7 +104,9 @@ FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
     : labels_(std::move(labels)),
       regression_(spec.regression()),
       missing_(spec.missing()),
-      missing_tokens_(ToVector(spec.missing_tokens())) {
+      decimal_comma_(spec.decimal_comma()),
+      missing_tokens_(ToVector(spec.missing_tokens()), spec.decimal_comma()) {
+  spec_times_ = ToVector(spec.times());
   const std::vector<BinnedColumn> binned = BinnedColumns(spec).value();
   Require(spec.label());
   for (const std::string& column : spec.numeric()) numeric_.push_back(Require(column));
@@ -245,7 +114,7 @@ FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
   category_first_ = static_cast<uint32_t>(feature_count());
   if (HasCategories(spec)) {
     std::vector<std::string> terms = ToVector(spec.categorical());
-    for (const BinnedColumn& each : binned) terms.push_back(each.column);
+    for (const BinnedColumn& each : binned) terms.push_back(TermOfColumn(each.column));
     category_hasher_.emplace(terms, spec.categorical_buckets());
     RequireTerms(terms, "categorical", &categorical_);
     hashed_count_ += spec.categorical_buckets();
@@ -256,21 +125,78 @@ FeatureEncoder::FeatureEncoder(const FeatureSpec& spec, LabelIndex labels)
   }
   if (!spec.text().empty()) {
     text_hasher_.emplace(spec.text_buckets());
-    text_ = Require(spec.text());
-    text_first_ = static_cast<uint32_t>(feature_count());
-    hashed_count_ += spec.text_buckets();
+    for (const std::string& column : spec.text()) {
+      texts_.push_back({Require(column), static_cast<uint32_t>(feature_count())});
+      hashed_count_ += spec.text_buckets();
+    }
   }
   AddBins(spec, binned);
+  is_boolean_.resize(columns_.size());
+  for (const std::string& column : spec.booleans()) is_boolean_[Require(column)] = true;
 }
 
 size_t FeatureEncoder::Require(std::string_view column, std::string cross) {
   const auto it = std::find(columns_.begin(), columns_.end(), column);
   const size_t position = static_cast<size_t>(it - columns_.begin());
-  if (it == columns_.end()) {
-    columns_.emplace_back(column);
+  if (it != columns_.end()) return position;
+  if (const auto part = FindTimePart(spec_times_, column)) {
+    return RequirePart(*part, column, std::move(cross));
+  }
+  required_of_.emplace_back(RequireFromFile(column, std::move(cross)));
+  columns_.emplace_back(column);
+  return position;
+}
+
+size_t FeatureEncoder::RequireFromFile(std::string_view column, std::string cross) {
+  const auto it = std::find(required_.begin(), required_.end(), column);
+  const size_t position = static_cast<size_t>(it - required_.begin());
+  if (it == required_.end()) {
+    required_.emplace_back(column);
     crosses_.push_back(std::move(cross));
   }
   return position;
+}
+
+size_t FeatureEncoder::RequirePart(const TimePartName& part, std::string_view name,
+                                   std::string cross) {
+  const std::string& column = spec_times_[part.column];
+  const auto it = std::find(time_names_.begin(), time_names_.end(), column);
+  const size_t time = static_cast<size_t>(it - time_names_.begin());
+  if (it == time_names_.end()) {
+    time_names_.push_back(column);
+    times_.push_back(RequireFromFile(column, std::move(cross)));
+  }
+  const auto after = std::find_if(parts_.begin(), parts_.end(),
+                                  [time](const Part& other) { return other.time > time; });
+  parts_.insert(after, {time, columns_.size(), part.part});
+  required_of_.emplace_back();
+  columns_.emplace_back(name);
+  return columns_.size() - 1;
+}
+
+StatusOr<std::span<const std::string_view>> FeatureEncoder::Expand(
+    std::span<const std::string_view> fields) const {
+  if (parts_.empty()) return fields;  // the columns are those of the file
+  expanded_.resize(columns_.size() - 1);
+  for (size_t i = 1; i < columns_.size(); ++i) {
+    if (required_of_[i]) expanded_[i - 1] = fields[*required_of_[i] - 1];
+  }
+  std::optional<WallTime> time;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
+    const std::string_view field = fields[times_[part.time] - 1];
+    if (i == 0 || parts_[i - 1].time != part.time) {
+      const std::string_view cell = TrimSpaces(field);
+      time = ParseWallTime(cell);
+      if (!time && !missing_tokens_.IsText(cell)) {
+        return CellError(time_names_[part.time], field,
+                         "is not a time (seconds, milliseconds or ISO 8601)");
+      }
+    }
+    expanded_[part.column - 1] =
+        time ? WriteTimePart(part.part, *time, &part.room) : std::string_view();
+  }
+  return expanded_;
 }
 
 // In the order of CategoryHasher::columns().
@@ -279,7 +205,8 @@ void FeatureEncoder::RequireTerms(const std::vector<std::string>& terms, std::st
   for (const std::string& term : terms) {
     const std::vector<std::string> columns = ColumnsOfTerm(term);
     std::string cross;
-    if (columns.size() > 1) cross = absl::StrCat(Flagged(field), ": the cross ", QuotedValue(term));
+    if (columns.size() > 1)
+      cross = absl::StrCat(FlaggedField(field), ": the cross ", QuotedValue(term));
     for (const std::string& column : columns) {
       const size_t position = Require(column, cross);
       if (std::find(positions->begin(), positions->end(), position) == positions->end()) {
@@ -304,7 +231,7 @@ void FeatureEncoder::AddBins(const FeatureSpec& spec, const std::vector<BinnedCo
 }
 
 Status FeatureEncoder::Encode(std::span<const std::string_view> fields, Row* row) {
-  MILLRACE_CHECK(fields.size() == columns_.size());
+  MILLRACE_CHECK(fields.size() == required_.size());
   const std::string_view label = TrimSpaces(fields[0]);
   if (regression_) {
     double target = 0;
@@ -321,7 +248,8 @@ Status FeatureEncoder::Encode(std::span<const std::string_view> fields, Row* row
 }
 
 Status FeatureEncoder::EncodeFeatures(std::span<const std::string_view> fields, Row* row) {
-  MILLRACE_CHECK(fields.size() + 1 == columns_.size());
+  MILLRACE_CHECK(fields.size() + 1 == required_.size());
+  MILLRACE_ASSIGN_OR_RETURN(const std::span<const std::string_view> cells, Expand(fields));
   row->label = 0;
   row->target = 0;
   row->ids.clear();
@@ -329,29 +257,31 @@ Status FeatureEncoder::EncodeFeatures(std::span<const std::string_view> fields, 
   row->value.clear();
   row->numeric.resize(numeric_.size());
   for (size_t i = 0; i < numeric_.size(); ++i) {
-    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(numeric_[i], fields[numeric_[i] - 1], &row->numeric[i]));
+    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(numeric_[i], cells[numeric_[i] - 1], &row->numeric[i]));
     if (std::isnan(row->numeric[i]) && has_indicators()) {
       row->index.push_back(static_cast<uint32_t>(numeric_count() + i));
       row->value.push_back(1);
     }
   }
-  MILLRACE_RETURN_IF_ERROR(FindBins(fields, row->numeric));
+  MILLRACE_RETURN_IF_ERROR(FindBins(cells, row->numeric));
   if (id_hasher_) {
-    MILLRACE_RETURN_IF_ERROR(TrimCells(ids_, fields));
+    MILLRACE_RETURN_IF_ERROR(TrimCells(ids_, cells));
     id_hasher_->SetIds(cells_, &row->ids);
   }
   if (category_hasher_) {
-    MILLRACE_RETURN_IF_ERROR(TrimCells(categorical_, fields));
+    MILLRACE_RETURN_IF_ERROR(TrimCells(categorical_, cells));
     category_hasher_->Append(cells_, category_first_, &row->index, &row->value);
   }
-  if (text_hasher_ &&
-      !text_hasher_->Append(fields[text_ - 1], text_first_, &row->index, &row->value)) {
-    return CellError(columns_[text_], fields[text_ - 1], "is not valid UTF-8");
+  for (const Text& text : texts_) {
+    const std::string_view cell = cells[text.column - 1];
+    if (!text_hasher_->Append(cell, text.first, &row->index, &row->value)) {
+      return NotUtf8(columns_[text.column], cell);
+    }
   }
   return absl::OkStatus();
 }
 
-// (Fields without the label.)
+// (Cells of columns_ but the label.)
 Status FeatureEncoder::FindBins(std::span<const std::string_view> fields,
                                 const std::vector<double>& numeric) {
   for (Bins& bins : bins_) {
@@ -375,7 +305,7 @@ Status FeatureEncoder::TrimCells(const std::vector<size_t>& columns,
       continue;
     }
     if (!IsValidUtf8(fields[column - 1])) {
-      return CellError(columns_[column], fields[column - 1], "is not valid UTF-8");
+      return NotUtf8(columns_[column], fields[column - 1]);
     }
     cells_.push_back(TrimSpaces(fields[column - 1]));
   }
@@ -383,7 +313,9 @@ Status FeatureEncoder::TrimCells(const std::vector<size_t>& columns,
 }
 
 Status FeatureEncoder::EncodeTarget(std::string_view cell, double* target) const {
-  const bool is_number = ParseNumber(cell, target) == NumberKind::kNumber;
+  const NumberKind kind =
+      decimal_comma_ ? ParseCommaNumber(cell, target) : ParseNumber(cell, target);
+  const bool is_number = kind == NumberKind::kNumber;
   // Its square must be a float's, too.
   if (is_number && std::abs(*target) <= 1e18) return absl::OkStatus();
   return CellError(columns_[0], cell,
@@ -391,41 +323,54 @@ Status FeatureEncoder::EncodeTarget(std::string_view cell, double* target) const
 }
 
 Status FeatureEncoder::CheckFeatures(std::span<const std::string_view> fields) const {
-  MILLRACE_CHECK(fields.size() == columns_.size());
+  MILLRACE_CHECK(fields.size() == required_.size());
+  MILLRACE_ASSIGN_OR_RETURN(const std::span<const std::string_view> cells,
+                            Expand(fields.subspan(1)));
+  return CheckCells(cells);
+}
+
+Status FeatureEncoder::CheckCells(std::span<const std::string_view> cells) const {
+  const auto cell_of = [cells](size_t column) { return cells[column - 1]; };
   double ignored;
   for (size_t column : numeric_) {
-    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(column, fields[column], &ignored));
+    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(column, cell_of(column), &ignored));
   }
   for (const Bins& bins : bins_) {
-    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(bins.column, fields[bins.column], &ignored));
+    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(bins.column, cell_of(bins.column), &ignored));
   }
   for (const std::vector<size_t>* columns : {&ids_, &categorical_}) {
     for (size_t column : *columns) {
-      if (!bins_of_[column] && !IsValidUtf8(fields[column])) {
-        return CellError(columns_[column], fields[column], "is not valid UTF-8");
+      if (!bins_of_[column] && !IsValidUtf8(cell_of(column))) {
+        return NotUtf8(columns_[column], cell_of(column));
       }
     }
   }
-  if (text_hasher_ && !IsValidUtf8(fields[text_])) {
-    return CellError(columns_[text_], fields[text_], "is not valid UTF-8");
+  for (const Text& text : texts_) {
+    if (!IsValidUtf8(cell_of(text.column))) {
+      return NotUtf8(columns_[text.column], cell_of(text.column));
+    }
   }
   return absl::OkStatus();
 }
 
 Status FeatureEncoder::ReadBinned(std::span<const std::string_view> fields,
                                   std::vector<double>* values) const {
-  MILLRACE_CHECK(fields.size() == columns_.size());
+  MILLRACE_CHECK(fields.size() == required_.size());
+  MILLRACE_ASSIGN_OR_RETURN(const std::span<const std::string_view> cells,
+                            Expand(fields.subspan(1)));
   values->resize(bins_.size());
   for (size_t i = 0; i < bins_.size(); ++i) {
     const size_t column = bins_[i].column;
-    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(column, fields[column], &(*values)[i]));
+    MILLRACE_RETURN_IF_ERROR(EncodeNumeric(column, cells[column - 1], &(*values)[i]));
   }
   return absl::OkStatus();
 }
 
 Status FeatureEncoder::EncodeNumeric(size_t column, std::string_view cell, double* value) const {
   const std::string_view text = TrimSpaces(cell);
-  const NumberKind kind = ParseNumber(text, value);
+  // (The parts of a time are written with a point.)
+  const bool has_comma = decimal_comma_ && required_of_[column];
+  const NumberKind kind = has_comma ? ParseCommaNumber(text, value) : ParseNumber(text, value);
   const bool is_missing =
       kind == NumberKind::kNumber ? missing_tokens_.IsNumber(*value) : missing_tokens_.IsText(text);
   if (is_missing) {
@@ -434,13 +379,23 @@ Status FeatureEncoder::EncodeNumeric(size_t column, std::string_view cell, doubl
     return CellError(columns_[column], cell,
                      "is a missing value (--missing mean takes the mean of the column)");
   }
+  if (is_boolean_[column]) {
+    const std::optional<double> truth = BooleanOf(text);
+    if (truth) *value = *truth;
+    return truth ? absl::OkStatus()
+                 : CellError(columns_[column], cell,
+                             "is not true or false, yes or no, t or f, y or n, on or off, 1 or 0 "
+                             "(--booleans)");
+  }
   if (kind == NumberKind::kNumber) return absl::OkStatus();
   if (kind == NumberKind::kTooLarge) {
     return CellError(columns_[column], cell, "is beyond the range of a double");
   }
-  return CellError(
-      columns_[column], cell,
-      "is not a number (if it means that there is no value, add it to --missing-tokens)");
+  if (const std::optional<double> truth = TruthOf(text)) {
+    *value = *truth;
+    return absl::OkStatus();
+  }
+  return NotANumber(columns_[column], cell, text, decimal_comma_);
 }
 
 }  // namespace millrace

@@ -4,11 +4,15 @@
 //
 // Feature space: numeric columns are features [0, N) in the order of the spec; then come the hashed
 // features, [N, N + I + C + T): indicators of missing numbers have [N, N + I), categorical columns
-// (those of bins, too) share the buckets [N + I, N + I + C), the text column has [N + I + C, N + I
-// + C + T). I is N under Missing.MEAN_AND_INDICATOR, else 0; C and T are 0 without such columns.
-// The bias is not counted here.
+// (those of bins, too) share the buckets [N + I, N + I + C), and the text columns have T / K
+// buckets each, in the order of the spec, from N + I + C on, where K is their number. I is N under
+// Missing.MEAN_AND_INDICATOR, else 0; C and T are 0 without such columns. The bias is not counted
+// here.
 //
-//  - Numeric cells: see features/number.h. One that means "missing" (features/missing_tokens.h) is
+//  - Numeric cells: see features/number.h; with decimal_comma those with a comma. true and false
+//  are
+//    1 and 0, in any case of letters; a column of booleans has nothing but such words (BooleanOf).
+//    One that means "missing" (features/missing_tokens.h) is
 //    an error under Missing.REJECT, else NaN in the row. Under Missing.MEAN_AND_INDICATOR a row in
 //    which numeric column i is missing also has the feature N + i, with the value 1.
 //  - Categorical cells: see features/category_hasher.h. An empty cell is a category of its own.
@@ -18,6 +22,8 @@
 //    numeric feature is up to spec.numeric.
 //  - Ids: the keys of categorical cells, not as features but as 64-bit ids of embedding rows.
 //  - Text: see features/text_hasher.h.
+//  - Times: see features/time_parts.h. The further columns of a column of times are read as any
+//    other; if the time is empty, or a token that means "missing", so are they.
 //  - Label: see features/label_index.h; of a regression a number, the row's target.
 // Spaces and tabs around a numeric, categorical or label cell do not count.
 #pragma once
@@ -36,27 +42,11 @@
 #include "features/missing_tokens.h"
 #include "features/quantile_bins.h"
 #include "features/text_hasher.h"
+#include "features/time_parts.h"
 #include "messages/features.pb.h"
 #include "models/row.h"
 
 namespace millrace {
-
-// Checks all of a spec but its classes: a label, at least one feature, bucket counts above 0 that
-// fit together into 32 bits, no column twice in the same role, no crosses of a column with itself,
-// the label not among its own features, and bin edges that are those of its bins, or none. The
-// message names the field and the remedy.
-Status ValidateColumns(const FeatureSpec& spec);
-
-// Whether no cross is of a numeric column that is neither in bins nor a categorical or id column by
-// itself: each of its numbers would be a category. (Not for jobs that are published: before there
-// were bins such crosses were taken.)
-Status CheckCrossesOfNumbers(const FeatureSpec& spec);
-
-// Whether every name and class is valid UTF-8, as all text in messages must be. InvalidArgument,
-// with the field and the name.
-Status CheckNamesAreUtf8(const FeatureSpec& spec);
-// The same of one name.
-Status CheckNameIsUtf8(std::string_view field, std::string_view name);
 
 // Not thread-safe (it owns scratch memory); copies are independent.
 class FeatureEncoder {
@@ -70,7 +60,9 @@ class FeatureEncoder {
   static StatusOr<FeatureEncoder> CreateWithoutClasses(const FeatureSpec& spec);
 
   // The names of the columns that Encode() reads, distinct, the label first.
-  const std::vector<std::string>& required_columns() const { return columns_; }
+  const std::vector<std::string>& required_columns() const { return required_; }
+  // The columns of times whose further columns are read.
+  const std::vector<std::string>& times() const { return time_names_; }
 
   size_t numeric_count() const { return numeric_.size(); }  // N
   size_t hashed_count() const { return hashed_count_; }     // H = I + C + T
@@ -100,6 +92,11 @@ class FeatureEncoder {
  private:
   FeatureEncoder(const FeatureSpec& spec, LabelIndex labels);
 
+  struct Text {
+    size_t column = 0;   // position in columns_
+    uint32_t first = 0;  // the first of its features
+  };
+
   struct Bins {
     size_t column = 0;              // position in columns_
     std::optional<size_t> numeric;  // position in numeric_, if it is there, too
@@ -107,7 +104,22 @@ class FeatureEncoder {
     std::string_view cell{};  // scratch: of the row
   };
 
+  // A further column of a column of times.
+  struct Part {
+    size_t time = 0;    // position in times_
+    size_t column = 0;  // position in columns_
+    TimePart part{};
+    mutable TimePartRoom room{};  // scratch
+  };
+
   size_t Require(std::string_view column, std::string cross = "");
+  size_t RequireFromFile(std::string_view column, std::string cross);
+  size_t RequirePart(const TimePartName& part, std::string_view name, std::string cross);
+  // From fields of required_columns() but the first to those of columns_ but the first. The views
+  // are valid until the next call.
+  StatusOr<std::span<const std::string_view>> Expand(
+      std::span<const std::string_view> fields) const;
+  Status CheckCells(std::span<const std::string_view> cells) const;
   void RequireTerms(const std::vector<std::string>& terms, std::string_view field,
                     std::vector<size_t>* positions);
   void AddBins(const FeatureSpec& spec, const std::vector<BinnedColumn>& binned);
@@ -118,25 +130,34 @@ class FeatureEncoder {
   Status EncodeNumeric(size_t column, std::string_view cell, double* value) const;
   bool has_indicators() const { return missing_ == FeatureSpec::MEAN_AND_INDICATOR; }
 
-  std::vector<std::string> columns_;  // the label, then in order of first use
-  std::vector<std::string> crosses_;  // as cross_of() says
+  std::vector<std::string> required_;    // of the file: the label, then in order of first use
+  std::vector<std::string> crosses_;     // as cross_of() says
+  std::vector<std::string> spec_times_;  // of the spec
+  std::vector<std::string> time_names_;  // those of them that are needed
+  std::vector<size_t> times_;            // their positions in required_
+  std::vector<Part> parts_;              // in the order of their times
+  std::vector<std::string> columns_;     // required_ and parts in order of first use
+  std::vector<std::optional<size_t>>
+      required_of_;  // of each of columns_, the position in required_
   LabelIndex labels_;
   bool regression_;
   FeatureSpec::Missing missing_;
+  bool decimal_comma_;
   MissingTokens missing_tokens_;
-  std::vector<size_t> numeric_;  // positions in columns_
+  std::vector<size_t> numeric_;   // positions in columns_
+  std::vector<bool> is_boolean_;  // of each of columns_
   std::vector<Bins> bins_;
   std::vector<std::optional<size_t>> bins_of_;  // of each of columns_, the position in bins_
   std::vector<size_t> categorical_;  // positions in columns_ of all that the hasher reads
   std::vector<size_t> ids_;          // positions in columns_ of all that the id hasher reads
-  size_t text_ = 0;                  // position in columns_, if there is a text hasher
+  std::vector<Text> texts_;          // if there is a text hasher
   uint32_t category_first_ = 0;      // the first feature of the categorical columns
-  uint32_t text_first_ = 0;          // the first feature of the text
   std::optional<CategoryHasher> category_hasher_;
   std::optional<CategoryHasher> id_hasher_;
   std::optional<TextHasher> text_hasher_;
   size_t hashed_count_ = 0;
-  std::vector<std::string_view> cells_;  // scratch: trimmed categorical cells
+  std::vector<std::string_view> cells_;             // scratch: trimmed categorical cells
+  mutable std::vector<std::string_view> expanded_;  // scratch: of Expand()
 };
 
 }  // namespace millrace

@@ -13,7 +13,7 @@ std::span<const std::string_view> CommonMissingTokens() {
   return kTokens;
 }
 
-MissingTokens::MissingTokens(std::span<const std::string> tokens) {
+MissingTokens::MissingTokens(std::span<const std::string> tokens, bool decimal_comma) {
   if (tokens.empty()) {
     texts_.assign(CommonMissingTokens().begin(), CommonMissingTokens().end());
     return;
@@ -21,7 +21,8 @@ MissingTokens::MissingTokens(std::span<const std::string> tokens) {
   for (const std::string& token : tokens) {
     const std::string_view text = TrimSpaces(token);
     double number;
-    if (ParseNumber(text, &number) == NumberKind::kNumber) {
+    if (ParseNumber(text, &number) == NumberKind::kNumber ||
+        (decimal_comma && ParseCommaNumber(text, &number) == NumberKind::kNumber)) {
       numbers_.push_back(number);
     } else {
       texts_.emplace_back(text);

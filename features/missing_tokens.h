@@ -16,8 +16,9 @@ std::span<const std::string_view> CommonMissingTokens();
 class MissingTokens {
  public:
   // No tokens: the common ones. A token that is a number also means every cell that is the same
-  // number (-999 and -999.0); all others match in any case of (ASCII) letters.
-  explicit MissingTokens(std::span<const std::string> tokens);
+  // number (-999 and -999.0), be it with a decimal point or, of a file with `decimal_comma`, a
+  // comma; all others match in any case of (ASCII) letters.
+  explicit MissingTokens(std::span<const std::string> tokens, bool decimal_comma = false);
 
   // `cell` is trimmed. An empty one always matches. IsText is for cells that are no number,
   // IsNumber for those that are.

@@ -1,7 +1,9 @@
 #include "features/number.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <string>
 #include <system_error>
 
 #include "absl/strings/numbers.h"
@@ -33,6 +35,48 @@ NumberKind ParseNumber(std::string_view text, double* value) {
   }
   *value = parsed;
   return NumberKind::kNumber;
+}
+
+namespace {
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Digits, if there are points, of which these stand right: 1.234.567.
+bool GroupsAreRight(std::string_view digits) {
+  size_t group = 0;  // digits of it
+  bool is_first = true;
+  for (const char c : digits) {
+    if (IsDigit(c)) {
+      ++group;
+      continue;
+    }
+    if (c != '.' || (is_first ? group < 1 || group > 3 : group != 3)) return false;
+    is_first = false;
+    group = 0;
+  }
+  return group == 3;
+}
+
+}  // namespace
+
+NumberKind ParseCommaNumber(std::string_view text, double* value) {
+  if (text.find_first_of(",.") == std::string_view::npos) return ParseNumber(text, value);
+  const size_t begin = text.starts_with('+') || text.starts_with('-') ? 1 : 0;
+  const size_t end = std::min(text.find_first_not_of("0123456789.", begin), text.size());
+  const std::string_view whole = text.substr(begin, end - begin);
+  std::string_view rest = text.substr(end);
+  if (whole.find('.') != std::string_view::npos && !GroupsAreRight(whole)) {
+    return NumberKind::kInvalid;
+  }
+  if (rest.find('.') != std::string_view::npos) return NumberKind::kInvalid;
+  std::string number(text.substr(0, end));
+  std::erase(number, '.');
+  if (rest.starts_with(',')) {
+    number.push_back('.');
+    rest.remove_prefix(1);
+  }
+  number += rest;
+  return ParseNumber(number, value);
 }
 
 }  // namespace millrace

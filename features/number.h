@@ -19,4 +19,8 @@ enum class NumberKind : uint8_t {
 // the nearest double, and is written only for kNumber.
 NumberKind ParseNumber(std::string_view text, double* value);
 
+// The same with a decimal comma: 12, +1,5, -,5, 6,02e23, and with points between groups of three
+// digits, 1.234,5 and 1.234.567. Any other point makes it no number.
+NumberKind ParseCommaNumber(std::string_view text, double* value);
+
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "features/name_list.h"
 #include "features/number.h"
 #include "features/quoted_value.h"
 
@@ -15,17 +16,26 @@ namespace {
 
 constexpr std::string_view kAll = "all";
 
-// "COLUMN" or "COLUMN:N". A colon that no number follows belongs to the name.
-StatusOr<BinnedColumn> ParseItem(std::string_view item) {
-  BinnedColumn parsed{std::string(TrimSpaces(item)), kDefaultBins};
-  const size_t colon = parsed.column.rfind(':');
-  if (colon != std::string::npos) {
-    const std::string count(TrimSpaces(std::string_view(parsed.column).substr(colon + 1)));
+struct Item {
+  std::string column;
+  uint32_t bins = kDefaultBins;
+  bool is_all = false;  // of the numeric columns
+};
+
+// "COLUMN" or "COLUMN:N", the column perhaps in quotes. A colon that no number follows belongs to
+// the name.
+StatusOr<Item> ParseItem(std::string_view item) {
+  item = TrimSpaces(item);
+  Item parsed{std::string(item)};
+  const size_t colon = item.rfind(':');
+  if (colon != std::string_view::npos) {
+    const std::string count(TrimSpaces(item.substr(colon + 1)));
     const bool is_count =
         !count.empty() && std::all_of(count.begin(), count.end(),
                                       [](unsigned char c) { return c >= '0' && c <= '9'; });
-    if (is_count) {
-      parsed.column = TrimSpaces(std::string_view(parsed.column).substr(0, colon));
+    // (In "a:16" the number is part of the name.)
+    if (is_count && Unquoted(item) == item) {
+      parsed.column = TrimSpaces(item.substr(0, colon));
       if (!absl::SimpleAtoi(count, &parsed.bins) || parsed.bins < 2 || parsed.bins > kMostBins) {
         return absl::InvalidArgumentError(absl::StrCat("bins (--bins) asks for ", count,
                                                        " bins of ", QuotedValue(parsed.column),
@@ -33,6 +43,8 @@ StatusOr<BinnedColumn> ParseItem(std::string_view item) {
       }
     }
   }
+  parsed.is_all = parsed.column == kAll;
+  parsed.column = Unquoted(parsed.column);
   if (parsed.column.empty()) {
     return absl::InvalidArgumentError("bins (--bins) names an empty column");
   }
@@ -118,15 +130,15 @@ StatusOr<std::vector<BinnedColumn>> BinnedColumns(const FeatureSpec& spec) {
   std::optional<uint32_t> all;
   std::set<std::string> seen;
   for (const std::string& item : spec.bins()) {
-    MILLRACE_ASSIGN_OR_RETURN(BinnedColumn parsed, ParseItem(item));
-    if (!seen.insert(parsed.column).second) {
+    MILLRACE_ASSIGN_OR_RETURN(Item parsed, ParseItem(item));
+    if (parsed.is_all ? all.has_value() : !seen.insert(parsed.column).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("bins (--bins) names ", QuotedValue(parsed.column), " twice"));
     }
-    if (parsed.column == kAll) {
+    if (parsed.is_all) {
       all = parsed.bins;
     } else {
-      named.push_back(std::move(parsed));
+      named.push_back({std::move(parsed.column), parsed.bins});
     }
   }
   if (!all) return named;

@@ -114,8 +114,6 @@ StatusOr<bool> CsvStream::StartNextEpoch() {
   return true;
 }
 
-bool CsvStream::is_pipe() const { return !CanReadAgain(*file_); }
-
 uint64_t CsvStream::total_bytes() const {
   return file_->total_bytes().value_or(0) * options_.epochs;
 }

@@ -11,13 +11,16 @@
 
 #include "base/status.h"
 #include "features/csv_row_encoder.h"
+#include "features/time_value.h"
 #include "formats/csv_file.h"
 #include "messages/features.pb.h"
 #include "models/row.h"
 #include "producer/reject_file.h"
-#include "producer/time_value.h"
 
 namespace millrace {
+
+// Whether the file can be read from its start again, in later epochs and after a restart.
+bool CanReadAgain(const CsvFile& file);
 
 // An accepted row.
 struct StreamRecord {
@@ -59,7 +62,9 @@ class CsvStream {
     file_->set_while_waiting(std::move(while_waiting));
   }
 
-  bool is_pipe() const;  // its rows come when they come
+  // A pipe, or a file that is followed: its rows come when they come.
+  bool is_live() const { return !CanReadAgain(*file_) || file_options_.follow; }
+  bool is_followed() const { return file_options_.follow; }
 
   uint64_t accepted() const { return next_number_; }
   // Of the first epoch; the others have the same ones.
@@ -105,8 +110,5 @@ class CsvStream {
   uint64_t finished_bytes_ = 0;
   std::string last_reason_;
 };
-
-// Whether the file can be read from its start again, in later epochs and after a restart.
-bool CanReadAgain(const CsvFile& file);
 
 }  // namespace millrace

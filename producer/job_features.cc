@@ -3,20 +3,56 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "features/category_hasher.h"
 #include "features/missing_tokens.h"
+#include "features/name_list.h"
 #include "features/quantile_bins.h"
+#include "features/spec_checks.h"
+#include "features/time_parts.h"
 
 namespace millrace {
+namespace {
+
+// Those of each time of which none is named.
+void AddTimeParts(FeatureSpec& spec) {
+  for (const std::string& time : spec.times()) {
+    if (UsesTimeParts(spec, time)) continue;
+    for (const TimePart part : kTimeParts) {
+      const std::string name = NameOfTimePart(time, part);
+      if (part == TimePart::kDays) {
+        spec.add_numeric(name);
+      } else {
+        spec.add_categorical(TermOfColumn(name));
+      }
+    }
+  }
+}
+
+// A column in a term of bins, where "all" would be others.
+std::string BinsOf(const std::string& column) {
+  return column == "all" ? "\"all\"" : TermOfColumn(column);
+}
+
+}  // namespace
 
 FeatureSpec CompleteSpec(FeatureSpec spec) {
   // An unset field reads as its default.
   spec.set_categorical_buckets(spec.categorical_buckets());
   spec.set_text_buckets(spec.text_buckets());
   spec.set_missing(spec.missing());
+  for (const std::string& column : spec.booleans()) {
+    const auto& numeric = spec.numeric();
+    if (std::find(numeric.begin(), numeric.end(), column) == numeric.end()) {
+      spec.add_numeric(column);
+    }
+  }
+  AddTimeParts(spec);
+  if (!spec.decimal_comma()) spec.clear_decimal_comma();
   // Where they mean nothing they are no difference.
-  const bool has_numbers = !spec.numeric().empty() || !spec.bins().empty();
+  const bool has_numbers = !spec.numeric().empty() || !spec.bins().empty() || !spec.times().empty();
   const bool means_nothing = !has_numbers || spec.missing() == FeatureSpec::REJECT;
   if (means_nothing) {
     spec.clear_missing_tokens();
@@ -25,18 +61,52 @@ FeatureSpec CompleteSpec(FeatureSpec spec) {
       spec.add_missing_tokens(std::string(token));
     }
   }
-  if (spec.text().empty()) spec.clear_text();
   // What is wrong with them ValidateColumns() says.
   if (const auto columns = BinnedColumns(spec); columns.ok()) {
     spec.clear_bins();
     for (const BinnedColumn& each : *columns) {
-      spec.add_bins(absl::StrCat(each.column, ":", each.bins));
+      spec.add_bins(absl::StrCat(BinsOf(each.column), ":", each.bins));
     }
   }
   return spec;
 }
 
-uint32_t RowsPerTurnOf(const Producer& settings, bool is_pipe) {
+FeatureSpec WithoutLabel(FeatureSpec spec) {
+  const std::string& label = spec.label();
+  const auto erase = [](google::protobuf::RepeatedPtrField<std::string>* names,
+                        const auto& is_unwanted) {
+    names->erase(std::remove_if(names->begin(), names->end(), is_unwanted), names->end());
+  };
+  const auto is_label = [&](const std::string& name) { return name == label; };
+  const std::vector<std::string> labels = {label};
+  const auto is_of_label = [&](const std::string& name) {
+    return name == label || FindTimePart(labels, name).has_value();
+  };
+  const bool is_time =
+      std::find(spec.times().begin(), spec.times().end(), label) != spec.times().end();
+  const auto has_label = [&](const std::string& term) {
+    const std::vector<std::string> columns = ColumnsOfTerm(term);
+    return is_time ? std::any_of(columns.begin(), columns.end(), is_of_label)
+                   : std::any_of(columns.begin(), columns.end(), is_label);
+  };
+  const auto bins_label = [&](const std::string& item) {
+    FeatureSpec alone;
+    alone.add_bins(item);
+    const auto columns = BinnedColumns(alone);  // an error: of "all"
+    return columns.ok() && is_label(columns->front().column);
+  };
+  for (auto* names : {spec.mutable_numeric(), spec.mutable_booleans(), spec.mutable_text()}) {
+    erase(names, is_label);
+  }
+  if (is_time) erase(spec.mutable_numeric(), is_of_label);
+  erase(spec.mutable_categorical(), has_label);
+  erase(spec.mutable_ids(), has_label);
+  erase(spec.mutable_bins(), bins_label);
+  erase(spec.mutable_times(), is_label);
+  return spec;
+}
+
+uint32_t RowsPerTurnOf(const Producer& settings, bool is_live) {
   constexpr double kLongestTurnS = 0.1;
   constexpr uint32_t kMostPaced = 32;  // rows of the default batch
   if (settings.has_rows_per_turn()) return settings.rows_per_turn();
@@ -44,7 +114,7 @@ uint32_t RowsPerTurnOf(const Producer& settings, bool is_pipe) {
     return static_cast<uint32_t>(
         std::clamp(kLongestTurnS * settings.rate(), 1.0, double{kMostPaced}));
   }
-  return is_pipe || !settings.time_column().empty() ? 1 : 256;
+  return is_live || !settings.time_column().empty() ? 1 : 256;
 }
 
 }  // namespace millrace

@@ -12,10 +12,14 @@ namespace millrace {
 // other defaults, and compare field by field with those that are given later.
 FeatureSpec CompleteSpec(FeatureSpec spec);
 
+// The same without the label among the columns of its features: crosses of it are left out, too.
+FeatureSpec WithoutLabel(FeatureSpec spec);
+
 // Dealing::rows_per_turn of a new job. What tells most about a row are its neighbours in the
 // stream, so turns are long where rows come as fast as they are taken. Where they come at a rate, a
 // turn lasts a tenth of a second and has no more rows than the default batch, since a round of all
-// workers waits for all turns of it. Where nobody knows how fast they come, it is one row.
-uint32_t RowsPerTurnOf(const Producer& settings, bool is_pipe);
+// workers waits for all turns of it. Where nobody knows how fast they come, since the input is a
+// pipe or a file that is followed, it is one row.
+uint32_t RowsPerTurnOf(const Producer& settings, bool is_live);
 
 }  // namespace millrace

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "producer/time_value.h"
+#include "features/time_value.h"
 
 namespace millrace {
 

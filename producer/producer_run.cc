@@ -10,8 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/grouped_number.h"
+#include "features/csv_format.h"
 #include "features/csv_row_encoder.h"
 #include "features/quantile_bins.h"
+#include "features/spec_checks.h"
+#include "formats/csv_dialect.h"
 #include "formats/csv_file.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
@@ -53,12 +56,14 @@ class KafkaRun final : public ProducerRun {
  public:
   KafkaRun(const JobConfig& config, const Options& options)
       : config_(config),
-        spec_(CompleteSpec(config.features())),
+        spec_(CompleteSpec(config.producer().label_may_be_listed() ? WithoutLabel(config.features())
+                                                                   : config.features())),
         kafka_(ToKafkaOptions(config)),
         stop_(*options.stop),
         features_only_(options.features_only),
         display_(options.quiet) {
     file_options_.stop = &stop_;
+    file_options_.follow = config.producer().follow();
   }
 
   Status Open();
@@ -70,8 +75,10 @@ class KafkaRun final : public ProducerRun {
   bool paced() const {
     return config_.producer().rate() > 0 || !config_.producer().time_column().empty();
   }
+  bool is_live() const { return !can_read_again_ || file_options_.follow; }
 
   Status CheckInput();
+  std::string InputText() const;
   Status OpenRejects();
   bool MayStartAgain(const Status& status) const;
   Status StartAgain();
@@ -94,7 +101,8 @@ class KafkaRun final : public ProducerRun {
   const std::atomic<bool>& stop_;
   const bool features_only_;
   ProgressDisplay display_;
-  CsvFile::Options file_options_;
+  CsvFile::Options file_options_;  // of the stream
+  CsvFile::Options scan_options_;  // of first scans
 
   std::unique_ptr<CsvFile> file_;  // until the stream takes it
   bool can_read_again_ = false;
@@ -120,6 +128,10 @@ Status KafkaRun::Open() {
   if (input().empty()) {
     return absl::InvalidArgumentError("no input: give --input FILE, or --input - to read a pipe");
   }
+  MILLRACE_RETURN_IF_ERROR(ApplyCsvFormat(config_.csv(), &file_options_));
+  scan_options_ = file_options_;
+  scan_options_.follow = false;
+  scan_options_.whole_lines = file_options_.follow;  // a last line may still be written
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec_));
   StatusOr<std::unique_ptr<CsvFile>> file = CsvFile::Open(input(), file_options_);
   if (!file.ok()) return AsInputError(file.status());
@@ -129,7 +141,7 @@ Status KafkaRun::Open() {
 
   MILLRACE_RETURN_IF_ERROR(OpenRejects());
   MILLRACE_ASSIGN_OR_RETURN(sender_, KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData),
-                                                            {.paced = paced() || !can_read_again_,
+                                                            {.paced = paced() || is_live(),
                                                              .can_be_replaced = can_read_again_}));
   MILLRACE_ASSIGN_OR_RETURN(publisher_, ProgressPublisher::Create(kafka_, NameOf(Topic::kMetrics)));
   return absl::OkStatus();
@@ -172,8 +184,9 @@ Status KafkaRun::CheckInput() {
     }
     return absl::OkStatus();
   }
+  if (file_options_.follow) return absl::OkStatus();  // its rows may come later
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> peek,
-                            CsvFile::Open(input(), file_options_));
+                            CsvFile::Open(input(), scan_options_));
   CsvRecord record;
   MILLRACE_ASSIGN_OR_RETURN(const bool found, peek->Next(&record));
   if (found) return absl::OkStatus();
@@ -202,7 +215,25 @@ Status KafkaRun::WhileAway(const std::string& what, const std::function<Status()
   }
 }
 
+// What was found in the input, and what was told of it.
+std::string KafkaRun::InputText() const {
+  std::string text = absl::StrCat(file_options_.follow ? "following " : "reading ", file_->name(),
+                                  ": ", file_->columns().size(), " columns separated by ",
+                                  DelimiterName(file_->delimiter()));
+  if (!file_options_.delimiter && file_->delimiter() != ',') {
+    absl::StrAppend(&text, ", as the header has most often");
+  }
+  if (file_->compression()) {
+    const std::string_view name = millrace::NameOf(*file_->compression());
+    absl::StrAppend(&text, "; compressed by ", absl::string_view(name.data(), name.size()));
+  }
+  if (file_options_.is_latin1) absl::StrAppend(&text, "; in latin-1");
+  if (spec_.decimal_comma()) absl::StrAppend(&text, "; numbers with decimal commas");
+  return text;
+}
+
 Status KafkaRun::Run() {
+  display_.Say(InputText());
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, std::nullopt, stop_));
   MILLRACE_RETURN_IF_ERROR(AgreeOnFeatures());
   if (features_only_) {
@@ -249,7 +280,7 @@ Status KafkaRun::StartAgain() {
   file_ = *std::move(file);
   MILLRACE_RETURN_IF_ERROR(OpenRejects());
   MILLRACE_ASSIGN_OR_RETURN(sender_, KafkaRowSender::Create(kafka_, NameOf(Topic::kInputData),
-                                                            {.paced = paced() || !can_read_again_,
+                                                            {.paced = paced() || is_live(),
                                                              .can_be_replaced = can_read_again_}));
   const Status prepared = WhileAway("look up its topics", [this] { return sender_->Prepare(); });
   MILLRACE_RETURN_IF_ERROR(prepared);
@@ -260,7 +291,7 @@ Status KafkaRun::StartAgain() {
 // The job keeps what it has published, unless another number is given: PublishFeatures refuses it.
 StatusOr<uint32_t> KafkaRun::AgreeOnTurns(const std::optional<JobFeatures>& published) const {
   if (!published || config_.producer().has_rows_per_turn()) {
-    return RowsPerTurnOf(config_.producer(), !can_read_again_);
+    return RowsPerTurnOf(config_.producer(), is_live());
   }
   if (published->rows_per_turn() <= Dealing::kMostRowsPerTurn) {
     return std::max(published->rows_per_turn(), 1U);  // 0: of an older version
@@ -284,14 +315,14 @@ Status KafkaRun::AgreeOnFeatures() {
       *spec_.mutable_classes() = published->spec().classes();
     } else {
       const StatusOr<std::vector<std::string>> classes =
-          SearchClasses(input(), file_options_, spec_, stop_, display_);
+          SearchClasses(input(), scan_options_, spec_, stop_, display_);
       if (!classes.ok()) return AsInputError(classes.status());
       spec_.mutable_classes()->Assign(classes->begin(), classes->end());
     }
   }
   if (!published) MILLRACE_RETURN_IF_ERROR(CheckCrossesOfNumbers(spec_));
   const Status edges =
-      SetBinEdges(input(), file_options_, can_read_again_, published ? &published->spec() : nullptr,
+      SetBinEdges(input(), scan_options_, can_read_again_, published ? &published->spec() : nullptr,
                   stop_, display_, spec_);
   if (!edges.ok()) return AsInputError(edges);
   // If the published ones are of other bins, PublishFeatures says so.
@@ -344,6 +375,9 @@ Status KafkaRun::Stream() {
                                                   : Pacer::Unpaced();
   auto surroundings = StreamSurroundings::Real(&stop_, [this] { return Tick(); });
   surroundings.accept = [this] { return Accept(); };
+  surroundings.caught_up = [this] {
+    display_.Say(absl::StrCat(input(), " has been read to its end; waiting for further lines"));
+  };
   surroundings.warn = [this](const std::string& line) { display_.Warn(line); };
   const auto begin = steady_clock::now();
   Status streamed = StreamRows(*stream_, *plan_, pacer, *sender_, surroundings, counts_);

@@ -103,4 +103,23 @@ Status ResumePlan::CheckEnd(uint64_t rows, std::string_view topic) const {
   return absl::OkStatus();
 }
 
+Status ResumePlan::CheckFollowed(uint64_t rows, std::string_view topic) const {
+  for (WorkerId worker = 0; worker < workers(); ++worker) {
+    const PartitionTail& tail = tails_[worker];
+    if (tail.ended) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          absl::string_view(topic.data(), topic.size()), " [", uint32_t{worker},
+          "] holds the end of the stream, which a run without --follow has sent; further lines "
+          "need a new job (another --job)"));
+    }
+    const RowNumber expected = RowsOfWorker(rows, worker, dealing());
+    if (tail.rows <= expected) continue;
+    return OtherInput(
+        topic, worker,
+        absl::StrCat("it has ", uint64_t{tail.rows}, " rows, but the file that is followed gives ",
+                     uint64_t{expected}, " so far; it was truncated or replaced"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace millrace

@@ -56,6 +56,10 @@ class ResumePlan {
   // a partition has ended elsewhere.
   Status CheckEnd(uint64_t rows, std::string_view topic) const;
 
+  // When a file that is followed has given `rows` rows and no more for now. FailedPrecondition: the
+  // topic holds more, so the file has lost some, or the stream has ended.
+  Status CheckFollowed(uint64_t rows, std::string_view topic) const;
+
   // At the end of the input, whose rows of the partition have this fingerprint. FailedPrecondition:
   // the partition has ended after as many other rows. (Of an end that an older version wrote
   // nothing is known.)

@@ -45,7 +45,7 @@ class Streamer {
         workers_(static_cast<uint32_t>(plan.tails().size())),
         fingerprints_(workers_),
         outliers_(stream.encoder().numeric_count()),
-        batches_(workers_, pacer.unpaced() && !stream.is_pipe() ? kLingerUnpaced : kLinger),
+        batches_(workers_, pacer.unpaced() && !stream.is_live() ? kLingerUnpaced : kLinger),
         now_(around.now()) {
     for (const PartitionTail& tail : plan.tails()) {
       if (tail.ended) {
@@ -63,6 +63,7 @@ class Streamer {
   Status Run() {
     // A pipe may be silent for long: what was sent is delivered, and known to be, all the same.
     stream_.set_while_waiting([this]() -> Status {
+      MILLRACE_RETURN_IF_ERROR(CheckCaughtUp());
       MILLRACE_RETURN_IF_ERROR(SendDue());
       MILLRACE_RETURN_IF_ERROR(sender_.Wait(milliseconds(0)));
       return Look();
@@ -89,6 +90,15 @@ class Streamer {
   }
 
  private:
+  // At the first time that a file that is followed has no more lines.
+  Status CheckCaughtUp() {
+    if (caught_up_ || !stream_.is_followed()) return absl::OkStatus();
+    caught_up_ = true;
+    MILLRACE_RETURN_IF_ERROR(plan_.CheckFollowed(stream_.accepted(), sender_.topic()));
+    if (around_.caught_up) around_.caught_up();
+    return absl::OkStatus();
+  }
+
   // Of a partition that has ended, the rows are compared at its end, by their number and
   // fingerprint.
   Status AcceptIfChecked() {
@@ -243,6 +253,7 @@ class Streamer {
   Pacer::Time now_;  // at the last look at the clock
   uint32_t rows_to_check_ = 0;
   bool only_the_end_tells_ = false;
+  bool caught_up_ = false;
 };
 
 }  // namespace

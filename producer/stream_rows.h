@@ -25,6 +25,8 @@ struct StreamSurroundings {
   // Called once, when the input is known to be the one whose rows the topic holds: at once if it
   // holds none, else after the last comparison. May be empty; an error ends the stream with it.
   std::function<Status()> accept = {};
+  // Called once, when a file that is followed has been read to its end so far. May be empty.
+  std::function<void()> caught_up = {};
   // Gets what a person should know of the input, a line each. May be empty.
   std::function<void(const std::string&)> warn = {};
 

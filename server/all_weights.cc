@@ -86,7 +86,8 @@ StatusOr<std::unique_ptr<AllWeights>> AllWeights::Create(const JobConfig& config
 
 Status AllWeights::OpenEvaluation() {
   const Server& server = config_.server();
-  MILLRACE_ASSIGN_OR_RETURN(TestSet test_set, ReadTestSet(server.test_file(), features_.spec()));
+  MILLRACE_ASSIGN_OR_RETURN(TestSet test_set,
+                            ReadTestSet(server.test_file(), config_.csv(), features_.spec()));
   if (test_set.rejected > 0) {
     spdlog::warn("{}: {} rows are malformed and are not used for evaluation; the first: {}",
                  server.test_file(), test_set.rejected, test_set.first_reject);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/distinct_ids.h"
+#include "features/csv_format.h"
 #include "features/csv_row_encoder.h"
 #include "formats/csv_file.h"
 
@@ -14,8 +15,11 @@ constexpr size_t kRowsAtOnce = 256;  // scores of so many rows are held
 
 }  // namespace
 
-StatusOr<TestSet> ReadTestSet(const std::string& path, const FeatureSpec& spec) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(path));
+StatusOr<TestSet> ReadTestSet(const std::string& path, const CsvFormat& format,
+                              const FeatureSpec& spec) {
+  CsvFile::Options options;
+  MILLRACE_RETURN_IF_ERROR(ApplyCsvFormat(format, &options));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(path, options));
   MILLRACE_ASSIGN_OR_RETURN(CsvRowEncoder encoder,
                             CsvRowEncoder::Create(spec, file->columns(), file->name()));
   TestSet test_set;

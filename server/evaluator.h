@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/features.pb.h"
+#include "messages/job.pb.h"
 #include "models/evaluation.h"
 #include "models/model.h"
 #include "models/moments.h"
@@ -17,13 +18,15 @@
 
 namespace millrace {
 
-// Reads a test CSV with the job's own feature library. Rows that cannot be used are counted.
+// Reads a test CSV, of the job's format, with the job's own feature library. Rows that cannot be
+// used are counted.
 struct TestSet {
   std::vector<Row> rows;
   uint64_t rejected = 0;
   std::string first_reject;  // "line N: reason"
 };
-StatusOr<TestSet> ReadTestSet(const std::string& path, const FeatureSpec& spec);
+StatusOr<TestSet> ReadTestSet(const std::string& path, const CsvFormat& format,
+                              const FeatureSpec& spec);
 
 struct EvaluationInput {
   Clock clock = 0;

@@ -16,6 +16,7 @@
 #include "features/bin_scan.h"
 #include "features/class_scan.h"
 #include "features/feature_encoder.h"
+#include "features/spec_checks.h"
 #include "formats/csv_file.h"
 #include "models/evaluation.h"
 #include "producer/csv_stream.h"

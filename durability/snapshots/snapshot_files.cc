@@ -233,6 +233,9 @@ StatusOr<SnapshotManifest> ReadManifest(const std::string& folder) {
     return Damaged(path, "its own CRC-32C is wrong: the file was changed after it was written");
   }
   MILLRACE_RETURN_IF_ERROR(CheckParts(path, manifest));
+  // Where a job had no column of text, older versions wrote that its name is "".
+  auto& texts = *manifest.mutable_features()->mutable_spec()->mutable_text();
+  texts.erase(std::remove(texts.begin(), texts.end(), ""), texts.end());
   return manifest;
 }
 

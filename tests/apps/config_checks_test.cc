@@ -38,7 +38,7 @@ TEST(ValidateConfig, RefusesNamesThatAreNotUtf8WithTheFieldTheNameAndTheRemedy) 
   const std::string latin1 = "caf\xE9";
   const std::vector<std::pair<std::string, std::function<void(JobConfig&)>>> cases = {
       {"label", [&](auto& c) { c.mutable_features()->set_label(latin1); }},
-      {"text", [&](auto& c) { c.mutable_features()->set_text(latin1); }},
+      {"text", [&](auto& c) { c.mutable_features()->add_text(latin1); }},
       {"classes", [&](auto& c) { c.mutable_features()->add_classes(latin1); }},
       {"numeric", [&](auto& c) { c.mutable_features()->add_numeric(latin1); }},
       {"categorical", [&](auto& c) { c.mutable_features()->add_categorical("a*" + latin1); }},

@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_split.h"
 #include "apps/flag_field.h"
@@ -16,12 +17,14 @@ using ::testing::HasSubstr;
 
 TEST(FlagTable, EveryFlagHasAFieldAndNoTwoOfAProgramHaveTheSameNameOrField) {
   std::set<std::string> server_names;
-  std::set<std::string> fields;
+  std::set<std::pair<bool, std::string>> fields;  // of CsvProducer, and of the others
   for (const FlagGroup& group : FlagGroups()) {
     for (const Flag& flag : group.flags) {
       const FlagField field(flag.field);  // which checks the path
       EXPECT_FALSE(field.type_name().empty()) << flag.name;
-      EXPECT_TRUE(fields.insert(flag.field).second) << flag.field;
+      const bool is_producers =
+          group.user == FlagUser::kFeatures || group.user == FlagUser::kProducer;
+      EXPECT_TRUE(fields.insert({is_producers, flag.field}).second) << flag.field;
       if (group.user == FlagUser::kWorker || group.user == FlagUser::kProducer) continue;
       for (const auto& name : std::vector<std::string>(absl::StrSplit(flag.name, ','))) {
         EXPECT_TRUE(server_names.insert(name).second) << name;
@@ -83,6 +86,17 @@ TEST(FlagField, AListReplacesWhatTheFieldHad) {
   EXPECT_THAT(config.features().numeric(), testing::ElementsAre("a", "b"));
   ASSERT_TRUE(FlagField("features.numeric").Set("", config).ok());
   EXPECT_EQ(config.features().numeric_size(), 0);
+}
+
+TEST(FlagField, ANameThatHoldsACommaStandsInQuotes) {
+  JobConfig config;
+  ASSERT_TRUE(FlagField("features.numeric").Set("a,\"b,c\"", config).ok());
+  EXPECT_THAT(config.features().numeric(), testing::ElementsAre("a", "b,c"));
+  // Where quotes are part of the notation they stay.
+  ASSERT_TRUE(FlagField("features.categorical").Set("\"a*b\",c*\"d,e\"", config).ok());
+  EXPECT_THAT(config.features().categorical(), testing::ElementsAre("\"a*b\"", "c*\"d,e\""));
+  EXPECT_THAT(std::string(FlagField("features.ids").Set("a,\"b", config).message()),
+              HasSubstr("quote that is not closed"));
 }
 
 }  // namespace

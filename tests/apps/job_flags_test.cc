@@ -195,6 +195,12 @@ TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
               "--schedule: 'sometimes' is not one of one-pass, buffer");
   ExpectError({"--consistency", "bounded:0"}, "--consistency");
   ExpectError({"--kafka", "no-equals-sign"}, "KEY=VALUE");
+  ExpectError({"--delimiter", "::"}, "delimiter (--delimiter): \"::\" separates no fields");
+  ExpectError({"--encoding", "latin2"}, "--encoding: 'latin2' is not one of utf8, latin1");
+  EXPECT_THAT(Load({}, "producer { follow: true epochs: 2 }").status().message(),
+              HasSubstr("follow (--follow): a file that is followed has no end"));
+  EXPECT_THAT(Load({}, "producer { follow: true input: '-' }").status().message(),
+              HasSubstr("standard input is read until its writer ends"));
   for (const char* turn : {"0", "65537"}) {
     const std::string text = "producer { rows_per_turn: " + std::string(turn) + " }";
     EXPECT_THAT(Load({}, text).status().message(),

@@ -1,5 +1,6 @@
 """The programs on a machine without a Kafka: help, wrong usage, wrong input, waiting."""
 
+import gzip
 import os
 import pathlib
 import signal
@@ -119,8 +120,49 @@ class Programs(unittest.TestCase):
             self.assertIn("no Kafka broker answered",
                           self.produce(rows, "--bins", "all,hour:4", *words).stderr)
 
-    def test_a_file_with_other_separators_is_recognised(self):
-        self.assertIn("no Kafka broker answered", self.produce(self.csv("x\ty\n1\tno\n2\tyes\n")).stderr)
+    def test_what_separates_the_fields_is_found_or_told(self):
+        for text, found in (("x\ty\n1\tno\n2\tyes\n", "tabs"), ("x;y\n1,5;no\n2;yes\n", "semicolons"),
+                            ("x|y\n1|no\n2|yes\n", "pipes")):
+            said = self.produce(self.csv(text), "--decimal-comma").stderr
+            self.assertIn(f"rows.csv: 2 columns separated by {found}, as the header has most often", said)
+            self.assertIn("no Kafka broker answered", said)
+        said = self.produce(self.csv("x^y\n1^no\n2^yes\n"), "--delimiter", "^").stderr
+        self.assertIn('2 columns separated by "^"', said)
+        self.assert_one_line(self.produce(self.csv("x;y\n1;no\n"), "--delimiter", ","), 1,
+                             "separated by semicolons?", "--delimiter")
+        self.assert_one_line(self.produce(self.csv("x;y\n1;no\n"), "--delimiter", '"'), 2, "delimiter (--delimiter)",
+                             "separates no fields")
+
+    def test_compressed_files_are_read_and_truncated_ones_are_named(self):
+        packed = gzip.compress(b"x,y\n1,no\n2,yes\n")
+        path = self.folder / "rows.csv.gz"
+        path.write_bytes(packed)
+        self.assertIn("2 columns separated by commas; compressed by gzip", self.produce(path).stderr)
+        path.write_bytes(packed[:12])
+        self.assert_one_line(self.produce(path), 1, "rows.csv.gz is truncated", "no end after byte 12")
+
+    def test_latin1_is_named_in_the_error_and_read_when_told(self):
+        path = self.folder / "rows.csv"
+        path.write_bytes("x,y,prénom\n1,no,Zoé\n2,yes,René\n".encode("latin1"))
+        self.assert_one_line(self.produce(path), 1, "not valid UTF-8", "give --encoding latin1")
+        said = self.produce(path, "--encoding", "latin1", "--categorical", "prénom").stderr
+        self.assertIn("3 columns separated by commas; in latin-1", said)
+        self.assertIn("no Kafka broker answered", said)
+
+    def test_any_column_can_be_named(self):
+        path = self.csv('x,y,"a,b",a*b,"say ""so""",k=v\n1,no,2,3,4,5\n2,yes,3,4,5,6\n')
+        said = self.produce(path, "--numeric", 'x,"a,b",k=v', "--categorical", '"a*b","say ""so"""*"a*b"').stderr
+        self.assertIn("no Kafka broker answered", said)
+        self.assert_one_line(self.produce(path, "--numeric", '"a,c"'), 1, 'no column "a,c"', 'did you mean "a,b"?')
+        self.assert_one_line(self.produce(path, "--numeric", '"a,b'), 2, "--numeric", "quote that is not closed")
+
+    def test_only_a_file_can_be_followed(self):
+        path = self.csv("x,y\n1,no\n2,yes\n")
+        self.assertIn("following ", self.produce(path, "--follow").stderr)
+        self.assert_one_line(self.produce(path, "--follow", "--epochs", "2"), 2, "follow (--follow)", "epochs")
+        self.assert_one_line(self.produce("-", "--follow"), 2, "follow (--follow)", "standard input")
+        (self.folder / "rows.csv.gz").write_bytes(gzip.compress(b"x,y\n1,no\n"))
+        self.assert_one_line(self.produce(self.folder / "rows.csv.gz", "--follow"), 1, "cannot be followed")
 
     def test_a_label_among_the_features_is_refused_with_the_flag(self):
         self.assert_one_line(self.produce(self.csv("x,y\n1,no\n"), "--numeric", "x,y"), 2,

@@ -19,7 +19,7 @@ StatusOr<ClassScan> Scan(const std::string& text, const std::function<bool()>& s
   FeatureSpec spec;
   spec.set_label("y");
   spec.add_numeric("n");
-  spec.set_text("t");
+  spec.add_text("t");
   return ScanClasses(*file, spec, stopped);
 }
 

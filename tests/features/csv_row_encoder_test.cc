@@ -48,8 +48,8 @@ TEST(CsvRowEncoder, GuessesAnotherSeparatorThanTheComma) {
   const auto error = [](const Names& columns) {
     return std::string(CsvRowEncoder::Create(Spec(), columns, "f.csv").status().message());
   };
-  EXPECT_THAT(error({"a\tb\ty"}), testing::EndsWith("; are they separated by tabs? Commas are "
-                                                    "expected: convert the file"));
+  EXPECT_THAT(error({"a\tb\ty"}), testing::EndsWith("; are they separated by tabs? Then name the "
+                                                    "separator by --delimiter"));
   EXPECT_THAT(error({"a;b", "y"}), testing::HasSubstr("separated by semicolons?"));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "features/murmur3.h"
+#include "features/spec_checks.h"
 
 namespace millrace {
 namespace {
@@ -119,7 +120,8 @@ TEST(FeatureEncoder, SaysWhichCellIsWrongAndWhy) {
             "column \"y\": \"maybe\" is none of the classes (no, yes)");
   EXPECT_EQ(RowError(encoder, {"  ", "1", "2", "c", "d", "t"}), "column \"y\": the label is empty");
   EXPECT_EQ(RowError(encoder, {"\xFF", "1", "2", "c", "d", "t"}),
-            "column \"y\": \"\\377\" is not valid UTF-8");
+            "column \"y\": \"\\377\" is not valid UTF-8 (if the file is in latin-1, give "
+            "--encoding latin1)");
   EXPECT_EQ(RowError(encoder, {"no", "1", "2x", "c", "d", "t"}),
             "column \"n2\": \"2x\" is not a number (if it means that there is no value, add "
             "it to --missing-tokens)");
@@ -130,9 +132,11 @@ TEST(FeatureEncoder, SaysWhichCellIsWrongAndWhy) {
   EXPECT_EQ(RowError(encoder, {"no", "1", "", "c", "d", "t"}),
             "column \"n2\": \"\" is a missing value (--missing mean takes the mean of the column)");
   EXPECT_EQ(RowError(encoder, {"no", "1", "2", "\xC3", "d", "t"}),
-            "column \"c1\": \"\\303\" is not valid UTF-8");
+            "column \"c1\": \"\\303\" is not valid UTF-8 (if the file is in latin-1, give "
+            "--encoding latin1)");
   EXPECT_EQ(RowError(encoder, {"no", "1", "2", "c", "d", "caf\xE9 noir"}),
-            "column \"t\": \"caf\\351 noir\" is not valid UTF-8");
+            "column \"t\": \"caf\\351 noir\" is not valid UTF-8 (if the file is in latin-1, give "
+            "--encoding latin1)");
 }
 
 TEST(FeatureEncoder, MakesMissingNumbersNotANumberIfTheSpecSaysSo) {

@@ -19,24 +19,29 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs"))
 import predict  # noqa: E402
 
 CLASSES = ["no", "maybe", "yes"]
-NUMERIC = ["n", "wide", "constant"]
-CATEGORICAL = ["c", "d", "c*d", "a=b\\", "c*b*n"]
+NUMERIC = ["n", "wide", "constant", "paid", "at.days"]
+BOOLEANS = ["paid"]
+TIMES = ["at"]
+CATEGORICAL = ["c", "d", "c*d", "a=b\\", "c*b*n", "at.hour", "at.weekday*at.month", '"e*f"*c']
 BINS = ["b:8", "n"]  # b is no numeric feature
 BIN_EDGES = numpy.array([[-25, 1, 1e9], [0.5, numpy.nan, numpy.nan]])
 BUCKETS = 7  # so few that keys collide
 TEXT_BUCKETS = 16
 # Count, mean and M2 of each numeric column; the test has the same.
-MOMENTS = numpy.array([[10, 10, 4], [1.5, -2e6, 3], [40, 9e12, 0]], dtype=float)
+MOMENTS = numpy.array([[10, 10, 4, 9, 20], [1.5, -2e6, 3, 0.5, 15000], [40, 9e12, 0, 2.25, 5e9]], dtype=float)
 # Of a regression: the mean of the targets, and the unit of the scores.
 TARGET = (100, 2)
 TEXTS = ["", "The quick brown fox", "the THE thE, fox! \u00c9t\u00e9 \u0391\u03a3", "a b c", "x_1 3.14 don't",
          "na\u00efve \u65e5\u672c\u8a9e \U00010400\U00010401 fox fox"]
 NUMBERS = ["1", " -2.5e1 ", "n/a", "", "1e9", "+.5", "nan", "-3000000"]
+WORDS = ["yes", "F", "true", "", " N ", "on", "0", "TRUE"]
+TIME_CELLS = ["2013-01-31", "1357034400", "2024-02-29T23:59:30.5+02:00", "", "NA", "1969-12-31 22:30",
+              "1357034400250", "2023-12-31t10:00z", "2000-06-15T00:00-05:30"]
 CELLS = ["UA", " UA\t", "", "a*b", "\\", "x=y", "caf\u00e9", "a,\"b\"\nc"]
 
 
 def weights():
-    count = 2 * len(NUMERIC) + BUCKETS + TEXT_BUCKETS + 1
+    count = 2 * len(NUMERIC) + BUCKETS + 2 * TEXT_BUCKETS + 1
     f, k = numpy.indices((count, len(CLASSES)))
     return (((f * 7919 + k * 104729) % 2001 - 1000) / 4000).astype("f4")
 
@@ -45,14 +50,15 @@ def rows():
     for i in range(48):
         yield {"n": NUMBERS[i % 8], "wide": NUMBERS[(i * 3 + 1) % 8], "constant": NUMBERS[(i // 3) % 8],
                "b": NUMBERS[(i * 5 + 3) % 8], "c": CELLS[i % 8], "d": CELLS[(i * 5 + i // 8) % 8], "a=b\\": CELLS[(i // 2) % 8],
-               "t": TEXTS[(i * 7) % 6], "y": CLASSES[i % 3]}
+               "e*f": CELLS[(i * 3) % 8], "paid": WORDS[(i * 3 + 2) % 8], "at": TIME_CELLS[(i * 2 + 1) % 9],
+               "t": TEXTS[(i * 7) % 6], "u": TEXTS[(i * 5 + 1) % 6], "y": CLASSES[i % 3]}
 
 
 def oracle():
     table = list(rows())
     features = {"numeric": NUMERIC, "moments": MOMENTS, "categorical": CATEGORICAL,
-                "categorical_buckets": BUCKETS, "text": "t", "text_buckets": TEXT_BUCKETS,
-                "bins": BINS, "bin_edges": BIN_EDGES}  # fmt: skip
+                "categorical_buckets": BUCKETS, "text": ["t", "u"], "text_buckets": TEXT_BUCKETS,
+                "bins": BINS, "bin_edges": BIN_EDGES, "booleans": BOOLEANS, "times": TIMES}  # fmt: skip
     result = predict.probabilities(weights(), table, **features)
     estimates = predict.estimates(weights()[:, :1], table, TARGET, **features)[:, 0]
     out = io.StringIO(newline="")

@@ -23,8 +23,13 @@ FeatureSpec Spec() {
   FeatureSpec spec;
   spec.set_label("y");
   for (const char* name : {"no", "maybe", "yes"}) spec.add_classes(name);
-  for (const char* column : {"n", "wide", "constant"}) spec.add_numeric(column);
-  for (const char* term : {"c", "d", "c*d", "a=b\\", "c*b*n"}) spec.add_categorical(term);
+  for (const char* column : {"n", "wide", "constant", "paid", "at.days"}) spec.add_numeric(column);
+  spec.add_booleans("paid");
+  spec.add_times("at");
+  for (const char* term :
+       {"c", "d", "c*d", "a=b\\", "c*b*n", "at.hour", "at.weekday*at.month", "\"e*f\"*c"}) {
+    spec.add_categorical(term);
+  }
   spec.set_categorical_buckets(7);
   for (const char* item : {"b:8", "n"}) spec.add_bins(item);
   for (const auto& [column, edges] :
@@ -33,7 +38,7 @@ FeatureSpec Spec() {
     added.set_column(column);
     for (double edge : edges) added.add_edge(edge);
   }
-  spec.set_text("t");
+  for (const char* column : {"t", "u"}) spec.add_text(column);
   spec.set_text_buckets(16);
   spec.set_missing(FeatureSpec::MEAN_AND_INDICATOR);
   return spec;
@@ -55,10 +60,10 @@ TEST(PredictionOracle, TheProgramOfThePageComputesWhatTheModelDoes) {
   CsvRowEncoder encoder = CsvRowEncoder::Create(Spec(), file->columns(), file->name()).value();
   const size_t features = encoder.encoder().feature_count();
   const SoftmaxRegression model(features, kClasses);
-  Moments moments(3);
-  moments.count = {10, 10, 4};
-  moments.mean = {1.5, -2e6, 3};
-  moments.m2 = {40, 9e12, 0};
+  Moments moments(5);
+  moments.count = {10, 10, 4, 9, 20};
+  moments.mean = {1.5, -2e6, 3, 0.5, 15000};
+  moments.m2 = {40, 9e12, 0, 2.25, 5e9};
   std::vector<float> of_first_class;
   for (size_t f = 0; f <= features; ++f) of_first_class.push_back(Weights(features)[f * kClasses]);
   const FactorizationMachine regression({.features = features, .has_ids = false},

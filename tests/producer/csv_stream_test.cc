@@ -154,7 +154,7 @@ TEST_F(CsvStreamTest, NamesAMissingColumn) {
 
 TEST_F(CsvStreamTest, ARowTooLargeForARecordIsRejected) {
   options_.spec.clear_numeric();
-  options_.spec.set_text("x");
+  options_.spec.add_text("x");
   options_.spec.set_text_buckets(1 << 30);
   std::string words;
   for (int i = 0; i < 130'000; ++i) words += "word" + std::to_string(i) + " ";

@@ -43,7 +43,7 @@ TEST(RowsPerTurnOf, IsLongWhereRowsComeAsFastAsTheyAreTaken) {
 
 TEST(JobFeatures, WhereNoCellCanBeMissingTheTokensAreNoDifference) {
   FeatureSpec spec;
-  spec.set_text("t");
+  spec.add_text("t");
   spec.add_missing_tokens("x");
   EXPECT_TRUE(TokensOf(spec).empty());
   spec.add_numeric("a");
@@ -61,6 +61,72 @@ TEST(JobFeatures, WritesOutWhichColumnsHaveHowManyBins) {
   EXPECT_EQ(CompleteSpec(complete).SerializeAsString(), complete.SerializeAsString());
   spec.add_bins("b");  // for ValidateColumns() to refuse
   EXPECT_EQ(CompleteSpec(spec).bins_size(), 4);
+}
+
+std::vector<std::string> Strings(const google::protobuf::RepeatedPtrField<std::string>& field) {
+  return {field.begin(), field.end()};
+}
+
+TEST(JobFeatures, BooleansAreNumericColumns) {
+  FeatureSpec spec;
+  for (const char* column : {"a", "b"}) spec.add_booleans(column);
+  spec.add_numeric("b");
+  const FeatureSpec complete = CompleteSpec(spec);
+  EXPECT_EQ(Strings(complete.numeric()), (std::vector<std::string>{"b", "a"}));
+  EXPECT_EQ(CompleteSpec(complete).SerializeAsString(), complete.SerializeAsString());
+}
+
+TEST(JobFeatures, ATimeOfWhichNothingIsNamedHasAllOfItsParts) {
+  FeatureSpec spec;
+  for (const char* column : {"at", "born*", "seen"}) spec.add_times(column);
+  spec.add_categorical("seen.hour*c");
+  const FeatureSpec complete = CompleteSpec(spec);
+  EXPECT_EQ(Strings(complete.numeric()), (std::vector<std::string>{"at.days", "born*.days"}));
+  EXPECT_EQ(Strings(complete.categorical()),
+            (std::vector<std::string>{"seen.hour*c", "at.hour", "at.weekday", "at.month",
+                                      "\"born*.hour\"", "\"born*.weekday\"", "\"born*.month\""}));
+  EXPECT_EQ(CompleteSpec(complete).SerializeAsString(), complete.SerializeAsString());
+}
+
+TEST(JobFeatures, AColumnOfBinsThatIsCalledAllIsNotAll) {
+  FeatureSpec spec;
+  spec.add_numeric("n");
+  spec.add_bins("\"all\"");
+  const FeatureSpec complete = CompleteSpec(spec);
+  EXPECT_EQ(Strings(complete.bins()), (std::vector<std::string>{"\"all\":16"}));
+  EXPECT_EQ(CompleteSpec(complete).SerializeAsString(), complete.SerializeAsString());
+}
+
+// A job that an older version started goes on.
+TEST(JobFeatures, WhatIsNotGivenIsNotWritten) {
+  FeatureSpec spec;
+  spec.add_numeric("n");
+  spec.set_decimal_comma(false);
+  EXPECT_FALSE(CompleteSpec(spec).has_decimal_comma());
+}
+
+TEST(JobFeatures, TheLabelIsLeftOutWhereverItIsListed) {
+  FeatureSpec spec;
+  spec.set_label("y");
+  for (const char* column : {"y", "n", "y.days"}) spec.add_numeric(column);
+  for (const char* term : {"y", "\"y\"*c", "c", "yy", "y.hour*c"}) spec.add_categorical(term);
+  for (const char* term : {"c*y", "i"}) spec.add_ids(term);
+  for (const char* item : {"y:8", "all", "n"}) spec.add_bins(item);
+  for (const char* column : {"y", "t"}) {
+    spec.add_text(column);
+    spec.add_booleans(column);
+  }
+  const FeatureSpec without = WithoutLabel(spec);
+  EXPECT_EQ(Strings(without.numeric()), (std::vector<std::string>{"n", "y.days"}));
+  EXPECT_EQ(Strings(without.categorical()), (std::vector<std::string>{"c", "yy", "y.hour*c"}));
+  EXPECT_EQ(Strings(without.ids()), (std::vector<std::string>{"i"}));
+  EXPECT_EQ(Strings(without.bins()), (std::vector<std::string>{"all", "n"}));
+  EXPECT_EQ(Strings(without.text()), (std::vector<std::string>{"t"}));
+  EXPECT_EQ(Strings(without.booleans()), (std::vector<std::string>{"t"}));
+  spec.add_times("y");
+  EXPECT_EQ(Strings(WithoutLabel(spec).numeric()), (std::vector<std::string>{"n"}));
+  EXPECT_EQ(Strings(WithoutLabel(spec).categorical()), (std::vector<std::string>{"c", "yy"}));
+  EXPECT_TRUE(WithoutLabel(spec).times().empty());
 }
 
 TEST(JobFeatures, ColumnsOfBinsHaveCellsThatMeanMissingToo) {

@@ -165,7 +165,9 @@ class StreamRowsTest : public testing::Test {
     rejects_.rows.clear();
     counts_ = {};
     accepts_ = 0;
-    auto stream = CsvStream::Create(CsvFile::Open(path_).value(), {}, options_, rejects_).value();
+    auto stream = CsvStream::Create(CsvFile::Open(path_, file_options_).value(), file_options_,
+                                    options_, rejects_)
+                      .value();
     return StreamRows(*stream, PlanOf(topic, rows_per_turn_), pacer_, sender, around_, counts_);
   }
 
@@ -195,6 +197,7 @@ class StreamRowsTest : public testing::Test {
   std::string path_;
   MemoryRejects rejects_;
   CsvStream::Options options_;
+  CsvFile::Options file_options_;
   uint32_t rows_per_turn_ = 1;
   Pacer pacer_ = Pacer::Unpaced();
   std::atomic<bool> stop_ = false;
@@ -242,6 +245,58 @@ TEST_F(StreamRowsTest, WhatWasSentIsDeliveredWhileAPipeIsSilent) {
   EXPECT_TRUE(Run(topic, sender).ok());
   writer.join();
   EXPECT_EQ(RowsOf(topic), Expected(3, 1));
+}
+
+// Stopped and started again it loses nothing; without an end there is no end of the partitions.
+TEST_F(StreamRowsTest, AFileThatIsFollowedIsStreamedAsItGrows) {
+  file_options_.follow = true;
+  file_options_.stop = &stop_;
+  MemoryTopic topic(2);
+  std::string text = "x,y\n0,0\n1,1\n";
+  Input(text);
+  for (int run = 0; run < 3; ++run) {
+    stop_ = false;
+    int caught_up = 0;
+    const uint64_t before = static_cast<uint64_t>(2 + 3 * run);
+    around_.now = [this] { return now_ += milliseconds(10); };
+    around_.caught_up = [&] {
+      ++caught_up;
+      for (int i = 0; i < 3; ++i) {
+        const int row = static_cast<int>(before) + i;
+        text += std::to_string(row) + "," + std::to_string(row % 2) + "\n";
+      }
+      Input(text + "7");  // of the next line
+    };
+    MemorySender sender(topic, 1, kNever);
+    around_.tick = [&]() -> Status {
+      const uint64_t found = run == 0 ? 0 : before;
+      if (counts_.rows_found == found && counts_.rows_sent + found == before + 3 &&
+          sender.outstanding() == 0) {
+        stop_ = true;
+      }
+      return absl::OkStatus();
+    };
+    EXPECT_TRUE(absl::IsCancelled(Run(topic, sender)));
+    EXPECT_EQ(caught_up, 1);
+    Input(text);
+  }
+  MemoryTopic expected = Expected(11, 2);
+  for (auto& records : expected) records.pop_back();
+  EXPECT_EQ(RowsOf(topic), expected);
+}
+
+TEST_F(StreamRowsTest, AFollowedFileThatHasLostRowsOrWhoseStreamHasEndedIsAnError) {
+  file_options_.follow = true;
+  MemoryTopic topic = Expected(10, 2);
+  InputRows(10, [](int) { return false; });
+  const Status ended = Run(topic);
+  EXPECT_TRUE(absl::IsFailedPrecondition(ended)) << ended;
+  EXPECT_THAT(ended.message(), HasSubstr("holds the end of the stream"));
+  for (auto& records : topic) records.pop_back();
+  InputRows(9, [](int) { return false; });
+  const Status lost = Run(topic);
+  EXPECT_TRUE(absl::IsFailedPrecondition(lost)) << lost;
+  EXPECT_THAT(lost.message(), HasSubstr("it was truncated or replaced"));
 }
 
 TEST_F(StreamRowsTest, EndsPartitionsOfUnequalCounts) {

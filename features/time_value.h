@@ -1,4 +1,4 @@
-// Times in the cells of a time column.
+// Times in the cells of a table.
 #pragma once
 
 #include <chrono>
@@ -17,6 +17,16 @@ using RecordedTime = std::chrono::microseconds;
 //  - ISO 8601: YYYY-MM-DD, then optionally T or a space and HH:MM[:SS[.fraction]], then optionally
 //    Z, +HH:MM, +HHMM or +HH. Without a zone it is UTC: a replay needs differences only.
 std::optional<RecordedTime> ParseTime(std::string_view text);
+
+// A time, and what the clock on the wall showed then where it was written: the same as `time` but
+// for the zone. Without a zone both are the same.
+struct WallTime {
+  RecordedTime time;
+  RecordedTime wall;
+};
+// As ParseTime().
+std::optional<WallTime> ParseWallTime(std::string_view text);
+
 std::string TimeText(RecordedTime time);  // 2013-01-31T10:00:00Z
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-#include "producer/time_value.h"
+#include "features/time_value.h"
 
 #include <gtest/gtest.h>
 

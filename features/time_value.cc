@@ -1,7 +1,8 @@
-#include "producer/time_value.h"
+#include "features/time_value.h"
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/time/time.h"
@@ -29,7 +30,13 @@ bool BeginsLike(std::string_view text, std::string_view shape) {
   return text.find_first_of(" \t\n\v\f\r") == std::string_view::npos;
 }
 
-std::optional<RecordedTime> ParseIso(std::string_view cell) {
+std::optional<RecordedTime> ParseAs(const char* format, const std::string& text) {
+  absl::Time time;
+  if (!absl::ParseTime(format, text, &time, nullptr)) return std::nullopt;
+  return RecordedTime(absl::ToUnixMicros(time));
+}
+
+std::optional<WallTime> ParseIso(std::string_view cell) {
   std::string text = absl::AsciiStrToUpper({cell.data(), cell.size()});
   if (text.size() > kDate.size() && text[kDate.size()] == ' ') text[kDate.size()] = 'T';
   const bool has_seconds = text.size() > kMinute.size() && text[kMinute.size()] == ':';
@@ -37,11 +44,18 @@ std::optional<RecordedTime> ParseIso(std::string_view cell) {
                                  : has_seconds               ? kSecond
                                                              : kMinute;
   if (!BeginsLike(text, shape)) return std::nullopt;
-  for (const char* const format : {"%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M%Ez",
-                                   "%Y-%m-%dT%H:%M:%E*S", "%Y-%m-%dT%H:%M:%E*S%Ez"}) {
-    absl::Time time;
-    if (!absl::ParseTime(format, text, &time, nullptr)) continue;
-    return RecordedTime(absl::ToUnixMicros(time));
+  for (const char* const format : {"%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%E*S"}) {
+    if (const auto time = ParseAs(format, text)) return WallTime{*time, *time};
+  }
+  const size_t zone = text.find_first_of("Z+-", kDate.size());
+  if (zone == std::string::npos) return std::nullopt;
+  for (const auto& [with_zone, without] :
+       {std::pair("%Y-%m-%dT%H:%M%Ez", "%Y-%m-%dT%H:%M"),
+        std::pair("%Y-%m-%dT%H:%M:%E*S%Ez", "%Y-%m-%dT%H:%M:%E*S")}) {
+    const auto time = ParseAs(with_zone, text);
+    if (!time) continue;
+    const auto wall = ParseAs(without, text.substr(0, zone));
+    if (wall) return WallTime{*time, *wall};
   }
   return std::nullopt;
 }
@@ -53,14 +67,21 @@ std::string TimeText(RecordedTime time) {
                           absl::UTCTimeZone());
 }
 
-std::optional<RecordedTime> ParseTime(std::string_view text) {
+std::optional<WallTime> ParseWallTime(std::string_view text) {
   double number;
   if (ParseNumber(text, &number) == NumberKind::kNumber) {
     if (std::abs(number) >= kFirstMilliseconds) number /= 1000;
     if (!(std::abs(number) < kMaxSeconds)) return std::nullopt;
-    return RecordedTime(std::llround(number * 1e6));
+    const RecordedTime time(std::llround(number * 1e6));
+    return WallTime{time, time};
   }
   return ParseIso(text);
+}
+
+std::optional<RecordedTime> ParseTime(std::string_view text) {
+  const std::optional<WallTime> parsed = ParseWallTime(text);
+  if (!parsed) return std::nullopt;
+  return parsed->time;
 }
 
 }  // namespace millrace
