@@ -1,6 +1,7 @@
 // CsvProducer: streams a CSV into a job's topic of rows.
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "apps/program.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "job/stop_signal.h"
+#include "producer/job_draft.h"
 #include "producer/producer_run.h"
 
 namespace millrace {
@@ -35,6 +37,9 @@ constexpr char kFooter[] =
     "  From a pipe, which can be read only once, so the classes must be given:\n"
     "    some-program | CsvProducer --job reviews --input - --label Score --text Text \\\n"
     "        --classes 1,2,3,4,5\n"
+    "  A file that nobody has described yet:\n"
+    "    CsvProducer --describe my.csv.gz > my.textproto\n"
+    "    CsvProducer --config my.textproto --label late\n"
     "\n"
     "The file is CSV as in RFC 4180 with a header line, in UTF-8 or with --encoding latin1. Its\n"
     "delimiter is found in the header, and gzip and zstd by their first bytes. In a list of columns\n"
@@ -66,13 +71,27 @@ Status TakeBinEdges(const std::string& snapshot, FeatureSpec& spec) {
   return absl::OkStatus();
 }
 
+// An input that is no good is no wrong usage, which InvalidArgument stands for.
+Status Describe(const std::string& path, const JobConfig& config) {
+  const StatusOr<std::string> draft = DraftJob(path, config, StopOnSignals());
+  if (absl::IsInvalidArgument(draft.status())) {
+    return absl::FailedPreconditionError(draft.status().message());
+  }
+  MILLRACE_RETURN_IF_ERROR(draft.status());
+  const bool written = std::fputs(draft->c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  return written ? absl::OkStatus()
+                 : absl::UnavailableError("the job file cannot be written to standard output");
+}
+
 struct Flags {
   std::string bins_of;
+  std::string describe;
   ProducerRun::Options options;
 };
 
 Status Run(const JobFlags& job_flags, const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
+  if (!flags.describe.empty()) return Describe(flags.describe, config);
   const std::string& bins_of = flags.bins_of;
   ProducerRun::Options options = flags.options;
   if (!bins_of.empty()) {
@@ -100,6 +119,12 @@ int main(int argc, char** argv) {
                  "--from-snapshot, --new-stream)")
       ->type_name("FOLDER")
       ->group("Features");
+  app.add_option("--describe", own.describe,
+                 "Print a job file for this CSV to standard output, and end: by its first\n"
+                 "100,000 rows a type for each column, with the reasons. It is complete\n"
+                 "once the label is named; with --label it is. (docs/files.md has the rules)")
+      ->type_name("FILE")
+      ->group("Stream");
   app.add_flag("--quiet,-q", own.options.quiet, "Print warnings and errors only, no progress")
       ->group("Stream");
   app.add_flag("--features-only", own.options.features_only,

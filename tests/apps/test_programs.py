@@ -156,6 +156,24 @@ class Programs(unittest.TestCase):
         self.assert_one_line(self.produce(path, "--numeric", '"a,c"'), 1, 'no column "a,c"', 'did you mean "a,b"?')
         self.assert_one_line(self.produce(path, "--numeric", '"a,b'), 2, "--numeric", "quote that is not closed")
 
+    def test_a_file_is_described_by_a_job_file_that_works_once_the_label_is_named(self):
+        rows = "".join(f"{i};{i * 7 % 13},5;{'ab'[i % 2]};{['no', 'yes'][i % 3 > 0]}\n" for i in range(60))
+        path = self.csv(f"row;size;kind;late\n{rows}")
+        draft = run("CsvProducer", "--describe", path)
+        self.assertEqual(draft.returncode, 0, draft.stderr)
+        self.assertIn('# label: "late"', draft.stdout)
+        job = self.csv(draft.stdout, "job.textproto")
+        words = ["--config", job, "--brokers", self.nobody, "--broker-timeout", "1"]
+        self.assert_one_line(run("CsvProducer", *words), 2, "no label column is named")
+        for label in "late", "kind":
+            said = run("CsvProducer", *words, "--label", label).stderr
+            self.assertIn("4 columns separated by semicolons; numbers with decimal commas", said)
+            self.assertIn("no Kafka broker answered", said)
+        self.csv(run("CsvProducer", "--describe", path, "--label", "late").stdout, "job.textproto")
+        self.assertIn("no Kafka broker answered", run("CsvProducer", *words).stderr)
+        self.assert_one_line(run("CsvProducer", "--describe", path, "--label", "lat"), 1, 'did you mean "late"?')
+        self.assert_one_line(run("CsvProducer", "--describe", self.folder / "none.csv"), 1, "none.csv", "No such file")
+
     def test_only_a_file_can_be_followed(self):
         path = self.csv("x,y\n1,no\n2,yes\n")
         self.assertIn("following ", self.produce(path, "--follow").stderr)
