@@ -30,6 +30,8 @@ until [[ -f $ROOT/ended ]]; do sleep 0.02; done
 """
 PRODUCER = """\
 #!/usr/bin/env bash
+if [[ $* == *--describe* ]]; then echo "$*" >"$ROOT/described"; echo 'name: "x"'; exit; fi
+echo "$*" >>"$ROOT/producer-words"
 if [[ $* == *--features-only* ]]; then touch "$ROOT/features"; exit "$(cat "$ROOT/fails" 2>/dev/null || echo 0)"; fi
 grep -l joined "$ROOT"/build/demo/worker-*.log >"$ROOT/joined-before"
 touch "$ROOT/ended"
@@ -84,11 +86,26 @@ class Demo(unittest.TestCase):
             self.assertIn(f"{flag}: {self.data} has no column '{name}'; its columns are: x, city, a \"b\", y",
                           done.stderr)
         test = self.root / "test.csv"
-        test.write_text("x;y\n1;no\n")
+        test.write_text("z;y\n1;no\n")
         done = self.file("--test", test)
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("columns are separated by commas", done.stderr)
+        self.assertIn("test.csv has no column 'x'; its columns are: z, y", done.stderr)
         self.assertFalse((self.root / "set-up").exists())
+
+    def test_a_file_and_its_label_are_enough(self):
+        done = self.demo("--data", self.data, "--label", "y", "--no-picture")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.root / "described").read_text().split(), ["--describe", str(self.data), "--label", "y"])
+        self.assertEqual((self.root / "build/demo/job.textproto").read_text(), 'name: "x"\n')
+        for name in "producer-words", "server-words":
+            for line in (self.root / name).read_text().splitlines():
+                self.assertIn(f"--config {self.root}/build/demo/job.textproto ", line)
+
+    def test_other_separators_and_names_in_quotes_are_no_reason_to_stop(self):
+        self.data.write_text('x;city;"a,b";y\n1;2;3;no\n2;3;4;yes\n')
+        done = self.file("--numeric", 'x,"a,b"', "--text", "city,x")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('--numeric x,"a,b" ', (self.root / "producer-words").read_text())
 
     def test_a_broker_that_does_not_answer_is_an_error_at_once(self):
         with socket.socket() as listener:
