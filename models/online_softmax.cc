@@ -235,37 +235,49 @@ void OnlineSoftmax::AddRaceChange(std::span<const float> first, std::span<const 
   }
 }
 
-std::vector<float> OnlineSoftmax::PredictingWeights(std::span<const float> parameters,
-                                                    std::span<const float> rows) const {
-  MILLRACE_CHECK(parameters.size() == parameter_count());
-  const size_t hashed = shape_.features - shape_.numeric;
-  MILLRACE_CHECK(rows.size() == (shape_.wide ? hashed * block_ : 0));
+// The last block, if it is the bias, gets what the racer without features adds.
+std::vector<float> OnlineSoftmax::Mix(std::span<const float> parameters,
+                                      std::span<const float> blocks, bool ends_with_bias) const {
+  MILLRACE_CHECK(parameters.size() == parameter_count() && blocks.size() % block_ == 0);
   const std::unique_ptr<OnlineLearner> learner = MakeLearner();
   std::vector<float> race_floats(parameters.begin() + static_cast<ptrdiff_t>(RaceKey()),
                                  parameters.end());
   learner->SetRace(RaceView::Of(race_floats, shape_.classes));
   std::vector<float> weights;
-  weights.reserve((shape_.features + 1) * score_count());
+  weights.reserve(blocks.size() / block_ * score_count());
   std::vector<float> column(columns_);
-  // Of two classes each has half of the log odds, and the softmax of both is the same.
-  const auto append = [&] {
+  for (; !blocks.empty(); blocks = blocks.subspan(block_)) {
+    learner->Mix(blocks.data(), column);
+    const bool is_bias = ends_with_bias && blocks.size() == block_;
+    for (size_t c = 0; c < columns_ && is_bias; ++c) column[c] += learner->PriorScore(c);
     if (shape_.classes == 2) {
+      // Each class has half of the log odds, and the softmax of both is the same.
       weights.push_back(-column[0] / 2);
       weights.push_back(column[0] / 2);
     } else {
       weights.insert(weights.end(), column.begin(), column.end());
     }
-  };
-  for (size_t feature = 0; feature < shape_.features; ++feature) {
-    const bool is_row = shape_.wide && feature >= shape_.numeric;
-    learner->Mix(is_row ? rows.data() + (feature - shape_.numeric) * block_
-                        : parameters.data() + feature * block_,
-                 column);
-    append();
   }
-  learner->Mix(parameters.data() + BiasKey(), column);
-  for (size_t c = 0; c < columns_; ++c) column[c] += learner->PriorScore(c);
-  append();
+  return weights;
+}
+
+std::vector<float> OnlineSoftmax::MixBlocks(std::span<const float> parameters,
+                                            std::span<const float> blocks) const {
+  return Mix(parameters, blocks, false);
+}
+
+std::vector<float> OnlineSoftmax::MixedParameters(std::span<const float> parameters) const {
+  return Mix(parameters, parameters.first(RaceKey()), true);
+}
+
+std::vector<float> OnlineSoftmax::PredictingWeights(std::span<const float> parameters,
+                                                    std::span<const float> rows) const {
+  const size_t hashed = shape_.features - shape_.numeric;
+  MILLRACE_CHECK(rows.size() == (shape_.wide ? hashed * block_ : 0));
+  std::vector<float> weights = MixedParameters(parameters);
+  const std::vector<float> of_rows = MixBlocks(parameters, rows);
+  weights.insert(weights.end() - static_cast<ptrdiff_t>(score_count()), of_rows.begin(),
+                 of_rows.end());
   return weights;
 }
 

@@ -42,8 +42,9 @@ class OnlineSoftmax final : public Model {
   size_t row_linear_end() const override { return row_width(); }
   void AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const override;
   const OnlineSoftmax* online() const override { return this; }
+  const Shape& shape() const { return shape_; }
 
-  // Tests only. REQUIRES: no gradient is wanted.
+  // Tests only, by all racers. REQUIRES: no gradient is wanted.
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
                     const EmbeddingBatch& embeddings, GradientSum* gradient,
                     std::span<float> scores) const override;
@@ -70,6 +71,12 @@ class OnlineSoftmax final : public Model {
                   const EmbeddingBatch& embeddings, GradientSum& change,
                   std::span<float> scores) const;
 
+  // The weights by which the racers predict together, of any blocks (embedding rows): from
+  // block_size() floats each to score_count().
+  std::vector<float> MixBlocks(std::span<const float> parameters,
+                               std::span<const float> blocks) const;
+  // The dense parameters of the MixedSoftmax of this shape; its embedding rows are MixBlocks'.
+  std::vector<float> MixedParameters(std::span<const float> parameters) const;
   // The weights that predict: SoftmaxRegression's, (features + 1) x score_count(); of a regression
   // what is added to the mean of the targets. `rows`: of a wide model, the blocks of all hashed
   // features.
@@ -80,6 +87,8 @@ class OnlineSoftmax final : public Model {
   class Copy;
 
   std::unique_ptr<OnlineLearner> MakeLearner() const;
+  std::vector<float> Mix(std::span<const float> parameters, std::span<const float> blocks,
+                         bool ends_with_bias) const;
   // Both add how a copy has changed since it was made of `parameters` and `embeddings`, or since
   // the race was `first`, as it counts beside the changes of other workers.
   void AddBlockChanges(const Copy& copy, std::span<const float> parameters, uint32_t concurrent,
