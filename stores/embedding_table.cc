@@ -6,16 +6,12 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/hash.h"
+#include "base/initial_row.h"
 
 namespace millrace {
 
 void DrawInitialRow(const EmbeddingTableOptions& options, EmbeddingId id, std::span<float> values) {
-  const uint64_t row = Mix64(Mix64(options.seed + options.table) ^ id);
-  for (size_t column = 0; column < values.size(); ++column) {
-    // (Not -0, where the limit is 0.)
-    values[column] = options.initial_limit[column] * EvenlyFrom(Mix64(row + column)) + 0.0f;
-  }
+  DrawInitialValues(options.seed, options.table, id, options.initial_limit, values);
 }
 
 EmbeddingTable::EmbeddingTable(const EmbeddingTableOptions& options, const OrderedByteMap* store)

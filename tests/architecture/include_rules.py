@@ -22,6 +22,7 @@ MAY_USE = {
     "kafka": ["base"],
     "topics": ["base", "messages", "models"],
     "features": ["base", "formats", "messages", "models"],
+    "exports": ["base", "features", "formats", "messages", "models"],
     "stores": ["base", "messages", "topics"],
     "processors": ["base", "messages", "models", "stores", "topics"],
     "tasks": ["base", "messages", "models", "processors", "stores", "topics"],

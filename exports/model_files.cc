@@ -1,0 +1,149 @@
+#include "exports/model_files.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/atomic_file.h"
+#include "base/crc32c.h"
+#include "base/file_checksum.h"
+#include "exports/model_shape.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMostJsonBytes = size_t{256} << 20;
+// The last field of the file. (A name or class in quotes has its quotes escaped.)
+constexpr std::string_view kChecksumField = "\"crc32c\":";
+
+std::string PathOf(const std::string& folder, std::string_view file) {
+  return folder + "/" + std::string(file);
+}
+
+StatusOr<std::string> ToJson(const std::string& path, const ModelDescription& description) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(description, &text, options).ok()) {
+    return absl::InternalError(path + " cannot be written: the description has no form in JSON");
+  }
+  if (text.size() <= kMostJsonBytes) return text;
+  return absl::ResourceExhaustedError(path +
+                                      " cannot be written: it would be larger than 256 MiB, the "
+                                      "limit of such a file; use fewer classes or columns");
+}
+
+StatusOr<std::string> ReadText(const std::string& path) {
+  const File file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) return absl::NotFoundError(path + ": " + std::strerror(errno));
+  std::string text;
+  std::array<char, 1 << 16> bytes{};
+  while (const size_t got = std::fread(bytes.data(), 1, bytes.size(), file.get())) {
+    text.append(bytes.data(), got);
+    if (text.size() > kMostJsonBytes) return DamagedModel(path + ": it is larger than 256 MiB");
+  }
+  if (std::ferror(file.get()) != 0) return DamagedModel(path + ": " + std::strerror(EIO));
+  return text;
+}
+
+// Of what is before the checksum. (Each array's own checksum has the same name, and is before it.)
+StatusOr<uint32_t> ChecksumOf(const std::string& path, std::string_view text) {
+  const size_t end = text.rfind(kChecksumField);
+  if (end == std::string_view::npos) return DamagedModel(path + ": it has no crc32c");
+  return Crc32c(text.substr(0, end));
+}
+
+StatusOr<ModelDescription> Parse(const std::string& path, const std::string& text) {
+  ModelDescription description;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // another format may have them: the format is said first
+  const auto parsed = google::protobuf::util::JsonStringToMessage(text, &description, options);
+  if (!parsed.ok()) return DamagedModel(path + ": " + std::string(parsed.message()));
+  if (description.format() != kModelFormat) {
+    return absl::DataLossError(path + ": format " + std::to_string(description.format()) +
+                               ", but this program reads format " + std::to_string(kModelFormat) +
+                               "; use the version of Millrace that wrote it");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const uint32_t checksum, ChecksumOf(path, text));
+  if (checksum != description.crc32c()) {
+    return DamagedModel(path + ": its own CRC-32C is wrong: it was changed after it was written");
+  }
+  const Status valid = CheckDescription(description);
+  if (!valid.ok()) return DamagedModel(path + ": " + std::string(valid.message()));
+  return description;
+}
+
+Status CheckFile(const std::string& path, const SnapshotPart::File& listed) {
+  const StatusOr<FileChecksum> found = ChecksumOfFile(path);
+  if (!found.ok()) return DamagedModel(std::string(found.status().message()));
+  if (found->bytes != listed.bytes()) {
+    return DamagedModel(path + ": " + std::to_string(found->bytes) + " bytes, but " +
+                        kDescriptionFile + " states " + std::to_string(listed.bytes()));
+  }
+  if (found->crc32c != listed.crc32c()) {
+    return DamagedModel(path + ": its CRC-32C differs from that in " + kDescriptionFile);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::string> ArraysOf(const ModelShape& shape) {
+  std::vector<std::string> names = {kWeightsFile};
+  if (shape.numeric() > 0) names.emplace_back(kMomentsFile);
+  if (shape.row_width() > 0) names.insert(names.end(), {kIdsFile, kRowsFile});
+  return names;
+}
+
+Status DamagedModel(const std::string& what) {
+  return absl::DataLossError("the model is damaged: " + what +
+                             "; copy it again from where it was written, or export it again");
+}
+
+Status SealModel(const std::string& folder, ModelDescription description) {
+  description.set_format(kModelFormat);
+  description.set_millrace(MILLRACE_VERSION);
+  description.clear_files();
+  for (const std::string& name : ArraysOf(description.shape())) {
+    MILLRACE_ASSIGN_OR_RETURN(const FileChecksum found, ChecksumOfFile(PathOf(folder, name)));
+    SnapshotPart::File& file = *description.add_files();
+    file.set_name(name);
+    file.set_bytes(found.bytes);
+    file.set_crc32c(found.crc32c);
+  }
+  const std::string path = PathOf(folder, kDescriptionFile);
+  description.clear_crc32c();
+  MILLRACE_ASSIGN_OR_RETURN(const std::string unsealed, ToJson(path, description));
+  MILLRACE_ASSIGN_OR_RETURN(const uint32_t checksum, ChecksumOf(path, unsealed));
+  description.set_crc32c(checksum);
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ToJson(path, description));
+  return WriteAtomicFile(path, text);
+}
+
+StatusOr<ModelDescription> CheckModelFiles(const std::string& folder) {
+  const std::string path = PathOf(folder, kDescriptionFile);
+  const StatusOr<std::string> text = ReadText(path);
+  if (absl::IsNotFound(text.status())) {
+    return absl::NotFoundError("no model in " + folder + ": " +
+                               std::string(text.status().message()) +
+                               "; give a folder that ServerApp has exported");
+  }
+  MILLRACE_RETURN_IF_ERROR(text.status());
+  MILLRACE_ASSIGN_OR_RETURN(ModelDescription description, Parse(path, *text));
+  const std::vector<std::string> expected = ArraysOf(description.shape());
+  const bool same = std::ranges::equal(description.files(), expected, {},
+                                       [](const SnapshotPart::File& file) { return file.name(); });
+  if (!same) return DamagedModel(path + ": it lists other files than such a model has");
+  for (const SnapshotPart::File& file : description.files()) {
+    MILLRACE_RETURN_IF_ERROR(CheckFile(PathOf(folder, file.name()), file));
+  }
+  return description;
+}
+
+}  // namespace millrace

@@ -1,0 +1,49 @@
+// An exported model on disk: its files, and whether they are what was written.
+//
+//   model.json           ModelDescription (messages/exported_model.proto), written last
+//   weights.npy          float32: dense parameters. Of a linear model (features + 1, scores), or
+//                        (numeric columns + 1, scores) if it is wide: a row for each feature, then
+//                        the bias; of another model one dimension
+//   moments.npy          float64 (3, numeric columns): count, mean and m2, the sum of squared
+//                        distances from the mean; only where there are numeric columns
+//   embedding-ids.npy    uint64 (rows), ascending; only where the model has embedding rows
+//   embedding-rows.npy   float32 (rows, row_width)
+//
+// docs/model-format.md says what they mean.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "messages/exported_model.pb.h"
+
+namespace millrace {
+
+inline constexpr uint32_t kModelFormat = 1;
+
+inline constexpr char kDescriptionFile[] = "model.json";
+inline constexpr char kWeightsFile[] = "weights.npy";
+inline constexpr char kMomentsFile[] = "moments.npy";
+inline constexpr char kIdsFile[] = "embedding-ids.npy";
+inline constexpr char kRowsFile[] = "embedding-rows.npy";
+
+// The arrays that a model of this shape has, by name.
+std::vector<std::string> ArraysOf(const ModelShape& shape);
+
+// The errors of a file that is not what was written: DataLoss with the remedy. `what` begins with
+// the file's path.
+Status DamagedModel(const std::string& what);
+
+// Adds the files to the description, and writes it with a checksum of itself: from now on the
+// folder is a model. Errors name the file.
+Status SealModel(const std::string& folder, ModelDescription description);
+
+// Reads the description and checks all that it says, and the size and checksum of each file.
+// NotFound: there is no model here. DataLoss: a file is missing or was changed, or the model is of
+// another format. Errors name the file and the remedy.
+StatusOr<ModelDescription> CheckModelFiles(const std::string& folder);
+
+}  // namespace millrace

@@ -1,0 +1,41 @@
+// Predicts by an exported model: what the evaluation of the job's server computes, bit for bit.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "exports/exported_model.h"
+#include "models/model.h"
+#include "models/moments.h"
+#include "models/row.h"
+
+namespace millrace {
+
+// Immutable; may be shared by threads.
+class ModelScorer {
+ public:
+  // REQUIRES: a model that ReadModel has returned, or as good a one.
+  explicit ModelScorer(ExportedModel model);
+
+  const ExportedModel& model() const { return model_; }
+  // Of a row: the probability of each class, or one estimate.
+  size_t score_count() const { return predictor_->score_count(); }
+
+  // Writes the scores, rows.size() x score_count(), row by row. A row's scores do not depend on the
+  // rows beside it. REQUIRES: rows of the FeatureEncoder of model().description.features(); the
+  // label may be that of any class.
+  void Score(RowsView rows, std::span<float> scores) const;
+
+ private:
+  // The embedding rows of these ids, ascending and distinct: as of a new row where there is none.
+  std::vector<float> RowsOf(const std::vector<EmbeddingId>& ids) const;
+
+  const ExportedModel model_;
+  const std::unique_ptr<Model> predictor_;
+  const Scaler scaler_;
+  const std::vector<float> limits_;  // of the values of a new row
+};
+
+}  // namespace millrace

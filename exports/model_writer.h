@@ -1,0 +1,35 @@
+// Writes an exported model.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/exported_model.pb.h"
+#include "models/moments.h"
+
+namespace millrace {
+
+struct ModelToWrite {
+  // Without format, version, files and checksum, which the writer adds.
+  ModelDescription description;
+  std::span<const float> weights;  // of the model, all of them
+  const Moments& moments;          // of the numeric columns
+  using TakeRow = std::function<Status(EmbeddingId id, std::span<const float> row)>;
+  // Of a model with embedding rows: hands them over, by ascending ids.
+  std::function<Status(const TakeRow& take)> visit_rows = nullptr;
+};
+
+// Writes the model to `folder`.partial, which then gets its name. A model that is there is
+// replaced; anything else that is there is an error (FailedPrecondition). InvalidArgument or
+// DataLoss when it is no model, or weights or rows are no numbers: nothing is left then. Others
+// name the file that cannot be written.
+Status WriteModel(const std::string& folder, const ModelToWrite& model);
+
+// Whether WriteModel may write here: nothing is there, or a model, or an empty folder.
+// FailedPrecondition with the remedy.
+Status CheckModelFolder(const std::string& folder);
+
+}  // namespace millrace

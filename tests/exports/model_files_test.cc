@@ -1,0 +1,284 @@
+#include "exports/model_files.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "exports/model_reader.h"
+#include "exports/model_writer.h"
+#include "formats/npy_file.h"
+#include "tests/exports/small_models.h"
+#include "tests/stores/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+// It has a file of each kind.
+ExportedModel Example() {
+  return RandomModel(DescriptionFor(ModelShape::FACTORIZATION_MACHINE, 2, true));
+}
+
+const char* const kAllFiles[] = {kDescriptionFile, kWeightsFile, kMomentsFile, kIdsFile, kRowsFile};
+
+std::string TextOfFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(ModelFiles, AreReadAsTheyWereWritten) {
+  const TemporaryFolder folder;
+  ExportedModel model = Example();
+  model.description.set_clock(7);
+  model.description.set_rows(uint64_t{1} << 60);
+  const Status written = Write(folder / "model", model);
+  ASSERT_TRUE(written.ok()) << written;
+  const StatusOr<ExportedModel> read = ReadModel(folder / "model");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->weights, model.weights);
+  EXPECT_EQ(read->ids, model.ids);
+  EXPECT_EQ(read->rows, model.rows);
+  EXPECT_EQ(read->moments, model.moments);
+  ModelDescription found = read->description;
+  EXPECT_EQ(found.format(), kModelFormat);
+  EXPECT_NE(found.millrace(), "");
+  EXPECT_EQ(found.files_size(), 4);
+  found.clear_format();
+  found.clear_millrace();
+  found.clear_files();
+  found.clear_crc32c();
+  // (JSON names defaults, so that who reads it need not know them.)
+  EXPECT_TRUE(found.features().has_text_buckets());
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equivalent(found, model.description))
+      << found.DebugString();
+  EXPECT_FALSE(std::filesystem::exists(folder / "model.partial"));
+}
+
+TEST(ModelFiles, OfOneFolderAreReplacedTogether) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(Write(folder / "model", Example()).ok());
+  const ExportedModel linear = RandomModel(DescriptionFor(ModelShape::LINEAR, 3, false));
+  ASSERT_TRUE(Write(folder / "model", linear).ok());
+  const StatusOr<ExportedModel> read = ReadModel(folder / "model");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->weights, linear.weights);
+  EXPECT_FALSE(std::filesystem::exists(folder / "model/embedding-ids.npy"));
+}
+
+TEST(ModelFiles, ReplaceNoFolderOfOtherThings) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "thesis");
+  EXPECT_TRUE(Write(folder / "thesis", Example()).ok()) << "it is empty";
+  std::filesystem::remove(folder / "thesis/model.json");
+  const Status refused = Write(folder / "thesis", Example());
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(folder / "thesis"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "thesis/weights.npy"));
+}
+
+TEST(ModelFiles, AreForTheirOwnerOnlyWhateverTheUmask) {
+  const TemporaryFolder folder;
+  const mode_t before = umask(0);
+  const Status written = Write(folder / "model", Example());
+  umask(before);
+  ASSERT_TRUE(written.ok()) << written;
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(folder / "model").permissions(), perms::owner_all);
+  for (const char* file : kAllFiles) {
+    EXPECT_EQ(std::filesystem::status(folder / ("model/" + std::string(file))).permissions(),
+              perms(0600));
+  }
+}
+
+// Each file in turn.
+void ExpectErrorsThatNameTheFile(const std::function<void(const std::string& path)>& damage) {
+  for (const char* file : kAllFiles) {
+    const TemporaryFolder folder;
+    ASSERT_TRUE(Write(folder / "model", Example()).ok());
+    ASSERT_TRUE(ReadModel(folder / "model").ok());
+    const std::string path = folder / ("model/" + std::string(file));
+    damage(path);
+    const Status status = ReadModel(folder / "model").status();
+    EXPECT_FALSE(status.ok()) << file;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  }
+}
+
+TEST(ModelFiles, ThatAreMissingAreErrorsThatNameThem) {
+  ExpectErrorsThatNameTheFile([](const std::string& path) { std::filesystem::remove(path); });
+}
+
+TEST(ModelFiles, ThatAreCutShortAreErrorsThatNameThem) {
+  ExpectErrorsThatNameTheFile([](const std::string& path) {
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 4);
+  });
+}
+
+TEST(ModelFiles, WithOneOtherByteAreErrorsThatNameThem) {
+  ExpectErrorsThatNameTheFile([](const std::string& path) {
+    std::fstream stream(path, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(static_cast<std::streamoff>(std::filesystem::file_size(path)) / 2);
+    stream.put('\x07');
+  });
+}
+
+// Still JSON, and still what a description may say.
+TEST(ModelFiles, WithAnotherDigitInTheDescriptionAreAnErrorThatNamesIt) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(Write(folder / "model", Example()).ok());
+  const std::string path = folder / "model/model.json";
+  const std::string text = TextOfFile(path);
+  int changed = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] < '2' || text[i] > '9') continue;
+    std::string other = text;
+    --other[i];
+    std::ofstream(path) << other;
+    const Status status = ReadModel(folder / "model").status();
+    ASSERT_TRUE(absl::IsDataLoss(status)) << text.substr(text.rfind('\n', i), 60);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+    ++changed;
+  }
+  EXPECT_GT(changed, 30);
+  std::ofstream(path) << text;
+  EXPECT_TRUE(ReadModel(folder / "model").ok());
+}
+
+TEST(ModelFiles, OfAnotherFormatAreAnErrorThatNamesBoth) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(Write(folder / "model", Example()).ok());
+  std::string text = TextOfFile(folder / "model/model.json");
+  const std::string before = "\"format\": 1";
+  ASSERT_NE(text.find(before), std::string::npos);
+  text.replace(text.find(before), before.size(), "\"format\": 9, \"unheard\": 1");
+  std::ofstream(folder / "model/model.json") << text;
+  const Status status = ReadModel(folder / "model").status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("format 9, but this program reads format 1"));
+}
+
+TEST(ModelFiles, ThatAreNotThereAreNotFound) {
+  const TemporaryFolder folder;
+  const Status status = ReadModel(folder / "model").status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no model in " + folder / "model"));
+}
+
+// Whoever writes a description can give it a checksum, too.
+void ExpectRefused(const std::function<void(const std::string& folder, ModelDescription&)>& change,
+                   const std::string& file, const std::string& why) {
+  const TemporaryFolder parent;
+  const std::string folder = parent / "model";
+  ASSERT_TRUE(Write(folder, Example()).ok());
+  ModelDescription description = Example().description;
+  change(folder, description);
+  ASSERT_TRUE(SealModel(folder, description).ok());
+  const Status status = ReadModel(folder).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(folder + "/" + file));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+}
+
+TEST(ModelFiles, WithWeightsThatAreNoNumbersAreRefused) {
+  ExpectRefused(
+      [](const std::string& folder, ModelDescription&) {
+        std::vector<float> weights = Example().weights;
+        weights[3] = std::numeric_limits<float>::quiet_NaN();
+        ASSERT_TRUE(WriteNpy(folder + "/weights.npy", weights, weights.size(), std::nullopt).ok());
+      },
+      kWeightsFile, "a value is infinite or no number");
+}
+
+TEST(ModelFiles, OfAnotherShapeThanTheirFeaturesAreRefused) {
+  ExpectRefused(
+      [](const std::string& folder, ModelDescription&) {
+        const std::vector<float> weights(12);
+        ASSERT_TRUE(WriteNpy(folder + "/weights.npy", weights, 12, std::nullopt).ok());
+      },
+      kWeightsFile, "12 rows instead of 13");
+  ExpectRefused(
+      [](const std::string& folder, ModelDescription&) {
+        ASSERT_TRUE(WriteNpy(folder + "/moments.npy", std::vector<double>(9), 3, 3).ok());
+      },
+      kMomentsFile, "another shape");
+  ExpectRefused(
+      [](const std::string&, ModelDescription& description) {
+        description.mutable_features()->set_categorical_buckets(9);
+      },
+      kDescriptionFile, "are not those of the shape");
+  ExpectRefused([](const std::string&,
+                   ModelDescription& description) { description.mutable_shape()->set_factors(4); },
+                kDescriptionFile, "the width of embedding rows");
+}
+
+TEST(ModelFiles, WithMomentsOfNoNumbersAreRefused) {
+  ExpectRefused(
+      [](const std::string& folder, ModelDescription&) {
+        const std::vector<double> moments = {1, 1, 0, 0, -4, 1};
+        ASSERT_TRUE(WriteNpy(folder + "/moments.npy", moments, 3, 2).ok());
+      },
+      kMomentsFile, "moments of no numbers");
+}
+
+TEST(ModelFiles, WhoseIdsDoNotAscendAreRefused) {
+  ExpectRefused(
+      [](const std::string& folder, ModelDescription&) {
+        std::vector<EmbeddingId> ids = Example().ids;
+        std::swap(ids[2], ids[3]);
+        StatusOr<NpyWriter> file =
+            NpyWriter::Create(folder + "/embedding-ids.npy", kNpyUint64, std::nullopt);
+        ASSERT_TRUE(file.ok() && file->Append(std::span<const EmbeddingId>(ids)).ok());
+        ASSERT_TRUE(file->Finish(ids.size()).ok());
+      },
+      kIdsFile, "not ascending");
+}
+
+TEST(ModelFiles, AreNotWrittenOfWhatIsNoModel) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const ExportedModel& model, const std::string& why) {
+    const Status status = Write(folder / "model", model);
+    EXPECT_FALSE(status.ok()) << why;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << why;
+  };
+  ExportedModel model = Example();
+  model.weights[4] = std::numeric_limits<float>::infinity();
+  refused(model, "a weight is infinite");
+  model = Example();
+  model.rows[4] = std::numeric_limits<float>::quiet_NaN();
+  refused(model, "a value of an embedding row is infinite");
+  model = Example();
+  std::swap(model.ids[0], model.ids[1]);
+  refused(model, "not in the order of their ids");
+  model = Example();
+  model.weights.pop_back();
+  refused(model, "12 weights instead of 13");
+  model = Example();
+  model.moments = Moments(1);
+  refused(model, "the moments");
+  model = Example();
+  model.description.mutable_shape()->set_ids(1);
+  refused(model, "not those of the shape");
+}
+
+TEST(ModelFiles, ThatCannotBeWrittenAreErrorsThatNameThem) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "file") << "no folder";
+  const Status status = Write(folder / "file/model", Example());
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "file/model"));
+}
+
+}  // namespace
+}  // namespace millrace
