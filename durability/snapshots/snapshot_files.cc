@@ -15,8 +15,10 @@
 
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
+#include "base/file_checksum.h"
 #include "base/file_error.h"
 #include "base/private_file.h"
+#include "base/replace_folder.h"
 
 namespace millrace {
 namespace {
@@ -24,9 +26,14 @@ namespace {
 constexpr std::array<std::string_view, 5> kRowFiles = {
     "embedding-ids", "embedding-values", "embedding-slots", "embedding-updates", "embedding-times"};
 
-Status Damaged(const std::string& path, const std::string& what) {
-  return absl::DataLossError("the snapshot is damaged: " + path + ": " + what +
+// `what` begins with the file's path.
+Status Damaged(const std::string& what) {
+  return absl::DataLossError("the snapshot is damaged: " + what +
                              "; copy it again from where it was written, or use another snapshot");
+}
+
+Status Damaged(const std::string& path, const std::string& what) {
+  return Damaged(path + ": " + what);
 }
 
 StatusOr<std::string> ReadWhole(const std::string& path) {
@@ -132,18 +139,12 @@ Status MakeSnapshotDir(const std::string& path) {
 }
 
 StatusOr<SnapshotPart::File> DescribeFile(const std::string& path) {
-  const File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return Damaged(path, std::strerror(errno));
+  const StatusOr<FileChecksum> found = ChecksumOfFile(path);
+  if (!found.ok()) return Damaged(std::string(found.status().message()));
   SnapshotPart::File description;
   description.set_name(std::filesystem::path(path).filename());
-  std::array<char, 1 << 16> bytes{};
-  uint32_t crc = 0;
-  while (const size_t got = std::fread(bytes.data(), 1, bytes.size(), file.get())) {
-    crc = Crc32c({bytes.data(), got}, crc);
-    description.set_bytes(description.bytes() + got);
-  }
-  if (std::ferror(file.get()) != 0) return Damaged(path, std::strerror(EIO));
-  description.set_crc32c(crc);
+  description.set_bytes(found->bytes);
+  description.set_crc32c(found->crc32c);
   return description;
 }
 
@@ -170,15 +171,8 @@ Status ReadJson(const std::string& path, google::protobuf::Message& message) {
 }
 
 Status NameSnapshot(const std::string& partial, const std::string& folder) {
-  namespace fs = std::filesystem;
-  const std::string replaced = folder + ".replaced";
-  std::error_code error;
-  fs::remove_all(replaced, error);
-  if (!error && fs::exists(folder, error)) fs::rename(folder, replaced, error);
-  if (!error) fs::rename(partial, folder, error);
-  if (error) return CannotWrite(folder, error.value());
-  fs::remove_all(replaced, error);
-  return absl::OkStatus();
+  const std::error_code error = ReplaceFolder(partial, folder);
+  return error ? CannotWrite(folder, error.value()) : absl::OkStatus();
 }
 
 std::string ManifestPath(const std::string& folder) { return folder + "/manifest.json"; }

@@ -16,13 +16,6 @@
 namespace millrace {
 namespace {
 
-StatusOr<ShardState> ReadState(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  ShardState state;
-  if (file && state.ParseFromIstream(&file)) return state;
-  return absl::DataLossError(path + " cannot be read");
-}
-
 Status ReadDense(const std::string& folder, const SnapshotPart& part, FirstCheckpoint& first) {
   const size_t keys = part.end() - part.begin();
   if (keys == 0 || first.range().size() == 0) return absl::OkStatus();
@@ -125,6 +118,13 @@ std::string Differences(const google::protobuf::Message& saved,
 
 }  // namespace
 
+StatusOr<ShardState> ReadSnapshotState(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  ShardState state;
+  if (file && state.ParseFromIstream(&file)) return state;
+  return absl::DataLossError(path + " cannot be read");
+}
+
 SnapshotStart ToSnapshotStart(const JobConfig& config) {
   return config.server().new_stream() ? SnapshotStart::kNewStream : SnapshotStart::kSameStream;
 }
@@ -183,8 +183,8 @@ StatusOr<Checkpoint> ReadFirstCheckpoint(const std::string& folder,
   MILLRACE_RETURN_IF_ERROR(CheckKeys(folder, manifest, options));
   FirstCheckpoint first(options, start);
   for (const SnapshotPart& part : manifest.parts()) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        ShardState saved, ReadState(SnapshotFile(folder, "state", ShardId(part.shard()), "pb")));
+    MILLRACE_ASSIGN_OR_RETURN(ShardState saved, ReadSnapshotState(SnapshotFile(
+                                                    folder, "state", ShardId(part.shard()), "pb")));
     first.AddState(ShardId(part.shard()), std::move(saved));
   }
   for (const SnapshotPart& part : manifest.parts()) {

@@ -5,11 +5,15 @@
 
 #include "base/status.h"
 #include "messages/job.pb.h"
+#include "messages/records.pb.h"
 #include "messages/snapshot.pb.h"
 #include "processors/server_processor.h"
 #include "tasks/first_checkpoint.h"
 
 namespace millrace {
+
+// A shard's state-S.pb. DataLoss with the path.
+StatusOr<ShardState> ReadSnapshotState(const std::string& path);
 
 SnapshotStart ToSnapshotStart(const JobConfig& config);  // by --new-stream
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "durability/snapshots/snapshot_files.h"
+#include "durability/snapshots/snapshot_model.h"
 #include "durability/snapshots/snapshot_request.h"
 #include "durability/snapshots/snapshot_writer.h"
 #include "messages/snapshot.pb.h"
@@ -33,6 +34,19 @@ SnapshotTaker::Time::duration MostToTheCut(SnapshotTaker::Time::duration update,
 
 void Warn(const std::string& folder, const Status& status) {
   spdlog::warn("snapshot {}: not written: {}", folder, TextOf(status));
+}
+
+// A snapshot without its model is complete nevertheless: the model can be made of it later.
+void ExportModel(const std::string& snapshot) {
+  const std::string folder = SnapshotModelFolder(snapshot);
+  const StatusOr<SnapshotManifest> manifest = ReadManifest(snapshot);
+  const Status written =
+      manifest.ok() ? ExportSnapshot(snapshot, *manifest, folder) : manifest.status();
+  if (written.ok()) {
+    spdlog::info("model {}: complete", folder);
+  } else {
+    spdlog::warn("model {}: not written: {}", folder, TextOf(written));
+  }
 }
 
 }  // namespace
@@ -73,6 +87,7 @@ bool SnapshotTaker::TryToEnd(uint64_t id) {
   if (named.ok()) {
     spdlog::info("snapshot {}: complete", folder);
     RemovePartialSnapshots(config_, id);
+    models_.Post(folder, [folder] { ExportModel(folder); });
   } else {
     Warn(folder, named);
   }
@@ -158,7 +173,7 @@ void SnapshotTaker::Cancel(uint64_t id, std::vector<OutgoingRecord>& out) const 
 }
 
 bool SnapshotTaker::Finished(Time now) {
-  if (!unfinished_) return true;
+  if (!unfinished_) return models_.idle();
   if (!finishing_) finishing_ = now;
   if (TryToEnd(unfinished_->id)) {
     unfinished_.reset();
@@ -167,7 +182,7 @@ bool SnapshotTaker::Finished(Time now) {
          absl::DeadlineExceededError(PartsMissing(unfinished_->id)));
     unfinished_.reset();
   }
-  return !unfinished_;
+  return !unfinished_ && models_.idle();
 }
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
 // A server process's part in snapshots: requests them, writes its shards' parts, completes or
-// cancels them.
+// cancels them, and exports their models.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/background_worker.h"
 #include "base/status.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
@@ -39,8 +40,9 @@ class SnapshotTaker {
   // rounds.
   void Tick(ShardId shard, const ServerProcessor& processor, Time now,
             std::vector<OutgoingRecord>& out);
-  // True when no snapshot waits for parts any more. The last one of a job is given up when its
-  // parts do not arrive within half a minute of the first call.
+  // True when no snapshot waits for parts any more, and the models of those that are complete are
+  // written. The last one of a job is given up when its parts do not arrive within half a minute of
+  // the first call.
   bool Finished(Time now);
 
  private:
@@ -73,6 +75,7 @@ class SnapshotTaker {
   std::optional<Open> unfinished_;  // shard 0's process: its manifest is to be written
   Time next_look_;                  // for its parts
   std::optional<Time> finishing_;   // since when only its parts are awaited
+  BackgroundWorker models_;         // writes those of complete snapshots
 };
 
 }  // namespace millrace

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_request.h"
 #include "durability/snapshots/snapshot_writer.h"
+#include "exports/model_reader.h"
 #include "stores/memory_byte_map.h"
 #include "tests/processors/server_fixture.h"
 #include "tests/stores/temporary_folder.h"
@@ -47,6 +49,14 @@ class SnapshotTakerTest : public ::testing::Test {
     const Status written = taker.WritePart(7, server.options(), server.processor(), store_);
     ASSERT_TRUE(written.ok()) << written;
     taker.PartWritten(7, server.options().shard, written, start_, start_);
+  }
+  // Once the models are written, in the background.
+  bool BecomesFinished(SnapshotTaker::Time now) {
+    for (int i = 0; i < 10'000; ++i) {
+      if (taker_.Finished(now)) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
   }
   std::string Manifest(uint64_t id) const { return SnapshotFolder(config_, id) + "/manifest.json"; }
 
@@ -179,7 +189,7 @@ TEST_F(SnapshotTakerTest, AtTheEndIsFinishedWhenTheLastPartHasCome) {
   EXPECT_FALSE(taker_.Finished(start_));
   SnapshotTaker other(config_, features_, training_);  // of another process
   Write(other, second);
-  EXPECT_TRUE(taker_.Finished(start_ + seconds(1)));
+  EXPECT_TRUE(BecomesFinished(start_ + seconds(1)));
   EXPECT_TRUE(std::filesystem::exists(Manifest(7)));
 }
 
@@ -222,7 +232,7 @@ TEST_F(SnapshotTakerTest, TheEndOfARerunReplacesThatOfTheRunBefore) {
     const Status written = taker_.WritePart(0, only.options(), only.processor(), store_);
     ASSERT_TRUE(written.ok()) << written;
     taker_.PartWritten(0, 0, written, start_, start_);
-    ASSERT_TRUE(taker_.Finished(start_));
+    ASSERT_TRUE(BecomesFinished(start_));
     const StatusOr<SnapshotManifest> manifest = ReadManifest(SnapshotFolder(config_, 0));
     ASSERT_TRUE(manifest.ok()) << manifest.status();
     EXPECT_EQ(manifest->epoch(), epoch);
@@ -245,6 +255,35 @@ TEST_F(SnapshotTakerTest, AStartNamesCompleteSnapshotsAndKeepsThoseThatOthersMay
   EXPECT_TRUE(ReadManifest(SnapshotFolder(config_, 0)).ok());
 }
 
+TEST_F(SnapshotTakerTest, ACompleteSnapshotGetsItsModel) {
+  training_.set_shards(1);
+  FeatureSpec& spec = *features_.mutable_spec();
+  spec.set_label("y");
+  spec.add_classes("no");
+  spec.add_classes("yes");
+  spec.add_numeric("x");
+  features_.set_feature_count(2);
+  training_.mutable_training()->mutable_update()->set_kind(Training::Update::GRADIENT);
+  const TestServer only(SmallServer());
+  ASSERT_TRUE(taker_.WritePart(0, only.options(), only.processor(), store_).ok());
+  taker_.PartWritten(0, 0, absl::OkStatus(), start_, start_);
+  ASSERT_TRUE(BecomesFinished(start_));
+  const StatusOr<ExportedModel> model = ReadModel(SnapshotFolder(config_, 0) + "/model");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->description.job(), "job");
+  EXPECT_EQ(model->weights.size(), 6u);
+}
+
+TEST_F(SnapshotTakerTest, ASnapshotOfWhichNoModelCanBeMadeIsCompleteNevertheless) {
+  training_.set_shards(1);
+  const TestServer only(SmallServer());
+  ASSERT_TRUE(taker_.WritePart(0, only.options(), only.processor(), store_).ok());
+  taker_.PartWritten(0, 0, absl::OkStatus(), start_, start_);
+  ASSERT_TRUE(BecomesFinished(start_));
+  EXPECT_TRUE(ReadManifest(SnapshotFolder(config_, 0)).ok());
+  EXPECT_FALSE(std::filesystem::exists(SnapshotFolder(config_, 0) + "/model"));
+}
+
 TEST_F(SnapshotTakerTest, ACompleteSnapshotRemovesOlderPartialOnesOfAKilledServer) {
   const auto folder = [this](std::string_view name) {
     return folder_.path() + "/" + std::string(name) + ".partial";
@@ -256,7 +295,7 @@ TEST_F(SnapshotTakerTest, ACompleteSnapshotRemovesOlderPartialOnesOfAKilledServe
   const TestServer second(OneOfTwo(1));
   Write(taker_, first);
   Write(taker_, second);
-  ASSERT_TRUE(taker_.Finished(start_));
+  ASSERT_TRUE(BecomesFinished(start_));
   ASSERT_TRUE(ReadManifest(SnapshotFolder(config_, 7)).ok());
   EXPECT_FALSE(std::filesystem::exists(folder("job-6")));
   for (const char* name : {"job-8", "job-end", "job-b-6", "job-6x"}) {

@@ -1,0 +1,20 @@
+// Exports the model of a snapshot.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "messages/snapshot.pb.h"
+
+namespace millrace {
+
+// Where a snapshot has its model.
+std::string SnapshotModelFolder(const std::string& snapshot);
+
+// Writes the model that the snapshot's weights are to `model`, as WriteModel does: a pure function
+// of the snapshot. REQUIRES: ReadManifest or CheckSnapshot has returned the manifest. Errors name
+// the file of the snapshot that is no good, or are WriteModel's.
+Status ExportSnapshot(const std::string& snapshot, const SnapshotManifest& manifest,
+                      const std::string& model);
+
+}  // namespace millrace
