@@ -54,6 +54,7 @@ Evaluator::Evaluator(TestSet test_set, const Model& model, size_t classes, bool 
       classes_(classes),
       scale_(scale),
       report_(std::move(report)) {
+  if (const OnlineSoftmax* online = model.online()) mixed_.emplace(online->shape());
   for (const Row& row : test_set_.rows) {
     views_.push_back(&row);
     model.AppendIds(row, ids_);
@@ -69,14 +70,23 @@ EvaluationFigures Evaluator::Evaluate(const EvaluationInput& input) const {
   Scaler scaler = scale_ ? Scaler(input.moments) : Scaler::Identity(input.moments.columns());
   scaler.set_target(input.moments.target);
   scaler.set_class_rows(input.moments.class_rows);
-  const size_t width = model_.score_count();
+  const Model& model = mixed_ ? static_cast<const Model&>(*mixed_) : model_;
+  std::span<const float> parameters = input.parameters;
+  std::span<const float> named = input.rows;
+  std::vector<float> mixed;
+  std::vector<float> mixed_rows;
+  if (const OnlineSoftmax* online = model_.online()) {
+    parameters = mixed = online->MixedParameters(input.parameters);
+    named = mixed_rows = online->MixBlocks(input.parameters, input.rows);
+  }
+  const size_t width = model.score_count();
   EvaluationSums sums;
   std::vector<float> scores(kRowsAtOnce * width);
   for (size_t begin = 0; begin < views_.size(); begin += kRowsAtOnce) {
     const size_t count = std::min(kRowsAtOnce, views_.size() - begin);
     const RowsView rows(views_.data() + begin, count);
     const std::span<float> part(scores.data(), count * width);
-    model_.Compute(rows, scaler, input.parameters, {ids_, input.rows}, nullptr, part);
+    model.Compute(rows, scaler, parameters, {ids_, named}, nullptr, part);
     for (size_t i = 0; i < count; ++i) {
       sums.AddRow(*rows[i], part.subspan(i * width, width), classes_);
     }

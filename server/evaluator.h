@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "messages/features.pb.h"
 #include "messages/job.pb.h"
 #include "models/evaluation.h"
+#include "models/mixed_softmax.h"
 #include "models/model.h"
 #include "models/moments.h"
 #include "models/row.h"
@@ -43,6 +45,8 @@ class Evaluator {
   using Report = std::function<void(const EvaluationInput&, const EvaluationFigures&)>;
   // `model` outlives the evaluator. `report` is called on the evaluator's thread.
   // `classes` 0: a regression. `scale`: numeric columns are scaled by the input's moments.
+  // (An online learner is evaluated by the weights of all its racers together, as it is exported:
+  // so an exported model has the figures of the evaluation.)
   Evaluator(TestSet test_set, const Model& model, size_t classes, bool scale, Report report);
 
   // The embedding ids of the test set, ascending, distinct.
@@ -58,6 +62,7 @@ class Evaluator {
 
   TestSet test_set_;
   const Model& model_;
+  std::optional<MixedSoftmax> mixed_;  // of an online learner
   size_t classes_;
   bool scale_;
   Report report_;
