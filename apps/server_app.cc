@@ -13,8 +13,10 @@
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "durability/snapshots/snapshot_files.h"
+#include "durability/snapshots/snapshot_model.h"
 #include "durability/snapshots/snapshot_reader.h"
 #include "durability/snapshots/snapshot_request.h"
+#include "exports/model_writer.h"
 #include "features/csv_format.h"
 #include "formats/csv_file.h"
 #include "job/job_registry.h"
@@ -125,10 +127,29 @@ Status CheckPaths(const JobConfig& config) {
   return server.has_evaluation_log() && is_new ? CheckFolderExists(log) : absl::OkStatus();
 }
 
-Status Run(const JobFlags& flags) {
+// Writes the model of --from-snapshot, or of a snapshot that the running job is asked for.
+Status Export(const JobConfig& config, const std::string& folder, const std::atomic<bool>& stop) {
+  MILLRACE_RETURN_IF_ERROR(CheckModelFolder(folder));
+  std::string snapshot = config.server().from_snapshot();
+  if (!config.server().has_from_snapshot()) {
+    if (!config.server().has_snapshot_dir()) {
+      return absl::InvalidArgumentError(
+          "--export asks the job for a snapshot: give the --snapshot-dir of its servers, too, on a "
+          "disk that this machine shares; or give the folder of a snapshot (--from-snapshot)");
+    }
+    MILLRACE_ASSIGN_OR_RETURN(snapshot, AskForSnapshot(config, stop));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(snapshot));
+  MILLRACE_RETURN_IF_ERROR(ExportSnapshot(snapshot, manifest, folder));
+  spdlog::info("model {}: complete", folder);
+  return absl::OkStatus();
+}
+
+Status Run(const JobFlags& flags, const std::string& export_to) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
   const std::atomic<bool>& stop = StopOnSignals();
-  if (config.server().checkpoint_now()) return AskForSnapshot(config, stop);
+  if (!export_to.empty()) return Export(config, export_to, stop);
+  if (config.server().checkpoint_now()) return AskForSnapshot(config, stop).status();
   RequestSnapshotsOnSignal();
   MILLRACE_RETURN_IF_ERROR(CheckPaths(config));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
@@ -168,5 +189,14 @@ int main(int argc, char** argv) {
   millrace::JobFlags flags(app);
   flags.AddTraining();
   flags.AddServer();
-  return millrace::RunProgram(app, "ServerApp", argc, argv, [&] { return millrace::Run(flags); });
+  std::string export_to;
+  app.add_option("--export", export_to,
+                 "Write the model to this folder, and exit (docs/model-format.md): of the running\n"
+                 "job, which is asked for a snapshot, so give the --snapshot-dir of its servers,\n"
+                 "too, on a disk that this machine shares; or of the snapshot --from-snapshot,\n"
+                 "without a job. Each snapshot has its model in the folder model, too")
+      ->type_name("FOLDER")
+      ->group("Snapshots of all shards");
+  return millrace::RunProgram(app, "ServerApp", argc, argv,
+                              [&] { return millrace::Run(flags, export_to); });
 }

@@ -210,7 +210,7 @@ void RemovePartialSnapshots(const JobConfig& config, uint64_t newest) {
   }
 }
 
-Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
+StatusOr<std::string> AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   const BrokerRetry broker_retry(stop, config.broker_timeout_s());
   MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, broker_retry, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
@@ -238,7 +238,7 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
         "requested snapshot {}; the servers write it to their --snapshot-dir; a single server "
         "without one writes it to snapshots in its --data-dir",
         id);
-    return absl::OkStatus();
+    return std::string();
   }
   spdlog::info("requested snapshot {}; it will be in {} if that is in the servers' --snapshot-dir",
                id, folder);
@@ -271,7 +271,7 @@ Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
     std::this_thread::sleep_for(kLookAgain);
   }
   spdlog::info("snapshot {}: complete", folder);
-  return absl::OkStatus();
+  return folder;
 }
 
 }  // namespace millrace

@@ -31,7 +31,8 @@ void NameWholeSnapshots(const JobConfig& config);
 void RemovePartialSnapshots(const JobConfig& config, uint64_t newest);
 
 // Requests a snapshot of a running job; waits until it is complete, if --snapshot-dir says where.
-// NotFound: there is no such job; FailedPrecondition: it has ended, or has not started.
-Status AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop);
+// Returns its folder; empty if nobody has waited for it. NotFound: there is no such job;
+// FailedPrecondition: it has ended, or has not started.
+StatusOr<std::string> AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -666,6 +666,69 @@ class Snapshots(OnABroker):
         self.assertGreater(ends["warm"]["progressive"]["accuracy"],
                            ends["cold"]["progressive"]["accuracy"] + 0.02, ends)
 
+    def test_the_model_of_a_job_has_the_figures_of_its_last_evaluation(self):
+        held_out = self.path / "held-out.csv"
+        topology.write_csv(held_out, 1000, seed=2)
+        online = ["--batch-rows", "32"]
+        ids = [*topology.FEATURES, "--ids", "shop,words", "--classes", "low,high"]
+        number = ["--label", "price", "--regression", "--numeric", "weight", "--ids", "words"]
+        for name, features, training in [
+            ("-online", topology.FEATURES, online),
+            ("-ids", ids, online),
+            ("-number", number, online),
+            ("-network", topology.FEATURES, ["--model", "network", "--wide-above", "0"]),
+            ("-deepfm", ids, ["--model", "deepfm", "--admit-after", "2", "--l2", "0.001"]),
+        ]:
+            job = self.job(name=name, features=features, training=training, servers=self.servers)
+            log = job.folder / "evaluation.csv"
+            job.commands["server"] += ["--test", held_out, "--evaluation-log", log]
+            for server in self.servers:
+                if not job.has_rows:
+                    job.commands[server] += ["--snapshot-dir", job.snapshots]
+            job.start().wait_all()
+            expected = topology.last_evaluation(job.folder / "evaluation.csv")
+            model = job.snapshots / f"{job.name}-end" / "model"
+            found = topology.figures_of_model(model, held_out)
+            self.assertIn("mae" if name == "-number" else "loss", found)
+            self.assertEqual(found, {key: expected[key] for key in found}, name)
+
+    def test_export_writes_the_model_of_a_job_that_runs_or_of_a_snapshot(self):
+        training = ["--consistency", "sequential", "--batch-rows", "32"]
+        job = self.job(features=topology.FEATURES, training=training, servers=self.servers,
+                       producer=["--rate", "6000"], fed=True)  # fmt: skip
+        for server in self.servers:
+            job.commands[server] += ["--snapshot-dir", job.snapshots]
+        taken = job.folder / "taken"
+        job.commands["export"] = [*job.commands["server"], "--export", taken]
+        job.start(*[name for name in job.commands if name != "export"]).feed(0.5)
+        job.wait_for_checkpoints()
+        job.start("export")
+        job.wait_for_log("server", " snapshot ")
+        job.feed(1)
+        job.wait_all()
+        in_between = json.loads((taken / "model.json").read_text())
+        self.assertTrue(0 < int(in_between["rows"]) < ROWS, in_between["rows"])
+        self.assertEqual(in_between["features"]["classes"], ["low", "middle", "high"])
+        # The same bytes as beside the snapshot, whoever writes them.
+        end = job.snapshots / f"{job.name}-end"
+        again = job.folder / "again"
+        job.commands["export"] = [topology.PROGRAMS / "ServerApp", "--export", again,
+                                  "--from-snapshot", end]  # fmt: skip
+        job.start("export")
+        self.assertEqual(job.wait("export"), 0)
+        for file in sorted((end / "model").iterdir()):
+            self.assertEqual((again / file.name).read_bytes(), file.read_bytes(), file.name)
+        # Without a snapshot's place there is none to be had, and other folders are not replaced.
+        without = [word for word in job.commands["server"] if word not in ("--snapshot-dir", job.snapshots)]
+        for words, code, why in [([*without, "--export", again], 2, "give the --snapshot-dir"),
+                                 ([*job.commands["export"][:2], end, "--from-snapshot", end], 1,
+                                  "is no model: it is not replaced")]:  # fmt: skip
+            job.commands["export"] = words
+            job.start("export")
+            self.assertEqual(job.wait("export"), code)
+            self.assertIn(why, job.said("export"))
+        del job.processes["export"]
+
     print_rows = f"""
 import pathlib, sys
 import numpy

@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD_DIR", ROOT / "build" / "release"))
 PROGRAMS = BUILD / "apps"
 REFERENCE_LOOP = BUILD / "tests" / "end_to_end" / "reference_loop"
+SCORE_MODEL = BUILD / "tests" / "end_to_end" / "score_model"
 
 FEATURES = [
     "--label", "verdict",
@@ -122,6 +123,18 @@ def read_rows(folder, shards):
                 raise AssertionError(f"{folder}: row {row_id} is there twice")
             rows[row_id] = EmbeddingRow(*row)
     return rows
+
+
+def figures_of_model(model, data):
+    """By name, as an evaluation log has them: of the rows of a CSV that an exported model predicts."""
+    done = subprocess.run([SCORE_MODEL, model, data], check=True, capture_output=True, text=True)
+    return dict(line.split("=") for line in done.stdout.splitlines())
+
+
+def last_evaluation(log):
+    """The last line of an evaluation log, by its columns' names."""
+    lines = [line.split(";") for line in log.read_text().splitlines()]
+    return dict(zip(lines[0], lines[-1], strict=True))
 
 
 class Broker:
