@@ -15,7 +15,7 @@
 #include "formats/csv_file.h"
 #include "messages/features.pb.h"
 #include "models/row.h"
-#include "producer/reject_file.h"
+#include "formats/reject_file.h"
 
 namespace millrace {
 

@@ -30,7 +30,7 @@
 #include "producer/partition_tails.h"
 #include "producer/progress_display.h"
 #include "producer/progress_publisher.h"
-#include "producer/reject_file.h"
+#include "formats/reject_file.h"
 #include "producer/resume_plan.h"
 #include "producer/stream_rows.h"
 #include "topics/topics.h"

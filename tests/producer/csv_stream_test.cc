@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/producer/memory_rejects.h"
+#include "tests/formats/memory_rejects.h"
 #include "tests/producer/scratch_folder.h"
 
 namespace millrace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "producer/row_fingerprint.h"
-#include "tests/producer/memory_rejects.h"
+#include "tests/formats/memory_rejects.h"
 #include "tests/producer/scratch_folder.h"
 #include "topics/row_codec.h"
 

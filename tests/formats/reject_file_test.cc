@@ -1,4 +1,4 @@
-#include "producer/reject_file.h"
+#include "formats/reject_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "producer/reject_file.h"
+#include "formats/reject_file.h"
 
 namespace millrace {
 
