@@ -53,7 +53,7 @@ TEST(ValidateConfig, RefusesNamesThatAreNotUtf8WithTheFieldTheNameAndTheRemedy) 
     const std::string message(status.message());
     EXPECT_TRUE(message.starts_with(field + ": ")) << message;
     EXPECT_THAT(message, HasSubstr("caf\\351"));
-    EXPECT_THAT(message, HasSubstr("iconv"));
+    EXPECT_THAT(message, HasSubstr("give the name in UTF-8"));
   }
   JobConfig config;
   config.mutable_features()->set_label("caf\xC3\xA9");
