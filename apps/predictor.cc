@@ -1,0 +1,306 @@
+// Predictor: predicts by an exported model: a file, or over HTTP.
+
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "apps/program.h"
+#include "base/atomic_file.h"
+#include "base/file_error.h"
+#include "base/host_and_port.h"
+#include "features/csv_format.h"
+#include "formats/reject_file.h"
+#include "job/stop_signal.h"
+#include "predictor/http_server.h"
+#include "predictor/model_folder.h"
+#include "predictor/prediction_service.h"
+#include "predictor/score_file.h"
+#include "producer/progress_display.h"
+#include "topics/figures_codec.h"
+#include "watch/figures_json.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kDescription[] =
+    "Millrace Predictor: predicts by the model of a job, which ServerApp has exported (--export, "
+    "or\n"
+    "the folder model of a snapshot): over HTTP, or of the rows of a CSV. It needs no Kafka.";
+
+constexpr char kFooter[] =
+    "Examples\n"
+    "  Score a file:\n"
+    "    Predictor --model model --input new.csv --output scored.csv\n"
+    "  Answer over HTTP, on this machine:\n"
+    "    Predictor --model model\n"
+    "    curl localhost:8080/predict -d '{\"carrier\": \"UA\", \"distance\": 1400}'\n"
+    "  To other machines, over TLS, to whoever has the token:\n"
+    "    Predictor --model model --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem \\\n"
+    "        --token-file token\n"
+    "\n"
+    "A file gets a column predicted_LABEL and for each class a column probability_CLASS. Rows "
+    "that\n"
+    "cannot be used are left out, and written with line and reason to the reject file. If the "
+    "file\n"
+    "has the label, the figures of these rows are printed, too.\n"
+    "\n"
+    "Over HTTP: POST /predict takes a row as a JSON object, {\"column\": value, ...}, or an array "
+    "of\n"
+    "them, or NDJSON (Content-Type: application/x-ndjson). GET /model tells of the model, GET\n"
+    "/healthz and /readyz whether it runs. When another model is put into the folder, it is read\n"
+    "within a second; until then, and if it cannot be read, the last one answers.\n"
+    "\n"
+    "Exit codes: 0 the file is scored; 1 an error of the model, the input or the network; 2 wrong\n"
+    "usage; 130 stopped by Ctrl-C or SIGTERM.";
+
+struct Flags {
+  std::string model;
+  // A file.
+  std::string input;
+  std::string output;
+  std::string reject_file;
+  std::string figures;
+  std::string delimiter;
+  std::string encoding = "utf8";
+  bool quiet = false;
+  // HTTP.
+  std::string token_file;
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_ca;
+  uint32_t timeout_s = 30;
+  HttpServerOptions http;
+};
+
+// Bar and lines of CsvProducer: the rows that are scored take the place of those that are sent.
+class Progress {
+ public:
+  explicit Progress(bool quiet) : display_(quiet) {}
+
+  void Show(const CsvFile& file, const FileScores& so_far) {
+    ProducerProgress progress;
+    progress.set_bytes_read(file.bytes_read());
+    progress.set_bytes_total(file.total_bytes().value_or(0));
+    progress.set_rows_read(so_far.rows + so_far.rejected);
+    progress.set_rows_sent(so_far.rows);
+    progress.set_rows_rejected(so_far.rejected);
+    display_.Show(std::chrono::steady_clock::now(), progress, false);
+  }
+  ProgressDisplay& display() { return display_; }
+
+ private:
+  ProgressDisplay display_;
+};
+
+Status SayFigures(const ModelDescription& model, const FileScores& scores, const std::string& path,
+                  ProgressDisplay& display) {
+  if (scores.labelled.rows == 0) {
+    if (path.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError("--figures: no row has a label");
+  }
+  Figures figures;
+  ToProto(ComputeFigures(scores.labelled, model.shape().classes()), figures);
+  const nlohmann::ordered_json json = FiguresJson(figures, model.features().classes());
+  nlohmann::ordered_json brief = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_number()) brief[name] = value;
+  }
+  display.Say("of the rows with a label: " + brief.dump());
+  return path.empty() ? absl::OkStatus() : WriteAtomicFile(path, json.dump(2) + "\n");
+}
+
+Status Score(const Flags& flags, const ModelFolder& folder, const std::atomic<bool>& stop) {
+  CsvFormat format;
+  if (!flags.delimiter.empty()) format.set_delimiter(flags.delimiter);
+  format.set_encoding(flags.encoding == "latin1" ? CsvFormat::LATIN1 : CsvFormat::UTF8);
+  CsvFile::Options options;
+  MILLRACE_RETURN_IF_ERROR(ApplyCsvFormat(format, &options));
+  options.stop = &stop;
+  const std::string path =
+      flags.reject_file.empty() ? DefaultRejectPath(flags.input) : flags.reject_file;
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RejectFile> rejects,
+                            RejectFile::Create(path, flags.input));
+  MILLRACE_RETURN_IF_ERROR(rejects->Accept());
+  Progress progress(flags.quiet);
+  const std::shared_ptr<const ModelScorer> model = folder.model();
+  MILLRACE_ASSIGN_OR_RETURN(const FileScores scores,
+                            ScoreFile(model, flags.input, options, flags.output, *rejects,
+                                      [&](const CsvFile& file, const FileScores& so_far) {
+                                        progress.Show(file, so_far);
+                                      }));
+  ProgressDisplay& display = progress.display();
+  if (scores.rejected > 0) {
+    display.Warn(std::to_string(scores.rejected) + " rows cannot be used and are in " + path +
+                 "; the first: " + scores.first_reject);
+  }
+  if (scores.rows == 0) return absl::FailedPreconditionError("no row of the input was scored");
+  display.Say(std::to_string(scores.rows) +
+              " rows are scored: " + (flags.output == "-" ? "standard output" : flags.output));
+  return SayFigures(model->model().description, scores, flags.figures, display);
+}
+
+Status CannotRead(const std::string& path, int error) {
+  return FileError("cannot read " + path + ": " + std::strerror(error), error);
+}
+
+StatusOr<std::string> ReadSmallFile(const std::string& path) {
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  const File file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) return CannotRead(path, errno);
+  std::string text(kMostBytes + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  if (std::ferror(file.get()) != 0) return CannotRead(path, EIO);
+  if (text.empty()) return absl::FailedPreconditionError(path + " is empty");
+  if (text.size() > kMostBytes) return absl::FailedPreconditionError(path + " is too large");
+  return text;
+}
+
+StatusOr<std::string> ReadToken(const std::string& path) {
+  if (path.empty()) return std::string();
+  MILLRACE_ASSIGN_OR_RETURN(std::string token, ReadSmallFile(path));
+  token.resize(std::min(token.find_first_of("\r\n"), token.size()));
+  if (token.empty()) return absl::FailedPreconditionError(path + ": its first line is no token");
+  return token;
+}
+
+StatusOr<HttpServerOptions> ServerOptionsOf(const Flags& flags) {
+  HttpServerOptions options = flags.http;
+  options.timeout = std::chrono::seconds(flags.timeout_s);
+  const auto read = [](const std::string& path, std::string* text) -> Status {
+    if (path.empty()) return absl::OkStatus();
+    MILLRACE_ASSIGN_OR_RETURN(*text, ReadSmallFile(path));
+    return absl::OkStatus();
+  };
+  MILLRACE_RETURN_IF_ERROR(read(flags.tls_cert, &options.certificate));
+  MILLRACE_RETURN_IF_ERROR(read(flags.tls_key, &options.key));
+  MILLRACE_RETURN_IF_ERROR(read(flags.tls_ca, &options.client_ca));
+  return options;
+}
+
+Status Serve(const Flags& flags, ModelFolder& folder, const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const HttpServerOptions options, ServerOptionsOf(flags));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string token, ReadToken(flags.token_file));
+  const bool is_open = token.empty() && options.client_ca.empty();
+  if (is_open && !IsLoopback(options.address)) {
+    spdlog::warn("whoever reaches {} gets predictions; give --token-file or --tls-ca",
+                 options.address);
+  }
+  const PredictionService service(folder, {.token = token});
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> server,
+                            HttpServer::Start(options, [&](const HttpRequest& request) {
+                              return service.Answer(request);
+                            }));
+  const std::string host = options.address.substr(0, options.address.rfind(':'));
+  spdlog::info("listening on {}:{}", host, server->port());
+  while (!stop) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const StatusOr<bool> is_new = folder.Refresh();
+    if (!is_new.ok()) {
+      spdlog::warn("the last model is kept: {}", TextOf(is_new.status()));
+    } else if (*is_new) {
+      const ModelDescription& model = folder.model()->model().description;
+      spdlog::info("a newer model: job {}, {} rows", model.job(), model.rows());
+    }
+  }
+  return absl::CancelledError("stopped");
+}
+
+Status CheckFlags(const Flags& flags) {
+  const auto wrong = [](const char* what) { return absl::InvalidArgumentError(what); };
+  if (flags.input.empty() != flags.output.empty()) {
+    return wrong("a file is scored with both --input FILE and --output FILE (\"-\": a pipe)");
+  }
+  if (!IsHostAndPort(flags.http.address)) return wrong("--listen must be HOST:PORT");
+  if (flags.tls_cert.empty() != flags.tls_key.empty())
+    return wrong("--tls-cert needs --tls-key, and it --tls-cert");
+  if (!flags.tls_ca.empty() && flags.tls_cert.empty()) return wrong("--tls-ca needs --tls-cert");
+  return absl::OkStatus();
+}
+
+Status Run(const Flags& flags) {
+  MILLRACE_RETURN_IF_ERROR(CheckFlags(flags));
+  const std::atomic<bool>& stop = StopOnSignals();
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFolder> folder,
+                            ModelFolder::Open(flags.model));
+  const ModelDescription& model = folder->model()->model().description;
+  if (!flags.quiet) {
+    spdlog::info("model {}: job {}, {} rows, label {}", flags.model, model.job(), model.rows(),
+                 model.features().label());
+  }
+  return flags.input.empty() ? Serve(flags, *folder, stop) : Score(flags, *folder, stop);
+}
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--model", flags.model, "The folder of the model")
+      ->type_name("FOLDER")
+      ->required();
+  const auto add = [&app](const char* group) {
+    return [&app, group](const char* name, auto& value, const char* type, const char* help) {
+      return app.add_option(name, value, help)->type_name(type)->group(group);
+    };
+  };
+  const auto file = add("A file");
+  CLI::Option* input =
+      file("--input", flags.input, "FILE", "A CSV, also compressed by gzip or zstd; \"-\": a pipe");
+  file("--output", flags.output, "FILE",
+       "The scored CSV, which appears when it is complete; \"-\": a pipe")
+      ->needs(input);
+  file("--reject-file", flags.reject_file, "FILE",
+       "Rows that cannot be used (default: the input's name and .rejects.csv, here)")
+      ->needs(input);
+  file("--figures", flags.figures, "FILE",
+       "Write the figures of the rows with a label here, as JSON")
+      ->needs(input);
+  file("--delimiter", flags.delimiter, "CHARACTER",
+       "Separates the fields: comma, semicolon, tab, pipe, or a character (default: found in the "
+       "header)")
+      ->needs(input);
+  file("--encoding", flags.encoding, "ENCODING", "utf8 or latin1 (default: utf8)")
+      ->check(CLI::IsMember({"utf8", "latin1"}))
+      ->needs(input);
+  const auto http = add("HTTP");
+  http("--listen", flags.http.address, "HOST:PORT", "Where to answer; port 0: a free one")
+      ->capture_default_str()
+      ->excludes(input);
+  http("--threads", flags.http.threads, "N", "Requests that are answered at once")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
+  http("--max-request-bytes", flags.http.most_body_bytes, "BYTES", "Larger requests are refused")
+      ->capture_default_str()
+      ->check(CLI::Range(size_t{1}, size_t{256} << 20));
+  http("--timeout", flags.timeout_s, "SECONDS",
+       "A request must have come, and an idle connection is closed, after so long")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 3600));
+  http("--token-file", flags.token_file, "FILE",
+       "Its first line is what requests must show: Authorization: Bearer TOKEN")
+      ->excludes(input);
+  http("--tls-cert", flags.tls_cert, "FILE", "PEM file of the server's certificate: TLS")
+      ->excludes(input);
+  http("--tls-key", flags.tls_key, "FILE", "Its private key, PEM");
+  http("--tls-ca", flags.tls_ca, "FILE",
+       "PEM file of the authority whose certificate whoever connects must show (mutual TLS)");
+  app.add_flag("--quiet,-q", flags.quiet, "Print warnings and errors only");
+  app.set_version_flag("--version", std::string("Millrace ") + MILLRACE_VERSION);
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  CLI::App app(millrace::kDescription, "Predictor");
+  app.footer(millrace::kFooter);
+  millrace::Flags flags;
+  millrace::AddFlags(app, flags);
+  return millrace::RunProgram(app, "Predictor", argc, argv, [&] { return millrace::Run(flags); });
+}

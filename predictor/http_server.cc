@@ -1,0 +1,256 @@
+#include "predictor/http_server.h"
+
+#include <gnutls/gnutls.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace millrace {
+namespace {
+
+using Now = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kMostWaitToStop(5);
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&&) = delete;
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int fd() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+Status CannotListen(const std::string& address, std::string_view why) {
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": ",
+                                             absl::string_view(why.data(), why.size()),
+                                             "; give another --listen HOST:PORT"));
+}
+
+StatusOr<Socket> ListenOn(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  MILLRACE_CHECK(colon != std::string::npos);
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+  if (error != 0) return CannotListen(address, gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
+  int failed = 0;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    Socket socket(::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int on = 1;
+    if (socket.fd() >= 0 &&
+        setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(socket.fd(), each->ai_addr, each->ai_addrlen) == 0 &&
+        listen(socket.fd(), SOMAXCONN) == 0) {
+      return socket;
+    }
+    failed = errno;
+  }
+  return CannotListen(address, std::strerror(failed));
+}
+
+// A request, from its head to the end of its answer.
+struct OpenRequest {
+  std::string body;
+  std::optional<HttpResponse> refused;  // what is still to come of it is not kept
+  Now::time_point begun = Now::now();
+};
+
+MHD_Result Send(MHD_Connection* connection, const HttpResponse& answer) {
+  // (The library takes a pointer to what it only reads.)
+  MHD_Response* response = MHD_create_response_from_buffer(
+      answer.body.size(), const_cast<char*>(answer.body.data()),  // NOLINT(*-const-cast)
+      MHD_RESPMEM_MUST_COPY);
+  if (response == nullptr) return MHD_NO;
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                          std::string(answer.content_type).c_str());
+  if (!answer.allow.empty()) {
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, std::string(answer.allow).c_str());
+  }
+  if (answer.status == MHD_HTTP_UNAUTHORIZED) {
+    MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+  }
+  const MHD_Result queued =
+      MHD_queue_response(connection, static_cast<unsigned>(answer.status), response);
+  MHD_destroy_response(response);
+  return queued;
+}
+
+std::string_view HeaderOf(MHD_Connection* connection, const char* name) {
+  const char* value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+// The library asks for a certificate, and leaves it to us whether it is one of the authority.
+bool HasShownCertificate(MHD_Connection* connection) {
+  const MHD_ConnectionInfo* info =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+  unsigned wrong = 0;
+  return info != nullptr &&
+         gnutls_certificate_verify_peers2(static_cast<gnutls_session_t>(info->tls_session),
+                                          &wrong) == GNUTLS_E_SUCCESS &&
+         wrong == 0;
+}
+
+}  // namespace
+
+// What the library calls. (It knows functions and pointers only.)
+struct HttpServer::Callbacks {
+  // Called at the head of a request, then for each part of its body, then at its end.
+  static MHD_Result Access(void* server, MHD_Connection* connection, const char* url,
+                           const char* method, const char* /*version*/, const char* data,
+                           size_t* size, void** state) {
+    HttpServer& self = *static_cast<HttpServer*>(server);
+    if (*state == nullptr) {
+      *state = Begin(self, connection).release();
+      return MHD_YES;
+    }
+    OpenRequest& request = *static_cast<OpenRequest*>(*state);
+    if (*size > 0) {
+      Take(self, {data, std::exchange(*size, 0)}, request);
+      return MHD_YES;
+    }
+    if (request.refused) return Send(connection, *request.refused);
+    return Send(connection,
+                self.handler_({
+                    .method = method,
+                    .path = url,
+                    .content_type = HeaderOf(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+                    .authorization = HeaderOf(connection, MHD_HTTP_HEADER_AUTHORIZATION),
+                    .body = request.body,
+                }));
+  }
+
+  static void Completed(void* server, MHD_Connection* /*connection*/, void** state,
+                        MHD_RequestTerminationCode /*how*/) {
+    if (*state == nullptr) return;
+    HttpServer& self = *static_cast<HttpServer*>(server);
+    const std::unique_ptr<OpenRequest> request(static_cast<OpenRequest*>(*state));
+    *state = nullptr;
+    self.held_bytes_ -= request->body.size();
+    --self.open_requests_;
+  }
+
+ private:
+  static std::unique_ptr<OpenRequest> Begin(HttpServer& self, MHD_Connection* connection) {
+    auto request = std::make_unique<OpenRequest>();
+    ++self.open_requests_;
+    if (!self.options_.client_ca.empty() && !HasShownCertificate(connection)) {
+      Refuse(self, MHD_HTTP_FORBIDDEN, "show a certificate of the server's authority", *request);
+    }
+    return request;
+  }
+
+  // The rest of a refused request is read, and forgotten: who sends looks for an answer at the end.
+  static void Refuse(HttpServer& self, int status, std::string_view message, OpenRequest& request) {
+    self.held_bytes_ -= request.body.size();
+    request.body = std::string();
+    request.refused.emplace();
+    request.refused->status = status;
+    request.refused->body = "{\"error\":\"" + std::string(message) + "\"}\n";
+  }
+
+  static void Take(HttpServer& self, std::string_view data, OpenRequest& request) {
+    if (request.refused) return;
+    const HttpServerOptions& options = self.options_;
+    if (data.size() > options.most_body_bytes - request.body.size()) {
+      return Refuse(self, MHD_HTTP_CONTENT_TOO_LARGE,
+                    absl::StrCat("a request may have ", options.most_body_bytes,
+                                 " bytes; send its rows as several"),
+                    request);
+    }
+    if (Now::now() - request.begun > options.timeout) {
+      return Refuse(self, MHD_HTTP_REQUEST_TIMEOUT, "the request took too long to come", request);
+    }
+    request.body += data;
+    if ((self.held_bytes_ += data.size()) > options.most_bytes) {
+      Refuse(self, MHD_HTTP_SERVICE_UNAVAILABLE, "there are too many requests; try again", request);
+    }
+  }
+};
+
+void HttpServer::StopDaemon::operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }
+
+HttpServer::HttpServer(HttpServerOptions options, Handler handler)
+    : options_(std::move(options)), handler_(std::move(handler)) {}
+
+HttpServer::~HttpServer() {
+  if (daemon_ == nullptr) return;
+  const int socket = MHD_quiesce_daemon(daemon_.get());
+  if (socket != MHD_INVALID_SOCKET) close(socket);
+  const Now::time_point latest = Now::now() + kMostWaitToStop;
+  while (open_requests_ > 0 && Now::now() < latest) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& options,
+                                                        Handler handler) {
+  auto server = std::unique_ptr<HttpServer>(new HttpServer(options, std::move(handler)));
+  MILLRACE_RETURN_IF_ERROR(server->Listen());
+  return server;
+}
+
+Status HttpServer::Listen() {
+  MILLRACE_ASSIGN_OR_RETURN(Socket socket, ListenOn(options_.address));
+  std::vector<MHD_OptionItem> more;
+  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC;
+  const auto add_text = [&more](MHD_OPTION option, const std::string& text) {
+    // (As before: it is only read.)
+    more.push_back({option, 0, const_cast<char*>(text.c_str())});  // NOLINT(*-const-cast)
+  };
+  if (!options_.certificate.empty()) {
+    flags |= MHD_USE_TLS;
+    add_text(MHD_OPTION_HTTPS_MEM_CERT, options_.certificate);
+    add_text(MHD_OPTION_HTTPS_MEM_KEY, options_.key);
+    if (!options_.client_ca.empty()) add_text(MHD_OPTION_HTTPS_MEM_TRUST, options_.client_ca);
+  }
+  more.push_back({MHD_OPTION_END, 0, nullptr});
+  daemon_.reset(MHD_start_daemon(flags, 0, nullptr, nullptr, &Callbacks::Access, this,            //
+                                 MHD_OPTION_LISTEN_SOCKET, static_cast<MHD_socket>(socket.fd()),  //
+                                 MHD_OPTION_THREAD_POOL_SIZE, options_.threads,                   //
+                                 MHD_OPTION_CONNECTION_LIMIT, options_.most_connections,          //
+                                 MHD_OPTION_CONNECTION_TIMEOUT,
+                                 static_cast<unsigned>(options_.timeout.count()),
+                                 MHD_OPTION_NOTIFY_COMPLETED, &Callbacks::Completed, this,  //
+                                 MHD_OPTION_ARRAY, more.data(), MHD_OPTION_END));
+  if (daemon_ == nullptr) {
+    return CannotListen(options_.address, options_.certificate.empty()
+                                              ? std::strerror(errno)
+                                              : "certificate and key make no TLS server");
+  }
+  (void)socket.Release();  // the daemon closes it
+  return absl::OkStatus();
+}
+
+uint16_t HttpServer::port() const {
+  const MHD_DaemonInfo* info = MHD_get_daemon_info(daemon_.get(), MHD_DAEMON_INFO_BIND_PORT);
+  MILLRACE_CHECK(info != nullptr);
+  return info->port;
+}
+
+}  // namespace millrace

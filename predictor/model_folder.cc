@@ -1,0 +1,64 @@
+#include "predictor/model_folder.h"
+
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "exports/model_files.h"
+#include "exports/model_reader.h"
+
+namespace millrace {
+
+StatusOr<std::unique_ptr<ModelFolder>> ModelFolder::Open(std::string folder) {
+  auto result = std::unique_ptr<ModelFolder>(new ModelFolder(std::move(folder)));
+  MILLRACE_RETURN_IF_ERROR(result->Refresh().status());
+  if (result->model() != nullptr) return result;
+  // There was nothing at all, as when a folder is just being replaced: ReadModel says it.
+  MILLRACE_RETURN_IF_ERROR(result->Read(FileId()));
+  return result;
+}
+
+std::shared_ptr<const ModelScorer> ModelFolder::model() const {
+  const std::lock_guard lock(mutex_);
+  return model_;
+}
+
+Status ModelFolder::newer() const {
+  const std::lock_guard lock(mutex_);
+  return newer_;
+}
+
+ModelFolder::FileId ModelFolder::Find() const {
+  struct stat found {};
+  if (stat((folder_ + "/" + kDescriptionFile).c_str(), &found) != 0) return FileId();
+  return {.device = found.st_dev,
+          .inode = found.st_ino,
+          .modified_ns = found.st_mtim.tv_sec * 1'000'000'000 + found.st_mtim.tv_nsec};
+}
+
+StatusOr<bool> ModelFolder::Refresh() {
+  const std::lock_guard lock(reading_);
+  FileId found = Find();
+  if (found == read_ || found == FileId()) return false;
+  while (true) {
+    const Status status = Read(found);
+    if (status.ok()) return true;
+    // A folder that was replaced meanwhile gives files of two models.
+    const FileId now = Find();
+    if (now == found) return status;
+    found = now;
+  }
+}
+
+Status ModelFolder::Read(const FileId& found) {
+  read_ = found;
+  StatusOr<ExportedModel> model = ReadModel(folder_);
+  std::shared_ptr<const ModelScorer> scorer;
+  if (model.ok()) scorer = std::make_shared<const ModelScorer>(*std::move(model));
+  const std::lock_guard lock(mutex_);
+  newer_ = model.status();
+  if (scorer != nullptr) model_ = std::move(scorer);
+  return newer_;
+}
+
+}  // namespace millrace

@@ -1,0 +1,53 @@
+// An exported model in a folder, which may be replaced by a newer one at any time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/status.h"
+#include "exports/model_scorer.h"
+
+namespace millrace {
+
+// Thread-safe.
+class ModelFolder {
+ public:
+  // Reads the model. Errors: those of ReadModel.
+  static StatusOr<std::unique_ptr<ModelFolder>> Open(std::string folder);
+
+  // The newest model that could be read; never null.
+  std::shared_ptr<const ModelScorer> model() const;
+  // Why a newer one could not be read; OK: there is none.
+  Status newer() const;
+
+  // Reads the folder again if another model stands in it. Returns whether there is a new one; if it
+  // cannot be read the one before stays, and the error is said once for each that is found there.
+  StatusOr<bool> Refresh();
+
+  const std::string& folder() const { return folder_; }
+
+ private:
+  // What tells a file from another under the same name.
+  struct FileId {
+    uint64_t device = 0;
+    uint64_t inode = 0;
+    int64_t modified_ns = 0;
+    bool operator==(const FileId&) const = default;
+  };
+
+  explicit ModelFolder(std::string folder) : folder_(std::move(folder)) {}
+
+  FileId Find() const;
+  Status Read(const FileId& found);
+
+  const std::string folder_;
+  std::mutex reading_;  // held by who reads
+  FileId read_;         // guarded by reading_
+  mutable std::mutex mutex_;
+  std::shared_ptr<const ModelScorer> model_;  // guarded by mutex_
+  Status newer_;                              // guarded by mutex_
+};
+
+}  // namespace millrace

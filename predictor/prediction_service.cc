@@ -1,0 +1,228 @@
+#include "predictor/prediction_service.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "features/number.h"
+#include "formats/json_fields.h"
+#include "predictor/prediction_text.h"
+#include "predictor/row_scorer.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kRowsAtOnce = 256;  // so many rows are held, of a request of any size
+
+HttpResponse Error(int status, std::string_view message) {
+  // (Bytes of the request that are no UTF-8 are in no message: names and values are made
+  // printable.)
+  const nlohmann::json body = {{"error", message}};
+  return {.status = status,
+          .body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  absl::AsciiStrToLower(&lower);
+  return lower;
+}
+
+bool IsNdjson(std::string_view content_type) {
+  const std::string type = Lower(TrimSpaces(content_type.substr(0, content_type.find(';'))));
+  return type == "application/x-ndjson" || type == "application/ndjson" ||
+         type == "application/jsonl" || type == "application/x-jsonlines";
+}
+
+// Takes as long whatever the texts are, if they are of the same length.
+bool IsSame(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+}  // namespace
+
+// All that one request needs, kept for the next one: a thread takes it for as long as it answers.
+class PredictionService::Session {
+ public:
+  static StatusOr<std::unique_ptr<Session>> Create(std::shared_ptr<const ModelScorer> model) {
+    const FeatureSpec& spec = model->model().description.features();
+    MILLRACE_ASSIGN_OR_RETURN(RowScorer rows, RowScorer::Create(model));
+    return std::unique_ptr<Session>(new Session(spec, std::move(rows)));
+  }
+
+  const ModelScorer* model() const { return &rows_.model(); }
+
+  // An object or an array.
+  Status PredictJson(std::string_view text, std::string* out) {
+    Begin(",", out);
+    MILLRACE_ASSIGN_OR_RETURN(const JsonFields::Shape shape, Read(text));
+    Flush();
+    if (shape == JsonFields::Shape::kArray) *out = absl::StrCat("[", *out, "]");
+    *out += '\n';
+    return absl::OkStatus();
+  }
+
+  void PredictLines(std::string_view text, std::string* out) {
+    Begin("\n", out);
+    for (uint64_t line = 1; !text.empty(); ++line) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      std::string_view row = text.substr(0, end);
+      if (row.ends_with('\r')) row.remove_suffix(1);
+      text.remove_prefix(std::min(end + 1, text.size()));
+      if (TrimSpaces(row).empty()) continue;
+      const StatusOr<JsonFields::Shape> shape = ReadLine(row);
+      if (shape.ok()) continue;
+      Flush();
+      const nlohmann::json error = {
+          {"error", absl::StrCat("line ", line, ": ", shape.status().message())}};
+      Separate();
+      *out += error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    }
+    Flush();
+    if (!out->empty()) *out += '\n';
+  }
+
+ private:
+  Session(const FeatureSpec& spec, RowScorer rows)
+      : rows_(std::move(rows)),
+        fields_({rows_.columns().begin(), rows_.columns().end()}, spec.decimal_comma() ? ',' : '.'),
+        text_(spec) {}
+
+  void Begin(std::string_view separator, std::string* out) {
+    rows_.Clear();
+    separator_ = separator;
+    out_ = out;
+  }
+
+  StatusOr<JsonFields::Shape> Read(std::string_view text) {
+    return fields_.ForEach(text, [this](std::span<const std::string_view> cells) {
+      MILLRACE_RETURN_IF_ERROR(rows_.Add(cells));
+      if (rows_.rows() == kRowsAtOnce) Flush();
+      return absl::OkStatus();
+    });
+  }
+
+  StatusOr<JsonFields::Shape> ReadLine(std::string_view line) {
+    if (line.find_first_not_of(" \t\r") == line.find('[')) {
+      return absl::InvalidArgumentError("a line is one object, and no array");
+    }
+    return Read(line);
+  }
+
+  void Separate() {
+    if (!out_->empty()) *out_ += separator_;
+  }
+
+  void Flush() {
+    const std::span<const float> scores = rows_.Score();
+    const size_t width = rows_.score_count();
+    for (size_t i = 0; i < rows_.rows(); ++i) {
+      Separate();
+      text_.AppendJson(scores.subspan(i * width, width), out_);
+    }
+    rows_.Clear();
+  }
+
+  RowScorer rows_;
+  JsonFields fields_;
+  PredictionText text_;
+  std::string_view separator_;  // of the request that is answered, as is the next
+  std::string* out_ = nullptr;
+};
+
+PredictionService::PredictionService(const ModelFolder& folder, Options options)
+    : folder_(folder), options_(std::move(options)) {}
+
+PredictionService::~PredictionService() = default;
+
+bool PredictionService::MayAsk(const HttpRequest& request) const {
+  if (options_.token.empty()) return true;
+  constexpr std::string_view kScheme = "bearer ";
+  const std::string_view shown = request.authorization;
+  return Lower(shown.substr(0, kScheme.size())) == kScheme &&
+         IsSame(TrimSpaces(shown.substr(kScheme.size())), options_.token);
+}
+
+HttpResponse PredictionService::Answer(const HttpRequest& request) const {
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (request.path == "/healthz" || request.path == "/readyz") {
+    if (!reads) return Error(405, "ask for it by GET");
+    return {.body = "{\"status\":\"ok\"}\n"};
+  }
+  const bool predicts = request.path == "/predict";
+  if (!predicts && request.path != "/model") {
+    return Error(404, "there is POST /predict, and GET /model, /healthz and /readyz");
+  }
+  if (!MayAsk(request)) return Error(401, "give the token: Authorization: Bearer TOKEN");
+  if (predicts ? request.method != "POST" : !reads) {
+    HttpResponse response = Error(405, predicts ? "send rows by POST" : "ask for it by GET");
+    response.allow = predicts ? "POST" : "GET, HEAD";
+    return response;
+  }
+  return predicts ? Predict(request) : DescribeModel();
+}
+
+HttpResponse PredictionService::Predict(const HttpRequest& request) const {
+  StatusOr<std::unique_ptr<Session>> session = TakeSession();
+  if (!session.ok()) return Error(500, TextOf(session.status()));
+  HttpResponse response;
+  if (IsNdjson(request.content_type)) {
+    response.content_type = "application/x-ndjson";
+    (*session)->PredictLines(request.body, &response.body);
+  } else if (const Status status = (*session)->PredictJson(request.body, &response.body);
+             !status.ok()) {
+    response = Error(400, TextOf(status));
+  }
+  GiveBack(*std::move(session));
+  return response;
+}
+
+HttpResponse PredictionService::DescribeModel() const {
+  const std::shared_ptr<const ModelScorer> model = folder_.model();
+  ModelDescription description = model->model().description;
+  description.clear_files();
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(description, &text, options).ok()) {
+    return Error(500, "the model's description has no form in JSON");
+  }
+  const Status newer = folder_.newer();
+  const double age = static_cast<double>(NowMs() - description.created_ms()) / 1000;
+  HttpResponse response;
+  response.body = absl::StrCat("{\"age_seconds\":", age, ",\"newer_model_error\":",
+                               newer.ok() ? "null" : nlohmann::json(TextOf(newer)).dump(),
+                               ",\"model\":", text, "}\n");
+  return response;
+}
+
+StatusOr<std::unique_ptr<PredictionService::Session>> PredictionService::TakeSession() const {
+  std::shared_ptr<const ModelScorer> model = folder_.model();
+  {
+    const std::lock_guard lock(mutex_);
+    // Those of a model before are of no more use.
+    std::erase_if(idle_, [&](const auto& session) { return session->model() != model.get(); });
+    if (!idle_.empty()) {
+      std::unique_ptr<Session> session = std::move(idle_.back());
+      idle_.pop_back();
+      return session;
+    }
+  }
+  return Session::Create(std::move(model));
+}
+
+void PredictionService::GiveBack(std::unique_ptr<Session> session) const {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(session));
+}
+
+}  // namespace millrace

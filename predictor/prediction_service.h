@@ -1,0 +1,68 @@
+// What the Predictor answers over HTTP, without sockets.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "predictor/model_folder.h"
+
+namespace millrace {
+
+struct HttpRequest {
+  std::string_view method{};
+  std::string_view path{};           // without the query
+  std::string_view content_type{};   // empty: none was given
+  std::string_view authorization{};  // the same
+  std::string_view body{};
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string_view content_type = "application/json";
+  std::string body{};
+  std::string_view allow{};  // with 405: the methods
+};
+
+// POST /predict   rows as JSON: an object, an array of objects, or NDJSON (Content-Type
+//                 application/x-ndjson), an object on each line. The answer has the same form, with
+//                 a prediction for each row (predictor/prediction_text.h). One row of an array that
+//                 cannot be used makes the whole request an error (400); of NDJSON its line of the
+//                 answer is {"error": ...}.
+// GET /model      what is known of the model, and how old it is
+// GET /healthz    200: the program runs
+// GET /readyz     200: there is a model to predict by
+//
+// Errors are {"error": "..."}. Thread-safe.
+class PredictionService {
+ public:
+  struct Options {
+    // Who asks for a prediction or the model must show it (Authorization: Bearer TOKEN); empty:
+    // nobody must.
+    std::string token;
+  };
+
+  // `folder` outlives it.
+  PredictionService(const ModelFolder& folder, Options options);
+  ~PredictionService();
+
+  HttpResponse Answer(const HttpRequest& request) const;
+
+ private:
+  class Session;
+
+  HttpResponse Predict(const HttpRequest& request) const;
+  HttpResponse DescribeModel() const;
+  bool MayAsk(const HttpRequest& request) const;
+  StatusOr<std::unique_ptr<Session>> TakeSession() const;
+  void GiveBack(std::unique_ptr<Session> session) const;
+
+  const ModelFolder& folder_;
+  const Options options_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Session>> idle_;  // guarded by mutex_
+};
+
+}  // namespace millrace

@@ -1,0 +1,60 @@
+// Raw rows in, scores out: the encoder and the model of an exported model together.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "exports/model_scorer.h"
+#include "features/feature_encoder.h"
+#include "models/row.h"
+
+namespace millrace {
+
+// Collects rows and scores them together. Not thread-safe; many may share a model.
+class RowScorer {
+ public:
+  static StatusOr<RowScorer> Create(std::shared_ptr<const ModelScorer> model);
+
+  const ModelScorer& model() const { return *model_; }
+  // What must be known of a row, distinct. The label is none of them.
+  std::span<const std::string> columns() const;
+  const std::string& label() const { return encoder_.required_columns().front(); }
+
+  // Adds a row by its cells in the order of columns(). The error, InvalidArgument, names the
+  // column, the value, and what is wrong with it; no row is added then.
+  Status Add(std::span<const std::string_view> cells);
+  // The same with the label before the cells. A label that cannot be read, or is of no class, is as
+  // good as none.
+  Status AddLabelled(std::span<const std::string_view> label_and_cells);
+
+  size_t rows() const { return count_; }
+  // Of a row: the probability of each class, or one estimate.
+  size_t score_count() const { return model_->score_count(); }
+  // The scores of all rows, rows() x score_count(), row by row; valid until the next call.
+  std::span<const float> Score();
+  // The row as it was added; null if its label is not known.
+  const Row* LabelledRow(size_t row) const { return labelled_[row] ? &rows_[row] : nullptr; }
+  void Clear() { count_ = 0; }
+
+ private:
+  RowScorer(std::shared_ptr<const ModelScorer> model, FeatureEncoder encoder)
+      : model_(std::move(model)), encoder_(std::move(encoder)) {}
+
+  Row& Next();
+
+  std::shared_ptr<const ModelScorer> model_;
+  FeatureEncoder encoder_;
+  size_t count_ = 0;
+  std::vector<Row> rows_;  // `count_` of them; the others are kept for their memory
+  std::vector<bool> labelled_;
+  std::vector<const Row*> views_;  // scratch
+  std::vector<float> scores_;
+};
+
+}  // namespace millrace

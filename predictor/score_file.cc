@@ -1,0 +1,208 @@
+#include "predictor/score_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "predictor/prediction_text.h"
+#include "predictor/row_scorer.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kRowsAtOnce = 256;
+
+// The file, or standard output.
+class Output {
+ public:
+  static StatusOr<Output> Open(const std::string& path) {
+    if (path == "-") return Output(std::nullopt);
+    MILLRACE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+    return Output(std::move(file));
+  }
+
+  Status Append(std::string_view text) {
+    if (file_) return file_->Append(text);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return absl::OkStatus();
+    return Failed();
+  }
+  Status Finish() {
+    if (file_) return file_->Commit();
+    return std::fflush(stdout) == 0 ? absl::OkStatus() : Failed();
+  }
+
+ private:
+  explicit Output(std::optional<AtomicFile> file) : file_(std::move(file)) {}
+  static Status Failed() {
+    return absl::UnavailableError(
+        absl::StrCat("cannot write to standard output: ", std::strerror(errno)));
+  }
+
+  std::optional<AtomicFile> file_;
+};
+
+// Where the model's columns stand in the file's records; the label first, if it is there.
+struct Columns {
+  bool has_label = false;
+  std::vector<size_t> positions;
+};
+
+StatusOr<Columns> FindColumns(const RowScorer& scorer, const CsvFile& file) {
+  Columns result;
+  const auto label = std::ranges::find(file.columns(), scorer.label());
+  result.has_label = label != file.columns().end();
+  if (result.has_label) {
+    result.positions.push_back(static_cast<size_t>(label - file.columns().begin()));
+  }
+  for (const std::string& column : scorer.columns()) {
+    MILLRACE_ASSIGN_OR_RETURN(const size_t position,
+                              FindColumn(file.columns(), column, file.name()));
+    result.positions.push_back(position);
+  }
+  return result;
+}
+
+Status CheckNewColumns(const PredictionText& text, const CsvFile& file) {
+  for (const std::string& column : text.columns()) {
+    if (std::ranges::find(file.columns(), column) == file.columns().end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.name(), " has a column '", column,
+                     "' already, as one of the predictions is called: rename it"));
+  }
+  return absl::OkStatus();
+}
+
+class FileScorer {
+ public:
+  FileScorer(RowScorer scorer, PredictionText text, CsvFile& file, Columns columns, Output& output,
+             RejectSink& rejects)
+      : scorer_(std::move(scorer)),
+        text_(std::move(text)),
+        file_(file),
+        columns_(std::move(columns)),
+        cells_(columns_.positions.size()),
+        classes_(scorer_.model().model().description.shape().classes()),
+        output_(output),
+        rejects_(rejects) {}
+
+  Status WriteHeader() {
+    for (const std::string& column : file_.columns()) {
+      if (!out_.empty()) out_ += file_.delimiter();
+      AppendCsvCell(column, file_.delimiter(), &out_);
+    }
+    for (const std::string& column : text_.columns()) {
+      out_ += file_.delimiter();
+      AppendCsvCell(column, file_.delimiter(), &out_);
+    }
+    out_ += '\n';
+    return WriteOut();
+  }
+
+  Status Add(const CsvRecord& record) {
+    const Status added = record.ok() ? AddRow(record) : absl::InvalidArgumentError(record.error);
+    if (!added.ok()) return Reject(record, TextOf(added));
+    raw_ += record.raw;
+    raw_ends_.push_back(raw_.size());
+    return scorer_.rows() == kRowsAtOnce ? Flush() : absl::OkStatus();
+  }
+
+  Status Flush() {
+    const std::span<const float> scores = scorer_.Score();
+    const size_t width = scorer_.score_count();
+    for (size_t i = 0; i < scorer_.rows(); ++i) {
+      const std::span<const float> of_row = scores.subspan(i * width, width);
+      const size_t begin = i > 0 ? raw_ends_[i - 1] : 0;
+      out_.append(raw_, begin, raw_ends_[i] - begin);
+      text_.AppendCells(of_row, file_.delimiter(), &out_);
+      out_ += '\n';
+      if (const Row* row = scorer_.LabelledRow(i)) {
+        result_.labelled.AddRow(*row, of_row, classes_);
+      }
+    }
+    result_.rows += scorer_.rows();
+    scorer_.Clear();
+    raw_.clear();
+    raw_ends_.clear();
+    return WriteOut();
+  }
+
+  const FileScores& result() const { return result_; }
+
+ private:
+  Status AddRow(const CsvRecord& record) {
+    if (record.fields.size() != file_.columns().size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(record.fields.size(), record.fields.size() == 1 ? " field" : " fields",
+                       ", but the header has ", file_.columns().size()));
+    }
+    for (size_t i = 0; i < cells_.size(); ++i) cells_[i] = record.fields[columns_.positions[i]];
+    return columns_.has_label ? scorer_.AddLabelled(cells_) : scorer_.Add(cells_);
+  }
+
+  Status Reject(const CsvRecord& record, std::string_view reason) {
+    if (result_.rejected++ == 0) {
+      result_.first_reject =
+          absl::StrCat("line ", record.line, ": ", absl::string_view(reason.data(), reason.size()));
+    }
+    return rejects_.Add({.line = record.line, .reason = reason, .raw = record.raw});
+  }
+
+  Status WriteOut() {
+    const Status written = output_.Append(out_);
+    out_.clear();
+    return written;
+  }
+
+  RowScorer scorer_;
+  PredictionText text_;
+  CsvFile& file_;
+  Columns columns_;
+  std::vector<std::string_view> cells_;  // scratch
+  size_t classes_;
+  Output& output_;
+  RejectSink& rejects_;
+  std::string raw_;  // of the scorer's rows, one after the other
+  std::vector<size_t> raw_ends_;
+  std::string out_;
+  FileScores result_;
+};
+
+}  // namespace
+
+StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const std::string& input,
+                               const CsvFile::Options& options, const std::string& output,
+                               RejectSink& rejects, const ScoreProgress& progress) {
+  PredictionText text(model->model().description.features());
+  MILLRACE_ASSIGN_OR_RETURN(RowScorer scorer, RowScorer::Create(std::move(model)));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(input, options));
+  MILLRACE_ASSIGN_OR_RETURN(Columns columns, FindColumns(scorer, *file));
+  MILLRACE_RETURN_IF_ERROR(CheckNewColumns(text, *file));
+  MILLRACE_ASSIGN_OR_RETURN(Output out, Output::Open(output));
+  FileScorer rows(std::move(scorer), std::move(text), *file, std::move(columns), out, rejects);
+  MILLRACE_RETURN_IF_ERROR(rows.WriteHeader());
+  CsvRecord record;
+  for (uint64_t read = 1;; ++read) {
+    MILLRACE_ASSIGN_OR_RETURN(const bool more, file->Next(&record));
+    if (!more) break;
+    MILLRACE_RETURN_IF_ERROR(rows.Add(record));
+    if (read % kRowsAtOnce != 0) continue;
+    progress(*file, rows.result());
+    if (options.stop != nullptr && *options.stop) {
+      return absl::CancelledError("stopped before the end of " + file->name());
+    }
+  }
+  MILLRACE_RETURN_IF_ERROR(rows.Flush());
+  MILLRACE_RETURN_IF_ERROR(out.Finish());
+  MILLRACE_RETURN_IF_ERROR(rejects.Finish());
+  return rows.result();
+}
+
+}  // namespace millrace

@@ -1,0 +1,39 @@
+// Scores a CSV: its rows, and behind each what the model predicts of it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "exports/model_scorer.h"
+#include "formats/csv_file.h"
+#include "formats/reject_file.h"
+#include "models/evaluation.h"
+
+namespace millrace {
+
+struct FileScores {
+  uint64_t rows = 0;  // that were scored
+  uint64_t rejected = 0;
+  std::string first_reject;  // "line N: reason"
+  // Of the rows whose label is known: the file has the model's label column, and a class or a
+  // number stands there.
+  EvaluationSums labelled;
+};
+
+// Called for each block of rows.
+using ScoreProgress = std::function<void(const CsvFile& file, const FileScores& so_far)>;
+
+// Writes a CSV with the columns of `input` and those of PredictionText, in the delimiter of the
+// input and in UTF-8. `output` appears when it is complete, and replaces what is there; "-" is
+// standard output. Rows that cannot be used go to `rejects` and are no rows of the output.
+// InvalidArgument: a column that the model needs is missing, or one that would be added is there.
+// Cancelled: `options.stop` was set; no output is left. Other errors name the file.
+StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const std::string& input,
+                               const CsvFile::Options& options, const std::string& output,
+                               RejectSink& rejects, const ScoreProgress& progress);
+
+}  // namespace millrace

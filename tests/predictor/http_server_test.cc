@@ -1,0 +1,188 @@
+#include "predictor/http_server.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// A connection as a client has it.
+class Client {
+ public:
+  explicit Client(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    const timeval limit{.tv_sec = 20, .tv_usec = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+  ~Client() { close(fd_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  void Send(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t sent = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return;
+      text.remove_prefix(static_cast<size_t>(sent));
+    }
+  }
+  // Until the server closes.
+  std::string ReadAll() {
+    std::string text;
+    std::array<char, 4096> part{};
+    ssize_t got = 0;
+    while ((got = recv(fd_, part.data(), part.size(), 0)) > 0) text.append(part.data(), got);
+    return text;
+  }
+
+ private:
+  int fd_;
+};
+
+std::unique_ptr<HttpServer> Start(HttpServerOptions options, HttpServer::Handler handler) {
+  options.address = "127.0.0.1:0";
+  auto server = HttpServer::Start(options, std::move(handler));
+  EXPECT_TRUE(server.ok()) << server.status();
+  return *std::move(server);
+}
+
+HttpResponse Echo(const HttpRequest& request) {
+  return {.body = std::string(request.method) + " " + std::string(request.path) + " " +
+                  std::string(request.content_type) + " " + std::string(request.authorization) +
+                  " " + std::string(request.body)};
+}
+
+std::string Ask(const HttpServer& server, const std::string& text) {
+  Client client(server.port());
+  client.Send(text);
+  return client.ReadAll();
+}
+
+TEST(HttpServer, HandsOverMethodPathHeadersAndBody) {
+  const auto server = Start({}, Echo);
+  const std::string answer =
+      Ask(*server,
+          "POST /predict?x=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: t/u\r\n"
+          "Authorization: Bearer z\r\nContent-Length: 5\r\n\r\nhello");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer, HasSubstr("Content-Type: application/json"));
+  EXPECT_TRUE(answer.ends_with("\r\n\r\nPOST /predict t/u Bearer z hello")) << answer;
+}
+
+TEST(HttpServer, TakesABodyInChunksAndSeveralRequestsOnOneConnection) {
+  const auto server = Start({}, Echo);
+  const std::string answer = Ask(*server,
+                                 "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                 "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+                                 "GET /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(answer, HasSubstr("POST /a   abcde"));
+  EXPECT_TRUE(answer.ends_with("GET /b   ")) << answer;
+}
+
+TEST(HttpServer, RefusesALargerBodyThanItTakes) {
+  HttpServerOptions options;
+  options.most_body_bytes = 10;
+  const auto server = Start(options, Echo);
+  const auto ask = [&](const std::string& body) {
+    return Ask(*server, "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: " +
+                            std::to_string(body.size()) + "\r\n\r\n" + body);
+  };
+  EXPECT_THAT(ask("0123456789"), StartsWith("HTTP/1.1 200 "));
+  const std::string refused = ask("0123456789x");
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(refused, HasSubstr("a request may have 10 bytes"));
+}
+
+TEST(HttpServer, HoldsNoMoreBytesOfAllRequestsThanItMay) {
+  HttpServerOptions options;
+  options.most_bytes = 1000;
+  std::atomic<int> calls = 0;
+  const auto server = Start(options, [&](const HttpRequest& request) {
+    ++calls;
+    return Echo(request);
+  });
+  const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: ";
+  Client first(server->port());
+  first.Send(head + "900\r\n\r\n" + std::string(899, 'x'));
+  // (What the first has sent may come later than what another sends.)
+  std::string second;
+  do {
+    second = Ask(*server, head + "200\r\n\r\n" + std::string(200, 'y'));
+  } while (second.starts_with("HTTP/1.1 200 "));
+  EXPECT_THAT(second, StartsWith("HTTP/1.1 503 "));
+  first.Send("x");
+  EXPECT_THAT(first.ReadAll(), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(Ask(*server, head + "200\r\n\r\n" + std::string(200, 'y')),
+              StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(HttpServer, ClosesAConnectionOnWhichNothingMoves) {
+  HttpServerOptions options;
+  options.timeout = std::chrono::seconds(1);
+  const auto server = Start(options, Echo);
+  Client client(server->port());
+  client.Send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
+  EXPECT_EQ(client.ReadAll().find("200"), std::string::npos);  // and it returns
+}
+
+TEST(HttpServer, SaysWhichMethodsThereAre) {
+  const auto server = Start({}, [](const HttpRequest&) {
+    return HttpResponse{.status = 405, .body = "{}", .allow = "POST"};
+  });
+  EXPECT_THAT(Ask(*server, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
+              HasSubstr("Allow: POST"));
+}
+
+TEST(HttpServer, FinishesARequestThatHasBegunWhenItIsStopped) {
+  std::atomic<bool> begun = false;
+  auto server = Start({}, [&](const HttpRequest& request) {
+    begun = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return Echo(request);
+  });
+  Client client(server->port());
+  client.Send("GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  while (!begun) std::this_thread::yield();
+  server.reset();
+  EXPECT_TRUE(client.ReadAll().ends_with("GET /slow   "));
+}
+
+TEST(HttpServer, CannotListenWhereAnotherDoes) {
+  const auto server = Start({}, Echo);
+  HttpServerOptions options;
+  options.address = "127.0.0.1:" + std::to_string(server->port());
+  const auto second = HttpServer::Start(options, Echo);
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("cannot listen on " + options.address));
+  options.address = "no-such-host.invalid:1";
+  EXPECT_THAT(std::string(HttpServer::Start(options, Echo).status().message()),
+              HasSubstr("no-such-host.invalid:1"));
+}
+
+TEST(HttpServer, WithoutAUsableCertificateDoesNotStart) {
+  HttpServerOptions options;
+  options.address = "127.0.0.1:0";
+  options.certificate = options.key = "nonsense";
+  EXPECT_THAT(std::string(HttpServer::Start(options, Echo).status().message()),
+              HasSubstr("certificate and key make no TLS server"));
+}
+
+}  // namespace
+}  // namespace millrace

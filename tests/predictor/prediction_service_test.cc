@@ -1,0 +1,187 @@
+#include "predictor/prediction_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "predictor/row_scorer.h"
+#include "tests/exports/small_models.h"
+#include "tests/stores/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr char kRow[] = R"({"a": 1.5, "b": null, "c": "x", "u": "7", "v": "8"})";
+
+class PredictionServiceTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Put(1); }
+
+  void Put(unsigned seed) {
+    model_ = RandomModel(DescriptionFor(ModelShape::NETWORK, 3, true), seed);
+    model_.description.set_created_ms(1);
+    ASSERT_TRUE(Write(folder_ / "model", model_).ok());
+    if (models_ != nullptr) {
+      ASSERT_TRUE(models_->Refresh().ok());
+      return;
+    }
+    auto opened = ModelFolder::Open(folder_ / "model");
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    models_ = *std::move(opened);
+    service_ = std::make_unique<PredictionService>(*models_, PredictionService::Options{});
+  }
+
+  HttpResponse Post(std::string_view body, std::string_view type = "application/json") {
+    return service_->Answer(
+        {.method = "POST", .path = "/predict", .content_type = type, .body = body});
+  }
+
+  // What the scorer says of kRow.
+  std::vector<float> Expected() {
+    auto rows = RowScorer::Create(models_->model());
+    EXPECT_TRUE(rows.ok()) << rows.status();
+    const std::vector<std::string_view> cells = {"1.5", "", "x", "7", "8"};
+    EXPECT_TRUE(rows->Add(cells).ok());
+    const auto scores = rows->Score();
+    return {scores.begin(), scores.end()};
+  }
+
+  void ExpectRow(const json& prediction) {
+    const std::vector<float> expected = Expected();
+    for (size_t k = 0; k < expected.size(); ++k) {
+      const std::string name = "class " + std::to_string(k);
+      EXPECT_EQ(prediction["probabilities"][name].get<float>(), expected[k]);
+    }
+    EXPECT_EQ(prediction["class"],
+              "class " + std::to_string(std::ranges::max_element(expected) - expected.begin()));
+  }
+
+  TemporaryFolder folder_;
+  ExportedModel model_;
+  std::unique_ptr<ModelFolder> models_;
+  std::unique_ptr<PredictionService> service_;
+};
+
+TEST_F(PredictionServiceTest, AnswersAnObjectByAPredictionAndAnArrayByAnArray) {
+  const HttpResponse one = Post(kRow);
+  EXPECT_EQ(one.status, 200) << one.body;
+  EXPECT_EQ(one.content_type, "application/json");
+  ExpectRow(json::parse(one.body));
+  const HttpResponse two = Post("[" + std::string(kRow) + "," + kRow + "]");
+  const json answer = json::parse(two.body);
+  ASSERT_EQ(answer.size(), 2u);
+  ExpectRow(answer[0]);
+  ExpectRow(answer[1]);
+  EXPECT_EQ(Post("[]").body, "[]\n");
+}
+
+TEST_F(PredictionServiceTest, AnswersMoreRowsThanItHolds) {
+  std::string body = "[";
+  for (int i = 0; i < 1000; ++i) body += (i > 0 ? "," : "") + std::string(kRow);
+  const json answer = json::parse(Post(body + "]").body);
+  ASSERT_EQ(answer.size(), 1000u);
+  for (const json& each : answer) EXPECT_EQ(each, answer[0]);
+  ExpectRow(answer[0]);
+}
+
+TEST_F(PredictionServiceTest, SaysWhichRowOfAnArrayCannotBeUsedAndWhy) {
+  const HttpResponse answer =
+      Post("[" + std::string(kRow) + R"(, {"a": "x1", "b": 1, "c": "", "u": "", "v": ""}])");
+  EXPECT_EQ(answer.status, 400);
+  const std::string error = json::parse(answer.body)["error"];
+  EXPECT_THAT(error, HasSubstr("row 2: "));
+  EXPECT_THAT(error, HasSubstr("x1"));
+  EXPECT_EQ(Post("{").status, 400);
+  EXPECT_EQ(Post("").status, 400);
+  // (What went wrong before is not in the next answer.)
+  EXPECT_EQ(json::parse(Post("[" + std::string(kRow) + "]").body).size(), 1u);
+}
+
+TEST_F(PredictionServiceTest, AnswersEachLineOfNdjson) {
+  const std::string body =
+      std::string(kRow) + "\r\n\n{\"a\": 1}\n[" + kRow + "]\n" + kRow + "\nnonsense";
+  const HttpResponse answer = Post(body, "application/x-ndjson; charset=utf-8");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.content_type, "application/x-ndjson");
+  std::vector<json> lines;
+  std::istringstream text(answer.body);
+  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  ASSERT_EQ(lines.size(), 5u) << answer.body;
+  ExpectRow(lines[0]);
+  EXPECT_THAT(lines[1]["error"], HasSubstr("line 3: there is no 'b'"));
+  EXPECT_THAT(lines[2]["error"], HasSubstr("line 4: a line is one object"));
+  ExpectRow(lines[3]);
+  EXPECT_THAT(lines[4]["error"], HasSubstr("line 6: "));
+  EXPECT_EQ(Post("", "application/x-ndjson").body, "");
+}
+
+TEST_F(PredictionServiceTest, PredictsByTheNewestModel) {
+  const json before = json::parse(Post(kRow).body);
+  Put(2);
+  const json after = json::parse(Post(kRow).body);
+  EXPECT_NE(before, after);
+  ExpectRow(after);
+}
+
+TEST_F(PredictionServiceTest, TellsOfItsModel) {
+  const HttpResponse answer = service_->Answer({.method = "GET", .path = "/model"});
+  EXPECT_EQ(answer.status, 200);
+  const json told = json::parse(answer.body);
+  EXPECT_EQ(told["model"]["job"], "job");
+  EXPECT_EQ(told["model"]["features"]["classes"][2], "class 2");
+  EXPECT_GT(told["age_seconds"].get<double>(), 1e9);
+  EXPECT_TRUE(told["newer_model_error"].is_null());
+}
+
+TEST_F(PredictionServiceTest, SaysThatItRunsAndIsReady) {
+  for (const char* path : {"/healthz", "/readyz"}) {
+    EXPECT_EQ(service_->Answer({.method = "GET", .path = path}).status, 200);
+    EXPECT_EQ(service_->Answer({.method = "POST", .path = path}).status, 405);
+  }
+}
+
+TEST_F(PredictionServiceTest, RefusesOtherPathsAndMethods) {
+  EXPECT_EQ(service_->Answer({.method = "GET", .path = "/"}).status, 404);
+  const HttpResponse get = service_->Answer({.method = "GET", .path = "/predict"});
+  EXPECT_EQ(get.status, 405);
+  EXPECT_EQ(get.allow, "POST");
+  EXPECT_EQ(service_->Answer({.method = "DELETE", .path = "/model"}).status, 405);
+}
+
+TEST_F(PredictionServiceTest, WithATokenAnswersNobodyElse) {
+  const PredictionService service(*models_, {.token = "secret"});
+  const auto ask = [&](std::string_view authorization, const char* path) {
+    return service.Answer({.method = "GET", .path = path, .authorization = authorization}).status;
+  };
+  for (const char* wrong : {"", "secret", "Bearer", "Bearer ", "Bearer secreT", "Bearer secret2",
+                            "Bearer secre", "Basic secret"}) {
+    EXPECT_EQ(ask(wrong, "/model"), 401) << wrong;
+  }
+  EXPECT_EQ(ask("Bearer secret", "/model"), 200);
+  EXPECT_EQ(ask("bearer secret", "/model"), 200);
+  EXPECT_EQ(ask("", "/healthz"), 200);
+  EXPECT_EQ(service.Answer({.method = "POST", .path = "/predict", .body = kRow}).status, 401);
+}
+
+TEST_F(PredictionServiceTest, AnswersManyThreadsAtOnceWhileModelsChange) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this] {
+      for (int j = 0; j < 200; ++j) EXPECT_EQ(Post(kRow).status, 200);
+    });
+  }
+  for (unsigned seed = 2; seed < 6; ++seed) Put(seed);
+  for (std::thread& thread : threads) thread.join();
+  ExpectRow(json::parse(Post(kRow).body));
+}
+
+}  // namespace
+}  // namespace millrace

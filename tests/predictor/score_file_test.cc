@@ -1,0 +1,126 @@
+#include "predictor/score_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formats/csv_file.h"
+#include "predictor/prediction_text.h"
+#include "predictor/row_scorer.h"
+#include "tests/exports/small_models.h"
+#include "tests/formats/memory_rejects.h"
+#include "tests/stores/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ScoreFileTest : public ::testing::Test {
+ protected:
+  StatusOr<FileScores> Score(const std::string& text, size_t classes = 2,
+                             CsvFile::Options options = {}) {
+    std::ofstream(folder_ / "in.csv", std::ios::binary) << text;
+    model_ = std::make_shared<const ModelScorer>(
+        RandomModel(DescriptionFor(ModelShape::LINEAR, classes, false)));
+    return ScoreFile(model_, folder_ / "in.csv", options, folder_ / "out.csv", rejects_,
+                     [](const CsvFile&, const FileScores&) {});
+  }
+
+  std::string Output() const {
+    std::ifstream file(folder_ / "out.csv", std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  // The cells that a row of these gets.
+  std::string Cells(std::vector<std::string_view> cells, char delimiter) const {
+    auto rows = RowScorer::Create(model_);
+    EXPECT_TRUE(rows.ok() && rows->Add(cells).ok());
+    std::string text;
+    PredictionText(model_->model().description.features())
+        .AppendCells(rows->Score(), delimiter, &text);
+    return text;
+  }
+
+  TemporaryFolder folder_;
+  std::shared_ptr<const ModelScorer> model_;
+  MemoryRejects rejects_;
+};
+
+TEST_F(ScoreFileTest, AddsColumnsBehindTheRowsAsTheyWere) {
+  const auto scores = Score("c,other,a,b\r\n x,\"1,\"\"2\"\"\n3\",1.5,2\r\n\"y\",,,-1\r\n");
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(scores->rows, 2u);
+  EXPECT_EQ(scores->labelled.rows, 0u);
+  EXPECT_EQ(Output(),
+            "c,other,a,b,predicted_y,probability_class 0,probability_class 1\n"
+            " x,\"1,\"\"2\"\"\n3\",1.5,2" +
+                Cells({"1.5", "2", "x"}, ',') +
+                "\n"
+                "\"y\",,,-1" +
+                Cells({"", "-1", "y"}, ',') + "\n");
+}
+
+TEST_F(ScoreFileTest, WritesTheDelimiterOfTheInput) {
+  const auto scores = Score("a;b;c\n1;2;x\n", 0);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(Output(), "a;b;c;predicted_y\n1;2;x" + Cells({"1", "2", "x"}, ';') + "\n");
+}
+
+TEST_F(ScoreFileTest, CountsTheRowsWhoseLabelIsKnown) {
+  const auto scores = Score("a,b,c,y\n1,2,x,class 1\n1,2,x,\n1,2,x,other\n1,2,x,class 0\n");
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(scores->rows, 4u);
+  EXPECT_EQ(scores->labelled.rows, 2u);
+  EXPECT_GT(scores->labelled.log_loss, 0);
+}
+
+TEST_F(ScoreFileTest, SetsRowsAsideThatCannotBeUsed) {
+  const auto scores = Score("a,b,c\n1,2,x\none,2,x\n1,2\n\"1\"2,2,x\n1,2,z\n");
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(scores->rows, 2u);
+  EXPECT_EQ(scores->rejected, 3u);
+  EXPECT_THAT(scores->first_reject, HasSubstr("line 3: "));
+  ASSERT_EQ(rejects_.rows.size(), 3u);
+  EXPECT_EQ(rejects_.rows[1].raw, "1,2");
+}
+
+TEST_F(ScoreFileTest, ScoresMoreRowsThanItHolds) {
+  std::string text = "a,b,c\n";
+  for (int i = 0; i < 1000; ++i) text += std::to_string(i % 7) + ",2,x\n";
+  const auto scores = Score(text);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(scores->rows, 1000u);
+  const std::string output = Output();
+  EXPECT_EQ(std::ranges::count(output, '\n'), 1001);
+  EXPECT_TRUE(
+      output.ends_with("\n5,2,x" + Cells({"5", "2", "x"}, ',') + "\n"));  // 999 = 7 * 142 + 5
+}
+
+TEST_F(ScoreFileTest, NamesAColumnThatIsMissingOrWouldBeThereTwice) {
+  EXPECT_THAT(std::string(Score("a,b\n1,2\n").status().message()),
+              HasSubstr("has no column \"c\""));
+  const auto twice = Score("a,b,c,predicted_y\n1,2,x,z\n");
+  EXPECT_TRUE(absl::IsInvalidArgument(twice.status()));
+  EXPECT_THAT(std::string(twice.status().message()), HasSubstr("'predicted_y' already"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out.csv"));
+}
+
+TEST_F(ScoreFileTest, LeavesNoOutputWhenItIsStopped) {
+  const std::atomic<bool> stop = true;
+  CsvFile::Options options;
+  options.stop = &stop;
+  std::string text = "a,b,c\n";
+  for (int i = 0; i < 1000; ++i) text += "1,2,x\n";
+  EXPECT_TRUE(absl::IsCancelled(Score(text, 2, options).status()));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out.csv"));
+}
+
+}  // namespace
+}  // namespace millrace
