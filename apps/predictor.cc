@@ -63,6 +63,10 @@ constexpr char kFooter[] =
     "Exit codes: 0 the file is scored; 1 an error of the model, the input or the network; 2 wrong\n"
     "usage; 130 stopped by Ctrl-C or SIGTERM.";
 
+// Groups of flags.
+constexpr char kFile[] = "A file";
+constexpr char kHttp[] = "HTTP";
+
 struct Flags {
   std::string model;
   // A file.
@@ -215,20 +219,29 @@ Status Serve(const Flags& flags, ModelFolder& folder, const std::atomic<bool>& s
   return absl::CancelledError("stopped");
 }
 
-Status CheckFlags(const Flags& flags) {
-  const auto wrong = [](const char* what) { return absl::InvalidArgumentError(what); };
+Status CheckFlags(const Flags& flags, const CLI::App& app) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  if (flags.model.empty()) return wrong("give the folder of a model: --model FOLDER");
   if (flags.input.empty() != flags.output.empty()) {
     return wrong("a file is scored with both --input FILE and --output FILE (\"-\": a pipe)");
   }
+  const bool is_file = !flags.input.empty();
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 || option->get_group() != (is_file ? kHttp : kFile)) continue;
+    return wrong(option->get_name() + (is_file
+                                           ? " is for HTTP, and has no effect with --input"
+                                           : " is for a file, and has no effect without --input"));
+  }
   if (!IsHostAndPort(flags.http.address)) return wrong("--listen must be HOST:PORT");
-  if (flags.tls_cert.empty() != flags.tls_key.empty())
-    return wrong("--tls-cert needs --tls-key, and it --tls-cert");
+  if (flags.tls_cert.empty() != flags.tls_key.empty()) {
+    return wrong("--tls-cert and --tls-key need each other");
+  }
   if (!flags.tls_ca.empty() && flags.tls_cert.empty()) return wrong("--tls-ca needs --tls-cert");
   return absl::OkStatus();
 }
 
-Status Run(const Flags& flags) {
-  MILLRACE_RETURN_IF_ERROR(CheckFlags(flags));
+Status Run(const Flags& flags, const CLI::App& app) {
+  MILLRACE_RETURN_IF_ERROR(CheckFlags(flags, app));
   const std::atomic<bool>& stop = StopOnSignals();
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFolder> folder,
                             ModelFolder::Open(flags.model));
@@ -241,55 +254,42 @@ Status Run(const Flags& flags) {
 }
 
 void AddFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--model", flags.model, "The folder of the model")
-      ->type_name("FOLDER")
-      ->required();
-  const auto add = [&app](const char* group) {
+  const auto in = [&app](const char* group) {
     return [&app, group](const char* name, auto& value, const char* type, const char* help) {
       return app.add_option(name, value, help)->type_name(type)->group(group);
     };
   };
-  const auto file = add("A file");
-  CLI::Option* input =
-      file("--input", flags.input, "FILE", "A CSV, also compressed by gzip or zstd; \"-\": a pipe");
+  app.add_option("--model", flags.model, "The folder of the model")->type_name("FOLDER");
+  const auto file = in(kFile);
+  file("--input", flags.input, "FILE", "A CSV, also compressed by gzip or zstd; \"-\": a pipe");
   file("--output", flags.output, "FILE",
-       "The scored CSV, which appears when it is complete; \"-\": a pipe")
-      ->needs(input);
+       "The scored CSV, which appears when it is complete; \"-\": a pipe");
   file("--reject-file", flags.reject_file, "FILE",
-       "Rows that cannot be used (default: the input's name and .rejects.csv, here)")
-      ->needs(input);
+       "Rows that cannot be used [the input's name and .rejects.csv,\nin the current folder]");
   file("--figures", flags.figures, "FILE",
-       "Write the figures of the rows with a label here, as JSON")
-      ->needs(input);
+       "Write the figures of the rows with a label here, as JSON");
   file("--delimiter", flags.delimiter, "CHARACTER",
-       "Separates the fields: comma, semicolon, tab, pipe, or a character (default: found in the "
-       "header)")
-      ->needs(input);
-  file("--encoding", flags.encoding, "ENCODING", "utf8 or latin1 (default: utf8)")
-      ->check(CLI::IsMember({"utf8", "latin1"}))
-      ->needs(input);
-  const auto http = add("HTTP");
-  http("--listen", flags.http.address, "HOST:PORT", "Where to answer; port 0: a free one")
-      ->capture_default_str()
-      ->excludes(input);
-  http("--threads", flags.http.threads, "N", "Requests that are answered at once")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 256));
-  http("--max-request-bytes", flags.http.most_body_bytes, "BYTES", "Larger requests are refused")
-      ->capture_default_str()
-      ->check(CLI::Range(size_t{1}, size_t{256} << 20));
+       "Separates the fields: comma, semicolon, tab, pipe, space, or an\nASCII character [found in "
+       "the header]");
+  file("--encoding", flags.encoding, "NAME", "utf8 or latin1 [utf8]")
+      ->check(CLI::IsMember({"utf8", "latin1"}).description(""));
+  const auto http = in(kHttp);
+  http("--listen", flags.http.address, "HOST:PORT",
+       "Where to answer; port 0: a free one [127.0.0.1:8080]");
+  http("--threads", flags.http.threads, "N", "Requests that are answered at once, 1 to 256 [2]")
+      ->check(CLI::Range(1, 256).description(""));
+  http("--max-request-bytes", flags.http.most_body_bytes, "BYTES",
+       "Larger requests are refused; up to 256 MiB [16777216]")
+      ->check(CLI::Range(size_t{1}, size_t{256} << 20).description(""));
   http("--timeout", flags.timeout_s, "SECONDS",
-       "A request must have come, and an idle connection is closed, after so long")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 3600));
+       "A request must have come, and an idle connection is closed, after\nso long, 1 to 3600 [30]")
+      ->check(CLI::Range(1, 3600).description(""));
   http("--token-file", flags.token_file, "FILE",
-       "Its first line is what requests must show: Authorization: Bearer TOKEN")
-      ->excludes(input);
-  http("--tls-cert", flags.tls_cert, "FILE", "PEM file of the server's certificate: TLS")
-      ->excludes(input);
+       "Its first line is what requests must show:\nAuthorization: Bearer TOKEN");
+  http("--tls-cert", flags.tls_cert, "FILE", "PEM file of the server's certificate [no TLS]");
   http("--tls-key", flags.tls_key, "FILE", "Its private key, PEM");
   http("--tls-ca", flags.tls_ca, "FILE",
-       "PEM file of the authority whose certificate whoever connects must show (mutual TLS)");
+       "PEM file of the authority whose certificates clients must show\n(mutual TLS)");
   app.add_flag("--quiet,-q", flags.quiet, "Print warnings and errors only");
   app.set_version_flag("--version", std::string("Millrace ") + MILLRACE_VERSION);
 }
@@ -302,5 +302,6 @@ int main(int argc, char** argv) {
   app.footer(millrace::kFooter);
   millrace::Flags flags;
   millrace::AddFlags(app, flags);
-  return millrace::RunProgram(app, "Predictor", argc, argv, [&] { return millrace::Run(flags); });
+  return millrace::RunProgram(app, "Predictor", argc, argv,
+                              [&] { return millrace::Run(flags, app); });
 }
