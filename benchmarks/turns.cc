@@ -12,22 +12,27 @@
 namespace millrace {
 namespace {
 
-// Of this thread alone, so that a busy machine disturbs less.
-double CpuSeconds() {
+double CpuSecondsOf(clockid_t clock) {
   timespec time;
-  MILLRACE_CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0);
+  MILLRACE_CHECK(clock_gettime(clock, &time) == 0);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-double MeasureRate(const std::function<double()>& work, double items, double seconds) {
-  const double start = CpuSeconds();
+// Not the wall's time, so that a busy machine disturbs less.
+double CpuSeconds(bool of_other_threads) {
+  const double own = CpuSecondsOf(CLOCK_THREAD_CPUTIME_ID);
+  return of_other_threads ? CpuSecondsOf(CLOCK_PROCESS_CPUTIME_ID) - own : own;
+}
+
+double MeasureRate(const std::function<double()>& work, const Comparison& of, double seconds) {
+  const double start = CpuSeconds(of.of_other_threads);
   double passed = 0;
   double done = 0;
   double result = 0;
   while (passed < seconds) {
     result += work();
-    done += items;
-    passed = CpuSeconds() - start;
+    done += of.items;
+    passed = CpuSeconds(of.of_other_threads) - start;
   }
   MILLRACE_CHECK(std::isfinite(result));  // also keeps the compiler from dropping the work
   return done / passed;
@@ -52,8 +57,8 @@ Measured Measure(const Comparison& comparison, size_t turns, double seconds) {
   std::vector<double> floors;
   std::vector<double> ratios;
   for (size_t turn = 0; turn < turns; ++turn) {
-    ours.push_back(MeasureRate(comparison.ours, comparison.items, seconds));
-    floors.push_back(MeasureRate(comparison.floor, comparison.items, seconds));
+    ours.push_back(MeasureRate(comparison.ours, comparison, seconds));
+    floors.push_back(MeasureRate(comparison.floor, comparison, seconds));
     ratios.push_back(ours.back() / floors.back());
   }
   return {comparison.name, comparison.unit, Median(ours), Median(floors), Median(ratios)};

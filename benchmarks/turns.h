@@ -17,12 +17,16 @@ struct Comparison {
   double items = 0;
   std::function<double()> ours;
   std::function<double()> floor;
+  // The sides are clients of servers in this process, whose processor time is meant: that of all
+  // threads but this one.
+  bool of_other_threads = false;
 };
 
 // The program around a list of comparisons: parses the flags --json, --turns and --seconds, prints
 // a line for each comparison, and writes the list of {name, ours, floor, ratio, unit}. Figures are
-// items per second of this thread's processor time, higher is better; each is the median over the
-// turns, and so is the ratio of ours to the floor of the same turn. Returns the exit code.
+// items per second of processor time, of this thread or of the others, higher is better; each is
+// the median over the turns, and so is the ratio of ours to the floor of the same turn. Returns the
+// exit code.
 int RunComparisons(const std::string& description, int argc, char** argv,
                    const std::vector<Comparison>& comparisons);
 

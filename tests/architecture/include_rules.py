@@ -57,7 +57,7 @@ DOORS = {
     "lbfgs.h": ["models/local_solver.cc"],
     "zlib.h": ["formats/decompressor.cc", "tests/formats/"],
     "simdjson.h": ["formats/json_fields.cc"],
-    "microhttpd.h": ["predictor/http_server.cc"],
+    "microhttpd.h": ["predictor/http_server.cc", "benchmarks/"],
     "gnutls/": ["predictor/http_server.cc"],
     "zstd.h": ["formats/decompressor.cc", "tests/formats/"],
     "CLI/": ["apps/", "benchmarks/", "tests/"],
