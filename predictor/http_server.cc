@@ -187,7 +187,8 @@ struct HttpServer::Callbacks {
       return Refuse(self, MHD_HTTP_REQUEST_TIMEOUT, "the request took too long to come", request);
     }
     request.body += data;
-    if ((self.held_bytes_ += data.size()) > options.most_bytes) {
+    const size_t held = self.held_bytes_ += data.size();
+    if (held > options.most_bytes) {
       Refuse(self, MHD_HTTP_SERVICE_UNAVAILABLE, "there are too many requests; try again", request);
     }
   }

@@ -53,10 +53,11 @@ StatusOr<bool> ModelFolder::Refresh() {
 Status ModelFolder::Read(const FileId& found) {
   read_ = found;
   StatusOr<ExportedModel> model = ReadModel(folder_);
+  const Status read = model.status();
   std::shared_ptr<const ModelScorer> scorer;
-  if (model.ok()) scorer = std::make_shared<const ModelScorer>(*std::move(model));
+  if (read.ok()) scorer = std::make_shared<const ModelScorer>(*std::move(model));
   const std::lock_guard lock(mutex_);
-  newer_ = model.status();
+  newer_ = read;
   if (scorer != nullptr) model_ = std::move(scorer);
   return newer_;
 }

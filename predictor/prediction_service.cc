@@ -53,7 +53,8 @@ bool IsSame(std::string_view a, std::string_view b) {
 // All that one request needs, kept for the next one: a thread takes it for as long as it answers.
 class PredictionService::Session {
  public:
-  static StatusOr<std::unique_ptr<Session>> Create(std::shared_ptr<const ModelScorer> model) {
+  static StatusOr<std::unique_ptr<Session>> Create(
+      const std::shared_ptr<const ModelScorer>& model) {
     const FeatureSpec& spec = model->model().description.features();
     MILLRACE_ASSIGN_OR_RETURN(RowScorer rows, RowScorer::Create(model));
     return std::unique_ptr<Session>(new Session(spec, std::move(rows)));
@@ -206,7 +207,7 @@ HttpResponse PredictionService::DescribeModel() const {
 }
 
 StatusOr<std::unique_ptr<PredictionService::Session>> PredictionService::TakeSession() const {
-  std::shared_ptr<const ModelScorer> model = folder_.model();
+  const std::shared_ptr<const ModelScorer> model = folder_.model();
   {
     const std::lock_guard lock(mutex_);
     // Those of a model before are of no more use.
@@ -217,7 +218,7 @@ StatusOr<std::unique_ptr<PredictionService::Session>> PredictionService::TakeSes
       return session;
     }
   }
-  return Session::Create(std::move(model));
+  return Session::Create(model);
 }
 
 void PredictionService::GiveBack(std::unique_ptr<Session> session) const {

@@ -156,7 +156,7 @@ class FileScorer {
   }
 
   Status WriteOut() {
-    const Status written = output_.Append(out_);
+    Status written = output_.Append(out_);
     out_.clear();
     return written;
   }
