@@ -56,15 +56,11 @@ FlagGroup FeatureGroup() {
            "with any model"},
           {"--booleans", "features.booleans",
            "Numeric columns of true and false, yes and no, t and f, y and n, on and off, or 1 and "
-           "0, "
-           "in any case of letters: 1 and 0. (true and false are that in each --numeric column)"},
+           "0, in any case of letters: 1 and 0. (true and false are so in any --numeric column)"},
           {"--time-features", "features.times",
-           "Columns of times (ISO 8601, or seconds or milliseconds since 1970). Of a column at "
-           "there "
-           "are at.hour, at.weekday (1: Monday), at.month and at.days (since 1970, with a "
-           "fraction), "
-           "which --numeric, --categorical, --bins and --ids may name; if none of them does, the "
-           "days "
+           "Columns of times (as those of --time-column are written). Of a column T there are "
+           "T.hour, T.weekday (1: Monday), T.month and T.days (since 1970, with a fraction), which "
+           "--numeric, --categorical, --bins and --ids may name; if none of them does, the days "
            "are a numeric column and the others categorical ones"},
           {"--decimal-comma", "features.decimal_comma",
            "Numbers are written with a decimal comma, and points between groups of digits: "
@@ -73,8 +69,7 @@ FlagGroup FeatureGroup() {
            "The label is a number to be estimated, not a class"},
           {"--text", "features.text",
            "Columns of text, each hashed as scikit-learn's HashingVectorizer does, into features "
-           "of "
-           "its own"},
+           "of its own"},
           {"--categorical-buckets", "features.categorical_buckets",
            "Hashed features of the categorical columns and bins"},
           {"--text-buckets", "features.text_buckets", "Hashed features of each text column"},
@@ -231,8 +226,7 @@ FlagGroup StreamGroup() {
            "Encoding of the input: latin1 is windows-1252, of which ISO 8859-1 is a part"},
           {"--follow", "producer.follow",
            "At the end of the file wait for further lines, as tail -f does, until Ctrl-C or "
-           "SIGTERM. "
-           "The stream has no end then"},
+           "SIGTERM. The stream has no end then"},
           {"--reject-file", "producer.reject_file", "File for malformed rows, with line and reason",
            "INPUT's name + .rejects.csv"},
           {"--max-rejects", "producer.max_rejects",

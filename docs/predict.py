@@ -84,7 +84,8 @@ def with_time_parts(rows, times, tokens):
                     seconds = seconds / 1000 if abs(seconds) >= 1e11 else seconds
                     moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
                 else:
-                    moment = datetime.datetime.fromisoformat(text.upper())
+                    iso = re.sub(r"^(\d\d)\.(\d\d)\.(\d{4})", r"\3-\2-\1", text.upper())
+                    moment = datetime.datetime.fromisoformat(iso)
                 wall = moment.replace(tzinfo=None)  # the clock on the wall
                 since = wall - (moment.utcoffset() or datetime.timedelta()) - datetime.datetime(1970, 1, 1)
                 days = since / datetime.timedelta(days=1)

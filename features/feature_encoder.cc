@@ -190,7 +190,8 @@ StatusOr<std::span<const std::string_view>> FeatureEncoder::Expand(
       time = ParseWallTime(cell);
       if (!time && !missing_tokens_.IsText(cell)) {
         return CellError(time_names_[part.time], field,
-                         "is not a time (seconds, milliseconds or ISO 8601)");
+                         "is not a time (seconds, milliseconds, ISO 8601 or DD.MM.YYYY; if it "
+                         "means that there is no value, add it to --missing-tokens)");
       }
     }
     expanded_[part.column - 1] =

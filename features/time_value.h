@@ -14,8 +14,8 @@ using RecordedTime = std::chrono::microseconds;
 // Reads a trimmed cell; empty if it is not a time. It accepts
 //  - a number: seconds, or milliseconds from 1e11 on (as seconds that would be the year 5138; as
 //    milliseconds it is 1973). Fractions count.
-//  - ISO 8601: YYYY-MM-DD, then optionally T or a space and HH:MM[:SS[.fraction]], then optionally
-//    Z, +HH:MM, +HHMM or +HH. Without a zone it is UTC: a replay needs differences only.
+//  - YYYY-MM-DD (ISO 8601) or DD.MM.YYYY, then optionally T or a space and HH:MM[:SS[.fraction]],
+//    then optionally Z, +HH:MM, +HHMM or +HH. Without a zone it is UTC.
 std::optional<RecordedTime> ParseTime(std::string_view text);
 
 // A time, and what the clock on the wall showed then where it was written: the same as `time` but

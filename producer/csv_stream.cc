@@ -67,7 +67,7 @@ Status CsvStream::Encode(StreamRecord* record) {
     if (!record->time) {
       return absl::InvalidArgumentError(
           absl::StrCat("column ", QuotedValue(options_.time_column), ": ", QuotedValue(cell),
-                       " is not a time (seconds, milliseconds or ISO 8601)"));
+                       " is not a time (seconds, milliseconds, ISO 8601 or DD.MM.YYYY)"));
     }
   }
   return absl::OkStatus();

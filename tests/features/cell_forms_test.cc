@@ -146,7 +146,8 @@ TEST(CellForms, ATimeHasFurtherColumnsThatAnyFieldMayName) {
   EXPECT_TRUE(encoder.CheckFeatures(Fields{"", "1", "1970-02-02", "x"}).ok());
   EXPECT_FALSE(encoder.CheckFeatures(Fields{"", "1", "soon", "x"}).ok());
   EXPECT_THAT(ErrorOf(encoder, {"1", "soon", "x"}),
-              HasSubstr("column \"at\": \"soon\" is not a time"));
+              AllOf(HasSubstr("column \"at\": \"soon\" is not a time (seconds"),
+                    HasSubstr("add it to --missing-tokens")));
 }
 
 TEST(CellForms, APartOfAMissingTimeIsMissing) {

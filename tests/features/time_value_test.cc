@@ -44,6 +44,26 @@ TEST(TimeValue, ReadsIso8601) {
   EXPECT_EQ(Microseconds("2012-02-29"), int64_t{1330473600} * 1'000'000);
 }
 
+TEST(TimeValue, ReadsDatesWithPoints) {
+  for (const char* text : {"01.01.2013 10:00", "01.01.2013T10:00:00.0", "01.01.2013 11:00+01"}) {
+    EXPECT_EQ(Microseconds(text), kNewYear * 1'000'000) << text;
+  }
+  EXPECT_EQ(Microseconds("29.02.2012"), int64_t{1330473600} * 1'000'000);
+  for (const char* text : {"1.1.2013", "29.02.2013", "32.01.2013", "01.13.2013", "01.01.13",
+                           "00.01.2013", "01.01-2013", "01.01.2013."}) {
+    EXPECT_EQ(Microseconds(text), std::nullopt) << text;
+  }
+}
+
+TEST(TimeValue, TheWallHasItsZoneAndTheTimeHasNone) {
+  const WallTime time = ParseWallTime("2013-01-01T12:30:00+02:30").value();
+  EXPECT_EQ(time.time.count(), kNewYear * 1'000'000);
+  EXPECT_EQ(time.wall.count(), (kNewYear + 9000) * 1'000'000);
+  const WallTime behind = ParseWallTime("2013-01-01T05:00:00-0500").value();
+  EXPECT_EQ(behind.time.count(), kNewYear * 1'000'000);
+  EXPECT_EQ(behind.wall.count(), (kNewYear - 18000) * 1'000'000);
+}
+
 TEST(TimeValue, RefusesWhatIsNoTime) {
   for (const char* text : {"",
                            "NA",

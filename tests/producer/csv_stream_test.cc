@@ -143,7 +143,7 @@ TEST_F(CsvStreamTest, ReadsTheTimeColumn) {
   EXPECT_EQ(times_[1], std::chrono::seconds(1357034400));
   ASSERT_EQ(rejects_.rows.size(), 2u);
   EXPECT_EQ(rejects_.rows[0].reason,
-            "column \"t\": \"noon\" is not a time (seconds, milliseconds or ISO 8601)");
+            "column \"t\": \"noon\" is not a time (seconds, milliseconds, ISO 8601 or DD.MM.YYYY)");
 }
 
 TEST_F(CsvStreamTest, NamesAMissingColumn) {
