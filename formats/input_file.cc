@@ -17,6 +17,8 @@ namespace {
 // How long is waited in silence before the owner is called again.
 constexpr int kFirstWaitMilliseconds = 5;
 constexpr int kWaitMilliseconds = 100;
+// Whoever writes a file anew hardly writes the same so many bytes in the same place.
+constexpr size_t kNewestBytes = 256;
 
 int NextWait(int timeout) { return timeout == 0 ? kFirstWaitMilliseconds : kWaitMilliseconds; }
 
@@ -55,6 +57,7 @@ StatusOr<size_t> InputFile::Read(std::span<char> room) {
     const ssize_t size = read(fd_, room.data(), room.size());
     if (size > 0) {
       received_bytes_ += static_cast<uint64_t>(size);
+      if (options_.follow) KeepNewest(room.first(static_cast<size_t>(size)));
       return static_cast<size_t>(size);
     }
     if (size < 0) {
@@ -100,6 +103,20 @@ Status InputFile::WaitForMore() {
   }
 }
 
+void InputFile::KeepNewest(std::span<const char> bytes) {
+  const std::span<const char> end = bytes.last(std::min(bytes.size(), kNewestBytes));
+  newest_.append(end.data(), end.size());
+  if (newest_.size() > kNewestBytes) newest_.erase(0, newest_.size() - kNewestBytes);
+}
+
+// As log rotation by copying does, and then it may soon be longer than before.
+bool InputFile::IsOverwritten() const {
+  std::string now(newest_.size(), '\0');
+  const auto begin = static_cast<off_t>(received_bytes_ - newest_.size());
+  const ssize_t size = pread(fd_, now.data(), now.size(), begin);
+  return size != static_cast<ssize_t>(now.size()) || now != newest_;
+}
+
 StatusOr<bool> InputFile::HasGrown() {
   // First the name, then the file that is open: so its last bytes are read before a new file of the
   // same name is an error.
@@ -108,7 +125,13 @@ StatusOr<bool> InputFile::HasGrown() {
   struct stat opened;
   if (fstat(fd_, &opened) != 0) return CannotDo(errno, name_, "read");
   total_bytes_ = static_cast<uint64_t>(opened.st_size);
-  if (*total_bytes_ > received_bytes_) return true;
+  if (*total_bytes_ > received_bytes_) {
+    if (!IsOverwritten()) return true;
+    return absl::DataLossError(absl::StrCat(
+        name_, " was overwritten while it was followed: the last of ", received_bytes_,
+        " bytes that were read are others now. Restore it and start again; for new content start a "
+        "new job (another --job)"));
+  }
   if (*total_bytes_ < received_bytes_) {
     return absl::DataLossError(absl::StrCat(
         name_, " became shorter while it was followed: ", received_bytes_,

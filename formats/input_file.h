@@ -33,7 +33,7 @@ class InputFile {
 
   // Reads bytes into `room` and returns their number; 0: the end, which with Options::follow never
   // comes. A pipe gives what it has. Errors: reading fails; kDataLoss: the file has become shorter,
-  // or is followed and another file has taken its name; kCancelled.
+  // or is followed and was overwritten, or another file has taken its name; kCancelled.
   StatusOr<size_t> Read(std::span<char> room);
 
   // Sets a function that Read() calls when there is nothing to be read, before it waits, 5 ms later
@@ -57,6 +57,8 @@ class InputFile {
   Status WaitForMore();
   Status CheckStop() const;
   StatusOr<bool> HasGrown();
+  void KeepNewest(std::span<const char> bytes);
+  bool IsOverwritten() const;
 
   std::string name_;
   int fd_;
@@ -65,6 +67,7 @@ class InputFile {
   bool pollable_ = false;  // a pipe, terminal or socket: reading it may wait
   std::optional<uint64_t> total_bytes_;
   uint64_t received_bytes_ = 0;
+  std::string newest_;  // of a file that is followed the bytes that were read last
   std::function<Status()> while_waiting_;
 };
 

@@ -115,6 +115,7 @@ StatusOr<bool> CsvStream::StartNextEpoch() {
 }
 
 uint64_t CsvStream::total_bytes() const {
+  if (is_followed()) return 0;  // nobody knows where it will end
   return file_->total_bytes().value_or(0) * options_.epochs;
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -133,6 +135,10 @@ Status KafkaRun::Open() {
   scan_options_.follow = false;
   scan_options_.whole_lines = file_options_.follow;  // a last line may still be written
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec_));
+  std::error_code ignored;
+  if (file_options_.follow && std::filesystem::file_size(input(), ignored) == 0) {
+    display_.Say(absl::StrCat(input(), " is empty; waiting for its header line (--follow)"));
+  }
   StatusOr<std::unique_ptr<CsvFile>> file = CsvFile::Open(input(), file_options_);
   if (!file.ok()) return AsInputError(file.status());
   file_ = *std::move(file);
@@ -316,6 +322,11 @@ Status KafkaRun::AgreeOnFeatures() {
     } else {
       const StatusOr<std::vector<std::string>> classes =
           SearchClasses(input(), scan_options_, spec_, stop_, display_);
+      if (absl::IsInvalidArgument(classes.status()) && file_options_.follow) {
+        return absl::FailedPreconditionError(
+            absl::StrCat(classes.status().message(),
+                         "; if classes come later (--follow), name all by --classes A,B,..."));
+      }
       if (!classes.ok()) return AsInputError(classes.status());
       spec_.mutable_classes()->Assign(classes->begin(), classes->end());
     }

@@ -139,7 +139,8 @@ class Streamer {
       return absl::OkStatus();
     }
     if (action == ResumePlan::Action::kAfterEnd) {
-      return plan_.CheckEnd(record.number + 1, sender_.topic());
+      return stream_.is_followed() ? plan_.CheckFollowed(record.number + 1, sender_.topic())
+                                   : plan_.CheckEnd(record.number + 1, sender_.topic());
     }
     if (action == ResumePlan::Action::kCheck) {
       ++counts_.rows_found;

@@ -44,7 +44,7 @@ class FollowedFile : public testing::Test {
     int times = 0;
     (*file)->set_while_waiting([&] {
       waiting(times++);
-      return absl::OkStatus();
+      return times < 20 ? absl::OkStatus() : absl::DeadlineExceededError("it waits for ever");
     });
     CsvRecord record;
     while (true) {
@@ -92,6 +92,21 @@ TEST_F(FollowedFile, AFileThatBecomesShorterIsAnError) {
   EXPECT_THAT(std::string(end_.message()),
               AllOf(HasSubstr("data.csv became shorter while it was followed"),
                     HasSubstr("6 bytes of it were read, and now it has 2")));
+}
+
+// As long as before, or longer, when it is looked at again.
+TEST_F(FollowedFile, AFileThatIsOverwrittenIsAnError) {
+  options_.block_bytes = 3;
+  Append("a\n1\n2\n");
+  EXPECT_THAT(Follow([&](int time) {
+                if (time == 0) Append("3\n");
+                if (time == 1) std::ofstream(path_) << "a\n1\n2\n4\n5\n";
+              }),
+              ElementsAre("1", "2", "3"));
+  EXPECT_TRUE(absl::IsDataLoss(end_)) << end_;
+  EXPECT_THAT(std::string(end_.message()),
+              AllOf(HasSubstr("data.csv was overwritten while it was followed"),
+                    HasSubstr("the last of 8 bytes")));
 }
 
 TEST_F(FollowedFile, AFileThatIsReplacedIsAnErrorOnceItsLastLinesAreRead) {

@@ -27,7 +27,8 @@ class CsvStreamTest : public testing::Test {
 
   StatusOr<std::unique_ptr<CsvStream>> Open(std::string_view text) {
     const std::string path = folder_.Write("input.csv", text);
-    return CsvStream::Create(CsvFile::Open(path).value(), {}, options_, rejects_);
+    return CsvStream::Create(CsvFile::Open(path, file_options_).value(), file_options_, options_,
+                             rejects_);
   }
 
   // Numeric values of the accepted rows; row numbers are checked.
@@ -53,6 +54,7 @@ class CsvStreamTest : public testing::Test {
   ScratchFolder folder_;
   MemoryRejects rejects_;
   CsvStream::Options options_;
+  CsvFile::Options file_options_;
   Status error_;
   std::vector<uint32_t> epochs_;
   std::vector<std::optional<RecordedTime>> times_;
@@ -99,6 +101,12 @@ TEST_F(CsvStreamTest, MoreRejectsThanAllowedEndTheStream) {
 
   options_.max_rejects = 3;
   EXPECT_EQ(ReadAll(*Open("x,y\n1,no\na,no\nb,no\n4,no\nc,no\n6,no\n").value()).size(), 3u);
+}
+
+TEST_F(CsvStreamTest, NobodyKnowsHowLongAFileThatIsFollowedWillBe) {
+  EXPECT_EQ(Open("x,y\n1,no\n").value()->total_bytes(), 9u);
+  file_options_.follow = true;
+  EXPECT_EQ(Open("x,y\n1,no\n").value()->total_bytes(), 0u);
 }
 
 TEST_F(CsvStreamTest, NoRejectMayBeAllowed) {

@@ -292,6 +292,8 @@ TEST_F(StreamRowsTest, AFollowedFileThatHasLostRowsOrWhoseStreamHasEndedIsAnErro
   const Status ended = Run(topic);
   EXPECT_TRUE(absl::IsFailedPrecondition(ended)) << ended;
   EXPECT_THAT(ended.message(), HasSubstr("holds the end of the stream"));
+  InputRows(11, [](int) { return false; });
+  EXPECT_THAT(Run(topic).message(), HasSubstr("holds the end of the stream"));
   for (auto& records : topic) records.pop_back();
   InputRows(9, [](int) { return false; });
   const Status lost = Run(topic);
