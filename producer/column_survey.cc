@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/grouped_number.h"
 #include "features/missing_tokens.h"
@@ -108,7 +109,11 @@ void ColumnSurvey::Add(std::string_view cell) {
   }
   const bool is_time = !is_point && ParseTime(cell).has_value();
   if (is_time) ++times_;
-  if (!IsValidUtf8(cell)) ++invalid_;
+  if (!IsValidUtf8(cell)) {
+    ++not_utf8_;
+  } else if (AsciiPrefix(cell) < cell.size()) {
+    ++beyond_ascii_;
+  }
   bool in_word = false;
   for (const char c : cell) {
     if (c != ' ' && !in_word) ++words_;
@@ -200,15 +205,24 @@ std::string ColumnSurvey::Shares() const {
   return tally_.size() > kShown ? text + ", ..." : text;
 }
 
+// (Of numbers and times none of the words among them.)
+std::string ColumnSurvey::Examples(ColumnType type) const {
+  constexpr size_t kShown = 3;
+  const bool has_words = type != ColumnType::kNumber && type != ColumnType::kTime;
+  std::vector<std::string> shown;
+  for (const auto& [value, count] : MostFrequent(kShown + kMostOtherWords)) {
+    const bool is_shown = shown.size() < kShown && (has_words || !others_.contains(value));
+    if (is_shown) shown.push_back(QuotedValue(value));
+  }
+  return absl::StrJoin(shown, ", ");
+}
+
 std::string ColumnSurvey::ReasonOf(ColumnType type, bool decimal_comma) const {
   const std::string gaps =
       missing_ == 0 ? "" : absl::StrCat("; ", Percent(missing_, cells_), " missing");
   const std::string distinct = absl::StrCat(GroupedNumber(tally_.size()),
                                             tallied_ < filled() ? " values and more" : " values");
-  std::string examples;
-  for (const auto& [value, count] : MostFrequent(3)) {
-    absl::StrAppend(&examples, examples.empty() ? "" : ", ", QuotedValue(value));
-  }
+  const std::string examples = Examples(type);
   const Numbers& numbers = NumbersOf(decimal_comma);
   switch (type) {
     case ColumnType::kConstant:
@@ -220,8 +234,9 @@ std::string ColumnSurvey::ReasonOf(ColumnType type, bool decimal_comma) const {
     case ColumnType::kCategory:
       return absl::StrCat(distinct, ": ", Shares(), gaps);
     case ColumnType::kTime:
-      return absl::StrCat(numbers.count > 0 ? "since 1970, by its name and range" : "ISO 8601",
-                          ", such as ", examples, gaps);
+      return absl::StrCat(
+          numbers.count > 0 ? "since 1970, by its name and range" : "dates or times", ", such as ",
+          examples, gaps);
     case ColumnType::kId:
       return absl::StrCat(distinct, ", too many to be categories, such as ", examples, gaps);
     case ColumnType::kKey:

@@ -43,7 +43,8 @@ class ColumnSurvey {
   bool prefers_points() const { return points_.count > commas_.count; }
   // Cells of a column of numbers or times that are none: they may mean that there is no value.
   std::vector<std::string> OtherWords(ColumnType type, bool decimal_comma) const;
-  bool has_invalid_utf8() const { return invalid_ > 0; }
+  uint64_t cells_not_in_utf8() const { return not_utf8_; }
+  uint64_t cells_beyond_ascii() const { return beyond_ascii_; }  // that are in UTF-8
 
   // Whether it can be a label: of classes, or a number to be estimated.
   bool MayBeClass() const;
@@ -71,11 +72,13 @@ class ColumnSurvey {
   ColumnType TypeOfNumbers(const Numbers& numbers) const;
   ColumnType TypeOfWords() const;
   std::vector<std::pair<std::string, uint64_t>> MostFrequent(size_t most) const;
+  std::string Examples(ColumnType type) const;
 
   std::string name_;
   uint64_t cells_ = 0;
   uint64_t missing_ = 0;
-  uint64_t invalid_ = 0;
+  uint64_t not_utf8_ = 0;
+  uint64_t beyond_ascii_ = 0;
   uint64_t booleans_ = 0;
   uint64_t boolean_words_ = 0;  // those of them that are no digits
   uint64_t times_ = 0;          // that are no numbers

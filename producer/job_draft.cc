@@ -69,13 +69,22 @@ StatusOr<Sample> ReadSample(const std::string& path, const CsvFile::Options& opt
           : absl::StrCat(path, ": all rows are malformed; the first: ", sample.first_reason));
 }
 
+// A few damaged cells make no other encoding of a file that is in UTF-8 elsewhere.
+bool IsHardlyUtf8(const Sample& sample) {
+  uint64_t wrong = 0;
+  uint64_t right = 0;
+  for (const ColumnSurvey& column : sample.columns) {
+    wrong += column.cells_not_in_utf8();
+    right += column.cells_beyond_ascii();
+  }
+  return wrong > right;
+}
+
 // What is no UTF-8 is read as latin-1, in which every byte is a character.
 StatusOr<Sample> ReadInSomeEncoding(const std::string& path, CsvFile::Options options) {
   StatusOr<Sample> sample = ReadSample(path, options);
   const bool may_be_latin1 =
-      sample.ok() ? std::any_of(sample->columns.begin(), sample->columns.end(),
-                                [](const ColumnSurvey& each) { return each.has_invalid_utf8(); })
-                  : absl::IsInvalidArgument(sample.status());
+      sample.ok() ? IsHardlyUtf8(*sample) : absl::IsInvalidArgument(sample.status());
   if (!may_be_latin1 || options.is_latin1 || path == "-") return sample;
   options.is_latin1 = true;
   StatusOr<Sample> latin1 = ReadSample(path, options);

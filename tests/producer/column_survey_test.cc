@@ -10,8 +10,10 @@
 namespace millrace {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using Cell = std::function<std::string(int)>;
 
 ColumnSurvey Survey(const std::string& name, const Cell& cell, int rows = 1000) {
@@ -50,6 +52,8 @@ TEST(ColumnSurvey, AFewWordsAmongNumbersMayMeanNoValue) {
       Survey("age", [](int i) { return i % 50 == 0 ? "unknown" : Shuffled(i); });
   EXPECT_EQ(TypeOf(column), ColumnType::kNumber);
   EXPECT_THAT(column.OtherWords(ColumnType::kNumber, false), ElementsAre("unknown"));
+  EXPECT_THAT(column.ReasonOf(ColumnType::kNumber, false),
+              AllOf(HasSubstr("such as \""), Not(HasSubstr("unknown"))));
   const ColumnSurvey many = Survey(
       "code", [](int i) { return i % 25 == 0 ? "x" + std::to_string(i) : std::to_string(i % 9); });
   EXPECT_EQ(TypeOf(many), ColumnType::kCategory) << "too many words";

@@ -121,6 +121,13 @@ TEST_F(JobDraft, SaysWhatWasFoundInTheFile) {
   EXPECT_THAT(Items(latin1.features().categorical()), ElementsAre("straße"));
 }
 
+TEST_F(JobDraft, AFewDamagedCellsMakeNoLatin1OfAFileInUtf8) {
+  const std::string csv = "city,n\nKöln,1\nCelle,2\nKöln,3\nBr\xFF,4\n";
+  const JobConfig config = Parsed(TextOf(csv));
+  EXPECT_FALSE(config.has_csv());
+  EXPECT_TRUE(Parsed(TextOf(csv + "F\xFCrth,5\nF\xFCrth,6\n")).has_csv());
+}
+
 TEST_F(JobDraft, NamesColumnsThatNeedQuotes) {
   const JobConfig config = Parsed(TextOf("\"a*\"\"b\"\"\",\"c\\d\"\nx,1\ny,2\nx,3\n"));
   EXPECT_THAT(Items(config.features().categorical()), ElementsAre("\"a*\"\"b\"\"\""));
