@@ -172,6 +172,11 @@ Status CsvFile::CheckHeader(const CsvRecord& header) const {
         place, "the header is not valid UTF-8: a column has the name \"", FirstInvalidName(header),
         "\"; if the file is in latin-1 (windows-1252), give --encoding latin1, else convert it"));
   }
+  if (header.raw.find('\0') != std::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        place, "the header holds a zero byte, so this is no CSV, or one in UTF-16; if the latter, ",
+        "convert it to UTF-8, as by iconv -f utf-16le -t utf-8"));
+  }
   if (header.raw.find('\r') != std::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrCat(
         place, "the header holds a carriage return; if lines end in carriage returns alone, ",
@@ -226,6 +231,12 @@ StatusOr<size_t> CsvFile::Decompress(std::span<char> room) {
   while (true) {
     const StatusOr<size_t> size = decompressor_->Run(&unused_, room);
     const std::string kind(NameOf(*compression_));
+    if (absl::IsResourceExhausted(size.status())) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          name(),
+          " needs too much memory: it was compressed by zstd --long. Give it by a pipe, as ",
+          "zstd -dc --long=31 FILE writes it"));
+    }
     if (!size.ok()) {
       return absl::DataLossError(
           absl::StrCat(name(), ": its ", kind, " data are damaged before byte ",

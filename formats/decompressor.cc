@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <limits>
@@ -15,6 +16,14 @@ namespace {
 
 constexpr std::string_view kGzipMagic = "\x1F\x8B\x08";
 constexpr std::string_view kZstdMagic = "\x28\xB5\x2F\xFD";
+
+// Whether `start` agrees, as far as it goes, with the magic of the sixteen frames without data,
+// which some programs (pzstd) write first.
+bool MayBeSkippable(std::string_view start) {
+  constexpr std::string_view kRest = "\x2A\x4D\x18";
+  return !start.empty() && (start[0] & 0xF0) == 0x50 &&
+         kRest.starts_with(start.substr(1, kRest.size()));
+}
 
 // Between members. Whether only padding or nothing is left.
 bool SkipPadding(std::string_view* in) {
@@ -82,7 +91,7 @@ class Zstd final : public Decompressor {
       ZSTD_inBuffer input = {in->data(), in->size(), 0};
       ZSTD_outBuffer output = {out.data(), out.size(), 0};
       const size_t result = ZSTD_decompressStream(stream_, &output, &input);
-      if (ZSTD_isError(result) != 0) return absl::DataLossError(ZSTD_getErrorName(result));
+      if (ZSTD_isError(result) != 0) return ErrorOf(result);
       in->remove_prefix(input.pos);
       between_frames_ = result == 0;
       had_frame_ = had_frame_ || between_frames_;
@@ -94,6 +103,12 @@ class Zstd final : public Decompressor {
   bool is_complete() const override { return between_frames_; }
 
  private:
+  static Status ErrorOf(size_t result) {
+    const char* const reason = ZSTD_getErrorName(result);
+    const bool is_long = ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge;
+    return is_long ? absl::ResourceExhaustedError(reason) : absl::DataLossError(reason);
+  }
+
   ZSTD_DStream* const stream_;
   bool between_frames_ = true;
   bool had_frame_ = false;
@@ -107,9 +122,11 @@ std::string_view NameOf(Compression compression) {
 }
 
 std::optional<Compression> CompressionOf(std::string_view start, bool* needs_more) {
-  *needs_more = kGzipMagic.starts_with(start) || kZstdMagic.starts_with(start);
+  *needs_more = kGzipMagic.starts_with(start) || kZstdMagic.starts_with(start) ||
+                (start.size() < kZstdMagic.size() && MayBeSkippable(start));
   if (start.starts_with(kGzipMagic)) return Compression::kGzip;
-  if (start.starts_with(kZstdMagic)) return Compression::kZstd;
+  const bool is_skippable = start.size() >= kZstdMagic.size() && MayBeSkippable(start);
+  if (start.starts_with(kZstdMagic) || is_skippable) return Compression::kZstd;
   return std::nullopt;
 }
 

@@ -27,9 +27,10 @@ class Decompressor {
   virtual ~Decompressor() = default;
 
   // Decompresses from the front of *in, which it shortens, into `out`, and returns the number of
-  // bytes written. 0: *in is empty, and more of it is needed. Members (frames) that follow one
-  // another are one text, and zero bytes after the last one are padding. kDataLoss: the bytes at
-  // the front of *in, or some before them, are damaged; the message is only the reason.
+  // bytes written. 0: *in is empty, more is needed. Members (frames) that follow one another are
+  // one text; zero bytes after the last one are padding. kDataLoss: the bytes at the front of *in
+  // or some before are damaged; kResourceExhausted: too much memory is needed. The message is the
+  // reason.
   virtual StatusOr<size_t> Run(std::string_view* in, std::span<char> out) = 0;
 
   // Whether the input may end here.

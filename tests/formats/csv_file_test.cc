@@ -115,6 +115,9 @@ TEST_F(CsvFileTest, RefusesAHeaderThatCannotBeUsed) {
                                        "a\0,\0",
                                        6)),
               HasSubstr("UTF-16"));
+  // Without a byte order mark.
+  EXPECT_THAT(ErrorOf(std::string_view("a\0,\0b\0\n\0", 8)),
+              HasSubstr("holds a zero byte, so this is no CSV, or one in UTF-16"));
 }
 
 TEST_F(CsvFileTest, AMissingColumnNamesThoseThereAre) {

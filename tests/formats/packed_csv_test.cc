@@ -104,6 +104,29 @@ TEST_F(PackedCsv, MembersThatFollowOneAnotherAreOneFile) {
   EXPECT_TRUE(end_.ok()) << end_;
 }
 
+// As pzstd writes it: a frame without data comes first.
+TEST_F(PackedCsv, AFrameThatIsToBeSkippedMayComeFirst) {
+  const std::string skipped("\x5E\x2A\x4D\x18\x04\0\0\0????", 12);
+  for (const size_t block : {size_t{1}, size_t{1} << 18}) {
+    CsvFile::Options options;
+    options.block_bytes = block;
+    EXPECT_EQ(ReadAll(skipped + Zstd("a\n1\n") + skipped + Zstd("2\n"), options), "1\n2\n");
+    EXPECT_TRUE(end_.ok()) << end_;
+  }
+  EXPECT_EQ(ReadAll("P*M,b\n1,2\n"), "1,2\n");
+}
+
+// A frame of a window of 256 MiB (zstd --long=28), with one raw block. It is not damaged.
+TEST_F(PackedCsv, AWindowThatTakesTooMuchMemoryIsAnErrorWithTheRemedy) {
+  ReadAll(
+      std::string("\x28\xB5\x2F\xFD\x00\x90\x21\x00\x00"
+                  "a\n1\n",
+                  13));
+  EXPECT_TRUE(absl::IsFailedPrecondition(end_)) << end_;
+  EXPECT_THAT(std::string(end_.message()), AllOf(HasSubstr("data.csv.gz needs too much memory"),
+                                                 HasSubstr("zstd -dc --long=31")));
+}
+
 TEST_F(PackedCsv, ATruncatedFileIsAnErrorThatNamesFileAndOffset) {
   for (const std::string& whole : {Gzip("a,b\n" + ManyRows()), Zstd("a,b\n" + ManyRows())}) {
     for (const size_t size : {whole.size() - 1, whole.size() / 2, size_t{30}}) {
