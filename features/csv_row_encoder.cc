@@ -1,5 +1,6 @@
 #include "features/csv_row_encoder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,14 +12,16 @@
 namespace millrace {
 namespace {
 
-// A guess at why a column was not found.
+// A guess at why a column was not found. (A name may hold a comma, but not each of them does.)
 std::string SeparatorAdvice(const std::vector<std::string>& columns) {
   for (const char separator : {'\t', ';', '|', ','}) {
+    size_t count = 0;
     for (const std::string& column : columns) {
-      if (column.find(separator) == std::string::npos) continue;
-      return absl::StrCat("; are they separated by ", DelimiterName(separator),
-                          "? Then name the separator by --delimiter");
+      count += static_cast<size_t>(std::count(column.begin(), column.end(), separator));
     }
+    if (count < columns.size()) continue;
+    return absl::StrCat("; are they separated by ", DelimiterName(separator),
+                        "? Then name the separator by --delimiter");
   }
   return "";
 }

@@ -37,17 +37,23 @@ Status NotUtf8(std::string_view column, std::string_view value) {
                    "is not valid UTF-8 (if the file is in latin-1, give --encoding latin1)");
 }
 
+// What is wrong with a cell that is a number with the other decimal sign; else empty.
+std::string_view OtherDecimalSign(std::string_view text, bool decimal_comma) {
+  double ignored;
+  if (decimal_comma && ParseNumber(text, &ignored) == NumberKind::kNumber) {
+    return "is not a number with a decimal comma (--decimal-comma)";
+  }
+  if (!decimal_comma && ParseCommaNumber(text, &ignored) == NumberKind::kNumber) {
+    return "is not a number (if the comma is its decimal sign, give --decimal-comma)";
+  }
+  return "";
+}
+
 // With the likeliest remedy.
 Status NotANumber(std::string_view column, std::string_view cell, std::string_view text,
                   bool decimal_comma) {
-  double ignored;
-  if (decimal_comma && ParseNumber(text, &ignored) == NumberKind::kNumber) {
-    return CellError(column, cell, "is not a number with a decimal comma (--decimal-comma)");
-  }
-  if (!decimal_comma && ParseCommaNumber(text, &ignored) == NumberKind::kNumber) {
-    return CellError(column, cell,
-                     "is not a number (if the comma is its decimal sign, give --decimal-comma)");
-  }
+  const std::string_view other_sign = OtherDecimalSign(text, decimal_comma);
+  if (!other_sign.empty()) return CellError(column, cell, other_sign);
   if (BooleanOf(text)) {
     return CellError(column, cell,
                      "is not a number (if the column says yes or no, name it in --booleans)");
@@ -319,6 +325,9 @@ Status FeatureEncoder::EncodeTarget(std::string_view cell, double* target) const
   const bool is_number = kind == NumberKind::kNumber;
   // Its square must be a float's, too.
   if (is_number && std::abs(*target) <= 1e18) return absl::OkStatus();
+  const std::string_view other_sign =
+      is_number ? std::string_view() : OtherDecimalSign(cell, decimal_comma_);
+  if (!other_sign.empty()) return CellError(columns_[0], cell, other_sign);
   return CellError(columns_[0], cell,
                    "is not a number within -1e18 and 1e18 (the job is a regression)");
 }

@@ -11,10 +11,11 @@
 //
 //  - Numeric cells: see features/number.h; with decimal_comma those with a comma. true and false
 //  are
-//    1 and 0, in any case of letters; a column of booleans has nothing but such words (BooleanOf).
-//    One that means "missing" (features/missing_tokens.h) is
-//    an error under Missing.REJECT, else NaN in the row. Under Missing.MEAN_AND_INDICATOR a row in
-//    which numeric column i is missing also has the feature N + i, with the value 1.
+//    1 and 0, in any case of letters.
+//    A column of booleans has nothing but such words (features/truth_value.h). A cell that means
+//    "missing" (features/missing_tokens.h) is an error under Missing.REJECT, else NaN in the row.
+//    Under Missing.MEAN_AND_INDICATOR a row in which numeric column i is missing also has the
+//    feature N + i, with the value 1.
 //  - Categorical cells: see features/category_hasher.h. An empty cell is a category of its own.
 //  - Columns of bins (features/quantile_bins.h): their cells are read as those of numeric columns,
 //    and each is a categorical column, too. There, in crosses and among the ids, the cell is the

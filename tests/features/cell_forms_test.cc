@@ -91,6 +91,13 @@ TEST(CellForms, TheLabelOfARegressionMayHaveADecimalComma) {
   Row row;
   ASSERT_TRUE(encoder.Encode(Fields{"2,5", "1"}, &row).ok());
   EXPECT_EQ(row.target, 2.5f);
+  EXPECT_THAT(std::string(encoder.Encode(Fields{"2.5", "1"}, &row).message()),
+              HasSubstr("with a decimal comma"));
+  FeatureEncoder points = Encoder("regression: true numeric: 'a'");
+  EXPECT_THAT(std::string(points.Encode(Fields{"2,5", "1"}, &row).message()),
+              HasSubstr("give --decimal-comma"));
+  EXPECT_THAT(std::string(points.Encode(Fields{"1e30", "1"}, &row).message()),
+              HasSubstr("within -1e18 and 1e18"));
 }
 
 TEST(CellForms, TrueAndFalseAreNumbersInAnyNumericColumn) {

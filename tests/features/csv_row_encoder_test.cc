@@ -50,7 +50,8 @@ TEST(CsvRowEncoder, GuessesAnotherSeparatorThanTheComma) {
   };
   EXPECT_THAT(error({"a\tb\ty"}), testing::EndsWith("; are they separated by tabs? Then name the "
                                                     "separator by --delimiter"));
-  EXPECT_THAT(error({"a;b", "y"}), testing::HasSubstr("separated by semicolons?"));
+  EXPECT_THAT(error({"a;b", "y;c"}), testing::HasSubstr("separated by semicolons?"));
+  EXPECT_THAT(error({"a, b", "y"}), testing::Not(testing::HasSubstr("separated by")));
 }
 
 TEST(CsvRowEncoder, RefusesRecordsWithAnotherNumberOfFields) {
