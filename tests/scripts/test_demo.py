@@ -2,6 +2,7 @@
 """scripts/demo, with stand-ins for Kafka and for the programs: what it checks first, and in which
 order its programs start; and the commands of README's tour that kill a process."""
 
+import gzip
 import os
 import pathlib
 import re
@@ -106,6 +107,27 @@ class Demo(unittest.TestCase):
         done = self.file("--numeric", 'x,"a,b"', "--text", "city,x")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn('--numeric x,"a,b" ', (self.root / "producer-words").read_text())
+
+    def test_rows_of_compressed_files_are_counted_as_records(self):
+        text = 'x;note;y\r\n' + '1;"a\r\nb";no\r\n\r\n' * 40
+        for suffix, packed in ((".gz", gzip.compress(text.encode("latin1"))),
+                               (".zst", subprocess.run(["zstd", "-c"], input=text.encode(), check=True,
+                                                       capture_output=True).stdout)):  # fmt: skip
+            data = self.root / f"rows.csv{suffix}"
+            data.write_bytes(packed)
+            done = self.demo("--data", data, "--label", "y", "--no-picture", "--freeze-after", "0.5")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("--freeze-after 20 ", (self.root / "server-words").read_text())
+            done = self.demo("--data", data, "--label", "y", "--no-picture", "--numeric", "z")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"--numeric: {data} has no column 'z'; its columns are: x, note, y", done.stderr)
+            for name in "ended", "features", "server-words":
+                (self.root / name).unlink()
+        (self.root / "rows.csv.gz").write_bytes(gzip.compress(text.encode())[:-5])
+        done = self.demo("--data", self.root / "rows.csv.gz", "--label", "y", "--no-picture", "--freeze-after", "0.5")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the rows of", done.stderr)
+        self.assertIn("rows.csv.gz cannot be counted", done.stderr)
 
     def test_a_broker_that_does_not_answer_is_an_error_at_once(self):
         with socket.socket() as listener:
