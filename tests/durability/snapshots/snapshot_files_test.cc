@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 #include <random>
+#include <regex>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -549,6 +550,33 @@ TEST(SnapshotFiles, AreReadByAManifestThatWasChecked) {
   EXPECT_DEATH((void)ReadFirstCheckpoint(folder.path(), *manifest, ShardOf(0, 1),
                                          SnapshotStart::kSameStream),
                "CheckParts");
+}
+
+// Older versions had one column of text at most, and wrote "text": "" where a job had none.
+TEST(SnapshotFiles, OfAnOlderVersionHaveNoColumnOfTextWithoutAName) {
+  const TemporaryFolder folder;
+  WriteAll(folder.path(), 2);
+  const std::string path = folder.path() + "/manifest.json";
+  for (const std::string name : {"", "note"}) {
+    StatusOr<SnapshotManifest> manifest = ReadManifest(folder.path());
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+    FeatureSpec& spec = *manifest->mutable_features()->mutable_spec();
+    spec.clear_text();
+    spec.add_text(name);
+    ASSERT_TRUE(SealSnapshot(folder.path(), *manifest).ok());
+    // A list of one has the checksum of what it is a list of.
+    std::ifstream file(path);
+    const std::string text =
+        std::regex_replace(std::string(std::istreambuf_iterator<char>(file), {}),
+                           std::regex(R"re("text":\s*\[\s*("[a-z]*")\s*\])re"), R"("text": $1)");
+    ASSERT_THAT(text, HasSubstr("\"text\": \"" + name + "\""));
+    std::ofstream(path) << text;
+    manifest = ReadManifest(folder.path());
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+    const auto& read = manifest->features().spec().text();
+    EXPECT_EQ(std::vector<std::string>(read.begin(), read.end()),
+              name.empty() ? std::vector<std::string>() : std::vector{name});
+  }
 }
 
 // Whoever writes a manifest can give it a checksum, too.
