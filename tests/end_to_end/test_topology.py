@@ -215,6 +215,55 @@ class Modes(OnABroker):
         self.assert_every_row_counted_once(job, 3)
 
 
+class Files(OnABroker):
+    """As people have them."""
+
+    def test_one_in_another_form_whose_producer_is_killed_ends_in_the_weights_of_the_plain_form(self):
+        plain, peoples = self.path / "plain.csv", self.path / "peoples.csv.gz"
+        topology.write_two_forms(plain, peoples, ROWS)
+        job = self.job(data=peoples, features=topology.PEOPLES_FEATURES,
+                       producer=["--encoding", "latin1", "--rate", "4000"]).start()  # fmt: skip
+        pause = 0.5
+        while "rows already; continuing after them" not in job.log("producer"):
+            time.sleep(pause)
+            job.kill("producer")
+            job.start("producer")
+            pause *= 1.3
+            self.assertLess(pause, 20, "the producer was never killed in the middle of the stream")
+        job.wait_all()
+        self.assertIn("10 columns separated by semicolons, as the header has most often; compressed by gzip; "
+                      "in latin-1; numbers with decimal commas", job.log("producer"))  # fmt: skip
+        self.assert_every_row_counted_once(job)
+        job.data, job.features = plain, topology.PLAIN_FEATURES
+        job.producer_flags = ["--rows-per-turn", "5"]
+        self.assert_equals_reference(job)
+
+    def test_one_that_grows_is_followed_whoever_is_killed(self):
+        whole, data = self.data.read_bytes(), self.path / "grows.csv"
+        draw = random.Random(9)
+        ends = [*sorted(draw.randrange(len(whole)) for _ in range(60)), len(whole)]
+        data.write_bytes(whole[:ends[0]])
+        job = self.job(data=data, features=[*topology.FEATURES, "--classes", "low,middle,high"],
+                       producer=["--follow"]).start()  # fmt: skip
+        job.wait_for_log("producer", "has been read to its end; waiting for further lines")
+        for number, (begin, end) in enumerate(zip(ends, ends[1:])):
+            with open(data, "ab") as file:
+                file.write(whole[begin:end])  # somewhere in a line, or in a word
+            time.sleep(draw.uniform(0, 0.05))
+            if number % 15 == 7:
+                job.kill("producer")
+                job.start("producer")
+                job.wait_for_log("producer", "has been read to its end; waiting for further lines")
+                self.assertIn("rows already; continuing after them", job.said("producer"))
+        self.assertEqual(job.interrupt("producer"), 130, job.said("producer"))
+        job.commands["producer"].remove("--follow")  # sends the end
+        job.start("producer")
+        job.wait_all()
+        self.assert_every_row_counted_once(job)
+        job.producer_flags.remove("--follow")
+        self.assert_equals_reference(job)
+
+
 class Bins(OnABroker):
     """Numbers as categories by their bins, and crosses of them."""
 

@@ -4,6 +4,9 @@ import ast
 import atexit
 import collections
 import csv
+import datetime
+import gzip
+import io
 import json
 import math
 import os
@@ -79,6 +82,55 @@ def write_csv(path, rows, seed=1):
             verdict = "high" if score > 1 else "low" if score < -1 else "middle"
             out.writerow([i, verdict, f"{price:.2f}", f"{draw.random() * 1e-3:.6f}", shops[shop],
                           draw.randrange(7), " ".join(said)])
+
+
+PEOPLES_FEATURES = [
+    "--label", "verdict", "--classes", "low,middle,high",
+    "--numeric", "price,weight", "--booleans", "paid", "--time-features", "at",
+    "--categorical", "shop,shop*day", "--text", "words,Stichwörter; kurz", "--decimal-comma",
+    "--missing-tokens", "k. A.", "--categorical-buckets", "64", "--text-buckets", "64",
+]  # fmt: skip
+# The same of the plain form.
+PLAIN_FEATURES = [
+    "--label", "verdict", "--classes", "low,middle,high", "--numeric", "price,weight,paid,at.days",
+    "--categorical", "shop,shop*day,at.hour,at.weekday,at.month",
+    "--text", "words,Stichwörter; kurz", "--categorical-buckets", "64", "--text-buckets", "64",
+]  # fmt: skip
+
+
+def write_two_forms(plain, peoples, rows, seed=1):
+    """The rows of write_csv() with some more columns, in two forms. Plain: in UTF-8, each feature in a
+    column of its own. As people have them: in windows-1252, with semicolons, decimal commas, a word
+    for no value, yes and no, and times, packed by gzip in two members."""
+    write_csv(plain, rows, seed)
+    with open(plain, newline="", encoding="utf-8") as file:
+        header, *records = list(csv.reader(file))
+    header.append("Stichwörter; kurz")
+    draw = random.Random(seed)
+    text = io.StringIO()
+    with open(plain, "w", newline="", encoding="utf-8") as file:
+        out, theirs = csv.writer(file), csv.writer(text, delimiter=";")
+        out.writerow([*header, "paid", "at.hour", "at.weekday", "at.month", "at.days"])
+        theirs.writerow([*header, "paid", "at"])
+        epoch = datetime.datetime(1970, 1, 1)
+        for row in records:
+            row.append(draw.choice(["süß", "sauer 5 €", "", "–"]))
+            paid, hours_ahead = draw.random() < 0.3, draw.randrange(-11, 12)
+            wall = epoch + datetime.timedelta(seconds=draw.randrange(2**31))
+            moment, form = wall, draw.choice(["%Y-%m-%d %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%Y-%m-%dT%H:%M:%S"])
+            at = wall.strftime(form)
+            if "T" in form:
+                moment, at = wall - datetime.timedelta(hours=hours_ahead), f"{at}{hours_ahead:+03d}:00"
+            price = f"{float(row[2]):,.2f}".translate({ord(","): ".", ord("."): ","})
+            if draw.random() < 0.1:
+                row[2], price = "", "k. a."
+            out.writerow([*row, int(paid), wall.hour, wall.isoweekday(), wall.month,
+                          (moment - epoch) / datetime.timedelta(days=1)])  # fmt: skip
+            theirs.writerow([row[0], row[1], price, row[3].replace(".", ","), *row[4:],
+                             draw.choice(["yes", "T", "On"] if paid else ["no", "F", "off"]), at])
+    packed = text.getvalue().encode("cp1252")
+    half = len(packed) // 2
+    peoples.write_bytes(gzip.compress(packed[:half]) + gzip.compress(packed[half:]))
 
 
 def count_ids(data, features):
