@@ -29,7 +29,7 @@ constexpr size_t kMostClassesOfLabel = 20;
 constexpr size_t kMostCategories = 1'000;
 constexpr uint64_t kFewCells = 20;          // too few to call a column's values all different
 constexpr double kWordsOfText = 3;          // a cell, on average
-constexpr double kFirstSecond = 978307200;  // 2001
+constexpr double kFirstSecond = 631152000;  // 1990
 constexpr double kLastSecond = 2145916800;  // 2038
 
 const MissingTokens& CommonTokens() {
@@ -87,7 +87,7 @@ void ColumnSurvey::Numbers::Add(double value) {
   ++count;
   if (value == std::floor(value)) ++whole;
   const double seconds = value >= 1e11 ? value / 1000 : value;
-  if (seconds >= kFirstSecond && seconds < kLastSecond) ++since_2001;
+  if (seconds >= kFirstSecond && seconds < kLastSecond) ++since_1990;
 }
 
 void ColumnSurvey::Add(std::string_view cell) {
@@ -152,7 +152,7 @@ ColumnType ColumnSurvey::TypeOf(bool decimal_comma) const {
 }
 
 ColumnType ColumnSurvey::TypeOfNumbers(const Numbers& numbers) const {
-  if (IsNamedAsTime(name_) && numbers.since_2001 == numbers.count) return ColumnType::kTime;
+  if (IsNamedAsTime(name_) && numbers.since_1990 == numbers.count) return ColumnType::kTime;
   if (numbers.whole < numbers.count) return ColumnType::kNumber;
   const bool counts_rows = numbers.count >= kFewCells && numbers.steps_of_one + 1 == numbers.count;
   if (counts_rows) return ColumnType::kKey;
@@ -228,8 +228,9 @@ std::string ColumnSurvey::ReasonOf(ColumnType type, bool decimal_comma) const {
     case ColumnType::kConstant:
       return filled() == 0 ? "no cell has a value" : "always " + examples;
     case ColumnType::kNumber:
-      return absl::StrCat(distinct, " from ", numbers.least, " to ", numbers.most, ", such as ",
-                          examples, gaps);
+      return absl::StrCat(distinct,
+                          absl::StrFormat(" from %.10g to %.10g", numbers.least, numbers.most),
+                          ", such as ", examples, gaps);
     case ColumnType::kBoolean:
     case ColumnType::kCategory:
       return absl::StrCat(distinct, ": ", Shares(), gaps);

@@ -56,7 +56,7 @@ class ColumnSurvey {
   struct Numbers {
     uint64_t count = 0;
     uint64_t whole = 0;
-    uint64_t since_2001 = 0;  // as seconds or milliseconds, until 2038
+    uint64_t since_1990 = 0;  // as seconds or milliseconds, until 2038
     double least = 0;
     double most = 0;
     double last = 0;

@@ -73,7 +73,11 @@ TEST(ColumnSurvey, TimesAreKnownByTheirFormOrByNameAndRange) {
   const auto epoch = [](int i) { return std::to_string(1357034400 + i * 3600); };
   EXPECT_EQ(TypeOf(Survey("created_at", epoch)), ColumnType::kTime);
   EXPECT_EQ(TypeOf(Survey("Timestamp", epoch)), ColumnType::kTime);
+  const auto of_the_nineties = [](int i) { return std::to_string(828'124'615 + i * 86'400); };
+  EXPECT_EQ(TypeOf(Survey("timestamp", of_the_nineties)), ColumnType::kTime);
   EXPECT_EQ(TypeOf(Survey("revenue", epoch)), ColumnType::kNumber);
+  EXPECT_THAT(Survey("revenue", epoch).ReasonOf(ColumnType::kNumber, false),
+              HasSubstr("from 1357034400 to 1360630800"));
   EXPECT_EQ(TypeOf(Survey("time", Shuffled)), ColumnType::kNumber);
 }
 
