@@ -102,6 +102,18 @@ class Demo(unittest.TestCase):
             for line in (self.root / name).read_text().splitlines():
                 self.assertIn(f"--config {self.root}/build/demo/job.textproto ", line)
 
+    def test_a_job_file_may_say_what_the_columns_are(self):
+        job = self.root / "mine.textproto"
+        job.write_text('features { numeric: "x" }\n')
+        done = self.demo("--data", self.data, "--label", "y", "--config", job, "--no-picture")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse((self.root / "described").exists())
+        for name in "producer-words", "server-words":
+            self.assertIn(f"--config {job} ", (self.root / name).read_text())
+        done = self.demo("--data", self.data, "--label", "y", "--config", job.with_name("none"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--config: there is no file", done.stderr)
+
     def test_other_separators_and_names_in_quotes_are_no_reason_to_stop(self):
         self.data.write_text('x;city;"a,b";y\n1;2;3;no\n2;3;4;yes\n')
         done = self.file("--numeric", 'x,"a,b"', "--text", "city,x")
