@@ -127,7 +127,12 @@ Status CsvFile::FindDelimiter() {
 
 Status CsvFile::ReadHeader() {
   CsvRecord header;
-  MILLRACE_ASSIGN_OR_RETURN(const bool found, Next(&header));
+  MILLRACE_ASSIGN_OR_RETURN(bool found, Next(&header));
+  // A line "sep=;" before the header is for spreadsheet programs.
+  const std::string line_of_delimiter = absl::StrCat("sep=", std::string(1, delimiter_));
+  if (found && header.raw == line_of_delimiter) {
+    MILLRACE_ASSIGN_OR_RETURN(found, Next(&header));
+  }
   if (!found) {
     return absl::InvalidArgumentError(
         absl::StrCat(name(), " is empty: a header line with the columns' names is needed"));
@@ -167,15 +172,15 @@ Status CsvFile::CheckHeader(const CsvRecord& header) const {
   if (!header.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(place, "the header: ", header.error));
   }
-  if (!IsValidUtf8(header.raw)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        place, "the header is not valid UTF-8: a column has the name \"", FirstInvalidName(header),
-        "\"; if the file is in latin-1 (windows-1252), give --encoding latin1, else convert it"));
-  }
   if (header.raw.find('\0') != std::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrCat(
         place, "the header holds a zero byte, so this is no CSV, or one in UTF-16; if the latter, ",
         "convert it to UTF-8, as by iconv -f utf-16le -t utf-8"));
+  }
+  if (!IsValidUtf8(header.raw)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        place, "the header is not valid UTF-8: a column has the name \"", FirstInvalidName(header),
+        "\"; if the file is in latin-1 (windows-1252), give --encoding latin1, else convert it"));
   }
   if (header.raw.find('\r') != std::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrCat(

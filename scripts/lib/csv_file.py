@@ -35,7 +35,10 @@ def records(path, errors="strict"):
     csv.field_size_limit(2**31 - 1)
     with io.TextIOWrapper(unpacked(path), encoding="utf-8-sig", errors=errors, newline="") as lines:
         header = next((line for line in lines if line.strip("\r\n")), "")
-        yield from filter(None, csv.reader(itertools.chain([header], lines), delimiter=delimiter_of(header)))
+        delimiter = delimiter_of(header)
+        if header.strip("\r\n") != f"sep={delimiter}":  # a line for spreadsheet programs
+            lines = itertools.chain([header], lines)
+        yield from filter(None, csv.reader(lines, delimiter=delimiter))
 
 
 if __name__ == "__main__":  # FILE: the number of its rows

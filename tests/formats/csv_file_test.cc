@@ -118,6 +118,10 @@ TEST_F(CsvFileTest, RefusesAHeaderThatCannotBeUsed) {
   // Without a byte order mark.
   EXPECT_THAT(ErrorOf(std::string_view("a\0,\0b\0\n\0", 8)),
               HasSubstr("holds a zero byte, so this is no CSV, or one in UTF-16"));
+  EXPECT_THAT(ErrorOf(std::string_view("\x7F"
+                                       "ELF\0\xD0\n",
+                                       7)),
+              HasSubstr("this is no CSV"));
 }
 
 TEST_F(CsvFileTest, AMissingColumnNamesThoseThereAre) {

@@ -184,6 +184,18 @@ TEST_F(PackedCsv, TheHeaderDecidesTheDelimiterUnlessItIsTold) {
   EXPECT_EQ((*told)->columns(), (std::vector<std::string>{"a;x", "b"}));
 }
 
+// As some programs write it for spreadsheets.
+TEST_F(PackedCsv, ALineThatNamesTheDelimiterIsNoHeader) {
+  const auto file = CsvFile::Open(Write("\xEF\xBB\xBFsep=;\r\na;b\r\n1;2\r\n"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->columns(), (std::vector<std::string>{"a", "b"}));
+  CsvRecord record;
+  ASSERT_TRUE(*(*file)->Next(&record));
+  EXPECT_EQ(record.line, 3u);
+  ReadAll("sep=,\n");
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("is empty"));
+}
+
 TEST_F(PackedCsv, ByDefaultNothingIsConvertedAndLatin1IsNamedInTheError) {
   ReadAll("caf\xE9,b\n1,2\n");
   EXPECT_THAT(std::string(end_.message()),
