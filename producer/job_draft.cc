@@ -63,10 +63,13 @@ StatusOr<Sample> ReadSample(const std::string& path, const CsvFile::Options& opt
     for (size_t i = 0; i < record.fields.size(); ++i) sample.columns[i].Add(record.fields[i]);
   }
   if (sample.rows > 0) return sample;
+  if (sample.malformed == 0) {
+    return absl::InvalidArgumentError(file->name() + " has a header but no rows");
+  }
   return absl::InvalidArgumentError(
-      sample.malformed == 0
-          ? path + " has a header but no rows"
-          : absl::StrCat(path, ": all rows are malformed; the first: ", sample.first_reason));
+      absl::StrCat(file->name(), ": all rows are malformed; the first: ", sample.first_reason,
+                   "; if ", DelimiterName(sample.delimiter),
+                   " do not separate its fields, name what does by --delimiter"));
 }
 
 // A few damaged cells make no other encoding of a file that is in UTF-8 elsewhere.

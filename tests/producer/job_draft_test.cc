@@ -146,7 +146,10 @@ TEST_F(JobDraft, OfAFileThatNobodyCanUseIsAnError) {
     return std::string(DraftJob(folder_.Write("x.csv", csv), {}, stop_).status().message());
   };
   EXPECT_THAT(error("a,b\n"), HasSubstr("no rows"));
-  EXPECT_THAT(error("a,b\n1\n"), HasSubstr("all rows are malformed; the first: line 2: 1 fields"));
+  EXPECT_THAT(
+      error("a,b\n1\n"),
+      AllOf(HasSubstr("all rows are malformed; the first: line 2: 1 fields"),
+            HasSubstr("; if commas do not separate its fields, name what does by --delim")));
   EXPECT_THAT(error(""), HasSubstr("is empty"));
   EXPECT_THAT(TextOf("a,b\n1\n1,2\n2,3\n"), HasSubstr("# 1 more are malformed"));
 }
