@@ -140,8 +140,9 @@ Status Export(const JobConfig& config, const std::string& folder, const std::ato
     MILLRACE_ASSIGN_OR_RETURN(snapshot, AskForSnapshot(config, stop));
   }
   MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(snapshot));
-  MILLRACE_RETURN_IF_ERROR(ExportSnapshot(snapshot, manifest, folder));
-  spdlog::info("model {}: complete", folder);
+  MILLRACE_ASSIGN_OR_RETURN(const std::string why_no_graph,
+                            ExportSnapshot(snapshot, manifest, folder));
+  LogModel(folder, why_no_graph);
   return absl::OkStatus();
 }
 

@@ -162,17 +162,18 @@ def categorical_features(rows, terms, buckets):
     return scipy.sparse.csr_matrix((ones, (numbers, numpy.ravel(hashes))), (len(rows), buckets))
 
 
-def scores(weights, rows, numeric=(), moments=None, categorical=(), categorical_buckets=4096,
-                  text=(), text_buckets=1024, missing="mean", missing_tokens=MISSING_TOKENS,
-                  bins=(), bin_edges=(), booleans=(), times=(), decimal_comma=False):
-    """A row for each of `rows` (dicts of text by column), a column for each one of the weights."""
+def encoded(rows, scaled, numeric=(), categorical=(), categorical_buckets=4096, text=(),
+            text_buckets=1024, missing="mean", missing_tokens=MISSING_TOKENS, bins=(), bin_edges=(),
+            booleans=(), times=(), decimal_comma=False):  # fmt: skip
+    """The features: a row for each of `rows` (dicts of text by column). `scaled` makes features of the
+    numeric columns' values, in which NaN is missing."""
     blocks = []
     rows = with_time_parts(rows, times, missing_tokens)
     cells = {"tokens": missing_tokens, "booleans": booleans, "decimal_comma": decimal_comma,
              "time_parts": [f"{column}.{part}" for column in times for part in TIME_PARTS]}  # fmt: skip
     if numeric:
         values = parsed_numbers(rows, numeric, **cells)
-        blocks.append(numeric_features(values, moments))
+        blocks.append(scaled(values))
         if missing == "mean":
             blocks.append(numpy.isnan(values).astype(float))  # the indicators
     binned = binned_columns(bins, numeric)
@@ -185,7 +186,12 @@ def scores(weights, rows, numeric=(), moments=None, categorical=(), categorical_
     for column in text:
         hasher = HashingVectorizer(n_features=text_buckets)
         blocks.append(hasher.transform([row[column] for row in rows]))
-    features = scipy.sparse.hstack([scipy.sparse.csr_matrix(block) for block in blocks]).tocsr()
+    return scipy.sparse.hstack([scipy.sparse.csr_matrix(block) for block in blocks]).tocsr()
+
+
+def scores(weights, rows, moments=None, **features):
+    """A row for each of `rows`, a column for each one of the weights."""
+    features = encoded(rows, lambda values: numeric_features(values, moments), **features)
     if features.shape[1] + 1 != len(weights):
         raise ValueError(f"{features.shape[1]} features and the bias need as many rows of weights, "
                          f"but there are {len(weights)}: check the columns, the buckets and --missing")
@@ -215,6 +221,20 @@ def completed(given):
         if parts.isdisjoint(named):
             given.numeric.append(f"{column}.days")
             given.categorical += [in_term(f"{column}.{part}") for part in TIME_PARTS[:3]]
+
+
+def read_rows(path, delimiter=",", encoding="utf-8"):
+    """Dicts of text by column."""
+    csv.field_size_limit(2**31 - 1)
+    encoding = {"utf-8": "utf-8-sig", "latin1": "cp1252"}.get(encoding, encoding)
+    with open(path, newline="", encoding=encoding) as file:
+        return list(csv.DictReader(file, delimiter=delimiter))
+
+
+def print_rows(columns, rows):
+    writer = csv.writer(sys.stdout, lineterminator=os.linesep)
+    writer.writerow(columns)
+    writer.writerows([[f"{p:.6g}" for p in row] for row in rows])
 
 
 def main():
@@ -254,10 +274,7 @@ def main():
     if given.numeric and given.scaling == "running":
         moments = numpy.load(given.weights + ".scaling.npy")
     bin_edges = numpy.load(given.weights + ".bins.npy") if given.bins else ()
-    csv.field_size_limit(2**31 - 1)
-    encoding = {"utf-8": "utf-8-sig", "latin1": "cp1252"}.get(given.encoding, given.encoding)
-    with open(given.rows, newline="", encoding=encoding) as file:
-        rows = list(csv.DictReader(file, delimiter=given.delimiter))
+    rows = read_rows(given.rows, given.delimiter, given.encoding)
     features = {"numeric": given.numeric, "moments": moments, "categorical": given.categorical,
                 "categorical_buckets": given.categorical_buckets, "text": given.text,
                 "text_buckets": given.text_buckets, "missing": given.missing,
@@ -269,9 +286,7 @@ def main():
         result = estimates(weights, rows, target, **features)
     else:
         result = probabilities(weights, rows, **features)
-    writer = csv.writer(sys.stdout, lineterminator=os.linesep)
-    writer.writerow(columns)
-    writer.writerows([[f"{p:.6g}" for p in row] for row in result])
+    print_rows(columns, result)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
 #include "base/file_checksum.h"
+#include "exports/dense_model.h"
 #include "exports/model_shape.h"
 
 namespace millrace {
@@ -24,14 +25,14 @@ std::string PathOf(const std::string& folder, std::string_view file) {
   return folder + "/" + std::string(file);
 }
 
-StatusOr<std::string> ToJson(const std::string& path, const ModelDescription& description) {
+StatusOr<std::string> ToJson(const std::string& path, const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
   std::string text;
-  if (!google::protobuf::util::MessageToJsonString(description, &text, options).ok()) {
-    return absl::InternalError(path + " cannot be written: the description has no form in JSON");
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
+    return absl::InternalError(path + " cannot be written: it has no form in JSON");
   }
   if (text.size() <= kMostJsonBytes) return text;
   return absl::ResourceExhaustedError(path +
@@ -94,11 +95,17 @@ Status CheckFile(const std::string& path, const SnapshotPart::File& listed) {
 
 }  // namespace
 
-std::vector<std::string> ArraysOf(const ModelShape& shape) {
+std::vector<std::string> FilesOf(const ModelShape& shape) {
   std::vector<std::string> names = {kWeightsFile};
   if (shape.numeric() > 0) names.emplace_back(kMomentsFile);
   if (shape.row_width() > 0) names.insert(names.end(), {kIdsFile, kRowsFile});
+  if (WhyNotDense(shape).empty()) names.insert(names.end(), {kGraphFile, kEncoderFile});
   return names;
+}
+
+Status WriteJsonFile(const std::string& path, const google::protobuf::Message& message) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ToJson(path, message));
+  return WriteAtomicFile(path, text);
 }
 
 Status DamagedModel(const std::string& what) {
@@ -110,7 +117,7 @@ Status SealModel(const std::string& folder, ModelDescription description) {
   description.set_format(kModelFormat);
   description.set_millrace(MILLRACE_VERSION);
   description.clear_files();
-  for (const std::string& name : ArraysOf(description.shape())) {
+  for (const std::string& name : FilesOf(description.shape())) {
     MILLRACE_ASSIGN_OR_RETURN(const FileChecksum found, ChecksumOfFile(PathOf(folder, name)));
     SnapshotPart::File& file = *description.add_files();
     file.set_name(name);
@@ -136,7 +143,7 @@ StatusOr<ModelDescription> CheckModelFiles(const std::string& folder) {
   }
   MILLRACE_RETURN_IF_ERROR(text.status());
   MILLRACE_ASSIGN_OR_RETURN(ModelDescription description, Parse(path, *text));
-  const std::vector<std::string> expected = ArraysOf(description.shape());
+  const std::vector<std::string> expected = FilesOf(description.shape());
   const bool same = std::ranges::equal(description.files(), expected, {},
                                        [](const SnapshotPart::File& file) { return file.name(); });
   if (!same) return DamagedModel(path + ": it lists other files than such a model has");

@@ -8,10 +8,16 @@
 //                        distances from the mean; only where there are numeric columns
 //   embedding-ids.npy    uint64 (rows), ascending; only where the model has embedding rows
 //   embedding-rows.npy   float32 (rows, row_width)
+//   model.onnx           the graph that predicts (exports/onnx_model.h); only where WhyNotDense is
+//                        empty (exports/dense_model.h)
+//   encoder.json         EncoderDescription: what the graph takes; beside it only
 //
 // docs/model-format.md says what they mean.
 #pragma once
 
+#include <google/protobuf/message.h>
+
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -29,9 +35,18 @@ inline constexpr char kWeightsFile[] = "weights.npy";
 inline constexpr char kMomentsFile[] = "moments.npy";
 inline constexpr char kIdsFile[] = "embedding-ids.npy";
 inline constexpr char kRowsFile[] = "embedding-rows.npy";
+inline constexpr char kGraphFile[] = "model.onnx";
+inline constexpr char kEncoderFile[] = "encoder.json";
+// All that a model may have.
+inline constexpr std::array<std::string_view, 7> kAllFiles = {
+    kDescriptionFile, kWeightsFile, kMomentsFile, kIdsFile, kRowsFile, kGraphFile, kEncoderFile};
 
-// The arrays that a model of this shape has, by name.
-std::vector<std::string> ArraysOf(const ModelShape& shape);
+// The files that a model of this shape has beside its description, by name.
+std::vector<std::string> FilesOf(const ModelShape& shape);
+
+// Writes the message as JSON, with every default said: an atomic file. ResourceExhausted: it would
+// be larger than any reader takes.
+Status WriteJsonFile(const std::string& path, const google::protobuf::Message& message);
 
 // The errors of a file that is not what was written: DataLoss with the remedy. `what` begins with
 // the file's path.

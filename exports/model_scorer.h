@@ -29,13 +29,9 @@ class ModelScorer {
   void Score(RowsView rows, std::span<float> scores) const;
 
  private:
-  // The embedding rows of these ids, ascending and distinct: as of a new row where there is none.
-  std::vector<float> RowsOf(const std::vector<EmbeddingId>& ids) const;
-
   const ExportedModel model_;
   const std::unique_ptr<Model> predictor_;
   const Scaler scaler_;
-  const std::vector<float> limits_;  // of the values of a new row
 };
 
 }  // namespace millrace

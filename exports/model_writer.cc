@@ -8,16 +8,27 @@
 #include <system_error>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/file_error.h"
 #include "base/private_file.h"
 #include "base/replace_folder.h"
+#include "exports/dense_model.h"
+#include "exports/encoder_description.h"
+#include "exports/exported_model.h"
 #include "exports/model_files.h"
 #include "exports/model_shape.h"
+#include "exports/onnx_model.h"
 #include "formats/npy_file.h"
 #include "models/model.h"
 
 namespace millrace {
 namespace {
+
+// ".partial" is put behind it.
+std::string WithoutSlashesAtTheEnd(std::string folder) {
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  return folder;
+}
 
 bool AreNumbers(std::span<const float> values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
@@ -77,6 +88,27 @@ Status WriteRows(const std::string& folder, const ModelToWrite& model) {
   return rows.Finish(count);
 }
 
+// What other programs predict by, of a model that has that form.
+Status WriteGraph(const std::string& folder, const ModelToWrite& model) {
+  const ModelShape& shape = model.description.shape();
+  if (!WhyNotDense(shape).empty()) return absl::OkStatus();
+  ExportedModel whole{.description = model.description,
+                      .weights = {model.weights.begin(), model.weights.end()},
+                      .ids = {},
+                      .rows = {},
+                      .moments = model.moments};
+  const auto take = [&whole](EmbeddingId id, std::span<const float> row) {
+    whole.ids.push_back(id);
+    whole.rows.insert(whole.rows.end(), row.begin(), row.end());
+    return absl::OkStatus();
+  };
+  if (model.visit_rows) MILLRACE_RETURN_IF_ERROR(model.visit_rows(take));
+  MILLRACE_RETURN_IF_ERROR(
+      WriteAtomicFile(folder + "/" + kGraphFile, ToOnnx(whole.description, ToDense(whole))));
+  return WriteJsonFile(folder + "/" + kEncoderFile,
+                       DescribeEncoder(whole.description, whole.moments));
+}
+
 Status WriteAll(const std::string& folder, const ModelToWrite& model) {
   if (const std::error_code error = MakePrivateFolder(folder); error) {
     return CannotWrite(folder, error.value());
@@ -84,6 +116,7 @@ Status WriteAll(const std::string& folder, const ModelToWrite& model) {
   MILLRACE_RETURN_IF_ERROR(WriteWeights(folder, model));
   MILLRACE_RETURN_IF_ERROR(WriteMoments(folder, model.moments));
   MILLRACE_RETURN_IF_ERROR(WriteRows(folder, model));
+  MILLRACE_RETURN_IF_ERROR(WriteGraph(folder, model));
   return SealModel(folder, model.description);
 }
 
@@ -92,15 +125,24 @@ Status WriteAll(const std::string& folder, const ModelToWrite& model) {
 Status CheckModelFolder(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
-  if (!fs::exists(folder, error) || fs::is_empty(folder, error) ||
-      fs::exists(folder + "/" + kDescriptionFile, error)) {
-    return absl::OkStatus();
+  if (!fs::exists(fs::symlink_status(folder, error))) return absl::OkStatus();
+  bool has_description = false;
+  std::string other;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    has_description |= name == kDescriptionFile;
+    if (std::ranges::find(kAllFiles, name) == kAllFiles.end()) other = name;
   }
-  return absl::FailedPreconditionError(
-      folder + " is there, and is no model: it is not replaced; give a new folder");
+  if (error) return CannotWrite(folder, error.value());
+  if (other.empty() && (has_description || fs::is_empty(folder, error))) return absl::OkStatus();
+  return absl::FailedPreconditionError(folder + " is there, and is no model" +
+                                       (other.empty() ? "" : " (it has " + other + ")") +
+                                       ": it is not replaced; give a new folder");
 }
 
-Status WriteModel(const std::string& folder, const ModelToWrite& model) {
+Status WriteModel(const std::string& name, const ModelToWrite& model) {
+  const std::string folder = WithoutSlashesAtTheEnd(name);
   MILLRACE_RETURN_IF_ERROR(CheckModelFolder(folder));
   MILLRACE_RETURN_IF_ERROR(CheckDescription(model.description));
   if (!model.moments.IsValid() || model.moments.columns() != model.description.shape().numeric()) {

@@ -18,7 +18,7 @@ struct ModelToWrite {
   std::span<const float> weights;  // of the model, all of them
   const Moments& moments;          // of the numeric columns
   using TakeRow = std::function<Status(EmbeddingId id, std::span<const float> row)>;
-  // Of a model with embedding rows: hands them over, by ascending ids.
+  // Of a model with embedding rows: hands them over, by ascending ids. It is called more than once.
   std::function<Status(const TakeRow& take)> visit_rows = nullptr;
 };
 
@@ -28,8 +28,8 @@ struct ModelToWrite {
 // name the file that cannot be written.
 Status WriteModel(const std::string& folder, const ModelToWrite& model);
 
-// Whether WriteModel may write here: nothing is there, or a model, or an empty folder.
-// FailedPrecondition with the remedy.
+// Whether WriteModel may write here: nothing is there, or an empty folder, or a model and nothing
+// else. FailedPrecondition with the remedy.
 Status CheckModelFolder(const std::string& folder);
 
 }  // namespace millrace

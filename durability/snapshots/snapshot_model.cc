@@ -1,5 +1,7 @@
 #include "durability/snapshots/snapshot_model.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -11,6 +13,7 @@
 #include "base/types.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_reader.h"
+#include "exports/dense_model.h"
 #include "exports/model_shape.h"
 #include "exports/model_writer.h"
 #include "formats/npy_file.h"
@@ -281,10 +284,18 @@ Moments MomentsOf(const ShardState& state, size_t columns) {
 
 }  // namespace
 
+void LogModel(const std::string& model, const std::string& why_no_graph) {
+  if (why_no_graph.empty()) {
+    spdlog::info("model {}: complete", model);
+  } else {
+    spdlog::info("model {}: complete, without model.onnx: {}", model, why_no_graph);
+  }
+}
+
 std::string SnapshotModelFolder(const std::string& snapshot) { return snapshot + "/model"; }
 
-Status ExportSnapshot(const std::string& snapshot, const SnapshotManifest& manifest,
-                      const std::string& model_folder) {
+StatusOr<std::string> ExportSnapshot(const std::string& snapshot, const SnapshotManifest& manifest,
+                                     const std::string& model_folder) {
   MILLRACE_ASSIGN_OR_RETURN(ModelOfJob job, FindModel(ManifestPath(snapshot), manifest));
   const Model& model = *job.model;
   const OnlineSoftmax* const online = model.online();
@@ -303,7 +314,11 @@ Status ExportSnapshot(const std::string& snapshot, const SnapshotManifest& manif
   ModelToWrite write{.description = DescriptionOf(manifest, state, moments, job),
                      .weights = predicting,
                      .moments = moments};
-  if (model.row_width() == 0) return WriteModel(model_folder, write);
+  const std::string why_no_graph = WhyNotDense(job.shape);
+  if (model.row_width() == 0) {
+    MILLRACE_RETURN_IF_ERROR(WriteModel(model_folder, write));
+    return why_no_graph;
+  }
 
   JobTraining training;
   training.set_shards(static_cast<uint32_t>(manifest.parts_size()));
@@ -317,7 +332,8 @@ Status ExportSnapshot(const std::string& snapshot, const SnapshotManifest& manif
   write.visit_rows = [&](const ModelToWrite::TakeRow& take) {
     return VisitRows(snapshot, manifest, table, mix, take);
   };
-  return WriteModel(model_folder, write);
+  MILLRACE_RETURN_IF_ERROR(WriteModel(model_folder, write));
+  return why_no_graph;
 }
 
 }  // namespace millrace

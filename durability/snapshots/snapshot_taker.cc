@@ -40,12 +40,12 @@ void Warn(const std::string& folder, const Status& status) {
 void ExportModel(const std::string& snapshot) {
   const std::string folder = SnapshotModelFolder(snapshot);
   const StatusOr<SnapshotManifest> manifest = ReadManifest(snapshot);
-  const Status written =
+  const StatusOr<std::string> why_no_graph =
       manifest.ok() ? ExportSnapshot(snapshot, *manifest, folder) : manifest.status();
-  if (written.ok()) {
-    spdlog::info("model {}: complete", folder);
+  if (why_no_graph.ok()) {
+    LogModel(folder, *why_no_graph);
   } else {
-    spdlog::warn("model {}: not written: {}", folder, TextOf(written));
+    spdlog::warn("model {}: not written: {}", folder, TextOf(why_no_graph.status()));
   }
 }
 

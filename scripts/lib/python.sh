@@ -9,6 +9,7 @@ declare -A python_sets=(
   [digits]='--no-deps --only-binary :all: scikit-learn==1.6.1'
   [picture]='--only-binary :all: numpy==2.2.6 matplotlib==3.10.3'
   [sklearn]='--only-binary :all: numpy==2.2.6 scipy==1.15.3 scikit-learn==1.6.1'
+  [onnx]='--only-binary :all: numpy==2.2.6 onnxruntime==1.32.0'
   [river]='--only-binary :all: numpy==2.2.6 scipy==1.15.3 narwhals==2.29.0 river==0.26.1'
   [vw]='--only-binary :all: vowpalwabbit==9.11.9'
 )

@@ -60,6 +60,7 @@ DOORS = {
     "microhttpd.h": ["predictor/http_server.cc", "benchmarks/"],
     "gnutls/": ["predictor/http_server.cc"],
     "zstd.h": ["formats/decompressor.cc", "tests/formats/"],
+    "onnx/": ["exports/onnx_model.cc", "tests/exports/"],
     "CLI/": ["apps/", "benchmarks/", "tests/"],
     "spdlog/": ["apps/", "durability/", "job/", "producer/", "server/", "watch/", "worker/"],
 }
@@ -71,6 +72,7 @@ UNREACHABLE = {
     "messages/": NO_PROTOBUF,
     "Eigen/": EVERY_FOLDER,
     "librdkafka/": EVERY_FOLDER,
+    "onnx/": EVERY_FOLDER,
     "grpcpp/": EVERY_FOLDER,
     "rocksdb/": EVERY_FOLDER,
 }

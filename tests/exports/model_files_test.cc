@@ -5,16 +5,20 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exports/model_reader.h"
 #include "exports/model_writer.h"
+#include "features/feature_encoder.h"
 #include "formats/npy_file.h"
 #include "tests/exports/small_models.h"
 #include "tests/stores/temporary_folder.h"
@@ -22,6 +26,7 @@
 namespace millrace {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // It has a file of each kind.
@@ -29,7 +34,16 @@ ExportedModel Example() {
   return RandomModel(DescriptionFor(ModelShape::FACTORIZATION_MACHINE, 2, true));
 }
 
-const char* const kAllFiles[] = {kDescriptionFile, kWeightsFile, kMomentsFile, kIdsFile, kRowsFile};
+// It has the others.
+ExportedModel Softmax() { return RandomModel(DescriptionFor(ModelShape::LINEAR, 3, false)); }
+
+std::vector<std::string> PathsIn(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    paths.push_back(entry.path());
+  }
+  return paths;
+}
 
 std::string TextOfFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -64,6 +78,54 @@ TEST(ModelFiles, AreReadAsTheyWereWritten) {
   EXPECT_FALSE(std::filesystem::exists(folder / "model.partial"));
 }
 
+// What a scorer reads its rows by.
+TEST(ModelFiles, SayHowCellsAreRead) {
+  ModelDescription description = DescriptionFor(ModelShape::LINEAR, 2, false);
+  FeatureSpec& spec = *description.mutable_features();
+  spec.set_decimal_comma(true);
+  spec.add_missing_tokens("unbekannt");
+  for (const char* column : {"b", "at.days"}) spec.add_numeric(column);
+  spec.mutable_numeric()->DeleteSubrange(1, 1);  // a, b, at.days
+  spec.add_booleans("b");
+  spec.add_times("at");
+  spec.add_categorical("at.hour*c");
+  spec.add_bins("a:3");
+  FeatureSpec::BinEdges& edges = *spec.add_bin_edges();
+  edges.set_column("a");
+  for (const double edge : {0.1, 1.5}) edges.add_edge(edge);
+  for (const char* column : {"t", "u"}) spec.add_text(column);
+  spec.set_text_buckets(16);
+  StatusOr<FeatureEncoder> before = FeatureEncoder::Create(spec);
+  ASSERT_TRUE(before.ok()) << before.status();
+  description.mutable_shape()->set_numeric(3);
+  description.mutable_shape()->set_features(static_cast<uint32_t>(before->feature_count()));
+  ExportedModel model = RandomModel(description);
+  model.moments = Moments(3);
+
+  const TemporaryFolder folder;
+  const Status written = Write(folder / "model", model);
+  ASSERT_TRUE(written.ok()) << written;
+  const StatusOr<ExportedModel> read = ReadModel(folder / "model");
+  ASSERT_TRUE(read.ok()) << read.status();
+  StatusOr<FeatureEncoder> after = FeatureEncoder::Create(read->description.features());
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_THAT(after->required_columns(), ElementsAre("y", "a", "b", "at", "c", "t", "u"));
+  for (const std::vector<std::string_view>& fields :
+       {std::vector<std::string_view>{"1.234,5", "Yes", "2024-02-29T17:05", "x", "the cat",
+                                      "a dog"},
+        {"UNBEKANNT", "off", "1709226300", "", "", "cat cat"}}) {
+    Row expected;
+    Row found;
+    ASSERT_TRUE(before->EncodeFeatures(fields, &expected).ok());
+    ASSERT_TRUE(after->EncodeFeatures(fields, &found).ok());
+    EXPECT_EQ(std::isnan(found.numeric[0]), fields[0] == "UNBEKANNT");
+    EXPECT_EQ(found.numeric[1], expected.numeric[1]);
+    EXPECT_EQ(found.numeric[2], expected.numeric[2]);
+    EXPECT_EQ(found.index, expected.index);
+    EXPECT_EQ(found.value, expected.value);
+  }
+}
+
 TEST(ModelFiles, OfOneFolderAreReplacedTogether) {
   const TemporaryFolder folder;
   ASSERT_TRUE(Write(folder / "model", Example()).ok());
@@ -86,32 +148,70 @@ TEST(ModelFiles, ReplaceNoFolderOfOtherThings) {
   EXPECT_TRUE(std::filesystem::exists(folder / "thesis/weights.npy"));
 }
 
-TEST(ModelFiles, AreForTheirOwnerOnlyWhateverTheUmask) {
+// (Others call a description model.json, too.)
+TEST(ModelFiles, ReplaceNoModelBesideWhichThereAreOtherThings) {
   const TemporaryFolder folder;
-  const mode_t before = umask(0);
-  const Status written = Write(folder / "model", Example());
-  umask(before);
-  ASSERT_TRUE(written.ok()) << written;
-  using std::filesystem::perms;
-  EXPECT_EQ(std::filesystem::status(folder / "model").permissions(), perms::owner_all);
-  for (const char* file : kAllFiles) {
-    EXPECT_EQ(std::filesystem::status(folder / ("model/" + std::string(file))).permissions(),
-              perms(0600));
+  ASSERT_TRUE(Write(folder / "model", Example()).ok());
+  std::ofstream(folder / "model/thesis.tex") << "my life";
+  const Status refused = Write(folder / "model", Example());
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("it has thesis.tex"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "model/thesis.tex"));
+}
+
+TEST(ModelFiles, ReplaceNoFile) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "empty").flush();
+  EXPECT_FALSE(Write(folder / "empty", Example()).ok());
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder / "empty"));
+}
+
+TEST(ModelFiles, AreWrittenToAFolderWhoseNameEndsWithASlash) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 2; ++i) {
+    const Status written = Write(folder / "model/", Example());
+    ASSERT_TRUE(written.ok()) << written;
+    EXPECT_TRUE(ReadModel(folder / "model").ok());
+  }
+}
+
+TEST(ModelFiles, AreForTheirOwnerOnlyWhateverTheUmask) {
+  for (const ExportedModel& model : {Example(), Softmax()}) {
+    const TemporaryFolder folder;
+    const mode_t before = umask(0);
+    const Status written = Write(folder / "model", model);
+    umask(before);
+    ASSERT_TRUE(written.ok()) << written;
+    using std::filesystem::perms;
+    EXPECT_EQ(std::filesystem::status(folder / "model").permissions(), perms::owner_all);
+    const std::vector<std::string> paths = PathsIn(folder / "model");
+    EXPECT_EQ(paths.size(), 5u);
+    for (const std::string& path : paths) {
+      EXPECT_EQ(std::filesystem::status(path).permissions(), perms(0600)) << path;
+    }
   }
 }
 
 // Each file in turn.
 void ExpectErrorsThatNameTheFile(const std::function<void(const std::string& path)>& damage) {
-  for (const char* file : kAllFiles) {
+  std::set<std::string> damaged;
+  for (const ExportedModel& model : {Example(), Softmax()}) {
     const TemporaryFolder folder;
-    ASSERT_TRUE(Write(folder / "model", Example()).ok());
-    ASSERT_TRUE(ReadModel(folder / "model").ok());
-    const std::string path = folder / ("model/" + std::string(file));
-    damage(path);
-    const Status status = ReadModel(folder / "model").status();
-    EXPECT_FALSE(status.ok()) << file;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+    ASSERT_TRUE(Write(folder / "model", model).ok());
+    for (const std::string& path : PathsIn(folder / "model")) {
+      ASSERT_TRUE(ReadModel(folder / "model").ok());
+      damage(path);
+      damaged.insert(std::filesystem::path(path).filename());
+      const Status status = ReadModel(folder / "model").status();
+      EXPECT_FALSE(status.ok()) << path;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+      ASSERT_TRUE(Write(folder / "other", model).ok());
+      std::filesystem::remove_all(folder / "model");
+      std::filesystem::rename(folder / "other", folder / "model");
+    }
   }
+  EXPECT_THAT(damaged, ::testing::ElementsAreArray(
+                           std::set<std::string>(kAllFiles.begin(), kAllFiles.end())));
 }
 
 TEST(ModelFiles, ThatAreMissingAreErrorsThatNameThem) {

@@ -18,68 +18,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr ModelShape::Kind kLinear = ModelShape::LINEAR;
-
-struct Case {
-  const char* name;
-  ModelShape::Kind kind;
-  size_t classes;
-  bool ids;
-  bool mixed = false;
-  bool wide = false;
-};
-
-std::vector<Case> AllCases() {
-  return {{"Softmax", kLinear, 3, false},
-          {"WideSoftmax", kLinear, 3, false, false, true},
-          {"Regression", kLinear, 0, false},
-          {"RegressionWithIds", kLinear, 0, true},
-          {"OnlineOfTwoClasses", kLinear, 2, false, true},
-          {"OnlineOfManyClasses", kLinear, 4, false, true},
-          {"OnlineWide", kLinear, 3, false, true, true},
-          {"OnlineWithIds", kLinear, 2, true, true},
-          {"OnlineWideWithIds", kLinear, 2, true, true, true},
-          {"OnlineRegression", kLinear, 0, false, true},
-          {"OnlineRegressionWithIds", kLinear, 0, true, true, true},
-          {"FactorizationMachine", ModelShape::FACTORIZATION_MACHINE, 2, true},
-          {"FactorizationMachineOfANumber", ModelShape::FACTORIZATION_MACHINE, 0, true},
-          {"DeepFm", ModelShape::DEEP_FM, 2, true},
-          {"Network", ModelShape::NETWORK, 3, false},
-          {"NetworkWithIds", ModelShape::NETWORK, 0, true},
-          {"WideNetwork", ModelShape::NETWORK, 2, true, false, true}};
-}
-
-ExportedModel ModelOf(const Case& each) {
-  ModelDescription description = DescriptionFor(each.kind, each.classes, each.ids);
-  description.mutable_shape()->set_mixed(each.mixed);
-  description.mutable_shape()->set_wide(each.wide);
-  if (each.mixed && each.classes == 0) description.mutable_target()->set_unit(1);
-  if (each.kind == ModelShape::NETWORK && each.classes > 0) {
-    for (size_t k = 0; k < each.classes; ++k) {
-      description.mutable_frequencies()->add_weight(0.5f + static_cast<float>(k));
-    }
-  }
-  return RandomModel(std::move(description));
-}
-
-class EveryModel : public ::testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(Exports, EveryModel, ::testing::ValuesIn(AllCases()),
+class EveryModel : public ::testing::TestWithParam<SmallModel> {};
+INSTANTIATE_TEST_SUITE_P(Exports, EveryModel, ::testing::ValuesIn(AllSmallModels()),
                          [](const auto& test) { return std::string(test.param.name); });
-
-std::vector<Row> SomeRows(const Case& each) {
-  std::mt19937 random(3);
-  std::vector<Row> rows = RandomRows({.numeric = 2,
-                                      .hashed = 10,
-                                      .hashed_in_row = 4,
-                                      .missing = 0.2,
-                                      .ids = {0, 7, 9, 21, 70, 1000, 1001, 1u << 30},
-                                      .ids_in_row = each.ids ? 2u : 0u},
-                                     std::max<size_t>(each.classes, 1), 50, random);
-  if (!each.ids) {
-    for (Row& row : rows) row.ids.clear();
-  }
-  return rows;
-}
 
 TEST_P(EveryModel, IsReadAsItWasWrittenAndGivesTheSameScores) {
   const ExportedModel model = ModelOf(GetParam());
@@ -166,7 +107,7 @@ TEST(ModelShape, ThatNoModelHasIsRefusedBeforeAnythingIsMadeOfIt) {
 }
 
 TEST(ModelShape, OfARegressionNeedsTheUnitOfItsTarget) {
-  ModelDescription description = DescriptionFor(kLinear, 0, false);
+  ModelDescription description = DescriptionFor(ModelShape::LINEAR, 0, false);
   ASSERT_TRUE(CheckDescription(description).ok()) << CheckDescription(description);
   description.mutable_target()->set_unit(2);
   EXPECT_THAT(std::string(CheckDescription(description).message()), HasSubstr("unit"));

@@ -82,6 +82,65 @@ inline ExportedModel RandomModel(ModelDescription description, unsigned seed = 1
   return model;
 }
 
+// One of each kind.
+struct SmallModel {
+  const char* name;
+  ModelShape::Kind kind;
+  size_t classes;
+  bool ids;
+  bool mixed = false;
+  bool wide = false;
+};
+
+inline std::vector<SmallModel> AllSmallModels() {
+  return {{"Softmax", ModelShape::LINEAR, 3, false},
+          {"WideSoftmax", ModelShape::LINEAR, 3, false, false, true},
+          {"Regression", ModelShape::LINEAR, 0, false},
+          {"RegressionWithIds", ModelShape::LINEAR, 0, true},
+          {"OnlineOfTwoClasses", ModelShape::LINEAR, 2, false, true},
+          {"OnlineOfManyClasses", ModelShape::LINEAR, 4, false, true},
+          {"OnlineWide", ModelShape::LINEAR, 3, false, true, true},
+          {"OnlineWithIds", ModelShape::LINEAR, 2, true, true},
+          {"OnlineWideWithIds", ModelShape::LINEAR, 2, true, true, true},
+          {"OnlineRegression", ModelShape::LINEAR, 0, false, true},
+          {"OnlineRegressionWithIds", ModelShape::LINEAR, 0, true, true, true},
+          {"FactorizationMachine", ModelShape::FACTORIZATION_MACHINE, 2, true},
+          {"FactorizationMachineOfANumber", ModelShape::FACTORIZATION_MACHINE, 0, true},
+          {"DeepFm", ModelShape::DEEP_FM, 2, true},
+          {"Network", ModelShape::NETWORK, 3, false},
+          {"NetworkWithIds", ModelShape::NETWORK, 0, true},
+          {"WideNetwork", ModelShape::NETWORK, 2, true, false, true}};
+}
+
+inline ModelDescription SmallDescription(const SmallModel& each) {
+  ModelDescription description = DescriptionFor(each.kind, each.classes, each.ids);
+  description.mutable_shape()->set_mixed(each.mixed);
+  description.mutable_shape()->set_wide(each.wide);
+  if (each.mixed && each.classes == 0) description.mutable_target()->set_unit(1);
+  if (each.kind == ModelShape::NETWORK && each.classes > 0) {
+    for (size_t k = 0; k < each.classes; ++k) {
+      description.mutable_frequencies()->add_weight(0.5f + static_cast<float>(k));
+    }
+  }
+  return description;
+}
+inline ExportedModel ModelOf(const SmallModel& each) { return RandomModel(SmallDescription(each)); }
+
+inline std::vector<Row> SomeRows(const SmallModel& each) {
+  std::mt19937 random(3);
+  std::vector<Row> rows = RandomRows({.numeric = 2,
+                                      .hashed = 10,
+                                      .hashed_in_row = 4,
+                                      .missing = 0.2,
+                                      .ids = {0, 7, 9, 21, 70, 1000, 1001, 1u << 30},
+                                      .ids_in_row = each.ids ? 2u : 0u},
+                                     std::max<size_t>(each.classes, 1), 50, random);
+  if (!each.ids) {
+    for (Row& row : rows) row.ids.clear();
+  }
+  return rows;
+}
+
 inline Status Write(const std::string& folder, const ExportedModel& model) {
   const size_t width = model.description.shape().row_width();
   return WriteModel(folder,

@@ -282,7 +282,7 @@ StatusOr<ExportedModel> ExportOf(const std::string& snapshot) {
   const StatusOr<SnapshotManifest> manifest = CheckSnapshot(snapshot);
   if (!manifest.ok()) return manifest.status();
   const std::string folder = SnapshotModelFolder(snapshot);
-  MILLRACE_RETURN_IF_ERROR(ExportSnapshot(snapshot, *manifest, folder));
+  MILLRACE_RETURN_IF_ERROR(ExportSnapshot(snapshot, *manifest, folder).status());
   return ReadModel(folder);
 }
 
@@ -371,7 +371,7 @@ TEST(SnapshotModel, OfADamagedSnapshotIsAnErrorThatNamesTheFile) {
     const StatusOr<SnapshotManifest> manifest = CheckSnapshot(snapshot);
     ASSERT_TRUE(manifest.ok()) << manifest.status();
     std::filesystem::resize_file(snapshot + "/" + file, 20);
-    const Status status = ExportSnapshot(snapshot, *manifest, folder / "model");
+    const Status status = ExportSnapshot(snapshot, *manifest, folder / "model").status();
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(snapshot + "/" + file));
     EXPECT_FALSE(std::filesystem::exists(folder / "model"));
@@ -395,7 +395,7 @@ TEST(SnapshotModel, OfAManifestThatNamesNoModelIsAnError) {
   for (const auto& change : changes) {
     SnapshotManifest manifest = *whole;
     change(manifest);
-    const Status status = ExportSnapshot(snapshot, manifest, folder / "model");
+    const Status status = ExportSnapshot(snapshot, manifest, folder / "model").status();
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(snapshot + "/manifest.json"));
   }
