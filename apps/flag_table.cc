@@ -272,7 +272,9 @@ FlagGroup ServerGroup() {
            "pr_auc;calibration_error of each evaluation"},
           {"--weights-file", "server.weights_file",
            "File for the dense weights, for numpy.load; written at the end, and on a clean stop "
-           "(Ctrl-C, SIGTERM). Embedding rows are in snapshots"},
+           "(Ctrl-C, SIGTERM). Embedding rows, and all else that a prediction needs, are in the "
+           "model "
+           "that --snapshot-dir gets"},
           {"--weights-at-checkpoints", "server.weights_at_checkpoints",
            "Write --weights-file at each checkpoint, too"},
           {"--waiting-report", "server.waiting_report_s",
@@ -325,8 +327,9 @@ FlagGroup SnapshotGroup() {
            "exit; an error if there is no such job, or if it has not started or has ended. "
            "(SIGUSR1 to the ServerApp of shard 0 requests one, too)"},
           {"--snapshot-dir", "server.snapshot_dir",
-           "Snapshots are written here, a folder each, the last one at the job's end. All servers "
-           "need the same --snapshot-dir, on a disk that they share",
+           "Snapshots are written here, a folder each, the last one at the job's end. Each has the "
+           "model to be taken away, in the folder model. All servers need the same "
+           "--snapshot-dir, on a disk that they share",
            "requested snapshots in --data-dir, and none at the end"},
           {"--from-snapshot", "server.from_snapshot",
            "Start a new job (another --job) from this snapshot, on any number of shards, and "

@@ -129,15 +129,23 @@ Status CheckPaths(const JobConfig& config) {
 
 // Writes the model of --from-snapshot, or of a snapshot that the running job is asked for.
 Status Export(const JobConfig& config, const std::string& folder, const std::atomic<bool>& stop) {
+  if (folder.empty()) return absl::InvalidArgumentError("--export: give the name of a folder");
   MILLRACE_RETURN_IF_ERROR(CheckModelFolder(folder));
   std::string snapshot = config.server().from_snapshot();
   if (!config.server().has_from_snapshot()) {
-    if (!config.server().has_snapshot_dir()) {
+    std::error_code ignored;
+    if (!config.server().has_snapshot_dir() &&
+        !std::filesystem::is_directory(config.server().data_dir(), ignored)) {
       return absl::InvalidArgumentError(
-          "--export asks the job for a snapshot: give the --snapshot-dir of its servers, too, on a "
-          "disk that this machine shares; or give the folder of a snapshot (--from-snapshot)");
+          "--export asks the job for a snapshot, and reads it from a disk that this machine shares "
+          "with its servers: give their --snapshot-dir, or the --data-dir of a single server "
+          "without one (" +
+          config.server().data_dir() +
+          " does not exist); or give the folder of a snapshot (--from-snapshot)");
     }
-    MILLRACE_ASSIGN_OR_RETURN(snapshot, AskForSnapshot(config, stop));
+    JobConfig asking = config;
+    asking.mutable_server()->set_snapshot_dir(SnapshotParent(config));
+    MILLRACE_ASSIGN_OR_RETURN(snapshot, AskForSnapshot(asking, stop));
   }
   MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(snapshot));
   MILLRACE_ASSIGN_OR_RETURN(const std::string why_no_graph,
@@ -146,10 +154,10 @@ Status Export(const JobConfig& config, const std::string& folder, const std::ato
   return absl::OkStatus();
 }
 
-Status Run(const JobFlags& flags, const std::string& export_to) {
+Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
   const std::atomic<bool>& stop = StopOnSignals();
-  if (!export_to.empty()) return Export(config, export_to, stop);
+  if (export_to) return Export(config, *export_to, stop);
   if (config.server().checkpoint_now()) return AskForSnapshot(config, stop).status();
   RequestSnapshotsOnSignal();
   MILLRACE_RETURN_IF_ERROR(CheckPaths(config));
@@ -190,12 +198,12 @@ int main(int argc, char** argv) {
   millrace::JobFlags flags(app);
   flags.AddTraining();
   flags.AddServer();
-  std::string export_to;
+  std::optional<std::string> export_to;
   app.add_option("--export", export_to,
                  "Write the model to this folder, and exit (docs/model-format.md): of the running\n"
                  "job, which is asked for a snapshot, so give the --snapshot-dir of its servers,\n"
-                 "too, on a disk that this machine shares; or of the snapshot --from-snapshot,\n"
-                 "without a job. Each snapshot has its model in the folder model, too")
+                 "too, or the --data-dir of a single server without one; or of the snapshot\n"
+                 "--from-snapshot, without a job. Each snapshot has its model in the folder model")
       ->type_name("FOLDER")
       ->group("Snapshots of all shards");
   return millrace::RunProgram(app, "ServerApp", argc, argv,

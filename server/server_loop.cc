@@ -122,7 +122,10 @@ class ServerLoop {
     };
     for (const ShardId shard : ids_) MILLRACE_RETURN_IF_ERROR(OpenShard(shard, fetch));
     SetHandler();
-    if (IsHosted(0)) NameWholeSnapshots(config_);
+    if (IsHosted(0)) {
+      NameWholeSnapshots(config_);
+      snapshots_.ExportLeftOut();
+    }
     MILLRACE_RETURN_IF_ERROR(StartReplicas(tls));
     MILLRACE_ASSIGN_OR_RETURN(
         all_weights_, AllWeights::Create(config_, features_, training_, shards_, &wakeup_, stop_));
@@ -387,7 +390,14 @@ class ServerLoop {
 
   // The end is a cut, too.
   void SaveAtEnd() {
-    if (!config_.server().has_snapshot_dir()) return;
+    if (!config_.server().has_snapshot_dir()) {
+      if (shards_.contains(0)) {
+        spdlog::info(
+            "the job has ended without a --snapshot-dir: to take its model away, start each of its "
+            "servers again, with one (docs/model-format.md)");
+      }
+      return;
+    }
     for (auto& [shard, hosted] : shards_) {
       if (!hosted->task().saved()) continue;
       const SteadyTime began = std::chrono::steady_clock::now();

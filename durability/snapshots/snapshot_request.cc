@@ -41,11 +41,6 @@ constexpr std::chrono::milliseconds kLookAgain(200);
 
 constexpr char kEndName[] = "end";
 
-std::string SnapshotParent(const JobConfig& config) {
-  const Server& server = config.server();
-  return server.has_snapshot_dir() ? server.snapshot_dir() : server.data_dir() + "/snapshots";
-}
-
 Gradient NewRequest(const JobConfig& config) {
   Gradient message;
   message.set_epoch(config.epoch());
@@ -141,8 +136,8 @@ class SnapshotProgress {
   std::unique_ptr<PartitionConsumer> metrics_;
 };
 
-// The job's folders that are not whole or have no name yet, by id (0: the one of the job's end).
-std::map<uint64_t, std::string> PartialSnapshots(const JobConfig& config) {
+// The job's folders whose names end with `ending`, by id (0: the one of the job's end).
+std::map<uint64_t, std::string> SnapshotsOf(const JobConfig& config, std::string_view ending) {
   namespace fs = std::filesystem;
   const std::string prefix = config.name() + "-";
   std::map<uint64_t, std::string> found;
@@ -150,9 +145,9 @@ std::map<uint64_t, std::string> PartialSnapshots(const JobConfig& config) {
   for (fs::directory_iterator entry(SnapshotParent(config), error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (!name.starts_with(prefix) || !name.ends_with(kPartialSnapshot)) continue;
-    const std::string suffix = name.substr(
-        prefix.size(), name.size() - prefix.size() - std::string_view(kPartialSnapshot).size());
+    if (!name.starts_with(prefix) || !name.ends_with(ending)) continue;
+    const std::string suffix =
+        name.substr(prefix.size(), name.size() - prefix.size() - ending.size());
     uint64_t id = 0;
     // (Another job's name may begin with this one's.)
     if (suffix == kEndName || (absl::SimpleAtoi(suffix, &id) && id > 0)) {
@@ -162,7 +157,17 @@ std::map<uint64_t, std::string> PartialSnapshots(const JobConfig& config) {
   return found;
 }
 
+// Those that are not whole or have no name yet.
+std::map<uint64_t, std::string> PartialSnapshots(const JobConfig& config) {
+  return SnapshotsOf(config, kPartialSnapshot);
+}
+
 }  // namespace
+
+std::string SnapshotParent(const JobConfig& config) {
+  const Server& server = config.server();
+  return server.has_snapshot_dir() ? server.snapshot_dir() : server.data_dir() + "/snapshots";
+}
 
 OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t number) {
   Gradient message = NewRequest(config);
@@ -196,6 +201,12 @@ void NameWholeSnapshots(const JobConfig& config) {
       spdlog::warn("{}", std::string(named.message()));
     }
   }
+}
+
+std::optional<std::string> NewestSnapshot(const JobConfig& config) {
+  const std::map<uint64_t, std::string> all = SnapshotsOf(config, "");
+  if (all.empty() || all.rbegin()->first == 0) return std::nullopt;
+  return all.rbegin()->second;
 }
 
 void RemovePartialSnapshots(const JobConfig& config, uint64_t newest) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -18,6 +19,8 @@ OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t number);
 // The record that cancels a snapshot: the shard stops waiting for its cut.
 OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t id);
 
+// Where snapshots are written: --snapshot-dir, or where a single server writes them without it.
+std::string SnapshotParent(const JobConfig& config);
 // The snapshot's folder, the same for all servers of the job. Id 0: the snapshot at the job's end.
 std::string SnapshotFolder(const JobConfig& config, uint64_t id);
 // Where its files are written until it is complete: SnapshotFolder with ".partial" appended.
@@ -26,6 +29,8 @@ std::string PartialSnapshotFolder(const JobConfig& config, uint64_t id);
 // before it could. For the start of that process: incomplete folders may contain parts that another
 // process is writing.
 void NameWholeSnapshots(const JobConfig& config);
+// The folder of the job's newest snapshot, without that of its end; none: there is no such folder.
+std::optional<std::string> NewestSnapshot(const JobConfig& config);
 // Removes the incomplete folders that killed processes have left: all older than the complete
 // snapshot `newest`; 0: the job has ended, so no process writes a numbered one any more.
 void RemovePartialSnapshots(const JobConfig& config, uint64_t newest);

@@ -87,11 +87,22 @@ bool SnapshotTaker::TryToEnd(uint64_t id) {
   if (named.ok()) {
     spdlog::info("snapshot {}: complete", folder);
     RemovePartialSnapshots(config_, id);
-    models_.Post(folder, [folder] { ExportModel(folder); });
+    Export(folder);
   } else {
     Warn(folder, named);
   }
   return true;
+}
+
+void SnapshotTaker::Export(const std::string& snapshot) {
+  models_.Post(snapshot, [snapshot] { ExportModel(snapshot); });
+}
+
+void SnapshotTaker::ExportLeftOut() {
+  const std::optional<std::string> newest = NewestSnapshot(config_);
+  std::error_code unreadable;  // the export says why
+  if (!newest || std::filesystem::exists(SnapshotModelFolder(*newest), unreadable)) return;
+  if (std::filesystem::exists(ManifestPath(*newest), unreadable)) Export(*newest);
 }
 
 std::string SnapshotTaker::PartsMissing(uint64_t id) const {

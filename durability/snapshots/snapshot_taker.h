@@ -40,6 +40,9 @@ class SnapshotTaker {
   // rounds.
   void Tick(ShardId shard, const ServerProcessor& processor, Time now,
             std::vector<OutgoingRecord>& out);
+  // For the start of the process of shard 0: exports the model of the job's newest snapshot, where
+  // a process was killed before it could.
+  void ExportLeftOut();
   // True when no snapshot waits for parts any more, and the models of those that are complete are
   // written. The last one of a job is given up when its parts do not arrive within half a minute of
   // the first call.
@@ -59,6 +62,8 @@ class SnapshotTaker {
   void FollowPace(ShardId shard, const VectorClock& clocks, Time now);
   // Logs a refused snapshot once, in the process of shard 0.
   void SayGivenUp(ShardId shard, const ServerProcessor& processor);
+  // In the background.
+  void Export(const std::string& snapshot);
   // True when there is nothing more to wait for.
   bool TryToEnd(uint64_t id);
   // Cancels the snapshot in every shard, and removes what was written.

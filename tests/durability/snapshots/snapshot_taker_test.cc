@@ -50,6 +50,16 @@ class SnapshotTakerTest : public ::testing::Test {
     ASSERT_TRUE(written.ok()) << written;
     taker.PartWritten(7, server.options().shard, written, start_, start_);
   }
+  // Of SmallServer.
+  void DescribeFeatures() {
+    FeatureSpec& spec = *features_.mutable_spec();
+    spec.set_label("y");
+    spec.add_classes("no");
+    spec.add_classes("yes");
+    spec.add_numeric("x");
+    features_.set_feature_count(2);
+    training_.mutable_training()->mutable_update()->set_kind(Training::Update::GRADIENT);
+  }
   // Once the models are written, in the background.
   bool BecomesFinished(SnapshotTaker::Time now) {
     for (int i = 0; i < 10'000; ++i) {
@@ -257,13 +267,7 @@ TEST_F(SnapshotTakerTest, AStartNamesCompleteSnapshotsAndKeepsThoseThatOthersMay
 
 TEST_F(SnapshotTakerTest, ACompleteSnapshotGetsItsModel) {
   training_.set_shards(1);
-  FeatureSpec& spec = *features_.mutable_spec();
-  spec.set_label("y");
-  spec.add_classes("no");
-  spec.add_classes("yes");
-  spec.add_numeric("x");
-  features_.set_feature_count(2);
-  training_.mutable_training()->mutable_update()->set_kind(Training::Update::GRADIENT);
+  DescribeFeatures();
   const TestServer only(SmallServer());
   ASSERT_TRUE(taker_.WritePart(0, only.options(), only.processor(), store_).ok());
   taker_.PartWritten(0, 0, absl::OkStatus(), start_, start_);
@@ -272,6 +276,26 @@ TEST_F(SnapshotTakerTest, ACompleteSnapshotGetsItsModel) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->description.job(), "job");
   EXPECT_EQ(model->weights.size(), 6u);
+}
+
+TEST_F(SnapshotTakerTest, AStartExportsTheModelThatAKilledProcessHasLeftOutOfTheNewestSnapshot) {
+  training_.set_shards(1);
+  DescribeFeatures();
+  const TestServer only(SmallServer());
+  for (const uint64_t id : {6, 7}) {
+    ASSERT_TRUE(taker_.WritePart(id, only.options(), only.processor(), store_).ok());
+    taker_.PartWritten(id, 0, absl::OkStatus(), start_, start_);
+    ASSERT_TRUE(BecomesFinished(start_));
+    const std::string model = SnapshotFolder(config_, id) + "/model";
+    ASSERT_TRUE(ReadModel(model).ok());
+    std::filesystem::rename(model, model + ".partial");
+  }
+  SnapshotTaker restarted(config_, features_, training_);
+  restarted.ExportLeftOut();
+  while (!restarted.Finished(start_)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(ReadModel(SnapshotFolder(config_, 7) + "/model").ok());
+  EXPECT_FALSE(std::filesystem::exists(SnapshotFolder(config_, 7) + "/model.partial"));
+  EXPECT_FALSE(std::filesystem::exists(SnapshotFolder(config_, 6) + "/model"));
 }
 
 TEST_F(SnapshotTakerTest, ASnapshotOfWhichNoModelCanBeMadeIsCompleteNevertheless) {
