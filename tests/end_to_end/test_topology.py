@@ -716,67 +716,102 @@ class Snapshots(OnABroker):
                            ends["cold"]["progressive"]["accuracy"] + 0.02, ends)
 
     def test_the_model_of_a_job_has_the_figures_of_its_last_evaluation(self):
-        held_out = self.path / "held-out.csv"
+        data, held_out = self.path / "some.csv", self.path / "held-out.csv"
+        topology.write_csv(data, 6000)
         topology.write_csv(held_out, 1000, seed=2)
-        online = ["--batch-rows", "32"]
         ids = [*topology.FEATURES, "--ids", "shop,words", "--classes", "low,high"]
-        number = ["--label", "price", "--regression", "--numeric", "weight", "--ids", "words"]
+        number = ["--label", "price", "--regression", "--numeric", "weight", "--categorical", "shop"]
         for name, features, training in [
-            ("-online", topology.FEATURES, online),
-            ("-ids", ids, online),
-            ("-number", number, online),
+            ("-online", topology.FEATURES, []),
+            ("-online-number", [*number, "--ids", "words"], []),
+            ("-gradients", topology.FEATURES, ["--update", "gradient"]),
+            ("-wide", topology.FEATURES, ["--update", "gradient", "--wide-above", "0", "--l2", "0.001"]),
+            ("-number", number, ["--update", "gradient"]),
             ("-network", topology.FEATURES, ["--model", "network", "--wide-above", "0"]),
+            ("-fm", [*number, "--ids", "shop,words"], ["--model", "fm"]),
             ("-deepfm", ids, ["--model", "deepfm", "--admit-after", "2", "--l2", "0.001"]),
         ]:
-            job = self.job(name=name, features=features, training=training, servers=self.servers)
+            job = self.job(name=name, features=features, data=data, servers=self.servers,
+                           training=["--batch-rows", "32", *training])  # fmt: skip
             log = job.folder / "evaluation.csv"
             job.commands["server"] += ["--test", held_out, "--evaluation-log", log]
             for server in self.servers:
                 if not job.has_rows:
                     job.commands[server] += ["--snapshot-dir", job.snapshots]
             job.start().wait_all()
-            expected = topology.last_evaluation(job.folder / "evaluation.csv")
+            expected = topology.last_evaluation(log)
             model = job.snapshots / f"{job.name}-end" / "model"
             found = topology.figures_of_model(model, held_out)
-            self.assertIn("mae" if name == "-number" else "loss", found)
+            self.assertIn("loss" if "verdict" in features else "mae", found)
             self.assertEqual(found, {key: expected[key] for key in found}, name)
+            self.assertEqual((model / "model.onnx").exists(), not job.has_rows, name)
 
     def test_export_writes_the_model_of_a_job_that_runs_or_of_a_snapshot(self):
         training = ["--consistency", "sequential", "--batch-rows", "32"]
-        job = self.job(features=topology.FEATURES, training=training, servers=self.servers,
+        servers = {"server": [0], "server1": [1], "server2": [2]}
+        job = self.job(features=topology.FEATURES, training=training, servers=servers,
                        producer=["--rate", "6000"], fed=True)  # fmt: skip
-        for server in self.servers:
+        for server in servers:
             job.commands[server] += ["--snapshot-dir", job.snapshots]
         taken = job.folder / "taken"
         job.commands["export"] = [*job.commands["server"], "--export", taken]
-        job.start(*[name for name in job.commands if name != "export"]).feed(0.5)
-        job.wait_for_checkpoints()
-        job.start("export")
-        job.wait_for_log("server", " snapshot ")
-        job.feed(1)
-        job.wait_all()
+        self.export_while_it_runs(job)
         in_between = json.loads((taken / "model.json").read_text())
         self.assertTrue(0 < int(in_between["rows"]) < ROWS, in_between["rows"])
         self.assertEqual(in_between["features"]["classes"], ["low", "middle", "high"])
         # The same bytes as beside the snapshot, whoever writes them.
         end = job.snapshots / f"{job.name}-end"
         again = job.folder / "again"
-        job.commands["export"] = [topology.PROGRAMS / "ServerApp", "--export", again,
-                                  "--from-snapshot", end]  # fmt: skip
-        job.start("export")
-        self.assertEqual(job.wait("export"), 0)
+        self.assertEqual(self.export(job, f"{again}/", "--from-snapshot", end), 0)
         for file in sorted((end / "model").iterdir()):
             self.assertEqual((again / file.name).read_bytes(), file.read_bytes(), file.name)
-        # Without a snapshot's place there is none to be had, and other folders are not replaced.
-        without = [word for word in job.commands["server"] if word not in ("--snapshot-dir", job.snapshots)]
-        for words, code, why in [([*without, "--export", again], 2, "give the --snapshot-dir"),
-                                 ([*job.commands["export"][:2], end, "--from-snapshot", end], 1,
-                                  "is no model: it is not replaced")]:  # fmt: skip
-            job.commands["export"] = words
-            job.start("export")
-            self.assertEqual(job.wait("export"), code)
+        # Other folders are not replaced, and what cannot be had is said at once.
+        for code, why, words in [
+            (1, "is no model", [end, "--from-snapshot", end]),
+            (2, "give the name of a folder", [""]),
+            (2, "does not exist", [again, "--data-dir", job.folder / "nobody"]),
+        ]:
+            self.assertEqual(self.export(job, *words), code, words)
             self.assertIn(why, job.said("export"))
+
+    def export(self, job, folder, *words):
+        """The exit code."""
+        job.commands["export"] = [topology.PROGRAMS / "ServerApp", "--brokers", self.broker.address,
+                                  "--job", job.name, "--export", folder, *words]  # fmt: skip
+        job.start("export")
+        code = job.wait("export")
         del job.processes["export"]
+        return code
+
+    def export_while_it_runs(self, job):
+        job.start(*[name for name in job.commands if name != "export"]).feed(0.5)
+        job.wait_for_checkpoints()
+        job.start("export")
+        job.wait_for_log("server", " snapshot ")
+        job.feed(1)
+        job.wait_all()
+
+    def test_a_single_server_without_a_place_for_snapshots_gives_its_model_away_too(self):
+        held_out = self.path / "other.csv"
+        topology.write_csv(held_out, 1000, seed=3)
+        job = self.job(features=topology.FEATURES, training=["--batch-rows", "32"],
+                       producer=["--rate", "6000"], fed=True)  # fmt: skip
+        log = job.folder / "evaluation.csv"
+        job.commands["server"] += ["--test", held_out, "--evaluation-log", log]
+        taken = job.folder / "taken"
+        job.commands["export"] = [topology.PROGRAMS / "ServerApp", "--brokers", self.broker.address,
+                                  "--job", job.name, "--data-dir", job.folder / "server",
+                                  "--export", taken]  # fmt: skip
+        self.export_while_it_runs(job)
+        self.assertIn("loss", topology.figures_of_model(taken, held_out))
+        # At the end it has said how the model can still be had.
+        self.assertIn("start each of its servers again, with one", job.said("server"))
+        expected = topology.last_evaluation(log)
+        job.commands["server"] += ["--snapshot-dir", job.snapshots]
+        job.start("server")
+        self.assertEqual(job.wait("server"), 0)
+        found = topology.figures_of_model(job.snapshots / f"{job.name}-end" / "model", held_out)
+        self.assertEqual(found, {key: expected[key] for key in found})
 
     print_rows = f"""
 import pathlib, sys
