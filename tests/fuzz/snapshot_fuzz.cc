@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "durability/snapshots/snapshot_files.h"
+#include "durability/snapshots/snapshot_model.h"
 #include "durability/snapshots/snapshot_reader.h"
 #include "durability/snapshots/snapshot_writer.h"
 #include "tests/fuzz/fuzz_job.h"
@@ -67,6 +68,9 @@ struct Original {
 // What every reader does, in its order.
 Status Start(const Original& original) {
   MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(original.folder.path()));
+  const StatusOr<std::string> exported =
+      ExportSnapshot(original.folder.path(), manifest, original.folder.Path("model"));
+  MILLRACE_CHECK(exported.ok() || !exported.status().message().empty());
   for (const SnapshotStart start : {SnapshotStart::kSameStream, SnapshotStart::kNewStream}) {
     MILLRACE_RETURN_IF_ERROR(CheckSnapshotFits(manifest, original.features, original.training,
                                                original.scenario.workers, start));
