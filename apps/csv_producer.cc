@@ -11,6 +11,7 @@
 #include "job/stop_signal.h"
 #include "producer/job_draft.h"
 #include "producer/producer_run.h"
+#include "tasks/task_options.h"
 
 namespace millrace {
 namespace {
@@ -96,6 +97,9 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   if (!bins_of.empty()) {
     MILLRACE_RETURN_IF_ERROR(TakeBinEdges(bins_of, *config.mutable_features()));
   }
+  options.set_default_buckets = [&config](FeatureSpec& spec) {
+    SetDefaultBuckets(config.has_training() ? &config.training() : nullptr, spec);
+  };
   options.stop = &StopOnSignals();
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ProducerRun> run,
                             ProducerRun::Create(config, options));

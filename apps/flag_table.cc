@@ -71,8 +71,12 @@ FlagGroup FeatureGroup() {
            "Columns of text, each hashed as scikit-learn's HashingVectorizer does, into features "
            "of its own"},
           {"--categorical-buckets", "features.categorical_buckets",
-           "Hashed features of the categorical columns and bins"},
-          {"--text-buckets", "features.text_buckets", "Hashed features of each text column"},
+           "Hashed features of the categorical columns and bins",
+           "262144, or fewer where a model of these would be large; 4096 where all weights travel "
+           "with each answer: if --config has a buffer schedule, fm, deepfm or weight changes, and "
+           "with --ids unless it has other training settings"},
+          {"--text-buckets", "features.text_buckets", "Hashed features of each text column",
+           "262144; 1024 where --categorical-buckets is 4096"},
           {"--missing", "features.missing",
            "A numeric cell without a value: mean: the column's running mean stands for it (0 "
            "if unscaled), and a feature of its own says that it is missing; mean-only: without "

@@ -186,6 +186,8 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
   MILLRACE_RETURN_IF_ERROR(registry->PublishTraining(training));
   const std::string small_buffer = SmallBufferText(features, config.training());
   if (!small_buffer.empty()) spdlog::warn("{}", small_buffer);
+  const std::string many_weights = ManyWeightsText(features, config.training());
+  if (!many_weights.empty()) spdlog::warn("{}", many_weights);
   return RunServer(config, features, training, stop);
 }
 

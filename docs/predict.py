@@ -2,11 +2,12 @@
 """Predictions for a CSV's rows, by the weights file of a job with --model softmax.
 
     predict.py WEIGHTS.npy ROWS.csv --classes no,yes | --regression [--numeric A,B]
-        [--categorical C,C*A] [--bins A,all:8] [--categorical-buckets 4096] [--text T,U]
-        [--text-buckets 1024] [--scaling none] [--missing mean|mean-only|reject] [--missing-tokens A,B]
+        [--categorical C,C*A] [--bins A,all:8] [--categorical-buckets N] [--text T,U]
+        [--text-buckets N] [--scaling none] [--missing mean|mean-only|reject] [--missing-tokens A,B]
         [--booleans D,E] [--time-features F] [--decimal-comma] [--delimiter ,] [--encoding utf-8]
 
-Give the features as CsvProducer was given them, and the classes in the job's order. Prints a CSV with a
+Give the features as CsvProducer was given them, and the classes in the job's order. Buckets that are not given
+are CsvProducer's defaults (many or few, by the rows of the weights). Prints a CSV with a
 column for each class's probability, or with the estimate. docs/weights-file.md says what is computed. Needs NumPy and scikit-learn.
 """
 
@@ -162,11 +163,22 @@ def categorical_features(rows, terms, buckets):
     return scipy.sparse.csr_matrix((ones, (numbers, numpy.ravel(hashes))), (len(rows), buckets))
 
 
-def encoded(rows, scaled, numeric=(), categorical=(), categorical_buckets=4096, text=(),
-            text_buckets=1024, missing="mean", missing_tokens=MISSING_TOKENS, bins=(), bin_edges=(),
-            booleans=(), times=(), decimal_comma=False):  # fmt: skip
+def buckets(hashed, has_terms, texts, categorical, text):
+    """Those that are None are one of CsvProducer's defaults: the one that gives the hashed features there are."""
+    for many in (2**power for power in range(18, 9, -1)):
+        c, t = max(many, 4096), many
+        c, t = c if categorical is None else categorical, t if text is None else text
+        if c * has_terms + t * texts == hashed:
+            return c, t
+    raise ValueError(f"{hashed} rows of weights are left for hashed features, and no default gives so many: check the "
+                     "columns and --missing, and give --categorical-buckets and --text-buckets")
+
+
+def encoded(rows, scaled, numeric=(), categorical=(), categorical_buckets=None, text=(),
+            text_buckets=None, missing="mean", missing_tokens=MISSING_TOKENS, bins=(), bin_edges=(),
+            booleans=(), times=(), decimal_comma=False, feature_count=None):  # fmt: skip
     """The features: a row for each of `rows` (dicts of text by column). `scaled` makes features of the
-    numeric columns' values, in which NaN is missing."""
+    numeric columns' values, in which NaN is missing. Without numbers of buckets, `feature_count` tells them."""
     blocks = []
     rows = with_time_parts(rows, times, missing_tokens)
     cells = {"tokens": missing_tokens, "booleans": booleans, "decimal_comma": decimal_comma,
@@ -180,6 +192,9 @@ def encoded(rows, scaled, numeric=(), categorical=(), categorical_buckets=4096, 
     if len(binned) != len(bin_edges):
         raise ValueError(f"edges of {len(bin_edges)} columns, but --bins has {len(binned)}")
     terms = [*categorical, *(in_term(column) for column in binned)]
+    if categorical_buckets is None or text_buckets is None:
+        hashed = feature_count - sum(block.shape[1] for block in blocks)
+        categorical_buckets, text_buckets = buckets(hashed, bool(terms), len(text), categorical_buckets, text_buckets)
     if terms:
         in_bins = with_bins(rows, binned, bin_edges, **cells)
         blocks.append(categorical_features(in_bins, terms, categorical_buckets))
@@ -191,7 +206,8 @@ def encoded(rows, scaled, numeric=(), categorical=(), categorical_buckets=4096, 
 
 def scores(weights, rows, moments=None, **features):
     """A row for each of `rows`, a column for each one of the weights."""
-    features = encoded(rows, lambda values: numeric_features(values, moments), **features)
+    features = encoded(rows, lambda values: numeric_features(values, moments),
+                       feature_count=len(weights) - 1, **features)
     if features.shape[1] + 1 != len(weights):
         raise ValueError(f"{features.shape[1]} features and the bias need as many rows of weights, "
                          f"but there are {len(weights)}: check the columns, the buckets and --missing")
@@ -258,9 +274,9 @@ def main():
     parser.add_argument("--decimal-comma", action="store_true")
     parser.add_argument("--delimiter", default=",")
     parser.add_argument("--encoding", default="utf-8")
-    parser.add_argument("--categorical-buckets", type=int, default=4096)
+    parser.add_argument("--categorical-buckets", type=int)
     parser.add_argument("--text", type=names, default=[])
-    parser.add_argument("--text-buckets", type=int, default=1024)
+    parser.add_argument("--text-buckets", type=int)
     parser.add_argument("--missing", choices=["mean", "mean-only", "reject"], default="mean")
     parser.add_argument("--missing-tokens", type=names, default=MISSING_TOKENS)
     parser.add_argument("--scaling", choices=["running", "none"], default="running")

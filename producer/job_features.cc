@@ -71,6 +71,11 @@ FeatureSpec CompleteSpec(FeatureSpec spec) {
   return spec;
 }
 
+void TakeBuckets(const FeatureSpec& from, const FeatureSpec& given, FeatureSpec& spec) {
+  if (!given.has_categorical_buckets()) spec.set_categorical_buckets(from.categorical_buckets());
+  if (!given.has_text_buckets()) spec.set_text_buckets(from.text_buckets());
+}
+
 FeatureSpec WithoutLabel(FeatureSpec spec) {
   const std::string& label = spec.label();
   const auto erase = [](google::protobuf::RepeatedPtrField<std::string>* names,

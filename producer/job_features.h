@@ -12,6 +12,10 @@ namespace millrace {
 // other defaults, and compare field by field with those that are given later.
 FeatureSpec CompleteSpec(FeatureSpec spec);
 
+// Sets the numbers of hashed features that are not `given` to those of `from`: the defaults of a
+// new job, or what the job has published, whose defaults may have been others.
+void TakeBuckets(const FeatureSpec& from, const FeatureSpec& given, FeatureSpec& spec);
+
 // The same without the label among the columns of its features: crosses of it are left out, too.
 FeatureSpec WithoutLabel(FeatureSpec spec);
 

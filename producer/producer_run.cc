@@ -63,6 +63,7 @@ class KafkaRun final : public ProducerRun {
         kafka_(ToKafkaOptions(config)),
         stop_(*options.stop),
         features_only_(options.features_only),
+        set_default_buckets_(options.set_default_buckets),
         display_(options.quiet) {
     file_options_.stop = &stop_;
     file_options_.follow = config.producer().follow();
@@ -86,6 +87,7 @@ class KafkaRun final : public ProducerRun {
   Status StartAgain();
   Status WhileAway(const std::string& what, const std::function<Status()>& action);
   Status AgreeOnFeatures();
+  void AgreeOnBuckets(const std::optional<JobFeatures>& published);
   StatusOr<uint32_t> AgreeOnTurns(const std::optional<JobFeatures>& published) const;
   Status ReadPlan();
   Status Stream();
@@ -102,6 +104,7 @@ class KafkaRun final : public ProducerRun {
   const KafkaOptions kafka_;
   const std::atomic<bool>& stop_;
   const bool features_only_;
+  const std::function<void(FeatureSpec&)> set_default_buckets_;
   ProgressDisplay display_;
   CsvFile::Options file_options_;  // of the stream
   CsvFile::Options scan_options_;  // of first scans
@@ -307,6 +310,17 @@ StatusOr<uint32_t> KafkaRun::AgreeOnTurns(const std::optional<JobFeatures>& publ
       " rows. Another program may have written them. Start a new job (another --job)"));
 }
 
+// As of turns.
+void KafkaRun::AgreeOnBuckets(const std::optional<JobFeatures>& published) {
+  const FeatureSpec& given = config_.features();
+  if (published) return TakeBuckets(published->spec(), given, spec_);
+  FeatureSpec chosen = spec_;
+  if (!given.has_categorical_buckets()) chosen.clear_categorical_buckets();
+  if (!given.has_text_buckets()) chosen.clear_text_buckets();
+  if (set_default_buckets_) set_default_buckets_(chosen);
+  TakeBuckets(chosen, given, spec_);
+}
+
 Status KafkaRun::AgreeOnFeatures() {
   std::optional<JobFeatures> published;
   const Status read = WhileAway("read the job's features", [&]() -> Status {
@@ -332,6 +346,7 @@ Status KafkaRun::AgreeOnFeatures() {
     }
   }
   if (!published) MILLRACE_RETURN_IF_ERROR(CheckCrossesOfNumbers(spec_));
+  AgreeOnBuckets(published);
   const Status edges =
       SetBinEdges(input(), scan_options_, can_read_again_, published ? &published->spec() : nullptr,
                   stop_, display_, spec_);

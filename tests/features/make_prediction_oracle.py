@@ -69,6 +69,23 @@ def oracle():
     return out.getvalue()
 
 
+def check_default_buckets():
+    """Of categories and of each text: by what the rows of weights leave for hashed features."""
+    many, few = 2**18, (4096, 1024)
+    for asked, wanted in (((many, True, 0, None, None), (many, many)), ((many, False, 1, None, None), (many, many)),
+                          ((2**18, False, 2, None, None), (2**17, 2**17)), ((4096, True, 0, None, None), (4096, 4096)),
+                          ((1024, False, 1, None, None), few), ((4096 + 1024, True, 1, None, None), few),
+                          ((7, False, 1, None, 7), (many, 7)), ((100 + 2**17, True, 1, 100, None), (100, 2**17)),
+                          ((0, False, 0, None, None), (many, many))):  # fmt: skip
+        if predict.buckets(*asked) != wanted:
+            sys.exit(f"predict.buckets{asked} is {predict.buckets(*asked)}, not {wanted}")
+    for asked in ((5000, True, 0, None, None), (100, True, 0, 99, None)):  # another --missing, say
+        try:
+            sys.exit(f"predict.buckets{asked} is {predict.buckets(*asked)}, but should be refused")
+        except ValueError:
+            pass
+
+
 def main():
     if len(sys.argv) == 1:
         sys.stdout.write(oracle())
@@ -77,6 +94,7 @@ def main():
         stored = file.read()
     if stored != oracle():
         sys.exit(f"{sys.argv[2]} is stale")
+    check_default_buckets()
     print(f"{sys.argv[2]} is up to date")
 
 

@@ -24,6 +24,24 @@ TEST(JobFeatures, PublishesTheCellsThatMeanMissing) {
   EXPECT_EQ(TokensOf(spec), (std::vector<std::string>{"-999"}));
 }
 
+TEST(TakeBuckets, AJobThatHasBegunKeepsThoseThatAreNotGiven) {
+  FeatureSpec given;
+  given.set_text_buckets(9);
+  FeatureSpec spec = given;
+  FeatureSpec defaults;
+  defaults.set_categorical_buckets(262'144);
+  defaults.set_text_buckets(262'144);
+  TakeBuckets(defaults, given, spec);
+  EXPECT_EQ(spec.categorical_buckets(), 262'144u);
+  EXPECT_EQ(spec.text_buckets(), 9u);
+  FeatureSpec published;  // by a version with other defaults
+  published.set_categorical_buckets(4096);
+  published.set_text_buckets(1024);
+  TakeBuckets(published, given, spec);
+  EXPECT_EQ(spec.categorical_buckets(), 4096u);
+  EXPECT_EQ(spec.text_buckets(), 9u) << "another number is given, which the job refuses";
+}
+
 TEST(RowsPerTurnOf, IsLongWhereRowsComeAsFastAsTheyAreTaken) {
   Producer settings;
   EXPECT_EQ(RowsPerTurnOf(settings, false), 256u);

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace millrace {
@@ -152,6 +153,113 @@ TEST(SetDefaults, WhatIsGivenStandsThoughTheJobHasBegunWithSomethingElse) {
   published.set_rounds_after_end(7);
   SetDefaultsAsBegun(published, training);
   EXPECT_EQ(training.SerializeAsString(), given.SerializeAsString());
+}
+
+// The buckets of categorical columns and of a column of text, of a job with text.
+std::pair<uint32_t, uint32_t> DefaultBuckets(const Training* training, FeatureSpec spec = {}) {
+  if (spec.text().empty()) spec.add_text("t");
+  if (spec.classes().empty() && !spec.regression()) {
+    for (const char* name : {"no", "yes"}) spec.add_classes(name);
+  }
+  SetDefaultBuckets(training, spec);
+  return {spec.categorical_buckets(), spec.text_buckets()};
+}
+
+constexpr std::pair<uint32_t, uint32_t> kMany = {262'144, 262'144};
+constexpr std::pair<uint32_t, uint32_t> kFew = {4096, 1024};
+
+TEST(SetDefaultBuckets, AreManyWhereOnlyTheFeaturesOfABatchTravel) {
+  EXPECT_EQ(DefaultBuckets(nullptr), kMany);
+  Training training;
+  EXPECT_EQ(DefaultBuckets(&training), kMany);
+  training.mutable_update()->set_kind(Training::Update::GRADIENT);
+  EXPECT_EQ(DefaultBuckets(&training), kMany);
+  FeatureSpec regression;
+  regression.set_regression(true);
+  EXPECT_EQ(DefaultBuckets(&training, regression), kFew) << "has no rows";
+  training.mutable_update()->set_kind(Training::Update::ONLINE);
+  EXPECT_EQ(DefaultBuckets(&training, regression), kMany);
+}
+
+TEST(SetDefaultBuckets, AreFewerWhereAFeatureHasManyWeights) {
+  const auto of_classes = [](int classes) {
+    FeatureSpec spec;
+    for (int k = 0; k < classes; ++k) spec.add_classes(std::to_string(k));
+    return DefaultBuckets(nullptr, spec);
+  };
+  using Pair = std::pair<uint32_t, uint32_t>;
+  EXPECT_EQ(of_classes(8), kMany);
+  EXPECT_EQ(of_classes(9), Pair(131'072, 131'072));
+  EXPECT_EQ(of_classes(128), Pair(16'384, 16'384));
+  EXPECT_EQ(of_classes(1000), Pair(4096, 2048));
+  EXPECT_EQ(of_classes(100'000), kFew);
+  Training network;
+  network.set_model(Training::NETWORK);
+  EXPECT_EQ(DefaultBuckets(&network), Pair(131'072, 131'072)) << "66 floats";
+  network.add_hidden(30);
+  EXPECT_EQ(DefaultBuckets(&network), kMany);
+  FeatureSpec columns;
+  for (int i = 0; i < 8; ++i) columns.add_text(std::to_string(i));
+  EXPECT_EQ(DefaultBuckets(nullptr, columns), kMany) << "6 floats";
+  columns.add_bins("n");
+  EXPECT_EQ(DefaultBuckets(nullptr, columns), Pair(131'072, 131'072)) << "categories are one more";
+}
+
+TEST(SetDefaultBuckets, AreFewWhereAllWeightsTravel) {
+  const std::vector<std::function<void(Training&)>> changes = {
+      [](Training& t) { t.set_schedule(Training::BUFFER); },
+      [](Training& t) { t.set_model(Training::FACTORIZATION_MACHINE); },
+      [](Training& t) { t.set_model(Training::DEEP_FM); },
+      [](Training& t) { t.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE); },
+      [](Training& t) { t.set_l2(10); },
+      [](Training& t) { t.set_wide_above(uint64_t{1} << 40); },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    Training training;
+    changes[i](training);
+    EXPECT_EQ(DefaultBuckets(&training), kFew) << i;
+  }
+}
+
+TEST(SetDefaultBuckets, WithIdsThereMayBeFactorsUnlessTheTrainingIsKnown) {
+  FeatureSpec spec;
+  spec.add_ids("user");
+  EXPECT_EQ(DefaultBuckets(nullptr, spec), kFew);
+  const Training training;
+  EXPECT_EQ(DefaultBuckets(&training, spec), kMany);
+}
+
+TEST(SetDefaultBuckets, LeavesWhatTheUserHasSaid) {
+  FeatureSpec spec;
+  spec.set_text_buckets(9);
+  EXPECT_EQ(DefaultBuckets(nullptr, spec), (std::pair<uint32_t, uint32_t>(262'144, 9)));
+  spec.set_categorical_buckets(8);
+  EXPECT_EQ(DefaultBuckets(nullptr, spec), (std::pair<uint32_t, uint32_t>(8, 9)));
+}
+
+TEST(ManyWeightsText, NamesTheBucketsOfAModelThatTravelsWhole) {
+  JobFeatures features = Features(1 << 18);
+  FeatureSpec& spec = *features.mutable_spec();
+  spec.add_text("t");
+  spec.set_text_buckets(1 << 18);
+  spec.set_categorical_buckets(1 << 18);  // of no column
+  Training training = Online();
+  EXPECT_EQ(ManyWeightsText(features, training), "");
+  training.set_schedule(Training::BUFFER);
+  EXPECT_THAT(ManyWeightsText(features, training),
+              ::testing::AllOf(HasSubstr("all 1572894 weights"), HasSubstr("--text-buckets 1024"),
+                               ::testing::Not(HasSubstr("--categorical-buckets"))));
+  spec.add_times("at");
+  EXPECT_THAT(ManyWeightsText(features, training), HasSubstr("--categorical-buckets 4096"));
+  features.set_feature_count(2 + 1024);
+  EXPECT_EQ(ManyWeightsText(features, training), "");
+}
+
+TEST(ManyWeightsText, SaysNothingOfWeightsThatBucketsDoNotMake) {
+  JobFeatures features = Features(1 << 18);  // of which it is not known what they are
+  Training training = Online();
+  training.set_schedule(Training::BUFFER);
+  EXPECT_EQ(ManyWeightsText(features, training), "");
 }
 
 TEST(SmallBufferText, WarnsOfABufferThatATurnDoesNotFitInto) {
