@@ -97,7 +97,8 @@ class Demo(unittest.TestCase):
         done = self.demo("--data", self.data, "--label", "y", "--no-picture")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.root / "described").read_text().split(), ["--describe", str(self.data), "--label", "y"])
-        self.assertEqual((self.root / "build/demo/job.textproto").read_text(), 'name: "x"\n')
+        self.assertEqual((self.root / "build/demo/job.textproto").read_text(),
+                         'name: "x"\ntraining { model: SOFTMAX schedule: ONE_PASS }\n')
         for name in "producer-words", "server-words":
             for line in (self.root / name).read_text().splitlines():
                 self.assertIn(f"--config {self.root}/build/demo/job.textproto ", line)
@@ -113,6 +114,14 @@ class Demo(unittest.TestCase):
         done = self.demo("--data", self.data, "--label", "y", "--config", job.with_name("none"))
         self.assertEqual(done.returncode, 2)
         self.assertIn("--config: there is no file", done.stderr)
+
+    def test_the_producer_is_told_how_a_file_is_learnt(self):
+        done = self.file("--schedule", "buffer", "--model", "network")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job = self.root / "build/demo/job.textproto"
+        self.assertEqual(job.read_text(), "training { model: NETWORK schedule: BUFFER }\n")
+        for line in (self.root / "producer-words").read_text().splitlines():
+            self.assertIn(f"--config {job} ", line)
 
     def test_other_separators_and_names_in_quotes_are_no_reason_to_stop(self):
         self.data.write_text('x;city;"a,b";y\n1;2;3;no\n2;3;4;yes\n')
