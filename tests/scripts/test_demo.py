@@ -104,13 +104,15 @@ class Demo(unittest.TestCase):
                 self.assertIn(f"--config {self.root}/build/demo/job.textproto ", line)
 
     def test_a_job_file_may_say_what_the_columns_are(self):
-        job = self.root / "mine.textproto"
+        job = self.root / "build/demo/job.textproto"  # as it was proposed, and changed
+        job.parent.mkdir(parents=True, exist_ok=True)
         job.write_text('features { numeric: "x" }\n')
         done = self.demo("--data", self.data, "--label", "y", "--config", job, "--no-picture")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertFalse((self.root / "described").exists())
         for name in "producer-words", "server-words":
             self.assertIn(f"--config {job} ", (self.root / name).read_text())
+        self.assertEqual(job.read_text(), 'features { numeric: "x" }\n')
         done = self.demo("--data", self.data, "--label", "y", "--config", job.with_name("none"))
         self.assertEqual(done.returncode, 2)
         self.assertIn("--config: there is no file", done.stderr)
