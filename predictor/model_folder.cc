@@ -33,7 +33,7 @@ ModelFolder::FileId ModelFolder::Find() const {
   if (stat((folder_ + "/" + kDescriptionFile).c_str(), &found) != 0) return FileId();
   return {.device = found.st_dev,
           .inode = found.st_ino,
-          .modified_ns = found.st_mtim.tv_sec * 1'000'000'000 + found.st_mtim.tv_nsec};
+          .changed_ns = found.st_ctim.tv_sec * 1'000'000'000 + found.st_ctim.tv_nsec};
 }
 
 StatusOr<bool> ModelFolder::Refresh() {

@@ -102,10 +102,10 @@ class Files(PredictorTest):
         os.mkfifo(path)
         process = subprocess.Popen([PREDICTOR, "--model", MODEL, "--input", path, "--output", "out.csv"],
                                    cwd=self.folder, stderr=subprocess.PIPE)
-        with open(path, "wb") as pipe:
-            pipe.write(b"distance,temp,carrier\n" + b"1,2,UA\n" * 10000)
-            pipe.flush()
-            time.sleep(0.3)
+        # (To open it for reading, too, waits for nobody.)
+        with os.fdopen(os.open(path, os.O_RDWR), "wb", buffering=0) as pipe:
+            pipe.write(b"distance,temp,carrier\n" + b"1,2,UA\n" * 5000)
+            time.sleep(0.5)
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=20)
         self.assertEqual(process.returncode, 130)
@@ -198,7 +198,7 @@ class Http(PredictorTest):
     def test_tells_of_the_model_and_that_it_is_ready(self):
         self.start()
         status, text = self.ask("GET", "/model")
-        self.assertEqual((status, json.loads(text)["model"]["job"]), (200, "p3"))
+        self.assertEqual((status, json.loads(text)["model"]["job"]), (200, "p3b"))
         self.assertEqual(self.ask("GET", "/healthz")[0], 200)
         self.assertEqual(self.ask("GET", "/readyz")[0], 200)
 
