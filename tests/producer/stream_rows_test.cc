@@ -257,7 +257,7 @@ TEST_F(StreamRowsTest, AFileThatIsFollowedIsStreamedAsItGrows) {
   for (int run = 0; run < 3; ++run) {
     stop_ = false;
     int caught_up = 0;
-    const uint64_t before = static_cast<uint64_t>(2 + 3 * run);
+    const uint64_t before = 2 + 3 * static_cast<uint64_t>(run);
     around_.now = [this] { return now_ += milliseconds(10); };
     around_.caught_up = [&] {
       ++caught_up;
