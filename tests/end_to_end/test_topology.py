@@ -205,6 +205,21 @@ class Modes(OnABroker):
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
 
+    def test_buckets_that_are_not_given_are_many_or_those_that_the_job_began_with(self):
+        features = ["--label", "verdict", "--text", "words"]
+        job = self.job("-begun", features=features)
+        job.commands["first"] = [*job.commands["producer"], "--text-buckets", "64", "--features-only"]
+        job.start("first")
+        self.assertEqual(job.wait("first"), 0, job.said("first"))
+        job.start("server", "worker0", "worker1", "producer")
+        job.wait_all()
+        self.assertEqual(len(topology.read_npy(job.weights)), 64 + 1)
+        self.assert_every_row_counted_once(job)
+        job = self.job(features=features).start()
+        job.wait_all()
+        self.assertEqual(len(topology.read_npy(job.weights)), 262_144 + 1)
+        self.assert_every_row_counted_once(job)
+
     def test_fewer_rows_than_workers_finish(self):
         data = self.path / "three.csv"
         topology.write_csv(data, 3)
@@ -1238,21 +1253,6 @@ class BadInput(OnABroker):
         self.assertEqual(job.wait("worker0"), 1)
         self.assertIn("was started with --workers 4, here are 3", job.log("worker0"))
         self.assertIn("another --job", job.log("worker0"))
-
-    def test_buckets_that_are_not_given_are_many_or_those_that_the_job_began_with(self):
-        features = ["--label", "verdict", "--text", "words"]
-        job = self.job("-begun", features=features)
-        job.commands["first"] = [*job.commands["producer"], "--text-buckets", "64", "--features-only"]
-        job.start("first")
-        self.assertEqual(job.wait("first"), 0, job.said("first"))
-        job.start("server", "worker0", "worker1", "producer")
-        job.wait_all()
-        self.assertEqual(len(topology.read_npy(job.weights)), 64 + 1)
-        self.assert_every_row_counted_once(job)
-        job = self.job(features=features).start()
-        job.wait_all()
-        self.assertEqual(len(topology.read_npy(job.weights)), 262_144 + 1)
-        self.assert_every_row_counted_once(job)
 
     def test_two_servers_with_different_settings_do_not_share_a_job(self):
         # A worker that is alone is sure to get partitions.
