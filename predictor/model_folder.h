@@ -33,7 +33,7 @@ class ModelFolder {
   struct FileId {
     uint64_t device = 0;
     uint64_t inode = 0;
-    int64_t changed_ns = 0;  // the inode, which a copy that keeps times cannot hide
+    int64_t changed_ns = 0;  // of the inode, which no copy can set
     bool operator==(const FileId&) const = default;
   };
 
