@@ -18,8 +18,6 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kRowsAtOnce = 256;  // so many rows are held, of a request of any size
-
 HttpResponse Error(int status, std::string_view message) {
   // (Bytes of the request that are no UTF-8 are in no message: names and values are made
   // printable.)
@@ -107,7 +105,7 @@ class PredictionService::Session {
   StatusOr<JsonFields::Shape> Read(std::string_view text) {
     return fields_.ForEach(text, [this](std::span<const std::string_view> cells) {
       MILLRACE_RETURN_IF_ERROR(rows_.Add(cells));
-      if (rows_.rows() == kRowsAtOnce) Flush();
+      if (rows_.rows() == RowScorer::kRowsAtOnce) Flush();
       return absl::OkStatus();
     });
   }

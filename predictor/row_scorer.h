@@ -19,6 +19,9 @@ namespace millrace {
 // Collects rows and scores them together. Not thread-safe; many may share a model.
 class RowScorer {
  public:
+  // Rows are best scored by so many: more are held for nothing.
+  static constexpr size_t kRowsAtOnce = 256;
+
   static StatusOr<RowScorer> Create(std::shared_ptr<const ModelScorer> model);
 
   const ModelScorer& model() const { return *model_; }

@@ -18,8 +18,6 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kRowsAtOnce = 256;
-
 // The file, or standard output.
 class Output {
  public:
@@ -111,7 +109,7 @@ class FileScorer {
     if (!added.ok()) return Reject(record, TextOf(added));
     raw_ += record.raw;
     raw_ends_.push_back(raw_.size());
-    return scorer_.rows() == kRowsAtOnce ? Flush() : absl::OkStatus();
+    return scorer_.rows() == RowScorer::kRowsAtOnce ? Flush() : absl::OkStatus();
   }
 
   Status Flush() {
@@ -193,7 +191,7 @@ StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const s
     MILLRACE_ASSIGN_OR_RETURN(const bool more, file->Next(&record));
     if (!more) break;
     MILLRACE_RETURN_IF_ERROR(rows.Add(record));
-    if (read % kRowsAtOnce != 0) continue;
+    if (read % RowScorer::kRowsAtOnce != 0) continue;
     progress(*file, rows.result());
     if (options.stop != nullptr && *options.stop) {
       return absl::CancelledError("stopped before the end of " + file->name());
