@@ -113,8 +113,9 @@ FlagGroup TrainingGroup() {
           {"--batch-rows", "training.batch_rows",
            "One pass, and --update online: rows of a worker's batch; smaller ones follow a "
            "changing stream better, larger ones are faster",
-           "32; of --update online in one pass it grows from 1 to 32, or half of CsvProducer "
-           "--rows-per-turn (to 128), by a thirty-second of the worker's rows so far"},
+           "32; in one pass it grows to that from 8 (--model network), or from 1 and up to half of "
+           "CsvProducer --rows-per-turn, 128 at most (--update online), by a thirty-second of the worker's "
+           "rows so far"},
           {"--update", "training.update.kind",
            "online: of learners that go through a batch row by row and need no learning rate, "
            "added up; gradient: for --optimizer; weight-change: averaged",

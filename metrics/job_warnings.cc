@@ -107,6 +107,22 @@ uint64_t RowsOfAStep(const Training& training, uint32_t workers) {
          (StepsInRounds(training) ? std::max<uint32_t>(workers, 1) : 1);
 }
 
+// The same, up to kFewSteps.
+uint64_t StepsOfStream(const Training& training, uint64_t rows, uint32_t workers) {
+  const uint64_t of_a_step = RowsOfAStep(training, workers);
+  const uint64_t first = training.first_batch_rows();
+  if (first == 0) return rows / of_a_step + (rows % of_a_step > 0 ? 1 : 0);
+  // They grow as processors/one_pass_batches.h says, by the rows that each worker has had.
+  const uint64_t most = std::max<uint32_t>(training.batch_rows(), 1);
+  const uint64_t parts = std::max<uint32_t>(workers, 1);
+  const uint64_t steps_of_a_round = StepsInRounds(training) ? 1 : parts;
+  uint64_t steps = 0;
+  for (uint64_t begin = 0; begin * parts < rows && steps < kFewSteps; steps += steps_of_a_round) {
+    begin += std::clamp(begin / 32, std::min(first, most), most);
+  }
+  return steps;
+}
+
 void AddShortStream(const ProducerPoint& producer, const Training& training, uint32_t workers,
                     Warnings& warnings) {
   // Weight changes have been iterated on by the workers.
@@ -115,7 +131,7 @@ void AddShortStream(const ProducerPoint& producer, const Training& training, uin
   uint64_t rows = producer.rows_sent();
   if (training.freeze_after_rows() > 0) rows = std::min(rows, training.freeze_after_rows());
   const uint64_t of_a_step = RowsOfAStep(training, workers);
-  const uint64_t steps = rows / of_a_step + (rows % of_a_step > 0 ? 1 : 0);
+  const uint64_t steps = StepsOfStream(training, rows, workers);
   if (steps >= kFewSteps) return;
   warnings.push_back(
       {"few_steps",

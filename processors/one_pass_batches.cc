@@ -16,9 +16,9 @@ constexpr size_t kMinRowsAhead = 512;
 }  // namespace
 
 OnePassBatches::OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin, Clock clock,
-                               size_t pipeline, bool grow)
+                               size_t pipeline, size_t first_rows)
     : batch_rows_(batch_rows),
-      grow_(grow),
+      first_rows_(first_rows == 0 ? batch_rows : std::min(first_rows, batch_rows)),
       pipeline_(pipeline),
       begin_(begin),
       begin_clock_(clock) {
@@ -26,8 +26,7 @@ OnePassBatches::OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin
 }
 
 RowNumber OnePassBatches::EndOfBatchAt(RowNumber begin) const {
-  const uint64_t rows =
-      grow_ ? std::clamp<uint64_t>(uint64_t{begin} / kGrowth, 1, batch_rows_) : batch_rows_;
+  const uint64_t rows = std::clamp<uint64_t>(uint64_t{begin} / kGrowth, first_rows_, batch_rows_);
   return std::min<RowNumber>(begin + rows, end_.value_or(UINT64_MAX));
 }
 

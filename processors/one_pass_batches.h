@@ -1,10 +1,10 @@
 // Each row once: a batch is the rows from the first that no update has counted on, b of them or
 // those up to the end. Shard 0's state says which that is, so a repeated update has the same bytes.
 //
-// Where batches grow, one that begins at row r has at most r / kGrowth rows, and at least one. The
-// first rows change a model most, and the workers of a round do not know of each other's: so there
-// are many short rounds first, and the rows that a worker learns from without the others' are few
-// beside those that all know.
+// Where batches grow, one that begins at row r has at most r / kGrowth rows, and at least those of
+// the first. The first rows change a model most, and the workers of a round do not know of each
+// other's: so there are many short rounds first, and the rows that a worker learns from without the
+// others' are few beside those that all know.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,10 @@ class OnePassBatches final : public BatchSource {
  public:
   // REQUIRES batch_rows >= 1. `begin`: the number of the first row that will be added, if it is
   // known. `clock`: of the worker when the rows before had been counted. `pipeline`: updates that
-  // may be in flight. `grow`: batch_rows is reached step by step.
+  // may be in flight. `first_rows`: of the first batches, from which on they grow; 0: all have
+  // batch_rows.
   explicit OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin = std::nullopt,
-                          Clock clock = Clock(0), size_t pipeline = 1, bool grow = false);
+                          Clock clock = Clock(0), size_t pipeline = 1, size_t first_rows = 0);
 
   void Add(RowNumber number, int64_t timestamp_ms, Row* row) override;
   void End(RowNumber row_count) override;
@@ -44,7 +45,7 @@ class OnePassBatches final : public BatchSource {
   RowNumber EndOfBatchAt(RowNumber begin) const;
 
   size_t batch_rows_;
-  bool grow_;
+  size_t first_rows_;
   size_t pipeline_;
   RowNumber first_ = 0;  // number of rows_.front(); of the next row when there is none
   bool has_first_ = false;

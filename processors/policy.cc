@@ -15,6 +15,10 @@ std::optional<int64_t> ParseDelay(std::string_view text) {
   return value;
 }
 
+bool GrowsFromOneRow(const Training& training) {
+  return !training.has_batch_rows() && training.update().kind() == Training::Update::ONLINE;
+}
+
 }  // namespace
 
 ConsistencyPolicy ConsistencyPolicy::Bounded(uint64_t max_delay) {
@@ -83,14 +87,16 @@ size_t PipelineOf(const Training& training) {
   return std::clamp<uint64_t>(wanted, 1, most);
 }
 
-bool BatchesGrow(const Training& training) {
-  return !training.has_batch_rows() && training.update().kind() == Training::Update::ONLINE;
+size_t FirstBatchRows(const Training& training, uint32_t rows_per_turn) {
+  const size_t most = MostBatchRows(training, rows_per_turn);
+  const uint32_t first = GrowsFromOneRow(training) ? 1 : training.first_batch_rows();
+  return first > 0 ? std::min<size_t>(first, most) : most;
 }
 
 size_t MostBatchRows(const Training& training, uint32_t rows_per_turn) {
   constexpr uint32_t kMostGrown = 128;
   const uint32_t rows = training.batch_rows();
-  return BatchesGrow(training) ? std::max(rows, std::min(rows_per_turn / 2, kMostGrown)) : rows;
+  return GrowsFromOneRow(training) ? std::max(rows, std::min(rows_per_turn / 2, kMostGrown)) : rows;
 }
 
 }  // namespace millrace

@@ -55,14 +55,14 @@ inline constexpr uint32_t kMostPipeline = 16;
 // consistency model allows it.
 size_t PipelineOf(const Training& training);
 
-// Whether the one-pass batches of a worker are small at first and grow up to MostBatchRows
-// (OnePassBatches): those of ONLINE updates, unless that number was given. (Gradients of many rows
-// are smaller than those of few, so after such a beginning AdaGrad's steps would be too short.)
-bool BatchesGrow(const Training& training);
+// The rows of a worker's first batches in one pass: as many as of all (MostBatchRows), or fewer,
+// where batches grow (OnePassBatches): 1 of ONLINE updates, unless their number was given, and else
+// Training.first_batch_rows.
+size_t FirstBatchRows(const Training& training, uint32_t rows_per_turn);
 
-// The most rows of a worker's batch in one pass: Training.batch_rows; where batches grow, half of a
-// turn (Dealing::rows_per_turn) if that is more, and 128 at most. A round costs the broker what it
-// costs, however many rows it has, and turns are long where rows come fast.
+// The most rows of a worker's batch in one pass: Training.batch_rows; of ONLINE updates that grow,
+// half of a turn (Dealing::rows_per_turn) if that is more, and 128 at most. A round costs the
+// broker what it costs, however many rows it has, and turns are long where rows come fast.
 size_t MostBatchRows(const Training& training, uint32_t rows_per_turn);
 
 }  // namespace millrace

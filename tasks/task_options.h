@@ -26,6 +26,8 @@ void SetDefaultUpdate(Training& training);
 void SetDefaultLearningRate(Training& training);
 // The rounds after the end of the stream, if the user has not said them: some for gradients.
 void SetDefaultRounds(Training& training);
+// The rows of the first batches, if the user has said nothing of batches: few, of a network.
+void SetDefaultBatches(Training& training);
 // All of these, before the settings are published.
 void SetDefaults(Training& training);
 // The same for a job that has begun with `published`: what its defaults were it keeps, since those

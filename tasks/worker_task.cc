@@ -92,7 +92,7 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
   } else {
     source_ = std::make_unique<OnePassBatches>(
         MostBatchRows(options_.training, options_.rows_per_turn), runs_begin_, position.clock,
-        options_.pipeline, BatchesGrow(options_.training));
+        options_.pipeline, FirstBatchRows(options_.training, options_.rows_per_turn));
   }
   input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, runs_begin_,
                                                 options_.dead_letter_reasons_only);

@@ -282,14 +282,13 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
       .regression = spec.regression(),
       .workers = config.workers()};
   const bool grows = !training.has_batch_rows() && online != nullptr;
+  const size_t first_rows = grows ? 1 : training.first_batch_rows();
 
   size_t batch_rows = 0;
   for (size_t round = 0, begin = 0;; ++round, begin += batch_rows) {
     batch_rows = training.batch_rows();
-    if (grows) {
-      const size_t most = std::clamp<size_t>(config.producer().rows_per_turn() / 2, 32, 128);
-      batch_rows = std::clamp<size_t>(begin / 32, 1, most);
-    }
+    if (grows) batch_rows = std::clamp<size_t>(config.producer().rows_per_turn() / 2, 32, 128);
+    if (first_rows > 0) batch_rows = std::clamp<size_t>(begin / 32, first_rows, batch_rows);
     std::vector<float> sum(weights.size());
     std::vector<Moments> seen;
     double weight = 0;

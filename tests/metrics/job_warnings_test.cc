@@ -136,6 +136,19 @@ TEST(JobWarnings, TellsThatAStreamIsTooShortForItsBatches) {
       << "workers have iterated";
 }
 
+TEST(JobWarnings, OfBatchesThatGrowThereAreMoreSteps) {
+  Training training;  // up to 32 rows: without growth 49 rounds of 4 workers
+  EXPECT_THAT(Kinds(WarningsOf(JobOf(training, 6'272, ServerAt(2'000, 1)))),
+              ElementsAre("few_steps"));
+  training.set_first_batch_rows(8);
+  EXPECT_THAT(WarningsOf(JobOf(training, 6'272, ServerAt(2'000, 1))), IsEmpty());
+  // 36 rounds of 8 rows of each worker, and from the 288th row on of 9, 9, 9, 9, 10 ...
+  const auto warnings = WarningsOf(JobOf(training, 4 * (288 + 4 * 9), ServerAt(2'000, 1)));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("few_steps"));
+  EXPECT_EQ(warnings[0].text,
+            "the stream gives only 40 optimizer steps: 1,296 rows, up to 128 in a step");
+}
+
 TEST(JobWarnings, OfFrozenRowsThereAreNoSteps) {
   Training training;
   training.set_batch_rows(100);

@@ -161,12 +161,13 @@ TEST(OnePassBatchesTest, ABatchIsAFunctionOfTheRowWhereItBegins) {
   for (int trial = 0; trial < 300; ++trial) {
     const size_t batch_rows = 1 + random() % 9;
     const bool grow = trial % 3 == 0;
+    const size_t first_rows = grow ? 1 + random() % batch_rows : 0;
     const RowNumber rows(1 + random() % (grow ? 400 : 100));
     std::vector<bool> damaged(rows);
     for (size_t i = 0; i < rows; ++i) damaged[i] = random() % 6 == 0;
     RowNumber begin(random() % (rows + 1));
     const RowNumber first_row(begin - std::min<uint64_t>(begin, random() % 20));
-    OnePassBatches source(batch_rows, std::nullopt, Clock(0), 1, grow);
+    OnePassBatches source(batch_rows, std::nullopt, Clock(0), 1, first_rows);
     RowNumber added = first_row;
     Batch batch;
     for (int step = 0; step < 8000; ++step) {
@@ -180,7 +181,7 @@ TEST(OnePassBatchesTest, ABatchIsAFunctionOfTheRowWhereItBegins) {
       const BatchState state = Next(source, {.rows_end = begin}, batch);
       if (state == BatchState::kLeave) break;
       const size_t rows_of_batch =
-          grow ? std::clamp<size_t>(uint64_t{begin} / 32, 1, batch_rows) : batch_rows;
+          grow ? std::clamp<size_t>(uint64_t{begin} / 32, first_rows, batch_rows) : batch_rows;
       const RowNumber end = std::min<RowNumber>(begin + rows_of_batch, rows);
       if (state == BatchState::kWait) {
         ASSERT_TRUE(added < end || added == rows);

@@ -242,18 +242,30 @@ TEST(PipelineOf, IsTwoOrWhatIsAskedForAsFarAsTheJobAllowsIt) {
   }
 }
 
-TEST(BatchesGrow, WhereRowsAreLearntOneByOneUnlessTheirNumberIsGiven) {
+TEST(FirstBatchRows, AreAsManyAsAllUnlessBatchesGrow) {
   Training training;
-  EXPECT_FALSE(BatchesGrow(training));
+  EXPECT_EQ(FirstBatchRows(training, 256), 32u) << "of a job that an older version began";
+  training.set_first_batch_rows(8);
+  EXPECT_EQ(FirstBatchRows(training, 256), 8u);
+  training.set_batch_rows(5);
+  EXPECT_EQ(FirstBatchRows(training, 256), 5u) << "no more than of the others";
+  training.clear_first_batch_rows();
+  EXPECT_EQ(FirstBatchRows(training, 256), 5u);
+}
+
+TEST(FirstBatchRows, IsOneWhereRowsAreLearntOneByOneUnlessTheirNumberIsGiven) {
+  Training training;
   training.mutable_update()->set_kind(Training::Update::ONLINE);
-  EXPECT_TRUE(BatchesGrow(training));
+  EXPECT_EQ(FirstBatchRows(training, 256), 1u);
   training.set_batch_rows(training.batch_rows());
-  EXPECT_FALSE(BatchesGrow(training));
+  EXPECT_EQ(FirstBatchRows(training, 256), 32u);
 }
 
 TEST(MostBatchRows, AreAsManyAsGivenOrWhereBatchesGrowHalfOfALongTurn) {
   Training training;
-  EXPECT_EQ(MostBatchRows(training, 256), 32u);
+  training.set_first_batch_rows(8);
+  EXPECT_EQ(MostBatchRows(training, 256), 32u) << "of gradients";
+  training.clear_first_batch_rows();
   training.mutable_update()->set_kind(Training::Update::ONLINE);
   constexpr std::pair<uint32_t, size_t> kRowsOfTurns[] = {
       {1, 32}, {32, 32}, {100, 50}, {256, 128}, {65'536, 128}};

@@ -229,6 +229,9 @@ JobTraining TrainingOf(const Scenario& scenario) {
   *training.mutable_training() = scenario.training;
   if (scenario.has_growing_batches()) {
     training.mutable_training()->clear_batch_rows();
+    if (!scenario.online()) {
+      training.mutable_training()->set_first_batch_rows(Scenario::kFirstRowsOfGradients);
+    }
   } else {
     training.mutable_training()->set_batch_rows(scenario.training.batch_rows());
   }

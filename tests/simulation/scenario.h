@@ -40,7 +40,7 @@ struct Scenario {
   size_t hashed = 3;
   size_t ids = 0;                          // id columns; with some of them no model is linear
   bool wide = false;                       // the hashed features' weights are embedding rows
-  bool batches_grow = false;               // of an online job in one pass
+  bool batches_grow = false;               // of a job in one pass that averages nothing
   uint32_t rows_per_turn = 1;              // that go to one worker after another
   std::vector<RowNumber> rows = {12, 12};  // by worker
   double undecodable = 0;                  // part of the rows
@@ -59,13 +59,15 @@ struct Scenario {
     return (rounds_before * workers + uint64_t{worker}) * rows_per_turn +
            uint64_t{row} % rows_per_turn;
   }
-  bool has_growing_batches() const { return batches_grow && online() && one_pass(); }
+  bool has_growing_batches() const { return batches_grow && !averages() && one_pass(); }
   // Of the batch of one pass that begins there, but for the end of the stream.
   RowNumber BatchEnd(RowNumber begin) const {
     if (!has_growing_batches()) return begin + training.batch_rows();
     const uint64_t part = uint64_t{begin} / 32;
-    return begin + (part < 1 ? 1 : part > 32 ? 32 : part);
+    const uint64_t least = online() ? 1 : kFirstRowsOfGradients;
+    return begin + (part < least ? least : part > 32 ? 32 : part);
   }
+  static constexpr uint32_t kFirstRowsOfGradients = 2;
   RowShape shape() const { return {numeric, features(), classes, ids}; }
   bool is_network() const { return training.model() == Training::NETWORK; }
   // The model's penalty is that of its rows, too.

@@ -120,6 +120,37 @@ TEST(SetDefaults, ABufferIsLearntFromRowByRowOrForSomeRoundsOfGradientsAfterTheE
   EXPECT_EQ(chosen.rounds_after_end(), 0u);
 }
 
+TEST(SetDefaults, BatchesOfANetworkBeginSmallInOnePassUnlessTheirNumberIsGiven) {
+  const auto first = [](const std::function<void(Training&)>& change) {
+    Training training;
+    training.set_model(Training::NETWORK);
+    change(training);
+    SetDefaults(training);
+    return training.first_batch_rows();
+  };
+  EXPECT_EQ(first([](Training&) {}), 8u);
+  EXPECT_EQ(first([](Training& t) { t.set_model(Training::DEEP_FM); }), 0u);
+  EXPECT_EQ(first([](Training& t) { t.set_batch_rows(32); }), 0u);
+  EXPECT_EQ(first([](Training& t) { t.set_first_batch_rows(3); }), 3u);
+  EXPECT_EQ(first([](Training& t) { t.set_schedule(Training::BUFFER); }), 0u);
+  EXPECT_EQ(first([](Training& t) { t.set_model(Training::SOFTMAX); }), 0u) << "online";
+  EXPECT_EQ(first([](Training& t) {
+              t.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
+            }),
+            0u);
+}
+
+TEST(SetDefaults, AJobThatHasBegunKeepsItsBatches) {
+  Training published;
+  published.set_model(Training::NETWORK);
+  Training training = published;
+  published.mutable_update()->set_kind(Training::Update::GRADIENT);
+  published.mutable_optimizer()->set_learning_rate(0.05);
+  SetDefaultsAsBegun(published, training);
+  SetDefaults(training);
+  EXPECT_EQ(training.first_batch_rows(), 0u);
+}
+
 TEST(SetDefaults, AJobThatHasBegunKeepsTheDefaultsOfTheVersionThatBeganIt) {
   Training command;  // --schedule buffer
   command.set_schedule(Training::BUFFER);
@@ -134,6 +165,7 @@ TEST(SetDefaults, AJobThatHasBegunKeepsTheDefaultsOfTheVersionThatBeganIt) {
   published.set_model(Training::NETWORK);
   published.mutable_optimizer()->set_learning_rate(0.05);
   published.set_rounds_after_end(7);
+  published.set_first_batch_rows(2);
   training = command;
   training.set_model(Training::NETWORK);
   SetDefaultsAsBegun(published, training);
@@ -146,6 +178,7 @@ TEST(SetDefaults, WhatIsGivenStandsThoughTheJobHasBegunWithSomethingElse) {
   training.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
   training.mutable_optimizer()->set_learning_rate(0.4);
   training.set_rounds_after_end(3);
+  training.set_first_batch_rows(2);
   const Training given = training;
   Training published;
   published.mutable_update()->set_kind(Training::Update::GRADIENT);
