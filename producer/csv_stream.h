@@ -13,9 +13,9 @@
 #include "features/csv_row_encoder.h"
 #include "features/time_value.h"
 #include "formats/csv_file.h"
+#include "formats/reject_file.h"
 #include "messages/features.pb.h"
 #include "models/row.h"
-#include "formats/reject_file.h"
 
 namespace millrace {
 

@@ -224,9 +224,9 @@ void SetDefaultRounds(Training& training) {
   training.set_rounds_after_end(kRoundsOfGradients);
 }
 
-// As measured by benchmarks/learning: a network needs many steps, of which a short stream gives few,
-// and rounds of few rows are dear on a long one. (Of other models batches that grow are no better:
-// the steps of features that rows seldom have become too short.)
+// As measured by benchmarks/learning: a network needs many steps, of which a short stream gives
+// few, and rounds of few rows are dear on a long one. (Of other models batches that grow are no
+// better: the steps of features that rows seldom have become too short.)
 void SetDefaultBatches(Training& training) {
   const bool is_network = training.model() == Training::NETWORK &&
                           training.update().kind() == Training::Update::GRADIENT;

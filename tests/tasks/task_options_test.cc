@@ -134,10 +134,9 @@ TEST(SetDefaults, BatchesOfANetworkBeginSmallInOnePassUnlessTheirNumberIsGiven) 
   EXPECT_EQ(first([](Training& t) { t.set_first_batch_rows(3); }), 3u);
   EXPECT_EQ(first([](Training& t) { t.set_schedule(Training::BUFFER); }), 0u);
   EXPECT_EQ(first([](Training& t) { t.set_model(Training::SOFTMAX); }), 0u) << "online";
-  EXPECT_EQ(first([](Training& t) {
-              t.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
-            }),
-            0u);
+  EXPECT_EQ(
+      first([](Training& t) { t.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE); }),
+      0u);
 }
 
 TEST(SetDefaults, AJobThatHasBegunKeepsItsBatches) {
