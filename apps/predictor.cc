@@ -9,10 +9,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "apps/program.h"
 #include "base/atomic_file.h"
@@ -123,6 +125,40 @@ Status SayFigures(const ModelDescription& model, const FileScores& scores, const
   return path.empty() ? absl::OkStatus() : WriteAtomicFile(path, json.dump(2) + "\n");
 }
 
+// "1 row is", "12 rows are"
+std::string Counted(uint64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? " is" : "s are");
+}
+
+bool IsSameFile(const std::string& a, const std::string& b) {
+  std::error_code unknown;  // then they are none
+  if (std::filesystem::equivalent(a, b, unknown)) {
+    return std::filesystem::is_regular_file(a, unknown);
+  }
+  const auto whole = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, unknown), unknown);
+  };
+  return whole(a) == whole(b);
+}
+
+// None may be written over another one.
+Status CheckFiles(const Flags& flags, const std::string& rejects) {
+  const std::pair<const char*, std::string> files[] = {{"--input", flags.input},
+                                                       {"--output", flags.output},
+                                                       {"--reject-file", rejects},
+                                                       {"--figures", flags.figures}};
+  for (size_t i = 0; i < std::size(files); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const std::string& a = files[i].second;
+      const std::string& b = files[j].second;
+      if (a.empty() || b.empty() || a == "-" || b == "-" || !IsSameFile(a, b)) continue;
+      return absl::InvalidArgumentError(std::string(files[i].first) + " is the same file as " +
+                                        files[j].first + ": " + a);
+    }
+  }
+  return absl::OkStatus();
+}
+
 Status Score(const Flags& flags, const ModelFolder& folder, const std::atomic<bool>& stop) {
   CsvFormat format;
   if (!flags.delimiter.empty()) format.set_delimiter(flags.delimiter);
@@ -132,24 +168,33 @@ Status Score(const Flags& flags, const ModelFolder& folder, const std::atomic<bo
   options.stop = &stop;
   const std::string path =
       flags.reject_file.empty() ? DefaultRejectPath(flags.input) : flags.reject_file;
+  MILLRACE_RETURN_IF_ERROR(CheckFiles(flags, path));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RejectFile> rejects,
                             RejectFile::Create(path, flags.input));
   MILLRACE_RETURN_IF_ERROR(rejects->Accept());
   Progress progress(flags.quiet);
   const std::shared_ptr<const ModelScorer> model = folder.model();
-  MILLRACE_ASSIGN_OR_RETURN(const FileScores scores,
-                            ScoreFile(model, flags.input, options, flags.output, *rejects,
-                                      [&](const CsvFile& file, const FileScores& so_far) {
-                                        progress.Show(file, so_far);
-                                      }));
+  const StatusOr<FileScores> scored = ScoreFile(
+      model, flags.input, options, flags.output, *rejects,
+      [&](const CsvFile& file, const FileScores& so_far) { progress.Show(file, so_far); });
+  // A file that is no good is no wrong usage, which InvalidArgument stands for.
+  if (absl::IsInvalidArgument(scored.status())) {
+    return absl::FailedPreconditionError(scored.status().message());
+  }
+  MILLRACE_RETURN_IF_ERROR(scored.status());
+  const FileScores& scores = *scored;
   ProgressDisplay& display = progress.display();
   if (scores.rejected > 0) {
-    display.Warn(std::to_string(scores.rejected) + " rows cannot be used and are in " + path +
+    display.Warn(Counted(scores.rejected, "row") + " not scored but in " + path +
                  "; the first: " + scores.first_reject);
   }
-  if (scores.rows == 0) return absl::FailedPreconditionError("no row of the input was scored");
-  display.Say(std::to_string(scores.rows) +
-              " rows are scored: " + (flags.output == "-" ? "standard output" : flags.output));
+  if (scores.rows == 0) display.Warn(flags.input + " has no rows");
+  if (scores.unknown_labels > 0) {
+    display.Warn(Counted(scores.unknown_labels, "label") +
+                 " not known, and in no figure; the first: " + scores.first_unknown_label);
+  }
+  display.Say(Counted(scores.rows, "row") +
+              " scored: " + (flags.output == "-" ? "standard output" : flags.output));
   return SayFigures(model->model().description, scores, flags.figures, display);
 }
 
@@ -171,10 +216,15 @@ StatusOr<std::string> ReadSmallFile(const std::string& path) {
 
 StatusOr<std::string> ReadToken(const std::string& path) {
   if (path.empty()) return std::string();
-  MILLRACE_ASSIGN_OR_RETURN(std::string token, ReadSmallFile(path));
-  token.resize(std::min(token.find_first_of("\r\n"), token.size()));
-  if (token.empty()) return absl::FailedPreconditionError(path + ": its first line is no token");
-  return token;
+  constexpr size_t kMostBytes = 4096;  // headers are no longer than some of these
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path));
+  const std::string token = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+  const auto is_visible = [](char c) { return c > ' ' && c < '\x7f'; };
+  if (!token.empty() && token.size() <= kMostBytes && std::ranges::all_of(token, is_visible)) {
+    return token;
+  }
+  return absl::FailedPreconditionError(
+      path + " (--token-file) must be one line of visible ASCII characters, 4,096 at most");
 }
 
 StatusOr<HttpServerOptions> ServerOptionsOf(const Flags& flags) {
@@ -191,6 +241,28 @@ StatusOr<HttpServerOptions> ServerOptionsOf(const Flags& flags) {
   return options;
 }
 
+// Reads newer models until `stop`.
+void Follow(ModelFolder& folder, const std::atomic<bool>& stop) {
+  using Now = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kLook(100);
+  constexpr std::chrono::seconds kAgain(1);  // what cannot be read is large, perhaps
+  Now::time_point next = Now::now();
+  std::string said;
+  while (!stop) {
+    std::this_thread::sleep_for(kLook);
+    if (Now::now() < next) continue;
+    const StatusOr<bool> is_new = folder.Refresh();
+    const std::string wrong(is_new.status().message());
+    if (!is_new.ok()) next = Now::now() + kAgain;
+    if (!wrong.empty() && wrong != said) spdlog::warn("the last model is kept: {}", wrong);
+    said = wrong;
+    if (is_new.ok() && *is_new) {
+      const ModelDescription& model = folder.model()->model().description;
+      spdlog::info("a newer model: job {}, {} rows", model.job(), model.rows());
+    }
+  }
+}
+
 Status Serve(const Flags& flags, ModelFolder& folder, const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const HttpServerOptions options, ServerOptionsOf(flags));
   MILLRACE_ASSIGN_OR_RETURN(const std::string token, ReadToken(flags.token_file));
@@ -200,22 +272,14 @@ Status Serve(const Flags& flags, ModelFolder& folder, const std::atomic<bool>& s
                  options.address);
   }
   const PredictionService service(folder, {.token = token});
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> server,
-                            HttpServer::Start(options, [&](const HttpRequest& request) {
-                              return service.Answer(request);
-                            }));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<HttpServer> server,
+      HttpServer::Start(
+          options, [&](const HttpRequest& request) { return service.Answer(request); },
+          [&](const HttpRequest& head) { return service.Refuse(head); }));
   const std::string host = options.address.substr(0, options.address.rfind(':'));
   spdlog::info("listening on {}:{}", host, server->port());
-  while (!stop) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    const StatusOr<bool> is_new = folder.Refresh();
-    if (!is_new.ok()) {
-      spdlog::warn("the last model is kept: {}", TextOf(is_new.status()));
-    } else if (*is_new) {
-      const ModelDescription& model = folder.model()->model().description;
-      spdlog::info("a newer model: job {}, {} rows", model.job(), model.rows());
-    }
-  }
+  Follow(folder, stop);
   return absl::CancelledError("stopped");
 }
 
@@ -285,7 +349,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
        "A request must have come, and an idle connection is closed, after\nso long, 1 to 3600 [30]")
       ->check(CLI::Range(1, 3600).description(""));
   http("--token-file", flags.token_file, "FILE",
-       "Its first line is what requests must show:\nAuthorization: Bearer TOKEN");
+       "Its one line is what requests must show:\nAuthorization: Bearer TOKEN");
   http("--tls-cert", flags.tls_cert, "FILE", "PEM file of the server's certificate [no TLS]");
   http("--tls-key", flags.tls_key, "FILE", "Its private key, PEM");
   http("--tls-ca", flags.tls_ca, "FILE",

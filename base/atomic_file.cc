@@ -13,6 +13,12 @@
 namespace millrace {
 
 StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {
+  struct stat there {};
+  if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    return absl::FailedPreconditionError("cannot write " + path + ": it is " +
+                                         (S_ISDIR(there.st_mode) ? "a folder" : "no regular file") +
+                                         "; name another one");
+  }
   AtomicFile file(path, nullptr);
   // What a crash has left there goes; so does a link that somebody else has put there, which is
   // never followed.

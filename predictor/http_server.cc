@@ -1,14 +1,18 @@
 #include "predictor/http_server.h"
 
 #include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -73,18 +77,38 @@ StatusOr<Socket> ListenOn(const std::string& address) {
   return CannotListen(address, std::strerror(failed));
 }
 
+// Whether there are certificates in the text, if there is one.
+Status CheckAuthority(const std::string& pem) {
+  if (pem.empty()) return absl::OkStatus();
+  // (The library takes a pointer to what it only reads.)
+  const gnutls_datum_t text{.data = reinterpret_cast<unsigned char*>(
+                                const_cast<char*>(pem.data())),  // NOLINT(*-const-cast)
+                            .size = static_cast<unsigned>(pem.size())};
+  gnutls_x509_crt_t* found = nullptr;
+  unsigned count = 0;
+  const int error = gnutls_x509_crt_list_import2(&found, &count, &text, GNUTLS_X509_FMT_PEM, 0);
+  if (error < 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the authority (--tls-ca) is no certificate in PEM: ", gnutls_strerror(error)));
+  }
+  for (unsigned i = 0; i < count; ++i) gnutls_x509_crt_deinit(found[i]);
+  gnutls_free(found);
+  return absl::OkStatus();
+}
+
 // A request, from its head to the end of its answer.
 struct OpenRequest {
   std::string body;
   std::optional<HttpResponse> refused;  // what is still to come of it is not kept
-  Now::time_point begun = Now::now();
 };
 
-MHD_Result Send(MHD_Connection* connection, const HttpResponse& answer) {
-  // (The library takes a pointer to what it only reads.)
-  MHD_Response* response = MHD_create_response_from_buffer(
-      answer.body.size(), const_cast<char*>(answer.body.data()),  // NOLINT(*-const-cast)
-      MHD_RESPMEM_MUST_COPY);
+MHD_Result Send(MHD_Connection* connection, HttpResponse answer) {
+  // (The library frees the text when it has been sent.)
+  auto body = std::make_unique<std::string>(std::move(answer.body));
+  MHD_Response* response = MHD_create_response_from_buffer_with_free_callback_cls(
+      body->size(), body->data(), [](void* text) { delete static_cast<std::string*>(text); },
+      body.get());
+  if (response != nullptr) (void)body.release();
   if (response == nullptr) return MHD_NO;
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
                           std::string(answer.content_type).c_str());
@@ -105,6 +129,10 @@ std::string_view HeaderOf(MHD_Connection* connection, const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
+int FdOf(MHD_Connection* connection) {
+  return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
 // The library asks for a certificate, and leaves it to us whether it is one of the authority.
 bool HasShownCertificate(MHD_Connection* connection) {
   const MHD_ConnectionInfo* info =
@@ -118,37 +146,94 @@ bool HasShownCertificate(MHD_Connection* connection) {
 
 }  // namespace
 
+// Cuts off connections whose next request does not come to its end in time. (The library closes
+// those on which nothing moves; whoever sends a byte now and then could stay for ever.)
+// Thread-safe.
+class HttpServer::Waiting {
+ public:
+  explicit Waiting(std::chrono::seconds limit) : limit_(limit), thread_([this] { Run(); }) {}
+  ~Waiting() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+  // A request is waited for on the connection with this socket, from now on.
+  void Begin(int fd) {
+    const std::lock_guard lock(mutex_);
+    since_[fd] = Now::now();
+  }
+  // It has come, or the connection is about to be closed.
+  void End(int fd) {
+    const std::lock_guard lock(mutex_);
+    since_.erase(fd);
+  }
+
+ private:
+  void Run() {
+    constexpr std::chrono::milliseconds kLook(200);
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kLook, [this] { return ending_; })) {
+      const Now::time_point now = Now::now();
+      for (const auto& [fd, since] : since_) {
+        if (now - since > limit_) (void)shutdown(fd, SHUT_RDWR);
+      }
+    }
+  }
+
+  const std::chrono::seconds limit_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int, Now::time_point> since_;  // guarded by mutex_
+  bool ending_ = false;                   // guarded by mutex_
+  std::thread thread_;                    // last: it uses all of the above
+};
+
 // What the library calls. (It knows functions and pointers only.)
 struct HttpServer::Callbacks {
+  static void Notify(void* server, MHD_Connection* connection, void** /*state*/,
+                     MHD_ConnectionNotificationCode what) {
+    Waiting& waiting = *static_cast<HttpServer*>(server)->waiting_;
+    const int fd = FdOf(connection);
+    what == MHD_CONNECTION_NOTIFY_STARTED ? waiting.Begin(fd) : waiting.End(fd);
+  }
+
   // Called at the head of a request, then for each part of its body, then at its end.
   static MHD_Result Access(void* server, MHD_Connection* connection, const char* url,
                            const char* method, const char* /*version*/, const char* data,
                            size_t* size, void** state) {
     HttpServer& self = *static_cast<HttpServer*>(server);
+    HttpRequest request{
+        .method = method,
+        .path = url,
+        .content_type = HeaderOf(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+        .authorization = HeaderOf(connection, MHD_HTTP_HEADER_AUTHORIZATION),
+    };
     if (*state == nullptr) {
-      *state = Begin(self, connection).release();
+      *state = Begin(self, connection, request).release();
       return MHD_YES;
     }
-    OpenRequest& request = *static_cast<OpenRequest*>(*state);
+    OpenRequest& open = *static_cast<OpenRequest*>(*state);
     if (*size > 0) {
-      Take(self, {data, std::exchange(*size, 0)}, request);
+      Take(self, {data, std::exchange(*size, 0)}, open);
       return MHD_YES;
     }
-    if (request.refused) return Send(connection, *request.refused);
-    return Send(connection,
-                self.handler_({
-                    .method = method,
-                    .path = url,
-                    .content_type = HeaderOf(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
-                    .authorization = HeaderOf(connection, MHD_HTTP_HEADER_AUTHORIZATION),
-                    .body = request.body,
-                }));
+    self.waiting_->End(FdOf(connection));
+    if (open.refused) return Send(connection, *std::exchange(open.refused, std::nullopt));
+    request.body = open.body;
+    return Send(connection, self.handler_(request));
   }
 
-  static void Completed(void* server, MHD_Connection* /*connection*/, void** state,
-                        MHD_RequestTerminationCode /*how*/) {
-    if (*state == nullptr) return;
+  static void Completed(void* server, MHD_Connection* connection, void** state,
+                        MHD_RequestTerminationCode how) {
     HttpServer& self = *static_cast<HttpServer*>(server);
+    if (how == MHD_REQUEST_TERMINATED_COMPLETED_OK) self.waiting_->Begin(FdOf(connection));
+    if (*state == nullptr) return;
     const std::unique_ptr<OpenRequest> request(static_cast<OpenRequest*>(*state));
     *state = nullptr;
     self.held_bytes_ -= request->body.size();
@@ -156,11 +241,14 @@ struct HttpServer::Callbacks {
   }
 
  private:
-  static std::unique_ptr<OpenRequest> Begin(HttpServer& self, MHD_Connection* connection) {
+  static std::unique_ptr<OpenRequest> Begin(HttpServer& self, MHD_Connection* connection,
+                                            const HttpRequest& head) {
     auto request = std::make_unique<OpenRequest>();
     ++self.open_requests_;
     if (!self.options_.client_ca.empty() && !HasShownCertificate(connection)) {
       Refuse(self, MHD_HTTP_FORBIDDEN, "show a certificate of the server's authority", *request);
+    } else if (self.refuse_) {
+      request->refused = self.refuse_(head);
     }
     return request;
   }
@@ -183,9 +271,6 @@ struct HttpServer::Callbacks {
                                  " bytes; send its rows as several"),
                     request);
     }
-    if (Now::now() - request.begun > options.timeout) {
-      return Refuse(self, MHD_HTTP_REQUEST_TIMEOUT, "the request took too long to come", request);
-    }
     request.body += data;
     const size_t held = self.held_bytes_ += data.size();
     if (held > options.most_bytes) {
@@ -196,8 +281,11 @@ struct HttpServer::Callbacks {
 
 void HttpServer::StopDaemon::operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }
 
-HttpServer::HttpServer(HttpServerOptions options, Handler handler)
-    : options_(std::move(options)), handler_(std::move(handler)) {}
+HttpServer::HttpServer(HttpServerOptions options, Handler handler, Refuse refuse)
+    : options_(std::move(options)),
+      handler_(std::move(handler)),
+      refuse_(std::move(refuse)),
+      waiting_(std::make_unique<Waiting>(options_.timeout)) {}
 
 HttpServer::~HttpServer() {
   if (daemon_ == nullptr) return;
@@ -210,8 +298,10 @@ HttpServer::~HttpServer() {
 }
 
 StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& options,
-                                                        Handler handler) {
-  auto server = std::unique_ptr<HttpServer>(new HttpServer(options, std::move(handler)));
+                                                        Handler handler, Refuse refuse) {
+  MILLRACE_RETURN_IF_ERROR(CheckAuthority(options.client_ca));
+  auto server =
+      std::unique_ptr<HttpServer>(new HttpServer(options, std::move(handler), std::move(refuse)));
   MILLRACE_RETURN_IF_ERROR(server->Listen());
   return server;
 }
@@ -238,11 +328,15 @@ Status HttpServer::Listen() {
                                  MHD_OPTION_CONNECTION_TIMEOUT,
                                  static_cast<unsigned>(options_.timeout.count()),
                                  MHD_OPTION_NOTIFY_COMPLETED, &Callbacks::Completed, this,  //
+                                 MHD_OPTION_NOTIFY_CONNECTION, &Callbacks::Notify, this,    //
+                                 MHD_OPTION_STRICT_FOR_CLIENT, 1,                           //
                                  MHD_OPTION_ARRAY, more.data(), MHD_OPTION_END));
   if (daemon_ == nullptr) {
-    return CannotListen(options_.address, options_.certificate.empty()
-                                              ? std::strerror(errno)
-                                              : "certificate and key make no TLS server");
+    if (options_.certificate.empty()) return CannotListen(options_.address, std::strerror(errno));
+    return absl::FailedPreconditionError(
+        "certificate and key (--tls-cert, --tls-key) make no TLS server: look whether both are "
+        "PEM, "
+        "and whether the key is the certificate's");
   }
   (void)socket.Release();  // the daemon closes it
   return absl::OkStatus();

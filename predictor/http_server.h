@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -22,7 +23,8 @@ struct HttpServerOptions {
   size_t most_body_bytes = size_t{16} << 20;  // of a request; more is an error (413)
   size_t most_bytes = size_t{256} << 20;      // of all bodies that are held; beyond it: 503
   unsigned most_connections = 1000;           // further ones wait until one is closed
-  // A connection on which nothing moves is closed, and a request must have come within it (408).
+  // A connection is closed when its next request, with its body, has not come within it, or when
+  // nothing of an answer has gone for as long.
   std::chrono::seconds timeout = std::chrono::seconds(30);
   // PEM texts. Empty: no TLS; client_ca: whoever connects must show a certificate of this
   // authority.
@@ -37,10 +39,13 @@ class HttpServer {
  public:
   // Called on the server's threads, on several at once.
   using Handler = std::function<HttpResponse(const HttpRequest& request)>;
+  // Called before the body comes, which `head` lacks. Returns an answer that does not depend on it:
+  // the body is then not kept. May be empty.
+  using Refuse = std::function<std::optional<HttpResponse>(const HttpRequest& head)>;
 
   // Errors name the address, or what is wrong with TLS.
   static StatusOr<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options,
-                                                     Handler handler);
+                                                     Handler handler, Refuse refuse = nullptr);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -49,15 +54,18 @@ class HttpServer {
 
  private:
   struct Callbacks;
+  class Waiting;
   struct StopDaemon {
     void operator()(MHD_Daemon* daemon) const;
   };
 
-  HttpServer(HttpServerOptions options, Handler handler);
+  HttpServer(HttpServerOptions options, Handler handler, Refuse refuse);
   Status Listen();
 
   const HttpServerOptions options_;
   const Handler handler_;
+  const Refuse refuse_;
+  const std::unique_ptr<Waiting> waiting_;
   std::atomic<size_t> held_bytes_ = 0;
   std::atomic<size_t> open_requests_ = 0;
   std::unique_ptr<MHD_Daemon, StopDaemon> daemon_;  // last: its threads use all of the above

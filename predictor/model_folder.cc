@@ -12,9 +12,8 @@ namespace millrace {
 StatusOr<std::unique_ptr<ModelFolder>> ModelFolder::Open(std::string folder) {
   auto result = std::unique_ptr<ModelFolder>(new ModelFolder(std::move(folder)));
   MILLRACE_RETURN_IF_ERROR(result->Refresh().status());
-  if (result->model() != nullptr) return result;
-  // There was nothing at all, as when a folder is just being replaced: ReadModel says it.
-  MILLRACE_RETURN_IF_ERROR(result->Read(FileId()));
+  // There is nothing: ReadModel says it.
+  if (result->model() == nullptr) MILLRACE_RETURN_IF_ERROR(result->Read(FileId()));
   return result;
 }
 
@@ -39,7 +38,11 @@ ModelFolder::FileId ModelFolder::Find() const {
 StatusOr<bool> ModelFolder::Refresh() {
   const std::lock_guard lock(reading_);
   FileId found = Find();
-  if (found == read_ || found == FileId()) return false;
+  if (found == read_ && newer().ok()) return false;
+  if (found == FileId() && model() != nullptr) {
+    const std::lock_guard said(mutex_);
+    return newer_ = absl::NotFoundError("no model in " + folder_ + " any more");
+  }
   while (true) {
     const Status status = Read(found);
     if (status.ok()) return true;

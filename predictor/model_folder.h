@@ -19,11 +19,11 @@ class ModelFolder {
 
   // The newest model that could be read; never null.
   std::shared_ptr<const ModelScorer> model() const;
-  // Why a newer one could not be read; OK: there is none.
+  // Why what is there now could not be read, or that nothing is; OK: it is model().
   Status newer() const;
 
-  // Reads the folder again if another model stands in it. Returns whether there is a new one; if it
-  // cannot be read the one before stays, and the error is said once for each that is found there.
+  // Reads the folder again if another model stands in it, or if what stood there the last time
+  // could not be read. Returns whether there is a new one; if there is none the one before stays.
   StatusOr<bool> Refresh();
 
   const std::string& folder() const { return folder_; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -18,12 +19,13 @@
 namespace millrace {
 namespace {
 
+std::string ErrorJson(std::string_view message) {
+  const nlohmann::json json = {{"error", message}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 HttpResponse Error(int status, std::string_view message) {
-  // (Bytes of the request that are no UTF-8 are in no message: names and values are made
-  // printable.)
-  const nlohmann::json body = {{"error", message}};
-  return {.status = status,
-          .body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+  return {.status = status, .body = ErrorJson(message) + "\n"};
 }
 
 std::string Lower(std::string_view text) {
@@ -70,8 +72,9 @@ class PredictionService::Session {
     return absl::OkStatus();
   }
 
-  void PredictLines(std::string_view text, std::string* out) {
+  Status PredictLines(std::string_view text, std::string* out) {
     Begin("\n", out);
+    size_t bad_lines = 0;
     for (uint64_t line = 1; !text.empty(); ++line) {
       const size_t end = std::min(text.find('\n'), text.size());
       std::string_view row = text.substr(0, end);
@@ -80,14 +83,18 @@ class PredictionService::Session {
       if (TrimSpaces(row).empty()) continue;
       const StatusOr<JsonFields::Shape> shape = ReadLine(row);
       if (shape.ok()) continue;
+      const std::string error = absl::StrCat("line ", line, ": ", shape.status().message());
+      if (++bad_lines > kMostBadLines) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("more than ", kMostBadLines, " lines cannot be used; ", error));
+      }
       Flush();
-      const nlohmann::json error = {
-          {"error", absl::StrCat("line ", line, ": ", shape.status().message())}};
       Separate();
-      *out += error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      *out += ErrorJson(error);
     }
     Flush();
     if (!out->empty()) *out += '\n';
+    return absl::OkStatus();
   }
 
  private:
@@ -151,36 +158,38 @@ bool PredictionService::MayAsk(const HttpRequest& request) const {
          IsSame(TrimSpaces(shown.substr(kScheme.size())), options_.token);
 }
 
-HttpResponse PredictionService::Answer(const HttpRequest& request) const {
+std::optional<HttpResponse> PredictionService::Refuse(const HttpRequest& request) const {
   const bool reads = request.method == "GET" || request.method == "HEAD";
-  if (request.path == "/healthz" || request.path == "/readyz") {
-    if (!reads) return Error(405, "ask for it by GET");
-    return {.body = "{\"status\":\"ok\"}\n"};
-  }
+  const bool is_health = request.path == "/healthz" || request.path == "/readyz";
   const bool predicts = request.path == "/predict";
-  if (!predicts && request.path != "/model") {
+  if (!is_health && !predicts && request.path != "/model") {
     return Error(404, "there is POST /predict, and GET /model, /healthz and /readyz");
   }
-  if (!MayAsk(request)) return Error(401, "give the token: Authorization: Bearer TOKEN");
-  if (predicts ? request.method != "POST" : !reads) {
-    HttpResponse response = Error(405, predicts ? "send rows by POST" : "ask for it by GET");
-    response.allow = predicts ? "POST" : "GET, HEAD";
-    return response;
+  if (!is_health && !MayAsk(request)) {
+    return Error(401, "give the token: Authorization: Bearer TOKEN");
   }
-  return predicts ? Predict(request) : DescribeModel();
+  if (predicts ? request.method == "POST" : reads) return std::nullopt;
+  HttpResponse response = Error(405, predicts ? "send rows by POST" : "ask for it by GET");
+  response.allow = predicts ? "POST" : "GET, HEAD";
+  return response;
+}
+
+HttpResponse PredictionService::Answer(const HttpRequest& request) const {
+  if (std::optional<HttpResponse> refused = Refuse(request)) return *std::move(refused);
+  if (request.path == "/predict") return Predict(request);
+  if (request.path == "/model") return DescribeModel();
+  return {.body = "{\"status\":\"ok\"}\n"};
 }
 
 HttpResponse PredictionService::Predict(const HttpRequest& request) const {
   StatusOr<std::unique_ptr<Session>> session = TakeSession();
   if (!session.ok()) return Error(500, TextOf(session.status()));
   HttpResponse response;
-  if (IsNdjson(request.content_type)) {
-    response.content_type = "application/x-ndjson";
-    (*session)->PredictLines(request.body, &response.body);
-  } else if (const Status status = (*session)->PredictJson(request.body, &response.body);
-             !status.ok()) {
-    response = Error(400, TextOf(status));
-  }
+  const bool is_lines = IsNdjson(request.content_type);
+  if (is_lines) response.content_type = "application/x-ndjson";
+  const Status status = is_lines ? (*session)->PredictLines(request.body, &response.body)
+                                 : (*session)->PredictJson(request.body, &response.body);
+  if (!status.ok()) response = Error(400, TextOf(status));
   GiveBack(*std::move(session));
   return response;
 }
@@ -189,8 +198,10 @@ HttpResponse PredictionService::DescribeModel() const {
   const std::shared_ptr<const ModelScorer> model = folder_.model();
   ModelDescription description = model->model().description;
   description.clear_files();
+  description.clear_crc32c();
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
   std::string text;
   if (!google::protobuf::util::MessageToJsonString(description, &text, options).ok()) {
     return Error(500, "the model's description has no form in JSON");

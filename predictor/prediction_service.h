@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +31,7 @@ struct HttpResponse {
 //                 application/x-ndjson), an object on each line. The answer has the same form, with
 //                 a prediction for each row (predictor/prediction_text.h). One row of an array that
 //                 cannot be used makes the whole request an error (400); of NDJSON its line of the
-//                 answer is {"error": ...}.
+//                 answer is {"error": ...}, but more than kMostBadLines make all of it an error.
 // GET /model      what is known of the model, and how old it is
 // GET /healthz    200: the program runs
 // GET /readyz     200: there is a model to predict by
@@ -44,11 +45,15 @@ class PredictionService {
     std::string token;
   };
 
+  static constexpr size_t kMostBadLines = 100;
+
   // `folder` outlives it.
   PredictionService(const ModelFolder& folder, Options options);
   ~PredictionService();
 
   HttpResponse Answer(const HttpRequest& request) const;
+  // The answer to a request that is refused whatever its body says: that need not be read.
+  std::optional<HttpResponse> Refuse(const HttpRequest& request) const;
 
  private:
   class Session;

@@ -30,9 +30,10 @@ Status RowScorer::Add(std::span<const std::string_view> cells) {
   return absl::OkStatus();
 }
 
-Status RowScorer::AddLabelled(std::span<const std::string_view> label_and_cells) {
+Status RowScorer::AddLabelled(std::span<const std::string_view> label_and_cells, Status* label) {
   MILLRACE_CHECK(!label_and_cells.empty());
-  if (!encoder_.Encode(label_and_cells, &Next()).ok()) return Add(label_and_cells.subspan(1));
+  *label = encoder_.Encode(label_and_cells, &Next());
+  if (!label->ok()) return Add(label_and_cells.subspan(1));
   labelled_[count_++] = true;
   return absl::OkStatus();
 }

@@ -33,8 +33,8 @@ class RowScorer {
   // column, the value, and what is wrong with it; no row is added then.
   Status Add(std::span<const std::string_view> cells);
   // The same with the label before the cells. A label that cannot be read, or is of no class, is as
-  // good as none.
-  Status AddLabelled(std::span<const std::string_view> label_and_cells);
+  // good as none, and `*label` says why.
+  Status AddLabelled(std::span<const std::string_view> label_and_cells, Status* label);
 
   size_t rows() const { return count_; }
   // Of a row: the probability of each class, or one estimate.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -12,39 +12,53 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/file_error.h"
+#include "features/number.h"
 #include "predictor/prediction_text.h"
 #include "predictor/row_scorer.h"
 
 namespace millrace {
 namespace {
 
-// The file, or standard output.
+// A file, which is there when it is complete; or standard output, or what else is no regular file,
+// which is written to as it is.
 class Output {
  public:
   static StatusOr<Output> Open(const std::string& path) {
-    if (path == "-") return Output(std::nullopt);
+    if (path == "-") return Output("standard output", std::nullopt, nullptr);
+    std::error_code error;
+    const std::filesystem::file_status there = std::filesystem::status(path, error);
+    const bool is_special = std::filesystem::exists(there) &&
+                            !std::filesystem::is_regular_file(there) &&
+                            !std::filesystem::is_directory(there);
+    if (is_special) {
+      File special(std::fopen(path.c_str(), "wb"));
+      if (special == nullptr) return CannotWrite(path, errno);
+      return Output(path, std::nullopt, std::move(special));
+    }
     MILLRACE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-    return Output(std::move(file));
+    return Output(path, std::move(file), nullptr);
   }
 
   Status Append(std::string_view text) {
     if (file_) return file_->Append(text);
-    if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return absl::OkStatus();
-    return Failed();
+    const bool written = std::fwrite(text.data(), 1, text.size(), stream()) == text.size();
+    return written ? absl::OkStatus() : CannotWrite(name_, errno);
   }
   Status Finish() {
     if (file_) return file_->Commit();
-    return std::fflush(stdout) == 0 ? absl::OkStatus() : Failed();
+    return std::fflush(stream()) == 0 ? absl::OkStatus() : CannotWrite(name_, errno);
   }
 
  private:
-  explicit Output(std::optional<AtomicFile> file) : file_(std::move(file)) {}
-  static Status Failed() {
-    return absl::UnavailableError(
-        absl::StrCat("cannot write to standard output: ", std::strerror(errno)));
-  }
+  Output(std::string name, std::optional<AtomicFile> file, File special)
+      : name_(std::move(name)), file_(std::move(file)), special_(std::move(special)) {}
 
+  std::FILE* stream() const { return special_ != nullptr ? special_.get() : stdout; }
+
+  std::string name_;
   std::optional<AtomicFile> file_;
+  File special_;
 };
 
 // Where the model's columns stand in the file's records; the label first, if it is there.
@@ -142,7 +156,13 @@ class FileScorer {
                        ", but the header has ", file_.columns().size()));
     }
     for (size_t i = 0; i < cells_.size(); ++i) cells_[i] = record.fields[columns_.positions[i]];
-    return columns_.has_label ? scorer_.AddLabelled(cells_) : scorer_.Add(cells_);
+    if (!columns_.has_label) return scorer_.Add(cells_);
+    Status label;
+    MILLRACE_RETURN_IF_ERROR(scorer_.AddLabelled(cells_, &label));
+    if (!label.ok() && !TrimSpaces(cells_[0]).empty() && result_.unknown_labels++ == 0) {
+      result_.first_unknown_label = absl::StrCat("line ", record.line, ": ", label.message());
+    }
+    return absl::OkStatus();
   }
 
   Status Reject(const CsvRecord& record, std::string_view reason) {
@@ -198,9 +218,14 @@ StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const s
     }
   }
   MILLRACE_RETURN_IF_ERROR(rows.Flush());
+  const FileScores& scores = rows.result();
+  if (scores.rows == 0 && scores.rejected > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no row of ", file->name(), " can be used; the first: ", scores.first_reject));
+  }
   MILLRACE_RETURN_IF_ERROR(out.Finish());
   MILLRACE_RETURN_IF_ERROR(rejects.Finish());
-  return rows.result();
+  return scores;
 }
 
 }  // namespace millrace

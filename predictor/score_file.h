@@ -19,6 +19,9 @@ struct FileScores {
   uint64_t rows = 0;  // that were scored
   uint64_t rejected = 0;
   std::string first_reject;  // "line N: reason"
+  // Of the scored rows: those whose label is neither empty nor a class, or a number.
+  uint64_t unknown_labels = 0;
+  std::string first_unknown_label;  // "line N: reason"
   // Of the rows whose label is known: the file has the model's label column, and a class or a
   // number stands there.
   EvaluationSums labelled;
@@ -29,7 +32,9 @@ using ScoreProgress = std::function<void(const CsvFile& file, const FileScores& 
 
 // Writes a CSV with the columns of `input` and those of PredictionText, in the delimiter of the
 // input and in UTF-8. `output` appears when it is complete, and replaces what is there; "-" is
-// standard output. Rows that cannot be used go to `rejects` and are no rows of the output.
+// standard output, and a pipe or device is written to as it is. Rows that cannot be used go to
+// `rejects` and are no rows of the output; if there are no others, that is an error
+// (FailedPrecondition), and there is no output.
 // InvalidArgument: a column that the model needs is missing, or one that would be added is there.
 // Cancelled: `options.stop` was set; no output is left. Other errors name the file.
 StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const std::string& input,

@@ -60,6 +60,10 @@ class Files(PredictorTest):
             self.assertAlmostEqual(sum(probabilities), 1, places=6)
             self.assertEqual(row["predicted_late"], "no" if probabilities[0] >= probabilities[1] else "yes")
 
+    def test_with_labels_that_are_no_class_say_so(self):
+        result = self.score("--input", self.write([{**ROWS[0], "late": "No"}], columns=("late", *ROWS[0])))
+        self.assertIn("1 label is not known, and in no figure; the first: line 2", result.stderr)
+
     def test_with_labels_have_figures(self):
         rows = [{**ROWS[0], "late": late} for late in ("yes", "no", "", "no", "perhaps")]
         figures = self.folder / "figures.json"
@@ -89,13 +93,38 @@ class Files(PredictorTest):
         path = self.write([*ROWS, {"distance": "far", "temp": 1, "carrier": "UA"}])
         result = self.score("--input", path)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("1 rows cannot be used and are in in.csv.rejects.csv", result.stderr)
+        self.assertIn("1 row is not scored but in in.csv.rejects.csv", result.stderr)
         self.assertIn("far", result.stderr)
         self.assertIn("far", (self.folder / "in.csv.rejects.csv").read_text())
         self.assertEqual(len(self.scored()), len(ROWS))
         nothing = self.score("--input", self.write([{"distance": "far"}]))
         self.assertEqual(nothing.returncode, 1)
-        self.assertIn("no row of the input was scored", nothing.stderr)
+        self.assertIn("no row of", nothing.stderr)
+        self.assertEqual(len(self.scored()), len(ROWS))
+
+    def test_that_are_devices_or_pipes_are_written_as_they_are(self):
+        path = self.write(ROWS)
+        result = run("--model", MODEL, "--input", path, "--output", "/dev/stdout", cwd=self.folder)
+        self.assertEqual(result.stdout.count("\n"), 5, result.stderr)
+        full = run("--model", MODEL, "--input", path, "--output", "/dev/full", cwd=self.folder)
+        self.assertEqual(full.returncode, 1)
+        self.assertIn("/dev/full", full.stderr)
+        self.assertTrue(pathlib.Path("/dev/full").is_char_device())
+        figures = self.score("--input", self.write([{**ROWS[0], "late": "no"}], columns=("late", *ROWS[0])),
+                             "--figures", "/dev/full")
+        self.assertEqual(figures.returncode, 1)
+        self.assertIn("it is no regular file", figures.stderr)
+        self.assertTrue(pathlib.Path("/dev/full").is_char_device())
+
+    def test_are_not_written_over_one_another(self):
+        path = self.write(ROWS)
+        before = path.read_bytes()
+        for words in (["--output", path], ["--output", "out", "--figures", path], ["--output", "out", "--figures", "out"],
+                      ["--output", "out", "--reject-file", "./out"]):
+            result = run("--model", MODEL, "--input", path, *words, cwd=self.folder)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("is the same file as", result.stderr)
+        self.assertEqual(path.read_bytes(), before)
 
     def test_that_are_not_scored_to_their_end_leave_no_output(self):
         path = self.folder / "endless"

@@ -96,5 +96,15 @@ TEST(AtomicFile, OfNoFolderIsAnErrorThatNamesIt) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "none/file"));
 }
 
+TEST(AtomicFile, TakesThePlaceOfNoDeviceAndNoFolder) {
+  const TemporaryFolder folder;
+  for (const std::string& path : {std::string("/dev/full"), folder.path()}) {
+    const Status status = WriteAtomicFile(path, "x");
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_NE(status.message().find(path), std::string::npos);
+  }
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
 }  // namespace
 }  // namespace millrace

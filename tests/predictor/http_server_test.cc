@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -142,6 +143,51 @@ TEST(HttpServer, ClosesAConnectionOnWhichNothingMoves) {
   EXPECT_EQ(client.ReadAll().find("200"), std::string::npos);  // and it returns
 }
 
+TEST(HttpServer, ClosesAConnectionWhoseRequestDrips) {
+  HttpServerOptions options;
+  options.timeout = std::chrono::seconds(1);
+  const auto server = Start(options, Echo);
+  for (const char* begin :
+       {"POST / HT", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n"}) {
+    Client client(server->port());
+    client.Send(begin);
+    for (int i = 0; i < 40; ++i) {
+      client.Send("x");
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_EQ(client.ReadAll(), "");  // it is closed
+  }
+  // A connection that is kept has as long for each of its requests.
+  Client client(server->port());
+  for (int i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    client.Send(i < 2 ? "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
+                      : "GET /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  }
+  EXPECT_TRUE(client.ReadAll().ends_with("GET /b   "));
+}
+
+TEST(HttpServer, KeepsNoBodyOfARequestThatIsRefusedByItsHead) {
+  HttpServerOptions options;
+  options.address = "127.0.0.1:0";
+  options.most_body_bytes = 10;
+  const auto server = HttpServer::Start(options, Echo, [](const HttpRequest& head) {
+    return head.authorization.empty() ? std::optional(HttpResponse{.status = 401, .body = "no"})
+                                      : std::nullopt;
+  });
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string body(100, 'x');
+  EXPECT_THAT(
+      Ask(**server,
+          "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 100\r\n\r\n" + body),
+      StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(Ask(**server,
+                  "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: b\r\n"
+                  "Content-Length: 100\r\n\r\n" +
+                      body),
+              StartsWith("HTTP/1.1 413 "));
+}
+
 TEST(HttpServer, SaysWhichMethodsThereAre) {
   const auto server = Start({}, [](const HttpRequest&) {
     return HttpResponse{.status = 405, .body = "{}", .allow = "POST"};
@@ -181,7 +227,10 @@ TEST(HttpServer, WithoutAUsableCertificateDoesNotStart) {
   options.address = "127.0.0.1:0";
   options.certificate = options.key = "nonsense";
   EXPECT_THAT(std::string(HttpServer::Start(options, Echo).status().message()),
-              HasSubstr("certificate and key make no TLS server"));
+              HasSubstr("(--tls-cert, --tls-key) make no TLS server"));
+  options.client_ca = "nonsense";
+  EXPECT_THAT(std::string(HttpServer::Start(options, Echo).status().message()),
+              HasSubstr("the authority (--tls-ca) is no certificate"));
 }
 
 }  // namespace

@@ -47,6 +47,25 @@ TEST(ModelFolder, IsReadAgainWhenAnotherModelIsThere) {
   EXPECT_FALSE(*model.Refresh());
 }
 
+TEST(ModelFolder, IsReadAgainWhenTheOtherFilesHaveFollowed) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(Write(folder / "model", Example(1)).ok());
+  ASSERT_TRUE(Write(folder / "next", Example(2)).ok());
+  const auto opened = ModelFolder::Open(folder / "model");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const auto copy = [&](const char* file) {
+    std::filesystem::copy_file(folder / "next/" + file, folder / "model/" + file,
+                               std::filesystem::copy_options::overwrite_existing);
+  };
+  copy("model.json");
+  EXPECT_FALSE((*opened)->Refresh().ok());
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "next")) {
+    if (entry.path().filename() != "model.json") copy(entry.path().filename().c_str());
+  }
+  EXPECT_TRUE(*(*opened)->Refresh());
+  EXPECT_EQ((*opened)->model()->model().weights, Example(2).weights);
+}
+
 TEST(ModelFolder, KeepsTheLastModelWhileTheNewOneIsDamagedOrGone) {
   const TemporaryFolder folder;
   ASSERT_TRUE(Write(folder / "model", Example(1)).ok());
@@ -54,15 +73,15 @@ TEST(ModelFolder, KeepsTheLastModelWhileTheNewOneIsDamagedOrGone) {
   ASSERT_TRUE(opened.ok()) << opened.status();
   ModelFolder& model = **opened;
   std::filesystem::remove_all(folder / "model");
-  EXPECT_FALSE(*model.Refresh());
+  EXPECT_TRUE(absl::IsNotFound(model.Refresh().status()));
+  EXPECT_THAT(std::string(model.newer().message()), HasSubstr("no model in " + (folder / "model")));
   EXPECT_EQ(model.model()->model().weights, Example(1).weights);
 
   ASSERT_TRUE(Write(folder / "model", Example(2)).ok());
   Break(folder / "model/weights.npy");
   EXPECT_THAT(std::string(model.Refresh().status().message()), HasSubstr("weights.npy"));
   EXPECT_THAT(std::string(model.newer().message()), HasSubstr("weights.npy"));
-  EXPECT_TRUE(model.Refresh().ok());  // said once
-  EXPECT_FALSE(model.newer().ok());
+  EXPECT_FALSE(model.Refresh().ok());
   EXPECT_EQ(model.model()->model().weights, Example(1).weights);
 
   ASSERT_TRUE(Write(folder / "model", Example(3)).ok());

@@ -123,6 +123,25 @@ TEST_F(PredictionServiceTest, AnswersEachLineOfNdjson) {
   EXPECT_EQ(Post("", "application/x-ndjson").body, "");
 }
 
+TEST_F(PredictionServiceTest, RefusesNdjsonOfWhichHardlyALineCanBeUsed) {
+  std::string body;
+  for (size_t i = 0; i < PredictionService::kMostBadLines; ++i) body += "x\n";
+  EXPECT_EQ(Post(body, "application/x-ndjson").status, 200);
+  const HttpResponse answer = Post(body + "y\n", "application/x-ndjson");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(json::parse(answer.body)["error"].get<std::string>(),
+              HasSubstr("more than 100 lines"));
+}
+
+TEST_F(PredictionServiceTest, RefusesByTheHeadWhatNeedsNoBody) {
+  const PredictionService service(*models_, {.token = "secret"});
+  const HttpRequest head{.method = "POST", .path = "/predict"};
+  EXPECT_EQ(service.Refuse(head)->status, 401);
+  EXPECT_FALSE(service_->Refuse(head).has_value());
+  EXPECT_EQ(service_->Refuse({.method = "PUT", .path = "/predict"})->status, 405);
+  EXPECT_EQ(service_->Refuse({.method = "POST", .path = "/nothing"})->status, 404);
+}
+
 TEST_F(PredictionServiceTest, PredictsByTheNewestModel) {
   const json before = json::parse(Post(kRow).body);
   Put(2);
@@ -139,6 +158,7 @@ TEST_F(PredictionServiceTest, TellsOfItsModel) {
   EXPECT_EQ(told["model"]["features"]["classes"][2], "class 2");
   EXPECT_GT(told["age_seconds"].get<double>(), 1e9);
   EXPECT_TRUE(told["newer_model_error"].is_null());
+  EXPECT_EQ(told["model"]["snapshot"], "0");
 }
 
 TEST_F(PredictionServiceTest, SaysThatItRunsAndIsReady) {

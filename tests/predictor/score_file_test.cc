@@ -79,6 +79,8 @@ TEST_F(ScoreFileTest, CountsTheRowsWhoseLabelIsKnown) {
   EXPECT_EQ(scores->rows, 4u);
   EXPECT_EQ(scores->labelled.rows, 2u);
   EXPECT_GT(scores->labelled.log_loss, 0);
+  EXPECT_EQ(scores->unknown_labels, 1u);
+  EXPECT_THAT(scores->first_unknown_label, HasSubstr("line 4: "));
 }
 
 TEST_F(ScoreFileTest, SetsRowsAsideThatCannotBeUsed) {
@@ -89,6 +91,16 @@ TEST_F(ScoreFileTest, SetsRowsAsideThatCannotBeUsed) {
   EXPECT_THAT(scores->first_reject, HasSubstr("line 3: "));
   ASSERT_EQ(rejects_.rows.size(), 3u);
   EXPECT_EQ(rejects_.rows[1].raw, "1,2");
+}
+
+TEST_F(ScoreFileTest, LeavesNoOutputOfWhichNoRowCanBeUsed) {
+  EXPECT_THAT(std::string(Score("a,b,c\n1,2\n").status().message()),
+              HasSubstr("the first: line 2"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out.csv"));
+  const auto nothing = Score("a,b,c\n");
+  ASSERT_TRUE(nothing.ok()) << nothing.status();
+  EXPECT_EQ(nothing->rows, 0u);
+  EXPECT_THAT(Output(), HasSubstr("predicted_y"));
 }
 
 TEST_F(ScoreFileTest, ScoresMoreRowsThanItHolds) {
