@@ -113,9 +113,8 @@ FlagGroup TrainingGroup() {
           {"--batch-rows", "training.batch_rows",
            "One pass, and --update online: rows of a worker's batch; smaller ones follow a "
            "changing stream better, larger ones are faster",
-           "32; in one pass it grows to that from 8 (--model network), or from 1 and up to half of "
-           "CsvProducer --rows-per-turn, 128 at most (--update online), by a thirty-second of the "
-           "worker's rows so far"},
+           "32; in one pass it grows by a thirty-second of the rows so far: from 8 (network), or "
+           "from 1 up to half of CsvProducer --rows-per-turn, at most 128 (--update online)"},
           {"--update", "training.update.kind",
            "online: of learners that go through a batch row by row and need no learning rate, "
            "added up; gradient: for --optimizer; weight-change: averaged",

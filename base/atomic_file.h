@@ -17,8 +17,8 @@ struct CloseFile {
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
 // Written as `path`.tmp, which Commit syncs to the disk and renames to `path`: a crash before that
-// leaves the old file. Its mode is 0600. Errors: CannotWrite's, and FailedPrecondition if the path is
-// there and no regular file: a device or a pipe would be replaced by one. Not thread-safe.
+// leaves the old file. Its mode is 0600. Errors: CannotWrite's, and FailedPrecondition if the path
+// is there and no regular file: a device or a pipe would be replaced by one. Not thread-safe.
 class AtomicFile {
  public:
   static StatusOr<AtomicFile> Create(const std::string& path);

@@ -141,8 +141,8 @@ Status CheckModelFolder(const std::string& folder) {
                                        ": it is not replaced; give a new folder");
 }
 
-Status WriteModel(const std::string& name, const ModelToWrite& model) {
-  const std::string folder = WithoutSlashesAtTheEnd(name);
+Status WriteModel(const std::string& folder_name, const ModelToWrite& model) {
+  const std::string folder = WithoutSlashesAtTheEnd(folder_name);
   MILLRACE_RETURN_IF_ERROR(CheckModelFolder(folder));
   MILLRACE_RETURN_IF_ERROR(CheckDescription(model.description));
   if (!model.moments.IsValid() || model.moments.columns() != model.description.shape().numeric()) {

@@ -90,7 +90,7 @@ std::string AddScores(const DenseModel& dense, GraphBuilder& graph) {
   const std::string weights =
       graph.Constant("weights", {dense.inputs, dense.outputs}, dense.weights);
   const std::string bias = graph.Constant("bias", {dense.outputs}, dense.bias);
-  const std::string linear = graph.Apply("Gemm", {x, weights, bias}, "linear");
+  std::string linear = graph.Apply("Gemm", {x, weights, bias}, "linear");
   if (dense.hidden.empty()) return linear;
   std::string h = x;
   for (size_t i = 0; i < dense.hidden.size(); ++i) {
