@@ -180,7 +180,7 @@ std::unique_ptr<Model> MakeNetwork(const RowShape& shape, const JobFeatures& fea
       LossOf(features.spec(), training), class_weights);
 }
 
-bool HasCategories(const FeatureSpec& spec) {
+bool HasCategoricalColumns(const FeatureSpec& spec) {
   return !spec.categorical().empty() || !spec.bins().empty() || !spec.times().empty();
 }
 
@@ -266,7 +266,7 @@ void SetDefaultBuckets(const Training* training, FeatureSpec& spec) {
   Training settings = training != nullptr ? *training : Training();
   SetDefaults(settings);
   const size_t floats = FloatsOfFeature(RowShapeFrom(features).classes, settings);
-  const auto columns = static_cast<uint64_t>(spec.text_size()) + (HasCategories(spec) ? 1 : 0);
+  const auto columns = static_cast<uint64_t>(spec.text_size()) + (HasCategoricalColumns(spec) ? 1 : 0);
   uint64_t many = kManyBuckets;
   while (many * columns * floats > kMostFloatsOfBuckets) many /= 2;
   features.set_feature_count(static_cast<uint64_t>(spec.numeric_size()) + many * columns);
@@ -287,7 +287,7 @@ std::string ManyWeightsText(const JobFeatures& features, const Training& trainin
   if (weights <= WideAbove(Training())) return "";
   const FeatureSpec few;
   std::vector<std::string> flags;
-  if (HasCategories(spec) && spec.categorical_buckets() > few.categorical_buckets()) {
+  if (HasCategoricalColumns(spec) && spec.categorical_buckets() > few.categorical_buckets()) {
     flags.push_back("--categorical-buckets " + std::to_string(few.categorical_buckets()));
   }
   if (!spec.text().empty() && spec.text_buckets() > few.text_buckets()) {
