@@ -71,13 +71,9 @@ Status TakeBinEdges(const std::string& snapshot, FeatureSpec& spec) {
   return absl::OkStatus();
 }
 
-// An input that is no good is no wrong usage, which InvalidArgument stands for.
 Status Describe(const std::string& path, const JobConfig& config) {
   const StatusOr<std::string> draft = DraftJob(path, config, StopOnSignals());
-  if (absl::IsInvalidArgument(draft.status())) {
-    return absl::FailedPreconditionError(draft.status().message());
-  }
-  MILLRACE_RETURN_IF_ERROR(draft.status());
+  MILLRACE_RETURN_IF_ERROR(NotOfUsage(draft.status()));
   const bool written = std::fputs(draft->c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   return written ? absl::OkStatus()
                  : absl::UnavailableError("the job file cannot be written to standard output");

@@ -5,10 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,8 +16,8 @@
 
 #include "apps/program.h"
 #include "base/atomic_file.h"
-#include "base/file_error.h"
 #include "base/host_and_port.h"
+#include "base/whole_file.h"
 #include "features/csv_format.h"
 #include "formats/reject_file.h"
 #include "job/stop_signal.h"
@@ -177,11 +175,7 @@ Status Score(const Flags& flags, const ModelFolder& folder, const std::atomic<bo
   const StatusOr<FileScores> scored = ScoreFile(
       model, flags.input, options, flags.output, *rejects,
       [&](const CsvFile& file, const FileScores& so_far) { progress.Show(file, so_far); });
-  // A file that is no good is no wrong usage, which InvalidArgument stands for.
-  if (absl::IsInvalidArgument(scored.status())) {
-    return absl::FailedPreconditionError(scored.status().message());
-  }
-  MILLRACE_RETURN_IF_ERROR(scored.status());
+  MILLRACE_RETURN_IF_ERROR(NotOfUsage(scored.status()));
   const FileScores& scores = *scored;
   ProgressDisplay& display = progress.display();
   if (scores.rejected > 0) {
@@ -198,19 +192,14 @@ Status Score(const Flags& flags, const ModelFolder& folder, const std::atomic<bo
   return SayFigures(model->model().description, scores, flags.figures, display);
 }
 
-Status CannotRead(const std::string& path, int error) {
-  return FileError("cannot read " + path + ": " + std::strerror(error), error);
-}
-
 StatusOr<std::string> ReadSmallFile(const std::string& path) {
   constexpr size_t kMostBytes = size_t{1} << 20;
-  const File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return CannotRead(path, errno);
-  std::string text(kMostBytes + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get()) != 0) return CannotRead(path, EIO);
-  if (text.empty()) return absl::FailedPreconditionError(path + " is empty");
-  if (text.size() > kMostBytes) return absl::FailedPreconditionError(path + " is too large");
+  StatusOr<std::string> text = ReadWholeFile(path, kMostBytes);
+  if (!text.ok()) {
+    return Status(text.status().code(),
+                  "cannot read " + path + ": " + std::string(text.status().message()));
+  }
+  if (text->empty()) return absl::FailedPreconditionError(path + " is empty");
   return text;
 }
 

@@ -44,6 +44,10 @@ void SetUpLogging() {
   spdlog::set_pattern("%H:%M:%S.%e %^%l%$ %v");
 }
 
+Status NotOfUsage(const Status& status) {
+  return absl::IsInvalidArgument(status) ? absl::FailedPreconditionError(status.message()) : status;
+}
+
 int RunProgram(CLI::App& app, const std::string& program, int argc, char** argv,
                const std::function<Status()>& run) {
   try {

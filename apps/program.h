@@ -16,6 +16,10 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitInterrupted = 130;  // stopped by a signal, with everything saved
 inline constexpr int kExitTakenOver = 4;      // another process has taken over (IsFenced)
 
+// InvalidArgument, which stands for wrong usage, as FailedPrecondition: of an input that is no
+// good. Any other status as it is.
+Status NotOfUsage(const Status& status);
+
 // Parses the command line, then runs `run`. A usage error prints what is wrong and where help is;
 // an error of `run` is one line on stderr: "PROGRAM: message".
 int RunProgram(CLI::App& app, const std::string& program, int argc, char** argv,

@@ -3,14 +3,11 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
 #include "base/file_checksum.h"
+#include "base/whole_file.h"
 #include "exports/dense_model.h"
 #include "exports/model_shape.h"
 
@@ -41,15 +38,11 @@ StatusOr<std::string> ToJson(const std::string& path, const google::protobuf::Me
 }
 
 StatusOr<std::string> ReadText(const std::string& path) {
-  const File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return absl::NotFoundError(path + ": " + std::strerror(errno));
-  std::string text;
-  std::array<char, 1 << 16> bytes{};
-  while (const size_t got = std::fread(bytes.data(), 1, bytes.size(), file.get())) {
-    text.append(bytes.data(), got);
-    if (text.size() > kMostJsonBytes) return DamagedModel(path + ": it is larger than 256 MiB");
-  }
-  if (std::ferror(file.get()) != 0) return DamagedModel(path + ": " + std::strerror(EIO));
+  StatusOr<std::string> text = ReadWholeFile(path, kMostJsonBytes);
+  const std::string why(text.status().message());
+  if (absl::IsNotFound(text.status())) return absl::NotFoundError(path + ": " + why);
+  if (absl::IsOutOfRange(text.status())) return DamagedModel(path + ": it is larger than 256 MiB");
+  if (!text.ok()) return DamagedModel(path + ": " + why);
   return text;
 }
 

@@ -4,9 +4,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "features/csv_columns.h"
 #include "features/feature_encoder.h"
 #include "messages/features.pb.h"
 #include "models/row.h"
@@ -17,7 +19,7 @@ namespace millrace {
 class CsvRowEncoder {
  public:
   // `columns` are the header's names, `file` is the file's name in messages. Errors: those of
-  // FeatureEncoder::Create(), and a column that the file does not have.
+  // FeatureEncoder::Create() and CsvColumns::Find().
   static StatusOr<CsvRowEncoder> Create(const FeatureSpec& spec,
                                         const std::vector<std::string>& columns,
                                         std::string_view file);
@@ -30,17 +32,18 @@ class CsvRowEncoder {
   Status Encode(std::span<const std::string_view> fields, Row* row);
 
   // The fields of encoder().required_columns(), valid until the next call.
-  StatusOr<std::span<const std::string_view>> Select(std::span<const std::string_view> fields);
+  StatusOr<std::span<const std::string_view>> Select(std::span<const std::string_view> fields) {
+    return columns_.Select(fields);
+  }
 
   const FeatureEncoder& encoder() const { return encoder_; }
 
  private:
-  CsvRowEncoder(FeatureEncoder encoder, std::vector<size_t> positions, size_t column_count);
+  CsvRowEncoder(FeatureEncoder encoder, CsvColumns columns)
+      : encoder_(std::move(encoder)), columns_(std::move(columns)) {}
 
   FeatureEncoder encoder_;
-  std::vector<size_t> positions_;  // in the record, of each required column
-  size_t column_count_;
-  std::vector<std::string_view> selected_;
+  CsvColumns columns_;
 };
 
 }  // namespace millrace

@@ -12,20 +12,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "formats/csv_cell.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::string_view kHeader = "line,reason,row\n";
-
-void AppendQuoted(std::string_view field, std::string* out) {
-  *out += '"';
-  for (char c : field) {
-    if (c == '"') *out += '"';
-    *out += c;
-  }
-  *out += '"';
-}
 
 bool IsRejectFile(const std::string& path) {
   std::string start(kHeader.size(), '\0');
@@ -70,9 +62,9 @@ Status RejectFile::Add(const RejectedRow& row) {
   }
   line_.clear();
   absl::StrAppend(&line_, row.line, ",");
-  AppendQuoted(row.reason, &line_);
+  AppendQuotedCell(row.reason, &line_);
   line_ += ',';
-  AppendQuoted(row.raw, &line_);
+  AppendQuotedCell(row.raw, &line_);
   line_ += '\n';
   return Write(line_);
 }

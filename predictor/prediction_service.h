@@ -40,8 +40,8 @@ struct HttpResponse {
 class PredictionService {
  public:
   struct Options {
-    // Who asks for a prediction or the model must show it (Authorization: Bearer TOKEN); empty:
-    // nobody must.
+    // Requests for predictions and for the model must have it (Authorization: Bearer TOKEN); empty:
+    // they need none.
     std::string token;
   };
 

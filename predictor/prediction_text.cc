@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "formats/csv_cell.h"
 
 namespace millrace {
 namespace {
@@ -64,28 +65,12 @@ void PredictionText::AppendCells(std::span<const float> scores, char delimiter,
                                  std::string* out) const {
   if (!classes_.empty()) {
     *out += delimiter;
-    AppendCsvCell(classes_[PredictedClass(scores)], delimiter, out);
+    AppendCell(classes_[PredictedClass(scores)], delimiter, out);
   }
   for (const float score : scores) {
     *out += delimiter;
     AppendNumber(score, "nan", out);
   }
-}
-
-void AppendCsvCell(std::string_view cell, char delimiter, std::string* out) {
-  const auto is_special = [delimiter](char c) {
-    return c == delimiter || c == '"' || c == '\n' || c == '\r';
-  };
-  if (std::ranges::none_of(cell, is_special)) {
-    *out += cell;
-    return;
-  }
-  *out += '"';
-  for (const char c : cell) {
-    if (c == '"') *out += '"';
-    *out += c;
-  }
-  *out += '"';
 }
 
 }  // namespace millrace

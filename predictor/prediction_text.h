@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "messages/features.pb.h"
@@ -33,8 +32,5 @@ class PredictionText {
   std::vector<std::string> json_classes_;  // as JSON strings
   std::vector<std::string> columns_;
 };
-
-// Appends the cell, quoted (RFC 4180) if it must be.
-void AppendCsvCell(std::string_view cell, char delimiter, std::string* out);
 
 }  // namespace millrace

@@ -27,7 +27,7 @@ class RowScorer {
   const ModelScorer& model() const { return *model_; }
   // What must be known of a row, distinct. The label is none of them.
   std::span<const std::string> columns() const;
-  const std::string& label() const { return encoder_.required_columns().front(); }
+  const FeatureEncoder& encoder() const { return encoder_; }
 
   // Adds a row by its cells in the order of columns(). The error, InvalidArgument, names the
   // column, the value, and what is wrong with it; no row is added then.

@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/file_error.h"
+#include "features/csv_columns.h"
 #include "features/number.h"
+#include "formats/csv_cell.h"
 #include "predictor/prediction_text.h"
 #include "predictor/row_scorer.h"
 
@@ -61,27 +63,6 @@ class Output {
   File special_;
 };
 
-// Where the model's columns stand in the file's records; the label first, if it is there.
-struct Columns {
-  bool has_label = false;
-  std::vector<size_t> positions;
-};
-
-StatusOr<Columns> FindColumns(const RowScorer& scorer, const CsvFile& file) {
-  Columns result;
-  const auto label = std::ranges::find(file.columns(), scorer.label());
-  result.has_label = label != file.columns().end();
-  if (result.has_label) {
-    result.positions.push_back(static_cast<size_t>(label - file.columns().begin()));
-  }
-  for (const std::string& column : scorer.columns()) {
-    MILLRACE_ASSIGN_OR_RETURN(const size_t position,
-                              FindColumn(file.columns(), column, file.name()));
-    result.positions.push_back(position);
-  }
-  return result;
-}
-
 Status CheckNewColumns(const PredictionText& text, const CsvFile& file) {
   for (const std::string& column : text.columns()) {
     if (std::ranges::find(file.columns(), column) == file.columns().end()) continue;
@@ -94,13 +75,12 @@ Status CheckNewColumns(const PredictionText& text, const CsvFile& file) {
 
 class FileScorer {
  public:
-  FileScorer(RowScorer scorer, PredictionText text, CsvFile& file, Columns columns, Output& output,
-             RejectSink& rejects)
+  FileScorer(RowScorer scorer, PredictionText text, CsvFile& file, CsvColumns columns,
+             Output& output, RejectSink& rejects)
       : scorer_(std::move(scorer)),
         text_(std::move(text)),
         file_(file),
         columns_(std::move(columns)),
-        cells_(columns_.positions.size()),
         classes_(scorer_.model().model().description.shape().classes()),
         output_(output),
         rejects_(rejects) {}
@@ -108,11 +88,11 @@ class FileScorer {
   Status WriteHeader() {
     for (const std::string& column : file_.columns()) {
       if (!out_.empty()) out_ += file_.delimiter();
-      AppendCsvCell(column, file_.delimiter(), &out_);
+      AppendCell(column, file_.delimiter(), &out_);
     }
     for (const std::string& column : text_.columns()) {
       out_ += file_.delimiter();
-      AppendCsvCell(column, file_.delimiter(), &out_);
+      AppendCell(column, file_.delimiter(), &out_);
     }
     out_ += '\n';
     return WriteOut();
@@ -150,16 +130,12 @@ class FileScorer {
 
  private:
   Status AddRow(const CsvRecord& record) {
-    if (record.fields.size() != file_.columns().size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(record.fields.size(), record.fields.size() == 1 ? " field" : " fields",
-                       ", but the header has ", file_.columns().size()));
-    }
-    for (size_t i = 0; i < cells_.size(); ++i) cells_[i] = record.fields[columns_.positions[i]];
-    if (!columns_.has_label) return scorer_.Add(cells_);
+    MILLRACE_ASSIGN_OR_RETURN(const std::span<const std::string_view> cells,
+                              columns_.Select(record.fields));
+    if (!columns_.has_label()) return scorer_.Add(cells);
     Status label;
-    MILLRACE_RETURN_IF_ERROR(scorer_.AddLabelled(cells_, &label));
-    if (!label.ok() && !TrimSpaces(cells_[0]).empty() && result_.unknown_labels++ == 0) {
+    MILLRACE_RETURN_IF_ERROR(scorer_.AddLabelled(cells, &label));
+    if (!label.ok() && !TrimSpaces(cells[0]).empty() && result_.unknown_labels++ == 0) {
       result_.first_unknown_label = absl::StrCat("line ", record.line, ": ", label.message());
     }
     return absl::OkStatus();
@@ -182,8 +158,7 @@ class FileScorer {
   RowScorer scorer_;
   PredictionText text_;
   CsvFile& file_;
-  Columns columns_;
-  std::vector<std::string_view> cells_;  // scratch
+  CsvColumns columns_;
   size_t classes_;
   Output& output_;
   RejectSink& rejects_;
@@ -201,7 +176,9 @@ StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const s
   PredictionText text(model->model().description.features());
   MILLRACE_ASSIGN_OR_RETURN(RowScorer scorer, RowScorer::Create(std::move(model)));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(input, options));
-  MILLRACE_ASSIGN_OR_RETURN(Columns columns, FindColumns(scorer, *file));
+  MILLRACE_ASSIGN_OR_RETURN(CsvColumns columns,
+                            CsvColumns::Find(scorer.encoder(), file->columns(), file->name(),
+                                             CsvColumns::Label::kIfThere));
   MILLRACE_RETURN_IF_ERROR(CheckNewColumns(text, *file));
   MILLRACE_ASSIGN_OR_RETURN(Output out, Output::Open(output));
   FileScorer rows(std::move(scorer), std::move(text), *file, std::move(columns), out, rejects);

@@ -266,7 +266,8 @@ void SetDefaultBuckets(const Training* training, FeatureSpec& spec) {
   Training settings = training != nullptr ? *training : Training();
   SetDefaults(settings);
   const size_t floats = FloatsOfFeature(RowShapeFrom(features).classes, settings);
-  const auto columns = static_cast<uint64_t>(spec.text_size()) + (HasCategoricalColumns(spec) ? 1 : 0);
+  const auto columns =
+      static_cast<uint64_t>(spec.text_size()) + (HasCategoricalColumns(spec) ? 1 : 0);
   uint64_t many = kManyBuckets;
   while (many * columns * floats > kMostFloatsOfBuckets) many /= 2;
   features.set_feature_count(static_cast<uint64_t>(spec.numeric_size()) + many * columns);

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -19,6 +17,7 @@
 #include "base/file_error.h"
 #include "base/private_file.h"
 #include "base/replace_folder.h"
+#include "base/whole_file.h"
 
 namespace millrace {
 namespace {
@@ -36,17 +35,14 @@ Status Damaged(const std::string& path, const std::string& what) {
   return Damaged(path + ": " + what);
 }
 
-StatusOr<std::string> ReadWhole(const std::string& path) {
-  const File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return absl::NotFoundError(path + ": " + std::strerror(errno));
-  std::string text;
-  std::array<char, 1 << 16> bytes{};
-  while (const size_t got = std::fread(bytes.data(), 1, bytes.size(), file.get())) {
-    text.append(bytes.data(), got);
-    if (text.size() > kMostJsonBytes)
-      return Damaged(path, "it is larger than 256 MiB, the limit of such a file");
+StatusOr<std::string> ReadText(const std::string& path) {
+  StatusOr<std::string> text = ReadWholeFile(path, kMostJsonBytes);
+  const std::string why(text.status().message());
+  if (absl::IsNotFound(text.status())) return absl::NotFoundError(path + ": " + why);
+  if (absl::IsOutOfRange(text.status())) {
+    return Damaged(path, "it is larger than 256 MiB, the limit of such a file");
   }
-  if (std::ferror(file.get()) != 0) return Damaged(path, std::strerror(EIO));
+  if (!text.ok()) return Damaged(path, why);
   return text;
 }
 
@@ -164,7 +160,7 @@ Status WriteState(const std::string& path, const ShardState& state, size_t most_
 }
 
 Status ReadJson(const std::string& path, google::protobuf::Message& message) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWhole(path));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   const auto parsed = google::protobuf::util::JsonStringToMessage(text, &message);
   if (parsed.ok()) return absl::OkStatus();
   return Damaged(path, std::string(parsed.message()));

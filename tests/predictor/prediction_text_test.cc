@@ -76,18 +76,5 @@ TEST(PredictionText, HasNoWordsInItsJsonThatAreNoJson) {
   EXPECT_EQ(Cells(Spec({}), {infinity}, ','), ",nan");
 }
 
-TEST(CsvCell, IsQuotedOnlyIfItMustBe) {
-  const auto cell = [](std::string_view text, char delimiter) {
-    std::string out;
-    AppendCsvCell(text, delimiter, &out);
-    return out;
-  };
-  EXPECT_EQ(cell("a b", ','), "a b");
-  EXPECT_EQ(cell("a,b", ','), "\"a,b\"");
-  EXPECT_EQ(cell("a,b", ';'), "a,b");
-  EXPECT_EQ(cell("say \"a\"", ';'), "\"say \"\"a\"\"\"");
-  EXPECT_EQ(cell("a\rb", ';'), "\"a\rb\"");
-}
-
 }  // namespace
 }  // namespace millrace
