@@ -52,15 +52,16 @@ Status CheckNumbers(const JobConfig& config) {
     double most;
   };
   const Bound bounds[] = {
-      {"training.optimizer.learning_rate", optimizer.learning_rate(), kAboveZero, kAny},
+      {"training.optimizer.learning_rate", optimizer.learning_rate(), kAboveZero, 1e18},
       {"training.optimizer.decay", optimizer.decay(), 0, kAny},
       {"training.optimizer.momentum", optimizer.momentum(), 0, kBelowOne},
       {"training.optimizer.beta1", optimizer.beta1(), 0, kBelowOne},
       {"training.optimizer.beta2", optimizer.beta2(), 0, kBelowOne},
-      {"training.optimizer.epsilon", optimizer.epsilon(), kAboveZero, kAny},
+      // The optimizers compute in floats, of which a smaller one would be 0.
+      {"training.optimizer.epsilon", optimizer.epsilon(), 1e-30, 1e18},
       {"training.optimizer.ftrl_beta", optimizer.ftrl_beta(), 1e-6, 1e6},
       {"training.optimizer.l1", optimizer.l1(), 0, 1e18},
-      {"training.update.local_learning_rate", update.local_learning_rate(), kAboveZero, kAny},
+      {"training.update.local_learning_rate", update.local_learning_rate(), kAboveZero, 1e18},
       {"training.l2", config.training().l2(), 0, kAny},
       {"training.compression.top_k", config.training().compression().top_k(), kAboveZero, 1},
       {"training.embedding.initial_limit", config.training().embedding().initial_limit(), 0, 1e6},

@@ -181,8 +181,9 @@ TEST_F(JobFlagsTest, WhatMakesNoSenseIsRefusedWithTheFieldAndTheRemedy) {
   ExpectError({"--buffer-min", "9", "--buffer-max", "8"},
               "min_rows (--buffer-min) <= max_rows (--buffer-max)");
   ExpectError({"--buffer-coefficient", "nan"}, "coefficient");
-  ExpectError({"--learning-rate", "0"},
-              "training.optimizer.learning_rate (--learning-rate): 0 is not a number above 0");
+  ExpectError(
+      {"--learning-rate", "0"},
+      "training.optimizer.learning_rate (--learning-rate): 0 is not above 0 and at most 1e+18");
   ExpectError({"--l2=-1"}, "training.l2 (--l2): -1 is not a number of 0 or more");
   ExpectError({"--local-iterations", "0"}, "local_iterations (--local-iterations)");
   ExpectError({"--class-weight=a=-1"}, "class_weight (--class-weight): 'a=-1' is not NAME=W");
@@ -221,7 +222,8 @@ TEST_F(JobFlagsTest, NumbersThatWouldBreakTheTrainingAreRefusedBeforeAnythingIsP
     const std::string text = "training { optimizer { " + optimizer + " } }";
     return std::string(Load({}, text).status().message());
   };
-  EXPECT_THAT(error("epsilon: 0"), HasSubstr("epsilon: 0 is not a number above 0"));
+  EXPECT_THAT(error("epsilon: 0"), HasSubstr("epsilon: 0 is not between 1e-30 and 1e+18"));
+  EXPECT_THAT(error("epsilon: 1e-60"), HasSubstr("epsilon: 1e-60 is not between"));
   EXPECT_THAT(error("beta2: 1"), HasSubstr("beta2: 1 is not at least 0 and below 1"));
 }
 
