@@ -106,8 +106,8 @@ class KafkaJobRegistry final : public JobRegistry {
   Status PublishFeatures(const JobFeatures& features) override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!features_) {
-      MILLRACE_RETURN_IF_ERROR(Publish(kFeaturesKey, features));
-      MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+      MILLRACE_ASSIGN_OR_RETURN(const Offset end, Publish(kFeaturesKey, features));
+      MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
       if (!features_) return Vanished();
     }
     return CheckEqual(*features_, features, "set of features");
@@ -117,9 +117,10 @@ class KafkaJobRegistry final : public JobRegistry {
     if (!generation_) {
       std::random_device random;
       const uint64_t number = (uint64_t{random()} << 32) | random();
-      MILLRACE_RETURN_IF_ERROR(
+      MILLRACE_ASSIGN_OR_RETURN(
+          const Offset end,
           PublishAs(std::string(kGenerationKey) + ":" + std::to_string(number), ""));
-      MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+      MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
       if (!generation_) return Vanished();
     }
     return *generation_;
@@ -138,7 +139,7 @@ class KafkaJobRegistry final : public JobRegistry {
     JobEnded ended;
     ended.set_epoch(epoch_);
     ended.set_shard(shard);
-    return Publish(kEndedKey, ended);
+    return Publish(kEndedKey, ended).status();
   }
 
   StatusOr<std::vector<ReplicaOffer>> ReadOffers() override {
@@ -148,14 +149,15 @@ class KafkaJobRegistry final : public JobRegistry {
     return offers;
   }
   Status PublishOffer(const ReplicaOffer& offer) override {
-    return PublishMessage(std::string(kReplicasKey) + ":" + std::to_string(offer.server()), offer);
+    return PublishMessage(std::string(kReplicasKey) + ":" + std::to_string(offer.server()), offer)
+        .status();
   }
 
   Status PublishTraining(const JobTraining& training) override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!training_) {
-      MILLRACE_RETURN_IF_ERROR(Publish(kTrainingKey, training));
-      MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+      MILLRACE_ASSIGN_OR_RETURN(const Offset end, Publish(kTrainingKey, training));
+      MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
       if (!training_) return Vanished();
     }
     return CheckEqual(*training_, training, "set of training settings");
@@ -169,13 +171,15 @@ class KafkaJobRegistry final : public JobRegistry {
   }
 
   // Two may publish at once. The first record of a name counts for everybody; each writer has a key
-  // of its own, so that compaction never takes the first for the sake of the second.
-  Status Publish(std::string_view name, const google::protobuf::MessageLite& message) {
+  // of its own, so that compaction never takes the first for the sake of the second. All of these
+  // return the end of the topic with the record in it.
+  StatusOr<Offset> Publish(std::string_view name, const google::protobuf::MessageLite& message) {
     std::random_device random;
     return PublishMessage(std::string(name) + ":" + std::to_string(random()), message);
   }
 
-  Status PublishMessage(const std::string& key, const google::protobuf::MessageLite& message) {
+  StatusOr<Offset> PublishMessage(const std::string& key,
+                                  const google::protobuf::MessageLite& message) {
     const StatusOr<std::string> bytes = SerializeMessage(message, kMostPublishedBytes);
     if (absl::IsResourceExhausted(bytes.status())) {
       return absl::InvalidArgumentError(
@@ -187,7 +191,7 @@ class KafkaJobRegistry final : public JobRegistry {
     return PublishAs(key, *bytes);
   }
 
-  Status PublishAs(const std::string& key, const std::string& message) {
+  StatusOr<Offset> PublishAs(const std::string& key, const std::string& message) {
     ProducerOptions options;
     options.client_id = "job-registry";
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaProducer> producer,
@@ -200,24 +204,25 @@ class KafkaJobRegistry final : public JobRegistry {
     }
     MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([&] { return producer->Flush(kBrokerCall); }));
     const std::vector<FailedDelivery> failures = producer->TakeFailures();
-    if (failures.empty()) return absl::OkStatus();
+    if (failures.empty()) return producer->DeliveredEnd(topic_, 0);
     return absl::UnavailableError(topic_ + ": publishing failed: " + failures.front().reason);
   }
 
-  StatusOr<bool> PollOnce() {
-    bool at_end = false;
+  // The end of the topic, if that was met.
+  StatusOr<std::optional<Offset>> PollOnce() {
+    std::optional<Offset> met;
     ConsumerHandler handler;
     handler.on_record = [&](const ConsumedRecord& record) {
       Take(record);
       return absl::OkStatus();
     };
-    handler.on_end = [&](int32_t, Offset) { at_end = true; };
+    handler.on_end = [&](int32_t, Offset end) { met = end; };
     handler.on_out_of_range = [&](int32_t) {
       return absl::DataLossError(
           topic_ + ": its records were deleted while they were read; start the program again");
     };
     MILLRACE_RETURN_IF_ERROR(consumer_->Poll(1000, handler).status());
-    return at_end;
+    return met;
   }
 
   // A record that cannot be used is ignored, with one log line.
@@ -304,14 +309,21 @@ class KafkaJobRegistry final : public JobRegistry {
   }
   void Stop() { (void)consumer_->Unassign(0); }
 
-  // The end as it was when the call began, at least.
-  Status ReadToEnd() {
+  // The end as it was when the call began, and `least`, what this process has appended. A broker
+  // that was cut off believes for a moment that it leads the topic still, and tells an end of
+  // before; so that is read on, for as long as a call may take. (Where the records are gone, it
+  // ends there.)
+  Status ReadToEnd(Offset least = 0) {
     MILLRACE_RETURN_IF_ERROR(Start());
     const absl::Cleanup stop = [this] { Stop(); };
+    std::optional<std::chrono::steady_clock::time_point> give_up;
     while (true) {
       if (stop_) return absl::CancelledError("stopped");
-      MILLRACE_ASSIGN_OR_RETURN(const bool at_end, PollOnce());
-      if (at_end) return absl::OkStatus();
+      MILLRACE_ASSIGN_OR_RETURN(const std::optional<Offset> end, PollOnce());
+      const auto now = std::chrono::steady_clock::now();
+      if (end && *end >= least) return absl::OkStatus();
+      if (end && !give_up) give_up = now + kBrokerCall;
+      if (give_up && now >= *give_up) return absl::OkStatus();
       wakeup_.WaitFor(kPoll);
     }
   }

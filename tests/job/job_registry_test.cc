@@ -180,6 +180,27 @@ TEST_F(JobRegistryTest, AWorkerWaitsUntilAServerHasChosenTheGeneration) {
   EXPECT_EQ(*waited, *chosen);
 }
 
+// As a broker does that was paused, and does not know yet that another leads the topic.
+TEST(JobRegistry, WhatWasPublishedIsReadThoughABrokerTellsAnEndOfBefore) {
+  MockCluster cluster(2);
+  const std::string topic = TopicName("registry", Topic::kJob);
+  cluster.CreateTopic(topic, 1);
+  cluster.ReadFromSecond(topic, 0, 0);
+  JobConfig config;
+  config.set_name("registry");
+  config.set_brokers(cluster.options().brokers);
+  const std::atomic<bool> stop = false;
+  const StatusOr<std::unique_ptr<JobRegistry>> registry = JobRegistry::Create(config, stop);
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  std::thread knows_it_later([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    cluster.ReadFromSecond(topic, 0, -1);
+  });
+  const StatusOr<uint64_t> generation = (*registry)->Generation();
+  knows_it_later.join();
+  EXPECT_TRUE(generation.ok()) << generation.status();
+}
+
 TEST(JobRegistry, AJobHasEndedWhenEachOfItsShardsHas) {
   EXPECT_FALSE(EveryShardEnded({}, 2));
   EXPECT_FALSE(EveryShardEnded({1}, 2));

@@ -7,12 +7,12 @@
 
 namespace millrace {
 
-MockCluster::MockCluster() {
+MockCluster::MockCluster(int brokers) {
   std::array<char, 512> text{};
   rd_kafka_conf_t* const conf = rd_kafka_conf_new();
   rd_kafka_conf_set_log_cb(conf, nullptr);
   client_ = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text.data(), text.size());
-  cluster_ = rd_kafka_mock_cluster_new(client_, 1);
+  cluster_ = rd_kafka_mock_cluster_new(client_, brokers);
 }
 
 MockCluster::~MockCluster() {
@@ -49,6 +49,12 @@ void MockCluster::TakeLeader(const std::string& topic, int32_t partition) {
 }
 void MockCluster::GiveLeader(const std::string& topic, int32_t partition) {
   rd_kafka_mock_partition_set_leader(cluster_, topic.c_str(), partition, 1);
+}
+
+void MockCluster::ReadFromSecond(const std::string& topic, int32_t partition, Offset end) {
+  rd_kafka_mock_partition_set_leader(cluster_, topic.c_str(), partition, 1);
+  rd_kafka_mock_partition_set_follower(cluster_, topic.c_str(), partition, 2);
+  rd_kafka_mock_partition_set_follower_wmarks(cluster_, topic.c_str(), partition, -1, end);
 }
 
 void MockCluster::SetDown() { rd_kafka_mock_broker_set_down(cluster_, 1); }

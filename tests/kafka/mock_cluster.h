@@ -29,7 +29,7 @@ enum class Request : int16_t {
 
 class MockCluster {
  public:
-  MockCluster();
+  explicit MockCluster(int brokers = 1);
   ~MockCluster();
   MockCluster(const MockCluster&) = delete;
   MockCluster& operator=(const MockCluster&) = delete;
@@ -44,6 +44,9 @@ class MockCluster {
   // No broker leads the topic's partition, or one does again.
   void TakeLeader(const std::string& topic, int32_t partition);
   void GiveLeader(const std::string& topic, int32_t partition);
+  // Broker 2 answers those who read the partition, and has nothing at `end` and behind it; or,
+  // given -1, all that broker 1 has. (For a cluster of two.)
+  void ReadFromSecond(const std::string& topic, int32_t partition, Offset end);
   void SetDown();
   void SetUp();
   void SetRoundTrip(std::chrono::milliseconds time);
