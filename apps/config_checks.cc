@@ -6,9 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include "apps/flag_table.h"
@@ -20,6 +18,7 @@
 #include "processors/policy.h"
 #include "stores/training_buffer.h"
 #include "tasks/class_weights.h"
+#include "tasks/setting_bounds.h"
 #include "tasks/task_options.h"
 #include "topics/partitioning.h"
 #include "topics/topics.h"
@@ -40,36 +39,14 @@ constexpr double kMostClassWeight = 1e6;
 
 // What is finite and within its bounds; each is named as in the configuration, and by its flag.
 Status CheckNumbers(const JobConfig& config) {
-  constexpr double kAny = std::numeric_limits<double>::max();
-  constexpr double kAboveZero = std::numeric_limits<double>::min();
-  constexpr double kBelowOne = 1 - std::numeric_limits<double>::epsilon();
-  const Training::Optimizer& optimizer = config.training().optimizer();
-  const Training::Update& update = config.training().update();
-  struct Bound {
-    const char* field;
-    double value;
-    double least;
-    double most;
+  constexpr double kAboveZero = BoundedSetting::kAboveZero;
+  constexpr double kAny = BoundedSetting::kAny;
+  const auto wrong = [](const BoundedSetting& setting) {
+    return absl::InvalidArgumentError(Named(setting.field, setting.field) + ": " +
+                                      setting.Complaint());
   };
-  const Bound bounds[] = {
-      {"training.optimizer.learning_rate", optimizer.learning_rate(), kAboveZero, 1e18},
-      {"training.optimizer.decay", optimizer.decay(), 0, kAny},
-      {"training.optimizer.momentum", optimizer.momentum(), 0, kBelowOne},
-      {"training.optimizer.beta1", optimizer.beta1(), 0, kBelowOne},
-      {"training.optimizer.beta2", optimizer.beta2(), 0, kBelowOne},
-      // The optimizers compute in floats, of which a smaller one would be 0.
-      {"training.optimizer.epsilon", optimizer.epsilon(), 1e-30, 1e18},
-      {"training.optimizer.ftrl_beta", optimizer.ftrl_beta(), 1e-6, 1e6},
-      {"training.optimizer.l1", optimizer.l1(), 0, 1e18},
-      {"training.update.local_learning_rate", update.local_learning_rate(), kAboveZero, 1e18},
-      {"training.l2", config.training().l2(), 0, kAny},
-      {"training.compression.top_k", config.training().compression().top_k(), kAboveZero, 1},
-      {"training.embedding.initial_limit", config.training().embedding().initial_limit(), 0, 1e6},
-      {"training.huber_limit", config.training().huber_limit(), 1e-3, 1e6},
-      {"training.embedding.l2", config.training().embedding().l2(), 0, 1e6},
-      {"training.embedding.expire_after_s", config.training().embedding().expire_after_s(), 0,
-       1e10},
-      {"training.buffer.coefficient", config.training().buffer().coefficient(), 0, kAny},
+  if (const auto training = FirstOutOfBounds(config.training())) return wrong(*training);
+  const BoundedSetting settings[] = {
       {"broker_timeout_s", config.broker_timeout_s(), 0, kAny},
       {"producer.rate", config.producer().rate(), 0, kAny},
       {"producer.speedup", config.producer().speedup(), kAboveZero, kAny},
@@ -80,22 +57,8 @@ Status CheckNumbers(const JobConfig& config) {
       {"worker.session_timeout_s", config.worker().session_timeout_s(), 0.001, 3600},
       {"worker.stall_timeout_s", config.worker().stall_timeout_s(), 1, 86400},
   };
-  for (const Bound& bound : bounds) {
-    if (bound.value >= bound.least && bound.value <= bound.most) continue;
-    std::ostringstream text;
-    text << Named(bound.field, bound.field) << ": " << bound.value << " is not ";
-    if (bound.most == kBelowOne) {
-      text << "at least " << bound.least << " and below 1";
-    } else if (bound.most < kAny) {
-      if (bound.least == kAboveZero) {
-        text << "above 0 and at most " << bound.most;
-      } else {
-        text << "between " << bound.least << " and " << bound.most;
-      }
-    } else {
-      text << (bound.least == kAboveZero ? "a number above 0" : "a number of 0 or more");
-    }
-    return absl::InvalidArgumentError(text.str());
+  for (const BoundedSetting& setting : settings) {
+    if (!setting.is_within()) return wrong(setting);
   }
   return absl::OkStatus();
 }
@@ -298,17 +261,6 @@ Status CheckEmbeddings(const JobConfig& config) {
   return absl::OkStatus();
 }
 
-// Of any model: a wide softmax has rows, too, and only CsvProducer knows whether this one is wide.
-Status CheckRows(const JobConfig& config) {
-  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
-  if (config.training().embedding().admit_after() < 1)
-    return wrong(Named("training.embedding.admit_after", "embedding.admit_after") +
-                 ": give 1 or more");
-  if (config.server().embedding_cache_mib() < 1)
-    return wrong(Named("server.embedding_cache_mib") + ": give 1 or more");
-  return absl::OkStatus();
-}
-
 Status CheckNetwork(const Training& training) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   if (training.model() != Training::DEEP_FM && training.model() != Training::NETWORK) {
@@ -453,7 +405,9 @@ Status ValidateConfig(const JobConfig& config) {
     MILLRACE_RETURN_IF_ERROR(CheckOnline(training));
   }
   if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
-  MILLRACE_RETURN_IF_ERROR(CheckRows(config));
+  if (config.server().embedding_cache_mib() < 1) {
+    return absl::InvalidArgumentError(Named("server.embedding_cache_mib") + ": give 1 or more");
+  }
   MILLRACE_RETURN_IF_ERROR(CheckNetwork(training));
   MILLRACE_RETURN_IF_ERROR(CheckFtrl(training));
   if (training.compression().top_k() < 1 &&

@@ -24,6 +24,7 @@
 #include "models/online_softmax.h"
 #include "processors/shard_model.h"
 #include "tasks/class_weights.h"
+#include "tasks/setting_bounds.h"
 #include "tasks/task_options.h"
 #include "topics/figures_codec.h"
 #include "topics/row_codec.h"
@@ -242,6 +243,9 @@ Status NoModel(const std::string& path, const std::string& what) {
 // places: a loss that was given is an error beside classes, and 0 may be the user's --wide-above,
 // or stand for its default, which is another number. Then the number of parameters tells.
 StatusOr<ModelOfJob> FindModel(const std::string& path, const SnapshotManifest& manifest) {
+  if (const auto setting = FirstOutOfBounds(manifest.training())) {
+    return NoModel(path, std::string(setting->field) + ": " + setting->Complaint());
+  }
   const JobFeatures& features = manifest.features();
   ModelOfJob job{manifest.training(), {}, nullptr};
   if (!features.spec().regression()) {

@@ -391,6 +391,10 @@ TEST(SnapshotModel, OfAManifestThatNamesNoModelIsAnError) {
       [](auto& manifest) {
         manifest.mutable_training()->set_model(Training::NETWORK);
         manifest.mutable_training()->add_hidden(0);
+      },
+      [](auto& manifest) { manifest.mutable_training()->mutable_optimizer()->set_epsilon(1e-60); },
+      [](auto& manifest) {
+        manifest.mutable_training()->mutable_embedding()->set_expire_after_s(1e300);
       }};
   for (const auto& change : changes) {
     SnapshotManifest manifest = *whole;
