@@ -130,6 +130,8 @@ class WorkerLoop {
     options.group_id = config_.name() + "-workers";
     options.session_timeout_s = config_.worker().session_timeout_s();
     options.stall_timeout_s = config_.worker().stall_timeout_s();
+    // Numbers of rows whose transaction was aborted are given to others.
+    options.read_committed = true;
     MILLRACE_ASSIGN_OR_RETURN(input_,
                               GroupConsumer::Create(kafka, options, input_topic_, &wakeup_));
     MILLRACE_ASSIGN_OR_RETURN(ranges_, PartitionConsumer::Create(kafka, {}, input_topic_, nullptr));
