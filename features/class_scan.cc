@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "features/csv_row_encoder.h"
-#include "features/label_index.h"
 #include "features/number.h"
 #include "features/quoted_value.h"
 #include "formats/utf8.h"
@@ -45,15 +44,41 @@ void SortInto(const std::vector<std::string>& names, const std::vector<uint64_t>
 
 }  // namespace
 
+Status ClassTally::Add(const FeatureEncoder& checker, std::span<const std::string_view> fields) {
+  const std::string_view label = TrimSpaces(fields[0]);
+  if (label.empty()) return absl::InvalidArgumentError("the label is empty");
+  if (!IsValidUtf8(label)) return absl::InvalidArgumentError("the label is not valid UTF-8");
+  MILLRACE_RETURN_IF_ERROR(checker.CheckFeatures(fields));
+  const uint32_t id = labels_.FindOrAdd(label);
+  if (id == counts_.size()) counts_.push_back(0);
+  ++counts_[id];
+  return absl::OkStatus();
+}
+
+Status ClassTally::CheckCount() const {
+  if (labels_.size() <= kMaxClasses) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(column_, " has more than ", kMaxClasses,
+                   " distinct values, too many for a class label; check --label"));
+}
+
+Status ClassTally::Finish(ClassScan& scan) const {
+  if (labels_.size() < 2) {
+    return absl::InvalidArgumentError(absl::StrCat(column_, " has only the value ",
+                                                   QuotedValue(labels_.names()[0]),
+                                                   ": at least 2 classes are needed"));
+  }
+  SortInto(labels_.names(), counts_, scan);
+  return absl::OkStatus();
+}
+
 StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
                                 const std::function<bool()>& stopped) {
   MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder checker, FeatureEncoder::CreateWithoutClasses(spec));
   MILLRACE_ASSIGN_OR_RETURN(CsvRowEncoder rows,
                             CsvRowEncoder::Create(std::move(checker), file.columns(), file.name()));
-  const std::string column = absl::StrCat(file.name(), ": column ", QuotedValue(spec.label()));
+  ClassTally tally(absl::StrCat(file.name(), ": column ", QuotedValue(spec.label())));
   ClassScan scan;
-  LabelIndex labels;
-  std::vector<uint64_t> counts;
   CsvRecord record;
   std::string first_reason;
   while (true) {
@@ -65,26 +90,13 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
     }
     StatusOr<std::span<const std::string_view>> fields =
         record.ok() ? rows.Select(record.fields) : absl::InvalidArgumentError(record.error);
-    std::string_view label;
-    if (fields.ok()) label = TrimSpaces((*fields)[0]);
-    const Status usable = !fields.ok()    ? fields.status()
-                          : label.empty() ? absl::InvalidArgumentError("the label is empty")
-                          : !IsValidUtf8(label)
-                              ? absl::InvalidArgumentError("the label is not valid UTF-8")
-                              : rows.encoder().CheckFeatures(*fields);
+    const Status usable = fields.ok() ? tally.Add(rows.encoder(), *fields) : fields.status();
     if (!usable.ok()) {
       if (scan.malformed++ == 0)
         first_reason = absl::StrCat("line ", record.line, ": ", usable.message());
       continue;
     }
-    const uint32_t id = labels.FindOrAdd(label);
-    if (id == counts.size()) counts.push_back(0);
-    ++counts[id];
-    if (labels.size() > kMaxClasses) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(column, " has more than ", kMaxClasses,
-                       " distinct values, too many for a class label; check --label"));
-    }
+    MILLRACE_RETURN_IF_ERROR(tally.CheckCount());
   }
   if (scan.malformed == scan.rows) {
     return absl::InvalidArgumentError(
@@ -92,12 +104,7 @@ StatusOr<ClassScan> ScanClasses(CsvFile& file, const FeatureSpec& spec,
                        : absl::StrCat(file.name(), ": all ", scan.rows,
                                       " rows are malformed; the first: ", first_reason));
   }
-  if (labels.size() < 2) {
-    return absl::InvalidArgumentError(absl::StrCat(column, " has only the value ",
-                                                   QuotedValue(labels.names()[0]),
-                                                   ": at least 2 classes are needed"));
-  }
-  SortInto(labels.names(), counts, scan);
+  MILLRACE_RETURN_IF_ERROR(tally.Finish(scan));
   return scan;
 }
 

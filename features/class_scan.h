@@ -4,10 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "features/feature_encoder.h"
+#include "features/label_index.h"
 #include "formats/csv_file.h"
 #include "messages/features.pb.h"
 
@@ -23,6 +28,26 @@ struct ClassScan {
   std::vector<uint64_t> counts;  // well-formed rows of each class
   uint64_t rows = 0;             // records that were looked at
   uint64_t malformed = 0;        // records that will be rejected whatever the classes are
+};
+
+// Finds the classes in labels that come one by one. Not thread-safe.
+class ClassTally {
+ public:
+  // `column` is the label's name in messages.
+  explicit ClassTally(std::string column) : column_(std::move(column)) {}
+
+  // Counts the label of a record, given by the fields that `checker` (without classes) requires.
+  // InvalidArgument: the record will be rejected whatever the classes are, and gives none.
+  Status Add(const FeatureEncoder& checker, std::span<const std::string_view> fields);
+  // InvalidArgument as soon as there are more than kMaxClasses.
+  Status CheckCount() const;
+  // Sets classes and counts of `scan`. InvalidArgument: fewer than two classes. REQUIRES one.
+  Status Finish(ClassScan& scan) const;
+
+ private:
+  std::string column_;
+  LabelIndex labels_;
+  std::vector<uint64_t> counts_;  // by id
 };
 
 // Reads `file` from where it is to its end. Records that Encode() would reject whatever the classes
