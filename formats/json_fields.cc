@@ -28,9 +28,10 @@ std::string Quoted(std::string_view name) { return absl::StrCat("'", Printable(n
 // Errors of the parser are codes, which become a Status once, in ForEach.
 class JsonFields::Reader {
  public:
-  Reader(std::vector<std::string> names, char decimal_sign)
+  Reader(std::vector<std::string> names, char decimal_sign, Absent absent)
       : names_(std::move(names)),
         decimal_sign_(decimal_sign),
+        absent_(absent),
         fields_(names_.size()),
         numbers_(names_.size()),
         seen_in_(names_.size()) {
@@ -119,6 +120,8 @@ class JsonFields::Reader {
     if (!status->ok()) return simdjson::SUCCESS;
     for (size_t i = 0; i < names_.size(); ++i) {
       if (seen_in_[i] == row_) continue;
+      fields_[i] = "";
+      if (absent_ == Absent::kEmpty) continue;
       *status = absl::InvalidArgumentError(
           absl::StrCat("there is no ", Quoted(names_[i]), "; if it is not known, give null"));
       return simdjson::SUCCESS;
@@ -217,6 +220,7 @@ class JsonFields::Reader {
   absl::flat_hash_map<std::string, size_t> positions_;  // of names
   absl::flat_hash_set<std::string> parents_;            // what a name has before one of its dots
   const char decimal_sign_;
+  const Absent absent_;
   std::vector<std::string_view> fields_;
   std::vector<std::string> numbers_;  // of each field, where it needs another decimal sign
   std::vector<uint64_t> seen_in_;     // the row in which each field was seen last
@@ -226,8 +230,8 @@ class JsonFields::Reader {
   simdjson::ondemand::parser parser_;
 };
 
-JsonFields::JsonFields(std::vector<std::string> names, char decimal_sign)
-    : reader_(std::make_unique<Reader>(std::move(names), decimal_sign)) {}
+JsonFields::JsonFields(std::vector<std::string> names, char decimal_sign, Absent absent)
+    : reader_(std::make_unique<Reader>(std::move(names), decimal_sign, absent)) {}
 JsonFields::~JsonFields() = default;
 JsonFields::JsonFields(JsonFields&& other) noexcept = default;
 

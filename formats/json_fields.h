@@ -22,8 +22,15 @@ namespace millrace {
 // Not thread-safe.
 class JsonFields {
  public:
+  // What an object means that has no member of a field's name.
+  enum class Absent {
+    kError,  // a mistake
+    kEmpty,  // the empty cell, as null does
+  };
+
   // `names` are distinct.
-  explicit JsonFields(std::vector<std::string> names, char decimal_sign = '.');
+  explicit JsonFields(std::vector<std::string> names, char decimal_sign = '.',
+                      Absent absent = Absent::kError);
   ~JsonFields();
   JsonFields(JsonFields&&) noexcept;
   JsonFields& operator=(JsonFields&&) = delete;
@@ -36,8 +43,9 @@ class JsonFields {
 
   // Hands over each object of `text`, which is one object or an array of objects. InvalidArgument,
   // with the position or the row and the field: malformed JSON, invalid UTF-8, an object without a
-  // member of this name or with two, a value that is an array or an object. An error of `take` ends
-  // it, too, and is returned with the number of the row. Objects before an error were handed over.
+  // member of this name (Absent::kError) or with two, a value that is an array or an object. An
+  // error of `take` ends it, too, and is returned with the number of the row. Objects before an
+  // error were handed over.
   StatusOr<Shape> ForEach(std::string_view text, const TakeFields& take);
 
  private:

@@ -96,6 +96,14 @@ TEST(JsonFields, ThatAreNotThereAreAnErrorThatNamesTheRowAndTheField) {
   ExpectError({"a.b"}, R"({"a": 1})", "there is no 'a.b'");
 }
 
+TEST(JsonFields, ThatAreNotThereAreEmptyCellsIfTheyMayBe) {
+  JsonFields fields({"a", "b.c"}, '.', JsonFields::Absent::kEmpty);
+  const Result result = Read(fields, R"([{"a": 1, "b": {"c": 2}}, {"a": 3}, {"b": {}}])");
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(result.rows,
+              ElementsAre(ElementsAre("1", "2"), ElementsAre("3", ""), ElementsAre("", "")));
+}
+
 TEST(JsonFields, ThatAreThereTwiceAreAnError) {
   ExpectError({"a"}, R"({"a": 1, "a": 1})", "'a' is there twice");
   ExpectError({"a.b"}, R"({"a": {"b": 1}, "a.b": 2})", "'a.b' is there twice");
