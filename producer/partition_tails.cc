@@ -35,6 +35,7 @@ class TailReader {
     ConsumerOptions options;
     options.client_id = "csv-producer-resume";
     options.queue_kbytes = 1024;
+    options.read_committed = true;  // TopicSource writes in transactions
     MILLRACE_ASSIGN_OR_RETURN(consumer_,
                               PartitionConsumer::Create(kafka, options, reading_.topic, &wakeup_));
     return absl::OkStatus();
@@ -59,7 +60,8 @@ class TailReader {
       if (steady_clock::now() > deadline) {
         return absl::FailedPreconditionError(
             absl::StrCat("another producer is writing to ", reading_.topic,
-                         ": a job has one CsvProducer; stop that one, or start a new job (--job)"));
+                         ": a job has one CsvProducer or TopicSource; stop that one, or start a "
+                         "new job (--job)"));
       }
       ranges = later;
     }
@@ -101,6 +103,8 @@ class TailReader {
       if (tail) return std::move(*tail);
       if (from == range.begin) break;
     }
+    // Offsets without records are those of transactions that were aborted.
+    if (range.begin == 0 && foreign_.empty()) return PartitionTail();
     return absl::FailedPreconditionError(absl::StrCat(
         Name(partition),
         foreign_.empty()

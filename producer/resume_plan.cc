@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "topics/row_origin.h"
 
 namespace millrace {
 namespace {
@@ -31,6 +32,7 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
   PartitionTail tail;
   tail.rows = rows->end();
   tail.ended = rows->is_end();
+  MILLRACE_ASSIGN_OR_RETURN(tail.source, DecodeSourceState(value));
   if (tail.ended) {
     tail.fingerprint = record.end().fingerprint();
     return tail;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
+#include "messages/source.pb.h"
 #include "topics/partitioning.h"
 #include "topics/row_codec.h"
 
@@ -20,6 +22,7 @@ struct PartitionTail {
   // Row rows - 1 by itself (EncodeRow); empty without rows, or if the end of the stream follows it.
   std::string last_value;
   uint64_t fingerprint = 0;  // of its rows (row_fingerprint.h), if it has ended; 0: not known
+  std::optional<SourceState> source{};  // that the record has
 };
 
 // Parses the last record of a partition. InvalidArgument: it does not belong to a job of this

@@ -1,0 +1,116 @@
+#include "producer/source_batch.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "producer/source_positions.h"
+#include "topics/dead_letter.h"
+#include "topics/frame.h"
+
+namespace millrace {
+
+SourceBatch::SourceBatch(SourceState state, const Dealing& dealing, bool reasons_only)
+    : dealing_(dealing),
+      reasons_only_(reasons_only),
+      state_(std::move(state)),
+      partitions_(dealing.workers) {
+  for (WorkerId worker = 0; worker < dealing.workers; ++worker) {
+    partitions_[worker].end = RowsOfWorker(state_.rows(), worker, dealing);
+  }
+}
+
+bool SourceBatch::IsNew(const ConsumedRecord& record) const {
+  return record.offset >= NextOffset(state_, record.partition);
+}
+
+void SourceBatch::Count(const ConsumedRecord& record) {
+  SetNextOffset(state_, record.partition, record.offset + 1);
+  state_.set_bytes(state_.bytes() + record.value.size());
+  has_moved_ = true;
+}
+
+void SourceBatch::AddRow(const ConsumedRecord& record, const Row& row) {
+  const RowPlace place = PlaceOfRow(state_.rows(), dealing_);
+  if (!partitions_[place.worker].batch.Takes(row)) Finish(place.worker);
+  Partition& partition = partitions_[place.worker];
+  MILLRACE_CHECK(place.row == partition.end);
+  partition.batch.Add(row);
+  partition.origins.push_back(
+      {record.timestamp_ms, static_cast<uint32_t>(record.partition), record.offset});
+  ++partition.end;
+  ++rows_;
+  bytes_ += EncodedBytesOf(row);
+  state_.set_rows(state_.rows() + 1);
+  Count(record);
+}
+
+void SourceBatch::AddUnusable(const ConsumedRecord& record, const Status& why) {
+  const DeadLetter letter = MakeDeadLetter({.topic = state_.topic(),
+                                            .partition = record.partition,
+                                            .offset = record.offset,
+                                            .key = record.key,
+                                            .value = record.value},
+                                           std::string(TextOf(why)), reasons_only_);
+  for (std::string& frame : MakeFrames(letter.SerializeAsString(), 0)) {
+    bytes_ += frame.size();
+    letters_.push_back(std::move(frame));
+  }
+  state_.set_dead_letters(state_.dead_letters() + 1);
+  Count(record);
+}
+
+void SourceBatch::AddTombstone(const ConsumedRecord& record) {
+  state_.set_tombstones(state_.tombstones() + 1);
+  Count(record);
+}
+
+void SourceBatch::Skip(int32_t partition, Offset next) {
+  if (next <= NextOffset(state_, partition)) return;
+  SetNextOffset(state_, partition, next);
+  has_moved_ = true;
+}
+
+void SourceBatch::Lose(int32_t partition, Offset next) {
+  const Offset present = NextOffset(state_, partition);
+  MILLRACE_CHECK(next > present);
+  state_.set_lost(state_.lost() + static_cast<uint64_t>(next - present));
+  Skip(partition, next);
+}
+
+void SourceBatch::Finish(WorkerId worker) {
+  Partition& partition = partitions_[worker];
+  const uint32_t rows = partition.batch.rows();
+  InputDataRecord record = {
+      worker, {RowNumber(partition.end - rows), rows}, EncodeRows(partition.batch)};
+  AppendOrigins(partition.origins, record.value);
+  partition.origins.clear();
+  records_.push_back(std::move(record));
+}
+
+SourceBatch::Transaction SourceBatch::Take() {
+  for (WorkerId worker = 0; worker < dealing_.workers; ++worker) {
+    if (partitions_[worker].batch.rows() > 0) Finish(worker);
+  }
+  if (ends_) {
+    for (WorkerId worker = 0; worker < dealing_.workers; ++worker) {
+      const RowNumber end = partitions_[worker].end;
+      records_.push_back({worker, {end, 0}, EncodeEnd(end)});
+    }
+  }
+  state_.set_number(state_.number() + 1);
+  Transaction transaction;
+  // The last record of all is the last one of its partition, too, so a tail has the state.
+  if (records_.empty()) {
+    transaction.state = EncodeSourceState(state_);
+  } else {
+    AppendSourceState(state_, records_.back().value);
+  }
+  transaction.rows = std::exchange(records_, {});
+  transaction.letters = std::exchange(letters_, {});
+  rows_ = 0;
+  bytes_ = 0;
+  has_moved_ = false;
+  return transaction;
+}
+
+}  // namespace millrace

@@ -1,0 +1,147 @@
+#include "producer/row_decoder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The cells, or the reason why there are none.
+std::vector<std::string> Cells(const CellDecoder& decode, std::string_view value) {
+  std::vector<std::string> found;
+  const Status decoded = decode(value, [&](std::span<const std::string_view> cells) {
+    found.assign(cells.begin(), cells.end());
+    return absl::OkStatus();
+  });
+  if (!decoded.ok()) return {std::string(decoded.message())};
+  return found;
+}
+
+FeatureEncoder Encoder(const std::string& label, const std::string& number) {
+  FeatureSpec spec;
+  spec.set_label(label);
+  spec.add_classes("no");
+  spec.add_classes("yes");
+  spec.add_numeric(number);
+  return FeatureEncoder::Create(spec).value();
+}
+
+CellDecoder Csv(char delimiter = ',') {
+  return DecodeCsv({"id", "late", "carrier"}, Encoder("late", "id"), delimiter).value();
+}
+
+TEST(DecodeJson, FindsColumnsByTheirPathsInAnyOrder) {
+  const CellDecoder decode = DecodeJson({"late", "flight.distance"}, false);
+  EXPECT_THAT(Cells(decode, R"({"flight": {"distance": 1.50, "to": "LAX"}, "late": "yes"})"),
+              ElementsAre("yes", "1.50"));
+  EXPECT_THAT(Cells(decode, R"({"late": null, "flight": {"distance": 7}})"), ElementsAre("", "7"));
+}
+
+TEST(DecodeJson, WritesNumbersWithTheDecimalSignOfTheJob) {
+  EXPECT_THAT(Cells(DecodeJson({"x"}, true), R"({"x": 1.5})"), ElementsAre("1,5"));
+}
+
+TEST(DecodeJson, RefusesWhatIsNoSingleObject) {
+  const CellDecoder decode = DecodeJson({"x"}, false);
+  EXPECT_THAT(Cells(decode, R"([{"x": 1}])"), ElementsAre(HasSubstr("an array of rows")));
+  EXPECT_THAT(Cells(decode, ""), ElementsAre(HasSubstr("malformed JSON")));
+  EXPECT_THAT(Cells(decode, R"({"x": 1)"), ElementsAre(HasSubstr("malformed JSON")));
+  EXPECT_THAT(Cells(decode, R"({"x": 1})"), ElementsAre("1"));
+}
+
+TEST(DecodeJson, TakesAMemberThatIsNotThereForAnEmptyCell) {
+  const CellDecoder decode = DecodeJson({"late", "x"}, false);
+  EXPECT_THAT(Cells(decode, R"({"late": "no", "x": 1})"), ElementsAre("no", "1"));
+  EXPECT_THAT(Cells(decode, R"({"late": "yes"})"), ElementsAre("yes", ""));
+  EXPECT_THAT(Cells(decode, "{}"), ElementsAre("", ""));
+}
+
+TEST(DecodeCsv, PicksTheColumnsOfALine) {
+  const CellDecoder decode = Csv();
+  EXPECT_THAT(Cells(decode, "7,yes,AA"), ElementsAre("yes", "7"));
+  EXPECT_THAT(Cells(decode, "7,\"y\"\"es\n\",AA\r\n"), ElementsAre("y\"es\n", "7"));
+  EXPECT_THAT(Cells(Csv(';'), "7;no, maybe;AA\n"), ElementsAre("no, maybe", "7"));
+  EXPECT_THAT(Cells(decode, ",,"), ElementsAre("", ""));
+}
+
+TEST(DecodeCsv, RefusesWhatIsNoSingleLine) {
+  const CellDecoder decode = Csv();
+  EXPECT_THAT(Cells(decode, "7,yes,AA\n8,no,UA"), ElementsAre(HasSubstr("more than one line")));
+  EXPECT_THAT(Cells(decode, "7,yes"), ElementsAre("2 fields, but --columns names 3"));
+  EXPECT_THAT(Cells(decode, ""), ElementsAre("an empty line"));
+  EXPECT_THAT(Cells(decode, "\r\n"), ElementsAre("an empty line"));
+  EXPECT_THAT(Cells(decode, "7,\"yes,AA"), ElementsAre(HasSubstr("quote")));
+  EXPECT_THAT(Cells(decode, "7,\"y\"es,AA"), ElementsAre(HasSubstr("quote")));
+  // What was refused leaves nothing behind.
+  EXPECT_THAT(Cells(decode, "7,yes,AA"), ElementsAre("yes", "7"));
+}
+
+TEST(DecodeCsv, NeedsEachColumnOnce) {
+  const auto why_not = [](const std::vector<std::string>& header) {
+    const Status status = DecodeCsv(header, Encoder("a", "b"), ',').status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(why_not({"a", "c"}), HasSubstr("--columns has no column \"b\""));
+  EXPECT_THAT(why_not({"a", "b", "a"}), HasSubstr("--columns names 'a' twice"));
+}
+
+TEST(RowDecoder, MakesRowsAndSaysWhyAValueIsNone) {
+  FeatureSpec spec;
+  spec.set_label("late");
+  spec.add_classes("no");
+  spec.add_classes("yes");
+  spec.add_numeric("distance");
+  spec.set_missing(FeatureSpec::REJECT);
+  FeatureEncoder encoder = FeatureEncoder::Create(spec).value();
+  CellDecoder cells = DecodeJson(encoder.required_columns(), false);
+  RowDecoder decoder(std::move(cells), std::move(encoder));
+  Row row;
+  ASSERT_TRUE(decoder.Decode(R"({"distance": 12.5, "late": "yes"})", &row).ok());
+  EXPECT_EQ(row.label, 1u);
+  EXPECT_THAT(row.numeric, ElementsAre(12.5));
+  EXPECT_THAT(std::string(decoder.Decode(R"({"distance": 1, "late": "no?"})", &row).message()),
+              HasSubstr("no?"));
+  EXPECT_EQ(decoder.rows(), 1u);
+}
+
+TEST(RowDecoder, TakesAMissingNumberWhereItMayBeMissing) {
+  for (const bool is_rejected : {false, true}) {
+    FeatureSpec spec;
+    spec.set_label("late");
+    spec.add_classes("no");
+    spec.add_classes("yes");
+    spec.add_numeric("x");
+    spec.set_missing(is_rejected ? FeatureSpec::REJECT : FeatureSpec::MEAN);
+    FeatureEncoder encoder = FeatureEncoder::Create(spec).value();
+    CellDecoder cells = DecodeJson(encoder.required_columns(), false);
+    RowDecoder decoder(std::move(cells), std::move(encoder));
+    Row row;
+    for (const char* const value : {R"({"late": "yes"})", R"({"late": "yes", "x": null})"}) {
+      const Status decoded = decoder.Decode(value, &row);
+      EXPECT_EQ(decoded.ok(), !is_rejected) << decoded;
+      EXPECT_TRUE(!decoded.ok() || std::isnan(row.numeric[0]));
+    }
+    EXPECT_FALSE(decoder.Decode(R"({"x": 1})", &row).ok());  // no label
+  }
+}
+
+TEST(RowDecoder, NamesTheColumnsThatWereEmptyInAllRows) {
+  FeatureEncoder encoder = Encoder("late", "x");
+  CellDecoder cells = DecodeJson(encoder.required_columns(), false);
+  RowDecoder decoder(std::move(cells), std::move(encoder));
+  Row row;
+  ASSERT_TRUE(decoder.Decode(R"({"late": "no", "X": 1})", &row).ok());
+  EXPECT_FALSE(decoder.Decode(R"({"late": "no?", "x": 1})", &row).ok());  // no row
+  EXPECT_THAT(decoder.EmptyColumns(), ElementsAre("x"));
+  ASSERT_TRUE(decoder.Decode(R"({"late": "no", "x": 1})", &row).ok());
+  EXPECT_THAT(decoder.EmptyColumns(), ElementsAre());
+}
+
+}  // namespace
+}  // namespace millrace
