@@ -12,6 +12,7 @@
 #include "features/quantile_bins.h"
 #include "features/spec_checks.h"
 #include "features/time_parts.h"
+#include "topics/partitioning.h"
 
 namespace millrace {
 namespace {
@@ -34,6 +35,11 @@ void AddTimeParts(FeatureSpec& spec) {
 // A column in a term of bins, where "all" would be others.
 std::string BinsOf(const std::string& column) {
   return column == "all" ? "\"all\"" : TermOfColumn(column);
+}
+
+void TakeBuckets(const FeatureSpec& from, const FeatureSpec& given, FeatureSpec& spec) {
+  if (!given.has_categorical_buckets()) spec.set_categorical_buckets(from.categorical_buckets());
+  if (!given.has_text_buckets()) spec.set_text_buckets(from.text_buckets());
 }
 
 }  // namespace
@@ -71,9 +77,23 @@ FeatureSpec CompleteSpec(FeatureSpec spec) {
   return spec;
 }
 
-void TakeBuckets(const FeatureSpec& from, const FeatureSpec& given, FeatureSpec& spec) {
-  if (!given.has_categorical_buckets()) spec.set_categorical_buckets(from.categorical_buckets());
-  if (!given.has_text_buckets()) spec.set_text_buckets(from.text_buckets());
+StatusOr<FeatureEncoder> EncoderOfColumns(FeatureSpec spec) {
+  if (spec.bin_edges().empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<BinnedColumn> binned, BinnedColumns(spec));
+    for (const BinnedColumn& each : binned) spec.add_bin_edges()->set_column(each.column);
+  }
+  const bool classes_known = spec.classes_size() > 0 || spec.regression();
+  return classes_known ? FeatureEncoder::Create(spec) : FeatureEncoder::CreateWithoutClasses(spec);
+}
+
+void AgreeOnBuckets(const FeatureSpec* published, const FeatureSpec& given,
+                    const SetBuckets& set_defaults, FeatureSpec& spec) {
+  if (published != nullptr) return TakeBuckets(*published, given, spec);
+  FeatureSpec chosen = spec;
+  if (!given.has_categorical_buckets()) chosen.clear_categorical_buckets();
+  if (!given.has_text_buckets()) chosen.clear_text_buckets();
+  if (set_defaults) set_defaults(chosen);
+  TakeBuckets(chosen, given, spec);
 }
 
 FeatureSpec WithoutLabel(FeatureSpec spec) {
@@ -120,6 +140,31 @@ uint32_t RowsPerTurnOf(const Producer& settings, bool is_live) {
         std::clamp(kLongestTurnS * settings.rate(), 1.0, double{kMostPaced}));
   }
   return is_live || !settings.time_column().empty() ? 1 : 256;
+}
+
+StatusOr<uint32_t> AgreeOnTurns(const Producer& settings, bool is_live,
+                                const std::optional<JobFeatures>& published) {
+  if (!published || settings.has_rows_per_turn()) return RowsPerTurnOf(settings, is_live);
+  if (published->rows_per_turn() <= Dealing::kMostRowsPerTurn) {
+    return std::max(published->rows_per_turn(), 1U);  // 0: of an older version
+  }
+  return absl::DataLossError(absl::StrCat(
+      "the job topic holds invalid settings: turns of ", published->rows_per_turn(),
+      " rows. Another program may have written them. Start a new job (another --job)"));
+}
+
+StatusOr<JobFeatures> FeaturesOf(const JobConfig& config, const FeatureSpec& spec, uint32_t turns,
+                                 const std::optional<JobFeatures>& published) {
+  MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec));
+  JobFeatures features;
+  features.set_job(config.name());
+  features.set_epoch(config.epoch());
+  features.set_workers(config.workers());
+  const bool is_same = published && std::max(published->rows_per_turn(), 1U) == turns;
+  features.set_rows_per_turn(is_same ? published->rows_per_turn() : turns);
+  *features.mutable_spec() = spec;
+  features.set_feature_count(encoder.feature_count());
+  return features;
 }
 
 }  // namespace millrace

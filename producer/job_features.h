@@ -2,9 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 
+#include "base/status.h"
+#include "features/feature_encoder.h"
 #include "messages/features.pb.h"
 #include "messages/job.pb.h"
+#include "messages/records.pb.h"
 
 namespace millrace {
 
@@ -12,9 +17,18 @@ namespace millrace {
 // other defaults, and compare field by field with those that are given later.
 FeatureSpec CompleteSpec(FeatureSpec spec);
 
-// Sets the numbers of hashed features that are not `given` to those of `from`: the defaults of a
-// new job, or what the job has published, whose defaults may have been others.
-void TakeBuckets(const FeatureSpec& from, const FeatureSpec& given, FeatureSpec& spec);
+// An encoder that requires the columns of `spec`, whose classes and edges may not be known yet.
+// InvalidArgument: those of FeatureEncoder::Create().
+StatusOr<FeatureEncoder> EncoderOfColumns(FeatureSpec spec);
+
+// Sets the default numbers of hashed features of a new job, whose classes are known, where the spec
+// has none. May be empty.
+using SetBuckets = std::function<void(FeatureSpec&)>;
+
+// Sets the numbers of hashed features that are not `given` to those that the job has published,
+// whose defaults may have been others, or of a new job (null) to the defaults.
+void AgreeOnBuckets(const FeatureSpec* published, const FeatureSpec& given,
+                    const SetBuckets& set_defaults, FeatureSpec& spec);
 
 // The same without the label among the columns of its features: crosses of it are left out, too.
 FeatureSpec WithoutLabel(FeatureSpec spec);
@@ -25,5 +39,14 @@ FeatureSpec WithoutLabel(FeatureSpec spec);
 // workers waits for all turns of it. Where nobody knows how fast they come, since the input is a
 // pipe or a file that is followed, it is one row.
 uint32_t RowsPerTurnOf(const Producer& settings, bool is_live);
+
+// The same, but the job keeps what it has published, unless another number is given: publishing
+// refuses that. DataLoss: what is published makes no sense.
+StatusOr<uint32_t> AgreeOnTurns(const Producer& settings, bool is_live,
+                                const std::optional<JobFeatures>& published);
+
+// What is published of a spec that is complete. InvalidArgument: the spec is not.
+StatusOr<JobFeatures> FeaturesOf(const JobConfig& config, const FeatureSpec& spec, uint32_t turns,
+                                 const std::optional<JobFeatures>& published);
 
 }  // namespace millrace

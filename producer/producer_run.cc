@@ -14,7 +14,6 @@
 #include "base/grouped_number.h"
 #include "features/csv_format.h"
 #include "features/csv_row_encoder.h"
-#include "features/quantile_bins.h"
 #include "features/spec_checks.h"
 #include "formats/csv_dialect.h"
 #include "formats/csv_file.h"
@@ -87,8 +86,6 @@ class KafkaRun final : public ProducerRun {
   Status StartAgain();
   Status WhileAway(const std::string& what, const std::function<Status()>& action);
   Status AgreeOnFeatures();
-  void AgreeOnBuckets(const std::optional<JobFeatures>& published);
-  StatusOr<uint32_t> AgreeOnTurns(const std::optional<JobFeatures>& published) const;
   Status ReadPlan();
   Status Stream();
   Status Accept();
@@ -104,7 +101,7 @@ class KafkaRun final : public ProducerRun {
   const KafkaOptions kafka_;
   const std::atomic<bool>& stop_;
   const bool features_only_;
-  const std::function<void(FeatureSpec&)> set_default_buckets_;
+  const SetBuckets set_default_buckets_;
   ProgressDisplay display_;
   CsvFile::Options file_options_;  // of the stream
   CsvFile::Options scan_options_;  // of first scans
@@ -166,15 +163,8 @@ Status KafkaRun::OpenRejects() {
 
 Status KafkaRun::CheckInput() {
   // The columns are looked up without the classes and edges, which may not be known yet.
-  FeatureSpec spec = spec_;
-  if (spec.bin_edges().empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::vector<BinnedColumn> binned, BinnedColumns(spec));
-    for (const BinnedColumn& each : binned) spec.add_bin_edges()->set_column(each.column);
-  }
-  const bool classes_known = spec.classes_size() > 0 || spec.regression();
-  MILLRACE_ASSIGN_OR_RETURN(
-      FeatureEncoder encoder,
-      classes_known ? FeatureEncoder::Create(spec) : FeatureEncoder::CreateWithoutClasses(spec));
+  const bool classes_known = spec_.classes_size() > 0 || spec_.regression();
+  MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder encoder, EncoderOfColumns(spec_));
   MILLRACE_RETURN_IF_ERROR(
       CsvRowEncoder::Create(std::move(encoder), file_->columns(), file_->name()).status());
   const std::string& time_column = config_.producer().time_column();
@@ -297,30 +287,6 @@ Status KafkaRun::StartAgain() {
   return ReadPlan();
 }
 
-// The job keeps what it has published, unless another number is given: PublishFeatures refuses it.
-StatusOr<uint32_t> KafkaRun::AgreeOnTurns(const std::optional<JobFeatures>& published) const {
-  if (!published || config_.producer().has_rows_per_turn()) {
-    return RowsPerTurnOf(config_.producer(), is_live());
-  }
-  if (published->rows_per_turn() <= Dealing::kMostRowsPerTurn) {
-    return std::max(published->rows_per_turn(), 1U);  // 0: of an older version
-  }
-  return absl::DataLossError(absl::StrCat(
-      "the job topic holds invalid settings: turns of ", published->rows_per_turn(),
-      " rows. Another program may have written them. Start a new job (another --job)"));
-}
-
-// As of turns.
-void KafkaRun::AgreeOnBuckets(const std::optional<JobFeatures>& published) {
-  const FeatureSpec& given = config_.features();
-  if (published) return TakeBuckets(published->spec(), given, spec_);
-  FeatureSpec chosen = spec_;
-  if (!given.has_categorical_buckets()) chosen.clear_categorical_buckets();
-  if (!given.has_text_buckets()) chosen.clear_text_buckets();
-  if (set_default_buckets_) set_default_buckets_(chosen);
-  TakeBuckets(chosen, given, spec_);
-}
-
 Status KafkaRun::AgreeOnFeatures() {
   std::optional<JobFeatures> published;
   const Status read = WhileAway("read the job's features", [&]() -> Status {
@@ -346,22 +312,16 @@ Status KafkaRun::AgreeOnFeatures() {
     }
   }
   if (!published) MILLRACE_RETURN_IF_ERROR(CheckCrossesOfNumbers(spec_));
-  AgreeOnBuckets(published);
+  AgreeOnBuckets(published ? &published->spec() : nullptr, config_.features(), set_default_buckets_,
+                 spec_);
   const Status edges =
       SetBinEdges(input(), scan_options_, can_read_again_, published ? &published->spec() : nullptr,
                   stop_, display_, spec_);
   if (!edges.ok()) return AsInputError(edges);
+  MILLRACE_ASSIGN_OR_RETURN(rows_per_turn_, AgreeOnTurns(config_.producer(), is_live(), published));
   // If the published ones are of other bins, PublishFeatures says so.
-  MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec_));
-  JobFeatures features;
-  features.set_job(config_.name());
-  features.set_epoch(config_.epoch());
-  features.set_workers(config_.workers());
-  MILLRACE_ASSIGN_OR_RETURN(rows_per_turn_, AgreeOnTurns(published));
-  const bool is_same = published && std::max(published->rows_per_turn(), 1U) == rows_per_turn_;
-  features.set_rows_per_turn(is_same ? published->rows_per_turn() : rows_per_turn_);
-  *features.mutable_spec() = spec_;
-  features.set_feature_count(encoder.feature_count());
+  MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features,
+                            FeaturesOf(config_, spec_, rows_per_turn_, published));
   shape_ = RowShapeFrom(features);
   return WhileAway("publish the job's features", [&]() -> Status {
     MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config_, stop_));

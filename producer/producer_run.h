@@ -2,13 +2,12 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "base/status.h"
-#include "messages/features.pb.h"
 #include "messages/job.pb.h"
+#include "producer/job_features.h"
 
 namespace millrace {
 
@@ -19,9 +18,7 @@ class ProducerRun {
     bool quiet = false;  // print errors and warnings only
     // Publish the job's features and send no row, so that servers and workers can join before.
     bool features_only = false;
-    // Sets the numbers of hashed features of a new job, whose classes are known, where the spec has
-    // none.
-    std::function<void(FeatureSpec&)> set_default_buckets;
+    SetBuckets set_default_buckets;
     // true: stop reading, deliver what was handed over, return Cancelled. Outlives the run.
     const std::atomic<bool>* stop = nullptr;
   };

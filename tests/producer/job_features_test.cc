@@ -24,20 +24,21 @@ TEST(JobFeatures, PublishesTheCellsThatMeanMissing) {
   EXPECT_EQ(TokensOf(spec), (std::vector<std::string>{"-999"}));
 }
 
-TEST(TakeBuckets, AJobThatHasBegunKeepsThoseThatAreNotGiven) {
+TEST(AgreeOnBuckets, AJobThatHasBegunKeepsThoseThatAreNotGiven) {
   FeatureSpec given;
   given.set_text_buckets(9);
-  FeatureSpec spec = given;
-  FeatureSpec defaults;
-  defaults.set_categorical_buckets(262'144);
-  defaults.set_text_buckets(262'144);
-  TakeBuckets(defaults, given, spec);
+  FeatureSpec spec = CompleteSpec(given);
+  const auto set_defaults = [](FeatureSpec& chosen) {
+    if (!chosen.has_categorical_buckets()) chosen.set_categorical_buckets(262'144);
+    if (!chosen.has_text_buckets()) chosen.set_text_buckets(262'144);
+  };
+  AgreeOnBuckets(nullptr, given, set_defaults, spec);
   EXPECT_EQ(spec.categorical_buckets(), 262'144u);
   EXPECT_EQ(spec.text_buckets(), 9u);
   FeatureSpec published;  // by a version with other defaults
   published.set_categorical_buckets(4096);
   published.set_text_buckets(1024);
-  TakeBuckets(published, given, spec);
+  AgreeOnBuckets(&published, given, set_defaults, spec);
   EXPECT_EQ(spec.categorical_buckets(), 4096u);
   EXPECT_EQ(spec.text_buckets(), 9u) << "another number is given, which the job refuses";
 }
