@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -13,14 +12,12 @@
 #include <utility>
 
 #include "base/atomic_file.h"
-#include "job/kafka_options.h"
-#include "kafka/broker_retry.h"
+#include "job/metric_points.h"
 #include "kafka/consumer.h"
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
 #include "messages/records.pb.h"
 #include "topics/metric_point_codec.h"
-#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -46,31 +43,12 @@ std::optional<MetricPoint::ServerProgress> Heartbeat(const ConsumedRecord& recor
   return point->server();
 }
 
-// A reader of `metrics`, so many points before the end as it is now. `wakeup` outlives it.
-StatusOr<std::unique_ptr<PartitionConsumer>> ReadMetrics(const JobConfig& config,
-                                                         int64_t points_back,
-                                                         const std::atomic<bool>& stop,
-                                                         Wakeup& wakeup) {
-  ConsumerOptions options;
-  options.client_id = "takeover";
-  MILLRACE_ASSIGN_OR_RETURN(
-      std::unique_ptr<PartitionConsumer> metrics,
-      PartitionConsumer::Create(ToKafkaOptions(config), options,
-                                TopicName(config.name(), Topic::kMetrics), &wakeup));
-  MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range,
-                            BrokerRetry(stop, config.broker_timeout_s()).Run([&metrics] {
-                              return metrics->QueryRange(0, kBrokerCall);
-                            }));
-  MILLRACE_RETURN_IF_ERROR(metrics->Assign(0, std::max(range.begin, range.end - points_back)));
-  return metrics;
-}
-
 // Reads the last points of `metrics` up to the end as it is now.
 Status ReadLastPoints(const JobConfig& config, const std::atomic<bool>& stop,
                       ConsumerHandler handler) {
   Wakeup wakeup;
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PartitionConsumer> metrics,
-                            ReadMetrics(config, kPointsBack, stop, wakeup));
+                            ReadMetricPoints(config, kPointsBack, stop, wakeup));
   bool is_read = false;
   handler.on_end = [&is_read](int32_t, Offset) { is_read = true; };
   handler.on_out_of_range = [&is_read](int32_t) {
@@ -132,7 +110,7 @@ Status WaitWhileTakenOver(const JobConfig& config, const std::vector<ShardId>& s
   if (taken.empty()) return absl::OkStatus();
   Wakeup wakeup;
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PartitionConsumer> metrics,
-                            ReadMetrics(config, 0, stop, wakeup));
+                            ReadMetricPoints(config, 0, stop, wakeup));
   auto last_heartbeat = steady_clock::now();
   auto next_report = last_heartbeat;
   bool is_read = false;  // silence counts once the topic is being read
