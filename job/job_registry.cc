@@ -39,6 +39,7 @@ constexpr char kFeaturesKey[] = "features";
 constexpr char kTrainingKey[] = "training";
 constexpr char kEndedKey[] = "ended";
 constexpr char kReplicasKey[] = "replicas";
+constexpr char kSourceKey[] = "source";          // TopicSource's own (producer/source_log.h)
 constexpr char kGenerationKey[] = "generation";  // : and the number, which is all that it says
 constexpr seconds kReportEvery = seconds(5);
 // Bounds on what is joined: anybody may write to the topic.
@@ -237,6 +238,7 @@ class KafkaJobRegistry final : public JobRegistry {
   Status TakeOne(const ConsumedRecord& record) {
     const std::string_view name = std::string_view(record.key).substr(0, record.key.find(':'));
     if (name == kGenerationKey) return TakeGeneration(std::string_view(record.key));
+    if (name == kSourceKey) return absl::OkStatus();
     if (name != kFeaturesKey && name != kTrainingKey && name != kEndedKey && name != kReplicasKey) {
       return absl::InvalidArgumentError("its key is not one of Millrace's");
     }

@@ -39,15 +39,17 @@ rd_kafka_resp_err_t AskAboutPartition(rd_kafka_t* client, const std::string& top
   return RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
 }
 
+}  // namespace
+
 // Kafka's ListOffsets takes the logical offsets where a time is meant. (librdkafka's
 // query_watermark_offsets does the same, but waits on when its time has run out.)
 StatusOr<Offset> QueryOffset(rd_kafka_t* client, const std::string& topic, int32_t partition,
-                             int64_t logical, SteadyClock::time_point deadline) {
+                             int64_t at, SteadyClock::time_point deadline) {
   const Handle<rd_kafka_topic_partition_list_t> list(rd_kafka_topic_partition_list_new(1));
   rd_kafka_topic_partition_t* const entry =
       rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), partition);
   while (true) {
-    entry->offset = logical;
+    entry->offset = at;
     entry->err = RD_KAFKA_RESP_ERR_NO_ERROR;
     rd_kafka_resp_err_t error =
         rd_kafka_offsets_for_times(client, list.get(), MillisecondsUntil(deadline));
@@ -66,8 +68,6 @@ StatusOr<Offset> QueryOffset(rd_kafka_t* client, const std::string& topic, int32
     std::this_thread::sleep_for(kRetryEvery);
   }
 }
-
-}  // namespace
 
 StatusOr<OffsetRange> QueryOffsetRange(rd_kafka_t* client, const std::string& topic,
                                        int32_t partition, std::chrono::milliseconds timeout) {

@@ -18,4 +18,10 @@ namespace millrace::kafka_internal {
 StatusOr<OffsetRange> QueryOffsetRange(rd_kafka_t* client, const std::string& topic,
                                        int32_t partition, std::chrono::milliseconds timeout);
 
+// The offset that stands for `at`: RD_KAFKA_OFFSET_BEGINNING, RD_KAFKA_OFFSET_END, or that of the
+// first record of a time, in milliseconds (RD_KAFKA_OFFSET_END: there is none). Errors as above,
+// once the deadline has passed.
+StatusOr<Offset> QueryOffset(rd_kafka_t* client, const std::string& topic, int32_t partition,
+                             int64_t at, std::chrono::steady_clock::time_point deadline);
+
 }  // namespace millrace::kafka_internal

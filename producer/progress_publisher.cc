@@ -9,8 +9,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kEvery(500);
-constexpr char kSeries[] = "producer";
 // More than this on their way means that Kafka is away.
 constexpr size_t kMaxOutstanding = 4;
 
@@ -29,7 +27,7 @@ StatusOr<std::unique_ptr<ProgressPublisher>> ProgressPublisher::Create(const Kaf
 
 void ProgressPublisher::Publish(Time now, const MetricPoint::ProducerProgress& progress) {
   if (now < next_) return;
-  next_ = now + kEvery;
+  next_ = now + kProgressEvery;
   producer_->Poll(milliseconds(0));
   if (producer_->outstanding() < kMaxOutstanding) Send(progress);
 }
@@ -48,7 +46,7 @@ void ProgressPublisher::Send(const MetricPoint::ProducerProgress& progress) {
           .count());
   *point.mutable_producer() = progress;
   for (const std::string& frame : MakeFrames(point.SerializeAsString(), 0)) {
-    producer_->Send(topic_, 0, kSeries, frame).IgnoreError();
+    producer_->Send(topic_, 0, kProducerSeries, frame).IgnoreError();
   }
 }
 

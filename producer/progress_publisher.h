@@ -12,6 +12,11 @@
 
 namespace millrace {
 
+// The key of these points.
+inline constexpr char kProducerSeries[] = "producer";
+// They are sent about so often.
+inline constexpr std::chrono::milliseconds kProgressEvery(500);
+
 // A client of its own, so that points are not queued behind rows. It never delays the stream: while
 // Kafka is unreachable, points are dropped. Used by one thread.
 class ProgressPublisher {
@@ -22,7 +27,7 @@ class ProgressPublisher {
                                                              std::string topic);
   Status Prepare() { return producer_->Prepare({topic_}); }
 
-  // To be called often; about two points a second are sent.
+  // To be called often; it sends a point each kProgressEvery.
   void Publish(Time now, const MetricPoint::ProducerProgress& progress);
   // Waits at most `timeout` until it is delivered.
   void PublishLast(const MetricPoint::ProducerProgress& progress,

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 PROGRAMS = pathlib.Path(os.environ["MILLRACE_PROGRAMS"]).resolve()
-ALL = ["CsvProducer", "ServerApp", "WorkerApp", "Watch"]
+ALL = ["CsvProducer", "TopicSource", "ServerApp", "WorkerApp", "Watch"]
 
 
 def run(program, *words, **options):
@@ -119,6 +119,27 @@ class Programs(unittest.TestCase):
         for words in ["--classes", "no,yes"], []:
             self.assertIn("no Kafka broker answered",
                           self.produce(rows, "--bins", "all,hour:4", *words).stderr)
+
+    def source(self, *words):
+        return run("TopicSource", "--brokers", self.nobody, "--broker-timeout", "1", *words)
+
+    def test_a_source_without_topic_columns_or_time_is_wrong_usage(self):
+        features = ["--label", "y", "--numeric", "x", "--classes", "no,yes"]
+        self.assert_one_line(self.source(*features), 2, "give --topic NAME")
+        topic = ["--topic", "clicks", *features]
+        self.assert_one_line(self.source(*topic, "--format", "csv"), 2, "--columns A,B,...")
+        self.assert_one_line(self.source(*topic, "--columns", "x,y"), 2, "needs --format csv")
+        csv = [*topic, "--format", "csv", "--columns"]
+        self.assert_one_line(self.source(*csv, "a,y"), 2, '--columns has no column "x"', "a, y")
+        self.assert_one_line(self.source(*csv, "x,y,x"), 2, "names 'x' twice")
+        self.assert_one_line(self.source(*csv, "x,y", "--delimiter", "ab"), 2, "--delimiter")
+        self.assert_one_line(self.source(*topic, "--from", "yesterday"), 2, "--from: give beginning")
+        self.assert_one_line(self.source(*topic, "--format", "xml"), 2, "--format")
+        self.assert_one_line(self.source("--job", "j", *topic[2:], "--topic", "j.job"), 2,
+                             "is a topic of the job itself")
+        # As far as the broker.
+        for words in (topic, [*csv, "x,y"], [*topic, "--from", "2013-01-31T10:00:00Z"]):
+            self.assertIn("no Kafka broker answered", self.source(*words).stderr)
 
     def test_what_separates_the_fields_is_found_or_told(self):
         for text, found in (("x\ty\n1\tno\n2\tyes\n", "tabs"), ("x;y\n1,5;no\n2;yes\n", "semicolons"),

@@ -15,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import topology  # noqa: E402
 
 USERS = ["producer", "server", "worker", "watch"]
+SOURCE = "source"  # TopicSource's, in jobs that have no producer
 CREATE_ACLS = topology.BUILD / "tests" / "kafka" / "kafka_create_acls"
 DOCUMENT = topology.ROOT / "docs" / "security.md"
 # For which the server needs three brokers: see MinInsyncTest.
@@ -44,7 +45,8 @@ def acls(command):
             for name in options.get(f"--{kind}", []) for operation in options["--operation"]]
 
 
-EVERY = [acl for command in documented() for acl in acls(command)]
+ALL = [acl for command in documented() for acl in acls(command)]
+EVERY = [acl for acl in ALL if acl[0] != SOURCE]
 
 
 def wait_for(happened, timeout=PATIENCE):
@@ -59,7 +61,7 @@ def wait_for(happened, timeout=PATIENCE):
 
 class SecureBroker(topology.Broker):
     def __init__(self, folder, version, brokers=1, options=()):
-        users = [f"--user={user}={user}-secret" for user in USERS]
+        users = [f"--user={user}={user}-secret" for user in [*USERS, SOURCE]]
         super().__init__(folder, version, brokers, ["--secure", *users, *options])
 
     # librdkafka before 2.6.1 cannot log in by SCRAM at Kafka 4.
@@ -89,7 +91,13 @@ class SecureBroker(topology.Broker):
     def allow_transactions(self, prefix):
         """As the page does it: librdkafka has no such ACLs. (A tool takes seconds.)"""
         self.tool("kafka-acls", *[word.replace("flights-shard-", prefix) for command in documented()
-                                  if "--transactional-id" in command for word in command[1:]])
+                                  if "flights-shard-" in command for word in command[1:]])
+
+    def allow_source_transactions(self, jobs):
+        (command,) = [command for command in documented() if "flights-source" in command]
+        at = command.index("flights-source")
+        self.tool("kafka-acls", *command[1:at - 1], *command[at + 1:],
+                  *(word for job in jobs for word in ("--transactional-id", f"{job}-source")))
 
 
 class SecureJob(topology.Job):
@@ -333,6 +341,45 @@ class SecureTest(unittest.TestCase):
             return f"without {operation} on {name}: {type(error).__name__}: {error}"
         finally:
             job.close()
+
+    def test_a_source_needs_what_is_documented_for_it_and_names_what_it_lacks(self):
+        rows = ['{"late": "no", "x": 1}', '{"late": "yes", "x": 2}', "no JSON"]
+        self.broker.tool("kafka-topics", "--create", "--topic", "departures")
+        self.broker.send({"departures": "\n".join(rows)})
+        wanted = [acl for acl in ALL if acl[0] == SOURCE]
+        self.assertGreater(len(wanted), 10)
+        lacking = {f"sourced-{i}": acl for i, acl in enumerate([None, *wanted])}
+        self.broker.allow_source_transactions(
+            [job for job, acl in lacking.items() if acl is None or acl[1] != "transactional-id"])
+        for name, missing in lacking.items():
+            with self.subTest(missing=missing):
+                self.broker.allow(name, [acl for acl in [*EVERY, *wanted]
+                                         if acl not in (missing, ALTER_CONFIGS)])
+                if missing and missing[3] == "departures":
+                    continue  # all jobs have the same
+                job = self.sourced_job(name)
+                if missing and missing[3:] == ("flights.input-data", "Read"):
+                    self.assertEqual(job.wait(SOURCE, PATIENCE), 0, job.log(SOURCE))
+                    job.start(SOURCE)  # there was nothing to be read before
+                if missing:
+                    named = missing[3].replace("flights", name)
+                    self.until(lambda: self.tells(job, SOURCE, named), job, f"a line on {missing}")
+                else:
+                    self.assertEqual(job.wait(SOURCE, PATIENCE), 0, job.log(SOURCE))
+                    self.assertIn("holds 2 rows", job.log(SOURCE))
+                job.close()
+
+    def sourced_job(self, name):
+        job = self.job(name)
+        job.commands[SOURCE] = [
+            topology.PROGRAMS / "TopicSource", "--brokers", self.broker.address, "--job", name,
+            "--workers", "2", "--topic", "departures", "--until-end", "--label", "late",
+            "--numeric", "x", "--classes", "no,yes", *self.broker.flags(SOURCE),
+        ]  # fmt: skip
+        job.start("server")
+        self.until(lambda: job.state() or job.has_ended("server"), job, "the making of the topics")
+        job.start(SOURCE)
+        return job
 
     @staticmethod
     def tells(job, program, name):

@@ -1,0 +1,172 @@
+// TopicSource: copies the rows that somebody else writes to a topic into a job.
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/job_flags.h"
+#include "apps/program.h"
+#include "features/time_value.h"
+#include "job/stop_signal.h"
+#include "producer/source_run.h"
+#include "tasks/task_options.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kDescription[] =
+    "Millrace TopicSource: reads rows that other programs write to a Kafka topic, turns each into\n"
+    "features, and writes them to the job's input-data, as CsvProducer does with the rows of a\n"
+    "file. Each row is counted once, whichever program is killed meanwhile.";
+
+constexpr char kFooter[] =
+    "Examples\n"
+    "  JSON objects, from the first that the topic has; columns are named as the members are, "
+    "those\n"
+    "  of an object in an object with a dot. The classes are found in what the topic holds:\n"
+    "    TopicSource --job late --topic departures --label late \\\n"
+    "        --numeric flight.distance,temp --categorical carrier,flight.to\n"
+    "  Only what comes from now on, so the classes must be given:\n"
+    "    TopicSource --job clicks --topic impressions --from now --label clicked \\\n"
+    "        --classes false,true --ids user,item\n"
+    "  Lines of CSV, whose fields have no names there; since a time; a number to be estimated:\n"
+    "    TopicSource --job fares --topic rides --format csv --columns at,km,fare \\\n"
+    "        --from 2013-01-31T10:00:00Z --label fare --regression --numeric km\n"
+    "  What the topic holds now, and then the end of the stream, so that the job ends:\n"
+    "    TopicSource --job late --topic departures --until-end --label late --numeric temp\n"
+    "\n"
+    "A record is a row: a JSON object, or a line of CSV. Key and headers are not looked at. A "
+    "record\n"
+    "without a value (a tombstone) is left out and counted. A member that is not there is an "
+    "empty\n"
+    "cell, as null is. A record that cannot be used (no JSON, a number that is none, an unknown\n"
+    "label) goes to the job's dead-letter with the reason. Records of transactions are read when\n"
+    "these are committed. Partitions that are added to the topic are read from their beginning.\n"
+    "\n"
+    "The stream has no end, unless --until-end is given. Stop it by Ctrl-C or SIGTERM, or kill\n"
+    "it: the job waits, and with the same flags it continues after the last row that the job has;\n"
+    "then --from is not looked at. A second TopicSource of a job ends at once, unless the first "
+    "one\n"
+    "hangs, which it replaces. Rows are dealt to the logical workers in turns, in the order in\n"
+    "which they are read: those of one partition in their order.\n"
+    "\n"
+    "Exit codes: 0 the stream was ended; 1 an error of the topic, of Kafka or caused by another\n"
+    "program; 2 wrong usage; 4 another TopicSource runs; 130 stopped by Ctrl-C or SIGTERM.";
+
+struct Flags {
+  std::string format = "json";
+  std::string from = "beginning";
+  std::string on_data_loss = "stop";
+  std::optional<std::string> delimiter;
+  std::optional<uint32_t> rows_per_turn;
+  double interval_s = 0.1;
+  SourceRun::Options options;
+};
+
+Status ParseStart(const std::string& text, SourceRun::Options& options) {
+  if (text == "beginning") {
+    options.start = SourceRun::Start::kBeginning;
+    return absl::OkStatus();
+  }
+  if (text == "now") {
+    options.start = SourceRun::Start::kNow;
+    return absl::OkStatus();
+  }
+  const std::optional<RecordedTime> time = ParseTime(text);
+  if (!time) {
+    return absl::InvalidArgumentError(
+        "--from: give beginning, now, or a time such as 2013-01-31T10:00:00Z (of the records' "
+        "timestamps), not '" +
+        text + "'");
+  }
+  options.start = SourceRun::Start::kTime;
+  options.start_ms = std::chrono::duration_cast<std::chrono::milliseconds>(*time).count();
+  return absl::OkStatus();
+}
+
+Status Run(const JobFlags& job_flags, const Flags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
+  if (flags.delimiter) config.mutable_csv()->set_delimiter(*flags.delimiter);
+  if (flags.rows_per_turn) config.mutable_producer()->set_rows_per_turn(*flags.rows_per_turn);
+  SourceRun::Options options = flags.options;
+  MILLRACE_RETURN_IF_ERROR(ParseStart(flags.from, options));
+  options.format = flags.format == "csv" ? SourceRun::Format::kCsv : SourceRun::Format::kJson;
+  options.continue_on_data_loss = flags.on_data_loss == "continue";
+  options.linger = std::chrono::milliseconds(static_cast<int64_t>(1000 * flags.interval_s));
+  options.set_default_buckets = [&config](FeatureSpec& spec) {
+    SetDefaultBuckets(config.has_training() ? &config.training() : nullptr, spec);
+  };
+  options.stop = &StopOnSignals();
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<SourceRun> run,
+                            SourceRun::Create(config, options));
+  return run->Run();
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  CLI::App app(millrace::kDescription, "TopicSource");
+  app.footer(millrace::kFooter);
+  millrace::JobFlags flags(app);
+  flags.AddFeatures();
+  millrace::Flags own;
+  millrace::SourceRun::Options& options = own.options;
+  constexpr char kGroup[] = "Source";
+  app.add_option("--topic", options.topic, "The topic whose records are rows")->group(kGroup);
+  app.add_option("--source-brokers", options.brokers,
+                 "HOST:PORT[,HOST:PORT...] of the cluster that has the topic; --kafka\n"
+                 "settings are the same for both [--brokers]")
+      ->group(kGroup);
+  app.add_option("--format", own.format,
+                 "What a record's value is: a JSON object, or a line of CSV")
+      ->check(CLI::IsMember({"json", "csv"}))
+      ->type_name("json|csv")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--columns", options.columns, "With --format csv: the names of a line's fields")
+      ->delimiter(',')
+      ->type_name("A,B,...")
+      ->group(kGroup);
+  app.add_option("--delimiter", own.delimiter,
+                 "With --format csv: what separates the fields: one character, or comma,\n"
+                 "semicolon, tab, pipe or space [comma]")
+      ->group(kGroup);
+  app.add_option("--from", own.from,
+                 "Where a new job begins: beginning, now, or a time (of the records'\n"
+                 "timestamps, ISO 8601 or seconds since 1970)")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_flag("--until-end", options.until_end,
+               "Read what the topic holds at the start, then end the stream")
+      ->group(kGroup);
+  app.add_option("--on-data-loss", own.on_data_loss,
+                 "When records were deleted before they were read: stop with an error, or\n"
+                 "count them, say so and continue behind them")
+      ->check(CLI::IsMember({"stop", "continue"}))
+      ->type_name("stop|continue")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--transaction-interval", own.interval_s,
+                 "Seconds between transactions, at least: a row waits for so long at most")
+      ->check(CLI::Range(0.005, 60.0))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--rows-per-turn", own.rows_per_turn,
+                 "So many consecutive rows go to one logical worker, then as many to the\n"
+                 "next [1]")
+      ->check(CLI::Range(1, 65536))
+      ->type_name("UINT")
+      ->group(kGroup);
+  app.add_flag("--dead-letter-reasons-only", options.reasons_only,
+               "Dead letters have partition, offset and reason, and nothing of the record")
+      ->group(kGroup);
+  app.add_flag("--quiet,-q", options.quiet, "Print warnings and errors only, no progress")
+      ->group(kGroup);
+  return millrace::RunProgram(app, "TopicSource", argc, argv,
+                              [&] { return millrace::Run(flags, own); });
+}

@@ -1,0 +1,71 @@
+#include "producer/running_source.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "base/error_marks.h"
+#include "job/metric_points.h"
+#include "kafka/timeouts.h"
+#include "producer/progress_publisher.h"
+#include "topics/metric_point_codec.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using std::chrono::system_clock;
+
+constexpr milliseconds kSilence = 3 * kProgressEvery;
+// By the clocks of two machines. What is older was sent by who has stopped long since.
+constexpr milliseconds kYoung = std::chrono::seconds(10);
+constexpr int64_t kPointsBack = 4096;  // a few minutes of a job of some shards
+constexpr size_t kPointsAtOnce = 1000;
+
+bool IsOfARunningProducer(const MetricPoint& point) {
+  const auto now = std::chrono::duration_cast<milliseconds>(system_clock::now().time_since_epoch());
+  return !point.producer().ended() &&
+         std::chrono::abs(now - milliseconds(point.timestamp_ms())) < kYoung;
+}
+
+}  // namespace
+
+Status CheckThatNoSourceRuns(const JobConfig& config, const std::atomic<bool>& stop) {
+  Wakeup wakeup;
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PartitionConsumer> metrics,
+                            ReadMetricPoints(config, kPointsBack, stop, wakeup));
+  bool may_run = false;
+  std::optional<steady_clock::time_point> read;  // since when what comes is new
+  ConsumerHandler handler;
+  handler.on_record = [&](const ConsumedRecord& record) -> Status {
+    if (record.key != kProducerSeries) return absl::OkStatus();
+    const StatusOr<MetricPoint> point = DecodeMetricPoint(record.value);
+    if (!point.ok() || !point->has_producer()) return absl::OkStatus();
+    may_run = IsOfARunningProducer(*point);
+    if (!read || !may_run) return absl::OkStatus();
+    return MarkFenced(absl::FailedPreconditionError(absl::StrCat(
+        "another TopicSource or CsvProducer of the job ", config.name(),
+        " is running: its progress comes to ", TopicName(config.name(), Topic::kMetrics),
+        ". Leave the job to it, or stop it first; from one that hangs, or was killed, TopicSource "
+        "takes over")));
+  };
+  const auto on_end = [&read] {
+    if (!read) read = steady_clock::now();
+  };
+  handler.on_end = [&](int32_t, Offset) { on_end(); };
+  handler.on_out_of_range = [&](int32_t) {
+    on_end();
+    return absl::OkStatus();
+  };
+  while (!read || (may_run && steady_clock::now() - *read < kSilence)) {
+    if (stop) return absl::CancelledError("stopped");
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, metrics->Poll(kPointsAtOnce, handler));
+    if (events == 0) wakeup.WaitFor(kPoll);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,69 @@
+#include "producer/source_features.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "features/spec_checks.h"
+#include "job/job_registry.h"
+
+namespace millrace {
+namespace {
+
+FeatureSpec SpecOf(const JobConfig& config) {
+  return CompleteSpec(config.producer().label_may_be_listed() ? WithoutLabel(config.features())
+                                                              : config.features());
+}
+
+Status SetClasses(const std::optional<JobFeatures>& published, const ClassFinder& find,
+                  FeatureSpec& spec) {
+  if (spec.classes_size() > 0 || spec.regression()) return absl::OkStatus();
+  if (published) {
+    *spec.mutable_classes() = published->spec().classes();
+    return absl::OkStatus();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder checker,
+                            FeatureEncoder::CreateWithoutClasses(spec));
+  MILLRACE_ASSIGN_OR_RETURN(const ClassScan scan, find(checker));
+  spec.mutable_classes()->Assign(scan.classes.begin(), scan.classes.end());
+  return absl::OkStatus();
+}
+
+Status SetEdges(const std::optional<JobFeatures>& published, FeatureSpec& spec) {
+  if (spec.bins().empty() || !spec.bin_edges().empty()) return absl::OkStatus();
+  if (!published) {
+    return absl::FailedPreconditionError(
+        "--bins needs edges, which CsvProducer finds in the first rows of a file: publish them by "
+        "CsvProducer --features-only with a file of such rows, or leave --bins out");
+  }
+  *spec.mutable_bin_edges() = published->spec().bin_edges();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<FeatureEncoder> CheckSourceFeatures(const JobConfig& config) {
+  const FeatureSpec spec = SpecOf(config);
+  MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec));
+  return EncoderOfColumns(spec);
+}
+
+StatusOr<JobFeatures> AgreeOnSourceFeatures(const JobConfig& config, const ClassFinder& find,
+                                            const SetBuckets& set_default_buckets,
+                                            const std::atomic<bool>& stop) {
+  FeatureSpec spec = SpecOf(config);
+  MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobFeatures> published, registry->ReadFeatures());
+  MILLRACE_RETURN_IF_ERROR(SetClasses(published, find, spec));
+  if (!published) MILLRACE_RETURN_IF_ERROR(CheckCrossesOfNumbers(spec));
+  AgreeOnBuckets(published ? &published->spec() : nullptr, config.features(), set_default_buckets,
+                 spec);
+  MILLRACE_RETURN_IF_ERROR(SetEdges(published, spec));
+  MILLRACE_ASSIGN_OR_RETURN(const uint32_t turns,
+                            AgreeOnTurns(config.producer(), /*is_live=*/true, published));
+  MILLRACE_ASSIGN_OR_RETURN(JobFeatures features, FeaturesOf(config, spec, turns, published));
+  MILLRACE_RETURN_IF_ERROR(registry->PublishFeatures(features));
+  features.set_rows_per_turn(turns);
+  return features;
+}
+
+}  // namespace millrace

@@ -1,0 +1,67 @@
+// TopicSource's reader: the records of the topic that somebody else writes, from given offsets on.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kafka/broker_retry.h"
+#include "kafka/consumer.h"
+#include "kafka/options.h"
+#include "kafka/wakeup.h"
+
+namespace millrace {
+
+// Reads committed records. Used by one thread.
+class SourceReader {
+ public:
+  // What the owner does with what comes; each gets a partition and an offset.
+  struct Handler {
+    std::function<Status(const ConsumedRecord&)> on_record;
+    // There are no records before `end` that were not handed out.
+    std::function<void(int32_t partition, Offset end)> on_end;
+    // Where reading of the partition is to go on.
+    std::function<Offset(int32_t partition)> next_offset;
+    // The records from there to `begin` were deleted. An error ends the Poll with it; else reading
+    // goes on at `begin`, which next_offset then says.
+    std::function<Status(int32_t partition, Offset begin)> on_deleted;
+  };
+
+  // `stop` outlives the reader.
+  static StatusOr<std::unique_ptr<SourceReader>> Create(const KafkaOptions& kafka,
+                                                        std::string topic,
+                                                        const std::atomic<bool>& stop);
+
+  // Waits for a broker. Errors: NotFound; Cancelled.
+  StatusOr<std::vector<OffsetRange>> Ranges(int32_t partitions);
+  // Begins with a partition, at handler.next_offset(). FailedPrecondition: the log ends before.
+  Status Start(int32_t partition, const Handler& handler);
+  // Hands out at most `max_records`; returns how many events there were.
+  StatusOr<size_t> Poll(size_t max_records, const Handler& handler);
+  // Returns when there is something to Poll, or after `timeout`.
+  void Wait(std::chrono::milliseconds timeout) { wakeup_.WaitFor(timeout); }
+
+ private:
+  SourceReader(std::string topic, const KafkaOptions& kafka, const std::atomic<bool>& stop)
+      : topic_(std::move(topic)), stop_(stop), broker_retry_(stop, kafka.broker_timeout_s) {}
+
+  StatusOr<OffsetRange> RangeOf(int32_t partition);
+
+  const std::string topic_;
+  const std::atomic<bool>& stop_;
+  const BrokerRetry broker_retry_;
+  Wakeup wakeup_;
+  std::unique_ptr<PartitionConsumer> consumer_;
+  // A client whose connection waits for records answers a question about offsets only after that.
+  std::unique_ptr<PartitionConsumer> ranges_;
+};
+
+}  // namespace millrace

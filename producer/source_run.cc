@@ -1,0 +1,564 @@
+#include "producer/source_run.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/grouped_number.h"
+#include "features/class_scan.h"
+#include "features/quoted_value.h"
+#include "formats/csv_dialect.h"
+#include "job/job_registry.h"
+#include "job/kafka_options.h"
+#include "kafka/admin.h"
+#include "kafka/broker_retry.h"
+#include "kafka/offsets_at_time.h"
+#include "kafka/timeouts.h"
+#include "producer/class_search.h"
+#include "producer/progress_display.h"
+#include "producer/progress_publisher.h"
+#include "producer/row_decoder.h"
+#include "producer/running_source.h"
+#include "producer/source_batch.h"
+#include "producer/source_features.h"
+#include "producer/source_log.h"
+#include "producer/source_positions.h"
+#include "producer/source_reader.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr int kMostClients = 10;  // of the clients, between two transactions
+constexpr seconds kLastPointWait(3);
+constexpr size_t kRecordsAtOnce = 1000;
+// A transaction is no larger.
+constexpr uint64_t kMostRows = 50'000;
+constexpr size_t kMostBytes = size_t{8} << 20;
+// Without rows a transaction leaves a record in the job topic, which every program reads.
+constexpr seconds kLettersEvery(1);
+constexpr seconds kMovesEvery(10);
+constexpr seconds kPartitionsEvery(30);
+constexpr uint64_t kRowsWithoutValue = 1000;  // until a column that has none looks mistyped
+constexpr uint64_t kMostScanned = 100'000;    // records, for the classes
+
+class KafkaSource final : public SourceRun {
+ public:
+  KafkaSource(const JobConfig& config, const Options& options)
+      : config_(config),
+        options_(options),
+        kafka_(ToKafkaOptions(config)),
+        source_kafka_(kafka_),
+        stop_(*options.stop),
+        broker_retry_(stop_, config.broker_timeout_s()),
+        display_(options.quiet) {
+    if (!options.brokers.empty()) source_kafka_.brokers = options.brokers;
+  }
+
+  Status Open();
+  Status Run() override;
+
+ private:
+  Status CheckOptions() const;
+  StatusOr<CellDecoder> MakeDecoder(const FeatureEncoder& encoder) const;
+  StatusOr<int32_t> CountPartitions();
+  StatusOr<std::vector<Offset>> StartOffsets();
+  StatusOr<ClassScan> FindClasses(const FeatureEncoder& checker);
+  Status Copy();
+  Status Begin(const std::optional<SourceState>& found);
+  Status StartReading();
+  Status StartPartition(int32_t partition);
+  Status CopyRecords();
+  Status Take(const ConsumedRecord& record);
+  Status OnDeleted(int32_t partition, Offset begin);
+  bool IsDue(steady_clock::time_point now) const;
+  bool IsFull() const { return batch_->rows() >= kMostRows || batch_->bytes() >= kMostBytes; }
+  bool IsAtEnd() const;
+  Status Commit();
+  Status LookForPartitions(steady_clock::time_point now);
+  void ShowProgress(steady_clock::time_point now);
+  std::string NoRowsText(uint64_t records, std::string_view last_reason) const;
+  void WarnOfEmptyColumns();
+  void SayIfAllAtEnd(int32_t partition);
+  ProducerProgress Progress(bool ended) const;
+  std::string Summary() const;
+  Status Stopped(const Status& last);
+
+  const JobConfig config_;
+  const Options options_;
+  const KafkaOptions kafka_;
+  KafkaOptions source_kafka_;
+  const std::atomic<bool>& stop_;
+  const BrokerRetry broker_retry_;
+  ProgressDisplay display_;
+  char delimiter_ = ',';
+
+  std::unique_ptr<ProgressPublisher> publisher_;
+  std::unique_ptr<KafkaAdmin> admin_;  // of the source's cluster
+  int32_t partitions_ = 0;             // of the source's topic
+  Dealing dealing_;
+  RowShape shape_;
+  std::optional<RowDecoder> decoder_;
+  bool reasons_only_ = false;
+  uint64_t records_ = 0;            // that were decoded
+  bool columns_are_known_ = false;  // to have values, or else the user was warned
+
+  // Of the present client; another one makes them anew.
+  std::unique_ptr<SourceLog> log_;
+  std::unique_ptr<SourceReader> reader_;
+  SourceReader::Handler handler_;
+  std::optional<SourceBatch> batch_;
+  std::vector<Offset> ends_;    // of partitions, with until_end
+  std::vector<bool> finished_;  // partitions that have come to their end, with until_end
+  std::set<int32_t> at_end_;    // partitions that have been read to where they ended then
+  bool said_at_end_ = false;
+
+  SourceState written_;  // that of the last transaction
+  uint64_t rows_of_run_ = 0;
+  int restarts_ = 0;
+  Row row_;  // keeps its memory
+  steady_clock::time_point last_commit_;
+  steady_clock::time_point next_look_;
+};
+
+// ---- before any broker ----
+
+Status KafkaSource::CheckOptions() const {
+  if (options_.topic.empty()) return absl::InvalidArgumentError("no topic: give --topic NAME");
+  for (const Topic topic : kAllTopics) {
+    if (options_.topic != TopicName(config_.name(), topic)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--topic: ", options_.topic, " is a topic of the job itself"));
+  }
+  if (options_.format == Format::kCsv && options_.columns.empty()) {
+    return absl::InvalidArgumentError(
+        "lines of CSV have no header here: name the fields of a line by --columns A,B,...");
+  }
+  if (options_.format == Format::kJson && !options_.columns.empty()) {
+    return absl::InvalidArgumentError(
+        "--columns names the fields of CSV lines, and needs --format csv: JSON has the names");
+  }
+  if (config_.csv().encoding() != CsvFormat::UTF8) {
+    return absl::InvalidArgumentError("csv.encoding: records are read as UTF-8 only");
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<CellDecoder> KafkaSource::MakeDecoder(const FeatureEncoder& encoder) const {
+  if (options_.format == Format::kCsv) return DecodeCsv(options_.columns, encoder, delimiter_);
+  return DecodeJson(encoder.required_columns(), config_.features().decimal_comma());
+}
+
+Status KafkaSource::Open() {
+  MILLRACE_RETURN_IF_ERROR(CheckOptions());
+  if (config_.csv().has_delimiter()) {
+    const StatusOr<char> delimiter = ParseDelimiter(config_.csv().delimiter());
+    if (!delimiter.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--delimiter: ", delimiter.status().message()));
+    }
+    delimiter_ = *delimiter;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, CheckSourceFeatures(config_));
+  MILLRACE_RETURN_IF_ERROR(MakeDecoder(encoder).status());
+  MILLRACE_ASSIGN_OR_RETURN(
+      publisher_, ProgressPublisher::Create(kafka_, TopicName(config_.name(), Topic::kMetrics)));
+  MILLRACE_ASSIGN_OR_RETURN(admin_, KafkaAdmin::Create(source_kafka_, "topic-source-admin"));
+  return absl::OkStatus();
+}
+
+// ---- what is there ----
+
+StatusOr<int32_t> KafkaSource::CountPartitions() {
+  StatusOr<int32_t> partitions =
+      broker_retry_.Run([this] { return admin_->PartitionCount(options_.topic); });
+  if (absl::IsNotFound(partitions.status())) {
+    return absl::NotFoundError(absl::StrCat("there is no topic ", options_.topic, " at ",
+                                            source_kafka_.brokers,
+                                            ": check --topic and --source-brokers"));
+  }
+  if (!partitions.ok() || *partitions <= kMostSourcePartitions) return partitions;
+  return absl::FailedPreconditionError(absl::StrCat(options_.topic, " has ", *partitions,
+                                                    " partitions, but TopicSource reads at most ",
+                                                    kMostSourcePartitions));
+}
+
+StatusOr<std::vector<Offset>> KafkaSource::StartOffsets() {
+  MILLRACE_ASSIGN_OR_RETURN(const auto reader,
+                            SourceReader::Create(source_kafka_, options_.topic, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, reader->Ranges(partitions_));
+  std::vector<Offset> at_time(ranges.size(), -1);
+  if (options_.start == Start::kTime) {
+    MILLRACE_ASSIGN_OR_RETURN(at_time, broker_retry_.Run([&] {
+      return OffsetsAtTime(source_kafka_, options_.topic, partitions_, options_.start_ms,
+                           kBrokerCall);
+    }));
+  }
+  std::vector<Offset> offsets;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const bool is_at_end = options_.start != Start::kBeginning && at_time[i] < 0;
+    const Offset first = std::max(at_time[i], ranges[i].begin);
+    offsets.push_back(is_at_end ? ranges[i].end : first);
+  }
+  return offsets;
+}
+
+// Looks at what the topic holds from the start on, but no further than at so many records.
+StatusOr<ClassScan> KafkaSource::FindClasses(const FeatureEncoder& checker) {
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<Offset> next, StartOffsets());
+  MILLRACE_ASSIGN_OR_RETURN(const auto reader,
+                            SourceReader::Create(source_kafka_, options_.topic, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, reader->Ranges(partitions_));
+  MILLRACE_ASSIGN_OR_RETURN(const CellDecoder decode, MakeDecoder(checker));
+  ClassTally tally(
+      absl::StrCat(options_.topic, ": column ", QuotedValue(config_.features().label())));
+  ClassScan scan;
+  std::string last_reason;
+  SourceReader::Handler handler;
+  handler.on_record = [&](const ConsumedRecord& record) {
+    next[record.partition] = record.offset + 1;
+    if (record.value.data() == nullptr || scan.rows == kMostScanned) return absl::OkStatus();
+    ++scan.rows;
+    const Status usable = decode(record.value, [&](std::span<const std::string_view> cells) {
+      return tally.Add(checker, cells);
+    });
+    if (!usable.ok()) {
+      ++scan.malformed;
+      last_reason = std::string(TextOf(usable));
+    }
+    const Status count = tally.CheckCount();
+    return count.ok() ? count : absl::FailedPreconditionError(count.message());
+  };
+  handler.on_end = [&](int32_t partition, Offset end) {
+    next[partition] = std::max(next[partition], end);
+  };
+  handler.next_offset = [&](int32_t partition) { return next[partition]; };
+  handler.on_deleted = [&](int32_t partition, Offset begin) {
+    next[partition] = begin;
+    return absl::OkStatus();
+  };
+  const auto is_done = [&] {
+    if (scan.rows == kMostScanned) return true;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      if (next[i] < ranges[i].end) return false;
+    }
+    return true;
+  };
+  for (int32_t i = 0; i < partitions_; ++i) MILLRACE_RETURN_IF_ERROR(reader->Start(i, handler));
+  while (!is_done()) {
+    if (stop_) return absl::CancelledError("stopped while looking for the classes");
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, reader->Poll(kRecordsAtOnce, handler));
+    if (events == 0) reader->Wait(kPoll);
+  }
+  constexpr char kRemedy[] = "; give the classes by --classes A,B,...";
+  if (scan.rows == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options_.topic, " has no records to find the classes in", kRemedy));
+  }
+  if (scan.malformed == scan.rows) {
+    return absl::FailedPreconditionError(NoRowsText(scan.rows, last_reason));
+  }
+  const Status finished = tally.Finish(scan);
+  if (!finished.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(finished.message(), kRemedy));
+  }
+  display_.Say(absl::StrCat(FoundClasses(scan), "; rows of other classes go to dead-letter"));
+  if (const std::string rare = RareClasses(scan); !rare.empty()) display_.Warn(rare);
+  return scan;
+}
+
+// ---- the run ----
+
+Status KafkaSource::Run() {
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, std::nullopt, stop_));
+  MILLRACE_RETURN_IF_ERROR(CheckThatNoSourceRuns(config_, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(partitions_, CountPartitions());
+  display_.Say(absl::StrCat("reading the topic ", options_.topic, " of ", partitions_,
+                            partitions_ == 1 ? " partition" : " partitions"));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const JobFeatures features,
+      AgreeOnSourceFeatures(
+          config_, [this](const FeatureEncoder& checker) { return FindClasses(checker); },
+          options_.set_default_buckets, stop_));
+  dealing_ = {.workers = features.workers(), .rows_per_turn = features.rows_per_turn()};
+  shape_ = RowShapeFrom(features);
+  MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder encoder, FeatureEncoder::Create(features.spec()));
+  MILLRACE_ASSIGN_OR_RETURN(CellDecoder cells, MakeDecoder(encoder));
+  decoder_.emplace(std::move(cells), std::move(encoder));
+  MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config_, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, registry->ReadTraining());
+  reasons_only_ = options_.reasons_only || config_.server().dead_letter_reasons_only() ||
+                  (training && training->dead_letter_reasons_only());
+  MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([this] { return publisher_->Prepare(); }));
+  while (true) {
+    Status copied = Copy();
+    if (absl::IsCancelled(copied)) return Stopped(copied);
+    if (!absl::IsAborted(copied) || ++restarts_ > kMostClients) return copied;
+    display_.Warn(absl::StrCat(copied.message(),
+                               "; TopicSource looks for what Kafka has, and continues there"));
+    reader_.reset();
+    log_.reset();
+    batch_.reset();  // what it has may be written already
+  }
+}
+
+// With one client: until the end, or an error.
+Status KafkaSource::Copy() {
+  MILLRACE_ASSIGN_OR_RETURN(log_, SourceLog::Create(config_, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(const SourceLog::Found found,
+                            log_->Find(options_.topic, shape_, dealing_));
+  if (found.ended) {
+    if (found.state) written_ = *found.state;
+    display_.Say(absl::StrCat("the stream has already been ended: ", log_->input_data(), " holds ",
+                              GroupedNumber(written_.rows()), " rows and the end"));
+    publisher_->PublishLast(Progress(true), kLastPointWait);
+    return absl::OkStatus();
+  }
+  MILLRACE_RETURN_IF_ERROR(Begin(found.state));
+  MILLRACE_RETURN_IF_ERROR(StartReading());
+  MILLRACE_RETURN_IF_ERROR(CopyRecords());
+  WarnOfEmptyColumns();
+  batch_->End();
+  MILLRACE_RETURN_IF_ERROR(Commit());
+  publisher_->PublishLast(Progress(true), kLastPointWait);
+  display_.Say(absl::StrCat("ended the stream: ", Summary()));
+  return absl::OkStatus();
+}
+
+Status KafkaSource::Begin(const std::optional<SourceState>& found) {
+  SourceState state;
+  if (found) {
+    state = *found;
+    if (state.next_offset_size() > partitions_) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          options_.topic, " has ", partitions_, " partitions, but ", state.next_offset_size(),
+          " were read: it was deleted and made again. Start a new job (another --job)"));
+    }
+    display_.Say(absl::StrCat(log_->input_data(), " holds ", GroupedNumber(state.rows()),
+                              " rows already; continuing after them"));
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<Offset> offsets, StartOffsets());
+    state = FirstState(options_.topic, offsets);
+  }
+  batch_.emplace(state, dealing_, reasons_only_);
+  // Where the job begins is known before its first row: a restart begins there, too.
+  if (!found) return Commit();
+  // What the last client had written without being told counts, too.
+  if (restarts_ > 0) rows_of_run_ += state.rows() - written_.rows();
+  written_ = state;
+  return absl::OkStatus();
+}
+
+Status KafkaSource::StartReading() {
+  MILLRACE_ASSIGN_OR_RETURN(reader_, SourceReader::Create(source_kafka_, options_.topic, stop_));
+  handler_.on_record = [this](const ConsumedRecord& record) { return Take(record); };
+  handler_.on_end = [this](int32_t partition, Offset end) {
+    // Records behind the end that counts were not taken.
+    batch_->Skip(partition, options_.until_end ? std::min(end, ends_[partition]) : end);
+    SayIfAllAtEnd(partition);
+  };
+  handler_.next_offset = [this](int32_t partition) {
+    return NextOffset(batch_->state(), partition);
+  };
+  handler_.on_deleted = [this](int32_t partition, Offset begin) {
+    return OnDeleted(partition, begin);
+  };
+  ends_.clear();
+  if (options_.until_end) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, reader_->Ranges(partitions_));
+    for (const OffsetRange& range : ranges) ends_.push_back(range.end);
+  }
+  finished_.assign(partitions_, false);
+  for (int32_t i = 0; i < partitions_; ++i) {
+    MILLRACE_RETURN_IF_ERROR(reader_->Start(i, handler_));
+  }
+  next_look_ = steady_clock::now() + kPartitionsEvery;
+  return absl::OkStatus();
+}
+
+Status KafkaSource::CopyRecords() {
+  while (!IsAtEnd()) {
+    if (stop_) return absl::CancelledError("stopped");
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, reader_->Poll(kRecordsAtOnce, handler_));
+    const auto now = steady_clock::now();
+    if (IsDue(now)) MILLRACE_RETURN_IF_ERROR(Commit());
+    ShowProgress(now);
+    if (decoder_->rows() >= kRowsWithoutValue) WarnOfEmptyColumns();
+    MILLRACE_RETURN_IF_ERROR(LookForPartitions(now));
+    if (events > 0) continue;
+    reader_->Wait(batch_->rows() > 0 ? std::min(kIdleWait, options_.linger) : kIdleWait);
+  }
+  return absl::OkStatus();
+}
+
+Status KafkaSource::Take(const ConsumedRecord& record) {
+  const auto partition = static_cast<size_t>(record.partition);
+  if (options_.until_end && record.offset >= ends_[partition]) {
+    finished_[partition] = true;
+    return absl::OkStatus();
+  }
+  if (!batch_->IsNew(record)) return absl::OkStatus();
+  if (record.value.data() == nullptr) {
+    batch_->AddTombstone(record);
+    return absl::OkStatus();
+  }
+  Status decoded = decoder_->Decode(record.value, &row_);
+  if (decoded.ok() && EncodedBytesOf(row_) > kMostSourceRowBytes) {
+    decoded = absl::InvalidArgumentError(absl::StrCat("a row of ", EncodedBytesOf(row_),
+                                                      " bytes, which no record of input-data has"));
+  }
+  if (++records_ == kRowsWithoutValue && decoder_->rows() == 0) {
+    display_.Warn(NoRowsText(records_, TextOf(decoded)));
+  }
+  if (decoded.ok()) {
+    batch_->AddRow(record, row_);
+  } else {
+    batch_->AddUnusable(record, decoded);
+  }
+  return absl::OkStatus();
+}
+
+Status KafkaSource::OnDeleted(int32_t partition, Offset begin) {
+  const Offset next = NextOffset(batch_->state(), partition);
+  const std::string what = absl::StrCat(
+      options_.topic, " [", partition, "]: ", GroupedNumber(static_cast<uint64_t>(begin - next)),
+      " offsets from ", int64_t{next},
+      " on were deleted before they were read, by retention or by somebody");
+  if (!options_.continue_on_data_loss) {
+    return absl::DataLossError(absl::StrCat(
+        what, "; with --on-data-loss continue TopicSource counts them and goes on behind them"));
+  }
+  display_.Warn(absl::StrCat(what, "; going on behind them (--on-data-loss continue)"));
+  batch_->Lose(partition, begin);
+  return absl::OkStatus();
+}
+
+bool KafkaSource::IsDue(steady_clock::time_point now) const {
+  if (IsFull()) return true;
+  const auto since = now - last_commit_;
+  if (batch_->rows() > 0) return since >= options_.linger;
+  if (batch_->letters() > 0) return since >= kLettersEvery;
+  return batch_->has_moved() && since >= kMovesEvery;
+}
+
+bool KafkaSource::IsAtEnd() const {
+  if (!options_.until_end) return false;
+  for (size_t i = 0; i < ends_.size(); ++i) {
+    if (finished_[i]) continue;
+    if (NextOffset(batch_->state(), static_cast<int32_t>(i)) < ends_[i]) return false;
+  }
+  return true;
+}
+
+Status KafkaSource::Commit() {
+  const SourceBatch::Transaction transaction = batch_->Take();
+  MILLRACE_RETURN_IF_ERROR(log_->Write(transaction));
+  const SourceState& state = batch_->state();
+  if (!transaction.rows.empty()) restarts_ = 0;
+  rows_of_run_ += state.rows() - written_.rows();
+  written_ = state;
+  last_commit_ = steady_clock::now();
+  return absl::OkStatus();
+}
+
+// Partitions that are added later are read from their beginning.
+Status KafkaSource::LookForPartitions(steady_clock::time_point now) {
+  if (now < next_look_ || options_.until_end) return absl::OkStatus();
+  next_look_ = now + kPartitionsEvery;
+  const StatusOr<int32_t> count = admin_->PartitionCount(options_.topic);
+  if (IsAway(count.status())) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(count.status());
+  for (; partitions_ < std::min(*count, kMostSourcePartitions); ++partitions_) {
+    display_.Say(
+        absl::StrCat("reading partition ", partitions_, ", which was added to ", options_.topic));
+    MILLRACE_RETURN_IF_ERROR(reader_->Start(partitions_, handler_));
+  }
+  return absl::OkStatus();
+}
+
+// ---- what is told ----
+
+ProducerProgress KafkaSource::Progress(bool ended) const {
+  ProducerProgress progress;
+  progress.set_bytes_read(written_.bytes());
+  progress.set_rows_read(written_.rows() + written_.dead_letters());
+  progress.set_rows_rejected(written_.dead_letters());
+  progress.set_rows_sent(written_.rows());
+  progress.set_ended(ended);
+  progress.set_epoch_of_stream(1);
+  progress.set_epochs_of_stream(1);
+  return progress;
+}
+
+void KafkaSource::ShowProgress(steady_clock::time_point now) {
+  const ProducerProgress progress = Progress(false);
+  display_.Show(now, progress, /*skipping=*/false);
+  publisher_->Publish(now, progress);
+}
+
+std::string KafkaSource::NoRowsText(uint64_t records, std::string_view last_reason) const {
+  return absl::StrCat(options_.topic, ": none of the first ", GroupedNumber(records),
+                      records == 1 ? " record" : " records", " is a row; the last: ",
+                      absl::string_view(last_reason.data(), last_reason.size()),
+                      "; check --format, --label and the columns");
+}
+
+// A member that is not there is an empty cell, so a mistyped name is no error of any record.
+void KafkaSource::WarnOfEmptyColumns() {
+  if (std::exchange(columns_are_known_, true) || decoder_->rows() == 0) return;
+  for (const std::string& column : decoder_->EmptyColumns()) {
+    display_.Warn(absl::StrCat("column ", QuotedValue(column), " had no value in any of the first ",
+                               GroupedNumber(decoder_->rows()), " rows of ", options_.topic,
+                               ": is it called otherwise there?"));
+  }
+}
+
+// What comes now is new: the first end of each partition has been read.
+void KafkaSource::SayIfAllAtEnd(int32_t partition) {
+  at_end_.insert(partition);
+  if (at_end_.size() < static_cast<size_t>(partitions_) || options_.until_end) return;
+  if (std::exchange(said_at_end_, true)) return;
+  display_.Say(
+      absl::StrCat(options_.topic, " has been read to its end; waiting for further records"));
+}
+
+std::string KafkaSource::Summary() const {
+  std::string line = absl::StrCat(TopicName(config_.name(), Topic::kInputData), " holds ",
+                                  GroupedNumber(written_.rows()), " rows, ",
+                                  GroupedNumber(rows_of_run_), " of them from this run");
+  const auto append = [&line](uint64_t count, const char* what) {
+    if (count > 0) absl::StrAppend(&line, "; ", GroupedNumber(count), what);
+  };
+  append(written_.dead_letters(), " records could not be used and are in dead-letter");
+  append(written_.tombstones(), " records had no value");
+  append(written_.lost(), " offsets were deleted before they were read");
+  return line;
+}
+
+// What was read is written, if Kafka takes it; if not, the next run reads it again.
+Status KafkaSource::Stopped(const Status& last) {
+  if (batch_ && batch_->has_moved() && log_ != nullptr) Commit().IgnoreError();
+  publisher_->PublishLast(Progress(false), kLastPointWait);
+  display_.Say(absl::StrCat("stopped: ", Summary(),
+                            "; started again with the same flags, TopicSource continues there"));
+  return last;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<SourceRun>> SourceRun::Create(const JobConfig& config,
+                                                       const Options& options) {
+  auto run = std::make_unique<KafkaSource>(config, options);
+  MILLRACE_RETURN_IF_ERROR(run->Open());
+  return std::unique_ptr<SourceRun>(std::move(run));
+}
+
+}  // namespace millrace

@@ -1,0 +1,52 @@
+// A run of TopicSource, all but its command line.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "messages/job.pb.h"
+#include "producer/job_features.h"
+
+namespace millrace {
+
+// Used by one thread.
+class SourceRun {
+ public:
+  enum class Format : uint8_t { kJson, kCsv };
+  enum class Start : uint8_t { kBeginning, kNow, kTime };
+
+  struct Options {
+    std::string topic;
+    std::string brokers;  // of the topic; empty: those of the job
+    Format format = Format::kJson;
+    std::vector<std::string> columns;  // of kCsv: the names of a line's fields
+    Start start = Start::kBeginning;   // of a job's first run
+    int64_t start_ms = 0;              // of kTime
+    bool until_end = false;            // read what is there now, and end the stream
+    bool continue_on_data_loss = false;
+    std::chrono::milliseconds linger{100};  // between two transactions, at least
+    SetBuckets set_default_buckets;
+    bool reasons_only = false;  // in dead letters
+    bool quiet = false;
+    // true: write what was read, return Cancelled. Outlives the run.
+    const std::atomic<bool>* stop = nullptr;
+  };
+
+  // Checks all that can be checked without a broker, and connects to none. InvalidArgument for
+  // settings that make no sense, in one line.
+  static StatusOr<std::unique_ptr<SourceRun>> Create(const JobConfig& config,
+                                                     const Options& options);
+  virtual ~SourceRun() = default;
+
+  // Waits for a broker, publishes the job's features, and copies rows until it is stopped or, with
+  // until_end, has come to the end. A run after an interrupted one continues after its last rows.
+  virtual Status Run() = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,312 @@
+"""Rows from a topic that Kafka's own console producer writes, through a whole job on a real broker."""
+
+import csv
+import json
+import pathlib
+import random
+import signal
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import topology  # noqa: E402
+
+ROWS = 12_001
+SEQUENTIAL = ["--consistency", "sequential", "--batch-rows", "16", "--learning-rate", "0.2",
+              "--l2", "0.0001"]  # fmt: skip
+NUMBERS = ["--label", "late", "--numeric", "x", "--classes", "no,yes"]
+
+
+class SourceJob(topology.Job):
+    """A job whose producer is TopicSource."""
+
+    def __init__(self, broker, name, folder, topic, flags=(), **options):
+        super().__init__(broker, name, folder, **options)
+        self.commands["producer"] = [
+            topology.PROGRAMS / "TopicSource", "--brokers", broker.address, "--job", name,
+            "--workers", str(self.workers), "--topic", topic, *self.features, *flags,
+        ]  # fmt: skip
+
+
+class OnABroker(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = topology.temporary_folder()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.path = pathlib.Path(cls.folder.name)
+        cls.broker = topology.Broker(cls.path / "kafka").start()
+        cls.addClassCleanup(cls.broker.stop)
+
+    def topic(self, partitions=1, *config):
+        name = self.id().rsplit(".", 1)[-1].replace("_", "-") + "-rows"
+        self.broker.tool("kafka-topics", "--create", "--topic", name, "--partitions",
+                         str(partitions), *(word for each in config for word in ("--config", each)))
+        return name
+
+    def write(self, topic, lines, *settings):
+        """Values, one a line, without keys; the client chooses the partitions."""
+        self.broker.tool("kafka-console-producer", "--topic", topic,
+                         *(word for each in settings for word in ("--producer-property", each)),
+                         text="".join(f"{line}\n" for line in lines))
+
+    def write_keyed(self, topic, lines):
+        """KEY|VALUE, so that they come to several partitions."""
+        self.broker.tool("kafka-console-producer", "--topic", topic, "--property", "parse.key=true",
+                         "--property", "key.separator=|", text="".join(f"{line}\n" for line in lines))
+
+    def job(self, topic, flags=(), **options):
+        name = self.id().rsplit(".", 1)[-1].replace("_", "-")
+        folder = self.path / name
+        folder.mkdir()
+        options.setdefault("training", SEQUENTIAL)
+        job = SourceJob(self.broker, name, folder, topic, flags, **options)
+        self.addCleanup(job.close)
+        return job
+
+    def letters(self, job, count):
+        return self.broker.records(f"{job.name}.dead-letter", count)
+
+    def until_rows(self, job, rows):
+        """Until input-data has so many rows, by the source's own progress in the metrics."""
+        end = time.monotonic() + 60
+        while (job.watched()[1].get("rows_sent") or 0) < rows:
+            self.assertLess(time.monotonic(), end, job.log("producer"))
+
+    def disturb(self, job, victims, seed, pause):
+        draw = random.Random(seed)
+        for victim in victims:
+            if victim == "producer":  # it has looked whether another one runs
+                job.wait_for_log("producer", "reading the topic")
+            time.sleep(draw.uniform(*pause))
+            if job.processes[victim].poll() is None:
+                job.kill(victim)
+                job.start(victim)
+
+
+class Rows(OnABroker):
+    def test_they_are_learnt_as_those_of_a_file_whoever_is_killed(self):
+        data = self.path / "rows.csv"
+        topology.write_csv(data, ROWS)
+        with open(data, newline="", encoding="utf-8") as file:
+            lines = [json.dumps(row) for row in csv.DictReader(file)]
+        topic = self.topic()
+        self.write(topic, lines[:500])
+        # The plain loop learns from the file; here some rows come while everything is killed.
+        job = self.job(topic, ["--rows-per-turn", "5"], data=data,
+                       features=[*topology.FEATURES, "--classes", "low,middle,high"]).start()
+        writer = threading.Thread(target=self.write, args=(topic, lines[500:]))
+        writer.start()
+        self.disturb(job, ["producer", "worker0", "producer", "server", "producer", "worker1",
+                           "producer"], seed=5, pause=(0.3, 1.0))  # fmt: skip
+        writer.join()
+        # What has come is all: the stream may end.
+        job.kill("producer")
+        job.commands["producer"].append("--until-end")
+        job.start("producer")
+        job.wait_all()
+        self.assertIn(f"holds {ROWS:,} rows", job.log("producer"))
+        weights, _ = job.reference()
+        self.assertEqual(job.weights.read_bytes(), weights)
+        summary = job.summary()
+        self.assertEqual(summary["rows_trained"], ROWS)
+        self.assertEqual(summary["progressive"]["rows"], ROWS)
+
+    def test_of_three_partitions_are_counted_once_when_the_source_is_killed(self):
+        topic = self.topic(3)
+        draw = random.Random(2)
+        lines = [f"{draw.randrange(100)}|{'yes' if i % 3 else 'no'},{i}" for i in range(6000)]
+        job = self.job(topic, ["--format", "csv", "--columns", "late,x"], features=NUMBERS,
+                       training=["--batch-rows", "16"]).start()
+        for some in range(0, len(lines), 2000):
+            writer = threading.Thread(target=self.write_keyed, args=(topic, lines[some:some + 2000]))
+            writer.start()
+            self.disturb(job, ["producer"] * 2, seed=some, pause=(0.3, 1.5))
+            writer.join()
+            self.until_rows(job, some + 2000)
+        job.kill("producer")
+        job.commands["producer"].append("--until-end")
+        job.start("producer")
+        job.wait_all()
+        summary = job.summary()
+        self.assertEqual(summary["rows_trained"], len(lines))
+        self.assertEqual(summary["progressive"]["rows"], len(lines))
+
+
+class Features(OnABroker):
+    def test_are_those_that_csv_producer_would_have_published(self):
+        topic = self.topic()
+        rows = [{"late": "no", "carrier": "AA"}, {"late": "yes", "carrier": "UA"}]
+        self.write(topic, map(json.dumps, rows))
+        data = self.path / "carriers.csv"
+        data.write_text("late,carrier\nno,AA\nyes,UA\n", encoding="utf-8")
+        features = ["--label", "late", "--categorical", "carrier"]
+        job = self.job(topic, ["--until-end"], features=features)
+        job.commands["csv"] = [
+            topology.PROGRAMS / "CsvProducer", "--brokers", self.broker.address, "--job", job.name,
+            "--workers", str(job.workers), *features, "--categorical-buckets", "262144",
+            "--input", data, "--features-only",
+        ]  # fmt: skip
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 0, job.log("producer"))
+        job.start("csv")
+        self.assertEqual(job.wait("csv"), 0, job.log("csv"))
+
+
+class Records(OnABroker):
+    def test_that_cannot_be_used_go_to_dead_letter_once_and_tombstones_are_left_out(self):
+        topic = self.topic()
+        values = ['{"late": "no", "x": 1}', "no JSON", "NOTHING", '{"late": "maybe", "x": 2}',
+                  '{"late": "yes", "x": 3}', "last"]
+        self.broker.tool("kafka-console-producer", "--topic", topic, "--property", "parse.key=true",
+                         "--property", "key.separator=|", "--property", "null.marker=NOTHING",
+                         "--property", "parse.headers=true", "--property", "headers.delimiter=;",
+                         text="".join(f"from:shop;key|{value}\n" for value in values))
+        job = self.job(topic, features=NUMBERS)
+        job.start("producer")
+        deadline = time.monotonic() + 60
+        while b"last" not in self.letters(job, 3) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        job.kill("producer")
+        job.commands["producer"].append("--until-end")
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 0)
+        said = job.log("producer")
+        self.assertIn("holds 2 rows, 0 of them from this run", said)
+        self.assertIn("3 records could not be used", said)
+        self.assertIn("1 records had no value", said)
+        letters = self.letters(job, 100)
+        self.assertEqual(letters.count(topic.encode()), 3, letters)
+        for reason in b"malformed JSON", b"maybe":
+            self.assertIn(reason, letters)
+
+    def test_of_a_topic_that_is_not_there_end_the_source(self):
+        job = self.job("nowhere", ["--until-end"], features=NUMBERS)
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 1)
+        self.assertIn(f"there is no topic nowhere at {self.broker.address}: check --topic",
+                      job.log("producer"))
+
+    def test_none_of_which_is_a_row_are_told_with_what_is_to_be_checked(self):
+        topic = self.topic()
+        self.write(topic, ['{"x": 1, "lat": "no"}'] * 1000)
+        told = f"{topic}: none of the first 1,000 records is a row; the last: "
+        check = "check --format, --label and the columns"
+        job = self.job(topic, ["--until-end"], features=["--label", "late", "--numeric", "x"])
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 1)
+        self.assertIn(f"{told}the label is empty; {check}", job.said("producer"))
+        job.commands["producer"] += ["--classes", "no,yes"]
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 0)
+        self.assertIn(f'{told}column "late": the label is empty; {check}', job.said("producer"))
+        self.assertIn("1,000 records could not be used", job.said("producer"))
+
+    def test_of_transactions_leave_holes_that_are_no_rows(self):
+        topic = self.topic(3)
+        payloads = self.path / "payloads"
+        payloads.write_text("no,1\nyes,2\n")
+        self.broker.tool("kafka-producer-perf-test", "--topic", topic, "--num-records", "3000",
+                         "--throughput", "-1", "--payload-file", str(payloads),
+                         "--transactional-id", topic, "--transaction-duration-ms", "20",
+                         "--producer-props", f"bootstrap.servers={self.broker.address}")
+        ends = [int(line.rsplit(":", 1)[1]) for line in self.broker.tool(
+            "kafka-get-offsets", "--topic", topic, "--time", "latest").split()]
+        self.assertGreater(sum(ends), 3000)
+        job = self.job(topic, ["--format", "csv", "--columns", "late,x", "--until-end"],
+                       features=NUMBERS)
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 0)
+        self.assertIn("holds 3,000 rows, 3,000 of them from this run", job.said("producer"))
+        self.assertNotIn("deleted", job.said("producer"))
+
+    def with_two_sources(self):
+        topic = self.topic()
+        self.write(topic, ["no,1", "yes,2"])
+        job = self.job(topic, ["--format", "csv", "--columns", "late,x"], features=NUMBERS)
+        job.commands["second"] = job.commands["producer"]
+        job.start("producer")
+        self.until_rows(job, 2)
+        job.wait_for_log("producer", "has been read to its end; waiting for further records")
+        return topic, job
+
+    def test_a_second_source_leaves_them_to_the_one_that_runs(self):
+        topic, job = self.with_two_sources()
+        job.start("second")
+        self.assertEqual(job.wait("second"), 4, job.log("second"))
+        self.assertIn("is running", job.log("second"))
+        self.write(topic, ["no,3"])
+        self.until_rows(job, 3)
+        self.assertEqual(job.kill("producer", signal.SIGTERM), 130)
+        self.assertIn("holds 3 rows, 3 of them from this run", job.log("producer"))
+
+    def test_a_source_that_hangs_is_replaced_and_no_row_is_doubled(self):
+        topic, job = self.with_two_sources()
+        job.processes["producer"].send_signal(signal.SIGSTOP)
+        job.start("second")
+        job.wait_for_log("second", "continuing after them")
+        self.write(topic, ["no,3"])
+        self.until_rows(job, 3)
+        job.processes["producer"].send_signal(signal.SIGCONT)
+        self.assertEqual(job.wait("producer"), 4, job.log("producer"))
+        job.kill("second", signal.SIGTERM)
+        self.assertIn("holds 3 rows, 1 of them from this run", job.log("second"))
+
+    def test_that_wait_for_their_transaction_are_written_when_the_source_is_stopped(self):
+        topic = self.topic()
+        self.write(topic, ["no,1", "yes,2"])
+        job = self.job(topic, ["--format", "csv", "--columns", "late,x",
+                               "--transaction-interval", "60"], features=NUMBERS)
+        job.start("producer")
+        job.wait_for_log("producer", "has been read to its end")
+        self.assertEqual(job.interrupt("producer"), 130)
+        self.assertIn("holds 2 rows, 2 of them from this run", job.said("producer"))
+
+    def test_that_were_deleted_before_they_were_read_are_an_error_or_counted(self):
+        topic = self.topic()
+        self.write(topic, [f"no,{i}" for i in range(10)] + [f"yes,{i}" for i in range(10)])
+        job = self.job(topic, ["--format", "csv", "--columns", "late,x"], features=NUMBERS)
+        job.start("producer")
+        self.until_rows(job, 20)
+        job.kill("producer")
+        self.write(topic, [f"no,{i}" for i in range(20, 30)])
+        offsets = self.path / "delete.json"
+        offsets.write_text(json.dumps({"partitions": [
+            {"topic": topic, "partition": 0, "offset": 25}], "version": 1}))
+        self.broker.tool("kafka-delete-records", "--offset-json-file", str(offsets))
+        job.commands["producer"].append("--until-end")
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 1)
+        self.assertIn("5 offsets from 20 on were deleted before they were read", job.said("producer"))
+        job.commands["producer"] += ["--on-data-loss", "continue"]
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 0)
+        self.assertIn("holds 25 rows, 5 of them from this run; 5 offsets were deleted",
+                      job.said("producer"))
+
+    def test_from_now_on_are_those_that_come_after_the_first_start(self):
+        topic = self.topic()
+        self.write(topic, ["no,1", "yes,2"])
+        job = self.job(topic, ["--format", "csv", "--columns", "late,x", "--from", "now"],
+                       features=NUMBERS)
+        job.start("producer")
+        self.until_started(job)
+        job.kill("producer")
+        self.write(topic, ["no,3"])  # while nobody reads
+        job.commands["producer"].append("--until-end")
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 0)
+        self.assertIn("holds 1 rows, 1 of them from this run", job.said("producer"))
+
+    def until_started(self, job):
+        """Until it has written down where it begins."""
+        end = time.monotonic() + 60
+        while b"source:state" not in [key for key, _ in self.broker.keys(
+                f"{job.name}.job", may_be_empty=True)]:
+            self.assertLess(time.monotonic(), end, job.log("producer"))
+
+
+if __name__ == "__main__":
+    topology.end_on_signals()
+    unittest.main(verbosity=2)
