@@ -8,6 +8,9 @@
 namespace millrace {
 namespace {
 
+bool IsOnePass(const JobConfig& config) {
+  return config.training().schedule() == Training::ONE_PASS;
+}
 bool IsBuffer(const JobConfig& config) { return config.training().schedule() == Training::BUFFER; }
 bool HasBatches(const JobConfig& config) {
   Training training = config.training();
@@ -64,6 +67,7 @@ constexpr Need kNeeds[] = {
     {"features.text_buckets", "--text", HasText},
     {"producer.speedup", "--time-column", HasTimes},
     {"training.batch_rows", "--schedule one-pass or --update online", HasBatches},
+    {"training.batch_wait_s", "--schedule one-pass", IsOnePass},
     {"training.rounds_after_end", "--schedule buffer", IsBuffer},
     {"training.buffer.min_rows", "--schedule buffer", IsBuffer},
     {"training.buffer.max_rows", "--schedule buffer", IsBuffer},

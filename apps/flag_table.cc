@@ -110,6 +110,11 @@ FlagGroup TrainingGroup() {
            "Bounded and eventual jobs: updates of a worker that may be under way at once; each one "
            "more counts as a round of delay",
            "2"},
+          {"--batch-wait", "training.batch_wait_s",
+           "One pass: for so many seconds at most rows wait for others of their batch, so that a "
+           "slow "
+           "stream is learnt from at once; 0: until the batch is full",
+           "1; 0 of a sequential job, whose weights depend on when rows came otherwise"},
           {"--batch-rows", "training.batch_rows",
            "One pass, and --update online: rows of a worker's batch; smaller ones follow a "
            "changing stream better, larger ones are faster",

@@ -58,6 +58,8 @@ class BatchSource {
   virtual void Add(RowNumber number, int64_t timestamp_ms, Row* row) = 0;
   // A record has come whole; it had so many rows.
   virtual void EndRecord(size_t /*rows*/) {}
+  // The rows before this one, all of which have come, are not to wait for others.
+  virtual void Flush(RowNumber /*row*/) {}
   // The stream has `row_count` rows.
   virtual void End(RowNumber row_count) = 0;
 

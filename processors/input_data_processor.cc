@@ -23,10 +23,10 @@ Status InputDataProcessor::Process(const InputDataRecord& record) {
   }
   if (!next_row_) next_row_ = key->first;
   if (key->first > *next_row_) return ProcessGap(record, *key);
-  if (key->is_end()) {
-    ProcessEnd(record, *key);
-  } else {
+  if (key->has_rows()) {
     ProcessRows(record, *key);
+  } else {
+    ProcessMark(record, *key);
   }
   source_.EndRecord(key->count);
   return absl::OkStatus();
@@ -45,13 +45,17 @@ Status InputDataProcessor::ProcessGap(const InputDataRecord& record, const Input
       " was expected: rows were deleted or lost; start a new job (another --job)");
 }
 
-void InputDataProcessor::ProcessEnd(const InputDataRecord& record, const InputKey& key) {
+void InputDataProcessor::ProcessMark(const InputDataRecord& record, const InputKey& key) {
   if (key.first < *next_row_) {
     ++repeated_rows_;
     return;
   }
   if (const Status decoded = DecodeInput(key, record.value, shape_, record_); !decoded.ok()) {
     AddForeign(record, decoded);
+    return;
+  }
+  if (record_.has_flush()) {
+    source_.Flush(key.first);
     return;
   }
   if (!ended_) source_.End(key.first);

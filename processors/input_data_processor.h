@@ -1,4 +1,5 @@
-// Decodes records of input-data to rows; checks their numbers; recognises the end of the stream.
+// Decodes records of input-data to rows; checks their numbers; recognises the end of the stream and
+// what is to be flushed.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,8 @@ class InputDataProcessor {
   // A record that has used up no number.
   void AddForeign(const InputDataRecord& record, const Status& why);
   Status ProcessGap(const InputDataRecord& record, const InputKey& key);
-  void ProcessEnd(const InputDataRecord& record, const InputKey& key);
+  // A flush, or the end of the stream.
+  void ProcessMark(const InputDataRecord& record, const InputKey& key);
   void ProcessRows(const InputDataRecord& record, const InputKey& key);
   // The record's rows from next_row_ on.
   void AddRows(const InputDataRecord& record, const InputKey& key);

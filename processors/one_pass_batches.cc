@@ -15,19 +15,27 @@ constexpr size_t kMinRowsAhead = 512;
 
 }  // namespace
 
-OnePassBatches::OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin, Clock clock,
-                               size_t pipeline, size_t first_rows)
-    : batch_rows_(batch_rows),
-      first_rows_(first_rows == 0 ? batch_rows : std::min(first_rows, batch_rows)),
-      pipeline_(pipeline),
-      begin_(begin),
-      begin_clock_(clock) {
-  MILLRACE_CHECK(batch_rows >= 1);
+OnePassBatches::OnePassBatches(const OnePassOptions& options, std::optional<RowNumber> begin,
+                               Clock clock)
+    : options_(options), begin_(begin), begin_clock_(clock) {
+  MILLRACE_CHECK(options.batch_rows >= 1);
+  const bool grow = options.first_rows > 0 && options.first_rows < options.batch_rows;
+  if (!grow) options_.first_rows = options.batch_rows;
 }
 
 RowNumber OnePassBatches::EndOfBatchAt(RowNumber begin) const {
-  const uint64_t rows = std::clamp<uint64_t>(uint64_t{begin} / kGrowth, first_rows_, batch_rows_);
-  return std::min<RowNumber>(begin + rows, end_.value_or(UINT64_MAX));
+  const uint64_t rows =
+      std::clamp<uint64_t>(uint64_t{begin} / kGrowth, options_.first_rows, options_.batch_rows);
+  const auto flush = std::ranges::upper_bound(flushes_, begin);
+  const RowNumber end = std::min<RowNumber>(begin + rows, end_.value_or(UINT64_MAX));
+  return flush == flushes_.end() ? end : std::min(end, *flush);
+}
+
+// One that is repeated, or that no rows came before, cuts nothing.
+void OnePassBatches::Flush(RowNumber row) {
+  if (!options_.ends_at_flushes || !has_first_ || row <= first_) return;
+  MILLRACE_CHECK(row == first_ + rows_.size());
+  if (flushes_.empty() || flushes_.back() < row) flushes_.push_back(row);
 }
 
 void OnePassBatches::End(RowNumber row_count) {
@@ -70,6 +78,7 @@ void OnePassBatches::Forget(const Progress& progress) {
     begin_ = first_;
     begin_clock_ = std::max(begin_clock_, progress.clock);
   }
+  while (!flushes_.empty() && flushes_.front() <= first_) flushes_.pop_front();
 }
 
 StatusOr<BatchState> OnePassBatches::Next(const Progress& progress, Batch& batch) {
@@ -113,8 +122,9 @@ std::vector<const Row*> OnePassBatches::RowsOfBatchAt(RowNumber begin, size_t ba
 }
 
 bool OnePassBatches::WantsRows() const {
-  const size_t batches = kBatchesAhead + 2 * (pipeline_ - 1);  // in flight, and named by them
-  return rows_.size() < std::max(batches * batch_rows_, kMinRowsAhead);
+  const size_t batches =
+      kBatchesAhead + 2 * (options_.pipeline - 1);  // in flight, and named by them
+  return rows_.size() < std::max(batches * options_.batch_rows, kMinRowsAhead);
 }
 
 SourceBegin OnePassBatches::NeededFrom(const Progress& progress) const {

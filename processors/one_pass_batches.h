@@ -5,6 +5,9 @@
 // the first. The first rows change a model most, and the workers of a round do not know of each
 // other's: so there are many short rounds first, and the rows that a worker learns from without the
 // others' are few beside those that all know.
+//
+// Where flushes count, a batch that has begun before one ends there. They stand between the rows in
+// the log, so they are the same whenever the rows are read.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +18,22 @@
 
 namespace millrace {
 
+struct OnePassOptions {
+  size_t batch_rows = 1;  // at least 1
+  size_t first_rows = 0;  // of the first batches, which grow from there; 0: all have batch_rows
+  size_t pipeline = 1;    // updates that may be in flight
+  bool ends_at_flushes = false;  // else Flush does nothing
+};
+
 class OnePassBatches final : public BatchSource {
  public:
-  // REQUIRES batch_rows >= 1. `begin`: the number of the first row that will be added, if it is
-  // known. `clock`: of the worker when the rows before had been counted. `pipeline`: updates that
-  // may be in flight. `first_rows`: of the first batches, from which on they grow; 0: all have
-  // batch_rows.
-  explicit OnePassBatches(size_t batch_rows, std::optional<RowNumber> begin = std::nullopt,
-                          Clock clock = Clock(0), size_t pipeline = 1, size_t first_rows = 0);
+  // `begin`: the number of the first row that will be added, if it is known. `clock`: of the worker
+  // when the rows before had been counted.
+  explicit OnePassBatches(const OnePassOptions& options,
+                          std::optional<RowNumber> begin = std::nullopt, Clock clock = Clock(0));
 
   void Add(RowNumber number, int64_t timestamp_ms, Row* row) override;
+  void Flush(RowNumber row) override;
   void End(RowNumber row_count) override;
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   void Forget(const Progress& progress) override;
@@ -44,9 +53,7 @@ class OnePassBatches final : public BatchSource {
   };
   RowNumber EndOfBatchAt(RowNumber begin) const;
 
-  size_t batch_rows_;
-  size_t first_rows_;
-  size_t pipeline_;
+  OnePassOptions options_;
   RowNumber first_ = 0;  // number of rows_.front(); of the next row when there is none
   bool has_first_ = false;
   std::deque<Entry> rows_;
@@ -55,6 +62,7 @@ class OnePassBatches final : public BatchSource {
   // before had been counted.
   std::optional<RowNumber> begin_;
   Clock begin_clock_;
+  std::deque<RowNumber> flushes_;  // ascending; none before first_
   std::optional<RowNumber> end_;
 };
 

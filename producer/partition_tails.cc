@@ -123,6 +123,7 @@ class TailReader {
     handler.on_record = [&](const ConsumedRecord& record) {
       StatusOr<PartitionTail> tail = TailOfRecord(record.key, record.value, reading_.shape);
       // Somebody else's record is a worker's business: it goes to the dead letters.
+      if (absl::IsNotFound(tail.status())) return absl::OkStatus();
       if (!tail.ok()) {
         foreign_ = std::string(tail.status().message());
         return absl::OkStatus();

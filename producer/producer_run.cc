@@ -32,6 +32,7 @@
 #include "producer/partition_tails.h"
 #include "producer/progress_display.h"
 #include "producer/progress_publisher.h"
+#include "producer/published_batch_wait.h"
 #include "producer/resume_plan.h"
 #include "producer/stream_rows.h"
 #include "topics/topics.h"
@@ -364,6 +365,8 @@ Status KafkaRun::Stream() {
   surroundings.caught_up = [this] {
     display_.Say(absl::StrCat(input(), " has been read to its end; waiting for further lines"));
   };
+  const PublishedBatchWait batch_wait(config_);
+  surroundings.batch_wait = [&batch_wait] { return batch_wait.Get(); };
   surroundings.warn = [this](const std::string& line) { display_.Warn(line); };
   const auto begin = steady_clock::now();
   Status streamed = StreamRows(*stream_, *plan_, pacer, *sender_, surroundings, counts_);

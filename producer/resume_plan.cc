@@ -29,9 +29,11 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
   }
   InputRecord record;
   MILLRACE_RETURN_IF_ERROR(DecodeInput(*rows, value, shape, record));
+  if (record.has_flush())
+    return absl::NotFoundError("a flush, which tells less than the rows before");
   PartitionTail tail;
   tail.rows = rows->end();
-  tail.ended = rows->is_end();
+  tail.ended = record.has_end();
   MILLRACE_ASSIGN_OR_RETURN(tail.source, DecodeSourceState(value));
   if (tail.ended) {
     tail.fingerprint = record.end().fingerprint();

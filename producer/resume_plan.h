@@ -25,8 +25,8 @@ struct PartitionTail {
   std::optional<SourceState> source{};  // that the record has
 };
 
-// Parses the last record of a partition. InvalidArgument: it does not belong to a job of this
-// shape.
+// Parses the last record of a partition. NotFound: it is a flush, so the record before it counts.
+// InvalidArgument: it does not belong to a job of this shape.
 StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view value,
                                      const RowShape& shape);
 

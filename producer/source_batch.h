@@ -46,6 +46,8 @@ class SourceBatch {
   size_t bytes() const { return bytes_; }             // about, of what is to be written
   // Whether its state differs from that of the transactions before.
   bool has_moved() const { return has_moved_; }
+  // The number after the worker's last row.
+  RowNumber end(WorkerId worker) const { return partitions_[worker].end; }
   const SourceState& state() const { return state_; }  // when all that was added is written
 
   struct InputDataRecord {

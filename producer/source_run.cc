@@ -19,8 +19,10 @@
 #include "kafka/offsets_at_time.h"
 #include "kafka/timeouts.h"
 #include "producer/class_search.h"
+#include "producer/flush_times.h"
 #include "producer/progress_display.h"
 #include "producer/progress_publisher.h"
+#include "producer/published_batch_wait.h"
 #include "producer/row_decoder.h"
 #include "producer/running_source.h"
 #include "producer/source_batch.h"
@@ -83,6 +85,8 @@ class KafkaSource final : public SourceRun {
   bool IsFull() const { return batch_->rows() >= kMostRows || batch_->bytes() >= kMostBytes; }
   bool IsAtEnd() const;
   Status Commit();
+  void RowsAreWritten(steady_clock::time_point now);
+  Status WriteFlushes(steady_clock::time_point now);
   Status LookForPartitions(steady_clock::time_point now);
   void ShowProgress(steady_clock::time_point now);
   std::string NoRowsText(uint64_t records, std::string_view last_reason) const;
@@ -106,6 +110,7 @@ class KafkaSource final : public SourceRun {
   int32_t partitions_ = 0;             // of the source's topic
   Dealing dealing_;
   RowShape shape_;
+  std::optional<PublishedBatchWait> batch_wait_;
   std::optional<RowDecoder> decoder_;
   bool reasons_only_ = false;
   uint64_t records_ = 0;            // that were decoded
@@ -116,6 +121,7 @@ class KafkaSource final : public SourceRun {
   std::unique_ptr<SourceReader> reader_;
   SourceReader::Handler handler_;
   std::optional<SourceBatch> batch_;
+  std::optional<FlushTimes> flushes_;
   std::vector<Offset> ends_;    // of partitions, with until_end
   std::vector<bool> finished_;  // partitions that have come to their end, with until_end
   std::set<int32_t> at_end_;    // partitions that have been read to where they ended then
@@ -297,6 +303,7 @@ Status KafkaSource::Run() {
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, registry->ReadTraining());
   reasons_only_ = options_.reasons_only || config_.server().dead_letter_reasons_only() ||
                   (training && training->dead_letter_reasons_only());
+  batch_wait_.emplace(config_);
   MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([this] { return publisher_->Prepare(); }));
   while (true) {
     Status copied = Copy();
@@ -349,6 +356,8 @@ Status KafkaSource::Begin(const std::optional<SourceState>& found) {
     state = FirstState(options_.topic, offsets);
   }
   batch_.emplace(state, dealing_, reasons_only_);
+  flushes_.emplace(dealing_.workers);
+  RowsAreWritten(steady_clock::now());  // maybe without their flush
   // Where the job begins is known before its first row: a restart begins there, too.
   if (!found) return Commit();
   // What the last client had written without being told counts, too.
@@ -390,6 +399,7 @@ Status KafkaSource::CopyRecords() {
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, reader_->Poll(kRecordsAtOnce, handler_));
     const auto now = steady_clock::now();
     if (IsDue(now)) MILLRACE_RETURN_IF_ERROR(Commit());
+    MILLRACE_RETURN_IF_ERROR(WriteFlushes(now));
     ShowProgress(now);
     if (decoder_->rows() >= kRowsWithoutValue) WarnOfEmptyColumns();
     MILLRACE_RETURN_IF_ERROR(LookForPartitions(now));
@@ -466,7 +476,26 @@ Status KafkaSource::Commit() {
   rows_of_run_ += state.rows() - written_.rows();
   written_ = state;
   last_commit_ = steady_clock::now();
+  RowsAreWritten(last_commit_);
   return absl::OkStatus();
+}
+
+void KafkaSource::RowsAreWritten(steady_clock::time_point now) {
+  for (WorkerId worker = 0; worker < dealing_.workers; ++worker) {
+    flushes_->Add(worker, batch_->end(worker), now);
+  }
+}
+
+// In a transaction of their own: the state stands in the last record of rows.
+Status KafkaSource::WriteFlushes(steady_clock::time_point now) {
+  const std::optional<milliseconds> wait = batch_wait_->Get();
+  SourceBatch::Transaction transaction;
+  for (WorkerId worker = 0; wait && worker < dealing_.workers; ++worker) {
+    if (!flushes_->IsDue(worker, now, *wait)) continue;
+    const RowNumber row = flushes_->Take(worker);
+    transaction.rows.push_back({worker, {row, 0}, EncodeFlush(row)});
+  }
+  return transaction.rows.empty() ? absl::OkStatus() : log_->Write(transaction);
 }
 
 // Partitions that are added later are read from their beginning.

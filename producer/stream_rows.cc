@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "features/quoted_value.h"
+#include "producer/flush_times.h"
 #include "producer/outlier_watch.h"
 #include "producer/progress_text.h"
 #include "producer/row_batches.h"
@@ -46,8 +47,11 @@ class Streamer {
         fingerprints_(workers_),
         outliers_(stream.encoder().numeric_count()),
         batches_(workers_, pacer.unpaced() && !stream.is_live() ? kLingerUnpaced : kLinger),
+        flushes_(workers_),
         now_(around.now()) {
-    for (const PartitionTail& tail : plan.tails()) {
+    for (WorkerId worker = 0; worker < workers_; ++worker) {
+      const PartitionTail& tail = plan.tails()[worker];
+      if (!tail.ended) flushes_.Add(worker, tail.rows, now_);  // one follows them, maybe once more
       if (tail.ended) {
         only_the_end_tells_ = true;
       } else if (tail.rows > 0) {
@@ -179,13 +183,25 @@ class Streamer {
     RowBatches::Record record = batches_.Take(worker, now_);
     MILLRACE_RETURN_IF_ERROR(Send(worker, record.key, record.value));
     counts_.rows_sent += record.key.count;
+    flushes_.Add(worker, record.key.end(), now_);
     return absl::OkStatus();
+  }
+
+  Status SendFlush(WorkerId worker) {
+    if (batches_.HasRows(worker)) MILLRACE_RETURN_IF_ERROR(SendBatch(worker));
+    const RowNumber row = flushes_.Take(worker);
+    std::string value = EncodeFlush(row);
+    return Send(worker, {.first = row, .count = 0}, value);
   }
 
   Status SendDue() {
     now_ = around_.now();
     for (WorkerId worker = 0; worker < workers_; ++worker) {
       if (batches_.IsDue(worker, now_)) MILLRACE_RETURN_IF_ERROR(SendBatch(worker));
+    }
+    const auto wait = around_.batch_wait ? around_.batch_wait() : std::nullopt;
+    for (WorkerId worker = 0; wait && worker < workers_; ++worker) {
+      if (flushes_.IsDue(worker, now_, *wait)) MILLRACE_RETURN_IF_ERROR(SendFlush(worker));
     }
     return absl::OkStatus();
   }
@@ -251,6 +267,7 @@ class Streamer {
   std::vector<RowFingerprint> fingerprints_;  // of the rows that were read, by partition
   OutlierWatch outliers_;
   RowBatches batches_;
+  FlushTimes flushes_;
   Pacer::Time now_;  // at the last look at the clock
   uint32_t rows_to_check_ = 0;
   bool only_the_end_tells_ = false;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/status.h"
 #include "producer/csv_stream.h"
@@ -27,6 +28,9 @@ struct StreamSurroundings {
   std::function<Status()> accept = {};
   // Called once, when a file that is followed has been read to its end so far. May be empty.
   std::function<void()> caught_up = {};
+  // For how long rows wait for others of their batch (topics/batch_wait.h); then a flush follows
+  // them. None: no flushes, for now. May be empty: never.
+  std::function<std::optional<Pacer::Time::duration>()> batch_wait = {};
   // Gets what a person should know of the input, a line each. May be empty.
   std::function<void(const std::string&)> warn = {};
 
@@ -37,7 +41,7 @@ struct StreamSurroundings {
 // The progress of the stream; updated during StreamRows().
 struct StreamCounts {
   uint64_t rows_sent = 0;     // handed to the sender
-  uint64_t records_sent = 0;  // of rows, and ends
+  uint64_t records_sent = 0;  // of rows, flushes, and ends
   uint64_t rows_found = 0;    // skipped, since they are in the topic already
   bool accepted = false;      // see StreamSurroundings::accept
 };

@@ -41,6 +41,7 @@ std::optional<BoundedSetting> FirstOutOfBounds(const Training& training) {
        1e18},
       {"training.l2", training.l2(), 0, kAny},
       {"training.compression.top_k", training.compression().top_k(), kAboveZero, 1},
+      {"training.batch_wait_s", training.batch_wait_s(), 0, 86400},
       {"training.huber_limit", training.huber_limit(), 1e-3, 1e6},
       {"training.embedding.initial_limit", embedding.initial_limit(), 0, 1e6},
       {"training.embedding.l2", embedding.l2(), 0, 1e6},

@@ -10,6 +10,7 @@
 #include "processors/one_pass_batches.h"
 #include "processors/policy.h"
 #include "processors/sliding_buffer_batches.h"
+#include "topics/batch_wait.h"
 #include "topics/dead_letter.h"
 #include "topics/message_codec.h"
 #include "topics/row_codec.h"
@@ -91,8 +92,11 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
         std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_, *buffer_);
   } else {
     source_ = std::make_unique<OnePassBatches>(
-        MostBatchRows(options_.training, options_.rows_per_turn), runs_begin_, position.clock,
-        options_.pipeline, FirstBatchRows(options_.training, options_.rows_per_turn));
+        OnePassOptions{.batch_rows = MostBatchRows(options_.training, options_.rows_per_turn),
+                       .first_rows = FirstBatchRows(options_.training, options_.rows_per_turn),
+                       .pipeline = options_.pipeline,
+                       .ends_at_flushes = BatchWaitOf(options_.training) > 0},
+        runs_begin_, position.clock);
   }
   input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, runs_begin_,
                                                 options_.dead_letter_reasons_only);

@@ -17,6 +17,16 @@ RowShape RowShapeFrom(const JobFeatures& features) {
   return shape;
 }
 
+namespace {
+
+std::string WholeFrame(const InputRecord& record) {
+  std::string frame = WholeFrameHeader();
+  record.AppendToString(&frame);
+  return frame;
+}
+
+}  // namespace
+
 std::string EncodeInputKey(const InputKey& key) {
   return EncodeBigEndian64(key.first) + EncodeBigEndian32(key.count);
 }
@@ -43,13 +53,17 @@ std::string EncodeRow(const Row& row) {
   return EncodeRows(batch);
 }
 
+std::string EncodeFlush(RowNumber row_count) {
+  InputRecord record;
+  record.mutable_flush()->set_row_count(row_count);
+  return WholeFrame(record);
+}
+
 std::string EncodeEnd(RowNumber row_count, uint64_t fingerprint) {
   InputRecord record;
   record.mutable_end()->set_row_count(row_count);
   record.mutable_end()->set_fingerprint(fingerprint);
-  std::string frame = WholeFrameHeader();
-  record.AppendToString(&frame);
-  return frame;
+  return WholeFrame(record);
 }
 
 Status DecodeInput(const InputKey& key, std::string_view value, const RowShape& shape,
@@ -57,14 +71,16 @@ Status DecodeInput(const InputKey& key, std::string_view value, const RowShape& 
   MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
   if (frame.is_chunk) return absl::InvalidArgumentError("a chunk, but rows are never split");
   MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, record));
-  if (record.has_rows() == record.has_end()) {
-    return absl::InvalidArgumentError("the record is neither rows nor the end of the stream");
+  if (record.has_rows() + record.has_flush() + record.has_end() != 1) {
+    return absl::InvalidArgumentError(
+        "the record is neither rows nor a flush nor the end of the stream");
   }
-  if (record.has_end()) {
-    if (key.is_end() && record.end().row_count() == key.first) return absl::OkStatus();
-    return absl::InvalidArgumentError("the end of a stream of " +
-                                      std::to_string(record.end().row_count()) +
-                                      " rows, but the key does not say so");
+  if (!record.has_rows()) {
+    const uint64_t rows = record.has_end() ? record.end().row_count() : record.flush().row_count();
+    if (!key.has_rows() && rows == key.first) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        std::string(record.has_end() ? "the end of a stream" : "a flush") + " of " +
+        std::to_string(rows) + " rows, but the key does not say so");
   }
   if (record.rows().row_count() != key.count) {
     return absl::InvalidArgumentError(std::to_string(record.rows().row_count()) +

@@ -113,6 +113,22 @@ class Rows(OnABroker):
         self.assertEqual(summary["rows_trained"], ROWS)
         self.assertEqual(summary["progressive"]["rows"], ROWS)
 
+    def test_that_come_slowly_are_learnt_from_before_their_batch_is_full(self):
+        topic = self.topic()
+        self.write(topic, ['{"x": 1, "late": "yes"}'] * 9)
+        job = self.job(topic, features=NUMBERS,
+                       training=["--consistency", "eventual", "--batch-rows", "1000"]).start()
+        job.wait_for_rows(9)
+        job.kill("producer")
+        job.start("producer")
+        self.write(topic, ['{"x": 2, "late": "no"}'] * 4)
+        job.wait_for_rows(13)
+        job.kill("producer")
+        job.commands["producer"].append("--until-end")
+        job.start("producer")
+        job.wait_all()
+        self.assertEqual(job.summary()["rows_trained"], 13)
+
     def test_of_three_partitions_are_counted_once_when_the_source_is_killed(self):
         topic = self.topic(3)
         draw = random.Random(2)

@@ -128,6 +128,34 @@ class Modes(OnABroker):
         self.assertGreater(summary["progressive"]["accuracy"],
                            summary["progressive"]["prior_accuracy"] + 0.1)
 
+    def test_rows_of_a_slow_stream_are_learnt_from_before_their_batch_is_full_whoever_is_killed(self):
+        with open(self.data, newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file)
+        data = self.path / "slow.csv"
+
+        def append(some):
+            with open(data, "a", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows(some)
+
+        append([header])
+        job = self.job(training=["--consistency", "eventual", "--batch-rows", "1000"], data=data,
+                       features=[*topology.FEATURES, "--classes", "low,middle,high"],
+                       producer=["--follow"], servers={"server0": [0], "server1": [1]}).start()
+        victims = ["worker0", "server0", "producer", "worker1", "server1"]
+        sent = 0
+        for victim in victims:
+            append(rows[sent:sent + 70])
+            sent += 70
+            job.wait_for_rows(sent)
+            job.kill(victim)
+            job.start(victim)
+        job.wait_for_log("producer", "waiting for further lines")
+        self.assertEqual(job.interrupt("producer"), 130, job.said("producer"))
+        job.commands["producer"].remove("--follow")  # sends the end
+        job.start("producer")
+        job.wait_all()
+        self.assert_every_row_counted_once(job, sent)
+
     def test_buffer_schedule_ends_with_the_stream(self):
         # Slowly enough for rounds between the rows also on a machine that has other things to do.
         job = self.job(training=["--schedule", "buffer", "--learning-rate", "0.2",

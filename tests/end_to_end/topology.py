@@ -463,6 +463,14 @@ class Job:
                               check=False, capture_output=True, text=True, timeout=60)
         return done.returncode, json.loads(done.stdout or "{}")
 
+    def wait_for_rows(self, rows, timeout=60):
+        """Until the job has learnt from so many rows."""
+        end = time.monotonic() + timeout
+        while (learnt := self.watched()[1].get("rows_trained") or 0) < rows:
+            if time.monotonic() > end:
+                raise AssertionError(f"{learnt} of {rows} rows were learnt from in {timeout} s")
+            time.sleep(0.1)
+
     def rows(self):
         """The embedding rows at its end, by their ids."""
         end = self.snapshots / f"{self.name}-end"

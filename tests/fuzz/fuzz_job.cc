@@ -215,7 +215,7 @@ bool FuzzJob::GiveRow(WorkerId id) {
   if (worker.task == nullptr || number > rows) return false;
   const size_t most = hostile_ == Hostile::kRows ? 1 + bytes_.Below(4) : 1;
   const InputKey record = {number, static_cast<uint32_t>(std::min<uint64_t>(most, rows - number))};
-  worker.next_row = record.is_end() ? rows + 1 : record.end();
+  worker.next_row = record.has_rows() ? record.end() : rows + 1;
   std::string key = EncodeInputKey(record);
   std::string value = simulation::InputValue(scenario_, id, record);
   if (hostile_ == Hostile::kRows && bytes_.Chance(128)) {

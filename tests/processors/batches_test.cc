@@ -56,7 +56,7 @@ void ExpectRowsFitNumbers(const Batch& batch) {
 // ---- one pass ----
 
 TEST(OnePassBatchesTest, ABatchIsCutByRowNumber) {
-  OnePassBatches source(3);
+  OnePassBatches source({.batch_rows = 3});
   AddRows(source, 0, 6);
   Batch batch;
   ASSERT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kReady);
@@ -72,7 +72,7 @@ TEST(OnePassBatchesTest, ABatchIsCutByRowNumber) {
 }
 
 TEST(OnePassBatchesTest, ABatchWaitsForItsLastRow) {
-  OnePassBatches source(3);
+  OnePassBatches source({.batch_rows = 3});
   Batch batch;
   EXPECT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kWait);
   AddRows(source, 0, 2);
@@ -82,7 +82,7 @@ TEST(OnePassBatchesTest, ABatchWaitsForItsLastRow) {
 }
 
 TEST(OnePassBatchesTest, TheLastBatchMayBeShort) {
-  OnePassBatches source(3);
+  OnePassBatches source({.batch_rows = 3});
   AddRows(source, 0, 4);
   Batch batch;
   EXPECT_EQ(Next(source, {.rows_end = 3}, batch), BatchState::kWait);
@@ -94,7 +94,7 @@ TEST(OnePassBatchesTest, TheLastBatchMayBeShort) {
 }
 
 TEST(OnePassBatchesTest, TellsTheIdsOfABatchThatIsWholeAndOfNoOther) {
-  OnePassBatches source(3);
+  OnePassBatches source({.batch_rows = 3});
   const auto add = [&](RowNumber number) {
     Row row;
     row.ids = {number + 100};
@@ -123,7 +123,7 @@ TEST(OnePassBatchesTest, TellsTheIdsOfABatchThatIsWholeAndOfNoOther) {
 }
 
 TEST(OnePassBatchesTest, LeavesWhenTheLastBatchWasFull) {
-  OnePassBatches source(3);
+  OnePassBatches source({.batch_rows = 3});
   AddRows(source, 0, 6);
   source.End(6);
   Batch batch;
@@ -132,14 +132,14 @@ TEST(OnePassBatchesTest, LeavesWhenTheLastBatchWasFull) {
 }
 
 TEST(OnePassBatchesTest, AnEmptyStreamLeavesAtOnce) {
-  OnePassBatches source(3);
+  OnePassBatches source({.batch_rows = 3});
   source.End(0);
   Batch batch;
   EXPECT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kLeave);
 }
 
 TEST(OnePassBatchesTest, ARowThatCouldNotBeDecodedUsesUpItsPlaceInTheBatch) {
-  OnePassBatches source(3);
+  OnePassBatches source({.batch_rows = 3});
   AddRow(source, 0);
   AddDamaged(source, 1);
   AddRow(source, 2);
@@ -164,14 +164,20 @@ TEST(OnePassBatchesTest, ABatchIsAFunctionOfTheRowWhereItBegins) {
     const size_t first_rows = grow ? 1 + random() % batch_rows : 0;
     const RowNumber rows(1 + random() % (grow ? 400 : 100));
     std::vector<bool> damaged(rows);
-    for (size_t i = 0; i < rows; ++i) damaged[i] = random() % 6 == 0;
+    std::vector<bool> flushed(rows);  // before the row
+    for (size_t i = 0; i < rows; ++i) {
+      damaged[i] = random() % 6 == 0;
+      flushed[i] = trial % 4 == 0 && random() % 5 == 0;
+    }
     RowNumber begin(random() % (rows + 1));
     const RowNumber first_row(begin - std::min<uint64_t>(begin, random() % 20));
-    OnePassBatches source(batch_rows, std::nullopt, Clock(0), 1, first_rows);
+    OnePassBatches source(
+        {.batch_rows = batch_rows, .first_rows = first_rows, .ends_at_flushes = true});
     RowNumber added = first_row;
     Batch batch;
     for (int step = 0; step < 8000; ++step) {
       if (added < rows) {
+        if (flushed[added]) source.Flush(added);
         damaged[added] ? AddDamaged(source, added) : AddRow(source, added);
         ++added;
       } else {
@@ -182,9 +188,13 @@ TEST(OnePassBatchesTest, ABatchIsAFunctionOfTheRowWhereItBegins) {
       if (state == BatchState::kLeave) break;
       const size_t rows_of_batch =
           grow ? std::clamp<size_t>(uint64_t{begin} / 32, first_rows, batch_rows) : batch_rows;
-      const RowNumber end = std::min<RowNumber>(begin + rows_of_batch, rows);
+      RowNumber end = std::min<RowNumber>(begin + rows_of_batch, rows);
+      for (uint64_t row = begin + 1; row < end; ++row) {
+        if (flushed[row]) end = RowNumber(row);
+      }
       if (state == BatchState::kWait) {
-        ASSERT_TRUE(added < end || added == rows);
+        const bool flush_is_to_come = added == end && end < rows && flushed[end];
+        ASSERT_TRUE(added < end || added == rows || flush_is_to_come);
         continue;
       }
       std::vector<RowNumber> expected;
@@ -201,7 +211,7 @@ TEST(OnePassBatchesTest, ABatchIsAFunctionOfTheRowWhereItBegins) {
 }
 
 TEST(OnePassBatchesTest, RowsThatAreNeededButNoLongerThereAreAnError) {
-  OnePassBatches source(3);
+  OnePassBatches source({.batch_rows = 3});
   AddRows(source, 6, 12);
   Batch batch;
   const StatusOr<BatchState> state = source.Next({.rows_end = 3}, batch);
@@ -211,7 +221,7 @@ TEST(OnePassBatchesTest, RowsThatAreNeededButNoLongerThereAreAnError) {
 
 // A task that begins at the end of its stream gets no row that could tell.
 TEST(OnePassBatchesTest, RowsBeforeTheBeginAreMissingAlsoWhenNoneComes) {
-  OnePassBatches source(3, RowNumber(6), Clock(2));
+  OnePassBatches source({.batch_rows = 3}, RowNumber(6), Clock(2));
   source.End(6);
   Batch batch;
   EXPECT_TRUE(absl::IsOutOfRange(source.Next({.clock = 1, .rows_end = 3}, batch).status()));
@@ -219,7 +229,7 @@ TEST(OnePassBatchesTest, RowsBeforeTheBeginAreMissingAlsoWhenNoneComes) {
 }
 
 TEST(OnePassBatchesTest, RowsThatHaveBeenCountedAreReadOverWithoutBeingKept) {
-  OnePassBatches source(3);
+  OnePassBatches source({.batch_rows = 3});
   AddRows(source, 0, 4);
   Batch batch;
   EXPECT_EQ(Next(source, {.rows_end = 15}, batch), BatchState::kWait);
@@ -234,7 +244,7 @@ TEST(OnePassBatchesTest, RowsThatHaveBeenCountedAreReadOverWithoutBeingKept) {
 
 TEST(OnePassBatchesTest, WantsNoRowsWhileEnoughWaitButAlwaysAWholeBatch) {
   for (size_t batch_rows : {1u, 32u, 1000u}) {
-    OnePassBatches source(batch_rows);
+    OnePassBatches source({.batch_rows = batch_rows});
     RowNumber rows = 0;
     while (source.WantsRows()) AddRow(source, rows++);
     EXPECT_GE(rows, batch_rows);
@@ -247,22 +257,49 @@ TEST(OnePassBatchesTest, WantsNoRowsWhileEnoughWaitButAlwaysAWholeBatch) {
   }
 }
 
+TEST(OnePassBatchesTest, ABatchThatHasBegunEndsAtAFlush) {
+  OnePassBatches source({.batch_rows = 4, .ends_at_flushes = true});
+  source.Flush(0);
+  AddRows(source, 0, 2);
+  Batch batch;
+  EXPECT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kWait);
+  source.Flush(2);
+  source.Flush(2);  // as a producer repeats it that starts again
+  ASSERT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kReady);
+  EXPECT_EQ(batch.rows_end, 2u);
+  EXPECT_EQ(Next(source, {.rows_end = 2}, batch), BatchState::kWait) << "none has begun there";
+  source.Forget({.rows_end = 2});
+  AddRows(source, 2, 8);
+  ASSERT_EQ(Next(source, {.rows_end = 2}, batch), BatchState::kReady);
+  EXPECT_EQ(batch.rows_end, 6u);
+}
+
+TEST(OnePassBatchesTest, WhoDoesNotEndAtFlushesHasFullBatches) {
+  OnePassBatches source({.batch_rows = 4});
+  AddRows(source, 0, 2);
+  source.Flush(2);
+  AddRows(source, 2, 4);
+  Batch batch;
+  ASSERT_EQ(Next(source, {.rows_end = 0}, batch), BatchState::kReady);
+  EXPECT_EQ(batch.rows_end, 4u);
+}
+
 TEST(OnePassBatchesTest, NeedsTheRowsThatHaveNotBeenCounted) {
-  OnePassBatches source(32);
+  OnePassBatches source({.batch_rows = 32});
   AddRows(source, 0, 193);
   EXPECT_EQ(source.NeededFrom({.clock = 0}), (SourceBegin{0, 0}));
   EXPECT_EQ(source.NeededFrom({.clock = 7, .rows_end = 193}), (SourceBegin{193, 7}));
 }
 
 TEST(OnePassBatchesTest, CountsOfRowsThatHaveNotComeFreeNoRows) {
-  OnePassBatches source(32);
+  OnePassBatches source({.batch_rows = 32});
   EXPECT_EQ(source.NeededFrom({.clock = 7, .rows_end = 193}), SourceBegin());
   AddRows(source, 0, 192);
   EXPECT_EQ(source.NeededFrom({.clock = 7, .rows_end = 193}), SourceBegin());
 }
 
 TEST(OnePassBatchesTest, KeepsTheClockAtWhichTheRowsBeforeItsBeginHadBeenCounted) {
-  const OnePassBatches source(3, RowNumber(7), Clock(4));
+  const OnePassBatches source({.batch_rows = 3}, RowNumber(7), Clock(4));
   EXPECT_EQ(source.begin(), (SourceBegin{7, 4}));
 }
 

@@ -33,6 +33,7 @@ class RecordingSource final : public BatchSource {
     added.push_back({number, timestamp_ms, std::nullopt});
     if (row != nullptr) added.back().row = *row;
   }
+  void Flush(RowNumber row) override { flushes.push_back(row); }
   void End(RowNumber row_count) override { ends.push_back(row_count); }
   StatusOr<BatchState> Next(const Progress&, Batch&) override { return BatchState::kWait; }
   size_t size() const override { return added.size(); }
@@ -46,6 +47,7 @@ class RecordingSource final : public BatchSource {
   }
 
   std::vector<Added> added;
+  std::vector<RowNumber> flushes;
   std::vector<RowNumber> ends;
 };
 
@@ -323,6 +325,16 @@ TEST_F(InputDataProcessorTest, ARowOfManyThatCannotBeUsedIsADeadLetterOfItsOwn) 
   EXPECT_EQ(letters[0].rows(), 1u);
   EXPECT_EQ(letters[0].key(), KeyOf(1));
   EXPECT_EQ(letters[0].value(), EncodeRow(bad));
+}
+
+TEST_F(InputDataProcessorTest, AFlushIsHandedOnBetweenItsRowsAndNotWhenItIsRepeated) {
+  ASSERT_TRUE(SendRows(0, 2).ok());
+  ASSERT_TRUE(Send(EncodeInputKey({2, 0}), EncodeFlush(2)).ok());
+  ASSERT_TRUE(SendRow(2).ok());
+  ASSERT_TRUE(Send(EncodeInputKey({2, 0}), EncodeFlush(2)).ok());
+  EXPECT_THAT(source_.flushes, ElementsAreArray<RowNumber>({2}));
+  EXPECT_FALSE(input_.ended());
+  EXPECT_TRUE(absl::IsDataLoss(Send(EncodeInputKey({4, 0}), EncodeFlush(4)))) << "row 3 is missing";
 }
 
 TEST_F(InputDataProcessorTest, AnEndThatIsDamagedOrOfOtherRowsIsNoEndAndUsesUpNoNumber) {

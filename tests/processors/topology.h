@@ -84,7 +84,7 @@ class TestWorker {
  public:
   TestWorker(const TestJob& job, WorkerId id, const Model& model)
       : options_(OptionsOf(job, id)),
-        source_(kBatchRows),
+        source_({.batch_rows = kBatchRows}),
         input_(id, kShape, source_, RowNumber{0}),
         training_(options_, model, source_, uint64_t{id} << 20) {}
 

@@ -91,7 +91,7 @@ class TrainingWorker {
   explicit TrainingWorker(const WorkerOptions& options, size_t batch_rows = 4,
                           RowNumber first_row = 0)
       : options_(options),
-        source_(batch_rows),
+        source_({.batch_rows = batch_rows}),
         input_(options.worker, kWorkerShape, source_, first_row),
         next_row_(first_row),
         training_(options, model_, source_, 1000) {}

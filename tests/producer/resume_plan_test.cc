@@ -46,6 +46,11 @@ TEST(PartitionTail, OfARecordOfManyRowsItIsTheLast) {
   EXPECT_EQ(tail.last_value, Value(5));
 }
 
+TEST(PartitionTail, IsToldByNoFlush) {
+  EXPECT_TRUE(
+      absl::IsNotFound(TailOfRecord(EncodeInputKey({42, 0}), EncodeFlush(42), kShape).status()));
+}
+
 TEST(PartitionTail, RefusesRecordsThatAreNotOfTheJob) {
   EXPECT_FALSE(TailOfRecord("41", Value(3), kShape).ok());
   EXPECT_FALSE(TailOfRecord(EncodeInputKey({1, 1}), "junk", kShape).ok());

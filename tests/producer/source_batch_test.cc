@@ -37,7 +37,7 @@ std::map<uint32_t, std::vector<double>> Numbers(const SourceBatch::Transaction& 
   for (const SourceBatch::InputDataRecord& each : transaction.rows) {
     InputRecord record;
     EXPECT_TRUE(DecodeInput(each.key, each.value, kShape, record).ok());
-    if (each.key.is_end()) continue;
+    if (!each.key.has_rows()) continue;
     RowBatchReader reader;
     reader.Begin(record.rows(), kShape);
     for (uint32_t i = 0; i < each.key.count; ++i) {

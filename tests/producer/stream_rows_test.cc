@@ -96,9 +96,11 @@ class MemorySender final : public RowSender {
 ResumePlan PlanOf(const MemoryTopic& topic, uint32_t rows_per_turn) {
   std::vector<PartitionTail> tails;
   for (const auto& records : topic) {
-    tails.push_back(records.empty()
-                        ? PartitionTail()
-                        : TailOfRecord(records.back().key, records.back().value, kShape).value());
+    tails.emplace_back();
+    for (const MemoryRecord& record : records) {
+      const StatusOr<PartitionTail> tail = TailOfRecord(record.key, record.value, kShape);
+      if (!absl::IsNotFound(tail.status())) tails.back() = tail.value();  // a flush is no tail
+    }
   }
   return ResumePlan(std::move(tails), rows_per_turn);
 }
@@ -111,9 +113,9 @@ MemoryTopic RowsOf(const MemoryTopic& topic) {
       const InputKey key = DecodeInputKey(record.key).value();
       InputRecord message;
       EXPECT_TRUE(DecodeInput(key, record.value, kShape, message).ok());
-      if (key.is_end()) rows[i].push_back(record);
+      if (message.has_end()) rows[i].push_back(record);
       RowBatchReader reader;
-      if (!key.is_end()) reader.Begin(message.rows(), kShape);
+      if (key.has_rows()) reader.Begin(message.rows(), kShape);
       for (RowNumber number = key.first; number < key.end(); ++number) {
         Row row;
         EXPECT_TRUE(reader.Next(row).ok());
@@ -220,6 +222,42 @@ TEST_F(StreamRowsTest, DealsAcceptedRowsInTurnsWhateverIsRejectedBetween) {
     EXPECT_LT(counts_.records_sent, 107u);
     EXPECT_EQ(rejects_.rows.size(), 43u);
   }
+}
+
+// The numbers of rows before each flush of a partition.
+std::vector<uint64_t> FlushesOf(const std::vector<MemoryRecord>& records) {
+  std::vector<uint64_t> flushes;
+  InputRecord message;
+  for (const MemoryRecord& record : records) {
+    const InputKey key = DecodeInputKey(record.key).value();
+    EXPECT_TRUE(DecodeInput(key, record.value, kShape, message).ok());
+    if (message.has_flush()) flushes.push_back(message.flush().row_count());
+  }
+  return flushes;
+}
+
+TEST_F(StreamRowsTest, AFlushFollowsRowsThatHaveWaitedForOthers) {
+  InputRows(9, [](int) { return false; });
+  pacer_ = Pacer::AtRate(10);  // so each of two workers has a row in 200 ms
+  around_.batch_wait = [] { return milliseconds(300); };
+  MemoryTopic topic(2);
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(RowsOf(topic), Expected(9, 2));
+  EXPECT_THAT(FlushesOf(topic[0]), testing::ElementsAre(2, 4));
+  EXPECT_THAT(FlushesOf(topic[1]), testing::ElementsAre(2)) << "the end follows the others";
+}
+
+TEST_F(StreamRowsTest, NoFlushIsSentBeforeTheJobHasToldItsWait) {
+  InputRows(9, [](int) { return false; });
+  pacer_ = Pacer::AtRate(10);
+  const Pacer::Time told = now_ + milliseconds(500);
+  around_.batch_wait = [&]() -> std::optional<Pacer::Time::duration> {
+    return now_ < told ? std::nullopt : std::optional<Pacer::Time::duration>(milliseconds(300));
+  };
+  MemoryTopic topic(1);
+  ASSERT_TRUE(Run(topic).ok());
+  ASSERT_FALSE(FlushesOf(topic[0]).empty());
+  EXPECT_GE(FlushesOf(topic[0]).front(), 5u);
 }
 
 TEST_F(StreamRowsTest, WhatWasSentIsDeliveredWhileAPipeIsSilent) {
@@ -339,6 +377,8 @@ TEST_F(StreamRowsTest, ResumedAnywhereItGivesWhatAnUninterruptedRunGives) {
     const uint32_t badness = random() % 4;
     std::mt19937 bad(seed);
     InputRows(rows, [&](int) { return badness > 0 && bad() % badness == 0; });
+    around_.batch_wait = {};
+    if (seed % 2 == 1) around_.batch_wait = [seed] { return milliseconds(seed % 20); };
     MemoryTopic topic(workers);
     size_t rejected = 0;
     int runs = 0;

@@ -124,6 +124,18 @@ class RepeatsTheLastOnly final : public WorkerHost {
   }
 };
 
+// A batch that has begun waits for further rows.
+using EndsNoBatchAtAFlush = WithOtherOptions<[](WorkerId, WorkerOptions& options) {
+  options.training.set_batch_wait_s(0);
+}>;
+
+void Flushed(Scenario& scenario, Faults&) {
+  scenario.flushes = true;
+  scenario.training.set_schedule(Training::ONE_PASS);
+  scenario.training.set_batch_rows(4);
+  scenario.training.set_batch_wait_s(1);
+}
+
 void Pipelined(Scenario& scenario, Faults&) {
   Training& training = scenario.training;
   scenario.max_frame_bytes = kMaxFrameBytes;
@@ -179,6 +191,8 @@ std::vector<PlantedError> PlantedInWorkers() {
   errors.push_back(InWorker<CommitsBehindARecordThatItIsWithin>(
       "a commit behind a record of which rows are needed", 50,
       [](Scenario& scenario, Faults&) { scenario.training.set_schedule(Training::ONE_PASS); }));
+  errors.push_back(
+      InWorker<EndsNoBatchAtAFlush>("a worker that waits behind a flush", 20, Flushed));
   errors.push_back(InWorker<ReadsOnWhereItStood>(
       "an assigned partition that is read from where its reader stood", 100, Unchanged));
   errors.push_back(InWorker<KeepsTheTask>(

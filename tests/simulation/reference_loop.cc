@@ -112,7 +112,7 @@ class Loop {
       for (const WorkerId worker : present) {
         const bool counts =
             !is_skipped(ShardId(0), worker, clock) || skipped[0].at({worker, clock});
-        if (counts) counted[worker] = scenario_.BatchEnd(counted[worker]);
+        if (counts) counted[worker] = scenario_.BatchEnd(worker, counted[worker]);
       }
     }
     trained.end = State();
@@ -160,7 +160,8 @@ class Loop {
     update.worker = worker;
     update.moments = Moments(scenario_.numeric);
     std::vector<Row> rows;
-    const RowNumber end = std::min<RowNumber>(scenario_.BatchEnd(begin), scenario_.rows[worker]);
+    const RowNumber end =
+        std::min<RowNumber>(scenario_.BatchEnd(worker, begin), scenario_.rows[worker]);
     for (RowNumber number = begin; number < end; ++number) {
       const uint64_t stream_row = scenario_.StreamRow(worker, number);
       const uint64_t freeze = training_.freeze_after_rows();

@@ -24,7 +24,7 @@ void RowAudit::OnInput(WorkerId worker, const LogRecord& record) {
     return;
   }
   if (key->first > partition.next) return;
-  if (key->is_end()) {
+  if (!key->has_rows()) {
     partition.ended = partition.ended || key->first == scenario_.rows[worker];
     return;
   }
@@ -71,7 +71,7 @@ std::string RowAudit::Check(const Referee::Accepted& accepted) const {
   const RowNumber all = scenario_.rows[worker];
   if (scenario_.one_pass()) {
     const RowNumber begin = std::min(all, RowNumber(accepted.before.end));
-    const RowNumber end = std::min<RowNumber>(all, scenario_.BatchEnd(begin));
+    const RowNumber end = std::min<RowNumber>(all, scenario_.BatchEnd(worker, begin));
     // A shard that was lost may have been told less than another instance of the worker knows, or
     // more.
     const bool is_other = RowNumber(message.rows_end()) != end || begin == end;

@@ -109,6 +109,9 @@ Outcome RunSeed(uint64_t seed) {
   Random rare(Random::Hash(seed, 0, 0, 0));  // of its own: a planted error draws its own, too
   return RunSeed(seed, Factory::Production(), [&rare](Scenario& scenario, Faults& faults) {
     scenario.batches_grow = Random::Hash(scenario.data_seed, 0, 0, 50002) % 2 == 0;
+    scenario.flushes = Random::Hash(scenario.data_seed, 0, 0, 50003) % 2 == 0;
+    const bool obeys = Random::Hash(scenario.data_seed, 0, 0, 50004) % 4 != 0;
+    scenario.training.set_batch_wait_s(obeys ? 1 : 0);
     if (rare.Chance(0.08)) return DrawLostCopies(scenario, faults);
     if (rare.Chance(0.07)) DrawContinuation(faults);
   });

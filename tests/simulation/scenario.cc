@@ -349,6 +349,18 @@ std::vector<EmbeddingId> AllIds(const Scenario& scenario) {
   return ids;
 }
 
+RowNumber Scenario::BatchEnd(WorkerId worker, RowNumber begin) const {
+  const uint64_t least = online() ? 1 : kFirstRowsOfGradients;
+  const uint64_t most = has_growing_batches()
+                            ? std::clamp<uint64_t>(uint64_t{begin} / 32, least, 32)
+                            : training.batch_rows();
+  const bool ends_at_flushes = training.batch_wait_s() > 0;
+  for (RowNumber end = begin + 1; end < begin + most; ++end) {
+    if (ends_at_flushes && IsFlushed(worker, end)) return end;
+  }
+  return begin + most;
+}
+
 // Alone, or with those beside it.
 bool IsUndecodable(const Scenario& scenario, WorkerId worker, RowNumber number) {
   constexpr uint64_t kBeside = 4;
@@ -363,11 +375,11 @@ bool IsDamaged(const Scenario& scenario, WorkerId worker, const InputKey& key) {
   for (RowNumber number = key.first; number < key.end(); ++number) {
     if (!IsUndecodable(scenario, worker, number)) return false;
   }
-  return !key.is_end();
+  return key.has_rows();
 }
 
 std::string InputValue(const Scenario& scenario, WorkerId worker, const InputKey& key) {
-  if (key.is_end()) return EncodeEnd(key.first);
+  if (!key.has_rows()) return EncodeEnd(key.first);
   // No frame, or another format version.
   if (IsDamaged(scenario, worker, key)) {
     return key.first % 3 == 0 ? "?" : std::string("\x09\x00row", 5);

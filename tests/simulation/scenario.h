@@ -41,6 +41,7 @@ struct Scenario {
   size_t ids = 0;                          // id columns; with some of them no model is linear
   bool wide = false;                       // the hashed features' weights are embedding rows
   bool batches_grow = false;               // of a job in one pass that averages nothing
+  bool flushes = false;                    // stand between the rows in input-data
   uint32_t rows_per_turn = 1;              // that go to one worker after another
   std::vector<RowNumber> rows = {12, 12};  // by worker
   double undecodable = 0;                  // part of the rows
@@ -60,13 +61,13 @@ struct Scenario {
            uint64_t{row} % rows_per_turn;
   }
   bool has_growing_batches() const { return batches_grow && !averages() && one_pass(); }
-  // Of the batch of one pass that begins there, but for the end of the stream.
-  RowNumber BatchEnd(RowNumber begin) const {
-    if (!has_growing_batches()) return begin + training.batch_rows();
-    const uint64_t part = uint64_t{begin} / 32;
-    const uint64_t least = online() ? 1 : kFirstRowsOfGradients;
-    return begin + (part < least ? least : part > 32 ? 32 : part);
+  // Whether a flush stands before this row of the worker.
+  bool IsFlushed(WorkerId worker, RowNumber row) const {
+    return flushes && row > 0 && row < rows[worker] &&
+           Random::Hash(data_seed, worker, row, 79) % 4 == 0;
   }
+  // Of the worker's batch of one pass that begins there, but for the end of the stream.
+  RowNumber BatchEnd(WorkerId worker, RowNumber begin) const;
   static constexpr uint32_t kFirstRowsOfGradients = 2;
   RowShape shape() const { return {numeric, features(), classes, ids}; }
   bool is_network() const { return training.model() == Training::NETWORK; }

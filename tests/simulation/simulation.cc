@@ -188,6 +188,12 @@ bool Simulation::Deliver(Host& host) {
   return true;
 }
 
+void Simulation::AppendInput(WorkerId worker, const InputKey& key, std::string value) {
+  world_.Append(
+      {Topic::kInputData, static_cast<int32_t>(worker), EncodeInputKey(key), std::move(value)},
+      now_ms_[worker]);
+}
+
 bool Simulation::Produce() {
   std::vector<WorkerId> open;
   for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
@@ -203,17 +209,22 @@ bool Simulation::Produce() {
   for (int i = 0; i < records && next <= world_.scenario.rows[worker]; ++i) {
     now_ms_[worker] +=
         static_cast<int64_t>(world_.random.Chance(0.02) ? 60'000 : world_.random.Below(200));
+    if (world_.scenario.IsFlushed(worker, next)) {
+      world_.Count("flush");
+      AppendInput(worker, {next, 0}, EncodeFlush(next));
+    }
     const uint64_t left = world_.scenario.rows[worker] - next;
     const uint64_t most = world_.random.Chance(0.5) ? 1 : world_.random.Between(1, 6);
-    const InputKey key = {next, static_cast<uint32_t>(std::min(most, left))};
+    InputKey key = {next, static_cast<uint32_t>(std::min(most, left))};
+    for (uint32_t row = 1; row < key.count; ++row) {
+      if (world_.scenario.IsFlushed(worker, next + row)) key.count = row;
+    }
     if (key.count > 1) world_.Count("record of several rows");
     if (key.count > 1 && IsDamaged(world_.scenario, worker, key)) {
       world_.Count("record of several rows that cannot be read");
     }
-    world_.Append({Topic::kInputData, static_cast<int32_t>(worker), EncodeInputKey(key),
-                   InputValue(world_.scenario, worker, key)},
-                  now_ms_[worker]);
-    next = key.end() + (key.is_end() ? 1 : 0);
+    AppendInput(worker, key, InputValue(world_.scenario, worker, key));
+    next = key.end() + (key.has_rows() ? 0 : 1);
   }
   return true;
 }

@@ -95,6 +95,7 @@ class Simulation {
   bool TurnServer(ServerHost& server);
   bool TurnWorker(WorkerHost& process);
   bool Deliver(Host& host);
+  void AppendInput(WorkerId worker, const InputKey& key, std::string value);
   bool Produce();
   void Fault();
   void FaultOfServer();

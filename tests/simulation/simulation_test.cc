@@ -73,6 +73,7 @@ constexpr std::string_view kMustHappen[] = {
     "expired row removed",
     "failed trim",
     "first checkpoint that is not made",
+    "flush",
     "follower dies between write and flush",
     "follower goes on with a replica",
     "follower killed",

@@ -199,12 +199,25 @@ TEST(CodecRowTest, TheEndComesBackAsTheEnd) {
   }
 }
 
+TEST(CodecRowTest, AFlushComesBackAsAFlush) {
+  InputRecord record;
+  ASSERT_TRUE(DecodeInput({5, 0}, EncodeEnd(5), kShape, record).ok());
+  ASSERT_TRUE(DecodeInput({6, 0}, EncodeFlush(6), kShape, record).ok());
+  EXPECT_FALSE(record.has_rows() || record.has_end());
+  ASSERT_TRUE(record.has_flush());
+  EXPECT_EQ(record.flush().row_count(), 6u);
+}
+
 TEST(CodecRowTest, RefusesAValueThatIsNotWhatItsKeySays) {
   InputRecord record;
   EXPECT_FALSE(DecodeInput({0, 2}, EncodeRow(SomeRow()), kShape, record).ok());
   EXPECT_FALSE(DecodeInput({0, 0}, EncodeRow(SomeRow()), kShape, record).ok());
   EXPECT_FALSE(DecodeInput({4, 0}, EncodeEnd(5), kShape, record).ok());
   EXPECT_FALSE(DecodeInput({5, 1}, EncodeEnd(5), kShape, record).ok());
+  EXPECT_FALSE(DecodeInput({4, 0}, EncodeFlush(5), kShape, record).ok());
+  EXPECT_FALSE(DecodeInput({5, 1}, EncodeFlush(5), kShape, record).ok());
+  const std::string both = EncodeFlush(5) + EncodeEnd(5).substr(WholeFrameHeader().size());
+  EXPECT_FALSE(DecodeInput({5, 0}, both, kShape, record).ok());
 }
 
 TEST(CodecRowTest, RefusesColumnsThatHaveNotOneValueForEachRow) {

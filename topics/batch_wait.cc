@@ -1,0 +1,14 @@
+#include "topics/batch_wait.h"
+
+namespace millrace {
+
+double BatchWaitOf(const Training& training) {
+  constexpr double kDefault = 1;
+  if (training.schedule() == Training::BUFFER) return 0;  // its batches are what there is
+  if (training.has_batch_wait_s()) return training.batch_wait_s();
+  // Bytes of a sequential job are those of its rows, whenever they come.
+  const bool is_sequential = training.consistency().model() == Training::Consistency::SEQUENTIAL;
+  return is_sequential ? 0 : kDefault;
+}
+
+}  // namespace millrace
