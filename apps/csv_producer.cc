@@ -7,6 +7,7 @@
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
+#include "apps/run_setup.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "job/stop_signal.h"
 #include "producer/job_draft.h"
@@ -96,6 +97,7 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   options.set_default_buckets = [&config](FeatureSpec& spec) {
     SetDefaultBuckets(config.has_training() ? &config.training() : nullptr, spec);
   };
+  options.setup = ProducerSetup(config);
   options.stop = &StopOnSignals();
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ProducerRun> run,
                             ProducerRun::Create(config, options));

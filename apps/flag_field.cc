@@ -2,6 +2,7 @@
 
 #include <google/protobuf/message.h>
 
+#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -129,6 +130,49 @@ Status Put(const FieldDescriptor& field, const std::string& text, Message& messa
   }
 }
 
+// The shortest text that is read as the same number.
+std::string NumberText(double value) {
+  char text[32];
+  const std::to_chars_result end = std::to_chars(text, text + sizeof(text), value);
+  return std::string(text, end.ptr);
+}
+
+// Empty: it is the default.
+std::optional<std::string> SingleText(const FieldDescriptor& field, const Message& message) {
+  const Reflection& reflection = *message.GetReflection();
+  const auto unless = [](const auto& value, const auto& fallback, const auto& text) {
+    return value == fallback ? std::optional<std::string>() : std::string(text(value));
+  };
+  const auto whole = [](auto value) { return absl::StrCat(value); };
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      return unless(reflection.GetString(message, &field), field.default_value_string(),
+                    [](const std::string& text) { return text; });
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return unless(reflection.GetUInt32(message, &field), field.default_value_uint32(), whole);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return unless(reflection.GetUInt64(message, &field), field.default_value_uint64(), whole);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return unless(reflection.GetInt64(message, &field), field.default_value_int64(), whole);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return unless(reflection.GetDouble(message, &field), field.default_value_double(),
+                    NumberText);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return unless(reflection.GetBool(message, &field), false, [](bool) { return std::string(); });
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return unless(reflection.GetEnum(message, &field), field.default_value_enum(),
+                    [](const EnumValueDescriptor* value) { return ChoiceName(*value); });
+    default:
+      MILLRACE_CHECK(false);
+  }
+}
+
+// A name as an item of a list, in quotes if it needs them.
+std::string ItemOf(const std::string& name) {
+  if (name.find_first_of(",\"") == std::string::npos) return name;
+  return absl::StrCat("\"", absl::StrReplaceAll(name, {{"\"", "\"\""}}), "\"");
+}
+
 // Whether quotes in its items belong to the notation of the field itself.
 bool HasTerms(const FieldDescriptor& field) {
   return field.name() == "categorical" || field.name() == "ids" || field.name() == "bins";
@@ -186,6 +230,29 @@ std::optional<std::string> FlagField::default_text() const {
     default:
       return std::nullopt;
   }
+}
+
+std::optional<std::string> FlagField::TextOf(const JobConfig& config) const {
+  MILLRACE_CHECK(!is_message());
+  const Message* message = &config;
+  for (size_t i = 0; i + 1 < path_.size(); ++i) {
+    message = &message->GetReflection()->GetMessage(*message, path_[i]);
+  }
+  const Reflection& reflection = *message->GetReflection();
+  if (!leaf().is_repeated()) {
+    return reflection.HasField(*message, &leaf()) ? SingleText(leaf(), *message) : std::nullopt;
+  }
+  std::vector<std::string> items;
+  for (int i = 0; i < reflection.FieldSize(*message, &leaf()); ++i) {
+    if (leaf().cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      const std::string item = reflection.GetRepeatedString(*message, &leaf(), i);
+      items.push_back(HasTerms(leaf()) ? item : ItemOf(item));
+    } else {
+      items.push_back(absl::StrCat(reflection.GetRepeatedUInt32(*message, &leaf(), i)));
+    }
+  }
+  if (items.empty()) return std::nullopt;
+  return absl::StrJoin(items, ",");
 }
 
 Status FlagField::Set(const std::string& text, JobConfig& config) const {

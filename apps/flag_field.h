@@ -28,6 +28,10 @@ class FlagField {
   // The default, as it would be given on the command line; empty if the field has none.
   std::optional<std::string> default_text() const;
 
+  // The field's value as Set() takes it, if it is set and not the default; of a switch that is on
+  // the empty text. REQUIRES: !is_message().
+  std::optional<std::string> TextOf(const JobConfig& config) const;
+
   // Sets the field; a repeated field is replaced by the items between the commas, of which one that
   // holds a comma stands in double quotes (features/name_list.h). InvalidArgument says what is
   // wrong with `text`, without the flag's name. REQUIRES: !is_message().

@@ -15,6 +15,7 @@
 #include "apps/config_checks.h"
 #include "apps/flag_field.h"
 #include "apps/flag_needs.h"
+#include "apps/version.h"
 #include "base/check.h"
 #include "processors/policy.h"
 
@@ -103,7 +104,7 @@ std::string HelpText(const Flag& flag) {
 }  // namespace
 
 JobFlags::JobFlags(CLI::App& app) : app_(app) {
-  app.set_version_flag("--version", std::string("Millrace ") + MILLRACE_VERSION);
+  app.set_version_flag("--version", std::string("Millrace ") + MillraceVersion());
   app.add_option("--config", config_file_,
                  Wrapped("Job configuration in protobuf text format (messages/job.proto documents "
                          "every field); flags override it, and of a flag given twice the last "

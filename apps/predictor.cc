@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "apps/program.h"
+#include "apps/version.h"
 #include "base/atomic_file.h"
 #include "base/host_and_port.h"
 #include "base/whole_file.h"
@@ -344,7 +345,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   http("--tls-ca", flags.tls_ca, "FILE",
        "PEM file of the authority whose certificates clients must show\n(mutual TLS)");
   app.add_flag("--quiet,-q", flags.quiet, "Print warnings and errors only");
-  app.set_version_flag("--version", std::string("Millrace ") + MILLRACE_VERSION);
+  app.set_version_flag("--version", std::string("Millrace ") + MillraceVersion());
 }
 
 }  // namespace

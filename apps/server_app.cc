@@ -12,6 +12,7 @@
 #include "apps/config_checks.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
+#include "apps/run_setup.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_model.h"
 #include "durability/snapshots/snapshot_reader.h"
@@ -188,7 +189,9 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
   if (!small_buffer.empty()) spdlog::warn("{}", small_buffer);
   const std::string many_weights = ManyWeightsText(features, config.training());
   if (!many_weights.empty()) spdlog::warn("{}", many_weights);
-  return RunServer(config, features, training, stop);
+  return RunServer(config, features, training,
+                   ServerSetup(config, features, training, registry->training_published_ms()),
+                   stop);
 }
 
 }  // namespace

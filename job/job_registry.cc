@@ -93,6 +93,8 @@ class KafkaJobRegistry final : public JobRegistry {
     return training_;
   }
 
+  int64_t training_published_ms() const override { return training_published_ms_; }
+
   StatusOr<JobFeatures> WaitForFeatures() override {
     MILLRACE_RETURN_IF_ERROR(Wait("its features, which CsvProducer publishes",
                                   [this] { return features_.has_value(); }));
@@ -251,7 +253,10 @@ class KafkaJobRegistry final : public JobRegistry {
     } else if (name == kTrainingKey) {
       JobTraining training;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, training));
-      if (training.epoch() == epoch_ && !training_) training_ = std::move(training);
+      if (training.epoch() == epoch_ && !training_) {
+        training_ = std::move(training);
+        training_published_ms_ = std::max<int64_t>(record.timestamp_ms, 0);
+      }
     } else if (name == kReplicasKey) {
       ReplicaOffer offer;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, offer));
@@ -361,6 +366,7 @@ class KafkaJobRegistry final : public JobRegistry {
   std::unique_ptr<PartitionConsumer> consumer_;
   std::optional<JobFeatures> features_;
   std::optional<JobTraining> training_;
+  int64_t training_published_ms_ = 0;
   std::optional<uint64_t> generation_;
   std::set<ShardId> ended_;
   std::map<ShardId, ReplicaOffer> offers_;      // by server

@@ -36,6 +36,10 @@ class JobRegistry {
   virtual StatusOr<JobFeatures> WaitForFeatures() = 0;
   virtual StatusOr<JobTraining> WaitForTraining() = 0;
 
+  // When the training settings that were read were published, in milliseconds since 1970; 0: they
+  // have not been, or the record does not say.
+  virtual int64_t training_published_ms() const = 0;
+
   virtual Status PublishFeatures(const JobFeatures& features) = 0;
   virtual Status PublishTraining(const JobTraining& training) = 0;
 

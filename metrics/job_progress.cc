@@ -44,10 +44,12 @@ void JobProgress::Fold(const MetricPoint& point) {
   last_timestamp_ms_ = std::max(last_timestamp_ms_, point.timestamp_ms());
   switch (point.kind_case()) {
     case MetricPoint::kProducer:
+      NoteVersion("CsvProducer", point.producer().setup());
       producer_ = point.producer();
       producer_ms_ = std::max(producer_ms_, point.timestamp_ms());
       break;
     case MetricPoint::kServer:
+      NoteVersion("ServerApp", point.server().setup());
       FoldServer(point.timestamp_ms(), point.server());
       break;
     case MetricPoint::kEvaluation:
@@ -56,6 +58,17 @@ void JobProgress::Fold(const MetricPoint& point) {
     case MetricPoint::KIND_NOT_SET:
       break;
   }
+}
+
+void JobProgress::NoteVersion(const std::string& program, const MetricPoint::Setup& setup) {
+  if (setup.version().empty()) return;
+  std::set<std::string>& known = versions_[program];
+  if (known.size() < kMostVersions) known.insert(setup.version());
+}
+
+std::optional<int64_t> JobProgress::started_ms() const {
+  if (!server_ || server_->setup().job_started_ms() == 0) return std::nullopt;
+  return server_->setup().job_started_ms();
 }
 
 void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {

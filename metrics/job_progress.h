@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,15 @@ class JobProgress {
   std::optional<uint64_t> rows_replaced() const;
   uint64_t staleness_max() const { return staleness_max_; }
 
+  // When the job began: when its training settings were published. Empty: not known.
+  std::optional<int64_t> started_ms() const;
+  // When the last shard said first that it has ended; empty: not all of them have.
+  std::optional<int64_t> ended_ms() const { return end_ms_; }
+  // By program ("CsvProducer", "ServerApp"): the versions of all its processes that have been heard
+  // from, at most kMostVersions.
+  static constexpr size_t kMostVersions = 16;
+  const std::map<std::string, std::set<std::string>>& versions() const { return versions_; }
+
   // Every shard has ended.
   bool ended() const;
   // ... and all its points have arrived: the last evaluation, the producer's end.
@@ -118,6 +128,7 @@ class JobProgress {
     MetricPoint::Evaluation evaluation;
   };
 
+  void NoteVersion(const std::string& program, const MetricPoint::Setup& setup);
   void FoldServer(int64_t timestamp_ms, const ServerPoint& point);
   void FoldEvaluation(int64_t timestamp_ms, const MetricPoint::Evaluation& evaluation);
   void Combine();
@@ -156,6 +167,7 @@ class JobProgress {
   std::optional<Sample> begin_;  // where training began
   std::optional<int64_t> end_ms_;
   uint64_t staleness_max_ = 0;
+  std::map<std::string, std::set<std::string>> versions_;
 
   std::deque<Sample> samples_;  // the last half minute
   std::deque<WaitingEvaluation> waiting_;

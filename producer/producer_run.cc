@@ -64,6 +64,7 @@ class KafkaRun final : public ProducerRun {
         stop_(*options.stop),
         features_only_(options.features_only),
         set_default_buckets_(options.set_default_buckets),
+        setup_(options.setup),
         display_(options.quiet) {
     file_options_.stop = &stop_;
     file_options_.follow = config.producer().follow();
@@ -103,6 +104,7 @@ class KafkaRun final : public ProducerRun {
   const std::atomic<bool>& stop_;
   const bool features_only_;
   const SetBuckets set_default_buckets_;
+  const MetricPoint::Setup setup_;
   ProgressDisplay display_;
   CsvFile::Options file_options_;  // of the stream
   CsvFile::Options scan_options_;  // of first scans
@@ -479,6 +481,7 @@ ProducerProgress KafkaRun::Progress(bool ended) const {
   progress.set_ended(ended);
   progress.set_epoch_of_stream(stream_->epoch() + 1);
   progress.set_epochs_of_stream(stream_->epochs());
+  *progress.mutable_setup() = setup_;
   return progress;
 }
 

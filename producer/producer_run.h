@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "messages/job.pb.h"
+#include "messages/records.pb.h"
 #include "producer/job_features.h"
 
 namespace millrace {
@@ -19,6 +20,8 @@ class ProducerRun {
     // Publish the job's features and send no row, so that servers and workers can join before.
     bool features_only = false;
     SetBuckets set_default_buckets;
+    // For the points in `metrics`.
+    MetricPoint::Setup setup;
     // true: stop reading, deliver what was handed over, return Cancelled. Outlives the run.
     const std::atomic<bool>* stop = nullptr;
   };

@@ -55,12 +55,12 @@ constexpr size_t kRecordsAtOnce = 256;
 class ServerLoop {
  public:
   ServerLoop(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-             const std::atomic<bool>& stop)
+             const MetricPoint::Setup& setup, const std::atomic<bool>& stop)
       : config_(config),
         features_(features),
         training_(training),
         shape_(RowShapeFrom(features)),
-        point_settings_{training, shape_.classes, ClassNamesToShow(features.spec())},
+        point_settings_{training, shape_.classes, ClassNamesToShow(features.spec()), setup},
         stop_(stop),
         broker_retry_(stop, config.broker_timeout_s()) {}
 
@@ -482,8 +482,8 @@ class ServerLoop {
 }  // namespace
 
 Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 const std::atomic<bool>& stop) {
-  ServerLoop loop(config, features, training, stop);
+                 const MetricPoint::Setup& setup, const std::atomic<bool>& stop) {
+  ServerLoop loop(config, features, training, setup, stop);
   return loop.Run();
 }
 

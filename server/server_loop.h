@@ -14,8 +14,8 @@ namespace millrace {
 // shard of the job, or `stop`. Returns OK in both cases, Cancelled when stopped while starting;
 // FailedPrecondition when another instance has taken a shard over; DataLoss when a store,
 // `parameters` and `gradients` do not belong together. Everything that was received is durable when
-// it returns OK.
+// it returns OK. `setup`: for the points in `metrics`.
 Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 const std::atomic<bool>& stop);
+                 const MetricPoint::Setup& setup, const std::atomic<bool>& stop);
 
 }  // namespace millrace

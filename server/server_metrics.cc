@@ -91,6 +91,11 @@ MetricPoint MakeProgress(const ShardTask& task, const PointSettings& settings,
   server.set_aborted_checkpoints(aborted_checkpoints);
   server.set_ended(ended);
   server.set_process(ThisProcess());
+  if (task.shard() == 0) {
+    *server.mutable_setup() = settings.setup;
+  } else {
+    server.mutable_setup()->set_version(settings.setup.version());
+  }
   *server.mutable_training() = settings.training.training();
   server.set_shards(settings.training.shards());
   if (recovery) *server.mutable_recovery() = *recovery;

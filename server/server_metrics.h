@@ -24,6 +24,7 @@ struct PointSettings {
   JobTraining training;
   size_t classes = 0;                      // 0: a regression
   std::vector<std::string> class_names{};  // by class id, fit to be shown; or none
+  MetricPoint::Setup setup{};              // of shard 0; another shard's has its version
 };
 
 // `aborted_checkpoints`: in a row. Of a sequential round that has begun, the point says of each

@@ -12,14 +12,41 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kMostTimestampMs = 253'402'300'799'999;  // the end of the year 9999
 constexpr uint64_t kMostBytes = uint64_t{1} << 60;
 constexpr uint32_t kMostEpochs = 1'000'000'000;
-constexpr size_t kMostTextBytes = 1000;
+constexpr uint64_t kMostSettings = 500;
+constexpr uint64_t kMostFeatures = uint64_t{1} << 40;
 
 Status BadPoint(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
+Status CheckTime(int64_t timestamp_ms) {
+  if (timestamp_ms >= 0 && timestamp_ms <= kMostTimestampMs) return absl::OkStatus();
+  return BadPoint("a time of " + std::to_string(timestamp_ms) + " ms: it is between 0 and " +
+                  std::to_string(kMostTimestampMs));
+}
+
+// It is shown on a terminal.
+Status CheckText(const std::string& name, const std::string& text) {
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the " + name + ":", text.size(), kMostTextBytes));
+  const bool is_plain =
+      std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; });
+  return is_plain ? absl::OkStatus() : BadPoint("a " + name + " with control characters");
+}
+
+Status CheckSetup(const MetricPoint::Setup& setup) {
+  MILLRACE_RETURN_IF_ERROR(CheckText("version", setup.version()));
+  MILLRACE_RETURN_IF_ERROR(CheckTime(setup.job_started_ms()));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("features:", setup.feature_count(), kMostFeatures));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("settings:", setup.setting_size(), kMostSettings));
+  for (const MetricPoint::Setup::Setting& setting : setup.setting()) {
+    MILLRACE_RETURN_IF_ERROR(CheckText("setting's flag", setting.flag()));
+    MILLRACE_RETURN_IF_ERROR(CheckText("setting's value", setting.value()));
+  }
+  return absl::OkStatus();
+}
+
 Status CheckProducer(const MetricPoint::ProducerProgress& point) {
+  MILLRACE_RETURN_IF_ERROR(CheckSetup(point.setup()));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes read", point.bytes_read(), kMostBytes));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the input", point.bytes_total(), kMostBytes));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows read", point.rows_read(), kMostRow));
@@ -38,15 +65,8 @@ Status CheckWorkers(const google::protobuf::RepeatedPtrField<WorkerProgress>& wo
   return absl::OkStatus();
 }
 
-// It is shown on a terminal.
-Status CheckText(const std::string& name, const std::string& text) {
-  MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the " + name + ":", text.size(), kMostTextBytes));
-  const bool is_plain =
-      std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; });
-  return is_plain ? absl::OkStatus() : BadPoint("a " + name + " with control characters");
-}
-
 Status CheckServer(const MetricPoint::ServerProgress& point) {
+  MILLRACE_RETURN_IF_ERROR(CheckSetup(point.setup()));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("shards:", point.shards(), kMostShards));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("shard", point.shard(), std::max(point.shards(), 1U) - 1));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rounds:", point.rounds(), kMostClock));
@@ -75,10 +95,7 @@ Status CheckServer(const MetricPoint::ServerProgress& point) {
 }  // namespace
 
 Status CheckMetricPoint(const MetricPoint& point) {
-  if (point.timestamp_ms() < 0 || point.timestamp_ms() > kMostTimestampMs) {
-    return BadPoint("a time of " + std::to_string(point.timestamp_ms()) +
-                    " ms: it is between 0 and " + std::to_string(kMostTimestampMs));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckTime(point.timestamp_ms()));
   switch (point.kind_case()) {
     case MetricPoint::kProducer:
       return CheckProducer(point.producer());

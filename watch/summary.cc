@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/utc_time.h"
 #include "topics/figures_verdict.h"
 #include "watch/classes_table.h"
 #include "watch/figures_json.h"
 #include "watch/figures_table.h"
 #include "watch/phrases.h"
+#include "watch/run_json.h"
 #include "watch/terminal_text.h"
 #include "watch/warning_lines.h"
 
@@ -99,6 +103,7 @@ Json Summary(const JobProgress& job, const std::string& name) {
       {"undecodable_rows", server.undecodable_rows()},
       {"train_loss", Short(server.train_loss())},
   };
+  json.update(RunJson(job));
   if (const auto replaced = job.rows_replaced()) json["rows_replaced"] = *replaced;
   json["warnings"] = WarningsJson(job);
   if (!job.server()) {
@@ -135,6 +140,22 @@ std::vector<std::string> Fitted(std::vector<std::string> lines, const SummaryOpt
 
 std::string Dumped(const Json& json, bool indented) {
   return json.dump(indented ? 2 : -1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// REQUIRES: it is known when the job began.
+std::string RunText(const JobProgress& job) {
+  const std::optional<int64_t> ended_ms = job.ended_ms();
+  return absl::StrCat("began ", UtcTime(*job.started_ms()),
+                      ended_ms ? ", ended " + UtcTime(*ended_ms) : "");
+}
+
+// Those of all programs that were heard from; as a rule one.
+std::string VersionsText(const JobProgress& job) {
+  std::set<std::string> all;
+  for (const auto& [program, versions] : job.versions()) {
+    all.insert(versions.begin(), versions.end());
+  }
+  return absl::StrJoin(all, ", ");
 }
 
 // How good the model is; a part of it begins with an empty line.
@@ -214,6 +235,9 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const SummaryOptio
                           ScheduleName(server.training()), ", ", ConsistencyName(server.training()),
                           ", ", LearnerName(server.training()))
            : "none: no ServerApp has been heard from");
+  if (job.started_ms()) line("run", RunText(job));
+  const std::string versions = VersionsText(job);
+  if (!versions.empty()) line("version", versions);
   const auto duration = job.duration_seconds();
   line("time",
        duration ? absl::StrFormat("%.1f s between the first and the last report", *duration) : "-");

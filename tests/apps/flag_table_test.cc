@@ -79,6 +79,31 @@ TEST(FlagField, RefusesWhatIsNoValueOfItsTypeAndSaysWhatIs) {
   EXPECT_THAT(error("server.server_ids", "0,x"), HasSubstr("'x' is not a whole number"));
 }
 
+TEST(FlagField, TellsAValueThatIsNotTheDefaultAsItIsGiven) {
+  struct Case {
+    const char* field;
+    const char* text;
+  };
+  for (const Case& one : {Case{"workers", "7"}, Case{"producer.max_rejects", "-2"},
+                          Case{"training.optimizer.learning_rate", "0.1"},
+                          Case{"training.optimizer.learning_rate", "0.30000000000000004"},
+                          Case{"training.model", "fm"}, Case{"features.missing", "mean-only"},
+                          Case{"training.freeze_after_rows", "18446744073709551615"},
+                          Case{"server.server_ids", "0,2"}, Case{"features.label", "late"},
+                          Case{"features.numeric", "a,\"b,c\",\"d\"\"\""},
+                          Case{"features.categorical", "\"a*b\",c*\"d,e\""}}) {
+    JobConfig config;
+    EXPECT_EQ(FlagField(one.field).TextOf(config), std::nullopt) << one.field;
+    ASSERT_TRUE(FlagField(one.field).Set(one.text, config).ok()) << one.field;
+    EXPECT_EQ(FlagField(one.field).TextOf(config), one.text);
+  }
+  JobConfig config;
+  ASSERT_TRUE(FlagField("server.stay").Set("", config).ok());
+  EXPECT_EQ(FlagField("server.stay").TextOf(config), "");
+  ASSERT_TRUE(FlagField("workers").Set("4", config).ok());
+  EXPECT_EQ(FlagField("workers").TextOf(config), std::nullopt) << "the default, written down";
+}
+
 TEST(FlagField, AListReplacesWhatTheFieldHad) {
   JobConfig config;
   config.mutable_features()->add_numeric("old");

@@ -152,7 +152,7 @@ class Flags(PredictorTest):
         self.assertEqual(result.returncode, 0)
         for part in ("Examples", "Exit codes", "--model", "[127.0.0.1:8080]"):
             self.assertIn(part, result.stdout)
-        self.assertRegex(run("--version").stdout, r"^Millrace \d+\.\d+\.\d+\n$")
+        self.assertRegex(run("--version").stdout, r"^Millrace \d+\.\d+\.\d+( \([0-9a-f]+(-dirty)?\))?\n$")
 
     def test_that_do_not_fit_are_wrong_usage(self):
         self.assert_error(2, "--model", "--input", "x")

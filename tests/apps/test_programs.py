@@ -55,7 +55,7 @@ class Programs(unittest.TestCase):
 
     def test_the_version_is_told(self):
         for program in ALL:
-            self.assertRegex(run(program, "--version").stdout, r"^Millrace \d+\.\d+\.\d+\n$")
+            self.assertRegex(run(program, "--version").stdout, r"^Millrace \d+\.\d+\.\d+( \([0-9a-f]+(-dirty)?\))?\n$")
 
     def test_an_unknown_flag_is_wrong_usage(self):
         for program in ALL:

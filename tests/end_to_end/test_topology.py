@@ -1360,6 +1360,25 @@ class Watching(OnABroker):
                          ["CsvProducer", "ServerApp, shard 0"])
 
 
+    def test_what_tells_a_run_from_others_outlives_its_server(self):
+        job = self.job(producer=["--max-rejects", "7"], fed=True).start()
+        job.feed(0.3)
+        before = self.wait_for(job, 4, "for rows: all that were sent are trained on")
+        self.assertIsNone(before["ended_at"])
+        job.kill("server")
+        time.sleep(1.1)  # another second
+        job.start("server")
+        job.feed(1)
+        job.wait_all()
+        summary = job.summary()
+        self.assertEqual(summary["started_at"], before["started_at"])
+        self.assertLess(summary["started_at"], summary["ended_at"])
+        self.assertEqual(summary["settings"]["--max-rejects"], "7")
+        self.assertEqual(summary["settings"]["--label"], "verdict")
+        self.assertEqual(set(summary["versions"]), {"CsvProducer", "ServerApp"})
+        self.assertEqual(summary["class_count"], 3)
+
+
 class Order(OnABroker):
     def test_processes_start_in_any_order_and_before_the_broker(self):
         self.broker.stop()

@@ -138,8 +138,9 @@ class WholeJobTest : public testing::Test {
     JobConfig config = config_;
     config.mutable_server()->mutable_server_ids()->Add(ids.begin(), ids.end());
     config.mutable_server()->set_data_dir(folder_ / "server");
-    return std::thread(
-        [this, config, &status, &stop] { status = RunServer(config, features_, training_, stop); });
+    return std::thread([this, config, &status, &stop] {
+      status = RunServer(config, features_, training_, {}, stop);
+    });
   }
   std::thread Worker(int number, Status& status, const std::atomic<bool>& stop) {
     JobConfig config = config_;

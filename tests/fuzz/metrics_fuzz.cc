@@ -66,6 +66,8 @@ void FuzzOne(ByteSource& bytes) {
   FillFigures(*points[1].mutable_server()->mutable_progressive());
   FillFigures(*points[1].mutable_server()->mutable_window());
   points[1].mutable_server()->add_class_name("a");
+  points[0].mutable_producer()->mutable_setup()->set_version("0.1.0");
+  points[1].mutable_server()->mutable_setup()->add_setting()->set_flag("--a");
   int64_t now_ms = 1000;
   while (!bytes.empty()) {
     MetricPoint& point = points[bytes.Below(3)];

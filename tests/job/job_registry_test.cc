@@ -8,8 +8,10 @@
 #include <barrier>
 #include <thread>
 
+#include "base/clock.h"
 #include "kafka/producer.h"
 #include "tests/kafka/mock_cluster.h"
+#include "topics/frame.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -52,6 +54,24 @@ TEST_F(JobRegistryTest, WhatIsPublishedIsReadByThoseWhoCameBeforeAndAfter) {
   EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
   EXPECT_EQ(*Open()->ReadFeatures(), std::nullopt);
   EXPECT_THAT(*Open()->ReadEnded(), testing::IsEmpty());
+}
+
+TEST_F(JobRegistryTest, TheFirstWhoPublishedTheTrainingSettingsDidSoAtATimeThatAllKnow) {
+  const int64_t before_ms = NowMs();
+  const std::unique_ptr<JobRegistry> first = Open();
+  EXPECT_EQ(first->training_published_ms(), 0);
+  ASSERT_TRUE(first->PublishTraining(TrainingWith(7)).ok());
+  const int64_t published_ms = first->training_published_ms();
+  EXPECT_GE(published_ms, before_ms);
+  EXPECT_LE(published_ms, NowMs());
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // or the second would say the same
+  auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "second"}, nullptr);
+  const std::string record = MakeFrames(TrainingWith(7).SerializeAsString(), 0).front();
+  ASSERT_TRUE((*producer)->Send(TopicName("registry", Topic::kJob), 0, "training:2", record).ok());
+  ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
+  const std::unique_ptr<JobRegistry> second = Open();
+  ASSERT_TRUE(second->ReadTraining().ok());
+  EXPECT_EQ(second->training_published_ms(), published_ms);
 }
 
 TEST_F(JobRegistryTest, PublishingSomethingElseIsAnErrorThatNamesTheField) {

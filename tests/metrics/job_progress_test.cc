@@ -1,5 +1,6 @@
 #include "metrics/job_progress.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/metrics/points.h"
@@ -442,6 +443,24 @@ TEST(JobProgress, OfRoundsThatTakeLongTheRateIsThatOfTheLastOnes) {
     ASSERT_GT(*job.recent_rounds_per_second(), 0.05) << quarter;
     ASSERT_LT(*job.recent_rounds_per_second(), 0.3) << quarter;
   }
+}
+
+TEST(JobProgress, RemembersTheVersionsOfProcessesThatWereReplaced) {
+  JobProgress job;
+  for (const char* version : {"1", "2", "2"}) {
+    MetricPoint point = ServerAt(1'000, 5);
+    point.mutable_server()->mutable_setup()->set_version(version);
+    job.Fold(point);
+  }
+  job.Fold(ProducerAt(1'000, 1, 1, 1));  // which does not say
+  EXPECT_THAT(job.versions(),
+              testing::ElementsAre(testing::Pair("ServerApp", testing::ElementsAre("1", "2"))));
+  for (int i = 0; i < 1'000; ++i) {
+    MetricPoint point = ServerAt(1'000, 5);
+    point.mutable_server()->mutable_setup()->set_version(std::to_string(i));
+    job.Fold(point);
+  }
+  EXPECT_EQ(job.versions().at("ServerApp").size(), JobProgress::kMostVersions);
 }
 
 }  // namespace

@@ -87,6 +87,26 @@ TEST_F(ServerMetrics, TellTheLastWindowAndTheClassesByName) {
   EXPECT_EQ(point.progressive().class_rows(1), 1'200u);
 }
 
+TEST_F(ServerMetrics, TellTheRunFromOthers) {
+  PointSettings settings = {.training = {}, .classes = 2};
+  settings.setup.set_version("0.1.0");
+  settings.setup.add_setting()->set_flag("--skip-rows");
+  const MetricPoint::ServerProgress first =
+      Parsed(ProgressPoint(task_, settings, 0, false, std::nullopt));
+  EXPECT_EQ(first.setup().version(), "0.1.0");
+  EXPECT_EQ(first.setup().setting_size(), 1);
+  ServerOptions options = SmallServer();
+  options.shards = 2;
+  options.shard = 1;
+  MemoryByteMap store;
+  const ShardTask task(options, store);
+  MetricPoint point;
+  const OutgoingRecord record = ProgressPoint(task, settings, 0, false, std::nullopt);
+  ASSERT_TRUE(ParseMessage(ParseFrame(record.value)->body, point).ok());
+  EXPECT_EQ(point.server().setup().version(), "0.1.0");
+  EXPECT_EQ(point.server().setup().setting_size(), 0) << "shard 0 says it";
+}
+
 TEST_F(ServerMetrics, TheLastPointOfACleanStopSaysSo) {
   SendUpdate(1);
   Save();

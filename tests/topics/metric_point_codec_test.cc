@@ -95,6 +95,30 @@ TEST(MetricPointCodec, RefusesWhatNoProgramSends) {
        [](MetricPoint& p) {
          p.mutable_server()->mutable_recovery()->set_source(std::string(1001, 'x'));
        }},
+      {"a version with control characters",
+       [](MetricPoint& p) { p.mutable_server()->mutable_setup()->set_version("\x1b[2J"); }},
+      {"bytes of the version",
+       [](MetricPoint& p) {
+         p.mutable_producer()->mutable_setup()->set_version(std::string(1001, 'x'));
+       }},
+      {"a time of -2 ms",
+       [](MetricPoint& p) { p.mutable_server()->mutable_setup()->set_job_started_ms(-2); }},
+      {"features:",
+       [](MetricPoint& p) { p.mutable_server()->mutable_setup()->set_feature_count(UINT64_MAX); }},
+      {"settings: 501",
+       [](MetricPoint& p) {
+         while (p.server().setup().setting_size() <= 500) {
+           p.mutable_server()->mutable_setup()->add_setting();
+         }
+       }},
+      {"a setting's flag with control characters",
+       [](MetricPoint& p) {
+         p.mutable_producer()->mutable_setup()->add_setting()->set_flag("--a\n");
+       }},
+      {"a setting's value with control characters",
+       [](MetricPoint& p) {
+         p.mutable_server()->mutable_setup()->add_setting()->set_value("\x07");
+       }},
       {"bytes read", [](MetricPoint& p) { p.mutable_producer()->set_bytes_read(UINT64_MAX); }},
       {"bytes of the input",
        [](MetricPoint& p) { p.mutable_producer()->set_bytes_total(UINT64_MAX); }},

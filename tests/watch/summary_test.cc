@@ -91,6 +91,71 @@ TEST(Summary, WarnsInBothFormsInTheSameOrder) {
   EXPECT_EQ(Json::parse(StatusJson(job, "job", JobState(), false))["warnings"], json["warnings"]);
 }
 
+// Two servers of unlike versions, of which shard 0 has the settings, and a producer with its own.
+JobProgress JobWithSetup() {
+  JobProgress job;
+  MetricPoint producer = ProducerAt(1'100, 100, 100, 4'000, true);
+  MetricPoint::Setup& streamed = *producer.mutable_producer()->mutable_setup();
+  streamed.set_version("0.1.0 (aaa)");
+  auto& rate = *streamed.add_setting();
+  rate.set_flag("--rate");
+  rate.set_value("500");
+  job.Fold(producer);
+  MetricPoint point = EndedAt(1'764'134'230'000, 10);
+  MetricPoint::ServerProgress& server = *point.mutable_server();
+  server.set_shards(2);
+  server.mutable_training()->mutable_embedding()->set_seed(7);
+  MetricPoint::Setup& setup = *server.mutable_setup();
+  setup.set_version("0.1.0 (aaa)");
+  setup.set_job_started_ms(1'764'134'152'000);
+  setup.set_feature_count(4'098);
+  setup.set_class_count(2);
+  auto& model = *setup.add_setting();
+  model.set_flag("--model");
+  model.set_value("fm");
+  setup.add_setting()->set_flag("--skip-rows");
+  MetricPoint other = point;
+  other.mutable_server()->set_shard(1);
+  other.mutable_server()->mutable_setup()->Clear();
+  other.mutable_server()->mutable_setup()->set_version("0.1.0 (bbb)");
+  job.Fold(other);
+  job.Fold(point);
+  return job;
+}
+
+TEST(SummaryJson, TellsTheRunFromOthers) {
+  const JobProgress job = JobWithSetup();
+  const Json json = Json::parse(SummaryJson(job, "j", "localhost:9092"));
+  // By `date -u -d @1764134152`.
+  EXPECT_EQ(json["started_at"], "2025-11-26T05:15:52Z");
+  EXPECT_EQ(json["ended_at"], "2025-11-26T05:17:10Z");
+  const char* const versions =
+      R"json({"CsvProducer": ["0.1.0 (aaa)"], "ServerApp": ["0.1.0 (aaa)", "0.1.0 (bbb)"]})json";
+  EXPECT_EQ(json["versions"], Json::parse(versions));
+  EXPECT_EQ(json["shards"], 2);
+  EXPECT_EQ(json["seed"], 7);
+  EXPECT_EQ(json["feature_count"], 4'098);
+  EXPECT_EQ(json["class_count"], 2);
+  const char* const settings = R"({"--model": "fm", "--skip-rows": true, "--rate": "500"})";
+  EXPECT_EQ(json["settings"], Json::parse(settings));
+  const std::string text = Text(SummaryTable(job, TableOf("j", 80)));
+  EXPECT_THAT(text, HasSubstr("began 2025-11-26T05:15:52Z, ended 2025-11-26T05:17:10Z\n"));
+  EXPECT_THAT(text, HasSubstr("version          0.1.0 (aaa), 0.1.0 (bbb)\n"));
+}
+
+TEST(SummaryJson, HasNullForWhatDoesNotTellTheRun) {
+  JobProgress job;
+  job.Fold(ServerAt(1'000, 5));
+  const Json json = Json::parse(StatusJson(job, "j", {}, false));
+  for (const char* name : {"started_at", "ended_at", "feature_count", "class_count", "settings"}) {
+    ASSERT_TRUE(json.contains(name)) << name;
+    EXPECT_TRUE(json[name].is_null()) << name;
+  }
+  EXPECT_EQ(json["seed"], 1);
+  EXPECT_TRUE(json["versions"].empty());
+  EXPECT_THAT(Text(SummaryTable(job, TableOf("j", 80))), Not(HasSubstr("began")));
+}
+
 JobProgress RecoveredJob() {
   JobProgress job;
   MetricPoint point = ServerAt(1'000, 5);
