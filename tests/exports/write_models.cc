@@ -1,4 +1,5 @@
-// Writes models of random weights, and what they predict of the rows of a CSV, for onnx_test.py.
+// Writes models of random weights, and what they predict of the rows of a CSV, for onnx_test.py and
+// model_format_test.py.
 //
 //   write_models FLIGHTS.csv FOLDER     FOLDER/NAME/model and FOLDER/NAME/scores.npy of each
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/distinct_ids.h"
 #include "base/private_file.h"
 #include "exports/model_reader.h"
 #include "exports/model_scorer.h"
@@ -32,13 +34,18 @@ std::vector<Kind> Kinds() {
           {{"softmax", kLinear, 2, false, false, false}},
           {{"online-regression", kLinear, 0, false, true, false}},
           {{"regression", kLinear, 0, false, false, false}},
+          {{"fm", ModelShape::FACTORIZATION_MACHINE, 2, true}},
+          {{"deepfm", ModelShape::DEEP_FM, 2, true}},
+          {{"deepfm-regression", ModelShape::DEEP_FM, 0, true}},
+          {{"online-ids", kLinear, 2, true, true, false}},
+          {{"network-wide-ids", kNetwork, 2, true, false, true}},
           {{"network", kNetwork, 2, false, false, false}},
           {{"network-wide", kNetwork, 2, false, false, true}},
           {{"network-regression", kNetwork, 0, false, false, false}}};
 }
 
 // Cells of all kinds. (A gust of 0 is none.)
-FeatureSpec FlightsSpec(bool regression) {
+FeatureSpec FlightsSpec(bool regression, bool ids) {
   FeatureSpec spec;
   spec.set_label(regression ? "hour_flights" : "late");
   spec.set_regression(regression);
@@ -51,6 +58,9 @@ FeatureSpec FlightsSpec(bool regression) {
     spec.add_categorical(term);
   }
   spec.set_categorical_buckets(200);
+  if (ids) {
+    for (const char* term : {"dest", "carrier*time.hour", "wind_gust"}) spec.add_ids(term);
+  }
   for (const char* column : {"plane_model", "plane_maker"}) spec.add_text(column);
   spec.set_text_buckets(32);
   spec.add_times("time");
@@ -75,18 +85,34 @@ StatusOr<std::vector<Row>> ReadRows(const std::string& path, const FeatureSpec& 
   }
 }
 
+// The others have the rows of new ones.
+void KnowEverySecondId(const std::vector<Row>& rows, ExportedModel& model) {
+  const size_t width = model.description.shape().row_width();
+  if (width == 0) return;
+  const std::unique_ptr<Model> predictor = MakePredictor(model.description);
+  std::vector<EmbeddingId> ids;
+  for (const Row& row : rows) predictor->AppendIds(row, ids);
+  SortDistinct(ids);
+  model.ids.clear();
+  for (size_t i = 0; i < ids.size(); i += 2) model.ids.push_back(ids[i]);
+  std::mt19937 random(2);
+  model.rows = RandomFloats(model.ids.size() * width, 0.5f, random);
+}
+
 Status WriteOne(const Kind& kind, const std::string& csv, const std::string& folder) {
   ModelDescription description = SmallDescription(kind.model);
-  const FeatureSpec spec = FlightsSpec(kind.model.classes == 0);
+  const FeatureSpec spec = FlightsSpec(kind.model.classes == 0, kind.model.ids);
   *description.mutable_features() = spec;
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec));
   description.mutable_shape()->set_numeric(static_cast<uint32_t>(encoder.numeric_count()));
   description.mutable_shape()->set_features(static_cast<uint32_t>(encoder.feature_count()));
   description.mutable_shape()->set_scaled(kind.scaled);
+  description.mutable_shape()->set_ids(static_cast<uint32_t>(spec.ids_size()));
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<Row> rows, ReadRows(csv, spec));
   ExportedModel model = RandomModel(std::move(description));
   model.moments = Moments(encoder.numeric_count());
   for (const Row& row : rows) model.moments.Add(row);
+  KnowEverySecondId(rows, model);
   // (Numbers that are not scaled would leave no probability but 0 and 1.)
   for (float& weight : model.weights) weight *= kind.scaled ? 1.0f : 1e-4f;
   if (const std::error_code error = MakePrivateFolder(folder); error) {
