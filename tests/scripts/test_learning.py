@@ -8,6 +8,8 @@ import math
 import os
 import pathlib
 import random
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -236,6 +238,29 @@ def plain_loop(rows, workers, batch, rate):
         for k in (0, 1):
             weights[k] = [w - rate * s / len(part) for w, s in zip(weights[k], slope[k])]
     return figures.both(figures.of_classes, [label for label, _ in rows], predictions)
+
+
+@unittest.skipUnless(LEARN_CSV, "MILLRACE_LEARN_CSV names the program; ctest sets it")
+class ChooseAModel(Folder):
+    def test_the_commands_of_the_page_tell_which_model_is_better(self):
+        page = (ROOT / "docs" / "choose-a-model.md").read_text(encoding="utf-8")
+        commands = [text.replace("\\\n", " ") for text in re.findall(r"^    (\S(?:.*\\\n)*.*)", page, re.M)]
+        made, *learnt = [shlex.split(text) for text in commands if "scripts/" not in text]
+        self.assertEqual(made, ["python3", "datasets/made_pairs.py", "--out", "build/data"])
+        subprocess.run([sys.executable, "-B", ROOT / made[1], "--out", self.folder], check=True,
+                       stdout=subprocess.DEVNULL)
+        losses = []
+        for program, *words in learnt:
+            self.assertEqual(program, "build/release/benchmarks/learning/learn_csv")
+            words = [word.replace("build/data", str(self.folder)) for word in words]
+            done = subprocess.run([LEARN_CSV, *words], text=True, capture_output=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            losses.append(json.loads(done.stdout)["whole"]["log_loss"])
+        linear, crossed, network, ids, fm, deepfm = losses
+        self.assertLess(max(crossed, network), linear - .2)
+        self.assertLess(max(fm, deepfm), ids - .05)
+        for loss in losses:  # as the page has them
+            self.assertIn(f"{loss:.3f}"[1:], page)
 
 
 @unittest.skipUnless(LEARN_CSV, "MILLRACE_LEARN_CSV names the program; ctest sets it")
