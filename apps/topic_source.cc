@@ -10,6 +10,7 @@
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
+#include "apps/run_setup.h"
 #include "features/time_value.h"
 #include "job/stop_signal.h"
 #include "producer/source_run.h"
@@ -100,6 +101,7 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   options.set_default_buckets = [&config](FeatureSpec& spec) {
     SetDefaultBuckets(config.has_training() ? &config.training() : nullptr, spec);
   };
+  options.setup = ProducerSetup(config);
   options.stop = &StopOnSignals();
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<SourceRun> run,
                             SourceRun::Create(config, options));

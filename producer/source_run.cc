@@ -522,6 +522,7 @@ ProducerProgress KafkaSource::Progress(bool ended) const {
   progress.set_rows_rejected(written_.dead_letters());
   progress.set_rows_sent(written_.rows());
   progress.set_ended(ended);
+  *progress.mutable_setup() = options_.setup;
   progress.set_epoch_of_stream(1);
   progress.set_epochs_of_stream(1);
   return progress;

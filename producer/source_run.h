@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "messages/job.pb.h"
+#include "messages/records.pb.h"
 #include "producer/job_features.h"
 
 namespace millrace {
@@ -34,6 +35,8 @@ class SourceRun {
     SetBuckets set_default_buckets;
     bool reasons_only = false;  // in dead letters
     bool quiet = false;
+    // For the points in `metrics`.
+    MetricPoint::Setup setup;
     // true: write what was read, return Cancelled. Outlives the run.
     const std::atomic<bool>* stop = nullptr;
   };
