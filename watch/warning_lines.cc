@@ -12,8 +12,8 @@ namespace {
 constexpr size_t kLeastWidth = 20;  // below it lines are cut, not wrapped
 
 void AppendWrapped(const std::string& text, size_t width, std::vector<std::string>& lines) {
-  constexpr size_t kIndent = 2;  // of what continues
-  std::ranges::move(Wrapped(text, std::max(width, kLeastWidth), kIndent),
+  constexpr size_t kContinued = 2;  // the indent of what continues
+  std::ranges::move(Wrapped(text, std::max(width, kLeastWidth), kContinued),
                     std::back_inserter(lines));
 }
 
