@@ -154,10 +154,9 @@ Status Run(const JobFlags& flags) {
   FeatureSpec spec = CompleteSpec(config.features());
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(spec));
   MILLRACE_RETURN_IF_ERROR(FindClasses(config.producer().input(), spec));
-  FeatureSpec chosen = config.features();
-  *chosen.mutable_classes() = spec.classes();
-  SetDefaultBuckets(&config.training(), chosen);
-  TakeBuckets(chosen, config.features(), spec);
+  AgreeOnBuckets(
+      nullptr, config.features(),
+      [&config](FeatureSpec& chosen) { SetDefaultBuckets(&config.training(), chosen); }, spec);
   MILLRACE_RETURN_IF_ERROR(FindBins(config.producer().input(), spec));
   NoRejects rejects;
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvStream> stream,
