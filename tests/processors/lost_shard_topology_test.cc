@@ -17,7 +17,7 @@ Training Under(Training::Consistency::Model model) {
 
 void LoseShards(Training::Consistency::Model model, double deaths) {
   int beyond_help = 0;
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     const TestJob job = {.workers = 1 + seed % 4,
                          .shards = 1 + seed % 3,
