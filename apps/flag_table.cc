@@ -112,9 +112,8 @@ FlagGroup TrainingGroup() {
            "2"},
           {"--batch-wait", "training.batch_wait_s",
            "One pass: for so many seconds at most rows wait for others of their batch, so that a "
-           "slow "
-           "stream is learnt from at once; 0: until the batch is full",
-           "1; 0 of a sequential job, whose weights depend on when rows came otherwise"},
+           "slow stream is learnt from at once; 0: until the batch is full",
+           "1; 0 of a sequential job, whose weights would else depend on when rows came"},
           {"--batch-rows", "training.batch_rows",
            "One pass, and --update online: rows of a worker's batch; smaller ones follow a "
            "changing stream better, larger ones are faster",
@@ -147,6 +146,14 @@ FlagGroup TrainingGroup() {
           {"--tail-after", "training.tail_after_rows",
            "Rows from this number on are also evaluated separately (\"tail\"); 0: as "
            "--freeze-after"},
+      }};
+}
+
+FlagGroup BufferGroup() {
+  return {
+      FlagUser::kTraining,
+      "The buffer of --schedule buffer",
+      {
           {"--rounds-after-end", "training.rounds_after_end",
            "Buffer schedule: further rounds after the end of the stream",
            "30 for gradients, else 0"},
@@ -386,9 +393,10 @@ const char* ProgramOf(FlagUser user) {
 }  // namespace
 
 const std::vector<FlagGroup>& FlagGroups() {
-  static const auto* const groups = new std::vector<FlagGroup>{
-      JobGroup(),    FeatureGroup(), TrainingGroup(), OptimizerGroup(), EmbeddingGroup(),
-      StreamGroup(), ServerGroup(),  ReplicaGroup(),  SnapshotGroup(),  WorkerGroup()};
+  static const auto* const groups =
+      new std::vector<FlagGroup>{JobGroup(),       FeatureGroup(),   TrainingGroup(), BufferGroup(),
+                                 OptimizerGroup(), EmbeddingGroup(), StreamGroup(),   ServerGroup(),
+                                 ReplicaGroup(),   SnapshotGroup(),  WorkerGroup()};
   return *groups;
 }
 
