@@ -253,6 +253,20 @@ def print_rows(columns, rows):
     writer.writerows([[f"{p:.6g}" for p in row] for row in rows])
 
 
+def predict_by_model(description, load):
+    """The command line of a program that predicts by a model's folder: what load(folder) gives has `classes`
+    and predict(rows)."""
+    parser = argparse.ArgumentParser(description=description.split("\n", maxsplit=1)[0])
+    parser.add_argument("model")
+    parser.add_argument("rows")
+    parser.add_argument("--delimiter", default=",")
+    parser.add_argument("--encoding", default="utf-8")
+    given = parser.parse_args()
+    predictor = load(given.model)
+    found = predictor.predict(read_rows(given.rows, given.delimiter, given.encoding))
+    print_rows(predictor.classes or ["estimate"], found)
+
+
 def main():
     def terms(value):
         return re.findall(r'(?:^|(?<=,))(?:[^",*]*"(?:[^"]|"")*"|[^,])*', value)

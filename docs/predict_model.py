@@ -8,7 +8,6 @@ says in as few lines as possible; Predictor does the same much faster. Needs Num
 beside it.
 """
 
-import argparse
 import json
 import pathlib
 
@@ -137,17 +136,5 @@ class Predictor:
         return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("model")
-    parser.add_argument("rows")
-    parser.add_argument("--delimiter", default=",")
-    parser.add_argument("--encoding", default="utf-8")
-    given = parser.parse_args()
-    predictor = Predictor(given.model)
-    found = predictor.predict(predict.read_rows(given.rows, given.delimiter, given.encoding))
-    predict.print_rows(predictor.classes or ["estimate"], found)
-
-
 if __name__ == "__main__":
-    main()
+    predict.predict_by_model(__doc__, Predictor)

@@ -8,7 +8,6 @@ becomes the floats that the graph takes; docs/model-format.md says the same in w
 NumPy and scikit-learn, and predict.py beside it.
 """
 
-import argparse
 import json
 import pathlib
 
@@ -61,18 +60,11 @@ class Predictor:
         names = [output.name for output in self.graph.get_outputs()]
         return dict(zip(names, self.graph.run(names, {"input": inputs(self.encoder, rows)})))
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("model")
-    parser.add_argument("rows")
-    parser.add_argument("--delimiter", default=",")
-    parser.add_argument("--encoding", default="utf-8")
-    given = parser.parse_args()
-    predictor = Predictor(given.model)
-    found = predictor.run(predict.read_rows(given.rows, given.delimiter, given.encoding))
-    predict.print_rows(predictor.classes or ["estimate"], found.get("probabilities", found.get("variable")))
+    def predict(self, rows):
+        """A row for each of `rows`: the probability of each class, or the estimate."""
+        found = self.run(rows)
+        return found.get("probabilities", found.get("variable"))
 
 
 if __name__ == "__main__":
-    main()
+    predict.predict_by_model(__doc__, Predictor)
