@@ -28,12 +28,10 @@ constexpr std::string_view kTexts[] = {"features.label", "producer.time_column",
 // Of these, without their folders.
 constexpr std::string_view kFiles[] = {"producer.input", "server.test_file"};
 
-bool IsControl(unsigned char c) { return c < ' ' || c == 0x7f; }
-
 // Fit to be shown and to be sent. Long lists that differ must not become equal.
 std::string Fit(const std::string& text) {
   constexpr size_t kLongest = kMostTextBytes - 100;
-  const bool is_plain = IsValidUtf8(text) && std::ranges::none_of(text, IsControl);
+  const bool is_plain = IsValidUtf8(text) && !HasControls(text);
   std::string fit = is_plain ? text : Printable(text, kMostTextBytes);
   if (text.size() <= kLongest && fit.size() <= kLongest) return fit;
   fit.resize(std::min(fit.size(), kLongest));

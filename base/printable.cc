@@ -1,5 +1,7 @@
 #include "base/printable.h"
 
+#include <algorithm>
+
 namespace millrace {
 
 std::string Printable(std::string_view text, size_t most) {
@@ -17,6 +19,10 @@ std::string Printable(std::string_view text, size_t most) {
   }
   if (text.size() > most) printable += "..";
   return printable;
+}
+
+bool HasControls(std::string_view text) {
+  return std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; });
 }
 
 }  // namespace millrace

@@ -11,4 +11,7 @@ namespace millrace {
 // "..".
 std::string Printable(std::string_view text, size_t most = 300);
 
+// Whether the text has control characters: those of ASCII, and DEL.
+bool HasControls(std::string_view text);
+
 }  // namespace millrace

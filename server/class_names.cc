@@ -1,7 +1,6 @@
 #include "server/class_names.h"
 
-#include <algorithm>
-
+#include "base/printable.h"
 #include "features/quoted_value.h"
 #include "formats/utf8.h"
 #include "topics/figures_codec.h"
@@ -12,9 +11,7 @@ namespace {
 constexpr size_t kLongestName = 60;
 
 std::string NameToShow(const std::string& name) {
-  const bool is_plain =
-      name.size() <= kLongestName && IsValidUtf8(name) &&
-      std::ranges::none_of(name, [](unsigned char c) { return c < ' ' || c == 0x7f; });
+  const bool is_plain = name.size() <= kLongestName && IsValidUtf8(name) && !HasControls(name);
   if (is_plain) return name;
   const std::string quoted = QuotedValue(name);
   return quoted.substr(1, quoted.size() - 2);

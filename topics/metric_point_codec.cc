@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/printable.h"
 #include "topics/figures_codec.h"
 #include "topics/frame.h"
 #include "topics/gradient_codec.h"
@@ -28,9 +29,8 @@ Status CheckTime(int64_t timestamp_ms) {
 // It is shown on a terminal.
 Status CheckText(const std::string& name, const std::string& text) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the " + name + ":", text.size(), kMostTextBytes));
-  const bool is_plain =
-      std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; });
-  return is_plain ? absl::OkStatus() : BadPoint("a " + name + " with control characters");
+  if (!HasControls(text)) return absl::OkStatus();
+  return BadPoint("a " + name + " with control characters");
 }
 
 Status CheckSetup(const MetricPoint::Setup& setup) {

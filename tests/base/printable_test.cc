@@ -12,5 +12,12 @@ TEST(Printable, LeavesTextAsItIsAndShowsControlCharactersByTheirNumbers) {
   EXPECT_EQ(Printable("abcdef", 3), "abc..");
 }
 
+TEST(HasControls, KnowsThoseOfAsciiAndNoLetters) {
+  EXPECT_FALSE(HasControls("a ~ \xc3\xa9"));
+  EXPECT_TRUE(HasControls("a\tb"));
+  EXPECT_TRUE(HasControls("\x7f"));
+  EXPECT_TRUE(HasControls(std::string_view("\0", 1)));
+}
+
 }  // namespace
 }  // namespace millrace
