@@ -29,8 +29,8 @@ class FlushTimes {
  private:
   struct Partition {
     RowNumber end = 0;
-    std::optional<Pacer::Time>
-        since;  // its first row behind the last flush waits; none: it has none
+    // When its first row behind the last flush came; none: there is no such row.
+    std::optional<Pacer::Time> since;
   };
   std::vector<Partition> partitions_;
 };

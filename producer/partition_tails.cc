@@ -122,8 +122,8 @@ class TailReader {
     ConsumerHandler handler;
     handler.on_record = [&](const ConsumedRecord& record) {
       StatusOr<PartitionTail> tail = TailOfRecord(record.key, record.value, reading_.shape);
-      // Somebody else's record is a worker's business: it goes to the dead letters.
       if (absl::IsNotFound(tail.status())) return absl::OkStatus();
+      // Somebody else's record is a worker's business: it goes to the dead letters.
       if (!tail.ok()) {
         foreign_ = std::string(tail.status().message());
         return absl::OkStatus();

@@ -25,10 +25,11 @@ std::optional<milliseconds> PublishedBatchWait::Get() const {
   return wait_ms > 0 ? std::optional(milliseconds(wait_ms)) : std::nullopt;
 }
 
-// (It tries again by itself, so that it waits for no broker for long.)
+// JobRegistry::WaitForTraining would tell the user that the sender waits, which it does not, and
+// would ask the broker all the time.
 void PublishedBatchWait::Watch(const JobConfig& config) {
   constexpr std::chrono::seconds kAskEvery(1);
-  JobConfig hasty = config;
+  JobConfig hasty = config;  // it is asked again, so no call waits for a broker for long
   hasty.set_broker_timeout_s(1);
   const StatusOr<std::unique_ptr<JobRegistry>> registry = JobRegistry::Create(hasty, stop_);
   if (!registry.ok()) return;  // nor could the rows be sent with such settings
@@ -37,7 +38,7 @@ void PublishedBatchWait::Watch(const JobConfig& config) {
     if (training.ok() && *training) {
       const double wait_s = BatchWaitOf((*training)->training());
       // A wait is a millisecond at least, unless there is none.
-      wait_ms_ = static_cast<int64_t>(std::ceil(std::clamp(wait_s, 0.0, 1e6) * 1000));
+      wait_ms_ = static_cast<int64_t>(std::ceil(std::min(wait_s, 1e6) * 1000));
       return;
     }
     for (const auto next = steady_clock::now() + kAskEvery; !stop_ && steady_clock::now() < next;) {

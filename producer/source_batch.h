@@ -56,7 +56,7 @@ class SourceBatch {
     std::string value;
   };
   struct Transaction {
-    std::vector<InputDataRecord> rows;  // in the order of each partition; and ends
+    std::vector<InputDataRecord> rows;  // in the order of each partition; and flushes, ends
     std::vector<std::string> letters;   // values of dead-letter
     // For the job topic: none if a record of rows has the state.
     std::optional<std::string> state;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace millrace {
 namespace {
 
@@ -15,8 +17,16 @@ TEST(BatchWaitOf, IsASecondWhereBytesMayFollowTheClock) {
   training.set_batch_wait_s(0.2);
   EXPECT_EQ(BatchWaitOf(training), 0.2);
   training.mutable_consistency()->set_model(Training::Consistency::SEQUENTIAL);
-  EXPECT_EQ(BatchWaitOf(training), 0.2) << "who asks for it has it";
+  EXPECT_EQ(BatchWaitOf(training), 0.2) << "given, also of a sequential job";
   training.set_schedule(Training::BUFFER);
+  EXPECT_EQ(BatchWaitOf(training), 0);
+}
+
+TEST(BatchWaitOf, IsNoneWhereThePublishedOneMakesNoSense) {
+  Training training;
+  training.set_batch_wait_s(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(BatchWaitOf(training), 0);
+  training.set_batch_wait_s(-1);
   EXPECT_EQ(BatchWaitOf(training), 0);
 }
 
