@@ -48,19 +48,24 @@ StatusOr<Offset> QueryOffset(rd_kafka_t* client, const std::string& topic, int32
   const Handle<rd_kafka_topic_partition_list_t> list(rd_kafka_topic_partition_list_new(1));
   rd_kafka_topic_partition_t* const entry =
       rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), partition);
+  // What the cluster said last. An attempt that the deadline cuts off says less.
+  rd_kafka_resp_err_t told = RD_KAFKA_RESP_ERR__TIMED_OUT;
   while (true) {
     entry->offset = at;
     entry->err = RD_KAFKA_RESP_ERR_NO_ERROR;
-    rd_kafka_resp_err_t error =
-        rd_kafka_offsets_for_times(client, list.get(), MillisecondsUntil(deadline));
+    // librdkafka may wait for a topic that is not there as long as it is given; so there is time
+    // left to ask about it.
+    const int half_ms = std::max(MillisecondsUntil(deadline) / 2, 1);
+    rd_kafka_resp_err_t error = rd_kafka_offsets_for_times(client, list.get(), half_ms);
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) error = entry->err;
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return entry->offset;
-    if (error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION) {
-      const rd_kafka_resp_err_t told =
-          AskAboutPartition(client, topic, partition, MillisecondsUntil(deadline));
-      // (Its leader came meanwhile when there is no error any more: unavailable, for now.)
-      error = told == RD_KAFKA_RESP_ERR_NO_ERROR ? RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE : told;
+    if (error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION || error == RD_KAFKA_RESP_ERR__TIMED_OUT) {
+      error = AskAboutPartition(client, topic, partition, MillisecondsUntil(deadline));
+      // It has a leader, which came meanwhile or is slow: unavailable, for now.
+      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) error = RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
     }
+    if (error == RD_KAFKA_RESP_ERR__TIMED_OUT) error = told;
+    told = error;
     // A topic that has just been made has no leader for a moment, nor has one whose broker starts.
     if (IsPermanent(error) || deadline - SteadyClock::now() <= kRetryEvery) {
       return StatusOfError(error, absl::StrCat("offsets of ", topic, " [", partition, "]"));
