@@ -22,16 +22,22 @@ StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {
   AtomicFile file(path, nullptr);
   // What a crash has left there goes; so does a link that somebody else has put there, which is
   // never followed.
-  (void)unlink(file.temporary().c_str());
+  MILLRACE_RETURN_IF_ERROR(WriteLock::RemoveAbandoned(file.temporary(), path));
   const int descriptor =
       open(file.temporary().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (descriptor < 0) return file.Failed();
+  if (descriptor < 0) return errno == EEXIST ? WriteLock::Busy(path) : file.Failed();
   file.file_.reset(fdopen(descriptor, "wb"));
   if (file.file_ == nullptr) {
     Status failed = file.Failed();
     (void)close(descriptor);
     return failed;
   }
+  StatusOr<WriteLock> lock = WriteLock::Take(file.temporary(), path);
+  if (!lock.ok()) {
+    file.file_ = nullptr;  // what stands there is not its own
+    return lock.status();
+  }
+  file.lock_.emplace(*std::move(lock));
   return file;
 }
 

@@ -3,11 +3,13 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/status.h"
+#include "base/write_lock.h"
 
 namespace millrace {
 
@@ -18,7 +20,8 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 
 // Written as `path`.tmp, which Commit syncs to the disk and renames to `path`: a crash before that
 // leaves the old file. Its mode is 0600. Errors: CannotWrite's, and FailedPrecondition if the path
-// is there and no regular file: a device or a pipe would be replaced by one. Not thread-safe.
+// is there and no regular file (a device or a pipe would be replaced by one), or if another process
+// is writing it. Not thread-safe.
 class AtomicFile {
  public:
   static StatusOr<AtomicFile> Create(const std::string& path);
@@ -42,6 +45,7 @@ class AtomicFile {
 
   std::string path_;
   File file_;
+  std::optional<WriteLock> lock_;  // of the temporary file
 };
 
 // Writes a complete file in one call.

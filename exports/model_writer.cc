@@ -12,6 +12,7 @@
 #include "base/file_error.h"
 #include "base/private_file.h"
 #include "base/replace_folder.h"
+#include "base/write_lock.h"
 #include "exports/dense_model.h"
 #include "exports/encoder_description.h"
 #include "exports/exported_model.h"
@@ -24,10 +25,16 @@
 namespace millrace {
 namespace {
 
-// ".partial" is put behind it.
-std::string WithoutSlashesAtTheEnd(std::string folder) {
+// Where a folder of this name is, or will be: ".partial" is put behind it. A link to a folder goes
+// on leading there.
+StatusOr<std::string> PlaceOf(std::string folder) {
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
-  return folder;
+  std::error_code error;
+  if (!std::filesystem::is_symlink(folder, error)) return folder;
+  const std::filesystem::path place = std::filesystem::canonical(folder, error);
+  if (!error) return place.string();
+  return absl::FailedPreconditionError(
+      folder + " is a link that leads to no folder; remove it, or give another folder");
 }
 
 bool AreNumbers(std::span<const float> values) {
@@ -110,9 +117,6 @@ Status WriteGraph(const std::string& folder, const ModelToWrite& model) {
 }
 
 Status WriteAll(const std::string& folder, const ModelToWrite& model) {
-  if (const std::error_code error = MakePrivateFolder(folder); error) {
-    return CannotWrite(folder, error.value());
-  }
   MILLRACE_RETURN_IF_ERROR(WriteWeights(folder, model));
   MILLRACE_RETURN_IF_ERROR(WriteMoments(folder, model.moments));
   MILLRACE_RETURN_IF_ERROR(WriteRows(folder, model));
@@ -142,7 +146,7 @@ Status CheckModelFolder(const std::string& folder) {
 }
 
 Status WriteModel(const std::string& folder_name, const ModelToWrite& model) {
-  const std::string folder = WithoutSlashesAtTheEnd(folder_name);
+  MILLRACE_ASSIGN_OR_RETURN(const std::string folder, PlaceOf(folder_name));
   MILLRACE_RETURN_IF_ERROR(CheckModelFolder(folder));
   MILLRACE_RETURN_IF_ERROR(CheckDescription(model.description));
   if (!model.moments.IsValid() || model.moments.columns() != model.description.shape().numeric()) {
@@ -151,8 +155,10 @@ Status WriteModel(const std::string& folder_name, const ModelToWrite& model) {
         "are those of no numbers; use another snapshot");
   }
   const std::string partial = folder + ".partial";
-  std::error_code error;
-  std::filesystem::remove_all(partial, error);  // of a process that was killed
+  MILLRACE_RETURN_IF_ERROR(WriteLock::RemoveAbandoned(partial, folder));
+  std::error_code error = MakePrivateFolder(partial);
+  if (error) return CannotWrite(partial, error.value());
+  MILLRACE_ASSIGN_OR_RETURN(const WriteLock lock, WriteLock::Take(partial, folder));
   Status written = WriteAll(partial, model);
   if (written.ok()) {
     error = ReplaceFolder(partial, folder);

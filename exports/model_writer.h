@@ -23,9 +23,10 @@ struct ModelToWrite {
 };
 
 // Writes the model to `folder_name`.partial, which then gets its name. A model that is there is
-// replaced; anything else that is there is an error (FailedPrecondition). InvalidArgument or
-// DataLoss when it is no model, or weights or rows are no numbers: nothing is left then. Others
-// name the file that cannot be written.
+// replaced, also behind a link; anything else that is there, and another process that writes a
+// model there, are errors (FailedPrecondition). InvalidArgument or DataLoss when it is no model, or
+// weights or rows are no numbers: nothing is left then. Others name the file that cannot be
+// written.
 Status WriteModel(const std::string& folder_name, const ModelToWrite& model);
 
 // Whether WriteModel may write here: nothing is there, or an empty folder, or a model and nothing

@@ -51,6 +51,25 @@ TEST(AtomicFile, LeavesWhatWasThereWhenItIsNotCommitted) {
   EXPECT_FALSE(std::filesystem::exists(folder / "file.tmp"));
 }
 
+TEST(AtomicFile, ThatAnotherWritesIsLeftToIt) {
+  const TemporaryFolder folder;
+  StatusOr<AtomicFile> first = AtomicFile::Create(folder / "file");
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(first->Append("first").ok());
+  const Status second = WriteAtomicFile(folder / "file", "second");
+  EXPECT_TRUE(absl::IsFailedPrecondition(second)) << second;
+  EXPECT_THAT(second.message(), HasSubstr("another process is writing " + (folder / "file")));
+  ASSERT_TRUE(first->Commit().ok());
+  EXPECT_EQ(ContentOf(folder / "file"), "first");
+}
+
+TEST(AtomicFile, ReplacesWhatAKilledProcessHasLeft) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "file.tmp") << "half of a longer text";
+  ASSERT_TRUE(WriteAtomicFile(folder / "file", "whole").ok());
+  EXPECT_EQ(ContentOf(folder / "file"), "whole");
+}
+
 TEST(AtomicFile, ThatMayNotGrowIsAnErrorThatSaysSo) {
   const TemporaryFolder folder;
   ASSERT_TRUE(WriteAtomicFile(folder / "file", "old").ok());

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/write_lock.h"
 #include "exports/model_reader.h"
 #include "exports/model_writer.h"
 #include "features/feature_encoder.h"
@@ -124,6 +125,40 @@ TEST(ModelFiles, SayHowCellsAreRead) {
     EXPECT_EQ(found.index, expected.index);
     EXPECT_EQ(found.value, expected.value);
   }
+}
+
+TEST(ModelFiles, ThatAnotherProcessWritesAreLeftToItAndThoseOfAKilledOneAreNot) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(std::filesystem::create_directory(folder / "model.partial"));
+  std::ofstream(folder / "model.partial/weights.npy") << "half";
+  {
+    const StatusOr<WriteLock> other = WriteLock::Take(folder / "model.partial", "model");
+    ASSERT_TRUE(other.ok()) << other.status();
+    const Status written = Write(folder / "model", Example());
+    EXPECT_TRUE(absl::IsFailedPrecondition(written)) << written;
+    EXPECT_THAT(written.message(), HasSubstr("another process is writing " + (folder / "model")));
+    EXPECT_EQ(TextOfFile(folder / "model.partial/weights.npy"), "half");
+  }
+  const Status written = Write(folder / "model", Example());
+  EXPECT_TRUE(written.ok()) << written;
+  EXPECT_TRUE(ReadModel(folder / "model").ok());
+  EXPECT_FALSE(std::filesystem::exists(folder / "model.partial"));
+}
+
+TEST(ModelFiles, BehindALinkAreReplacedWhereItLeads) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(Write(folder / "first", Example()).ok());
+  std::filesystem::create_directory_symlink("first", folder / "model");
+  ASSERT_TRUE(Write(folder / "model/", Softmax()).ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "model"));
+  const StatusOr<ExportedModel> read = ReadModel(folder / "first");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->description.shape().kind(), ModelShape::LINEAR);
+  EXPECT_EQ(PathsIn(folder / "").size(), 2u);
+
+  std::filesystem::create_directory_symlink("nowhere", folder / "other");
+  const Status refused = Write(folder / "other", Softmax());
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
 }
 
 TEST(ModelFiles, OfOneFolderAreReplacedTogether) {
