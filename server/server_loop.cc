@@ -50,6 +50,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kMetricsEvery(250);
 constexpr std::chrono::seconds kWeightsEvery(1);   // for those who follow the job
 constexpr double kPublishedBytesPerSecond = 10e6;  // of large ones, at most
+// A reader that rests asks so often; a shard that reads on behind a cut may wait as long, once.
+constexpr milliseconds kFetchWait(100);
 constexpr size_t kRecordsAtOnce = 256;
 
 class ServerLoop {
@@ -104,6 +106,7 @@ class ServerLoop {
                                       broker_retry_, &wakeup_));
     ConsumerOptions options;
     options.client_id = "server";
+    options.fetch_wait = kFetchWait;
     MILLRACE_ASSIGN_OR_RETURN(
         gradients_,
         PartitionConsumer::Create(ToKafkaOptions(config_), options,
@@ -122,6 +125,11 @@ class ServerLoop {
     };
     for (const ShardId shard : ids_) MILLRACE_RETURN_IF_ERROR(OpenShard(shard, fetch));
     SetHandler();
+    // Not before: a client that waits for records answers a question about offsets only after that.
+    for (const auto& [shard, hosted] : shards_) {
+      MILLRACE_RETURN_IF_ERROR(
+          gradients_->Assign(static_cast<int32_t>(shard), hosted->task().gradients_position()));
+    }
     if (IsHosted(0)) {
       NameWholeSnapshots(config_);
       snapshots_.ExportLeftOut();
@@ -148,7 +156,6 @@ class ServerLoop {
     }));
     MILLRACE_RETURN_IF_ERROR(
         hosted->StartReplay(config_, options, training_.start(), range.begin, range.end));
-    MILLRACE_RETURN_IF_ERROR(gradients_->Assign(partition, hosted->task().gradients_position()));
     spdlog::info(
         "shard {}: state loaded up to offset {} of gradients (which ends at {}) in {:.2f} s", shard,
         hosted->task().position(), range.end,
