@@ -128,7 +128,8 @@ Status CheckPaths(const JobConfig& config) {
   return server.has_evaluation_log() && is_new ? CheckFolderExists(log) : absl::OkStatus();
 }
 
-// Writes the model of --from-snapshot, or of a snapshot that the running job is asked for.
+// Writes the model of --from-snapshot, or of a snapshot that the running job is asked for, or of
+// the last one of a job that has ended.
 Status Export(const JobConfig& config, const std::string& folder, const std::atomic<bool>& stop) {
   if (folder.empty()) return absl::InvalidArgumentError("--export: give the name of a folder");
   MILLRACE_RETURN_IF_ERROR(CheckModelFolder(folder));
@@ -146,7 +147,7 @@ Status Export(const JobConfig& config, const std::string& folder, const std::ato
     }
     JobConfig asking = config;
     asking.mutable_server()->set_snapshot_dir(SnapshotParent(config));
-    MILLRACE_ASSIGN_OR_RETURN(snapshot, AskForSnapshot(asking, stop));
+    MILLRACE_ASSIGN_OR_RETURN(snapshot, NewestStateAsSnapshot(asking, stop));
   }
   MILLRACE_ASSIGN_OR_RETURN(const SnapshotManifest manifest, CheckSnapshot(snapshot));
   MILLRACE_ASSIGN_OR_RETURN(const std::string why_no_graph,
@@ -207,8 +208,9 @@ int main(int argc, char** argv) {
   app.add_option("--export", export_to,
                  "Write the model to this folder, and exit (docs/model-format.md): of the running\n"
                  "job, which is asked for a snapshot, so give the --snapshot-dir of its servers,\n"
-                 "too, or the --data-dir of a single server without one; or of the snapshot\n"
-                 "--from-snapshot, without a job. Each snapshot has its model in the folder model")
+                 "too, or the --data-dir of a single server without one; of a job that has ended,\n"
+                 "by its last snapshot there; or of the snapshot --from-snapshot, without a job.\n"
+                 "Each snapshot has its model in the folder model")
       ->type_name("FOLDER")
       ->group("Snapshots of all shards");
   return millrace::RunProgram(app, "ServerApp", argc, argv,

@@ -66,8 +66,8 @@ Status CheckThatItIsThere(const JobConfig& config, const BrokerRetry& broker_ret
                              topic + " does not exist); check --job and --brokers");
 }
 
-// FailedPrecondition when nobody is there who could write a snapshot.
-Status CheckThatItRuns(const JobConfig& config, JobRegistry& registry) {
+// FailedPrecondition when it has not started.
+StatusOr<bool> HasEnded(const JobConfig& config, JobRegistry& registry) {
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, registry.ReadTraining());
   if (!training) {
     return absl::FailedPreconditionError(
@@ -76,7 +76,13 @@ Status CheckThatItRuns(const JobConfig& config, JobRegistry& registry) {
         "for CsvProducer; start both, then repeat this command");
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry.ReadEnded());
-  if (!EveryShardEnded(ended, training->shards())) return absl::OkStatus();
+  return EveryShardEnded(ended, training->shards());
+}
+
+// FailedPrecondition when nobody is there who could write a snapshot.
+Status CheckThatItRuns(const JobConfig& config, JobRegistry& registry) {
+  MILLRACE_ASSIGN_OR_RETURN(const bool has_ended, HasEnded(config, registry));
+  if (!has_ended) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "job " + config.name() +
       " has ended; its last snapshot is in the servers' --snapshot-dir, if they were given one");
@@ -283,6 +289,23 @@ StatusOr<std::string> AskForSnapshot(const JobConfig& config, const std::atomic<
   }
   spdlog::info("snapshot {}: complete", folder);
   return folder;
+}
+
+StatusOr<std::string> NewestStateAsSnapshot(const JobConfig& config,
+                                            const std::atomic<bool>& stop) {
+  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
+  MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, broker_retry, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
+                            JobRegistry::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const bool has_ended, HasEnded(config, *registry));
+  if (!has_ended) return AskForSnapshot(config, stop);
+  std::string last = SnapshotFolder(config, 0);
+  std::error_code ignored;
+  if (std::filesystem::exists(ManifestPath(last), ignored)) return last;
+  return absl::FailedPreconditionError(
+      "job " + config.name() + " has ended, and its last snapshot, " + last +
+      ", is not there: start each of its servers again, with this --snapshot-dir, which writes it; "
+      "then repeat this command");
 }
 
 }  // namespace millrace

@@ -39,5 +39,8 @@ void RemovePartialSnapshots(const JobConfig& config, uint64_t newest);
 // Returns its folder; empty if nobody has waited for it. NotFound: there is no such job;
 // FailedPrecondition: it has ended, or has not started.
 StatusOr<std::string> AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop);
+// The same, or of a job that has ended the folder of its last snapshot; FailedPrecondition if that
+// is not there. REQUIRES: --snapshot-dir is given.
+StatusOr<std::string> NewestStateAsSnapshot(const JobConfig& config, const std::atomic<bool>& stop);
 
 }  // namespace millrace

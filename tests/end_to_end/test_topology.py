@@ -808,8 +808,13 @@ class Snapshots(OnABroker):
         self.assertEqual(self.export(job, f"{again}/", "--from-snapshot", end), 0)
         for file in sorted((end / "model").iterdir()):
             self.assertEqual((again / file.name).read_bytes(), file.read_bytes(), file.name)
+        # So does the same command that the running job was asked by.
+        late = job.folder / "late"
+        self.assertEqual(self.export(job, late, "--snapshot-dir", job.snapshots), 0)
+        self.assertEqual((late / "model.json").read_bytes(), (again / "model.json").read_bytes())
         # Other folders are not replaced, and what cannot be had is said at once.
         for code, why, words in [
+            (1, "is not there: start each of its servers again", [late, "--snapshot-dir", late]),
             (1, "is no model", [end, "--from-snapshot", end]),
             (2, "give the name of a folder", [""]),
             (2, "does not exist", [again, "--data-dir", job.folder / "nobody"]),
