@@ -31,6 +31,9 @@ constexpr char kFooter[] =
     "  of an object in an object with a dot. The classes are found in what the topic holds:\n"
     "    TopicSource --job late --topic departures --label late \\\n"
     "        --numeric flight.distance,temp --categorical carrier,flight.to\n"
+    "  Avro, whose schemas a schema registry has; --avro-schema FILE reads it without:\n"
+    "    TopicSource --job late --topic departures --format avro \\\n"
+    "        --schema-registry http://localhost:8081 --label late --numeric flight.distance\n"
     "  Only what comes from now on, so the classes must be given:\n"
     "    TopicSource --job clicks --topic impressions --from now --label clicked \\\n"
     "        --classes false,true --ids user,item\n"
@@ -40,13 +43,15 @@ constexpr char kFooter[] =
     "  What the topic holds now, and then the end of the stream, so that the job ends:\n"
     "    TopicSource --job late --topic departures --until-end --label late --numeric temp\n"
     "\n"
-    "A record is a row: a JSON object, or a line of CSV. Key and headers are not looked at. A "
-    "record\n"
-    "without a value (a tombstone) is left out and counted. A member that is not there is an "
-    "empty\n"
-    "cell, as null is. A record that cannot be used (no JSON, a number that is none, an unknown\n"
-    "label) goes to the job's dead-letter with the reason. Records of transactions are read when\n"
-    "these are committed. Partitions that are added to the topic are read from their beginning.\n"
+    "A record is a row: a JSON object, an Avro record, or a line of CSV. Fields of Avro are named\n"
+    "as those of JSON, of a map by its keys; dates and timestamps are read as ISO 8601. A schema\n"
+    "registry's header before a JSON object is passed over. While a registry that is needed does\n"
+    "not answer, records wait. Key and headers are not looked at. A record without a value (a\n"
+    "tombstone) is left out and counted. A member that is not there is an empty cell, as null is.\n"
+    "A record that cannot be used (no JSON, a number that is none, an unknown label or schema) "
+    "goes\n"
+    "to the job's dead-letter with the reason. Records of transactions are read when these are\n"
+    "committed. Partitions that are added to the topic are read from their beginning.\n"
     "\n"
     "The stream has no end, unless --until-end is given. Stop it by Ctrl-C or SIGTERM, or kill\n"
     "it: the job waits, and with the same flags it continues after the last row that the job has;\n"
@@ -95,7 +100,9 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   if (flags.rows_per_turn) config.mutable_producer()->set_rows_per_turn(*flags.rows_per_turn);
   SourceRun::Options options = flags.options;
   MILLRACE_RETURN_IF_ERROR(ParseStart(flags.from, options));
-  options.format = flags.format == "csv" ? SourceRun::Format::kCsv : SourceRun::Format::kJson;
+  options.format.kind = flags.format == "csv"    ? SourceFormat::Kind::kCsv
+                        : flags.format == "avro" ? SourceFormat::Kind::kAvro
+                                                 : SourceFormat::Kind::kJson;
   options.continue_on_data_loss = flags.on_data_loss == "continue";
   options.linger = std::chrono::milliseconds(static_cast<int64_t>(1000 * flags.interval_s));
   options.set_default_buckets = [&config](FeatureSpec& spec) {
@@ -108,6 +115,43 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   return run->Run();
 }
 
+constexpr char kGroup[] = "Source";
+
+void AddFormat(CLI::App& app, Flags& flags) {
+  SourceFormat::Options& format = flags.options.format;
+  app.add_option("--format", flags.format,
+                 "What a record's value is: a JSON object, an Avro record, or a line of\nCSV")
+      ->check(CLI::IsMember({"json", "avro", "csv"}))
+      ->type_name("json|avro|csv")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--schema-registry", format.registry.url,
+                 "With --format avro: the URL of the schema registry whose header records\nhave")
+      ->type_name("URL")
+      ->group(kGroup);
+  app.add_option("--schema-registry-user-file", format.registry.user_file,
+                 "Its one line is the login of the registry: USER:PASSWORD")
+      ->type_name("FILE")
+      ->group(kGroup);
+  app.add_option("--schema-registry-ca", format.registry.ca_file,
+                 "PEM file of those who may have signed the registry's certificate [the\n"
+                 "system's]")
+      ->type_name("FILE")
+      ->group(kGroup);
+  app.add_option("--avro-schema", format.avro_schema_file,
+                 "With --format avro: the schema of records that have no registry's header")
+      ->type_name("FILE")
+      ->group(kGroup);
+  app.add_option("--columns", format.columns, "With --format csv: the names of a line's fields")
+      ->delimiter(',')
+      ->type_name("A,B,...")
+      ->group(kGroup);
+  app.add_option("--delimiter", flags.delimiter,
+                 "With --format csv: what separates the fields: one character, or comma,\n"
+                 "semicolon, tab, pipe or space [comma]")
+      ->group(kGroup);
+}
+
 }  // namespace
 }  // namespace millrace
 
@@ -118,26 +162,13 @@ int main(int argc, char** argv) {
   flags.AddFeatures();
   millrace::Flags own;
   millrace::SourceRun::Options& options = own.options;
-  constexpr char kGroup[] = "Source";
+  using millrace::kGroup;
   app.add_option("--topic", options.topic, "The topic whose records are rows")->group(kGroup);
   app.add_option("--source-brokers", options.brokers,
                  "HOST:PORT[,HOST:PORT...] of the cluster that has the topic; --kafka\n"
                  "settings are the same for both [--brokers]")
       ->group(kGroup);
-  app.add_option("--format", own.format,
-                 "What a record's value is: a JSON object, or a line of CSV")
-      ->check(CLI::IsMember({"json", "csv"}))
-      ->type_name("json|csv")
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--columns", options.columns, "With --format csv: the names of a line's fields")
-      ->delimiter(',')
-      ->type_name("A,B,...")
-      ->group(kGroup);
-  app.add_option("--delimiter", own.delimiter,
-                 "With --format csv: what separates the fields: one character, or comma,\n"
-                 "semicolon, tab, pipe or space [comma]")
-      ->group(kGroup);
+  millrace::AddFormat(app, own);
   app.add_option("--from", own.from,
                  "Where a new job begins: beginning, now, or a time (of the records'\n"
                  "timestamps, ISO 8601 or seconds since 1970)")

@@ -1,12 +1,14 @@
 #include "producer/row_decoder.h"
 
 #include <algorithm>
-#include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "features/csv_columns.h"
+#include "formats/avro_fields.h"
 #include "formats/csv_parser.h"
 #include "formats/json_fields.h"
+#include "producer/schema_header.h"
 
 namespace millrace {
 namespace {
@@ -44,16 +46,51 @@ class CsvLine {
   char delimiter_;
 };
 
+// An error of such a record.
+Status OfSchema(uint32_t schema, const Status& decoded) {
+  if (decoded.ok()) return decoded;
+  return Status(decoded.code(), absl::StrCat("schema ", schema, ": ", decoded.message()));
+}
+
 }  // namespace
 
 CellDecoder DecodeJson(std::vector<std::string> columns, bool decimal_comma) {
   // A function can be copied, JsonFields cannot.
   auto fields = std::make_shared<JsonFields>(std::move(columns), decimal_comma ? ',' : '.',
                                              JsonFields::Absent::kEmpty);
-  return [fields](std::string_view value, const TakeCells& take) -> Status {
+  const auto decode = [fields](std::string_view value, const TakeCells& take) -> Status {
     MILLRACE_ASSIGN_OR_RETURN(const JsonFields::Shape shape, fields->ForEach(value, take));
     if (shape == JsonFields::Shape::kObject) return absl::OkStatus();
     return absl::InvalidArgumentError("an array of rows: a record has one row, an object");
+  };
+  return [decode](std::string_view value, const TakeCells& take) -> Status {
+    const std::optional<HeadedValue> headed = SplitSchemaHeader(value);
+    if (!headed) return decode(value, take);
+    return OfSchema(headed->schema, decode(headed->body, take));
+  };
+}
+
+CellDecoder DecodeAvro(std::vector<std::string> columns, bool decimal_comma,
+                       std::shared_ptr<const AvroSchema> schema) {
+  auto fields = std::make_shared<AvroFields>(std::move(columns), decimal_comma ? ',' : '.');
+  return [fields, schema = std::move(schema)](std::string_view value, const TakeCells& take) {
+    return fields->Read(*schema, value, take);
+  };
+}
+
+CellDecoder DecodeAvro(std::vector<std::string> columns, bool decimal_comma,
+                       std::shared_ptr<SchemaCache> schemas) {
+  auto fields = std::make_shared<AvroFields>(std::move(columns), decimal_comma ? ',' : '.');
+  return [fields, schemas = std::move(schemas)](std::string_view value,
+                                                const TakeCells& take) -> Status {
+    const std::optional<HeadedValue> headed = SplitSchemaHeader(value);
+    if (!headed) {
+      return absl::InvalidArgumentError(
+          "no schema registry's header (a byte 0 and four of a schema's id); Avro without it needs "
+          "--avro-schema");
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const SchemaCache::Schema schema, schemas->Get(headed->schema));
+    return OfSchema(headed->schema, fields->Read(*schema, headed->body, take));
   };
 }
 

@@ -11,7 +11,6 @@
 #include "base/grouped_number.h"
 #include "features/class_scan.h"
 #include "features/quoted_value.h"
-#include "formats/csv_dialect.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "kafka/admin.h"
@@ -25,6 +24,7 @@
 #include "producer/published_batch_wait.h"
 #include "producer/row_decoder.h"
 #include "producer/running_source.h"
+#include "producer/schema_wait.h"
 #include "producer/source_batch.h"
 #include "producer/source_features.h"
 #include "producer/source_log.h"
@@ -52,6 +52,11 @@ constexpr seconds kPartitionsEvery(30);
 constexpr uint64_t kRowsWithoutValue = 1000;  // until a column that has none looks mistyped
 constexpr uint64_t kMostScanned = 100'000;    // records, for the classes
 
+// Of the schema registry, say: nothing is known of the record, which must not be left out.
+bool IsOfNoRecord(const Status& decoded) {
+  return !decoded.ok() && !absl::IsInvalidArgument(decoded);
+}
+
 class KafkaSource final : public SourceRun {
  public:
   KafkaSource(const JobConfig& config, const Options& options)
@@ -61,7 +66,8 @@ class KafkaSource final : public SourceRun {
         source_kafka_(kafka_),
         stop_(*options.stop),
         broker_retry_(stop_, config.broker_timeout_s()),
-        display_(options.quiet) {
+        display_(options.quiet),
+        schema_wait_([this](const std::string& line) { display_.Warn(line); }, stop_) {
     if (!options.brokers.empty()) source_kafka_.brokers = options.brokers;
   }
 
@@ -70,15 +76,14 @@ class KafkaSource final : public SourceRun {
 
  private:
   Status CheckOptions() const;
-  StatusOr<CellDecoder> MakeDecoder(const FeatureEncoder& encoder) const;
   StatusOr<int32_t> CountPartitions();
   StatusOr<std::vector<Offset>> StartOffsets();
   StatusOr<ClassScan> FindClasses(const FeatureEncoder& checker);
   Status Copy();
   Status Begin(const std::optional<SourceState>& found);
   Status StartReading();
-  Status StartPartition(int32_t partition);
   Status CopyRecords();
+  Status WriteWhatIsDue(steady_clock::time_point now);
   Status Take(const ConsumedRecord& record);
   Status OnDeleted(int32_t partition, Offset begin);
   bool IsDue(steady_clock::time_point now) const;
@@ -103,7 +108,8 @@ class KafkaSource final : public SourceRun {
   const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;
   ProgressDisplay display_;
-  char delimiter_ = ',';
+  std::optional<SourceFormat> format_;
+  SchemaWait schema_wait_;
 
   std::unique_ptr<ProgressPublisher> publisher_;
   std::unique_ptr<KafkaAdmin> admin_;  // of the source's cluster
@@ -144,37 +150,18 @@ Status KafkaSource::CheckOptions() const {
     return absl::InvalidArgumentError(
         absl::StrCat("--topic: ", options_.topic, " is a topic of the job itself"));
   }
-  if (options_.format == Format::kCsv && options_.columns.empty()) {
-    return absl::InvalidArgumentError(
-        "lines of CSV have no header here: name the fields of a line by --columns A,B,...");
-  }
-  if (options_.format == Format::kJson && !options_.columns.empty()) {
-    return absl::InvalidArgumentError(
-        "--columns names the fields of CSV lines, and needs --format csv: JSON has the names");
-  }
-  if (config_.csv().encoding() != CsvFormat::UTF8) {
-    return absl::InvalidArgumentError("csv.encoding: records are read as UTF-8 only");
-  }
   return absl::OkStatus();
-}
-
-StatusOr<CellDecoder> KafkaSource::MakeDecoder(const FeatureEncoder& encoder) const {
-  if (options_.format == Format::kCsv) return DecodeCsv(options_.columns, encoder, delimiter_);
-  return DecodeJson(encoder.required_columns(), config_.features().decimal_comma());
 }
 
 Status KafkaSource::Open() {
   MILLRACE_RETURN_IF_ERROR(CheckOptions());
-  if (config_.csv().has_delimiter()) {
-    const StatusOr<char> delimiter = ParseDelimiter(config_.csv().delimiter());
-    if (!delimiter.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--delimiter: ", delimiter.status().message()));
-    }
-    delimiter_ = *delimiter;
-  }
+  SourceFormat::Options format = options_.format;
+  format.registry.stop = &stop_;
+  MILLRACE_ASSIGN_OR_RETURN(
+      format_, SourceFormat::Create(config_, format,
+                                    [this](const std::string& line) { display_.Warn(line); }));
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, CheckSourceFeatures(config_));
-  MILLRACE_RETURN_IF_ERROR(MakeDecoder(encoder).status());
+  MILLRACE_RETURN_IF_ERROR(format_->MakeDecoder(encoder).status());
   MILLRACE_ASSIGN_OR_RETURN(
       publisher_, ProgressPublisher::Create(kafka_, TopicName(config_.name(), Topic::kMetrics)));
   MILLRACE_ASSIGN_OR_RETURN(admin_, KafkaAdmin::Create(source_kafka_, "topic-source-admin"));
@@ -223,7 +210,7 @@ StatusOr<ClassScan> KafkaSource::FindClasses(const FeatureEncoder& checker) {
   MILLRACE_ASSIGN_OR_RETURN(const auto reader,
                             SourceReader::Create(source_kafka_, options_.topic, stop_));
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, reader->Ranges(partitions_));
-  MILLRACE_ASSIGN_OR_RETURN(const CellDecoder decode, MakeDecoder(checker));
+  MILLRACE_ASSIGN_OR_RETURN(const CellDecoder decode, format_->MakeDecoder(checker));
   ClassTally tally(
       absl::StrCat(options_.topic, ": column ", QuotedValue(config_.features().label())));
   ClassScan scan;
@@ -233,9 +220,12 @@ StatusOr<ClassScan> KafkaSource::FindClasses(const FeatureEncoder& checker) {
     next[record.partition] = record.offset + 1;
     if (record.value.data() == nullptr || scan.rows == kMostScanned) return absl::OkStatus();
     ++scan.rows;
-    const Status usable = decode(record.value, [&](std::span<const std::string_view> cells) {
+    const TakeCells add = [&](std::span<const std::string_view> cells) {
       return tally.Add(checker, cells);
-    });
+    };
+    Status usable = schema_wait_.Run([&] { return decode(record.value, add); },
+                                     [] { return absl::OkStatus(); });
+    if (IsOfNoRecord(usable)) return usable;
     if (!usable.ok()) {
       ++scan.malformed;
       last_reason = std::string(TextOf(usable));
@@ -297,7 +287,7 @@ Status KafkaSource::Run() {
   dealing_ = {.workers = features.workers(), .rows_per_turn = features.rows_per_turn()};
   shape_ = RowShapeFrom(features);
   MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder encoder, FeatureEncoder::Create(features.spec()));
-  MILLRACE_ASSIGN_OR_RETURN(CellDecoder cells, MakeDecoder(encoder));
+  MILLRACE_ASSIGN_OR_RETURN(CellDecoder cells, format_->MakeDecoder(encoder));
   decoder_.emplace(std::move(cells), std::move(encoder));
   MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config_, stop_));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, registry->ReadTraining());
@@ -398,14 +388,19 @@ Status KafkaSource::CopyRecords() {
     if (stop_) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, reader_->Poll(kRecordsAtOnce, handler_));
     const auto now = steady_clock::now();
-    if (IsDue(now)) MILLRACE_RETURN_IF_ERROR(Commit());
-    MILLRACE_RETURN_IF_ERROR(WriteFlushes(now));
-    ShowProgress(now);
+    MILLRACE_RETURN_IF_ERROR(WriteWhatIsDue(now));
     if (decoder_->rows() >= kRowsWithoutValue) WarnOfEmptyColumns();
     MILLRACE_RETURN_IF_ERROR(LookForPartitions(now));
     if (events > 0) continue;
     reader_->Wait(batch_->rows() > 0 ? std::min(kIdleWait, options_.linger) : kIdleWait);
   }
+  return absl::OkStatus();
+}
+
+Status KafkaSource::WriteWhatIsDue(steady_clock::time_point now) {
+  if (IsDue(now)) MILLRACE_RETURN_IF_ERROR(Commit());
+  MILLRACE_RETURN_IF_ERROR(WriteFlushes(now));
+  ShowProgress(now);
   return absl::OkStatus();
 }
 
@@ -420,7 +415,9 @@ Status KafkaSource::Take(const ConsumedRecord& record) {
     batch_->AddTombstone(record);
     return absl::OkStatus();
   }
-  Status decoded = decoder_->Decode(record.value, &row_);
+  Status decoded = schema_wait_.Run([&] { return decoder_->Decode(record.value, &row_); },
+                                    [this] { return WriteWhatIsDue(steady_clock::now()); });
+  if (IsOfNoRecord(decoded)) return decoded;
   if (decoded.ok() && EncodedBytesOf(row_) > kMostSourceRowBytes) {
     decoded = absl::InvalidArgumentError(absl::StrCat("a row of ", EncodedBytesOf(row_),
                                                       " bytes, which no record of input-data has"));

@@ -133,12 +133,25 @@ class Programs(unittest.TestCase):
         self.assert_one_line(self.source(*csv, "a,y"), 2, '--columns has no column "x"', "a, y")
         self.assert_one_line(self.source(*csv, "x,y,x"), 2, "names 'x' twice")
         self.assert_one_line(self.source(*csv, "x,y", "--delimiter", "ab"), 2, "--delimiter")
+        avro = [*topic, "--format", "avro"]
+        self.assert_one_line(self.source(*avro), 2, "--schema-registry URL", "--avro-schema FILE")
+        registry = [*avro, "--schema-registry", "http://localhost:8081"]
+        self.assert_one_line(self.source(*registry, "--avro-schema", "x"), 2, "--schema-registry URL")
+        self.assert_one_line(self.source(*registry, "--columns", "x,y"), 2, "Avro has the names")
+        self.assert_one_line(self.source(*topic, *registry[-2:]), 2, "need --format avro")
+        self.assert_one_line(self.source(*topic, "--schema-registry-ca", "x"), 2, "need --schema-registry")
+        self.assert_one_line(self.source(*avro, "--schema-registry", "localhost"), 2, "give a URL such as")
+        none = self.folder / "none"
+        self.assert_one_line(self.source(*avro, "--avro-schema", none), 1, "--avro-schema", "none")
+        (self.folder / "int.avsc").write_text('"int"')
+        self.assert_one_line(self.source(*avro, "--avro-schema", self.folder / "int.avsc"), 1,
+                             "int.avsc", "a row is a record")
         self.assert_one_line(self.source(*topic, "--from", "yesterday"), 2, "--from: give beginning")
         self.assert_one_line(self.source(*topic, "--format", "xml"), 2, "--format")
         self.assert_one_line(self.source("--job", "j", *topic[2:], "--topic", "j.job"), 2,
                              "is a topic of the job itself")
         # As far as the broker.
-        for words in (topic, [*csv, "x,y"], [*topic, "--from", "2013-01-31T10:00:00Z"]):
+        for words in (topic, [*csv, "x,y"], registry, [*topic, "--from", "2013-01-31T10:00:00Z"]):
             self.assertIn("no Kafka broker answered", self.source(*words).stderr)
 
     def test_what_separates_the_fields_is_found_or_told(self):

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
+
+#include "tests/formats/avro_bytes.h"
 
 namespace millrace {
 namespace {
@@ -59,6 +62,45 @@ TEST(DecodeJson, TakesAMemberThatIsNotThereForAnEmptyCell) {
   EXPECT_THAT(Cells(decode, R"({"late": "no", "x": 1})"), ElementsAre("no", "1"));
   EXPECT_THAT(Cells(decode, R"({"late": "yes"})"), ElementsAre("yes", ""));
   EXPECT_THAT(Cells(decode, "{}"), ElementsAre("", ""));
+}
+
+std::string Headed(std::string_view body) { return std::string("\0\0\0\1\2", 5).append(body); }
+
+TEST(DecodeJson, PassesOverTheHeaderOfASchemaRegistry) {
+  const CellDecoder decode = DecodeJson({"x"}, false);
+  EXPECT_THAT(Cells(decode, Headed(R"({"x": 1})")), ElementsAre("1"));
+  EXPECT_THAT(Cells(decode, Headed("{")), ElementsAre(HasSubstr("schema 258: malformed JSON")));
+  EXPECT_THAT(Cells(decode, std::string(4, '\0')), ElementsAre(HasSubstr("malformed JSON")));
+}
+
+constexpr char kAvroRow[] = R"({"type": "record", "name": "R", "fields": [
+    {"name": "x", "type": "double"}, {"name": "late", "type": "string"}]})";
+
+TEST(DecodeAvro, WithoutARegistryReadsValuesOfOneSchema) {
+  const auto schema = std::make_shared<const AvroSchema>(AvroSchema::Parse(kAvroRow).value());
+  const CellDecoder decode = DecodeAvro({"late", "x", "none"}, true, schema);
+  EXPECT_THAT(Cells(decode, AvroFloat(1.5) + AvroText("yes")), ElementsAre("yes", "1,5", ""));
+  EXPECT_THAT(Cells(decode, AvroFloat(1.5)), ElementsAre(HasSubstr("malformed Avro at byte 8")));
+}
+
+TEST(DecodeAvro, OfARegistryReadsValuesOfTheSchemaInTheirHeader) {
+  Status away = absl::UnavailableError("away");
+  const auto fetch = [&away](uint32_t id) -> StatusOr<std::string> {
+    if (!away.ok()) return away;
+    EXPECT_EQ(id, 258u);
+    return R"({"schema": "{\"type\": \"map\", \"values\": \"int\"}"})";
+  };
+  const auto schemas = std::make_shared<SchemaCache>(fetch, [](const std::string&) {});
+  const CellDecoder decode = DecodeAvro({"x"}, false, schemas);
+  const std::string value = Headed(AvroLong(1) + AvroText("x") + AvroLong(7) + AvroLong(0));
+  const TakeCells take_none = [](std::span<const std::string_view>) { return absl::OkStatus(); };
+  EXPECT_TRUE(absl::IsUnavailable(decode(value, take_none)));
+  away = absl::OkStatus();
+  EXPECT_THAT(Cells(decode, value), ElementsAre("7"));
+  EXPECT_THAT(Cells(decode, Headed("\x02")),
+              ElementsAre(HasSubstr("schema 258: malformed Avro at byte 1")));
+  EXPECT_THAT(Cells(decode, "{}"), ElementsAre(HasSubstr("no schema registry's header")));
+  EXPECT_THAT(Cells(decode, ""), ElementsAre(HasSubstr("no schema registry's header")));
 }
 
 TEST(DecodeCsv, PicksTheColumnsOfALine) {

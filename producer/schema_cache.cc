@@ -1,0 +1,38 @@
+#include "producer/schema_cache.h"
+
+#include "absl/strings/str_cat.h"
+#include "formats/registry_answer.h"
+
+namespace millrace {
+
+StatusOr<SchemaCache::Schema> SchemaCache::Get(uint32_t id) {
+  const auto found = entries_.find(id);
+  if (found != entries_.end() && now_() < found->second.until) return found->second.schema;
+  Time until = Time::max();
+  StatusOr<Schema> schema = Ask(id, &until);
+  if (!schema.ok() && !absl::IsInvalidArgument(schema.status())) return schema;
+  if (!schema.ok() && lines_ < kMostLines) {
+    ++lines_;
+    say_(absl::StrCat(schema.status().message(), "; its records go to dead-letter"));
+  }
+  if (entries_.size() >= kMost) entries_.clear();
+  entries_.insert_or_assign(id, Entry{schema, until});
+  return schema;
+}
+
+StatusOr<SchemaCache::Schema> SchemaCache::Ask(uint32_t id, Time* until) {
+  const StatusOr<std::string> answer = fetch_(id);
+  if (absl::IsNotFound(answer.status())) {
+    *until = now_() + kUnknownFor;
+    return absl::InvalidArgumentError(
+        absl::StrCat("schema ", id, ": the schema registry has no such schema"));
+  }
+  if (!answer.ok()) return answer.status();
+  StatusOr<AvroSchema> schema = ParseRegistryAnswer(*answer);
+  if (!schema.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("schema ", id, ": ", schema.status().message()));
+  }
+  return std::make_shared<const AvroSchema>(*std::move(schema));
+}
+
+}  // namespace millrace

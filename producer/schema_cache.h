@@ -1,0 +1,58 @@
+// The schemas of a registry, by the ids that records have: each is asked for once.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "formats/avro_schema.h"
+
+namespace millrace {
+
+// Not thread-safe.
+class SchemaCache {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Schema = std::shared_ptr<const AvroSchema>;
+  // The registry's answer to a question for this id. NotFound: it has no such schema; Unavailable:
+  // it is away. All errors name the registry.
+  using Fetch = std::function<StatusOr<std::string>(uint32_t id)>;
+
+  using Say = std::function<void(const std::string& line)>;
+
+  // `say` gets a line for a schema whose records cannot be used, kMostLines in all. `now` is for
+  // tests.
+  SchemaCache(Fetch fetch, Say say, std::function<Time()> now = std::chrono::steady_clock::now)
+      : fetch_(std::move(fetch)), say_(std::move(say)), now_(std::move(now)) {}
+
+  // InvalidArgument, with the reason: the registry has no such schema, or not one that can be used.
+  // That it has none is believed for kUnknownFor: an id may reach a registry's copy after its
+  // records. Others are those of Fetch, and are not kept.
+  StatusOr<Schema> Get(uint32_t id);
+
+  static constexpr std::chrono::seconds kUnknownFor{10};
+  // So many are kept; a topic has a few, but foreign bytes may name any.
+  static constexpr size_t kMost = 1000;
+  static constexpr int kMostLines = 20;
+
+ private:
+  struct Entry {
+    StatusOr<Schema> schema;
+    Time until;  // it is asked for again
+  };
+
+  StatusOr<Schema> Ask(uint32_t id, Time* until);
+
+  const Fetch fetch_;
+  const Say say_;
+  const std::function<Time()> now_;
+  int lines_ = 0;
+  std::map<uint32_t, Entry> entries_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,54 @@
+// How TopicSource reads the values of records.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "features/feature_encoder.h"
+#include "formats/avro_schema.h"
+#include "messages/job.pb.h"
+#include "producer/row_decoder.h"
+#include "producer/schema_cache.h"
+#include "producer/schema_registry.h"
+
+namespace millrace {
+
+// Not thread-safe; its decoders share its schemas.
+class SourceFormat {
+ public:
+  enum class Kind : uint8_t { kJson, kCsv, kAvro };
+
+  struct Options {
+    Kind kind = Kind::kJson;
+    std::vector<std::string> columns;  // of kCsv: the names of a line's fields
+    std::string avro_schema_file;      // of kAvro, without a registry's header
+    SchemaRegistry::Options registry;  // of kAvro: which has the schemas; without a URL: none
+  };
+
+  // Reads files, and connects to nobody. `say` gets lines for the user; the stop flag of the
+  // options outlives the format. InvalidArgument: options that make no sense; FailedPrecondition:
+  // of a file.
+  static StatusOr<SourceFormat> Create(const JobConfig& config, const Options& options,
+                                       const SchemaCache::Say& say);
+
+  // Decodes the cells of encoder.required_columns(). InvalidArgument: --columns has not all of
+  // them.
+  StatusOr<CellDecoder> MakeDecoder(const FeatureEncoder& encoder) const;
+
+ private:
+  SourceFormat() = default;
+
+  Kind kind_ = Kind::kJson;
+  std::vector<std::string> columns_;
+  char delimiter_ = ',';
+  bool decimal_comma_ = false;
+  std::shared_ptr<const AvroSchema> schema_;
+  std::shared_ptr<SchemaCache> schemas_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,95 @@
+#include "producer/schema_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Answer(const std::string& type) {
+  return R"({"schema": "{\"type\": \"record\", \"name\": \"R\", \"fields\": [)"
+         R"({\"name\": \"a\", \"type\": \")" +
+         type + R"(\"}]}"})";
+}
+
+class SchemaCacheTest : public testing::Test {
+ protected:
+  std::string WhyNot(uint32_t id) { return std::string(cache_.Get(id).status().message()); }
+
+  StatusOr<std::string> answer_ = Answer("int");
+  std::vector<uint32_t> asked_;
+  std::vector<std::string> said_;
+  SchemaCache::Time now_;
+  SchemaCache cache_{[this](uint32_t id) {
+                       asked_.push_back(id);
+                       return answer_;
+                     },
+                     [this](const std::string& line) { said_.push_back(line); },
+                     [this] { return now_; }};
+};
+
+TEST_F(SchemaCacheTest, AsksForEachSchemaOnce) {
+  const auto first = cache_.Get(7);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_THAT((*first)->root().names, ElementsAre("a"));
+  now_ += std::chrono::hours(1);
+  EXPECT_EQ(*cache_.Get(7), *first);
+  ASSERT_TRUE(cache_.Get(8).ok());
+  EXPECT_THAT(asked_, ElementsAre(7, 8));
+  EXPECT_THAT(said_, ElementsAre());
+}
+
+TEST_F(SchemaCacheTest, KeepsNothingOfARegistryThatIsAway) {
+  answer_ = absl::UnavailableError("the registry is away");
+  EXPECT_TRUE(absl::IsUnavailable(cache_.Get(7).status()));
+  answer_ = absl::PermissionDeniedError("who are you?");
+  EXPECT_TRUE(absl::IsPermissionDenied(cache_.Get(7).status()));
+  answer_ = Answer("int");
+  EXPECT_TRUE(cache_.Get(7).ok());
+  EXPECT_THAT(asked_, ElementsAre(7, 7, 7));
+  EXPECT_THAT(said_, ElementsAre());
+}
+
+TEST_F(SchemaCacheTest, BelievesForAWhileThatThereIsNoSuchSchema) {
+  answer_ = absl::NotFoundError("http://registry has no such schema");
+  EXPECT_EQ(WhyNot(7), "schema 7: the schema registry has no such schema");
+  EXPECT_TRUE(absl::IsInvalidArgument(cache_.Get(7).status()));
+  answer_ = Answer("int");
+  now_ += SchemaCache::kUnknownFor - milliseconds(1);
+  EXPECT_FALSE(cache_.Get(7).ok());
+  EXPECT_THAT(asked_, ElementsAre(7));
+  now_ += milliseconds(1);
+  EXPECT_TRUE(cache_.Get(7).ok());
+}
+
+TEST_F(SchemaCacheTest, SaysOnceThatASchemaCannotBeUsed) {
+  answer_ = Answer("other.Type");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(WhyNot(7), HasSubstr("schema 7: no usable Avro schema: the type 'other.Type'"));
+    EXPECT_TRUE(absl::IsInvalidArgument(cache_.Get(7).status()));
+  }
+  EXPECT_THAT(asked_, ElementsAre(7));
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("its records go to dead-letter")));
+  for (uint32_t id = 100; id < 200; ++id) EXPECT_FALSE(cache_.Get(id).ok());
+  EXPECT_EQ(said_.size(), size_t{SchemaCache::kMostLines});
+}
+
+TEST_F(SchemaCacheTest, KeepsNoMoreThanItsLimit) {
+  for (uint32_t id = 0; id <= SchemaCache::kMost; ++id) EXPECT_TRUE(cache_.Get(id).ok());
+  asked_.clear();
+  EXPECT_TRUE(cache_.Get(0).ok());
+  EXPECT_TRUE(cache_.Get(SchemaCache::kMost).ok());
+  EXPECT_THAT(asked_, ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace millrace

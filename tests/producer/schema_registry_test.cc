@@ -1,0 +1,211 @@
+#include "producer/schema_registry.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "tests/producer/scratch_folder.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A port where nobody answers.
+class Listener {
+ public:
+  Listener() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(socket_, any, size), 0);
+    EXPECT_EQ(listen(socket_, 1), 0);
+    EXPECT_EQ(getsockname(socket_, any, &size), 0);
+    url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  }
+  ~Listener() { close(socket_); }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  int socket_fd() const { return socket_; }
+  const std::string& url() const { return url_; }
+
+ private:
+  const int socket_;
+  std::string url_;
+};
+
+// Gives one answer to one request.
+class OneAnswer {
+ public:
+  explicit OneAnswer(std::string answer)
+      : answer_(std::move(answer)), thread_([this] { Answer(); }) {}
+  ~OneAnswer() { Join(); }
+  OneAnswer(const OneAnswer&) = delete;
+  OneAnswer& operator=(const OneAnswer&) = delete;
+
+  const std::string& url() const { return listener_.url(); }
+  // What was asked.
+  const std::string& request() {
+    Join();
+    return request_;
+  }
+
+ private:
+  void Join() {
+    if (thread_.joinable()) thread_.join();
+  }
+  void Answer() {
+    const int connection = accept(listener_.socket_fd(), nullptr, nullptr);
+    std::array<char, 4096> part{};
+    ssize_t got = 0;
+    while (request_.find("\r\n\r\n") == std::string::npos &&
+           (got = recv(connection, part.data(), part.size(), 0)) > 0) {
+      request_.append(part.data(), static_cast<size_t>(got));
+    }
+    for (size_t sent = 0; sent < answer_.size() && got > 0;) {
+      got = send(connection, answer_.data() + sent, answer_.size() - sent, MSG_NOSIGNAL);
+      sent += got > 0 ? static_cast<size_t>(got) : 0;
+    }
+    close(connection);
+  }
+
+  const std::string answer_;
+  const Listener listener_;
+  std::string request_;
+  std::thread thread_;
+};
+
+std::string Http(const std::string& status, const std::string& body) {
+  return "HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\nConnection: close\r\n\r\n" + body;
+}
+
+class SchemaRegistryTest : public testing::Test {
+ protected:
+  SchemaRegistryTest() { setenv("no_proxy", "127.0.0.1", 1); }
+
+  StatusOr<std::string> Ask(const std::string& url) {
+    options_.url = url;
+    options_.stop = &stop_;
+    const auto registry = SchemaRegistry::Create(options_);
+    if (!registry.ok()) return registry.status();
+    return (*registry)->Schema(4'000'000'000);
+  }
+  Status StatusOfAnswer(const std::string& status, const std::string& body) {
+    OneAnswer server(Http(status, body));
+    return Ask(server.url()).status();
+  }
+
+  std::atomic<bool> stop_ = false;
+  SchemaRegistry::Options options_;
+};
+
+TEST_F(SchemaRegistryTest, IsAskedByThePublishedInterface) {
+  OneAnswer server(Http("200 OK", "{\"schema\": \"...\"}"));
+  EXPECT_EQ(Ask(server.url() + "/base/").value(), "{\"schema\": \"...\"}");
+  EXPECT_THAT(server.request(), AllOf(HasSubstr("GET /base/schemas/ids/4000000000 HTTP/1.1\r\n"),
+                                      HasSubstr("Accept: application/vnd.schemaregistry.v1+json"),
+                                      Not(HasSubstr("Authorization"))));
+}
+
+TEST_F(SchemaRegistryTest, GetsTheLoginThatAFileHas) {
+  const ScratchFolder folder;
+  options_.user_file = folder.Write("user", "Aladdin:open sesame\n");
+  OneAnswer server(Http("200 OK", "{}"));
+  EXPECT_TRUE(Ask(server.url()).ok());
+  // The example of RFC 7617.
+  EXPECT_THAT(server.request(), HasSubstr("Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n"));
+  OneAnswer other(Http("401 Unauthorized", "{}"));
+  const Status refused = Ask(other.url()).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("--schema-registry-user-file"), Not(HasSubstr("sesame"))));
+}
+
+TEST_F(SchemaRegistryTest, AnswersAreTakenForWhatTheyMean) {
+  const std::string unknown = R"({"error_code": 40403, "message": "Schema not found"})";
+  EXPECT_TRUE(absl::IsNotFound(StatusOfAnswer("404 Not Found", unknown)));
+  // Not of a registry, or not of this place in it: no record can be blamed.
+  for (const char* const body : {"", R"({"error_code": 404})", "not found"}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(StatusOfAnswer("404 Not Found", body))) << body;
+  }
+  EXPECT_TRUE(absl::IsFailedPrecondition(StatusOfAnswer("302 Found", "")));
+  EXPECT_TRUE(absl::IsPermissionDenied(StatusOfAnswer("403 Forbidden", "")));
+  for (const char* const status : {"500 Error", "503 Away", "429 Too Many", "408 Late"}) {
+    EXPECT_TRUE(absl::IsUnavailable(StatusOfAnswer(status, ""))) << status;
+  }
+}
+
+TEST_F(SchemaRegistryTest, AnswersWithoutEndAreAnError) {
+  OneAnswer server(Http("200 OK", std::string(size_t{4} << 20, 'x')));
+  const Status status = Ask(server.url()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is it a schema registry?"));
+}
+
+TEST_F(SchemaRegistryTest, IsAwayWhenNobodyListensOrItBreaksOff) {
+  std::string url;
+  {
+    OneAnswer server("");
+    url = server.url();
+    EXPECT_TRUE(absl::IsUnavailable(Ask(url).status()));
+  }
+  const Status status = Ask(url).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the schema registry at " + url));
+  OneAnswer half("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{");
+  EXPECT_TRUE(absl::IsUnavailable(Ask(half.url()).status()));
+}
+
+TEST_F(SchemaRegistryTest, IsNotWaitedForWhenItIsStopped) {
+  stop_ = true;
+  const Listener silent;
+  EXPECT_TRUE(absl::IsCancelled(Ask(silent.url()).status()));
+}
+
+TEST_F(SchemaRegistryTest, IsRefusedWithAReasonBeforeItIsAsked) {
+  const auto why_not = [&](const std::string& url) {
+    const Status status = Ask(url).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << url << status;
+    return std::string(status.message());
+  };
+  for (const char* const url : {"localhost:8081", "ftp://a", "file:///etc/passwd", ""}) {
+    EXPECT_THAT(why_not(url), HasSubstr("give a URL such as"));
+  }
+  EXPECT_THAT(why_not("https://user:secret@host/x"),
+              AllOf(HasSubstr("--schema-registry-user-file"), Not(HasSubstr("secret"))));
+  for (const char* const url :
+       {"http://", "http:///x", "http://a b", "http://a/?x", "http://a#x"}) {
+    EXPECT_THAT(why_not(url), HasSubstr("no host, or characters"));
+  }
+  const ScratchFolder folder;
+  for (const char* const text : {"", "name\n", "a:b\nc:d\n"}) {
+    options_.user_file = folder.Write("user", text);
+    const Status status = Ask("http://a").status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("must be one line, USER:PASSWORD"));
+  }
+  options_.user_file = folder.Path("none");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Ask("http://a").status()));
+  options_.user_file = "";
+  options_.ca_file = folder.Path("none");
+  EXPECT_THAT(std::string(Ask("https://a").status().message()), HasSubstr("--schema-registry-ca"));
+}
+
+}  // namespace
+}  // namespace millrace
