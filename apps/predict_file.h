@@ -1,0 +1,17 @@
+// Predictor's run on a file.
+#pragma once
+
+#include <atomic>
+
+#include "apps/predictor_flags.h"
+#include "base/status.h"
+#include "predictor/model_folder.h"
+
+namespace millrace {
+
+// Scores flags.input, and says on standard error how. Errors: those of ScoreFile; InvalidArgument
+// for flags that name one file twice.
+Status PredictFile(const PredictorFlags& flags, const ModelFolder& folder,
+                   const std::atomic<bool>& stop);
+
+}  // namespace millrace

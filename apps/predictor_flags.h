@@ -1,0 +1,41 @@
+// The flags of Predictor.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "predictor/http_server.h"
+
+namespace millrace {
+
+struct PredictorFlags {
+  std::string model;
+  // A file.
+  std::string input;
+  std::string output;
+  std::string reject_file;
+  std::string figures;
+  std::string delimiter;
+  std::string encoding = "utf8";
+  bool quiet = false;
+  // HTTP.
+  std::string token_file;
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_ca;
+  uint32_t timeout_s = 30;
+  HttpServerOptions http;
+};
+
+extern const char kPredictorDescription[];
+extern const char kPredictorFooter[];  // of --help
+
+// `flags` outlives the parsing.
+void AddPredictorFlags(CLI::App& app, PredictorFlags& flags);
+// What the parser cannot know of the flags that it has read: those that need others, and those that
+// have no effect beside them. InvalidArgument names the flag and the remedy.
+Status CheckPredictorFlags(const PredictorFlags& flags, const CLI::App& app);
+
+}  // namespace millrace
