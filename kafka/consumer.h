@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,17 +15,21 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "kafka/options.h"
+#include "kafka/record_header.h"
 #include "kafka/wakeup.h"
 
 namespace millrace {
 
-// A record as received; key and value are valid during the callback only.
+// A record as received; key, value and headers are valid during the callback only. A key or value
+// without data is Kafka's null.
 struct ConsumedRecord {
   int32_t partition = 0;
   Offset offset = 0;
   int64_t timestamp_ms = 0;
-  std::string_view key;
-  std::string_view value;
+  std::string_view key{};
+  std::string_view value{};
+  // In their order, if ConsumerHandler.wants_headers; none where they cannot be read.
+  std::span<const RecordHeader> headers{};
 };
 
 struct ConsumerOptions {
@@ -54,6 +59,7 @@ struct OffsetRange {
 // ends the Poll, which returns it; later records are left for the next Poll.
 struct ConsumerHandler {
   std::function<Status(const ConsumedRecord&)> on_record;
+  bool wants_headers = false;
   // The reader has reached the present end of the partition (an event that may be repeated).
   std::function<void(int32_t partition, Offset end)> on_end;
   // The position is outside the log (the records were deleted, or never existed).

@@ -37,13 +37,28 @@ Status JudgeError(const rd_kafka_message_t& message) {
   return absl::OkStatus();
 }
 
+// Those that cannot be read are as good as none: a broker does not look at them either.
+void ReadHeaders(const rd_kafka_message_t& message, std::vector<RecordHeader>& headers) {
+  headers.clear();
+  rd_kafka_headers_t* found = nullptr;  // the message's
+  if (rd_kafka_message_headers(&message, &found) != RD_KAFKA_RESP_ERR_NO_ERROR) return;
+  const char* name = nullptr;
+  const void* value = nullptr;
+  size_t size = 0;
+  for (size_t i = 0;
+       rd_kafka_header_get_all(found, i, &name, &value, &size) == RD_KAFKA_RESP_ERR_NO_ERROR; ++i) {
+    headers.push_back({name, Bytes(value, size)});
+  }
+}
+
 bool IsAccepted(ReadPositions::Verdict verdict, int32_t partition, PollResult& result) {
   if (verdict == ReadPositions::Verdict::kRestart) result.restart.push_back(partition);
   return verdict == ReadPositions::Verdict::kAccept;
 }
 
 Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& handler,
-                  ReadPositions& positions, FetchNudge& nudge, PollResult& result) {
+                  ReadPositions& positions, FetchNudge& nudge, std::vector<RecordHeader>& headers,
+                  PollResult& result) {
   switch (message.err) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
       nudge.Taken(message.partition, message.len);
@@ -52,11 +67,13 @@ Status HandOutOne(const rd_kafka_message_t& message, const ConsumerHandler& hand
         break;
       }
       ++result.events;
+      if (handler.wants_headers) ReadHeaders(message, headers);
       return handler.on_record({.partition = message.partition,
                                 .offset = Offset(message.offset),
                                 .timestamp_ms = rd_kafka_message_timestamp(&message, nullptr),
                                 .key = Bytes(message.key, message.key_len),
-                                .value = Bytes(message.payload, message.len)});
+                                .value = Bytes(message.payload, message.len),
+                                .headers = headers});
     case RD_KAFKA_RESP_ERR__PARTITION_EOF:
       if (!IsAccepted(positions.JudgeEnd(message.partition, Offset(message.offset)),
                       message.partition, result)) {
@@ -125,7 +142,7 @@ Status FetchQueue::HandOut(size_t max_events, const ConsumerHandler& handler,
     }
     while (next_ < count_ && !held_ && result.events < max_events) {
       rd_kafka_message_t* const message = batch_[next_++];
-      const Status status = HandOutOne(*message, handler, positions, nudge, result);
+      const Status status = HandOutOne(*message, handler, positions, nudge, headers_, result);
       rd_kafka_message_destroy(message);
       MILLRACE_RETURN_IF_ERROR(status);
     }

@@ -67,6 +67,7 @@ class FetchQueue {
   std::array<rd_kafka_message_t*, 256> batch_;  // one at a time costs a third more
   size_t next_ = 0;
   size_t count_ = 0;
+  std::vector<RecordHeader> headers_;  // of the record that is handed out; empty: none are wanted
 };
 
 }  // namespace millrace::kafka_internal

@@ -41,6 +41,9 @@ class LibrdkafkaProducer final : public KafkaProducer {
   Status Prepare(const std::vector<std::string>& topics) override;
   Status Send(const std::string& topic, int32_t partition, std::string_view key,
               std::string_view value, int64_t timestamp_ms) override;
+  Status SendWithHeaders(const std::string& topic, int32_t partition, std::string_view key,
+                         std::string_view value, int64_t timestamp_ms,
+                         std::span<const RecordHeader> headers) override;
   Status SendOwned(const std::string& topic, int32_t partition, std::string_view key,
                    std::string& value) override;
   void Poll(std::chrono::milliseconds timeout) override;
@@ -52,6 +55,9 @@ class LibrdkafkaProducer final : public KafkaProducer {
 
   Status InitTransactions(std::chrono::milliseconds timeout) override;
   Status BeginTransaction() override;
+  Status SendOffsets(const std::string& group, const std::string& topic,
+                     const std::map<int32_t, Offset>& next,
+                     std::chrono::milliseconds timeout) override;
   Status CommitTransaction(std::chrono::milliseconds timeout) override;
   Status AbortTransaction(std::chrono::milliseconds timeout) override;
   Status CheckTransaction() override;
@@ -68,7 +74,8 @@ class LibrdkafkaProducer final : public KafkaProducer {
   static void OnDelivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self);
   StatusOr<Topic*> Find(const std::string& topic);
   Status Hand(const std::string& topic, int32_t partition, std::string_view key,
-              std::string_view value, int64_t timestamp_ms, int flags);
+              std::string_view value, int64_t timestamp_ms, int flags,
+              Handle<rd_kafka_headers_t> headers = nullptr);
   Status FatalError() const;
 
   Wakeup* const wakeup_;
@@ -173,6 +180,21 @@ Status LibrdkafkaProducer::Send(const std::string& topic, int32_t partition, std
   return Hand(topic, partition, key, value, timestamp_ms, RD_KAFKA_MSG_F_COPY);
 }
 
+Status LibrdkafkaProducer::SendWithHeaders(const std::string& topic, int32_t partition,
+                                           std::string_view key, std::string_view value,
+                                           int64_t timestamp_ms,
+                                           std::span<const RecordHeader> headers) {
+  Handle<rd_kafka_headers_t> copies;
+  if (!headers.empty()) copies.reset(rd_kafka_headers_new(headers.size()));
+  for (const RecordHeader& header : headers) {
+    const rd_kafka_resp_err_t error = rd_kafka_header_add(
+        copies.get(), header.name.data(), static_cast<ssize_t>(header.name.size()),
+        header.value.data(), static_cast<ssize_t>(header.value.size()));
+    MILLRACE_RETURN_IF_ERROR(StatusOfError(error, "a record's header"));
+  }
+  return Hand(topic, partition, key, value, timestamp_ms, RD_KAFKA_MSG_F_COPY, std::move(copies));
+}
+
 Status LibrdkafkaProducer::SendOwned(const std::string& topic, int32_t partition,
                                      std::string_view key, std::string& value) {
   if (value.size() < kWorthOwning) return Send(topic, partition, key, value, 0);
@@ -184,16 +206,18 @@ Status LibrdkafkaProducer::SendOwned(const std::string& topic, int32_t partition
 }
 
 Status LibrdkafkaProducer::Hand(const std::string& topic, int32_t partition, std::string_view key,
-                                std::string_view value, int64_t timestamp_ms, int flags) {
+                                std::string_view value, int64_t timestamp_ms, int flags,
+                                Handle<rd_kafka_headers_t> headers) {
   MILLRACE_ASSIGN_OR_RETURN(Topic * found, Find(topic));
   const rd_kafka_resp_err_t error = rd_kafka_producev(
       client_.get(), RD_KAFKA_V_RKT(found->handle.get()), RD_KAFKA_V_PARTITION(partition),
       RD_KAFKA_V_MSGFLAGS(flags), RD_KAFKA_V_KEY(key.data(), key.size()),
       RD_KAFKA_V_VALUE(const_cast<char*>(value.data()), value.size()),
-      RD_KAFKA_V_TIMESTAMP(timestamp_ms), RD_KAFKA_V_END);
+      RD_KAFKA_V_TIMESTAMP(timestamp_ms), RD_KAFKA_V_HEADERS(headers.get()), RD_KAFKA_V_END);
   switch (error) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
       ++outstanding_;
+      static_cast<void>(headers.release());  // librdkafka's now
       return absl::OkStatus();
     case RD_KAFKA_RESP_ERR__QUEUE_FULL:
       return absl::ResourceExhaustedError("the queue of records to send is full");
@@ -322,6 +346,22 @@ Status LibrdkafkaProducer::BeginTransaction() {
   for (auto& [name, topic] : topics_) topic->delivered_end.clear();
   return StatusOfTransactionError(rd_kafka_begin_transaction(client_.get()),
                                   "beginning a transaction");
+}
+
+Status LibrdkafkaProducer::SendOffsets(const std::string& group, const std::string& topic,
+                                       const std::map<int32_t, Offset>& next,
+                                       std::chrono::milliseconds timeout) {
+  const Handle<rd_kafka_topic_partition_list_t> list(
+      rd_kafka_topic_partition_list_new(static_cast<int>(next.size())));
+  for (const auto& [partition, offset] : next) {
+    rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), partition)->offset = offset;
+  }
+  const Handle<rd_kafka_consumer_group_metadata_t> metadata(
+      rd_kafka_consumer_group_metadata_new(group.c_str()));
+  return StatusOfTransactionError(
+      rd_kafka_send_offsets_to_transaction(client_.get(), list.get(), metadata.get(),
+                                           Milliseconds(timeout)),
+      absl::StrCat("committing the positions of the group '", group, "'"));
 }
 
 Status LibrdkafkaProducer::CommitTransaction(std::chrono::milliseconds timeout) {

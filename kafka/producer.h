@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "kafka/options.h"
+#include "kafka/record_header.h"
 #include "kafka/wakeup.h"
 
 namespace millrace {
@@ -69,6 +72,10 @@ class KafkaProducer {
               std::string_view value) {
     return Send(topic, partition, key, value, 0);
   }
+  // The same with headers, in their order.
+  virtual Status SendWithHeaders(const std::string& topic, int32_t partition, std::string_view key,
+                                 std::string_view value, int64_t timestamp_ms,
+                                 std::span<const RecordHeader> headers) = 0;
   // The same, but takes the value over, unless it fails: a large one is not copied.
   virtual Status SendOwned(const std::string& topic, int32_t partition, std::string_view key,
                            std::string& value) = 0;
@@ -95,6 +102,12 @@ class KafkaProducer {
   // Unavailable = try the same call again.
   virtual Status InitTransactions(std::chrono::milliseconds timeout) = 0;
   virtual Status BeginTransaction() = 0;
+  // Has the transaction commit the positions of a consumer group, too: the next offset of each of
+  // these partitions of `topic`. No member of the group is asked: what keeps two readers apart is
+  // the transactional id. Aborted, marked as permanent: the group's ACL is missing.
+  virtual Status SendOffsets(const std::string& group, const std::string& topic,
+                             const std::map<int32_t, Offset>& next,
+                             std::chrono::milliseconds timeout) = 0;
   virtual Status CommitTransaction(std::chrono::milliseconds timeout) = 0;
   virtual Status AbortTransaction(std::chrono::milliseconds timeout) = 0;
   // OK while the transaction takes records. Aborted with the reason when it has failed meanwhile:

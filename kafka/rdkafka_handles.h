@@ -19,6 +19,10 @@ struct HandleDeleter {
   void operator()(rd_kafka_topic_partition_list_t* p) const {
     rd_kafka_topic_partition_list_destroy(p);
   }
+  void operator()(rd_kafka_headers_t* p) const { rd_kafka_headers_destroy(p); }
+  void operator()(rd_kafka_consumer_group_metadata_t* p) const {
+    rd_kafka_consumer_group_metadata_destroy(p);
+  }
   void operator()(rd_kafka_error_t* p) const { rd_kafka_error_destroy(p); }
   void operator()(rd_kafka_event_t* p) const { rd_kafka_event_destroy(p); }
   void operator()(rd_kafka_queue_t* p) const { rd_kafka_queue_destroy(p); }

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "features/csv_columns.h"
 #include "formats/avro_fields.h"
 #include "formats/csv_parser.h"
 #include "formats/json_fields.h"
@@ -95,12 +94,13 @@ CellDecoder DecodeAvro(std::vector<std::string> columns, bool decimal_comma,
 }
 
 StatusOr<CellDecoder> DecodeCsv(const std::vector<std::string>& header,
-                                const FeatureEncoder& encoder, char delimiter) {
+                                const FeatureEncoder& encoder, char delimiter,
+                                CsvColumns::Label label) {
   for (auto name = header.begin(); name != header.end(); ++name) {
     if (std::find(header.begin(), name, *name) == name) continue;
     return absl::InvalidArgumentError(absl::StrCat("--columns names '", *name, "' twice"));
   }
-  StatusOr<CsvColumns> columns = CsvColumns::Find(encoder, header, "--columns");
+  StatusOr<CsvColumns> columns = CsvColumns::Find(encoder, header, "--columns", label);
   if (!columns.ok()) return absl::InvalidArgumentError(columns.status().message());
   CsvLine line(*std::move(columns), header.size(), delimiter);
   return [line = std::move(line)](std::string_view value, const TakeCells& take) mutable {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "features/csv_columns.h"
 #include "features/feature_encoder.h"
 #include "formats/avro_schema.h"
 #include "models/row.h"
@@ -40,10 +41,11 @@ CellDecoder DecodeAvro(std::vector<std::string> columns, bool decimal_comma,
                        std::shared_ptr<SchemaCache> schemas);
 
 // A line of CSV (formats/csv_parser.h), perhaps with its end, with the fields that `header` names;
-// those that the encoder requires are picked. InvalidArgument: a column that the header has not, or
-// a name that it has twice.
+// those that the encoder requires are picked, without the label if it may be missing and is.
+// InvalidArgument: a column that the header has not, or a name that it has twice.
 StatusOr<CellDecoder> DecodeCsv(const std::vector<std::string>& header,
-                                const FeatureEncoder& encoder, char delimiter);
+                                const FeatureEncoder& encoder, char delimiter,
+                                CsvColumns::Label label = CsvColumns::Label::kNeeded);
 
 // Makes rows of values. Not thread-safe.
 class RowDecoder {

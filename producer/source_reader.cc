@@ -25,16 +25,17 @@ constexpr milliseconds kFetchWait(100);
 
 StatusOr<std::unique_ptr<SourceReader>> SourceReader::Create(const KafkaOptions& kafka,
                                                              std::string topic,
-                                                             const std::atomic<bool>& stop) {
-  std::unique_ptr<SourceReader> reader(new SourceReader(std::move(topic), kafka, stop));
+                                                             const std::atomic<bool>& stop,
+                                                             const Names& names) {
+  std::unique_ptr<SourceReader> reader(new SourceReader(std::move(topic), kafka, stop, names));
   ConsumerOptions options;
-  options.client_id = "topic-source-reader";
+  options.client_id = names.client + "-reader";
   options.read_committed = true;
   options.fetch_wait = kFetchWait;
   MILLRACE_ASSIGN_OR_RETURN(
       reader->consumer_,
       PartitionConsumer::Create(kafka, options, reader->topic_, &reader->wakeup_));
-  options.client_id = "topic-source-ranges";
+  options.client_id = names.client + "-ranges";
   MILLRACE_ASSIGN_OR_RETURN(reader->ranges_,
                             PartitionConsumer::Create(kafka, options, reader->topic_, nullptr));
   return reader;
@@ -71,8 +72,7 @@ Status SourceReader::Start(int32_t partition, const Handler& handler) {
     if (steady_clock::now() > deadline) {
       return absl::FailedPreconditionError(absl::StrCat(
           topic_, " [", partition, "] ends at offset ", int64_t{log.end}, ", but was read up to ",
-          int64_t{next},
-          ": it was deleted and made again, or has lost its end. Start a new job (another --job)"));
+          int64_t{next}, ": it was deleted and made again, or has lost its end. ", names_.remedy));
     }
     std::this_thread::sleep_for(kBetweenLooks);
   }
@@ -82,6 +82,7 @@ StatusOr<size_t> SourceReader::Poll(size_t max_records, const Handler& handler) 
   std::set<int32_t> out_of_range;
   ConsumerHandler events;
   events.on_record = handler.on_record;
+  events.wants_headers = handler.wants_headers;
   events.on_end = handler.on_end;
   events.on_out_of_range = [&](int32_t partition) {
     out_of_range.insert(partition);

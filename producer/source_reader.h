@@ -1,4 +1,4 @@
-// TopicSource's reader: the records of the topic that somebody else writes, from given offsets on.
+// The records of a topic that somebody else writes, from given offsets on.
 #pragma once
 
 #include <atomic>
@@ -33,12 +33,26 @@ class SourceReader {
     // The records from there to `begin` were deleted. An error ends the Poll with it; else reading
     // goes on at `begin`, which next_offset then says.
     std::function<Status(int32_t partition, Offset begin)> on_deleted;
+    bool wants_headers = false;
+  };
+  // What the program that reads is called.
+  struct Names {
+    std::string client = "topic-source";  // the beginning of its clients' names
+    // What to do about a topic that ends before what was read of it.
+    std::string remedy = "Start a new job (another --job)";
   };
 
   // `stop` outlives the reader.
   static StatusOr<std::unique_ptr<SourceReader>> Create(const KafkaOptions& kafka,
                                                         std::string topic,
-                                                        const std::atomic<bool>& stop);
+                                                        const std::atomic<bool>& stop,
+                                                        const Names& names);
+  // For TopicSource.
+  static StatusOr<std::unique_ptr<SourceReader>> Create(const KafkaOptions& kafka,
+                                                        std::string topic,
+                                                        const std::atomic<bool>& stop) {
+    return Create(kafka, std::move(topic), stop, Names());
+  }
 
   // Waits for a broker. Errors: NotFound; Cancelled.
   StatusOr<std::vector<OffsetRange>> Ranges(int32_t partitions);
@@ -50,12 +64,17 @@ class SourceReader {
   void Wait(std::chrono::milliseconds timeout) { wakeup_.WaitFor(timeout); }
 
  private:
-  SourceReader(std::string topic, const KafkaOptions& kafka, const std::atomic<bool>& stop)
-      : topic_(std::move(topic)), stop_(stop), broker_retry_(stop, kafka.broker_timeout_s) {}
+  SourceReader(std::string topic, const KafkaOptions& kafka, const std::atomic<bool>& stop,
+               Names names)
+      : topic_(std::move(topic)),
+        names_(std::move(names)),
+        stop_(stop),
+        broker_retry_(stop, kafka.broker_timeout_s) {}
 
   StatusOr<OffsetRange> RangeOf(int32_t partition);
 
   const std::string topic_;
+  const Names names_;
   const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;
   Wakeup wakeup_;

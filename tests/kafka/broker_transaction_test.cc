@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 
+#include <optional>
+
 #include "kafka/consumer.h"
+#include "kafka/group_offsets.h"
 #include "tests/kafka/real_broker.h"
 
 namespace millrace {
@@ -62,6 +65,34 @@ TEST_F(BrokerTransactionTest, ReadersOfCommittedRecordsSeeWholeTransactionsOnly)
   auto consumer = PartitionConsumer::Create(kafka_, {.client_id = "range", .read_committed = true},
                                             topic, nullptr);
   EXPECT_EQ((*consumer)->QueryRange(0, seconds(10)).value_or(OffsetRange{}).end, 7);
+}
+
+TEST_F(BrokerTransactionTest, PositionsOfAGroupAreCommittedWithTheRecordsOrNotAtAll) {
+  const std::string topic = CreateTopic(2);
+  const auto found = [&] {
+    const auto offsets = CommittedOffsets(kafka_, topic + "-group", topic, 2, seconds(30));
+    EXPECT_TRUE(offsets.ok()) << offsets.status();
+    std::vector<int64_t> numbers;
+    for (const std::optional<Offset>& each : offsets.value_or(std::vector<std::optional<Offset>>()))
+      numbers.push_back(each.value_or(Offset(-1)));
+    return numbers;
+  };
+  EXPECT_THAT(found(), ElementsAre(-1, -1));
+  const auto producer = MakeProducer({.client_id = "test", .transactional_id = topic});
+  ASSERT_TRUE(producer->InitTransactions(seconds(30)).ok());
+  const auto send = [&](int64_t next) {
+    ASSERT_TRUE(producer->BeginTransaction().ok());
+    ASSERT_TRUE(producer->Send(topic, 0, "k", std::to_string(next)).ok());
+    ASSERT_TRUE(
+        producer->SendOffsets(topic + "-group", topic, {{1, Offset(next)}}, seconds(30)).ok());
+  };
+  send(5);
+  ASSERT_TRUE(producer->CommitTransaction(seconds(30)).ok());
+  EXPECT_THAT(found(), ElementsAre(-1, 5));
+  send(7);
+  ASSERT_TRUE(producer->AbortTransaction(seconds(30)).ok());
+  EXPECT_THAT(found(), ElementsAre(-1, 5));
+  EXPECT_THAT(ReadAll(topic, true, 4), ElementsAre("5"));
 }
 
 TEST_F(BrokerTransactionTest, ANewerInstanceFencesTheOlderAndAbortsItsTransaction) {

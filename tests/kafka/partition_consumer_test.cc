@@ -74,6 +74,39 @@ TEST_F(PartitionConsumerTest, PartitionsAreReadInOrderFromTheirOffsetsToTheirEnd
   EXPECT_EQ(read_[1][0], (Read{400, "key400", "400"}));
 }
 
+TEST_F(PartitionConsumerTest, KeysAndHeadersComeAsTheyWereSent) {
+  auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "test"}, nullptr);
+  ASSERT_TRUE(producer.ok()) << producer.status();
+  const std::vector<RecordHeader> sent = {{"a", "1"}, {"empty", ""}, {"null", {}}, {"a", "2"}};
+  ASSERT_TRUE((*producer)->SendWithHeaders("t", 0, {}, "v", 1234, sent).ok());
+  ASSERT_TRUE((*producer)->SendWithHeaders("t", 0, "", {}, 0, {}).ok());
+  ASSERT_TRUE((*producer)->Flush(seconds(20)).ok());
+  Open();
+  handler_.wants_headers = true;
+  std::vector<bool> has_key;
+  std::vector<bool> has_value;
+  std::vector<std::pair<std::string, std::string>> headers;
+  on_record_ = [&](const ConsumedRecord& record) {
+    has_key.push_back(record.key.data() != nullptr);
+    has_value.push_back(record.value.data() != nullptr);
+    for (const RecordHeader& header : record.headers) {
+      const bool is_null = header.value.data() == nullptr;
+      headers.emplace_back(header.name, is_null ? "NULL" : header.value);
+    }
+    if (record.offset == 0) {
+      EXPECT_EQ(record.timestamp_ms, 1234);
+    }
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  ASSERT_TRUE(PollUntil([&] { return has_key.size() == 2; }));
+  EXPECT_THAT(has_key, ElementsAre(false, true));
+  EXPECT_THAT(has_value, ElementsAre(true, false));
+  using Pair = std::pair<std::string, std::string>;
+  EXPECT_THAT(headers,
+              ElementsAre(Pair("a", "1"), Pair("empty", ""), Pair("null", "NULL"), Pair("a", "2")));
+}
+
 // A new leader may lack what was read from the last one.
 TEST_F(PartitionConsumerTest, AfterALostConnectionThePartitionIsReadAgainFromWhereItsReaderSays) {
   ProduceNumbers(cluster_.options(), "t", 0, 0, 100);

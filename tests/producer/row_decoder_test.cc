@@ -123,6 +123,15 @@ TEST(DecodeCsv, RefusesWhatIsNoSingleLine) {
   EXPECT_THAT(Cells(decode, "7,yes,AA"), ElementsAre("yes", "7"));
 }
 
+TEST(DecodeCsv, DoesWithoutTheLabelWhereItMayBeMissing) {
+  const auto cells = [](const std::vector<std::string>& header, std::string_view line) {
+    return Cells(DecodeCsv(header, Encoder("late", "id"), ',', CsvColumns::Label::kIfThere).value(),
+                 line);
+  };
+  EXPECT_THAT(cells({"carrier", "id"}, "AA,7"), ElementsAre("7"));
+  EXPECT_THAT(cells({"late", "id"}, "yes,7"), ElementsAre("yes", "7"));
+}
+
 TEST(DecodeCsv, NeedsEachColumnOnce) {
   const auto why_not = [](const std::vector<std::string>& header) {
     const Status status = DecodeCsv(header, Encoder("a", "b"), ',').status();
