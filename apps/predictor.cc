@@ -1,4 +1,4 @@
-// Predictor: predicts by an exported model: a file, or over HTTP.
+// Predictor: predicts by an exported model: a file, a topic, or over HTTP.
 
 #include <spdlog/spdlog.h>
 
@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "apps/predict_file.h"
+#include "apps/predict_topic.h"
 #include "apps/predictor_flags.h"
 #include "apps/program.h"
 #include "base/host_and_port.h"
@@ -113,7 +114,14 @@ Status Run(const PredictorFlags& flags, const CLI::App& app) {
     spdlog::info("model {}: job {}, {} rows, label {}", flags.model, model.job(), model.rows(),
                  model.features().label());
   }
-  return flags.input.empty() ? Serve(flags, *folder, stop) : PredictFile(flags, *folder, stop);
+  if (!flags.input.empty()) return PredictFile(flags, *folder, stop);
+  if (flags.topics.input.empty()) return Serve(flags, *folder, stop);
+  std::atomic<bool> ended = false;
+  std::thread follower([&] { Follow(*folder, ended); });
+  Status scored = PredictTopic(flags, *folder, stop);
+  ended = true;
+  follower.join();
+  return scored;
 }
 
 }  // namespace

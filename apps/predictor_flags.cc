@@ -1,7 +1,11 @@
 #include "apps/predictor_flags.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <string_view>
 
+#include "absl/strings/str_cat.h"
 #include "apps/version.h"
 #include "base/host_and_port.h"
 
@@ -10,7 +14,9 @@ namespace millrace {
 const char kPredictorDescription[] =
     "Millrace Predictor: predicts by the model of a job, which ServerApp has exported (--export, "
     "or\n"
-    "the folder model of a snapshot): over HTTP, or of the rows of a CSV. It needs no Kafka.";
+    "the folder model of a snapshot): over HTTP, of the rows of a CSV, or of the records of a "
+    "Kafka\n"
+    "topic. It does not need the job's programs, nor, but for topics, Kafka.";
 
 const char kPredictorFooter[] =
     "Examples\n"
@@ -22,6 +28,9 @@ const char kPredictorFooter[] =
     "  To other machines, over TLS, to whoever has the token:\n"
     "    Predictor --model model --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem \\\n"
     "        --token-file token\n"
+    "  Score the records of a topic, each once, into another topic:\n"
+    "    Predictor --model model --brokers localhost:9092 --input-topic departures \\\n"
+    "        --output-topic delays\n"
     "\n"
     "A file gets a column predicted_LABEL and for each class a column probability_CLASS. Rows "
     "that\n"
@@ -35,54 +44,168 @@ const char kPredictorFooter[] =
     "/healthz and /readyz whether it runs. When another model is put into the folder, it is read\n"
     "within a second; until then, and if it cannot be read, the last one answers.\n"
     "\n"
-    "Exit codes: 0 the file is scored; 1 an error of the model, the input or the network; 2 wrong\n"
-    "usage; 130 stopped by Ctrl-C or SIGTERM.";
+    "Of a topic, each record gets a record with the same key, headers, timestamp and partition, "
+    "whose\n"
+    "value is a JSON object: the prediction, and the partition and offset of its source; or error "
+    "and\n"
+    "source, if it holds no row. A record without a value (a tombstone) gets one without a value.\n"
+    "Predictions and positions are committed in one transaction, so each record is scored once,\n"
+    "whoever is killed meanwhile, for readers of committed records. Started again with the same\n"
+    "flags, Predictor continues behind the last record that is scored. A second one of the same\n"
+    "group takes over from the first, which ends.\n"
+    "\n"
+    "Exit codes: 0 the file, or with --until-end the topic, is scored; 1 an error of the model, "
+    "the\n"
+    "input or the network; 2 wrong usage; 4 another Predictor of the group has taken over; 130\n"
+    "stopped by Ctrl-C or SIGTERM.";
 
 namespace {
 
 // Groups of flags.
 constexpr char kFile[] = "A file";
 constexpr char kHttp[] = "HTTP";
+constexpr char kTopics[] = "Topics";
+constexpr char kKafka[] = "Kafka, for topics";
+
+// Adds flags of a group, whose type and default are in the help's text.
+class Group {
+ public:
+  Group(CLI::App& app, const char* name) : app_(app), name_(name) {}
+
+  template <typename Value>
+  CLI::Option* Add(const char* name, Value& value, const char* type, const char* help) const {
+    return app_.add_option(name, value, help)->type_name(type)->group(name_);
+  }
+  void AddSwitch(const char* name, bool& value, const char* help) const {
+    app_.add_flag(name, value, help)->group(name_);
+  }
+
+ private:
+  CLI::App& app_;
+  const char* const name_;
+};
+
+void AddFileFlags(const Group& file, PredictorFlags& flags) {
+  file.Add("--input", flags.input, "FILE", "A CSV, also compressed by gzip or zstd; \"-\": a pipe");
+  file.Add("--output", flags.output, "FILE",
+           "The scored CSV, which appears when it is complete; \"-\": a pipe");
+  file.Add("--reject-file", flags.reject_file, "FILE",
+           "Rows that cannot be used [the input's name and .rejects.csv,\nin the current folder]");
+  file.Add("--figures", flags.figures, "FILE",
+           "Write the figures of the rows with a label here, as JSON");
+  file.Add("--delimiter", flags.delimiter, "CHARACTER",
+           "Separates the fields: comma, semicolon, tab, pipe, space, or an\nASCII character "
+           "[found in the header; in topics: comma]");
+  file.Add("--encoding", flags.encoding, "NAME", "utf8 or latin1 [utf8]")
+      ->check(CLI::IsMember({"utf8", "latin1"}).description(""));
+}
+
+void AddHttpFlags(const Group& http, PredictorFlags& flags) {
+  http.Add("--listen", flags.http.address, "HOST:PORT",
+           "Where to answer; port 0: a free one [127.0.0.1:8080]");
+  http.Add("--threads", flags.http.threads, "N", "Requests that are answered at once, 1 to 256 [2]")
+      ->check(CLI::Range(1, 256).description(""));
+  http.Add("--max-request-bytes", flags.http.most_body_bytes, "BYTES",
+           "Larger requests are refused; up to 256 MiB [16777216]")
+      ->check(CLI::Range(size_t{1}, size_t{256} << 20).description(""));
+  http.Add("--timeout", flags.timeout_s, "SECONDS",
+           "A request must have come, and an idle connection is closed, after\nso long, 1 to 3600 "
+           "[30]")
+      ->check(CLI::Range(1, 3600).description(""));
+  http.Add("--token-file", flags.token_file, "FILE",
+           "Its one line is what requests must show:\nAuthorization: Bearer TOKEN");
+  http.Add("--tls-cert", flags.tls_cert, "FILE", "PEM file of the server's certificate [no TLS]");
+  http.Add("--tls-key", flags.tls_key, "FILE", "Its private key, PEM");
+  http.Add("--tls-ca", flags.tls_ca, "FILE",
+           "PEM file of the authority whose certificates clients must show\n(mutual TLS)");
+}
+
+void AddTopicFlags(const Group& topics, PredictorFlags& flags) {
+  TopicRun::Options& options = flags.topics;
+  topics.Add("--input-topic", options.input, "TOPIC", "The topic whose records are rows");
+  topics.Add("--output-topic", options.output, "TOPIC",
+             "The topic for the predictions, which must exist, on the same\ncluster");
+  topics.Add("--error-topic", options.errors, "TOPIC",
+             "The topic for the answers to records that hold no row\n[--output-topic]");
+  topics.Add("--group", options.group, "NAME",
+             "The consumer group whose positions are kept, and the transactional\nid "
+             "[predictor.INPUT.OUTPUT]");
+  topics
+      .Add("--format", flags.format, "json|csv",
+           "What a record's value is: a JSON object, or a line of CSV [json]")
+      ->check(CLI::IsMember({"json", "csv"}).description(""));
+  topics
+      .Add("--columns", options.records.columns, "A,B,...",
+           "With --format csv: the names of a line's fields")
+      ->delimiter(',');
+  topics.Add("--from", flags.from, "WHERE",
+             "Where a new group begins: beginning, now, or a time (of the records'\ntimestamps, "
+             "ISO 8601 or seconds since 1970) [beginning]");
+  topics.AddSwitch("--until-end", options.until_end,
+                   "Score what the topic holds at the start, and end");
+  topics.AddSwitch("--with-row", options.records.with_row,
+                   "Predictions have the row beside them, as the member row");
+  topics
+      .Add("--on-data-loss", flags.on_data_loss, "stop|continue",
+           "When records were deleted before they were read: stop with an error,\nor count them, "
+           "say so and continue behind them [stop]")
+      ->check(CLI::IsMember({"stop", "continue"}).description(""));
+  topics
+      .Add("--transaction-interval", flags.interval_s, "SECONDS",
+           "Between transactions, at least: a prediction waits for so long at\nmost, 0.005 to 60 "
+           "[0.05]")
+      ->check(CLI::Range(0.005, 60.0).description(""));
+}
+
+void AddKafkaFlags(const Group& kafka, PredictorFlags& flags) {
+  kafka.Add("--brokers", flags.brokers, "HOST:PORT,...", "Kafka's brokers [localhost:9092]");
+  kafka.Add("--kafka", flags.kafka, "KEY=VALUE",
+            "A librdkafka setting for every client, such as\nsecurity.protocol=SASL_SSL; may be "
+            "repeated");
+  kafka
+      .Add("--broker-timeout", flags.broker_timeout_s, "SECONDS",
+           "To wait for a broker before giving up; 0 waits for ever [0]")
+      ->check(CLI::NonNegativeNumber.description(""));
+  kafka.Add("--config", flags.config, "FILE",
+            "A job's configuration, whose brokers, kafka and broker_timeout_s\ncount here; flags "
+            "override them");
+}
+
+// What Predictor does, by the flags that are given.
+struct Mode {
+  std::string_view name;
+  std::string_view place;  // where flags of another mode are
+  std::array<std::string_view, 2> groups;
+};
+constexpr std::array<Mode, 3> kModes = {{
+    {"a file", "with --input", {kFile}},
+    {"topics", "with --input-topic", {kTopics, kKafka}},
+    {"HTTP", "without --input and --input-topic", {kHttp}},
+}};
+
+// Flags that have no effect in this mode are a mistake.
+Status CheckMode(const Mode& mode, const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 || std::ranges::count(mode.groups, option->get_group()) > 0) continue;
+    if (option->get_name() == "--delimiter" && mode.groups[0] == kTopics) continue;
+    for (const Mode& other : kModes) {
+      if (std::ranges::count(other.groups, option->get_group()) == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(option->get_name(), " is for ", std::string(other.name),
+                       ", and has no effect ", std::string(mode.place)));
+    }
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
 void AddPredictorFlags(CLI::App& app, PredictorFlags& flags) {
-  const auto in = [&app](const char* group) {
-    return [&app, group](const char* name, auto& value, const char* type, const char* help) {
-      return app.add_option(name, value, help)->type_name(type)->group(group);
-    };
-  };
   app.add_option("--model", flags.model, "The folder of the model")->type_name("FOLDER");
-  const auto file = in(kFile);
-  file("--input", flags.input, "FILE", "A CSV, also compressed by gzip or zstd; \"-\": a pipe");
-  file("--output", flags.output, "FILE",
-       "The scored CSV, which appears when it is complete; \"-\": a pipe");
-  file("--reject-file", flags.reject_file, "FILE",
-       "Rows that cannot be used [the input's name and .rejects.csv,\nin the current folder]");
-  file("--figures", flags.figures, "FILE",
-       "Write the figures of the rows with a label here, as JSON");
-  file("--delimiter", flags.delimiter, "CHARACTER",
-       "Separates the fields: comma, semicolon, tab, pipe, space, or an\nASCII character [found in "
-       "the header]");
-  file("--encoding", flags.encoding, "NAME", "utf8 or latin1 [utf8]")
-      ->check(CLI::IsMember({"utf8", "latin1"}).description(""));
-  const auto http = in(kHttp);
-  http("--listen", flags.http.address, "HOST:PORT",
-       "Where to answer; port 0: a free one [127.0.0.1:8080]");
-  http("--threads", flags.http.threads, "N", "Requests that are answered at once, 1 to 256 [2]")
-      ->check(CLI::Range(1, 256).description(""));
-  http("--max-request-bytes", flags.http.most_body_bytes, "BYTES",
-       "Larger requests are refused; up to 256 MiB [16777216]")
-      ->check(CLI::Range(size_t{1}, size_t{256} << 20).description(""));
-  http("--timeout", flags.timeout_s, "SECONDS",
-       "A request must have come, and an idle connection is closed, after\nso long, 1 to 3600 [30]")
-      ->check(CLI::Range(1, 3600).description(""));
-  http("--token-file", flags.token_file, "FILE",
-       "Its one line is what requests must show:\nAuthorization: Bearer TOKEN");
-  http("--tls-cert", flags.tls_cert, "FILE", "PEM file of the server's certificate [no TLS]");
-  http("--tls-key", flags.tls_key, "FILE", "Its private key, PEM");
-  http("--tls-ca", flags.tls_ca, "FILE",
-       "PEM file of the authority whose certificates clients must show\n(mutual TLS)");
+  AddFileFlags({app, kFile}, flags);
+  AddHttpFlags({app, kHttp}, flags);
+  AddTopicFlags({app, kTopics}, flags);
+  AddKafkaFlags({app, kKafka}, flags);
   app.add_flag("--quiet,-q", flags.quiet, "Print warnings and errors only");
   app.set_version_flag("--version", std::string("Millrace ") + MillraceVersion());
 }
@@ -93,13 +216,11 @@ Status CheckPredictorFlags(const PredictorFlags& flags, const CLI::App& app) {
   if (flags.input.empty() != flags.output.empty()) {
     return wrong("a file is scored with both --input FILE and --output FILE (\"-\": a pipe)");
   }
-  const bool is_file = !flags.input.empty();
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->count() == 0 || option->get_group() != (is_file ? kHttp : kFile)) continue;
-    return wrong(option->get_name() + (is_file
-                                           ? " is for HTTP, and has no effect with --input"
-                                           : " is for a file, and has no effect without --input"));
+  if (flags.topics.input.empty() != flags.topics.output.empty()) {
+    return wrong("topics are scored with both --input-topic TOPIC and --output-topic TOPIC");
   }
+  const size_t mode = !flags.input.empty() ? 0 : !flags.topics.input.empty() ? 1 : 2;
+  MILLRACE_RETURN_IF_ERROR(CheckMode(kModes[mode], app));
   if (!IsHostAndPort(flags.http.address)) return wrong("--listen must be HOST:PORT");
   if (flags.tls_cert.empty() != flags.tls_key.empty()) {
     return wrong("--tls-cert and --tls-key need each other");

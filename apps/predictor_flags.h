@@ -3,10 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "predictor/http_server.h"
+#include "predictor/topic_run.h"
 
 namespace millrace {
 
@@ -27,6 +30,17 @@ struct PredictorFlags {
   std::string tls_ca;
   uint32_t timeout_s = 30;
   HttpServerOptions http;
+  // From topic to topic; with --delimiter.
+  std::string from = "beginning";
+  std::string format = "json";
+  std::string on_data_loss = "stop";
+  double interval_s = 0.05;
+  TopicRun::Options topics;  // what needs no conversion
+  // Kafka.
+  std::string config;
+  std::string brokers;
+  std::vector<std::string> kafka;  // KEY=VALUE each
+  std::optional<double> broker_timeout_s;
 };
 
 extern const char kPredictorDescription[];

@@ -44,6 +44,8 @@ class RowScorer {
   // The row as it was added; null if its label is not known.
   const Row* LabelledRow(size_t row) const { return labelled_[row] ? &rows_[row] : nullptr; }
   void Clear() { count_ = 0; }
+  // Drops the rows behind the first `rows`, of at least as many.
+  void Shrink(size_t rows) { count_ = rows; }
 
  private:
   RowScorer(std::shared_ptr<const ModelScorer> model, FeatureEncoder encoder)

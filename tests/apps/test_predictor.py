@@ -166,6 +166,29 @@ class Flags(PredictorTest):
                           "--listen", "127.0.0.1:0")
         self.assert_error(2, "--threads", "--model", MODEL, "--threads", "0")
 
+    def test_of_topics_that_do_not_fit_are_wrong_usage(self):
+        topics = ["--model", MODEL, "--input-topic", "a", "--output-topic", "b"]
+        self.assert_error(2, "both --input-topic TOPIC and --output-topic TOPIC", *topics[:4])
+        self.assert_error(2, "--with-row is for topics", "--model", MODEL, "--with-row")
+        self.assert_error(2, "--brokers is for topics", "--model", MODEL, "--input", "x", "--output", "y",
+                          "--brokers", "localhost:9")
+        self.assert_error(2, "--listen is for HTTP, and has no effect with --input-topic", *topics,
+                          "--listen", "127.0.0.1:0")
+        self.assert_error(2, "--figures is for a file, and has no effect with --input-topic", *topics,
+                          "--figures", "x")
+        self.assert_error(2, "--from: give beginning, now, or a time", *topics, "--from", "noon")
+        self.assert_error(2, "--delimiter", *topics, "--format", "csv", "--columns", "a", "--delimiter", "xx")
+        self.assert_error(2, 'no column "distance"', *topics, "--format", "csv", "--columns", "a")
+        self.assert_error(2, "--kafka: expected KEY=VALUE", *topics, "--kafka", "secret")
+        self.assert_error(2, "librdkafka has no such setting", *topics, "--kafka", "a=b")
+        (self.folder / "job").write_text('kafka { key: "a" value: 1 }')
+        self.assert_error(2, "job:1:", *topics, "--config", "job")
+        self.assert_error(1, "the configuration nothing cannot be read", *topics, "--config", "nothing")
+
+    def test_give_up_a_broker_that_does_not_answer_in_time(self):
+        self.assert_error(1, "", "--model", MODEL, "--input-topic", "a", "--output-topic", "b", "--brokers",
+                          "127.0.0.1:1", "--broker-timeout", "0.1")
+
     def test_that_name_nothing_are_errors(self):
         self.assert_error(1, "no model in nothing", "--model", "nothing")
         self.assert_error(1, "nothing.csv", "--model", MODEL, "--input", "nothing.csv", "--output", "out")

@@ -16,6 +16,7 @@ import topology  # noqa: E402
 
 USERS = ["producer", "server", "worker", "watch"]
 SOURCE = "source"  # TopicSource's, in jobs that have no producer
+PREDICTOR = "predictor"  # belongs to no job
 CREATE_ACLS = topology.BUILD / "tests" / "kafka" / "kafka_create_acls"
 DOCUMENT = topology.ROOT / "docs" / "security.md"
 # For which the server needs three brokers: see MinInsyncTest.
@@ -46,7 +47,7 @@ def acls(command):
 
 
 ALL = [acl for command in documented() for acl in acls(command)]
-EVERY = [acl for acl in ALL if acl[0] != SOURCE]
+EVERY = [acl for acl in ALL if acl[0] not in (SOURCE, PREDICTOR)]
 
 
 def wait_for(happened, timeout=PATIENCE):
@@ -61,7 +62,7 @@ def wait_for(happened, timeout=PATIENCE):
 
 class SecureBroker(topology.Broker):
     def __init__(self, folder, version, brokers=1, options=()):
-        users = [f"--user={user}={user}-secret" for user in [*USERS, SOURCE]]
+        users = [f"--user={user}={user}-secret" for user in [*USERS, SOURCE, PREDICTOR]]
         super().__init__(folder, version, brokers, ["--secure", *users, *options])
 
     # librdkafka before 2.6.1 cannot log in by SCRAM at Kafka 4.
@@ -93,11 +94,12 @@ class SecureBroker(topology.Broker):
         self.tool("kafka-acls", *[word.replace("flights-shard-", prefix) for command in documented()
                                   if "flights-shard-" in command for word in command[1:]])
 
-    def allow_source_transactions(self, jobs):
-        (command,) = [command for command in documented() if "flights-source" in command]
-        at = command.index("flights-source")
+    def allow_transactional_ids(self, documented_id, ids):
+        (command,) = [command for command in documented()
+                      if documented_id in command and "--transactional-id" in command]
+        at = command.index(documented_id)
         self.tool("kafka-acls", *command[1:at - 1], *command[at + 1:],
-                  *(word for job in jobs for word in ("--transactional-id", f"{job}-source")))
+                  *(word for each in ids for word in ("--transactional-id", each)))
 
 
 class SecureJob(topology.Job):
@@ -349,8 +351,9 @@ class SecureTest(unittest.TestCase):
         wanted = [acl for acl in ALL if acl[0] == SOURCE]
         self.assertGreater(len(wanted), 10)
         lacking = {f"sourced-{i}": acl for i, acl in enumerate([None, *wanted])}
-        self.broker.allow_source_transactions(
-            [job for job, acl in lacking.items() if acl is None or acl[1] != "transactional-id"])
+        self.broker.allow_transactional_ids(
+            "flights-source", [f"{job}-source" for job, acl in lacking.items()
+                               if acl is None or acl[1] != "transactional-id"])
         for name, missing in lacking.items():
             with self.subTest(missing=missing):
                 self.broker.allow(name, [acl for acl in [*EVERY, *wanted]
@@ -368,6 +371,32 @@ class SecureTest(unittest.TestCase):
                     self.assertEqual(job.wait(SOURCE, PATIENCE), 0, job.log(SOURCE))
                     self.assertIn("holds 2 rows", job.log(SOURCE))
                 job.close()
+
+    def test_a_predictor_of_topics_needs_what_is_documented_and_names_what_it_lacks(self):
+        wanted = [acl for acl in ALL if acl[0] == PREDICTOR]
+        self.assertEqual(len(wanted), 5)
+        group = "predictor.flights-new.flights-scored"
+        lacking = {f"scored-{i}": acl for i, acl in enumerate([None, *wanted])}
+        self.broker.allow_transactional_ids(
+            group, [group.replace("flights", name) for name, acl in lacking.items()
+                    if acl is None or acl[1] != "transactional-id"])
+        for name, missing in lacking.items():
+            topics = [f"{name}-new", f"{name}-scored", f"{name}-errors"]
+            for topic in topics:
+                self.broker.tool("kafka-topics", "--create", "--topic", topic)
+            self.broker.send({topics[0]: '{"distance": 1}\nno JSON'})
+            self.broker.allow(name, [acl for acl in wanted if acl != missing])
+            with self.subTest(missing=missing):
+                done = subprocess.run(
+                    [topology.PROGRAMS / "Predictor", "--model", topology.ROOT / "tests" / "apps" / "model",
+                     "--brokers", self.broker.address, "--input-topic", topics[0], "--output-topic", topics[1],
+                     "--error-topic", topics[2], "--until-end", *self.broker.flags(PREDICTOR)],
+                    check=False, capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
+                self.assertEqual(done.returncode, 1 if missing else 0, done.stderr)
+                if missing:
+                    named = missing[3].replace("flights", name)
+                    self.assertTrue(any(named in line and DENIED in line.lower()
+                                        for line in done.stderr.splitlines()), done.stderr)
 
     def sourced_job(self, name):
         job = self.job(name)

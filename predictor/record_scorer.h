@@ -1,0 +1,89 @@
+// What is written for each record of a topic: the prediction of the row that it holds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kafka/consumer.h"
+#include "predictor/prediction_text.h"
+#include "predictor/row_scorer.h"
+#include "producer/row_decoder.h"
+
+namespace millrace {
+
+// Collects records and scores them together. Not thread-safe.
+class RecordScorer {
+ public:
+  enum class Format : uint8_t { kJson, kCsv };
+  struct Options {
+    Format format = Format::kJson;
+    std::vector<std::string> columns{};  // of kCsv: the names of a line's fields
+    char delimiter = ',';                // of kCsv
+    bool with_row = false;               // predictions have the row beside them
+  };
+  // InvalidArgument: the columns do not fit the model, or a name stands there twice.
+  static StatusOr<RecordScorer> Create(std::shared_ptr<const ModelScorer> model, Options options);
+
+  struct Header {
+    std::string name;
+    std::optional<std::string> value;  // empty: Kafka's null, as of what follows
+  };
+  struct Scored {
+    enum class Kind : uint8_t { kPrediction, kError, kTombstone };
+    Kind kind = Kind::kPrediction;
+    int32_t partition = 0;  // of its source
+    Offset offset = 0;      // of its source
+    int64_t timestamp_ms = 0;
+    std::optional<std::string> key{};
+    std::vector<Header> headers{};
+    // {"class":..,"probabilities":{..},"source":{"partition":0,"offset":7}}, as PredictionText has
+    // it; "row" follows, if it is wanted: the object as it stood there, or the fields of the line
+    // by their names, as strings. {"error":"..","source":..} for what holds no row, and for what
+    // would be larger than a record may be; the latter has neither key nor headers. Empty: a
+    // tombstone.
+    std::optional<std::string> value{};
+  };
+
+  const ModelScorer& model() const { return rows_.model(); }
+
+  void Add(const ConsumedRecord& record);
+  size_t records() const { return records_.size(); }
+  // Whether more are held for nothing.
+  bool is_full() const { return records_.size() >= RowScorer::kRowsAtOnce; }
+  // All records, in the order in which they were added; valid until Clear(), which must follow.
+  std::span<const Scored> Score();
+  void Clear();
+
+  uint64_t rows() const { return row_count_; }                   // that were decoded
+  std::string_view last_reason() const { return last_reason_; }  // why a record held no row
+  // Of the columns: those that have had no value in any row.
+  std::vector<std::string> EmptyColumns() const;
+
+ private:
+  RecordScorer(Options options, RowScorer rows, CellDecoder decode, bool has_label);
+
+  Status AddRow(std::string_view value);
+  StatusOr<std::string> RowText(std::string_view value) const;
+
+  Options options_;
+  RowScorer rows_;
+  CellDecoder decode_;
+  bool has_label_;  // the cells begin with it
+  PredictionText text_;
+  std::vector<Scored> records_;
+  std::vector<std::string> row_texts_;  // of each row in rows_, if options_.with_row
+  std::vector<bool> has_value_;         // of each column
+  uint64_t row_count_ = 0;
+  std::string last_reason_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,111 @@
+#include "predictor/topic_writer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error_marks.h"
+#include "kafka/group_offsets.h"
+#include "kafka/timeouts.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::chrono::seconds kCall(5);
+// Records wait in the queue until the commit flushes them.
+constexpr double kUntilFullMs = 20;
+
+std::string_view BytesOf(const std::optional<std::string>& bytes) {
+  return bytes ? std::string_view(*bytes) : std::string_view();
+}
+
+}  // namespace
+
+TopicWriter::TopicWriter(Options options, const std::atomic<bool>& stop)
+    : options_(std::move(options)),
+      stop_(stop),
+      broker_retry_(stop, options_.kafka.broker_timeout_s) {}
+
+StatusOr<std::unique_ptr<TopicWriter>> TopicWriter::Create(Options options,
+                                                           const std::atomic<bool>& stop) {
+  std::unique_ptr<TopicWriter> writer(new TopicWriter(std::move(options), stop));
+  MILLRACE_RETURN_IF_ERROR(writer->Open());
+  return writer;
+}
+
+Status TopicWriter::Open() {
+  ProducerOptions options;
+  options.client_id = "predictor-writer";
+  options.linger_ms = kUntilFullMs;
+  options.compress = true;
+  options.transactional_id = options_.group;
+  MILLRACE_ASSIGN_OR_RETURN(producer_, KafkaProducer::Create(options_.kafka, options, nullptr));
+  MILLRACE_RETURN_IF_ERROR(
+      broker_retry_.Run([this] { return producer_->InitTransactions(kCall); }));
+  return broker_retry_.Run([this] { return producer_->Prepare(options_.outputs); });
+}
+
+StatusOr<std::vector<std::optional<Offset>>> TopicWriter::Positions(int32_t partitions) {
+  return broker_retry_.Run([&] {
+    return CommittedOffsets(options_.kafka, options_.group, options_.input, partitions, kCall);
+  });
+}
+
+Status TopicWriter::Begin() {
+  if (std::exchange(has_begun_, true)) return absl::OkStatus();
+  producer_->TakeFailures();
+  return producer_->BeginTransaction();
+}
+
+Status TopicWriter::SendOnce(const std::string& topic, int32_t partition,
+                             const RecordScorer::Scored& record) {
+  headers_.clear();
+  for (const RecordScorer::Header& header : record.headers) {
+    headers_.push_back({header.name, BytesOf(header.value)});
+  }
+  while (true) {
+    Status sent =
+        producer_->SendWithHeaders(topic, partition, BytesOf(record.key), BytesOf(record.value),
+                                   std::max<int64_t>(record.timestamp_ms, 0), headers_);
+    if (absl::IsAborted(sent)) MILLRACE_RETURN_IF_ERROR(producer_->CheckTransaction());
+    if (!absl::IsResourceExhausted(sent)) return sent;
+    if (stop_) return absl::CancelledError("stopped while Kafka took no records");
+    producer_->Poll(kQueueFull);
+  }
+}
+
+Status TopicWriter::Send(const std::string& topic, int32_t partition,
+                         const RecordScorer::Scored& record) {
+  MILLRACE_RETURN_IF_ERROR(Judge(Begin()));
+  const Status sent = SendOnce(topic, partition, record);
+  if (!absl::IsNotFound(sent)) return Judge(sent);
+  return absl::NotFoundError(absl::StrCat(
+      topic, " [", partition,
+      "] is not there any more: the topic was deleted, or made again with fewer partitions. Make "
+      "it again, and start Predictor again"));
+}
+
+Status TopicWriter::Commit(const std::map<int32_t, Offset>& positions) {
+  MILLRACE_RETURN_IF_ERROR(Judge(Begin()));
+  const Status sent = broker_retry_.Run(
+      [&] { return producer_->SendOffsets(options_.group, options_.input, positions, kCall); });
+  MILLRACE_RETURN_IF_ERROR(Judge(sent));
+  has_begun_ = false;
+  return Judge(broker_retry_.Run([this] { return producer_->CommitTransaction(kCall); }));
+}
+
+Status TopicWriter::Judge(const Status& done) const {
+  if (IsFenced(done)) {
+    return WithText(done, absl::StrCat("another Predictor of the group '", options_.group,
+                                       "' has taken over; give one of them another --group, "
+                                       "output or input if both are to run"));
+  }
+  if (done.ok() || IsPermanent(done)) return done;
+  // A client that can send nothing more is replaced, too.
+  if (absl::IsFailedPrecondition(done)) return absl::AbortedError(done.message());
+  return done;
+}
+
+}  // namespace millrace

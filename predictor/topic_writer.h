@@ -1,0 +1,65 @@
+// The transactions in which a Predictor writes predictions, and how far it has read.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kafka/broker_retry.h"
+#include "kafka/options.h"
+#include "kafka/producer.h"
+#include "kafka/record_header.h"
+#include "predictor/record_scorer.h"
+
+namespace millrace {
+
+// Used by one thread.
+class TopicWriter {
+ public:
+  struct Options {
+    KafkaOptions kafka;
+    // The consumer group whose positions are committed, and the transactional id.
+    std::string group;
+    std::string input;                 // the topic that is read
+    std::vector<std::string> outputs;  // those that are written
+  };
+
+  // From now on no other Predictor of this group can write: what such a one had not committed is
+  // aborted. Waits for a broker. `stop` outlives the writer. Errors: Cancelled; NotFound of a
+  // topic; PermissionDenied.
+  static StatusOr<std::unique_ptr<TopicWriter>> Create(Options options,
+                                                       const std::atomic<bool>& stop);
+
+  // Where the group stands in the input: of each partition the next offset; empty: none is known.
+  StatusOr<std::vector<std::optional<Offset>>> Positions(int32_t partitions);
+
+  // Errors, of Commit too. Aborted: nothing of the transaction was written, or nobody knows;
+  // another TopicWriter finds out. FailedPrecondition, fenced: another Predictor has taken over.
+  // Cancelled: stopped while no broker was reachable. Others are final.
+  Status Send(const std::string& topic, int32_t partition, const RecordScorer::Scored& record);
+  // Commits what was sent since the last commit, and these positions, the next offset of a
+  // partition of the input each: all of it, or nothing.
+  Status Commit(const std::map<int32_t, Offset>& positions);
+
+ private:
+  TopicWriter(Options options, const std::atomic<bool>& stop);
+  Status Open();
+  Status Begin();
+  Status SendOnce(const std::string& topic, int32_t partition, const RecordScorer::Scored& record);
+  Status Judge(const Status& done) const;
+
+  const Options options_;
+  const std::atomic<bool>& stop_;
+  const BrokerRetry broker_retry_;
+  std::unique_ptr<KafkaProducer> producer_;
+  bool has_begun_ = false;
+  std::vector<RecordHeader> headers_;  // scratch
+};
+
+}  // namespace millrace

@@ -1,0 +1,274 @@
+"""Predictor from topic to topic on a real broker: records of Kafka's own tools, kills, and a broker that dies."""
+
+import collections
+import csv
+import json
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import topology  # noqa: E402
+
+PREDICTOR = topology.PROGRAMS / "Predictor"
+# Of the columns distance, temp and carrier, for the classes no and yes.
+MODEL = topology.ROOT / "tests" / "apps" / "model"
+CARRIERS = ["UA", "AA", "B6", "an, odd \"one\"", ""]
+
+Record = collections.namedtuple("Record", "time partition headers key value")
+
+
+def some_rows(count, seed=1):
+    draw = random.Random(seed)
+    return [{"distance": draw.randrange(100, 5000), "temp": round(draw.uniform(-10, 100), 2),
+             "carrier": draw.choice(CARRIERS), "id": i} for i in range(count)]
+
+
+class OnABroker(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = topology.temporary_folder()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.path = pathlib.Path(cls.folder.name)
+        cls.broker = topology.Broker(cls.path / "kafka").start()
+        cls.addClassCleanup(cls.broker.stop)
+
+    def setUp(self):
+        self.name = self.id().rsplit(".", 1)[-1].replace("_", "-")
+        self.input, self.output = f"{self.name}-in", f"{self.name}-out"
+        self.processes = []
+        self.addCleanup(self.end_all)
+
+    def end_all(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def create(self, *topics, partitions=1):
+        for topic in topics:
+            self.broker.tool("kafka-topics", "--create", "--topic", topic,
+                             "--partitions", str(partitions))
+
+    def write(self, lines, *properties):
+        self.broker.tool("kafka-console-producer", "--topic", self.input,
+                         *(word for each in properties for word in ("--property", each)),
+                         text="".join(f"{line}\n" for line in lines))
+
+    def write_keyed(self, rows):
+        """By their ids, so that they come to several partitions."""
+        self.write([f"{row['id']}|{json.dumps(row)}" for row in rows], "parse.key=true", "key.separator=|")
+
+    def command(self, *flags):
+        return [PREDICTOR, "--model", MODEL, "--brokers", self.broker.address, "--input-topic", self.input,
+                "--output-topic", self.output, *flags]
+
+    def to_end(self, *flags, code=0):
+        """Scores what is there; what was said."""
+        done = subprocess.run(self.command("--until-end", *flags), capture_output=True, text=True,
+                              check=False, timeout=120)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def start(self, *flags):
+        log = self.path / f"{self.name}-{len(self.processes)}.log"
+        with open(log, "w", encoding="utf-8") as out:
+            process = subprocess.Popen(self.command(*flags), stdout=out, stderr=out)
+        process.log = log
+        self.processes.append(process)
+        return process
+
+    def wait_for_log(self, process, text):
+        end = time.monotonic() + 60
+        while text not in process.log.read_text(encoding="utf-8"):
+            self.assertLess(time.monotonic(), end, process.log.read_text(encoding="utf-8"))
+            time.sleep(0.02)
+
+    def read(self, topic=None, silence_ms=8000):
+        """All committed records of a topic."""
+        printed = subprocess.run(
+            [topology.ROOT / "scripts" / "kafka", "--dir", self.broker.folder, "tool",
+             "kafka-console-consumer", "--topic", topic or self.output, "--from-beginning",
+             "--isolation-level", "read_committed", "--timeout-ms", str(silence_ms),
+             *(word for each in ("timestamp", "partition", "headers", "key", "value")
+               for word in ("--property", f"print.{each}=true")),
+             "--property", "key.separator=<=>", "--property", "line.separator=<=END=>",
+             "--property", "headers.separator=;", "--property", "null.literal=NOTHING"],
+            check=False, capture_output=True, timeout=300).stdout.decode()  # fmt: skip
+        records = []
+        for text in printed.split("<=END=>")[:-1]:
+            when, partition, headers, key, value = text.split("<=>", 4)
+            records.append(Record(when, int(partition.removeprefix("Partition:")), headers, key,
+                                  None if value == "NOTHING" else json.loads(value, parse_float=str, parse_int=str)))
+        return records
+
+    def predictions_of_file(self, rows):
+        """What Predictor writes beside the rows of a CSV: class, and probabilities."""
+        path, scored = self.path / f"{self.name}.csv", self.path / f"{self.name}-scored.csv"
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, ["id", "distance", "temp", "carrier"])
+            writer.writeheader()
+            writer.writerows(rows)
+        subprocess.run([PREDICTOR, "--model", MODEL, "--input", path, "--output", scored, "--quiet"],
+                       check=True, cwd=self.path, timeout=60)
+        with open(scored, newline="", encoding="utf-8") as file:
+            return {row["id"]: (row["predicted_late"], row["probability_no"], row["probability_yes"])
+                    for row in csv.DictReader(file)}
+
+    def assert_each_once(self, records, rows):
+        """Each of the rows has the prediction that a file's row has, and each source one record."""
+        sources = [tuple(record.value["source"].values()) for record in records]
+        self.assertEqual(len(set(sources)), len(sources))
+        expected = self.predictions_of_file(rows)
+        self.assertEqual(len(records), len(rows))
+        for record in records:
+            row = record.value["row"]
+            said = (record.value["class"], *record.value["probabilities"].values())
+            self.assertEqual(said, expected.pop(row["id"]))
+            self.assertEqual(record.value["source"]["partition"], str(record.partition))
+
+
+class Records(OnABroker):
+    def test_keep_key_headers_and_time_and_get_the_predictions_of_a_file(self):
+        self.create(self.input, self.output)
+        rows = some_rows(20)
+        values = [*map(json.dumps, rows), "NOTHING", "{no JSON", '{"distance": "far"}']
+        self.write([f"from:shop,n:{i};key{i}|{value}" for i, value in enumerate(values)],
+                   "parse.key=true", "key.separator=|", "null.marker=NOTHING", "parse.headers=true",
+                   "headers.delimiter=;")
+        said = self.to_end("--with-row")
+        self.assertIn("got 20 predictions from this run; 2 records could not be used", said)
+        self.assertIn("1 tombstone passed on", said)
+        records = self.read()
+        self.assertEqual([(record.key, record.headers) for record in records],
+                         [(f"key{i}", f"from:shop;n:{i}") for i in range(23)])
+        # The values of the input are no JSON, some of them.
+        times = self.broker.tool("kafka-console-consumer", "--topic", self.input, "--from-beginning",
+                                 "--max-messages", "23", "--property", "print.timestamp=true",
+                                 "--property", "print.value=false").split()
+        self.assertEqual([record.time for record in records], times)
+        self.assert_each_once(records[:20], rows)
+        self.assertIsNone(records[20].value)
+        self.assertIn("malformed JSON", records[21].value["error"])
+        self.assertEqual(records[22].value["source"], {"partition": "0", "offset": "22"})
+        self.assertIn("got 0 predictions", self.to_end())
+        self.assertEqual(len(self.read()), 23)
+
+    def test_of_three_partitions_are_scored_once_though_predictor_and_broker_are_killed(self):
+        self.create(self.input, self.output, partitions=3)
+        rows = some_rows(9000)
+        draw = random.Random(4)
+        flags = ["--with-row", "--transaction-interval", "0.02"]
+        for some in range(0, len(rows), 3000):
+            writer = threading.Thread(target=self.write_keyed, args=(rows[some:some + 3000],))
+            writer.start()
+            for _ in range(4):
+                process = self.start(*flags)
+                self.wait_for_log(process, "scoring")
+                time.sleep(draw.uniform(0.1, 1))
+                process.kill()
+                process.wait()
+            writer.join()
+            process = self.start(*flags)
+            self.wait_for_log(process, "scoring")
+            time.sleep(draw.uniform(0, 0.3))
+            self.broker.kill()
+            time.sleep(draw.uniform(0, 0.5))
+            self.broker.start()
+            self.wait_for_log(process, "has been read to its end")
+            process.kill()
+            process.wait()
+        self.to_end(*flags)
+        records = self.read()
+        self.assertEqual({record.partition for record in records}, {0, 1, 2})
+        self.assertTrue(all(record.key == record.value["row"]["id"] for record in records))
+        self.assert_each_once(records, rows)
+
+    def test_of_transactions_leave_holes_that_nobody_waits_for(self):
+        self.create(self.input, self.output, partitions=3)
+        payloads = self.path / "payloads"
+        payloads.write_text("UA;1400;39\nAA;200;50\n")
+        self.broker.tool("kafka-producer-perf-test", "--topic", self.input, "--num-records", "3000",
+                         "--throughput", "-1", "--payload-file", str(payloads),
+                         "--transactional-id", self.input, "--transaction-duration-ms", "20",
+                         "--producer-props", f"bootstrap.servers={self.broker.address}")
+        said = self.to_end("--format", "csv", "--delimiter", ";", "--columns", "carrier,distance,temp")
+        self.assertIn("got 3,000 predictions from this run", said)
+        records = self.read()
+        self.assertEqual(len({tuple(record.value["source"].values()) for record in records}), 3000)
+        self.assertEqual(len(records), 3000)
+        self.assertTrue(all(record.key == "NOTHING" for record in records))
+
+    def test_that_were_deleted_before_they_were_read_are_an_error_or_counted(self):
+        self.create(self.input, self.output)
+        row = json.dumps(some_rows(1)[0])
+        self.write([row] * 20)
+        self.to_end()
+        self.write([row] * 10)
+        offsets = self.path / "delete.json"
+        offsets.write_text(json.dumps({"partitions": [
+            {"topic": self.input, "partition": 0, "offset": 25}], "version": 1}))
+        self.broker.tool("kafka-delete-records", "--offset-json-file", str(offsets))
+        self.assertIn("5 offsets from 20 on were deleted before they were read", self.to_end(code=1))
+        said = self.to_end("--on-data-loss", "continue")
+        self.assertIn("got 5 predictions from this run; 5 offsets deleted", said)
+
+    def test_from_now_on_are_those_that_come_after_the_first_start(self):
+        self.create(self.input, self.output)
+        rows = some_rows(4)
+        self.write_keyed(rows[:2])
+        self.to_end("--from", "now")
+        self.write_keyed(rows[2:])
+        self.assertIn("got 2 predictions", self.to_end("--from", "now", "--with-row"))
+        self.assertEqual([record.value["row"]["id"] for record in self.read()], ["2", "3"])
+
+    def test_that_come_alone_are_answered_at_once_and_ctrl_c_loses_none(self):
+        self.create(self.input, self.output)
+        process = self.start("--transaction-interval", "60")
+        self.wait_for_log(process, "has been read to its end")
+        self.write([json.dumps(row) for row in some_rows(3)])
+        end = time.monotonic() + 30
+        while not self.read(silence_ms=2000):
+            self.assertLess(time.monotonic(), end)
+        self.write([json.dumps(row) for row in some_rows(3)])
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(30), 130)
+        self.assertIn("stopped: ", process.log.read_text())
+        self.assertEqual(len(self.read()), 6)
+
+
+class Two(OnABroker):
+    def test_of_a_group_are_one_and_the_first_ends(self):
+        self.create(self.input, self.output)
+        rows = some_rows(200)
+        self.write_keyed(rows[:100])
+        first = self.start("--with-row")
+        self.wait_for_log(first, "has been read to its end")
+        second = self.start("--with-row")
+        self.wait_for_log(second, "has been read to its end")
+        self.write_keyed(rows[100:])
+        self.assertEqual(first.wait(60), 4, first.log.read_text())
+        self.assertIn("another Predictor of the group", first.log.read_text())
+        second.send_signal(signal.SIGTERM)
+        self.assertEqual(second.wait(30), 130)
+        self.to_end("--with-row")
+        self.assert_each_once(self.read(), rows)
+
+    def test_of_two_groups_score_each_record_each(self):
+        self.create(self.input, self.output)
+        self.write_keyed(some_rows(5))
+        self.to_end("--group", "a")
+        self.to_end("--group", "b", "--quiet")
+        self.assertEqual(len(self.read()), 10)
+        groups = self.broker.tool("kafka-consumer-groups", "--describe", "--group", "a")
+        self.assertRegex(groups, rf"{self.input}\s+0\s+5\s+5\s+0")
+
+
+if __name__ == "__main__":
+    topology.end_on_signals()
+    unittest.main(verbosity=2)

@@ -1,0 +1,172 @@
+#include "predictor/topic_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/exports/small_models.h"
+#include "tests/kafka/mock_cluster.h"
+#include "tests/stores/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+// (The mock cluster keeps no positions of transactions: what a second run does is tested on a real
+// broker, in tests/end_to_end/test_predict_topic.py.)
+class TopicRunTest : public ::testing::Test {
+ protected:
+  TopicRunTest() {
+    cluster_.CreateTopic("rows", 3);
+    cluster_.CreateTopic("answers", 2);
+    Put(3);
+    models_ = ModelFolder::Open(folder_ / "model").value();
+    options_.kafka = cluster_.options();
+    options_.input = "rows";
+    options_.output = "answers";
+    options_.quiet = true;
+    options_.stop = &stop_;
+  }
+  ~TopicRunTest() override { Stop().IgnoreError(); }
+
+  void Put(size_t classes) {
+    const ExportedModel model = RandomModel(DescriptionFor(ModelShape::NETWORK, classes, false), 1);
+    ASSERT_TRUE(Write(folder_ / "model", model).ok());
+  }
+  void Send(int32_t partition, std::string_view value) {
+    auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "test"}, nullptr);
+    ASSERT_TRUE((*producer)->Send("rows", partition, "key", value, 1234).ok());
+    ASSERT_TRUE((*producer)->Flush(seconds(20)).ok());
+  }
+  Status RunToEnd() {
+    options_.until_end = true;
+    auto run = TopicRun::Create(*models_, options_);
+    return run.ok() ? (*run)->Run() : run.status();
+  }
+  void Start() {
+    run_ = TopicRun::Create(*models_, options_).value();
+    thread_ = std::thread([this] { result_ = run_->Run(); });
+  }
+  Status Stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    stop_ = false;
+    return result_;
+  }
+
+  struct Answer {
+    int32_t partition;
+    std::string key;
+    int64_t timestamp_ms;
+    json value;
+  };
+  // Waits for so many in a topic.
+  std::vector<Answer> Answers(size_t count, const std::string& topic = "answers",
+                              int32_t partitions = 2) {
+    auto consumer = PartitionConsumer::Create(
+        cluster_.options(), {.client_id = "test", .read_committed = true}, topic, nullptr);
+    for (int32_t i = 0; i < partitions; ++i) EXPECT_TRUE((*consumer)->Assign(i, 0).ok());
+    std::vector<Answer> answers;
+    ConsumerHandler handler;
+    handler.on_record = [&](const ConsumedRecord& record) {
+      answers.push_back({record.partition, std::string(record.key), record.timestamp_ms,
+                         json::parse(record.value)});
+      return absl::OkStatus();
+    };
+    EXPECT_TRUE(
+        Until([&] { return (*consumer)->Poll(1000, handler).ok() && answers.size() >= count; }));
+    EXPECT_EQ(answers.size(), count);
+    return answers;
+  }
+
+  MockCluster cluster_;
+  TemporaryFolder folder_;
+  std::unique_ptr<ModelFolder> models_;
+  TopicRun::Options options_;
+  std::atomic<bool> stop_ = false;
+  std::unique_ptr<TopicRun> run_;
+  std::thread thread_;
+  Status result_;
+};
+
+TEST_F(TopicRunTest, EachRecordGetsAnAnswerInItsPartitionModuloThoseOfTheOutput) {
+  for (int32_t partition = 0; partition < 3; ++partition) {
+    Send(partition, R"({"a": 1, "b": 2, "c": "x"})");
+  }
+  ASSERT_TRUE(RunToEnd().ok());
+  for (const Answer& answer : Answers(3)) {
+    EXPECT_EQ(answer.partition, answer.value["source"]["partition"].get<int32_t>() % 2);
+    EXPECT_EQ(answer.key, "key");
+    EXPECT_EQ(answer.timestamp_ms, 1234);
+    EXPECT_EQ(answer.value["probabilities"].size(), 3u);
+  }
+}
+
+TEST_F(TopicRunTest, AnswersToWhatHoldsNoRowMayHaveATopicOfTheirOwn) {
+  cluster_.CreateTopic("errors", 1);
+  options_.errors = "errors";
+  Send(2, "{");
+  Send(0, "{}");
+  ASSERT_TRUE(RunToEnd().ok());
+  EXPECT_EQ(Answers(1)[0].value.contains("class"), true);
+  const Answer error = Answers(1, "errors", 1)[0];
+  EXPECT_THAT(error.value["error"].get<std::string>(), HasSubstr("malformed JSON"));
+  EXPECT_EQ(error.value["source"]["partition"], 2);
+}
+
+TEST_F(TopicRunTest, ANewerModelAnswersWhatComesNext) {
+  Start();
+  Send(0, "{}");
+  EXPECT_EQ(Answers(1)[0].value["probabilities"].size(), 3u);
+  Put(4);
+  ASSERT_TRUE(models_->Refresh().value());
+  Send(0, "{}");
+  EXPECT_EQ(Answers(2)[1].value["probabilities"].size(), 4u);
+  EXPECT_TRUE(absl::IsCancelled(Stop()));
+}
+
+TEST_F(TopicRunTest, ABrokerThatGoesAndComesLosesNothing) {
+  Start();
+  Send(0, "{}");
+  Answers(1);
+  cluster_.SetDown();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  cluster_.SetUp();
+  Send(1, "{}");
+  Answers(2);
+}
+
+TEST_F(TopicRunTest, TopicsThatAreNotThereAreNamedWithTheRemedy) {
+  cluster_.Forget("answers");
+  Status status = RunToEnd();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("create it; with 3 partitions"));
+}
+
+TEST_F(TopicRunTest, SettingsThatMakeNoSenseAreRefusedBeforeAnyBroker) {
+  const auto refusal = [&] {
+    const Status status = TopicRun::Create(*models_, options_).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  options_.records.columns = {"a"};
+  EXPECT_THAT(refusal(), HasSubstr("needs --format csv"));
+  options_.records.format = RecordScorer::Format::kCsv;
+  EXPECT_THAT(refusal(), HasSubstr("--columns has no column"));
+  options_.records.columns.clear();
+  EXPECT_THAT(refusal(), HasSubstr("--columns A,B"));
+  options_.output = "rows";
+  EXPECT_THAT(refusal(), HasSubstr("--output-topic is the --input-topic"));
+}
+
+}  // namespace
+}  // namespace millrace
