@@ -23,6 +23,9 @@ class ModelScorer {
   // Of a row: the probability of each class, or one estimate.
   size_t score_count() const { return predictor_->score_count(); }
 
+  // The feature that a numeric column's value is.
+  float Scale(size_t column, double value) const { return scaler_.Scale(column, value); }
+
   // Writes the scores, rows.size() x score_count(), row by row. A row's scores do not depend on the
   // rows beside it. REQUIRES: rows of the FeatureEncoder of model().description.features(); the
   // label may be that of any class.

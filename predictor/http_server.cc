@@ -129,6 +129,12 @@ std::string_view HeaderOf(MHD_Connection* connection, const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
+// Whether the query says NAME=1, or true.
+bool IsAsked(MHD_Connection* connection, const char* name) {
+  const char* value = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
+  return value != nullptr && (std::string_view(value) == "1" || std::string_view(value) == "true");
+}
+
 int FdOf(MHD_Connection* connection) {
   return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 }
@@ -211,6 +217,7 @@ struct HttpServer::Callbacks {
     HttpRequest request{
         .method = method,
         .path = url,
+        .wants_contributions = IsAsked(connection, "contributions"),
         .content_type = HeaderOf(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
         .authorization = HeaderOf(connection, MHD_HTTP_HEADER_AUTHORIZATION),
     };

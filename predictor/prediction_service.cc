@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "features/number.h"
 #include "formats/json_fields.h"
+#include "predictor/contributions.h"
 #include "predictor/prediction_text.h"
 #include "predictor/row_scorer.h"
 
@@ -62,6 +63,15 @@ class PredictionService::Session {
 
   const ModelScorer* model() const { return &rows_.model(); }
 
+  // Whether the requests that follow get contributions. An error of Contributions: they cannot.
+  Status SetContributions(bool wanted) {
+    wants_contributions_ = wanted;
+    if (!wanted || contributions_) return absl::OkStatus();
+    MILLRACE_ASSIGN_OR_RETURN(Contributions made, Contributions::Create(rows_.shared_model()));
+    contributions_.emplace(std::move(made));
+    return absl::OkStatus();
+  }
+
   // An object or an array.
   Status PredictJson(std::string_view text, std::string* out) {
     Begin(",", out);
@@ -105,6 +115,7 @@ class PredictionService::Session {
 
   void Begin(std::string_view separator, std::string* out) {
     rows_.Clear();
+    parts_.clear();
     separator_ = separator;
     out_ = out;
   }
@@ -112,6 +123,9 @@ class PredictionService::Session {
   StatusOr<JsonFields::Shape> Read(std::string_view text) {
     return fields_.ForEach(text, [this](std::span<const std::string_view> cells) {
       MILLRACE_RETURN_IF_ERROR(rows_.Add(cells));
+      if (wants_contributions_) {
+        MILLRACE_RETURN_IF_ERROR(contributions_->AppendJson(cells, &parts_.emplace_back()));
+      }
       if (rows_.rows() == RowScorer::kRowsAtOnce) Flush();
       return absl::OkStatus();
     });
@@ -134,14 +148,21 @@ class PredictionService::Session {
     for (size_t i = 0; i < rows_.rows(); ++i) {
       Separate();
       text_.AppendJson(scores.subspan(i * width, width), out_);
+      if (!wants_contributions_) continue;
+      out_->back() = ',';  // its brace
+      absl::StrAppend(out_, "\"contributions\":", parts_[i], "}");
     }
     rows_.Clear();
+    parts_.clear();
   }
 
   RowScorer rows_;
   JsonFields fields_;
   PredictionText text_;
-  std::string_view separator_;  // of the request that is answered, as is the next
+  std::optional<Contributions> contributions_;
+  bool wants_contributions_ = false;  // by the request that is answered, as are the next ..
+  std::vector<std::string> parts_;    // of each row in rows_, if they are wanted
+  std::string_view separator_;
   std::string* out_ = nullptr;
 };
 
@@ -187,8 +208,11 @@ HttpResponse PredictionService::Predict(const HttpRequest& request) const {
   HttpResponse response;
   const bool is_lines = IsNdjson(request.content_type);
   if (is_lines) response.content_type = "application/x-ndjson";
-  const Status status = is_lines ? (*session)->PredictLines(request.body, &response.body)
-                                 : (*session)->PredictJson(request.body, &response.body);
+  Status status = (*session)->SetContributions(request.wants_contributions);
+  if (status.ok()) {
+    status = is_lines ? (*session)->PredictLines(request.body, &response.body)
+                      : (*session)->PredictJson(request.body, &response.body);
+  }
   if (!status.ok()) response = Error(400, TextOf(status));
   GiveBack(*std::move(session));
   return response;

@@ -15,6 +15,7 @@ namespace millrace {
 struct HttpRequest {
   std::string_view method{};
   std::string_view path{};           // without the query
+  bool wants_contributions = false;  // by the query
   std::string_view content_type{};   // empty: none was given
   std::string_view authorization{};  // the same
   std::string_view body{};
@@ -32,6 +33,8 @@ struct HttpResponse {
 //                 a prediction for each row (predictor/prediction_text.h). One row of an array that
 //                 cannot be used makes the whole request an error (400); of NDJSON its line of the
 //                 answer is {"error": ...}, but more than kMostBadLines make all of it an error.
+//                 With ?contributions=1 predictions have the member contributions, too
+//                 (predictor/contributions.h).
 // GET /model      what is known of the model, and how old it is
 // GET /healthz    200: the program runs
 // GET /readyz     200: there is a model to predict by

@@ -25,6 +25,7 @@ class RowScorer {
   static StatusOr<RowScorer> Create(std::shared_ptr<const ModelScorer> model);
 
   const ModelScorer& model() const { return *model_; }
+  std::shared_ptr<const ModelScorer> shared_model() const { return model_; }
   // What must be known of a row, distinct. The label is none of them.
   std::span<const std::string> columns() const;
   const FeatureEncoder& encoder() const { return encoder_; }

@@ -5,6 +5,7 @@ import contextlib
 import csv
 import http.client
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -236,6 +237,20 @@ class Http(PredictorTest):
         self.assertEqual([cells(numbers_as_text(line)) for line in text.splitlines()], expected)
         status, text = self.ask("POST", "/predict", json.dumps(ROWS[1]))
         self.assertEqual(cells(numbers_as_text(text)), expected[1])
+
+    def test_gives_contributions_that_add_up_to_the_log_odds(self):
+        self.start()
+        _, plain = self.ask("POST", "/predict", json.dumps(ROWS))
+        status, text = self.ask("POST", "/predict?contributions=1", json.dumps(ROWS))
+        self.assertEqual(status, 200, text)
+        self.assertEqual(self.ask("POST", "/predict?contributions=0", json.dumps(ROWS))[1], plain)
+        for answer, expected in zip(json.loads(text), json.loads(plain), strict=True):
+            contributions = answer.pop("contributions")
+            self.assertEqual(answer, expected)
+            self.assertEqual(contributions["of"], "yes")
+            self.assertEqual(set(contributions["parts"]), {"distance", "temp", "carrier"})
+            odds = math.log(answer["probabilities"]["yes"] / answer["probabilities"]["no"])
+            self.assertAlmostEqual(contributions["offset"] + sum(contributions["parts"].values()), odds, places=4)
 
     def test_says_what_is_wrong_with_a_request(self):
         self.start()

@@ -123,6 +123,38 @@ TEST_F(PredictionServiceTest, AnswersEachLineOfNdjson) {
   EXPECT_EQ(Post("", "application/x-ndjson").body, "");
 }
 
+TEST_F(PredictionServiceTest, GivesContributionsIfTheyAreAskedForWhereTheModelIsLinear) {
+  const auto post = [&](std::string_view body, std::string_view type) {
+    return service_->Answer({.method = "POST",
+                             .path = "/predict",
+                             .wants_contributions = true,
+                             .content_type = type,
+                             .body = body});
+  };
+  const HttpResponse refused = post(kRow, "");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(json::parse(refused.body)["error"].get<std::string>(),
+              HasSubstr("of linear models only"));
+  const ExportedModel linear = RandomModel(DescriptionFor(ModelShape::LINEAR, 2, false), 1);
+  ASSERT_TRUE(Write(folder_ / "model", linear).ok());
+  ASSERT_TRUE(models_->Refresh().ok());
+  const json plain = json::parse(Post(kRow).body);
+  EXPECT_FALSE(plain.contains("contributions"));
+  std::string body = "[" + std::string(kRow);
+  for (int i = 1; i < 300; ++i) body += "," + std::string(kRow);
+  const json answers = json::parse(post(body + "]", "").body);
+  ASSERT_EQ(answers.size(), 300u);
+  for (json each : answers) {
+    EXPECT_EQ(each["contributions"]["parts"].size(), 3u);
+    EXPECT_EQ(each["contributions"]["of"], "class 1");
+    each.erase("contributions");
+    EXPECT_EQ(each, plain);
+  }
+  const HttpResponse lines = post("{}\n" + std::string(kRow), "application/x-ndjson");
+  EXPECT_THAT(lines.body, HasSubstr("\n{\"class\":"));
+  EXPECT_THAT(lines.body, HasSubstr("\"contributions\":{\"of\":\"class 1\""));
+}
+
 TEST_F(PredictionServiceTest, RefusesNdjsonOfWhichHardlyALineCanBeUsed) {
   std::string body;
   for (size_t i = 0; i < PredictionService::kMostBadLines; ++i) body += "x\n";
