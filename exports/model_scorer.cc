@@ -25,6 +25,7 @@ Scaler ScalerOf(const ExportedModel& model) {
 
 ModelScorer::ModelScorer(ExportedModel model)
     : model_(std::move(model)),
+      features_key_(model_.description.features().SerializeAsString()),
       predictor_(MakePredictor(model_.description)),
       scaler_(ScalerOf(model_)) {
   MILLRACE_CHECK(model_.weights.size() == predictor_->parameter_count());

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "exports/exported_model.h"
@@ -20,6 +21,8 @@ class ModelScorer {
   explicit ModelScorer(ExportedModel model);
 
   const ExportedModel& model() const { return model_; }
+  // Its features, as bytes: where they are equal, the same FeatureEncoder does.
+  const std::string& features_key() const { return features_key_; }
   // Of a row: the probability of each class, or one estimate.
   size_t score_count() const { return predictor_->score_count(); }
 
@@ -33,6 +36,7 @@ class ModelScorer {
 
  private:
   const ExportedModel model_;
+  const std::string features_key_;
   const std::unique_ptr<Model> predictor_;
   const Scaler scaler_;
 };

@@ -8,19 +8,20 @@
 
 #include "base/status.h"
 #include "exports/model_scorer.h"
+#include "predictor/model_source.h"
 
 namespace millrace {
 
 // Thread-safe.
-class ModelFolder {
+class ModelFolder final : public ModelSource {
  public:
   // Reads the model. Errors: those of ReadModel.
   static StatusOr<std::unique_ptr<ModelFolder>> Open(std::string folder);
 
   // The newest model that could be read; never null.
-  std::shared_ptr<const ModelScorer> model() const;
+  std::shared_ptr<const ModelScorer> model() const override;
   // Why what is there now could not be read, or that nothing is; OK: it is model().
-  Status newer() const;
+  Status newer() const override;
 
   // Reads the folder again if another model stands in it, or if what stood there the last time
   // could not be read. Returns whether there is a new one; if there is none the one before stays.

@@ -20,10 +20,11 @@
 namespace millrace {
 namespace {
 
-std::string ErrorJson(std::string_view message) {
-  const nlohmann::json json = {{"error", message}};
+std::string Json(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
+
+std::string ErrorJson(std::string_view message) { return Json({{"error", message}}); }
 
 HttpResponse Error(int status, std::string_view message) {
   return {.status = status, .body = ErrorJson(message) + "\n"};
@@ -54,14 +55,20 @@ bool IsSame(std::string_view a, std::string_view b) {
 // All that one request needs, kept for the next one: a thread takes it for as long as it answers.
 class PredictionService::Session {
  public:
-  static StatusOr<std::unique_ptr<Session>> Create(
-      const std::shared_ptr<const ModelScorer>& model) {
-    const FeatureSpec& spec = model->model().description.features();
-    MILLRACE_ASSIGN_OR_RETURN(RowScorer rows, RowScorer::Create(model));
+  static StatusOr<std::unique_ptr<Session>> Create(std::shared_ptr<const ModelScorer> model) {
+    const FeatureSpec spec = model->model().description.features();
+    MILLRACE_ASSIGN_OR_RETURN(RowScorer rows, RowScorer::Create(std::move(model)));
     return std::unique_ptr<Session>(new Session(spec, std::move(rows)));
   }
 
-  const ModelScorer* model() const { return &rows_.model(); }
+  // Predicts by this model from here on. False: it has other features.
+  bool Use(const std::shared_ptr<const ModelScorer>& model) {
+    if (!rows_.Fits(*model)) return false;
+    rows_.Clear();
+    rows_.Use(model);
+    return true;
+  }
+  void Release() { rows_.Release(); }
 
   // Whether the requests that follow get contributions. An error of Contributions: they cannot.
   Status SetContributions(bool wanted) {
@@ -166,8 +173,8 @@ class PredictionService::Session {
   std::string* out_ = nullptr;
 };
 
-PredictionService::PredictionService(const ModelFolder& folder, Options options)
-    : folder_(folder), options_(std::move(options)) {}
+PredictionService::PredictionService(const ModelSource& models, Options options)
+    : models_(models), options_(std::move(options)) {}
 
 PredictionService::~PredictionService() = default;
 
@@ -199,12 +206,26 @@ HttpResponse PredictionService::Answer(const HttpRequest& request) const {
   if (std::optional<HttpResponse> refused = Refuse(request)) return *std::move(refused);
   if (request.path == "/predict") return Predict(request);
   if (request.path == "/model") return DescribeModel();
+  if (request.path == "/readyz") return IsReady();
+  return {.body = "{\"status\":\"ok\"}\n"};
+}
+
+// (One may have come meanwhile.)
+std::string PredictionService::WhyThereIsNone() const {
+  const Status why = models_.newer();
+  return why.ok() ? "there is no model yet" : std::string(TextOf(why));
+}
+
+HttpResponse PredictionService::IsReady() const {
+  if (models_.model() == nullptr) return Error(503, WhyThereIsNone());
   return {.body = "{\"status\":\"ok\"}\n"};
 }
 
 HttpResponse PredictionService::Predict(const HttpRequest& request) const {
   StatusOr<std::unique_ptr<Session>> session = TakeSession();
-  if (!session.ok()) return Error(500, TextOf(session.status()));
+  if (!session.ok()) {
+    return Error(absl::IsUnavailable(session.status()) ? 503 : 500, TextOf(session.status()));
+  }
   HttpResponse response;
   const bool is_lines = IsNdjson(request.content_type);
   if (is_lines) response.content_type = "application/x-ndjson";
@@ -219,7 +240,9 @@ HttpResponse PredictionService::Predict(const HttpRequest& request) const {
 }
 
 HttpResponse PredictionService::DescribeModel() const {
-  const std::shared_ptr<const ModelScorer> model = folder_.model();
+  const std::shared_ptr<const ModelScorer> model = models_.model();
+  const Status newer = models_.newer();
+  if (model == nullptr) return Error(503, WhyThereIsNone());
   ModelDescription description = model->model().description;
   description.clear_files();
   description.clear_crc32c();
@@ -230,31 +253,31 @@ HttpResponse PredictionService::DescribeModel() const {
   if (!google::protobuf::util::MessageToJsonString(description, &text, options).ok()) {
     return Error(500, "the model's description has no form in JSON");
   }
-  const Status newer = folder_.newer();
   const double age = static_cast<double>(NowMs() - description.created_ms()) / 1000;
   HttpResponse response;
-  response.body = absl::StrCat("{\"age_seconds\":", age, ",\"newer_model_error\":",
-                               newer.ok() ? "null" : nlohmann::json(TextOf(newer)).dump(),
-                               ",\"model\":", text, "}\n");
+  response.body = absl::StrCat("{\"age_seconds\":", age,
+                               ",\"newer_model_error\":", newer.ok() ? "null" : Json(TextOf(newer)),
+                               models_.MoreJson(), ",\"model\":", text, "}\n");
   return response;
 }
 
 StatusOr<std::unique_ptr<PredictionService::Session>> PredictionService::TakeSession() const {
-  const std::shared_ptr<const ModelScorer> model = folder_.model();
+  std::shared_ptr<const ModelScorer> model = models_.model();
+  if (model == nullptr) return absl::UnavailableError(WhyThereIsNone());
   {
     const std::lock_guard lock(mutex_);
-    // Those of a model before are of no more use.
-    std::erase_if(idle_, [&](const auto& session) { return session->model() != model.get(); });
-    if (!idle_.empty()) {
+    while (!idle_.empty()) {
       std::unique_ptr<Session> session = std::move(idle_.back());
       idle_.pop_back();
-      return session;
+      // Those of other features are of no more use.
+      if (session->Use(model)) return session;
     }
   }
-  return Session::Create(model);
+  return Session::Create(std::move(model));
 }
 
 void PredictionService::GiveBack(std::unique_ptr<Session> session) const {
+  session->Release();
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(session));
 }

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "predictor/model_folder.h"
+#include "predictor/model_source.h"
 
 namespace millrace {
 
@@ -39,6 +39,7 @@ struct HttpResponse {
 // GET /healthz    200: the program runs
 // GET /readyz     200: there is a model to predict by
 //
+// Without a model all but /healthz are 503, with the reason.
 // Errors are {"error": "..."}. Thread-safe.
 class PredictionService {
  public:
@@ -50,8 +51,8 @@ class PredictionService {
 
   static constexpr size_t kMostBadLines = 100;
 
-  // `folder` outlives it.
-  PredictionService(const ModelFolder& folder, Options options);
+  // `models` outlives it.
+  PredictionService(const ModelSource& models, Options options);
   ~PredictionService();
 
   HttpResponse Answer(const HttpRequest& request) const;
@@ -63,11 +64,14 @@ class PredictionService {
 
   HttpResponse Predict(const HttpRequest& request) const;
   HttpResponse DescribeModel() const;
+  HttpResponse IsReady() const;
+  // Why there is no model.
+  std::string WhyThereIsNone() const;
   bool MayAsk(const HttpRequest& request) const;
   StatusOr<std::unique_ptr<Session>> TakeSession() const;
   void GiveBack(std::unique_ptr<Session> session) const;
 
-  const ModelFolder& folder_;
+  const ModelSource& models_;
   const Options options_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Session>> idle_;  // guarded by mutex_

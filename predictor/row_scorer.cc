@@ -12,6 +12,11 @@ StatusOr<RowScorer> RowScorer::Create(std::shared_ptr<const ModelScorer> model) 
   return RowScorer(std::move(model), std::move(encoder));
 }
 
+void RowScorer::Use(std::shared_ptr<const ModelScorer> model) {
+  MILLRACE_CHECK(count_ == 0 && Fits(*model));
+  model_ = std::move(model);
+}
+
 std::span<const std::string> RowScorer::columns() const {
   return std::span(encoder_.required_columns()).subspan(1);
 }

@@ -16,13 +16,21 @@
 
 namespace millrace {
 
-// Collects rows and scores them together. Not thread-safe; many may share a model.
+// Collects rows and scores them together. Not thread-safe; many may share a model. To make one is
+// dear, as is its encoder; another model of the same features may take the place of the first.
 class RowScorer {
  public:
   // Rows are best scored by so many: more are held for nothing.
   static constexpr size_t kRowsAtOnce = 256;
 
   static StatusOr<RowScorer> Create(std::shared_ptr<const ModelScorer> model);
+
+  // Whether this model has the features that the encoder is of.
+  bool Fits(const ModelScorer& model) const { return model.features_key() == features_key_; }
+  // Scores by this model from here on. REQUIRES: Fits; no rows.
+  void Use(std::shared_ptr<const ModelScorer> model);
+  // Lets go of the model, which may be large. Nothing but Fits and Use may be called then.
+  void Release() { model_.reset(); }
 
   const ModelScorer& model() const { return *model_; }
   std::shared_ptr<const ModelScorer> shared_model() const { return model_; }
@@ -50,11 +58,14 @@ class RowScorer {
 
  private:
   RowScorer(std::shared_ptr<const ModelScorer> model, FeatureEncoder encoder)
-      : model_(std::move(model)), encoder_(std::move(encoder)) {}
+      : model_(std::move(model)),
+        features_key_(model_->features_key()),
+        encoder_(std::move(encoder)) {}
 
   Row& Next();
 
   std::shared_ptr<const ModelScorer> model_;
+  std::string features_key_;
   FeatureEncoder encoder_;
   size_t count_ = 0;
   std::vector<Row> rows_;  // `count_` of them; the others are kept for their memory

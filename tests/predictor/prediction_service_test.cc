@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "predictor/model_folder.h"
 #include "predictor/row_scorer.h"
 #include "tests/exports/small_models.h"
 #include "tests/stores/temporary_folder.h"
@@ -221,6 +224,70 @@ TEST_F(PredictionServiceTest, WithATokenAnswersNobodyElse) {
   EXPECT_EQ(ask("bearer secret", "/model"), 200);
   EXPECT_EQ(ask("", "/healthz"), 200);
   EXPECT_EQ(service.Answer({.method = "POST", .path = "/predict", .body = kRow}).status, 401);
+}
+
+// Whose models come when a test says so.
+class GivenModels final : public ModelSource {
+ public:
+  void Give(ExportedModel model) {
+    const std::lock_guard lock(mutex_);
+    model_ = std::make_shared<const ModelScorer>(std::move(model));
+  }
+  std::shared_ptr<const ModelScorer> model() const override {
+    const std::lock_guard lock(mutex_);
+    return model_;
+  }
+  Status newer() const override { return absl::NotFoundError("the job has not begun"); }
+  std::string MoreJson() const override { return ",\"ended\":false"; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const ModelScorer> model_;
+};
+
+TEST(PredictionServiceOfAnySource, SaysWhyItIsNotReadyUntilThereIsAModel) {
+  GivenModels models;
+  const PredictionService service(models, {});
+  const std::vector<std::pair<const char*, const char*>> asked = {
+      {"GET", "/readyz"}, {"GET", "/model"}, {"POST", "/predict"}};
+  const auto ask = [&](const char* method, const char* path) {
+    return service.Answer({.method = method, .path = path, .body = kRow});
+  };
+  for (const auto& [method, path] : asked) {
+    const HttpResponse answer = ask(method, path);
+    EXPECT_EQ(answer.status, 503) << path;
+    EXPECT_EQ(json::parse(answer.body)["error"], "the job has not begun") << path;
+  }
+  EXPECT_EQ(ask("GET", "/healthz").status, 200);
+  models.Give(RandomModel(DescriptionFor(ModelShape::NETWORK, 3, true)));
+  for (const auto& [method, path] : asked) {
+    EXPECT_EQ(ask(method, path).status, 200) << path;
+  }
+  const json told = json::parse(ask("GET", "/model").body);
+  EXPECT_EQ(told["newer_model_error"], "the job has not begun");
+  EXPECT_EQ(told["ended"], false);
+}
+
+TEST(PredictionServiceOfAnySource, PredictsByModelsOfTheSameAndOfOtherFeatures) {
+  GivenModels models;
+  const PredictionService service(models, {});
+  for (const size_t classes : {3, 3, 2, 3}) {
+    for (const unsigned seed : {1u, 2u}) {
+      models.Give(RandomModel(DescriptionFor(ModelShape::NETWORK, classes, true), seed));
+      auto rows = RowScorer::Create(models.model());
+      ASSERT_TRUE(rows.ok()) << rows.status();
+      ASSERT_TRUE(rows->Add(std::vector<std::string_view>{"1.5", "", "x", "7", "8"}).ok());
+      const auto scores = rows->Score();
+      const HttpResponse answer =
+          service.Answer({.method = "POST", .path = "/predict", .body = kRow});
+      ASSERT_EQ(answer.status, 200) << answer.body;
+      const json probabilities = json::parse(answer.body)["probabilities"];
+      ASSERT_EQ(probabilities.size(), classes);
+      for (size_t k = 0; k < classes; ++k) {
+        EXPECT_EQ(probabilities["class " + std::to_string(k)].get<float>(), scores[k]);
+      }
+    }
+  }
 }
 
 TEST_F(PredictionServiceTest, AnswersManyThreadsAtOnceWhileModelsChange) {
