@@ -18,87 +18,17 @@
 #include "exports/model_writer.h"
 #include "formats/npy_file.h"
 #include "messages/exported_model.pb.h"
-#include "models/evaluation.h"
 #include "models/model.h"
 #include "models/moments.h"
 #include "models/online_softmax.h"
 #include "processors/shard_model.h"
-#include "tasks/class_weights.h"
+#include "tasks/model_description.h"
 #include "tasks/setting_bounds.h"
 #include "tasks/task_options.h"
 #include "topics/figures_codec.h"
-#include "topics/row_codec.h"
 
 namespace millrace {
 namespace {
-
-ModelShape::Kind KindOf(Training::Model model) {
-  switch (model) {
-    case Training::SOFTMAX:
-      return ModelShape::LINEAR;
-    case Training::FACTORIZATION_MACHINE:
-      return ModelShape::FACTORIZATION_MACHINE;
-    case Training::DEEP_FM:
-      return ModelShape::DEEP_FM;
-    case Training::NETWORK:
-      return ModelShape::NETWORK;
-  }
-  return ModelShape::LINEAR;
-}
-
-// What a job's settings say of it, without what follows from the model.
-ModelShape ShapeOf(const JobFeatures& features, const Training& training) {
-  const RowShape row = RowShapeFrom(features);
-  ModelShape shape;
-  shape.set_kind(KindOf(training.model()));
-  shape.set_mixed(training.update().kind() == Training::Update::ONLINE);
-  shape.set_numeric(static_cast<uint32_t>(row.numeric));
-  shape.set_features(static_cast<uint32_t>(row.features));
-  shape.set_classes(static_cast<uint32_t>(row.classes));
-  shape.set_ids(static_cast<uint32_t>(row.ids));
-  shape.set_wide(IsWide(features, training));
-  const bool is_linear = training.model() == Training::SOFTMAX;
-  if (!is_linear && training.model() != Training::NETWORK) {
-    shape.set_factors(training.embedding().factors());
-  }
-  if (training.model() == Training::DEEP_FM || training.model() == Training::NETWORK) {
-    for (const size_t units : HiddenLayers(training)) {
-      shape.add_hidden(static_cast<uint32_t>(units));
-    }
-  }
-  shape.set_row_seed(training.embedding().seed());
-  shape.set_row_limit(static_cast<float>(training.embedding().initial_limit()));
-  shape.set_scaled(training.scaling() == Training::RUNNING);
-  return shape;
-}
-
-void SetTarget(const TargetMoments& moments, ModelDescription& description) {
-  ModelDescription::Target& target = *description.mutable_target();
-  target.set_count(moments.count);
-  target.set_mean(moments.mean);
-  target.set_m2(moments.m2);
-  target.set_unit(description.shape().mixed() ? 1.0 : moments.deviation());
-}
-
-void SetFrequencies(const std::vector<uint64_t>& class_rows, const std::vector<float>& weights,
-                    ModelDescription& description) {
-  ModelDescription::Frequencies& frequencies = *description.mutable_frequencies();
-  for (size_t k = 0; k < description.shape().classes(); ++k) {
-    frequencies.add_rows(k < class_rows.size() ? class_rows[k] : 0);
-  }
-  if (description.shape().kind() != ModelShape::NETWORK) return;
-  frequencies.mutable_weight()->Assign(weights.begin(), weights.end());
-}
-
-// Shard 0 has the sums, the scaling and the counts of the job.
-void SetFigures(const ShardState& state, ModelDescription& description) {
-  const size_t classes = description.shape().classes();
-  ToProto(ComputeFigures(FromProto(state.progressive()), classes),
-          *description.mutable_progressive());
-  ToProto(ComputeFigures(FromProto(state.window()), classes), *description.mutable_window());
-  description.set_window_end(state.window_end());
-  description.set_rows(state.rows_trained());
-}
 
 // What a job trains.
 struct ModelOfJob {
@@ -120,13 +50,8 @@ ModelDescription DescriptionOf(const SnapshotManifest& manifest, const ShardStat
   *description.mutable_features() = manifest.features().spec();
   *description.mutable_training() = manifest.training();
   *description.mutable_shape() = job.shape;
-  const bool of_classes = description.shape().classes() > 0;
-  if (!of_classes) SetTarget(moments.target, description);
-  if (of_classes && job.model->uses_targets()) {
-    SetFrequencies(moments.class_rows, *ClassWeightsOf(manifest.features().spec(), job.training),
-                   description);
-  }
-  SetFigures(state, description);
+  DescribeMoments(moments, manifest.features(), job.training, *job.model, description);
+  DescribeFigures(state, description);
   return description;
 }
 
@@ -256,7 +181,7 @@ StatusOr<ModelOfJob> FindModel(const std::string& path, const SnapshotManifest& 
     if (!as_it_says) job.training.clear_wide_above();
     Status valid = CheckModel(features, job.training);
     if (valid.ok()) {
-      job.shape = ShapeOf(features, job.training);
+      job.shape = ShapeOfModel(features, job.training);
       valid = CheckShape(job.shape);
     }
     if (!valid.ok()) return NoModel(path, std::string(valid.message()));
@@ -303,12 +228,7 @@ StatusOr<std::string> ExportSnapshot(const std::string& snapshot, const Snapshot
   MILLRACE_ASSIGN_OR_RETURN(ModelOfJob job, FindModel(ManifestPath(snapshot), manifest));
   const Model& model = *job.model;
   const OnlineSoftmax* const online = model.online();
-  if (model.row_width() > 0) {
-    const bool is_mixed = online != nullptr;
-    const size_t width = is_mixed ? model.score_count() : model.row_width();
-    job.shape.set_row_width(static_cast<uint32_t>(width));
-    job.shape.set_row_zeros(static_cast<uint32_t>(is_mixed ? width : model.row_linear_end()));
-  }
+  DescribeRows(model, job.shape);
   MILLRACE_ASSIGN_OR_RETURN(const ShardState state,
                             ReadFirstState(snapshot, job.shape.numeric(), job.shape.classes()));
   const Moments moments = MomentsOf(state, job.shape.numeric());
