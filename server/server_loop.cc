@@ -48,7 +48,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kMetricsEvery(250);
-constexpr std::chrono::seconds kWeightsEvery(1);   // for those who follow the job
+constexpr milliseconds kWeightsEvery(20);          // for those who follow the job
 constexpr double kPublishedBytesPerSecond = 10e6;  // of large ones, at most
 // A reader that rests asks so often; a shard that reads on behind a cut may wait as long, once.
 constexpr milliseconds kFetchWait(100);
@@ -92,9 +92,16 @@ class ServerLoop {
       MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
       MILLRACE_ASSIGN_OR_RETURN(const bool job_ended, JobEnded(now));
       if (job_ended && !config_.server().stay()) break;
-      if (events == 0) wakeup_.WaitFor(kIdleWait);
+      if (events == 0) wakeup_.WaitFor(IdleWait());
     }
     return absl::OkStatus();
+  }
+
+  // No longer than until weights may be published again.
+  milliseconds IdleWait() const {
+    const auto left =
+        std::chrono::ceil<milliseconds>(next_weights_ - std::chrono::steady_clock::now());
+    return left.count() > 0 ? std::min(left, kIdleWait) : kIdleWait;
   }
 
   // ---- start ----
@@ -295,14 +302,19 @@ class ServerLoop {
     if (drift) spdlog::warn("shard {}: {}", shard, *drift);
   }
 
-  // For those who follow the job. Large ones take time to send, and are sent less often.
+  // For those who follow the job: as soon as they have changed, unless they have just been sent.
+  // Large ones take time to send, and are sent less often.
   Status PublishWeights(SteadyTime now) {
     if (now < next_weights_) return absl::OkStatus();
+    bool is_sent = false;
     size_t values = 0;
     for (auto& [shard, feed] : feeds_) {
-      MILLRACE_ASSIGN_OR_RETURN(const bool is_sent, feed.PublishWeights(answers_));
-      if (is_sent) values += shards_.at(shard)->task().processor().shard().range().size();
+      MILLRACE_ASSIGN_OR_RETURN(const bool has_changed, feed.PublishWeights(answers_));
+      if (!has_changed) continue;
+      is_sent = true;
+      values += shards_.at(shard)->task().processor().shard().range().size();
     }
+    if (!is_sent) return absl::OkStatus();
     const milliseconds pause(static_cast<int64_t>(
         1000 * sizeof(float) * static_cast<double>(values) / kPublishedBytesPerSecond));
     next_weights_ = now + std::max<milliseconds>(kWeightsEvery, pause);
@@ -376,6 +388,10 @@ class ServerLoop {
 
   Status EndShards() {
     ended_ = true;
+    // Whoever follows the job goes on with its last weights.
+    for (auto& [shard, feed] : feeds_) {
+      MILLRACE_RETURN_IF_ERROR(feed.PublishWeights(answers_).status());
+    }
     if (all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->EvaluateLast(out_));
     for (auto& [shard, hosted] : shards_) MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
     if (all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
