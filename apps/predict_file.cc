@@ -93,7 +93,7 @@ Status CheckFiles(const PredictorFlags& flags, const std::string& rejects) {
 
 }  // namespace
 
-Status PredictFile(const PredictorFlags& flags, const ModelFolder& folder,
+Status PredictFile(const PredictorFlags& flags, const std::shared_ptr<const ModelScorer>& model,
                    const std::atomic<bool>& stop) {
   CsvFormat format;
   if (!flags.delimiter.empty()) format.set_delimiter(flags.delimiter);
@@ -108,7 +108,6 @@ Status PredictFile(const PredictorFlags& flags, const ModelFolder& folder,
                             RejectFile::Create(path, flags.input));
   MILLRACE_RETURN_IF_ERROR(rejects->Accept());
   Progress progress(flags.quiet);
-  const std::shared_ptr<const ModelScorer> model = folder.model();
   const StatusOr<FileScores> scored = ScoreFile(
       model, flags.input, options, flags.output, *rejects,
       [&](const CsvFile& file, const FileScores& so_far) { progress.Show(file, so_far); });

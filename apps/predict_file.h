@@ -2,16 +2,17 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 
 #include "apps/predictor_flags.h"
 #include "base/status.h"
-#include "predictor/model_folder.h"
+#include "exports/model_scorer.h"
 
 namespace millrace {
 
 // Scores flags.input, and says on standard error how. Errors: those of ScoreFile; InvalidArgument
 // for flags that name one file twice.
-Status PredictFile(const PredictorFlags& flags, const ModelFolder& folder,
+Status PredictFile(const PredictorFlags& flags, const std::shared_ptr<const ModelScorer>& model,
                    const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "apps/job_flags.h"
-#include "base/whole_file.h"
 #include "features/time_value.h"
 #include "formats/csv_dialect.h"
 #include "job/kafka_options.h"
@@ -16,32 +14,6 @@
 
 namespace millrace {
 namespace {
-
-StatusOr<KafkaOptions> ReadKafkaOptions(const PredictorFlags& flags) {
-  JobConfig config;
-  if (!flags.config.empty()) {
-    constexpr size_t kMostBytes = size_t{1} << 20;
-    const StatusOr<std::string> text = ReadWholeFile(flags.config, kMostBytes);
-    if (!text.ok()) {
-      return absl::NotFoundError(absl::StrCat("the configuration ", flags.config,
-                                              " cannot be read: ", text.status().message()));
-    }
-    MILLRACE_RETURN_IF_ERROR(ParseConfigText(*text, flags.config, config));
-  }
-  if (!flags.brokers.empty()) config.set_brokers(flags.brokers);
-  if (flags.broker_timeout_s) config.set_broker_timeout_s(*flags.broker_timeout_s);
-  KafkaOptions options = ToKafkaOptions(config);
-  for (const std::string& setting : flags.kafka) {
-    const size_t equals = setting.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      // Not shown: it may be a password.
-      return absl::InvalidArgumentError(
-          "--kafka: expected KEY=VALUE, such as security.protocol=SASL_SSL");
-    }
-    options.settings.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
-  }
-  return options;
-}
 
 Status ParseStart(const std::string& text, TopicRun::Options& options) {
   if (text == "beginning") return absl::OkStatus();
@@ -63,10 +35,10 @@ Status ParseStart(const std::string& text, TopicRun::Options& options) {
 
 }  // namespace
 
-Status PredictTopic(const PredictorFlags& flags, const ModelFolder& folder,
+Status PredictTopic(const PredictorFlags& flags, const JobConfig& config, const ModelSource& models,
                     const std::atomic<bool>& stop) {
   TopicRun::Options options = flags.topics;
-  MILLRACE_ASSIGN_OR_RETURN(options.kafka, ReadKafkaOptions(flags));
+  options.kafka = ToKafkaOptions(config);
   MILLRACE_RETURN_IF_ERROR(ParseStart(flags.from, options));
   if (flags.format == "csv") options.records.format = RecordScorer::Format::kCsv;
   if (!flags.delimiter.empty()) {
@@ -82,7 +54,7 @@ Status PredictTopic(const PredictorFlags& flags, const ModelFolder& folder,
   options.quiet = flags.quiet;
   options.stop = &stop;
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<TopicRun> run,
-                            TopicRun::Create(folder, std::move(options)));
+                            TopicRun::Create(models, std::move(options)));
   return run->Run();
 }
 

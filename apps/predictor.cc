@@ -1,4 +1,5 @@
-// Predictor: predicts by an exported model: a file, a topic, or over HTTP.
+// Predictor: predicts by an exported model, or by that of a running job: a file, a topic, or over
+// HTTP.
 
 #include <spdlog/spdlog.h>
 
@@ -6,19 +7,24 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 
+#include "apps/config_checks.h"
+#include "apps/job_flags.h"
 #include "apps/predict_file.h"
 #include "apps/predict_topic.h"
 #include "apps/predictor_flags.h"
 #include "apps/program.h"
 #include "base/host_and_port.h"
 #include "base/whole_file.h"
+#include "follower/job_follower.h"
 #include "job/stop_signal.h"
 #include "predictor/http_server.h"
 #include "predictor/model_folder.h"
+#include "predictor/model_source.h"
 #include "predictor/prediction_service.h"
 
 namespace millrace {
@@ -63,7 +69,7 @@ StatusOr<HttpServerOptions> ServerOptionsOf(const PredictorFlags& flags) {
 }
 
 // Reads newer models until `stop`.
-void Follow(ModelFolder& folder, const std::atomic<bool>& stop) {
+void ReadNewer(ModelFolder& folder, const std::atomic<bool>& stop) {
   using Now = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kLook(100);
   constexpr std::chrono::seconds kAgain(1);  // what cannot be read is large, perhaps
@@ -84,7 +90,9 @@ void Follow(ModelFolder& folder, const std::atomic<bool>& stop) {
   }
 }
 
-Status Serve(const PredictorFlags& flags, ModelFolder& folder, const std::atomic<bool>& stop) {
+// Answers until `stay` returns; the error is its.
+Status Serve(const PredictorFlags& flags, const ModelSource& models,
+             const std::function<Status()>& stay) {
   MILLRACE_ASSIGN_OR_RETURN(const HttpServerOptions options, ServerOptionsOf(flags));
   MILLRACE_ASSIGN_OR_RETURN(const std::string token, ReadToken(flags.token_file));
   const bool is_open = token.empty() && options.client_ca.empty();
@@ -92,7 +100,7 @@ Status Serve(const PredictorFlags& flags, ModelFolder& folder, const std::atomic
     spdlog::warn("whoever reaches {} gets predictions; give --token-file or --tls-ca",
                  options.address);
   }
-  const PredictionService service(folder, {.token = token});
+  const PredictionService service(models, {.token = token});
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<HttpServer> server,
       HttpServer::Start(
@@ -100,13 +108,11 @@ Status Serve(const PredictorFlags& flags, ModelFolder& folder, const std::atomic
           [&](const HttpRequest& head) { return service.Refuse(head); }));
   const std::string host = options.address.substr(0, options.address.rfind(':'));
   spdlog::info("listening on {}:{}", host, server->port());
-  Follow(folder, stop);
-  return absl::CancelledError("stopped");
+  return stay();
 }
 
-Status Run(const PredictorFlags& flags, const CLI::App& app) {
-  MILLRACE_RETURN_IF_ERROR(CheckPredictorFlags(flags, app));
-  const std::atomic<bool>& stop = StopOnSignals();
+Status RunByFolder(const PredictorFlags& flags, const JobConfig& config,
+                   const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFolder> folder,
                             ModelFolder::Open(flags.model));
   const ModelDescription& model = folder->model()->model().description;
@@ -114,14 +120,46 @@ Status Run(const PredictorFlags& flags, const CLI::App& app) {
     spdlog::info("model {}: job {}, {} rows, label {}", flags.model, model.job(), model.rows(),
                  model.features().label());
   }
-  if (!flags.input.empty()) return PredictFile(flags, *folder, stop);
-  if (flags.topics.input.empty()) return Serve(flags, *folder, stop);
+  if (!flags.input.empty()) return PredictFile(flags, folder->model(), stop);
+  if (flags.topics.input.empty()) {
+    return Serve(flags, *folder, [&] {
+      ReadNewer(*folder, stop);
+      return absl::CancelledError("stopped");
+    });
+  }
   std::atomic<bool> ended = false;
-  std::thread follower([&] { Follow(*folder, ended); });
-  Status scored = PredictTopic(flags, *folder, stop);
+  std::thread reader([&] { ReadNewer(*folder, ended); });
+  Status scored = PredictTopic(flags, config, *folder, stop);
   ended = true;
-  follower.join();
+  reader.join();
   return scored;
+}
+
+// Until it cannot follow, or `stop`; or, if wanted, until there is a model.
+Status Wait(const JobFollower& follower, bool for_model, const std::atomic<bool>& stop) {
+  while (!stop) {
+    MILLRACE_RETURN_IF_ERROR(NotOfUsage(follower.failed()));
+    if (for_model && follower.model() != nullptr) return absl::OkStatus();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return absl::CancelledError("stopped");
+}
+
+Status RunByJob(const PredictorFlags& flags, const JobConfig& config,
+                const std::atomic<bool>& stop) {
+  const std::unique_ptr<JobFollower> follower = JobFollower::Start(config, CheckJob);
+  const bool is_http = flags.input.empty() && flags.topics.input.empty();
+  if (is_http) return Serve(flags, *follower, [&] { return Wait(*follower, false, stop); });
+  MILLRACE_RETURN_IF_ERROR(Wait(*follower, true, stop));
+  if (!flags.input.empty()) return PredictFile(flags, follower->model(), stop);
+  return PredictTopic(flags, config, *follower, stop);
+}
+
+Status Run(const PredictorFlags& flags, const JobFlags& job_flags, const CLI::App& app) {
+  MILLRACE_RETURN_IF_ERROR(CheckPredictorFlags(flags, app));
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, job_flags.Load());
+  const std::atomic<bool>& stop = StopOnSignals();
+  return flags.follow ? RunByJob(flags, config, stop) : RunByFolder(flags, config, stop);
 }
 
 }  // namespace
@@ -132,6 +170,7 @@ int main(int argc, char** argv) {
   app.footer(millrace::kPredictorFooter);
   millrace::PredictorFlags flags;
   millrace::AddPredictorFlags(app, flags);
+  millrace::JobFlags job_flags(app);
   return millrace::RunProgram(app, "Predictor", argc, argv,
-                              [&] { return millrace::Run(flags, app); });
+                              [&] { return millrace::Run(flags, job_flags, app); });
 }

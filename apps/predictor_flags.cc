@@ -3,20 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "apps/version.h"
 #include "base/host_and_port.h"
 
 namespace millrace {
 
 const char kPredictorDescription[] =
-    "Millrace Predictor: predicts by the model of a job, which ServerApp has exported (--export, "
-    "or\n"
-    "the folder model of a snapshot): over HTTP, of the rows of a CSV, or of the records of a "
-    "Kafka\n"
-    "topic. It does not need the job's programs, nor, but for topics, Kafka.";
+    "Millrace Predictor: predicts by the model of a job, over HTTP, of the rows of a CSV, or of "
+    "the\n"
+    "records of a Kafka topic. The model is a folder that ServerApp has exported (--export, or "
+    "the\n"
+    "folder model of a snapshot), which needs no Kafka; or, with --follow, the newest weights of "
+    "a\n"
+    "job that runs.";
 
 const char kPredictorFooter[] =
     "Examples\n"
@@ -25,6 +27,8 @@ const char kPredictorFooter[] =
     "  Answer over HTTP, on this machine:\n"
     "    Predictor --model model\n"
     "    curl localhost:8080/predict -d '{\"carrier\": \"UA\", \"distance\": 1400}'\n"
+    "  By the newest weights of a job:\n"
+    "    Predictor --follow --brokers localhost:9092 --job flights\n"
     "  To other machines, over TLS, to whoever has the token:\n"
     "    Predictor --model model --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem \\\n"
     "        --token-file token\n"
@@ -45,6 +49,13 @@ const char kPredictorFooter[] =
     "contributed, if the model is linear. GET /model tells of the model, GET\n"
     "/healthz and /readyz whether it runs. When another model is put into the folder, it is read\n"
     "within a second; until then, and if it cannot be read, the last one answers.\n"
+    "\n"
+    "--follow only reads the job's topics. Of the flags of a job it needs --job and --brokers, and "
+    "what\n"
+    "the connection needs (--kafka). It waits for a job that has not begun (/readyz: 503), and "
+    "goes "
+    "on\n"
+    "with the last weights while Kafka or the servers are away, and when the job has ended.\n"
     "\n"
     "Of a topic, each record gets a record with the same key, headers, timestamp and partition, "
     "whose\n"
@@ -67,7 +78,7 @@ namespace {
 constexpr char kFile[] = "A file";
 constexpr char kHttp[] = "HTTP";
 constexpr char kTopics[] = "Topics";
-constexpr char kKafka[] = "Kafka, for topics";
+constexpr char kJob[] = "Job and Kafka";  // as in apps/flag_table.cc
 
 // Adds flags of a group, whose type and default are in the help's text.
 class Group {
@@ -159,39 +170,25 @@ void AddTopicFlags(const Group& topics, PredictorFlags& flags) {
       ->check(CLI::Range(0.005, 60.0).description(""));
 }
 
-void AddKafkaFlags(const Group& kafka, PredictorFlags& flags) {
-  kafka.Add("--brokers", flags.brokers, "HOST:PORT,...", "Kafka's brokers [localhost:9092]");
-  kafka.Add("--kafka", flags.kafka, "KEY=VALUE",
-            "A librdkafka setting for every client, such as\nsecurity.protocol=SASL_SSL; may be "
-            "repeated");
-  kafka
-      .Add("--broker-timeout", flags.broker_timeout_s, "SECONDS",
-           "To wait for a broker before giving up; 0 waits for ever [0]")
-      ->check(CLI::NonNegativeNumber.description(""));
-  kafka.Add("--config", flags.config, "FILE",
-            "A job's configuration, whose brokers, kafka and broker_timeout_s\ncount here; flags "
-            "override them");
-}
-
 // What Predictor does, by the flags that are given.
 struct Mode {
   std::string_view name;
   std::string_view place;  // where flags of another mode are
-  std::array<std::string_view, 2> groups;
+  std::string_view group;
 };
 constexpr std::array<Mode, 3> kModes = {{
-    {"a file", "with --input", {kFile}},
-    {"topics", "with --input-topic", {kTopics, kKafka}},
-    {"HTTP", "without --input and --input-topic", {kHttp}},
+    {"a file", "with --input", kFile},
+    {"topics", "with --input-topic", kTopics},
+    {"HTTP", "without --input and --input-topic", kHttp},
 }};
 
 // Flags that have no effect in this mode are a mistake.
 Status CheckMode(const Mode& mode, const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
-    if (option->count() == 0 || std::ranges::count(mode.groups, option->get_group()) > 0) continue;
-    if (option->get_name() == "--delimiter" && mode.groups[0] == kTopics) continue;
+    if (option->count() == 0 || option->get_group() == mode.group) continue;
+    if (option->get_name() == "--delimiter" && mode.group == kTopics) continue;
     for (const Mode& other : kModes) {
-      if (std::ranges::count(other.groups, option->get_group()) == 0) continue;
+      if (option->get_group() != other.group) continue;
       return absl::InvalidArgumentError(
           absl::StrCat(option->get_name(), " is for ", std::string(other.name),
                        ", and has no effect ", std::string(mode.place)));
@@ -200,21 +197,39 @@ Status CheckMode(const Mode& mode, const CLI::App& app) {
   return absl::OkStatus();
 }
 
+// The same of the flags of a job that is not followed.
+Status CheckJobFlags(bool for_topics, const CLI::App& app) {
+  constexpr std::array<std::string_view, 4> kConnection = {"--brokers", "--kafka",
+                                                           "--broker-timeout", "--config"};
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string& name = option->get_name();
+    const bool is_of_job = option->get_group() == kJob || name == "--config";
+    if (option->count() == 0 || !is_of_job) continue;
+    const bool is_of_connection = std::ranges::count(kConnection, name) > 0;
+    if (for_topics && is_of_connection) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, " has no effect without --follow",
+                                                   is_of_connection ? " or --input-topic" : ""));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddPredictorFlags(CLI::App& app, PredictorFlags& flags) {
   app.add_option("--model", flags.model, "The folder of the model")->type_name("FOLDER");
+  app.add_flag("--follow", flags.follow, "Predict by the newest weights of a running job (--job)");
   AddFileFlags({app, kFile}, flags);
   AddHttpFlags({app, kHttp}, flags);
   AddTopicFlags({app, kTopics}, flags);
-  AddKafkaFlags({app, kKafka}, flags);
   app.add_flag("--quiet,-q", flags.quiet, "Print warnings and errors only");
-  app.set_version_flag("--version", std::string("Millrace ") + MillraceVersion());
 }
 
 Status CheckPredictorFlags(const PredictorFlags& flags, const CLI::App& app) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
-  if (flags.model.empty()) return wrong("give the folder of a model: --model FOLDER");
+  if (flags.model.empty() != flags.follow) {
+    return wrong(
+        "give the folder of a model (--model FOLDER), or follow a job (--follow --job ID)");
+  }
   if (flags.input.empty() != flags.output.empty()) {
     return wrong("a file is scored with both --input FILE and --output FILE (\"-\": a pipe)");
   }
@@ -223,6 +238,9 @@ Status CheckPredictorFlags(const PredictorFlags& flags, const CLI::App& app) {
   }
   const size_t mode = !flags.input.empty() ? 0 : !flags.topics.input.empty() ? 1 : 2;
   MILLRACE_RETURN_IF_ERROR(CheckMode(kModes[mode], app));
+  if (!flags.follow) {
+    MILLRACE_RETURN_IF_ERROR(CheckJobFlags(!flags.topics.input.empty(), app));
+  }
   if (!IsHostAndPort(flags.http.address)) return wrong("--listen must be HOST:PORT");
   if (flags.tls_cert.empty() != flags.tls_key.empty()) {
     return wrong("--tls-cert and --tls-key need each other");

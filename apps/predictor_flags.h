@@ -1,11 +1,9 @@
-// The flags of Predictor.
+// The flags of Predictor, but for those of a job (apps/job_flags.h).
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "base/status.h"
 #include "predictor/http_server.h"
@@ -15,6 +13,7 @@ namespace millrace {
 
 struct PredictorFlags {
   std::string model;
+  bool follow = false;
   // A file.
   std::string input;
   std::string output;
@@ -36,11 +35,6 @@ struct PredictorFlags {
   std::string on_data_loss = "stop";
   double interval_s = 0.05;
   TopicRun::Options topics;  // what needs no conversion
-  // Kafka.
-  std::string config;
-  std::string brokers;
-  std::vector<std::string> kafka;  // KEY=VALUE each
-  std::optional<double> broker_timeout_s;
 };
 
 extern const char kPredictorDescription[];
@@ -48,8 +42,8 @@ extern const char kPredictorFooter[];  // of --help
 
 // `flags` outlives the parsing.
 void AddPredictorFlags(CLI::App& app, PredictorFlags& flags);
-// What the parser cannot know of the flags that it has read: those that need others, and those that
-// have no effect beside them. InvalidArgument names the flag and the remedy.
+// What the parser cannot know of the flags that it has read, of a job's, too: those that need
+// others, and those that have no effect beside them. InvalidArgument names the flag and the remedy.
 Status CheckPredictorFlags(const PredictorFlags& flags, const CLI::App& app);
 
 }  // namespace millrace

@@ -60,8 +60,8 @@ struct Counts {
 
 class KafkaTopicRun final : public TopicRun {
  public:
-  KafkaTopicRun(const ModelFolder& folder, Options options)
-      : folder_(folder),
+  KafkaTopicRun(const ModelSource& models, Options options)
+      : models_(models),
         options_(std::move(options)),
         stop_(*options_.stop),
         broker_retry_(stop_, options_.kafka.broker_timeout_s),
@@ -98,7 +98,7 @@ class KafkaTopicRun final : public TopicRun {
   void SayIfAllAtEnd(int32_t partition);
   std::string Summary() const;
 
-  const ModelFolder& folder_;
+  const ModelSource& models_;
   Options options_;
   const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;
@@ -157,7 +157,7 @@ Status KafkaTopicRun::Open() {
     options_.group = absl::StrCat("predictor.", options_.input, ".", options_.output);
   }
   MILLRACE_ASSIGN_OR_RETURN(RecordScorer scorer,
-                            RecordScorer::Create(folder_.model(), options_.records));
+                            RecordScorer::Create(models_.model(), options_.records));
   scorer_.emplace(std::move(scorer));
   MILLRACE_ASSIGN_OR_RETURN(admin_, KafkaAdmin::Create(options_.kafka, "predictor-admin"));
   return absl::OkStatus();
@@ -347,7 +347,7 @@ Status KafkaTopicRun::Take(const ConsumedRecord& record) {
 }
 
 void KafkaTopicRun::UseNewestModel() {
-  const std::shared_ptr<const ModelScorer> model = folder_.model();
+  const std::shared_ptr<const ModelScorer> model = models_.model();
   if (model.get() == &scorer_->model() || model == refused_) return;
   StatusOr<RecordScorer> scorer = RecordScorer::Create(model, options_.records);
   if (scorer.ok()) {
@@ -494,8 +494,8 @@ std::string KafkaTopicRun::Summary() const {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<TopicRun>> TopicRun::Create(const ModelFolder& folder, Options options) {
-  auto run = std::make_unique<KafkaTopicRun>(folder, std::move(options));
+StatusOr<std::unique_ptr<TopicRun>> TopicRun::Create(const ModelSource& models, Options options) {
+  auto run = std::make_unique<KafkaTopicRun>(models, std::move(options));
   MILLRACE_RETURN_IF_ERROR(run->Open());
   return std::unique_ptr<TopicRun>(std::move(run));
 }

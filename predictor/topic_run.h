@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "kafka/options.h"
-#include "predictor/model_folder.h"
+#include "predictor/model_source.h"
 #include "predictor/record_scorer.h"
 
 namespace millrace {
@@ -37,9 +37,9 @@ class TopicRun {
   };
 
   // Checks all that can be checked without a broker, and connects to none. InvalidArgument for
-  // settings that make no sense, or columns that do not fit the model. `folder` outlives the run;
+  // settings that make no sense, or columns that do not fit the model. `models` outlives the run;
   // each batch of records is scored by the model that it has then, if the columns fit that one.
-  static StatusOr<std::unique_ptr<TopicRun>> Create(const ModelFolder& folder, Options options);
+  static StatusOr<std::unique_ptr<TopicRun>> Create(const ModelSource& models, Options options);
   virtual ~TopicRun() = default;
 
   // Waits for a broker, and scores records until it is stopped or, with until_end, has come to the

@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -157,6 +158,8 @@ class Flags(PredictorTest):
 
     def test_that_do_not_fit_are_wrong_usage(self):
         self.assert_error(2, "--model", "--input", "x")
+        self.assert_error(2, "--follow --job ID", "--follow", "--model", MODEL)
+        self.assert_error(2, "--job has no effect without --follow", "--model", MODEL, "--job", "x")
         self.assert_error(2, "there is no flag --modl; did you mean --model?", "--modl", MODEL)
         self.assert_error(2, "both --input FILE and --output FILE", "--model", MODEL, "--input", "x")
         self.assert_error(2, "--listen", "--model", MODEL, "--listen", "8080")
@@ -194,6 +197,31 @@ class Flags(PredictorTest):
         self.assert_error(1, "no model in nothing", "--model", "nothing")
         self.assert_error(1, "nothing.csv", "--model", MODEL, "--input", "nothing.csv", "--output", "out")
         self.assert_error(1, "cannot read nothing", "--model", MODEL, "--token-file", "nothing")
+
+
+class Jobs(PredictorTest):
+    def test_whose_kafka_does_not_answer_are_waited_for_as_long_as_told(self):
+        with contextlib.closing(socket.socket()) as listener:
+            listener.bind(("127.0.0.1", 0))
+            nobody = f"127.0.0.1:{listener.getsockname()[1]}"
+            result = run("--follow", "--brokers", nobody, "--broker-timeout", "1", "--listen", "127.0.0.1:0")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f"no Kafka broker answered at {nobody} for 1 s (--broker-timeout)", result.stderr)
+
+    def test_that_are_waited_for_can_be_waited_for_no_longer(self):
+        with contextlib.closing(socket.socket()) as listener:
+            listener.bind(("127.0.0.1", 0))
+            nobody = f"127.0.0.1:{listener.getsockname()[1]}"
+            process = subprocess.Popen([PREDICTOR, "--follow", "--brokers", nobody, "--input",
+                                        self.write(ROWS), "--output", "out.csv"], cwd=self.folder,
+                                       stderr=subprocess.PIPE, text=True)
+            self.addCleanup(process.kill)
+            while "waiting for Kafka" not in (line := process.stderr.readline()):
+                self.assertTrue(line)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130)
+        self.assertFalse((self.folder / "out.csv").exists())
 
 
 class Http(PredictorTest):

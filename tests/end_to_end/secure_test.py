@@ -14,9 +14,9 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import topology  # noqa: E402
 
-USERS = ["producer", "server", "worker", "watch"]
+USERS = ["producer", "server", "worker", "watch", "predictor"]
 SOURCE = "source"  # TopicSource's, in jobs that have no producer
-PREDICTOR = "predictor"  # belongs to no job
+SCORER = "scorer"  # a Predictor from topic to topic; belongs to no job
 CREATE_ACLS = topology.BUILD / "tests" / "kafka" / "kafka_create_acls"
 DOCUMENT = topology.ROOT / "docs" / "security.md"
 # For which the server needs three brokers: see MinInsyncTest.
@@ -47,7 +47,9 @@ def acls(command):
 
 
 ALL = [acl for command in documented() for acl in acls(command)]
-EVERY = [acl for acl in ALL if acl[0] not in (SOURCE, PREDICTOR)]
+# For which the predictor needs a job with embedding rows.
+PARAMETERS = ("predictor", "topic", "literal", "flights.parameters", "Read")
+EVERY = [acl for acl in ALL if acl[0] not in (SOURCE, SCORER) and acl != PARAMETERS]
 
 
 def wait_for(happened, timeout=PATIENCE):
@@ -62,7 +64,7 @@ def wait_for(happened, timeout=PATIENCE):
 
 class SecureBroker(topology.Broker):
     def __init__(self, folder, version, brokers=1, options=()):
-        users = [f"--user={user}={user}-secret" for user in [*USERS, SOURCE, PREDICTOR]]
+        users = [f"--user={user}={user}-secret" for user in [*USERS, SOURCE, SCORER]]
         super().__init__(folder, version, brokers, ["--secure", *users, *options])
 
     # librdkafka before 2.6.1 cannot log in by SCRAM at Kafka 4.
@@ -115,10 +117,15 @@ class SecureJob(topology.Job):
         self.commands["ask"] = [*self.commands["server"], "--checkpoint-now"]
         self.commands["late"] = self.commands["server"]
         self.commands["watch"] = self.watch_command("--once", user="watch")
+        self.commands["predictor"] = [
+            topology.PROGRAMS / "Predictor", "--follow", "--brokers", broker.address, "--job", name,
+            "--listen", "127.0.0.1:0", *broker.flags("predictor"),
+        ]  # fmt: skip
 
     # Of each user.
     PROGRAMS = {"server": ["server", "ask", "late"], "worker": ["worker0"],
-                "producer": ["producer"], "watch": ["watch"]}  # fmt: skip
+                "producer": ["producer"], "watch": ["watch"],
+                "predictor": ["predictor"]}  # fmt: skip
 
     def watch_command(self, *words, user):
         return [topology.PROGRAMS / "Watch", "--brokers", self.broker.address, "--job", self.name,
@@ -211,6 +218,10 @@ def watch(job):
     job.start("watch")
 
 
+def predict(job):
+    job.start("predictor")
+
+
 # By user, topic and operation; the program that then says what it lacks.
 SITUATIONS = {
     ("producer", "input-data", "Read"): [(start_the_producer_again, "producer")],
@@ -224,6 +235,9 @@ SITUATIONS = {
     # A worker's own partition may hold nothing, or one answer, until something follows it.
     ("worker", "weights", "Delete"): [(send_a_worker_what_it_deletes, "worker0")],
     ("watch", "metrics", "Read"): [(watch, "watch")],
+    ("predictor", "job", "Read"): [(predict, "predictor")],
+    ("predictor", "weights", "Read"): [(predict, "predictor")],
+    ("predictor", "input-data", "Read"): [(predict, "predictor")],
 }  # fmt: skip
 
 
@@ -272,6 +286,10 @@ class SecureTest(unittest.TestCase):
         job.processes.pop("late")
         self.until(lambda: self.snapshot_is_made(job), job, "a snapshot")
         self.until(lambda: self.watch_is_right(job), job, "Watch's display")
+        predict(job)
+        self.until(lambda: job.says("predictor", "the first weights"), job, "a model")
+        job.kill("predictor")
+        job.processes.pop("predictor")
         # Its rows are not waited for.
         rate = job.commands["producer"].index("--rate")
         del job.commands["producer"][rate:rate + 2]
@@ -373,7 +391,7 @@ class SecureTest(unittest.TestCase):
                 job.close()
 
     def test_a_predictor_of_topics_needs_what_is_documented_and_names_what_it_lacks(self):
-        wanted = [acl for acl in ALL if acl[0] == PREDICTOR]
+        wanted = [acl for acl in ALL if acl[0] == SCORER]
         self.assertEqual(len(wanted), 5)
         group = "predictor.flights-new.flights-scored"
         lacking = {f"scored-{i}": acl for i, acl in enumerate([None, *wanted])}
@@ -390,13 +408,29 @@ class SecureTest(unittest.TestCase):
                 done = subprocess.run(
                     [topology.PROGRAMS / "Predictor", "--model", topology.ROOT / "tests" / "apps" / "model",
                      "--brokers", self.broker.address, "--input-topic", topics[0], "--output-topic", topics[1],
-                     "--error-topic", topics[2], "--until-end", *self.broker.flags(PREDICTOR)],
+                     "--error-topic", topics[2], "--until-end", *self.broker.flags(SCORER)],
                     check=False, capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
                 self.assertEqual(done.returncode, 1 if missing else 0, done.stderr)
                 if missing:
                     named = missing[3].replace("flights", name)
                     self.assertTrue(any(named in line and DENIED in line.lower()
                                         for line in done.stderr.splitlines()), done.stderr)
+
+    def test_a_predictor_reads_the_checkpoints_of_a_job_with_embedding_rows_if_it_may(self):
+        self.broker.allow_transactions("embedded-shard-")
+        self.broker.allow("embedded", [acl for acl in EVERY if acl != ALTER_CONFIGS])
+        job = self.job("embedded")
+        command = job.commands["producer"]
+        at = command.index("--label")
+        command[at:at + len(topology.FEATURES)] = ["--label", "verdict", "--numeric", "price",
+                                                   "--ids", "shop"]  # fmt: skip
+        job.begin()
+        predict(job)
+        self.until(lambda: self.tells(job, "predictor", "embedded.parameters"), job, "a denial")
+        self.assertEqual(job.wait("predictor", PATIENCE), 1)
+        self.broker.allow("embedded", [PARAMETERS])
+        predict(job)
+        self.until(lambda: "the first weights" in job.said("predictor"), job, "a model")
 
     def sourced_job(self, name):
         job = self.job(name)

@@ -1,0 +1,61 @@
+#include "follower/found_job.h"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "job/job_registry.h"
+#include "job/kafka_options.h"
+#include "kafka/consumer.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+constexpr std::chrono::seconds kLook(1);
+
+// JobRegistry waits for a broker without a limit.
+Status LookForTopic(const JobConfig& config) {
+  const std::string topic = TopicName(config.name(), Topic::kJob);
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PartitionConsumer> consumer,
+                            PartitionConsumer::Create(ToKafkaOptions(config),
+                                                      {.client_id = "predictor"}, topic, nullptr));
+  const Status found = consumer->QueryRange(0, kLook).status();
+  if (!absl::IsNotFound(found)) return found;
+  return absl::NotFoundError("there is no job " + config.name() + " at " + config.brokers() +
+                             " yet (its topic " + topic + " is not there)");
+}
+
+Status HasNot(const JobConfig& config, const std::string& what) {
+  return absl::NotFoundError("the job " + config.name() + " has not begun: " + what);
+}
+
+}  // namespace
+
+bool FoundJob::IsSame(const FoundJob& other) const {
+  return began_ms == other.began_ms && MessageDifferencer::Equals(features, other.features) &&
+         MessageDifferencer::Equals(training, other.training);
+}
+
+StatusOr<FoundJob> FindJob(const JobConfig& config, const CheckFoundJob& check,
+                           const std::atomic<bool>& stop) {
+  MILLRACE_RETURN_IF_ERROR(LookForTopic(config));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
+                            JobRegistry::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobFeatures> features, registry->ReadFeatures());
+  if (!features) return HasNot(config, "no CsvProducer or TopicSource has published its features");
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, registry->ReadTraining());
+  if (!training) return HasNot(config, "no ServerApp has published its training settings");
+  MILLRACE_RETURN_IF_ERROR(check(*features, *training));
+  FoundJob job{*features, *training, registry->training_published_ms()};
+  MILLRACE_ASSIGN_OR_RETURN(const auto ended, registry->ReadEnded());
+  job.ended = EveryShardEnded(ended, training->shards());
+  return job;
+}
+
+}  // namespace millrace

@@ -1,0 +1,240 @@
+"""Predictor follows jobs that run on a real broker, while servers and brokers die."""
+
+import contextlib
+import http.client
+import json
+import pathlib
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import topology  # noqa: E402
+
+ROWS = 12_000
+PREDICTOR = topology.PROGRAMS / "Predictor"
+EVENTUAL = ["--consistency", "eventual", "--batch-rows", "16"]
+SEQUENTIAL = ["--consistency", "sequential", "--batch-rows", "16"]
+SERVERS = {"server": [0, 2], "server1": [1]}
+NEW_ROWS = [{"price": 120000.5, "weight": 0.0005, "shop": "north", "day": 3, "words": "good quick"},
+            {"price": None, "weight": 0, "shop": "nowhere", "day": "", "words": ""}]  # fmt: skip
+
+
+class Predictor:
+    """One that answers over HTTP."""
+
+    started = 0
+
+    def __init__(self, folder, *words):
+        Predictor.started += 1
+        self.log = folder / f"predictor-{Predictor.started}.log"
+        with open(self.log, "a", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [PREDICTOR, "--listen", "127.0.0.1:0", *map(str, words)], stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL, cwd=folder)  # fmt: skip
+        self.port = int(self.until_said("listening on 127.0.0.1:").split()[0])
+
+    def said(self):
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def until_said(self, text, timeout=60):
+        """What stands behind it."""
+        end = time.monotonic() + timeout
+        while text not in self.said():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"'{text}' did not appear in\n{self.said()}")
+            time.sleep(0.02)
+        return self.said().split(text, 1)[1]
+
+    def ask(self, method, path, body=None):
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as to:
+            to.request(method, path, body)
+            answer = to.getresponse()
+            return answer.status, answer.read().decode()
+
+    def predict(self):
+        status, text = self.ask("POST", "/predict", json.dumps(NEW_ROWS))
+        if status != 200:
+            raise AssertionError(text)
+        return text
+
+    def model(self):
+        return json.loads(self.ask("GET", "/model")[1])
+
+    def until(self, happened, timeout=60):
+        end = time.monotonic() + timeout
+        while not happened():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"it did not happen: {self.said()}")
+            time.sleep(0.05)
+
+    def until_ready(self):
+        self.until(lambda: self.ask("GET", "/readyz")[0] == 200)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class OnABroker(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = topology.temporary_folder()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.path = pathlib.Path(cls.folder.name)
+        cls.data = cls.path / "rows.csv"
+        topology.write_csv(cls.data, ROWS)
+        cls.broker = topology.Broker(cls.path / "kafka").start()
+        cls.addClassCleanup(cls.broker.stop)
+
+    def job(self, **options):
+        name = self.id().rsplit(".", 1)[-1].replace("_", "-")[:60]
+        folder = self.path / name
+        folder.mkdir()
+        options = {"data": self.data, "fed": True, **options}
+        job = topology.Job(self.broker, name, folder, **options)
+        for server in [name for name in job.commands if name.startswith("server")]:
+            job.commands[server] += ["--snapshot-dir", job.snapshots]
+        self.addCleanup(job.close)
+        return job
+
+    def follow(self, job, *words):
+        predictor = Predictor(job.folder, "--follow", "--brokers", self.broker.address, "--job",
+                              job.name, *words)  # fmt: skip
+        self.addCleanup(predictor.end)
+        return predictor
+
+    def exported(self, job):
+        return job.snapshots / f"{job.name}-end" / "model"
+
+    def scored(self, job, *words):
+        """The bytes of the file of rows, scored."""
+        out = job.folder / "scored.csv"
+        done = subprocess.run([PREDICTOR, *map(str, words), "--input", self.data, "--output", out],
+                              cwd=job.folder, capture_output=True, text=True, check=False, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return out.read_bytes()
+
+    def assert_ends_as_exported(self, job, predictor):
+        """Once the job has ended: predictions over HTTP, and of a file."""
+        predictor.until(lambda: predictor.model().get("ended"))
+        self.assertIsNone(predictor.model()["newer_model_error"])
+        by_folder = Predictor(job.folder, "--model", self.exported(job))
+        self.addCleanup(by_folder.end)
+        self.assertEqual(predictor.predict(), by_folder.predict())
+        self.assertEqual(
+            self.scored(job, "--follow", "--brokers", self.broker.address, "--job", job.name),
+            self.scored(job, "--model", self.exported(job)))  # fmt: skip
+
+
+class Follow(OnABroker):
+    def test_a_job_is_followed_from_before_it_begins_whoever_dies_to_its_end(self):
+        job = self.job(training=EVENTUAL)
+        predictor = self.follow(job)
+        self.assertEqual(predictor.ask("GET", "/healthz")[0], 200)
+        predictor.until(lambda: "there is no job" in predictor.ask("GET", "/readyz")[1])
+        for method, path in (("GET", "/readyz"), ("GET", "/model"), ("POST", "/predict")):
+            self.assertEqual(predictor.ask(method, path, "{}" if method == "POST" else None)[0], 503)
+        job.start().feed(0.4)
+        predictor.until_ready()
+        first = predictor.predict()
+        predictor.until(lambda: predictor.predict() != first)
+        # The server dies, and predictions go on by what was learnt.
+        job.wait_until_it_stands()
+        job.kill("server")
+        last = predictor.predict()
+        self.assertGreater(predictor.model()["age_seconds"], 0)
+        job.start("server")
+        job.feed(0.7)
+        predictor.until(lambda: predictor.predict() != last)
+        # So does the broker.
+        job.wait_until_it_stands()
+        last = predictor.predict()
+        self.broker.kill()
+        predictor.until(lambda: predictor.model()["newer_model_error"])
+        self.assertEqual(predictor.predict(), last)
+        self.assertEqual(predictor.ask("GET", "/readyz")[0], 200)
+        self.broker.start()
+        job.feed(1)
+        job.wait_all()
+        self.assert_ends_as_exported(job, predictor)
+        said = predictor.said()
+        self.assertEqual(said.count("s old, predict:"), 1, said)
+        self.assertIn("has ended; its last weights predict", said)
+
+    def test_rounds_of_several_servers_are_followed_to_the_same_bytes(self):
+        job = self.job(training=SEQUENTIAL, servers=SERVERS, fed=False)
+        predictor = self.follow(job)
+        job.start().wait_all()
+        self.assert_ends_as_exported(job, predictor)
+
+    def test_a_job_of_one_worker_and_a_regression_is_followed(self):
+        data = self.path / "prices.csv"
+        topology.write_csv(data, 3000)
+        job = self.job(data=data, workers=1, fed=False, features=[
+            "--label", "price", "--regression", "--numeric", "weight", "--categorical", "shop,day",
+            "--text", "words", "--categorical-buckets", "64", "--text-buckets", "64"],
+            training=EVENTUAL)  # fmt: skip
+        predictor = self.follow(job)
+        job.start().wait_all()
+        self.assert_ends_as_exported(job, predictor)
+
+    def test_another_job_of_the_same_name_is_followed_when_the_topics_are_new(self):
+        job = self.job(training=EVENTUAL, fed=False)
+        predictor = self.follow(job)
+        job.start().wait_all()
+        predictor.until(lambda: predictor.model().get("ended"))
+        self.broker.tool("kafka-topics", "--delete", "--topic", f"{job.name}\\..*")
+        job.close()
+        other = self.path / "other"
+        other.mkdir()
+        again = topology.Job(self.broker, job.name, other, data=self.data,
+                             training=EVENTUAL, features=[
+                                 "--label", "shop", "--numeric", "price", "--text", "words",
+                                 "--text-buckets", "64"])  # fmt: skip
+        again.commands["server"] += ["--snapshot-dir", again.snapshots]
+        self.addCleanup(again.close)
+        again.start().wait_all()
+        predictor.until(lambda: '"north"' in predictor.predict())
+        self.assert_ends_as_exported(again, predictor)
+
+    def test_a_job_with_embedding_rows_is_followed_by_its_checkpoints_whoever_dies(self):
+        job = self.job(servers=SERVERS, training=["--consistency", "eventual"], features=[
+            "--label", "verdict", "--numeric", "price", "--ids", "shop,shop*day",
+            "--text", "words", "--text-buckets", "32768"])  # fmt: skip
+        predictor = self.follow(job)
+        job.start().feed(0.5)
+        predictor.until_ready()
+        first = predictor.predict()
+        predictor.until(lambda: predictor.predict() != first)
+        job.kill("server")
+        predictor.predict()
+        job.start("server")
+        job.feed(1)
+        job.wait_all()
+        self.assert_ends_as_exported(job, predictor)
+        self.assertEqual(int(predictor.model()["model"]["rows"]), ROWS)
+
+    def test_a_job_whose_weights_are_gone_from_the_topic_is_read_from_its_checkpoints(self):
+        job = self.job(training=EVENTUAL, fed=False)
+        job.start().wait_all()
+        self.broker.tool("kafka-configs", "--alter", "--entity-type", "topics", "--entity-name",
+                         f"{job.name}.weights", "--add-config", "retention.ms=1,segment.ms=1")
+        self.await_empty(f"{job.name}.weights")
+        self.assert_ends_as_exported(job, self.follow(job))
+
+    def await_empty(self, topic):
+        end = time.monotonic() + 120
+        while True:
+            begin, last = (self.broker.tool("kafka-get-offsets", "--topic", topic, "--time", which)
+                           for which in ("earliest", "latest"))  # fmt: skip
+            if begin == last:
+                return
+            self.assertLess(time.monotonic(), end, f"{topic} keeps its records")
+            time.sleep(1)
+
+
+if __name__ == "__main__":
+    topology.end_on_signals()
+    unittest.main(verbosity=2)
