@@ -25,7 +25,7 @@ Status LookForTopic(const JobConfig& config) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PartitionConsumer> consumer,
                             PartitionConsumer::Create(ToKafkaOptions(config),
                                                       {.client_id = "predictor"}, topic, nullptr));
-  const Status found = consumer->QueryRange(0, kLook).status();
+  Status found = consumer->QueryRange(0, kLook).status();
   if (!absl::IsNotFound(found)) return found;
   return absl::NotFoundError("there is no job " + config.name() + " at " + config.brokers() +
                              " yet (its topic " + topic + " is not there)");
