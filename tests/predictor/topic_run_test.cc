@@ -117,8 +117,8 @@ TEST_F(TopicRunTest, AnswersToWhatHoldsNoRowMayHaveATopicOfTheirOwn) {
   Send(2, "{");
   Send(0, "{}");
   ASSERT_TRUE(RunToEnd().ok());
-  EXPECT_EQ(Answers(1)[0].value.contains("class"), true);
-  const Answer error = Answers(1, "errors", 1)[0];
+  EXPECT_EQ(Answers(1).at(0).value.contains("class"), true);
+  const Answer error = Answers(1, "errors", 1).at(0);
   EXPECT_THAT(error.value["error"].get<std::string>(), HasSubstr("malformed JSON"));
   EXPECT_EQ(error.value["source"]["partition"], 2);
 }
@@ -126,11 +126,11 @@ TEST_F(TopicRunTest, AnswersToWhatHoldsNoRowMayHaveATopicOfTheirOwn) {
 TEST_F(TopicRunTest, ANewerModelAnswersWhatComesNext) {
   Start();
   Send(0, "{}");
-  EXPECT_EQ(Answers(1)[0].value["probabilities"].size(), 3u);
+  EXPECT_EQ(Answers(1).at(0).value["probabilities"].size(), 3u);
   Put(4);
   ASSERT_TRUE(models_->Refresh().value());
   Send(0, "{}");
-  EXPECT_EQ(Answers(2)[1].value["probabilities"].size(), 4u);
+  EXPECT_EQ(Answers(2).at(1).value["probabilities"].size(), 4u);
   EXPECT_TRUE(absl::IsCancelled(Stop()));
 }
 
