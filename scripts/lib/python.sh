@@ -11,6 +11,8 @@ declare -A python_sets=(
   [sklearn]='--only-binary :all: numpy==2.2.6 scipy==1.15.3 scikit-learn==1.6.1'
   [onnx]='--only-binary :all: numpy==2.2.6 onnxruntime==1.32.0'
   [river]='--only-binary :all: numpy==2.2.6 scipy==1.15.3 narwhals==2.29.0 river==0.26.1'
+  [pandas]='--only-binary :all: numpy==2.2.6 pandas==2.3.3'
+  [package]='numpy==2.2.6 scikit-build-core==0.11.6 nanobind==2.9.2'
   [vw]='--only-binary :all: vowpalwabbit==9.11.9'
   [avro]='--no-deps --only-binary :all: confluent-kafka==2.16.1 fastavro==1.13.1 anyio==4.16.0 attrs==26.1.0 authlib==1.9.10 cachetools==8.0.2 certifi==2026.10.19.post1 cffi==2.1.1 cryptography==50.0.2 h11==0.16.0 httpcore2==2.16.2 httpx2==2.16.2 idna==3.20 joserfc==1.8.0 pycparser==3.12 truststore==0.10.5 typing_extensions==4.16.0'
 )
@@ -41,4 +43,19 @@ python_with() {
     say "installed Python packages ($set) in $((($(now_ms) - began + 500) / 1000)) s"
   done
   exec 7>&-
+}
+
+# The Python package of this tree, in the same environment. The module is built in build/python, where
+# the next build goes on from it. REQUIRES: python_with package.
+python_package() {
+  local log=$root/build/venv.log began launcher=()
+  began=$(now_ms)
+  ! command -v ccache >/dev/null || launcher=(CMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  exec 7>"$root/build/.venv.lock"
+  flock 7
+  env "${launcher[@]}" CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" "$python" -m pip install -q \
+    --disable-pip-version-check --no-build-isolation --no-deps "$root/python" >>"$log" 2>&1 ||
+    die "pip could not install python/; see build/venv.log"
+  exec 7>&-
+  say "installed the Python package in $((($(now_ms) - began + 500) / 1000)) s"
 }

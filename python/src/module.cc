@@ -1,0 +1,292 @@
+// The module millrace._native: what millrace/*.py is written on. Errors become exceptions here.
+#include <google/protobuf/util/json_util.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "python/src/model_handle.h"
+#include "python/src/online_session.h"
+#include "python/src/row_reader.h"
+#include "python/src/topic_writer.h"
+
+namespace nb = nanobind;
+
+namespace millrace {
+namespace {
+
+constexpr size_t kRowsAtOnce = 4096;  // that are read before the interpreter's lock is given up
+
+// What a status is in Python. `not_found`: what is looked for is a file, or something else.
+[[noreturn]] void Raise(const Status& status, PyObject* not_found = PyExc_RuntimeError) {
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();  // Ctrl-C, say
+  PyObject* type = PyExc_RuntimeError;
+  if (absl::IsInvalidArgument(status) || absl::IsDataLoss(status)) type = PyExc_ValueError;
+  if (IsAway(status)) type = PyExc_ConnectionError;
+  if (absl::IsNotFound(status)) type = not_found;
+  PyErr_SetString(type, std::string(status.message()).c_str());
+  throw nb::python_error();
+}
+
+template <typename T>
+T Take(StatusOr<T> value, PyObject* not_found = PyExc_RuntimeError) {
+  if (!value.ok()) Raise(value.status(), not_found);
+  return std::move(value).value();
+}
+
+void Check(const Status& status) {
+  if (!status.ok()) Raise(status);
+}
+
+// A float32 array of rows, which owns the floats.
+nb::object ToArray(std::vector<float> floats, size_t width) {
+  const size_t rows = floats.size() / width;
+  floats.reserve(1);  // an array has an address, though it may have no rows
+  auto* const owned = new std::vector<float>(std::move(floats));
+  const nb::capsule owner(owned,
+                          [](void* all) noexcept { delete static_cast<std::vector<float>*>(all); });
+  return nb::cast(nb::ndarray<nb::numpy, float>(owned->data(), {rows, width}, owner));
+}
+
+// Something that scores rows: a ModelHandle or an OnlineSession.
+template <typename Scorer>
+struct Scored {
+  explicit Scored(std::unique_ptr<Scorer> made)
+      : scorer(std::move(made)), columns(scorer->columns()), reader(columns, kAbsent) {}
+
+  static constexpr auto kAbsent =
+      Scorer::kTakesRowsWithoutColumns ? RowReader::Absent::kEmpty : RowReader::Absent::kError;
+
+  std::unique_ptr<Scorer> scorer;
+  std::vector<std::string> columns;
+  RowReader reader;
+};
+using NativeModel = Scored<ModelHandle>;
+using NativeSession = Scored<OnlineSession>;
+
+// Collects the cells of rows, and scores some of them at a time without the interpreter's lock.
+template <typename Scorer>
+class Scoring {
+ public:
+  explicit Scoring(Scored<Scorer>& scored) : scored_(scored), cells_(scored.columns.size()) {}
+
+  CellTable& cells() { return cells_; }
+  // To be called after each row that was added.
+  void Added(const Status& status) {
+    if (!status.ok()) Raise(InRow(first_ + cells_.rows(), status));
+    if (cells_.rows() == kRowsAtOnce) Flush();
+  }
+  nb::object Finish() {
+    Flush();
+    return ToArray(std::move(scores_), scored_.scorer->score_count());
+  }
+
+ private:
+  void Flush() {
+    Status status;
+    {
+      const nb::gil_scoped_release without_lock;
+      status = scored_.scorer->Score(cells_, first_, scores_);
+    }
+    Check(status);
+    first_ += cells_.rows();
+    cells_.Clear();
+  }
+
+  Scored<Scorer>& scored_;
+  CellTable cells_;
+  size_t first_ = 0;  // of the rows in cells_
+  std::vector<float> scores_;
+};
+
+template <typename Scorer>
+nb::object ScoreDicts(Scored<Scorer>& scored, const nb::iterable& rows) {
+  Scoring<Scorer> scoring(scored);
+  for (const nb::handle row : rows) {
+    scoring.Added(scored.reader.Append(row.ptr(), scoring.cells()));
+  }
+  return scoring.Finish();
+}
+
+void CheckLists(const nb::list& lists, size_t columns, size_t rows) {
+  bool fit = lists.size() == columns;
+  for (const nb::handle list : lists) {
+    fit = fit && PyList_Check(list.ptr()) && nb::len(list) == rows;
+  }
+  if (!fit) throw nb::value_error("the columns are not lists of the same length");
+}
+
+template <typename Scorer>
+nb::object ScoreLists(Scored<Scorer>& scored, const nb::list& lists, size_t rows) {
+  CheckLists(lists, scored.columns.size(), rows);
+  Scoring<Scorer> scoring(scored);
+  for (size_t i = 0; i < rows; ++i) {
+    scoring.Added(scored.reader.AppendFromLists(nullptr, lists.ptr(), i, scoring.cells()));
+  }
+  return scoring.Finish();
+}
+
+NativeModel* LoadModel(const std::string& folder) {
+  std::optional<StatusOr<std::unique_ptr<ModelHandle>>> loaded;
+  {
+    const nb::gil_scoped_release without_lock;
+    loaded = ModelHandle::Load(folder);
+  }
+  return new NativeModel(Take(*std::move(loaded), PyExc_FileNotFoundError));
+}
+
+template <typename Message>
+Message FromJson(const std::string& json) {
+  Message message;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(json, &message);
+  if (!parsed.ok()) throw nb::value_error(std::string(parsed.message()).c_str());
+  return message;
+}
+
+NativeSession* MakeSession(const std::string& spec, const std::string& training,
+                           std::vector<float> class_weights, bool balanced) {
+  return new NativeSession(Take(OnlineSession::Create({.spec = FromJson<FeatureSpec>(spec),
+                                                       .training = FromJson<Training>(training),
+                                                       .class_weights = std::move(class_weights),
+                                                       .balanced = balanced})));
+}
+
+void Learn(NativeSession& session, const CellTable& cells) {
+  Status status;
+  {
+    const nb::gil_scoped_release without_lock;
+    status = session.scorer->Learn(cells, 0);
+  }
+  Check(status);
+}
+
+void LearnDict(NativeSession& session, nb::handle row, nb::handle label) {
+  CellTable cells(session.columns.size() + 1);
+  Status status = AppendCell(label.ptr(), cells.text());
+  if (!status.ok()) throw nb::value_error(("the label " + std::string(status.message())).c_str());
+  cells.EndCell();
+  Check(InRow(0, session.reader.Append(row.ptr(), cells)));
+  Learn(session, cells);
+}
+
+void LearnLists(NativeSession& session, const nb::list& labels, const nb::list& lists) {
+  CheckLists(lists, session.columns.size(), labels.size());
+  CellTable cells(session.columns.size() + 1);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    Check(InRow(i, session.reader.AppendFromLists(labels.ptr(), lists.ptr(), i, cells)));
+  }
+  Learn(session, cells);
+}
+
+nb::dict FiguresOf(NativeSession& session) {
+  const EvaluationFigures figures = session.scorer->figures();
+  const auto number = [](const std::optional<double>& value) {
+    return value ? nb::object(nb::float_(*value)) : nb::none();
+  };
+  nb::dict all;
+  all["rows"] = figures.rows;
+  if (figures.rmse) {
+    all["rmse"] = *figures.rmse;
+    all["prior_rmse"] = figures.prior_rmse;
+    all["mae"] = number(figures.mae);
+    all["r2"] = number(figures.r2);
+    return all;
+  }
+  all["log_loss"] = figures.log_loss;
+  all["prior_log_loss"] = figures.prior_log_loss;
+  all["accuracy"] = figures.accuracy;
+  all["prior_accuracy"] = figures.prior_accuracy;
+  all["f1_macro"] = figures.f1_macro;
+  all["f1_weighted"] = figures.f1_weighted;
+  all["auc"] = number(figures.auc);
+  all["pr_auc"] = number(figures.pr_auc);
+  return all;
+}
+
+TopicWriter* OpenWriter(const std::string& brokers, const std::string& topic,
+                        std::vector<std::pair<std::string, std::string>> settings,
+                        int32_t partitions, double timeout_s) {
+  TopicWriter::Options options;
+  options.kafka = {brokers, std::move(settings), timeout_s};
+  options.topic = topic;
+  options.partitions = partitions;
+  options.stopped = [] {
+    const nb::gil_scoped_acquire with_lock;
+    return PyErr_CheckSignals() != 0;
+  };
+  std::optional<StatusOr<std::unique_ptr<TopicWriter>>> opened;
+  {
+    const nb::gil_scoped_release without_lock;
+    opened = TopicWriter::Open(std::move(options));
+  }
+  return Take(*std::move(opened)).release();
+}
+
+void SendRow(TopicWriter& writer, const nb::bytes& value) {
+  const std::string_view bytes(value.c_str(), value.size());
+  Status status;
+  {
+    const nb::gil_scoped_release without_lock;
+    status = writer.Send(bytes);
+  }
+  Check(status);
+}
+
+void FinishSending(TopicWriter& writer) {
+  Status status;
+  {
+    const nb::gil_scoped_release without_lock;
+    status = writer.Finish();
+  }
+  Check(status);
+}
+
+// The cell that a value is, None for the empty one: by which labels are told apart.
+std::string CellText(nb::handle value) {
+  std::string text;
+  const Status status = AppendCell(value.ptr(), text);
+  if (!status.ok()) throw nb::value_error(("a label " + std::string(status.message())).c_str());
+  return text;
+}
+
+}  // namespace
+}  // namespace millrace
+
+NB_MODULE(_native, module) {
+  using millrace::NativeModel;
+  using millrace::NativeSession;
+
+  module.attr("version") = MILLRACE_VERSION;
+  module.def("cell_text", &millrace::CellText, nb::arg().none());
+  nb::class_<NativeModel>(module, "Model")
+      .def_static("load", &millrace::LoadModel)
+      .def_ro("columns", &NativeModel::columns)
+      .def_prop_ro("classes", [](const NativeModel& model) { return model.scorer->classes(); })
+      .def_prop_ro("description",
+                   [](const NativeModel& model) { return model.scorer->description(); })
+      .def("score_dicts", &millrace::ScoreDicts<millrace::ModelHandle>)
+      .def("score_lists", &millrace::ScoreLists<millrace::ModelHandle>);
+  nb::class_<NativeSession>(module, "Session")
+      .def_static("make", &millrace::MakeSession)
+      .def_ro("columns", &NativeSession::columns)
+      .def_prop_ro("rows", [](NativeSession& session) { return session.scorer->rows(); })
+      .def("learn_dict", &millrace::LearnDict, nb::arg().none(), nb::arg().none())
+      .def("learn_lists", &millrace::LearnLists)
+      .def("score_dicts", &millrace::ScoreDicts<millrace::OnlineSession>)
+      .def("score_lists", &millrace::ScoreLists<millrace::OnlineSession>)
+      .def("figures", &millrace::FiguresOf)
+      .def("save", [](NativeSession& session, const std::string& folder, const std::string& name) {
+        millrace::Check(session.scorer->Save(folder, name));
+      });
+  nb::class_<millrace::TopicWriter>(module, "TopicWriter")
+      .def_static("open", &millrace::OpenWriter)
+      .def("send", &millrace::SendRow)
+      .def("finish", &millrace::FinishSending);
+}

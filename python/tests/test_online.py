@@ -1,0 +1,305 @@
+"""Learning in one process: the same as a job of one worker, by the methods of River and of scikit-learn."""
+
+import csv
+import json
+import math
+import pathlib
+import random
+import subprocess
+import tempfile
+import unittest
+
+import numpy
+import pandas
+import places
+import sklearn.base
+import sklearn.pipeline
+import sklearn.preprocessing
+
+import millrace
+
+FLAGS = ["--numeric", "price,weight", "--booleans", "paid", "--categorical", "shop,shop*day",
+         "--text", "words"]  # fmt: skip
+COLUMNS = {"numeric": ["price", "weight"], "booleans": ["paid"], "categorical": ["shop", "shop*day"],
+           "text": ["words"]}  # fmt: skip
+
+
+def make_rows(count, seed=1):
+    """Rows with their labels (three classes) and numbers to be estimated; some cells are missing."""
+    draw = random.Random(seed)
+    shops, words = ["north", "south", "east, west", 'the "old" one'], ["good", "bad", "Größe", "naïve"]
+    rows = []
+    for _ in range(count):
+        shop, said = draw.randrange(4), [draw.choice(words) for _ in range(draw.randint(0, 5))]
+        row = {"price": draw.gauss(1e5, 2e4), "weight": draw.random() * 1e-3, "paid": draw.random() < 0.3,
+               "shop": shops[shop], "day": draw.randrange(7), "words": " ".join(said)}  # fmt: skip
+        score = (row["price"] - 1e5) / 2e4 + shop - 1.5 + said.count("good") - said.count("bad")
+        score += draw.gauss(0, 1) + row["paid"]
+        for name in ("price", "paid", "day"):
+            if draw.random() < 0.05:
+                row[name] = None
+        rows.append((row, "high" if score > 1 else "low" if score < -1 else "middle", 1e4 * score))
+    return rows
+
+
+ROWS = make_rows(1500)
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="millrace-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+
+class AsAJob(Folder):
+    """learn_csv is a whole job in one process: the tasks of its server and workers."""
+
+    def job(self, labels, *flags):
+        path = self.folder / "rows.csv"
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file)
+            out.writerow([*ROWS[0][0], "label"])
+            for (row, *_), label in zip(ROWS, labels, strict=True):
+                cells = [str(cell).lower() if isinstance(cell, bool) else cell for cell in row.values()]
+                out.writerow([*cells, label])
+        done = subprocess.run([places.LEARN_CSV, "--input", path, "--label", "label", "--workers", "1",
+                               *flags], check=True, capture_output=True, text=True)  # fmt: skip
+        return json.loads(done.stdout)["whole"]
+
+    def check(self, learner, labels, *flags, batch_rows=1, tolerance=0.0):
+        for (row, *_), label in zip(ROWS, labels, strict=True):
+            learner.learn_one(row, label)
+        expected = self.job(labels, "--batch-rows", str(batch_rows), *flags)
+        found = learner.figures()
+        self.assertEqual(found["rows"], expected["rows"])
+        for name, value in expected.items():
+            if value is None:
+                self.assertIsNone(found[name], name)
+                continue
+            self.assertLessEqual(abs(found[name] - value), tolerance * abs(value), (name, found[name], value))
+
+    def labels(self):
+        return [label for _, label, _ in ROWS]
+
+    def test_it_learns_to_the_bit_what_a_job_of_one_worker_does(self):
+        self.check(millrace.OnlineClassifier(**COLUMNS), self.labels(), *FLAGS)
+
+    def test_of_two_classes_by_few_features(self):
+        labels = ["yes" if label == "high" else "no" for label in self.labels()]
+        columns = {"numeric": ["price", "weight"], "categorical": ["day"], "categorical_buckets": 64}
+        self.check(millrace.OnlineClassifier(**columns), labels, "--numeric", "price,weight", "--categorical",
+                   "day", "--categorical-buckets", "64")  # fmt: skip
+
+    def test_of_unscaled_numbers_and_weighted_classes(self):
+        weights = ["--class-weight", "balanced"], ["--class-weight", "high=3,low=0.5"]
+        for class_weight, flags in zip(("balanced", {"high": 3, "low": 0.5}), weights, strict=True):
+            learner = millrace.OnlineClassifier(numeric=["weight"], class_weight=class_weight, scaling=False)
+            self.check(learner, self.labels(), "--numeric", "weight", "--scaling", "none", *flags)
+
+    def test_of_ids(self):
+        columns = {"numeric": ["price"], "ids": ["shop", "day"]}
+        self.check(millrace.OnlineClassifier(**columns), self.labels(), "--numeric", "price", "--ids", "shop,day")
+
+    def test_of_numbers_to_be_estimated(self):
+        targets = [target for *_, target in ROWS]
+        for loss in ("squared", "absolute", "huber"):
+            learner = millrace.OnlineRegressor(**COLUMNS, loss=loss)
+            self.check(learner, targets, *FLAGS, "--regression", "--loss", loss)
+
+    def test_batches_only_round_otherwise(self):
+        self.check(millrace.OnlineClassifier(**COLUMNS), self.labels(), *FLAGS, batch_rows=32, tolerance=1e-5)
+
+    def test_the_features_are_those_of_the_job(self):
+        learner = millrace.OnlineClassifier(**COLUMNS)
+        for row, label, _ in ROWS:
+            learner.learn_one(row, label)
+        learner.save(self.folder / "model", "shops")
+        described = millrace.Model.load(self.folder / "model").description
+        self.assertEqual(described["job"], "shops")
+        features = described["features"]
+        self.assertEqual(features["categorical_buckets"], 262144)
+        self.assertEqual(features["text_buckets"], 262144)
+        self.assertEqual(features["classes"], ["high", "low", "middle"])
+
+
+class Learning(Folder):
+    def scores(self, learner):
+        return [list(learner.predict_proba_one(row).values()) for row, *_ in ROWS[:50]]
+
+    def test_it_makes_no_difference_how_rows_are_cut_into_calls(self):
+        one = millrace.OnlineClassifier(**COLUMNS)
+        for row, label, _ in ROWS[:600]:
+            one.learn_one(row, label)
+        rows, labels = [row for row, *_ in ROWS[:600]], [label for _, label, _ in ROWS[:600]]
+        frame = pandas.DataFrame(rows, dtype=object)
+        for cuts in ([0, 600], [0, 7, 300, 600]):
+            for table in (rows, frame):
+                many = millrace.OnlineClassifier(**COLUMNS)
+                for begin, end in zip(cuts, cuts[1:], strict=False):
+                    many.partial_fit(table[begin:end], labels[begin:end], classes=["low", "middle", "high"])
+                self.assertEqual(self.scores(many), self.scores(one))
+        self.assertEqual(self.scores(millrace.OnlineClassifier(**COLUMNS).fit(frame, labels)), self.scores(one))
+        mixed = millrace.OnlineClassifier(**COLUMNS)
+        for row, label in zip(rows[:10], labels[:10], strict=True):
+            mixed.learn_one(row, label)
+        mixed.partial_fit(frame[10:], labels[10:])
+        self.assertEqual(self.scores(mixed), self.scores(one))
+
+    def test_what_the_first_rows_show_counts_from_the_beginning(self):
+        rows = [({"a": i % 5}, "x") for i in range(20)]
+        rows += [({"a": i % 5, "b": "late"}, "y") for i in range(20)]
+        rows += [({"a": "five", "b": None, "c": i % 2 == 0}, "z") for i in range(20)]
+        rows += [({"a": i % 5, "b": "late", "c": 0.5}, "xyz"[i % 3]) for i in range(20)]
+        found = millrace.OnlineClassifier()
+        given = millrace.OnlineClassifier(numeric=["c"], categorical=["a", "b"], classes=["x", "y", "z"])
+        for row, label in rows:
+            found.learn_one(row, label)
+            given.learn_one(row, label)
+        self.assertEqual(found.columns_, {"label": "label", "numeric": ["c"], "categorical": ["a", "b"]})
+        probe = {"a": 3, "b": "late", "c": 0.25}
+        self.assertEqual(found.predict_proba_one(probe), given.predict_proba_one(probe))
+        self.assertEqual(found.figures(), given.figures())
+
+    def test_after_the_first_rows_new_columns_are_not_looked_at_and_new_classes_are_errors(self):
+        learner = millrace.OnlineClassifier(first_rows=4)
+        for i in range(4):
+            learner.learn_one({"a": i}, i % 2)
+        learner.learn_one({"a": 1, "new": "x"}, 1)
+        self.assertEqual(learner.columns_, {"label": "label", "numeric": ["a"]})
+        with self.assertRaisesRegex(ValueError, r"2 is no class; known are 0, 1\. Give all classes .*classes="):
+            learner.learn_one({"a": 1}, 2)
+        self.assertEqual(learner.figures()["rows"], 5)
+
+    def test_first_rows_of_one_class_are_an_error(self):
+        learner = millrace.OnlineClassifier(first_rows=3)
+        learner.learn_one({"a": 1}, "no")
+        self.assertEqual(learner.predict_proba_one({"a": 1}), {"no": 1.0})
+        self.assertEqual(learner.predict_one({"a": 1}), "no")
+        learner.learn_one({"a": 1}, "no")
+        with self.assertRaisesRegex(ValueError, r"of one class; give all of them: classes="):
+            learner.learn_one({"a": 1}, "no")
+
+    def test_a_row_that_cannot_be_used_teaches_nothing(self):
+        learner = millrace.OnlineClassifier(numeric=["a"], categorical=["b"])
+        twin = millrace.OnlineClassifier(numeric=["a"], categorical=["b"])
+        for i in range(20):
+            for each in (learner, twin):
+                each.learn_one({"a": i % 7, "b": "x"}, i % 2)
+            with self.assertRaisesRegex(ValueError, "many"):
+                learner.learn_one({"a": "many", "b": "x"}, i % 2)
+            with self.assertRaisesRegex(ValueError, "a label is missing"):
+                learner.learn_one({"a": 1, "b": "x"}, None)
+        for rows, labels in (([{"a": 1, "b": "x"}] * 2, [1, [2]]), ([{"a": 1}, {"a": "many"}], [0, 1])):
+            with self.assertRaises(ValueError):
+                learner.partial_fit(rows, labels)
+        self.assertEqual(learner.predict_proba_one({"a": 3, "b": "x"}), twin.predict_proba_one({"a": 3, "b": "x"}))
+
+    def test_a_missing_column_is_a_missing_cell(self):
+        learner = millrace.OnlineClassifier(numeric=["a"], categorical=["b"])
+        for i in range(30):
+            learner.learn_one({"a": i} if i % 3 else {"b": "x"}, i % 2)
+        self.assertEqual(learner.predict_proba_one({}), learner.predict_proba_one({"a": None, "b": None}))
+        self.assertNotEqual(learner.predict_proba_one({}), learner.predict_proba_one({"a": 0, "b": "x"}))
+
+    def test_labels_come_back_as_they_were(self):
+        for labels in ((False, True), (0, 1), ("no", "yes"), (1.5, 10), ("9", "10")):
+            learner = millrace.OnlineClassifier()
+            for i in range(40):
+                learner.learn_one({"a": i % 2}, labels[i % 2])
+            self.assertEqual(learner.classes_.tolist(), list(labels))
+            self.assertIs(type(learner.predict_one({"a": 1})), type(labels[1]))
+            self.assertEqual(learner.predict_one({"a": 1}), labels[1])
+
+    def test_before_the_first_row_nothing_is_known(self):
+        self.assertIsNone(millrace.OnlineClassifier().predict_one({"a": 1}))
+        self.assertEqual(millrace.OnlineRegressor().predict_one({"a": 1}), 0.0)
+        self.assertEqual(millrace.OnlineRegressor().figures(), {"rows": 0})
+        with self.assertRaisesRegex(ValueError, "has learnt nothing yet"):
+            millrace.OnlineClassifier().predict([{"a": 1}])
+        with self.assertRaisesRegex(ValueError, "no model to save"):
+            millrace.OnlineClassifier().save(self.folder / "model")
+
+
+class Saving(Folder):
+    def check(self, learner, rows, scores):
+        learner.save(self.folder / "model")
+        model = millrace.Model.load(self.folder / "model")
+        found = scores(model, rows)
+        expected = scores(learner, rows)
+        numpy.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-5 * numpy.abs(expected).max())
+        path, scored = self.folder / "rows.csv", self.folder / "scored.csv"
+        pandas.DataFrame(rows)[model.columns].to_csv(path, index=False)
+        subprocess.run([places.PROGRAMS / "Predictor", "--model", self.folder / "model", "--input", path,
+                        "--output", scored], check=True, capture_output=True)  # fmt: skip
+        read = pandas.DataFrame(places.read_rows(path))
+        told = pandas.read_csv(scored, float_precision="round_trip")
+        told = told.filter(regex="^(probability|predicted)_")
+        told = told.select_dtypes("number").to_numpy(dtype=numpy.float32)
+        numpy.testing.assert_array_equal(scores(model, read).reshape(told.shape), told)
+
+    def test_a_classifier_becomes_a_model_that_the_predictor_reads(self):
+        columns = {"numeric": ["price", "weight"], "categorical": ["shop"], "text": ["words"]}
+        learner = millrace.OnlineClassifier(**columns, label="verdict")
+        for row, label, _ in ROWS:
+            learner.learn_one(row, label)
+        self.check(learner, [row for row, *_ in ROWS[:100]], lambda of, rows: of.predict_proba(rows))
+
+    def test_a_regressor_becomes_a_model_that_the_predictor_reads(self):
+        learner = millrace.OnlineRegressor(numeric=["price"], ids=["shop"], label="score")
+        for row, _, target in ROWS:
+            learner.learn_one(row, target)
+        self.check(learner, [row for row, *_ in ROWS[:100]], lambda of, rows: of.predict(rows))
+
+
+class InScikitLearn(unittest.TestCase):
+    def test_it_is_cloned_and_configured(self):
+        learner = millrace.OnlineClassifier(numeric=["a"], class_weight="balanced")
+        twin = sklearn.base.clone(learner)
+        self.assertEqual(twin.get_params(), learner.get_params())
+        self.assertEqual(twin.set_params(first_rows=5).first_rows, 5)
+        self.assertTrue(sklearn.base.is_classifier(learner))
+        self.assertTrue(sklearn.base.is_regressor(millrace.OnlineRegressor()))
+
+    def test_it_stands_at_the_end_of_a_pipeline(self):
+        draw = numpy.random.default_rng(1)
+        x = draw.normal(size=(400, 3))
+        y = (x[:, 0] - x[:, 2] + draw.normal(scale=0.1, size=400) > 0).astype(int)
+        pipeline = sklearn.pipeline.make_pipeline(sklearn.preprocessing.StandardScaler(), millrace.OnlineClassifier())
+        pipeline.fit(x[:300], y[:300])
+        self.assertGreater(pipeline.score(x[300:], y[300:]), 0.9)
+        self.assertEqual(pipeline.predict_proba(x[300:]).shape, (100, 2))
+        self.assertEqual(pipeline.classes_.tolist(), [0, 1])
+        estimates = millrace.OnlineRegressor().fit(x[:300], x[:300] @ [1, 2, 3])
+        self.assertGreater(estimates.score(x[300:], x[300:] @ [1, 2, 3]), 0.95)
+
+    def test_columns_of_a_frame_may_stand_in_any_order(self):
+        frame = pandas.DataFrame({"shop": ["a", "b"] * 20, "price": range(40)})
+        learner = millrace.OnlineClassifier().fit(frame, ["x", "y"] * 20)
+        expected = learner.predict_proba(frame)
+        numpy.testing.assert_array_equal(learner.predict_proba(frame[["price", "shop"]]), expected)
+        numpy.testing.assert_array_equal(learner.predict_proba(frame.to_numpy()), expected)
+        numpy.testing.assert_array_equal(learner.predict_proba(frame.to_numpy().tolist()), expected)
+        self.assertEqual(learner.n_features_in_, 2)
+        self.assertEqual(learner.feature_names_in_.tolist(), ["shop", "price"])
+
+    def test_fit_begins_again(self):
+        learner = millrace.OnlineClassifier().fit([[1.0], [2.0]], ["a", "b"])
+        learner.fit([["u", 1], ["v", 2]], [0, 1])
+        self.assertEqual(learner.classes_.tolist(), [0, 1])
+        self.assertEqual(learner.figures()["rows"], 2)
+
+    def test_what_does_not_fit_together_is_an_error(self):
+        learner = millrace.OnlineClassifier()
+        for text, x, y in (("2 rows and 1 labels", [[1], [2]], [1]), ("of one class", [[1], [2]], [1, 1]),
+                           ("no column with a value", [[math.nan], [None]], [0, 1])):  # fmt: skip
+            with self.assertRaisesRegex(ValueError, text):
+                learner.fit(x, y)
+        with self.assertRaisesRegex(ValueError, 'loss is "?\'?cubed'):
+            millrace.OnlineRegressor(loss="cubed").fit([[1]], [1])
+        with self.assertRaisesRegex(ValueError, "class_weight is 'even'"):
+            millrace.OnlineClassifier(class_weight="even").fit([[1], [2]], [0, 1])
+
+
+if __name__ == "__main__":
+    unittest.main()
