@@ -46,16 +46,24 @@ python_with() {
 }
 
 # The Python package of this tree, in the same environment. The module is built in build/python, where
-# the next build goes on from it. REQUIRES: python_with package.
+# the next build goes on from it. Nothing is done when it was installed from the same files: others may
+# be using it. REQUIRES: python_with package.
 python_package() {
-  local log=$root/build/venv.log began launcher=()
+  local log=$root/build/venv.log have=$root/build/venv/.have-tree tree began launcher=()
   began=$(now_ms)
+  tree=$(cd "$root" && find CMakeLists.txt cmake python base messages formats models kafka features exports \
+    -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
   ! command -v ccache >/dev/null || launcher=(CMAKE_CXX_COMPILER_LAUNCHER=ccache)
   exec 7>"$root/build/.venv.lock"
   flock 7
+  if [[ $(cat "$have" 2>/dev/null) == "$tree" ]]; then
+    exec 7>&-
+    return
+  fi
   env "${launcher[@]}" CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" "$python" -m pip install -q \
     --disable-pip-version-check --no-build-isolation --no-deps "$root/python" >>"$log" 2>&1 ||
     die "pip could not install python/; see build/venv.log"
+  printf '%s\n' "$tree" >"$have"
   exec 7>&-
   say "installed the Python package in $((($(now_ms) - began + 500) / 1000)) s"
 }
