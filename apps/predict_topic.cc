@@ -2,44 +2,20 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "features/time_value.h"
 #include "formats/csv_dialect.h"
 #include "job/kafka_options.h"
 #include "predictor/topic_run.h"
 
 namespace millrace {
-namespace {
-
-Status ParseStart(const std::string& text, TopicRun::Options& options) {
-  if (text == "beginning") return absl::OkStatus();
-  if (text == "now") {
-    options.start = TopicRun::Start::kNow;
-    return absl::OkStatus();
-  }
-  const std::optional<RecordedTime> time = ParseTime(text);
-  if (!time) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--from: give beginning, now, or a time such as 2013-01-31T10:00:00Z (of the records' "
-        "timestamps), not '",
-        text, "'"));
-  }
-  options.start = TopicRun::Start::kTime;
-  options.start_ms = std::chrono::duration_cast<std::chrono::milliseconds>(*time).count();
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 Status PredictTopic(const PredictorFlags& flags, const JobConfig& config, const ModelSource& models,
                     const std::atomic<bool>& stop) {
   TopicRun::Options options = flags.topics;
   options.kafka = ToKafkaOptions(config);
-  MILLRACE_RETURN_IF_ERROR(ParseStart(flags.from, options));
+  MILLRACE_ASSIGN_OR_RETURN(options.start, ParseStartPoint(flags.from));
   if (flags.format == "csv") options.records.format = RecordScorer::Format::kCsv;
   if (!flags.delimiter.empty()) {
     const StatusOr<char> delimiter = ParseDelimiter(flags.delimiter);

@@ -11,7 +11,6 @@
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "apps/run_setup.h"
-#include "features/time_value.h"
 #include "job/stop_signal.h"
 #include "producer/source_run.h"
 #include "tasks/task_options.h"
@@ -73,33 +72,12 @@ struct Flags {
   SourceRun::Options options;
 };
 
-Status ParseStart(const std::string& text, SourceRun::Options& options) {
-  if (text == "beginning") {
-    options.start = SourceRun::Start::kBeginning;
-    return absl::OkStatus();
-  }
-  if (text == "now") {
-    options.start = SourceRun::Start::kNow;
-    return absl::OkStatus();
-  }
-  const std::optional<RecordedTime> time = ParseTime(text);
-  if (!time) {
-    return absl::InvalidArgumentError(
-        "--from: give beginning, now, or a time such as 2013-01-31T10:00:00Z (of the records' "
-        "timestamps), not '" +
-        text + "'");
-  }
-  options.start = SourceRun::Start::kTime;
-  options.start_ms = std::chrono::duration_cast<std::chrono::milliseconds>(*time).count();
-  return absl::OkStatus();
-}
-
 Status Run(const JobFlags& job_flags, const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
   if (flags.delimiter) config.mutable_csv()->set_delimiter(*flags.delimiter);
   if (flags.rows_per_turn) config.mutable_producer()->set_rows_per_turn(*flags.rows_per_turn);
   SourceRun::Options options = flags.options;
-  MILLRACE_RETURN_IF_ERROR(ParseStart(flags.from, options));
+  MILLRACE_ASSIGN_OR_RETURN(options.start, ParseStartPoint(flags.from));
   options.format.kind = flags.format == "csv"    ? SourceFormat::Kind::kCsv
                         : flags.format == "avro" ? SourceFormat::Kind::kAvro
                                                  : SourceFormat::Kind::kJson;

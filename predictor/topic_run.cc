@@ -13,7 +13,6 @@
 #include "features/quoted_value.h"
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
-#include "kafka/offsets_at_time.h"
 #include "kafka/timeouts.h"
 #include "predictor/topic_writer.h"
 #include "producer/progress_display.h"
@@ -77,7 +76,6 @@ class KafkaTopicRun final : public TopicRun {
   const std::string& ErrorTopic() const {
     return options_.errors.empty() ? options_.output : options_.errors;
   }
-  StatusOr<std::vector<Offset>> StartOffsets(const std::vector<OffsetRange>& ranges);
   Status Copy();
   Status FindPositions();
   Status StartReading();
@@ -197,23 +195,6 @@ Status KafkaTopicRun::CountAllPartitions() {
   return absl::OkStatus();
 }
 
-StatusOr<std::vector<Offset>> KafkaTopicRun::StartOffsets(const std::vector<OffsetRange>& ranges) {
-  std::vector<Offset> at_time(ranges.size(), -1);
-  if (options_.start == Start::kTime) {
-    MILLRACE_ASSIGN_OR_RETURN(at_time, broker_retry_.Run([&] {
-      return OffsetsAtTime(options_.kafka, options_.input, partitions_, options_.start_ms,
-                           kBrokerCall);
-    }));
-  }
-  std::vector<Offset> offsets;
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    const bool is_at_end = options_.start != Start::kBeginning && at_time[i] < 0;
-    const Offset first = std::max(at_time[i], ranges[i].begin);
-    offsets.push_back(is_at_end ? ranges[i].end : first);
-  }
-  return offsets;
-}
-
 // ---- the run ----
 
 Status KafkaTopicRun::Run() {
@@ -263,7 +244,8 @@ Status KafkaTopicRun::FindPositions() {
   if (has_begun) {  // partitions that were added since are read from their beginning
     for (const OffsetRange& range : ranges) start.push_back(range.begin);
   } else {
-    MILLRACE_ASSIGN_OR_RETURN(start, StartOffsets(ranges));
+    MILLRACE_ASSIGN_OR_RETURN(
+        start, OffsetsOf(options_.start, options_.kafka, options_.input, ranges, broker_retry_));
   }
   next_.clear();
   committed_.clear();

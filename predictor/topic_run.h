@@ -11,14 +11,13 @@
 #include "kafka/options.h"
 #include "predictor/model_source.h"
 #include "predictor/record_scorer.h"
+#include "producer/start_point.h"
 
 namespace millrace {
 
 // Used by one thread.
 class TopicRun {
  public:
-  enum class Start : uint8_t { kBeginning, kNow, kTime };
-
   struct Options {
     KafkaOptions kafka;
     std::string input;   // the topic whose records are scored
@@ -26,9 +25,8 @@ class TopicRun {
     std::string errors;  // the topic for records that hold no row; empty: the output
     std::string group;   // empty: predictor.INPUT.OUTPUT
     RecordScorer::Options records;
-    Start start = Start::kBeginning;  // of a group that has no positions
-    int64_t start_ms = 0;             // of kTime
-    bool until_end = false;           // score what is there now, and return
+    StartPoint start;        // of a group that has no positions
+    bool until_end = false;  // score what is there now, and return
     bool continue_on_data_loss = false;
     std::chrono::milliseconds linger{50};  // between two transactions, at least
     bool quiet = false;

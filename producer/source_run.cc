@@ -15,7 +15,6 @@
 #include "job/kafka_options.h"
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
-#include "kafka/offsets_at_time.h"
 #include "kafka/timeouts.h"
 #include "producer/class_search.h"
 #include "producer/flush_times.h"
@@ -188,20 +187,7 @@ StatusOr<std::vector<Offset>> KafkaSource::StartOffsets() {
   MILLRACE_ASSIGN_OR_RETURN(const auto reader,
                             SourceReader::Create(source_kafka_, options_.topic, stop_));
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, reader->Ranges(partitions_));
-  std::vector<Offset> at_time(ranges.size(), -1);
-  if (options_.start == Start::kTime) {
-    MILLRACE_ASSIGN_OR_RETURN(at_time, broker_retry_.Run([&] {
-      return OffsetsAtTime(source_kafka_, options_.topic, partitions_, options_.start_ms,
-                           kBrokerCall);
-    }));
-  }
-  std::vector<Offset> offsets;
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    const bool is_at_end = options_.start != Start::kBeginning && at_time[i] < 0;
-    const Offset first = std::max(at_time[i], ranges[i].begin);
-    offsets.push_back(is_at_end ? ranges[i].end : first);
-  }
-  return offsets;
+  return OffsetsOf(options_.start, source_kafka_, options_.topic, ranges, broker_retry_);
 }
 
 // Looks at what the topic holds from the start on, but no further than at so many records.

@@ -13,21 +13,19 @@
 #include "messages/records.pb.h"
 #include "producer/job_features.h"
 #include "producer/source_format.h"
+#include "producer/start_point.h"
 
 namespace millrace {
 
 // Used by one thread.
 class SourceRun {
  public:
-  enum class Start : uint8_t { kBeginning, kNow, kTime };
-
   struct Options {
     std::string topic;
-    std::string brokers;              // of the topic; empty: those of the job
-    SourceFormat::Options format;     // but the stop flag, which is that below
-    Start start = Start::kBeginning;  // of a job's first run
-    int64_t start_ms = 0;             // of kTime
-    bool until_end = false;           // read what is there now, and end the stream
+    std::string brokers;           // of the topic; empty: those of the job
+    SourceFormat::Options format;  // but the stop flag, which is that below
+    StartPoint start;              // of a job's first run
+    bool until_end = false;        // read what is there now, and end the stream
     bool continue_on_data_loss = false;
     std::chrono::milliseconds linger{100};  // between two transactions, at least
     SetBuckets set_default_buckets;

@@ -174,8 +174,8 @@ class Flags(PredictorTest):
         topics = ["--model", MODEL, "--input-topic", "a", "--output-topic", "b"]
         self.assert_error(2, "both --input-topic TOPIC and --output-topic TOPIC", *topics[:4])
         self.assert_error(2, "--with-row is for topics", "--model", MODEL, "--with-row")
-        self.assert_error(2, "--brokers is for topics", "--model", MODEL, "--input", "x", "--output", "y",
-                          "--brokers", "localhost:9")
+        self.assert_error(2, "--brokers has no effect without --follow or --input-topic", "--model", MODEL,
+                          "--input", "x", "--output", "y", "--brokers", "localhost:9")
         self.assert_error(2, "--listen is for HTTP, and has no effect with --input-topic", *topics,
                           "--listen", "127.0.0.1:0")
         self.assert_error(2, "--figures is for a file, and has no effect with --input-topic", *topics,
