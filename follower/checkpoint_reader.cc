@@ -11,11 +11,6 @@
 #include "topics/topics.h"
 
 namespace millrace {
-namespace {
-
-constexpr std::chrono::seconds kLook(1);
-
-}  // namespace
 
 CheckpointReader::CheckpointReader(JobModel model, OnCounted on_counted)
     : model_(std::move(model)), on_counted_(std::move(on_counted)) {}
@@ -30,7 +25,7 @@ StatusOr<std::unique_ptr<JobReader>> CheckpointReader::Open(const JobConfig& con
   MILLRACE_ASSIGN_OR_RETURN(
       reader->asks_, PartitionConsumer::Create(ToKafkaOptions(config), {.client_id = "predictor"},
                                                topic, nullptr));
-  const Status found = reader->asks_->QueryRange(0, kLook).status();
+  const Status found = reader->asks_->QueryRange(0, kFollowerLook).status();
   if (absl::IsNotFound(found)) {
     return absl::NotFoundError("the job " + config.name() + " has not begun: its topic " + topic +
                                " is not there; start its ServerApp");

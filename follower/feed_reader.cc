@@ -11,7 +11,6 @@
 namespace millrace {
 namespace {
 
-constexpr std::chrono::seconds kLook(1);
 constexpr size_t kRecordsAtOnce = 256;
 // How far before the end of the log the newest record of each shard is looked for: a shard's
 // records are its weights in pieces of a megabyte. If one is not there, so many times as far.
@@ -46,7 +45,7 @@ StatusOr<std::unique_ptr<JobReader>> FeedReader::Open(const JobConfig& config, c
   MILLRACE_ASSIGN_OR_RETURN(reader->consumer_, PartitionConsumer::Create(ToKafkaOptions(config),
                                                                          {.client_id = "predictor"},
                                                                          reader->topic_, wakeup));
-  const StatusOr<OffsetRange> range = reader->consumer_->QueryRange(reader->partition_, kLook);
+  const StatusOr<OffsetRange> range = reader->consumer_->QueryRange(reader->partition_, kFollowerLook);
   if (absl::IsNotFound(range.status())) {
     return absl::NotFoundError("the job " + reader->job_ + " has not begun: its topic " +
                                reader->topic_ + " is not there; start its ServerApp");

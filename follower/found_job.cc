@@ -2,7 +2,6 @@
 
 #include <google/protobuf/util/message_differencer.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,15 +16,13 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
-constexpr std::chrono::seconds kLook(1);
-
 // JobRegistry waits for a broker without a limit.
 Status LookForTopic(const JobConfig& config) {
   const std::string topic = TopicName(config.name(), Topic::kJob);
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PartitionConsumer> consumer,
                             PartitionConsumer::Create(ToKafkaOptions(config),
                                                       {.client_id = "predictor"}, topic, nullptr));
-  Status found = consumer->QueryRange(0, kLook).status();
+  Status found = consumer->QueryRange(0, kFollowerLook).status();
   if (!absl::IsNotFound(found)) return found;
   return absl::NotFoundError("there is no job " + config.name() + " at " + config.brokers() +
                              " yet (its topic " + topic + " is not there)");

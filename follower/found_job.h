@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 
@@ -10,6 +11,9 @@
 #include "messages/records.pb.h"
 
 namespace millrace {
+
+// How long a broker is given to answer one question.
+constexpr std::chrono::seconds kFollowerLook(1);
 
 struct FoundJob {
   JobFeatures features;

@@ -23,7 +23,7 @@ constexpr seconds kLookFor(1);
 constexpr seconds kWaitForRows(10);  // if none come, the next worker is looked at
 constexpr seconds kPause(5);
 constexpr seconds kBrokerAnswers(1);
-constexpr size_t kRecordsAtOnce = 1000;
+constexpr size_t kProbedAtOnce = 1000;
 
 WeightsShape ShapeOf(const FoundJob& job) {
   return WeightsShapeFrom(MakeWorkerOptions(job.features, job.training, WorkerId(0)),
@@ -132,7 +132,7 @@ Status FreshnessProbe::Poll(int32_t partition) {
   };
   // The worker has deleted them, so it has them: later ones will do.
   rows.on_out_of_range = [](int32_t) { return absl::UnavailableError("rows were deleted"); };
-  MILLRACE_ASSIGN_OR_RETURN(const size_t some, rows_->Poll(kRecordsAtOnce, rows));
+  MILLRACE_ASSIGN_OR_RETURN(const size_t some, rows_->Poll(kProbedAtOnce, rows));
   size_t more = 0;
   if (answers_ != nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(more, PollAnswers(partition));
@@ -155,7 +155,7 @@ StatusOr<size_t> FreshnessProbe::PollAnswers(int32_t partition) {
     is_behind_ = true;
     return absl::OkStatus();
   };
-  MILLRACE_ASSIGN_OR_RETURN(const size_t events, answers_->Poll(kRecordsAtOnce, answers));
+  MILLRACE_ASSIGN_OR_RETURN(const size_t events, answers_->Poll(kProbedAtOnce, answers));
   if (is_behind_) {
     is_behind_ = false;
     MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range,

@@ -26,7 +26,6 @@ constexpr milliseconds kAgain(500);
 // When nothing comes: after so long Kafka and the job are looked at, and again and again.
 constexpr seconds kLookAfter(2);
 constexpr seconds kLookEvery(5);
-constexpr seconds kLook(1);
 // After so long it is said.
 constexpr seconds kSilence(30);
 
@@ -172,7 +171,7 @@ void JobFollower::Make(JobReader& reader) {
 }
 
 StatusOr<bool> JobFollower::LookAround(const FoundJob& job, JobReader& reader) {
-  const Status answer = reader.Look(kLook);
+  const Status answer = reader.Look(kFollowerLook);
   const StatusOr<FoundJob> found =
       answer.ok() ? FindJob(config_, check_, ending_) : StatusOr<FoundJob>(answer);
   if (IsAway(found.status())) {
