@@ -45,7 +45,8 @@ StatusOr<std::unique_ptr<JobReader>> FeedReader::Open(const JobConfig& config, c
   MILLRACE_ASSIGN_OR_RETURN(reader->consumer_, PartitionConsumer::Create(ToKafkaOptions(config),
                                                                          {.client_id = "predictor"},
                                                                          reader->topic_, wakeup));
-  const StatusOr<OffsetRange> range = reader->consumer_->QueryRange(reader->partition_, kFollowerLook);
+  const StatusOr<OffsetRange> range =
+      reader->consumer_->QueryRange(reader->partition_, kFollowerLook);
   if (absl::IsNotFound(range.status())) {
     return absl::NotFoundError("the job " + reader->job_ + " has not begun: its topic " +
                                reader->topic_ + " is not there; start its ServerApp");

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "predictor/model_folder.h"
 #include "tests/exports/small_models.h"
 #include "tests/kafka/mock_cluster.h"
 #include "tests/stores/temporary_folder.h"
