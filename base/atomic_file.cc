@@ -22,7 +22,7 @@ StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {
   AtomicFile file(path, nullptr);
   // What a crash has left there goes; so does a link that somebody else has put there, which is
   // never followed.
-  MILLRACE_RETURN_IF_ERROR(WriteLock::RemoveAbandoned(file.temporary(), path));
+  MILLRACE_RETURN_IF_ERROR(WriteLock::RemoveAbandonedFile(file.temporary(), path));
   const int descriptor =
       open(file.temporary().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (descriptor < 0) return errno == EEXIST ? WriteLock::Busy(path) : file.Failed();
@@ -32,7 +32,7 @@ StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {
     (void)close(descriptor);
     return failed;
   }
-  StatusOr<WriteLock> lock = WriteLock::Take(file.temporary(), path);
+  StatusOr<WriteLock> lock = WriteLock::TakeOpen(descriptor, file.temporary(), path);
   if (!lock.ok()) {
     file.file_ = nullptr;  // what stands there is not its own
     return lock.status();

@@ -28,24 +28,41 @@ StatusOr<WriteLock> WriteLock::Take(const std::string& temporary, const std::str
   const int descriptor = open(temporary.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) return errno == ENOENT ? Busy(name) : CannotWrite(name, errno);
   WriteLock lock(descriptor);
-  // (A disk that knows no locks is written to without one.)
-  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return Busy(name);
-  if (!IsAt(descriptor, temporary)) return Busy(name);
+  MILLRACE_RETURN_IF_ERROR(lock.Lock(temporary, name));
   return lock;
 }
 
+StatusOr<WriteLock> WriteLock::TakeOpen(int descriptor, const std::string& temporary,
+                                        const std::string& name) {
+  WriteLock lock(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  if (lock.descriptor_ < 0) return CannotWrite(name, errno);
+  MILLRACE_RETURN_IF_ERROR(lock.Lock(temporary, name));
+  return lock;
+}
+
+Status WriteLock::Lock(const std::string& temporary, const std::string& name) const {
+  // (A disk that knows no locks is written to without one.)
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return Busy(name);
+  return IsAt(descriptor_, temporary) ? absl::OkStatus() : Busy(name);
+}
+
 // Only who has the lock removes it: so nothing that another process has made there meanwhile.
-Status WriteLock::RemoveAbandoned(const std::string& temporary, const std::string& name) {
+Status WriteLock::RemoveAbandonedFolder(const std::string& temporary, const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(temporary, error))) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const WriteLock lock, Take(temporary, name));
+  fs::remove_all(temporary, error);
+  return error ? CannotWrite(temporary, error.value()) : absl::OkStatus();
+}
+
+Status WriteLock::RemoveAbandonedFile(const std::string& temporary, const std::string& name) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::file_status found = fs::symlink_status(temporary, error);
-  if (!fs::exists(found)) return absl::OkStatus();
-  if (fs::is_regular_file(found) || fs::is_directory(found)) {
-    MILLRACE_ASSIGN_OR_RETURN(const WriteLock lock, Take(temporary, name));
-    fs::remove_all(temporary, error);
-  } else {
-    fs::remove(temporary, error);  // such as a link that somebody has put there
-  }
+  if (fs::is_directory(found)) return CannotWrite(name, EISDIR);
+  if (fs::is_regular_file(found)) return RemoveAbandonedFolder(temporary, name);
+  fs::remove(temporary, error);  // such as a link that somebody has put there; or nothing
   return error ? CannotWrite(temporary, error.value()) : absl::OkStatus();
 }
 

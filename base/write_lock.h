@@ -16,8 +16,14 @@ class WriteLock {
   // Locks the file or folder that this process has just made at `temporary`, on the way to `name`.
   // FailedPrecondition: another process is writing it, or has just removed it. CannotWrite's.
   static StatusOr<WriteLock> Take(const std::string& temporary, const std::string& name);
-  // Removes what stands at `temporary`, if anything. FailedPrecondition: it is locked.
-  static Status RemoveAbandoned(const std::string& temporary, const std::string& name);
+  // The same of what is open as `descriptor`, which stays the caller's.
+  static StatusOr<WriteLock> TakeOpen(int descriptor, const std::string& temporary,
+                                      const std::string& name);
+  // Removes what a killed process has left at `temporary`: a file, or a folder with what is in it.
+  // FailedPrecondition: it is locked. A folder where a file is expected is nobody's to remove
+  // (CannotWrite).
+  static Status RemoveAbandonedFile(const std::string& temporary, const std::string& name);
+  static Status RemoveAbandonedFolder(const std::string& temporary, const std::string& name);
   // The FailedPrecondition of both.
   static Status Busy(const std::string& name);
 
@@ -27,6 +33,8 @@ class WriteLock {
 
  private:
   explicit WriteLock(int descriptor) : descriptor_(descriptor) {}
+
+  Status Lock(const std::string& temporary, const std::string& name) const;
 
   int descriptor_;  // -1: moved from
 };

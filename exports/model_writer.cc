@@ -155,7 +155,7 @@ Status WriteModel(const std::string& folder_name, const ModelToWrite& model) {
         "are those of no numbers; use another snapshot");
   }
   const std::string partial = folder + ".partial";
-  MILLRACE_RETURN_IF_ERROR(WriteLock::RemoveAbandoned(partial, folder));
+  MILLRACE_RETURN_IF_ERROR(WriteLock::RemoveAbandonedFolder(partial, folder));
   std::error_code error = MakePrivateFolder(partial);
   if (error) return CannotWrite(partial, error.value());
   MILLRACE_ASSIGN_OR_RETURN(const WriteLock lock, WriteLock::Take(partial, folder));

@@ -93,13 +93,27 @@ Status FreshnessProbe::Open() {
   return absl::OkStatus();
 }
 
-Status FreshnessProbe::Look(WorkerId worker) {
-  const auto partition = static_cast<int32_t>(worker);
+Status FreshnessProbe::Assign(int32_t partition) {
   for (PartitionConsumer* const consumer : {answers_.get(), rows_.get()}) {
     if (consumer == nullptr) continue;
     MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range,
                               consumer->QueryRange(partition, kBrokerAnswers));
     MILLRACE_RETURN_IF_ERROR(consumer->Assign(partition, range.end));
+  }
+  return absl::OkStatus();
+}
+
+Status FreshnessProbe::Unassign(int32_t partition) {
+  Status status = rows_->Unassign(partition);
+  if (answers_ != nullptr) status.Update(answers_->Unassign(partition));
+  return status;
+}
+
+Status FreshnessProbe::Look(WorkerId worker) {
+  const auto partition = static_cast<int32_t>(worker);
+  if (Status assigned = Assign(partition); !assigned.ok()) {
+    Unassign(partition).IgnoreError();  // or two workers' answers would be read the next time
+    return assigned;
   }
   {
     const std::lock_guard lock(mutex_);
@@ -119,8 +133,7 @@ Status FreshnessProbe::Look(WorkerId worker) {
       status.Update(rows_->Unassign(partition));
     }
   }
-  status.Update(rows_->Unassign(partition));
-  if (answers_ != nullptr) status.Update(answers_->Unassign(partition));
+  status.Update(Unassign(partition));
   return status;
 }
 

@@ -46,6 +46,9 @@ class FreshnessProbe {
   void Run();
   Status Open();
   // Measures the rows of a worker that come in the next second, or the first ones that come.
+  // Reads what comes to the partition from now on, or no more.
+  Status Assign(int32_t partition);
+  Status Unassign(int32_t partition);
   Status Look(WorkerId worker);
   // Takes what has come of rows and answers.
   Status Poll(int32_t partition);

@@ -133,6 +133,7 @@ Status JobFollower::Read(const FoundJob& job, JobReader& reader) {
       Make(reader);
       // Of a large model that takes a while.
       next_model = now + std::max<Time::duration>(kModelEvery, 4 * (steady_clock::now() - now));
+      longest_gap_ = std::max(longest_gap_, now - last_record);
       last_record = now;
       is_away = is_silent_ = false;
     }
@@ -145,7 +146,7 @@ Status JobFollower::Read(const FoundJob& job, JobReader& reader) {
     if (now - last_record >= kLookAfter && now >= next_look) {
       MILLRACE_ASSIGN_OR_RETURN(is_away, LookAround(job, reader));
       next_look = steady_clock::now() + kLookEvery;
-      NoteSilence(last_record);
+      if (!reader.has_news()) NoteSilence(last_record);
     }
     wakeup_.WaitFor(reader.has_news() ? kModelEvery : kPoll);
   }
@@ -199,7 +200,9 @@ void JobFollower::NoteSilence(Time last_record) {
     const std::lock_guard lock(mutex_);
     if (ended_ || model_ == nullptr || !newer_.ok()) return;
   }
-  if (silent < kSilence || std::exchange(is_silent_, true)) return;
+  // (Checkpoints may come more rarely.)
+  const auto usual = std::max<Time::duration>(kSilence, 3 * longest_gap_);
+  if (silent < usual || std::exchange(is_silent_, true)) return;
   spdlog::warn(
       "no newer weights for {} s: no rows come, or servers or workers of the job {} are away; the "
       "last weights predict",

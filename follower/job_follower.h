@@ -67,8 +67,9 @@ class JobFollower final : public ModelSource {
   const JobConfig config_;
   const CheckFoundJob check_;
   Wakeup wakeup_;
-  bool is_silent_ = false;     // and it was said; the thread's, as the next
-  bool feed_is_gone_ = false;  // of a job that has ended: its checkpoints are there
+  bool is_silent_ = false;        // and it was said; the thread's, as the next three
+  Time::duration longest_gap_{};  // between two models
+  bool feed_is_gone_ = false;     // of a job that has ended: its checkpoints are there
   std::string said_;
 
   mutable std::mutex mutex_;

@@ -28,16 +28,8 @@ const char* NameOf(ModelShape::Kind kind) {
   }
 }
 
-// As the answer has it: a single column without the quotes of the notation.
-std::string NameOfTerm(const std::string& term) {
-  const std::vector<std::string> columns = ColumnsOfTerm(term);
-  return columns.size() == 1 ? columns[0] : term;
-}
-
-}  // namespace
-
-StatusOr<Contributions> Contributions::Create(std::shared_ptr<const ModelScorer> model) {
-  const ModelDescription& description = model->model().description;
+// Whether there are contributions.
+Status CheckLinear(const ModelDescription& description) {
   if (description.shape().kind() != ModelShape::LINEAR) {
     return absl::FailedPreconditionError(
         absl::StrCat("the model is ", NameOf(description.shape().kind()),
@@ -48,6 +40,26 @@ StatusOr<Contributions> Contributions::Create(std::shared_ptr<const ModelScorer>
     return absl::FailedPreconditionError(
         "the model has not learnt from any row, so no column contributes to its estimates");
   }
+  return absl::OkStatus();
+}
+
+// As the answer has it: a single column without the quotes of the notation.
+std::string NameOfTerm(const std::string& term) {
+  const std::vector<std::string> columns = ColumnsOfTerm(term);
+  return columns.size() == 1 ? columns[0] : term;
+}
+
+}  // namespace
+
+Status Contributions::Use(std::shared_ptr<const ModelScorer> model) {
+  MILLRACE_RETURN_IF_ERROR(CheckLinear(model->model().description));
+  model_ = std::move(model);
+  return absl::OkStatus();
+}
+
+StatusOr<Contributions> Contributions::Create(std::shared_ptr<const ModelScorer> model) {
+  const ModelDescription& description = model->model().description;
+  MILLRACE_RETURN_IF_ERROR(CheckLinear(description));
   Contributions made(std::move(model));
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder whole,
                             FeatureEncoder::Create(description.features()));

@@ -26,6 +26,11 @@ class Contributions {
  public:
   // FailedPrecondition: the model is not linear, or has not learnt from any row.
   static StatusOr<Contributions> Create(std::shared_ptr<const ModelScorer> model);
+  // Tells of this model from here on; the errors are the same. REQUIRES: it has the features of the
+  // first one, whose encoders are kept: to make them is dear.
+  Status Use(std::shared_ptr<const ModelScorer> model);
+  // Lets go of the model, which may be large. Nothing but Use may be called then.
+  void Release() { model_.reset(); }
 
   // Of a row by its cells in the order of RowScorer::columns(), which a RowScorer has taken:
   //   two classes   {"of":"yes","offset":-0.5,"parts":{"distance":0.25,..}}, which add up to the

@@ -68,12 +68,16 @@ class PredictionService::Session {
     rows_.Use(model);
     return true;
   }
-  void Release() { rows_.Release(); }
+  void Release() {
+    rows_.Release();
+    if (contributions_) contributions_->Release();
+  }
 
   // Whether the requests that follow get contributions. An error of Contributions: they cannot.
   Status SetContributions(bool wanted) {
     wants_contributions_ = wanted;
-    if (!wanted || contributions_) return absl::OkStatus();
+    if (!wanted) return absl::OkStatus();
+    if (contributions_) return contributions_->Use(rows_.shared_model());
     MILLRACE_ASSIGN_OR_RETURN(Contributions made, Contributions::Create(rows_.shared_model()));
     contributions_.emplace(std::move(made));
     return absl::OkStatus();
@@ -82,7 +86,7 @@ class PredictionService::Session {
   // An object or an array.
   Status PredictJson(std::string_view text, std::string* out) {
     Begin(",", out);
-    MILLRACE_ASSIGN_OR_RETURN(const JsonFields::Shape shape, Read(text));
+    MILLRACE_ASSIGN_OR_RETURN(const JsonFields::Shape shape, Read(text, /*may_flush=*/true));
     Flush();
     if (shape == JsonFields::Shape::kArray) *out = absl::StrCat("[", *out, "]");
     *out += '\n';
@@ -98,8 +102,15 @@ class PredictionService::Session {
       if (row.ends_with('\r')) row.remove_suffix(1);
       text.remove_prefix(std::min(end + 1, text.size()));
       if (TrimSpaces(row).empty()) continue;
+      const size_t before = rows_.rows();
       const StatusOr<JsonFields::Shape> shape = ReadLine(row);
-      if (shape.ok()) continue;
+      if (shape.ok()) {
+        if (rows_.rows() >= RowScorer::kRowsAtOnce) Flush();
+        continue;
+      }
+      // What is wrong may stand behind an object that was taken.
+      rows_.Shrink(before);
+      if (wants_contributions_) parts_.resize(before);
       const std::string error = absl::StrCat("line ", line, ": ", shape.status().message());
       if (++bad_lines > kMostBadLines) {
         return absl::InvalidArgumentError(
@@ -127,13 +138,13 @@ class PredictionService::Session {
     out_ = out;
   }
 
-  StatusOr<JsonFields::Shape> Read(std::string_view text) {
-    return fields_.ForEach(text, [this](std::span<const std::string_view> cells) {
+  StatusOr<JsonFields::Shape> Read(std::string_view text, bool may_flush) {
+    return fields_.ForEach(text, [this, may_flush](std::span<const std::string_view> cells) {
       MILLRACE_RETURN_IF_ERROR(rows_.Add(cells));
       if (wants_contributions_) {
         MILLRACE_RETURN_IF_ERROR(contributions_->AppendJson(cells, &parts_.emplace_back()));
       }
-      if (rows_.rows() == RowScorer::kRowsAtOnce) Flush();
+      if (may_flush && rows_.rows() == RowScorer::kRowsAtOnce) Flush();
       return absl::OkStatus();
     });
   }
@@ -142,7 +153,7 @@ class PredictionService::Session {
     if (line.find_first_not_of(" \t\r") == line.find('[')) {
       return absl::InvalidArgumentError("a line is one object, and no array");
     }
-    return Read(line);
+    return Read(line, /*may_flush=*/false);
   }
 
   void Separate() {

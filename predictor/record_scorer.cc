@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "formats/csv_parser.h"
 #include "kafka/options.h"
+#include "producer/schema_header.h"
 
 namespace millrace {
 namespace {
@@ -45,7 +46,9 @@ size_t BytesOf(const Scored& record) {
 void LimitBytes(Scored& record) {
   const size_t bytes = BytesOf(record);
   if (bytes <= kMaxRecordBytes) return;
-  record.key.reset();
+  // A compacted topic takes no record without a key.
+  constexpr size_t kMostKeyBytes = kMaxRecordBytes / 2;
+  if (record.key && record.key->size() > kMostKeyBytes) record.key.reset();
   record.headers.clear();
   SetError(absl::StrCat("with its prediction it would have ", bytes, " bytes, more than ",
                         kMaxRecordBytes),
@@ -81,6 +84,7 @@ RecordScorer::RecordScorer(Options options, RowScorer rows, CellDecoder decode, 
 // One line of valid JSON that can stand in another object.
 StatusOr<std::string> RecordScorer::RowText(std::string_view value) const {
   if (options_.format == Format::kJson) {
+    if (const auto headed = SplitSchemaHeader(value)) value = headed->body;
     // Members that the model does not read were not looked at so far.
     if (!nlohmann::json::accept(value.begin(), value.end())) {
       return absl::InvalidArgumentError("malformed JSON in a member that the model does not read");
@@ -128,7 +132,14 @@ Status RecordScorer::AddRow(std::string_view value) {
   return added;
 }
 
+bool RecordScorer::Use(std::shared_ptr<const ModelScorer> model) {
+  if (!rows_.Fits(*model)) return false;
+  rows_.Use(std::move(model));
+  return true;
+}
+
 void RecordScorer::Add(const ConsumedRecord& record) {
+  bytes_ += record.value.size();
   Scored& scored = records_.emplace_back();
   scored.partition = record.partition;
   scored.offset = record.offset;
@@ -174,6 +185,7 @@ void RecordScorer::Clear() {
   rows_.Clear();
   records_.clear();
   row_texts_.clear();
+  bytes_ = 0;
 }
 
 std::vector<std::string> RecordScorer::EmptyColumns() const {

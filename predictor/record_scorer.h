@@ -48,17 +48,22 @@ class RecordScorer {
     // {"class":..,"probabilities":{..},"source":{"partition":0,"offset":7}}, as PredictionText has
     // it; "row" follows, if it is wanted: the object as it stood there, or the fields of the line
     // by their names, as strings. {"error":"..","source":..} for what holds no row, and for what
-    // would be larger than a record may be; the latter has neither key nor headers. Empty: a
-    // tombstone.
+    // would be larger than a record may be; the latter has no headers, nor a key that is very
+    // large. Empty: a tombstone.
     std::optional<std::string> value{};
   };
 
   const ModelScorer& model() const { return rows_.model(); }
+  // Scores by this model from here on, and goes on counting. False: it has other features.
+  // REQUIRES: no records.
+  bool Use(std::shared_ptr<const ModelScorer> model);
 
   void Add(const ConsumedRecord& record);
   size_t records() const { return records_.size(); }
   // Whether more are held for nothing.
-  bool is_full() const { return records_.size() >= RowScorer::kRowsAtOnce; }
+  bool is_full() const {
+    return records_.size() >= RowScorer::kRowsAtOnce || bytes_ >= kMostBytesAtOnce;
+  }
   // All records, in the order in which they were added; valid until Clear(), which must follow.
   std::span<const Scored> Score();
   void Clear();
@@ -74,6 +79,8 @@ class RecordScorer {
   Status AddRow(std::string_view value);
   StatusOr<std::string> RowText(std::string_view value) const;
 
+  static constexpr size_t kMostBytesAtOnce = size_t{8} << 20;
+
   Options options_;
   RowScorer rows_;
   CellDecoder decode_;
@@ -82,6 +89,7 @@ class RecordScorer {
   std::vector<Scored> records_;
   std::vector<std::string> row_texts_;  // of each row in rows_, if options_.with_row
   std::vector<bool> has_value_;         // of each column
+  size_t bytes_ = 0;                    // of the records' values
   uint64_t row_count_ = 0;
   std::string last_reason_;
 };

@@ -206,7 +206,13 @@ Status KafkaTopicRun::Run() {
                                 "; started again with the same flags, Predictor continues there"));
     }
     const bool may_mend = absl::IsAborted(copied) && !IsPermanent(copied);
-    if (!may_mend || ++restarts_ > kMostWriters) return copied;
+    const bool goes_on = may_mend && ++restarts_ <= kMostWriters;
+    // Readers of committed records stand still until the transaction has ended.
+    if (writer_ != nullptr && !copied.ok() && !IsFenced(copied)) {
+      const Status aborted = writer_->Abort(goes_on);
+      if (IsFenced(aborted) || absl::IsCancelled(aborted)) return aborted;
+    }
+    if (!goes_on) return copied;
     display_.Warn(absl::StrCat(copied.message(),
                                "; Predictor looks for what Kafka has, and continues there"));
     reader_.reset();
@@ -261,7 +267,8 @@ Status KafkaTopicRun::FindPositions() {
   }
   // Where the group begins is known before the first record: a restart begins there, too.
   next_all_positions_ = steady_clock::now() + kAllPositionsEvery;
-  return HasMoved() ? Commit(/*all_positions=*/true) : absl::OkStatus();
+  // Nor may Kafka forget the positions of partitions in which nothing happens.
+  return Commit(/*all_positions=*/true);
 }
 
 Status KafkaTopicRun::StartReading() {
@@ -330,7 +337,7 @@ Status KafkaTopicRun::Take(const ConsumedRecord& record) {
 
 void KafkaTopicRun::UseNewestModel() {
   const std::shared_ptr<const ModelScorer> model = models_.model();
-  if (model.get() == &scorer_->model() || model == refused_) return;
+  if (model.get() == &scorer_->model() || model == refused_ || scorer_->Use(model)) return;
   StatusOr<RecordScorer> scorer = RecordScorer::Create(model, options_.records);
   if (scorer.ok()) {
     scorer_.emplace(*std::move(scorer));

@@ -96,6 +96,11 @@ Status TopicWriter::Commit(const std::map<int32_t, Offset>& positions) {
   return Judge(broker_retry_.Run([this] { return producer_->CommitTransaction(kCall); }));
 }
 
+Status TopicWriter::Abort(bool waits) {
+  const auto abort = [this] { return producer_->AbortTransaction(kCall); };
+  return Judge(waits ? broker_retry_.Run(abort) : abort());
+}
+
 Status TopicWriter::Judge(const Status& done) const {
   if (IsFenced(done)) {
     return WithText(done, absl::StrCat("another Predictor of the group '", options_.group,

@@ -47,6 +47,12 @@ class TopicWriter {
   // partition of the input each: all of it, or nothing.
   Status Commit(const std::map<int32_t, Offset>& positions);
 
+  // Gives up what was sent since the last commit; nothing may be sent any more. Fenced: another
+  // Predictor has taken over, and another TopicWriter would throw it out in turn. Cancelled:
+  // stopped. Any other error says nothing. `waits`: until a broker is reachable; otherwise for some
+  // seconds at most.
+  Status Abort(bool waits);
+
  private:
   TopicWriter(Options options, const std::atomic<bool>& stop);
   Status Open();

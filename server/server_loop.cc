@@ -48,7 +48,8 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kMetricsEvery(250);
-constexpr milliseconds kWeightsEvery(20);          // for those who follow the job
+constexpr milliseconds kWeightsEvery(20);  // for those who follow the job
+constexpr std::chrono::minutes kUnchangedWeightsEvery(4);
 constexpr double kPublishedBytesPerSecond = 10e6;  // of large ones, at most
 // A reader that rests asks so often; a shard that reads on behind a cut may wait as long, once.
 constexpr milliseconds kFetchWait(100);
@@ -306,6 +307,10 @@ class ServerLoop {
   // Large ones take time to send, and are sent less often.
   Status PublishWeights(SteadyTime now) {
     if (now < next_weights_) return absl::OkStatus();
+    if (now >= next_unchanged_weights_) {
+      next_unchanged_weights_ = now + kUnchangedWeightsEvery;
+      for (auto& [shard, hosted] : shards_) hosted->task().PublishWeightsAgain();
+    }
     bool is_sent = false;
     size_t values = 0;
     for (auto& [shard, feed] : feeds_) {
@@ -490,6 +495,7 @@ class ServerLoop {
       [this](OutgoingRecord record) { return sender_->SendOne(std::move(record)); }};
   SteadyTime next_metrics_;
   SteadyTime next_weights_;
+  SteadyTime next_unchanged_weights_;
   std::map<ShardId, QualityReport> quality_;
 
   bool ended_ = false;  // EndShards has begun; an error of it ends the process

@@ -80,6 +80,9 @@ class ShardTask {
   // last that were sent there: whoever follows a job gets them so where workers are answered one by
   // one. Returns whether it did. REQUIRES replayed(), and no snapshot() under way.
   StatusOr<bool> PublishWeights(const RecordSink& out);
+  // The next PublishWeights sends them although they have not changed: the topic keeps its records
+  // for some minutes only.
+  void PublishWeightsAgain() { shared_steps_.reset(); }
 
   // Freezes what was updated since the last checkpoint. Empty when nothing was. One at a time.
   // ResourceExhausted when the state is larger than can be saved: nothing has changed then, and

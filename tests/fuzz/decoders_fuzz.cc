@@ -39,7 +39,8 @@ InputKey KeyOf(std::string_view value) {
   InputRecord record;
   const StatusOr<Frame> frame = ParseFrame(value);
   if (!frame.ok() || !ParseMessage(frame->body, record).ok()) return {.first = 0, .count = 1};
-  return {RowNumber(record.end().row_count()), record.rows().row_count()};
+  const uint64_t first = record.has_flush() ? record.flush().row_count() : record.end().row_count();
+  return {RowNumber(first), record.rows().row_count()};
 }
 
 void DecodeRows(const simulation::Scenario& job, std::string_view value) {
@@ -47,7 +48,7 @@ void DecodeRows(const simulation::Scenario& job, std::string_view value) {
   InputRecord record;
   const Status decoded = DecodeInput(key, value, job.shape(), record);
   if (!decoded.ok()) return CheckReason(decoded);
-  MILLRACE_CHECK(record.has_rows() != record.has_end());
+  MILLRACE_CHECK(record.has_rows() + record.has_flush() + record.has_end() == 1);
   InputRecord again;
   MILLRACE_CHECK(DecodeInput(key, Framed(record), job.shape(), again).ok());
   MILLRACE_CHECK(Bytes(again) == Bytes(record));

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "base/error_marks.h"
 #include "kafka/consumer.h"
 #include "kafka/group_offsets.h"
 #include "tests/kafka/real_broker.h"
@@ -118,6 +119,28 @@ TEST_F(BrokerTransactionTest, ANewerInstanceFencesTheOlderAndAbortsItsTransactio
   ASSERT_TRUE(newer->Send(topic, 0, "k", "newer").ok());
   ASSERT_TRUE(newer->CommitTransaction(seconds(30)).ok());
   EXPECT_THAT(ReadAll(topic, true, 4), ElementsAre("newer"));
+}
+
+// (predictor/topic_writer.h: so it is told before another producer of it would fence the newer
+// one.)
+TEST_F(BrokerTransactionTest, AnOlderInstanceThatGivesItsTransactionUpIsToldOfTheNewer) {
+  const std::string topic = CreateTopic(1);
+  const auto older = MakeProducer({.client_id = "older", .transactional_id = topic});
+  ASSERT_TRUE(older->InitTransactions(seconds(30)).ok());
+  ASSERT_TRUE(older->BeginTransaction().ok());
+  ASSERT_TRUE(older->Send(topic, 0, "k", "older").ok());
+  ASSERT_TRUE(older->Flush(seconds(30)).ok());
+  const auto newer = MakeProducer({.client_id = "newer", .transactional_id = topic});
+  ASSERT_TRUE(Until([&] { return newer->InitTransactions(seconds(30)).ok(); }));
+  Status status;
+  ASSERT_TRUE(Until([&] {
+    status = older->AbortTransaction(seconds(30));
+    return !absl::IsUnavailable(status);
+  }));
+  EXPECT_TRUE(IsFenced(status)) << status;
+  ASSERT_TRUE(newer->BeginTransaction().ok());
+  ASSERT_TRUE(newer->Send(topic, 0, "k", "newer").ok());
+  ASSERT_TRUE(newer->CommitTransaction(seconds(30)).ok());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -124,6 +125,16 @@ TEST_F(PredictionServiceTest, AnswersEachLineOfNdjson) {
   ExpectRow(lines[3]);
   EXPECT_THAT(lines[4]["error"], HasSubstr("line 6: "));
   EXPECT_EQ(Post("", "application/x-ndjson").body, "");
+}
+
+TEST_F(PredictionServiceTest, AnswersALineOfNdjsonByALineWhateverStandsBehindAnObject) {
+  std::string body;
+  for (int i = 0; i < 300; ++i) body += std::string(kRow) + (i == 255 ? " {}\n" : "\n");
+  std::istringstream text(Post(body, "application/x-ndjson").body);
+  std::vector<json> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  ASSERT_EQ(lines.size(), 300u);
+  for (size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i].contains("error"), i == 255) << i;
 }
 
 TEST_F(PredictionServiceTest, GivesContributionsIfTheyAreAskedForWhereTheModelIsLinear) {
@@ -266,6 +277,29 @@ TEST(PredictionServiceOfAnySource, SaysWhyItIsNotReadyUntilThereIsAModel) {
   const json told = json::parse(ask("GET", "/model").body);
   EXPECT_EQ(told["newer_model_error"], "the job has not begun");
   EXPECT_EQ(told["ended"], false);
+}
+
+TEST(PredictionServiceOfAnySource, TellsTheContributionsToThePredictionsOfTheNewestModel) {
+  GivenModels models;
+  const PredictionService service(models, {});
+  for (const unsigned seed : {1u, 2u}) {
+    models.Give(RandomModel(DescriptionFor(ModelShape::LINEAR, 2, false), seed));
+    const json answer = json::parse(
+        service
+            .Answer(
+                {.method = "POST", .path = "/predict", .wants_contributions = true, .body = kRow})
+            .body);
+    double log_odds = answer["contributions"]["offset"];
+    for (const json& part : answer["contributions"]["parts"]) log_odds += part.get<double>();
+    const double probability = answer["probabilities"]["class 1"];
+    EXPECT_NEAR(log_odds, std::log(probability / (1 - probability)), 1e-4) << answer;
+  }
+  models.Give(RandomModel(DescriptionFor(ModelShape::NETWORK, 2, false), 1));
+  EXPECT_EQ(
+      service
+          .Answer({.method = "POST", .path = "/predict", .wants_contributions = true, .body = kRow})
+          .status,
+      400);
 }
 
 TEST(PredictionServiceOfAnySource, PredictsByModelsOfTheSameAndOfOtherFeatures) {

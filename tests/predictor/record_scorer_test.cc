@@ -124,6 +124,42 @@ TEST_F(RecordScorerTest, TheRowStandsBesideItsPredictionIfItIsWanted) {
   EXPECT_EQ(after["row"], json::parse(kRow));
 }
 
+TEST_F(RecordScorerTest, TheRowBesideItsPredictionMayHaveTheHeaderOfASchemaRegistry) {
+  Open({.with_row = true});
+  const std::string headed = std::string("\0\0\0\0\7", 5) + std::string(kRow);
+  EXPECT_EQ(ScoreValue(headed)["row"], json::parse(kRow));
+}
+
+TEST_F(RecordScorerTest, ANewerModelOfTheSameFeaturesGoesOnCounting) {
+  ScoreValue(R"({"a": 1})");
+  const auto newer = std::make_shared<const ModelScorer>(
+      RandomModel(DescriptionFor(ModelShape::NETWORK, 3, true), 2));
+  ASSERT_TRUE(scorer_->Use(newer));
+  json answer = ScoreValue(kRow);
+  answer.erase("source");
+  const json before = Expected({"1.5", "", "x", "7", "8"});
+  EXPECT_NE(answer, before);
+  model_ = newer;
+  EXPECT_EQ(answer, Expected({"1.5", "", "x", "7", "8"}));
+  EXPECT_EQ(scorer_->rows(), 2u);
+  EXPECT_THAT(scorer_->EmptyColumns(), ElementsAre("b"));
+  EXPECT_FALSE(scorer_->Use(std::make_shared<const ModelScorer>(
+      RandomModel(DescriptionFor(ModelShape::NETWORK, 4, true), 1))));
+}
+
+TEST_F(RecordScorerTest, IsFullOfLargeRecordsEarlier) {
+  const std::string large = R"({"a": 1, "c": ")" + std::string(1'000'000, 'x') + "\"}";
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_FALSE(scorer_->is_full());
+    scorer_->Add({.value = large});
+  }
+  scorer_->Add({.value = large});
+  EXPECT_TRUE(scorer_->is_full());
+  scorer_->Score();
+  scorer_->Clear();
+  EXPECT_FALSE(scorer_->is_full());
+}
+
 TEST_F(RecordScorerTest, LinesOfCsvHaveTheLabelOrNot) {
   for (const bool has_label : {false, true}) {
     RecordScorer::Options options = {.format = RecordScorer::Format::kCsv,
@@ -156,6 +192,9 @@ TEST_F(RecordScorerTest, AnAnswerThatIsTooLargeForARecordSaysSo) {
   EXPECT_FALSE(scored.key.has_value());
   EXPECT_THAT(*scored.value, HasSubstr("more than 1000000"));
   EXPECT_EQ(json::parse(*scored.value)["source"]["offset"], 3);
+  // A compacted topic takes no record without a key.
+  const std::vector<RecordHeader> headers = {{"large", key}};
+  EXPECT_EQ(ScoreOne({.key = "k", .value = kRow, .headers = headers}).key, "k");
 }
 
 }  // namespace

@@ -100,6 +100,20 @@ TEST_F(ShardTaskTest, ARoundsWeightsAreSentOnceForAllWorkers) {
   }
 }
 
+TEST_F(ShardTaskTest, PublishesItsWeightsWhenTheyHaveChangedOrTheTopicMayHaveLostThem) {
+  AppendAndFold(Update(0, 0, std::vector<float>(kRange.size(), 1), kRange));
+  out_.clear();
+  EXPECT_TRUE(*task_->PublishWeights(out_));
+  ASSERT_THAT(out_, SizeIs(1));
+  const SharedWeights first = SharedIn(out_[0]);
+  EXPECT_FALSE(*task_->PublishWeights(out_));
+  task_->PublishWeightsAgain();
+  EXPECT_TRUE(*task_->PublishWeights(out_));
+  ASSERT_THAT(out_, SizeIs(2));
+  EXPECT_EQ(SharedIn(out_[1]).SerializeAsString(), first.SerializeAsString());
+  EXPECT_FALSE(*task_->PublishWeights(out_));
+}
+
 TEST_F(ShardTaskTest, SendsNoValuesToWorkersThatHaveLeft) {
   AppendAndFoldRound();
   for (WorkerId worker = 0; worker < 3; ++worker) {
