@@ -36,7 +36,7 @@ def main(brokers: str, folder: str) -> None:
     print(f"sent {sent} rows")
     job = millrace.Job(
         "clicks",
-        columns={**learner.columns_, "classes": ["no", "yes"]},
+        columns=learner.columns_,
         training={"consistency": "eventual"},
         topic="impressions",
         source={"until_end": True},  # what the topic holds now; without it the stream goes on

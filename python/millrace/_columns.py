@@ -1,11 +1,14 @@
 """Which columns rows have, and of which type: as they were given, or as the first rows show."""
 
+import copy
 import datetime
 import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
+
+from millrace._rows import check_key, for_each
 
 NUMERIC, BOOLEAN, CATEGORICAL, TIME = "numeric", "booleans", "categorical", "times"
 _TIME_PARTS = ("hour", "weekday", "month")  # and the days, which are a number
@@ -21,6 +24,8 @@ def _kind_of(name: str, value: Any) -> str | None:
         return None
     if isinstance(value, bool):
         return BOOLEAN
+    if isinstance(value, numbers.Integral):  # which may be too large for a float
+        return NUMERIC
     if isinstance(value, (numbers.Real, Decimal)):
         return None if math.isnan(value) else NUMERIC
     if isinstance(value, str):
@@ -61,25 +66,39 @@ class Columns:
         self._finds = numeric is None and categorical is None
         self._found: dict[str, str | None] = {}
 
+    def copy(self) -> Self:
+        """Of what is known now."""
+        twin = copy.copy(self)
+        twin._found = dict(self._found)
+        return twin
+
     def see_row(self, row: Mapping[str, Any], prefix: str = "") -> bool:
         """Whether the row shows what was not known: a column, or another type of one."""
         changed = False
         for key, value in row.items() if self._finds else ():
+            check_key(key)
             if isinstance(value, Mapping):
                 changed = self.see_row(value, f"{prefix}{key}.") or changed
             else:
-                changed = self.see(f"{prefix}{key}", [value]) or changed
+                name = f"{prefix}{key}"
+                changed = (self._looks_at(name) and self._see(name, _kind_of(name, value))) or changed
         return changed
 
-    def see(self, name: str, values: Iterable[Any]) -> bool:
-        """The same of the values of a column."""
-        if not self._finds or any(name in names for names in self._given.values()):
+    def see(self, name: str, values: Iterable[Any], kind: str | None = None) -> bool:
+        """The same of a column: by its values, and by the type that it is said to have."""
+        if not self._looks_at(name):
             return False
         before = self._found.get(name)
-        now = before
-        for value in values:
-            if (kind := _kind_of(name, value)) is not None:
-                now = kind if now is None else _together(now, kind)
+        self._see(name, kind)
+        for_each(values, lambda value: self._see(name, _kind_of(name, value)))
+        return self._found[name] != before
+
+    def _looks_at(self, name: str) -> bool:
+        return self._finds and not any(name in names for names in self._given.values())
+
+    def _see(self, name: str, kind: str | None) -> bool:
+        before = self._found.get(name)
+        now = before if kind is None else kind if before is None else _together(before, kind)
         self._found[name] = now
         return now != before
 

@@ -1,6 +1,6 @@
 """What callers give as rows: a pandas frame, a NumPy array, or dicts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -11,8 +11,63 @@ def is_frame(rows: Any) -> bool:
     return hasattr(rows, "columns") and hasattr(rows, "iloc")
 
 
+def is_row(row: Any) -> bool:
+    """Whether it is a dict, or another mapping, such as a pandas Series."""
+    return isinstance(row, Mapping) or hasattr(row, "keys")
+
+
+def check_row(row: Any) -> None:
+    """ValueError: it is no dict."""
+    if not is_row(row):
+        raise ValueError(f"it is of the type {type(row).__name__}; a row is a dict of cells by column")
+
+
+def check_key(key: Any) -> None:
+    """ValueError: it is no name of a column."""
+    if not isinstance(key, str):
+        raise ValueError(
+            f"the key {key!r} is of the type {type(key).__name__}; the keys of a row are strings"
+        )
+
+
+def for_each(values: Iterable[Any], call: Callable[[Any], Any]) -> None:
+    """Calls with each. A ValueError gets the row as its place."""
+    for i, value in enumerate(values):
+        try:
+            call(value)
+        except ValueError as error:
+            raise ValueError(f"rows[{i}]: {str(error).removeprefix('rows[0]: ')}") from None
+
+
+def is_category(values: Any) -> bool:
+    """Whether pandas has these values as categories, whatever their type is."""
+    return str(getattr(values, "dtype", "")) == "category"
+
+
+def category_columns(rows: Any) -> list[str]:
+    """The columns of a table that are categories in pandas."""
+    return [name for name, of in zip(names_of(rows) or [], _columns_of(rows), strict=False) if is_category(of)]
+
+
+def _columns_of(rows: Any) -> Iterator[Any]:
+    return (rows.iloc[:, i] for i in range(rows.shape[1])) if is_frame(rows) else iter(())
+
+
+def labels_of(labels: Any) -> list[Any]:
+    """A label for each row. A frame must have one column."""
+    if is_frame(labels):
+        if labels.shape[1] != 1:
+            raise ValueError(f"the labels are a frame of {labels.shape[1]} columns; give one column")
+        labels = labels.iloc[:, 0]
+    return as_list(labels)
+
+
 def as_list(values: Any) -> list[Any]:
     """The values of a column, or labels, as Python objects."""
+    if is_category(values):  # whole numbers would become floats where one is missing
+        held = getattr(values, "cat", values)
+        of_code = as_list(held.categories)
+        return [of_code[code] if code >= 0 else None for code in numpy.asarray(held.codes).tolist()]
     if isinstance(values, numpy.ndarray):
         if values.dtype.kind == "M":  # nanoseconds would become whole numbers
             values = values.astype("datetime64[us]")
@@ -52,20 +107,45 @@ def lists_of(rows: Any, columns: Sequence[str], order: Sequence[str] | None = No
                 raise ValueError(f"the array has no field {name!r}; it has {', '.join(rows.dtype.names)}")
         return [as_list(rows[name]) for name in columns]
     order = list(columns if order is None else order)
+    _check_shape(rows, order)
+    for name in columns:
+        if name not in order:
+            raise ValueError(
+                f"the array has no names, so its columns are called {', '.join(order)}, and there is no "
+                f"{name!r}; give a DataFrame, or these names"
+            )
+    return [as_list(rows[:, order.index(name)]) for name in columns]
+
+
+def _check_shape(rows: Any, order: Sequence[str]) -> None:
     if rows.ndim != 2 or rows.shape[1] != len(order):
         raise ValueError(
             f"the array has the shape {rows.shape}; give two dimensions, with the {len(order)} columns "
             f"{', '.join(order)}"
         )
-    return [as_list(rows[:, order.index(name)]) for name in columns]
+
+
+def score_table(native: Any, rows: Any, order: Sequence[str] | None = None) -> Any:
+    """The native model's scores of a table."""
+    return native.score_lists(lists_of(rows, native.columns, order), len(rows))
 
 
 def cell_of(row: Mapping[str, Any], name: str) -> Any:
-    """A cell of a dict, or, of a name with dots, of a dict in it; None: it is not there."""
+    """A cell of a dict, or, of a name with dots, of a dict in it; None: it is not there. ValueError: it
+    is not there, and a key is no string."""
     if name in row:
         return row[name]
     for i, letter in enumerate(name):
         inner = row.get(name[:i]) if letter == "." else None
         if isinstance(inner, Mapping) and (found := cell_of(inner, name[i + 1 :])) is not None:
             return found
+    for key in row.keys():  # noqa: SIM118: of a Series these are not its values
+        check_key(key)
     return None
+
+
+def cells_of(rows: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
+    """The same of dicts. The error has the row."""
+    cells: list[Any] = []
+    for_each(rows, lambda row: cells.append(cell_of(row, name)))
+    return cells

@@ -20,7 +20,7 @@ class Model:
     Rows are an iterable of dicts, with a member for each of `columns` by its name (in an object in an
     object by both names with a dot between); a pandas DataFrame with these columns; a NumPy array with
     them as fields, or of two dimensions with them in this order. Cells are what they are in the JSON
-    that Predictor reads: numbers, strings, truth values, None for what is missing; NaN and pandas.NA
+    that Predictor reads: numbers, strings, booleans, None for what is missing; NaN and pandas.NA
     are missing, too. Other members and columns are not looked at.
     """
 
@@ -65,8 +65,7 @@ class Model:
     def _scores(self, rows: Iterable[Mapping[str, Any]] | Any) -> numpy.typing.NDArray[numpy.float32]:
         if not _rows.is_table(rows):
             return self._native.score_dicts(rows)
-        lists = _rows.lists_of(rows, self._native.columns)
-        return self._native.score_lists(lists, len(rows))
+        return _rows.score_table(self._native, rows)
 
     def __repr__(self) -> str:
         kind = f"{len(self._native.classes)} classes" if self._native.classes else "a regression"

@@ -7,6 +7,7 @@ predict_proba), and fit in a scikit-learn Pipeline where scikit-learn is install
 import copy
 import inspect
 import json
+import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
@@ -15,7 +16,7 @@ import numpy
 import numpy.typing
 
 from millrace import _native, _rows
-from millrace._columns import Columns
+from millrace._columns import CATEGORICAL, Columns
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -43,6 +44,9 @@ except ImportError:
 
     class RegressorMixin:  # type: ignore[no-redef]
         """Nothing."""
+
+
+_MOST_CLASS_WEIGHT = 1e6  # as a job has it
 
 
 def _class_key(label: Any) -> float | str:
@@ -97,20 +101,32 @@ class _Online(BaseEstimator):
             self._set_class(y)
             self._session.learn_dict(x, y)
             return
+        _rows.check_row(x)
         row = copy.deepcopy(dict(x))
-        self._is_stale = self._see_label(y) or self._is_stale
-        self._is_stale = self._columns.see_row(row) or self._is_stale
+        known = self._known()
         self._kept.append((row, y))
         try:
+            self._is_stale = self._see_label(y) or self._is_stale
+            self._is_stale = self._columns.see_row(row) or self._is_stale
+            if len(self._kept) >= self.first_rows:
+                self._check_all_known()
             if self._session is not None and not self._is_stale:
                 self._session.learn_dict(row, y)
             else:
                 self._begin_again()
             if len(self._kept) >= self.first_rows:
                 self._end_of_first_rows()
-        except ValueError:
+        except Exception:
             self._kept.pop()
+            vars(self).update(known)
             raise
+
+    def _known(self) -> dict[str, Any]:
+        """What rows have shown, by attributes: to be put back when the next one is refused."""
+        return {"_columns": self._columns.copy(), "_is_stale": self._is_stale}
+
+    def _check_all_known(self) -> None:
+        """ValueError: settings name what no row has shown. Later rows show nothing."""
 
     def _start(self) -> None:
         if getattr(self, "_columns", None) is None:
@@ -163,67 +179,70 @@ class _Online(BaseEstimator):
         return self.partial_fit(X, y)
 
     def _learn_rows(self, rows: Any, labels: Any) -> Self:
-        labels = _rows.as_list(labels)
+        labels = _rows.labels_of(labels)
         self._start()
         if not _rows.is_table(rows):
             rows = list(rows)
-            if rows and not isinstance(rows[0], Mapping):
+            if rows and not _rows.is_row(rows[0]):
                 rows = numpy.asarray(rows, dtype=object)
+        if isinstance(rows, list):
+            _rows.for_each(rows, _rows.check_row)
+        elif _rows.names_of(rows) is None and rows.ndim != 2:
+            raise ValueError(f"rows have the shape {rows.shape}; give two dimensions")
         if len(rows) != len(labels):
             raise ValueError(f"there are {len(rows)} rows and {len(labels)} labels")
         if self._kept:  # learn_one() has begun
-            self._learn_each(self._dicts(rows), labels)
+            self._learn_each(rows, labels)
             return self
         is_first = self._session is None
         try:
             if is_first:
                 self._begin_with(rows, labels)
-            for label in labels:
-                self._set_class(label)
+            _rows.for_each(labels, self._set_class)
             self._session.learn_lists(labels, self._lists(rows, self._session.columns))
-        except ValueError:
+        except Exception:
             if is_first:
                 self._columns = None
             raise
         return self
 
-    def _learn_each(self, rows: Iterable[Mapping[str, Any]], labels: list[Any]) -> None:
-        kept = list(self._kept)
+    def _learn_each(self, rows: Any, labels: list[Any]) -> None:
+        kept, known = list(self._kept), self._known()
         try:
-            for row, label in zip(rows, labels, strict=True):
-                self.learn_one(row, label)
-        except ValueError:
-            self._kept, self._session, self._is_stale = kept, None, True
+            for name in _rows.category_columns(rows):
+                self._is_stale = self._columns.see(name, [], CATEGORICAL) or self._is_stale
+            pairs = zip(self._dicts(rows), labels, strict=True)
+            _rows.for_each(pairs, lambda pair: self.learn_one(*pair))
+        except Exception:
+            vars(self).update(known, _kept=kept, _session=None)
             self._begin_again()
             raise
 
     def _begin_with(self, rows: Any, labels: list[Any]) -> None:
         """All of these rows show what there is; later ones change nothing."""
-        for label in labels:
-            self._see_label(label)
+        _rows.for_each(labels, self._see_label)
         if isinstance(rows, list):
-            for row in rows:
-                self._columns.see_row(row)
+            _rows.for_each(rows, self._columns.see_row)
         else:
             names = _rows.names_of(rows)
             if names is None:
-                if rows.ndim != 2:
-                    raise ValueError(f"rows have the shape {rows.shape}; give two dimensions")
                 names = [f"x{i}" for i in range(rows.shape[1])]
             elif _rows.is_frame(rows):
                 self.feature_names_in_ = numpy.array(names, dtype=object)
             self._order = names
+            categories = _rows.category_columns(rows)
             for name, values in zip(names, _rows.lists_of(rows, names, self._order), strict=True):
-                self._columns.see(name, values)
+                self._columns.see(name, values, CATEGORICAL if name in categories else None)
             self.n_features_in_ = len(names)
         if not (self._is_complete() and self._columns):
             raise ValueError(self._why_not_begun())
+        self._check_all_known()
         self._session = self._make_session()
         self._kept = None
 
     def _lists(self, rows: Any, columns: Sequence[str]) -> list[list[Any]]:
         if isinstance(rows, list):
-            return [[_rows.cell_of(row, name) for row in rows] for name in columns]
+            return [_rows.cells_of(rows, name) for name in columns]
         return _rows.lists_of(rows, columns, self._order)
 
     def _dicts(self, rows: Any) -> Iterable[Mapping[str, Any]]:
@@ -238,10 +257,10 @@ class _Online(BaseEstimator):
             raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit() or learn_one()")
         if not _rows.is_table(rows):
             rows = list(rows)
-            if not rows or isinstance(rows[0], Mapping):
+            if not rows or _rows.is_row(rows[0]):
                 return self._session.score_dicts(rows)
             rows = numpy.asarray(rows, dtype=object)
-        return self._session.score_lists(self._lists(rows, self._session.columns), len(rows))
+        return _rows.score_table(self._session, rows, self._order)
 
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "_columns", None) is not None and self._session is not None
@@ -256,7 +275,15 @@ class _Online(BaseEstimator):
         columns |= {kind: names for kind, names in self._columns.features().items() if names}
         if "times" in columns:
             columns["time_features"] = columns.pop("times")
-        return columns
+        if self.categorical_buckets is not None and {"categorical", "time_features"} & columns.keys():
+            columns["categorical_buckets"] = self.categorical_buckets
+        if self.text_buckets is not None and "text" in columns:
+            columns["text_buckets"] = self.text_buckets
+        return columns | self._label_columns()
+
+    def _label_columns(self) -> dict[str, Any]:
+        """What `columns_` says of the label."""
+        raise NotImplementedError
 
     def figures(self) -> dict[str, Any]:
         """How good the predictions were, each made before its row was learnt: a job's progressive
@@ -277,7 +304,7 @@ class OnlineClassifier(ClassifierMixin, _Online):
     """Logistic regression of any number of classes that learns row by row and needs no learning rate:
     what a job of one worker learns (docs/learning.md).
 
-    Columns and their types are found in the first rows: numbers, truth values, dates and times, and
+    Columns and their types are found in the first rows: numbers, booleans, dates and times, and
     strings, which are categories. Or they are given: `numeric` and `categorical` (with crosses, "A*B"),
     `booleans`, `text` (hashed words), `ids` (categories that have rows of their own) and `times`. If
     `numeric` or `categorical` is given, others are not looked for.
@@ -288,7 +315,8 @@ class OnlineClassifier(ClassifierMixin, _Online):
     and the first partial_fit() look at all of their rows instead. A column that a dict has not is
     missing in that row.
 
-    class_weight: None, "balanced", or a dict of factors by class. scaling: whether numbers are
+    class_weight: None, "balanced", or a dict of factors by class, 0 to 1e6; a class that is not in it
+    has 1, and one in it that the first rows have not is a ValueError. scaling: whether numbers are
     standardised by what was seen so far.
     """
 
@@ -328,7 +356,11 @@ class OnlineClassifier(ClassifierMixin, _Online):
             self._labels: dict[float | str, Any] = {}
             for label in () if self.classes is None else self.classes:
                 self._labels.setdefault(_class_key(label), label)
+            self._in_order: list[Any] = []  # the classes of _session
         super()._start()
+
+    def _known(self) -> dict[str, Any]:
+        return super()._known() | {"_labels": dict(self._labels), "_in_order": self._in_order}
 
     def _see_label(self, label: Any) -> bool:
         key = _class_key(label)
@@ -360,9 +392,30 @@ class OnlineClassifier(ClassifierMixin, _Online):
             return spec, {}, [], self.class_weight == "balanced"
         if isinstance(self.class_weight, str):
             raise ValueError(f'class_weight is {self.class_weight!r}; give "balanced", or a dict')
+        for label, factor in self.class_weight.items():
+            if not (isinstance(factor, numbers.Real) and 0 <= factor <= _MOST_CLASS_WEIGHT):
+                raise ValueError(f"class_weight of {label!r} is {factor!r}; give a number of 0 to 1e6")
+        if self.classes is not None:
+            self._check_all_known()
         factors = {_class_key(label): float(factor) for label, factor in self.class_weight.items()}
         weights = [factors.get(key, 1.0) for key in order]
+        if self._is_complete() and not any(weights):
+            raise ValueError("class_weight leaves no class to learn from; give one of them more than 0")
         return spec, {}, weights + [1.0] * (len(names) - len(weights)), False
+
+    def _check_all_known(self) -> None:
+        for label in self.class_weight if isinstance(self.class_weight, Mapping) else ():
+            if _class_key(label) not in self._labels:
+                known = ", ".join(repr(each) for each in self._labels.values())
+                raise ValueError(
+                    f"class_weight has {label!r}, which is no class; known are {known}. If it is rare, give "
+                    "all classes when you begin: classes=[...]"
+                )
+
+    def _label_columns(self) -> dict[str, Any]:
+        if not self._is_complete():
+            return {}
+        return {"classes": [_native.cell_text(self._labels[key]) for key in _in_order(self._labels)]}
 
     @property
     def classes_(self) -> numpy.typing.NDArray[Any]:
@@ -454,8 +507,13 @@ class OnlineRegressor(RegressorMixin, _Online):
     def _session_settings(self) -> tuple[dict[str, Any], dict[str, Any], list[float], bool]:
         if self.loss not in ("squared", "absolute", "huber"):
             raise ValueError(f'loss is {self.loss!r}; give "squared", "absolute" or "huber"')
+        if not (isinstance(self.huber_limit, numbers.Real) and 1e-3 <= self.huber_limit <= 1e6):
+            raise ValueError(f"huber_limit is {self.huber_limit!r}; give a number of 0.001 to 1e6")
         training = {"loss": self.loss.upper(), "huber_limit": self.huber_limit}
         return {"regression": True}, training, [], False
+
+    def _label_columns(self) -> dict[str, Any]:
+        return {"regression": True}
 
     def predict_one(self, x: Mapping[str, Any]) -> float:
         """The estimate; 0 before the first row."""

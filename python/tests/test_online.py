@@ -1,6 +1,7 @@
 """Learning in one process: the same as a job of one worker, by the methods of River and of scikit-learn."""
 
 import csv
+import decimal
 import json
 import math
 import pathlib
@@ -17,6 +18,7 @@ import sklearn.pipeline
 import sklearn.preprocessing
 
 import millrace
+from millrace import _rows
 
 FLAGS = ["--numeric", "price,weight", "--booleans", "paid", "--categorical", "shop,shop*day",
          "--text", "words"]  # fmt: skip
@@ -156,7 +158,8 @@ class Learning(Folder):
         for row, label in rows:
             found.learn_one(row, label)
             given.learn_one(row, label)
-        self.assertEqual(found.columns_, {"label": "label", "numeric": ["c"], "categorical": ["a", "b"]})
+        self.assertEqual(found.columns_, {"label": "label", "numeric": ["c"], "categorical": ["a", "b"],
+                                          "classes": ["x", "y", "z"]})  # fmt: skip
         probe = {"a": 3, "b": "late", "c": 0.25}
         self.assertEqual(found.predict_proba_one(probe), given.predict_proba_one(probe))
         self.assertEqual(found.figures(), given.figures())
@@ -166,7 +169,7 @@ class Learning(Folder):
         for i in range(4):
             learner.learn_one({"a": i}, i % 2)
         learner.learn_one({"a": 1, "new": "x"}, 1)
-        self.assertEqual(learner.columns_, {"label": "label", "numeric": ["a"]})
+        self.assertEqual(learner.columns_, {"label": "label", "numeric": ["a"], "classes": ["0", "1"]})
         with self.assertRaisesRegex(ValueError, r"2 is no class; known are 0, 1\. Give all classes .*classes="):
             learner.learn_one({"a": 1}, 2)
         self.assertEqual(learner.figures()["rows"], 5)
@@ -194,6 +197,49 @@ class Learning(Folder):
             with self.assertRaises(ValueError):
                 learner.partial_fit(rows, labels)
         self.assertEqual(learner.predict_proba_one({"a": 3, "b": "x"}), twin.predict_proba_one({"a": 3, "b": "x"}))
+
+    def test_a_refused_row_leaves_nothing_of_its_class_and_columns(self):
+        good = [({"a": i, "d": 1}, "bc"[i % 2]) for i in range(10)]
+        for columns in ({"numeric": ["a"]}, {"times": ["a"]}, {}):
+            with self.subTest(columns):
+                learner, twin = millrace.OnlineClassifier(**columns), millrace.OnlineClassifier(**columns)
+                for row, label in good:
+                    row = {**row, "a": "2026-01-02"} if "times" in columns else row
+                    learner.learn_one(row, label)
+                    twin.learn_one(row, label)
+                bad = {"new": "x", "d": "late", "a": {} if not columns else "many", "list": [1]}
+                for refused in (lambda of, row: of.learn_one(row, "a"),
+                                lambda of, row: of.partial_fit([good[0][0], row], ["b", "a"])):  # fmt: skip
+                    with self.assertRaises(ValueError):
+                        refused(learner, bad)
+                    self.assertEqual(learner.classes_.tolist(), ["b", "c"])
+                    self.assertEqual(learner.columns_, twin.columns_)
+                    rows = [row for row, _ in good]
+                    self.assertEqual(learner.predict(rows).tolist(), twin.predict(rows).tolist())
+                    self.assertEqual(learner.predict_proba(rows).tolist(), twin.predict_proba(rows).tolist())
+                    self.assertEqual(learner.figures(), twin.figures())
+
+    def test_keys_that_are_no_strings_are_errors(self):
+        text = r"rows\[0\]: the key 1 is of the type int; the keys of a row are strings"
+        for columns in ({}, {"numeric": ["a"]}, {"numeric": ["c.a"]}):
+            learner = millrace.OnlineRegressor(**columns)
+            row = {"c": {1: 2.0}} if columns.get("numeric") == ["c.a"] else {1: 2.0}
+            if not columns:
+                with self.assertRaisesRegex(ValueError, text.removeprefix(r"rows\[0\]: ")):
+                    learner.learn_one(row, 1.0)
+            with self.assertRaisesRegex(ValueError, text):
+                learner.partial_fit([row], [1.0])
+
+    def test_its_columns_are_those_of_a_job(self):
+        learner = millrace.OnlineClassifier(categorical_buckets=64, text_buckets=32, text=["t"], label="y")
+        for i in range(4):
+            learner.learn_one({"a": i, "b": "x", "t": "some words"}, i % 2 == 0)
+        self.assertEqual(learner.columns_, {"label": "y", "numeric": ["a"], "categorical": ["b"], "text": ["t"],
+                                            "categorical_buckets": 64, "text_buckets": 32,
+                                            "classes": ["false", "true"]})  # fmt: skip
+        estimator = millrace.OnlineRegressor(categorical_buckets=64, text_buckets=32)
+        estimator.learn_one({"a": 1}, 2)
+        self.assertEqual(estimator.columns_, {"label": "label", "numeric": ["a"], "regression": True})
 
     def test_a_missing_column_is_a_missing_cell(self):
         learner = millrace.OnlineClassifier(numeric=["a"], categorical=["b"])
@@ -283,6 +329,24 @@ class InScikitLearn(unittest.TestCase):
         self.assertEqual(learner.n_features_in_, 2)
         self.assertEqual(learner.feature_names_in_.tolist(), ["shop", "price"])
 
+    def test_a_category_of_pandas_is_one_whatever_its_type(self):
+        frame = pandas.DataFrame({"shop": pandas.Series([1, 2, None] * 20, dtype="Int64").astype("category"),
+                                  "price": range(60)})  # fmt: skip
+        labels = ["x", "y", "z"] * 20
+        fitted = millrace.OnlineClassifier().fit(frame, labels)
+        begun = millrace.OnlineClassifier()
+        begun.learn_one({"shop": 1, "price": 0}, "x")
+        begun.partial_fit(frame[1:], labels[1:])
+        for learner in (fitted, begun):
+            self.assertEqual(learner.columns_["categorical"], ["shop"])
+            self.assertEqual(learner.columns_["numeric"], ["price"])
+        expected = millrace.OnlineClassifier(categorical=["shop"], numeric=["price"])
+        expected.fit([{"shop": [1, 2, None][i % 3], "price": i} for i in range(60)], labels)
+        for learner in (fitted, begun):
+            numpy.testing.assert_array_equal(learner.predict_proba(frame), expected.predict_proba(frame))
+        self.assertEqual(_rows.as_list(pandas.Series([1, None]).astype("category").cat.rename_categories([1])),
+                         [1, None])  # fmt: skip
+
     def test_fit_begins_again(self):
         learner = millrace.OnlineClassifier().fit([[1.0], [2.0]], ["a", "b"])
         learner.fit([["u", 1], ["v", 2]], [0, 1])
@@ -299,6 +363,76 @@ class InScikitLearn(unittest.TestCase):
             millrace.OnlineRegressor(loss="cubed").fit([[1]], [1])
         with self.assertRaisesRegex(ValueError, "class_weight is 'even'"):
             millrace.OnlineClassifier(class_weight="even").fit([[1], [2]], [0, 1])
+
+
+class Places(unittest.TestCase):
+    """Errors say where they are."""
+
+    def wrong(self, text, learner, x, y):
+        with self.assertRaises(ValueError) as raised:
+            learner.fit(x, y)
+        self.assertIn(text, str(raised.exception))
+
+    def test_of_labels_and_cells(self):
+        rows = [{"a": 1}, {"a": 2}, {"a": 3}]
+        for learner in (millrace.OnlineClassifier(), millrace.OnlineClassifier(numeric=["a"])):
+            self.wrong("rows[1]: a label is missing", learner, rows, ["x", None, "y"])
+            self.wrong("rows[2]: a label is of the type list", learner, rows, ["x", "y", [1]])
+            self.wrong("rows[1]: it is of the type int; a row is a dict", learner, [rows[0], 2, rows[2]], "xyx")
+        self.wrong("rows[2]: 'z' is no class; known are 'x', 'y'", millrace.OnlineClassifier(classes=["x", "y"]),
+                   rows, ["x", "y", "z"])  # fmt: skip
+        lists = [{"a": 1}, {"a": [1]}, {"a": 3}]
+        for table in (lists, pandas.DataFrame(lists)):
+            self.wrong("rows[1]: 'a' is of the type list", millrace.OnlineClassifier(), table, "xyx")
+        learner = millrace.OnlineClassifier().fit(rows, "xyx")
+        with self.assertRaisesRegex(ValueError, r"rows\[1\]: 'z' is no class"):
+            learner.partial_fit(rows, "xzy")
+        learner = millrace.OnlineClassifier(numeric=["a"])
+        learner.learn_one(rows[0], "x")
+        with self.assertRaisesRegex(ValueError, r"^rows\[2\]: column"):
+            learner.partial_fit([*rows[:2], {"a": "many"}], "xyx")
+
+    def test_of_columns_of_an_array_without_names(self):
+        self.wrong("its columns are called x0, x1, and there is no 'km'; give a DataFrame",
+                   millrace.OnlineRegressor(numeric=["km"]), numpy.zeros((3, 2)), [1, 2, 3])  # fmt: skip
+        self.wrong("rows have the shape (3,); give two dimensions", millrace.OnlineRegressor(), [1, 2, 3], [1, 2, 3])
+
+    def test_labels_may_be_a_frame_of_one_column(self):
+        x, y = numpy.arange(6.0).reshape(6, 1), pandas.DataFrame({"y": list("uvuvuv"), "z": 1})
+        learner = millrace.OnlineClassifier().fit(x, y[["y"]])
+        self.assertEqual(learner.classes_.tolist(), ["u", "v"])
+        self.wrong("the labels are a frame of 2 columns; give one", learner, x, y)
+
+
+class Settings(unittest.TestCase):
+    def test_class_weights_are_of_classes_and_not_negative(self):
+        rows, labels = [{"a": i} for i in range(4)], ["x", "y"] * 2
+        for weights, text in (({"x": -1}, "class_weight of 'x' is -1; give a number of 0 to 1e6"),
+                              ({"x": math.nan}, "class_weight of 'x' is nan"),
+                              ({"x": "2"}, "class_weight of 'x' is '2'"),
+                              ({"z": 2}, "class_weight has 'z', which is no class; known are 'x', 'y'"),
+                              ({"x": 0, "y": 0}, "class_weight leaves no class to learn from")):  # fmt: skip
+            for classes in (None, ["x", "y"]):
+                with self.assertRaisesRegex(ValueError, text):
+                    millrace.OnlineClassifier(class_weight=weights, classes=classes).fit(rows, labels)
+                learner = millrace.OnlineClassifier(class_weight=weights, classes=classes, first_rows=4)
+                with self.assertRaisesRegex(ValueError, text):
+                    for row, label in zip(rows, labels, strict=True):
+                        learner.learn_one(row, label)
+        learner = millrace.OnlineClassifier(class_weight={"y": numpy.float32(2), "z": 3}, first_rows=4)
+        for row, label in zip(rows, "xxyz", strict=True):
+            learner.learn_one(row, label)
+        self.assertEqual(learner.classes_.tolist(), ["x", "y", "z"])
+
+    def test_a_limit_of_huber_is_above_zero(self):
+        for limit in (-1, 0, math.nan, "1"):
+            with self.assertRaisesRegex(ValueError, f"huber_limit is {limit!r}; give a number of 0.001 to 1e6"):
+                millrace.OnlineRegressor(loss="huber", huber_limit=limit).fit([[1]], [1])
+
+    def test_a_number_that_is_too_large_is_an_error_of_its_row(self):
+        for number in (10**400, decimal.Decimal("1e400")):
+            with self.assertRaisesRegex(ValueError, r'rows\[0\]: column "a": .* is beyond the range of a double'):
+                millrace.OnlineRegressor().fit([{"a": number}], [1])
 
 
 if __name__ == "__main__":
