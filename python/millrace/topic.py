@@ -3,7 +3,10 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
+
+import numpy
 
 from millrace import _native, _rows
 
@@ -20,7 +23,7 @@ def send(
     """Writes rows to a topic as JSON, and returns how many when the brokers have confirmed them all.
 
     rows: dicts, or a pandas DataFrame. What is missing (None, NaN, pandas.NA) is null; dates and times
-    are written in ISO 8601.
+    are written in ISO 8601, and decimal numbers as strings of their digits.
     partitions: of the topic, if it does not exist yet. Rows go to the partitions in turns.
     settings: librdkafka's, such as {"security.protocol": "SSL"}.
     timeout: seconds without an answer of a broker until this is an error.
@@ -36,6 +39,7 @@ def send(
     count = 0
     for row in _dicts(rows):
         try:
+            _rows.check_row(row)
             text = json.dumps(_plain(row), ensure_ascii=False)
             value = text.encode("utf-8")
         except (TypeError, ValueError) as error:
@@ -55,16 +59,25 @@ def _dicts(rows: Any) -> Iterator[Mapping[str, Any]]:
         yield dict(zip(names, cells, strict=True))
 
 
+def _name(key: Any) -> str:
+    _rows.check_key(key)
+    return key
+
+
 def _plain(value: Any) -> Any:
     """The value as json.dumps() takes it."""
     if value is None or isinstance(value, (bool, str, int)):
         return value
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
+    if _rows.is_row(value):
+        return {_name(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(inner) for inner in value]
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
+    if isinstance(value, Decimal):  # a float has not all of its digits
+        return None if value.is_nan() else str(value)
+    if isinstance(value, numpy.datetime64):  # in nanoseconds, item() is a whole number
+        return None if numpy.isnat(value) else str(value)
     if hasattr(value, "isoformat"):
         return value.isoformat()
     if not isinstance(value, float) and hasattr(value, "item"):

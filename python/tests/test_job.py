@@ -1,6 +1,7 @@
 """millrace.Job on stand-ins of the programs, and millrace.send without a broker; the real ones are in
 tests/end_to_end/test_python.py."""
 
+import decimal
 import json
 import math
 import os
@@ -157,6 +158,22 @@ class Sending(unittest.TestCase):
                                  "g": True, "h": None, "i": [1, None]})
         self.assertEqual(list(topic._dicts(pandas.DataFrame({"a": [1, 2], "b": ["x", None]}))),
                          [{"a": 1, "b": "x"}, {"a": 2, "b": None}])
+
+    def test_writes_dates_in_iso_8601_and_all_digits_of_decimal_numbers(self):
+        begin = "2026-01-02T03:04:05"
+        plain = topic._plain({"us": numpy.datetime64(begin), "ns": numpy.datetime64(begin, "ns"),
+                              "none": numpy.datetime64("NaT", "ns"), "few": decimal.Decimal("1.10"),
+                              "no": decimal.Decimal("NaN")})  # fmt: skip
+        self.assertEqual(plain, {"us": begin, "ns": f"{begin}.000000000", "none": None, "few": "1.10", "no": None})
+
+    def test_names_the_row_that_is_none(self):
+        writer = mock.Mock()
+        with mock.patch.object(topic._native.TopicWriter, "open", return_value=writer, create=True):
+            for row in ([1, 2], 3, "text", None):
+                with self.assertRaisesRegex(ValueError, r"rows\[1\]: it is of the type .*; a row is a dict"):
+                    millrace.send([{"a": 1}, row], "rows")
+            with self.assertRaisesRegex(ValueError, r"rows\[0\]: the key 1 is of the type int"):
+                millrace.send([{"a": {1: 2}}], "rows")
 
     def test_names_the_brokers_that_do_not_answer(self):
         with self.assertRaisesRegex(ConnectionError, "127.0.0.1:1"):
