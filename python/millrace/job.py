@@ -50,6 +50,8 @@ class Job:
     Lists are joined by commas; True is a switch.
     topic: TopicSource reads the rows there; or input: CsvProducer reads a file.
     workers: logical workers, hosted by `processes` WorkerApps.
+    config: a file for the `--config` of all programs, as of encryption and passwords towards Kafka
+    (docs/security.md).
     folder: for logs, state and snapshots; what is there of the same job is continued.
     programs: the folder of the programs; if it is not given, MILLRACE_BIN or PATH.
 
@@ -68,6 +70,7 @@ class Job:
         workers: int = 4,
         processes: int = 1,
         brokers: str = "localhost:9092",
+        config: str | os.PathLike[str] | None = None,
         folder: str | os.PathLike[str] | None = None,
         programs: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -78,8 +81,10 @@ class Job:
         self.name, self.brokers = name, brokers
         self.folder = pathlib.Path(folder if folder is not None else f"millrace-{name}").resolve()
         self._programs = os.fspath(programs) if programs is not None else os.environ.get("MILLRACE_BIN")
-        common = ["--brokers", brokers, "--job", name, "--workers", str(workers)]
-        self._watch = [self._find("Watch"), "--brokers", brokers, "--job", name, "--once", "--json"]
+        of_job = [] if config is None else ["--config", os.path.abspath(os.fspath(config))]
+        of_job += ["--brokers", brokers, "--job", name]
+        common = [*of_job, "--workers", str(workers)]
+        self._watch = [self._find("Watch"), *of_job, "--once", "--json"]
         snapshots = ["--snapshot-dir", str(self.folder / "snapshots")]
         self._server = [self._find("ServerApp"), *common, *snapshots]
         data = ["--data-dir", str(self.folder / "server")]
@@ -152,17 +157,24 @@ class Job:
         return self
 
     def wait_for_rows(self, rows: int, timeout: float = 60.0) -> Self:
-        """Until the job has learnt from so many rows. Errors are those of wait()."""
+        """Until the job has learnt from so many rows. Errors are those of wait(). While Watch gets no
+        answer, as when Kafka is away, this goes on waiting."""
         end = time.monotonic() + timeout
-        while (learnt := self.state().get("rows_trained") or 0) < rows:
+        learnt, problem = 0, ""
+        while True:
+            try:
+                learnt, problem = self.state().get("rows_trained") or 0, ""
+            except RuntimeError as error:
+                problem = f"{error}; "
+            if learnt >= rows:
+                return self
             self._check()
             if time.monotonic() > end:
                 raise TimeoutError(
                     f"job {self.name} has learnt from {learnt} of {rows} rows after {timeout:g} s; "
-                    f"{self._tails()}"
+                    f"{problem}{self._tails()}"
                 )
             time.sleep(_POLL_S)
-        return self
 
     def _check(self) -> bool:
         """Whether some program runs; an error if one has failed."""
@@ -171,7 +183,10 @@ class Job:
                 code = process.returncode
                 self.stop()
                 raise RuntimeError(f"{name} ended with {code}; {self._tail(name)}")
-        return any(process.poll() is None for process in self._processes.values())
+        return bool(self._running())
+
+    def _running(self) -> list[str]:
+        return [name for name, process in self._processes.items() if process.poll() is None]
 
     def _tail(self, name: str) -> str:
         text = self._log(name).read_text(encoding="utf-8", errors="replace")
@@ -180,16 +195,21 @@ class Job:
     def _tails(self) -> str:
         return "\n".join(self._tail(name) for name in self._processes)
 
-    def export(self, folder: str | os.PathLike[str]) -> Model:
+    def export(self, folder: str | os.PathLike[str], timeout: float | None = None) -> Model:
         """Writes the model of a job that has ended, or as it is now of one that runs, and reads it.
-        RuntimeError: a running job gets no rows, so that no snapshot is completed."""
+        RuntimeError: a running job gets no rows, so that no snapshot is completed; TimeoutError: there
+        is none after `timeout` seconds."""
         target = os.path.abspath(os.fspath(folder))
         end = self.folder / "snapshots" / f"{self.name}-end"
-        if (end / "manifest.json").exists():
+        # (While the job runs, what is there is of one that ended earlier.)
+        if not self._running() and (end / "manifest.json").exists():
             command = [self._find("ServerApp"), "--from-snapshot", str(end), "--export", target]
         else:
             command = [*self._server, "--export", target]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"no model of job {self.name} was exported after {timeout:g} s") from None
         if done.returncode:
             raise RuntimeError(f"no model was exported: {done.stderr.strip()[-500:]}")
         return Model.load(target)
@@ -220,5 +240,4 @@ class Job:
         self.stop()
 
     def __repr__(self) -> str:
-        running = [name for name, process in self._processes.items() if process.poll() is None]
-        return f"<millrace.Job {self.name}: {', '.join(running) or 'nothing'} runs>"
+        return f"<millrace.Job {self.name}: {', '.join(self._running()) or 'nothing'} runs>"

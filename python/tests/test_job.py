@@ -72,6 +72,15 @@ class Starting(JobTest):
                              "--label late --numeric a,\"b,c\" --until-end\n")
             self.assertIn("server, worker-0, worker-1, source runs", repr(job))
 
+    def test_gives_all_programs_the_configuration(self):
+        self.program("Watch", "echo \"$*\" >&2; exit 1")
+        with self.job(config="secure.txt", processes=2) as job:
+            flags = f"--config {os.getcwd()}/secure.txt --brokers localhost:9092 --job shops "
+            for name in ("server", "worker-0", "worker-1", "source"):
+                self.assertIn(flags, self.said(job, name))
+            with self.assertRaisesRegex(RuntimeError, f"Watch failed: {flags}--once --json"):
+                job.state()
+
     def test_reads_a_file_by_csv_producer(self):
         with self.job(topic=None, input="rows.csv") as job:
             self.assertIn(f"CsvProducer --input {os.getcwd()}/rows.csv ", self.said(job, "source"))
@@ -105,6 +114,16 @@ class Running(JobTest):
             job.wait_for_rows(7)
             job.wait_for_rows(8, timeout=0.2)
 
+    def test_is_waited_for_while_watch_gets_no_answer(self):
+        asked = self.folder / "asked"
+        self.program("Watch", f"if [ -e {asked} ]; then echo '{json.dumps(STATE)}'; exit; fi; touch {asked}; "
+                              "echo 'no Kafka broker' >&2; exit 1")  # fmt: skip
+        with self.job() as job:
+            job.wait_for_rows(7)
+            self.program("Watch", "echo 'no Kafka broker' >&2; exit 1")
+            with self.assertRaisesRegex(TimeoutError, "(?s)learnt from 0 of 7 rows .*no Kafka broker.*server.log"):
+                job.wait_for_rows(7, timeout=0.2)
+
     def test_a_program_that_fails_stops_the_others(self):
         self.program("WorkerApp", "echo 'no broker'; exit 1")
         job = self.job().start()
@@ -127,6 +146,22 @@ class Running(JobTest):
         job = self.job().start()
         with self.assertRaisesRegex(RuntimeError, "was started already"):
             job.start()
+
+
+class Exporting(JobTest):
+    def test_that_takes_too_long_is_an_error(self):
+        with self.job() as job, self.assertRaisesRegex(TimeoutError, "no model of job shops .* after 0.2 s"):
+            job.export(self.folder / "model", timeout=0.2)
+
+    def test_takes_the_model_of_the_end_only_when_the_job_has_ended(self):
+        self.program("ServerApp", 'case "$*" in *--export*) echo "$*" >&2; exit 1;; esac; exec sleep 60')
+        end = self.folder / "job" / "snapshots" / "shops-end"
+        end.mkdir(parents=True)
+        (end / "manifest.json").write_text("{}")
+        with self.job() as job, self.assertRaisesRegex(RuntimeError, "no model was exported: --brokers"):
+            job.export(self.folder / "model")
+        with self.assertRaisesRegex(RuntimeError, f"no model was exported: --from-snapshot {end}"):
+            job.export(self.folder / "model")
 
 
 class Figures(JobTest):
