@@ -6,6 +6,9 @@ from typing import Any
 import numpy
 
 
+_ROWS_AT_ONCE = 65_536  # whose cells are Python objects at a time
+
+
 def is_frame(rows: Any) -> bool:
     """Whether it is a pandas DataFrame, or behaves as one. (pandas need not be there.)"""
     return hasattr(rows, "columns") and hasattr(rows, "iloc")
@@ -126,8 +129,15 @@ def _check_shape(rows: Any, order: Sequence[str]) -> None:
 
 
 def score_table(native: Any, rows: Any, order: Sequence[str] | None = None) -> Any:
-    """The native model's scores of a table."""
-    return native.score_lists(lists_of(rows, native.columns, order), len(rows))
+    """The native model's scores of a table, some rows at a time."""
+    columns = native.columns
+    if not is_frame(rows) and not rows.dtype.names:
+        _check_shape(rows, columns if order is None else order)
+    parts = []
+    for begin in range(0, max(1, len(rows)), _ROWS_AT_ONCE):
+        part = (rows.iloc if is_frame(rows) else rows)[begin : begin + _ROWS_AT_ONCE]
+        parts.append(native.score_lists(lists_of(part, columns, order), len(part), begin))
+    return parts[0] if len(parts) == 1 else numpy.concatenate(parts)
 
 
 def cell_of(row: Mapping[str, Any], name: str) -> Any:

@@ -75,7 +75,9 @@ using NativeSession = Scored<OnlineSession>;
 template <typename Scorer>
 class Scoring {
  public:
-  explicit Scoring(Scored<Scorer>& scored) : scored_(scored), cells_(scored.columns.size()) {}
+  // `first_row`: of these rows among those of the caller.
+  explicit Scoring(Scored<Scorer>& scored, size_t first_row = 0)
+      : scored_(scored), cells_(scored.columns.size()), first_(first_row) {}
 
   CellTable& cells() { return cells_; }
   // To be called after each row that was added.
@@ -96,13 +98,14 @@ class Scoring {
       status = scored_.scorer->Score(cells_, first_, scores_);
     }
     Check(status);
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();  // Ctrl-C
     first_ += cells_.rows();
     cells_.Clear();
   }
 
   Scored<Scorer>& scored_;
   CellTable cells_;
-  size_t first_ = 0;  // of the rows in cells_
+  size_t first_;  // of the rows in cells_
   std::vector<float> scores_;
 };
 
@@ -124,9 +127,10 @@ void CheckLists(const nb::list& lists, size_t columns, size_t rows) {
 }
 
 template <typename Scorer>
-nb::object ScoreLists(Scored<Scorer>& scored, const nb::list& lists, size_t rows) {
+nb::object ScoreLists(Scored<Scorer>& scored, const nb::list& lists, size_t rows,
+                      size_t first_row) {
   CheckLists(lists, scored.columns.size(), rows);
-  Scoring<Scorer> scoring(scored);
+  Scoring<Scorer> scoring(scored, first_row);
   for (size_t i = 0; i < rows; ++i) {
     scoring.Added(scored.reader.AppendFromLists(nullptr, lists.ptr(), i, scoring.cells()));
   }
@@ -185,8 +189,29 @@ void LearnLists(NativeSession& session, const nb::list& labels, const nb::list& 
   Learn(session, cells);
 }
 
+// What a session says waits for what another thread learns or scores, which may need the
+// interpreter's lock before it goes on.
+EvaluationFigures TakeFigures(NativeSession& session) {
+  const nb::gil_scoped_release without_lock;
+  return session.scorer->figures();
+}
+
+uint64_t RowsOf(NativeSession& session) {
+  const nb::gil_scoped_release without_lock;
+  return session.scorer->rows();
+}
+
+void Save(NativeSession& session, const std::string& folder, const std::string& name) {
+  Status status;
+  {
+    const nb::gil_scoped_release without_lock;
+    status = session.scorer->Save(folder, name);
+  }
+  Check(status);
+}
+
 nb::dict FiguresOf(NativeSession& session) {
-  const EvaluationFigures figures = session.scorer->figures();
+  const EvaluationFigures figures = TakeFigures(session);
   const auto number = [](const std::optional<double>& value) {
     return value ? nb::object(nb::float_(*value)) : nb::none();
   };
@@ -276,15 +301,13 @@ NB_MODULE(_native, module) {
   nb::class_<NativeSession>(module, "Session")
       .def_static("make", &millrace::MakeSession)
       .def_ro("columns", &NativeSession::columns)
-      .def_prop_ro("rows", [](NativeSession& session) { return session.scorer->rows(); })
+      .def_prop_ro("rows", &millrace::RowsOf)
       .def("learn_dict", &millrace::LearnDict, nb::arg().none(), nb::arg().none())
       .def("learn_lists", &millrace::LearnLists)
       .def("score_dicts", &millrace::ScoreDicts<millrace::OnlineSession>)
       .def("score_lists", &millrace::ScoreLists<millrace::OnlineSession>)
       .def("figures", &millrace::FiguresOf)
-      .def("save", [](NativeSession& session, const std::string& folder, const std::string& name) {
-        millrace::Check(session.scorer->Save(folder, name));
-      });
+      .def("save", &millrace::Save);
   nb::class_<millrace::TopicWriter>(module, "TopicWriter")
       .def_static("open", &millrace::OpenWriter)
       .def("send", &millrace::SendRow)

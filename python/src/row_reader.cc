@@ -75,7 +75,12 @@ Status AppendWhole(PyObject* value, std::string& text) {
 Status AppendOther(PyObject* value, std::string& text) {
   const std::string_view type = TypeName(value);
   if (type == "NAType" || type == "NaTType") return absl::OkStatus();
-  if (type == "Decimal") return AppendReturned(value, PyObject_Str(value), text);
+  if (type == "Decimal") {
+    const size_t begin = text.size();
+    MILLRACE_RETURN_IF_ERROR(AppendReturned(value, PyObject_Str(value), text));
+    if (std::string_view(text).substr(begin) == "NaN") text.resize(begin);
+    return absl::OkStatus();
+  }
   if (type == "datetime64") {
     const size_t begin = text.size();
     MILLRACE_RETURN_IF_ERROR(AppendReturned(value, PyObject_Str(value), text));
@@ -91,6 +96,26 @@ Status AppendOther(PyObject* value, std::string& text) {
   const bool is_plain = item != nullptr && (PyFloat_Check(item.get()) || PyLong_Check(item.get()) ||
                                             PyUnicode_Check(item.get()));
   return is_plain ? AppendCell(item.get(), text) : NoCell(value);
+}
+
+// Of a dict that has not the column `name`, and of those in it where the column might stand.
+Status CheckKeys(PyObject* row, const std::string& name) {
+  PyObject* key = nullptr;
+  PyObject* value = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(row, &at, &key, &value) != 0;) {
+    if (PyUnicode_Check(key)) continue;
+    std::string text;
+    MILLRACE_RETURN_IF_ERROR(AppendReturned(key, PyObject_Repr(key), text));
+    return absl::InvalidArgumentError(absl::StrCat("the key ", Printable(text), " is of the type ",
+                                                   std::string(TypeName(key)),
+                                                   "; the keys of a row are strings"));
+  }
+  for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+    PyObject* const inner = PyDict_GetItemString(row, name.substr(0, dot).c_str());
+    if (inner == nullptr || !PyDict_Check(inner)) continue;
+    MILLRACE_RETURN_IF_ERROR(CheckKeys(inner, name.substr(dot + 1)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -156,6 +181,7 @@ Status RowReader::Append(PyObject* row, CellTable& cells) const {
     PyObject* value = nullptr;
     const size_t places = Find(row, keys_[i], columns_[i], value);
     if (places == 0 && absent_ == Absent::kEmpty) {
+      MILLRACE_RETURN_IF_ERROR(CheckKeys(row, columns_[i]));
       cells.EndCell();
       continue;
     }

@@ -31,7 +31,8 @@ class RowReader {
   RowReader& operator=(const RowReader&) = delete;
 
   // Appends the cells of a dict, or of another mapping. InvalidArgument with the column: one that
-  // is not there (Absent::kError) or is there twice, or a value that is no cell.
+  // is not there (Absent::kError) or is there twice, a value that is no cell; or, where a column is
+  // not there (Absent::kEmpty), a key that is no string.
   Status Append(PyObject* row, CellTable& cells) const;
 
   // Appends the cells of a row of lists, one for each column; `labels` is null, or the list of the

@@ -8,6 +8,7 @@ import json
 import math
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -167,7 +168,8 @@ class Cells(Folder):
     def test_that_are_missing_are_one_and_the_same(self):
         expected = self.of("")
         self.assertNotEqual(expected, self.of(0))
-        for nothing in (None, math.nan, numpy.nan, pandas.NA, pandas.NaT, numpy.datetime64("NaT")):
+        for nothing in (None, math.nan, numpy.nan, pandas.NA, pandas.NaT, numpy.datetime64("NaT"),
+                        decimal.Decimal("NaN")):  # fmt: skip
             self.assertEqual(self.of(nothing), expected, repr(nothing))
             self.assertEqual(self.of(1, nothing), self.of(1, ""), repr(nothing))
 
@@ -235,6 +237,22 @@ class Errors(Folder):
         self.wrong("the frame has twice the column 'b'", pandas.DataFrame([[1, 2, 3]], columns=["a", "b", "b"]))
         self.wrong("the array has the shape (2,); give two dimensions, with the 2 columns a, b", numpy.zeros(2))
         self.wrong("the array has no field 'b'", numpy.zeros(2, dtype=[("a", "f8")]))
+
+    def test_wait_for_no_end_of_the_rows(self):
+        rows = [self.good] * 400_000 + [{"a": "many", "b": ""}]
+
+        def stop(*_):
+            raise InterruptedError
+
+        before = signal.signal(signal.SIGALRM, stop)
+        try:
+            with self.assertRaises(InterruptedError) as raised:
+                signal.setitimer(signal.ITIMER_REAL, 0.001)
+                self.model.predict(rows)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        self.assertIsNone(raised.exception.__context__)  # the last row was not read
 
     def test_of_what_is_no_model_name_the_folder(self):
         with self.assertRaisesRegex(FileNotFoundError, "no model in .*nowhere"):

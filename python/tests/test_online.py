@@ -7,8 +7,12 @@ import math
 import pathlib
 import random
 import subprocess
+import sys
 import tempfile
+import threading
+import time
 import unittest
+from unittest import mock
 
 import numpy
 import pandas
@@ -224,9 +228,13 @@ class Learning(Folder):
         for columns in ({}, {"numeric": ["a"]}, {"numeric": ["c.a"]}):
             learner = millrace.OnlineRegressor(**columns)
             row = {"c": {1: 2.0}} if columns.get("numeric") == ["c.a"] else {1: 2.0}
-            if not columns:
-                with self.assertRaisesRegex(ValueError, text.removeprefix(r"rows\[0\]: ")):
-                    learner.learn_one(row, 1.0)
+            with self.assertRaisesRegex(ValueError, text.removeprefix(r"rows\[0\]: ")):
+                learner.learn_one(row, 1.0)
+            with self.assertRaisesRegex(ValueError, text):
+                learner.partial_fit([row], [1.0])
+            learner.learn_one({"a": 1.0, "c": {"a": 1.0}}, 1.0)
+            with self.assertRaisesRegex(ValueError, text):
+                learner.predict([row])
             with self.assertRaisesRegex(ValueError, text):
                 learner.partial_fit([row], [1.0])
 
@@ -240,6 +248,34 @@ class Learning(Folder):
         estimator = millrace.OnlineRegressor(categorical_buckets=64, text_buckets=32)
         estimator.learn_one({"a": 1}, 2)
         self.assertEqual(estimator.columns_, {"label": "label", "numeric": ["a"], "regression": True})
+
+    def test_other_threads_run_while_it_is_asked_for_what_it_has_learnt(self):
+        learner = millrace.OnlineRegressor(numeric=["a"])
+        learner.learn_one({"a": 1}, 2)
+        calls = (learner.figures, 50_000), (lambda: learner._session.rows, 50_000), \
+            (lambda: learner.save(self.folder / "model"), 100)  # fmt: skip
+        turns, done = [0], threading.Event()
+
+        def count():
+            while not done.is_set():
+                turns[0] += 1
+                time.sleep(0)
+
+        counter = threading.Thread(target=count)
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1000)  # nobody is interrupted: who waits gets the lock when it is given up
+        try:
+            counter.start()
+            for call, most in calls:
+                began, i = turns[0], 0
+                while turns[0] == began and i < most:
+                    call()
+                    i += 1
+                self.assertGreater(turns[0], began)
+        finally:
+            sys.setswitchinterval(before)
+            done.set()
+            counter.join()
 
     def test_a_missing_column_is_a_missing_cell(self):
         learner = millrace.OnlineClassifier(numeric=["a"], categorical=["b"])
@@ -346,6 +382,27 @@ class InScikitLearn(unittest.TestCase):
             numpy.testing.assert_array_equal(learner.predict_proba(frame), expected.predict_proba(frame))
         self.assertEqual(_rows.as_list(pandas.Series([1, None]).astype("category").cat.rename_categories([1])),
                          [1, None])  # fmt: skip
+
+    def test_a_table_is_taken_in_pieces(self):
+        frame = pandas.DataFrame({"a": range(40), "b": ["x", "y"] * 20})
+        learner = millrace.OnlineClassifier().fit(frame, ["u", "v"] * 20)
+        expected = learner.predict_proba(frame)
+        sizes = []
+
+        def lists_of(rows, *others):
+            sizes.append(len(rows))
+            return taken(rows, *others)
+
+        taken = _rows.lists_of
+        with mock.patch.object(_rows, "_ROWS_AT_ONCE", 7), mock.patch.object(_rows, "lists_of", lists_of):
+            for table in (frame, frame.to_numpy(), frame.to_records(index=False)):
+                numpy.testing.assert_array_equal(learner.predict_proba(table), expected)
+                self.assertEqual(learner.predict_proba(table[:0]).shape, (0, 2))
+            frame["a"] = frame["a"].astype(object)
+            frame.loc[38, "a"] = "many"
+            with self.assertRaisesRegex(ValueError, r"rows\[38\]: .*many"):
+                learner.predict(frame)
+        self.assertEqual(max(sizes), 7)
 
     def test_fit_begins_again(self):
         learner = millrace.OnlineClassifier().fit([[1.0], [2.0]], ["a", "b"])
