@@ -39,7 +39,7 @@ std::string Fit(const std::string& text) {
   return absl::StrFormat("%s... (%d bytes, CRC-32C %08x)", fit, text.size(), Crc32c(text));
 }
 
-std::optional<std::string> TextOf(const Flag& flag, const JobConfig& config) {
+std::optional<std::string> SettingText(const Flag& flag, const JobConfig& config) {
   const std::string_view path = flag.field;
   if (path == "training.consistency") {
     const std::string name = ConsistencyName(config.training());
@@ -68,7 +68,7 @@ void AddSettings(const JobConfig& config, const std::set<FlagUser>& users,
     if (!users.contains(group.user)) continue;
     for (const Flag& flag : group.flags) {
       const std::vector<std::string> names = absl::StrSplit(flag.name, ',');
-      if (const auto text = TextOf(flag, config)) AddSetting(names.front(), *text, setup);
+      if (const auto text = SettingText(flag, config)) AddSetting(names.front(), *text, setup);
     }
   }
 }
