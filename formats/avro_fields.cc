@@ -83,7 +83,9 @@ bool AppendTime(int64_t ticks, AvroLogicalOf logical, std::string* text) {
   int64_t per_second = 1;
   for (int i = 0; i < digits; ++i) per_second *= 10;
   const int64_t seconds = Quotient(ticks, per_second);
-  const int64_t fraction = ticks - seconds * per_second;
+  // Not the difference to `seconds`: their product may be below int64_t's lowest number.
+  const int64_t rest = ticks % per_second;
+  const int64_t fraction = rest < 0 ? rest + per_second : rest;
   const int64_t day = Quotient(seconds, kSecondsOfDay);
   if (day < kFirstDay || day > kLastDay) return false;
   const int64_t clock = seconds - day * kSecondsOfDay;

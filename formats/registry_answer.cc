@@ -15,7 +15,9 @@ StatusOr<AvroSchema> ParseRegistryAnswer(std::string_view body) {
   simdjson::dom::element answer;
   std::string_view schema;
   if (parser.parse(padded).get(answer) || answer["schema"].get(schema)) {
-    return absl::InvalidArgumentError("the schema registry answers with no schema");
+    return absl::FailedPreconditionError(
+        "the schema registry's answer is no JSON object with a schema: something else answers "
+        "there, or in between; check --schema-registry");
   }
   std::string_view type = "AVRO";
   const bool has_type = !answer["schemaType"].get(type);

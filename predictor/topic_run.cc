@@ -209,7 +209,7 @@ Status KafkaTopicRun::Run() {
     const bool goes_on = may_mend && ++restarts_ <= kMostWriters;
     // Readers of committed records stand still until the transaction has ended.
     if (writer_ != nullptr && !copied.ok() && !IsFenced(copied)) {
-      const Status aborted = writer_->Abort(goes_on);
+      Status aborted = writer_->Abort(goes_on);
       if (IsFenced(aborted) || absl::IsCancelled(aborted)) return aborted;
     }
     if (!goes_on) return copied;

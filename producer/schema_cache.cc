@@ -6,6 +6,11 @@
 namespace millrace {
 
 StatusOr<SchemaCache::Schema> SchemaCache::Get(uint32_t id) {
+  if (id > kHighestId) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schema ", id, ": no registry has ids above ", kHighestId,
+                     "; was the record written without a schema registry's serializer?"));
+  }
   const auto found = entries_.find(id);
   if (found != entries_.end() && now_() < found->second.until) return found->second.schema;
   Time until = Time::max();
@@ -30,7 +35,8 @@ StatusOr<SchemaCache::Schema> SchemaCache::Ask(uint32_t id, Time* until) {
   if (!answer.ok()) return answer.status();
   StatusOr<AvroSchema> schema = ParseRegistryAnswer(*answer);
   if (!schema.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("schema ", id, ": ", schema.status().message()));
+    return Status(schema.status().code(),
+                  absl::StrCat("schema ", id, ": ", schema.status().message()));
   }
   return std::make_shared<const AvroSchema>(*std::move(schema));
 }

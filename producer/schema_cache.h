@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,9 +33,13 @@ class SchemaCache {
 
   // InvalidArgument, with the reason: the registry has no such schema, or not one that can be used.
   // That it has none is believed for kUnknownFor: an id may reach a registry's copy after its
-  // records. Others are those of Fetch, and are not kept.
+  // records. Others are those of Fetch, or FailedPrecondition: the answer is none of a registry.
+  // They are not kept.
   StatusOr<Schema> Get(uint32_t id);
 
+  // Ids of registries are signed, in 32 bits. One above is not asked for, since the answer would
+  // not tell a record that has no id from a URL that is wrong, and nothing is said of it.
+  static constexpr uint32_t kHighestId = std::numeric_limits<int32_t>::max();
   static constexpr std::chrono::seconds kUnknownFor{10};
   // So many are kept; a topic has a few, but foreign bytes may name any.
   static constexpr size_t kMost = 1000;

@@ -36,11 +36,17 @@ StatusOr<std::vector<Offset>> OffsetsOf(const StartPoint& start, const KafkaOpti
                            kBrokerCall);
     }));
   }
+  return FirstOffsets(start.kind, ranges, at_time);
+}
+
+std::vector<Offset> FirstOffsets(StartPoint::Kind kind, const std::vector<OffsetRange>& ranges,
+                                 const std::vector<Offset>& at_time) {
   std::vector<Offset> offsets;
   for (size_t i = 0; i < ranges.size(); ++i) {
-    const bool is_at_end = start.kind != StartPoint::Kind::kBeginning && at_time[i] < 0;
-    const Offset first = std::max(at_time[i], ranges[i].begin);
-    offsets.push_back(is_at_end ? ranges[i].end : first);
+    const OffsetRange& range = ranges[i];
+    const bool is_at_end = kind != StartPoint::Kind::kBeginning && at_time[i] < 0;
+    const Offset first = std::min(std::max(at_time[i], range.begin), range.end);
+    offsets.push_back(is_at_end ? range.end : first);
   }
   return offsets;
 }

@@ -29,4 +29,10 @@ StatusOr<std::vector<Offset>> OffsetsOf(const StartPoint& start, const KafkaOpti
                                         const std::vector<OffsetRange>& ranges,
                                         const BrokerRetry& broker_retry);
 
+// The same, once the offsets at the time are known (OffsetsAtTime; all -1 if it is of no time).
+// None is behind the end of its range: where a transaction is open, the first record of the time
+// may be, since the end is that of the committed records.
+std::vector<Offset> FirstOffsets(StartPoint::Kind kind, const std::vector<OffsetRange>& ranges,
+                                 const std::vector<Offset>& at_time);
+
 }  // namespace millrace

@@ -87,6 +87,8 @@ class Registry:
 
     def _route(self, method, words, body):
         if method == "GET" and words[:2] == ["schemas", "ids"] and len(words) == 3:
+            if int(words[2]) >= 2**31:  # ids are signed, in 32 bits: there is no such page
+                return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
             schema = self.schemas.get(int(words[2]))
             return (200, schema) if schema else (
                 404, {"error_code": 40403, "message": f"Schema {words[2]} not found"})

@@ -111,8 +111,15 @@ TEST(AvroFields, ThatAreTimesAreWrittenAsIso8601) {
     EXPECT_THAT(Time("int", "date", day), HasSubstr("before the year 0 or after 9999"));
     EXPECT_THAT(Time("long", "timestamp-millis", day * 86'400'000), HasSubstr("before the year"));
   }
-  EXPECT_THAT(Time("long", "timestamp-millis", std::numeric_limits<int64_t>::min()),
-              HasSubstr("before the year"));
+}
+
+TEST(AvroFields, OfTheLowestAndTheHighestNumberAreTimesToo) {
+  constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kHighest = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(Time("long", "timestamp-nanos", kLowest), "1677-09-21T00:12:43.145224192Z");
+  EXPECT_EQ(Time("long", "timestamp-nanos", kHighest), "2262-04-11T23:47:16.854775807Z");
+  EXPECT_THAT(Time("long", "timestamp-millis", kLowest), HasSubstr("before the year"));
+  EXPECT_THAT(Time("long", "timestamp-micros", kHighest), HasSubstr("after 9999"));
 }
 
 std::string Decimal(std::string_view bytes, int scale) {

@@ -32,14 +32,20 @@ TEST(RegistryAnswer, HasASchema) {
 }
 
 TEST(RegistryAnswer, WithoutAUsableSchemaIsRefusedWithAReason) {
-  EXPECT_THAT(WhyNot("<html>"), HasSubstr("no schema"));
-  EXPECT_THAT(WhyNot("[]"), HasSubstr("no schema"));
-  EXPECT_THAT(WhyNot(R"({"schema": {}})"), HasSubstr("no schema"));
   EXPECT_THAT(WhyNot(R"({"schema": "\"int\""})"), HasSubstr("a row is a record"));
   EXPECT_THAT(WhyNot(Answer(R"(, "schemaType": "PROTOBUF")")),
               HasSubstr("of the type PROTOBUF, not AVRO"));
   EXPECT_THAT(WhyNot(Answer(R"(, "references": [{"name": "x", "subject": "s", "version": 1}])")),
               HasSubstr("it refers to other schemas, which are not read"));
+}
+
+TEST(RegistryAnswer, OfSomebodyElseSaysNothingOfTheSchema) {
+  for (const char* const body : {"", "<html>", "[]", "7", R"({"schema": {}})",
+                                 R"({"schema": null})", R"({"schema": "\"int)", R"({"id": 7})"}) {
+    const Status status = ParseRegistryAnswer(body).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << body << ": " << status;
+    EXPECT_THAT(status.message(), HasSubstr("check --schema-registry"));
+  }
 }
 
 TEST(RegistryAnswer, OfAnErrorHasItsCode) {

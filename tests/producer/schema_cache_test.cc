@@ -71,6 +71,29 @@ TEST_F(SchemaCacheTest, BelievesForAWhileThatThereIsNoSuchSchema) {
   EXPECT_TRUE(cache_.Get(7).ok());
 }
 
+TEST_F(SchemaCacheTest, KeepsNothingOfAnAnswerThatIsNoneOfARegistry) {
+  answer_ = "<html>Please log in</html>";
+  const Status status = cache_.Get(7).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("schema 7: the schema registry's answer is no JSON"));
+  answer_ = Answer("int");
+  EXPECT_TRUE(cache_.Get(7).ok());
+  EXPECT_THAT(said_, ElementsAre());
+}
+
+TEST_F(SchemaCacheTest, RefusesIdsThatNoRegistryHasWithoutAsking) {
+  answer_ = absl::FailedPreconditionError("404 without a code, as registries say of such an id");
+  for (const uint32_t id : {uint32_t{1} << 31, 0x80FFFFFF, 0xFFFFFFFF}) {
+    EXPECT_THAT(WhyNot(id), HasSubstr("no registry has ids above 2147483647"));
+    EXPECT_TRUE(absl::IsInvalidArgument(cache_.Get(id).status()));
+  }
+  EXPECT_THAT(asked_, ElementsAre());
+  EXPECT_THAT(said_, ElementsAre());
+  answer_ = Answer("int");
+  EXPECT_TRUE(cache_.Get(0x7FFFFFFF).ok());
+  EXPECT_THAT(asked_, ElementsAre(0x7FFFFFFF));
+}
+
 TEST_F(SchemaCacheTest, SaysOnceThatASchemaCannotBeUsed) {
   answer_ = Answer("other.Type");
   for (int i = 0; i < 2; ++i) {
