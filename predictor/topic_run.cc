@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error_marks.h"
 #include "base/grouped_number.h"
-#include "features/quoted_value.h"
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
 #include "kafka/timeouts.h"
 #include "predictor/topic_writer.h"
 #include "producer/progress_display.h"
+#include "producer/read_ends.h"
+#include "producer/source_notes.h"
 #include "producer/source_reader.h"
 
 namespace millrace {
@@ -36,7 +36,6 @@ constexpr seconds kMovesEvery(10);
 // Kafka forgets positions that nobody commits again (offsets.retention.minutes, a week).
 constexpr std::chrono::hours kAllPositionsEvery(1);
 constexpr seconds kPartitionsEvery(30);
-constexpr int32_t kMostPartitions = 4096;
 constexpr uint64_t kRowsWithoutValue = 1000;  // until a column that has none looks mistyped
 
 // Of a run, or of a transaction.
@@ -62,6 +61,7 @@ class KafkaTopicRun final : public TopicRun {
   KafkaTopicRun(const ModelSource& models, Options options)
       : models_(models),
         options_(std::move(options)),
+        topic_{options_.input, "Predictor"},
         stop_(*options_.stop),
         broker_retry_(stop_, options_.kafka.broker_timeout_s),
         display_(options_.quiet) {}
@@ -88,16 +88,15 @@ class KafkaTopicRun final : public TopicRun {
   bool HasRecords() const { return counts_.records > 0; }
   bool HasMoved() const { return next_ != committed_; }
   bool IsDue(steady_clock::time_point now) const;
-  bool IsAtEnd() const;
   Status Commit(bool all_positions);
   Status LookForPartitions(steady_clock::time_point now);
   void ShowProgress(steady_clock::time_point now);
-  void WarnOfEmptyColumns();
-  void SayIfAllAtEnd(int32_t partition);
+  void WarnOfColumns();
   std::string Summary() const;
 
   const ModelSource& models_;
   Options options_;
+  const SourceTopic topic_;
   const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;
   ProgressDisplay display_;
@@ -116,11 +115,8 @@ class KafkaTopicRun final : public TopicRun {
   SourceReader::Handler handler_;
   std::map<int32_t, Offset> next_;       // of each partition: what is before was taken
   std::map<int32_t, Offset> committed_;  // of each partition, with what was written
-  std::vector<Offset> ends_;             // of partitions, with until_end
-  std::set<int32_t> finished_;           // partitions behind whose end was read, with until_end
-  std::set<int32_t> at_end_;             // partitions that were read to where they ended then
+  ReadEnds ends_;                        // none without until_end
   Counts counts_;                        // of this transaction
-  bool said_at_end_ = false;
 
   Counts written_;  // by this run
   int restarts_ = 0;
@@ -178,11 +174,7 @@ StatusOr<int32_t> KafkaTopicRun::CountPartitions(const std::string& topic,
 
 Status KafkaTopicRun::CountAllPartitions() {
   MILLRACE_ASSIGN_OR_RETURN(partitions_, CountPartitions(options_.input, "--input-topic"));
-  if (partitions_ > kMostPartitions) {
-    return absl::FailedPreconditionError(absl::StrCat(options_.input, " has ", partitions_,
-                                                      " partitions, but Predictor reads at most ",
-                                                      kMostPartitions));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckPartitions(topic_, partitions_));
   MILLRACE_ASSIGN_OR_RETURN(output_partitions_, CountPartitions(options_.output, "--output-topic"));
   MILLRACE_ASSIGN_OR_RETURN(error_partitions_, CountPartitions(ErrorTopic(), "--error-topic"));
   display_.Say(absl::StrCat("scoring ", options_.input, " of ", partitions_,
@@ -235,7 +227,7 @@ Status KafkaTopicRun::Copy() {
   MILLRACE_RETURN_IF_ERROR(FindPositions());
   MILLRACE_RETURN_IF_ERROR(StartReading());
   MILLRACE_RETURN_IF_ERROR(CopyRecords());
-  WarnOfEmptyColumns();
+  WarnOfColumns();
   if (HasRecords() || HasMoved()) MILLRACE_RETURN_IF_ERROR(Commit(/*all_positions=*/true));
   display_.Say(absl::StrCat("read to the end: ", Summary()));
   return absl::OkStatus();
@@ -256,12 +248,13 @@ Status KafkaTopicRun::FindPositions() {
   next_.clear();
   committed_.clear();
   counts_ = {};
-  ends_.clear();
+  std::vector<Offset> ends;
   for (int32_t i = 0; i < partitions_; ++i) {
     if (found[i]) committed_[i] = *found[i];
     next_[i] = found[i].value_or(start[i]);
-    if (options_.until_end) ends_.push_back(ranges[i].end);
+    if (options_.until_end) ends.push_back(ranges[i].end);
   }
+  ends_.Begin(std::move(ends));
   if (has_begun) {
     display_.Say(absl::StrCat("the group ", options_.group, " has begun; continuing there"));
   }
@@ -277,14 +270,16 @@ Status KafkaTopicRun::StartReading() {
   handler_.on_end = [this](int32_t partition, Offset end) {
     // Records behind the end that counts were not taken.
     Offset& next = next_[partition];
-    next = std::max(next, options_.until_end ? std::min(end, ends_[partition]) : end);
-    SayIfAllAtEnd(partition);
+    next = std::max(next, ends_.Until(partition, end));
+    // What comes now is new.
+    if (!ends_.NoteEnd(partition, partitions_)) return;
+    display_.Say(
+        absl::StrCat(options_.input, " has been read to its end; waiting for further records"));
   };
   handler_.next_offset = [this](int32_t partition) { return next_[partition]; };
   handler_.on_deleted = [this](int32_t partition, Offset begin) {
     return OnDeleted(partition, begin);
   };
-  finished_.clear();
   for (int32_t i = 0; i < partitions_; ++i) {
     MILLRACE_RETURN_IF_ERROR(reader_->Start(i, handler_));
   }
@@ -295,7 +290,8 @@ Status KafkaTopicRun::StartReading() {
 }
 
 Status KafkaTopicRun::CopyRecords() {
-  while (!IsAtEnd()) {
+  const auto next = [this](int32_t partition) { return next_.at(partition); };
+  while (!ends_.IsAtEnd(next)) {
     if (stop_) return StopReading();
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, reader_->Poll(kRecordsAtOnce, handler_));
     MILLRACE_RETURN_IF_ERROR(Flush());
@@ -306,7 +302,7 @@ Status KafkaTopicRun::CopyRecords() {
       MILLRACE_RETURN_IF_ERROR(Commit(/*all_positions=*/false));
     }
     ShowProgress(now);
-    if (scorer_->rows() >= kRowsWithoutValue) WarnOfEmptyColumns();
+    if (scorer_->rows() >= kRowsWithoutValue) WarnOfColumns();
     MILLRACE_RETURN_IF_ERROR(LookForPartitions(now));
     if (events > 0) continue;
     reader_->Wait(HasRecords() ? std::min(kIdleWait, options_.linger) : kIdleWait);
@@ -321,10 +317,7 @@ Status KafkaTopicRun::StopReading() {
 }
 
 Status KafkaTopicRun::Take(const ConsumedRecord& record) {
-  if (options_.until_end && record.offset >= ends_[record.partition]) {
-    finished_.insert(record.partition);
-    return absl::OkStatus();
-  }
+  if (!ends_.Counts(record.partition, record.offset)) return absl::OkStatus();
   Offset& next = next_[record.partition];
   if (record.offset < next) return absl::OkStatus();
   if (scorer_->records() == 0) UseNewestModel();
@@ -365,16 +358,9 @@ Status KafkaTopicRun::Flush() {
 
 Status KafkaTopicRun::OnDeleted(int32_t partition, Offset begin) {
   const Offset next = next_[partition];
-  const auto lost = static_cast<uint64_t>(begin - next);
-  const std::string what = absl::StrCat(
-      options_.input, " [", partition, "]: ", GroupedNumber(lost), " offsets from ", int64_t{next},
-      " on were deleted before they were read, by retention or by somebody");
-  if (!options_.continue_on_data_loss) {
-    return absl::DataLossError(absl::StrCat(
-        what, "; with --on-data-loss continue Predictor counts them and goes on behind them"));
-  }
-  display_.Warn(absl::StrCat(what, "; going on behind them (--on-data-loss continue)"));
-  counts_.lost += lost;
+  MILLRACE_RETURN_IF_ERROR(
+      NoteDeleted(topic_, partition, next, begin, options_.continue_on_data_loss, display_));
+  counts_.lost += static_cast<uint64_t>(begin - next);
   next_[partition] = begin;
   return absl::OkStatus();
 }
@@ -383,14 +369,6 @@ bool KafkaTopicRun::IsDue(steady_clock::time_point now) const {
   if (counts_.records >= kMostRecords || counts_.bytes >= kMostBytes) return true;
   const auto since = now - last_commit_;
   return HasRecords() ? since >= options_.linger : HasMoved() && since >= kMovesEvery;
-}
-
-bool KafkaTopicRun::IsAtEnd() const {
-  if (!options_.until_end) return false;
-  for (const auto& [partition, next] : next_) {
-    if (!finished_.contains(partition) && next < ends_[partition]) return false;
-  }
-  return true;
 }
 
 Status KafkaTopicRun::Commit(bool all_positions) {
@@ -416,10 +394,8 @@ Status KafkaTopicRun::Commit(bool all_positions) {
 Status KafkaTopicRun::LookForPartitions(steady_clock::time_point now) {
   if (now < next_look_ || options_.until_end) return absl::OkStatus();
   next_look_ = now + kPartitionsEvery;
-  const StatusOr<int32_t> count = admin_->PartitionCount(options_.input);
-  if (IsAway(count.status())) return absl::OkStatus();
-  MILLRACE_RETURN_IF_ERROR(count.status());
-  for (; partitions_ < std::min(*count, kMostPartitions); ++partitions_) {
+  MILLRACE_ASSIGN_OR_RETURN(const int32_t count, PartitionsNow(*admin_, topic_, partitions_));
+  for (; partitions_ < count; ++partitions_) {
     display_.Say(
         absl::StrCat("reading partition ", partitions_, ", which was added to ", options_.input));
     next_[partitions_] = 0;
@@ -439,23 +415,9 @@ void KafkaTopicRun::ShowProgress(steady_clock::time_point now) {
   display_.Show(now, progress, /*skipping=*/false);
 }
 
-// A member that is not there is an empty cell, so a mistyped name is no error of any record.
-void KafkaTopicRun::WarnOfEmptyColumns() {
+void KafkaTopicRun::WarnOfColumns() {
   if (scorer_->rows() == 0 || std::exchange(columns_are_known_, true)) return;
-  for (const std::string& column : scorer_->EmptyColumns()) {
-    display_.Warn(absl::StrCat("column ", QuotedValue(column), " had no value in any of the first ",
-                               GroupedNumber(scorer_->rows()), " rows of ", options_.input,
-                               ": is it called otherwise there?"));
-  }
-}
-
-// What comes now is new: the first end of each partition has been read.
-void KafkaTopicRun::SayIfAllAtEnd(int32_t partition) {
-  at_end_.insert(partition);
-  if (at_end_.size() < static_cast<size_t>(partitions_) || options_.until_end) return;
-  if (std::exchange(said_at_end_, true)) return;
-  display_.Say(
-      absl::StrCat(options_.input, " has been read to its end; waiting for further records"));
+  WarnOfEmptyColumns(topic_, scorer_->EmptyColumns(), scorer_->rows(), display_);
 }
 
 std::string KafkaTopicRun::Summary() const {

@@ -88,7 +88,5 @@ class SourceBatch {
 
 // A larger row fits into no record beside its origin and the source's state.
 inline constexpr size_t kMostSourceRowBytes = 900'000;
-// Of the topic that is read: each record of a transaction without many rows has all offsets.
-inline constexpr int32_t kMostSourcePartitions = 4096;
 
 }  // namespace millrace

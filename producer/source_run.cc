@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -21,12 +20,14 @@
 #include "producer/progress_display.h"
 #include "producer/progress_publisher.h"
 #include "producer/published_batch_wait.h"
+#include "producer/read_ends.h"
 #include "producer/row_decoder.h"
 #include "producer/running_source.h"
 #include "producer/schema_wait.h"
 #include "producer/source_batch.h"
 #include "producer/source_features.h"
 #include "producer/source_log.h"
+#include "producer/source_notes.h"
 #include "producer/source_positions.h"
 #include "producer/source_reader.h"
 #include "topics/topics.h"
@@ -61,6 +62,7 @@ class KafkaSource final : public SourceRun {
   KafkaSource(const JobConfig& config, const Options& options)
       : config_(config),
         options_(options),
+        topic_{options.topic, "TopicSource"},
         kafka_(ToKafkaOptions(config)),
         source_kafka_(kafka_),
         stop_(*options.stop),
@@ -87,21 +89,20 @@ class KafkaSource final : public SourceRun {
   Status OnDeleted(int32_t partition, Offset begin);
   bool IsDue(steady_clock::time_point now) const;
   bool IsFull() const { return batch_->rows() >= kMostRows || batch_->bytes() >= kMostBytes; }
-  bool IsAtEnd() const;
   Status Commit();
   void RowsAreWritten(steady_clock::time_point now);
   Status WriteFlushes(steady_clock::time_point now);
   Status LookForPartitions(steady_clock::time_point now);
   void ShowProgress(steady_clock::time_point now);
   std::string NoRowsText(uint64_t records, std::string_view last_reason) const;
-  void WarnOfEmptyColumns();
-  void SayIfAllAtEnd(int32_t partition);
+  void WarnOfColumns();
   ProducerProgress Progress(bool ended) const;
   std::string Summary() const;
   Status Stopped(const Status& last);
 
   const JobConfig config_;
   const Options options_;
+  const SourceTopic topic_;
   const KafkaOptions kafka_;
   KafkaOptions source_kafka_;
   const std::atomic<bool>& stop_;
@@ -127,10 +128,7 @@ class KafkaSource final : public SourceRun {
   SourceReader::Handler handler_;
   std::optional<SourceBatch> batch_;
   std::optional<FlushTimes> flushes_;
-  std::vector<Offset> ends_;    // of partitions, with until_end
-  std::vector<bool> finished_;  // partitions that have come to their end, with until_end
-  std::set<int32_t> at_end_;    // partitions that have been read to where they ended then
-  bool said_at_end_ = false;
+  ReadEnds ends_;  // none without until_end
 
   SourceState written_;  // that of the last transaction
   uint64_t rows_of_run_ = 0;
@@ -177,10 +175,8 @@ StatusOr<int32_t> KafkaSource::CountPartitions() {
                                             source_kafka_.brokers,
                                             ": check --topic and --source-brokers"));
   }
-  if (!partitions.ok() || *partitions <= kMostSourcePartitions) return partitions;
-  return absl::FailedPreconditionError(absl::StrCat(options_.topic, " has ", *partitions,
-                                                    " partitions, but TopicSource reads at most ",
-                                                    kMostSourcePartitions));
+  if (partitions.ok()) MILLRACE_RETURN_IF_ERROR(CheckPartitions(topic_, *partitions));
+  return partitions;
 }
 
 StatusOr<std::vector<Offset>> KafkaSource::StartOffsets() {
@@ -308,7 +304,7 @@ Status KafkaSource::Copy() {
   MILLRACE_RETURN_IF_ERROR(Begin(found.state));
   MILLRACE_RETURN_IF_ERROR(StartReading());
   MILLRACE_RETURN_IF_ERROR(CopyRecords());
-  WarnOfEmptyColumns();
+  WarnOfColumns();
   batch_->End();
   MILLRACE_RETURN_IF_ERROR(Commit());
   publisher_->PublishLast(Progress(true), kLastPointWait);
@@ -347,8 +343,11 @@ Status KafkaSource::StartReading() {
   handler_.on_record = [this](const ConsumedRecord& record) { return Take(record); };
   handler_.on_end = [this](int32_t partition, Offset end) {
     // Records behind the end that counts were not taken.
-    batch_->Skip(partition, options_.until_end ? std::min(end, ends_[partition]) : end);
-    SayIfAllAtEnd(partition);
+    batch_->Skip(partition, ends_.Until(partition, end));
+    // What comes now is new.
+    if (!ends_.NoteEnd(partition, partitions_)) return;
+    display_.Say(
+        absl::StrCat(options_.topic, " has been read to its end; waiting for further records"));
   };
   handler_.next_offset = [this](int32_t partition) {
     return NextOffset(batch_->state(), partition);
@@ -356,12 +355,12 @@ Status KafkaSource::StartReading() {
   handler_.on_deleted = [this](int32_t partition, Offset begin) {
     return OnDeleted(partition, begin);
   };
-  ends_.clear();
+  std::vector<Offset> ends;
   if (options_.until_end) {
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, reader_->Ranges(partitions_));
-    for (const OffsetRange& range : ranges) ends_.push_back(range.end);
+    for (const OffsetRange& range : ranges) ends.push_back(range.end);
   }
-  finished_.assign(partitions_, false);
+  ends_.Begin(std::move(ends));
   for (int32_t i = 0; i < partitions_; ++i) {
     MILLRACE_RETURN_IF_ERROR(reader_->Start(i, handler_));
   }
@@ -370,12 +369,13 @@ Status KafkaSource::StartReading() {
 }
 
 Status KafkaSource::CopyRecords() {
-  while (!IsAtEnd()) {
+  const auto next = [this](int32_t partition) { return NextOffset(batch_->state(), partition); };
+  while (!ends_.IsAtEnd(next)) {
     if (stop_) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, reader_->Poll(kRecordsAtOnce, handler_));
     const auto now = steady_clock::now();
     MILLRACE_RETURN_IF_ERROR(WriteWhatIsDue(now));
-    if (decoder_->rows() >= kRowsWithoutValue) WarnOfEmptyColumns();
+    if (decoder_->rows() >= kRowsWithoutValue) WarnOfColumns();
     MILLRACE_RETURN_IF_ERROR(LookForPartitions(now));
     if (events > 0) continue;
     reader_->Wait(batch_->rows() > 0 ? std::min(kIdleWait, options_.linger) : kIdleWait);
@@ -391,11 +391,7 @@ Status KafkaSource::WriteWhatIsDue(steady_clock::time_point now) {
 }
 
 Status KafkaSource::Take(const ConsumedRecord& record) {
-  const auto partition = static_cast<size_t>(record.partition);
-  if (options_.until_end && record.offset >= ends_[partition]) {
-    finished_[partition] = true;
-    return absl::OkStatus();
-  }
+  if (!ends_.Counts(record.partition, record.offset)) return absl::OkStatus();
   if (!batch_->IsNew(record)) return absl::OkStatus();
   if (record.value.data() == nullptr) {
     batch_->AddTombstone(record);
@@ -420,16 +416,8 @@ Status KafkaSource::Take(const ConsumedRecord& record) {
 }
 
 Status KafkaSource::OnDeleted(int32_t partition, Offset begin) {
-  const Offset next = NextOffset(batch_->state(), partition);
-  const std::string what = absl::StrCat(
-      options_.topic, " [", partition, "]: ", GroupedNumber(static_cast<uint64_t>(begin - next)),
-      " offsets from ", int64_t{next},
-      " on were deleted before they were read, by retention or by somebody");
-  if (!options_.continue_on_data_loss) {
-    return absl::DataLossError(absl::StrCat(
-        what, "; with --on-data-loss continue TopicSource counts them and goes on behind them"));
-  }
-  display_.Warn(absl::StrCat(what, "; going on behind them (--on-data-loss continue)"));
+  MILLRACE_RETURN_IF_ERROR(NoteDeleted(topic_, partition, NextOffset(batch_->state(), partition),
+                                       begin, options_.continue_on_data_loss, display_));
   batch_->Lose(partition, begin);
   return absl::OkStatus();
 }
@@ -440,15 +428,6 @@ bool KafkaSource::IsDue(steady_clock::time_point now) const {
   if (batch_->rows() > 0) return since >= options_.linger;
   if (batch_->letters() > 0) return since >= kLettersEvery;
   return batch_->has_moved() && since >= kMovesEvery;
-}
-
-bool KafkaSource::IsAtEnd() const {
-  if (!options_.until_end) return false;
-  for (size_t i = 0; i < ends_.size(); ++i) {
-    if (finished_[i]) continue;
-    if (NextOffset(batch_->state(), static_cast<int32_t>(i)) < ends_[i]) return false;
-  }
-  return true;
 }
 
 Status KafkaSource::Commit() {
@@ -485,10 +464,8 @@ Status KafkaSource::WriteFlushes(steady_clock::time_point now) {
 Status KafkaSource::LookForPartitions(steady_clock::time_point now) {
   if (now < next_look_ || options_.until_end) return absl::OkStatus();
   next_look_ = now + kPartitionsEvery;
-  const StatusOr<int32_t> count = admin_->PartitionCount(options_.topic);
-  if (IsAway(count.status())) return absl::OkStatus();
-  MILLRACE_RETURN_IF_ERROR(count.status());
-  for (; partitions_ < std::min(*count, kMostSourcePartitions); ++partitions_) {
+  MILLRACE_ASSIGN_OR_RETURN(const int32_t count, PartitionsNow(*admin_, topic_, partitions_));
+  for (; partitions_ < count; ++partitions_) {
     display_.Say(
         absl::StrCat("reading partition ", partitions_, ", which was added to ", options_.topic));
     MILLRACE_RETURN_IF_ERROR(reader_->Start(partitions_, handler_));
@@ -524,23 +501,9 @@ std::string KafkaSource::NoRowsText(uint64_t records, std::string_view last_reas
                       "; check --format, --label and the columns");
 }
 
-// A member that is not there is an empty cell, so a mistyped name is no error of any record.
-void KafkaSource::WarnOfEmptyColumns() {
+void KafkaSource::WarnOfColumns() {
   if (std::exchange(columns_are_known_, true) || decoder_->rows() == 0) return;
-  for (const std::string& column : decoder_->EmptyColumns()) {
-    display_.Warn(absl::StrCat("column ", QuotedValue(column), " had no value in any of the first ",
-                               GroupedNumber(decoder_->rows()), " rows of ", options_.topic,
-                               ": is it called otherwise there?"));
-  }
-}
-
-// What comes now is new: the first end of each partition has been read.
-void KafkaSource::SayIfAllAtEnd(int32_t partition) {
-  at_end_.insert(partition);
-  if (at_end_.size() < static_cast<size_t>(partitions_) || options_.until_end) return;
-  if (std::exchange(said_at_end_, true)) return;
-  display_.Say(
-      absl::StrCat(options_.topic, " has been read to its end; waiting for further records"));
+  WarnOfEmptyColumns(topic_, decoder_->EmptyColumns(), decoder_->rows(), display_);
 }
 
 std::string KafkaSource::Summary() const {
