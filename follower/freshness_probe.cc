@@ -6,9 +6,9 @@
 
 #include "base/big_endian.h"
 #include "base/clock.h"
+#include "follower/job_model.h"
 #include "job/kafka_options.h"
 #include "kafka/timeouts.h"
-#include "processors/worker_options.h"
 #include "tasks/task_options.h"
 #include "topics/row_codec.h"
 #include "topics/topics.h"
@@ -25,18 +25,14 @@ constexpr seconds kPause(5);
 constexpr seconds kBrokerAnswers(1);
 constexpr size_t kProbedAtOnce = 1000;
 
-WeightsShape ShapeOf(const FoundJob& job) {
-  return WeightsShapeFrom(MakeWorkerOptions(job.features, job.training, WorkerId(0)),
-                          *MakeModel(job.features, job.training.training()));
-}
-
 }  // namespace
 
 FreshnessProbe::FreshnessProbe(const JobConfig& config, const FoundJob& job, bool reads_answers)
     : config_(config),
       job_(job),
       reads_answers_(reads_answers),
-      shape_(ShapeOf(job)),
+      shape_(ShapeOfAnswers(job.features, job.training,
+                            *MakeModel(job.features, job.training.training()))),
       thread_([this] { Run(); }) {}
 
 FreshnessProbe::~FreshnessProbe() {

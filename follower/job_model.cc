@@ -6,9 +6,9 @@
 
 #include "exports/model_shape.h"
 #include "models/online_softmax.h"
+#include "processors/worker_options.h"
 #include "tasks/model_description.h"
 #include "tasks/task_options.h"
-#include "topics/figures_codec.h"
 
 namespace millrace {
 namespace {
@@ -17,16 +17,12 @@ bool AreNumbers(const std::vector<float>& values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
-// (Columns may be left out.)
-Moments MomentsOf(const MomentsMessage& message, size_t columns) {
-  Moments moments = FromProto(message);
-  for (std::vector<double>* sums : {&moments.count, &moments.mean, &moments.m2}) {
-    sums->resize(columns);
-  }
-  return moments;
-}
-
 }  // namespace
+
+WeightsShape ShapeOfAnswers(const JobFeatures& features, const JobTraining& training,
+                            const Model& model) {
+  return WeightsShapeFrom(MakeWorkerOptions(features, training, WorkerId(0)), model);
+}
 
 JobModel::JobModel(const JobFeatures& features, const JobTraining& training,
                    std::unique_ptr<Model> model)
@@ -50,7 +46,7 @@ StatusOr<ExportedModel> JobModel::Export(const std::vector<float>& parameters,
   ExportedModel exported;
   const OnlineSoftmax* const online = model_->online();
   exported.weights = online != nullptr ? online->MixedParameters(parameters) : parameters;
-  exported.moments = MomentsOf(moments, description_.shape().numeric());
+  exported.moments = MomentsOfColumns(moments, description_.shape().numeric());
   const bool are_numbers = AreNumbers(exported.weights) && exported.moments.IsValid() &&
                            exported.moments.target.IsValid();
   if (!are_numbers) return NoNumbers();

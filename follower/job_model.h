@@ -8,8 +8,13 @@
 #include "exports/exported_model.h"
 #include "messages/records.pb.h"
 #include "models/model.h"
+#include "topics/weights_codec.h"
 
 namespace millrace {
+
+// What the answers of this job's shards are checked by. `model`: MakeModel of the job.
+WeightsShape ShapeOfAnswers(const JobFeatures& features, const JobTraining& training,
+                            const Model& model);
 
 // Immutable.
 class JobModel {

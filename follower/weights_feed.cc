@@ -4,21 +4,12 @@
 #include <utility>
 
 #include "base/check.h"
-#include "processors/worker_options.h"
-#include "tasks/task_options.h"
 
 namespace millrace {
-namespace {
-
-WeightsShape ShapeOfFeed(const JobModel& model) {
-  return WeightsShapeFrom(MakeWorkerOptions(model.features(), model.training(), WorkerId(0)),
-                          model.model());
-}
-
-}  // namespace
-
 WeightsFeed::WeightsFeed(JobModel model)
-    : model_(std::move(model)), reader_(ShapeOfFeed(model_)), parts_(model_.training().shards()) {
+    : model_(std::move(model)),
+      reader_(ShapeOfAnswers(model_.features(), model_.training(), model_.model())),
+      parts_(model_.training().shards()) {
   MILLRACE_CHECK(model_.model().row_width() == 0);
 }
 

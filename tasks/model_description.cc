@@ -90,6 +90,14 @@ void DescribeFigures(const ShardState& first, ModelDescription& description) {
   description.set_rows(first.rows_trained());
 }
 
+Moments MomentsOfColumns(const MomentsMessage& message, size_t columns) {
+  Moments moments = FromProto(message);
+  for (std::vector<double>* sums : {&moments.count, &moments.mean, &moments.m2}) {
+    sums->resize(columns);
+  }
+  return moments;
+}
+
 void DescribeMoments(const Moments& moments, const JobFeatures& features, const Training& training,
                      const Model& model, ModelDescription& description) {
   if (description.shape().classes() == 0) {

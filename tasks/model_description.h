@@ -1,6 +1,8 @@
 // How an exported model describes the model that a job trains.
 #pragma once
 
+#include <cstddef>
+
 #include "messages/exported_model.pb.h"
 #include "messages/records.pb.h"
 #include "messages/training.pb.h"
@@ -14,6 +16,10 @@ ModelShape ShapeOfModel(const JobFeatures& features, const Training& training);
 
 // Sets what embedding rows have that predict. `model`: MakeModel of the job.
 void DescribeRows(const Model& model, ModelShape& shape);
+
+// What an exported model knows of its numeric columns, `columns` of them. (A message may leave
+// columns out.)
+Moments MomentsOfColumns(const MomentsMessage& message, size_t columns);
 
 // Sets what scores begin at: the mean of the targets, or the frequencies of the classes. REQUIRES:
 // CheckModel; the description has the shape; `model` as above.

@@ -202,15 +202,6 @@ StatusOr<ShardState> ReadFirstState(const std::string& snapshot, size_t columns,
   return state;
 }
 
-// (Columns may be left out.)
-Moments MomentsOf(const ShardState& state, size_t columns) {
-  Moments moments = FromProto(state.moments());
-  for (std::vector<double>* sums : {&moments.count, &moments.mean, &moments.m2}) {
-    sums->resize(columns);
-  }
-  return moments;
-}
-
 }  // namespace
 
 void LogModel(const std::string& model, const std::string& why_no_graph) {
@@ -231,7 +222,7 @@ StatusOr<std::string> ExportSnapshot(const std::string& snapshot, const Snapshot
   DescribeRows(model, job.shape);
   MILLRACE_ASSIGN_OR_RETURN(const ShardState state,
                             ReadFirstState(snapshot, job.shape.numeric(), job.shape.classes()));
-  const Moments moments = MomentsOf(state, job.shape.numeric());
+  const Moments moments = MomentsOfColumns(state.moments(), job.shape.numeric());
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<float> weights, ReadWeights(snapshot, manifest));
   const std::vector<float> predicting =
       online != nullptr ? online->MixedParameters(weights) : weights;
