@@ -25,12 +25,7 @@ StatusOr<std::unique_ptr<JobReader>> CheckpointReader::Open(const JobConfig& con
   MILLRACE_ASSIGN_OR_RETURN(
       reader->asks_, PartitionConsumer::Create(ToKafkaOptions(config), {.client_id = "predictor"},
                                                topic, nullptr));
-  const Status found = reader->asks_->QueryRange(0, kFollowerLook).status();
-  if (absl::IsNotFound(found)) {
-    return absl::NotFoundError("the job " + config.name() + " has not begun: its topic " + topic +
-                               " is not there; start its ServerApp");
-  }
-  MILLRACE_RETURN_IF_ERROR(found);
+  MILLRACE_RETURN_IF_ERROR(RangeOfJobTopic(config.name(), topic, 0, *reader->asks_).status());
   reader->shards_.reserve(job.training.shards());
   const MemoryByteMap nothing;  // reading starts at the first checkpoint
   for (ShardId shard = 0; shard < job.training.shards(); ++shard) {

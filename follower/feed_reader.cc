@@ -45,14 +45,10 @@ StatusOr<std::unique_ptr<JobReader>> FeedReader::Open(const JobConfig& config, c
   MILLRACE_ASSIGN_OR_RETURN(reader->consumer_, PartitionConsumer::Create(ToKafkaOptions(config),
                                                                          {.client_id = "predictor"},
                                                                          reader->topic_, wakeup));
-  const StatusOr<OffsetRange> range =
-      reader->consumer_->QueryRange(reader->partition_, kFollowerLook);
-  if (absl::IsNotFound(range.status())) {
-    return absl::NotFoundError("the job " + reader->job_ + " has not begun: its topic " +
-                               reader->topic_ + " is not there; start its ServerApp");
-  }
-  MILLRACE_RETURN_IF_ERROR(range.status());
-  MILLRACE_RETURN_IF_ERROR(reader->Start(range->begin, range->end));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const OffsetRange range,
+      RangeOfJobTopic(reader->job_, reader->topic_, reader->partition_, *reader->consumer_));
+  MILLRACE_RETURN_IF_ERROR(reader->Start(range.begin, range.end));
   return std::unique_ptr<JobReader>(std::move(reader));
 }
 

@@ -28,11 +28,18 @@ Status LookForTopic(const JobConfig& config) {
                              " yet (its topic " + topic + " is not there)");
 }
 
-Status HasNot(const JobConfig& config, const std::string& what) {
-  return absl::NotFoundError("the job " + config.name() + " has not begun: " + what);
+Status HasNotBegun(const std::string& job, const std::string& why) {
+  return absl::NotFoundError("the job " + job + " has not begun: " + why);
 }
 
 }  // namespace
+
+StatusOr<OffsetRange> RangeOfJobTopic(const std::string& job, const std::string& topic,
+                                      int32_t partition, PartitionConsumer& consumer) {
+  StatusOr<OffsetRange> range = consumer.QueryRange(partition, kFollowerLook);
+  if (!absl::IsNotFound(range.status())) return range;
+  return HasNotBegun(job, "its topic " + topic + " is not there; start its ServerApp");
+}
 
 bool FoundJob::IsSame(const FoundJob& other) const {
   return began_ms == other.began_ms && MessageDifferencer::Equals(features, other.features) &&
@@ -45,9 +52,13 @@ StatusOr<FoundJob> FindJob(const JobConfig& config, const CheckFoundJob& check,
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobFeatures> features, registry->ReadFeatures());
-  if (!features) return HasNot(config, "no CsvProducer or TopicSource has published its features");
+  if (!features) {
+    return HasNotBegun(config.name(), "no CsvProducer or TopicSource has published its features");
+  }
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, registry->ReadTraining());
-  if (!training) return HasNot(config, "no ServerApp has published its training settings");
+  if (!training) {
+    return HasNotBegun(config.name(), "no ServerApp has published its training settings");
+  }
   MILLRACE_RETURN_IF_ERROR(check(*features, *training));
   FoundJob job{*features, *training, registry->training_published_ms()};
   MILLRACE_ASSIGN_OR_RETURN(const auto ended, registry->ReadEnded());

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "base/status.h"
+#include "kafka/consumer.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
 
@@ -14,6 +16,11 @@ namespace millrace {
 
 // How long a broker is given to answer one question.
 constexpr std::chrono::seconds kFollowerLook(1);
+
+// The log of a partition of `topic`, which `consumer` reads. NotFound: it is not there, so the job
+// has not begun; Unavailable or DeadlineExceeded when no broker answers.
+StatusOr<OffsetRange> RangeOfJobTopic(const std::string& job, const std::string& topic,
+                                      int32_t partition, PartitionConsumer& consumer);
 
 struct FoundJob {
   JobFeatures features;
