@@ -13,6 +13,9 @@ constexpr std::chrono::milliseconds kIdleWait(50);
 constexpr std::chrono::milliseconds kPoll(100);
 // Between checks whether the job has ended, for a process that has finished its part.
 constexpr std::chrono::milliseconds kRegistryEveryAtTheEnd(200);
+// A consumer that rests asks so often (ConsumerOptions::fetch_wait); a partition that is added to
+// others may wait as long, once.
+constexpr std::chrono::milliseconds kFetchWait(100);
 // For room in a producer's queue.
 constexpr std::chrono::milliseconds kQueueFull(10);
 

@@ -19,7 +19,6 @@ using std::chrono::steady_clock;
 // A leader that is new may know only later how far the log is committed.
 constexpr seconds kBeyondTimeout(10);
 constexpr milliseconds kBetweenLooks(200);
-constexpr milliseconds kFetchWait(100);
 
 }  // namespace
 

@@ -51,8 +51,6 @@ constexpr milliseconds kMetricsEvery(250);
 constexpr milliseconds kWeightsEvery(20);  // for those who follow the job
 constexpr std::chrono::minutes kUnchangedWeightsEvery(4);
 constexpr double kPublishedBytesPerSecond = 10e6;  // of large ones, at most
-// A reader that rests asks so often; a shard that reads on behind a cut may wait as long, once.
-constexpr milliseconds kFetchWait(100);
 constexpr size_t kRecordsAtOnce = 256;
 
 class ServerLoop {

@@ -44,8 +44,6 @@ constexpr milliseconds kSaveEvery(500);
 constexpr milliseconds kRegistryEvery(3000);
 constexpr milliseconds kSilenceReportEvery(5000);
 constexpr std::chrono::seconds kIdleReportAfter(5);
-// A reader that rests asks so often; a partition that is added to others may wait as long, once.
-constexpr milliseconds kFetchWait(100);
 constexpr size_t kWeightsAtOnce = 64;
 // Rows that may come between two computations, about: a record has one or many.
 constexpr size_t kRowsAtOnce = 512;
