@@ -47,13 +47,17 @@ Status WriteLock::Lock(const std::string& temporary, const std::string& name) co
 }
 
 // Only who has the lock removes it: so nothing that another process has made there meanwhile.
-Status WriteLock::RemoveAbandonedFolder(const std::string& temporary, const std::string& name) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (!fs::exists(fs::symlink_status(temporary, error))) return absl::OkStatus();
+Status WriteLock::RemoveUnlocked(const std::string& temporary, const std::string& name) {
   MILLRACE_ASSIGN_OR_RETURN(const WriteLock lock, Take(temporary, name));
-  fs::remove_all(temporary, error);
+  std::error_code error;
+  std::filesystem::remove_all(temporary, error);
   return error ? CannotWrite(temporary, error.value()) : absl::OkStatus();
+}
+
+Status WriteLock::RemoveAbandonedFolder(const std::string& temporary, const std::string& name) {
+  std::error_code error;
+  const bool is_there = std::filesystem::exists(std::filesystem::symlink_status(temporary, error));
+  return is_there ? RemoveUnlocked(temporary, name) : absl::OkStatus();
 }
 
 Status WriteLock::RemoveAbandonedFile(const std::string& temporary, const std::string& name) {
@@ -61,7 +65,7 @@ Status WriteLock::RemoveAbandonedFile(const std::string& temporary, const std::s
   std::error_code error;
   const fs::file_status found = fs::symlink_status(temporary, error);
   if (fs::is_directory(found)) return CannotWrite(name, EISDIR);
-  if (fs::is_regular_file(found)) return RemoveAbandonedFolder(temporary, name);
+  if (fs::is_regular_file(found)) return RemoveUnlocked(temporary, name);
   fs::remove(temporary, error);  // such as a link that somebody has put there; or nothing
   return error ? CannotWrite(temporary, error.value()) : absl::OkStatus();
 }

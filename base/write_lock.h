@@ -34,6 +34,7 @@ class WriteLock {
  private:
   explicit WriteLock(int descriptor) : descriptor_(descriptor) {}
 
+  static Status RemoveUnlocked(const std::string& temporary, const std::string& name);
   Status Lock(const std::string& temporary, const std::string& name) const;
 
   int descriptor_;  // -1: moved from
