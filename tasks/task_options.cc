@@ -11,6 +11,7 @@
 #include "models/factorization_machine.h"
 #include "models/online_softmax.h"
 #include "models/softmax_regression.h"
+#include "models/wide_limits.h"
 #include "models/wide_network.h"
 #include "models/wide_softmax.h"
 #include "processors/policy.h"
@@ -26,8 +27,6 @@ constexpr double kRateOfFactors = 0.05;
 constexpr double kRateOfNetwork = 0.025;
 constexpr uint32_t kRoundsOfGradients = 30;
 constexpr uint32_t kFirstRowsOfNetwork = 8;
-constexpr uint32_t kManyBuckets = 1 << 18;
-constexpr uint64_t kMostFloatsOfBuckets = kManyBuckets * 48;  // of eight classes, online
 
 ConsistencyPolicy ToConsistencyPolicy(const Training::Consistency& consistency) {
   switch (consistency.model()) {
@@ -257,9 +256,6 @@ void SetDefaultsAsBegun(const Training& published, Training& training) {
   }
 }
 
-// As measured on reviews, made-up texts, clicks and flights: more are better up to 2^18, and hardly
-// beyond. A feature has floats for each class, and a server that writes a weights file has those of
-// all features in memory.
 void SetDefaultBuckets(const Training* training, FeatureSpec& spec) {
   JobFeatures features;
   *features.mutable_spec() = spec;
@@ -268,8 +264,7 @@ void SetDefaultBuckets(const Training* training, FeatureSpec& spec) {
   const size_t floats = FloatsOfFeature(RowShapeFrom(features).classes, settings);
   const auto columns =
       static_cast<uint64_t>(spec.text_size()) + (HasCategoricalColumns(spec) ? 1 : 0);
-  uint64_t many = kManyBuckets;
-  while (many * columns * floats > kMostFloatsOfBuckets) many /= 2;
+  uint64_t many = BucketsOfWideModel(columns, floats);
   features.set_feature_count(static_cast<uint64_t>(spec.numeric_size()) + many * columns);
   // Models with factors, which are never wide, need ids.
   const bool may_have_factors = training == nullptr && !spec.ids().empty();
@@ -314,10 +309,9 @@ std::string SmallBufferText(const JobFeatures& features, const Training& trainin
          ". Raise it to " + std::to_string(kMostBatchRows) + ", the most rows of a record, or more";
 }
 
-// As measured: `scripts/bench features`, and for online learners the flights of scripts/demo.
 uint64_t WideAbove(const Training& training) {
   if (training.has_wide_above()) return training.wide_above();
-  return IsOnline(training) ? uint64_t{1} << 15 : uint64_t{1} << 18;
+  return IsOnline(training) ? kWideAboveOnline : kWideAbove;
 }
 
 bool IsWide(const JobFeatures& features, const Training& training) {

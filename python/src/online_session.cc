@@ -11,30 +11,27 @@
 #include "features/spec_checks.h"
 #include "models/class_balance.h"
 #include "models/running_scaler.h"
+#include "models/wide_limits.h"
 #include "python/src/model_handle.h"
 
 namespace millrace {
 namespace {
-
-// As tasks/task_options.cc has them for online learners, so that the same columns are the same
-// features in a job. (To link tasks/ would mean to build half of the programs.)
-constexpr uint64_t kManyBuckets = 1 << 18;
-constexpr uint64_t kMostFloatsOfBuckets = kManyBuckets * 48;
-constexpr uint64_t kWideAbove = 1 << 15;
 
 size_t ClassesOf(const FeatureSpec& spec) {
   return spec.regression() ? 0 : static_cast<size_t>(spec.classes_size());
 }
 
 bool IsWideModel(uint64_t numeric, uint64_t features, size_t classes) {
-  return features > numeric && (features + 1) * OnlineLearner::BlockSizeFor(classes) > kWideAbove;
+  return features > numeric &&
+         (features + 1) * OnlineLearner::BlockSizeFor(classes) > kWideAboveOnline;
 }
 
+// As SetDefaultBuckets of tasks/task_options.h. (To link tasks/ would mean to build half of the
+// programs.)
 void ChooseBuckets(FeatureSpec& spec) {
   const size_t classes = ClassesOf(spec);
   const auto columns = static_cast<uint64_t>(spec.text_size()) + (HasCategories(spec) ? 1 : 0);
-  uint64_t many = kManyBuckets;
-  while (many * columns * OnlineLearner::BlockSizeFor(classes) > kMostFloatsOfBuckets) many /= 2;
+  const uint64_t many = BucketsOfWideModel(columns, OnlineLearner::BlockSizeFor(classes));
   const auto numeric = static_cast<uint64_t>(spec.numeric_size());
   // A producer that sends ids does not know whether their model will have factors.
   const bool is_wide = IsWideModel(numeric, numeric + many * columns, classes);
