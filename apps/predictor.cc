@@ -45,7 +45,7 @@ StatusOr<std::string> ReadToken(const std::string& path) {
   if (path.empty()) return std::string();
   constexpr size_t kMostBytes = 4096;  // headers are no longer than some of these
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path));
-  const std::string token = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+  std::string token = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
   const auto is_visible = [](char c) { return c > ' ' && c < '\x7f'; };
   if (!token.empty() && token.size() <= kMostBytes && std::ranges::all_of(token, is_visible)) {
     return token;

@@ -72,7 +72,7 @@ class JsonFields::Reader {
   using Error = simdjson::error_code;
 
   Error ReadDocument(document& json, const TakeFields& take, Shape* shape, Status* status) {
-    json_type type{};
+    json_type type = json_type::null;
     if (const auto error = json.type().get(type)) return error;
     if (type == json_type::object) {
       object row;
@@ -96,7 +96,7 @@ class JsonFields::Reader {
       ++number;
       value item;
       if (const auto error = element.get(item)) return error;
-      json_type type{};
+      json_type type = json_type::null;
       if (const auto error = item.type().get(type)) return error;
       if (type != json_type::object) {
         *status = absl::InvalidArgumentError(absl::StrCat("row ", number, " is no object"));
@@ -150,7 +150,7 @@ class JsonFields::Reader {
   Error ReadMember(value& item, Status* status) {
     const auto position = positions_.find(path_);
     if (position != positions_.end()) return ReadField(item, position->second, status);
-    json_type type{};
+    json_type type = json_type::null;
     if (const auto error = item.type().get(type)) return error;
     if (type != json_type::object || !parents_.contains(path_)) return simdjson::SUCCESS;
     object inner;
@@ -166,7 +166,7 @@ class JsonFields::Reader {
       return simdjson::SUCCESS;
     }
     std::string_view& field = fields_[position];
-    json_type type{};
+    json_type type = json_type::null;
     if (const auto error = item.type().get(type)) return error;
     switch (type) {
       case json_type::string:

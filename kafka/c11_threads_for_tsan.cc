@@ -37,7 +37,7 @@ struct Start {
   void* argument;
 };
 
-void* Run(void* pointer) {
+void* RunThread(void* pointer) {
   const Start start = *static_cast<Start*>(pointer);
   delete static_cast<Start*>(pointer);
   return reinterpret_cast<void*>(static_cast<intptr_t>(start.function(start.argument)));
@@ -55,7 +55,7 @@ const char* __tsan_default_suppressions() {
 }
 
 int thrd_create(thrd_t* thread, thrd_start_t function, void* argument) {
-  return Result(pthread_create(thread, nullptr, &Run, new Start{function, argument}));
+  return Result(pthread_create(thread, nullptr, &RunThread, new Start{function, argument}));
 }
 
 int thrd_join(thrd_t thread, int* result) {

@@ -19,7 +19,10 @@ double NegativeLogOfRest(double x) {
   MILLRACE_CHECK(x >= 0 && x < 1);
   double sum = 0;
   double power = x;
-  for (double k = 1; power > sum * 1e-17; ++k, power *= x) sum += power / k;
+  for (int k = 1; power > sum * 1e-17; ++k) {
+    sum += power / k;
+    power *= x;
+  }
   return sum;
 }
 

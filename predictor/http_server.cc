@@ -92,7 +92,7 @@ Status CheckAuthority(const std::string& pem) {
         "the authority (--tls-ca) is no certificate in PEM: ", gnutls_strerror(error)));
   }
   for (unsigned i = 0; i < count; ++i) gnutls_x509_crt_deinit(found[i]);
-  gnutls_free(found);
+  gnutls_free(static_cast<void*>(found));
   return absl::OkStatus();
 }
 

@@ -44,7 +44,7 @@ StatusOr<bool> ModelFolder::Refresh() {
     return newer_ = absl::NotFoundError("no model in " + folder_ + " any more");
   }
   while (true) {
-    const Status status = Read(found);
+    Status status = Read(found);
     if (status.ok()) return true;
     // A folder that was replaced meanwhile gives files of two models.
     const FileId now = Find();

@@ -109,7 +109,6 @@ StatusOr<std::string> RecordScorer::RowText(std::string_view value) const {
 }
 
 Status RecordScorer::AddRow(std::string_view value) {
-  std::string row_text;
   const size_t before = rows_.rows();
   const auto take = [this, before](std::span<const std::string_view> cells) -> Status {
     // Else an array of very many would have to be kept until its end.

@@ -58,7 +58,7 @@ StatusOr<std::string> ReadUser(const std::string& path) {
     return absl::FailedPreconditionError(
         absl::StrCat("--schema-registry-user-file ", path, ": ", text.status().message()));
   }
-  const std::string user = text->substr(0, text->find_last_not_of(" \t\r\n") + 1);
+  std::string user = text->substr(0, text->find_last_not_of(" \t\r\n") + 1);
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
   if (user.find(':') != std::string::npos && std::ranges::none_of(user, is_control)) return user;
   return absl::FailedPreconditionError(

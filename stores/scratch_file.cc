@@ -49,7 +49,7 @@ StatusOr<std::byte*> ScratchFile::Grow(size_t bytes) {
     return absl::ResourceExhaustedError("the scratch file in " + folder_ +
                                         " has reached its size (--embedding-scratch)");
   }
-  if (const Status status = LeavesRoomForOthers(bytes); !status.ok()) return status;
+  if (Status status = LeavesRoomForOthers(bytes); !status.ok()) return status;
   int error = EINTR;
   while (error == EINTR) {
     error = ::posix_fallocate(file_, static_cast<off_t>(bytes_), static_cast<off_t>(bytes));

@@ -115,7 +115,7 @@ StatusOr<BufferPosition> WorkerTask::RestoreBuffer(const OrderedByteMap& store,
                           position.epoch() == options_.epoch && position.row() > start.row &&
                           position.offset() >= start.offset;
   if (is_further) {
-    const Status restored = buffer_->Restore(store);
+    Status restored = buffer_->Restore(store);
     // The newest row stands right before the position, in every copy that is whole.
     const bool is_whole =
         restored.ok() && buffer_->size() > 0 && buffer_->newest().row + 1 == position.row();

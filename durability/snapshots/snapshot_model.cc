@@ -229,7 +229,7 @@ StatusOr<std::string> ExportSnapshot(const std::string& snapshot, const Snapshot
   ModelToWrite write{.description = DescriptionOf(manifest, state, moments, job),
                      .weights = predicting,
                      .moments = moments};
-  const std::string why_no_graph = WhyNotDense(job.shape);
+  std::string why_no_graph = WhyNotDense(job.shape);
   if (model.row_width() == 0) {
     MILLRACE_RETURN_IF_ERROR(WriteModel(model_folder, write));
     return why_no_graph;

@@ -14,7 +14,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-uint64_t Integer(uint64_t old, ByteSource& bytes) {
+uint64_t WholeNumber(uint64_t old, ByteSource& bytes) {
   switch (bytes.Below(8)) {
     case 0:
       return old + 1;
@@ -58,13 +58,13 @@ class Setter {
   void Set(ByteSource& bytes) {
     switch (field_.cpp_type()) {
       case FieldDescriptor::CPPTYPE_INT32:
-        return Put(static_cast<int32_t>(Integer(static_cast<uint32_t>(Get<int32_t>()), bytes)));
+        return Put(static_cast<int32_t>(WholeNumber(static_cast<uint32_t>(Get<int32_t>()), bytes)));
       case FieldDescriptor::CPPTYPE_INT64:
-        return Put(static_cast<int64_t>(Integer(static_cast<uint64_t>(Get<int64_t>()), bytes)));
+        return Put(static_cast<int64_t>(WholeNumber(static_cast<uint64_t>(Get<int64_t>()), bytes)));
       case FieldDescriptor::CPPTYPE_UINT32:
-        return Put(static_cast<uint32_t>(Integer(Get<uint32_t>(), bytes)));
+        return Put(static_cast<uint32_t>(WholeNumber(Get<uint32_t>(), bytes)));
       case FieldDescriptor::CPPTYPE_UINT64:
-        return Put(Integer(Get<uint64_t>(), bytes));
+        return Put(WholeNumber(Get<uint64_t>(), bytes));
       case FieldDescriptor::CPPTYPE_DOUBLE:
         return Put(Real(Get<double>(), bytes));
       case FieldDescriptor::CPPTYPE_FLOAT:

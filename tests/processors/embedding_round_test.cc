@@ -84,7 +84,7 @@ void ExpectSameOnAnyShards(TestJob job, const Topology& plain, Seeds seeds, doub
 class SequentialJob : public testing::TestWithParam<TestJob> {};
 
 TEST_P(SequentialJob, IsTheSameBytesWhateverShardsDeathsAndLateRows) {
-  const TestJob job = GetParam();
+  const TestJob& job = GetParam();
   Topology plain(job);
   plain.Run();
   ExpectSameOnAnyShards(job, plain, {0, 60}, 0.02);

@@ -24,7 +24,7 @@ class PlannedPort final : public TransactionPort {
   }
   Status AppendDeadLetter(std::string_view) override { return Answer("dead letter"); }
   StatusOr<Offset> AwaitDelivery() override {
-    const Status delivered = Answer("deliver");
+    Status delivered = Answer("deliver");
     if (!delivered.ok()) return delivered;
     return end;
   }

@@ -366,7 +366,7 @@ TEST(CodecRowTest, NoDamageCrashesItOrBringsInARowThatDoesNotFit) {
         case 2:
           bytes.insert(place, 1, static_cast<char>(random()));
           break;
-        case 3:
+        default:
           bytes.erase(place, 1 + random() % 3);
           break;
       }

@@ -24,7 +24,7 @@ class KeptCopy final : public ReplicaSource {
     return kOffset;
   }
   StatusOr<std::string> Freeze(ShardId) override {
-    const std::string frozen = folder_ / std::to_string(++frozen_);
+    std::string frozen = folder_ / std::to_string(++frozen_);
     std::filesystem::create_directories(frozen);
     for (const auto& [name, bytes] : files_) {
       std::ofstream(frozen + "/" + name, std::ios::binary) << bytes;

@@ -40,7 +40,7 @@ class Keeper final : public ReplicaSource {
     return said_ ? *said_ : ReadParametersOffset(*store_);
   }
   StatusOr<std::string> Freeze(ShardId) override {
-    const std::string frozen = folder_ / std::to_string(++frozen_);
+    std::string frozen = folder_ / std::to_string(++frozen_);
     MILLRACE_RETURN_IF_ERROR(store_->CopyTo(frozen));
     if (damaged_) {
       for (const auto& file : std::filesystem::directory_iterator(frozen)) {
