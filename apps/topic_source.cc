@@ -41,6 +41,13 @@ constexpr char kFooter[] =
     "        --from 2013-01-31T10:00:00Z --label fare --regression --numeric km\n"
     "  What the topic holds now, and then the end of the stream, so that the job ends:\n"
     "    TopicSource --job late --topic departures --until-end --label late --numeric temp\n"
+    "  Labels that come later, as clicks do after what was shown, at most half an hour; what has "
+    "no\n"
+    "  click by then was not clicked:\n"
+    "    TopicSource --job clicks --topic impressions --labels-from clicks --join-key impression "
+    "\\\n"
+    "        --join-window 1800 --unmatched-label false --label clicked --classes false,true \\\n"
+    "        --ids user,item\n"
     "\n"
     "A record is a row: a JSON object, an Avro record, or a line of CSV. Fields of Avro are named\n"
     "as those of JSON, of a map by its keys; dates and timestamps are read as ISO 8601. A schema\n"
@@ -51,6 +58,15 @@ constexpr char kFooter[] =
     "goes\n"
     "to the job's dead-letter with the reason. Records of transactions are read when these are\n"
     "committed. Partitions that are added to the topic are read from their beginning.\n"
+    "\n"
+    "With --labels-from the label of a row is in a record of another topic of the same cluster, "
+    "of\n"
+    "the same format, that has the same value in the column --join-key: the first one whose time "
+    "is\n"
+    "that of the row or later, by --join-window at most (times of the records, not of a column). "
+    "A\n"
+    "row waits for it, and those behind it in its partition wait, too. Without one it is left out\n"
+    "and counted, or gets --unmatched-label. A restart waits for the same labels.\n"
     "\n"
     "The stream has no end, unless --until-end is given. Stop it by Ctrl-C or SIGTERM, or kill\n"
     "it: the job waits, and with the same flags it continues after the last row that the job has;\n"
@@ -94,6 +110,38 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
 }
 
 constexpr char kGroup[] = "Source";
+constexpr char kLabelGroup[] = "Labels that come later";
+
+void AddLabels(CLI::App& app, LateLabelOptions& labels) {
+  app.add_option("--labels-from", labels.topic,
+                 "The topic that has the labels of the rows; its records come later")
+      ->type_name("TOPIC")
+      ->group(kLabelGroup);
+  app.add_option("--join-key", labels.key,
+                 "The column, of rows and of labels, that says which label is a row's")
+      ->type_name("COLUMN")
+      ->group(kLabelGroup);
+  app.add_option("--join-window", labels.window_s,
+                 "A label comes so many seconds after its row, at most")
+      ->check(CLI::Range(0.0, 31'622'400.0))
+      ->type_name("SECONDS")
+      ->group(kLabelGroup);
+  app.add_option("--unmatched-label", labels.unmatched_label,
+                 "The label of rows that have none by then [these rows are left out]")
+      ->type_name("LABEL")
+      ->group(kLabelGroup);
+  app.add_option("--label-columns", labels.columns,
+                 "With --format csv: the names of the fields of a line of labels [the\n"
+                 "--join-key, the --label]")
+      ->delimiter(',')
+      ->type_name("A,B,...")
+      ->group(kLabelGroup);
+  app.add_option("--join-memory", labels.memory_mb,
+                 "MiB that rows which wait, and labels, may take; more is an error [512]")
+      ->check(CLI::Range(16, 1 << 20))
+      ->type_name("MIB")
+      ->group(kLabelGroup);
+}
 
 void AddFormat(CLI::App& app, Flags& flags) {
   SourceFormat::Options& format = flags.options.format;
@@ -147,6 +195,7 @@ int main(int argc, char** argv) {
                  "settings are the same for both [--brokers]")
       ->group(kGroup);
   millrace::AddFormat(app, own);
+  millrace::AddLabels(app, options.labels);
   app.add_option("--from", own.from,
                  "Where a new job begins: beginning, now, or a time (of the records'\n"
                  "timestamps, ISO 8601 or seconds since 1970)")

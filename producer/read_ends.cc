@@ -24,9 +24,14 @@ bool ReadEnds::IsAtEnd(const std::function<Offset(int32_t partition)>& next) con
   if (ends_.empty()) return false;
   for (size_t i = 0; i < ends_.size(); ++i) {
     const auto partition = static_cast<int32_t>(i);
-    if (!finished_.contains(partition) && next(partition) < ends_[i]) return false;
+    if (!IsAtEnd(partition, next(partition))) return false;
   }
   return true;
+}
+
+bool ReadEnds::IsAtEnd(int32_t partition, Offset next) const {
+  const auto index = static_cast<size_t>(partition);
+  return index < ends_.size() && (next >= ends_[index] || finished_.contains(partition));
 }
 
 bool ReadEnds::NoteEnd(int32_t partition, int32_t partitions) {

@@ -25,6 +25,9 @@ class ReadEnds {
   // counts.
   bool IsAtEnd(const std::function<Offset(int32_t partition)>& next) const;
 
+  // The same of one partition.
+  bool IsAtEnd(int32_t partition, Offset next) const;
+
   // Notes that a partition was read to where it ends now. True once: when that is so of all
   // `partitions` for the first time, and all counts.
   bool NoteEnd(int32_t partition, int32_t partitions);

@@ -8,6 +8,13 @@
 #include "topics/frame.h"
 
 namespace millrace {
+namespace {
+
+RecordPlace PlaceOf(const ConsumedRecord& record) {
+  return {record.partition, record.offset, record.timestamp_ms, record.value.size()};
+}
+
+}  // namespace
 
 SourceBatch::SourceBatch(SourceState state, const Dealing& dealing, bool reasons_only)
     : dealing_(dealing),
@@ -23,13 +30,17 @@ bool SourceBatch::IsNew(const ConsumedRecord& record) const {
   return record.offset >= NextOffset(state_, record.partition);
 }
 
-void SourceBatch::Count(const ConsumedRecord& record) {
+void SourceBatch::Count(const RecordPlace& record) {
   SetNextOffset(state_, record.partition, record.offset + 1);
-  state_.set_bytes(state_.bytes() + record.value.size());
+  state_.set_bytes(state_.bytes() + record.bytes);
   has_moved_ = true;
 }
 
 void SourceBatch::AddRow(const ConsumedRecord& record, const Row& row) {
+  AddRow(PlaceOf(record), row);
+}
+
+void SourceBatch::AddRow(const RecordPlace& record, const Row& row) {
   const RowPlace place = PlaceOfRow(state_.rows(), dealing_);
   if (!partitions_[place.worker].batch.Takes(row)) Finish(place.worker);
   Partition& partition = partitions_[place.worker];
@@ -44,8 +55,11 @@ void SourceBatch::AddRow(const ConsumedRecord& record, const Row& row) {
   Count(record);
 }
 
-void SourceBatch::AddUnusable(const ConsumedRecord& record, const Status& why) {
-  const DeadLetter letter = MakeDeadLetter({.topic = state_.topic(),
+void SourceBatch::AddUnlabelled(const RecordPlace& record) { Count(record); }
+
+void SourceBatch::AddLetter(const std::string& topic, const ConsumedRecord& record,
+                            const Status& why) {
+  const DeadLetter letter = MakeDeadLetter({.topic = topic,
                                             .partition = record.partition,
                                             .offset = record.offset,
                                             .key = record.key,
@@ -55,13 +69,27 @@ void SourceBatch::AddUnusable(const ConsumedRecord& record, const Status& why) {
     bytes_ += frame.size();
     letters_.push_back(std::move(frame));
   }
+}
+
+void SourceBatch::AddUnusable(const ConsumedRecord& record, const Status& why) {
+  AddLetter(state_.topic(), record, why);
   state_.set_dead_letters(state_.dead_letters() + 1);
-  Count(record);
+  Count(PlaceOf(record));
 }
 
 void SourceBatch::AddTombstone(const ConsumedRecord& record) {
   state_.set_tombstones(state_.tombstones() + 1);
-  Count(record);
+  Count(PlaceOf(record));
+}
+
+void SourceBatch::AddUnusableLabel(const ConsumedRecord& record, const Status& why) {
+  AddLetter(state_.labels().topic(), record, why);
+  has_moved_ = true;
+}
+
+void SourceBatch::SetLabels(SourceState::Labels labels) {
+  *state_.mutable_labels() = std::move(labels);
+  has_moved_ = true;
 }
 
 void SourceBatch::Skip(int32_t partition, Offset next) {

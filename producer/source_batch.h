@@ -20,6 +20,14 @@
 
 namespace millrace {
 
+// Where a record stood.
+struct RecordPlace {
+  int32_t partition = 0;
+  Offset offset = 0;
+  int64_t timestamp_ms = 0;
+  size_t bytes = 0;  // of its value
+};
+
 // The records of a source's topic go in, in the order of each partition; what is to be written
 // comes out. Rows are dealt to the workers in the order in which they come (topics/partitioning.h).
 // Not thread-safe.
@@ -32,12 +40,19 @@ class SourceBatch {
   bool IsNew(const ConsumedRecord& record) const;
   // Each takes the record's offset and all before it in its partition. REQUIRES IsNew(record).
   void AddRow(const ConsumedRecord& record, const Row& row);
+  void AddRow(const RecordPlace& record, const Row& row);
+  // A row that is left out, since it has no label.
+  void AddUnlabelled(const RecordPlace& record);
   void AddUnusable(const ConsumedRecord& record, const Status& why);
   void AddTombstone(const ConsumedRecord& record);
   // The partition has no records before `next` that are still to be read: holes at its end.
   void Skip(int32_t partition, Offset next);
   // The records before `next` were deleted before they were read.
   void Lose(int32_t partition, Offset next);
+  // A record of the labels' topic, which counts nowhere but in the labels' state.
+  void AddUnusableLabel(const ConsumedRecord& record, const Status& why);
+  // How far the labels are.
+  void SetLabels(SourceState::Labels labels);
   // The stream ends with this transaction.
   void End() { ends_ = true; }
 
@@ -71,7 +86,8 @@ class SourceBatch {
     RowNumber end = 0;  // the number after its last row
   };
 
-  void Count(const ConsumedRecord& record);
+  void Count(const RecordPlace& record);
+  void AddLetter(const std::string& topic, const ConsumedRecord& record, const Status& why);
   void Finish(WorkerId worker);
 
   const Dealing dealing_;

@@ -82,10 +82,21 @@ StatusOr<SourceFormat> SourceFormat::Create(const JobConfig& config, const Optio
 
 StatusOr<CellDecoder> SourceFormat::MakeDecoder(const FeatureEncoder& encoder) const {
   if (kind_ == Kind::kCsv) return DecodeCsv(columns_, encoder, delimiter_);
-  const std::vector<std::string>& columns = encoder.required_columns();
+  return MakeDecoder(encoder.required_columns());
+}
+
+StatusOr<CellDecoder> SourceFormat::MakeDecoder(const std::vector<std::string>& columns) const {
+  if (kind_ == Kind::kCsv) return DecodeCsv(columns_, columns, delimiter_, columns_flag_);
   if (kind_ == Kind::kJson) return DecodeJson(columns, decimal_comma_);
   if (schema_ != nullptr) return DecodeAvro(columns, decimal_comma_, schema_);
   return DecodeAvro(columns, decimal_comma_, schemas_);
+}
+
+SourceFormat SourceFormat::WithColumns(std::vector<std::string> columns, std::string flag) const {
+  SourceFormat other = *this;
+  other.columns_ = std::move(columns);
+  other.columns_flag_ = std::move(flag);
+  return other;
 }
 
 }  // namespace millrace

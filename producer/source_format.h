@@ -39,12 +39,18 @@ class SourceFormat {
   // Decodes the cells of encoder.required_columns(). InvalidArgument: --columns has not all of
   // them.
   StatusOr<CellDecoder> MakeDecoder(const FeatureEncoder& encoder) const;
+  // Decodes the cells of these columns, which are distinct. The same error.
+  StatusOr<CellDecoder> MakeDecoder(const std::vector<std::string>& columns) const;
+
+  // The same for the records of another topic, whose CSV lines have these fields, by `flag`.
+  SourceFormat WithColumns(std::vector<std::string> columns, std::string flag) const;
 
  private:
   SourceFormat() = default;
 
   Kind kind_ = Kind::kJson;
   std::vector<std::string> columns_;
+  std::string columns_flag_ = "--columns";
   char delimiter_ = ',';
   bool decimal_comma_ = false;
   std::shared_ptr<const AvroSchema> schema_;

@@ -19,6 +19,7 @@ using std::chrono::steady_clock;
 // A leader that is new may know only later how far the log is committed.
 constexpr seconds kBeyondTimeout(10);
 constexpr milliseconds kBetweenLooks(200);
+constexpr seconds kNowCall(1);
 
 }  // namespace
 
@@ -38,6 +39,10 @@ StatusOr<std::unique_ptr<SourceReader>> SourceReader::Create(const KafkaOptions&
   MILLRACE_ASSIGN_OR_RETURN(reader->ranges_,
                             PartitionConsumer::Create(kafka, options, reader->topic_, nullptr));
   return reader;
+}
+
+StatusOr<OffsetRange> SourceReader::RangeNow(int32_t partition) {
+  return ranges_->QueryRange(partition, kNowCall);
 }
 
 StatusOr<OffsetRange> SourceReader::RangeOf(int32_t partition) {

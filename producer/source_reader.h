@@ -58,6 +58,10 @@ class SourceReader {
   StatusOr<std::vector<OffsetRange>> Ranges(int32_t partitions);
   // Begins with a partition, at handler.next_offset(). FailedPrecondition: the log ends before.
   Status Start(int32_t partition, const Handler& handler);
+  // Reads no more of a partition until it is started again.
+  Status Hold(int32_t partition) { return consumer_->Unassign(partition); }
+  // Of now, without retries. Unavailable or DeadlineExceeded: no broker answers.
+  StatusOr<OffsetRange> RangeNow(int32_t partition);
   // Hands out at most `max_records`; returns how many events there were.
   StatusOr<size_t> Poll(size_t max_records, const Handler& handler);
   // Returns when there is something to Poll, or after `timeout`.

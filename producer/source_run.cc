@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/grouped_number.h"
+#include "base/printable.h"
 #include "features/class_scan.h"
-#include "features/quoted_value.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "kafka/admin.h"
@@ -17,6 +17,8 @@
 #include "kafka/timeouts.h"
 #include "producer/class_search.h"
 #include "producer/flush_times.h"
+#include "producer/label_decoder.h"
+#include "producer/late_labels.h"
 #include "producer/progress_display.h"
 #include "producer/progress_publisher.h"
 #include "producer/published_batch_wait.h"
@@ -30,6 +32,7 @@
 #include "producer/source_notes.h"
 #include "producer/source_positions.h"
 #include "producer/source_reader.h"
+#include "producer/topic_classes.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -49,13 +52,9 @@ constexpr size_t kMostBytes = size_t{8} << 20;
 constexpr seconds kLettersEvery(1);
 constexpr seconds kMovesEvery(10);
 constexpr seconds kPartitionsEvery(30);
+// Labels that rows of a new partition may ask for are kept: LabelJoin::kLateMs is longer.
+constexpr seconds kJoinedPartitionsEvery(3);
 constexpr uint64_t kRowsWithoutValue = 1000;  // until a column that has none looks mistyped
-constexpr uint64_t kMostScanned = 100'000;    // records, for the classes
-
-// Of the schema registry, say: nothing is known of the record, which must not be left out.
-bool IsOfNoRecord(const Status& decoded) {
-  return !decoded.ok() && !absl::IsInvalidArgument(decoded);
-}
 
 class KafkaSource final : public SourceRun {
  public:
@@ -63,6 +62,7 @@ class KafkaSource final : public SourceRun {
       : config_(config),
         options_(options),
         topic_{options.topic, "TopicSource"},
+        joins_(!options.labels.topic.empty()),
         kafka_(ToKafkaOptions(config)),
         source_kafka_(kafka_),
         stop_(*options.stop),
@@ -77,15 +77,22 @@ class KafkaSource final : public SourceRun {
 
  private:
   Status CheckOptions() const;
-  StatusOr<int32_t> CountPartitions();
-  StatusOr<std::vector<Offset>> StartOffsets();
+  Status CheckDecoders();
+  StatusOr<int32_t> CountPartitions(const SourceTopic& topic, const char* flag);
+  StatusOr<std::vector<Offset>> StartOffsets(const std::string& topic, int32_t partitions);
+  Status MakeDecoders(const FeatureSpec& spec);
   StatusOr<ClassScan> FindClasses(const FeatureEncoder& checker);
   Status Copy();
   Status Begin(const std::optional<SourceState>& found);
+  StatusOr<SourceState> FirstStates();
   Status StartReading();
+  Offset NextToRead(int32_t partition) const;
+  bool IsAtEnd() const;
+  StatusOr<size_t> JoinLabels();
   Status CopyRecords();
   Status WriteWhatIsDue(steady_clock::time_point now);
   Status Take(const ConsumedRecord& record);
+  Status Decode(const ConsumedRecord& record);
   Status OnDeleted(int32_t partition, Offset begin);
   bool IsDue(steady_clock::time_point now) const;
   bool IsFull() const { return batch_->rows() >= kMostRows || batch_->bytes() >= kMostBytes; }
@@ -94,7 +101,6 @@ class KafkaSource final : public SourceRun {
   Status WriteFlushes(steady_clock::time_point now);
   Status LookForPartitions(steady_clock::time_point now);
   void ShowProgress(steady_clock::time_point now);
-  std::string NoRowsText(uint64_t records, std::string_view last_reason) const;
   void WarnOfColumns();
   ProducerProgress Progress(bool ended) const;
   std::string Summary() const;
@@ -103,12 +109,14 @@ class KafkaSource final : public SourceRun {
   const JobConfig config_;
   const Options options_;
   const SourceTopic topic_;
+  const bool joins_;  // rows with labels of another topic
   const KafkaOptions kafka_;
   KafkaOptions source_kafka_;
   const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;
   ProgressDisplay display_;
   std::optional<SourceFormat> format_;
+  std::optional<SourceFormat> label_format_;  // if it joins
   SchemaWait schema_wait_;
 
   std::unique_ptr<ProgressPublisher> publisher_;
@@ -118,6 +126,7 @@ class KafkaSource final : public SourceRun {
   RowShape shape_;
   std::optional<PublishedBatchWait> batch_wait_;
   std::optional<RowDecoder> decoder_;
+  std::unique_ptr<LateLabels> labels_;  // null: it does not join
   bool reasons_only_ = false;
   uint64_t records_ = 0;            // that were decoded
   bool columns_are_known_ = false;  // to have values, or else the user was warned
@@ -134,6 +143,7 @@ class KafkaSource final : public SourceRun {
   uint64_t rows_of_run_ = 0;
   int restarts_ = 0;
   Row row_;  // keeps its memory
+  std::string key_;
   steady_clock::time_point last_commit_;
   steady_clock::time_point next_look_;
 };
@@ -143,11 +153,33 @@ class KafkaSource final : public SourceRun {
 Status KafkaSource::CheckOptions() const {
   if (options_.topic.empty()) return absl::InvalidArgumentError("no topic: give --topic NAME");
   for (const Topic topic : kAllTopics) {
-    if (options_.topic != TopicName(config_.name(), topic)) continue;
+    const std::string name = TopicName(config_.name(), topic);
+    if (name != options_.topic && name != options_.labels.topic) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("--topic: ", options_.topic, " is a topic of the job itself"));
+        absl::StrCat(name == options_.topic ? "--topic: " : "--labels-from: ", name,
+                     " is a topic of the job itself"));
   }
-  return absl::OkStatus();
+  return CheckLateLabels(options_.labels, options_.topic);
+}
+
+Status KafkaSource::CheckDecoders() {
+  MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, CheckSourceFeatures(config_));
+  if (!joins_) return format_->MakeDecoder(encoder).status();
+  const LateLabelOptions& labels = options_.labels;
+  if (!labels.columns.empty() && options_.format.kind != SourceFormat::Kind::kCsv) {
+    return absl::InvalidArgumentError(
+        "--label-columns names the fields of CSV lines, and needs --format csv");
+  }
+  if (!options_.format.avro_schema_file.empty()) {
+    return absl::InvalidArgumentError(
+        "--labels-from: rows and labels have schemas of their own, and --avro-schema is one for "
+        "all: give --schema-registry URL");
+  }
+  std::vector<std::string> columns = labels.columns;
+  if (columns.empty()) columns = {labels.key, config_.features().label()};
+  label_format_ = format_->WithColumns(std::move(columns), "--label-columns");
+  MILLRACE_RETURN_IF_ERROR(LabelDecoder::Check(config_.features(), labels.key, *label_format_));
+  return format_->MakeDecoder(KeyedColumns(encoder, labels.key)).status();
 }
 
 Status KafkaSource::Open() {
@@ -157,8 +189,7 @@ Status KafkaSource::Open() {
   MILLRACE_ASSIGN_OR_RETURN(
       format_, SourceFormat::Create(config_, format,
                                     [this](const std::string& line) { display_.Warn(line); }));
-  MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, CheckSourceFeatures(config_));
-  MILLRACE_RETURN_IF_ERROR(format_->MakeDecoder(encoder).status());
+  MILLRACE_RETURN_IF_ERROR(CheckDecoders());
   MILLRACE_ASSIGN_OR_RETURN(
       publisher_, ProgressPublisher::Create(kafka_, TopicName(config_.name(), Topic::kMetrics)));
   MILLRACE_ASSIGN_OR_RETURN(admin_, KafkaAdmin::Create(source_kafka_, "topic-source-admin"));
@@ -167,87 +198,42 @@ Status KafkaSource::Open() {
 
 // ---- what is there ----
 
-StatusOr<int32_t> KafkaSource::CountPartitions() {
+StatusOr<int32_t> KafkaSource::CountPartitions(const SourceTopic& topic, const char* flag) {
   StatusOr<int32_t> partitions =
-      broker_retry_.Run([this] { return admin_->PartitionCount(options_.topic); });
+      broker_retry_.Run([&] { return admin_->PartitionCount(topic.name); });
   if (absl::IsNotFound(partitions.status())) {
-    return absl::NotFoundError(absl::StrCat("there is no topic ", options_.topic, " at ",
-                                            source_kafka_.brokers,
-                                            ": check --topic and --source-brokers"));
+    return absl::NotFoundError(absl::StrCat("there is no topic ", topic.name, " at ",
+                                            source_kafka_.brokers, ": check ", flag,
+                                            " and --source-brokers"));
   }
-  if (partitions.ok()) MILLRACE_RETURN_IF_ERROR(CheckPartitions(topic_, *partitions));
+  if (partitions.ok()) MILLRACE_RETURN_IF_ERROR(CheckPartitions(topic, *partitions));
   return partitions;
 }
 
-StatusOr<std::vector<Offset>> KafkaSource::StartOffsets() {
-  MILLRACE_ASSIGN_OR_RETURN(const auto reader,
-                            SourceReader::Create(source_kafka_, options_.topic, stop_));
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, reader->Ranges(partitions_));
-  return OffsetsOf(options_.start, source_kafka_, options_.topic, ranges, broker_retry_);
+StatusOr<std::vector<Offset>> KafkaSource::StartOffsets(const std::string& topic,
+                                                        int32_t partitions) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto reader, SourceReader::Create(source_kafka_, topic, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, reader->Ranges(partitions));
+  return OffsetsOf(options_.start, source_kafka_, topic, ranges, broker_retry_);
 }
 
-// Looks at what the topic holds from the start on, but no further than at so many records.
 StatusOr<ClassScan> KafkaSource::FindClasses(const FeatureEncoder& checker) {
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<Offset> next, StartOffsets());
+  if (joins_) {
+    return absl::FailedPreconditionError(
+        "classes are not looked for in labels that come later; give the classes by --classes "
+        "A,B,...");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<Offset> begin, StartOffsets(options_.topic, partitions_));
   MILLRACE_ASSIGN_OR_RETURN(const auto reader,
                             SourceReader::Create(source_kafka_, options_.topic, stop_));
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, reader->Ranges(partitions_));
   MILLRACE_ASSIGN_OR_RETURN(const CellDecoder decode, format_->MakeDecoder(checker));
-  ClassTally tally(
-      absl::StrCat(options_.topic, ": column ", QuotedValue(config_.features().label())));
-  ClassScan scan;
-  std::string last_reason;
-  SourceReader::Handler handler;
-  handler.on_record = [&](const ConsumedRecord& record) {
-    next[record.partition] = record.offset + 1;
-    if (record.value.data() == nullptr || scan.rows == kMostScanned) return absl::OkStatus();
-    ++scan.rows;
-    const TakeCells add = [&](std::span<const std::string_view> cells) {
-      return tally.Add(checker, cells);
-    };
-    Status usable = schema_wait_.Run([&] { return decode(record.value, add); },
-                                     [] { return absl::OkStatus(); });
-    if (IsOfNoRecord(usable)) return usable;
-    if (!usable.ok()) {
-      ++scan.malformed;
-      last_reason = std::string(TextOf(usable));
-    }
-    const Status count = tally.CheckCount();
-    return count.ok() ? count : absl::FailedPreconditionError(count.message());
-  };
-  handler.on_end = [&](int32_t partition, Offset end) {
-    next[partition] = std::max(next[partition], end);
-  };
-  handler.next_offset = [&](int32_t partition) { return next[partition]; };
-  handler.on_deleted = [&](int32_t partition, Offset begin) {
-    next[partition] = begin;
-    return absl::OkStatus();
-  };
-  const auto is_done = [&] {
-    if (scan.rows == kMostScanned) return true;
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      if (next[i] < ranges[i].end) return false;
-    }
-    return true;
-  };
-  for (int32_t i = 0; i < partitions_; ++i) MILLRACE_RETURN_IF_ERROR(reader->Start(i, handler));
-  while (!is_done()) {
-    if (stop_) return absl::CancelledError("stopped while looking for the classes");
-    MILLRACE_ASSIGN_OR_RETURN(const size_t events, reader->Poll(kRecordsAtOnce, handler));
-    if (events == 0) reader->Wait(kPoll);
-  }
-  constexpr char kRemedy[] = "; give the classes by --classes A,B,...";
-  if (scan.rows == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(options_.topic, " has no records to find the classes in", kRemedy));
-  }
-  if (scan.malformed == scan.rows) {
-    return absl::FailedPreconditionError(NoRowsText(scan.rows, last_reason));
-  }
-  const Status finished = tally.Finish(scan);
-  if (!finished.ok()) {
-    return absl::FailedPreconditionError(absl::StrCat(finished.message(), kRemedy));
-  }
+  MILLRACE_ASSIGN_OR_RETURN(ClassScan scan,
+                            ScanTopic(options_.topic, config_.features().label(), checker,
+                                      {.reader = *reader,
+                                       .begin = std::move(begin),
+                                       .decode = decode,
+                                       .schema_wait = schema_wait_,
+                                       .stop = stop_}));
   display_.Say(absl::StrCat(FoundClasses(scan), "; rows of other classes go to dead-letter"));
   if (const std::string rare = RareClasses(scan); !rare.empty()) display_.Warn(rare);
   return scan;
@@ -255,10 +241,36 @@ StatusOr<ClassScan> KafkaSource::FindClasses(const FeatureEncoder& checker) {
 
 // ---- the run ----
 
+Status KafkaSource::MakeDecoders(const FeatureSpec& spec) {
+  MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder encoder, FeatureEncoder::Create(spec));
+  if (!joins_) {
+    MILLRACE_ASSIGN_OR_RETURN(CellDecoder cells, format_->MakeDecoder(encoder));
+    decoder_.emplace(std::move(cells), std::move(encoder));
+    return absl::OkStatus();
+  }
+  const std::string& key = options_.labels.key;
+  MILLRACE_ASSIGN_OR_RETURN(CellDecoder cells, format_->MakeDecoder(KeyedColumns(encoder, key)));
+  decoder_.emplace(std::move(cells), std::move(encoder), key);
+  MILLRACE_ASSIGN_OR_RETURN(LabelDecoder decoder, LabelDecoder::Create(spec, key, *label_format_));
+  LateLabels::Surroundings around;
+  around.kafka = source_kafka_;
+  around.admin = admin_.get();
+  around.display = &display_;
+  around.stop = &stop_;
+  around.decode = [this](const std::function<Status()>& decode) {
+    return schema_wait_.Run(decode, [this] { return WriteWhatIsDue(steady_clock::now()); });
+  };
+  around.until_end = options_.until_end;
+  around.continue_on_data_loss = options_.continue_on_data_loss;
+  MILLRACE_ASSIGN_OR_RETURN(
+      labels_, LateLabels::Create(options_.labels, std::move(decoder), std::move(around)));
+  return absl::OkStatus();
+}
+
 Status KafkaSource::Run() {
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, std::nullopt, stop_));
   MILLRACE_RETURN_IF_ERROR(CheckThatNoSourceRuns(config_, stop_));
-  MILLRACE_ASSIGN_OR_RETURN(partitions_, CountPartitions());
+  MILLRACE_ASSIGN_OR_RETURN(partitions_, CountPartitions(topic_, "--topic"));
   display_.Say(absl::StrCat("reading the topic ", options_.topic, " of ", partitions_,
                             partitions_ == 1 ? " partition" : " partitions"));
   MILLRACE_ASSIGN_OR_RETURN(
@@ -268,9 +280,7 @@ Status KafkaSource::Run() {
           options_.set_default_buckets, stop_));
   dealing_ = {.workers = features.workers(), .rows_per_turn = features.rows_per_turn()};
   shape_ = RowShapeFrom(features);
-  MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder encoder, FeatureEncoder::Create(features.spec()));
-  MILLRACE_ASSIGN_OR_RETURN(CellDecoder cells, format_->MakeDecoder(encoder));
-  decoder_.emplace(std::move(cells), std::move(encoder));
+  MILLRACE_RETURN_IF_ERROR(MakeDecoders(features.spec()));
   MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config_, stop_));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, registry->ReadTraining());
   reasons_only_ = options_.reasons_only || config_.server().dead_letter_reasons_only() ||
@@ -316,6 +326,11 @@ Status KafkaSource::Begin(const std::optional<SourceState>& found) {
   SourceState state;
   if (found) {
     state = *found;
+    if (state.has_labels() && !joins_) {
+      return absl::FailedPreconditionError(absl::StrCat("this job has the labels of ",
+                                                        Printable(state.labels().topic()),
+                                                        ": give --labels-from with it"));
+    }
     if (state.next_offset_size() > partitions_) {
       return absl::FailedPreconditionError(absl::StrCat(
           options_.topic, " has ", partitions_, " partitions, but ", state.next_offset_size(),
@@ -324,8 +339,7 @@ Status KafkaSource::Begin(const std::optional<SourceState>& found) {
     display_.Say(absl::StrCat(log_->input_data(), " holds ", GroupedNumber(state.rows()),
                               " rows already; continuing after them"));
   } else {
-    MILLRACE_ASSIGN_OR_RETURN(const std::vector<Offset> offsets, StartOffsets());
-    state = FirstState(options_.topic, offsets);
+    MILLRACE_ASSIGN_OR_RETURN(state, FirstStates());
   }
   batch_.emplace(state, dealing_, reasons_only_);
   flushes_.emplace(dealing_.workers);
@@ -338,20 +352,40 @@ Status KafkaSource::Begin(const std::optional<SourceState>& found) {
   return absl::OkStatus();
 }
 
+StatusOr<SourceState> KafkaSource::FirstStates() {
+  std::optional<SourceState::Labels> labels;
+  if (joins_) {
+    // First, so that no label is before them whose row is not.
+    const SourceTopic topic = {options_.labels.topic, "TopicSource"};
+    MILLRACE_ASSIGN_OR_RETURN(const int32_t partitions, CountPartitions(topic, "--labels-from"));
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<Offset> offsets,
+                              StartOffsets(topic.name, partitions));
+    labels = labels_->FirstState(offsets);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Offset> offsets,
+                            StartOffsets(options_.topic, partitions_));
+  SourceState state = FirstState(options_.topic, offsets);
+  if (labels) *state.mutable_labels() = *std::move(labels);
+  return state;
+}
+
+Offset KafkaSource::NextToRead(int32_t partition) const {
+  return joins_ ? labels_->next_row(partition) : NextOffset(batch_->state(), partition);
+}
+
 Status KafkaSource::StartReading() {
   MILLRACE_ASSIGN_OR_RETURN(reader_, SourceReader::Create(source_kafka_, options_.topic, stop_));
   handler_.on_record = [this](const ConsumedRecord& record) { return Take(record); };
   handler_.on_end = [this](int32_t partition, Offset end) {
     // Records behind the end that counts were not taken.
-    batch_->Skip(partition, ends_.Until(partition, end));
+    const Offset until = ends_.Until(partition, end);
+    joins_ ? labels_->EndRows(partition, until) : batch_->Skip(partition, until);
     // What comes now is new.
     if (!ends_.NoteEnd(partition, partitions_)) return;
     display_.Say(
         absl::StrCat(options_.topic, " has been read to its end; waiting for further records"));
   };
-  handler_.next_offset = [this](int32_t partition) {
-    return NextOffset(batch_->state(), partition);
-  };
+  handler_.next_offset = [this](int32_t partition) { return NextToRead(partition); };
   handler_.on_deleted = [this](int32_t partition, Offset begin) {
     return OnDeleted(partition, begin);
   };
@@ -361,18 +395,39 @@ Status KafkaSource::StartReading() {
     for (const OffsetRange& range : ranges) ends.push_back(range.end);
   }
   ends_.Begin(std::move(ends));
+  if (joins_) {
+    const SourceTopic topic = {options_.labels.topic, "TopicSource"};
+    MILLRACE_ASSIGN_OR_RETURN(const int32_t partitions, CountPartitions(topic, "--labels-from"));
+    MILLRACE_RETURN_IF_ERROR(labels_->Begin(batch_->state(), partitions_, partitions));
+  }
   for (int32_t i = 0; i < partitions_; ++i) {
     MILLRACE_RETURN_IF_ERROR(reader_->Start(i, handler_));
   }
-  next_look_ = steady_clock::now() + kPartitionsEvery;
+  next_look_ = steady_clock::now() + (joins_ ? kJoinedPartitionsEvery : kPartitionsEvery);
   return absl::OkStatus();
 }
 
+bool KafkaSource::IsAtEnd() const {
+  return ends_.IsAtEnd([this](int32_t partition) { return NextToRead(partition); }) &&
+         (!joins_ || labels_->IsAtEnd());
+}
+
+StatusOr<size_t> KafkaSource::JoinLabels() {
+  if (!joins_) return 0;
+  const LateLabels::RowReading rows = {.reader = *reader_,
+                                       .handler = handler_,
+                                       .ends = ends_,
+                                       .partitions = partitions_,
+                                       .is_full = [this] { return IsFull(); }};
+  return labels_->Work(rows, *batch_);
+}
+
 Status KafkaSource::CopyRecords() {
-  const auto next = [this](int32_t partition) { return NextOffset(batch_->state(), partition); };
-  while (!ends_.IsAtEnd(next)) {
+  while (!IsAtEnd()) {
     if (stop_) return absl::CancelledError("stopped");
-    MILLRACE_ASSIGN_OR_RETURN(const size_t events, reader_->Poll(kRecordsAtOnce, handler_));
+    MILLRACE_ASSIGN_OR_RETURN(size_t events, reader_->Poll(kRecordsAtOnce, handler_));
+    MILLRACE_ASSIGN_OR_RETURN(const size_t joined, JoinLabels());
+    events += joined;
     const auto now = steady_clock::now();
     MILLRACE_RETURN_IF_ERROR(WriteWhatIsDue(now));
     if (decoder_->rows() >= kRowsWithoutValue) WarnOfColumns();
@@ -392,12 +447,12 @@ Status KafkaSource::WriteWhatIsDue(steady_clock::time_point now) {
 
 Status KafkaSource::Take(const ConsumedRecord& record) {
   if (!ends_.Counts(record.partition, record.offset)) return absl::OkStatus();
-  if (!batch_->IsNew(record)) return absl::OkStatus();
+  if (record.offset < NextToRead(record.partition)) return absl::OkStatus();
   if (record.value.data() == nullptr) {
-    batch_->AddTombstone(record);
+    joins_ ? labels_->AddTombstone(record) : batch_->AddTombstone(record);
     return absl::OkStatus();
   }
-  Status decoded = schema_wait_.Run([&] { return decoder_->Decode(record.value, &row_); },
+  Status decoded = schema_wait_.Run([&] { return Decode(record); },
                                     [this] { return WriteWhatIsDue(steady_clock::now()); });
   if (IsOfNoRecord(decoded)) return decoded;
   if (decoded.ok() && EncodedBytesOf(row_) > kMostSourceRowBytes) {
@@ -405,20 +460,25 @@ Status KafkaSource::Take(const ConsumedRecord& record) {
                                                       " bytes, which no record of input-data has"));
   }
   if (++records_ == kRowsWithoutValue && decoder_->rows() == 0) {
-    display_.Warn(NoRowsText(records_, TextOf(decoded)));
+    display_.Warn(NoRowsText(options_.topic, records_, TextOf(decoded)));
   }
   if (decoded.ok()) {
-    batch_->AddRow(record, row_);
+    joins_ ? labels_->AddRow(record, key_, row_) : batch_->AddRow(record, row_);
   } else {
-    batch_->AddUnusable(record, decoded);
+    joins_ ? labels_->AddUnusable(record, decoded) : batch_->AddUnusable(record, decoded);
   }
   return absl::OkStatus();
 }
 
+Status KafkaSource::Decode(const ConsumedRecord& record) {
+  return joins_ ? decoder_->DecodeKeyed(record.value, &row_, &key_)
+                : decoder_->Decode(record.value, &row_);
+}
+
 Status KafkaSource::OnDeleted(int32_t partition, Offset begin) {
-  MILLRACE_RETURN_IF_ERROR(NoteDeleted(topic_, partition, NextOffset(batch_->state(), partition),
-                                       begin, options_.continue_on_data_loss, display_));
-  batch_->Lose(partition, begin);
+  MILLRACE_RETURN_IF_ERROR(NoteDeleted(topic_, partition, NextToRead(partition), begin,
+                                       options_.continue_on_data_loss, display_));
+  joins_ ? labels_->LoseRows(partition, begin) : batch_->Lose(partition, begin);
   return absl::OkStatus();
 }
 
@@ -463,11 +523,12 @@ Status KafkaSource::WriteFlushes(steady_clock::time_point now) {
 // Partitions that are added later are read from their beginning.
 Status KafkaSource::LookForPartitions(steady_clock::time_point now) {
   if (now < next_look_ || options_.until_end) return absl::OkStatus();
-  next_look_ = now + kPartitionsEvery;
+  next_look_ = now + (joins_ ? kJoinedPartitionsEvery : kPartitionsEvery);
   MILLRACE_ASSIGN_OR_RETURN(const int32_t count, PartitionsNow(*admin_, topic_, partitions_));
   for (; partitions_ < count; ++partitions_) {
     display_.Say(
         absl::StrCat("reading partition ", partitions_, ", which was added to ", options_.topic));
+    if (joins_) labels_->AddRowPartition(partitions_);
     MILLRACE_RETURN_IF_ERROR(reader_->Start(partitions_, handler_));
   }
   return absl::OkStatus();
@@ -494,13 +555,6 @@ void KafkaSource::ShowProgress(steady_clock::time_point now) {
   publisher_->Publish(now, progress);
 }
 
-std::string KafkaSource::NoRowsText(uint64_t records, std::string_view last_reason) const {
-  return absl::StrCat(options_.topic, ": none of the first ", GroupedNumber(records),
-                      records == 1 ? " record" : " records", " is a row; the last: ",
-                      absl::string_view(last_reason.data(), last_reason.size()),
-                      "; check --format, --label and the columns");
-}
-
 void KafkaSource::WarnOfColumns() {
   if (std::exchange(columns_are_known_, true) || decoder_->rows() == 0) return;
   WarnOfEmptyColumns(topic_, decoder_->EmptyColumns(), decoder_->rows(), display_);
@@ -516,6 +570,10 @@ std::string KafkaSource::Summary() const {
   append(written_.dead_letters(), " records could not be used and are in dead-letter");
   append(written_.tombstones(), " records had no value");
   append(written_.lost(), " offsets were deleted before they were read");
+  if (joins_) {
+    absl::StrAppend(&line, "; of ", options_.labels.topic, ": ",
+                    LateLabels::Summary(written_.labels()));
+  }
   return line;
 }
 

@@ -12,6 +12,7 @@
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
 #include "producer/job_features.h"
+#include "producer/late_labels.h"
 #include "producer/source_format.h"
 #include "producer/start_point.h"
 
@@ -24,6 +25,7 @@ class SourceRun {
     std::string topic;
     std::string brokers;           // of the topic; empty: those of the job
     SourceFormat::Options format;  // but the stop flag, which is that below
+    LateLabelOptions labels;       // that come later, on another topic of the same cluster
     StartPoint start;              // of a job's first run
     bool until_end = false;        // read what is there now, and end the stream
     bool continue_on_data_loss = false;

@@ -48,6 +48,12 @@ StatusOr<std::optional<SourceState>> DecodeSourceState(std::string_view value) {
     return absl::InvalidArgumentError(
         absl::StrCat("the state of a source at offset ", *negative, ", which is none"));
   }
+  for (const SourceState::Labels::Partition& labels : input.source().labels().partition()) {
+    if (labels.next_offset() >= 0 && labels.read() >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the state of a source at offset ",
+                                                   std::min(labels.next_offset(), labels.read()),
+                                                   " of labels, which is none"));
+  }
   if (input.source().number() == 0) {
     return absl::InvalidArgumentError("the state of a source without a number");
   }

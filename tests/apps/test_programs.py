@@ -154,6 +154,33 @@ class Programs(unittest.TestCase):
         for words in (topic, [*csv, "x,y"], registry, [*topic, "--from", "2013-01-31T10:00:00Z"]):
             self.assertIn("no Kafka broker answered", self.source(*words).stderr)
 
+    def test_labels_from_another_topic_need_a_key_and_a_window(self):
+        topic = ["--topic", "shown", "--label", "y", "--numeric", "x", "--classes", "no,yes"]
+        for words in (["--join-key", "id"], ["--join-window", "1"], ["--unmatched-label", "no"],
+                      ["--label-columns", "id,y"], ["--join-memory", "64"]):
+            self.assert_one_line(self.source(*topic, *words), 2, "need --labels-from TOPIC")
+        labels = [*topic, "--labels-from", "clicked"]
+        self.assert_one_line(self.source(*labels), 2, "needs --join-key COLUMN", "--join-window SECONDS")
+        window = ["--join-window", "60"]
+        self.assert_one_line(self.source(*labels, *window, "--join-key", "y"), 2, "which is the label")
+        whole = [*labels, *window, "--join-key", "id"]
+        self.assert_one_line(self.source(*topic, "--labels-from", "shown", *window, "--join-key", "id"),
+                             2, "names the topic of the rows")
+        self.assert_one_line(self.source("--job", "shop", *topic, "--labels-from", "shop.job", *window,
+                                         "--join-key", "id"), 2, "is a topic of the job itself")
+        self.assert_one_line(self.source(*whole, "--label-columns", "id,y"), 2, "needs --format csv")
+        csv = [*whole, "--format", "csv", "--columns"]
+        self.assert_one_line(self.source(*csv, "x,y"), 2, '--columns has no column "id"')
+        self.assert_one_line(self.source(*csv, "id,x", "--label-columns", "id,z"), 2,
+                             '--label-columns has no column "y"')
+        (self.folder / "row.avsc").write_text(
+            '{"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]}')
+        self.assert_one_line(self.source(*whole, "--format", "avro", "--avro-schema",
+                                         self.folder / "row.avsc"), 2, "give --schema-registry URL")
+        # As far as the broker.
+        for words in (whole, [*csv, "id,x"], [*csv, "id,x", "--label-columns", "z,y,id"]):
+            self.assertIn("no Kafka broker answered", self.source(*words).stderr)
+
     def test_what_separates_the_fields_is_found_or_told(self):
         for text, found in (("x\ty\n1\tno\n2\tyes\n", "tabs"), ("x;y\n1,5;no\n2;yes\n", "semicolons"),
                             ("x|y\n1|no\n2|yes\n", "pipes")):

@@ -323,6 +323,131 @@ class Records(OnABroker):
             self.assertLess(time.monotonic(), end, job.log("producer"))
 
 
+class Labels(OnABroker):
+    """Of another topic, which come later than their rows."""
+
+    def labels_topic(self, partitions):
+        name = self.id().rsplit(".", 1)[-1].replace("_", "-") + "-labels"
+        self.broker.tool("kafka-topics", "--create", "--topic", name, "--partitions", str(partitions))
+        return name
+
+    def joined(self, topic, labels, *flags, **options):
+        return self.job(topic, ["--labels-from", labels, "--join-key", "id", *flags], **options)
+
+    def test_are_joined_as_if_they_were_in_a_file_whoever_is_killed(self):
+        rows = 3000
+        data = self.path / "whole.csv"
+        topology.write_csv(data, rows, seed=3)
+        with open(data, newline="", encoding="utf-8") as file:
+            table = list(csv.DictReader(file))
+        draw = random.Random(3)
+        unlabelled = {i for i in range(rows) if draw.random() < 0.05}
+        # The file has the rows that get a label.
+        with open(data, "w", newline="", encoding="utf-8") as file:
+            out = csv.DictWriter(file, table[0])
+            out.writeheader()
+            out.writerows(row for i, row in enumerate(table) if i not in unlabelled)
+        verdicts = [f'{row["id"]}|{json.dumps({"id": row["id"], "verdict": row["verdict"]})}'
+                    for i, row in enumerate(table) if i not in unlabelled]
+        draw.shuffle(verdicts)
+        verdicts = ["x|no JSON", 'y|{"id": "nobody", "verdict": "low"}',
+                    # Before its row.
+                    f'{table[-1]["id"]}|{json.dumps({"id": table[-1]["id"], "verdict": "low"})}',
+                    *verdicts]  # fmt: skip
+        lines = [json.dumps({name: cell for name, cell in row.items() if name != "verdict"})
+                 for row in table]
+        topic, labels = self.topic(), self.labels_topic(2)
+        self.write_keyed(labels, verdicts[:3])
+        self.write(topic, lines[:1000])
+        job = self.joined(topic, labels, "--join-window", "600", "--rows-per-turn", "5", data=data,
+                          features=[*topology.FEATURES, "--classes", "low,middle,high"]).start()
+
+        def write():
+            self.write(topic, lines[1000:])
+            for some in range(3, len(verdicts), 1000):
+                self.write_keyed(labels, verdicts[some:some + 1000])
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        self.disturb(job, ["producer"] * 4, seed=7, pause=(0.5, 1.5))
+        writer.join()
+        # The first row without a label waits for ten minutes, and those behind it do.
+        self.until_rows(job, min(unlabelled))
+        job.kill("producer")
+        job.commands["producer"].append("--until-end")
+        job.start("producer")
+        job.wait_all()
+        said = job.log("producer")
+        self.assertIn(f"holds {rows - len(unlabelled):,} rows", said)
+        self.assertIn(f"of {labels}: {rows - len(unlabelled):,} rows have a label; "
+                      f"{len(unlabelled)} without one were left out", said)
+        self.assertIn("1 records of labels could not be used", said)
+        weights, _ = job.reference()
+        self.assertEqual(job.weights.read_bytes(), weights)
+        self.assertEqual(self.letters(job, 1).count(labels.encode()), 1)
+
+    def test_of_three_partitions_come_or_their_time_passes_while_the_source_is_killed(self):
+        topic, labels = self.topic(3), self.labels_topic(3)
+        job = self.joined(topic, labels, "--join-window", "5", "--unmatched-label", "no", "--format",
+                          "csv", "--columns", "id,x", features=NUMBERS,
+                          training=["--batch-rows", "16"]).start()
+        self.write_keyed(topic, [f"{i}|{i},1" for i in range(900)])
+        self.write_keyed(labels, [f"{i}|{i},yes" for i in range(0, 900, 3)])
+        self.disturb(job, ["producer"] * 2, seed=1, pause=(0.3, 1.0))
+        # Nothing more comes: they leave since no broker has more.
+        self.until_rows(job, 900)
+        # A label whose row has left; a row whose label comes while nobody reads.
+        self.write_keyed(topic, ["k|1000,1"])
+        job.kill("producer")
+        self.write_keyed(labels, ["0|1,yes", "k|1000,yes"])
+        job.commands["producer"].append("--until-end")
+        job.start("producer")
+        job.wait_all()
+        said = job.log("producer")
+        self.assertIn("holds 901 rows", said)
+        # How many labels came in time depends on how fast the tools are.
+        matched = int(said.rsplit(f"of {labels}: ", 1)[1].split(" rows have a label")[0])
+        self.assertLessEqual(matched, 301)
+        self.assertIn(f"{901 - matched} without one got that of --unmatched-label", said)
+        self.assertEqual(job.summary()["rows_trained"], 901)
+
+    def test_that_were_deleted_are_an_error_or_counted_and_others_are_refused(self):
+        topic, labels = self.topic(), self.labels_topic(1)
+        words = ["--format", "csv", "--columns", "id,x", "--join-window", "600"]
+        job = self.joined(topic, labels, *words, features=NUMBERS)
+        job.commands["without"] = [
+            "late,x" if word == "id,x" else word for word in job.commands["producer"]
+            if word not in ("--labels-from", labels, "--join-key", "id", "--join-window", "600")]
+        job.commands["others"] = [topic + "-2" if word == labels else word
+                                  for word in job.commands["producer"]]
+        job.start("producer")
+        job.wait_for_log("producer", "has been read to its end")
+        job.kill("producer")
+        self.write(topic, ["a,1", "b,2"])
+        self.write(labels, ["z,yes", "b,yes", "a,no"])
+        offsets = self.path / "delete-labels.json"
+        offsets.write_text(json.dumps({"partitions": [
+            {"topic": labels, "partition": 0, "offset": 2}], "version": 1}))
+        self.broker.tool("kafka-delete-records", "--offset-json-file", str(offsets))
+        job.commands["producer"].append("--until-end")
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 1)
+        self.assertIn(f"{labels} [0]: 2 offsets from 0 on were deleted", job.said("producer"))
+        job.start("without")
+        self.assertEqual(job.wait("without"), 1)
+        self.assertIn(f"this job has the labels of {labels}: give --labels-from", job.said("without"))
+        self.broker.tool("kafka-topics", "--create", "--topic", topic + "-2")
+        job.start("others")
+        self.assertEqual(job.wait("others"), 1)
+        self.assertIn(f"this job has the labels of {labels}, here is --labels-from {topic}-2",
+                      job.said("others"))
+        job.commands["producer"] += ["--on-data-loss", "continue"]
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 0)
+        self.assertIn("1 rows have a label; 1 without one were left out", job.said("producer"))
+        self.assertIn("2 offsets of labels were deleted", job.said("producer"))
+
+
 if __name__ == "__main__":
     topology.end_on_signals()
     unittest.main(verbosity=2)

@@ -32,6 +32,18 @@ TEST(ReadEnds, AreReachedByARecordThatDoesNotCountThoughThereIsAHoleBeforeThem) 
   EXPECT_FALSE(IsAtEnd(ends, Offsets(Offset(1), Offset(4))));
 }
 
+TEST(ReadEnds, AreReachedByEachPartitionForItself) {
+  ReadEnds ends;
+  EXPECT_FALSE(ends.IsAtEnd(0, Offset(9)));
+  ends.Begin(Offsets(Offset(3), Offset(5)));
+  EXPECT_FALSE(ends.IsAtEnd(0, Offset(2)));
+  EXPECT_TRUE(ends.IsAtEnd(0, Offset(3)));
+  EXPECT_FALSE(ends.IsAtEnd(1, Offset(3)));
+  EXPECT_FALSE(ends.Counts(1, Offset(5)));
+  EXPECT_TRUE(ends.IsAtEnd(1, Offset(3)));
+  EXPECT_FALSE(ends.IsAtEnd(2, Offset(9)));
+}
+
 TEST(ReadEnds, BoundHowFarAPartitionIsRead) {
   ReadEnds ends;
   EXPECT_EQ(ends.Until(1, Offset(9)), Offset(9));

@@ -182,6 +182,52 @@ TEST(RowDecoder, TakesAMissingNumberWhereItMayBeMissing) {
   }
 }
 
+// Decodes rows whose labels are elsewhere.
+RowDecoder Keyed(const std::string& key, const std::vector<std::string>& header = {}) {
+  FeatureEncoder encoder = Encoder("late", "x");
+  const std::vector<std::string> columns = KeyedColumns(encoder, key);
+  CellDecoder cells =
+      header.empty() ? DecodeJson(columns, false) : DecodeCsv(header, columns, ',').value();
+  return RowDecoder(std::move(cells), std::move(encoder), key);
+}
+
+TEST(RowDecoder, ReadsRowsWithoutALabelWithTheirKey) {
+  RowDecoder decoder = Keyed("id");
+  Row row;
+  std::string key;
+  ASSERT_TRUE(decoder.DecodeKeyed(R"({"x": 1.5, "id": 17, "late": "no class"})", &row, &key).ok());
+  EXPECT_EQ(key, "17");
+  EXPECT_EQ(row, (Row{0, {1.5}, {}, {}}));
+  EXPECT_THAT(std::string(decoder.DecodeKeyed(R"({"x": 1.5})", &row, &key).message()),
+              HasSubstr(R"(column "id" (--join-key) is empty or not there)"));
+  EXPECT_THAT(std::string(decoder.DecodeKeyed(R"({"x": "one", "id": 1})", &row, &key).message()),
+              HasSubstr(R"(column "x")"));
+  EXPECT_EQ(decoder.rows(), 1u);
+}
+
+TEST(RowDecoder, TakesAFeatureForAKey) {
+  RowDecoder decoder = Keyed("x");
+  Row row;
+  std::string key;
+  ASSERT_TRUE(decoder.DecodeKeyed(R"({"x": 1.50})", &row, &key).ok());
+  EXPECT_EQ(key, "1.50");
+  EXPECT_EQ(row, (Row{0, {1.5}, {}, {}}));
+}
+
+TEST(RowDecoder, FindsKeyAndFeaturesInALineOfCsvWithoutALabel) {
+  RowDecoder decoder = Keyed("id", {"other", "id", "x"});
+  Row row;
+  std::string key;
+  ASSERT_TRUE(decoder.DecodeKeyed("a,17,2\n", &row, &key).ok());
+  EXPECT_EQ(key, "17");
+  EXPECT_EQ(row, (Row{0, {2}, {}, {}}));
+  EXPECT_THAT(std::string(decoder.DecodeKeyed("a,17", &row, &key).message()),
+              HasSubstr("2 fields, but --columns names 3"));
+  EXPECT_THAT(
+      std::string(DecodeCsv({"id", "y"}, {"id", "x"}, ',', "--label-columns").status().message()),
+      HasSubstr(R"(--label-columns has no column "x")"));
+}
+
 TEST(RowDecoder, NamesTheColumnsThatWereEmptyInAllRows) {
   FeatureEncoder encoder = Encoder("late", "x");
   CellDecoder cells = DecodeJson(encoder.required_columns(), false);

@@ -173,6 +173,30 @@ TEST(SourceBatch, CountsWhatWasLost) {
   EXPECT_EQ(batch.state().lost(), 20u);
 }
 
+TEST(SourceBatch, PassesOverRowsWithoutALabelAndKeepsTheStateOfLabels) {
+  SourceBatch batch(Begin({0}), kDealing, false);
+  SourceState::Labels labels;
+  labels.set_topic("clicked");
+  labels.set_unmatched(1);
+  batch.SetLabels(labels);
+  EXPECT_TRUE(batch.has_moved());
+  batch.AddUnlabelled({.partition = 0, .offset = 4, .timestamp_ms = 7, .bytes = 100});
+  batch.AddRow({.partition = 0, .offset = 6, .timestamp_ms = 8, .bytes = 10}, RowOf(1));
+  batch.AddUnusableLabel(At(2, 5), absl::InvalidArgumentError("no JSON"));
+  const SourceBatch::Transaction transaction = batch.Take();
+  ASSERT_EQ(transaction.letters.size(), 1u);
+  DeadLetter letter;
+  ASSERT_TRUE(letter.ParseFromString(std::string(ParseFrame(transaction.letters[0])->body)));
+  EXPECT_EQ(letter.topic(), "clicked");
+  EXPECT_EQ(letter.offset(), 5);
+  const SourceState state = StateIn(transaction);
+  EXPECT_EQ(state.rows(), 1u);
+  EXPECT_EQ(state.dead_letters(), 0u);
+  EXPECT_EQ(state.bytes(), 110u);
+  EXPECT_THAT(state.next_offset(), ElementsAre(7));
+  EXPECT_EQ(state.labels().unmatched(), 1u);
+}
+
 TEST(SourceBatch, EndsAllPartitionsInOneTransaction) {
   SourceBatch batch(Begin({0}), kDealing, false);
   for (int i = 0; i < 3; ++i) batch.AddRow(At(0, Offset(i)), RowOf(i));

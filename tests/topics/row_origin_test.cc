@@ -71,6 +71,13 @@ TEST(SourceState, ThatNoSourceCanHaveWrittenIsRefused) {
   negative.add_next_offset(-1);
   EXPECT_TRUE(absl::IsInvalidArgument(DecodeSourceState(EncodeSourceState(negative)).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(DecodeSourceState(EncodeSourceState(StateOf(0))).status()));
+  SourceState labels = StateOf(1);
+  labels.mutable_labels()->add_partition()->set_read(-1);
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodeSourceState(EncodeSourceState(labels)).status()));
+  labels.mutable_labels()->mutable_partition(0)->set_read(1);
+  EXPECT_TRUE(DecodeSourceState(EncodeSourceState(labels)).ok());
+  labels.mutable_labels()->mutable_partition(0)->set_next_offset(-1);
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodeSourceState(EncodeSourceState(labels)).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(DecodeSourceState("junk").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(DecodeSourceState(WholeFrameHeader() + "\xff").status()));
 }
