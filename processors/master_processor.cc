@@ -1,0 +1,153 @@
+#include "processors/master_processor.h"
+
+#include "base/check.h"
+#include "base/printable.h"
+#include "topics/control_codec.h"
+#include "topics/frame.h"
+#include "topics/message_codec.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kStateKey = "state";
+constexpr std::string_view kProcessKey = "process:";
+constexpr int64_t kMostOffset = int64_t{1} << 62;
+
+std::string PlanKeyOf(const ProcessName& process) {
+  return std::string(kProcessKey) + ToText(process);
+}
+
+std::string PlanValueOf(const google::protobuf::MessageLite& message) {
+  std::string value = WholeFrameHeader();
+  MILLRACE_CHECK(message.AppendToString(&value) && value.size() <= kMaxFrameBytes);
+  return value;
+}
+
+Status ReadPlanValue(std::string_view value, google::protobuf::MessageLite& message) {
+  MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
+  if (frame.is_chunk)
+    return absl::InvalidArgumentError("a part of a message, which is never split");
+  return ParseMessage(frame.body, message);
+}
+
+// A master that begins with less than all of it would start what runs already.
+Status NotOurPlan(const std::string& reason) {
+  return absl::InvalidArgumentError(
+      "the topic plan cannot be used, it is damaged or of another version: " + reason +
+      ". Go on with the version that wrote it; or stop the job's processes, delete the topics "
+      "control and plan and the run folder, and start the master again");
+}
+
+Status CheckLogFields(const MasterState& state, uint64_t epoch) {
+  if (state.epoch() != epoch) {
+    return absl::InvalidArgumentError(
+        "the topic plan is of job epoch " + std::to_string(state.epoch()) + ", not " +
+        std::to_string(epoch) +
+        ". Give that --job-epoch; or stop the job's processes and delete "
+        "its topics and run folder; or use another --job");
+  }
+  if (state.next_offset() >= 0 && state.next_offset() <= kMostOffset) return absl::OkStatus();
+  return NotOurPlan("its offset " + std::to_string(state.next_offset()) + " is out of range");
+}
+
+}  // namespace
+
+StatusOr<MasterProcessor> MasterProcessor::Restore(uint64_t epoch,
+                                                   const std::map<std::string, std::string>& plan) {
+  MasterProcessor processor(epoch);
+  if (plan.empty()) return processor;
+  MasterState state;
+  bool has_state = false;
+  ProcessTable::Processes processes;
+  for (const auto& [key, value] : plan) {
+    has_state |= key == kStateKey;
+    ProcessState process;
+    const Status read =
+        key == kStateKey ? ReadPlanValue(value, state) : ReadPlanValue(value, process);
+    if (!read.ok())
+      return NotOurPlan("key " + Printable(key, 100) + ": " + std::string(TextOf(read)));
+    if (key == kStateKey) continue;
+    if (key != PlanKeyOf(process.process())) {
+      return NotOurPlan("the record of the key " + Printable(key, 100) + " has another name");
+    }
+    processes[ProcessTable::KeyOf(process.process())] = std::move(process);
+  }
+  if (!has_state) return NotOurPlan("its record of the key state is missing");
+  MILLRACE_RETURN_IF_ERROR(CheckLogFields(state, epoch));
+  const Status loaded = processor.table_.Load(state, std::move(processes));
+  if (!loaded.ok()) return NotOurPlan(std::string(TextOf(loaded)));
+  processor.next_offset_ = Offset(state.next_offset());
+  processor.unusable_ = state.unusable();
+  return processor;
+}
+
+std::string MasterProcessor::Fold(Offset offset, std::string_view value) {
+  if (offset < next_offset_) return "";
+  next_offset_ = offset + 1;
+  changed_ = true;
+  const StatusOr<ControlRecord> record = DecodeControl(value, epoch_);
+  const Status used = record.ok() ? Apply(*record) : record.status();
+  if (used.ok()) return "";
+  ++unusable_;
+  return "The record of control at offset " + std::to_string(int64_t{offset}) +
+         " is not used: " + std::string(TextOf(used));
+}
+
+Status MasterProcessor::Apply(const ControlRecord& record) {
+  switch (record.what_case()) {
+    case ControlRecord::kPlan:
+      return table_.Apply(record.plan());
+    case ControlRecord::kReport:
+      return table_.Report(record.report());
+    case ControlRecord::kTick:
+      table_.Tick();
+      return absl::OkStatus();
+    case ControlRecord::kStop:
+      return table_.Stop();
+    case ControlRecord::WHAT_NOT_SET:
+      break;
+  }
+  MILLRACE_CHECK(false);  // DecodeControl refuses it
+}
+
+MasterState MasterProcessor::state() const {
+  MasterState state;
+  state.set_epoch(epoch_);
+  state.set_next_offset(next_offset_);
+  state.set_unusable(unusable_);
+  table_.Save(state);
+  return state;
+}
+
+std::vector<ProcessState> MasterProcessor::processes() const {
+  std::vector<ProcessState> processes;
+  for (const auto& [key, process] : table_.processes()) processes.push_back(process);
+  return processes;
+}
+
+std::vector<ControlRecord> MasterProcessor::Reports(const std::vector<ProcessReport>& seen) const {
+  std::vector<ControlRecord> records;
+  for (ProcessReport& report : ReportsOf(table_, seen)) {
+    ControlRecord& record = records.emplace_back();
+    record.set_epoch(epoch_);
+    *record.mutable_report() = std::move(report);
+  }
+  return records;
+}
+
+std::vector<std::pair<std::string, std::optional<std::string>>> MasterProcessor::TakeChanges() {
+  std::vector<std::pair<std::string, std::optional<std::string>>> changes;
+  for (const ProcessTable::Key& key : table_.TakeChanged()) {
+    ProcessName name;
+    name.set_group(key.first);
+    name.set_rank(key.second);
+    const auto process = table_.processes().find(key);
+    std::optional<std::string> value;
+    if (process != table_.processes().end()) value = PlanValueOf(process->second);
+    changes.emplace_back(PlanKeyOf(name), std::move(value));
+  }
+  if (std::exchange(changed_, false)) changes.emplace_back(kStateKey, PlanValueOf(state()));
+  return changes;
+}
+
+}  // namespace millrace

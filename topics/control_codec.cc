@@ -1,0 +1,133 @@
+#include "topics/control_codec.h"
+
+#include <set>
+
+#include "base/check.h"
+#include "topics/frame.h"
+#include "topics/message_codec.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kRank = "{rank}";
+
+Status BadControl(const std::string& reason) { return absl::InvalidArgumentError(reason); }
+
+Status CheckCommand(const ProcessGroup& group) {
+  const std::string of_group = "the command of the group " + group.name();
+  if (group.command().empty() || group.command(0).empty()) {
+    return BadControl(of_group + " is empty: it begins with the path of a program");
+  }
+  size_t bytes = 0;
+  for (const std::string& argument : group.command()) {
+    bytes += argument.size() + 1;
+    if (argument.find('\0') != std::string::npos) {
+      return BadControl(of_group + " has a byte 0, which no argument of a program can have");
+    }
+  }
+  return CheckAtMost("bytes of " + of_group + ":", bytes, kMostCommandBytes);
+}
+
+Status CheckGroup(const ProcessGroup& group) {
+  ProcessName name;
+  name.set_group(group.name());
+  MILLRACE_RETURN_IF_ERROR(CheckProcessName(name));
+  if (group.count() == 0) {
+    return BadControl("the group " + group.name() + " has no processes: leave it out");
+  }
+  MILLRACE_RETURN_IF_ERROR(
+      CheckAtMost("processes of the group " + group.name() + ":", group.count(), kMostProcesses));
+  if (group.least() > group.count()) {
+    return BadControl("the group " + group.name() + " needs " + std::to_string(group.least()) +
+                      " processes (least), and has " + std::to_string(group.count()));
+  }
+  if (group.has_most_failures() && group.most_failures() == 0) {
+    return BadControl("the group " + group.name() +
+                      " allows no failures (most_failures 0): the first failure is the least "
+                      "that can be final");
+  }
+  return CheckCommand(group);
+}
+
+Status CheckReport(const ProcessReport& report) {
+  MILLRACE_RETURN_IF_ERROR(CheckProcessName(report.process()));
+  if (report.incarnation() == 0) return BadControl("a report of incarnation 0: the first is 1");
+  return report.has_end() ? CheckProcessEnd(report.end()) : absl::OkStatus();
+}
+
+Status CheckControl(const ControlRecord& record) {
+  switch (record.what_case()) {
+    case ControlRecord::kPlan:
+      return CheckPlan(record.plan());
+    case ControlRecord::kReport:
+      return CheckReport(record.report());
+    case ControlRecord::kTick:
+    case ControlRecord::kStop:
+      return absl::OkStatus();
+    case ControlRecord::WHAT_NOT_SET:
+      break;
+  }
+  return BadControl("a command of an unknown kind");
+}
+
+}  // namespace
+
+Status CheckPlan(const ProcessPlan& plan) {
+  if (plan.groups().empty()) return BadControl("a plan without a process: stop the job instead");
+  uint64_t processes = 0;
+  uint64_t least = 0;
+  std::set<std::string> names;
+  for (const ProcessGroup& group : plan.groups()) {
+    MILLRACE_RETURN_IF_ERROR(CheckGroup(group));
+    processes += group.count();
+    least += group.least();
+    if (names.insert(group.name()).second) continue;
+    return BadControl("a plan that has the group " + group.name() + " twice");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("processes:", processes, kMostProcesses));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the plan:", plan.ByteSizeLong(), kMostPlanBytes));
+  if (plan.slots() == 0 || plan.slots() >= least) return absl::OkStatus();
+  return BadControl("slots for " + std::to_string(plan.slots()) +
+                    " processes at a time, but the groups need " + std::to_string(least) +
+                    " (least): give more slots");
+}
+
+Status CheckProcessEnd(const ProcessEnd& end) {
+  if (!ProcessEnd::Cause_IsValid(end.cause())) {
+    return BadControl("an end by a cause that is not known: " + std::to_string(end.cause()));
+  }
+  return CheckAtMost("bytes of an end's detail:", end.detail().size(), kMostEndDetailBytes);
+}
+
+std::vector<std::string> CommandOf(const ProcessGroup& group, uint32_t rank) {
+  std::vector<std::string> command(group.command().begin(), group.command().end());
+  const std::string digits = std::to_string(rank);
+  for (std::string& argument : command) {
+    for (size_t at = argument.find(kRank); at != std::string::npos;
+         at = argument.find(kRank, at + digits.size())) {
+      argument.replace(at, kRank.size(), digits);
+    }
+  }
+  return command;
+}
+
+std::string EncodeControl(const ControlRecord& record) {
+  std::string value = WholeFrameHeader();
+  MILLRACE_CHECK(record.AppendToString(&value) && value.size() <= kMaxFrameBytes);
+  return value;
+}
+
+StatusOr<ControlRecord> DecodeControl(std::string_view value, uint64_t epoch) {
+  MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
+  if (frame.is_chunk) return BadControl("a part of a message, where a command is never split");
+  ControlRecord record;
+  MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, record));
+  if (record.epoch() != epoch) {
+    return BadControl("a command of job epoch " + std::to_string(record.epoch()) + ", not " +
+                      std::to_string(epoch));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckControl(record));
+  return record;
+}
+
+}  // namespace millrace
