@@ -76,13 +76,15 @@ std::vector<ProcessOrder> OrdersOf(const ProcessTable& table,
     stops.emplace_back(-1, StopOf(report.process(), report.incarnation()));
   }
   std::vector<Order> starts;
+  const bool is_active = table.phase() == MasterState::ACTIVE;
   for (const auto& [key, process] : table.processes()) {
     const ProcessReport* sighting = SightingOf(process, index);
     if (process.phase() == ProcessState::STOPPING &&
         (sighting == nullptr || !sighting->has_end())) {
       stops.emplace_back(table.PriorityOf(key), StopOf(process.process(), process.incarnation()));
     }
-    const bool is_due = process.phase() == ProcessState::STARTING && sighting == nullptr;
+    const bool is_due =
+        is_active && process.phase() == ProcessState::STARTING && sighting == nullptr;
     if (is_due && !still_there.contains(key)) {
       starts.emplace_back(-table.PriorityOf(key), StartOf(process));
     }

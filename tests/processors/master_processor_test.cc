@@ -1,0 +1,311 @@
+// The fold over `control`, and the records of `plan` that it leaves.
+#include "processors/master_processor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <iterator>
+#include <map>
+#include <random>
+
+#include "tests/processors/master_fixture.h"
+#include "topics/control_codec.h"
+
+namespace millrace {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using Plan = std::map<std::string, std::string>;
+
+constexpr uint64_t kEpoch = 3;
+
+std::string Record(const ProcessPlan& plan, uint64_t epoch = kEpoch) {
+  ControlRecord record;
+  record.set_epoch(epoch);
+  *record.mutable_plan() = plan;
+  return EncodeControl(record);
+}
+std::string Record(const ProcessReport& report) {
+  ControlRecord record;
+  record.set_epoch(kEpoch);
+  *record.mutable_report() = report;
+  return EncodeControl(record);
+}
+std::string TickRecord() {
+  ControlRecord record;
+  record.set_epoch(kEpoch);
+  record.mutable_tick();
+  return EncodeControl(record);
+}
+std::string StopRecord() {
+  ControlRecord record;
+  record.set_epoch(kEpoch);
+  record.mutable_stop();
+  return EncodeControl(record);
+}
+
+// As the topic is, when it has been compacted.
+void Write(MasterProcessor& master, Plan& plan) {
+  for (auto& [key, value] : master.TakeChanges()) {
+    if (value) {
+      plan[key] = std::move(*value);
+    } else {
+      plan.erase(key);
+    }
+  }
+}
+
+std::string StateOf(const MasterProcessor& master) {
+  std::string text = master.state().DebugString();
+  for (const ProcessState& process : master.processes()) text += process.DebugString();
+  return text;
+}
+
+void ExpectRestoredAs(const MasterProcessor& master, const Plan& plan) {
+  const StatusOr<MasterProcessor> restored = MasterProcessor::Restore(kEpoch, plan);
+  ASSERT_EQ(restored.status(), absl::OkStatus());
+  ASSERT_EQ(StateOf(*restored), StateOf(master));
+  ASSERT_EQ(restored->next_offset(), master.next_offset());
+}
+
+uint32_t Below(std::mt19937& random, uint32_t end) { return static_cast<uint32_t>(random() % end); }
+
+ProcessPlan RandomPlan(std::mt19937& random) {
+  ProcessPlan plan;
+  for (const char* name : {"producer", "server", "worker"}) {
+    if (random() % 4 == 0) continue;
+    ProcessGroup group = Group(name, 1 + Below(random, 4), Below(random, 3));
+    group.set_least(Below(random, group.count() + 1));
+    if (random() % 2 == 0) group.set_most_failures(1 + Below(random, 4));
+    if (random() % 3 == 0) group.add_command("--other");
+    *plan.add_groups() = group;
+  }
+  plan.set_slots(Below(random, 8));
+  return plan;
+}
+
+// As launchers, users, zombies and damage would write it.
+std::string RandomRecord(std::mt19937& random, const MasterProcessor& master) {
+  const uint64_t kind = random() % 40;
+  if (kind == 0) return StopRecord();
+  if (kind < 3) return Record(RandomPlan(random), kind == 1 ? kEpoch : kEpoch - random() % 2);
+  if (kind < 12) return TickRecord();
+  const std::vector<ProcessState> processes = master.processes();
+  if (processes.empty()) return Record(RandomPlan(random));
+  const ProcessState& process = processes[random() % processes.size()];
+  uint64_t incarnation = process.incarnation();
+  if (kind < 14) incarnation += random() % 5 - 2;
+  ProcessReport report = Runs(ToText(process.process()), incarnation);
+  if (kind % 2 == 0) {
+    constexpr int kCodes[] = {0, 0, 1, 2, 9, 11, 130};
+    *report.mutable_end() =
+        EndBy(static_cast<ProcessEnd::Cause>(random() % 5), kCodes[random() % std::size(kCodes)]);
+  }
+  std::string record = Record(report);
+  if (kind == 39) record[random() % record.size()] ^= static_cast<char>(1 + random() % 255);
+  return record;
+}
+
+TEST(MasterProcessor, IsAfterEachRecordWhatIsRestoredFromThePlan) {
+  std::map<int, int> phases;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    MasterProcessor master(kEpoch);
+    MasterProcessor restored(kEpoch);  // again and again
+    Plan plan;
+    for (int64_t i = 0; i < 150; ++i) {
+      const Offset offset(2 * i);
+      const std::string record = RandomRecord(random, master);
+      EXPECT_EQ(master.Fold(offset, record), restored.Fold(offset, record));
+      Write(master, plan);
+      ExpectRestoredAs(master, plan);
+      if (random() % 4 == 0) restored = MasterProcessor::Restore(kEpoch, plan).value();
+      ASSERT_EQ(StateOf(restored), StateOf(master));
+      ++phases[master.phase()];
+    }
+  }
+  for (int phase = MasterState::ACTIVE; phase <= MasterState::FAILED; ++phase) {
+    EXPECT_GT(phases[phase], 0) << "never in " << phase;
+  }
+}
+
+TEST(MasterProcessor, WritesOnlyWhatHasChanged) {
+  MasterProcessor master(kEpoch);
+  EXPECT_THAT(master.TakeChanges(), IsEmpty());
+  const auto keys = [&master] {
+    std::vector<std::string> names;
+    for (const auto& [key, value] : master.TakeChanges())
+      names.push_back(value ? key : "no " + key);
+    return names;
+  };
+  master.Fold(0, Record(PlanOf({Group("server", 1, 3), Group("worker", 2, 1)})));
+  EXPECT_THAT(keys(),
+              ElementsAre("process:server-0", "process:worker-0", "process:worker-1", "state"));
+  master.Fold(1, TickRecord());
+  EXPECT_THAT(keys(), ElementsAre("state"));
+  master.Fold(2, Record(Ends("worker-1", 3, Exit(0))));
+  EXPECT_THAT(keys(), ElementsAre("process:worker-1", "state"));
+  master.Fold(3, Record(PlanOf({Group("server", 1, 3), Group("worker", 1, 1)})));
+  EXPECT_THAT(keys(), ElementsAre("no process:worker-1", "state"));
+  EXPECT_THAT(keys(), IsEmpty());
+}
+
+TEST(MasterProcessor, LeavesOutRecordsThatAreInItsState) {
+  MasterProcessor master(kEpoch);
+  master.Fold(5, TickRecord());
+  EXPECT_EQ(master.next_offset(), 6);
+  EXPECT_EQ(master.Fold(5, TickRecord()), "");
+  EXPECT_EQ(master.Fold(2, "damage"), "");
+  EXPECT_EQ(master.state().ticks(), 1u);
+  EXPECT_EQ(master.state().unusable(), 0u);
+}
+
+TEST(MasterProcessor, SaysWhyARecordIsNotUsedAndCountsIt) {
+  MasterProcessor master(kEpoch);
+  master.Fold(0, Record(PlanOf({Group("worker", 1, 1)})));
+  Plan before;
+  Write(master, before);
+  ControlRecord empty;
+  empty.set_epoch(kEpoch);
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "at offset 1 is not used"},
+      {"abc", "format version"},
+      {Record(PlanOf({Group("worker", 2, 1)}), kEpoch + 1), "a command of job epoch 4, not 3"},
+      {Record(ProcessPlan()), "a plan without a process"},
+      {Record(Runs("worker-0", 2)), "incarnation 2 of worker-0, which was never to be started"},
+      {EncodeControl(empty), "a command of an unknown kind"},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_THAT(master.Fold(Offset(i + 1), cases[i].first), HasSubstr(cases[i].second)) << i;
+    EXPECT_EQ(master.state().unusable(), i + 1);
+  }
+  const auto changes = master.TakeChanges();
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].first, "state");
+  EXPECT_EQ(master.next_offset(), 7);
+}
+
+TEST(MasterProcessor, SaysThatAPlanStartsNothingOfAJobThatHasEnded) {
+  MasterProcessor master(kEpoch);
+  master.Fold(0, Record(PlanOf({Group("worker", 1, 1)})));
+  master.Fold(1, Record(Ends("worker-0", 1, Exit(0))));
+  ASSERT_EQ(master.phase(), MasterState::ENDED);
+  EXPECT_THAT(master.Fold(2, Record(PlanOf({Group("worker", 1, 1)}))),
+              HasSubstr("the job has ended, so nothing is started"));
+  EXPECT_THAT(master.Orders({}), IsEmpty());
+}
+
+TEST(MasterProcessor, MakesRecordsOfReportsThatItFoldsItself) {
+  MasterProcessor master(kEpoch);
+  master.Fold(0, Record(PlanOf({Group("worker", 1, 1)})));
+  const std::vector<ProcessReport> seen = {Runs("worker-0", 1)};
+  const std::vector<ControlRecord> records = master.Reports(seen);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(master.Fold(1, EncodeControl(records[0])), "");
+  EXPECT_EQ(master.processes()[0].phase(), ProcessState::RUNNING);
+  EXPECT_THAT(master.Reports(seen), IsEmpty());
+}
+
+Plan SomePlan() {
+  MasterProcessor master(kEpoch);
+  master.Fold(0, Record(PlanOf({Group("server", 1, 3), Group("worker", 3, 1, 1)}, 3)));
+  master.Fold(1, Record(Runs("worker-0", 2)));
+  master.Fold(2, Record(Ends("worker-1", 3, Exit(1))));
+  Plan plan;
+  Write(master, plan);
+  return plan;
+}
+
+std::string WhyNot(const Plan& plan, uint64_t epoch = kEpoch) {
+  const StatusOr<MasterProcessor> restored = MasterProcessor::Restore(epoch, plan);
+  EXPECT_TRUE(absl::IsInvalidArgument(restored.status()));
+  return std::string(TextOf(restored.status()));
+}
+
+TEST(MasterProcessor, BeginsWithoutAPlan) {
+  const StatusOr<MasterProcessor> master = MasterProcessor::Restore(kEpoch, {});
+  ASSERT_TRUE(master.ok());
+  EXPECT_EQ(master->phase(), MasterState::IDLE);
+  EXPECT_EQ(master->next_offset(), 0);
+}
+
+TEST(MasterProcessor, RefusesThePlanOfAnotherEpoch) {
+  EXPECT_THAT(WhyNot(SomePlan(), 4), HasSubstr("of job epoch 3, not 4. Give that --job-epoch"));
+}
+
+TEST(MasterProcessor, RefusesAPlanThatIsNotWhole) {
+  for (const auto& [key, value] : SomePlan()) {
+    Plan plan = SomePlan();
+    plan.erase(key);
+    EXPECT_THAT(WhyNot(plan), HasSubstr("start the master again")) << key;
+    plan[key] = value.substr(0, value.size() / 2);
+    EXPECT_THAT(WhyNot(plan), HasSubstr(key)) << key;
+  }
+  Plan plan = SomePlan();
+  plan["member:3"] = plan["process:worker-0"];
+  EXPECT_THAT(WhyNot(plan), HasSubstr("member:3"));
+}
+
+TEST(MasterProcessor, RefusesAPlanThatContradictsItself) {
+  const auto with = [](const std::string& key, auto message, const auto& change) {
+    Plan plan = SomePlan();
+    EXPECT_TRUE(message.ParseFromString(plan.at(key).substr(2)));
+    change(message);
+    plan[key] = plan[key].substr(0, 2) + message.SerializeAsString();
+    return WhyNot(plan);
+  };
+  const auto job = [&](const auto& change) { return with("state", MasterState(), change); };
+  const auto worker = [&](const auto& change) {
+    return with("process:worker-0", ProcessState(), change);
+  };
+  EXPECT_THAT(job([](MasterState& s) { s.set_next_offset(-1); }), HasSubstr("out of range"));
+  EXPECT_THAT(job([](MasterState& s) { s.set_ticks(UINT64_MAX); }), HasSubstr("ticks"));
+  EXPECT_THAT(job([](MasterState& s) { s.set_incarnations(1); }), HasSubstr("still to come"));
+  EXPECT_THAT(job([](MasterState& s) { s.set_phase(MasterState::IDLE); }), HasSubstr("idle"));
+  EXPECT_THAT(job([](MasterState& s) { s.set_phase(MasterState::ENDED); }), HasSubstr("phase"));
+  EXPECT_THAT(job([](MasterState& s) { s.set_failure("x"); }), HasSubstr("goes on"));
+  EXPECT_THAT(job([](MasterState& s) { s.mutable_plan()->set_slots(1); }), HasSubstr("slots"));
+  EXPECT_THAT(job([](MasterState& s) { s.mutable_plan()->mutable_groups(1)->set_count(2); }),
+              HasSubstr("not in the plan"));
+  EXPECT_THAT(job([](MasterState& s) { s.mutable_plan()->mutable_groups(1)->set_count(4); }),
+              HasSubstr("missing"));
+  EXPECT_THAT(worker([](ProcessState& p) { p.set_incarnation(1); }),
+              HasSubstr("the incarnation of another"));
+  EXPECT_THAT(worker([](ProcessState& p) { p.clear_command(); }), HasSubstr("no command"));
+  EXPECT_THAT(worker([](ProcessState& p) { p.set_phase(ProcessState::STOPPED); }),
+              HasSubstr("does not allow"));
+  EXPECT_THAT(worker([](ProcessState& p) { p.set_phase_since_tick(1); }), HasSubstr("tick"));
+  EXPECT_THAT(worker([](ProcessState& p) { p.set_not_before_tick(33); }), HasSubstr("tick"));
+  EXPECT_THAT(worker([](ProcessState& p) { p.set_failures(UINT32_MAX); }), HasSubstr("failures"));
+  EXPECT_THAT(worker([](ProcessState& p) { p.mutable_process()->set_rank(2); }),
+              HasSubstr("another name"));
+}
+
+// Whatever stands in the topic: it is refused, or the master goes on without a broken invariant.
+TEST(MasterProcessor, GoesOnWithAnyPlanThatItTakes) {
+  int taken = 0;
+  for (uint32_t seed = 0; seed < 2'000; ++seed) {
+    std::mt19937 random(seed);
+    Plan plan = SomePlan();
+    for (uint64_t changes = 1 + random() % 3; changes > 0; --changes) {
+      std::string& value =
+          std::next(plan.begin(), static_cast<int>(random() % plan.size()))->second;
+      value[random() % value.size()] = static_cast<char>(random() % 40);
+    }
+    StatusOr<MasterProcessor> master = MasterProcessor::Restore(kEpoch, plan);
+    if (!master.ok()) continue;
+    ++taken;
+    for (int i = 0; i < 60; ++i) {
+      master->Fold(master->next_offset(), RandomRecord(random, *master));
+      master->Orders({});
+    }
+  }
+  EXPECT_GT(taken, 100);
+}
+
+}  // namespace
+}  // namespace millrace
