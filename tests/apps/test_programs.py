@@ -54,8 +54,21 @@ class Programs(unittest.TestCase):
                 self.assertIn(part, result.stdout, program)
 
     def test_the_version_is_told(self):
-        for program in ALL:
+        for program in [*ALL, "ProcessShim"]:
             self.assertRegex(run(program, "--version").stdout, r"^Millrace \d+\.\d+\.\d+( \([0-9a-f]+(-dirty)?\))?\n$")
+
+    def test_the_shim_says_what_it_is_to_whoever_calls_it_by_hand(self):
+        self.assertIn("MasterApp starts one", run("ProcessShim", "--help").stdout)
+        for words in ([], [self.folder, "100"], [self.folder, "soon", "true"], [self.folder, "-1", "true"]):
+            self.assert_one_line(run("ProcessShim", *words), 2, "ProcessShim --help")
+
+    def test_the_shim_runs_a_command_once_for_each_folder(self):
+        folder = self.folder / "worker-0" / "1"
+        folder.mkdir(parents=True)
+        for output in ("once\n", ""):
+            result = run("ProcessShim", folder, "100", "sh", "-c", "echo once; exit 3")
+            self.assertEqual((result.returncode, result.stdout), (0, output), result.stderr)
+            self.assertEqual((folder / "end").read_text(), "cause: EXITED\ncode: 3\n")
 
     def test_an_unknown_flag_is_wrong_usage(self):
         for program in ALL:

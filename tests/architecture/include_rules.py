@@ -44,6 +44,7 @@ MAY_USE = {
     "producer": ["base", "features", "formats", "job", "kafka", "messages", "metrics", "models",
                  "topics"],
     "metrics": ["base", "messages"],
+    "launcher": ["base", "messages"],
     "watch": ["base", "kafka", "messages", "metrics", "topics"],
     "python": ["base", "exports", "features", "kafka", "messages", "models"],
 }

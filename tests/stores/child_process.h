@@ -60,6 +60,12 @@ class ChildProcess {
     return std::nullopt;
   }
 
+  // The line, and its end.
+  void WriteLine(const std::string& line) {
+    const std::string text = line + "\n";
+    MILLRACE_CHECK(write(input_, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  }
+
   // SIGKILL; returns when the process is gone.
   void Kill() {
     if (is_waited_for_) return;
