@@ -33,6 +33,7 @@
 #include "producer/source_positions.h"
 #include "producer/source_reader.h"
 #include "producer/topic_classes.h"
+#include "topics/master_topics.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -152,8 +153,12 @@ class KafkaSource final : public SourceRun {
 
 Status KafkaSource::CheckOptions() const {
   if (options_.topic.empty()) return absl::InvalidArgumentError("no topic: give --topic NAME");
-  for (const Topic topic : kAllTopics) {
-    const std::string name = TopicName(config_.name(), topic);
+  std::vector<std::string> own;
+  for (const Topic topic : kAllTopics) own.push_back(TopicName(config_.name(), topic));
+  for (const MasterTopic topic : kMasterTopics) {
+    own.push_back(MasterTopicName(config_.name(), topic));
+  }
+  for (const std::string& name : own) {
     if (name != options_.topic && name != options_.labels.topic) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(name == options_.topic ? "--topic: " : "--labels-from: ", name,
