@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -118,6 +119,16 @@ void JobFlags::AddGroups(FlagUser user) {
   for (const FlagGroup& group : FlagGroups()) {
     if (group.user != user) continue;
     for (const Flag& flag : group.flags) AddFlag(flag, group.title);
+  }
+}
+
+void JobFlags::AddAll(std::span<const std::string_view> without) {
+  std::set<std::string_view> fields(without.begin(), without.end());
+  for (const FlagGroup& group : FlagGroups()) {
+    if (group.user == FlagUser::kAll) continue;  // they are there
+    for (const Flag& flag : group.flags) {
+      if (fields.insert(flag.field).second) AddFlag(flag, group.title);
+    }
   }
 }
 

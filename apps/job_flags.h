@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/flag_table.h"
@@ -24,6 +26,8 @@ class JobFlags {
   void AddProducer() { AddGroups(FlagUser::kProducer); }
   void AddServer() { AddGroups(FlagUser::kServer); }
   void AddWorker() { AddGroups(FlagUser::kWorker); }
+  // All of them, for a program that starts the others; each field once, those in `without` not.
+  void AddAll(std::span<const std::string_view> without);
 
   // InvalidArgument names the file, line and column, or the flag, and the remedy.
   StatusOr<JobConfig> Load() const;

@@ -355,5 +355,24 @@ TEST_F(JobFlagsTest, ABoundWithoutADelayIsRefused) {
       HasSubstr("max_delay >= 1"));
 }
 
+TEST(JobFlagsOfAllTest, HaveEachFieldOnceAndNoneThatIsLeftOut) {
+  CLI::App app;
+  JobFlags flags(app);
+  constexpr std::string_view kWithout[] = {"server.data_dir",       "server.stay",
+                                           "server.checkpoint_now", "worker.data_dir",
+                                           "worker.evaluation_log", "worker.stay"};
+  flags.AddAll(kWithout);
+  std::vector<std::string> words = {"x.csv", "--evaluation-log",  ";",     "--delimiter",
+                                    "7",     "--session-timeout", "a.csv", "--input"};
+  app.parse(words);
+  const StatusOr<JobConfig> config = flags.Load();
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->csv().delimiter(), ";");
+  EXPECT_EQ(config->producer().input(), "a.csv");
+  EXPECT_EQ(config->worker().session_timeout_s(), 7);
+  EXPECT_EQ(config->server().evaluation_log(), "x.csv");
+  EXPECT_EQ(app.get_option_no_throw("--data-dir"), nullptr);
+}
+
 }  // namespace
 }  // namespace millrace

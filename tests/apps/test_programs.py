@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 PROGRAMS = pathlib.Path(os.environ["MILLRACE_PROGRAMS"]).resolve()
-ALL = ["CsvProducer", "TopicSource", "ServerApp", "WorkerApp", "Watch"]
+ALL = ["CsvProducer", "TopicSource", "ServerApp", "WorkerApp", "MasterApp", "Watch"]
 
 
 def run(program, *words, **options):
@@ -105,6 +105,44 @@ class Programs(unittest.TestCase):
         result = run("ServerApp", "--brokers", self.nobody, "--test", self.csv("", "empty.csv"))
         self.assert_one_line(result, 1, "empty.csv", "empty")
 
+    def master(self, *words):
+        return run("MasterApp", "--brokers", self.nobody, "--broker-timeout", "1", "--job", "j", *words,
+                   cwd=self.folder)
+
+    def test_a_master_says_what_it_cannot_run_before_it_waits(self):
+        self.assert_one_line(self.master("--input", "none.csv"), 1, "--input: there is no file none.csv")
+        self.assert_one_line(self.master("--test", "none.csv"), 1, "--test: there is no file none.csv")
+        self.assert_one_line(self.master("--input", "-"), 2, "cannot read standard input")
+        self.assert_one_line(self.master("--shards", "4", "--server-processes", "2"), 2,
+                             "--server-processes 2: give 4 (--shards)")
+        self.assert_one_line(self.master("--server-processes", "0", "--worker-processes", "0"), 2,
+                             "no process is to run")
+        self.assert_one_line(self.master("--worker-command", "no-such-program x"), 1,
+                             "--worker-command: there is no program no-such-program in PATH")
+        self.assert_one_line(self.master("--worker-command", "echo 'x"), 2, "a ' is not closed")
+        self.assert_one_line(self.master("--shards", "2", "--slots", "2"), 2, "give more slots")
+        self.assert_one_line(self.master("--data-dir", "x"), 2, "it is a flag of ServerApp")
+        (self.folder / "job.textproto").write_text('worker { evaluation_log: "w.csv" }')
+        self.assert_one_line(self.master("--config", "job.textproto"), 2, "put {rank} into its name")
+        # As far as the broker.
+        self.assertIn("no Kafka broker answered", self.master().stderr)
+
+    def test_a_run_folder_of_another_job_is_not_used(self):
+        self.master("--run-dir", "run")
+        result = run("MasterApp", "--brokers", self.nobody, "--broker-timeout", "1", "--job", "other",
+                     "--run-dir", "run", cwd=self.folder)
+        self.assert_one_line(result, 1, "MasterApp: ", str(self.folder / "run"))
+
+    def test_the_masters_commands_have_help_and_do_not_wait_for_ever(self):
+        for command in "status", "stop":
+            for part in ("Examples", "Exit codes", "--brokers"):
+                self.assertIn(part, run("MasterApp", command, "--help").stdout)
+            self.assert_one_line(run("MasterApp", command, "--no-such-flag", "x"), 2,
+                                 f"MasterApp {command}: there is no flag --no-such-flag (")
+            result = run("MasterApp", command, "--brokers", self.nobody, "--broker-timeout", "1")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"MasterApp {command}: ", result.stderr)
+
     def test_an_unknown_field_is_wrong_usage_with_line_and_column(self):
         config = self.csv('name: "x"\nwrokers: 4\n', "job.textproto")
         for program in ALL:
@@ -161,8 +199,9 @@ class Programs(unittest.TestCase):
                              "int.avsc", "a row is a record")
         self.assert_one_line(self.source(*topic, "--from", "yesterday"), 2, "--from: give beginning")
         self.assert_one_line(self.source(*topic, "--format", "xml"), 2, "--format")
-        self.assert_one_line(self.source("--job", "j", *topic[2:], "--topic", "j.job"), 2,
-                             "is a topic of the job itself")
+        for own in "j.job", "j.plan":
+            self.assert_one_line(self.source("--job", "j", *topic[2:], "--topic", own), 2,
+                                 "is a topic of the job itself")
         # As far as the broker.
         for words in (topic, [*csv, "x,y"], registry, [*topic, "--from", "2013-01-31T10:00:00Z"]):
             self.assertIn("no Kafka broker answered", self.source(*words).stderr)

@@ -17,6 +17,7 @@ import topology  # noqa: E402
 USERS = ["producer", "server", "worker", "watch", "predictor"]
 SOURCE = "source"  # TopicSource's, in jobs that have no producer
 SCORER = "scorer"  # a Predictor from topic to topic; belongs to no job
+MASTER = "master"  # MasterApp's, which has a test of its own
 CREATE_ACLS = topology.BUILD / "tests" / "kafka" / "kafka_create_acls"
 DOCUMENT = topology.ROOT / "docs" / "security.md"
 # For which the server needs three brokers: see MinInsyncTest.
@@ -49,7 +50,7 @@ def acls(command):
 ALL = [acl for command in documented() for acl in acls(command)]
 # For which the predictor needs a job with embedding rows.
 PARAMETERS = ("predictor", "topic", "literal", "flights.parameters", "Read")
-EVERY = [acl for acl in ALL if acl[0] not in (SOURCE, SCORER) and acl != PARAMETERS]
+EVERY = [acl for acl in ALL if acl[0] not in (SOURCE, SCORER, MASTER) and acl != PARAMETERS]
 
 
 def wait_for(happened, timeout=PATIENCE):
@@ -64,7 +65,7 @@ def wait_for(happened, timeout=PATIENCE):
 
 class SecureBroker(topology.Broker):
     def __init__(self, folder, version, brokers=1, options=()):
-        users = [f"--user={user}={user}-secret" for user in [*USERS, SOURCE, SCORER]]
+        users = [f"--user={user}={user}-secret" for user in [*USERS, SOURCE, SCORER, MASTER]]
         super().__init__(folder, version, brokers, ["--secure", *users, *options])
 
     # librdkafka before 2.6.1 cannot log in by SCRAM at Kafka 4.
@@ -389,6 +390,31 @@ class SecureTest(unittest.TestCase):
                     self.assertEqual(job.wait(SOURCE, PATIENCE), 0, job.log(SOURCE))
                     self.assertIn("holds 2 rows", job.log(SOURCE))
                 job.close()
+
+    def test_a_master_needs_what_is_documented_and_names_what_it_lacks(self):
+        # (What it may not delete it says after a minute; so that one is not taken away.)
+        wanted = [acl for acl in ALL if acl[0] == MASTER]
+        self.assertEqual(len(wanted), 12)
+        lacking = {f"mastered-{i}": acl for i, acl in enumerate([None, *wanted])
+                   if not acl or acl[4] != "Delete"}
+        self.broker.allow_transactional_ids(
+            "flights.master", [f"{job}.master" for job, acl in lacking.items()
+                               if acl is None or acl[1] != "transactional-id"])
+        for name, missing in lacking.items():
+            if missing and missing[4] == "Describe":
+                continue  # it comes with Read
+            self.broker.allow(name, [acl for acl in wanted if acl != missing])
+            with self.subTest(missing=missing):
+                done = subprocess.run(
+                    [topology.PROGRAMS / "MasterApp", "--brokers", self.broker.address, "--job", name,
+                     "--server-processes", "0", "--worker-command", "true", "--run-dir",
+                     self.path / name, *self.broker.flags(MASTER)],
+                    check=False, capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
+                self.assertEqual(done.returncode, 1 if missing else 0, done.stderr)
+                if missing:
+                    named = missing[3].replace("flights", name)
+                    self.assertTrue(any(named in line and DENIED in line.lower()
+                                        for line in done.stderr.splitlines()), done.stderr)
 
     def test_a_predictor_of_topics_needs_what_is_documented_and_names_what_it_lacks(self):
         wanted = [acl for acl in ALL if acl[0] == SCORER]

@@ -1,0 +1,362 @@
+// MasterApp: starts the processes of a job, and starts again those that die.
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "apps/job_flags.h"
+#include "apps/program.h"
+#include "job/stop_signal.h"
+#include "launcher/local_launcher.h"
+#include "master/job_files.h"
+#include "master/job_processes.h"
+#include "master/master_log.h"
+#include "master/master_loop.h"
+#include "master/plan_reader.h"
+#include "master/status_text.h"
+#include "topics/control_codec.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kDescription[] =
+    "Millrace MasterApp: runs the whole of a job on this machine. It starts ServerApp, WorkerApp\n"
+    "and CsvProducer, starts again those that die, and ends with the job. What it does stands in\n"
+    "Kafka before it does it: it may be killed itself, and the next one continues.";
+
+constexpr char kFooter[] =
+    "Commands\n"
+    "  MasterApp [FLAGS]          run the job\n"
+    "  MasterApp status [FLAGS]   its processes, where they stand and how they ended last\n"
+    "  MasterApp stop [FLAGS]     stop its processes, from anywhere\n"
+    "\n"
+    "Examples\n"
+    "  MasterApp --job flights --input flights.csv --label late --numeric distance,temp \\\n"
+    "            --categorical carrier,dest --weights-file weights.npy\n"
+    "  MasterApp --config flights.textproto --shards 2 --worker-processes 4\n"
+    "  MasterApp --job late --numeric temp --label late     rows come from TopicSource, say\n"
+    "  MasterApp --job mine --server-processes 0 --worker-processes 3 \\\n"
+    "            --worker-command 'python3 train.py --rank {rank}'\n"
+    "\n"
+    "The flags of the programs are theirs (ServerApp --help and so on). Started again with other\n"
+    "flags, MasterApp stops and starts those processes that they concern; the others run on.\n"
+    "Ctrl-C and SIGTERM stop all processes in an orderly way: workers first, servers last. After\n"
+    "kill -9 they run on, and the next MasterApp takes care of them. A process that was killed is\n"
+    "started again at once, one that has failed after 1, 2, 4 .. 32 seconds.\n"
+    "\n"
+    "Exit codes: 0 the job has ended; 1 an error, or the job has failed; 2 wrong usage; 4 another\n"
+    "MasterApp has taken over; 130 its processes were stopped, with everything saved: the job "
+    "goes\n"
+    "on when MasterApp is started again.";
+
+struct Flags {
+  std::string run_dir;
+  std::optional<uint32_t> server_processes;
+  uint32_t worker_processes = 2;
+  uint32_t slots = 0;
+  uint32_t relaunches = 3;
+  std::string worker_command;
+  double grace_period_s = 30;
+  bool run_dir_is_lost = false;
+};
+
+// ---- what is to run ----
+
+StatusOr<std::string> RunDir(const std::string& flag, const JobConfig& config) {
+  const fs::path path = flag.empty() ? fs::path("millrace-data") / config.name() : fs::path(flag);
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error).lexically_normal();
+  if (error) return absl::FailedPreconditionError(absl::StrCat("--run-dir: ", error.message()));
+  std::string text = absolute.string();
+  if (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+// ServerApp and the others stand beside this program.
+StatusOr<std::string> ProgramDir() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (!error) return self.parent_path().string();
+  return absl::UnavailableError("/proc/self/exe cannot be read: " + error.message());
+}
+
+// A program without a folder is looked for in PATH, as a shell does.
+StatusOr<std::string> FoundInPath(const std::string& program) {
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  if (error) return absl::FailedPreconditionError("the current folder: " + error.message());
+  if (program.find('/') != std::string::npos) return (here / program).string();
+  const char* const path = std::getenv("PATH");
+  for (const std::string& folder :
+       std::vector<std::string>(absl::StrSplit(path == nullptr ? "" : path, ':'))) {
+    const fs::path candidate = here / folder / program;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate.string();
+  }
+  return absl::NotFoundError(
+      absl::StrCat("--worker-command: there is no program ", program, " in PATH"));
+}
+
+StatusOr<std::vector<std::string>> WorkerCommand(const std::string& flag) {
+  if (flag.empty()) return std::vector<std::string>();
+  StatusOr<std::vector<std::string>> words = CommandWords(flag);
+  if (!words.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--worker-command: ", words.status().message()));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(words->front(), FoundInPath(words->front()));
+  return words;
+}
+
+Status CheckFile(const std::string& path, const char* flag) {
+  std::error_code error;
+  if (path.empty() || fs::exists(path, error)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat(flag, ": there is no file ", path));
+}
+
+Status CheckFiles(const JobConfig& config) {
+  if (config.producer().input() == "-") {
+    return absl::InvalidArgumentError(
+        "--input -: a process that may be started again cannot read standard input; give a file, "
+        "or leave --input out and start CsvProducer by hand");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckFile(config.producer().input(), "--input"));
+  return CheckFile(config.server().test_file(), "--test");
+}
+
+// After the run folder is known to be this job's.
+StatusOr<ProcessPlan> PlanOf(const JobConfig& config, const Flags& flags,
+                             JobProcessesOptions options) {
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  if (error) return absl::FailedPreconditionError("the current folder: " + error.message());
+  const auto keep = [&](JobProgram program) {
+    return KeepJobFile(options.run_dir, std::string(GroupOf(program)),
+                       JobFileOf(config, program, here.string()));
+  };
+  MILLRACE_ASSIGN_OR_RETURN(options.server_file, keep(JobProgram::kServer));
+  MILLRACE_ASSIGN_OR_RETURN(options.worker_file, keep(JobProgram::kWorker));
+  if (options.has_input) {
+    MILLRACE_ASSIGN_OR_RETURN(options.producer_file, keep(JobProgram::kProducer));
+  }
+  if (!options.worker_evaluation_log.empty()) {
+    options.worker_evaluation_log = (here / options.worker_evaluation_log).string();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(options.worker_command, WorkerCommand(flags.worker_command));
+  MILLRACE_ASSIGN_OR_RETURN(ProcessPlan plan, PlanJobProcesses(options));
+  const Status usable = CheckPlan(plan);
+  if (!usable.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("what is to run: ", usable.message()));
+  }
+  return plan;
+}
+
+// ---- how it ended ----
+
+void ShowLogs(const JobProcesses& job, const std::string& run_dir) {
+  constexpr int kLines = 15;
+  for (const ProcessState& process : job.processes) {
+    if (process.phase() != ProcessState::FAILED) continue;
+    const std::string log = ProcessLogFile(run_dir, ToText(process.process()));
+    const std::string lines = LastLogLines(log, kLines);
+    if (lines.empty()) continue;
+    std::fprintf(stderr, "the end of %s:\n%s\n", log.c_str(), lines.c_str());
+  }
+}
+
+Status ResultOf(const JobConfig& config, const JobProcesses& job, const std::string& run_dir) {
+  if (job.state.phase() == MasterState::ENDED) return absl::OkStatus();
+  if (job.state.phase() != MasterState::FAILED) return absl::CancelledError("stopped");
+  ShowLogs(job, run_dir);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the job ", config.name(), " has failed: ", job.state.failure(), " (logs: ", run_dir,
+      "/logs). Mend it and start MasterApp again: the job goes "
+      "on"));
+}
+
+Status Run(const JobFlags& job_flags, const Flags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, job_flags.Load());
+  MILLRACE_RETURN_IF_ERROR(CheckFiles(config));
+  JobProcessesOptions processes;
+  processes.shards = config.shards();
+  processes.has_input = config.producer().has_input();
+  processes.server_processes = flags.server_processes.value_or(config.shards());
+  processes.worker_processes = flags.worker_processes;
+  processes.slots = flags.slots;
+  processes.most_relaunches = flags.relaunches;
+  processes.worker_evaluation_log = config.worker().evaluation_log();
+  MILLRACE_ASSIGN_OR_RETURN(processes.run_dir, RunDir(flags.run_dir, config));
+  MILLRACE_ASSIGN_OR_RETURN(processes.program_dir, ProgramDir());
+  MILLRACE_RETURN_IF_ERROR(PlanJobProcesses(processes).status());
+  const std::atomic<bool>& stop = StopOnSignals();
+  MasterWakeup wakeup;
+  LocalLauncherOptions local;
+  local.run_dir = processes.run_dir;
+  local.shim = processes.program_dir + "/ProcessShim";
+  local.job = config.name();
+  local.epoch = config.epoch();
+  local.grace = std::chrono::milliseconds(static_cast<int64_t>(1000 * flags.grace_period_s));
+  local.on_change = [&wakeup] { wakeup.NoteProcesses(); };
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<LocalLauncher> launcher,
+                            LocalLauncher::Create(local));
+  MasterOptions options;
+  options.run_dir = processes.run_dir;
+  options.run_dir_is_lost = flags.run_dir_is_lost;
+  MILLRACE_ASSIGN_OR_RETURN(options.plan, PlanOf(config, flags, processes));
+  spdlog::info("job {}: what its processes say is in {}/logs", config.name(), processes.run_dir);
+  if (!processes.has_input) {
+    spdlog::info("no --input: other programs are to send the rows (CsvProducer, TopicSource)");
+  }
+  MILLRACE_RETURN_IF_ERROR(PrepareMasterTopics(config, stop));
+  const StatusOr<JobProcesses> job = RunMaster(config, options, *launcher, wakeup, stop);
+  if (!job.ok()) return NotOfUsage(job.status());
+  return ResultOf(config, *job, processes.run_dir);
+}
+
+void AddOwnFlags(CLI::App& app, Flags& flags) {
+  constexpr char kGroup[] = "Processes";
+  app.add_option("--run-dir", flags.run_dir,
+                 "Folder of the processes' data, settings and logs [millrace-data/JOB]")
+      ->type_name("FOLDER")
+      ->group(kGroup);
+  app.add_option("--server-processes", flags.server_processes,
+                 "ServerApps: one for each shard; or 1, which has all of them; or 0 [--shards]")
+      ->check(CLI::Range(0, 1000))
+      ->type_name("UINT")
+      ->group(kGroup);
+  app.add_option("--worker-processes", flags.worker_processes,
+                 "WorkerApps, which share the job's logical workers")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--slots", flags.slots,
+                 "So many processes run at a time at most, servers before CsvProducer before\n"
+                 "workers; the others wait. 0: all")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--relaunch-on-worker-failure", flags.relaunches,
+                 "A worker or CsvProducer that fails is started again so many times in a row.\n"
+                 "(Servers always are; so is what was killed)")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--worker-command", flags.worker_command,
+                 "A program and its arguments to run instead of WorkerApp; {rank} in them is the\n"
+                 "process's number from 0. Words as in a shell, with quotes")
+      ->type_name("COMMAND")
+      ->group(kGroup);
+  app.add_option("--grace-period", flags.grace_period_s,
+                 "Seconds from SIGTERM to SIGKILL for a process that is to end")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_flag("--run-dir-is-lost", flags.run_dir_is_lost,
+               "What the last MasterApp started, on another machine or in another --run-dir, is\n"
+               "gone for good: start it anew here")
+      ->group(kGroup);
+}
+
+int RunJob(int argc, char** argv) {
+  // Those that it gives each process itself.
+  constexpr std::string_view kWithout[] = {
+      "server.server_ids", "server.data_dir",       "server.checkpoint_now",
+      "server.stay",       "worker.evaluation_log", "worker.data_dir",
+      "worker.stay"};
+  CLI::App app(kDescription, "MasterApp");
+  app.footer(kFooter);
+  JobFlags job_flags(app);
+  job_flags.AddAll(kWithout);
+  Flags flags;
+  AddOwnFlags(app, flags);
+  return RunProgram(app, "MasterApp", argc, argv, [&] { return Run(job_flags, flags); });
+}
+
+// ---- the other commands ----
+
+constexpr char kStatusDescription[] =
+    "MasterApp status: shows a job's processes as its MasterApp sees them.";
+constexpr char kStatusFooter[] =
+    "Examples\n"
+    "  MasterApp status --job flights\n"
+    "  MasterApp status --job flights --json | jq '.processes[] | {name, phase}'\n"
+    "\n"
+    "It reads the job's topic plan, which the master writes. docs/master.md says what the phases\n"
+    "are, and has the fields of --json.\n"
+    "\n"
+    "Exit codes: 0 it was shown; 1 an error, also that no MasterApp has run the job; 2 wrong\n"
+    "usage.";
+
+constexpr char kStopDescription[] =
+    "MasterApp stop: has a job's MasterApp stop the job's processes, wherever it runs.";
+constexpr char kStopFooter[] =
+    "Examples\n"
+    "  MasterApp stop --job flights\n"
+    "\n"
+    "They end in an orderly way, workers first, servers last, with everything saved: the job goes\n"
+    "on when MasterApp is started again.\n"
+    "\n"
+    "Exit codes: 0 they are stopped, or had ended; 1 an error, also that no MasterApp answers; 2\n"
+    "wrong usage; 130 stopped waiting for it.";
+
+// Who asks at a terminal does not wait for ever, unless told to.
+StatusOr<JobConfig> LoadToAsk(const JobFlags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
+  constexpr double kBrokerTimeoutS = 5;
+  if (!config.has_broker_timeout_s()) config.set_broker_timeout_s(kBrokerTimeoutS);
+  return config;
+}
+
+Status ShowStatus(const JobFlags& flags, bool json) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
+  MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job, ReadJobProcesses(config, StopOnSignals()));
+  const std::string text = json ? StatusJson(config.name(), job) : StatusTable(config.name(), job);
+  const bool is_written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  return is_written ? absl::OkStatus()
+                    : absl::UnavailableError("standard output cannot be written to");
+}
+
+Status Stop(const JobFlags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
+  MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job, StopJob(config, StopOnSignals()));
+  std::fputs(StatusTable(config.name(), job).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+int RunStatus(int argc, char** argv) {
+  CLI::App app(kStatusDescription, "MasterApp status");
+  app.footer(kStatusFooter);
+  const JobFlags flags(app);
+  bool json = false;
+  app.add_flag("--json", json, "A JSON object instead of a table")->group("Display");
+  return RunProgram(app, "MasterApp status", argc, argv, [&] { return ShowStatus(flags, json); });
+}
+
+int RunStop(int argc, char** argv) {
+  CLI::App app(kStopDescription, "MasterApp stop");
+  app.footer(kStopFooter);
+  const JobFlags flags(app);
+  return RunProgram(app, "MasterApp stop", argc, argv, [&] { return Stop(flags); });
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  if (command == "status") return millrace::RunStatus(argc - 1, argv + 1);
+  if (command == "stop") return millrace::RunStop(argc - 1, argv + 1);
+  return millrace::RunJob(argc, argv);
+}

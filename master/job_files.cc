@@ -1,0 +1,74 @@
+#include "master/job_files.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/atomic_file.h"
+#include "base/printable.h"
+#include "base/private_file.h"
+#include "base/whole_file.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMostBytes = size_t{16} << 20;
+constexpr int kMostFiles = 1'000'000;
+constexpr std::streamoff kTailBytes = 64 << 10;
+constexpr size_t kLineBytes = 500;
+
+}  // namespace
+
+StatusOr<std::string> KeepJobFile(const std::string& run_dir, const std::string& group,
+                                  const JobConfig& config) {
+  const std::string folder = absl::StrCat(run_dir, "/config");
+  if (const std::error_code error = MakePrivateFolder(folder)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, " cannot be made: ", error.message(), " (--run-dir)"));
+  }
+  std::string text;
+  if (!google::protobuf::TextFormat::PrintToString(config, &text)) {
+    return absl::InternalError("the job's settings cannot be written as text");
+  }
+  std::string newest;
+  for (int number = 1; number < kMostFiles; ++number) {
+    std::string path = absl::StrCat(folder, "/", group, "-", number, ".textproto");
+    if (std::filesystem::exists(path)) {
+      newest = path;
+      continue;
+    }
+    if (!newest.empty()) {
+      const StatusOr<std::string> before = ReadWholeFile(newest, kMostBytes);
+      if (before.ok() && *before == text) return newest;
+    }
+    MILLRACE_RETURN_IF_ERROR(WriteAtomicFile(path, text));
+    return path;
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(folder, " holds too many files of ", group));
+}
+
+std::string LastLogLines(const std::string& path, int lines) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return "";
+  const std::streamoff size = file.tellg();
+  file.seekg(std::max<std::streamoff>(0, size - kTailBytes));
+  std::string text(static_cast<size_t>(std::min(size, kTailBytes)), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  const std::vector<std::string> all = absl::StrSplit(text, '\n');
+  std::string last;
+  const size_t begin = all.size() > static_cast<size_t>(lines) ? all.size() - lines : 0;
+  for (size_t i = begin; i < all.size(); ++i) {
+    absl::StrAppend(&last, last.empty() ? "" : "\n", Printable(all[i], kLineBytes));
+  }
+  return last;
+}
+
+}  // namespace millrace

@@ -1,0 +1,227 @@
+#include "master/job_processes.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <filesystem>
+#include <initializer_list>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kServerPriority = 3;
+constexpr uint32_t kProducerPriority = 2;
+constexpr uint32_t kWorkerPriority = 1;
+constexpr char kRank[] = "{rank}";
+constexpr char kConfigFlag[] = "--config";
+
+ProcessGroup& AddGroup(JobProgram program, uint32_t count, uint32_t priority, ProcessPlan& plan) {
+  ProcessGroup& group = *plan.add_groups();
+  group.set_name(std::string(GroupOf(program)));
+  group.set_count(count);
+  group.set_priority(priority);
+  return group;
+}
+
+// DIR/PROGRAM --config FILE
+void SetProgram(const JobProcessesOptions& options, const char* program, const std::string& file,
+                ProcessGroup& group) {
+  for (const std::string& word :
+       {absl::StrCat(options.program_dir, "/", program), std::string(kConfigFlag), file}) {
+    group.add_command(word);
+  }
+}
+
+void AddServers(const JobProcessesOptions& options, ProcessPlan& plan) {
+  ProcessGroup& group =
+      AddGroup(JobProgram::kServer, options.server_processes, kServerPriority, plan);
+  group.set_least(options.server_processes);
+  SetProgram(options, "ServerApp", options.server_file, group);
+  group.add_command("--data-dir");
+  group.add_command(absl::StrCat(options.run_dir, "/server-", kRank));
+  if (options.server_processes == 1) return;  // it has all shards
+  group.add_command("--server-ids");
+  group.add_command(kRank);
+}
+
+void AddProducer(const JobProcessesOptions& options, ProcessPlan& plan) {
+  ProcessGroup& group = AddGroup(JobProgram::kProducer, 1, kProducerPriority, plan);
+  group.set_least(1);
+  group.set_most_failures(options.most_relaunches + 1);
+  SetProgram(options, "CsvProducer", options.producer_file, group);
+}
+
+void AddWorkers(const JobProcessesOptions& options, ProcessPlan& plan) {
+  ProcessGroup& group =
+      AddGroup(JobProgram::kWorker, options.worker_processes, kWorkerPriority, plan);
+  group.set_least(1);
+  group.set_most_failures(options.most_relaunches + 1);
+  if (!options.worker_command.empty()) {
+    for (const std::string& word : options.worker_command) group.add_command(word);
+    return;
+  }
+  SetProgram(options, "WorkerApp", options.worker_file, group);
+  group.add_command("--data-dir");
+  group.add_command(absl::StrCat(options.run_dir, "/worker-", kRank));
+  if (options.worker_evaluation_log.empty()) return;
+  group.add_command("--evaluation-log");
+  group.add_command(options.worker_evaluation_log);
+}
+
+Status CheckCounts(const JobProcessesOptions& options) {
+  const uint32_t servers = options.server_processes;
+  if (servers > 1 && servers != options.shards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--server-processes ", servers, ": give ", options.shards,
+                     " (--shards), so that each has a shard, 1, which has all of them, or 0"));
+  }
+  if (servers == 0 && options.worker_processes == 0 && !options.has_input) {
+    return absl::InvalidArgumentError(
+        "no process is to run: give --server-processes, --worker-processes or --input");
+  }
+  const std::string& log = options.worker_evaluation_log;
+  if (options.worker_processes > 1 && !log.empty() && log.find(kRank) == std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("the workers' evaluation log ", log,
+                                                   " is one file for ", options.worker_processes,
+                                                   " processes: put {rank} into its name"));
+  }
+  return absl::OkStatus();
+}
+
+std::string Absolute(const std::string& path, std::string_view folder) {
+  if (path.empty() || path == "-") return path;
+  return (fs::path(folder) / path).lexically_normal().string();  // of an absolute path, that one
+}
+
+// Fields that are not set stay so.
+void MakeFieldsAbsolute(std::string_view folder, std::initializer_list<const char*> fields,
+                        google::protobuf::Message& message) {
+  for (const char* const name : fields) {
+    const google::protobuf::FieldDescriptor* const field =
+        message.GetDescriptor()->FindFieldByName(name);
+    MILLRACE_CHECK(field != nullptr);
+    const google::protobuf::Reflection& reflection = *message.GetReflection();
+    if (!reflection.HasField(message, field)) continue;
+    reflection.SetString(&message, field, Absolute(reflection.GetString(message, field), folder));
+  }
+}
+
+void MakePathsAbsolute(std::string_view folder, JobConfig& file) {
+  if (file.producer().has_input() && !file.producer().has_reject_file()) {
+    // Its default is in the folder where CsvProducer was started.
+    file.mutable_producer()->set_reject_file(fs::path(file.producer().input()).filename().string() +
+                                             ".rejects.csv");
+  }
+  if (file.has_producer()) {
+    MakeFieldsAbsolute(folder, {"input", "reject_file"}, *file.mutable_producer());
+  }
+  if (file.has_server()) {
+    file.mutable_server()->clear_server_ids();
+    file.mutable_server()->clear_data_dir();
+    MakeFieldsAbsolute(folder,
+                       {"test_file", "evaluation_log", "weights_file", "snapshot_dir",
+                        "from_snapshot", "replica_tls_cert", "replica_tls_key", "replica_tls_ca"},
+                       *file.mutable_server());
+  }
+  if (file.has_worker()) {
+    file.mutable_worker()->clear_data_dir();
+    file.mutable_worker()->clear_evaluation_log();  // it stands in the command
+  }
+}
+
+}  // namespace
+
+std::string_view GroupOf(JobProgram program) {
+  switch (program) {
+    case JobProgram::kServer:
+      return "server";
+    case JobProgram::kWorker:
+      return "worker";
+    case JobProgram::kProducer:
+      return "producer";
+  }
+  MILLRACE_CHECK(false);
+}
+
+StatusOr<ProcessPlan> PlanJobProcesses(const JobProcessesOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckCounts(options));
+  ProcessPlan plan;
+  plan.set_slots(options.slots);
+  if (options.server_processes > 0) AddServers(options, plan);
+  if (options.has_input) AddProducer(options, plan);
+  if (options.worker_processes > 0) AddWorkers(options, plan);
+  return plan;
+}
+
+JobConfig JobFileOf(const JobConfig& config, JobProgram program, std::string_view folder) {
+  JobConfig file = config;
+  if (program != JobProgram::kServer) file.clear_server();
+  if (program != JobProgram::kWorker) file.clear_worker();
+  if (program != JobProgram::kProducer) {  // it publishes the features
+    file.clear_producer();
+    file.clear_features();
+  }
+  if (program != JobProgram::kServer) file.clear_shards();
+  if (program == JobProgram::kWorker) {  // servers publish how the job learns
+    file.clear_training();
+    file.clear_csv();
+  }
+  MakePathsAbsolute(folder, file);
+  return file;
+}
+
+StatusOr<std::vector<std::string>> CommandWords(std::string_view command) {
+  std::vector<std::string> words;
+  std::string word;
+  bool in_word = false;
+  char quote = 0;  // the open one
+  for (size_t i = 0; i < command.size(); ++i) {
+    const char c = command[i];
+    if (c == '\\' && quote != '\'' && i + 1 < command.size()) {
+      word += command[++i];
+      in_word = true;
+    } else if (quote != 0) {
+      if (c == quote) {
+        quote = 0;
+      } else {
+        word += c;
+      }
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      in_word = true;
+    } else if (c == ' ' || c == '\t' || c == '\n') {
+      if (std::exchange(in_word, false)) words.push_back(std::exchange(word, ""));
+    } else {
+      word += c;
+      in_word = true;
+    }
+  }
+  if (quote != 0)
+    return absl::InvalidArgumentError(absl::StrCat("a ", std::string(1, quote), " is not closed"));
+  if (in_word) words.push_back(word);
+  if (words.empty()) return absl::InvalidArgumentError("it has no words");
+  return words;
+}
+
+std::string RunDirOf(const ProcessPlan& plan) {
+  for (const ProcessGroup& group : plan.groups()) {
+    for (int i = 0; i + 1 < group.command_size(); ++i) {
+      if (group.command(i) != kConfigFlag) continue;
+      return fs::path(group.command(i + 1)).parent_path().parent_path().string();
+    }
+  }
+  return "";
+}
+
+std::string ProcessLogFile(std::string_view run_dir, std::string_view process) {
+  return absl::StrCat(absl::string_view(run_dir.data(), run_dir.size()), "/logs/",
+                      absl::string_view(process.data(), process.size()), ".log");
+}
+
+}  // namespace millrace

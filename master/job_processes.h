@@ -1,0 +1,55 @@
+// The processes of a job, as a master is to run them. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "messages/job.pb.h"
+#include "messages/master.pb.h"
+
+namespace millrace {
+
+struct JobProcessesOptions {
+  std::string run_dir;            // RUN-DIR, an absolute path
+  std::string program_dir;        // of ServerApp and the others, an absolute path
+  uint32_t shards = 1;            // of the job
+  bool has_input = false;         // CsvProducer runs
+  uint32_t server_processes = 1;  // 0, 1 (which has all shards), or a process for each shard
+  uint32_t worker_processes = 2;
+  uint32_t slots = 0;            // so many processes at a time; 0: no limit
+  uint32_t most_relaunches = 3;  // after failures in a row, of a worker and the producer
+  std::vector<std::string> worker_command{};  // instead of WorkerApp; empty: WorkerApp
+  std::string worker_evaluation_log{};  // "{rank}" in it stands for the process's; empty: none
+  // The files of the groups' settings (JobFileOf), absolute paths.
+  std::string server_file;
+  std::string worker_file;
+  std::string producer_file;
+};
+
+// The groups server, producer and worker, those with processes. InvalidArgument names the flag.
+StatusOr<ProcessPlan> PlanJobProcesses(const JobProcessesOptions& options);
+
+enum class JobProgram { kServer, kWorker, kProducer };
+inline constexpr JobProgram kJobPrograms[] = {JobProgram::kServer, JobProgram::kWorker,
+                                              JobProgram::kProducer};
+std::string_view GroupOf(JobProgram program);  // "server", "worker", "producer"
+
+// The settings of one program: without those that concern others alone, whose change is then no
+// reason to start it again. Paths of files are absolute: `folder` is where relative ones begin.
+JobConfig JobFileOf(const JobConfig& config, JobProgram program, std::string_view folder);
+
+// The words of a command as a shell would take them apart: separated by spaces, together within
+// single or double quotes or after a backslash. Nothing else of a shell is known.
+// InvalidArgument: an open quote, or no word.
+StatusOr<std::vector<std::string>> CommandWords(std::string_view command);
+
+// RUN-DIR of the master that made this plan; empty: the plan does not tell.
+std::string RunDirOf(const ProcessPlan& plan);
+
+// RUN-DIR/logs/worker-2.log, the output of all incarnations of a process.
+std::string ProcessLogFile(std::string_view run_dir, std::string_view process);
+
+}  // namespace millrace

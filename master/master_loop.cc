@@ -1,0 +1,345 @@
+#include "master/master_loop.h"
+
+#include <google/protobuf/util/message_differencer.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error_marks.h"
+#include "job/kafka_options.h"
+#include "kafka/broker_retry.h"
+#include "kafka/producer.h"
+#include "kafka/timeouts.h"
+#include "master/job_processes.h"
+#include "master/master_log.h"
+#include "master/plan_reader.h"
+#include "processors/master_processor.h"
+#include "topics/control_codec.h"
+#include "topics/master_topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr int kMostMasterClients = 10;  // of the clients, without a transaction in between
+constexpr seconds kTickEvery(1);
+constexpr seconds kDeleteEvery(60);
+constexpr char kStateKey[] = "state";
+constexpr seconds kMasterAnswers(10);  // or no master runs
+constexpr seconds kBetweenReads(1);
+
+class Master {
+ public:
+  Master(const JobConfig& config, const MasterOptions& options, Launcher& launcher,
+         MasterWakeup& wakeup, const std::atomic<bool>& stop)
+      : config_(config), options_(options), launcher_(launcher), wakeup_(wakeup), stop_(stop) {}
+
+  StatusOr<JobProcesses> Run();
+
+ private:
+  using Transaction = MasterLog::Transaction;
+
+  Status RunWithOneClient();
+  Status Begin();
+  Status CheckWhereItRuns();
+  Status ReadControl();
+  bool IsTickDue() const;
+  bool IsLookDue();
+  std::vector<std::string> RecordsForControl(bool has_looked);
+  Status WriteWhatIsNew(bool has_looked);
+  Status CarryOut();
+  void DeleteWhatIsFolded();
+  void TellNews();
+  bool IsOver() const;
+  bool OwnRecordsAreFolded() const { return processor_->next_offset() >= log_->written_end(); }
+  bool IsCommitted() const;
+  JobProcesses Now() const { return {processor_->state(), processor_->processes()}; }
+
+  const JobConfig& config_;
+  const MasterOptions& options_;
+  Launcher& launcher_;
+  MasterWakeup& wakeup_;
+  const std::atomic<bool>& stop_;
+
+  bool plan_was_sent_ = false;
+  bool stop_was_sent_ = false;
+  int restarts_ = 0;
+  JobProcesses told_;
+  std::vector<ProcessReport> seen_;
+  steady_clock::time_point next_delete_ = steady_clock::now() + kDeleteEvery;
+
+  // Of the present client; another one makes them anew.
+  std::unique_ptr<MasterLog> log_;
+  std::optional<MasterProcessor> processor_;
+  std::map<std::string, std::optional<std::string>> pending_;  // for `plan`
+  uint64_t ticks_ = 0;                                         // folded so far
+  steady_clock::time_point last_tick_;
+};
+
+StatusOr<JobProcesses> Master::Run() {
+  MILLRACE_RETURN_IF_ERROR(CheckWhereItRuns());
+  while (true) {
+    Status done = RunWithOneClient();
+    if (done.ok()) return Now();
+    if (!absl::IsAborted(done) || ++restarts_ > kMostMasterClients) return done;
+    spdlog::warn("{}; MasterApp reads what Kafka has, and continues", std::string(done.message()));
+  }
+}
+
+Status Master::Begin() {
+  log_.reset();  // its producer must not be fenced by the next one of this process
+  pending_.clear();
+  MILLRACE_ASSIGN_OR_RETURN(log_, MasterLog::Create(config_, stop_, &wakeup_.wakeup()));
+  MILLRACE_ASSIGN_OR_RETURN(const auto plan, ReadPlan(config_, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(processor_, MasterProcessor::Restore(config_.epoch(), plan));
+  MILLRACE_RETURN_IF_ERROR(log_->Follow(processor_->next_offset()));
+  told_ = Now();
+  ticks_ = processor_->state().ticks();
+  last_tick_ = steady_clock::now();
+  while (!log_->was_at_end()) {
+    if (stop_ && !plan_was_sent_) return absl::CancelledError("stopped");
+    MILLRACE_RETURN_IF_ERROR(ReadControl());
+    if (!log_->was_at_end()) wakeup_.wakeup().WaitFor(kPoll);
+  }
+  // What the last client had written without being told counts, too.
+  const MasterState& state = processor_->state();
+  plan_was_sent_ = plan_was_sent_ &&
+                   google::protobuf::util::MessageDifferencer::Equals(state.plan(), options_.plan);
+  stop_was_sent_ = stop_was_sent_ && state.phase() != MasterState::ACTIVE;
+  return absl::OkStatus();
+}
+
+// What runs can be seen from its machine and its folder only. Another master there must not be
+// fenced, and nothing be started twice.
+Status Master::CheckWhereItRuns() {
+  MILLRACE_ASSIGN_OR_RETURN(const auto plan, ReadPlan(config_, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(const MasterProcessor master,
+                            MasterProcessor::Restore(config_.epoch(), plan));
+  MILLRACE_ASSIGN_OR_RETURN(seen_, launcher_.Look());
+  const auto running =
+      std::ranges::count_if(seen_, [](const ProcessReport& report) { return !report.has_end(); });
+  if (running > 0) spdlog::info("{} of the job's processes run already", running);
+  const std::vector<ProcessState> processes = master.processes();
+  const bool some_ran = std::ranges::any_of(processes, [](const ProcessState& process) {
+    return process.phase() == ProcessState::RUNNING || process.phase() == ProcessState::STOPPING;
+  });
+  if (!some_ran || options_.run_dir_is_lost) return absl::OkStatus();
+  const std::string run_dir = RunDirOf(master.state().plan());
+  if (!run_dir.empty() && run_dir != options_.run_dir) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the job ", config_.name(), " runs in ", run_dir, ", not in ", options_.run_dir,
+        ": give --run-dir ", run_dir,
+        ", on its machine; or, if what was started there is gone for good, --run-dir-is-lost"));
+  }
+  if (!seen_.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      options_.run_dir, " knows nothing of the processes that run for the job ", config_.name(),
+      ": start MasterApp with the --run-dir and on the machine where they do; or, if they are gone "
+      "for good, with --run-dir-is-lost"));
+}
+
+Status Master::RunWithOneClient() {
+  MILLRACE_RETURN_IF_ERROR(Begin());
+  if (processor_->phase() == MasterState::ENDED) {
+    spdlog::info("the job {} has ended already", config_.name());
+    return absl::OkStatus();
+  }
+  wakeup_.NoteProcesses();
+  while (true) {
+    MILLRACE_RETURN_IF_ERROR(ReadControl());
+    const bool looks = IsLookDue();
+    if (looks) {
+      MILLRACE_ASSIGN_OR_RETURN(seen_, launcher_.Look());
+    }
+    MILLRACE_RETURN_IF_ERROR(WriteWhatIsNew(looks));
+    if (looks) MILLRACE_RETURN_IF_ERROR(CarryOut());
+    if (IsOver() && pending_.empty()) return absl::OkStatus();
+    DeleteWhatIsFolded();
+    wakeup_.wakeup().WaitFor(kPoll);
+  }
+}
+
+// ---- from control to plan ----
+
+Status Master::ReadControl() {
+  MILLRACE_RETURN_IF_ERROR(log_->Poll([this](Offset offset, std::string_view value) {
+    const std::string refused = processor_->Fold(offset, value);
+    if (refused.empty()) return;
+    spdlog::warn("control, offset {}: {}", int64_t{offset}, refused);
+  }));
+  for (auto& [key, value] : processor_->TakeChanges()) pending_[key] = std::move(value);
+  if (const uint64_t ticks = processor_->state().ticks(); ticks != ticks_) {
+    ticks_ = ticks;
+    last_tick_ = steady_clock::now();
+  }
+  return absl::OkStatus();
+}
+
+bool Master::IsTickDue() const { return steady_clock::now() - last_tick_ >= kTickEvery; }
+
+bool Master::IsLookDue() {
+  const bool is_noted = wakeup_.TakeLook();
+  if (is_noted || !IsCommitted() || IsTickDue()) return true;
+  const std::vector<ProcessState> processes = processor_->processes();
+  return std::ranges::any_of(processes, [](const ProcessState& process) {
+    return process.phase() == ProcessState::STARTING || process.phase() == ProcessState::STOPPING;
+  });
+}
+
+// None while the last ones are not folded: they would be said twice.
+std::vector<std::string> Master::RecordsForControl(bool has_looked) {
+  std::vector<std::string> records;
+  if (!OwnRecordsAreFolded() || IsOver()) return records;
+  const auto add = [&](ControlRecord record) {
+    record.set_epoch(config_.epoch());
+    records.push_back(EncodeControl(record));
+  };
+  if (has_looked) {
+    for (ControlRecord& report : processor_->Reports(seen_)) add(std::move(report));
+  }
+  if (!stop_ && !std::exchange(plan_was_sent_, true)) {
+    ControlRecord record;
+    *record.mutable_plan() = options_.plan;
+    add(std::move(record));
+  }
+  if (stop_ && !stop_was_sent_ && processor_->phase() == MasterState::ACTIVE) {
+    spdlog::info("stopping the job's processes; interrupted again, MasterApp leaves them running");
+    ControlRecord record;
+    record.mutable_stop();
+    add(std::move(record));
+    stop_was_sent_ = true;
+  }
+  if (IsTickDue()) {
+    ControlRecord record;
+    record.mutable_tick();
+    add(std::move(record));
+  }
+  return records;
+}
+
+// A state alone, which is that of every second, waits for other records.
+bool Master::IsCommitted() const {
+  return pending_.empty() || (pending_.size() == 1 && pending_.contains(kStateKey));
+}
+
+Status Master::WriteWhatIsNew(bool has_looked) {
+  std::vector<std::string> records = RecordsForControl(has_looked);
+  const bool has_changed = !IsCommitted() || (IsOver() && !pending_.empty());
+  if (records.empty() && !has_changed) return absl::OkStatus();
+  Transaction transaction;
+  transaction.control = std::move(records);
+  transaction.plan.assign(pending_.begin(), pending_.end());
+  MILLRACE_RETURN_IF_ERROR(log_->Write(transaction));
+  restarts_ = 0;
+  pending_.clear();
+  TellNews();
+  return absl::OkStatus();
+}
+
+void Master::TellNews() {
+  JobProcesses now = Now();
+  for (const std::string& line : News(told_, now)) spdlog::info("{}", line);
+  told_ = std::move(now);
+}
+
+// ---- what is in the log may be done ----
+
+Status Master::CarryOut() {
+  for (const ProcessOrder& order : processor_->Orders(seen_)) {
+    MILLRACE_RETURN_IF_ERROR(order.kind() == ProcessOrder::START ? launcher_.Start(order)
+                                                                 : launcher_.Stop(order));
+  }
+  for (const ProcessReport& over : processor_->Over(seen_)) {
+    MILLRACE_RETURN_IF_ERROR(launcher_.Forget(over.process(), over.incarnation() + 1));
+  }
+  return absl::OkStatus();
+}
+
+void Master::DeleteWhatIsFolded() {
+  if (steady_clock::now() < next_delete_ || !pending_.empty()) return;
+  next_delete_ = steady_clock::now() + kDeleteEvery;
+  const Status deleted = log_->DeleteBefore(processor_->next_offset());
+  if (!deleted.ok() && !IsAway(deleted)) {
+    spdlog::warn("{}; control grows until this is mended", std::string(deleted.message()));
+  }
+}
+
+// Nothing more is written to `control` then: what is told could else never be all folded.
+bool Master::IsOver() const {
+  if (!OwnRecordsAreFolded() || (!plan_was_sent_ && !stop_)) return false;
+  switch (processor_->phase()) {
+    case MasterState::ENDED:
+    case MasterState::STOPPED:
+    case MasterState::FAILED:
+      return true;
+    case MasterState::IDLE:
+      return stop_;
+    default:
+      return false;
+  }
+}
+
+// ---- from elsewhere ----
+
+bool NothingRuns(MasterState::Phase phase) {
+  return phase == MasterState::ENDED || phase == MasterState::STOPPED ||
+         phase == MasterState::FAILED || phase == MasterState::IDLE;
+}
+
+Status SendStop(const JobConfig& config, const BrokerRetry& broker_retry) {
+  const std::string topic = MasterTopicName(config.name(), MasterTopic::kControl);
+  ProducerOptions options;
+  options.client_id = "master-stop";
+  MILLRACE_ASSIGN_OR_RETURN(const auto producer,
+                            KafkaProducer::Create(ToKafkaOptions(config), options, nullptr));
+  MILLRACE_RETURN_IF_ERROR(broker_retry.Run([&] { return producer->Prepare({topic}); }));
+  ControlRecord record;
+  record.set_epoch(config.epoch());
+  record.mutable_stop();
+  MILLRACE_RETURN_IF_ERROR(producer->Send(topic, 0, std::string_view(), EncodeControl(record)));
+  MILLRACE_RETURN_IF_ERROR(broker_retry.Run([&] { return producer->Flush(kBrokerCall); }));
+  const std::vector<FailedDelivery> failures = producer->TakeFailures();
+  if (failures.empty()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(topic, ": ", failures.front().reason));
+}
+
+}  // namespace
+
+StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
+  if (NothingRuns(job.state.phase())) return job;
+  MILLRACE_RETURN_IF_ERROR(SendStop(config, BrokerRetry(stop, config.broker_timeout_s())));
+  auto answered = steady_clock::now();
+  while (!NothingRuns(job.state.phase())) {
+    std::this_thread::sleep_for(kBetweenReads);
+    const Offset before(job.state.next_offset());
+    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
+    const auto now = steady_clock::now();
+    if (Offset(job.state.next_offset()) != before) answered = now;
+    if (now - answered < kMasterAnswers) continue;
+    return absl::UnavailableError(absl::StrCat(
+        "no MasterApp of the job ", config.name(), " has answered for ", kMasterAnswers.count(),
+        " s, and its processes, if there are any, run on: start MasterApp on their machine, and "
+        "stop it by Ctrl-C"));
+  }
+  return job;
+}
+
+StatusOr<JobProcesses> RunMaster(const JobConfig& config, const MasterOptions& options,
+                                 Launcher& launcher, MasterWakeup& wakeup,
+                                 const std::atomic<bool>& stop) {
+  return Master(config, options, launcher, wakeup, stop).Run();
+}
+
+}  // namespace millrace

@@ -1,0 +1,59 @@
+// The loop of a job's master.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "base/status.h"
+#include "kafka/wakeup.h"
+#include "launcher/launcher.h"
+#include "master/status_text.h"
+#include "messages/job.pb.h"
+#include "messages/master.pb.h"
+
+namespace millrace {
+
+// Ends the loop's wait when a process may have ended.
+class MasterWakeup {
+ public:
+  // Thread-safe.
+  void NoteProcesses() {
+    look_ = true;
+    wakeup_.Notify();
+  }
+
+  // For the loop.
+  bool TakeLook() { return look_.exchange(false); }
+  Wakeup& wakeup() { return wakeup_; }
+
+ private:
+  std::atomic<bool> look_ = false;
+  Wakeup wakeup_;
+};
+
+struct MasterOptions {
+  ProcessPlan plan;     // REQUIRES CheckPlan(plan)
+  std::string run_dir;  // an absolute path
+  // What an earlier master has started is gone with its run folder.
+  bool run_dir_is_lost = false;
+};
+
+// Runs the plan until the job has ended, failed or was stopped, and returns how its processes then
+// stand. REQUIRES PrepareMasterTopics (master_log.h). `stop`, once it is set, stops the job's
+// processes. `wakeup` is notified by the launcher; all outlive the call.
+//
+// What it does stands in Kafka before it does it, so it may be killed at any time: its processes
+// run on, and the next master continues. Errors: fenced, when another master has taken over;
+// FailedPrecondition with the remedy, when the job is run in another folder or on another machine;
+// Cancelled when it was stopped before it had begun; those of the launcher and of Kafka that
+// waiting does not mend. After an error the processes run on.
+StatusOr<JobProcesses> RunMaster(const JobConfig& config, const MasterOptions& options,
+                                 Launcher& launcher, MasterWakeup& wakeup,
+                                 const std::atomic<bool>& stop);
+
+// Has the job's master, wherever it runs, stop the job's processes, and waits until it has.
+// Unavailable: no master answers; the request stays in `control` for the next one.
+// FailedPrecondition: no master has run this job. Cancelled when `stop` is set.
+StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>& stop);
+
+}  // namespace millrace

@@ -1,0 +1,85 @@
+#include "master/plan_reader.h"
+
+#include "absl/strings/str_cat.h"
+#include "job/kafka_options.h"
+#include "kafka/broker_retry.h"
+#include "kafka/consumer.h"
+#include "kafka/timeouts.h"
+#include "kafka/wakeup.h"
+#include "processors/master_processor.h"
+#include "topics/master_topics.h"
+#include "topics/process_name.h"
+
+namespace millrace {
+namespace {
+
+using PlanRecords = std::map<std::string, std::string>;
+
+constexpr size_t kMostKeys = size_t{4} * kMostProcesses;
+constexpr size_t kPlanRecordsAtOnce = 1000;
+
+StatusOr<PlanRecords> ReadPlanOnce(const KafkaOptions& kafka, const std::string& topic,
+                                   const std::atomic<bool>& stop) {
+  ConsumerOptions options;
+  options.client_id = "master-plan";
+  options.read_committed = true;
+  Wakeup wakeup;
+  MILLRACE_ASSIGN_OR_RETURN(const auto consumer,
+                            PartitionConsumer::Create(kafka, options, topic, &wakeup));
+  MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range, consumer->QueryRange(0, kBrokerCall));
+  PlanRecords records;
+  bool is_at_end = false;
+  ConsumerHandler handler;
+  handler.on_record = [&](const ConsumedRecord& record) -> Status {
+    const std::string key(record.key);
+    if (record.value.data() == nullptr) {
+      records.erase(key);
+      return absl::OkStatus();
+    }
+    if (records.size() == kMostKeys && !records.contains(key)) {
+      return absl::DataLossError(
+          absl::StrCat(topic, " holds more than ", kMostKeys,
+                       " keys, which no master writes: another program writes to this topic. "
+                       "Start a new job (another --job)"));
+    }
+    records[key] = std::string(record.value);
+    return absl::OkStatus();
+  };
+  handler.on_end = [&](int32_t, Offset) { is_at_end = true; };
+  handler.on_out_of_range = [&](int32_t) {
+    return absl::UnavailableError(
+        absl::StrCat(topic, ": records were deleted while they were read"));
+  };
+  MILLRACE_RETURN_IF_ERROR(consumer->Assign(0, range.begin));
+  while (!is_at_end) {
+    if (stop) return absl::CancelledError("stopped");
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer->Poll(kPlanRecordsAtOnce, handler));
+    if (events == 0) wakeup.WaitFor(kPoll);
+  }
+  return records;
+}
+
+Status NoMaster(const JobConfig& config) {
+  return absl::FailedPreconditionError(absl::StrCat("no MasterApp has run the job ", config.name(),
+                                                    " at ", config.brokers(),
+                                                    ": check --job and --brokers"));
+}
+
+}  // namespace
+
+StatusOr<PlanRecords> ReadPlan(const JobConfig& config, const std::atomic<bool>& stop) {
+  const std::string topic = MasterTopicName(config.name(), MasterTopic::kPlan);
+  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
+  return broker_retry.Run([&] { return ReadPlanOnce(ToKafkaOptions(config), topic, stop); });
+}
+
+StatusOr<JobProcesses> ReadJobProcesses(const JobConfig& config, const std::atomic<bool>& stop) {
+  const StatusOr<PlanRecords> plan = ReadPlan(config, stop);
+  if (absl::IsNotFound(plan.status()) || (plan.ok() && plan->empty())) return NoMaster(config);
+  MILLRACE_RETURN_IF_ERROR(plan.status());
+  const StatusOr<MasterProcessor> master = MasterProcessor::Restore(config.epoch(), *plan);
+  if (!master.ok()) return absl::FailedPreconditionError(master.status().message());
+  return JobProcesses{master->state(), master->processes()};
+}
+
+}  // namespace millrace

@@ -1,0 +1,226 @@
+#include "master/status_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/printable.h"
+#include "master/job_processes.h"
+#include "topics/process_name.h"
+
+namespace millrace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string PhaseText(ProcessState::Phase phase) {
+  switch (phase) {
+    case ProcessState::WAITING:
+      return "waiting";
+    case ProcessState::STARTING:
+      return "starting";
+    case ProcessState::RUNNING:
+      return "running";
+    case ProcessState::STOPPING:
+      return "stopping";
+    case ProcessState::ENDED:
+      return "ended";
+    case ProcessState::FAILED:
+      return "failed";
+    case ProcessState::STOPPED:
+      return "stopped";
+    default:
+      return "unknown";
+  }
+}
+
+std::string JobPhaseText(MasterState::Phase phase) {
+  switch (phase) {
+    case MasterState::IDLE:
+      return "idle";
+    case MasterState::ACTIVE:
+      return "active";
+    case MasterState::STOPPING:
+      return "stopping";
+    case MasterState::ENDED:
+      return "ended";
+    case MasterState::STOPPED:
+      return "stopped";
+    case MasterState::FAILED:
+      return "failed";
+    default:
+      return "unknown";
+  }
+}
+
+bool IsAlive(ProcessState::Phase phase) {
+  return phase == ProcessState::STARTING || phase == ProcessState::RUNNING ||
+         phase == ProcessState::STOPPING;
+}
+
+std::string Duration(uint64_t duration_s) {
+  return absl::StrFormat("%d:%02d:%02d", duration_s / 3600, duration_s / 60 % 60, duration_s % 60);
+}
+
+uint64_t SecondsIn(const ProcessState& process, const MasterState& state) {
+  return state.ticks() - std::min(state.ticks(), process.phase_since_tick());
+}
+
+// What follows its end.
+std::string NextText(const ProcessState& before, const ProcessState& now, uint64_t ticks) {
+  if (now.incarnation() > before.incarnation()) return "; it is started again";
+  switch (now.phase()) {
+    case ProcessState::WAITING:
+      if (now.not_before_tick() > ticks) {
+        return absl::StrCat("; it is started again in ", now.not_before_tick() - ticks, " s");
+      }
+      return before.phase() == ProcessState::STOPPING ? "; it waits for a slot"
+                                                      : "; it is started again";
+    case ProcessState::FAILED:
+      return "; it is not started again";
+    default:
+      return "";
+  }
+}
+
+std::string ProcessNews(const ProcessState* before, const ProcessState& now, uint64_t ticks) {
+  const std::string name = ToText(now.process());
+  const bool is_other = before == nullptr || before->incarnation() != now.incarnation();
+  const bool has_ended =
+      before != nullptr && IsAlive(before->phase()) && (is_other || !IsAlive(now.phase()));
+  if (has_ended) {
+    const bool was_stopped = before->phase() == ProcessState::STOPPING;
+    return absl::StrCat(name,
+                        was_stopped ? " was stopped: " : " has ended: ", ToText(now.last_end()),
+                        NextText(*before, now, ticks));
+  }
+  if (before != nullptr && before->phase() == now.phase()) return "";
+  switch (now.phase()) {
+    case ProcessState::RUNNING:
+      return absl::StrCat(name, now.restarts() > 0 ? " runs again" : " runs");
+    case ProcessState::STOPPING:
+      return absl::StrCat(name, " is being stopped");
+    case ProcessState::FAILED:
+      return absl::StrCat(name, " has failed: ", ToText(now.last_end()));
+    default:
+      return "";
+  }
+}
+
+std::string JobNews(const MasterState& before, const MasterState& now) {
+  if (before.phase() == now.phase()) return "";
+  switch (now.phase()) {
+    case MasterState::STOPPING:
+      return "the job's processes are being stopped";
+    case MasterState::ENDED:
+      return "the job has ended: all processes have done their work";
+    case MasterState::STOPPED:
+      return "the job's processes are stopped; MasterApp, started again, continues the job";
+    case MasterState::FAILED:
+      return absl::StrCat("the job has failed: ", Printable(now.failure(), 1000));
+    default:
+      return "";
+  }
+}
+
+Json EndJson(const ProcessState& process) {
+  if (!process.has_last_end()) return nullptr;
+  const ProcessEnd& end = process.last_end();
+  std::string cause = "unknown";
+  if (end.cause() == ProcessEnd::EXITED) cause = "exited";
+  if (end.cause() == ProcessEnd::SIGNALED) cause = "signaled";
+  if (end.cause() == ProcessEnd::OUT_OF_MEMORY) cause = "out_of_memory";
+  if (end.cause() == ProcessEnd::NOT_STARTED) cause = "not_started";
+  return {{"cause", cause}, {"code", end.code()}, {"text", ToText(end)}};
+}
+
+std::string LogOf(const ProcessState& process, const MasterState& state) {
+  const std::string run_dir = RunDirOf(state.plan());
+  return run_dir.empty() ? "" : ProcessLogFile(run_dir, ToText(process.process()));
+}
+
+}  // namespace
+
+std::vector<std::string> News(const JobProcesses& before, const JobProcesses& now) {
+  std::map<std::string, const ProcessState*> known;
+  for (const ProcessState& process : before.processes) known[ToText(process.process())] = &process;
+  std::vector<std::string> all;
+  const auto add = [&all](std::string text) {
+    if (!text.empty()) all.push_back(std::move(text));
+  };
+  for (const ProcessState& process : now.processes) {
+    const auto found = known.find(ToText(process.process()));
+    const ProcessState* const old = found == known.end() ? nullptr : found->second;
+    add(ProcessNews(old, process, now.state.ticks()));
+    if (found != known.end()) known.erase(found);
+  }
+  for (const auto& [name, process] : known) {
+    if (IsAlive(process->phase())) add(absl::StrCat(name, " was stopped, as the plan wants it"));
+  }
+  add(JobNews(before.state, now.state));
+  return all;
+}
+
+std::string StatusTable(const std::string& job, const JobProcesses& now) {
+  std::string text = absl::StrCat("job ", job, ": ", JobPhaseText(now.state.phase()));
+  if (!now.state.failure().empty()) {
+    absl::StrAppend(&text, ": ", Printable(now.state.failure(), 1000));
+  }
+  if (now.state.plan().slots() > 0) {
+    absl::StrAppend(&text, "; at most ", now.state.plan().slots(), " processes at a time");
+  }
+  absl::StrAppend(&text, "\n");
+  using Line = std::array<std::string, 7>;
+  std::vector<Line> lines = {
+      {"process", "phase", "incarnation", "restarts", "for", "last end", "log"}};
+  for (const ProcessState& process : now.processes) {
+    const std::string log = LogOf(process, now.state);
+    lines.push_back({ToText(process.process()), PhaseText(process.phase()),
+                     absl::StrCat(process.incarnation()), absl::StrCat(process.restarts()),
+                     Duration(SecondsIn(process, now.state)),
+                     process.has_last_end() ? ToText(process.last_end()) : "-",
+                     log.empty() ? "-" : Printable(log, 4096)});
+  }
+  std::array<size_t, 7> widths{};
+  for (const Line& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  for (const Line& line : lines) {
+    for (size_t i = 0; i + 1 < line.size(); ++i) {
+      absl::StrAppend(&text, line[i], std::string(widths[i] + 2 - line[i].size(), ' '));
+    }
+    absl::StrAppend(&text, line.back(), "\n");
+  }
+  return text;
+}
+
+std::string StatusJson(const std::string& job, const JobProcesses& now) {
+  Json processes = Json::array();
+  for (const ProcessState& process : now.processes) {
+    const std::string log = LogOf(process, now.state);
+    processes.push_back({{"name", ToText(process.process())},
+                         {"phase", PhaseText(process.phase())},
+                         {"incarnation", process.incarnation()},
+                         {"restarts", process.restarts()},
+                         {"failures", process.failures()},
+                         {"seconds", SecondsIn(process, now.state)},
+                         {"last_end", EndJson(process)},
+                         {"log", log.empty() ? Json() : Json(log)}});
+  }
+  const std::string& failure = now.state.failure();
+  const Json json = {{"job", job},
+                     {"phase", JobPhaseText(now.state.phase())},
+                     {"failure", failure.empty() ? Json() : Json(failure)},
+                     {"slots", now.state.plan().slots()},
+                     {"ticks", now.state.ticks()},
+                     {"unusable_records", now.state.unusable()},
+                     {"processes", std::move(processes)}};
+  // What is no UTF-8 is replaced: commands and names come from a topic.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace millrace

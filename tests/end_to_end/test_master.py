@@ -1,0 +1,274 @@
+"""MasterApp runs whole jobs on a real broker, while everything it starts is killed, and it too."""
+
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import topology  # noqa: E402
+
+SEQUENTIAL = ["--consistency", "sequential", "--batch-rows", "16", "--learning-rate", "0.2",
+              "--l2", "0.0001"]  # fmt: skip
+MASTER = topology.PROGRAMS / "MasterApp"
+INCARNATION_BEGINS = r"incarnation (\d+): begins"
+
+
+class MasterJob(topology.Job):
+    """A job that MasterApp runs. What it started is ended by close(), too."""
+
+    def __init__(self, broker, name, folder, flags=(), **options):
+        super().__init__(broker, name, folder, **options)
+        self.run_dir = self.folder / "run"
+        rows = [*self.features, "--input", self.data, "--reject-file", self.folder / "rejects.csv",
+                *self.producer_flags] if self.data else []  # fmt: skip
+        self.commands = {"master": [
+            MASTER, "--brokers", broker.address, "--job", name, "--workers", str(self.workers),
+            *self.training, *rows, "--weights-file", self.weights, "--checkpoint-interval", "0.3",
+            "--session-timeout", "1.5", "--run-dir", self.run_dir, *flags,
+        ]}  # fmt: skip
+
+    def running(self):
+        """By name: the process ids of the shims, and of the commands, of what runs."""
+        shims, children = {}, {}
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes()
+                parent = (folder / "stat").read_text(errors="replace").rsplit(")", 1)[1].split()[1]
+                program = os.path.basename(os.readlink(folder / "exe"))
+            except OSError:
+                continue  # it has just ended
+            of_run = re.search(re.escape(f"{self.run_dir}/processes/").encode() + rb"([\w-]+)/\d+",
+                               words)
+            if program.split()[0] == "ProcessShim" and of_run:
+                shims[int(folder.name)] = of_run.group(1).decode()
+            children.setdefault(int(parent), []).append(int(folder.name))
+        return {name: (shim, (children.get(shim) or [None])[0]) for shim, name in shims.items()}
+
+    def kill_process(self, name):
+        """The command of one of its processes, if it runs."""
+        command = self.running().get(name, (None, None))[1]
+        if command:
+            self.kill_pid(command)
+
+    @staticmethod
+    def kill_pid(pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def ask(self, command, *flags, code=0):
+        done = subprocess.run([MASTER, command, "--brokers", self.broker.address, "--job",
+                               self.name, *flags], check=False, capture_output=True, text=True,
+                              timeout=60)  # fmt: skip
+        if done.returncode != code:
+            raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stderr}")
+        return done.stdout
+
+    def status(self):
+        return json.loads(self.ask("status", "--json"))
+
+    def wait_for_phases(self, phases, timeout=60):
+        """Until the phases of all processes, in the order of their names, are these."""
+        end = time.monotonic() + timeout
+        while (now := [each["phase"] for each in self.status()["processes"]]) != phases:
+            if time.monotonic() > end:
+                raise AssertionError(f"{now} instead of {phases}\n{self.log('master')}")
+            time.sleep(0.1)
+
+    def end(self):
+        super().end()
+        for shim, command in self.running().values():
+            self.kill_pid(shim)
+            if command:
+                self.kill_pid(command)
+
+
+class OnABroker(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = topology.temporary_folder()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.path = pathlib.Path(cls.folder.name)
+        cls.broker = topology.Broker(cls.path / "kafka").start()
+        cls.addClassCleanup(cls.broker.stop)
+
+    def job(self, flags=(), rows=0, **options):
+        name = self.id().rsplit(".", 1)[-1].replace("_", "-")[:60]
+        folder = self.path / name
+        folder.mkdir()
+        data = None
+        if rows:
+            data = folder / "rows.csv"
+            topology.write_csv(data, rows)
+        options.setdefault("training", SEQUENTIAL)
+        job = MasterJob(self.broker, name, folder, flags, data=data, **options)
+        self.addCleanup(job.close)
+        return job
+
+    def sleepers(self, *flags):
+        """A job of processes that only run."""
+        return self.job(["--server-processes", "0", "--worker-command", "sleep 1000", *flags],
+                        training=[])
+
+    def assert_ended_well(self, job):
+        self.assertEqual(job.wait("master"), 0, job.log("master"))
+        self.assertEqual(job.running(), {})
+        weights, _ = job.reference()
+        self.assertEqual(job.weights.read_bytes(), weights)
+
+    def assert_started_once(self, job):
+        """Each incarnation, by the lines that stand in the logs of the processes."""
+        for log in (job.run_dir / "logs").iterdir():
+            begun = re.findall(INCARNATION_BEGINS, log.read_text(errors="replace"), re.M)
+            self.assertTrue(begun, log)
+            self.assertEqual(len(begun), len(set(begun)), (log, begun))
+
+
+class Jobs(OnABroker):
+    def test_run_to_their_end_by_one_command(self):
+        job = self.job(["--shards", "2"], rows=3000).start()
+        self.assert_ended_well(job)
+        status = job.status()
+        self.assertEqual(status["phase"], "ended")
+        self.assertEqual([each["name"] for each in status["processes"]],
+                         ["producer-0", "server-0", "server-1", "worker-0", "worker-1"])
+        self.assertEqual({each["last_end"]["text"] for each in status["processes"]}, {"exit code 0"})
+        # There is nothing to be done any more.
+        job.start("master")
+        self.assertEqual(job.wait("master"), 0)
+        self.assertIn("has ended already", job.said("master"))
+
+    def test_end_in_the_same_bytes_whoever_is_killed(self):
+        job = self.job(["--rate", "1500"], rows=12_000).start()
+        draw = random.Random(7)
+        victims = ["server-0", "worker-1", "master", "producer-0", "worker-0", "master", "shim",
+                   "server-0", "master", "worker-0", "master", "producer-0"]  # fmt: skip
+        job.wait_for_log("master", "worker-1 runs")
+        for victim in victims:
+            time.sleep(draw.uniform(0.05, 0.8))
+            if victim == "master":
+                if job.processes["master"].poll() is None:
+                    job.kill("master")
+                job.start("master")
+            elif victim == "shim":
+                if running := job.running():
+                    job.kill_pid(draw.choice(sorted(running.items()))[1][0])
+            else:
+                job.kill_process(victim)
+        self.assert_ended_well(job)
+        self.assert_started_once(job)
+        self.assertEqual(job.summary()["rows_trained"], 12_000)
+
+    def test_that_are_stopped_go_on_later(self):
+        job = self.job(["--rate", "1500"], rows=4000).start()
+        job.wait_for_rows(500)
+        self.assertEqual(job.interrupt("master"), 130)
+        self.assertEqual(job.running(), {})
+        self.assertEqual(job.status()["phase"], "stopped")
+        stopped = re.findall(r"(\S+) was stopped: exit code 130", job.said("master"))
+        self.assertEqual(stopped[-1], "server-0", job.said("master"))
+        job.start("master")
+        self.assert_ended_well(job)
+
+
+class Masters(OnABroker):
+    def test_that_are_killed_leave_their_processes_to_the_next(self):
+        job = self.sleepers()
+        job.start().wait_for_log("master", "worker-0 runs")
+        job.wait_for_phases(["running"] * 2)
+        before = job.running()
+        job.kill("master")
+        self.assertEqual(job.running(), before)
+        job.start("master")
+        job.wait_for_log("master", "2 of the job's processes run already")
+        job.commands["second"] = job.commands["master"]
+        job.start("second")
+        self.assertEqual(job.wait("master"), 4, job.log("master"))
+        self.assertEqual(job.running(), before)
+        # One that looks elsewhere harms neither the second nor what runs.
+        elsewhere = [str(word).replace(str(job.run_dir), f"{job.run_dir}-2")
+                     for word in job.commands["master"]]
+        job.commands["third"] = elsewhere
+        job.start("third")
+        self.assertEqual(job.wait("third"), 1)
+        self.assertIn("--run-dir", job.log("third"))
+        self.assertEqual(job.running(), before)
+        self.assertIn("job " + job.name + ": stopped", job.ask("stop"))
+        self.assertEqual(job.wait("second"), 130)
+        self.assertEqual(job.running(), {})
+
+    def test_give_a_worker_s_slot_to_a_server(self):
+        job = self.sleepers("--slots", "2")
+        job.start().wait_for_log("master", "worker-0 runs")
+        job.wait_for_phases(["running"] * 2)
+        worker = job.running()["worker-0"]
+        job.kill("master")
+        command = job.commands["master"]
+        command[command.index("--server-processes") + 1] = "1"
+        job.start("master")
+        job.wait_for_phases(["running", "running", "waiting"])
+        self.assertEqual(sorted(job.running()), ["server-0", "worker-0"])
+        self.assertEqual(job.running()["worker-0"], worker)
+        self.assertEqual(job.interrupt("master"), 130)
+        self.assertEqual(job.running(), {})
+
+    def test_stop_what_has_another_command_and_leave_the_rest_alone(self):
+        job = self.sleepers("--worker-processes", "1")
+        job.start().wait_for_log("master", "worker-0 runs")
+        job.wait_for_phases(["running"])
+        before = job.running()
+        job.kill("master")
+        command = job.commands["master"]
+        command[command.index("--worker-processes") + 1] = "2"
+        job.start("master")
+        job.wait_for_phases(["running"] * 2)
+        self.assertEqual(job.running()["worker-0"], before["worker-0"])
+        job.kill("master")
+        command[command.index("sleep 1000")] = "sleep 2000"
+        job.start("master")
+        job.wait_for_log("master", "worker-1 runs")
+        job.wait_for_phases(["running"] * 2)
+        self.assertNotEqual(job.running()["worker-0"], before["worker-0"])
+
+
+class Failures(OnABroker):
+    def test_of_a_command_that_is_not_there_end_the_job_with_its_reason(self):
+        job = self.job(["--server-processes", "0", "--worker-command", "/no/such/program"],
+                       training=[]).start()
+        self.assertEqual(job.wait("master"), 1)
+        self.assertIn("No such file", job.log("master"))
+        self.assertIn("worker-0", job.log("master"))
+        self.assertEqual(job.status()["phase"], "failed")
+        # Mended, it goes on.
+        command = job.commands["master"]
+        command[command.index("/no/such/program")] = "true"
+        job.start("master")
+        self.assertEqual(job.wait("master"), 0, job.said("master"))
+
+    def test_of_a_command_that_ends_at_once_end_the_job_with_its_last_words(self):
+        job = self.job(["--server-processes", "0", "--worker-processes", "1", "--worker-command",
+                        "sh -c 'echo this is broken; exit 3'", "--relaunch-on-worker-failure", "1"],
+                       training=[]).start()
+        self.assertEqual(job.wait("master"), 1)
+        self.assertIn("exit code 3; it is started again in 1 s", job.log("master"))
+        self.assertIn("this is broken", job.log("master"))
+        self.assertIn("logs/worker-0.log", job.log("master"))
+
+    def test_of_a_job_that_no_master_has_run_are_said_so(self):
+        job = self.sleepers()
+        for command in "status", "stop":
+            with self.assertRaisesRegex(AssertionError, "exit code 1(.|\n)*no MasterApp has run"):
+                job.ask(command)
+
+
+if __name__ == "__main__":
+    topology.end_on_signals()
+    unittest.main(verbosity=2)

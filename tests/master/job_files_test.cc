@@ -1,0 +1,77 @@
+#include "master/job_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace millrace {
+namespace {
+
+using ::testing::EndsWith;
+
+class JobFilesTest : public testing::Test {
+ protected:
+  JobFilesTest() {
+    std::string name = testing::TempDir() + "millrace-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~JobFilesTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Keep(const std::string& group, uint32_t workers) {
+    JobConfig config;
+    config.set_workers(workers);
+    const StatusOr<std::string> path = KeepJobFile(folder_, group, config);
+    EXPECT_TRUE(path.ok()) << path.status();
+    return *path;
+  }
+  std::string Write(const std::string& text) {
+    const std::string path = folder_ + "/log";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(JobFilesTest, TheSameSettingsKeepTheirFileAndOthersGetANewOne) {
+  const std::string first = Keep("server", 4);
+  EXPECT_THAT(first, EndsWith("/config/server-1.textproto"));
+  EXPECT_EQ(Keep("server", 4), first);
+  EXPECT_THAT(Keep("server", 5), EndsWith("/config/server-2.textproto"));
+  // Back to what it was before is another change.
+  EXPECT_THAT(Keep("server", 4), EndsWith("/config/server-3.textproto"));
+  EXPECT_THAT(Keep("worker", 4), EndsWith("/config/worker-1.textproto"));
+}
+
+TEST_F(JobFilesTest, AFileThatWasEditedIsNotTakenForOurs) {
+  const std::string first = Keep("server", 4);
+  std::ofstream(first) << "workers: 9\n";
+  EXPECT_THAT(Keep("server", 4), EndsWith("/config/server-2.textproto"));
+}
+
+TEST_F(JobFilesTest, OnlyTheOwnerReadsThemSinceTheyMayHoldPasswords) {
+  struct stat found = {};
+  ASSERT_EQ(stat(Keep("server", 4).c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0600u);
+}
+
+TEST_F(JobFilesTest, TheLastLinesOfALogAreFitForATerminal) {
+  EXPECT_EQ(LastLogLines(Write("1\n2\n3\n4\n"), 2), "3\n4");
+  EXPECT_EQ(LastLogLines(Write("only \x1b[31m"), 2), "only \\x1b[31m");
+  EXPECT_EQ(LastLogLines(Write(""), 2), "");
+  EXPECT_EQ(LastLogLines(folder_ + "/none", 2), "");
+}
+
+TEST_F(JobFilesTest, ALongLogIsReadAtItsEndOnly) {
+  std::string text(300'000, 'x');
+  text += "\nlast\n";
+  EXPECT_EQ(LastLogLines(Write(text), 1), "last");
+}
+
+}  // namespace
+}  // namespace millrace

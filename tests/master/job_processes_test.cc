@@ -1,0 +1,217 @@
+#include "master/job_processes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "topics/control_codec.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+JobProcessesOptions Options() {
+  JobProcessesOptions options;
+  options.run_dir = "/run/flights";
+  options.program_dir = "/opt/millrace";
+  options.shards = 2;
+  options.has_input = true;
+  options.server_processes = 2;
+  options.server_file = "/run/flights/config/server-1.textproto";
+  options.worker_file = "/run/flights/config/worker-3.textproto";
+  options.producer_file = "/run/flights/config/producer-1.textproto";
+  return options;
+}
+
+ProcessPlan PlanOf(const JobProcessesOptions& options) {
+  StatusOr<ProcessPlan> plan = PlanJobProcesses(options);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(CheckPlan(*plan).ok()) << CheckPlan(*plan);
+  return *plan;
+}
+
+std::string WhyNot(const JobProcessesOptions& options) {
+  const Status refused = PlanJobProcesses(options).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  return std::string(refused.message());
+}
+
+TEST(JobProcessesTest, EachShardHasAServerWithAFolderOfItsOwn) {
+  const ProcessPlan plan = PlanOf(Options());
+  ASSERT_EQ(plan.groups(0).name(), "server");
+  EXPECT_EQ(plan.groups(0).count(), 2u);
+  EXPECT_EQ(plan.groups(0).least(), 2u);
+  EXPECT_FALSE(plan.groups(0).has_most_failures());
+  EXPECT_THAT(
+      CommandOf(plan.groups(0), 1),
+      ElementsAre("/opt/millrace/ServerApp", "--config", "/run/flights/config/server-1.textproto",
+                  "--data-dir", "/run/flights/server-1", "--server-ids", "1"));
+}
+
+TEST(JobProcessesTest, OneServerHasAllShards) {
+  JobProcessesOptions options = Options();
+  options.server_processes = 1;
+  EXPECT_THAT(
+      CommandOf(PlanOf(options).groups(0), 0),
+      ElementsAre("/opt/millrace/ServerApp", "--config", "/run/flights/config/server-1.textproto",
+                  "--data-dir", "/run/flights/server-0"));
+}
+
+TEST(JobProcessesTest, ServersComeBeforeTheProducerAndTheProducerBeforeWorkers) {
+  const ProcessPlan plan = PlanOf(Options());
+  ASSERT_EQ(plan.groups_size(), 3);
+  EXPECT_EQ(plan.groups(1).name(), "producer");
+  EXPECT_EQ(plan.groups(2).name(), "worker");
+  EXPECT_GT(plan.groups(0).priority(), plan.groups(1).priority());
+  EXPECT_GT(plan.groups(1).priority(), plan.groups(2).priority());
+}
+
+TEST(JobProcessesTest, ANumberOfServersBetweenOneAndTheShardsIsWrongUsage) {
+  JobProcessesOptions options = Options();
+  options.shards = 4;
+  EXPECT_THAT(WhyNot(options), HasSubstr("--server-processes 2: give 4 (--shards)"));
+  options.server_processes = 5;
+  EXPECT_THAT(WhyNot(options), HasSubstr("--server-processes 5"));
+}
+
+TEST(JobProcessesTest, AWorkerThatMayBeLaunchedAgainThreeTimesFailsForGoodWithItsFourthFailure) {
+  JobProcessesOptions options = Options();
+  options.most_relaunches = 3;
+  const ProcessPlan plan = PlanOf(options);
+  EXPECT_EQ(plan.groups(1).most_failures(), 4u);
+  EXPECT_EQ(plan.groups(2).most_failures(), 4u);
+  EXPECT_EQ(plan.groups(2).least(), 1u);
+  options.most_relaunches = 0;
+  EXPECT_EQ(PlanOf(options).groups(2).most_failures(), 1u);
+}
+
+TEST(JobProcessesTest, AJobWithoutAnInputHasNoProducer) {
+  JobProcessesOptions options = Options();
+  options.has_input = false;
+  const ProcessPlan plan = PlanOf(options);
+  ASSERT_EQ(plan.groups_size(), 2);
+  EXPECT_EQ(plan.groups(1).name(), "worker");
+}
+
+TEST(JobProcessesTest, AnyCommandMayTakeThePlaceOfWorkerApp) {
+  JobProcessesOptions options = Options();
+  options.worker_command = {"/usr/bin/python3", "train.py", "--rank", "{rank}"};
+  EXPECT_THAT(CommandOf(PlanOf(options).groups(2), 7),
+              ElementsAre("/usr/bin/python3", "train.py", "--rank", "7"));
+}
+
+TEST(JobProcessesTest, AJobOfNothingIsWrongUsage) {
+  JobProcessesOptions options = Options();
+  options.has_input = false;
+  options.server_processes = options.worker_processes = 0;
+  EXPECT_THAT(WhyNot(options), HasSubstr("no process is to run"));
+}
+
+TEST(JobProcessesTest, WorkersDoNotWriteOneEvaluationLogTogether) {
+  JobProcessesOptions options = Options();
+  options.worker_evaluation_log = "/tmp/worker.csv";
+  EXPECT_THAT(WhyNot(options), HasSubstr("put {rank} into its name"));
+  options.worker_evaluation_log = "/tmp/worker-{rank}.csv";
+  EXPECT_EQ(CommandOf(PlanOf(options).groups(2), 1).back(), "/tmp/worker-1.csv");
+}
+
+TEST(JobProcessesTest, ThePlanTellsTheRunFolder) {
+  EXPECT_EQ(RunDirOf(PlanOf(Options())), "/run/flights");
+  JobProcessesOptions options = Options();
+  options.has_input = false;
+  options.server_processes = 0;
+  options.worker_command = {"sleep", "1"};
+  EXPECT_EQ(RunDirOf(PlanOf(options)), "");
+}
+
+// ---- the files of the programs ----
+
+JobConfig Config() {
+  JobConfig config;
+  config.set_name("flights");
+  config.set_shards(2);
+  config.mutable_features()->set_label("late");
+  config.mutable_training()->set_batch_rows(7);
+  config.mutable_producer()->set_input("data/flights.csv");
+  config.mutable_server()->set_weights_file("weights.npy");
+  config.mutable_server()->set_test_file("/data/test.csv");
+  config.mutable_server()->set_data_dir("theirs");
+  config.mutable_worker()->set_session_timeout_s(2);
+  config.mutable_worker()->set_data_dir("theirs");
+  KafkaSetting& setting = *config.add_kafka();
+  setting.set_key("sasl.password");
+  setting.set_value("secret");
+  return config;
+}
+
+bool IsTheSame(const JobConfig& a, const JobConfig& b, JobProgram program) {
+  return JobFileOf(a, program, "/home").SerializeAsString() ==
+         JobFileOf(b, program, "/home").SerializeAsString();
+}
+
+TEST(JobFileTest, AProgramIsNotStartedAgainBecauseOfSettingsOfOthers) {
+  JobConfig other = Config();
+  other.mutable_worker()->set_session_timeout_s(9);
+  for (const JobProgram program : kJobPrograms) {
+    EXPECT_EQ(IsTheSame(Config(), other, program), program != JobProgram::kWorker)
+        << GroupOf(program);
+  }
+  other = Config();
+  other.mutable_training()->set_batch_rows(8);
+  EXPECT_TRUE(IsTheSame(Config(), other, JobProgram::kWorker));
+  EXPECT_FALSE(IsTheSame(Config(), other, JobProgram::kServer));
+}
+
+TEST(JobFileTest, PathsDoNotDependOnWhereTheNextMasterIsStarted) {
+  const JobConfig producer = JobFileOf(Config(), JobProgram::kProducer, "/home/me");
+  EXPECT_EQ(producer.producer().input(), "/home/me/data/flights.csv");
+  EXPECT_EQ(producer.producer().reject_file(), "/home/me/flights.csv.rejects.csv");
+  const JobConfig server = JobFileOf(Config(), JobProgram::kServer, "/home/me");
+  EXPECT_EQ(server.server().weights_file(), "/home/me/weights.npy");
+  EXPECT_EQ(server.server().test_file(), "/data/test.csv");
+}
+
+TEST(JobFileTest, APathThatIsNotGivenStaysSo) {
+  JobConfig config;
+  config.mutable_server()->set_replicas(1);
+  config.mutable_producer()->set_rate(7);
+  const JobConfig server = JobFileOf(config, JobProgram::kServer, "/home/me");
+  EXPECT_FALSE(server.server().has_weights_file());
+  EXPECT_FALSE(server.server().has_test_file());
+  const JobConfig producer = JobFileOf(config, JobProgram::kProducer, "/home/me");
+  EXPECT_FALSE(producer.producer().has_input());
+  EXPECT_FALSE(producer.producer().has_reject_file());
+}
+
+TEST(JobFileTest, FoldersOfDataStandInTheCommandOfEachProcess) {
+  EXPECT_FALSE(JobFileOf(Config(), JobProgram::kServer, "/").server().has_data_dir());
+  EXPECT_FALSE(JobFileOf(Config(), JobProgram::kWorker, "/").worker().has_data_dir());
+}
+
+TEST(JobFileTest, EveryProgramGetsTheJobAndItsKafka) {
+  for (const JobProgram program : kJobPrograms) {
+    const JobConfig file = JobFileOf(Config(), program, "/");
+    EXPECT_EQ(file.name(), "flights");
+    ASSERT_EQ(file.kafka_size(), 1);
+    EXPECT_EQ(file.kafka(0).value(), "secret");
+  }
+}
+
+// ---- commands ----
+
+TEST(CommandWordsTest, AreTakenApartAsAShellWould) {
+  EXPECT_THAT(*CommandWords("python3  train.py --name 'a b' \"c'd\" e\\ f ''"),
+              ElementsAre("python3", "train.py", "--name", "a b", "c'd", "e f", ""));
+}
+
+TEST(CommandWordsTest, WithAnOpenQuoteOrWithoutAWordAreRefused) {
+  EXPECT_THAT(std::string(CommandWords("echo 'a").status().message()), HasSubstr("not closed"));
+  EXPECT_TRUE(absl::IsInvalidArgument(CommandWords(" \t").status()));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,263 @@
+#include "master/master_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "master/plan_reader.h"
+#include "tests/kafka/mock_cluster.h"
+#include "tests/kafka/until.h"
+#include "topics/control_codec.h"
+#include "topics/master_topics.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Processes that exist in this map only. Thread-safe: two masters may have it.
+class Machine {
+ public:
+  struct Incarnation {
+    ProcessName process;
+    std::optional<ProcessEnd> end;
+  };
+
+  void Start(const ProcessOrder& order) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!known_.insert(order.incarnation()).second) return;
+    ++starts_;
+    all_[order.incarnation()] = {order.process(), std::nullopt};
+    if (exits_at_once_) all_[order.incarnation()].end = Exit(*exits_at_once_);
+  }
+  void Stop(const ProcessOrder& order) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    known_.insert(order.incarnation());
+    Incarnation& stopped = all_[order.incarnation()];
+    stopped.process = order.process();
+    if (!stopped.end) stopped.end = Exit(130);
+  }
+  std::vector<ProcessReport> Look() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<ProcessReport> reports;
+    for (const auto& [number, incarnation] : all_) {
+      ProcessReport& report = reports.emplace_back();
+      *report.mutable_process() = incarnation.process;
+      report.set_incarnation(number);
+      if (incarnation.end) *report.mutable_end() = *incarnation.end;
+    }
+    return reports;
+  }
+  void Forget(const ProcessName& process, uint64_t before) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::erase_if(all_, [&](const auto& entry) {
+      return entry.first < before && ToText(entry.second.process) == ToText(process);
+    });
+  }
+
+  // For tests.
+  void ExitAtOnce(int code) { exits_at_once_ = code; }
+  void End(const std::string& name, int code) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& [number, incarnation] : all_) {
+      if (ToText(incarnation.process) == name && !incarnation.end) incarnation.end = Exit(code);
+    }
+  }
+  size_t running() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return static_cast<size_t>(
+        std::ranges::count_if(all_, [](const auto& entry) { return !entry.second.end; }));
+  }
+  int starts() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return starts_;
+  }
+
+ private:
+  static ProcessEnd Exit(int code) {
+    ProcessEnd end;
+    end.set_cause(ProcessEnd::EXITED);
+    end.set_code(code);
+    return end;
+  }
+
+  std::mutex mutex_;
+  std::map<uint64_t, Incarnation> all_;
+  std::set<uint64_t> known_;
+  std::optional<int> exits_at_once_;
+  int starts_ = 0;
+};
+
+class MachineLauncher final : public Launcher {
+ public:
+  explicit MachineLauncher(Machine& machine) : machine_(machine) {}
+  Status Start(const ProcessOrder& order) override {
+    machine_.Start(order);
+    return absl::OkStatus();
+  }
+  Status Stop(const ProcessOrder& order) override {
+    machine_.Stop(order);
+    return absl::OkStatus();
+  }
+  StatusOr<std::vector<ProcessReport>> Look() override { return machine_.Look(); }
+  Status Forget(const ProcessName& process, uint64_t before) override {
+    machine_.Forget(process, before);
+    return absl::OkStatus();
+  }
+
+ private:
+  Machine& machine_;
+};
+
+class MasterLoopTest : public testing::Test {
+ protected:
+  MasterLoopTest() {
+    config_.set_name("mastered");
+    config_.set_brokers(cluster_.options().brokers);
+    for (const MasterTopic topic : kMasterTopics) {
+      cluster_.CreateTopic(MasterTopicName("mastered", topic), 1);
+    }
+    ProcessGroup& group = *options_.plan.add_groups();
+    group.set_name("worker");
+    group.set_count(2);
+    group.set_least(1);
+    group.set_most_failures(1);
+    group.add_command("/bin/true");
+    options_.run_dir = "/run/mastered";
+  }
+
+  using Outcome = StatusOr<JobProcesses>;
+  std::future<Outcome> Start(const std::atomic<bool>& stop) {
+    return std::async(std::launch::async, [this, &stop] {
+      MachineLauncher launcher(machine_);
+      MasterWakeup wakeup;
+      return RunMaster(config_, options_, launcher, wakeup, stop);
+    });
+  }
+  Outcome RunToItsEnd() { return Start(never_).get(); }
+
+  MockCluster cluster_;
+  JobConfig config_;
+  MasterOptions options_;
+  Machine machine_;
+  const std::atomic<bool> never_ = false;
+};
+
+TEST_F(MasterLoopTest, AJobEndsWhenAllProcessesHaveDoneTheirWork) {
+  machine_.ExitAtOnce(0);
+  const Outcome job = RunToItsEnd();
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->state.phase(), MasterState::ENDED);
+  EXPECT_EQ(machine_.starts(), 2);
+  EXPECT_TRUE(machine_.Look().empty()) << "what is over is not forgotten";
+  // Whoever reads the plan sees the same.
+  const StatusOr<JobProcesses> read = ReadJobProcesses(config_, never_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->state.SerializeAsString(), job->state.SerializeAsString());
+  // There is nothing to be done any more.
+  EXPECT_EQ(RunToItsEnd()->state.phase(), MasterState::ENDED);
+  EXPECT_EQ(machine_.starts(), 2);
+}
+
+TEST_F(MasterLoopTest, AJobFailsWithItsLastWorkerAndGoesOnWhenItIsMended) {
+  machine_.ExitAtOnce(2);
+  const Outcome failed = RunToItsEnd();
+  ASSERT_TRUE(failed.ok()) << failed.status();
+  EXPECT_EQ(failed->state.phase(), MasterState::FAILED);
+  EXPECT_THAT(failed->state.failure(), HasSubstr("exit code 2"));
+  machine_.ExitAtOnce(0);
+  options_.plan.mutable_groups(0)->set_command(0, "/bin/mended");
+  EXPECT_EQ(RunToItsEnd()->state.phase(), MasterState::ENDED);
+}
+
+TEST_F(MasterLoopTest, AStoppedMasterStopsItsProcessesAndTheNextOneStartsThemAgain) {
+  std::atomic<bool> stop = false;
+  std::future<Outcome> first = Start(stop);
+  ASSERT_TRUE(Until([&] { return machine_.running() == 2; }));
+  stop = true;
+  EXPECT_EQ(first.get()->state.phase(), MasterState::STOPPED);
+  EXPECT_EQ(machine_.running(), 0u);
+  std::future<Outcome> second = Start(never_);
+  ASSERT_TRUE(Until([&] { return machine_.running() == 2; }));
+  machine_.End("worker-0", 0);
+  machine_.End("worker-1", 0);
+  EXPECT_EQ(second.get()->state.phase(), MasterState::ENDED);
+  EXPECT_EQ(machine_.starts(), 4);
+}
+
+TEST_F(MasterLoopTest, AStopFromElsewhereDoesTheSame) {
+  std::future<Outcome> master = Start(never_);
+  ASSERT_TRUE(Until([&] { return machine_.running() == 2; }));
+  const Outcome stopped = StopJob(config_, never_);
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  EXPECT_EQ(stopped->state.phase(), MasterState::STOPPED);
+  EXPECT_EQ(master.get()->state.phase(), MasterState::STOPPED);
+  EXPECT_EQ(machine_.running(), 0u);
+}
+
+TEST_F(MasterLoopTest, AMasterThatDoesNotSeeWhatRunsDoesNotStartItTwice) {
+  std::future<Outcome> master = Start(never_);
+  ASSERT_TRUE(Until([&] {
+    const StatusOr<JobProcesses> job = ReadJobProcesses(config_, never_);
+    return job.ok() && job->processes.size() == 2 &&
+           std::ranges::all_of(job->processes, [](const ProcessState& process) {
+             return process.phase() == ProcessState::RUNNING;
+           });
+  }));
+  Machine another;
+  MachineLauncher launcher(another);
+  MasterWakeup wakeup;
+  const Outcome elsewhere = RunMaster(config_, options_, launcher, wakeup, never_);
+  EXPECT_TRUE(absl::IsFailedPrecondition(elsewhere.status())) << elsewhere.status();
+  EXPECT_THAT(std::string(elsewhere.status().message()), HasSubstr("--run-dir-is-lost"));
+  EXPECT_EQ(another.starts(), 0);
+  // The first one goes on.
+  machine_.End("worker-0", 0);
+  machine_.End("worker-1", 0);
+  EXPECT_EQ(master.get()->state.phase(), MasterState::ENDED);
+}
+
+TEST_F(MasterLoopTest, RecordsOfStrangersHarmNobody) {
+  auto stranger = KafkaProducer::Create(cluster_.options(), {.client_id = "stranger"}, nullptr);
+  ASSERT_TRUE(stranger.ok());
+  ControlRecord stop;  // of another epoch
+  stop.set_epoch(config_.epoch() + 1);
+  stop.mutable_stop();
+  for (const std::string& value : {std::string("no record"), std::string(), EncodeControl(stop)}) {
+    ASSERT_TRUE((*stranger)->Send("mastered.control", 0, "", value).ok());
+  }
+  ASSERT_TRUE((*stranger)->Flush(std::chrono::seconds(20)).ok());
+  machine_.ExitAtOnce(0);
+  const Outcome job = RunToItsEnd();
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->state.phase(), MasterState::ENDED);
+  EXPECT_EQ(job->state.unusable(), 3u);
+}
+
+TEST_F(MasterLoopTest, APlanThatIsNoneIsAnErrorWithTheRemedy) {
+  auto stranger = KafkaProducer::Create(cluster_.options(), {.client_id = "stranger"}, nullptr);
+  ASSERT_TRUE((*stranger)->Send("mastered.plan", 0, "state", "no state").ok());
+  ASSERT_TRUE((*stranger)->Flush(std::chrono::seconds(20)).ok());
+  const Outcome job = RunToItsEnd();
+  EXPECT_FALSE(job.ok());
+  EXPECT_EQ(machine_.starts(), 0);
+}
+
+TEST_F(MasterLoopTest, WithoutAMasterNothingIsShown) {
+  const StatusOr<JobProcesses> job = ReadJobProcesses(config_, never_);
+  EXPECT_TRUE(absl::IsFailedPrecondition(job.status())) << job.status();
+  EXPECT_THAT(std::string(job.status().message()), HasSubstr("no MasterApp has run the job"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,141 @@
+#include "master/status_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ProcessState Process(ProcessState::Phase phase, uint64_t incarnation) {
+  ProcessState process;
+  process.mutable_process()->set_group("worker");
+  process.set_phase(phase);
+  process.set_incarnation(incarnation);
+  return process;
+}
+
+ProcessState Ended(ProcessState process, ProcessEnd::Cause cause, int code) {
+  process.mutable_last_end()->set_cause(cause);
+  process.mutable_last_end()->set_code(code);
+  return process;
+}
+
+JobProcesses Job(std::vector<ProcessState> processes,
+                 MasterState::Phase phase = MasterState::ACTIVE) {
+  JobProcesses job;
+  job.state.set_phase(phase);
+  job.state.set_ticks(100);
+  ProcessGroup& group = *job.state.mutable_plan()->add_groups();
+  group.add_command("/opt/WorkerApp");
+  group.add_command("--config");
+  group.add_command("/run/flights/config/worker-1.textproto");
+  job.processes = std::move(processes);
+  return job;
+}
+
+ProcessState Running() { return Process(ProcessState::RUNNING, 3); }
+
+TEST(NewsTest, NothingNewIsNotTold) {
+  EXPECT_THAT(News(Job({Running()}), Job({Running()})), IsEmpty());
+}
+
+TEST(NewsTest, AProcessRunsAndRunsAgain) {
+  const ProcessState starting = Process(ProcessState::STARTING, 3);
+  EXPECT_THAT(News(Job({}), Job({starting})), IsEmpty());
+  EXPECT_THAT(News(Job({starting}), Job({Running()})), ElementsAre("worker-0 runs"));
+  ProcessState again = Running();
+  again.set_restarts(2);
+  EXPECT_THAT(News(Job({starting}), Job({again})), ElementsAre("worker-0 runs again"));
+}
+
+TEST(NewsTest, AnEndIsToldWithItsCauseAndWhatFollows) {
+  ProcessState waiting = Ended(Process(ProcessState::WAITING, 3), ProcessEnd::EXITED, 1);
+  waiting.set_not_before_tick(104);
+  EXPECT_THAT(News(Job({Running()}), Job({waiting})),
+              ElementsAre("worker-0 has ended: exit code 1; it is started again in 4 s"));
+  const ProcessState next = Ended(Process(ProcessState::STARTING, 5), ProcessEnd::SIGNALED, 9);
+  EXPECT_THAT(News(Job({Running()}), Job({next})),
+              ElementsAre("worker-0 has ended: signal 9 (SIGKILL); it is started again"));
+  const ProcessState failed = Ended(Process(ProcessState::FAILED, 3), ProcessEnd::EXITED, 2);
+  EXPECT_THAT(News(Job({Running()}), Job({failed})),
+              ElementsAre("worker-0 has ended: exit code 2; it is not started again"));
+  const ProcessState ended = Ended(Process(ProcessState::ENDED, 3), ProcessEnd::EXITED, 0);
+  EXPECT_THAT(News(Job({Running()}), Job({ended})), ElementsAre("worker-0 has ended: exit code 0"));
+}
+
+TEST(NewsTest, AProcessThatGaveUpItsSlotWaitsForOne) {
+  const ProcessState stopping = Process(ProcessState::STOPPING, 3);
+  EXPECT_THAT(News(Job({Running()}), Job({stopping})), ElementsAre("worker-0 is being stopped"));
+  const ProcessState waiting = Ended(Process(ProcessState::WAITING, 3), ProcessEnd::EXITED, 130);
+  EXPECT_THAT(News(Job({stopping}), Job({waiting})),
+              ElementsAre("worker-0 was stopped: exit code 130; it waits for a slot"));
+}
+
+TEST(NewsTest, AProcessThatHasGoneFromThePlanIsNotForgottenSilently) {
+  EXPECT_THAT(News(Job({Process(ProcessState::STOPPING, 3)}), Job({})),
+              ElementsAre("worker-0 was stopped, as the plan wants it"));
+}
+
+TEST(NewsTest, TheJobsEndIsTold) {
+  EXPECT_THAT(News(Job({}), Job({}, MasterState::ENDED)),
+              ElementsAre(HasSubstr("the job has ended")));
+  JobProcesses failed = Job({}, MasterState::FAILED);
+  failed.state.set_failure("no worker is left\x1b[2J");
+  EXPECT_THAT(News(Job({}), failed), ElementsAre("the job has failed: no worker is left\\x1b[2J"));
+}
+
+TEST(StatusTableTest, HasALineForEachProcess) {
+  ProcessState running = Ended(Running(), ProcessEnd::SIGNALED, 9);
+  running.set_phase_since_tick(35);
+  running.set_restarts(2);
+  EXPECT_EQ(StatusTable("flights", Job({running})),
+            "job flights: active\n"
+            "process   phase    incarnation  restarts  for      last end            log\n"
+            "worker-0  running  3            2         0:01:05  signal 9 (SIGKILL)  "
+            "/run/flights/logs/worker-0.log\n");
+}
+
+TEST(StatusTableTest, SaysWhyAJobHasFailedAndHowManyMayRun) {
+  JobProcesses job = Job({}, MasterState::FAILED);
+  job.state.set_failure("worker-0: exit code 1");
+  job.state.mutable_plan()->set_slots(3);
+  EXPECT_THAT(StatusTable("flights", job),
+              HasSubstr("job flights: failed: worker-0: exit code 1; at most 3 processes at a "
+                        "time\n"));
+}
+
+TEST(StatusJsonTest, HasTheSameForPrograms) {
+  ProcessState running = Ended(Running(), ProcessEnd::EXITED, 1);
+  running.set_phase_since_tick(90);
+  const auto json = nlohmann::json::parse(StatusJson("flights", Job({running})));
+  EXPECT_EQ(json["job"], "flights");
+  EXPECT_EQ(json["phase"], "active");
+  EXPECT_TRUE(json["failure"].is_null());
+  const auto& process = json["processes"][0];
+  EXPECT_EQ(process["name"], "worker-0");
+  EXPECT_EQ(process["phase"], "running");
+  EXPECT_EQ(process["incarnation"], 3);
+  EXPECT_EQ(process["seconds"], 10);
+  EXPECT_EQ(process["last_end"]["cause"], "exited");
+  EXPECT_EQ(process["last_end"]["code"], 1);
+  EXPECT_EQ(process["log"], "/run/flights/logs/worker-0.log");
+}
+
+TEST(StatusJsonTest, NeverFailsOnWhatATopicHolds) {
+  JobProcesses job = Job({Process(ProcessState::WAITING, 0)});
+  job.state.mutable_plan()->mutable_groups(0)->set_command(2, "/\xff/config/x");
+  const auto json = nlohmann::json::parse(StatusJson("flights", job));
+  EXPECT_TRUE(json["processes"][0]["last_end"].is_null());
+}
+
+}  // namespace
+}  // namespace millrace
