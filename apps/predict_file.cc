@@ -8,14 +8,13 @@
 #include <string>
 #include <utility>
 
+#include "apps/model_figures.h"
 #include "apps/program.h"
 #include "base/atomic_file.h"
 #include "features/csv_format.h"
 #include "formats/reject_file.h"
 #include "predictor/score_file.h"
 #include "producer/progress_display.h"
-#include "topics/figures_codec.h"
-#include "watch/figures_json.h"
 
 namespace millrace {
 namespace {
@@ -40,20 +39,29 @@ class Progress {
   ProgressDisplay display_;
 };
 
-Status SayFigures(const ModelDescription& model, const FileScores& scores, const std::string& path,
-                  ProgressDisplay& display) {
+Status SayFigures(const FeatureSpec& features, const FileScores& scores, bool has_challenger,
+                  const std::string& path, ProgressDisplay& display) {
   if (scores.labelled.rows == 0) {
+    if (has_challenger) {
+      return absl::FailedPreconditionError(
+          "--challenger: no row has a label, so that the two cannot be compared");
+    }
     if (path.empty()) return absl::OkStatus();
     return absl::FailedPreconditionError("--figures: no row has a label");
   }
-  Figures figures;
-  ToProto(ComputeFigures(scores.labelled, model.shape().classes()), figures);
-  const nlohmann::ordered_json json = FiguresJson(figures, model.features().classes());
-  nlohmann::ordered_json brief = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : json.items()) {
-    if (value.is_number()) brief[name] = value;
+  nlohmann::ordered_json json = ModelFiguresJson(scores.labelled, features);
+  if (has_challenger) {
+    nlohmann::ordered_json other = ModelFiguresJson(scores.challenger, features);
+    display.Say("of the rows with a label:");
+    for (const std::string& line : FiguresSideBySide(json, other)) display.Say(line);
+    json = {{"model", std::move(json)}, {"challenger", std::move(other)}};
+  } else {
+    nlohmann::ordered_json brief = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : json.items()) {
+      if (value.is_number()) brief[name] = value;
+    }
+    display.Say("of the rows with a label: " + brief.dump());
   }
-  display.Say("of the rows with a label: " + brief.dump());
   return path.empty() ? absl::OkStatus() : WriteAtomicFile(path, json.dump(2) + "\n");
 }
 
@@ -94,13 +102,14 @@ Status CheckFiles(const PredictorFlags& flags, const std::string& rejects) {
 }  // namespace
 
 Status PredictFile(const PredictorFlags& flags, const std::shared_ptr<const ModelScorer>& model,
+                   const std::shared_ptr<const ModelScorer>& challenger,
                    const std::atomic<bool>& stop) {
   CsvFormat format;
   if (!flags.delimiter.empty()) format.set_delimiter(flags.delimiter);
   format.set_encoding(flags.encoding == "latin1" ? CsvFormat::LATIN1 : CsvFormat::UTF8);
-  CsvFile::Options options;
-  MILLRACE_RETURN_IF_ERROR(ApplyCsvFormat(format, &options));
-  options.stop = &stop;
+  ScoreFileOptions options{.challenger = challenger};
+  MILLRACE_RETURN_IF_ERROR(ApplyCsvFormat(format, &options.csv));
+  options.csv.stop = &stop;
   const std::string path =
       flags.reject_file.empty() ? DefaultRejectPath(flags.input) : flags.reject_file;
   MILLRACE_RETURN_IF_ERROR(CheckFiles(flags, path));
@@ -123,9 +132,15 @@ Status PredictFile(const PredictorFlags& flags, const std::shared_ptr<const Mode
     display.Warn(Counted(scores.unknown_labels, "label") +
                  " not known, and in no figure; the first: " + scores.first_unknown_label);
   }
+  if (scores.not_compared > 0) {
+    display.Warn(
+        Counted(scores.not_compared, "row") +
+        " of no use to the challenger, and in no figure; the first: " + scores.first_not_compared);
+  }
   display.Say(Counted(scores.rows, "row") +
               " scored: " + (flags.output == "-" ? "standard output" : flags.output));
-  return SayFigures(model->model().description, scores, flags.figures, display);
+  return SayFigures(model->model().description.features(), scores, challenger != nullptr,
+                    flags.figures, display);
 }
 
 }  // namespace millrace

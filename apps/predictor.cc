@@ -9,11 +9,15 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "apps/config_checks.h"
 #include "apps/job_flags.h"
+#include "apps/model_figures.h"
 #include "apps/predict_file.h"
 #include "apps/predict_topic.h"
 #include "apps/predictor_flags.h"
@@ -22,6 +26,7 @@
 #include "base/whole_file.h"
 #include "follower/job_follower.h"
 #include "job/stop_signal.h"
+#include "predictor/challenger.h"
 #include "predictor/http_server.h"
 #include "predictor/model_folder.h"
 #include "predictor/model_source.h"
@@ -68,30 +73,60 @@ StatusOr<HttpServerOptions> ServerOptionsOf(const PredictorFlags& flags) {
   return options;
 }
 
-// Reads newer models until `stop`.
-void ReadNewer(ModelFolder& folder, const std::atomic<bool>& stop) {
-  using Now = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kLook(100);
-  constexpr std::chrono::seconds kAgain(1);  // what cannot be read is large, perhaps
-  Now::time_point next = Now::now();
-  std::string said;
-  while (!stop) {
-    std::this_thread::sleep_for(kLook);
-    if (Now::now() < next) continue;
-    const StatusOr<bool> is_new = folder.Refresh();
-    const std::string wrong(is_new.status().message());
-    if (!is_new.ok()) next = Now::now() + kAgain;
-    if (!wrong.empty() && wrong != said) spdlog::warn("the last model is kept: {}", wrong);
-    said = wrong;
-    if (is_new.ok() && *is_new) {
-      const ModelDescription& model = folder.model()->model().description;
-      spdlog::info("a newer model: job {}, {} rows", model.job(), model.rows());
+// Reads the newer models of a folder on a thread of its own until it is destroyed.
+class NewerModels {
+ public:
+  // `name`: what the log calls such a model.
+  NewerModels(ModelFolder& folder, std::string name)
+      : folder_(folder), name_(std::move(name)), thread_([this] { Run(); }) {}
+  ~NewerModels() {
+    ended_ = true;
+    thread_.join();
+  }
+  NewerModels(const NewerModels&) = delete;
+  NewerModels& operator=(const NewerModels&) = delete;
+
+ private:
+  void Run() {
+    using Now = std::chrono::steady_clock;
+    constexpr std::chrono::milliseconds kLook(100);
+    constexpr std::chrono::seconds kAgain(1);  // what cannot be read is large, perhaps
+    Now::time_point next = Now::now();
+    std::string said;
+    while (!ended_) {
+      std::this_thread::sleep_for(kLook);
+      if (Now::now() < next) continue;
+      const StatusOr<bool> is_new = folder_.Refresh();
+      const std::string wrong(is_new.status().message());
+      if (!is_new.ok()) next = Now::now() + kAgain;
+      if (!wrong.empty() && wrong != said) spdlog::warn("the last {} is kept: {}", name_, wrong);
+      said = wrong;
+      if (is_new.ok() && *is_new) {
+        const ModelDescription& model = folder_.model()->model().description;
+        spdlog::info("a newer {}: job {}, {} rows", name_, model.job(), model.rows());
+      }
     }
   }
+
+  ModelFolder& folder_;
+  const std::string name_;
+  std::atomic<bool> ended_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+StatusOr<std::unique_ptr<ModelFolder>> OpenFolder(const std::string& path, const char* name,
+                                                  const PredictorFlags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ModelFolder> folder, ModelFolder::Open(path));
+  const ModelDescription& model = folder->model()->model().description;
+  if (!flags.quiet) {
+    spdlog::info("{} {}: job {}, {} rows, label {}", name, path, model.job(), model.rows(),
+                 model.features().label());
+  }
+  return folder;
 }
 
-// Answers until `stay` returns; the error is its.
-Status Serve(const PredictorFlags& flags, const ModelSource& models,
+// Answers until `stay` returns; the error is its. `challengers` is null if there is no challenger.
+Status Serve(const PredictorFlags& flags, const ModelSource& models, ModelFolder* challengers,
              const std::function<Status()>& stay) {
   MILLRACE_ASSIGN_OR_RETURN(const HttpServerOptions options, ServerOptionsOf(flags));
   MILLRACE_ASSIGN_OR_RETURN(const std::string token, ReadToken(flags.token_file));
@@ -100,7 +135,20 @@ Status Serve(const PredictorFlags& flags, const ModelSource& models,
     spdlog::warn("whoever reaches {} gets predictions; give --token-file or --tls-ca",
                  options.address);
   }
-  const PredictionService service(models, {.token = token});
+  std::unique_ptr<Challenger> challenger;
+  std::optional<NewerModels> newer;
+  if (challengers != nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        challenger,
+        Challenger::Create(models, *challengers,
+                           {.id_column = flags.id_column,
+                            .most_waiting_bytes = flags.most_waiting_bytes,
+                            .figures = [](const EvaluationSums& sums, const FeatureSpec& features) {
+                              return ModelFiguresJson(sums, features).dump();
+                            }}));
+    newer.emplace(*challengers, "challenger");
+  }
+  const PredictionService service(models, {.token = token, .challenger = challenger.get()});
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<HttpServer> server,
       HttpServer::Start(
@@ -111,28 +159,20 @@ Status Serve(const PredictorFlags& flags, const ModelSource& models,
   return stay();
 }
 
-Status RunByFolder(const PredictorFlags& flags, const JobConfig& config,
+Status RunByFolder(const PredictorFlags& flags, const JobConfig& config, ModelFolder* challenger,
                    const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFolder> folder,
-                            ModelFolder::Open(flags.model));
-  const ModelDescription& model = folder->model()->model().description;
-  if (!flags.quiet) {
-    spdlog::info("model {}: job {}, {} rows, label {}", flags.model, model.job(), model.rows(),
-                 model.features().label());
+                            OpenFolder(flags.model, "model", flags));
+  if (!flags.input.empty()) {
+    return PredictFile(flags, folder->model(),
+                       challenger == nullptr ? nullptr : challenger->model(), stop);
   }
-  if (!flags.input.empty()) return PredictFile(flags, folder->model(), stop);
-  if (flags.topics.input.empty()) {
-    return Serve(flags, *folder, [&] {
-      ReadNewer(*folder, stop);
-      return absl::CancelledError("stopped");
-    });
-  }
-  std::atomic<bool> ended = false;
-  std::thread reader([&] { ReadNewer(*folder, ended); });
-  Status scored = PredictTopic(flags, config, *folder, stop);
-  ended = true;
-  reader.join();
-  return scored;
+  const NewerModels newer(*folder, "model");
+  if (!flags.topics.input.empty()) return PredictTopic(flags, config, *folder, stop);
+  return Serve(flags, *folder, challenger, [&] {
+    while (!stop) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return absl::CancelledError("stopped");
+  });
 }
 
 // Until it cannot follow, or `stop`; or, if wanted, until there is a model.
@@ -145,13 +185,18 @@ Status Wait(const JobFollower& follower, bool for_model, const std::atomic<bool>
   return absl::CancelledError("stopped");
 }
 
-Status RunByJob(const PredictorFlags& flags, const JobConfig& config,
+Status RunByJob(const PredictorFlags& flags, const JobConfig& config, ModelFolder* challenger,
                 const std::atomic<bool>& stop) {
   const std::unique_ptr<JobFollower> follower = JobFollower::Start(config, CheckJob);
   const bool is_http = flags.input.empty() && flags.topics.input.empty();
-  if (is_http) return Serve(flags, *follower, [&] { return Wait(*follower, false, stop); });
+  if (is_http) {
+    return Serve(flags, *follower, challenger, [&] { return Wait(*follower, false, stop); });
+  }
   MILLRACE_RETURN_IF_ERROR(Wait(*follower, true, stop));
-  if (!flags.input.empty()) return PredictFile(flags, follower->model(), stop);
+  if (!flags.input.empty()) {
+    return PredictFile(flags, follower->model(),
+                       challenger == nullptr ? nullptr : challenger->model(), stop);
+  }
   return PredictTopic(flags, config, *follower, stop);
 }
 
@@ -159,7 +204,12 @@ Status Run(const PredictorFlags& flags, const JobFlags& job_flags, const CLI::Ap
   MILLRACE_RETURN_IF_ERROR(CheckPredictorFlags(flags, app));
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, job_flags.Load());
   const std::atomic<bool>& stop = StopOnSignals();
-  return flags.follow ? RunByJob(flags, config, stop) : RunByFolder(flags, config, stop);
+  std::unique_ptr<ModelFolder> challenger;
+  if (!flags.challenger.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(challenger, OpenFolder(flags.challenger, "challenger", flags));
+  }
+  return flags.follow ? RunByJob(flags, config, challenger.get(), stop)
+                      : RunByFolder(flags, config, challenger.get(), stop);
 }
 
 }  // namespace

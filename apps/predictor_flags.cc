@@ -32,6 +32,11 @@ const char kPredictorFooter[] =
     "  To other machines, over TLS, to whoever has the token:\n"
     "    Predictor --model model --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem \\\n"
     "        --token-file token\n"
+    "  Compare another model with it, by the labels of a file, or by those that come later:\n"
+    "    Predictor --model model --challenger other --input old.csv --output scored.csv\n"
+    "    Predictor --model model --challenger other --id-column flight\n"
+    "    curl localhost:8080/labels -d '{\"flight\": 7, \"late\": \"yes\"}'\n"
+    "    curl localhost:8080/challenger\n"
     "  Score the records of a topic, each once, into another topic:\n"
     "    Predictor --model model --brokers localhost:9092 --input-topic departures \\\n"
     "        --output-topic delays\n"
@@ -49,6 +54,14 @@ const char kPredictorFooter[] =
     "contributed, if the model is linear. GET /model tells of the model, GET\n"
     "/healthz and /readyz whether it runs. When another model is put into the folder, it is read\n"
     "within a second; until then, and if it cannot be read, the last one answers.\n"
+    "\n"
+    "--challenger changes no prediction: the other model predicts the same rows, and the figures "
+    "of\n"
+    "both are told side by side. Over HTTP a row has an id beside its columns (--id-column), by "
+    "which\n"
+    "its label names it: POST /labels takes labels as POST /predict takes rows, GET /challenger "
+    "has\n"
+    "the figures.\n"
     "\n"
     "--follow only reads the job's topics. Of the flags of a job it needs --job and --brokers, and "
     "what\n"
@@ -127,6 +140,12 @@ void AddHttpFlags(const Group& http, PredictorFlags& flags) {
       ->check(CLI::Range(1, 3600).description(""));
   http.Add("--token-file", flags.token_file, "FILE",
            "Its one line is what requests must show:\nAuthorization: Bearer TOKEN");
+  http.Add("--id-column", flags.id_column, "NAME",
+           "With --challenger: the member of a row by whose value a label names it");
+  http.Add("--max-waiting-bytes", flags.most_waiting_bytes, "BYTES",
+           "With --challenger: what is kept of rows whose label has not come;\nthen the oldest are "
+           "forgotten [67108864]")
+      ->check(CLI::Range(size_t{1} << 10, size_t{1} << 40).description(""));
   http.Add("--tls-cert", flags.tls_cert, "FILE", "PEM file of the server's certificate [no TLS]");
   http.Add("--tls-key", flags.tls_key, "FILE", "Its private key, PEM");
   http.Add("--tls-ca", flags.tls_ca, "FILE",
@@ -182,6 +201,29 @@ constexpr std::array<Mode, 3> kModes = {{
     {"HTTP", "without --input and --input-topic", kHttp},
 }};
 
+// Likewise the flags of a challenger.
+Status CheckChallenger(const PredictorFlags& flags, bool for_topics, bool for_http,
+                       const CLI::App& app) {
+  if (flags.challenger.empty()) {
+    for (const char* const name : {"--id-column", "--max-waiting-bytes"}) {
+      if (app.count(name) == 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(name, " has no effect without --challenger"));
+    }
+    return absl::OkStatus();
+  }
+  if (for_topics) {
+    return absl::InvalidArgumentError(
+        "--challenger is for a file and for HTTP: compare two models by a file of the topic's rows "
+        "with their labels (--input)");
+  }
+  if (for_http && flags.id_column.empty()) {
+    return absl::InvalidArgumentError(
+        "--challenger needs --id-column NAME over HTTP: the member of a row by whose value its "
+        "label names it");
+  }
+  return absl::OkStatus();
+}
+
 // Flags that have no effect in this mode are a mistake.
 Status CheckMode(const Mode& mode, const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
@@ -218,6 +260,10 @@ Status CheckJobFlags(bool for_topics, const CLI::App& app) {
 void AddPredictorFlags(CLI::App& app, PredictorFlags& flags) {
   app.add_option("--model", flags.model, "The folder of the model")->type_name("FOLDER");
   app.add_flag("--follow", flags.follow, "Predict by the newest weights of a running job (--job)");
+  app.add_option("--challenger", flags.challenger,
+                 "The folder of another model, whose figures are told beside those\nof --model or "
+                 "--follow")
+      ->type_name("FOLDER");
   AddFileFlags({app, kFile}, flags);
   AddHttpFlags({app, kHttp}, flags);
   AddTopicFlags({app, kTopics}, flags);
@@ -238,6 +284,7 @@ Status CheckPredictorFlags(const PredictorFlags& flags, const CLI::App& app) {
   }
   const size_t mode = !flags.input.empty() ? 0 : !flags.topics.input.empty() ? 1 : 2;
   MILLRACE_RETURN_IF_ERROR(CheckMode(kModes[mode], app));
+  MILLRACE_RETURN_IF_ERROR(CheckChallenger(flags, mode == 1, mode == 2, app));
   if (!flags.follow) {
     MILLRACE_RETURN_IF_ERROR(CheckJobFlags(!flags.topics.input.empty(), app));
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -14,6 +15,7 @@ namespace millrace {
 struct PredictorFlags {
   std::string model;
   bool follow = false;
+  std::string challenger;
   // A file.
   std::string input;
   std::string output;
@@ -29,6 +31,8 @@ struct PredictorFlags {
   std::string tls_ca;
   uint32_t timeout_s = 30;
   HttpServerOptions http;
+  std::string id_column;
+  size_t most_waiting_bytes = size_t{64} << 20;
   // From topic to topic; with --delimiter.
   std::string from = "beginning";
   std::string format = "json";

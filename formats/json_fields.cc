@@ -120,8 +120,8 @@ class JsonFields::Reader {
     if (!status->ok()) return simdjson::SUCCESS;
     for (size_t i = 0; i < names_.size(); ++i) {
       if (seen_in_[i] == row_) continue;
-      fields_[i] = "";
-      if (absent_ == Absent::kEmpty) continue;
+      fields_[i] = absent_ == Absent::kMarked ? std::string_view() : "";
+      if (absent_ != Absent::kError) continue;
       *status = absl::InvalidArgumentError(
           absl::StrCat("there is no ", Quoted(names_[i]), "; if it is not known, give null"));
       return simdjson::SUCCESS;

@@ -24,8 +24,9 @@ class JsonFields {
  public:
   // What an object means that has no member of a field's name.
   enum class Absent {
-    kError,  // a mistake
-    kEmpty,  // the empty cell, as null does
+    kError,   // a mistake
+    kEmpty,   // the empty cell, as null does
+    kMarked,  // the same, without a place (data() is null), by which it can be told from others
   };
 
   // `names` are distinct.

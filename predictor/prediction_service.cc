@@ -83,11 +83,16 @@ class PredictionService::Session {
     return absl::OkStatus();
   }
 
+  std::shared_ptr<const ModelScorer> model() const { return rows_.shared_model(); }
+  // The rows of the next request go there, too, as they are answered; null: nowhere.
+  void NoteIn(Challenger::Answered* answered) { answered_ = answered; }
+
   // An object or an array.
   Status PredictJson(std::string_view text, std::string* out) {
     Begin(",", out);
     MILLRACE_ASSIGN_OR_RETURN(const JsonFields::Shape shape, Read(text, /*may_flush=*/true));
     Flush();
+    if (answered_ != nullptr) answered_->AddText(text);
     if (shape == JsonFields::Shape::kArray) *out = absl::StrCat("[", *out, "]");
     *out += '\n';
     return absl::OkStatus();
@@ -105,6 +110,7 @@ class PredictionService::Session {
       const size_t before = rows_.rows();
       const StatusOr<JsonFields::Shape> shape = ReadLine(row);
       if (shape.ok()) {
+        if (answered_ != nullptr) answered_->AddText(row);
         if (rows_.rows() >= RowScorer::kRowsAtOnce) Flush();
         continue;
       }
@@ -163,6 +169,7 @@ class PredictionService::Session {
   void Flush() {
     const std::span<const float> scores = rows_.Score();
     const size_t width = rows_.score_count();
+    if (answered_ != nullptr) answered_->AddScores(scores);
     for (size_t i = 0; i < rows_.rows(); ++i) {
       Separate();
       text_.AppendJson(scores.subspan(i * width, width), out_);
@@ -180,6 +187,7 @@ class PredictionService::Session {
   std::optional<Contributions> contributions_;
   bool wants_contributions_ = false;  // by the request that is answered, as are the next ..
   std::vector<std::string> parts_;    // of each row in rows_, if they are wanted
+  Challenger::Answered* answered_ = nullptr;
   std::string_view separator_;
   std::string* out_ = nullptr;
 };
@@ -197,28 +205,50 @@ bool PredictionService::MayAsk(const HttpRequest& request) const {
          IsSame(TrimSpaces(shown.substr(kScheme.size())), options_.token);
 }
 
+bool PredictionService::Has(std::string_view path) const {
+  if (path == "/labels" || path == "/challenger") return options_.challenger != nullptr;
+  return path == "/predict" || path == "/model" || path == "/healthz" || path == "/readyz";
+}
+
+std::string PredictionService::Paths() const {
+  const bool has_challenger = options_.challenger != nullptr;
+  return absl::StrCat("there is POST /predict", has_challenger ? " and /labels" : "",
+                      ", and GET /model, ", has_challenger ? "/challenger, " : "",
+                      "/healthz and /readyz");
+}
+
 std::optional<HttpResponse> PredictionService::Refuse(const HttpRequest& request) const {
-  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (!Has(request.path)) return Error(404, Paths());
   const bool is_health = request.path == "/healthz" || request.path == "/readyz";
-  const bool predicts = request.path == "/predict";
-  if (!is_health && !predicts && request.path != "/model") {
-    return Error(404, "there is POST /predict, and GET /model, /healthz and /readyz");
-  }
   if (!is_health && !MayAsk(request)) {
     return Error(401, "give the token: Authorization: Bearer TOKEN");
   }
-  if (predicts ? request.method == "POST" : reads) return std::nullopt;
-  HttpResponse response = Error(405, predicts ? "send rows by POST" : "ask for it by GET");
-  response.allow = predicts ? "POST" : "GET, HEAD";
+  const bool predicts = request.path == "/predict";
+  const bool is_sent = predicts || request.path == "/labels";
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (is_sent ? request.method == "POST" : reads) return std::nullopt;
+  HttpResponse response = Error(405, predicts  ? "send rows by POST"
+                                     : is_sent ? "send labels by POST"
+                                               : "ask for it by GET");
+  response.allow = is_sent ? "POST" : "GET, HEAD";
   return response;
 }
 
 HttpResponse PredictionService::Answer(const HttpRequest& request) const {
   if (std::optional<HttpResponse> refused = Refuse(request)) return *std::move(refused);
   if (request.path == "/predict") return Predict(request);
+  if (request.path == "/labels") return TakeLabels(request);
+  if (request.path == "/challenger") return {.body = options_.challenger->ToJson() + "\n"};
   if (request.path == "/model") return DescribeModel();
   if (request.path == "/readyz") return IsReady();
   return {.body = "{\"status\":\"ok\"}\n"};
+}
+
+HttpResponse PredictionService::TakeLabels(const HttpRequest& request) const {
+  StatusOr<std::string> counted =
+      options_.challenger->TakeLabels(request.body, IsNdjson(request.content_type));
+  if (counted.ok()) return {.body = *counted + "\n"};
+  return Error(absl::IsInvalidArgument(counted.status()) ? 400 : 503, TextOf(counted.status()));
 }
 
 // (One may have come meanwhile.)
@@ -240,13 +270,18 @@ HttpResponse PredictionService::Predict(const HttpRequest& request) const {
   HttpResponse response;
   const bool is_lines = IsNdjson(request.content_type);
   if (is_lines) response.content_type = "application/x-ndjson";
+  std::optional<Challenger::Answered> answered;
+  if (options_.challenger != nullptr) answered.emplace((*session)->model());
+  (*session)->NoteIn(answered ? &*answered : nullptr);
   Status status = (*session)->SetContributions(request.wants_contributions);
   if (status.ok()) {
     status = is_lines ? (*session)->PredictLines(request.body, &response.body)
                       : (*session)->PredictJson(request.body, &response.body);
   }
   if (!status.ok()) response = Error(400, TextOf(status));
+  (*session)->NoteIn(nullptr);
   GiveBack(*std::move(session));
+  if (status.ok() && answered) options_.challenger->Compare(*answered);
   return response;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "predictor/challenger.h"
 #include "predictor/model_source.h"
 
 namespace millrace {
@@ -35,6 +36,9 @@ struct HttpResponse {
 //                 answer is {"error": ...}, but more than kMostBadLines make all of it an error.
 //                 With ?contributions=1 predictions have the member contributions, too
 //                 (predictor/contributions.h).
+// POST /labels    labels of rows that were predicted, and
+// GET /challenger the figures of both models by these labels, if there is a challenger
+//                 (predictor/challenger.h)
 // GET /model      what is known of the model, and how old it is
 // GET /healthz    200: the program runs
 // GET /readyz     200: there is a model to predict by
@@ -46,7 +50,10 @@ class PredictionService {
   struct Options {
     // Requests for predictions and for the model must have it (Authorization: Bearer TOKEN); empty:
     // they need none.
-    std::string token;
+    std::string token{};
+    // Predicts the same rows, which changes no prediction; null: there is none. It outlives the
+    // service.
+    Challenger* challenger = nullptr;
   };
 
   static constexpr size_t kMostBadLines = 100;
@@ -63,10 +70,13 @@ class PredictionService {
   class Session;
 
   HttpResponse Predict(const HttpRequest& request) const;
+  HttpResponse TakeLabels(const HttpRequest& request) const;
   HttpResponse DescribeModel() const;
   HttpResponse IsReady() const;
   // Why there is no model.
   std::string WhyThereIsNone() const;
+  bool Has(std::string_view path) const;
+  std::string Paths() const;
   bool MayAsk(const HttpRequest& request) const;
   StatusOr<std::unique_ptr<Session>> TakeSession() const;
   void GiveBack(std::unique_ptr<Session> session) const;

@@ -15,7 +15,9 @@
 #include "base/file_error.h"
 #include "features/csv_columns.h"
 #include "features/number.h"
+#include "features/quoted_value.h"
 #include "formats/csv_cell.h"
+#include "predictor/challenger_scorer.h"
 #include "predictor/prediction_text.h"
 #include "predictor/row_scorer.h"
 
@@ -73,11 +75,56 @@ Status CheckNewColumns(const PredictionText& text, const CsvFile& file) {
   return absl::OkStatus();
 }
 
+// What predicts the rows with a label beside the model.
+class FileChallenger {
+ public:
+  static StatusOr<FileChallenger> Create(const ModelScorer& model,
+                                         std::shared_ptr<const ModelScorer> challenger,
+                                         const CsvFile& file) {
+    MILLRACE_ASSIGN_OR_RETURN(ChallengerScorer scorer,
+                              ChallengerScorer::Create(model, std::move(challenger)));
+    const std::string& label = scorer.rows().encoder().required_columns()[0];
+    if (std::ranges::find(file.columns(), label) == file.columns().end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file.name(), " has no column ", QuotedValue(label),
+                       ", the label, by which a challenger (--challenger) is compared"));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(CsvColumns columns,
+                              CsvColumns::Find(scorer.rows().encoder(), file.columns(),
+                                               absl::StrCat("--challenger: ", file.name())));
+    return FileChallenger(std::move(scorer), std::move(columns));
+  }
+
+  // Adds one of the model's rows.
+  Status Add(const CsvRecord& record, size_t row) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto cells, columns_.Select(record.fields));
+    MILLRACE_RETURN_IF_ERROR(scorer_.rows().Add(cells.subspan(1)));
+    rows_.push_back(row);
+    return absl::OkStatus();
+  }
+  // Those that were added, ascending.
+  std::span<const size_t> rows() const { return rows_; }
+  std::span<const float> Score() { return scorer_.Score(); }
+  void Clear() {
+    scorer_.rows().Clear();
+    rows_.clear();
+  }
+
+ private:
+  FileChallenger(ChallengerScorer scorer, CsvColumns columns)
+      : scorer_(std::move(scorer)), columns_(std::move(columns)) {}
+
+  ChallengerScorer scorer_;
+  CsvColumns columns_;
+  std::vector<size_t> rows_;
+};
+
 class FileScorer {
  public:
-  FileScorer(RowScorer scorer, PredictionText text, CsvFile& file, CsvColumns columns,
-             Output& output, RejectSink& rejects)
+  FileScorer(RowScorer scorer, std::optional<FileChallenger> challenger, PredictionText text,
+             CsvFile& file, CsvColumns columns, Output& output, RejectSink& rejects)
       : scorer_(std::move(scorer)),
+        challenger_(std::move(challenger)),
         text_(std::move(text)),
         file_(file),
         columns_(std::move(columns)),
@@ -115,10 +162,10 @@ class FileScorer {
       out_.append(raw_, begin, raw_ends_[i] - begin);
       text_.AppendCells(of_row, file_.delimiter(), &out_);
       out_ += '\n';
-      if (const Row* row = scorer_.LabelledRow(i)) {
-        result_.labelled.AddRow(*row, of_row, classes_);
-      }
+      const Row* row = scorer_.LabelledRow(i);
+      if (row != nullptr && !challenger_) result_.labelled.AddRow(*row, of_row, classes_);
     }
+    if (challenger_) AddCompared(scores);
     result_.rows += scorer_.rows();
     scorer_.Clear();
     raw_.clear();
@@ -138,7 +185,24 @@ class FileScorer {
     if (!label.ok() && !TrimSpaces(cells[0]).empty() && result_.unknown_labels++ == 0) {
       result_.first_unknown_label = absl::StrCat("line ", record.line, ": ", label.message());
     }
+    if (!label.ok() || !challenger_) return absl::OkStatus();
+    const Status added = challenger_->Add(record, scorer_.rows() - 1);
+    if (!added.ok() && result_.not_compared++ == 0) {
+      result_.first_not_compared = absl::StrCat("line ", record.line, ": ", added.message());
+    }
     return absl::OkStatus();
+  }
+
+  void AddCompared(std::span<const float> scores) {
+    const size_t width = scorer_.score_count();
+    const std::span<const float> theirs = challenger_->Score();
+    const std::span<const size_t> rows = challenger_->rows();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const Row& row = *scorer_.LabelledRow(rows[i]);
+      result_.labelled.AddRow(row, scores.subspan(rows[i] * width, width), classes_);
+      result_.challenger.AddRow(row, theirs.subspan(i * width, width), classes_);
+    }
+    challenger_->Clear();
   }
 
   Status Reject(const CsvRecord& record, std::string_view reason) {
@@ -156,6 +220,7 @@ class FileScorer {
   }
 
   RowScorer scorer_;
+  std::optional<FileChallenger> challenger_;
   PredictionText text_;
   CsvFile& file_;
   CsvColumns columns_;
@@ -171,17 +236,24 @@ class FileScorer {
 }  // namespace
 
 StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const std::string& input,
-                               const CsvFile::Options& options, const std::string& output,
+                               const ScoreFileOptions& options, const std::string& output,
                                RejectSink& rejects, const ScoreProgress& progress) {
   PredictionText text(model->model().description.features());
   MILLRACE_ASSIGN_OR_RETURN(RowScorer scorer, RowScorer::Create(std::move(model)));
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(input, options));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file, CsvFile::Open(input, options.csv));
   MILLRACE_ASSIGN_OR_RETURN(CsvColumns columns,
                             CsvColumns::Find(scorer.encoder(), file->columns(), file->name(),
                                              CsvColumns::Label::kIfThere));
   MILLRACE_RETURN_IF_ERROR(CheckNewColumns(text, *file));
+  std::optional<FileChallenger> challenger;
+  if (options.challenger != nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(FileChallenger made,
+                              FileChallenger::Create(scorer.model(), options.challenger, *file));
+    challenger.emplace(std::move(made));
+  }
   MILLRACE_ASSIGN_OR_RETURN(Output out, Output::Open(output));
-  FileScorer rows(std::move(scorer), std::move(text), *file, std::move(columns), out, rejects);
+  FileScorer rows(std::move(scorer), std::move(challenger), std::move(text), *file,
+                  std::move(columns), out, rejects);
   MILLRACE_RETURN_IF_ERROR(rows.WriteHeader());
   CsvRecord record;
   for (uint64_t read = 1;; ++read) {
@@ -190,7 +262,7 @@ StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const s
     MILLRACE_RETURN_IF_ERROR(rows.Add(record));
     if (read % RowScorer::kRowsAtOnce != 0) continue;
     progress(*file, rows.result());
-    if (options.stop != nullptr && *options.stop) {
+    if (options.csv.stop != nullptr && *options.csv.stop) {
       return absl::CancelledError("stopped before the end of " + file->name());
     }
   }

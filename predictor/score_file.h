@@ -23,8 +23,17 @@ struct FileScores {
   uint64_t unknown_labels = 0;
   std::string first_unknown_label;  // "line N: reason"
   // Of the rows whose label is known: the file has the model's label column, and a class or a
-  // number stands there.
+  // number stands there. With a challenger: and that it can use, too.
   EvaluationSums labelled;
+  EvaluationSums challenger;       // of the same rows
+  uint64_t not_compared = 0;       // rows with a label that the challenger cannot use
+  std::string first_not_compared;  // "line N: reason"
+};
+
+struct ScoreFileOptions {
+  CsvFile::Options csv{};
+  // A second model, which predicts the rows with a label, too; null: there is none.
+  std::shared_ptr<const ModelScorer> challenger{};
 };
 
 // Called for each block of rows.
@@ -35,10 +44,11 @@ using ScoreProgress = std::function<void(const CsvFile& file, const FileScores& 
 // standard output, and a pipe or device is written to as it is. Rows that cannot be used go to
 // `rejects` and are no rows of the output; if there are no others, that is an error
 // (FailedPrecondition), and there is no output.
-// InvalidArgument: a column that the model needs is missing, or one that would be added is there.
-// Cancelled: `options.stop` was set; no output is left. Other errors name the file.
+// InvalidArgument: a column that one of the models needs is missing, or one that would be added is
+// there; with a challenger, also the label. FailedPrecondition: the challenger predicts something
+// else. Cancelled: `options.csv.stop` was set; no output is left. Other errors name the file.
 StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const std::string& input,
-                               const CsvFile::Options& options, const std::string& output,
+                               const ScoreFileOptions& options, const std::string& output,
                                RejectSink& rejects, const ScoreProgress& progress);
 
 }  // namespace millrace

@@ -76,6 +76,22 @@ class Files(PredictorTest):
         self.assertEqual(told["rows"], 3)
         self.assertAlmostEqual(told["prior_accuracy"], 2 / 3, places=5)
 
+    def test_with_labels_compare_a_challenger(self):
+        rows = [{**ROWS[0], "late": late} for late in ("yes", "no", "", "no")]
+        path = self.write(rows, columns=("late", *ROWS[0]))
+        figures = self.folder / "figures.json"
+        words = ["--input", path, "--challenger", MODEL, "--figures", figures]
+        result = self.score(*words)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"\n +model +challenger\nrows +3 +3\n")
+        told = json.loads(figures.read_text())
+        self.assertEqual(told["model"]["rows"], 3)
+        self.assertEqual(told["model"], told["challenger"])
+        self.assertEqual(len(self.scored()), 4)
+        unlabelled = self.score("--input", self.write([{"late": ""}], columns=("late", *ROWS[0])),
+                                "--challenger", MODEL)
+        self.assertEqual(unlabelled.returncode, 1)
+
     def test_without_labels_have_none(self):
         result = self.score("--input", self.write(ROWS), "--figures", self.folder / "figures.json")
         self.assertEqual(result.returncode, 1)
@@ -169,6 +185,18 @@ class Flags(PredictorTest):
         self.assert_error(2, "--listen is for HTTP", "--model", MODEL, "--input", "x", "--output", "y",
                           "--listen", "127.0.0.1:0")
         self.assert_error(2, "--threads", "--model", MODEL, "--threads", "0")
+
+    def test_of_a_challenger_that_do_not_fit_are_wrong_usage(self):
+        challenger = ["--model", MODEL, "--challenger", MODEL]
+        self.assert_error(2, "--challenger needs --id-column NAME over HTTP", *challenger)
+        self.assert_error(2, "--id-column late is the label", *challenger, "--id-column", "late")
+        self.assert_error(2, "--id-column has no effect without --challenger", *challenger[:2], "--id-column", "x")
+        self.assert_error(2, "--max-waiting-bytes has no effect", *challenger[:2], "--max-waiting-bytes", "5000")
+        self.assert_error(2, "--challenger is for a file and for HTTP", *challenger, "--input-topic", "a",
+                          "--output-topic", "b")
+        self.assert_error(2, "--id-column is for HTTP", *challenger, "--input", "x", "--output", "y",
+                          "--id-column", "x")
+        self.assert_error(1, "no model in nothing", "--model", MODEL, "--challenger", "nothing", "--id-column", "x")
 
     def test_of_topics_that_do_not_fit_are_wrong_usage(self):
         topics = ["--model", MODEL, "--input-topic", "a", "--output-topic", "b"]
@@ -280,6 +308,28 @@ class Http(PredictorTest):
             odds = math.log(answer["probabilities"]["yes"] / answer["probabilities"]["no"])
             self.assertAlmostEqual(contributions["offset"] + sum(contributions["parts"].values()), odds, places=4)
 
+    def test_compares_a_challenger_by_the_labels_that_come_later(self):
+        other = self.folder / "other"
+        shutil.copytree(MODEL, other)
+        self.start()
+        _, alone = self.ask("POST", "/predict", json.dumps(ROWS))
+        self.start("--challenger", other, "--id-column", "flight")
+        rows = [{**row, "flight": i} for i, row in enumerate(ROWS)]
+        self.assertEqual(self.ask("POST", "/predict", json.dumps(rows)), (200, alone))
+        labels = [{"flight": 0, "late": "no"}, {"flight": 9, "late": "yes"}]
+        status, text = self.ask("POST", "/labels", json.dumps(labels))
+        self.assertEqual((status, json.loads(text)), (200, {"labels": 1, "unknown": 1}))
+        self.ask("POST", "/labels", '{"flight": 2, "late": "yes"}', {"Content-Type": "application/x-ndjson"})
+        told = json.loads(self.ask("GET", "/challenger")[1])
+        self.assertEqual((told["labels"], told["waiting"], told["newer_challenger_error"]), (2, 1, None))
+        probabilities = [each["probabilities"] for each in json.loads(alone)]
+        loss = -(math.log(probabilities[0]["no"]) + math.log(probabilities[2]["yes"])) / 2
+        for side in ("model", "challenger"):
+            self.assertAlmostEqual(told["figures"][side]["log_loss"], loss, places=4)
+        shutil.rmtree(other)
+        self.until(lambda: "no model in" in self.ask("GET", "/challenger")[1])
+        self.assertEqual(self.ask("POST", "/labels", '{"flight": 1, "late": "no"}')[0], 200)
+
     def test_says_what_is_wrong_with_a_request(self):
         self.start()
         for body, part in ((json.dumps([ROWS[0], {"distance": 1}]), "row 2: there is no 'temp'"),
@@ -317,13 +367,17 @@ class Http(PredictorTest):
         self.await_error(None)
 
     def await_error(self, part):
-        limit = time.monotonic() + 20
-        while time.monotonic() < limit:
+        def has_come():
             error = json.loads(self.ask("GET", "/model")[1])["newer_model_error"]
-            if error is None if part is None else part in (error or ""):
-                return
+            return error is None if part is None else part in (error or "")
+
+        self.until(has_come)
+
+    def until(self, has_happened):
+        limit = time.monotonic() + 20
+        while not has_happened():
+            self.assertLess(time.monotonic(), limit, "it never happened")
             time.sleep(0.05)
-        self.fail(f"the error {part} never came")
 
     def test_stops_by_ctrl_c(self):
         process = self.start()

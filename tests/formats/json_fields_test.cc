@@ -104,6 +104,19 @@ TEST(JsonFields, ThatAreNotThereAreEmptyCellsIfTheyMayBe) {
               ElementsAre(ElementsAre("1", "2"), ElementsAre("3", ""), ElementsAre("", "")));
 }
 
+TEST(JsonFields, ThatAreNotThereCanBeToldFromEmptyOnes) {
+  JsonFields fields({"a", "b", "c"}, '.', JsonFields::Absent::kMarked);
+  size_t marked = 0;
+  const auto read = fields.ForEach(R"({"a": null, "b": ""})", [&](const auto& cells) {
+    for (const std::string_view cell : cells) marked += cell.data() == nullptr ? 1 : 0;
+    EXPECT_EQ(cells[2].data(), nullptr);
+    EXPECT_EQ(cells[2].size(), 0u);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(marked, 1u);
+}
+
 TEST(JsonFields, ThatAreThereTwiceAreAnError) {
   ExpectError({"a"}, R"({"a": 1, "a": 1})", "'a' is there twice");
   ExpectError({"a.b"}, R"({"a": {"b": 1}, "a.b": 2})", "'a.b' is there twice");

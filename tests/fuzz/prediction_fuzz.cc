@@ -1,10 +1,12 @@
-// Requests of any bytes to Predictor: each is answered by a prediction or by a reason, as JSON.
+// Requests of any bytes to Predictor: each is answered by a prediction or by a reason, as JSON,
+// whether they hold rows or labels, and with a challenger as without.
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "base/check.h"
+#include "predictor/challenger.h"
 #include "predictor/model_folder.h"
 #include "predictor/prediction_service.h"
 #include "tests/exports/small_models.h"
@@ -19,6 +21,7 @@ constexpr std::string_view kBodies[] = {
     R"({"a": 1.5, "b": null, "c": "x", "u": "7", "v": "8"})",
     R"([{"a": 1, "b": 2, "c": "", "u": 1, "v": true}, {"c": "y\n", "v": {}, "b": -1e9, "u": [], "a": "x"}])",
     "{\"a\": 1, \"b\": \"\", \"c\": 3, \"u\": 4, \"v\": 5}\r\n\n{\"a\": 1}\n[]\n",
+    R"({"id": 7, "y": "class 1", "a": 1.5, "b": null, "c": "x", "u": "7", "v": "8"})",
 };
 
 void Check(const HttpResponse& response) {
@@ -39,12 +42,21 @@ void Check(const HttpResponse& response) {
 
 void FuzzOne(ByteSource& bytes) {
   static const ScratchFolder folder;
-  static const std::unique_ptr<ModelFolder> models = [] {
-    const ExportedModel model = RandomModel(DescriptionFor(ModelShape::NETWORK, 3, true));
-    MILLRACE_CHECK(millrace::Write(folder.path(), model).ok());
-    return ModelFolder::Open(folder.path()).value();
-  }();
-  static const PredictionService service(*models, {});
+  const auto open = [](const char* name, ModelShape::Kind kind, bool ids) {
+    const std::string path = folder.Path(name);
+    MILLRACE_CHECK(millrace::Write(path, RandomModel(DescriptionFor(kind, 3, ids))).ok());
+    return ModelFolder::Open(path).value();
+  };
+  static const std::unique_ptr<ModelFolder> models = open("model", ModelShape::NETWORK, true);
+  static const std::unique_ptr<ModelFolder> others = open("other", ModelShape::LINEAR, false);
+  static const std::unique_ptr<Challenger> challenger =
+      Challenger::Create(*models, *others,
+                         {.id_column = "id",
+                          .most_waiting_bytes = 10'000,
+                          .figures = [](const auto&, const auto&) { return "{}"; }})
+          .value();
+  static const PredictionService alone(*models, {});
+  static const PredictionService service(*models, {.challenger = challenger.get()});
   HttpRequest request{.method = "POST", .path = "/predict"};
   if (bytes.Chance(128)) request.content_type = "application/x-ndjson";
   std::string body;
@@ -55,7 +67,12 @@ void FuzzOne(ByteSource& bytes) {
     Mutate(body, bytes);
   }
   request.body = body;
+  const HttpResponse answer = service.Answer(request);
+  Check(answer);
+  MILLRACE_CHECK(answer.body == alone.Answer(request).body);
+  request.path = "/labels";
   Check(service.Answer(request));
+  Check(service.Answer({.method = "GET", .path = "/challenger"}));
 }
 
 }  // namespace millrace::fuzz

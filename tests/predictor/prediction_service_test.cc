@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "predictor/model_folder.h"
 #include "predictor/row_scorer.h"
 #include "tests/exports/small_models.h"
+#include "tests/predictor/given_models.h"
 #include "tests/stores/temporary_folder.h"
 
 namespace millrace {
@@ -236,25 +236,6 @@ TEST_F(PredictionServiceTest, WithATokenAnswersNobodyElse) {
   EXPECT_EQ(ask("", "/healthz"), 200);
   EXPECT_EQ(service.Answer({.method = "POST", .path = "/predict", .body = kRow}).status, 401);
 }
-
-// Whose models come when a test says so.
-class GivenModels final : public ModelSource {
- public:
-  void Give(ExportedModel model) {
-    const std::lock_guard lock(mutex_);
-    model_ = std::make_shared<const ModelScorer>(std::move(model));
-  }
-  std::shared_ptr<const ModelScorer> model() const override {
-    const std::lock_guard lock(mutex_);
-    return model_;
-  }
-  Status newer() const override { return absl::NotFoundError("the job has not begun"); }
-  std::string MoreJson() const override { return ",\"ended\":false"; }
-
- private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const ModelScorer> model_;
-};
 
 TEST(PredictionServiceOfAnySource, SaysWhyItIsNotReadyUntilThereIsAModel) {
   GivenModels models;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -29,8 +30,8 @@ class ScoreFileTest : public ::testing::Test {
     std::ofstream(folder_ / "in.csv", std::ios::binary) << text;
     model_ = std::make_shared<const ModelScorer>(
         RandomModel(DescriptionFor(ModelShape::LINEAR, classes, false)));
-    return ScoreFile(model_, folder_ / "in.csv", options, folder_ / "out.csv", rejects_,
-                     [](const CsvFile&, const FileScores&) {});
+    return ScoreFile(model_, folder_ / "in.csv", {.csv = options, .challenger = challenger_},
+                     folder_ / "out.csv", rejects_, [](const CsvFile&, const FileScores&) {});
   }
 
   std::string Output() const {
@@ -50,6 +51,7 @@ class ScoreFileTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   std::shared_ptr<const ModelScorer> model_;
+  std::shared_ptr<const ModelScorer> challenger_;
   MemoryRejects rejects_;
 };
 
@@ -81,6 +83,66 @@ TEST_F(ScoreFileTest, CountsTheRowsWhoseLabelIsKnown) {
   EXPECT_GT(scores->labelled.log_loss, 0);
   EXPECT_EQ(scores->unknown_labels, 1u);
   EXPECT_THAT(scores->first_unknown_label, HasSubstr("line 4: "));
+}
+
+TEST_F(ScoreFileTest, ComparesAChallengerByTheSameRows) {
+  ModelDescription other = DescriptionFor(ModelShape::NETWORK, 2, true);
+  other.mutable_features()->mutable_classes()->SwapElements(0, 1);
+  challenger_ = std::make_shared<const ModelScorer>(RandomModel(other, 2));
+  std::string text = "a,b,c,u,v,y\n";
+  double expected_loss = 0;
+  auto rows = RowScorer::Create(challenger_);
+  ASSERT_TRUE(rows.ok());
+  for (int i = 0; i < 600; ++i) {
+    const std::string a = std::to_string(i % 7);
+    text += a + ",2,x,7," + (i == 300 ? "8,\n" : i % 2 == 0 ? "8,class 1\n" : "8,class 0\n");
+    if (i == 300) continue;
+    rows->Clear();
+    ASSERT_TRUE(rows->Add(std::vector<std::string_view>{a, "2", "x", "7", "8"}).ok());
+    // Its first class is "class 1".
+    expected_loss -= std::log(rows->Score()[i % 2 == 0 ? 0 : 1]);
+  }
+  const auto scores = Score(text);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(scores->rows, 600u);
+  EXPECT_EQ(scores->labelled.rows, 599u);
+  EXPECT_EQ(scores->challenger.rows, 599u);
+  EXPECT_NEAR(scores->challenger.log_loss, expected_loss, 1e-3);
+  EXPECT_EQ(scores->not_compared, 0u);
+  const std::string compared = Output();
+  const EvaluationSums together = scores->labelled;
+  challenger_ = nullptr;
+  const auto alone = Score(text);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->labelled, together);
+  EXPECT_EQ(Output(), compared);
+}
+
+TEST_F(ScoreFileTest, CountsNoRowOfAChallengerThatCannotUseIt) {
+  ModelDescription other = DescriptionFor(ModelShape::LINEAR, 2, false);
+  other.mutable_features()->set_missing(FeatureSpec::REJECT);
+  challenger_ = std::make_shared<const ModelScorer>(RandomModel(other));
+  const auto scores = Score("a,b,c,y\n1,2,x,class 1\n,2,x,class 1\n3,2,x,class 0\n,2,x,\n");
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(scores->rows, 4u);
+  EXPECT_EQ(scores->labelled.rows, 2u);
+  EXPECT_EQ(scores->challenger.rows, 2u);
+  EXPECT_EQ(scores->not_compared, 1u);
+  EXPECT_THAT(scores->first_not_compared, HasSubstr("line 3: "));
+}
+
+TEST_F(ScoreFileTest, ComparesNoChallengerWithoutLabelsOrItsColumns) {
+  challenger_ = std::make_shared<const ModelScorer>(
+      RandomModel(DescriptionFor(ModelShape::NETWORK, 2, true)));
+  const Status unlabelled = Score("a,b,c,u,v\n1,2,x,7,8\n").status();
+  EXPECT_THAT(std::string(unlabelled.message()), HasSubstr("has no column \"y\", the label"));
+  const Status missing = Score("a,b,c,y\n1,2,x,class 1\n").status();
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("--challenger: "));
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("has no column \"u\""));
+  const Status other = Score("a,b,c,y\n1,2,x,3\n", 0).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(other));
+  EXPECT_THAT(std::string(other.message()), HasSubstr("it predicts a class, and no number"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out.csv"));
 }
 
 TEST_F(ScoreFileTest, SetsRowsAsideThatCannotBeUsed) {
