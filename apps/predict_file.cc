@@ -107,7 +107,7 @@ Status PredictFile(const PredictorFlags& flags, const std::shared_ptr<const Mode
   CsvFormat format;
   if (!flags.delimiter.empty()) format.set_delimiter(flags.delimiter);
   format.set_encoding(flags.encoding == "latin1" ? CsvFormat::LATIN1 : CsvFormat::UTF8);
-  ScoreFileOptions options{.challenger = challenger};
+  ScoreFileOptions options{.challenger = challenger, .contributions = flags.contributions};
   MILLRACE_RETURN_IF_ERROR(ApplyCsvFormat(format, &options.csv));
   options.csv.stop = &stop;
   const std::string path =

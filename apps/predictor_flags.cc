@@ -45,7 +45,9 @@ const char kPredictorFooter[] =
     "that\n"
     "cannot be used are left out, and written with line and reason to the reject file. If the "
     "file\n"
-    "has the label, the figures of these rows are printed, too.\n"
+    "has the label, the figures of these rows are printed, too. --contributions adds a column "
+    "offset_LABEL\n"
+    "and for each column that a linear model reads a column contribution_COLUMN.\n"
     "\n"
     "Over HTTP: POST /predict takes a row as a JSON object, {\"column\": value, ...}, or an array "
     "of\n"
@@ -119,6 +121,8 @@ void AddFileFlags(const Group& file, PredictorFlags& flags) {
            "Rows that cannot be used [the input's name and .rejects.csv,\nin the current folder]");
   file.Add("--figures", flags.figures, "FILE",
            "Write the figures of the rows with a label here, as JSON");
+  file.AddSwitch("--contributions", flags.contributions,
+                 "Add what each column has contributed, if the model is linear");
   file.Add("--delimiter", flags.delimiter, "CHARACTER",
            "Separates the fields: comma, semicolon, tab, pipe, space, or an\nASCII character "
            "[found in the header; in topics: comma]");

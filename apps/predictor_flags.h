@@ -23,6 +23,7 @@ struct PredictorFlags {
   std::string figures;
   std::string delimiter;
   std::string encoding = "utf8";
+  bool contributions = false;
   bool quiet = false;
   // HTTP.
   std::string token_file;

@@ -1,6 +1,7 @@
 #include "predictor/contributions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -233,47 +234,90 @@ void Contributions::AddRow(const Part& part, const Row& row, std::span<double> s
     AddWeights(EmbeddingRowsOf(model_->model(), {&id, 1}), 1, sums);
 }
 
-// One number, or one of each class; the first class of two has the odds of 1.
-void Contributions::AppendSums(std::span<const double> sums, double base, std::string* out) const {
-  const ModelDescription& description = model_->model().description;
-  if (sums.size() == 1) {
-    *out += Json(base + description.target().unit() * sums[0]);
-    return;
-  }
-  if (sums.size() == 2) {
-    *out += Json(sums[1] - sums[0]);
-    return;
-  }
-  for (size_t k = 0; k < sums.size(); ++k) {
-    absl::StrAppend(out, k == 0 ? "{" : ",", json_classes_[k], ":", Json(sums[k]));
-  }
-  *out += '}';
+std::span<double> Contributions::SumsOf(size_t name) {
+  const size_t width = model_->score_count();
+  return std::span(sums_).subspan(name * width, width);
 }
 
-Status Contributions::AppendJson(std::span<const std::string_view> cells, std::string* out) {
+// Into sums_.
+Status Contributions::Compute(std::span<const std::string_view> cells) {
   MILLRACE_CHECK(cells.size() == columns_.size());
-  const ModelDescription& description = model_->model().description;
   const size_t width = model_->score_count();
   sums_.assign((names_.size() + 1) * width, 0);
-  const auto sums_of = [&](size_t name) { return std::span(sums_).subspan(name * width, width); };
   std::vector<std::string_view> own;
   for (Part& part : parts_) {
     own.clear();
     for (const size_t cell : part.cells) own.push_back(cells[cell]);
     MILLRACE_RETURN_IF_ERROR(part.encoder.EncodeFeatures(own, &row_));
-    AddRow(part, row_, sums_of(part.name));
+    AddRow(part, row_, SumsOf(part.name));
   }
-  AddWeights(std::span(model_->model().weights).last(width), 1, sums_of(names_.size()));
+  AddWeights(std::span(model_->model().weights).last(width), 1, SumsOf(names_.size()));
+  return absl::OkStatus();
+}
+
+// One number, or one of each class; the first class of two has the odds of 1. `name`: of a part, or
+// as many as there are for the offset.
+std::vector<double> Contributions::NumbersOf(size_t name) {
+  const std::span<double> sums = SumsOf(name);
+  if (sums.size() == 2) return {sums[1] - sums[0]};
+  if (sums.size() > 2) return {sums.begin(), sums.end()};
+  const ModelDescription::Target& target = model_->model().description.target();
+  return {(name == names_.size() ? target.mean() : 0) + target.unit() * sums[0]};
+}
+
+void Contributions::AppendNumbers(size_t name, std::string* out) {
+  const std::vector<double> numbers = NumbersOf(name);
+  if (numbers.size() == 1) {
+    *out += Json(numbers[0]);
+    return;
+  }
+  for (size_t k = 0; k < numbers.size(); ++k) {
+    absl::StrAppend(out, k == 0 ? "{" : ",", json_classes_[k], ":", Json(numbers[k]));
+  }
+  *out += '}';
+}
+
+Status Contributions::AppendJson(std::span<const std::string_view> cells, std::string* out) {
+  MILLRACE_RETURN_IF_ERROR(Compute(cells));
   *out += '{';
-  if (width == 2) absl::StrAppend(out, "\"of\":", json_classes_[1], ",");
+  if (model_->score_count() == 2) absl::StrAppend(out, "\"of\":", json_classes_[1], ",");
   *out += "\"offset\":";
-  AppendSums(sums_of(names_.size()), description.target().mean(), out);
+  AppendNumbers(names_.size(), out);
   *out += ",\"parts\":{";
   for (size_t i = 0; i < names_.size(); ++i) {
     absl::StrAppend(out, i == 0 ? "" : ",", json_names_[i], ":");
-    AppendSums(sums_of(i), 0, out);
+    AppendNumbers(i, out);
   }
   *out += "}}";
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Contributions::columns() const {
+  const FeatureSpec& features = model_->model().description.features();
+  std::vector<std::string> columns;
+  const auto add = [&](const std::string& name) {
+    if (features.classes_size() <= 2) {
+      columns.push_back(name);
+      return;
+    }
+    for (const std::string& of : features.classes()) columns.push_back(absl::StrCat(name, ":", of));
+  };
+  add("offset_" + features.label());
+  for (const std::string& name : names_) add("contribution_" + name);
+  return columns;
+}
+
+Status Contributions::AppendCells(std::span<const std::string_view> cells, char delimiter,
+                                  std::string* out) {
+  MILLRACE_RETURN_IF_ERROR(Compute(cells));
+  const auto append = [&](size_t name) {
+    for (const double number : NumbersOf(name)) {
+      *out += delimiter;
+      *out += std::isfinite(number) ? Json(number) : "nan";
+    }
+  };
+  append(names_.size());
+  for (size_t i = 0; i < names_.size(); ++i) append(i);
   return absl::OkStatus();
 }
 

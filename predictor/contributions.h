@@ -42,6 +42,13 @@ class Contributions {
   // null.
   Status AppendJson(std::span<const std::string_view> cells, std::string* out);
 
+  // As columns of a table: offset_LABEL and contribution_PART for each part; of more than two
+  // classes one of each class instead, with ":CLASS" behind the name.
+  std::vector<std::string> columns() const;
+  // The numbers of columns(), of the same row, each behind a delimiter. What is no finite number is
+  // nan.
+  Status AppendCells(std::span<const std::string_view> cells, char delimiter, std::string* out);
+
  private:
   // The features that one column, or cross, has in the model, by an encoder of it alone.
   struct Part {
@@ -68,7 +75,10 @@ class Contributions {
   void AddFeature(uint64_t feature, double value, std::span<double> sums) const;
   void AddRow(const Part& part, const Row& row, std::span<double> sums) const;
   void AddWeights(std::span<const float> weights, double value, std::span<double> sums) const;
-  void AppendSums(std::span<const double> sums, double base, std::string* out) const;
+  Status Compute(std::span<const std::string_view> cells);
+  std::span<double> SumsOf(size_t name);
+  std::vector<double> NumbersOf(size_t name);
+  void AppendNumbers(size_t name, std::string* out);
 
   std::shared_ptr<const ModelScorer> model_;
   std::vector<std::string> columns_;  // of a row

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "features/quoted_value.h"
 #include "formats/csv_cell.h"
 #include "predictor/challenger_scorer.h"
+#include "predictor/contributions.h"
 #include "predictor/prediction_text.h"
 #include "predictor/row_scorer.h"
 
@@ -65,11 +67,17 @@ class Output {
   File special_;
 };
 
-Status CheckNewColumns(const PredictionText& text, const CsvFile& file) {
-  for (const std::string& column : text.columns()) {
-    if (std::ranges::find(file.columns(), column) == file.columns().end()) continue;
+// `added`: the columns that the output has behind those of the file.
+Status CheckNewColumns(const std::vector<std::string>& added, const CsvFile& file) {
+  for (auto column = added.begin(); column != added.end(); ++column) {
+    if (std::find(added.begin(), column, *column) != column) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two columns of the output would be called ", QuotedValue(*column),
+                       ": contributions (--contributions) of such a model cannot be told apart"));
+    }
+    if (std::ranges::find(file.columns(), *column) == file.columns().end()) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(file.name(), " has a column '", column,
+        absl::StrCat(file.name(), " has a column '", *column,
                      "' already, as one of the predictions is called: rename it"));
   }
   return absl::OkStatus();
@@ -121,10 +129,12 @@ class FileChallenger {
 
 class FileScorer {
  public:
-  FileScorer(RowScorer scorer, std::optional<FileChallenger> challenger, PredictionText text,
-             CsvFile& file, CsvColumns columns, Output& output, RejectSink& rejects)
+  FileScorer(RowScorer scorer, std::optional<FileChallenger> challenger,
+             std::optional<Contributions> contributions, PredictionText text, CsvFile& file,
+             CsvColumns columns, Output& output, RejectSink& rejects)
       : scorer_(std::move(scorer)),
         challenger_(std::move(challenger)),
+        contributions_(std::move(contributions)),
         text_(std::move(text)),
         file_(file),
         columns_(std::move(columns)),
@@ -132,12 +142,13 @@ class FileScorer {
         output_(output),
         rejects_(rejects) {}
 
-  Status WriteHeader() {
+  // `added`: the columns behind those of the file.
+  Status WriteHeader(const std::vector<std::string>& added) {
     for (const std::string& column : file_.columns()) {
       if (!out_.empty()) out_ += file_.delimiter();
       AppendCell(column, file_.delimiter(), &out_);
     }
-    for (const std::string& column : text_.columns()) {
+    for (const std::string& column : added) {
       out_ += file_.delimiter();
       AppendCell(column, file_.delimiter(), &out_);
     }
@@ -146,8 +157,13 @@ class FileScorer {
   }
 
   Status Add(const CsvRecord& record) {
+    const size_t before = scorer_.rows();
     const Status added = record.ok() ? AddRow(record) : absl::InvalidArgumentError(record.error);
-    if (!added.ok()) return Reject(record, TextOf(added));
+    if (!added.ok()) {
+      scorer_.Shrink(before);
+      if (contributions_) parts_.resize(before);
+      return Reject(record, TextOf(added));
+    }
     raw_ += record.raw;
     raw_ends_.push_back(raw_.size());
     return scorer_.rows() == RowScorer::kRowsAtOnce ? Flush() : absl::OkStatus();
@@ -161,6 +177,7 @@ class FileScorer {
       const size_t begin = i > 0 ? raw_ends_[i - 1] : 0;
       out_.append(raw_, begin, raw_ends_[i] - begin);
       text_.AppendCells(of_row, file_.delimiter(), &out_);
+      if (contributions_) out_ += parts_[i];
       out_ += '\n';
       const Row* row = scorer_.LabelledRow(i);
       if (row != nullptr && !challenger_) result_.labelled.AddRow(*row, of_row, classes_);
@@ -170,6 +187,7 @@ class FileScorer {
     scorer_.Clear();
     raw_.clear();
     raw_ends_.clear();
+    parts_.clear();
     return WriteOut();
   }
 
@@ -179,9 +197,13 @@ class FileScorer {
   Status AddRow(const CsvRecord& record) {
     MILLRACE_ASSIGN_OR_RETURN(const std::span<const std::string_view> cells,
                               columns_.Select(record.fields));
-    if (!columns_.has_label()) return scorer_.Add(cells);
+    if (!columns_.has_label()) {
+      MILLRACE_RETURN_IF_ERROR(scorer_.Add(cells));
+      return AddParts(cells);
+    }
     Status label;
     MILLRACE_RETURN_IF_ERROR(scorer_.AddLabelled(cells, &label));
+    MILLRACE_RETURN_IF_ERROR(AddParts(cells.subspan(1)));
     if (!label.ok() && !TrimSpaces(cells[0]).empty() && result_.unknown_labels++ == 0) {
       result_.first_unknown_label = absl::StrCat("line ", record.line, ": ", label.message());
     }
@@ -191,6 +213,12 @@ class FileScorer {
       result_.first_not_compared = absl::StrCat("line ", record.line, ": ", added.message());
     }
     return absl::OkStatus();
+  }
+
+  // Of a row that the scorer has taken.
+  Status AddParts(std::span<const std::string_view> cells) {
+    if (!contributions_) return absl::OkStatus();
+    return contributions_->AppendCells(cells, file_.delimiter(), &parts_.emplace_back());
   }
 
   void AddCompared(std::span<const float> scores) {
@@ -221,6 +249,7 @@ class FileScorer {
 
   RowScorer scorer_;
   std::optional<FileChallenger> challenger_;
+  std::optional<Contributions> contributions_;
   PredictionText text_;
   CsvFile& file_;
   CsvColumns columns_;
@@ -229,6 +258,7 @@ class FileScorer {
   RejectSink& rejects_;
   std::string raw_;  // of the scorer's rows, one after the other
   std::vector<size_t> raw_ends_;
+  std::vector<std::string> parts_;  // of the scorer's rows, the cells of contributions_
   std::string out_;
   FileScores result_;
 };
@@ -244,17 +274,24 @@ StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const s
   MILLRACE_ASSIGN_OR_RETURN(CsvColumns columns,
                             CsvColumns::Find(scorer.encoder(), file->columns(), file->name(),
                                              CsvColumns::Label::kIfThere));
-  MILLRACE_RETURN_IF_ERROR(CheckNewColumns(text, *file));
+  std::optional<Contributions> contributions;
+  if (options.contributions) {
+    MILLRACE_ASSIGN_OR_RETURN(Contributions made, Contributions::Create(scorer.shared_model()));
+    contributions.emplace(std::move(made));
+  }
   std::optional<FileChallenger> challenger;
   if (options.challenger != nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(FileChallenger made,
                               FileChallenger::Create(scorer.model(), options.challenger, *file));
     challenger.emplace(std::move(made));
   }
+  std::vector<std::string> added = text.columns();
+  if (contributions) std::ranges::copy(contributions->columns(), std::back_inserter(added));
+  MILLRACE_RETURN_IF_ERROR(CheckNewColumns(added, *file));
   MILLRACE_ASSIGN_OR_RETURN(Output out, Output::Open(output));
-  FileScorer rows(std::move(scorer), std::move(challenger), std::move(text), *file,
-                  std::move(columns), out, rejects);
-  MILLRACE_RETURN_IF_ERROR(rows.WriteHeader());
+  FileScorer rows(std::move(scorer), std::move(challenger), std::move(contributions),
+                  std::move(text), *file, std::move(columns), out, rejects);
+  MILLRACE_RETURN_IF_ERROR(rows.WriteHeader(added));
   CsvRecord record;
   for (uint64_t read = 1;; ++read) {
     MILLRACE_ASSIGN_OR_RETURN(const bool more, file->Next(&record));

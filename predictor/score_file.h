@@ -34,19 +34,21 @@ struct ScoreFileOptions {
   CsvFile::Options csv{};
   // A second model, which predicts the rows with a label, too; null: there is none.
   std::shared_ptr<const ModelScorer> challenger{};
+  bool contributions = false;  // add the columns of Contributions, too
 };
 
 // Called for each block of rows.
 using ScoreProgress = std::function<void(const CsvFile& file, const FileScores& so_far)>;
 
-// Writes a CSV with the columns of `input` and those of PredictionText, in the delimiter of the
-// input and in UTF-8. `output` appears when it is complete, and replaces what is there; "-" is
-// standard output, and a pipe or device is written to as it is. Rows that cannot be used go to
-// `rejects` and are no rows of the output; if there are no others, that is an error
-// (FailedPrecondition), and there is no output.
-// InvalidArgument: a column that one of the models needs is missing, or one that would be added is
-// there; with a challenger, also the label. FailedPrecondition: the challenger predicts something
-// else. Cancelled: `options.csv.stop` was set; no output is left. Other errors name the file.
+// Writes a CSV with the columns of `input` and those of PredictionText, and of Contributions if
+// they are wanted, in the delimiter of the input and in UTF-8. `output` appears when it is
+// complete, and replaces what is there; "-" is standard output, and a pipe or device is written to
+// as it is. Rows that cannot be used go to `rejects` and are no rows of the output; if there are no
+// others, that is an error (FailedPrecondition), and there is no output. InvalidArgument: a column
+// that one of the models needs is missing, or one that would be added is there; with a challenger,
+// also the label. FailedPrecondition: the challenger predicts something else, or the model has no
+// contributions. Cancelled: `options.csv.stop` was set; no output is left. Other errors name the
+// file.
 StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const std::string& input,
                                const ScoreFileOptions& options, const std::string& output,
                                RejectSink& rejects, const ScoreProgress& progress);

@@ -295,13 +295,18 @@ class Http(PredictorTest):
         self.assertEqual(cells(numbers_as_text(text)), expected[1])
 
     def test_gives_contributions_that_add_up_to_the_log_odds(self):
+        self.score("--input", self.write(ROWS), "--contributions")
+        scored = self.scored()
         self.start()
         _, plain = self.ask("POST", "/predict", json.dumps(ROWS))
         status, text = self.ask("POST", "/predict?contributions=1", json.dumps(ROWS))
         self.assertEqual(status, 200, text)
         self.assertEqual(self.ask("POST", "/predict?contributions=0", json.dumps(ROWS))[1], plain)
-        for answer, expected in zip(json.loads(text), json.loads(plain), strict=True):
+        for answer, expected, row in zip(json.loads(text), json.loads(plain), scored, strict=True):
             contributions = answer.pop("contributions")
+            self.assertEqual(float(row["offset_late"]), contributions["offset"])
+            for name, part in contributions["parts"].items():
+                self.assertEqual(float(row[f"contribution_{name}"]), part)
             self.assertEqual(answer, expected)
             self.assertEqual(contributions["of"], "yes")
             self.assertEqual(set(contributions["parts"]), {"distance", "temp", "carrier"})

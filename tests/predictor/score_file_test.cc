@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 namespace millrace {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class ScoreFileTest : public ::testing::Test {
@@ -30,13 +32,26 @@ class ScoreFileTest : public ::testing::Test {
     std::ofstream(folder_ / "in.csv", std::ios::binary) << text;
     model_ = std::make_shared<const ModelScorer>(
         RandomModel(DescriptionFor(ModelShape::LINEAR, classes, false)));
-    return ScoreFile(model_, folder_ / "in.csv", {.csv = options, .challenger = challenger_},
+    return ScoreFile(model_, folder_ / "in.csv",
+                     {.csv = options, .challenger = challenger_, .contributions = contributions_},
                      folder_ / "out.csv", rejects_, [](const CsvFile&, const FileScores&) {});
   }
 
   std::string Output() const {
     std::ifstream file(folder_ / "out.csv", std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  // Of cells without quotes.
+  std::vector<std::vector<std::string>> Table() const {
+    std::vector<std::vector<std::string>> table;
+    std::istringstream text(Output());
+    for (std::string line; std::getline(text, line);) {
+      std::istringstream cells(line);
+      table.emplace_back();
+      for (std::string cell; std::getline(cells, cell, ',');) table.back().push_back(cell);
+    }
+    return table;
   }
 
   // The cells that a row of these gets.
@@ -52,6 +67,7 @@ class ScoreFileTest : public ::testing::Test {
   TemporaryFolder folder_;
   std::shared_ptr<const ModelScorer> model_;
   std::shared_ptr<const ModelScorer> challenger_;
+  bool contributions_ = false;
   MemoryRejects rejects_;
 };
 
@@ -143,6 +159,42 @@ TEST_F(ScoreFileTest, ComparesNoChallengerWithoutLabelsOrItsColumns) {
   EXPECT_TRUE(absl::IsFailedPrecondition(other));
   EXPECT_THAT(std::string(other.message()), HasSubstr("it predicts a class, and no number"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out.csv"));
+}
+
+TEST_F(ScoreFileTest, AddsContributionsThatAddUpIfTheyAreWanted) {
+  contributions_ = true;
+  const auto scores = Score("a,y,b,c\n1.5,class 0,2,x\nbad,,1,x\n,,-1,y\n");
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  const std::vector<std::vector<std::string>> table = Table();
+  ASSERT_EQ(table.size(), 3u);
+  EXPECT_THAT(table[0], ElementsAre("a", "y", "b", "c", "predicted_y", "probability_class 0",
+                                    "probability_class 1", "offset_y", "contribution_a",
+                                    "contribution_b", "contribution_c"));
+  for (size_t i = 1; i < table.size(); ++i) {
+    double log_odds = 0;
+    for (size_t k = 7; k < 11; ++k) log_odds += std::stod(table[i][k]);
+    EXPECT_NEAR(log_odds, std::log(std::stod(table[i][6]) / std::stod(table[i][5])), 1e-4);
+  }
+  EXPECT_NE(table[1][8], table[2][8]);
+}
+
+TEST_F(ScoreFileTest, AddsContributionsOfEachOfManyClasses) {
+  contributions_ = true;
+  const auto scores = Score("a,b,c\n1.5,2,x\n", 3);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  const std::vector<std::vector<std::string>> table = Table();
+  ASSERT_EQ(table[1].size(), 3 + 1 + 3 + 4 * 3u);
+  EXPECT_EQ(table[0][7], "offset_y:class 0");
+  EXPECT_EQ(table[0][18], "contribution_c:class 2");
+  // Their sums are scores of a softmax.
+  double sums[3] = {0, 0, 0};
+  for (size_t k = 0; k < 12; ++k) sums[k % 3] += std::stod(table[1][7 + k]);
+  EXPECT_NEAR(sums[2] - sums[0], std::log(std::stod(table[1][6]) / std::stod(table[1][4])), 1e-4);
+  contributions_ = false;
+  EXPECT_EQ(Score("a,b,c,offset_y\n1.5,2,x,\n").value().rows, 1u);
+  contributions_ = true;
+  EXPECT_THAT(std::string(Score("a,b,c,offset_y\n1.5,2,x,\n").status().message()),
+              HasSubstr("'offset_y' already"));
 }
 
 TEST_F(ScoreFileTest, SetsRowsAsideThatCannotBeUsed) {
