@@ -17,6 +17,7 @@ Status PredictTopic(const PredictorFlags& flags, const JobConfig& config, const 
   options.kafka = ToKafkaOptions(config);
   MILLRACE_ASSIGN_OR_RETURN(options.start, ParseStartPoint(flags.from));
   if (flags.format == "csv") options.records.format = RecordScorer::Format::kCsv;
+  if (flags.format == "avro") options.records.format = RecordScorer::Format::kAvro;
   if (!flags.delimiter.empty()) {
     const StatusOr<char> delimiter = ParseDelimiter(flags.delimiter);
     if (!delimiter.ok()) {

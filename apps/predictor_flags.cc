@@ -167,9 +167,17 @@ void AddTopicFlags(const Group& topics, PredictorFlags& flags) {
              "The consumer group whose positions are kept, and the transactional\nid "
              "[predictor.INPUT.OUTPUT]");
   topics
-      .Add("--format", flags.format, "json|csv",
-           "What a record's value is: a JSON object, or a line of CSV [json]")
-      ->check(CLI::IsMember({"json", "csv"}).description(""));
+      .Add("--format", flags.format, "json|avro|csv",
+           "What a record's value is: a JSON object, an Avro record, or a line of\nCSV [json]")
+      ->check(CLI::IsMember({"json", "avro", "csv"}).description(""));
+  topics.Add("--schema-registry", options.schemas.registry.url, "URL",
+             "With --format avro: the schema registry whose header records have");
+  topics.Add("--schema-registry-user-file", options.schemas.registry.user_file, "FILE",
+             "Its one line is the login of the registry: USER:PASSWORD");
+  topics.Add("--schema-registry-ca", options.schemas.registry.ca_file, "FILE",
+             "PEM file of those who may have signed the registry's certificate\n[the system's]");
+  topics.Add("--avro-schema", options.schemas.avro_schema_file, "FILE",
+             "With --format avro: the schema of records that have no registry's\nheader");
   topics
       .Add("--columns", options.records.columns, "A,B,...",
            "With --format csv: the names of a line's fields")

@@ -60,9 +60,12 @@ void LimitBytes(Scored& record) {
 StatusOr<RecordScorer> RecordScorer::Create(std::shared_ptr<const ModelScorer> model,
                                             Options options) {
   MILLRACE_ASSIGN_OR_RETURN(RowScorer rows, RowScorer::Create(std::move(model)));
-  if (options.format == Format::kJson) {
+  if (options.format != Format::kCsv) {
     const bool decimal_comma = rows.model().model().description.features().decimal_comma();
-    CellDecoder decode = DecodeJson({rows.columns().begin(), rows.columns().end()}, decimal_comma);
+    std::vector<std::string> columns(rows.columns().begin(), rows.columns().end());
+    CellDecoder decode = options.format == Format::kAvro
+                             ? options.avro->MakeAvroDecoder(std::move(columns), decimal_comma)
+                             : DecodeJson(std::move(columns), decimal_comma);
     return RecordScorer(std::move(options), std::move(rows), std::move(decode), false);
   }
   MILLRACE_ASSIGN_OR_RETURN(
@@ -137,7 +140,10 @@ bool RecordScorer::Use(std::shared_ptr<const ModelScorer> model) {
   return true;
 }
 
-void RecordScorer::Add(const ConsumedRecord& record) {
+Status RecordScorer::Add(const ConsumedRecord& record) {
+  const bool is_tombstone = record.value.data() == nullptr;
+  Status added = is_tombstone ? absl::OkStatus() : AddRow(record.value);
+  if (!added.ok() && !absl::IsInvalidArgument(added)) return added;
   bytes_ += record.value.size();
   Scored& scored = records_.emplace_back();
   scored.partition = record.partition;
@@ -147,17 +153,15 @@ void RecordScorer::Add(const ConsumedRecord& record) {
   for (const RecordHeader& header : record.headers) {
     scored.headers.push_back({std::string(header.name), Copy(header.value)});
   }
-  if (record.value.data() == nullptr) {
+  if (is_tombstone) {
     scored.kind = Scored::Kind::kTombstone;
-    return;
-  }
-  const Status added = AddRow(record.value);
-  if (added.ok()) {
+  } else if (added.ok()) {
     ++row_count_;
-    return;
+  } else {
+    last_reason_ = std::string(TextOf(added));
+    SetError(last_reason_, scored);
   }
-  last_reason_ = std::string(TextOf(added));
-  SetError(last_reason_, scored);
+  return absl::OkStatus();
 }
 
 std::span<const Scored> RecordScorer::Score() {

@@ -17,18 +17,20 @@
 #include "predictor/prediction_text.h"
 #include "predictor/row_scorer.h"
 #include "producer/row_decoder.h"
+#include "producer/source_format.h"
 
 namespace millrace {
 
 // Collects records and scores them together. Not thread-safe.
 class RecordScorer {
  public:
-  enum class Format : uint8_t { kJson, kCsv };
+  enum class Format : uint8_t { kJson, kCsv, kAvro };
   struct Options {
     Format format = Format::kJson;
     std::vector<std::string> columns{};  // of kCsv: the names of a line's fields
     char delimiter = ',';                // of kCsv
-    bool with_row = false;               // predictions have the row beside them
+    bool with_row = false;               // predictions have the row beside them; not of kAvro
+    std::shared_ptr<const SourceFormat> avro{};  // of kAvro: has the schemas
   };
   // InvalidArgument: the columns do not fit the model, or a name stands there twice.
   static StatusOr<RecordScorer> Create(std::shared_ptr<const ModelScorer> model, Options options);
@@ -58,7 +60,9 @@ class RecordScorer {
   // REQUIRES: no records.
   bool Use(std::shared_ptr<const ModelScorer> model);
 
-  void Add(const ConsumedRecord& record);
+  // An error is one of CellDecoder that says nothing of the value (a schema registry is away): the
+  // record is not added, and may be again.
+  Status Add(const ConsumedRecord& record);
   size_t records() const { return records_.size(); }
   // Whether more are held for nothing.
   bool is_full() const {

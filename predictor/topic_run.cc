@@ -15,6 +15,7 @@
 #include "predictor/topic_writer.h"
 #include "producer/progress_display.h"
 #include "producer/read_ends.h"
+#include "producer/schema_wait.h"
 #include "producer/source_notes.h"
 #include "producer/source_reader.h"
 
@@ -64,13 +65,15 @@ class KafkaTopicRun final : public TopicRun {
         topic_{options_.input, "Predictor"},
         stop_(*options_.stop),
         broker_retry_(stop_, options_.kafka.broker_timeout_s),
-        display_(options_.quiet) {}
+        display_(options_.quiet),
+        schema_wait_([this](const std::string& line) { display_.Warn(line); }, stop_) {}
 
   Status Open();
   Status Run() override;
 
  private:
   Status CheckOptions() const;
+  Status OpenFormat();
   StatusOr<int32_t> CountPartitions(const std::string& topic, const std::string& flag);
   Status CountAllPartitions();
   const std::string& ErrorTopic() const {
@@ -80,6 +83,7 @@ class KafkaTopicRun final : public TopicRun {
   Status FindPositions();
   Status StartReading();
   Status CopyRecords();
+  Status WriteWhatIsDue(steady_clock::time_point now);
   Status StopReading();
   Status Take(const ConsumedRecord& record);
   Status OnDeleted(int32_t partition, Offset begin);
@@ -100,6 +104,7 @@ class KafkaTopicRun final : public TopicRun {
   const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;
   ProgressDisplay display_;
+  SchemaWait schema_wait_;
 
   std::unique_ptr<KafkaAdmin> admin_;
   int32_t partitions_ = 0;  // of the input
@@ -133,20 +138,32 @@ Status KafkaTopicRun::CheckOptions() const {
     return wrong("--output-topic is the --input-topic: predictions would be scored in turn");
   }
   if (options_.errors == options_.input) return wrong("--error-topic is the --input-topic");
-  const bool is_csv = options_.records.format == RecordScorer::Format::kCsv;
-  if (is_csv && options_.records.columns.empty()) {
-    return wrong(
-        "lines of CSV have no header here: name the fields of a line by --columns A,B,...");
+  if (options_.records.format == RecordScorer::Format::kAvro && options_.records.with_row) {
+    return wrong("--with-row has no effect with --format avro: such a row is no JSON");
   }
-  if (!is_csv && !options_.records.columns.empty()) {
-    return wrong(
-        "--columns names the fields of CSV lines, and needs --format csv: JSON has the names");
-  }
+  return absl::OkStatus();
+}
+
+// Whether the values can be read, and by what.
+Status KafkaTopicRun::OpenFormat() {
+  using Format = RecordScorer::Format;
+  SourceFormat::Options format = options_.schemas;
+  format.kind = options_.records.format == Format::kCsv    ? SourceFormat::Kind::kCsv
+                : options_.records.format == Format::kAvro ? SourceFormat::Kind::kAvro
+                                                           : SourceFormat::Kind::kJson;
+  format.columns = options_.records.columns;
+  format.registry.stop = &stop_;
+  MILLRACE_ASSIGN_OR_RETURN(
+      SourceFormat made, SourceFormat::Create(JobConfig(), format, [this](const std::string& line) {
+        display_.Warn(line);
+      }));
+  options_.records.avro = std::make_shared<const SourceFormat>(std::move(made));
   return absl::OkStatus();
 }
 
 Status KafkaTopicRun::Open() {
   MILLRACE_RETURN_IF_ERROR(CheckOptions());
+  MILLRACE_RETURN_IF_ERROR(OpenFormat());
   if (options_.group.empty()) {
     options_.group = absl::StrCat("predictor.", options_.input, ".", options_.output);
   }
@@ -294,19 +311,24 @@ Status KafkaTopicRun::CopyRecords() {
   while (!ends_.IsAtEnd(next)) {
     if (stop_) return StopReading();
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, reader_->Poll(kRecordsAtOnce, handler_));
-    MILLRACE_RETURN_IF_ERROR(Flush());
     const auto now = steady_clock::now();
-    if (now >= next_all_positions_) {
-      MILLRACE_RETURN_IF_ERROR(Commit(/*all_positions=*/true));
-    } else if (IsDue(now)) {
-      MILLRACE_RETURN_IF_ERROR(Commit(/*all_positions=*/false));
-    }
-    ShowProgress(now);
+    MILLRACE_RETURN_IF_ERROR(WriteWhatIsDue(now));
     if (scorer_->rows() >= kRowsWithoutValue) WarnOfColumns();
     MILLRACE_RETURN_IF_ERROR(LookForPartitions(now));
     if (events > 0) continue;
     reader_->Wait(HasRecords() ? std::min(kIdleWait, options_.linger) : kIdleWait);
   }
+  return absl::OkStatus();
+}
+
+Status KafkaTopicRun::WriteWhatIsDue(steady_clock::time_point now) {
+  MILLRACE_RETURN_IF_ERROR(Flush());
+  if (now >= next_all_positions_) {
+    MILLRACE_RETURN_IF_ERROR(Commit(/*all_positions=*/true));
+  } else if (IsDue(now)) {
+    MILLRACE_RETURN_IF_ERROR(Commit(/*all_positions=*/false));
+  }
+  ShowProgress(now);
   return absl::OkStatus();
 }
 
@@ -321,7 +343,10 @@ Status KafkaTopicRun::Take(const ConsumedRecord& record) {
   Offset& next = next_[record.partition];
   if (record.offset < next) return absl::OkStatus();
   if (scorer_->records() == 0) UseNewestModel();
-  scorer_->Add(record);
+  // (What was taken is written meanwhile.)
+  MILLRACE_RETURN_IF_ERROR(
+      schema_wait_.Run([&] { return scorer_->Add(record); },
+                       [this] { return WriteWhatIsDue(steady_clock::now()); }));
   next = record.offset + 1;
   ++counts_.records;
   counts_.bytes += record.value.size();

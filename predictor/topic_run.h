@@ -11,6 +11,7 @@
 #include "kafka/options.h"
 #include "predictor/model_source.h"
 #include "predictor/record_scorer.h"
+#include "producer/source_format.h"
 #include "producer/start_point.h"
 
 namespace millrace {
@@ -20,11 +21,13 @@ class TopicRun {
  public:
   struct Options {
     KafkaOptions kafka;
-    std::string input;   // the topic whose records are scored
-    std::string output;  // the topic that gets a record for each
-    std::string errors;  // the topic for records that hold no row; empty: the output
-    std::string group;   // empty: predictor.INPUT.OUTPUT
-    RecordScorer::Options records;
+    std::string input;              // the topic whose records are scored
+    std::string output;             // the topic that gets a record for each
+    std::string errors;             // the topic for records that hold no row; empty: the output
+    std::string group;              // empty: predictor.INPUT.OUTPUT
+    RecordScorer::Options records;  // `avro` is set by the run
+    // Of kAvro: where the schemas are. The run sets the other members.
+    SourceFormat::Options schemas;
     StartPoint start;        // of a group that has no positions
     bool until_end = false;  // score what is there now, and return
     bool continue_on_data_loss = false;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/whole_file.h"
 #include "formats/csv_dialect.h"
 
@@ -88,8 +89,14 @@ StatusOr<CellDecoder> SourceFormat::MakeDecoder(const FeatureEncoder& encoder) c
 StatusOr<CellDecoder> SourceFormat::MakeDecoder(const std::vector<std::string>& columns) const {
   if (kind_ == Kind::kCsv) return DecodeCsv(columns_, columns, delimiter_, columns_flag_);
   if (kind_ == Kind::kJson) return DecodeJson(columns, decimal_comma_);
-  if (schema_ != nullptr) return DecodeAvro(columns, decimal_comma_, schema_);
-  return DecodeAvro(columns, decimal_comma_, schemas_);
+  return MakeAvroDecoder(columns, decimal_comma_);
+}
+
+CellDecoder SourceFormat::MakeAvroDecoder(std::vector<std::string> columns,
+                                          bool decimal_comma) const {
+  MILLRACE_CHECK(kind_ == Kind::kAvro);
+  if (schema_ != nullptr) return DecodeAvro(std::move(columns), decimal_comma, schema_);
+  return DecodeAvro(std::move(columns), decimal_comma, schemas_);
 }
 
 SourceFormat SourceFormat::WithColumns(std::vector<std::string> columns, std::string flag) const {

@@ -1,4 +1,4 @@
-// How TopicSource reads the values of records.
+// How TopicSource and Predictor read the values of records.
 #pragma once
 
 #include <atomic>
@@ -41,6 +41,8 @@ class SourceFormat {
   StatusOr<CellDecoder> MakeDecoder(const FeatureEncoder& encoder) const;
   // Decodes the cells of these columns, which are distinct. The same error.
   StatusOr<CellDecoder> MakeDecoder(const std::vector<std::string>& columns) const;
+  // The same of kAvro, of any columns, and with another decimal sign than the configuration's.
+  CellDecoder MakeAvroDecoder(std::vector<std::string> columns, bool decimal_comma) const;
 
   // The same for the records of another topic, whose CSV lines have these fields, by `flag`.
   SourceFormat WithColumns(std::vector<std::string> columns, std::string flag) const;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,6 +12,8 @@
 
 #include "kafka/options.h"
 #include "tests/exports/small_models.h"
+#include "tests/formats/avro_bytes.h"
+#include "tests/stores/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -35,9 +39,18 @@ class RecordScorerTest : public ::testing::Test {
     scorer_ = std::make_unique<RecordScorer>(*std::move(scorer));
   }
 
+  RecordScorer::Options Avro(SourceFormat::Options options) {
+    options.kind = SourceFormat::Kind::kAvro;
+    options.registry.stop = &stop_;
+    auto format = SourceFormat::Create(JobConfig(), options, [](const std::string&) {});
+    EXPECT_TRUE(format.ok()) << format.status();
+    return {.format = RecordScorer::Format::kAvro,
+            .avro = std::make_shared<const SourceFormat>(*std::move(format))};
+  }
+
   // The answer to one record.
   Scored ScoreOne(const ConsumedRecord& record) {
-    scorer_->Add(record);
+    EXPECT_TRUE(scorer_->Add(record).ok());
     const std::span<const Scored> scored = scorer_->Score();
     EXPECT_EQ(scored.size(), 1u);
     Scored answer = scored[0];
@@ -59,6 +72,7 @@ class RecordScorerTest : public ::testing::Test {
 
   std::shared_ptr<const ModelScorer> model_;
   std::unique_ptr<RecordScorer> scorer_;
+  const std::atomic<bool> stop_ = false;
 };
 
 TEST_F(RecordScorerTest, APredictionIsThatOfTheRowAndNamesItsSource) {
@@ -96,11 +110,11 @@ TEST_F(RecordScorerTest, ATombstoneIsAnsweredByOne) {
 }
 
 TEST_F(RecordScorerTest, WhatHoldsNoRowIsAnsweredByTheReasonInItsPlace) {
-  scorer_->Add({.offset = 0, .value = kRow});
-  scorer_->Add({.offset = 1, .value = R"({"a": "far"})"});
-  scorer_->Add({.offset = 2, .value = "{\xff"});
-  scorer_->Add({.offset = 3, .value = R"([{"a": 1}, {"a": 2}])"});
-  scorer_->Add({.offset = 4, .value = kRow});
+  ASSERT_TRUE(scorer_->Add({.offset = 0, .value = kRow}).ok());
+  ASSERT_TRUE(scorer_->Add({.offset = 1, .value = R"({"a": "far"})"}).ok());
+  ASSERT_TRUE(scorer_->Add({.offset = 2, .value = "{\xff"}).ok());
+  ASSERT_TRUE(scorer_->Add({.offset = 3, .value = R"([{"a": 1}, {"a": 2}])"}).ok());
+  ASSERT_TRUE(scorer_->Add({.offset = 4, .value = kRow}).ok());
   std::vector<json> answers;
   for (const Scored& each : scorer_->Score()) answers.push_back(json::parse(*each.value));
   ASSERT_EQ(answers.size(), 5u);
@@ -151,9 +165,9 @@ TEST_F(RecordScorerTest, IsFullOfLargeRecordsEarlier) {
   const std::string large = R"({"a": 1, "c": ")" + std::string(1'000'000, 'x') + "\"}";
   for (int i = 0; i < 8; ++i) {
     EXPECT_FALSE(scorer_->is_full());
-    scorer_->Add({.value = large});
+    ASSERT_TRUE(scorer_->Add({.value = large}).ok());
   }
-  scorer_->Add({.value = large});
+  ASSERT_TRUE(scorer_->Add({.value = large}).ok());
   EXPECT_TRUE(scorer_->is_full());
   scorer_->Score();
   scorer_->Clear();
@@ -175,6 +189,30 @@ TEST_F(RecordScorerTest, LinesOfCsvHaveTheLabelOrNot) {
     answer.erase("row");
     EXPECT_EQ(answer, Expected({"1.5", "", "x", "7", "8"}));
   }
+}
+
+TEST_F(RecordScorerTest, AvroIsReadByTheSchemaOfAFile) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "schema") << R"({"type": "record", "name": "R", "fields": [
+      {"name": "c", "type": "string"}, {"name": "a", "type": "double"},
+      {"name": "v", "type": "string"}, {"name": "u", "type": "long"}]})";
+  SourceFormat::Options options;
+  options.avro_schema_file = folder / "schema";
+  Open(Avro(options));
+  json answer = ScoreValue(AvroText("x") + AvroFloat(1.5) + AvroText("8") + AvroLong(7));
+  answer.erase("source");
+  EXPECT_EQ(answer, Expected({"1.5", "", "x", "7", "8"}));
+  EXPECT_THAT(ScoreValue(AvroText("x"))["error"].get<std::string>(), HasSubstr("malformed Avro"));
+}
+
+TEST_F(RecordScorerTest, ARecordWhoseSchemaNobodyTellsIsNotAdded) {
+  SourceFormat::Options options;
+  options.registry.url = "http://127.0.0.1:1";
+  Open(Avro(options));
+  const std::string headed("\0\0\0\0\1x", 6);
+  EXPECT_TRUE(absl::IsUnavailable(scorer_->Add({.value = headed})));
+  EXPECT_EQ(scorer_->records(), 0u);
+  EXPECT_THAT(ScoreValue("x")["error"].get<std::string>(), HasSubstr("registry's header"));
 }
 
 TEST_F(RecordScorerTest, ColumnsThatTheModelNeedsMustBeNamed) {

@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "predictor/http_server.h"
 #include "predictor/model_folder.h"
 #include "tests/exports/small_models.h"
+#include "tests/formats/avro_bytes.h"
 #include "tests/kafka/mock_cluster.h"
 #include "tests/stores/temporary_folder.h"
 
@@ -47,6 +50,16 @@ class TopicRunTest : public ::testing::Test {
     auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "test"}, nullptr);
     ASSERT_TRUE((*producer)->Send("rows", partition, "key", value, 1234).ok());
     ASSERT_TRUE((*producer)->Flush(seconds(20)).ok());
+  }
+  // A schema registry that answers so; the run asks it.
+  std::unique_ptr<HttpServer> Registry(const std::function<HttpResponse()>& answer) {
+    HttpServerOptions options;
+    options.address = "127.0.0.1:0";
+    auto server = HttpServer::Start(options, [answer](const HttpRequest&) { return answer(); });
+    EXPECT_TRUE(server.ok()) << server.status();
+    options_.records.format = RecordScorer::Format::kAvro;
+    options_.schemas.registry.url = "http://127.0.0.1:" + std::to_string((*server)->port());
+    return *std::move(server);
   }
   Status RunToEnd() {
     options_.until_end = true;
@@ -146,6 +159,28 @@ TEST_F(TopicRunTest, ABrokerThatGoesAndComesLosesNothing) {
   Answers(2);
 }
 
+TEST_F(TopicRunTest, AvroWaitsForARegistryThatIsAway) {
+  std::atomic<int> asked = 0;
+  std::atomic<bool> is_away = true;
+  const auto registry = Registry([&]() -> HttpResponse {
+    ++asked;
+    if (is_away) return {.status = 503, .body = "{}"};
+    return {.body = json{{"schema", R"({"type": "record", "name": "R", "fields": [
+        {"name": "a", "type": "double"}]})"}}
+                        .dump()};
+  });
+  Start();
+  Send(0, std::string("\0\0\0\0\7", 5) + AvroFloat(1.5));
+  ASSERT_TRUE(Until([&] { return asked >= 2; }));
+  // Whoever stops it meanwhile need not wait.
+  EXPECT_TRUE(absl::IsCancelled(Stop()));
+  Start();
+  const int before = asked;
+  ASSERT_TRUE(Until([&] { return asked > before; }));
+  is_away = false;
+  EXPECT_EQ(Answers(1).at(0).value["probabilities"].size(), 3u);
+}
+
 TEST_F(TopicRunTest, TopicsThatAreNotThereAreNamedWithTheRemedy) {
   cluster_.Forget("answers");
   Status status = RunToEnd();
@@ -165,6 +200,13 @@ TEST_F(TopicRunTest, SettingsThatMakeNoSenseAreRefusedBeforeAnyBroker) {
   EXPECT_THAT(refusal(), HasSubstr("--columns has no column"));
   options_.records.columns.clear();
   EXPECT_THAT(refusal(), HasSubstr("--columns A,B"));
+  options_.records.format = RecordScorer::Format::kAvro;
+  EXPECT_THAT(refusal(), HasSubstr("--format avro needs the schemas"));
+  options_.records.with_row = true;
+  EXPECT_THAT(refusal(), HasSubstr("--with-row has no effect with --format avro"));
+  options_.records.format = RecordScorer::Format::kJson;
+  options_.schemas.avro_schema_file = "x";
+  EXPECT_THAT(refusal(), HasSubstr("need --format avro"));
   options_.output = "rows";
   EXPECT_THAT(refusal(), HasSubstr("--output-topic is the --input-topic"));
 }
