@@ -23,7 +23,7 @@ DOCUMENT = topology.ROOT / "docs" / "security.md"
 # For which the server needs three brokers: see MinInsyncTest.
 ALTER_CONFIGS = ("server", "topic", "prefixed", "flights.", "AlterConfigs")
 DENIED = "authorization failed"
-PATIENCE = 300  # seconds, on the slowest machine, in which something happens that will happen
+PATIENCE = topology.PATIENCE
 # The rows last longer than anybody is waited for: what a program lacks it says while they come.
 ROWS, ROWS_PER_SECOND = 12000, 30
 
@@ -80,6 +80,9 @@ class SecureBroker(topology.Broker):
         return ["security.protocol=SASL_SSL", f"sasl.mechanism={self.mechanism}",
                 f"ssl.ca.location={self.folder}/secure/ca.pem", f"sasl.username={user}",
                 f"sasl.password={password}"]  # fmt: skip
+
+    def client_settings(self):
+        return self.settings("admin")
 
     def flags(self, user):
         return [word for setting in self.settings(user) for word in ("--kafka", setting)]
@@ -253,7 +256,7 @@ class SecureTest(unittest.TestCase):
         cls.data = cls.path / "rows.csv"
         topology.write_csv(cls.data, ROWS)
         cls.broker = SecureBroker(cls.path / "kafka", cls.version).start()
-        cls.addClassCleanup(cls.broker.stop)
+        cls.addClassCleanup(cls.broker.discard)
 
     def job(self, name):
         folder = self.path / name
@@ -495,7 +498,7 @@ class MinInsyncTest(unittest.TestCase):
         topology.write_csv(cls.path / "rows.csv", 10)
         cls.broker = SecureBroker(cls.path / "kafka", SecureTest.version, brokers=3,
                                   options=["--config", "min.insync.replicas=1"]).start()
-        cls.addClassCleanup(cls.broker.stop)
+        cls.addClassCleanup(cls.broker.discard)
 
     WARNING = "counts as written when one broker has it (min.insync.replicas=1)"
 

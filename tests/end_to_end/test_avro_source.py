@@ -198,7 +198,7 @@ class Avro(OnABroker):
             self.assertEqual(producer.flush(60), 0)
 
         write(2100, ["key-1", "key-2", "key-3"])
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + topology.PATIENCE
         while True:
             time.sleep(1)  # a segment is closed when another record comes
             write(70)
@@ -336,7 +336,7 @@ class Records(OnABroker):
         lines = "".join(f'key-{i % 10}|{{"late": "{("no", "yes")[i % 2]}", "x": {i}}}\n'
                         for i in range(1000))
         subprocess.run(["kcat", "-P", "-b", self.broker.address, "-t", topic, "-K", "|", "-H", "a=b",
-                        "-z", "zstd"], input=lines, text=True, check=True, timeout=60)
+                        "-z", "zstd"], input=lines, text=True, check=True, timeout=topology.PATIENCE)
         job = self.job(topic, ["--until-end"], features=NUMBERS)
         self.assertIn("holds 1,000 rows, 1,000 of them from this run", self.run_to_the_end(job))
 

@@ -36,7 +36,7 @@ class OnABroker(unittest.TestCase):
         cls.addClassCleanup(cls.folder.cleanup)
         cls.path = pathlib.Path(cls.folder.name)
         cls.broker = topology.Broker(cls.path / "kafka").start()
-        cls.addClassCleanup(cls.broker.stop)
+        cls.addClassCleanup(cls.broker.discard)
 
     def setUp(self):
         self.name = self.id().rsplit(".", 1)[-1].replace("_", "-")
@@ -51,17 +51,14 @@ class OnABroker(unittest.TestCase):
 
     def create(self, *topics, partitions=1):
         for topic in topics:
-            self.broker.tool("kafka-topics", "--create", "--topic", topic,
-                             "--partitions", str(partitions))
+            self.broker.create(topic, partitions)
 
-    def write(self, lines, *properties):
-        self.broker.tool("kafka-console-producer", "--topic", self.input,
-                         *(word for each in properties for word in ("--property", each)),
-                         text="".join(f"{line}\n" for line in lines))
+    def write(self, lines, *flags):
+        self.broker.write(self.input, lines, *flags)
 
     def write_keyed(self, rows):
         """By their ids, so that they come to several partitions."""
-        self.write([f"{row['id']}|{json.dumps(row)}" for row in rows], "parse.key=true", "key.separator=|")
+        self.write([f"{row['id']}|{json.dumps(row)}" for row in rows], "-K", "|")
 
     def command(self, *flags):
         return [PREDICTOR, "--model", MODEL, "--brokers", self.broker.address, "--input-topic", self.input,
@@ -70,7 +67,7 @@ class OnABroker(unittest.TestCase):
     def to_end(self, *flags, code=0):
         """Scores what is there; what was said."""
         done = subprocess.run(self.command("--until-end", *flags), capture_output=True, text=True,
-                              check=False, timeout=120)
+                              check=False, timeout=topology.PATIENCE)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr
 
@@ -83,28 +80,26 @@ class OnABroker(unittest.TestCase):
         return process
 
     def wait_for_log(self, process, text):
-        end = time.monotonic() + 60
+        end = time.monotonic() + topology.PATIENCE
         while text not in process.log.read_text(encoding="utf-8"):
             self.assertLess(time.monotonic(), end, process.log.read_text(encoding="utf-8"))
             time.sleep(0.02)
 
-    def read(self, topic=None, silence_ms=8000):
+    def read(self, topic=None):
         """All committed records of a topic."""
-        printed = subprocess.run(
-            [topology.ROOT / "scripts" / "kafka", "--dir", self.broker.folder, "tool",
-             "kafka-console-consumer", "--topic", topic or self.output, "--from-beginning",
-             "--isolation-level", "read_committed", "--timeout-ms", str(silence_ms),
-             *(word for each in ("timestamp", "partition", "headers", "key", "value")
-               for word in ("--property", f"print.{each}=true")),
-             "--property", "key.separator=<=>", "--property", "line.separator=<=END=>",
-             "--property", "headers.separator=;", "--property", "null.literal=NOTHING"],
-            check=False, capture_output=True, timeout=300).stdout.decode()  # fmt: skip
         records = []
-        for text in printed.split("<=END=>")[:-1]:
-            when, partition, headers, key, value = text.split("<=>", 4)
-            records.append(Record(when, int(partition.removeprefix("Partition:")), headers, key,
-                                  None if value == "NOTHING" else json.loads(value, parse_float=str, parse_int=str)))
+        for text in self.broker.read(topic or self.output, "%T<=>%p<=>%h<=>%K<=>%k<=>%S<=>%s"):
+            when, partition, headers, key_size, key, size, value = text.decode().split("<=>", 6)
+            records.append(Record(int(when), int(partition), headers, None if key_size == "-1" else key,
+                                  None if size == "-1" else json.loads(value, parse_float=str, parse_int=str)))
         return records
+
+    def times_by_kafkas_own(self, topic, count):
+        """Of a client that shares no code with ours."""
+        printed = self.broker.tool("kafka-console-consumer", "--topic", topic, "--from-beginning",
+                                   "--isolation-level", "read_committed", "--max-messages", str(count),
+                                   "--property", "print.timestamp=true", "--property", "print.value=false")
+        return [int(line.removeprefix("CreateTime:")) for line in printed.split()]
 
     def predictions_of_file(self, rows):
         """What Predictor writes beside the rows of a CSV: class, and probabilities."""
@@ -114,7 +109,7 @@ class OnABroker(unittest.TestCase):
             writer.writeheader()
             writer.writerows(rows)
         subprocess.run([PREDICTOR, "--model", MODEL, "--input", path, "--output", scored, "--quiet"],
-                       check=True, cwd=self.path, timeout=60)
+                       check=True, cwd=self.path, timeout=topology.PATIENCE)
         with open(scored, newline="", encoding="utf-8") as file:
             return {row["id"]: (row["predicted_late"], row["probability_no"], row["probability_yes"])
                     for row in csv.DictReader(file)}
@@ -137,20 +132,20 @@ class Records(OnABroker):
         self.create(self.input, self.output)
         rows = some_rows(20)
         values = [*map(json.dumps, rows), "NOTHING", "{no JSON", '{"distance": "far"}']
-        self.write([f"from:shop,n:{i};key{i}|{value}" for i, value in enumerate(values)],
-                   "parse.key=true", "key.separator=|", "null.marker=NOTHING", "parse.headers=true",
-                   "headers.delimiter=;")
+        self.broker.tool("kafka-console-producer", "--topic", self.input,
+                         *(word for each in ("parse.key=true", "key.separator=|", "null.marker=NOTHING",
+                                             "parse.headers=true", "headers.delimiter=;")
+                           for word in ("--property", each)),
+                         text="".join(f"from:shop,n:{i};key{i}|{value}\n" for i, value in enumerate(values)))
         said = self.to_end("--with-row")
         self.assertIn("got 20 predictions from this run; 2 records could not be used", said)
         self.assertIn("1 tombstone passed on", said)
         records = self.read()
         self.assertEqual([(record.key, record.headers) for record in records],
-                         [(f"key{i}", f"from:shop;n:{i}") for i in range(23)])
-        # The values of the input are no JSON, some of them.
-        times = self.broker.tool("kafka-console-consumer", "--topic", self.input, "--from-beginning",
-                                 "--max-messages", "23", "--property", "print.timestamp=true",
-                                 "--property", "print.value=false").split()
+                         [(f"key{i}", f"from=shop,n={i}") for i in range(23)])
+        times = self.times_by_kafkas_own(self.input, 23)
         self.assertEqual([record.time for record in records], times)
+        self.assertEqual(self.times_by_kafkas_own(self.output, 23), times)
         self.assert_each_once(records[:20], rows)
         self.assertIsNone(records[20].value)
         self.assertIn("malformed JSON", records[21].value["error"])
@@ -201,7 +196,7 @@ class Records(OnABroker):
         records = self.read()
         self.assertEqual(len({tuple(record.value["source"].values()) for record in records}), 3000)
         self.assertEqual(len(records), 3000)
-        self.assertTrue(all(record.key == "NOTHING" for record in records))
+        self.assertTrue(all(record.key is None for record in records))
 
     def test_that_were_deleted_before_they_were_read_are_an_error_or_counted(self):
         self.create(self.input, self.output)
@@ -231,13 +226,14 @@ class Records(OnABroker):
         process = self.start("--transaction-interval", "60")
         self.wait_for_log(process, "has been read to its end")
         self.write([json.dumps(row) for row in some_rows(3)])
-        end = time.monotonic() + 30
-        while not self.read(silence_ms=2000):
+        end = time.monotonic() + topology.PATIENCE
+        while not self.read():
             self.assertLess(time.monotonic(), end)
+            time.sleep(0.1)
         self.write([json.dumps(row) for row in some_rows(3)])
         time.sleep(1)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(30), 130)
+        self.assertEqual(process.wait(topology.PATIENCE), 130)
         self.assertIn("stopped: ", process.log.read_text())
         self.assertEqual(len(self.read()), 6)
 
@@ -252,10 +248,10 @@ class Two(OnABroker):
         second = self.start("--with-row")
         self.wait_for_log(second, "has been read to its end")
         self.write_keyed(rows[100:])
-        self.assertEqual(first.wait(60), 4, first.log.read_text())
+        self.assertEqual(first.wait(topology.PATIENCE), 4, first.log.read_text())
         self.assertIn("another Predictor of the group", first.log.read_text())
         second.send_signal(signal.SIGTERM)
-        self.assertEqual(second.wait(30), 130)
+        self.assertEqual(second.wait(topology.PATIENCE), 130)
         self.to_end("--with-row")
         self.assert_each_once(self.read(), rows)
 

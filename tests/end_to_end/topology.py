@@ -24,6 +24,9 @@ BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD_DIR", ROOT / "build" / "rele
 PROGRAMS = BUILD / "apps"
 REFERENCE_LOOP = BUILD / "tests" / "end_to_end" / "reference_loop"
 SCORE_MODEL = BUILD / "tests" / "end_to_end" / "score_model"
+CREATE_TOPIC = BUILD / "tests" / "kafka" / "kafka_create_topic"
+
+PATIENCE = 300  # seconds, on the slowest machine, in which something happens that will happen
 
 FEATURES = [
     "--label", "verdict",
@@ -214,60 +217,87 @@ class Broker:
         if self in _running:
             _running.remove(self)
 
+    def discard(self):
+        """At once, since nobody needs it or its data again."""
+        self._call("kill")
+        if self in _running:
+            _running.remove(self)
+
     def end(self):
         subprocess.run([ROOT / "scripts" / "kafka", "kill", "--dir", self.folder], check=False,
                        capture_output=True)
 
+    def tool(self, *words, text=""):
+        """One of Kafka's command-line tools, which reads `text`; what it prints. It takes seconds of a
+        processor, so what is asked often asks kcat."""
+        return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", *words],
+                              input=text, check=True, capture_output=True, text=True,
+                              timeout=PATIENCE).stdout
+
+    def client_settings(self):
+        """Of librdkafka, for whoever may do everything."""
+        return []
+
+    def _kcat(self, *words, check=True, text=b""):
+        settings = [word for setting in self.client_settings() for word in ("-X", setting)]
+        # (-m: a busy broker is waited for.)
+        return subprocess.run(["kcat", "-b", self.address, "-m", "60", *settings, *words],
+                              input=text, check=check, capture_output=True, timeout=PATIENCE).stdout
+
+    def create(self, topic, partitions=1, *config):
+        """config: KEY=VALUE."""
+        subprocess.run([CREATE_TOPIC, self.address, topic, str(partitions), *config], check=True,
+                       timeout=PATIENCE)
+
     def send(self, texts):
-        """A record without a key, which none of ours is, to each of the topics."""
-        tools = []
+        """To each of the topics records without a key, which none of ours is, one a line."""
         for topic, text in texts.items():
-            tool = subprocess.Popen(
-                [ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", "kafka-console-producer",
-                 "--topic", topic],
-                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            tool.stdin.write(text.encode() + b"\n")
-            tool.stdin.close()
-            tools.append(tool)
-        for tool in tools:
-            if tool.wait(timeout=60) != 0:
-                raise AssertionError(f"{tool.args} failed")
+            self.write(topic, text.split("\n"))
 
     def send_keyed(self, topic, texts):
         """Records with these values as keys, too, so that they come to several partitions."""
-        self.tool("kafka-console-producer", "--topic", topic, "--property", "parse.key=true",
-                  "--property", "key.separator=|", text="".join(f"{t}|{t}\n" for t in texts))
+        self.write(topic, [f"{text}|{text}" for text in texts], "-K", "|")
 
-    def tool(self, *words, text=""):
-        """One of Kafka's command-line tools, which reads `text`; what it prints."""
-        return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", *words],
-                              input=text, check=True, capture_output=True, text=True,
-                              timeout=300).stdout
+    def write(self, topic, lines, *flags):
+        """Records, one a line, by kcat; KEY|VALUE if flags are "-K", "|"."""
+        self._kcat("-P", "-t", topic, "-X", "enable.idempotence=true", *flags,
+                   text="".join(f"{line}\n" for line in lines).encode())
+
+    def offsets(self, topic, partitions, time_of):
+        """An offset of each partition, `time_of`: earliest or latest; none while no broker reports them
+        all."""
+        which = {"earliest": -2, "latest": -1}[time_of]
+        printed = self._kcat("-Q", *(word for partition in range(partitions)
+                                     for word in ("-t", f"{topic}:{partition}:{which}")), check=False)
+        found = dict(re.findall(rb"\[(\d+)\] offset (\d+)", printed))
+        offsets = [found.get(b"%d" % partition) for partition in range(partitions)]
+        return [] if None in offsets else [int(offset) for offset in offsets]
+
+    def read(self, topic, form):
+        """All committed records of a topic, printed by kcat in this form (see kcat -h), a list of bytes;
+        none when it is not there."""
+        printed = self._kcat("-C", "-q", "-e", "-o", "beginning", "-t", topic, "-X",
+                             "isolation.level=read_committed", "-f", form + "<=END=>", check=False)
+        return printed.split(b"<=END=>")[:-1]
 
     def records(self, topic, count):
-        """What stands in a topic, undecoded, once so many records do."""
-        return subprocess.run([ROOT / "scripts" / "kafka", "--dir", self.folder, "tool",
-                               "kafka-console-consumer", "--topic", topic, "--from-beginning",
-                               "--isolation-level", "read_committed",
-                               "--max-messages", str(count), "--timeout-ms", "30000"],
-                              check=False, capture_output=True, timeout=90).stdout
+        """The values in a topic, a line each, once they are so many; after half a minute those that are
+        there."""
+        end = time.monotonic() + 30
+        while len(found := self.read(topic, "%s")) < count and time.monotonic() < end:
+            time.sleep(0.2)
+        return b"".join(value + b"\n" for value in found)
 
     def keys(self, topic, may_be_empty=False):
         """Of all committed records of a topic, with whether they have a value."""
-        for silence_ms in (5_000, 20_000, 60_000):  # a busy machine needs longer for the first record
-            printed = subprocess.run(
-                [ROOT / "scripts" / "kafka", "--dir", self.folder, "tool", "kafka-console-consumer",
-                 "--topic", topic, "--from-beginning", "--isolation-level", "read_committed",
-                 "--timeout-ms", str(silence_ms),
-                 "--property", "print.key=true", "--property", "print.value=true",
-                 "--property", "key.separator=<=VALUE=>", "--property", "line.separator=<=END=>",
-                 "--property", "null.literal=NOTHING"],
-                check=False, capture_output=True, timeout=300).stdout  # fmt: skip
-            records = [record.split(b"<=VALUE=>", 1) for record in printed.split(b"<=END=>")]
-            found = [(record[0], record[1] != b"NOTHING") for record in records if len(record) == 2]
-            if found or may_be_empty:
-                return found
-        raise AssertionError(f"no record of {topic} could be read")
+        end = time.monotonic() + PATIENCE
+        while True:
+            records = [record.rsplit(b"<=VALUE=>", 1) for record in self.read(topic, "%k<=VALUE=>%S")]
+            if records or may_be_empty:
+                return [(key, size != b"-1") for key, size in records]
+            if time.monotonic() > end:
+                raise AssertionError(f"no record of {topic} could be read")
+            time.sleep(0.2)
 
 
 class _Stream:
@@ -368,7 +398,7 @@ class Job:
 
     def kill(self, name, sig=signal.SIGKILL):
         self.processes[name].send_signal(sig)
-        return self.wait(name, timeout=30)
+        return self.wait(name)
 
     def interrupt(self, name):
         """Ctrl-C, once the program takes notice of it; the exit code."""
@@ -384,7 +414,7 @@ class Job:
         """Its log since it was started last."""
         return self.logs[name].read_bytes()[self.log_begins[name]:].decode(errors="replace")
 
-    def wait(self, name, timeout=120):
+    def wait(self, name, timeout=PATIENCE):
         """The exit code."""
         try:
             return self.processes[name].wait(timeout=timeout)
@@ -392,7 +422,7 @@ class Job:
             tails = "".join(f"--- {n}\n{self.log(n)[-1500:]}\n" for n in self.logs)
             raise AssertionError(f"{name} has not ended after {timeout} s\n{tails}") from None
 
-    def wait_for_log(self, names, text, timeout=60):
+    def wait_for_log(self, names, text, timeout=PATIENCE):
         """names: of a process, or of several of which one says it, since it was started last."""
         names = [names] if isinstance(names, str) else names
         end = time.monotonic() + timeout
@@ -411,7 +441,7 @@ class Job:
         for worker in range(self.workers):
             self.wait_for_log(workers, f"worker {worker}: joined; reads rows")
 
-    def wait_for_checkpoints(self, timeout=90):
+    def wait_for_checkpoints(self, timeout=PATIENCE):
         """Until each shard has made one after some rounds: the gradients that it holds are then
         deleted."""
         end = time.monotonic() + timeout
@@ -422,28 +452,25 @@ class Job:
             if time.monotonic() > end:
                 raise AssertionError(f"not every shard has made a checkpoint: {begins}")
             begins = self.gradients("earliest")
+            time.sleep(0.05)
 
-    def wait_until_it_stands(self, timeout=90):
+    def wait_until_it_stands(self, timeout=PATIENCE):
         """Until no update comes: all rows that were fed are learnt from."""
         limit = time.monotonic() + timeout
         ends, since = None, time.monotonic()
         while time.monotonic() - since < 3:
+            time.sleep(0.1)
             now = self.gradients("latest")
-            if now != ends:
+            if now != ends or not now:
                 ends, since = now, time.monotonic()
             if time.monotonic() > limit:
                 raise AssertionError(f"updates still come: {ends}")
 
     def gradients(self, time_of):
         """An offset of each partition; none before the topic is there."""
-        try:
-            lines = self.broker.tool("kafka-get-offsets", "--topic", f"{self.name}.gradients",
-                                     "--time", time_of).split()  # fmt: skip
-        except subprocess.CalledProcessError:
-            return []
-        return [int(line.rsplit(":", 1)[1]) for line in lines]
+        return self.broker.offsets(f"{self.name}.gradients", self.shards, time_of)
 
-    def wait_all(self, timeout=120):
+    def wait_all(self, timeout=PATIENCE):
         codes = {name: self.wait(name, timeout) for name in self.processes}
         assert all(code == 0 for code in codes.values()), (codes, {
             name: self.log(name)[-2000:] for name, code in codes.items() if code != 0})
@@ -453,17 +480,17 @@ class Job:
         subprocess.run([PROGRAMS / "Watch", "--brokers", self.broker.address, "--job", self.name,
                         "--workers", str(self.workers), "--summary", path],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       timeout=300)
+                       timeout=PATIENCE)
         return json.loads(path.read_text())
 
     def watched(self):
         """What `Watch --once --json` says of it now: the exit code, and the state."""
         done = subprocess.run([PROGRAMS / "Watch", "--brokers", self.broker.address, "--job",
                                self.name, "--once", "--json"],
-                              check=False, capture_output=True, text=True, timeout=60)
+                              check=False, capture_output=True, text=True, timeout=PATIENCE)
         return done.returncode, json.loads(done.stdout or "{}")
 
-    def wait_for_rows(self, rows, timeout=60):
+    def wait_for_rows(self, rows, timeout=PATIENCE):
         """Until the job has learnt from so many rows."""
         end = time.monotonic() + timeout
         while (learnt := self.watched()[1].get("rows_trained") or 0) < rows:
@@ -490,7 +517,7 @@ class Job:
         if self.has_rows:
             rows.mkdir(exist_ok=True)
             command += ["--rows-output", rows]
-        subprocess.run([str(word) for word in command], check=True, timeout=120)
+        subprocess.run([str(word) for word in command], check=True, timeout=PATIENCE)
         return weights.read_bytes(), read_rows(rows, 1) if self.has_rows else {}
 
     def end(self):
