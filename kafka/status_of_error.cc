@@ -86,6 +86,14 @@ absl::StatusCode CodeOf(rd_kafka_resp_err_t error) {
   }
 }
 
+// A controller that has not heard of any broker for a while says this of each topic that is to be
+// made, by the error that also stands for a number of replicas that cannot be; only the text tells
+// them apart.
+bool AreBrokersAway(rd_kafka_resp_err_t error, std::string_view detail) {
+  return error == RD_KAFKA_RESP_ERR_INVALID_REPLICATION_FACTOR &&
+         detail.find("brokers are currently fenced") != std::string_view::npos;
+}
+
 const char* RemedyOf(rd_kafka_resp_err_t error) {
   if (error == RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT) return kSessionRemedy;
   switch (CodeOf(error)) {
@@ -105,8 +113,10 @@ Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context) {
 }
 
 Status StatusOfError(rd_kafka_resp_err_t error, std::string_view context, std::string_view detail) {
-  return Status(CodeOf(error), ClientLog::OfProcess().Redact(absl::StrCat(
-                                   View(context), ": ", View(detail), RemedyOf(error))));
+  const absl::StatusCode code =
+      AreBrokersAway(error, detail) ? absl::StatusCode::kUnavailable : CodeOf(error);
+  return Status(code, ClientLog::OfProcess().Redact(
+                          absl::StrCat(View(context), ": ", View(detail), RemedyOf(error))));
 }
 
 Status StatusOfTransactionError(rd_kafka_error_t* error, std::string_view context) {
