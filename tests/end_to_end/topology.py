@@ -199,8 +199,11 @@ class Broker:
         self.options = list(options)
 
     def _call(self, *words):
-        return subprocess.run([ROOT / "scripts" / "kafka", *words, "--dir", self.folder],
-                              check=True, capture_output=True, text=True).stdout
+        done = subprocess.run([ROOT / "scripts" / "kafka", *words, "--dir", self.folder],
+                              check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise AssertionError(f"scripts/kafka {words[0]}: {done.stderr}")
+        return done.stdout
 
     def start(self):
         _runs(self)

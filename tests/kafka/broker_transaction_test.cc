@@ -84,6 +84,8 @@ TEST_F(BrokerTransactionTest, PositionsOfAGroupAreCommittedWithTheRecordsOrNotAt
   const auto send = [&](int64_t next) {
     ASSERT_TRUE(producer->BeginTransaction().ok());
     ASSERT_TRUE(producer->Send(topic, 0, "k", std::to_string(next)).ok());
+    // (An abort drops what was not sent yet, and the topic would end earlier.)
+    ASSERT_TRUE(producer->Flush(seconds(30)).ok());
     ASSERT_TRUE(
         producer->SendOffsets(topic + "-group", topic, {{1, Offset(next)}}, seconds(30)).ok());
   };
