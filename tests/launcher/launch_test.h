@@ -94,7 +94,8 @@ class LaunchTest : public ::testing::Test {
     return std::nullopt;
   }
 
-  // Asks again whenever the launcher says that something has changed, and after `pause`.
+  // Asks again whenever the launcher says that something has changed, and after `pause`. With a
+  // pause of kPatience only the former counts.
   bool WaitUntil(const std::function<bool()>& is_so,
                  std::chrono::milliseconds pause = std::chrono::milliseconds(5)) {
     const auto give_up = std::chrono::steady_clock::now() + kPatience;
@@ -105,7 +106,8 @@ class LaunchTest : public ::testing::Test {
       if (is_so()) return true;
       if (std::chrono::steady_clock::now() >= give_up) return false;
       lock.lock();
-      changed_.wait_for(lock, pause, [&] { return changes_ != seen; });
+      const bool is_told = changed_.wait_for(lock, pause, [&] { return changes_ != seen; });
+      if (!is_told && pause >= kPatience) return false;
     }
   }
   bool WaitForRunning(LocalLauncher& launcher, uint32_t rank, uint64_t incarnation) {

@@ -84,10 +84,15 @@ TEST_F(LocalLauncherTest, StartsAnIncarnationOnceHoweverOftenItIsTold) {
   const auto launcher = Launcher();
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(launcher->Start(Order(0, 1, command)).ok());
   WaitForEnd(*launcher, 0, 1);
+  const auto no_shim_is_left = [] { return OwnChildren().empty(); };
+  EXPECT_TRUE(WaitUntil(no_shim_is_left));
   EXPECT_TRUE(launcher->Start(Order(0, 1, command)).ok());
-  const auto other = Launcher();
-  EXPECT_TRUE(other->Start(Order(0, 1, command)).ok());
-  EXPECT_EQ(RunToItsEnd(*other, 1, 2, Shell("exit 0")).code(), 0);
+  EXPECT_TRUE(WaitUntil(no_shim_is_left));
+  EXPECT_TRUE(Launcher()->Start(Order(0, 1, command)).ok());
+  EXPECT_TRUE(WaitUntil(no_shim_is_left));
+  // Nor does a shim that was on its way.
+  ChildProcess late({PROCESS_SHIM, Folder(0, 1).path(), "1000", "/bin/sh", "-c", command[2]});
+  EXPECT_EQ(late.ReadLine(), std::nullopt);
   EXPECT_EQ(Read(Path("count")), "x\n");
 }
 
@@ -197,11 +202,12 @@ TEST_F(LocalLauncherTest, StopsAProcessThatAnotherHasStarted) {
 TEST_F(LocalLauncherTest, NeverStartsWhatWasStoppedBefore) {
   const auto launcher = Launcher();
   ASSERT_TRUE(launcher->Stop(Order(0, 1)).ok());
+  const auto report = Find(*launcher, 0, 1);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->end().cause(), ProcessEnd::SIGNALED);
+  EXPECT_EQ(report->end().code(), SIGTERM);
+  EXPECT_THAT(report->end().detail(), HasSubstr("before it began"));
   ASSERT_TRUE(Launcher()->Start(Order(0, 1, Shell("echo x > " + Path("ran")))).ok());
-  const ProcessEnd end = WaitForEnd(*launcher, 0, 1);
-  EXPECT_EQ(end.cause(), ProcessEnd::SIGNALED);
-  EXPECT_EQ(end.code(), SIGTERM);
-  EXPECT_THAT(end.detail(), HasSubstr("before it began"));
   // A shim that another launcher had on its way ends without running it.
   ChildProcess late({PROCESS_SHIM, Folder(0, 1).path(), "1000", "/bin/touch", Path("ran")});
   EXPECT_EQ(late.ReadLine(), std::nullopt);
