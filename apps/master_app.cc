@@ -59,9 +59,12 @@ constexpr char kFooter[] =
     "started again at once, one that has failed after 1, 2, 4 .. 32 seconds.\n"
     "\n"
     "Exit codes: 0 the job has ended; 1 an error, or the job has failed; 2 wrong usage; 4 another\n"
-    "MasterApp has taken over; 130 its processes were stopped, with everything saved: the job "
-    "goes\n"
-    "on when MasterApp is started again.";
+    "MasterApp has taken over; 130 stopped by Ctrl-C, SIGTERM or MasterApp stop: its processes "
+    "are\n"
+    "stopped, with everything saved, and the job goes on when MasterApp is started again. (After "
+    "a\n"
+    "second Ctrl-C, or one before it had taken the job over, processes may still run: see\n"
+    "MasterApp status.)";
 
 struct Flags {
   std::string run_dir;
@@ -182,8 +185,8 @@ Status ResultOf(const JobConfig& config, const JobProcesses& job, const std::str
   ShowLogs(job, run_dir);
   return absl::FailedPreconditionError(absl::StrCat(
       "the job ", config.name(), " has failed: ", job.state.failure(), " (logs: ", run_dir,
-      "/logs). Mend it and start MasterApp again: the job goes "
-      "on"));
+      "/logs). Mend what its log names and start MasterApp again, with the same --job and "
+      "--run-dir: the job goes on"));
 }
 
 Status Run(const JobFlags& job_flags, const Flags& flags) {
@@ -293,7 +296,9 @@ constexpr char kStatusFooter[] =
     "  MasterApp status --job flights\n"
     "  MasterApp status --job flights --json | jq '.processes[] | {name, phase}'\n"
     "\n"
-    "It reads the job's topic plan, which the master writes. docs/master.md says what the phases\n"
+    "It reads the job's topic plan, which the master writes, and gives up after 5 seconds without "
+    "a\n"
+    "broker, unless --broker-timeout says otherwise. docs/master.md says what the phases\n"
     "are, and has the fields of --json.\n"
     "\n"
     "Exit codes: 0 it was shown; 1 an error, also that no MasterApp has run the job; 2 wrong\n"

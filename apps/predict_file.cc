@@ -44,7 +44,8 @@ Status SayFigures(const FeatureSpec& features, const FileScores& scores, bool ha
   if (scores.labelled.rows == 0) {
     if (has_challenger) {
       return absl::FailedPreconditionError(
-          "--challenger: no row has a label, so that the two cannot be compared");
+          "--challenger: no row has a label and can be used by both models, so they were not "
+          "compared; the output is complete");
     }
     if (path.empty()) return absl::OkStatus();
     return absl::FailedPreconditionError("--figures: no row has a label");
@@ -124,18 +125,19 @@ Status PredictFile(const PredictorFlags& flags, const std::shared_ptr<const Mode
   const FileScores& scores = *scored;
   ProgressDisplay& display = progress.display();
   if (scores.rejected > 0) {
-    display.Warn(Counted(scores.rejected, "row") + " not scored but in " + path +
-                 "; the first: " + scores.first_reject);
+    display.Warn(Counted(scores.rejected, "row") + " of no use, and in " + path +
+                 " instead of the output; the first: " + scores.first_reject);
   }
   if (scores.rows == 0) display.Warn(flags.input + " has no rows");
   if (scores.unknown_labels > 0) {
-    display.Warn(Counted(scores.unknown_labels, "label") +
-                 " not known, and in no figure; the first: " + scores.first_unknown_label);
+    display.Warn(
+        Counted(scores.unknown_labels, "label") +
+        " not known to the model, and in no figure; the first: " + scores.first_unknown_label);
   }
   if (scores.not_compared > 0) {
-    display.Warn(
-        Counted(scores.not_compared, "row") +
-        " of no use to the challenger, and in no figure; the first: " + scores.first_not_compared);
+    display.Warn(Counted(scores.not_compared, "row") +
+                 " of no use to the challenger, and in no figure of either model; the first: " +
+                 scores.first_not_compared);
   }
   display.Say(Counted(scores.rows, "row") +
               " scored: " + (flags.output == "-" ? "standard output" : flags.output));

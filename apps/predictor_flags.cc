@@ -210,7 +210,7 @@ struct Mode {
 constexpr std::array<Mode, 3> kModes = {{
     {"a file", "with --input", kFile},
     {"topics", "with --input-topic", kTopics},
-    {"HTTP", "without --input and --input-topic", kHttp},
+    {"HTTP", "where neither --input nor --input-topic is given", kHttp},
 }};
 
 // Likewise the flags of a challenger.

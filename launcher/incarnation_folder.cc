@@ -74,7 +74,8 @@ StatusOr<Descriptor> IncarnationFolder::OpenShim() const {
   if (*holder <= 0) {
     return absl::FailedPreconditionError(
         "the process of " + path_ +
-        " runs in another container; stop that one, or choose another --run-dir");
+        " runs in another container, where this MasterApp can neither watch nor stop it; stop "
+        "that container, or run MasterApp in it");
   }
   Descriptor shim = OpenProcess(*holder);
   if (!shim.is_open() && errno != ESRCH) {

@@ -71,9 +71,13 @@ Status CannotSpawn(const std::string& shim, int error) {
         std::string("no process can be made: ") + std::strerror(error) +
         "; raise the limits of processes (ulimit -u) and of memory, or run fewer on this machine");
   }
-  return FileError(shim + " cannot be executed: " + std::strerror(error) +
-                       "; install it beside MasterApp, or look for what is wrong with the command",
-                   error);
+  return absl::UnavailableError(
+      shim + " cannot be executed: " + std::strerror(error) +
+      "; install it in the folder of MasterApp, executable for this user");
+}
+
+Status CannotMakePipe(const std::string& name, int error) {
+  return FileError("no pipe to start " + name + " can be made: " + std::strerror(error), error);
 }
 
 }  // namespace
@@ -108,9 +112,9 @@ Status LocalLauncher::Start(const ProcessOrder& order) {
   if (order.incarnation() < first) {
     return absl::FailedPreconditionError(
         "incarnation " + std::to_string(order.incarnation()) + " of " + name +
-        " is to be started, and in " + options_.run_dir + " those before " + std::to_string(first) +
-        " are over: another master of this job is newer, or its topics were deleted; stop this "
-        "master, or choose another --run-dir");
+        " is to be started, but by " + options_.run_dir + " those before " + std::to_string(first) +
+        " are over. If a newer MasterApp runs this job, stop this one; if the job's topics were "
+        "deleted, stop its processes and begin a new job with another --job and --run-dir");
   }
   const IncarnationFolder folder = folder_.Incarnation(name, order.incarnation());
   // In this order: what is watched no more has left its end behind.
@@ -127,11 +131,11 @@ Status LocalLauncher::SpawnShim(const std::string& name, const IncarnationFolder
                                 const ProcessOrder& order) {
   MILLRACE_ASSIGN_OR_RETURN(const Descriptor log, OpenLog(folder_.LogPath(name)));
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return FileError("no pipe can be made", errno);
+  if (pipe2(ends, O_CLOEXEC) != 0) return CannotMakePipe(name, errno);
   Descriptor began_read(ends[0]);
   Descriptor began_write(ends[1]);
   began_write = MoveAway(std::move(began_write));
-  if (!began_write.is_open()) return FileError("no pipe can be made", errno);
+  if (!began_write.is_open()) return CannotMakePipe(name, errno);
   std::vector<std::string> command{options_.shim, folder.path(),
                                    std::to_string(options_.grace.count())};
   command.insert(command.end(), order.command().begin(), order.command().end());
@@ -140,7 +144,12 @@ Status LocalLauncher::SpawnShim(const std::string& name, const IncarnationFolder
   if (error != 0) return CannotSpawn(options_.shim, error);
   // It is a child that was not waited for: nobody else can have its id.
   Descriptor shim = OpenProcess(pid);
-  if (!shim.is_open()) return FileError("processes cannot be watched", errno);
+  if (!shim.is_open()) {
+    return absl::UnavailableError(std::string("the process of ") + name +
+                                  " cannot be watched (pidfd_open): " + std::strerror(errno) +
+                                  "; MasterApp needs Linux 5.4 or newer, and a sandbox that allows "
+                                  "the call");
+  }
   watch_->Add(folder.path(), std::move(shim));
   watch_->Add(folder.path() + " begins", std::move(began_read));
   return absl::OkStatus();
@@ -155,7 +164,7 @@ Status LocalLauncher::NoteFailedShims() {
     ProcessEnd& end = failed_shims_[child.key];
     end.set_cause(child.code == CLD_EXITED ? ProcessEnd::EXITED : ProcessEnd::SIGNALED);
     end.set_code(child.status);
-    end.set_detail("that was " + options_.shim + ", before it began the command");
+    end.set_detail("of " + options_.shim + ", which ended before it started the program");
   }
   return absl::OkStatus();
 }
@@ -177,9 +186,9 @@ Status LocalLauncher::StopIncarnation(const IncarnationFolder& folder) const {
   if (!shim.is_open()) return absl::OkStatus();
   const int error = SendSignal(shim, SIGTERM);
   if (error == 0) return absl::OkStatus();
-  return FileError(
-      "the process of " + folder.path() + " cannot be sent a signal: " + std::strerror(error),
-      error);
+  return absl::PermissionDeniedError("the process of " + folder.path() +
+                                     " cannot be sent SIGTERM: " + std::strerror(error) +
+                                     "; run MasterApp as the user that started it");
 }
 
 StatusOr<IncarnationState> LocalLauncher::LookAt(const IncarnationFolder& folder) {

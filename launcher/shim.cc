@@ -101,6 +101,11 @@ int BecomeCommand(const std::string& program, char* const* arguments, int go) {
   return errno;
 }
 
+Status NoPipeToCommand(int error) {
+  return FileError(std::string("no pipe to the command can be made: ") + std::strerror(error),
+                   error);
+}
+
 class Shim {
  public:
   Shim(ShimOptions options, const std::function<void(const std::string&)>& say)
@@ -183,10 +188,10 @@ Status Shim::Begin() {
   const std::string program = FindProgram(options_.command[0]);
   int go[2];
   int failed[2];
-  if (pipe2(go, O_CLOEXEC) != 0) return FileError("no pipe can be made", errno);
+  if (pipe2(go, O_CLOEXEC) != 0) return NoPipeToCommand(errno);
   const Descriptor go_read(go[0]);
   Descriptor go_write(go[1]);
-  if (pipe2(failed, O_CLOEXEC) != 0) return FileError("no pipe can be made", errno);
+  if (pipe2(failed, O_CLOEXEC) != 0) return NoPipeToCommand(errno);
   const Descriptor failed_read(failed[0]);
   Descriptor failed_write(failed[1]);
   MILLRACE_RETURN_IF_ERROR(Spawn(program, go, failed));
@@ -195,7 +200,8 @@ Status Shim::Begin() {
                             : absl::UnavailableError("/proc does not show process " +
                                                      std::to_string(command_) + "; mount it");
   if (written.ok() && write(go_write.number(), "g", 1) != 1) {
-    written = FileError("the command cannot be let go", errno);
+    written = absl::UnavailableError(std::string("the command cannot be started: ") +
+                                     std::strerror(errno));
   }
   go_write.Close();
   if (!written.ok()) {  // the child ends when the pipe does
@@ -317,7 +323,7 @@ ProcessEnd Shim::HowItEnded() const {
   } else if (kills && oom_kills_ && *kills > *oom_kills_) {
     end.set_cause(ProcessEnd::OUT_OF_MEMORY);
     end.set_code(0);
-    end.set_detail("the kernel killed it: memory was short");
+    end.set_detail("give it more memory, or run fewer processes beside it");
   }
   return end;
 }

@@ -87,9 +87,9 @@ Status CheckCounts(const JobProcessesOptions& options) {
   }
   const std::string& log = options.worker_evaluation_log;
   if (options.worker_processes > 1 && !log.empty() && log.find(kRank) == std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("the workers' evaluation log ", log,
-                                                   " is one file for ", options.worker_processes,
-                                                   " processes: put {rank} into its name"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker.evaluation_log ", log, " is one file for ", options.worker_processes,
+                     " worker processes: put {rank} into its name, such as worker-{rank}.csv"));
   }
   return absl::OkStatus();
 }

@@ -152,7 +152,10 @@ Status Master::CheckWhereItRuns() {
 Status Master::RunWithOneClient() {
   MILLRACE_RETURN_IF_ERROR(Begin());
   if (processor_->phase() == MasterState::ENDED) {
-    spdlog::info("the job {} has ended already", config_.name());
+    spdlog::info(
+        "the job {} has ended; nothing is started. To train again, give another --job and "
+        "--run-dir",
+        config_.name());
     return absl::OkStatus();
   }
   wakeup_.NoteProcesses();
@@ -214,7 +217,9 @@ std::vector<std::string> Master::RecordsForControl(bool has_looked) {
     add(std::move(record));
   }
   if (stop_ && !stop_was_sent_ && processor_->phase() == MasterState::ACTIVE) {
-    spdlog::info("stopping the job's processes; interrupted again, MasterApp leaves them running");
+    spdlog::info(
+        "stopping the job's processes: workers first, servers last. A second Ctrl-C ends MasterApp "
+        "at once; those that were not asked to end yet then run on");
     ControlRecord record;
     record.mutable_stop();
     add(std::move(record));

@@ -81,7 +81,7 @@ std::string NextText(const ProcessState& before, const ProcessState& now, uint64
       return before.phase() == ProcessState::STOPPING ? "; it waits for a slot"
                                                       : "; it is started again";
     case ProcessState::FAILED:
-      return "; it is not started again";
+      return "; it is given up, and not started again";
     default:
       return "";
   }

@@ -87,9 +87,10 @@ Status CheckPlan(const ProcessPlan& plan) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("processes:", processes, kMostProcesses));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the plan:", plan.ByteSizeLong(), kMostPlanBytes));
   if (plan.slots() == 0 || plan.slots() >= least) return absl::OkStatus();
-  return BadControl("slots for " + std::to_string(plan.slots()) +
-                    " processes at a time, but the groups need " + std::to_string(least) +
-                    " (least): give more slots");
+  return BadControl(
+      std::to_string(plan.slots()) +
+      " slots (--slots), but so many processes are needed at a time: " + std::to_string(least) +
+      " (each server, the producer, one worker); 0: no limit");
 }
 
 Status CheckProcessEnd(const ProcessEnd& end) {

@@ -64,7 +64,7 @@ class Files(PredictorTest):
 
     def test_with_labels_that_are_no_class_say_so(self):
         result = self.score("--input", self.write([{**ROWS[0], "late": "No"}], columns=("late", *ROWS[0])))
-        self.assertIn("1 label is not known, and in no figure; the first: line 2", result.stderr)
+        self.assertIn("1 label is not known to the model, and in no figure; the first: line 2", result.stderr)
 
     def test_with_labels_have_figures(self):
         rows = [{**ROWS[0], "late": late} for late in ("yes", "no", "", "no", "perhaps")]
@@ -111,7 +111,7 @@ class Files(PredictorTest):
         path = self.write([*ROWS, {"distance": "far", "temp": 1, "carrier": "UA"}])
         result = self.score("--input", path)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("1 row is not scored but in in.csv.rejects.csv", result.stderr)
+        self.assertIn("1 row is of no use, and in in.csv.rejects.csv instead of the output", result.stderr)
         self.assertIn("far", result.stderr)
         self.assertIn("far", (self.folder / "in.csv.rejects.csv").read_text())
         self.assertEqual(len(self.scored()), len(ROWS))

@@ -144,7 +144,7 @@ class Jobs(OnABroker):
         # There is nothing to be done any more.
         job.start("master")
         self.assertEqual(job.wait("master"), 0)
-        self.assertIn("has ended already", job.said("master"))
+        self.assertIn("has ended; nothing is started", job.said("master"))
 
     def test_end_in_the_same_bytes_whoever_is_killed(self):
         job = self.job(["--rate", "1500"], rows=12_000).start()

@@ -235,7 +235,7 @@ TEST_F(LocalLauncherTest, StartsNothingThatWasForgotten) {
   ASSERT_TRUE(launcher->Forget(Worker(0), 2).ok());  // takes nothing back
   const Status status = Launcher()->Start(Order(0, 6, Shell("exit 0")));
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("another master of this job is newer"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a newer MasterApp runs this job"));
   // Nor does a shim that was on its way.
   ASSERT_TRUE(Folder(0, 6).Make().ok());
   ChildProcess late({PROCESS_SHIM, Folder(0, 6).path(), "1000", "/bin/touch", Path("ran")});

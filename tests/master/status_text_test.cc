@@ -67,7 +67,7 @@ TEST(NewsTest, AnEndIsToldWithItsCauseAndWhatFollows) {
               ElementsAre("worker-0 has ended: signal 9 (SIGKILL); it is started again"));
   const ProcessState failed = Ended(Process(ProcessState::FAILED, 3), ProcessEnd::EXITED, 2);
   EXPECT_THAT(News(Job({Running()}), Job({failed})),
-              ElementsAre("worker-0 has ended: exit code 2; it is not started again"));
+              ElementsAre("worker-0 has ended: exit code 2; it is given up, and not started again"));
   const ProcessState ended = Ended(Process(ProcessState::ENDED, 3), ProcessEnd::EXITED, 0);
   EXPECT_THAT(News(Job({Running()}), Job({ended})), ElementsAre("worker-0 has ended: exit code 0"));
 }
