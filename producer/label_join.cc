@@ -53,8 +53,10 @@ template <typename P>
 void LabelJoin::NoteTime(P& partition, HeldRecord& record, int64_t now_ms) {
   MILLRACE_CHECK(record.offset >= partition.next());
   record.newest_before_ms = partition.newest_ms;
-  // A clock that is ahead does not make the other records late.
-  partition.newest_ms = std::max(partition.newest_ms, std::min(record.time_ms, now_ms));
+  // A clock that is ahead does not make the other records late, nor does a time that cannot be.
+  if (record.kind != HeldRecord::Kind::kUnusable) {
+    partition.newest_ms = std::max(partition.newest_ms, std::min(record.time_ms, now_ms));
+  }
   record.newest_ms = partition.newest_ms;
   record.next = record.offset + 1;
 }

@@ -141,6 +141,16 @@ TEST(LabelJoin, AClockThatIsAheadMakesNoOthersLate) {
   EXPECT_THAT(topics.Rows(), ElementsAre(4));
 }
 
+TEST(LabelJoin, ATimeOfWhatCannotBeUsedMakesNoOthersLate) {
+  TwoTopics topics(1, 1);
+  LabelJoin& join = topics.join();
+  join.AddRow(At(0, join.next_row(0), 50 * kNow, "", Kind::kUnusable), {}, kNow);
+  join.AddLabel(At(0, join.next_label(0), 50 * kNow, "", Kind::kUnusable), {}, kNow);
+  topics.Row(0, 100'000, "a");
+  topics.Label(0, 100'001, "a", 4);
+  EXPECT_THAT(topics.Rows(), ElementsAre(-2, 4));
+}
+
 TEST(LabelJoin, OfSeveralPartitionsTheEarliestLabelCounts) {
   TwoTopics topics(1, 3);
   topics.Label(0, 100'009, "a", 1);
