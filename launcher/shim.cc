@@ -123,6 +123,7 @@ class Shim {
   bool ReapEnded();
   void WaitForEvent();
   void SignalAll(int signal) const;
+  void AskOrphans() const;
   ProcessEnd HowItEnded() const;
 
   ShimOptions options_;
@@ -259,8 +260,9 @@ bool Shim::ReapEnded() {
     if (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) != 0) return errno == EINTR;
     if (ended.si_pid == 0) return true;
     const bool is_command = ended.si_pid == command_;
+    const bool was_asked = kill_at_.has_value();
     // As long as the command was not waited for, its group's id is not another's.
-    if (is_command && !kill_at_) {
+    if (is_command && !was_asked) {
       SignalAll(SIGTERM);
       kill_at_ = Clock::now() + options_.grace;
     }
@@ -269,6 +271,14 @@ bool Shim::ReapEnded() {
     status_ = status;
     command_ended_ = true;
     command_was_killed_ = is_killing_;
+    if (was_asked) AskOrphans();
+  }
+}
+
+// The command's group has been asked, and a second SIGTERM may mean to end at once.
+void Shim::AskOrphans() const {
+  for (const pid_t child : OwnChildren()) {
+    if (getpgid(child) != command_) (void)kill(child, SIGTERM);
   }
 }
 

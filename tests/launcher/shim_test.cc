@@ -153,6 +153,19 @@ TEST_F(ShimTest, PassesTheSignalToWhatTheCommandHasStarted) {
   EXPECT_FALSE(Runs(Path("pid")));
 }
 
+TEST_F(ShimTest, AsksAtTheCommandsEndWhatHasASessionOfItsOwn) {
+  const auto launcher = Launcher();  // with a grace time longer than any test waits
+  ASSERT_TRUE(
+      launcher
+          ->Start(Order(
+              0, 1, Shell("setsid sh -c 'echo $$ > " + Path("pid") + "; exec sleep 1000' & wait")))
+          .ok());
+  ASSERT_TRUE(WaitForFile(Path("pid")));
+  ASSERT_TRUE(launcher->Stop(Order(0, 1)).ok());
+  EXPECT_EQ(WaitForEnd(*launcher, 0, 1).code(), SIGTERM);
+  EXPECT_FALSE(Runs(Path("pid")));
+}
+
 TEST_F(ShimTest, ReportsAnEndWhenNothingThatTheCommandHasStartedRunsAnyMore) {
   const auto launcher = Launcher();
   EXPECT_EQ(RunToItsEnd(*launcher, 0, 1, Shell("sleep 1000 & echo $! > " + Path("pid"))).code(), 0);
