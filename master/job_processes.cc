@@ -124,6 +124,9 @@ void MakePathsAbsolute(std::string_view folder, JobConfig& file) {
   if (file.has_server()) {
     file.mutable_server()->clear_server_ids();
     file.mutable_server()->clear_data_dir();
+    // What a server that is started by hand is told does not make one of many.
+    file.mutable_server()->clear_checkpoint_now();
+    file.mutable_server()->clear_stay();
     MakeFieldsAbsolute(folder,
                        {"test_file", "evaluation_log", "weights_file", "snapshot_dir",
                         "from_snapshot", "replica_tls_cert", "replica_tls_key", "replica_tls_ca"},
@@ -131,6 +134,7 @@ void MakePathsAbsolute(std::string_view folder, JobConfig& file) {
   }
   if (file.has_worker()) {
     file.mutable_worker()->clear_data_dir();
+    file.mutable_worker()->clear_stay();
     file.mutable_worker()->clear_evaluation_log();  // it stands in the command
   }
 }
@@ -212,8 +216,13 @@ StatusOr<std::vector<std::string>> CommandWords(std::string_view command) {
 std::string RunDirOf(const ProcessPlan& plan) {
   for (const ProcessGroup& group : plan.groups()) {
     for (int i = 0; i + 1 < group.command_size(); ++i) {
-      if (group.command(i) != kConfigFlag) continue;
-      return fs::path(group.command(i + 1)).parent_path().parent_path().string();
+      const fs::path file(group.command(i + 1));
+      // (A worker's command may have such a flag of its own.)
+      const bool is_ours = group.command(i) == kConfigFlag &&
+                           file.parent_path().filename() == "config" &&
+                           file.filename().string().starts_with(group.name() + "-") &&
+                           file.extension() == ".textproto";
+      if (is_ours) return file.parent_path().parent_path().string();
     }
   }
   return "";

@@ -71,8 +71,10 @@ class Master {
   Launcher& launcher_;
   MasterWakeup& wakeup_;
   const std::atomic<bool>& stop_;
+  const std::atomic<bool> never_ = false;
 
   bool plan_was_sent_ = false;
+  bool plan_was_written_ = false;  // and that is known
   bool stop_was_sent_ = false;
   int restarts_ = 0;
   JobProcesses told_;
@@ -100,8 +102,10 @@ StatusOr<JobProcesses> Master::Run() {
 Status Master::Begin() {
   log_.reset();  // its producer must not be fenced by the next one of this process
   pending_.clear();
-  MILLRACE_ASSIGN_OR_RETURN(log_, MasterLog::Create(config_, stop_, &wakeup_.wakeup()));
-  MILLRACE_ASSIGN_OR_RETURN(const auto plan, ReadPlan(config_, stop_));
+  // Who is to stop what runs waits for a broker, to write that.
+  const std::atomic<bool>& stop = plan_was_sent_ ? never_ : stop_;
+  MILLRACE_ASSIGN_OR_RETURN(log_, MasterLog::Create(config_, stop, &wakeup_.wakeup()));
+  MILLRACE_ASSIGN_OR_RETURN(const auto plan, ReadPlan(config_, stop));
   MILLRACE_ASSIGN_OR_RETURN(processor_, MasterProcessor::Restore(config_.epoch(), plan));
   MILLRACE_RETURN_IF_ERROR(log_->Follow(processor_->next_offset()));
   told_ = Now();
@@ -112,10 +116,12 @@ Status Master::Begin() {
     MILLRACE_RETURN_IF_ERROR(ReadControl());
     if (!log_->was_at_end()) wakeup_.wakeup().WaitFor(kPoll);
   }
-  // What the last client had written without being told counts, too.
+  // What the last client had written without being told counts, too. (An equal plan of an earlier
+  // master does not start again what is stopped.)
   const MasterState& state = processor_->state();
-  plan_was_sent_ = plan_was_sent_ &&
-                   google::protobuf::util::MessageDifferencer::Equals(state.plan(), options_.plan);
+  plan_was_sent_ = plan_was_written_ || (plan_was_sent_ && state.phase() == MasterState::ACTIVE &&
+                                         google::protobuf::util::MessageDifferencer::Equals(
+                                             state.plan(), options_.plan));
   stop_was_sent_ = stop_was_sent_ && state.phase() != MasterState::ACTIVE;
   return absl::OkStatus();
 }
@@ -131,10 +137,14 @@ Status Master::CheckWhereItRuns() {
       std::ranges::count_if(seen_, [](const ProcessReport& report) { return !report.has_end(); });
   if (running > 0) spdlog::info("{} of the job's processes run already", running);
   const std::vector<ProcessState> processes = master.processes();
-  const bool some_ran = std::ranges::any_of(processes, [](const ProcessState& process) {
-    return process.phase() == ProcessState::RUNNING || process.phase() == ProcessState::STOPPING;
-  });
-  if (!some_ran || options_.run_dir_is_lost) return absl::OkStatus();
+  bool some_may_run = false;
+  bool some_ran = false;
+  for (const ProcessState& process : processes) {
+    const ProcessState::Phase phase = process.phase();
+    some_may_run |= phase == ProcessState::STARTING;
+    some_ran |= phase == ProcessState::RUNNING || phase == ProcessState::STOPPING;
+  }
+  if (!(some_may_run || some_ran) || options_.run_dir_is_lost) return absl::OkStatus();
   const std::string run_dir = RunDirOf(master.state().plan());
   if (!run_dir.empty() && run_dir != options_.run_dir) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -142,7 +152,7 @@ Status Master::CheckWhereItRuns() {
         ": give --run-dir ", run_dir,
         ", on its machine; or, if what was started there is gone for good, --run-dir-is-lost"));
   }
-  if (!seen_.empty()) return absl::OkStatus();
+  if (!some_ran || !seen_.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       options_.run_dir, " knows nothing of the processes that run for the job ", config_.name(),
       ": start MasterApp with the --run-dir and on the machine where they do; or, if they are gone "
@@ -246,6 +256,7 @@ Status Master::WriteWhatIsNew(bool has_looked) {
   transaction.control = std::move(records);
   transaction.plan.assign(pending_.begin(), pending_.end());
   MILLRACE_RETURN_IF_ERROR(log_->Write(transaction));
+  plan_was_written_ = plan_was_sent_;
   restarts_ = 0;
   pending_.clear();
   TellNews();

@@ -126,9 +126,21 @@ TEST(JobProcessesTest, ThePlanTellsTheRunFolder) {
   options.server_processes = 0;
   options.worker_command = {"sleep", "1"};
   EXPECT_EQ(RunDirOf(PlanOf(options)), "");
+  options.worker_command = {"train", "--config", "/home/me/config/train.textproto"};
+  EXPECT_EQ(RunDirOf(PlanOf(options)), "") << "a flag of the worker's own";
 }
 
 // ---- the files of the programs ----
+
+TEST(JobProcessesTest, WhatAServerOrWorkerByHandIsToldIsNotInTheFiles) {
+  JobConfig config;
+  config.mutable_server()->set_stay(true);
+  config.mutable_server()->set_checkpoint_now(true);
+  config.mutable_worker()->set_stay(true);
+  const Server server = JobFileOf(config, JobProgram::kServer, "/").server();
+  EXPECT_FALSE(server.stay() || server.checkpoint_now());
+  EXPECT_FALSE(JobFileOf(config, JobProgram::kWorker, "/").worker().stay());
+}
 
 JobConfig Config() {
   JobConfig config;

@@ -36,6 +36,7 @@ JobProcesses Job(std::vector<ProcessState> processes,
   job.state.set_ticks(100);
   ProcessGroup& group = *job.state.mutable_plan()->add_groups();
   group.add_command("/opt/WorkerApp");
+  group.set_name("worker");
   group.add_command("--config");
   group.add_command("/run/flights/config/worker-1.textproto");
   job.processes = std::move(processes);
@@ -66,8 +67,9 @@ TEST(NewsTest, AnEndIsToldWithItsCauseAndWhatFollows) {
   EXPECT_THAT(News(Job({Running()}), Job({next})),
               ElementsAre("worker-0 has ended: signal 9 (SIGKILL); it is started again"));
   const ProcessState failed = Ended(Process(ProcessState::FAILED, 3), ProcessEnd::EXITED, 2);
-  EXPECT_THAT(News(Job({Running()}), Job({failed})),
-              ElementsAre("worker-0 has ended: exit code 2; it is given up, and not started again"));
+  EXPECT_THAT(
+      News(Job({Running()}), Job({failed})),
+      ElementsAre("worker-0 has ended: exit code 2; it is given up, and not started again"));
   const ProcessState ended = Ended(Process(ProcessState::ENDED, 3), ProcessEnd::EXITED, 0);
   EXPECT_THAT(News(Job({Running()}), Job({ended})), ElementsAre("worker-0 has ended: exit code 0"));
 }
@@ -132,7 +134,7 @@ TEST(StatusJsonTest, HasTheSameForPrograms) {
 
 TEST(StatusJsonTest, NeverFailsOnWhatATopicHolds) {
   JobProcesses job = Job({Process(ProcessState::WAITING, 0)});
-  job.state.mutable_plan()->mutable_groups(0)->set_command(2, "/\xff/config/x");
+  job.state.mutable_plan()->mutable_groups(0)->set_command(2, "/\xff/config/worker-1.textproto");
   const auto json = nlohmann::json::parse(StatusJson("flights", job));
   EXPECT_TRUE(json["processes"][0]["last_end"].is_null());
 }
