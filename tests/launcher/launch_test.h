@@ -41,8 +41,12 @@ class LaunchTest : public ::testing::Test {
         if (folder.is_directory()) KillShim(IncarnationFolder(folder.path().string()));
       }
     }
-    while (waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
+    EXPECT_TRUE(WaitUntil([] {
+      pid_t ended = 0;
+      while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) {
+      }
+      return ended < 0;  // no child is left
+    }));
   }
 
   std::string run_dir() const { return folder_ / "run"; }
