@@ -56,7 +56,8 @@ TEST(ProcessPlan, IsCheckedBeforeItIsUsed) {
   EXPECT_THAT(WhyNot([](P&, G& g) { g.add_command(std::string(1, '\0')); }), HasSubstr("byte 0"));
   EXPECT_THAT(WhyNot([](P&, G& g) { g.add_command(std::string(kMostCommandBytes, 'x')); }),
               HasSubstr("bytes of the command of the group worker"));
-  EXPECT_THAT(WhyNot([](P& p, G&) { p.set_slots(1); }), HasSubstr("the groups need 2 (least)"));
+  EXPECT_THAT(WhyNot([](P& p, G&) { p.set_slots(1); }),
+              HasSubstr("so many processes are needed at a time: 2"));
 }
 
 TEST(ProcessPlan, IsNotLargerThanAStateThatMustFitIntoARecord) {
