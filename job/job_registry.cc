@@ -18,8 +18,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "base/printable.h"
+#include "job/ensure_topics.h"
 #include "job/kafka_options.h"
-#include "kafka/admin.h"
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
 #include "kafka/producer.h"
@@ -436,18 +436,11 @@ Status CheckWorkers(const JobConfig& config, const std::atomic<bool>& stop) {
 
 Status PrepareTopics(const JobConfig& config, std::optional<uint32_t> shards,
                      const std::atomic<bool>& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
-                            KafkaAdmin::Create(ToKafkaOptions(config), "topics"));
-  MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
   std::vector<TopicSettings> topics;
   for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), shards)) {
     topics.push_back({plan.name, static_cast<int32_t>(plan.partitions), std::move(plan.config)});
   }
-  const int replicas = config.replication_factor() > 0
-                           ? static_cast<int>(config.replication_factor())
-                           : -1;  // the cluster's default
-  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
-  Status prepared = broker_retry.Run([&] { return admin->EnsureTopics(topics, replicas); });
+  Status prepared = EnsureJobTopics(config, topics, "topics", stop);
   if (!absl::IsFailedPrecondition(prepared)) return prepared;
   Status other_job = CheckWorkers(config, stop);
   return absl::IsFailedPrecondition(other_job) ? other_job : prepared;

@@ -1,37 +1,25 @@
 #include "master/master_log.h"
 
-#include <chrono>
-
 #include "absl/strings/str_cat.h"
-#include "base/error_marks.h"
+#include "job/ensure_topics.h"
 #include "job/kafka_options.h"
 #include "kafka/timeouts.h"
+#include "kafka/transactions.h"
 #include "topics/master_topics.h"
 
 namespace millrace {
 namespace {
 
-using std::chrono::seconds;
-
-constexpr seconds kCall(5);
 constexpr size_t kControlRecordsAtOnce = 1000;
 
 }  // namespace
 
 Status PrepareMasterTopics(const JobConfig& config, const std::atomic<bool>& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
-                            KafkaAdmin::Create(ToKafkaOptions(config), "master-topics"));
-  MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
   std::vector<TopicSettings> topics;
   for (const MasterTopic topic : kMasterTopics) {
     topics.push_back({MasterTopicName(config.name(), topic), 1, MasterTopicConfig(topic)});
   }
-  const int replicas = config.replication_factor() > 0
-                           ? static_cast<int>(config.replication_factor())
-                           : -1;  // the cluster's default
-  return BrokerRetry(stop, config.broker_timeout_s()).Run([&] {
-    return admin->EnsureTopics(topics, replicas);
-  });
+  return EnsureJobTopics(config, topics, "master-topics", stop);
 }
 
 MasterLog::MasterLog(const JobConfig& config, const std::atomic<bool>& stop, Wakeup* wakeup)
@@ -55,9 +43,9 @@ Status MasterLog::Open(const std::string& transactional_id) {
   ProducerOptions options;
   options.client_id = "master";
   options.transactional_id = transactional_id;
-  MILLRACE_ASSIGN_OR_RETURN(producer_, KafkaProducer::Create(kafka_, options, nullptr));
-  MILLRACE_RETURN_IF_ERROR(start_retry_.Run([this] { return producer_->InitTransactions(kCall); }));
-  return start_retry_.Run([this] { return producer_->Prepare({control_, plan_}); });
+  MILLRACE_ASSIGN_OR_RETURN(producer_,
+                            OpenTransactional(kafka_, options, {control_, plan_}, start_retry_));
+  return absl::OkStatus();
 }
 
 // ---- control ----
@@ -93,18 +81,14 @@ Status MasterLog::Poll(const TakeRecord& take) {
 }
 
 Status MasterLog::DeleteBefore(Offset offset) {
-  return admin_->DeleteRecordsBefore(control_, 0, offset, kCall);
+  return admin_->DeleteRecordsBefore(control_, 0, offset, kTransactionCall);
 }
 
 // ---- transactions ----
 
 Status MasterLog::Send(const std::string& topic, std::string_view key, std::string_view value) {
-  while (true) {
-    Status sent = producer_->Send(topic, 0, key, value);
-    if (absl::IsAborted(sent)) MILLRACE_RETURN_IF_ERROR(producer_->CheckTransaction());
-    if (!absl::IsResourceExhausted(sent)) return sent;
-    producer_->Poll(kQueueFull);
-  }
+  return SendWhenThereIsRoom(*producer_, write_retry_,
+                             [&] { return producer_->Send(topic, 0, key, value); });
 }
 
 Status MasterLog::WriteAll(const Transaction& transaction) {
@@ -118,7 +102,7 @@ Status MasterLog::WriteAll(const Transaction& transaction) {
     MILLRACE_RETURN_IF_ERROR(Send(control_, std::string_view(), value));
   }
   MILLRACE_RETURN_IF_ERROR(
-      write_retry_.Run([this] { return producer_->CommitTransaction(kCall); }));
+      write_retry_.Run([this] { return producer_->CommitTransaction(kTransactionCall); }));
   if (transaction.control.empty()) return absl::OkStatus();
   const Offset end = producer_->DeliveredEnd(control_, 0);
   if (end <= written_end_) {
@@ -129,11 +113,7 @@ Status MasterLog::WriteAll(const Transaction& transaction) {
 }
 
 Status MasterLog::Write(const Transaction& transaction) {
-  Status written = WriteAll(transaction);
-  if (written.ok() || IsFenced(written) || IsPermanent(written)) return written;
-  // A client that can send nothing more is replaced, too.
-  if (absl::IsFailedPrecondition(written)) return absl::AbortedError(written.message());
-  return written;
+  return AbortedIfReplaceable(WriteAll(transaction));
 }
 
 }  // namespace millrace

@@ -3,9 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "job/kafka_options.h"
 #include "kafka/broker_retry.h"
-#include "kafka/consumer.h"
-#include "kafka/timeouts.h"
-#include "kafka/wakeup.h"
+#include "kafka/read_partition.h"
 #include "processors/master_processor.h"
 #include "topics/master_topics.h"
 #include "topics/process_name.h"
@@ -16,21 +14,11 @@ namespace {
 using PlanRecords = std::map<std::string, std::string>;
 
 constexpr size_t kMostKeys = size_t{4} * kMostProcesses;
-constexpr size_t kPlanRecordsAtOnce = 1000;
 
 StatusOr<PlanRecords> ReadPlanOnce(const KafkaOptions& kafka, const std::string& topic,
                                    const std::atomic<bool>& stop) {
-  ConsumerOptions options;
-  options.client_id = "master-plan";
-  options.read_committed = true;
-  Wakeup wakeup;
-  MILLRACE_ASSIGN_OR_RETURN(const auto consumer,
-                            PartitionConsumer::Create(kafka, options, topic, &wakeup));
-  MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range, consumer->QueryRange(0, kBrokerCall));
   PlanRecords records;
-  bool is_at_end = false;
-  ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord& record) -> Status {
+  const auto take = [&](const ConsumedRecord& record) -> Status {
     const std::string key(record.key);
     if (record.value.data() == nullptr) {
       records.erase(key);
@@ -45,17 +33,7 @@ StatusOr<PlanRecords> ReadPlanOnce(const KafkaOptions& kafka, const std::string&
     records[key] = std::string(record.value);
     return absl::OkStatus();
   };
-  handler.on_end = [&](int32_t, Offset) { is_at_end = true; };
-  handler.on_out_of_range = [&](int32_t) {
-    return absl::UnavailableError(
-        absl::StrCat(topic, ": records were deleted while they were read"));
-  };
-  MILLRACE_RETURN_IF_ERROR(consumer->Assign(0, range.begin));
-  while (!is_at_end) {
-    if (stop) return absl::CancelledError("stopped");
-    MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer->Poll(kPlanRecordsAtOnce, handler));
-    if (events == 0) wakeup.WaitFor(kPoll);
-  }
+  MILLRACE_RETURN_IF_ERROR(ReadPartition(kafka, "master-plan", topic, 0, stop, take));
   return records;
 }
 

@@ -1,19 +1,17 @@
 #include "predictor/topic_writer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error_marks.h"
 #include "kafka/group_offsets.h"
-#include "kafka/timeouts.h"
+#include "kafka/transactions.h"
 
 namespace millrace {
 namespace {
 
-constexpr std::chrono::seconds kCall(5);
 // Records wait in the queue until the commit flushes them.
 constexpr double kUntilFullMs = 20;
 
@@ -24,9 +22,7 @@ std::string_view BytesOf(const std::optional<std::string>& bytes) {
 }  // namespace
 
 TopicWriter::TopicWriter(Options options, const std::atomic<bool>& stop)
-    : options_(std::move(options)),
-      stop_(stop),
-      broker_retry_(stop, options_.kafka.broker_timeout_s) {}
+    : options_(std::move(options)), broker_retry_(stop, options_.kafka.broker_timeout_s) {}
 
 StatusOr<std::unique_ptr<TopicWriter>> TopicWriter::Create(Options options,
                                                            const std::atomic<bool>& stop) {
@@ -41,15 +37,15 @@ Status TopicWriter::Open() {
   options.linger_ms = kUntilFullMs;
   options.compress = true;
   options.transactional_id = options_.group;
-  MILLRACE_ASSIGN_OR_RETURN(producer_, KafkaProducer::Create(options_.kafka, options, nullptr));
-  MILLRACE_RETURN_IF_ERROR(
-      broker_retry_.Run([this] { return producer_->InitTransactions(kCall); }));
-  return broker_retry_.Run([this] { return producer_->Prepare(options_.outputs); });
+  MILLRACE_ASSIGN_OR_RETURN(
+      producer_, OpenTransactional(options_.kafka, options, options_.outputs, broker_retry_));
+  return absl::OkStatus();
 }
 
 StatusOr<std::vector<std::optional<Offset>>> TopicWriter::Positions(int32_t partitions) {
   return broker_retry_.Run([&] {
-    return CommittedOffsets(options_.kafka, options_.group, options_.input, partitions, kCall);
+    return CommittedOffsets(options_.kafka, options_.group, options_.input, partitions,
+                            kTransactionCall);
   });
 }
 
@@ -65,15 +61,10 @@ Status TopicWriter::SendOnce(const std::string& topic, int32_t partition,
   for (const RecordScorer::Header& header : record.headers) {
     headers_.push_back({header.name, BytesOf(header.value)});
   }
-  while (true) {
-    Status sent =
-        producer_->SendWithHeaders(topic, partition, BytesOf(record.key), BytesOf(record.value),
-                                   std::max<int64_t>(record.timestamp_ms, 0), headers_);
-    if (absl::IsAborted(sent)) MILLRACE_RETURN_IF_ERROR(producer_->CheckTransaction());
-    if (!absl::IsResourceExhausted(sent)) return sent;
-    if (stop_) return absl::CancelledError("stopped while Kafka took no records");
-    producer_->Poll(kQueueFull);
-  }
+  return SendWhenThereIsRoom(*producer_, broker_retry_, [&] {
+    return producer_->SendWithHeaders(topic, partition, BytesOf(record.key), BytesOf(record.value),
+                                      std::max<int64_t>(record.timestamp_ms, 0), headers_);
+  });
 }
 
 Status TopicWriter::Send(const std::string& topic, int32_t partition,
@@ -89,15 +80,17 @@ Status TopicWriter::Send(const std::string& topic, int32_t partition,
 
 Status TopicWriter::Commit(const std::map<int32_t, Offset>& positions) {
   MILLRACE_RETURN_IF_ERROR(Judge(Begin()));
-  const Status sent = broker_retry_.Run(
-      [&] { return producer_->SendOffsets(options_.group, options_.input, positions, kCall); });
+  const Status sent = broker_retry_.Run([&] {
+    return producer_->SendOffsets(options_.group, options_.input, positions, kTransactionCall);
+  });
   MILLRACE_RETURN_IF_ERROR(Judge(sent));
   has_begun_ = false;
-  return Judge(broker_retry_.Run([this] { return producer_->CommitTransaction(kCall); }));
+  return Judge(
+      broker_retry_.Run([this] { return producer_->CommitTransaction(kTransactionCall); }));
 }
 
 Status TopicWriter::Abort(bool waits) {
-  const auto abort = [this] { return producer_->AbortTransaction(kCall); };
+  const auto abort = [this] { return producer_->AbortTransaction(kTransactionCall); };
   return Judge(waits ? broker_retry_.Run(abort) : abort());
 }
 
@@ -107,10 +100,7 @@ Status TopicWriter::Judge(const Status& done) const {
                                        "' has taken over; give one of them another --group, "
                                        "output or input if both are to run"));
   }
-  if (done.ok() || IsPermanent(done)) return done;
-  // A client that can send nothing more is replaced, too.
-  if (absl::IsFailedPrecondition(done)) return absl::AbortedError(done.message());
-  return done;
+  return AbortedIfReplaceable(done);
 }
 
 }  // namespace millrace

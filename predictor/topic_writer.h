@@ -61,7 +61,6 @@ class TopicWriter {
   Status Judge(const Status& done) const;
 
   const Options options_;
-  const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;
   std::unique_ptr<KafkaProducer> producer_;
   bool has_begun_ = false;

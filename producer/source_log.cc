@@ -1,16 +1,14 @@
 #include "producer/source_log.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/error_marks.h"
 #include "job/kafka_options.h"
 #include "kafka/consumer.h"
-#include "kafka/timeouts.h"
-#include "kafka/wakeup.h"
+#include "kafka/read_partition.h"
+#include "kafka/transactions.h"
 #include "producer/partition_tails.h"
 #include "producer/source_positions.h"
 #include "topics/row_codec.h"
@@ -20,9 +18,6 @@
 namespace millrace {
 namespace {
 
-using std::chrono::seconds;
-
-constexpr seconds kCall(5);
 // Records wait in the queue until the commit flushes them.
 constexpr double kUntilFullMs = 20;
 
@@ -50,12 +45,9 @@ Status SourceLog::Open() {
   options.linger_ms = kUntilFullMs;
   options.compress = true;
   options.transactional_id = transactional_id_;
-  MILLRACE_ASSIGN_OR_RETURN(producer_, KafkaProducer::Create(kafka_, options, nullptr));
-  MILLRACE_RETURN_IF_ERROR(
-      broker_retry_.Run([this] { return producer_->InitTransactions(kCall); }));
-  return broker_retry_.Run([this] {
-    return producer_->Prepare({input_data_, dead_letters_, job_});
-  });
+  const std::vector<std::string> topics = {input_data_, dead_letters_, job_};
+  MILLRACE_ASSIGN_OR_RETURN(producer_, OpenTransactional(kafka_, options, topics, broker_retry_));
+  return absl::OkStatus();
 }
 
 // ---- what is there ----
@@ -78,17 +70,8 @@ StatusOr<SourceLog::Found> SourceLog::Find(const std::string& topic, const RowSh
 }
 
 StatusOr<std::optional<SourceState>> SourceLog::ReadJobState() {
-  ConsumerOptions options;
-  options.client_id = "topic-source-resume";
-  options.read_committed = true;
-  Wakeup wakeup;
-  MILLRACE_ASSIGN_OR_RETURN(const auto consumer,
-                            PartitionConsumer::Create(kafka_, options, job_, &wakeup));
-  MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range, consumer->QueryRange(0, kCall));
   std::optional<SourceState> newest;
-  bool at_end = false;
-  ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord& record) -> Status {
+  const auto take = [&](const ConsumedRecord& record) -> Status {
     if (record.key != kSourceStateKey) return absl::OkStatus();
     const StatusOr<std::optional<SourceState>> state = DecodeSourceState(record.value);
     if (!state.ok() || !*state) {
@@ -100,17 +83,7 @@ StatusOr<std::optional<SourceState>> SourceLog::ReadJobState() {
     if (!newest || newest->number() < (*state)->number()) newest = **state;
     return absl::OkStatus();
   };
-  handler.on_end = [&](int32_t, Offset) { at_end = true; };
-  handler.on_out_of_range = [&](int32_t) {
-    return absl::UnavailableError(
-        absl::StrCat(job_, ": records were deleted while they were read"));
-  };
-  MILLRACE_RETURN_IF_ERROR(consumer->Assign(0, range.begin));
-  while (!at_end) {
-    if (stop_) return absl::CancelledError("stopped");
-    MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer->Poll(1000, handler));
-    if (events == 0) wakeup.WaitFor(kPoll);
-  }
+  MILLRACE_RETURN_IF_ERROR(ReadPartition(kafka_, "topic-source-resume", job_, 0, stop_, take));
   return newest;
 }
 
@@ -118,13 +91,8 @@ StatusOr<std::optional<SourceState>> SourceLog::ReadJobState() {
 
 Status SourceLog::Send(const std::string& topic, int32_t partition, std::string_view key,
                        std::string_view value) {
-  while (true) {
-    Status sent = producer_->Send(topic, partition, key, value);
-    if (absl::IsAborted(sent)) MILLRACE_RETURN_IF_ERROR(producer_->CheckTransaction());
-    if (!absl::IsResourceExhausted(sent)) return sent;
-    if (stop_) return absl::CancelledError("stopped while Kafka took no records");
-    producer_->Poll(kQueueFull);
-  }
+  return SendWhenThereIsRoom(*producer_, broker_retry_,
+                             [&] { return producer_->Send(topic, partition, key, value); });
 }
 
 Status SourceLog::WriteAll(const SourceBatch::Transaction& transaction) {
@@ -140,15 +108,11 @@ Status SourceLog::WriteAll(const SourceBatch::Transaction& transaction) {
   if (transaction.state) {
     MILLRACE_RETURN_IF_ERROR(Send(job_, 0, kSourceStateKey, *transaction.state));
   }
-  return broker_retry_.Run([this] { return producer_->CommitTransaction(kCall); });
+  return broker_retry_.Run([this] { return producer_->CommitTransaction(kTransactionCall); });
 }
 
 Status SourceLog::Write(const SourceBatch::Transaction& transaction) {
-  Status written = WriteAll(transaction);
-  if (written.ok() || IsFenced(written) || IsPermanent(written)) return written;
-  // A client that can send nothing more is replaced, too.
-  if (absl::IsFailedPrecondition(written)) return absl::AbortedError(written.message());
-  return written;
+  return AbortedIfReplaceable(WriteAll(transaction));
 }
 
 }  // namespace millrace
