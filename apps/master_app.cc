@@ -20,6 +20,7 @@
 #include "apps/program.h"
 #include "job/stop_signal.h"
 #include "launcher/local_launcher.h"
+#include "launcher/run_folder.h"
 #include "master/job_files.h"
 #include "master/job_processes.h"
 #include "master/master_log.h"
@@ -172,7 +173,7 @@ void ShowLogs(const JobProcesses& job, const std::string& run_dir) {
   constexpr int kLines = 15;
   for (const ProcessState& process : job.processes) {
     if (process.phase() != ProcessState::FAILED) continue;
-    const std::string log = ProcessLogFile(run_dir, ToText(process.process()));
+    const std::string log = ProcessLogPath(run_dir, ToText(process.process()));
     const std::string lines = LastLogLines(log, kLines);
     if (lines.empty()) continue;
     std::fprintf(stderr, "the end of %s:\n%s\n", log.c_str(), lines.c_str());
@@ -316,7 +317,7 @@ constexpr char kStopFooter[] =
     "Exit codes: 0 they are stopped, or had ended; 1 an error, also that no MasterApp answers; 2\n"
     "wrong usage; 130 stopped waiting for it.";
 
-// Who asks at a terminal does not wait for ever, unless told to.
+// A command that a person waits for gives up without a broker, unless told otherwise.
 StatusOr<JobConfig> LoadToAsk(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
   constexpr double kBrokerTimeoutS = 5;

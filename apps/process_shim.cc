@@ -10,7 +10,7 @@
 #include "apps/version.h"
 #include "base/clock.h"
 #include "base/utc_time.h"
-#include "launcher/process_folder_name.h"
+#include "launcher/run_folder.h"
 #include "launcher/shim.h"
 
 namespace {

@@ -16,6 +16,7 @@
 #include "base/file_error.h"
 #include "base/private_file.h"
 #include "base/whole_file.h"
+#include "topics/control_codec.h"
 
 namespace millrace {
 namespace {
@@ -172,13 +173,11 @@ StatusOr<ProcessIdentity> IncarnationFolder::ReadStarted() const {
 StatusOr<ProcessEnd> IncarnationFolder::ReadEnd() const {
   const StatusOr<std::string> text = ReadWholeFile(PathOf(kEnd), kMostFileBytes);
   if (!text.ok()) return NotWritten(kEnd, std::string(TextOf(text.status())));
-  constexpr size_t kMostDetailBytes = 4096;
   ProcessEnd end;
   NoPrinting errors;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
-  if (!parser.ParseFromString(*text, &end) || !ProcessEnd::Cause_IsValid(end.cause()) ||
-      end.detail().size() > kMostDetailBytes) {
+  if (!parser.ParseFromString(*text, &end) || !CheckProcessEnd(end).ok()) {
     return NotWritten(kEnd, "it does not say how a process ended");
   }
   return end;

@@ -2,9 +2,8 @@
 // stands.
 //
 //   lock      held by the shim for as long as it lives (a record lock of fcntl). The kernel knows
-//   the
-//             holder's process id: so no id is ever taken for that of another process, not after
-//             the machine was started again either
+//             its holder's process id: so no id is ever taken for that of another process, not
+//             after the machine was started again either
 //   stop      the process is to end, or not to begin any more
 //   started   which process the command became; there before the command begins
 //   end       ProcessEnd as text; there when nothing that the command started runs any more

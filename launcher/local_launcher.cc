@@ -13,9 +13,9 @@
 
 #include "base/file_error.h"
 #include "base/private_file.h"
-#include "launcher/process_folder_name.h"
 #include "launcher/running_process.h"
 #include "launcher/shim.h"
+#include "topics/process_name.h"
 
 extern char** environ;
 
@@ -80,6 +80,12 @@ Status CannotMakePipe(const std::string& name, int error) {
   return FileError("no pipe to start " + name + " can be made: " + std::strerror(error), error);
 }
 
+// The name as that of a folder. It comes from a topic, and must not lead out of the run folder.
+StatusOr<std::string> CheckedName(const ProcessName& process) {
+  MILLRACE_RETURN_IF_ERROR(CheckProcessName(process));
+  return ToText(process);
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<LocalLauncher>> LocalLauncher::Create(LocalLauncherOptions options) {
@@ -96,7 +102,7 @@ LocalLauncher::LocalLauncher(LocalLauncherOptions options, RunFolder folder,
     : options_(std::move(options)), folder_(std::move(folder)), watch_(std::move(watch)) {}
 
 StatusOr<std::string> LocalLauncher::NameOf(const ProcessOrder& order) {
-  MILLRACE_ASSIGN_OR_RETURN(std::string name, FolderNameOf(order.process()));
+  MILLRACE_ASSIGN_OR_RETURN(std::string name, CheckedName(order.process()));
   if (order.incarnation() == 0) {
     return absl::InvalidArgumentError("an order for " + name + " names no incarnation");
   }
@@ -244,7 +250,7 @@ StatusOr<std::vector<ProcessReport>> LocalLauncher::Look() {
 }
 
 Status LocalLauncher::Forget(const ProcessName& process, uint64_t before) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string name, FolderNameOf(process));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string name, CheckedName(process));
   MILLRACE_RETURN_IF_ERROR(folder_.KeepFrom(name, before));
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<KnownIncarnation> known, folder_.List());
   for (const KnownIncarnation& one : known) {
@@ -267,7 +273,7 @@ Status LocalLauncher::Drop(const IncarnationFolder& folder) {
 }
 
 std::string LocalLauncher::LogPath(const ProcessName& process) const {
-  return folder_.LogPath(FolderNameOf(process).value_or("none"));
+  return folder_.LogPath(CheckedName(process).value());
 }
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -15,7 +16,7 @@
 #include "base/private_file.h"
 #include "base/whole_file.h"
 #include "launcher/descriptor.h"
-#include "launcher/process_folder_name.h"
+#include "topics/process_name.h"
 
 namespace millrace {
 namespace {
@@ -79,6 +80,17 @@ StatusOr<uint64_t> ReadForgotten(const std::string& process_path) {
 
 }  // namespace
 
+std::optional<uint64_t> ParseNumber(std::string_view text) {
+  uint64_t number = 0;
+  const auto [last, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || std::to_string(number) != text) return std::nullopt;
+  return number;
+}
+
+std::string ProcessLogPath(std::string_view run_dir, std::string_view process) {
+  return std::string(run_dir) + "/logs/" + std::string(process) + ".log";
+}
+
 StatusOr<RunFolder> RunFolder::Open(const std::string& path, std::string_view job, uint64_t epoch) {
   MILLRACE_RETURN_IF_ERROR(MakeFolder(path + "/logs"));
   MILLRACE_RETURN_IF_ERROR(MakeFolder(path + "/processes"));
@@ -106,8 +118,8 @@ StatusOr<std::vector<KnownIncarnation>> RunFolder::List() const {
   std::vector<KnownIncarnation> found;
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(path_ + "/processes"));
   for (const std::string& name : names) {
-    const std::optional<ProcessName> process = ProcessOfFolder(name);
-    if (!process) continue;
+    const StatusOr<ProcessName> process = ParseProcessName(name);
+    if (!process.ok()) continue;
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> numbers, NamesIn(ProcessPath(name)));
     for (const std::string& number : numbers) {
       const std::optional<uint64_t> incarnation = ParseNumber(number);

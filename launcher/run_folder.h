@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,12 @@
 #include "messages/master.pb.h"
 
 namespace millrace {
+
+// A number as it is written: without a sign or leading zeros.
+std::optional<uint64_t> ParseNumber(std::string_view text);
+
+// RUN-DIR/logs/worker-2.log.
+std::string ProcessLogPath(std::string_view run_dir, std::string_view process);
 
 // An incarnation that has a folder.
 struct KnownIncarnation {
@@ -36,7 +43,7 @@ class RunFolder {
   // What has the form of neither a process nor an incarnation is passed over.
   StatusOr<std::vector<KnownIncarnation>> List() const;
   IncarnationFolder Incarnation(const std::string& name, uint64_t incarnation) const;
-  std::string LogPath(const std::string& name) const { return path_ + "/logs/" + name + ".log"; }
+  std::string LogPath(const std::string& name) const { return ProcessLogPath(path_, name); }
 
   // The first incarnation of the process that is not forgotten. It only goes up.
   StatusOr<uint64_t> FirstKept(const std::string& name) const;

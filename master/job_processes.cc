@@ -228,9 +228,4 @@ std::string RunDirOf(const ProcessPlan& plan) {
   return "";
 }
 
-std::string ProcessLogFile(std::string_view run_dir, std::string_view process) {
-  return absl::StrCat(absl::string_view(run_dir.data(), run_dir.size()), "/logs/",
-                      absl::string_view(process.data(), process.size()), ".log");
-}
-
 }  // namespace millrace

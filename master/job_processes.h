@@ -49,7 +49,4 @@ StatusOr<std::vector<std::string>> CommandWords(std::string_view command);
 // RUN-DIR of the master that made this plan; empty: the plan does not tell.
 std::string RunDirOf(const ProcessPlan& plan);
 
-// RUN-DIR/logs/worker-2.log, the output of all incarnations of a process.
-std::string ProcessLogFile(std::string_view run_dir, std::string_view process);
-
 }  // namespace millrace

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/printable.h"
+#include "launcher/run_folder.h"
 #include "master/job_processes.h"
 #include "topics/process_name.h"
 
@@ -140,7 +141,7 @@ Json EndJson(const ProcessState& process) {
 
 std::string LogOf(const ProcessState& process, const MasterState& state) {
   const std::string run_dir = RunDirOf(state.plan());
-  return run_dir.empty() ? "" : ProcessLogFile(run_dir, ToText(process.process()));
+  return run_dir.empty() ? "" : ProcessLogPath(run_dir, ToText(process.process()));
 }
 
 }  // namespace

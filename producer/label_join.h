@@ -57,8 +57,7 @@ struct JoinedLabel {
 // in the order of their partition:
 //
 //  - A row leaves with a label: of each partition of the labels the first one that is in its
-//  window,
-//    of several partitions that are read by then the one of the earliest time.
+//    window, of several partitions that are read by then the one of the earliest time.
 //  - It leaves without one when the time of every partition of the labels is behind t + window. The
 //    time of a partition is kLateMs before the newest of its records that was read, or, where all
 //    that it held at a moment was read, kLateMs before that moment (NoteLabelsRead).

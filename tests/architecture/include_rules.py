@@ -45,7 +45,7 @@ MAY_USE = {
                  "topics"],
     "master": ["base", "job", "kafka", "launcher", "messages", "processors", "topics"],
     "metrics": ["base", "messages"],
-    "launcher": ["base", "messages"],
+    "launcher": ["base", "messages", "topics"],
     "watch": ["base", "kafka", "messages", "metrics", "topics"],
     "python": ["base", "exports", "features", "kafka", "messages", "models"],
 }

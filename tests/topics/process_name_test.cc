@@ -21,12 +21,21 @@ TEST(ProcessName, IsNoOtherText) {
   for (const char* text :
        {"", "-", "worker", "worker-", "-1", "worker-01", "worker-+1", "worker--1x", "worker-1 ",
         "Worker-1", "1worker-1", "wor/ker-1", "worker-1000", "worker-4294967296", "../x-1",
-        "abcdefghijklmnopqrstuvwxyzabcdefg-1"}) {
+        "abcdefghijklmnopqrstuvwxyzabcdefg-1", "lost+found", ".hidden-1"}) {
     const StatusOr<ProcessName> name = ParseProcessName(text);
     EXPECT_TRUE(absl::IsInvalidArgument(name.status())) << text;
   }
   EXPECT_THAT(std::string(TextOf(ParseProcessName("\x1b[2J-1").status())),
               testing::HasSubstr("\"\\x1b[2J-1\" is not the name of a process"));
+}
+
+// It is that of a folder, too.
+TEST(ProcessName, LeadsNowhereElse) {
+  for (const char* group : {"", "..", "../up", "a/b", "A", "2", "-a", "a b", "a\nb"}) {
+    ProcessName name;
+    name.set_group(group);
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckProcessName(name))) << group;
+  }
 }
 
 TEST(ProcessEnd, IsSaidInTheFieldsTerms) {
