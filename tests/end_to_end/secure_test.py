@@ -245,18 +245,20 @@ SITUATIONS = {
 }  # fmt: skip
 
 
-class SecureTest(unittest.TestCase):
-    version = "4.1.0"
+class SecureTest(topology.OnABroker):
+    rows = ROWS
 
     @classmethod
-    def setUpClass(cls):
-        cls.folder = topology.temporary_folder()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = pathlib.Path(cls.folder.name)
-        cls.data = cls.path / "rows.csv"
-        topology.write_csv(cls.data, ROWS)
-        cls.broker = SecureBroker(cls.path / "kafka", cls.version).start()
-        cls.addClassCleanup(cls.broker.discard)
+    def make_broker(cls, folder):
+        return SecureBroker(folder, cls.version)
+
+    def assert_names_what_it_lacks(self, done, missing, job):
+        """A program that has ended. missing: the ACL that it has not; None: it has all."""
+        self.assertEqual(done.returncode, 1 if missing else 0, done.stderr)
+        if missing:
+            named = missing[3].replace("flights", job)
+            self.assertTrue(any(named in line and DENIED in line.lower()
+                                for line in done.stderr.splitlines()), done.stderr)
 
     def job(self, name):
         folder = self.path / name
@@ -413,11 +415,7 @@ class SecureTest(unittest.TestCase):
                      "--server-processes", "0", "--worker-command", "true", "--run-dir",
                      self.path / name, *self.broker.flags(MASTER)],
                     check=False, capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
-                self.assertEqual(done.returncode, 1 if missing else 0, done.stderr)
-                if missing:
-                    named = missing[3].replace("flights", name)
-                    self.assertTrue(any(named in line and DENIED in line.lower()
-                                        for line in done.stderr.splitlines()), done.stderr)
+                self.assert_names_what_it_lacks(done, missing, name)
 
     def test_a_predictor_of_topics_needs_what_is_documented_and_names_what_it_lacks(self):
         wanted = [acl for acl in ALL if acl[0] == SCORER]
@@ -439,11 +437,7 @@ class SecureTest(unittest.TestCase):
                      "--brokers", self.broker.address, "--input-topic", topics[0], "--output-topic", topics[1],
                      "--error-topic", topics[2], "--until-end", *self.broker.flags(SCORER)],
                     check=False, capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
-                self.assertEqual(done.returncode, 1 if missing else 0, done.stderr)
-                if missing:
-                    named = missing[3].replace("flights", name)
-                    self.assertTrue(any(named in line and DENIED in line.lower()
-                                        for line in done.stderr.splitlines()), done.stderr)
+                self.assert_names_what_it_lacks(done, missing, name)
 
     def test_a_predictor_reads_the_checkpoints_of_a_job_with_embedding_rows_if_it_may(self):
         self.broker.allow_transactions("embedded-shard-")
@@ -486,19 +480,16 @@ class ScramTest(SecureTest):
     test_without_any_one_of_them_a_program_names_what_it_lacks = None
 
 
-class MinInsyncTest(unittest.TestCase):
+class MinInsyncTest(topology.OnABroker):
     """Three brokers, of which one would confirm a record alone: a server needs AlterConfigs to create
     topics for which two do."""
 
+    brokers = 3
+    rows = 10
+
     @classmethod
-    def setUpClass(cls):
-        cls.folder = topology.temporary_folder()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = pathlib.Path(cls.folder.name)
-        topology.write_csv(cls.path / "rows.csv", 10)
-        cls.broker = SecureBroker(cls.path / "kafka", SecureTest.version, brokers=3,
-                                  options=["--config", "min.insync.replicas=1"]).start()
-        cls.addClassCleanup(cls.broker.discard)
+    def make_broker(cls, folder):
+        return SecureBroker(folder, cls.version, cls.brokers, options=["--config", "min.insync.replicas=1"])
 
     WARNING = "counts as written when one broker has it (min.insync.replicas=1)"
 

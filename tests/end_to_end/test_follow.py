@@ -77,16 +77,8 @@ class Predictor:
         self.process.wait()
 
 
-class OnABroker(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = topology.temporary_folder()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = pathlib.Path(cls.folder.name)
-        cls.data = cls.path / "rows.csv"
-        topology.write_csv(cls.data, ROWS)
-        cls.broker = topology.Broker(cls.path / "kafka").start()
-        cls.addClassCleanup(cls.broker.discard)
+class OnABroker(topology.OnABroker):
+    rows = ROWS
 
     def job(self, **options):
         name = self.id().rsplit(".", 1)[-1].replace("_", "-")[:60]

@@ -91,15 +91,7 @@ class MasterJob(topology.Job):
                 self.kill_pid(command)
 
 
-class OnABroker(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = topology.temporary_folder()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = pathlib.Path(cls.folder.name)
-        cls.broker = topology.Broker(cls.path / "kafka").start()
-        cls.addClassCleanup(cls.broker.stop)
-
+class OnABroker(topology.OnABroker):
     def job(self, flags=(), rows=0, **options):
         name = self.id().rsplit(".", 1)[-1].replace("_", "-")[:60]
         folder = self.path / name

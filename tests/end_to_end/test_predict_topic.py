@@ -29,15 +29,7 @@ def some_rows(count, seed=1):
              "carrier": draw.choice(CARRIERS), "id": i} for i in range(count)]
 
 
-class OnABroker(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = topology.temporary_folder()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = pathlib.Path(cls.folder.name)
-        cls.broker = topology.Broker(cls.path / "kafka").start()
-        cls.addClassCleanup(cls.broker.discard)
-
+class OnABroker(topology.OnABroker):
     def setUp(self):
         self.name = self.id().rsplit(".", 1)[-1].replace("_", "-")
         self.input, self.output = f"{self.name}-in", f"{self.name}-out"
@@ -204,10 +196,7 @@ class Records(OnABroker):
         self.write([row] * 20)
         self.to_end()
         self.write([row] * 10)
-        offsets = self.path / "delete.json"
-        offsets.write_text(json.dumps({"partitions": [
-            {"topic": self.input, "partition": 0, "offset": 25}], "version": 1}))
-        self.broker.tool("kafka-delete-records", "--offset-json-file", str(offsets))
+        self.broker.delete_before(self.input, 25)
         self.assertIn("5 offsets from 20 on were deleted before they were read", self.to_end(code=1))
         said = self.to_end("--on-data-loss", "continue")
         self.assertIn("got 5 predictions from this run; 5 offsets deleted", said)

@@ -20,15 +20,7 @@ import topology  # noqa: E402
 EXAMPLE = topology.ROOT / "python" / "examples" / "frame_to_stream.py"
 
 
-class OnABroker(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = topology.temporary_folder()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = pathlib.Path(cls.folder.name)
-        cls.broker = topology.Broker(cls.path / "kafka").start()
-        cls.addClassCleanup(cls.broker.discard)
-
+class OnABroker(topology.OnABroker):
     def test_the_example_goes_from_a_frame_to_a_job_to_predictions(self):
         done = subprocess.run([sys.executable, EXAMPLE, self.broker.address, self.path / "clicks"],
                               env={**os.environ, "MILLRACE_BIN": str(topology.PROGRAMS)}, timeout=topology.PATIENCE,

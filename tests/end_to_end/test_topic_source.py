@@ -30,15 +30,7 @@ class SourceJob(topology.Job):
         ]  # fmt: skip
 
 
-class OnABroker(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = topology.temporary_folder()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = pathlib.Path(cls.folder.name)
-        cls.broker = topology.Broker(cls.path / "kafka").start()
-        cls.addClassCleanup(cls.broker.discard)
-
+class OnABroker(topology.OnABroker):
     def topic(self, partitions=1, *config):
         name = self.id().rsplit(".", 1)[-1].replace("_", "-") + "-rows"
         self.broker.create(name, partitions, *config)
@@ -286,10 +278,7 @@ class Records(OnABroker):
         self.until_rows(job, 20)
         job.kill("producer")
         self.write(topic, [f"no,{i}" for i in range(20, 30)])
-        offsets = self.path / "delete.json"
-        offsets.write_text(json.dumps({"partitions": [
-            {"topic": topic, "partition": 0, "offset": 25}], "version": 1}))
-        self.broker.tool("kafka-delete-records", "--offset-json-file", str(offsets))
+        self.broker.delete_before(topic, 25)
         job.commands["producer"].append("--until-end")
         job.start("producer")
         self.assertEqual(job.wait("producer"), 1)
@@ -424,10 +413,7 @@ class Labels(OnABroker):
         job.kill("producer")
         self.write(topic, ["a,1", "b,2"])
         self.write(labels, ["z,yes", "b,yes", "a,no"])
-        offsets = self.path / "delete-labels.json"
-        offsets.write_text(json.dumps({"partitions": [
-            {"topic": labels, "partition": 0, "offset": 2}], "version": 1}))
-        self.broker.tool("kafka-delete-records", "--offset-json-file", str(offsets))
+        self.broker.delete_before(labels, 2)
         job.commands["producer"].append("--until-end")
         job.start("producer")
         self.assertEqual(job.wait("producer"), 1)

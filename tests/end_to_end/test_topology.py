@@ -22,19 +22,8 @@ SEQUENTIAL = ["--consistency", "sequential", "--batch-rows", "16", "--learning-r
               "--l2", "0.0001"]  # fmt: skip
 
 
-class OnABroker(unittest.TestCase):
-    version = "4.1.0"
-    brokers = 1
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = topology.temporary_folder()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = pathlib.Path(cls.folder.name)
-        cls.data = cls.path / "rows.csv"
-        topology.write_csv(cls.data, ROWS)
-        cls.broker = topology.Broker(cls.path / "kafka", cls.version, cls.brokers).start()
-        cls.addClassCleanup(cls.broker.discard)
+class OnABroker(topology.OnABroker):
+    rows = ROWS
 
     def job(self, name="", **options):
         name = self.id().rsplit(".", 1)[-1].split(" ")[0].replace("_", "-") + name

@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD_DIR", ROOT / "build" / "release"))
@@ -251,6 +252,13 @@ class Broker:
         """config: KEY=VALUE."""
         subprocess.run([CREATE_TOPIC, self.address, topic, str(partitions), *config], check=True,
                        timeout=PATIENCE)
+
+    def delete_before(self, topic, offset):
+        """The records of partition 0 before this offset."""
+        partitions = [{"topic": topic, "partition": 0, "offset": offset}]
+        file = pathlib.Path(self.folder) / f"delete-{topic}.json"
+        file.write_text(json.dumps({"partitions": partitions, "version": 1}))
+        self.tool("kafka-delete-records", "--offset-json-file", str(file))
 
     def send(self, texts):
         """To each of the topics records without a key, which none of ours is, one a line."""
@@ -533,6 +541,29 @@ class Job:
         self.end()
         if self in _running:
             _running.remove(self)
+
+
+class OnABroker(unittest.TestCase):
+    """What the tests of a class share: a folder, a broker, and a file of so many rows."""
+
+    version = "4.1.0"
+    brokers = 1
+    rows = 0
+
+    @classmethod
+    def setUpClass(cls):
+        folder = temporary_folder()
+        cls.addClassCleanup(folder.cleanup)
+        cls.path = pathlib.Path(folder.name)
+        if cls.rows:
+            cls.data = cls.path / "rows.csv"
+            write_csv(cls.data, cls.rows)
+        cls.broker = cls.make_broker(cls.path / "kafka").start()
+        cls.addClassCleanup(cls.broker.discard)
+
+    @classmethod
+    def make_broker(cls, folder):
+        return Broker(folder, cls.version, cls.brokers)
 
 
 def on_a_small_disk(folder, size, command):
