@@ -65,7 +65,10 @@ class Interrupted(unittest.TestCase):
             if name == "lib":
                 self.stub("scripts/kafka", KAFKA)
                 self.stub("scripts/setup", "#!/bin/sh\n")
-        # The build is done at once; the tests on a broker take their time.
+                self.stub("scripts/lib/python.sh", "python=/usr/bin/python3\npython_with() { :; }\n")
+        # The build is done at once; the tests on a broker take their time. (Of the programs of
+        # tests/end_to_end/ that the stage broker starts there is only this one, so the others fail.)
+        self.stub("tests/end_to_end/test_topology.py", "class AnyOfThem:\n    pass\n")
         self.stub("bin/cmake", "#!/bin/sh\n")
         self.stub("bin/ctest", "#!/bin/sh\ntouch \"$KAFKA_PIDS.testing\"\nsleep 300\n")
         self.environment = {**os.environ, "KAFKA_PIDS": str(self.pids),
