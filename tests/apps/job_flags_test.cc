@@ -362,8 +362,10 @@ TEST(JobFlagsOfAllTest, HaveEachFieldOnceAndNoneThatIsLeftOut) {
                                            "server.checkpoint_now", "worker.data_dir",
                                            "worker.evaluation_log", "worker.stay"};
   flags.AddAll(kWithout);
-  std::vector<std::string> words = {"x.csv", "--evaluation-log",  ";",     "--delimiter",
-                                    "7",     "--session-timeout", "a.csv", "--input"};
+  // (CLI11 takes them from the end.)
+  std::vector<std::string> words = {"x.csv", "--evaluation-log", "t.csv", "--test",
+                                    ";",     "--delimiter",      "7",     "--session-timeout",
+                                    "a.csv", "--input"};
   app.parse(words);
   const StatusOr<JobConfig> config = flags.Load();
   ASSERT_TRUE(config.ok()) << config.status();
