@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
+#include "base/huge_pages.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "stores/frozen_rows.h"
@@ -198,8 +199,10 @@ class EmbeddingTable {
   EmbeddingTableOptions options_;
   const OrderedByteMap* store_;
 
-  RowSpace space_;                                    // Rows by place
-  absl::flat_hash_set<Indexed, Hash, Equal> places_;  // never iterated
+  using Index = absl::flat_hash_set<Indexed, Hash, Equal, HugePageAllocator<Indexed>>;
+
+  RowSpace space_;  // Rows by place
+  Index places_;    // never iterated
   std::vector<uint32_t> free_;
   size_t hand_ = 0;
   size_t unsaved_ = 0;

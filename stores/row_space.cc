@@ -11,6 +11,8 @@ namespace {
 
 // Few are needed, and what is not touched costs nothing.
 constexpr size_t kMostSegmentBytes = size_t{1} << 20;
+// Segments stand one behind the other in a block, so that they fill its huge pages.
+constexpr size_t kBlockBytes = size_t{32} << 20;
 
 }  // namespace
 
@@ -29,11 +31,23 @@ void RowSpace::Add() {
   if (size_ == segments_.size() * rows) {
     const bool fits_scratch = size_ >= memory_rows_ && size_ < fitting_;
     if (!fits_scratch || !AddScratchSegment()) {
-      in_memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(rows * row_bytes_));
-      segments_.push_back(in_memory_.back().get());
+      segments_.push_back(NewMemorySegment());
     }
   }
   ++size_;
+}
+
+std::byte* RowSpace::NewMemorySegment() {
+  const size_t bytes = row_bytes_ << shift_;
+  if (blocks_.empty() || blocks_.back().get_deleter().bytes - block_used_ < bytes) {
+    // (A small space has no use for more than it may fill.)
+    const size_t block = std::max(bytes, std::min(kBlockBytes, options_.memory_bytes));
+    blocks_.emplace_back(HugePageAllocator<std::byte>().allocate(block), FreeBlock{block});
+    block_used_ = 0;
+  }
+  std::byte* const segment = blocks_.back().get() + block_used_;
+  block_used_ += bytes;
+  return segment;
 }
 
 bool RowSpace::AddScratchSegment() {

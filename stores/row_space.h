@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/huge_pages.h"
 #include "base/status.h"
 #include "stores/scratch_file.h"
 
@@ -44,6 +45,14 @@ class RowSpace {
   const Status& scratch_status() const { return scratch_status_; }
 
  private:
+  struct FreeBlock {
+    size_t bytes;
+    void operator()(std::byte* block) const {
+      HugePageAllocator<std::byte>().deallocate(block, bytes);
+    }
+  };
+
+  std::byte* NewMemorySegment();
   bool AddScratchSegment();
 
   RowSpaceOptions options_;
@@ -53,7 +62,8 @@ class RowSpace {
   size_t fitting_;
   size_t size_ = 0;
   std::vector<std::byte*> segments_;
-  std::vector<std::unique_ptr<std::byte[]>> in_memory_;
+  std::vector<std::unique_ptr<std::byte, FreeBlock>> blocks_;  // of segments in memory
+  size_t block_used_ = 0;                                      // bytes of the last block
   std::optional<ScratchFile> scratch_;
   Status scratch_status_;
 };

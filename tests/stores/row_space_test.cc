@@ -108,6 +108,21 @@ TEST(RowSpace, RowsStayWhereTheyAreInMemoryInTheScratchFileAndBeyond) {
   }
 }
 
+TEST(RowSpace, RowsThatFillManyBlocksOfMemoryDoNotOverlap) {
+  for (const size_t row_bytes : {160, 30'000, 50'000'000}) {
+    RowSpace space(row_bytes, {});
+    const size_t rows = 100'000'000 / row_bytes;
+    for (size_t row = 0; row < rows; ++row) {
+      space.Add();
+      *space.at(row) = *(space.at(row) + row_bytes - 1) = static_cast<std::byte>(row % 251);
+    }
+    for (size_t row = 0; row < rows; ++row) {
+      ASSERT_EQ(*space.at(row), static_cast<std::byte>(row % 251)) << row;
+      ASSERT_EQ(*(space.at(row) + row_bytes - 1), static_cast<std::byte>(row % 251)) << row;
+    }
+  }
+}
+
 TEST(RowSpace, ScratchBeginsWhereMemoryEnds) {
   RowSpace space(100, {.memory_bytes = 1000, .scratch_bytes = 1000, .scratch_folder = "/nowhere"});
   EXPECT_GT(space.fitting(), 15u);
