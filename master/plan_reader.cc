@@ -7,13 +7,14 @@
 #include "processors/master_processor.h"
 #include "topics/master_topics.h"
 #include "topics/process_name.h"
+#include "topics/task_codec.h"
 
 namespace millrace {
 namespace {
 
 using PlanRecords = std::map<std::string, std::string>;
 
-constexpr size_t kMostKeys = size_t{4} * kMostProcesses;
+constexpr size_t kMostKeys = size_t{4} * kMostProcesses + kMostTaskSets + kMostOpenTasks;
 
 StatusOr<PlanRecords> ReadPlanOnce(const KafkaOptions& kafka, const std::string& topic,
                                    const std::atomic<bool>& stop) {

@@ -5,16 +5,23 @@
 #include "topics/control_codec.h"
 #include "topics/frame.h"
 #include "topics/message_codec.h"
+#include "topics/process_name.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::string_view kStateKey = "state";
 constexpr std::string_view kProcessKey = "process:";
+constexpr std::string_view kTaskSetKey = "task-set:";
+constexpr std::string_view kTaskKey = "task:";
 constexpr int64_t kMostOffset = int64_t{1} << 62;
 
 std::string PlanKeyOf(const ProcessName& process) {
   return std::string(kProcessKey) + ToText(process);
+}
+
+std::string PlanKeyOf(const TaskManager::Key& task) {
+  return std::string(kTaskKey) + std::to_string(task.first) + ":" + task.second;
 }
 
 std::string PlanValueOf(const google::protobuf::MessageLite& message) {
@@ -50,31 +57,67 @@ Status CheckLogFields(const MasterState& state, uint64_t epoch) {
   return NotOurPlan("its offset " + std::to_string(state.next_offset()) + " is out of range");
 }
 
+// The records of `plan`, read.
+struct PlanContent {
+  MasterState state;
+  bool has_state = false;
+  ProcessTable::Processes processes;
+  TaskManager::Sets sets;
+  TaskManager::Tasks tasks;
+
+  // The key that the record should have. InvalidArgument: it is no such record.
+  StatusOr<std::string> Take(const std::string& key, const std::string& value) {
+    if (key == kStateKey) {
+      MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, state));
+      has_state = true;
+      return key;
+    }
+    if (key.starts_with(kTaskSetKey)) {
+      TaskSetState set;
+      MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, set));
+      const std::string name = set.spec().name();
+      sets[name] = std::move(set);
+      return std::string(kTaskSetKey) + name;
+    }
+    if (key.starts_with(kTaskKey)) {
+      TaskState task;
+      MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, task));
+      const TaskManager::Key place(task.number(), task.set());
+      tasks[place] = std::move(task);
+      return PlanKeyOf(place);
+    }
+    ProcessState process;
+    MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, process));
+    const ProcessName name = process.process();
+    processes[ProcessTable::KeyOf(name)] = std::move(process);
+    return PlanKeyOf(name);
+  }
+};
+
 }  // namespace
 
 StatusOr<MasterProcessor> MasterProcessor::Restore(uint64_t epoch,
                                                    const std::map<std::string, std::string>& plan) {
   MasterProcessor processor(epoch);
   if (plan.empty()) return processor;
-  MasterState state;
-  bool has_state = false;
-  ProcessTable::Processes processes;
+  PlanContent content;
   for (const auto& [key, value] : plan) {
-    has_state |= key == kStateKey;
-    ProcessState process;
-    const Status read =
-        key == kStateKey ? ReadPlanValue(value, state) : ReadPlanValue(value, process);
-    if (!read.ok())
-      return NotOurPlan("key " + Printable(key, 100) + ": " + std::string(TextOf(read)));
-    if (key == kStateKey) continue;
-    if (key != PlanKeyOf(process.process())) {
+    const StatusOr<std::string> own_key = content.Take(key, value);
+    if (!own_key.ok()) {
+      return NotOurPlan("key " + Printable(key, 100) + ": " +
+                        std::string(TextOf(own_key.status())));
+    }
+    if (key != *own_key) {
       return NotOurPlan("the record of the key " + Printable(key, 100) + " has another name");
     }
-    processes[ProcessTable::KeyOf(process.process())] = std::move(process);
   }
-  if (!has_state) return NotOurPlan("its record of the key state is missing");
+  if (!content.has_state) return NotOurPlan("its record of the key state is missing");
+  const MasterState& state = content.state;
   MILLRACE_RETURN_IF_ERROR(CheckLogFields(state, epoch));
-  const Status loaded = processor.table_.Load(state, std::move(processes));
+  Status loaded = processor.table_.Load(state, std::move(content.processes));
+  if (loaded.ok()) {
+    loaded = processor.tasks_.Load(state, std::move(content.sets), std::move(content.tasks));
+  }
   if (!loaded.ok()) return NotOurPlan(std::string(TextOf(loaded)));
   processor.next_offset_ = Offset(state.next_offset());
   processor.unusable_ = state.unusable();
@@ -98,10 +141,13 @@ Status MasterProcessor::Apply(const ControlRecord& record) {
     case ControlRecord::kPlan:
       return table_.Apply(record.plan());
     case ControlRecord::kReport:
-      return table_.Report(record.report());
+      return Apply(record.report());
     case ControlRecord::kTick:
       table_.Tick();
+      tasks_.Tick(table_.ticks());
       return absl::OkStatus();
+    case ControlRecord::kTask:
+      return tasks_.Apply(record.task(), table_.ticks());
     case ControlRecord::kStop:
       return table_.Stop();
     case ControlRecord::WHAT_NOT_SET:
@@ -110,12 +156,21 @@ Status MasterProcessor::Apply(const ControlRecord& record) {
   MILLRACE_CHECK(false);  // DecodeControl refuses it
 }
 
+Status MasterProcessor::Apply(const ProcessReport& report) {
+  const bool ends_one = report.has_end() &&
+                        table_.MayRun(ProcessTable::KeyOf(report.process()), report.incarnation());
+  MILLRACE_RETURN_IF_ERROR(table_.Report(report));
+  if (ends_one) tasks_.EndOf(ToText(report.process()));
+  return absl::OkStatus();
+}
+
 MasterState MasterProcessor::state() const {
   MasterState state;
   state.set_epoch(epoch_);
   state.set_next_offset(next_offset_);
   state.set_unusable(unusable_);
   table_.Save(state);
+  tasks_.Save(state);
   return state;
 }
 
@@ -145,6 +200,15 @@ std::vector<std::pair<std::string, std::optional<std::string>>> MasterProcessor:
     std::optional<std::string> value;
     if (process != table_.processes().end()) value = PlanValueOf(process->second);
     changes.emplace_back(PlanKeyOf(name), std::move(value));
+  }
+  for (const std::string& name : tasks_.TakeChangedSets()) {
+    changes.emplace_back(std::string(kTaskSetKey) + name, PlanValueOf(tasks_.sets().at(name)));
+  }
+  for (const TaskManager::Key& key : tasks_.TakeChangedTasks()) {
+    const auto task = tasks_.tasks().find(key);
+    std::optional<std::string> value;
+    if (task != tasks_.tasks().end()) value = PlanValueOf(task->second);
+    changes.emplace_back(PlanKeyOf(key), std::move(value));
   }
   if (std::exchange(changed_, false)) changes.emplace_back(kStateKey, PlanValueOf(state()));
   return changes;

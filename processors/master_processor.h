@@ -14,6 +14,7 @@
 #include "messages/master.pb.h"
 #include "processors/process_orders.h"
 #include "processors/process_table.h"
+#include "processors/task_manager.h"
 
 namespace millrace {
 
@@ -34,8 +35,9 @@ class MasterProcessor {
 
   // Folds the record of `control` at this offset. One before next_offset() is left out. One that
   // cannot be used (bad bytes, another epoch, a plan that CheckPlan or an ended job refuses, an
-  // incarnation that was never to be started) changes nothing but next_offset() and
-  // MasterState.unusable; the returned sentence says why. Otherwise it is empty, also for reports
+  // incarnation that was never to be started, a task of a set that is not known) changes nothing
+  // but next_offset(), MasterState.unusable and, of a command about tasks, its number; the returned
+  // sentence says why. Otherwise it is empty, also for reports
   // that are repeated or of earlier incarnations, which change nothing. REQUIRES offset >= 0.
   std::string Fold(Offset offset, std::string_view value);
 
@@ -43,6 +45,7 @@ class MasterProcessor {
   MasterState::Phase phase() const { return table_.phase(); }
   MasterState state() const;
   std::vector<ProcessState> processes() const;  // by group and rank
+  const TaskManager& tasks() const { return tasks_; }
 
   // In the following, `seen` is all that a launcher sees: each incarnation that it started and has
   // not been told to forget. It was looked at after the last Fold: otherwise what has begun since
@@ -71,12 +74,14 @@ class MasterProcessor {
 
  private:
   Status Apply(const ControlRecord& record);
+  Status Apply(const ProcessReport& report);
 
   uint64_t epoch_;
   Offset next_offset_ = 0;
   uint64_t unusable_ = 0;
   bool changed_ = false;  // since TakeChanges
   ProcessTable table_;
+  TaskManager tasks_;
 };
 
 }  // namespace millrace

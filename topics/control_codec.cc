@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "topics/frame.h"
 #include "topics/message_codec.h"
+#include "topics/task_codec.h"
 
 namespace millrace {
 namespace {
@@ -64,6 +65,8 @@ Status CheckControl(const ControlRecord& record) {
     case ControlRecord::kTick:
     case ControlRecord::kStop:
       return absl::OkStatus();
+    case ControlRecord::kTask:
+      return CheckTaskCommand(record.task());
     case ControlRecord::WHAT_NOT_SET:
       break;
   }

@@ -36,11 +36,53 @@ ProcessPlan SomePlan(ByteSource& bytes) {
   return plan;
 }
 
+TaskCommand SomeTaskCommand(const MasterProcessor& master, ByteSource& bytes) {
+  TaskCommand command;
+  command.set_front(master.tasks().front());
+  command.set_number(master.tasks().number() + 1);
+  const std::string set = bytes.Chance(64) ? "others" : "rows";
+  const uint32_t lease = 1 + static_cast<uint32_t>(bytes.Below(8));
+  switch (bytes.Below(8)) {
+    case 0: {
+      TaskSetSpec& spec = *command.mutable_begin();
+      spec.set_name(set);
+      spec.set_records(1 + static_cast<int64_t>(bytes.Below(20)));
+      spec.set_records_per_task(1 + static_cast<int64_t>(bytes.Below(3)));
+      spec.set_epochs(2);
+      spec.set_most_failures(2);
+      spec.set_timeout_ticks(bytes.Below(3));
+      break;
+    }
+    case 1:
+      command.mutable_result()->set_set(set);
+      command.mutable_result()->set_lease(lease);
+      command.mutable_result()->set_failed(bytes.Chance(128));
+      break;
+    case 2:
+      command.mutable_delivered()->add_lease(lease);
+      break;
+    case 3:
+      command.mutable_undelivered()->add_lease(lease);
+      break;
+    case 4:
+      if (bytes.Chance(64)) {
+        command.set_reset(set);
+      } else if (master.tasks().sets().contains(set)) {
+        *command.mutable_position() = master.tasks().PositionOf(set);
+      }
+      break;
+    default:
+      command.mutable_get()->set_set(set);
+      command.mutable_get()->set_worker(bytes.Chance(128) ? "worker-0" : "worker-1");
+  }
+  return command;
+}
+
 ControlRecord SomeRecord(const MasterProcessor& master, ByteSource& bytes) {
   ControlRecord record;
   record.set_epoch(kEpoch);
   const std::vector<ProcessState> processes = master.processes();
-  switch (processes.empty() ? 0 : bytes.Below(8)) {
+  switch (processes.empty() ? 0 : bytes.Below(16)) {
     case 0:
       *record.mutable_plan() = SomePlan(bytes);
       break;
@@ -50,6 +92,16 @@ ControlRecord SomeRecord(const MasterProcessor& master, ByteSource& bytes) {
     case 2:
     case 3:
       record.mutable_tick();
+      break;
+    case 8:
+    case 9:
+    case 10:
+    case 11:
+    case 12:
+    case 13:
+    case 14:
+    case 15:
+      *record.mutable_task() = SomeTaskCommand(master, bytes);
       break;
     default: {
       const ProcessState& process = processes[bytes.Below(processes.size())];
@@ -81,6 +133,10 @@ Plan PlanOf(const MasterProcessor& master) {
   for (const ProcessState& process : master.processes()) {
     all[ToText(process.process())] = process.SerializeAsString();
   }
+  for (const auto& [name, set] : master.tasks().sets()) all[name] = set.SerializeAsString();
+  for (const auto& [key, task] : master.tasks().tasks()) {
+    all[std::to_string(key.first) + ":" + key.second] = task.SerializeAsString();
+  }
   return all;
 }
 
@@ -91,6 +147,10 @@ void MutatePlan(Plan& plan, ByteSource& bytes) {
   std::advance(record, bytes.Below(plan.size()));
   if (record->first == "state") {
     MutateFrame<MasterState>(record->second, bytes);
+  } else if (record->first.starts_with("task-set:")) {
+    MutateFrame<TaskSetState>(record->second, bytes);
+  } else if (record->first.starts_with("task:")) {
+    MutateFrame<TaskState>(record->second, bytes);
   } else {
     MutateFrame<ProcessState>(record->second, bytes);
   }

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "tests/processors/master_fixture.h"
+#include "tests/processors/task_fixture.h"
 #include "topics/control_codec.h"
 
 namespace millrace {
@@ -32,6 +33,12 @@ std::string Record(const ProcessReport& report) {
   ControlRecord record;
   record.set_epoch(kEpoch);
   *record.mutable_report() = report;
+  return EncodeControl(record);
+}
+std::string Record(const TaskCommand& command) {
+  ControlRecord record;
+  record.set_epoch(kEpoch);
+  *record.mutable_task() = command;
   return EncodeControl(record);
 }
 std::string TickRecord() {
@@ -61,6 +68,8 @@ void Write(MasterProcessor& master, Plan& plan) {
 std::string StateOf(const MasterProcessor& master) {
   std::string text = master.state().DebugString();
   for (const ProcessState& process : master.processes()) text += process.DebugString();
+  for (const auto& [name, set] : master.tasks().sets()) text += set.DebugString();
+  for (const auto& [key, task] : master.tasks().tasks()) text += task.DebugString();
   return text;
 }
 
@@ -87,8 +96,49 @@ ProcessPlan RandomPlan(std::mt19937& random) {
   return plan;
 }
 
-// As launchers, users, zombies and damage would write it.
+// Of trainers whose master is another one now and then.
+std::string RandomTaskRecord(std::mt19937& random, const MasterProcessor& master) {
+  const std::string set = random() % 2 == 0 ? "rows" : "others";
+  const auto leases = static_cast<uint32_t>(master.tasks().leases());
+  const uint32_t lease = 1 + Below(random, leases + 1);
+  TaskCommand command;
+  switch (random() % 10) {
+    case 0: {
+      TaskSetSpec spec = TaskSet(set, 5);
+      spec.set_timeout_ticks(random() % 4);
+      command = TaskBegin(spec);
+      break;
+    }
+    case 1:
+      *command.mutable_position() = TaskSetPosition();
+      if (master.tasks().sets().contains(set))
+        *command.mutable_position() = master.tasks().PositionOf(set);
+      break;
+    case 2:
+      command.set_reset(random() % 4 == 0 ? set : "unknown");
+      break;
+    case 3:
+      command.mutable_delivered()->add_lease(lease);
+      break;
+    case 4:
+      command.mutable_undelivered()->add_lease(lease);
+      break;
+    case 5:
+    case 6:
+      command = TaskResult(lease, random() % 2 == 0, set);
+      break;
+    default:
+      command = TaskGet("worker-" + std::to_string(random() % 3), set);
+  }
+  const bool is_another = random() % 8 == 0;
+  command.set_front(master.tasks().front() + (is_another ? 1 : 0));
+  command.set_number(is_another ? 1 : master.tasks().number() + random() % 3);
+  return Record(command);
+}
+
+// As launchers, trainers, users, zombies and damage would write it.
 std::string RandomRecord(std::mt19937& random, const MasterProcessor& master) {
+  if (random() % 2 == 0) return RandomTaskRecord(random, master);
   const uint64_t kind = random() % 40;
   if (kind == 0) return StopRecord();
   if (kind < 3) return Record(RandomPlan(random), kind == 1 ? kEpoch : kEpoch - random() % 2);
@@ -117,7 +167,7 @@ TEST(MasterProcessor, IsAfterEachRecordWhatIsRestoredFromThePlan) {
     MasterProcessor master(kEpoch);
     MasterProcessor restored(kEpoch);  // again and again
     Plan plan;
-    for (int64_t i = 0; i < 150; ++i) {
+    for (int64_t i = 0; i < 300; ++i) {
       const Offset offset(2 * i);
       const std::string record = RandomRecord(random, master);
       EXPECT_EQ(master.Fold(offset, record), restored.Fold(offset, record));
@@ -131,6 +181,49 @@ TEST(MasterProcessor, IsAfterEachRecordWhatIsRestoredFromThePlan) {
   for (int phase = MasterState::ACTIVE; phase <= MasterState::FAILED; ++phase) {
     EXPECT_GT(phases[phase], 0) << "never in " << phase;
   }
+}
+
+TEST(MasterProcessor, GivesTheTasksOfAProcessThatEndedToOthers) {
+  MasterProcessor master(kEpoch);
+  int64_t offset = 0;
+  const auto fold = [&](const std::string& record) {
+    EXPECT_EQ(master.Fold(Offset(offset++), record), "");
+  };
+  uint64_t number = 0;
+  const auto tell = [&](TaskCommand command) {
+    command.set_number(++number);
+    fold(Record(command));
+  };
+  fold(Record(PlanOf({Group("worker", 2, 1)})));
+  tell(TaskBegin(TaskSet()));
+  tell(TaskGet("worker-0"));
+  tell(TaskGet("worker-1"));
+  fold(Record(Ends("worker-1", 1, Exit(1))));  // another's incarnation
+  EXPECT_EQ(master.tasks().FreeIn("rows"), 2u);
+  fold(Record(Ends("worker-0", 1, Signal(9))));
+  EXPECT_EQ(master.tasks().FreeIn("rows"), 3u);
+  EXPECT_FALSE(master.tasks().tasks().begin()->second.is_leased());
+  tell(TaskGet("worker-0"));
+  fold(Record(Ends("worker-0", 1, Signal(9))));  // said again
+  EXPECT_EQ(master.tasks().FreeIn("rows"), 2u);
+}
+
+TEST(MasterProcessor, WritesOfATaskOnlyWhatHasChanged) {
+  MasterProcessor master(kEpoch);
+  uint64_t number = 0;
+  const auto changes_of = [&](TaskCommand command) {
+    command.set_number(++number);
+    EXPECT_EQ(master.Fold(master.next_offset(), Record(command)), "");
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : master.TakeChanges()) keys.push_back(key + (value ? "" : "!"));
+    return keys;
+  };
+  EXPECT_THAT(changes_of(TaskBegin(TaskSet())), ElementsAre("task-set:rows", "state"));
+  EXPECT_THAT(changes_of(TaskGet("worker-0")),
+              ElementsAre("task-set:rows", "task:0:rows", "state"));
+  EXPECT_THAT(changes_of(TaskGet("worker-0")),
+              ElementsAre("task-set:rows", "task:1:rows", "state"));
+  EXPECT_THAT(changes_of(TaskResult(1)), ElementsAre("task:0:rows!", "state"));
 }
 
 TEST(MasterProcessor, WritesOnlyWhatHasChanged) {

@@ -1,0 +1,139 @@
+#include "processors/task_calls.h"
+
+#include <algorithm>
+
+namespace millrace {
+
+void TaskCalls::Remove(Id id) {
+  const auto call = calls_.find(id);
+  if (call == calls_.end()) return;
+  if (call->second.sent > 0 && call->second.call.command.has_get()) {
+    abandoned_.insert(call->second.sent);
+  }
+  calls_.erase(call);
+}
+
+void TaskCalls::Restart(uint64_t front, const TaskManager& state) {
+  for (const uint64_t sent : std::exchange(abandoned_, {})) {
+    if (const TaskState* task = state.FoundFor(front_, sent); task != nullptr) {
+      NoteTold(task->lease(), false);
+    }
+  }
+  told_.merge(sent_told_.leases);
+  untold_.merge(sent_untold_.leases);
+  sent_told_ = {};
+  sent_untold_ = {};
+  // A task that a call has got is given to its worker again (TaskManager::HasUntold).
+  for (auto& [id, call] : calls_) call.sent = 0;
+  front_ = front;
+  number_ = 0;
+}
+
+TaskCommand& TaskCalls::AddCommand(std::vector<TaskCommand>& commands) {
+  TaskCommand& command = commands.emplace_back();
+  command.set_front(front_);
+  command.set_number(++number_);
+  return command;
+}
+
+std::vector<TaskCommand> TaskCalls::TakeCommands(const TaskManager& state) {
+  std::vector<TaskCommand> commands;
+  std::erase_if(abandoned_, [&](uint64_t sent) { return !IsFolded(sent, state); });
+  AddNotes(commands, state);
+  std::map<std::string, uint64_t> asked;
+  for (auto& [id, call] : calls_) {
+    const TaskCommand& wanted = call.call.command;
+    if (call.sent > 0 && IsFolded(call.sent, state)) continue;  // to be answered
+    call.sent = 0;
+    if (wanted.what_case() == TaskCommand::WHAT_NOT_SET) continue;
+    if (wanted.has_get() && !MayGet(wanted.get(), state, asked)) continue;
+    TaskCommand& command = AddCommand(commands);
+    const uint64_t number = command.number();
+    command = wanted;
+    command.set_front(front_);
+    command.set_number(number);
+    call.sent = number;
+  }
+  return commands;
+}
+
+void TaskCalls::AddNotes(std::vector<TaskCommand>& commands, const TaskManager& state) {
+  const auto add = [&](std::set<uint32_t>& noted, Notes& sent, bool was_told) {
+    if (!IsFolded(sent.sent, state)) noted.insert(sent.leases.begin(), sent.leases.end());
+    sent.leases = std::exchange(noted, {});
+    if (sent.leases.empty()) return;
+    TaskCommand& command = AddCommand(commands);
+    TaskCommand::Leases& leases =
+        was_told ? *command.mutable_delivered() : *command.mutable_undelivered();
+    for (const uint32_t lease : sent.leases) leases.add_lease(lease);
+    sent.sent = command.number();
+  };
+  add(told_, sent_told_, true);
+  add(untold_, sent_untold_, false);
+}
+
+// A command that gets nothing would only make `control` longer.
+bool TaskCalls::MayGet(const TaskCommand::Get& get, const TaskManager& state,
+                       std::map<std::string, uint64_t>& asked) const {
+  if (!state.sets().contains(get.set())) return false;
+  if (state.HasUntold(get.set(), get.worker(), front_)) return true;
+  uint64_t& count = asked[get.set()];
+  if (count >= state.FreeIn(get.set())) return false;
+  ++count;
+  return true;
+}
+
+std::vector<std::pair<TaskCalls::Id, TaskAnswer>> TaskCalls::TakeAnswers(
+    const TaskManager& committed) {
+  std::vector<std::pair<Id, TaskAnswer>> answers;
+  std::erase_if(abandoned_, [&](uint64_t sent) {
+    if (!IsFolded(sent, committed)) return false;
+    const TaskState* task = committed.FoundFor(front_, sent);
+    if (task != nullptr) NoteTold(task->lease(), false);
+    return true;
+  });
+  for (auto entry = calls_.begin(); entry != calls_.end();) {
+    TaskAnswer answer;
+    if (!Answer(entry->second, committed, answer)) {
+      ++entry;
+      continue;
+    }
+    answers.emplace_back(entry->first, std::move(answer));
+    entry = calls_.erase(entry);
+  }
+  return answers;
+}
+
+bool TaskCalls::Answer(Call& call, const TaskManager& committed, TaskAnswer& answer) const {
+  if (call.call.command.has_get()) return AnswerGet(call, committed, answer);
+  if (call.call.command.what_case() != TaskCommand::WHAT_NOT_SET) {
+    return call.sent > 0 && IsFolded(call.sent, committed);
+  }
+  answer.kind = TaskAnswer::Kind::kPosition;
+  if (committed.sets().contains(call.call.reads)) {
+    answer.position = committed.PositionOf(call.call.reads);
+  }
+  return true;
+}
+
+bool TaskCalls::AnswerGet(Call& call, const TaskManager& committed, TaskAnswer& answer) const {
+  const std::string& name = call.call.command.get().set();
+  if (call.sent > 0) {
+    if (!IsFolded(call.sent, committed)) return false;
+    const TaskState* task = committed.FoundFor(front_, call.sent);
+    call.sent = 0;  // who got nothing waits
+    if (task != nullptr) {
+      const TaskSetSpec& spec = committed.sets().at(name).spec();
+      answer.kind = TaskAnswer::Kind::kTask;
+      answer.lease = task->lease();
+      answer.range = RangeOfTask(spec, task->number());
+      answer.type = spec.type();
+      return true;
+    }
+  }
+  if (!committed.sets().contains(name) || !committed.IsDone(name)) return false;
+  answer.kind = TaskAnswer::Kind::kSetIsDone;
+  return true;
+}
+
+}  // namespace millrace

@@ -1,0 +1,194 @@
+// From the calls of trainers to commands and back.
+#include "processors/task_calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/processors/task_fixture.h"
+
+namespace millrace {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+using Answers = std::vector<std::pair<TaskCalls::Id, TaskAnswer>>;
+
+// A master without Kafka: what is written is folded.
+class TaskCallsTest : public testing::Test {
+ protected:
+  void Write() {
+    for (const TaskCommand& command : calls_.TakeCommands(manager_)) Fold(command);
+  }
+  void Fold(const TaskCommand& command) { EXPECT_EQ(manager_.Apply(command, 0), absl::OkStatus()); }
+  Answers WriteAndAnswer() {
+    Write();
+    return calls_.TakeAnswers(manager_);
+  }
+  void Add(const TaskCommand& command) { calls_.Add(++id_, {command, ""}); }
+  // What the worker gets at once; told, unless it says otherwise.
+  TaskAnswer GetNow(const std::string& worker) {
+    Add(TaskGet(worker));
+    const Answers answers = WriteAndAnswer();
+    EXPECT_THAT(answers, SizeIs(1));
+    if (answers.size() != 1) return {};
+    if (answers[0].second.kind == TaskAnswer::Kind::kTask) {
+      calls_.NoteTold(answers[0].second.lease, true);
+    }
+    return answers[0].second;
+  }
+  void Begin(const TaskSetSpec& spec = TaskSet()) {
+    Add(TaskBegin(spec));
+    EXPECT_THAT(WriteAndAnswer(), SizeIs(1));
+  }
+
+  TaskManager manager_;
+  TaskCalls calls_{10};
+  TaskCalls::Id id_ = 0;
+};
+
+TEST_F(TaskCallsTest, AWorkerGetsATaskWithItsRecords) {
+  Begin();
+  const TaskAnswer first = GetNow("worker-0");
+  EXPECT_EQ(first.kind, TaskAnswer::Kind::kTask);
+  EXPECT_EQ(first.lease, 1u);
+  EXPECT_EQ(first.range.begin, 0);
+  EXPECT_EQ(first.range.end, 3);
+  GetNow("worker-0");
+  GetNow("worker-0");
+  EXPECT_EQ(GetNow("worker-0").range.end, 10) << "the last one has fewer";
+}
+
+TEST_F(TaskCallsTest, NothingIsAnsweredBeforeItIsFolded) {
+  Add(TaskBegin(TaskSet()));
+  const std::vector<TaskCommand> commands = calls_.TakeCommands(manager_);
+  EXPECT_THAT(calls_.TakeAnswers(manager_), IsEmpty());
+  Fold(commands.at(0));
+  EXPECT_THAT(calls_.TakeAnswers(manager_), SizeIs(1));
+  EXPECT_THAT(calls_.TakeAnswers(manager_), IsEmpty()) << "each once";
+}
+
+TEST_F(TaskCallsTest, WhoAsksWaitsUntilATaskIsFree) {
+  Begin();
+  for (int i = 0; i < 4; ++i) GetNow("worker-0");
+  Write();
+  Add(TaskGet("worker-1"));
+  Add(TaskGet("worker-2"));
+  EXPECT_THAT(calls_.TakeCommands(manager_), IsEmpty()) << "a command that gets nothing";
+  EXPECT_THAT(calls_.TakeAnswers(manager_), IsEmpty());
+  Add(TaskResult(2, true));
+  EXPECT_THAT(WriteAndAnswer(), SizeIs(1));
+  const std::vector<TaskCommand> commands = calls_.TakeCommands(manager_);
+  ASSERT_THAT(commands, SizeIs(1)) << "one for the task that is free";
+  Fold(commands[0]);
+  const Answers answers = calls_.TakeAnswers(manager_);
+  ASSERT_THAT(answers, SizeIs(1));
+  EXPECT_EQ(answers[0].second.range.begin, 3);
+}
+
+TEST_F(TaskCallsTest, WhoAsksIsToldWhenTheSetIsDone) {
+  Begin();
+  for (int i = 0; i < 4; ++i) GetNow("worker-0");
+  Add(TaskGet("worker-1"));
+  for (uint32_t lease = 1; lease <= 4; ++lease) Add(TaskResult(lease));
+  const Answers answers = WriteAndAnswer();
+  ASSERT_THAT(answers, SizeIs(5));
+  EXPECT_EQ(answers[0].second.kind, TaskAnswer::Kind::kSetIsDone);
+}
+
+TEST_F(TaskCallsTest, WhoAsksWaitsForASetThatIsStillToBegin) {
+  Add(TaskGet("worker-0"));
+  EXPECT_THAT(WriteAndAnswer(), IsEmpty());
+  Begin();
+  const Answers answers = WriteAndAnswer();
+  ASSERT_THAT(answers, SizeIs(1));
+  EXPECT_EQ(answers[0].second.lease, 1u);
+}
+
+TEST_F(TaskCallsTest, WhatWasNotWrittenIsWrittenAgain) {
+  Begin();
+  Add(TaskGet("worker-0"));
+  EXPECT_THAT(calls_.TakeCommands(manager_), SizeIs(1));
+  // The transaction was aborted.
+  const Answers answers = WriteAndAnswer();
+  ASSERT_THAT(answers, SizeIs(1));
+  calls_.NoteTold(answers[0].second.lease, true);
+  EXPECT_THAT(calls_.TakeCommands(manager_), SizeIs(1));  // aborted, too
+  Write();
+  EXPECT_FALSE(manager_.HasUntold("rows", "worker-0", 99));
+  EXPECT_THAT(calls_.TakeCommands(manager_), IsEmpty());
+}
+
+TEST_F(TaskCallsTest, WhoHasGoneKeepsNoTask) {
+  Begin();
+  Add(TaskGet("worker-0"));
+  Write();
+  EXPECT_EQ(manager_.FreeIn("rows"), 3u);
+  calls_.Remove(id_);
+  EXPECT_THAT(calls_.TakeAnswers(manager_), IsEmpty());
+  Write();
+  EXPECT_EQ(manager_.FreeIn("rows"), 4u);
+}
+
+TEST_F(TaskCallsTest, AnAnswerThatCouldNotBeGivenFreesItsTask) {
+  Begin();
+  Add(TaskGet("worker-0"));
+  const Answers answers = WriteAndAnswer();
+  calls_.NoteTold(answers.at(0).second.lease, false);
+  Write();
+  EXPECT_EQ(manager_.FreeIn("rows"), 4u);
+}
+
+TEST_F(TaskCallsTest, TheNextMasterGivesTheTaskThatWasPerhapsNotTold) {
+  Begin();
+  Add(TaskGet("worker-0"));
+  EXPECT_THAT(WriteAndAnswer(), SizeIs(1));  // the answer is lost with the master
+  for (int i = 0; i < 3; ++i) GetNow("worker-1");
+  Write();
+  TaskCalls next(20);
+  ASSERT_EQ(manager_.FreeIn("rows"), 0u);
+  next.Add(1, {TaskGet("worker-1"), ""});
+  next.Add(2, {TaskGet("worker-0"), ""});
+  for (const TaskCommand& command : next.TakeCommands(manager_)) Fold(command);
+  const Answers answers = next.TakeAnswers(manager_);
+  ASSERT_THAT(answers, SizeIs(1));
+  EXPECT_EQ(answers[0].first, 2u);
+  EXPECT_EQ(answers[0].second.range.begin, 0);
+}
+
+TEST_F(TaskCallsTest, CallsSurviveAnotherMasterInBetween) {
+  Begin();
+  Add(TaskGet("worker-0"));
+  Add(TaskGet("worker-1"));
+  Write();
+  calls_.Remove(id_);
+  // Another one takes over, does something, and is overtaken in turn.
+  TaskCalls other(20);
+  other.Add(1, {TaskGet("worker-2"), ""});
+  for (const TaskCommand& command : other.TakeCommands(manager_)) Fold(command);
+  Add(TaskBegin(TaskSet("others")));
+  calls_.Restart(30, manager_);
+  EXPECT_THAT(calls_.TakeAnswers(manager_), IsEmpty()) << "what is void counts as folded";
+  const Answers answers = WriteAndAnswer();
+  ASSERT_THAT(answers, SizeIs(2));
+  EXPECT_EQ(answers[0].second.range.begin, 0) << "what it had got already";
+  EXPECT_TRUE(manager_.sets().contains("others"));
+  Write();
+  EXPECT_EQ(manager_.FreeIn("rows"), 2u) << "of the one who has gone, and one more";
+}
+
+TEST_F(TaskCallsTest, APositionIsReadWithoutACommand) {
+  Begin();
+  GetNow("worker-0");
+  Write();
+  calls_.Add(++id_, {TaskCommand(), "rows"});
+  calls_.Add(++id_, {TaskCommand(), "another"});
+  EXPECT_THAT(calls_.TakeCommands(manager_), IsEmpty());
+  const Answers answers = calls_.TakeAnswers(manager_);
+  ASSERT_THAT(answers, SizeIs(2));
+  EXPECT_EQ(answers[0].second.position.dealt(), 1);
+  EXPECT_FALSE(answers[1].second.position.has_spec());
+}
+
+}  // namespace
+}  // namespace millrace

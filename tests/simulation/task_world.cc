@@ -1,0 +1,545 @@
+#include "tests/simulation/task_world.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "processors/master_processor.h"
+#include "processors/task_calls.h"
+#include "tests/simulation/random.h"
+#include "topics/control_codec.h"
+#include "topics/process_name.h"
+
+namespace millrace::simulation {
+namespace {
+
+constexpr uint64_t kTaskEpoch = 1;
+constexpr uint64_t kTroubledTaskTurns = 700;
+constexpr uint64_t kMostQuietTaskTurns = 40'000;
+constexpr char kSetName[] = "rows";
+
+using PlanContents = std::map<std::string, std::string>;
+using PlanChanges = std::vector<std::pair<std::string, std::optional<std::string>>>;
+
+ControlRecord NewRecord() {
+  ControlRecord record;
+  record.set_epoch(kTaskEpoch);
+  return record;
+}
+
+// It may be killed, or be overtaken, before each step.
+struct TaskMaster {
+  enum class Step { kFence, kRestore, kFold, kCommit, kAnswer };
+
+  Step step = Step::kFence;
+  uint64_t fence = 0;
+  std::optional<MasterProcessor> processor;
+  std::optional<TaskCalls> calls;
+  size_t next = 0;      // to be read
+  size_t own_end = 0;   // of what it has written itself
+  PlanChanges changes;  // not in `plan` yet
+};
+
+// One that begins, asks for tasks and reports them, in a thread each for asking and for reporting:
+// otherwise one that has a task and asks for another might wait for itself.
+struct Trainer {
+  struct Held {
+    uint32_t lease = 0;
+    int64_t task = 0;
+    bool is_void = false;  // it is reported, or somebody else has it
+  };
+  // It has one call at a time.
+  struct Thread {
+    std::optional<TaskCommand> wish;  // called for, or to be called for again
+    uint64_t call = 0;                // 0: none is under way
+    uint64_t fence = 0;               // of the master that has it
+  };
+
+  ProcessName process;
+  std::string name;
+  bool is_alive = true;
+  bool has_begun = false;
+  bool is_told_of_the_end = false;
+  std::vector<Held> held;
+  Thread asks;
+  Thread reports;
+};
+
+class TaskWorld {
+ public:
+  TaskWorld(uint64_t seed, TaskError error) : random_(seed), error_(error) {
+    spec_.set_name(kSetName);
+    spec_.set_records(static_cast<int64_t>(random_.Between(1, 40)));
+    spec_.set_records_per_task(static_cast<int64_t>(random_.Between(1, 4)));
+    spec_.set_epochs(static_cast<uint32_t>(random_.Between(1, 3)));
+    spec_.set_most_failures(static_cast<uint32_t>(random_.Between(1, 3)));
+    if (random_.Chance(0.5)) spec_.set_shuffle(random_.Next());
+    if (random_.Chance(0.3)) spec_.set_timeout_ticks(random_.Between(2, 8));
+    fails_ = random_.Chance(0.3);
+    dies_ = random_.Chance(0.5);
+    prefetches_ = random_.Chance(0.3);
+    ControlRecord plan = NewRecord();
+    ProcessGroup& group = *plan.mutable_plan()->add_groups();
+    group.set_name("worker");
+    group.set_count(static_cast<uint32_t>(random_.Between(1, 4)));
+    group.add_command("/bin/trainer");
+    for (uint32_t rank = 0; rank < group.count(); ++rank) {
+      Trainer& trainer = trainers_.emplace_back();
+      trainer.process.set_group("worker");
+      trainer.process.set_rank(rank);
+      trainer.name = ToText(trainer.process);
+    }
+    Append(EncodeControl(plan));
+  }
+
+  TaskOutcome Run() {
+    for (uint64_t turn = 0; turn < kTroubledTaskTurns && IsRight(); ++turn) TroubledTurn();
+    if (IsRight()) ComeToRest();
+    if (IsRight()) CheckRest();
+    return std::move(outcome_);
+  }
+
+ private:
+  using Step = TaskMaster::Step;
+
+  bool IsRight() const { return outcome_.violation.empty(); }
+  void Violate(const std::string& what) {
+    if (IsRight()) outcome_.violation = what;
+  }
+  void Cover(const std::string& what) { ++outcome_.coverage[what]; }
+
+  // What happens.
+
+  void TroubledTurn() {
+    const uint64_t kind = random_.Below(100);
+    if (masters_.empty() || (kind < 2 && masters_.size() < 3)) return BeginMaster();
+    if (kind < 4) return KillMaster();
+    if (kind < 6) return RepeatRecord();
+    if (kind < 8 && dies_) return Die(trainers_[random_.Below(trainers_.size())]);
+    if (kind < 50) return MoveTrainer(trainers_[random_.Below(trainers_.size())]);
+    MoveMaster(DrawMaster());
+  }
+
+  size_t DrawMaster() {
+    return random_.Chance(0.75) ? masters_.size() - 1 : random_.Below(masters_.size());
+  }
+
+  void BeginMaster() {
+    Cover(masters_.empty() ? "master begins" : "master begins beside an older one");
+    masters_.push_back(std::make_unique<TaskMaster>());
+  }
+
+  void KillMaster() {
+    const size_t which = random_.Below(masters_.size());
+    Cover("master killed before step " + std::to_string(static_cast<int>(masters_[which]->step)));
+    masters_.erase(masters_.begin() + static_cast<int64_t>(which));
+  }
+
+  void RepeatRecord() {
+    const std::optional<std::string>& old = control_[random_.Below(control_.size())];
+    if (!old) return;
+    Cover("record repeated");
+    Append(std::string(*old));
+  }
+
+  // A trainer whose process is the master's is known to be dead by the record of its end; nobody
+  // hears of the end of another, so its tasks have to time out.
+  void Die(Trainer& trainer) {
+    if (!trainer.is_alive) return;
+    const bool is_silent = spec_.timeout_ticks() > 0 && random_.Chance(0.5);
+    const ProcessState* process = ProcessOf(trainer);
+    if (!is_silent && (process == nullptr || !HoldsSlot(process->phase()))) return;
+    for (Trainer::Thread* thread : {&trainer.asks, &trainer.reports}) {
+      TaskMaster* master = MasterOf(*thread);
+      const bool is_noticed = random_.Chance(0.5);  // otherwise when it is to be answered
+      if (master != nullptr && is_noticed) {
+        Cover("call of a trainer that died");
+        master->calls->Remove(thread->call);
+      }
+      *thread = {};
+    }
+    if (!trainer.held.empty()) Cover("death with a task");
+    trainer.held.clear();
+    trainer.has_begun = false;
+    trainer.is_told_of_the_end = false;
+    if (is_silent) return;
+    trainer.is_alive = false;  // until its process is to be started again
+    ControlRecord record = NewRecord();
+    *record.mutable_report()->mutable_process() = trainer.process;
+    record.mutable_report()->set_incarnation(process->incarnation());
+    record.mutable_report()->mutable_end()->set_cause(ProcessEnd::SIGNALED);
+    record.mutable_report()->mutable_end()->set_code(9);
+    Append(EncodeControl(record));
+  }
+
+  const ProcessState* ProcessOf(const Trainer& trainer) {
+    processes_ = newest_.processes();
+    for (const ProcessState& process : processes_) {
+      if (ToText(process.process()) == trainer.name) return &process;
+    }
+    return nullptr;
+  }
+
+  // A trainer.
+
+  TaskMaster* MasterOf(const Trainer::Thread& thread) {
+    for (const auto& master : masters_) {
+      if (thread.call > 0 && master->fence == thread.fence) return master.get();
+    }
+    return nullptr;
+  }
+
+  void MoveTrainer(Trainer& trainer) {
+    if (!trainer.is_alive) {
+      const ProcessState* process = ProcessOf(trainer);
+      trainer.is_alive = process != nullptr && HoldsSlot(process->phase());
+      return;
+    }
+    const bool asks = random_.Chance(0.5);
+    Trainer::Thread& thread = asks ? trainer.asks : trainer.reports;
+    if (thread.call > 0 && MasterOf(thread) != nullptr) return;  // it waits
+    if (thread.call > 0) Cover("call broken");
+    thread.call = 0;
+    if (!thread.wish) thread.wish = asks ? DrawQuestion(trainer) : DrawReport(trainer);
+    if (!thread.wish) return;
+    TaskMaster* newest = nullptr;
+    for (const auto& master : masters_) {
+      if (master->calls && (newest == nullptr || master->fence > newest->fence)) {
+        newest = master.get();
+      }
+    }
+    if (newest == nullptr) return;
+    thread.call = ++calls_;
+    thread.fence = newest->fence;
+    newest->calls->Add(thread.call, {*thread.wish, ""});
+  }
+
+  std::optional<TaskCommand> DrawQuestion(const Trainer& trainer) {
+    TaskCommand command;
+    if (!trainer.has_begun) {
+      *command.mutable_begin() = spec_;
+      return command;
+    }
+    const bool may_ask = trainer.held.empty() || (prefetches_ && trainer.held.size() < 3);
+    if (!may_ask || trainer.is_told_of_the_end) return std::nullopt;
+    command.mutable_get()->set_set(kSetName);
+    command.mutable_get()->set_worker(trainer.name);
+    return command;
+  }
+
+  std::optional<TaskCommand> DrawReport(Trainer& trainer) {
+    TaskCommand command;
+    if (trainer.held.empty() || random_.Chance(0.5)) return std::nullopt;  // it works
+    Trainer::Held& held = trainer.held[random_.Below(trainer.held.size())];
+    TaskCommand::Result& result = *command.mutable_result();
+    result.set_set(kSetName);
+    result.set_lease(held.lease);
+    result.set_failed(fails_ && !is_quiet_ && random_.Chance(0.2));
+    held.is_void = true;
+    Cover(result.failed() ? "task failed" : "task done");
+    if (!result.failed()) done_.insert(held.task);
+    return command;
+  }
+
+  void TakeAnswer(Trainer& trainer, Trainer::Thread& thread, const TaskAnswer& answer) {
+    const TaskCommand wish = *std::exchange(thread.wish, std::nullopt);
+    thread.call = 0;
+    if (wish.has_begin()) trainer.has_begun = true;
+    if (wish.has_result()) {
+      if (random_.Chance(0.1)) {
+        Cover("result said again");
+        thread.wish = wish;
+      }
+      std::erase_if(trainer.held,
+                    [&](const auto& held) { return held.lease == wish.result().lease(); });
+    }
+    if (answer.kind == TaskAnswer::Kind::kSetIsDone) trainer.is_told_of_the_end = true;
+    if (answer.kind != TaskAnswer::Kind::kTask) return;
+    TakeTask(trainer, answer);
+  }
+
+  void TakeTask(Trainer& trainer, const TaskAnswer& answer) {
+    const auto found = leased_.find(answer.lease);
+    if (found == leased_.end()) return Violate("a lease is given, but `plan` never said so");
+    const int64_t task = found->second;
+    if (!leases_.insert(answer.lease).second) Violate("a lease is given twice");
+    const TaskRange range = RangeOfTask(spec_, task);
+    if (range.begin != answer.range.begin || range.end != answer.range.end) {
+      Violate("a task has other records than its number says");
+    }
+    if (!given_.insert(task).second) Cover("task dealt out again");
+    for (Trainer& other : trainers_) {
+      for (Trainer::Held& held : other.held) {
+        if (held.task != task) continue;
+        CheckSecondHolder(trainer, other, held);
+        held.is_void = true;
+      }
+    }
+    trainer.held.push_back({answer.lease, task});
+  }
+
+  // May two have the same task? Where tasks time out; and the same trainer twice, where nobody knew
+  // that it had been told when its master died.
+  void CheckSecondHolder(const Trainer& trainer, const Trainer& other, const Trainer::Held& held) {
+    if (spec_.timeout_ticks() > 0 || held.is_void) return;
+    if (&trainer == &other && !told_.contains(held.lease)) return;
+    Violate("a task is given to " + trainer.name + ", and " + other.name + " has it");
+  }
+
+  // A master.
+
+  void MoveMaster(size_t which) {
+    TaskMaster& master = *masters_[which];
+    switch (master.step) {
+      case Step::kFence:
+        master.fence = ++newest_fence_;
+        master.step = Step::kRestore;
+        return;
+      case Step::kRestore:
+        return Restore(master);
+      case Step::kFold:
+        FoldSome(master);
+        master.step = error_ == TaskError::kAnswersBeforeTheCommit ? Step::kAnswer : Step::kCommit;
+        return;
+      case Step::kCommit:
+        if (master.fence != newest_fence_) {
+          Cover("master fenced");
+          masters_.erase(masters_.begin() + static_cast<int64_t>(which));
+          return;
+        }
+        return Commit(master);
+      case Step::kAnswer:
+        Answer(master);
+        master.step = error_ == TaskError::kAnswersBeforeTheCommit ? Step::kCommit : Step::kFold;
+        return;
+    }
+  }
+
+  void Restore(TaskMaster& master) {
+    StatusOr<MasterProcessor> restored = MasterProcessor::Restore(kTaskEpoch, plan_);
+    if (!restored.ok()) return Violate("not restored: " + std::string(restored.status().message()));
+    master.processor.emplace(*std::move(restored));
+    master.next = static_cast<size_t>(int64_t{master.processor->next_offset()});
+    while (master.next < control_.size()) FoldInto(*master.processor, master.next++);
+    master.calls.emplace(static_cast<uint64_t>(int64_t{master.processor->next_offset()}));
+    if (error_ == TaskError::kForgetsTheUntold) {
+      for (const auto& [key, task] : master.processor->tasks().tasks()) {
+        if (task.command() > 0) master.calls->NoteTold(task.lease(), true);
+      }
+    }
+    master.step = Step::kFold;
+  }
+
+  void FoldSome(TaskMaster& master) {
+    const size_t left = control_.size() - master.next;
+    for (size_t count = random_.Chance(0.7) ? left : random_.Below(left + 1); count > 0; --count) {
+      FoldInto(*master.processor, master.next++);
+    }
+  }
+
+  void FoldInto(MasterProcessor& processor, size_t offset) {
+    if (const std::optional<std::string>& value = control_[offset]; value) {
+      processor.Fold(Offset(offset), AsMisread(processor.tasks(), *value));
+    }
+  }
+
+  // What a fold with the planted error makes of a record.
+  std::string AsMisread(const TaskManager& tasks, const std::string& value) const {
+    if (error_ == TaskError::kNone) return value;
+    StatusOr<ControlRecord> record = DecodeControl(value, kTaskEpoch);
+    if (!record.ok()) return value;
+    if (error_ == TaskError::kMissesTicks && record->has_tick()) return "damage";
+    if (error_ == TaskError::kMissesADeath && record->has_report()) {
+      record->mutable_report()->clear_end();
+    }
+    if (record->has_task()) Misread(tasks, *record->mutable_task());
+    return EncodeControl(*record);
+  }
+
+  void Misread(const TaskManager& tasks, TaskCommand& command) const {
+    const bool is_new =
+        std::pair(command.front(), command.number()) > std::pair(tasks.front(), tasks.number());
+    if (error_ == TaskError::kCountsRepeats && !is_new) {
+      command.set_front(tasks.front());
+      command.set_number(tasks.number() + 1);
+    }
+    for (const auto& [key, task] : tasks.tasks()) {
+      if (error_ == TaskError::kCountsAnother && command.has_result() && task.is_leased()) {
+        const uint32_t lease = command.result().lease();
+        const bool is_known = std::ranges::any_of(
+            tasks.tasks(), [&](const auto& entry) { return entry.second.lease() == lease; });
+        if (!is_known) command.mutable_result()->set_lease(task.lease());
+      }
+      if (error_ == TaskError::kLeasesTwice && command.has_delivered() && task.is_leased()) {
+        command.mutable_undelivered()->add_lease(task.lease());
+      }
+      if (error_ == TaskError::kGivesToAnybody && command.has_get() && task.command() > 0 &&
+          task.front() != command.front()) {
+        command.mutable_get()->set_worker(task.worker());
+      }
+    }
+  }
+
+  void Commit(TaskMaster& master) {
+    for (auto& change : master.processor->TakeChanges()) master.changes.push_back(change);
+    std::vector<std::string> records;
+    if (master.next >= master.own_end) {
+      for (TaskCommand& command : master.calls->TakeCommands(master.processor->tasks())) {
+        if (error_ == TaskError::kKeepsWhatNobodyGets && command.has_undelivered()) continue;
+        ControlRecord record = NewRecord();
+        *record.mutable_task() = std::move(command);
+        records.push_back(EncodeControl(record));
+      }
+      if (random_.Chance(0.3)) {
+        ControlRecord tick = NewRecord();
+        tick.mutable_tick();
+        records.push_back(EncodeControl(tick));
+      }
+    }
+    if (!is_quiet_ && random_.Chance(0.05)) {
+      Cover("transaction aborted");
+      control_.insert(control_.end(), records.size() + 1, std::nullopt);
+      master.step = Step::kFold;
+      return;
+    }
+    for (const auto& [key, value] : master.changes) {
+      if (value) {
+        plan_[key] = *value;
+      } else {
+        plan_.erase(key);
+      }
+    }
+    master.changes.clear();
+    for (const std::string& record : records) Append(record);
+    control_.push_back(std::nullopt);  // the marker
+    if (!records.empty()) master.own_end = control_.size() - 1;
+    master.step = error_ == TaskError::kAnswersBeforeTheCommit ? Step::kFold : Step::kAnswer;
+    CheckCommit(*master.processor);
+  }
+
+  void Answer(TaskMaster& master) {
+    for (const auto& [call, answer] : master.calls->TakeAnswers(master.processor->tasks())) {
+      Trainer* caller = nullptr;
+      Trainer::Thread* thread = nullptr;
+      for (Trainer& trainer : trainers_) {
+        for (Trainer::Thread* each : {&trainer.asks, &trainer.reports}) {
+          if (each->call != call) continue;
+          caller = &trainer;
+          thread = each;
+        }
+      }
+      if (answer.kind == TaskAnswer::Kind::kTask) {
+        if (caller == nullptr) Cover("answer to nobody");
+        if (master.fence != newest_fence_) Cover("task from an older master");
+        master.calls->NoteTold(answer.lease, caller != nullptr);
+      }
+      if (caller != nullptr) TakeAnswer(*caller, *thread, answer);
+    }
+  }
+
+  // The log.
+
+  void Append(const std::string& value) {
+    control_.emplace_back(value);
+    FoldInto(newest_, control_.size() - 1);
+  }
+
+  // What is in `plan` must be the fold of `control` from its beginning.
+  void CheckCommit(const MasterProcessor& committed) {
+    const auto next = static_cast<size_t>(int64_t{committed.next_offset()});
+    for (; referee_next_ < next; ++referee_next_) FoldInto(referee_, referee_next_);
+    for (auto& [key, value] : referee_.TakeChanges()) {
+      if (value) {
+        referee_plan_[key] = *value;
+      } else {
+        referee_plan_.erase(key);
+      }
+    }
+    if (referee_plan_ != plan_) Violate("`plan` is not the fold of `control`");
+    for (const auto& [key, task] : committed.tasks().tasks()) {
+      if (task.lease() == 0) continue;
+      leased_[task.lease()] = task.number();
+      if (task.command() == 0) told_.insert(task.lease());
+    }
+    const auto set = committed.tasks().sets().find(kSetName);
+    if (set == committed.tasks().sets().end()) return;
+    const auto is_open = [&](int64_t number) {
+      return committed.tasks().tasks().contains({number, kSetName});
+    };
+    uint64_t given_up = 0;
+    for (int64_t number = 0; number < set->second.dealt(); ++number) {
+      if (!is_open(number) && !done_.contains(number)) ++given_up;
+    }
+    // (Of one that was given up a trainer may have said before that it is done, too late.)
+    if (given_up > set->second.given_up()) Violate("a task counts, but nobody has done it");
+  }
+
+  // When all faults have ended.
+
+  void ComeToRest() {
+    is_quiet_ = true;
+    for (uint64_t turn = 0; turn < kMostQuietTaskTurns && IsRight(); ++turn) {
+      const bool has_newest = std::ranges::any_of(masters_, [this](const auto& master) {
+        return master->fence == newest_fence_ || master->step == Step::kFence;
+      });
+      if (!has_newest) BeginMaster();
+      if (random_.Chance(0.5)) {
+        MoveMaster(DrawMaster());
+      } else {
+        MoveTrainer(trainers_[random_.Below(trainers_.size())]);
+      }
+      const bool is_over = std::ranges::all_of(
+          trainers_, [](const Trainer& trainer) { return trainer.is_told_of_the_end; });
+      if (is_over) return;
+    }
+    if (IsRight()) Violate("it does not come to an end");
+  }
+
+  void CheckRest() {
+    const TaskManager& tasks = newest_.tasks();
+    const TaskSetState& set = tasks.sets().at(kSetName);
+    if (!tasks.IsDone(kSetName)) return Violate("the trainers leave, and the set is not done");
+    if (static_cast<int64_t>(done_.size() + set.given_up()) < TasksOf(spec_)) {
+      Violate("a task is missing");
+    }
+    if (set.given_up() > 0) Cover("task given up");
+    if (set.given_up() > 0 && !fails_) Violate("a task is given up that has not failed");
+  }
+
+  Random random_;
+  const TaskError error_;
+  TaskOutcome outcome_;
+  TaskSetSpec spec_;
+  bool fails_ = false;
+  bool dies_ = false;
+  bool prefetches_ = false;
+  bool is_quiet_ = false;
+
+  std::vector<std::optional<std::string>> control_;  // by offset; empty: nothing to be read
+  PlanContents plan_;
+  uint64_t newest_fence_ = 0;
+  std::vector<std::unique_ptr<TaskMaster>> masters_;
+
+  std::vector<Trainer> trainers_;
+  uint64_t calls_ = 0;
+  std::set<int64_t> given_;             // to a trainer
+  std::set<int64_t> done_;              // a trainer has said so
+  std::set<uint32_t> leases_;           // that a trainer was given
+  std::map<uint32_t, int64_t> leased_;  // by lease the task, as `plan` says
+  std::set<uint32_t> told_;             // so
+  std::vector<ProcessState> processes_;
+
+  MasterProcessor newest_{kTaskEpoch};   // folds all that is in `control`
+  MasterProcessor referee_{kTaskEpoch};  // all that is folded into `plan`
+  size_t referee_next_ = 0;
+  PlanContents referee_plan_;
+};
+
+}  // namespace
+
+TaskOutcome RunTaskSeed(uint64_t seed, TaskError error) { return TaskWorld(seed, error).Run(); }
+
+}  // namespace millrace::simulation

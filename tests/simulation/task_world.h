@@ -1,0 +1,36 @@
+// Trainers that ask masters for tasks, and the masters' log between them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace millrace::simulation {
+
+// Errors made on purpose, at the seams: does the simulator notice?
+enum class TaskError {
+  kNone,
+  kCountsAnother,           // a result that counts no more is taken for one of another task
+  kLeasesTwice,             // a task that somebody has is dealt out again
+  kAnswersBeforeTheCommit,  // out of a state that `plan` does not have yet
+  kForgetsTheUntold,        // what a dead master had leased is not given to who asks again
+  kGivesToAnybody,          // it is given to whoever asks
+  kMissesADeath,            // what a dead process had is left with it
+  kMissesTicks,             // what is slow is left with who has it
+  kCountsRepeats,           // a command that is repeated is taken for a new one
+  kKeepsWhatNobodyGets,     // a task whose trainer has gone before the answer
+};
+
+struct TaskOutcome {
+  std::string violation;  // empty: every invariant held
+  std::map<std::string, uint64_t> coverage;
+};
+
+// Runs the production fold and the production calls (processors/task_calls.h) on one seed: masters
+// that are killed between any two steps and overtaken, transactions that are aborted, commands that
+// strangers repeat, trainers that die, are slow, fail, and report twice or late. Where nobody dies
+// and nothing takes long, each task is given to one trainer once. Then all faults end, and the set
+// must be done, each task once.
+TaskOutcome RunTaskSeed(uint64_t seed, TaskError error = TaskError::kNone);
+
+}  // namespace millrace::simulation
