@@ -18,6 +18,8 @@
 #include "absl/strings/str_split.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
+#include "base/hash.h"
+#include "base/host_and_port.h"
 #include "job/stop_signal.h"
 #include "launcher/local_launcher.h"
 #include "launcher/run_folder.h"
@@ -52,6 +54,9 @@ constexpr char kFooter[] =
     "  MasterApp --job late --numeric temp --label late     rows come from TopicSource, say\n"
     "  MasterApp --job mine --server-processes 0 --worker-processes 3 \\\n"
     "            --worker-command 'python3 train.py --rank {rank}'\n"
+    "  MasterApp --job mine --server-processes 0 --worker-processes 3 \\\n"
+    "            --master-address 127.0.0.1:50001 --worker-command \\\n"
+    "            'env DLROVER_MASTER_ADDR=127.0.0.1:50001 WORKER_ID={rank} python3 train.py'\n"
     "\n"
     "The flags of the programs are theirs (ServerApp --help and so on). Started again with other\n"
     "flags, MasterApp stops and starts those processes that they concern; the others run on.\n"
@@ -76,6 +81,8 @@ struct Flags {
   std::string worker_command;
   double grace_period_s = 30;
   bool run_dir_is_lost = false;
+  std::string master_address;
+  uint64_t task_timeout_s = 1800;
 };
 
 // ---- what is to run ----
@@ -167,6 +174,23 @@ StatusOr<ProcessPlan> PlanOf(const JobConfig& config, const Flags& flags,
   return plan;
 }
 
+StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const Flags& flags) {
+  TaskServerOptions tasks;
+  if (flags.master_address.empty()) return tasks;
+  if (!IsHostAndPort(flags.master_address)) {
+    return absl::InvalidArgumentError(absl::StrCat("--master-address ", flags.master_address,
+                                                   ": a HOST:PORT is needed, 127.0.0.1:50001 say"));
+  }
+  if (!IsLoopback(flags.master_address)) {
+    spdlog::warn("whoever reaches {} takes tasks, and says that they are done",
+                 flags.master_address);
+  }
+  tasks.address = flags.master_address;
+  tasks.timeout_ticks = flags.task_timeout_s;
+  tasks.seed = Fnv1a64(config.name());
+  return tasks;
+}
+
 // ---- how it ended ----
 
 void ShowLogs(const JobProcesses& job, const std::string& run_dir) {
@@ -193,6 +217,8 @@ Status ResultOf(const JobConfig& config, const JobProcesses& job, const std::str
 Status Run(const JobFlags& job_flags, const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, job_flags.Load());
   MILLRACE_RETURN_IF_ERROR(CheckFiles(config));
+  MasterOptions options;
+  MILLRACE_ASSIGN_OR_RETURN(options.tasks, TasksOf(config, flags));
   JobProcessesOptions processes;
   processes.shards = config.shards();
   processes.has_input = config.producer().has_input();
@@ -215,7 +241,6 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   local.on_change = [&wakeup] { wakeup.NoteProcesses(); };
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<LocalLauncher> launcher,
                             LocalLauncher::Create(local));
-  MasterOptions options;
   options.run_dir = processes.run_dir;
   options.run_dir_is_lost = flags.run_dir_is_lost;
   MILLRACE_ASSIGN_OR_RETURN(options.plan, PlanOf(config, flags, processes));
@@ -271,6 +296,18 @@ void AddOwnFlags(CLI::App& app, Flags& flags) {
                "What the last MasterApp started, on another machine or in another --run-dir, is\n"
                "gone for good: start it anew here")
       ->group(kGroup);
+  constexpr char kTaskGroup[] = "Tasks";
+  app.add_option("--master-address", flags.master_address,
+                 "Deal out data sets as tasks there, by gRPC, to trainers that use ElasticDL's\n"
+                 "Python package (docs/tasks.md). There is no login. Not set: nowhere")
+      ->type_name("HOST:PORT")
+      ->group(kTaskGroup);
+  app.add_option("--task-timeout", flags.task_timeout_s,
+                 "Seconds after which a task that is not reported goes to another trainer, too.\n"
+                 "0: never; only when the trainer's process ends")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->capture_default_str()
+      ->group(kTaskGroup);
 }
 
 int RunJob(int argc, char** argv) {

@@ -22,6 +22,7 @@
 #include "master/job_processes.h"
 #include "master/master_log.h"
 #include "master/plan_reader.h"
+#include "master/task_desk.h"
 #include "processors/master_processor.h"
 #include "topics/control_codec.h"
 #include "topics/master_topics.h"
@@ -36,14 +37,19 @@ constexpr int kMostMasterClients = 10;  // of the clients, without a transaction
 constexpr seconds kTickEvery(1);
 constexpr seconds kDeleteEvery(60);
 constexpr char kStateKey[] = "state";
+constexpr char kProcessKey[] = "process:";
 constexpr seconds kMasterAnswers(10);  // or no master runs
 constexpr seconds kBetweenReads(1);
+// An earlier master of this machine ends within a second or two of being fenced, and has the port.
+constexpr seconds kListenFor(20);
 
 class Master {
  public:
   Master(const JobConfig& config, const MasterOptions& options, Launcher& launcher,
          MasterWakeup& wakeup, const std::atomic<bool>& stop)
-      : config_(config), options_(options), launcher_(launcher), wakeup_(wakeup), stop_(stop) {}
+      : config_(config), options_(options), launcher_(launcher), wakeup_(wakeup), stop_(stop) {
+    if (!options.tasks.address.empty()) desk_.emplace(wakeup.wakeup());
+  }
 
   StatusOr<JobProcesses> Run();
 
@@ -53,6 +59,7 @@ class Master {
   Status RunWithOneClient();
   Status Begin();
   Status CheckWhereItRuns();
+  Status ServeTasks();
   Status ReadControl();
   bool IsTickDue() const;
   bool IsLookDue();
@@ -64,7 +71,10 @@ class Master {
   bool IsOver() const;
   bool OwnRecordsAreFolded() const { return processor_->next_offset() >= log_->written_end(); }
   bool IsCommitted() const;
-  JobProcesses Now() const { return {processor_->state(), processor_->processes()}; }
+  bool HaveProcessesChanged() const;
+  JobProcesses Now() const {
+    return {processor_->state(), processor_->processes(), TaskSetsOf(processor_->tasks())};
+  }
 
   const JobConfig& config_;
   const MasterOptions& options_;
@@ -80,6 +90,9 @@ class Master {
   JobProcesses told_;
   std::vector<ProcessReport> seen_;
   steady_clock::time_point next_delete_ = steady_clock::now() + kDeleteEvery;
+  std::optional<TaskDesk> desk_;
+  std::unique_ptr<TaskServer> task_server_;
+  std::optional<steady_clock::time_point> listen_until_;
 
   // Of the present client; another one makes them anew.
   std::unique_ptr<MasterLog> log_;
@@ -123,7 +136,26 @@ Status Master::Begin() {
                                          google::protobuf::util::MessageDifferencer::Equals(
                                              state.plan(), options_.plan));
   stop_was_sent_ = stop_was_sent_ && state.phase() != MasterState::ACTIVE;
+  if (desk_) desk_->Open(processor_->next_offset(), processor_->tasks());
   return absl::OkStatus();
+}
+
+// Only when all earlier masters are fenced: what they answered is in the state then.
+Status Master::ServeTasks() {
+  if (!desk_ || task_server_) return absl::OkStatus();
+  StatusOr<std::unique_ptr<TaskServer>> server = TaskServer::Start(options_.tasks, *desk_);
+  if (server.ok()) {
+    task_server_ = *std::move(server);
+    spdlog::info("tasks are served at {}, port {}", options_.tasks.address, task_server_->port());
+    return absl::OkStatus();
+  }
+  const auto now = steady_clock::now();
+  if (!listen_until_) {
+    listen_until_ = now + kListenFor;
+    spdlog::warn("{}; MasterApp tries again for {} s", std::string(server.status().message()),
+                 kListenFor.count());
+  }
+  return now < *listen_until_ ? absl::OkStatus() : server.status();
 }
 
 // What runs can be seen from its machine and its folder only. Another master there must not be
@@ -170,12 +202,14 @@ Status Master::RunWithOneClient() {
   }
   wakeup_.NoteProcesses();
   while (true) {
+    MILLRACE_RETURN_IF_ERROR(ServeTasks());
     MILLRACE_RETURN_IF_ERROR(ReadControl());
     const bool looks = IsLookDue();
     if (looks) {
       MILLRACE_ASSIGN_OR_RETURN(seen_, launcher_.Look());
     }
     MILLRACE_RETURN_IF_ERROR(WriteWhatIsNew(looks));
+    if (desk_ && IsCommitted()) desk_->Answer(processor_->tasks());
     if (looks) MILLRACE_RETURN_IF_ERROR(CarryOut());
     if (IsOver() && pending_.empty()) return absl::OkStatus();
     DeleteWhatIsFolded();
@@ -203,7 +237,7 @@ bool Master::IsTickDue() const { return steady_clock::now() - last_tick_ >= kTic
 
 bool Master::IsLookDue() {
   const bool is_noted = wakeup_.TakeLook();
-  if (is_noted || !IsCommitted() || IsTickDue()) return true;
+  if (is_noted || HaveProcessesChanged() || IsTickDue()) return true;
   const std::vector<ProcessState> processes = processor_->processes();
   return std::ranges::any_of(processes, [](const ProcessState& process) {
     return process.phase() == ProcessState::STARTING || process.phase() == ProcessState::STOPPING;
@@ -240,12 +274,23 @@ std::vector<std::string> Master::RecordsForControl(bool has_looked) {
     record.mutable_tick();
     add(std::move(record));
   }
+  if (!desk_) return records;
+  for (TaskCommand& command : desk_->TakeCommands(processor_->tasks())) {
+    ControlRecord record;
+    *record.mutable_task() = std::move(command);
+    add(std::move(record));
+  }
   return records;
 }
 
 // A state alone, which is that of every second, waits for other records.
 bool Master::IsCommitted() const {
   return pending_.empty() || (pending_.size() == 1 && pending_.contains(kStateKey));
+}
+
+bool Master::HaveProcessesChanged() const {
+  return std::ranges::any_of(
+      pending_, [](const auto& change) { return change.first.starts_with(kProcessKey); });
 }
 
 Status Master::WriteWhatIsNew(bool has_looked) {

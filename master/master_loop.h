@@ -8,6 +8,7 @@
 #include "kafka/wakeup.h"
 #include "launcher/launcher.h"
 #include "master/status_text.h"
+#include "master/task_server.h"
 #include "messages/job.pb.h"
 #include "messages/master.pb.h"
 
@@ -36,6 +37,7 @@ struct MasterOptions {
   std::string run_dir;  // an absolute path
   // What an earlier master has started is gone with its run folder.
   bool run_dir_is_lost = false;
+  TaskServerOptions tasks;  // without an address: none are served
 };
 
 // Runs the plan until the job has ended, failed or was stopped, and returns how its processes then
@@ -46,7 +48,8 @@ struct MasterOptions {
 // run on, and the next master continues. Errors: fenced, when another master has taken over;
 // FailedPrecondition with the remedy, when the job is run in another folder or on another machine;
 // Cancelled when it was stopped before it had begun; those of the launcher and of Kafka that
-// waiting does not mend. After an error the processes run on.
+// waiting does not mend; Unavailable when tasks cannot be served at their address for a while.
+// After an error the processes run on.
 StatusOr<JobProcesses> RunMaster(const JobConfig& config, const MasterOptions& options,
                                  Launcher& launcher, MasterWakeup& wakeup,
                                  const std::atomic<bool>& stop);

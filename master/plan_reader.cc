@@ -58,7 +58,7 @@ StatusOr<JobProcesses> ReadJobProcesses(const JobConfig& config, const std::atom
   MILLRACE_RETURN_IF_ERROR(plan.status());
   const StatusOr<MasterProcessor> master = MasterProcessor::Restore(config.epoch(), *plan);
   if (!master.ok()) return absl::FailedPreconditionError(master.status().message());
-  return JobProcesses{master->state(), master->processes()};
+  return JobProcesses{master->state(), master->processes(), TaskSetsOf(master->tasks())};
 }
 
 }  // namespace millrace

@@ -128,6 +128,63 @@ std::string JobNews(const MasterState& before, const MasterState& now) {
   }
 }
 
+int64_t DoneIn(const JobTaskSet& set) {
+  return set.state.dealt() - static_cast<int64_t>(set.open + set.state.given_up());
+}
+
+bool IsOver(const JobTaskSet& set) {
+  return set.open == 0 && set.state.dealt() == TasksOf(set.state.spec());
+}
+
+void AddTaskSetNews(const JobTaskSet* before, const JobTaskSet& now,
+                    std::vector<std::string>& all) {
+  const TaskSetSpec& spec = now.state.spec();
+  const std::string name = absl::StrCat("data set ", Printable(spec.name()));
+  if (before == nullptr) {
+    all.push_back(absl::StrCat(name, ": ", TasksOf(spec), " tasks of ", spec.records_per_task(),
+                               " records, in ", spec.epochs(), " epochs"));
+  }
+  if (now.state.given_up() > (before == nullptr ? 0 : before->state.given_up())) {
+    all.push_back(absl::StrCat(name, ": a task is given up, it has failed ", spec.most_failures(),
+                               " times: ", Printable(now.state.last_failure())));
+  }
+  if (IsOver(now) && (before == nullptr || !IsOver(*before))) {
+    all.push_back(absl::StrCat(name, " is done; tasks given up: ", now.state.given_up()));
+  }
+}
+
+// Each line's words below each other.
+template <size_t kColumns>
+void AppendLines(const std::vector<std::array<std::string, kColumns>>& lines, std::string& text) {
+  std::array<size_t, kColumns> widths{};
+  for (const auto& line : lines) {
+    for (size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  for (const auto& line : lines) {
+    for (size_t i = 0; i + 1 < kColumns; ++i) {
+      absl::StrAppend(&text, line[i], std::string(widths[i] + 2 - line[i].size(), ' '));
+    }
+    absl::StrAppend(&text, line.back(), "\n");
+  }
+}
+
+Json TaskSetsJson(const std::vector<JobTaskSet>& sets) {
+  Json all = Json::array();
+  for (const JobTaskSet& set : sets) {
+    const TaskSetSpec& spec = set.state.spec();
+    const std::string& failure = set.state.last_failure();
+    all.push_back({{"name", spec.name()},
+                   {"tasks", TasksOf(spec)},
+                   {"done", DoneIn(set)},
+                   {"dealt_out", set.open},
+                   {"given_up", set.state.given_up()},
+                   {"epoch", EpochAt(spec, set.state.dealt())},
+                   {"epochs", spec.epochs()},
+                   {"last_failure", failure.empty() ? Json() : Json(failure)}});
+  }
+  return all;
+}
+
 Json EndJson(const ProcessState& process) {
   if (!process.has_last_end()) return nullptr;
   const ProcessEnd& end = process.last_end();
@@ -146,6 +203,12 @@ std::string LogOf(const ProcessState& process, const MasterState& state) {
 
 }  // namespace
 
+std::vector<JobTaskSet> TaskSetsOf(const TaskManager& tasks) {
+  std::vector<JobTaskSet> sets;
+  for (const auto& [name, set] : tasks.sets()) sets.push_back({set, tasks.OpenIn(name)});
+  return sets;
+}
+
 std::vector<std::string> News(const JobProcesses& before, const JobProcesses& now) {
   std::map<std::string, const ProcessState*> known;
   for (const ProcessState& process : before.processes) known[ToText(process.process())] = &process;
@@ -162,6 +225,12 @@ std::vector<std::string> News(const JobProcesses& before, const JobProcesses& no
   for (const auto& [name, process] : known) {
     if (IsAlive(process->phase())) add(absl::StrCat(name, " was stopped, as the plan wants it"));
   }
+  std::map<std::string, const JobTaskSet*> known_sets;
+  for (const JobTaskSet& set : before.task_sets) known_sets[set.state.spec().name()] = &set;
+  for (const JobTaskSet& set : now.task_sets) {
+    const auto found = known_sets.find(set.state.spec().name());
+    AddTaskSetNews(found == known_sets.end() ? nullptr : found->second, set, all);
+  }
   add(JobNews(before.state, now.state));
   return all;
 }
@@ -175,8 +244,7 @@ std::string StatusTable(const std::string& job, const JobProcesses& now) {
     absl::StrAppend(&text, "; at most ", now.state.plan().slots(), " processes at a time");
   }
   absl::StrAppend(&text, "\n");
-  using Line = std::array<std::string, 7>;
-  std::vector<Line> lines = {
+  std::vector<std::array<std::string, 7>> lines = {
       {"process", "phase", "incarnation", "restarts", "for", "last end", "log"}};
   for (const ProcessState& process : now.processes) {
     const std::string log = LogOf(process, now.state);
@@ -186,16 +254,16 @@ std::string StatusTable(const std::string& job, const JobProcesses& now) {
                      process.has_last_end() ? ToText(process.last_end()) : "-",
                      log.empty() ? "-" : Printable(log, 4096)});
   }
-  std::array<size_t, 7> widths{};
-  for (const Line& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  AppendLines(lines, text);
+  if (now.task_sets.empty()) return text;
+  std::vector<std::array<std::string, 5>> sets = {
+      {"data set", "tasks", "done", "dealt out", "given up"}};
+  for (const JobTaskSet& set : now.task_sets) {
+    sets.push_back({Printable(set.state.spec().name()), absl::StrCat(TasksOf(set.state.spec())),
+                    absl::StrCat(DoneIn(set)), absl::StrCat(set.open),
+                    absl::StrCat(set.state.given_up())});
   }
-  for (const Line& line : lines) {
-    for (size_t i = 0; i + 1 < line.size(); ++i) {
-      absl::StrAppend(&text, line[i], std::string(widths[i] + 2 - line[i].size(), ' '));
-    }
-    absl::StrAppend(&text, line.back(), "\n");
-  }
+  AppendLines(sets, text);
   return text;
 }
 
@@ -219,7 +287,8 @@ std::string StatusJson(const std::string& job, const JobProcesses& now) {
                      {"slots", now.state.plan().slots()},
                      {"ticks", now.state.ticks()},
                      {"unusable_records", now.state.unusable()},
-                     {"processes", std::move(processes)}};
+                     {"processes", std::move(processes)},
+                     {"task_sets", TaskSetsJson(now.task_sets)}};
   // What is no UTF-8 is replaced: commands and names come from a topic.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -122,6 +122,7 @@ class Programs(unittest.TestCase):
         self.assert_one_line(self.master("--worker-command", "echo 'x"), 2, "a ' is not closed")
         self.assert_one_line(self.master("--shards", "2", "--slots", "2"), 2, "so many processes are needed")
         self.assert_one_line(self.master("--data-dir", "x"), 2, "it is a flag of ServerApp")
+        self.assert_one_line(self.master("--master-address", "here"), 2, "--master-address here: a HOST:PORT")
         (self.folder / "job.textproto").write_text('worker { evaluation_log: "w.csv" }')
         self.assert_one_line(self.master("--config", "job.textproto"), 2, "put {rank} into its name")
         # As far as the broker.

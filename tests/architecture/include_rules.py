@@ -54,8 +54,10 @@ MAY_USE["apps"] = sorted(MAY_USE)
 # Foreign headers and the places (files or folders) that may include them.
 DOORS = {
     "librdkafka/": ["kafka/", "tests/kafka/", "benchmarks/"],
-    "grpc/": ["durability/replicas/"],
-    "grpcpp/": ["durability/replicas/", "tests/durability/replicas/"],
+    "grpc/": ["durability/replicas/", "master/task_server.cc"],
+    "grpcpp/": ["durability/replicas/", "tests/durability/replicas/", "master/task_server.cc",
+                "tests/master/"],
+    "messages/elasticai.": ["master/task_server.cc", "tests/master/"],
     "messages/replica.grpc": ["durability/replicas/", "tests/durability/replicas/"],
     "rocksdb/": ["stores/rocksdb_byte_map.cc", "stores/rocksdb_log.cc", "stores/rocksdb_log.h",
                  "stores/rocksdb_settings.cc", "stores/rocksdb_settings.h", "benchmarks/"],

@@ -139,5 +139,49 @@ TEST(StatusJsonTest, NeverFailsOnWhatATopicHolds) {
   EXPECT_TRUE(json["processes"][0]["last_end"].is_null());
 }
 
+JobTaskSet Set(int64_t dealt, size_t open, uint64_t given_up = 0) {
+  JobTaskSet set;
+  TaskSetSpec& spec = *set.state.mutable_spec();
+  spec.set_name("numbers");
+  spec.set_records(100);
+  spec.set_records_per_task(10);
+  spec.set_epochs(2);
+  spec.set_most_failures(3);
+  set.state.set_dealt(dealt);
+  set.state.set_given_up(given_up);
+  if (given_up > 0) set.state.set_last_failure("no such file");
+  set.open = open;
+  return set;
+}
+
+JobProcesses With(const JobTaskSet& set) {
+  JobProcesses job = Job({});
+  job.task_sets.push_back(set);
+  return job;
+}
+
+TEST(NewsTest, ADataSetBeginsLosesATaskAndIsDone) {
+  EXPECT_THAT(News(Job({}), With(Set(0, 0))),
+              ElementsAre("data set numbers: 20 tasks of 10 records, in 2 epochs"));
+  EXPECT_THAT(News(With(Set(0, 0)), With(Set(20, 1))), IsEmpty());
+  EXPECT_THAT(
+      News(With(Set(20, 1)), With(Set(20, 0, 1))),
+      ElementsAre("data set numbers: a task is given up, it has failed 3 times: no such file",
+                  "data set numbers is done; tasks given up: 1"));
+  EXPECT_THAT(News(With(Set(20, 0, 1)), With(Set(20, 0, 1))), IsEmpty());
+}
+
+TEST(StatusTableTest, HasALineForEachDataSet) {
+  const JobProcesses job = With(Set(12, 3, 1));
+  EXPECT_THAT(StatusTable("flights", job), HasSubstr("data set  tasks  done  dealt out  given up\n"
+                                                     "numbers   20     8     3          1\n"));
+  const auto json = nlohmann::json::parse(StatusJson("flights", job));
+  const auto& set = json.at("task_sets").at(0);
+  EXPECT_EQ(set.at("done"), 8);
+  EXPECT_EQ(set.at("dealt_out"), 3);
+  EXPECT_EQ(set.at("epoch"), 2);
+  EXPECT_EQ(set.at("last_failure"), "no such file");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -1,0 +1,33 @@
+// Serves tasks to trainers by gRPC, as ElasticDL's Python client calls for them (docs/tasks.md).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "master/task_desk.h"
+
+namespace millrace {
+
+struct TaskServerOptions {
+  std::string address;  // HOST:PORT; port 0: a free one
+  // For the sets that are begun by it: TaskSetSpec.timeout_ticks, most_failures and, of a set that
+  // is shuffled, shuffle.
+  uint64_t timeout_ticks = 0;
+  uint32_t most_failures = 3;
+  uint64_t seed = 0;
+};
+
+class TaskServer {
+ public:
+  // `desk` outlives the server. Unavailable: it cannot listen there.
+  static StatusOr<std::unique_ptr<TaskServer>> Start(const TaskServerOptions& options,
+                                                     TaskDesk& desk);
+  // Closes the desk, so that all calls end. REQUIRES: the thread that is the desk's loop.
+  virtual ~TaskServer() = default;
+
+  virtual int port() const = 0;
+};
+
+}  // namespace millrace
