@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -27,7 +28,17 @@ Descriptor MoveAway(Descriptor file) {
   return Descriptor(fcntl(file.number(), F_DUPFD_CLOEXEC, kShimBegan + 1));
 }
 
+// So that a process that fails again and again does not fill the disk. An incarnation that still
+// writes does so to the old one. What cannot be renamed grows on, which is no reason to start
+// nothing.
+void RenameLongLog(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0 || info.st_size < kMostLogBytes) return;
+  (void)rename(path.c_str(), (path + ".old").c_str());
+}
+
 StatusOr<Descriptor> OpenLog(const std::string& path) {
+  RenameLongLog(path);
   Descriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
                        S_IRUSR | S_IWUSR));
   if (file.is_open()) file = MoveAway(std::move(file));

@@ -51,7 +51,8 @@ class LocalLauncher final : public Launcher {
   Status Forget(const ProcessName& process, uint64_t before) override;
 
   // What the process has written to standard output and error, all its incarnations; no file yet if
-  // none was started. REQUIRES: a name that Start takes.
+  // none was started. It is LOG.old with kMostLogBytes, and begins anew with the next incarnation.
+  // REQUIRES: a name that Start takes.
   std::string LogPath(const ProcessName& process) const;
 
  private:

@@ -2,6 +2,7 @@
 //
 //   job                          the job that it belongs to
 //   logs/worker-2.log            what all incarnations of the process have written
+//   logs/worker-2.log.old        what the earlier ones had, when that was kMostLogBytes
 //   processes/worker-2/5/        an incarnation (incarnation_folder.h)
 //   processes/worker-2/forgotten the incarnations before this one are over for good
 #pragma once
@@ -24,6 +25,9 @@ std::optional<uint64_t> ParseNumber(std::string_view text);
 
 // RUN-DIR/logs/worker-2.log.
 std::string ProcessLogPath(std::string_view run_dir, std::string_view process);
+
+// A log of so many bytes becomes the old one when its process is started again.
+inline constexpr int64_t kMostLogBytes = int64_t{16} << 20;
 
 // An incarnation that has a folder.
 struct KnownIncarnation {

@@ -15,8 +15,10 @@
 namespace millrace {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class LocalLauncherTest : public LaunchTest {
  protected:
@@ -227,6 +229,27 @@ TEST_F(LocalLauncherTest, ForgetsWhatIsOverAndKeepsItsLog) {
   }));
   EXPECT_THAT(Read(launcher->LogPath(Worker(0))), HasSubstr("written"));
   EXPECT_EQ(RunToItsEnd(*launcher, 0, 4, Shell("exit 6")).code(), 6);
+}
+
+TEST_F(LocalLauncherTest, BeginsALongLogAnewAndKeepsOneOldOne) {
+  constexpr auto kMost = static_cast<uintmax_t>(kMostLogBytes);
+  const auto launcher = Launcher();
+  const std::string log = launcher->LogPath(Worker(0));
+  const auto run = [&](uint64_t incarnation) {
+    RunToItsEnd(*launcher, 0, incarnation, Shell("echo said by " + std::to_string(incarnation)));
+  };
+  run(1);
+  std::filesystem::resize_file(log, kMost - 1);
+  run(2);
+  EXPECT_FALSE(std::filesystem::exists(log + ".old")) << "one that was not long";
+  EXPECT_GE(std::filesystem::file_size(log), kMost);
+  run(3);
+  EXPECT_GE(std::filesystem::file_size(log + ".old"), kMost);
+  EXPECT_THAT(Read(log), AllOf(HasSubstr("said by 3"), Not(HasSubstr("said by 2"))));
+  std::filesystem::resize_file(log, kMost);
+  run(4);
+  EXPECT_THAT(Read(log), AllOf(HasSubstr("said by 4"), Not(HasSubstr("said by 3"))));
+  EXPECT_THAT(Read(log + ".old").substr(0, 4096), HasSubstr("said by 3"));
 }
 
 TEST_F(LocalLauncherTest, StartsNothingThatWasForgotten) {
