@@ -78,7 +78,10 @@ struct Flags {
   uint32_t worker_processes = 2;
   uint32_t slots = 0;
   uint32_t relaunches = 3;
+  std::optional<uint32_t> server_relaunches;
   std::string worker_command;
+  std::string worker_evaluation_log;
+  bool stay = false;
   double grace_period_s = 30;
   bool run_dir_is_lost = false;
   std::string master_address;
@@ -226,7 +229,11 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   processes.worker_processes = flags.worker_processes;
   processes.slots = flags.slots;
   processes.most_relaunches = flags.relaunches;
-  processes.worker_evaluation_log = config.worker().evaluation_log();
+  processes.most_server_relaunches = flags.server_relaunches;
+  processes.stay = flags.stay;
+  processes.worker_evaluation_log = flags.worker_evaluation_log.empty()
+                                        ? config.worker().evaluation_log()
+                                        : flags.worker_evaluation_log;
   MILLRACE_ASSIGN_OR_RETURN(processes.run_dir, RunDir(flags.run_dir, config));
   MILLRACE_ASSIGN_OR_RETURN(processes.program_dir, ProgramDir());
   MILLRACE_RETURN_IF_ERROR(PlanJobProcesses(processes).status());
@@ -278,14 +285,27 @@ void AddOwnFlags(CLI::App& app, Flags& flags) {
       ->group(kGroup);
   app.add_option("--relaunch-on-worker-failure", flags.relaunches,
                  "A worker or CsvProducer that fails is started again so many times in a row.\n"
-                 "(Servers always are; so is what was killed)")
+                 "(What was killed always is)")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--relaunch-on-server-failure", flags.server_relaunches,
+                 "The same of a server [no limit]")
+      ->check(CLI::Range(0, 1'000'000))
+      ->type_name("UINT")
       ->group(kGroup);
   app.add_option("--worker-command", flags.worker_command,
                  "A program and its arguments to run instead of WorkerApp; {rank} in them is the\n"
                  "process's number from 0. Words as in a shell, with quotes")
       ->type_name("COMMAND")
+      ->group(kGroup);
+  app.add_option("--worker-evaluation-log", flags.worker_evaluation_log,
+                 "The WorkerApps' --evaluation-log; {rank} in it is the process's number")
+      ->type_name("FILE")
+      ->group(kGroup);
+  app.add_flag("--stay", flags.stay,
+               "Servers and workers keep running when the job has ended, until Ctrl-C, SIGTERM or\n"
+               "MasterApp stop")
       ->group(kGroup);
   app.add_option("--grace-period", flags.grace_period_s,
                  "Seconds from SIGTERM to SIGKILL for a process that is to end")

@@ -19,7 +19,6 @@ constexpr uint32_t kServerPriority = 3;
 constexpr uint32_t kProducerPriority = 2;
 constexpr uint32_t kWorkerPriority = 1;
 constexpr char kRank[] = "{rank}";
-constexpr char kConfigFlag[] = "--config";
 
 ProcessGroup& AddGroup(JobProgram program, uint32_t count, uint32_t priority, ProcessPlan& plan) {
   ProcessGroup& group = *plan.add_groups();
@@ -33,18 +32,27 @@ ProcessGroup& AddGroup(JobProgram program, uint32_t count, uint32_t priority, Pr
 void SetProgram(const JobProcessesOptions& options, const char* program, const std::string& file,
                 ProcessGroup& group) {
   for (const std::string& word :
-       {absl::StrCat(options.program_dir, "/", program), std::string(kConfigFlag), file}) {
+       {absl::StrCat(options.program_dir, "/", program), std::string("--config"), file}) {
     group.add_command(word);
   }
+}
+
+// ServerApp and WorkerApp have it.
+void AddStay(const JobProcessesOptions& options, ProcessGroup& group) {
+  if (options.stay) group.add_command("--stay");
 }
 
 void AddServers(const JobProcessesOptions& options, ProcessPlan& plan) {
   ProcessGroup& group =
       AddGroup(JobProgram::kServer, options.server_processes, kServerPriority, plan);
   group.set_least(options.server_processes);
+  if (options.most_server_relaunches) {
+    group.set_most_failures(*options.most_server_relaunches + 1);
+  }
   SetProgram(options, "ServerApp", options.server_file, group);
   group.add_command("--data-dir");
   group.add_command(absl::StrCat(options.run_dir, "/server-", kRank));
+  AddStay(options, group);
   if (options.server_processes == 1) return;  // it has all shards
   group.add_command("--server-ids");
   group.add_command(kRank);
@@ -69,6 +77,7 @@ void AddWorkers(const JobProcessesOptions& options, ProcessPlan& plan) {
   SetProgram(options, "WorkerApp", options.worker_file, group);
   group.add_command("--data-dir");
   group.add_command(absl::StrCat(options.run_dir, "/worker-", kRank));
+  AddStay(options, group);
   if (options.worker_evaluation_log.empty()) return;
   group.add_command("--evaluation-log");
   group.add_command(options.worker_evaluation_log);
@@ -88,7 +97,8 @@ Status CheckCounts(const JobProcessesOptions& options) {
   const std::string& log = options.worker_evaluation_log;
   if (options.worker_processes > 1 && !log.empty() && log.find(kRank) == std::string::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("worker.evaluation_log ", log, " is one file for ", options.worker_processes,
+        absl::StrCat("--worker-evaluation-log ", log, " (worker.evaluation_log) is one file for ",
+                     options.worker_processes,
                      " worker processes: put {rank} into its name, such as worker-{rank}.csv"));
   }
   return absl::OkStatus();
@@ -157,6 +167,7 @@ StatusOr<ProcessPlan> PlanJobProcesses(const JobProcessesOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckCounts(options));
   ProcessPlan plan;
   plan.set_slots(options.slots);
+  plan.set_run_dir(options.run_dir);
   if (options.server_processes > 0) AddServers(options, plan);
   if (options.has_input) AddProducer(options, plan);
   if (options.worker_processes > 0) AddWorkers(options, plan);
@@ -211,21 +222,6 @@ StatusOr<std::vector<std::string>> CommandWords(std::string_view command) {
   if (in_word) words.push_back(word);
   if (words.empty()) return absl::InvalidArgumentError("it has no words");
   return words;
-}
-
-std::string RunDirOf(const ProcessPlan& plan) {
-  for (const ProcessGroup& group : plan.groups()) {
-    for (int i = 0; i + 1 < group.command_size(); ++i) {
-      const fs::path file(group.command(i + 1));
-      // (A worker's command may have such a flag of its own.)
-      const bool is_ours = group.command(i) == kConfigFlag &&
-                           file.parent_path().filename() == "config" &&
-                           file.filename().string().starts_with(group.name() + "-") &&
-                           file.extension() == ".textproto";
-      if (is_ours) return file.parent_path().parent_path().string();
-    }
-  }
-  return "";
 }
 
 }  // namespace millrace

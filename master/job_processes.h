@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ struct JobProcessesOptions {
   uint32_t worker_processes = 2;
   uint32_t slots = 0;            // so many processes at a time; 0: no limit
   uint32_t most_relaunches = 3;  // after failures in a row, of a worker and the producer
+  std::optional<uint32_t> most_server_relaunches{};  // the same of a server; none: no limit
+  bool stay = false;                          // servers and workers go on when the job has ended
   std::vector<std::string> worker_command{};  // instead of WorkerApp; empty: WorkerApp
   std::string worker_evaluation_log{};  // "{rank}" in it stands for the process's; empty: none
   // The files of the groups' settings (JobFileOf), absolute paths.
@@ -45,8 +48,5 @@ JobConfig JobFileOf(const JobConfig& config, JobProgram program, std::string_vie
 // single or double quotes or after a backslash. Nothing else of a shell is known.
 // InvalidArgument: an open quote, or no word.
 StatusOr<std::vector<std::string>> CommandWords(std::string_view command);
-
-// RUN-DIR of the master that made this plan; empty: the plan does not tell.
-std::string RunDirOf(const ProcessPlan& plan);
 
 }  // namespace millrace

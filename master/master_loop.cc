@@ -15,11 +15,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error_marks.h"
+#include "base/printable.h"
 #include "job/kafka_options.h"
 #include "kafka/broker_retry.h"
 #include "kafka/producer.h"
 #include "kafka/timeouts.h"
-#include "master/job_processes.h"
 #include "master/master_log.h"
 #include "master/plan_reader.h"
 #include "master/task_desk.h"
@@ -38,6 +38,7 @@ constexpr seconds kTickEvery(1);
 constexpr seconds kDeleteEvery(60);
 constexpr char kStateKey[] = "state";
 constexpr char kProcessKey[] = "process:";
+constexpr size_t kMostPathBytes = 4096;
 constexpr seconds kMasterAnswers(10);  // or no master runs
 constexpr seconds kBetweenReads(1);
 // An earlier master of this machine ends within a second or two of being fenced, and has the port.
@@ -177,11 +178,11 @@ Status Master::CheckWhereItRuns() {
     some_ran |= phase == ProcessState::RUNNING || phase == ProcessState::STOPPING;
   }
   if (!(some_may_run || some_ran) || options_.run_dir_is_lost) return absl::OkStatus();
-  const std::string run_dir = RunDirOf(master.state().plan());
+  const std::string run_dir = master.state().plan().run_dir();
   if (!run_dir.empty() && run_dir != options_.run_dir) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the job ", config_.name(), " runs in ", run_dir, ", not in ", options_.run_dir,
-        ": give --run-dir ", run_dir,
+        "the job ", config_.name(), " runs in ", Printable(run_dir, kMostPathBytes), ", not in ",
+        options_.run_dir, ": give --run-dir ", Printable(run_dir, kMostPathBytes),
         ", on its machine; or, if what was started there is gone for good, --run-dir-is-lost"));
   }
   if (!some_ran || !seen_.empty()) return absl::OkStatus();

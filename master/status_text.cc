@@ -10,7 +10,6 @@
 #include "absl/strings/str_format.h"
 #include "base/printable.h"
 #include "launcher/run_folder.h"
-#include "master/job_processes.h"
 #include "topics/process_name.h"
 
 namespace millrace {
@@ -197,7 +196,7 @@ Json EndJson(const ProcessState& process) {
 }
 
 std::string LogOf(const ProcessState& process, const MasterState& state) {
-  const std::string run_dir = RunDirOf(state.plan());
+  const std::string& run_dir = state.plan().run_dir();
   return run_dir.empty() ? "" : ProcessLogPath(run_dir, ToText(process.process()));
 }
 

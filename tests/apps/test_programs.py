@@ -125,6 +125,7 @@ class Programs(unittest.TestCase):
         self.assert_one_line(self.master("--master-address", "here"), 2, "--master-address here: a HOST:PORT")
         (self.folder / "job.textproto").write_text('worker { evaluation_log: "w.csv" }')
         self.assert_one_line(self.master("--config", "job.textproto"), 2, "put {rank} into its name")
+        self.assert_one_line(self.master("--worker-evaluation-log", "w.csv"), 2, "put {rank} into its name")
         # As far as the broker.
         self.assertIn("no Kafka broker answered", self.master().stderr)
 

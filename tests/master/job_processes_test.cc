@@ -11,8 +11,10 @@
 namespace millrace {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 JobProcessesOptions Options() {
   JobProcessesOptions options;
@@ -120,14 +122,31 @@ TEST(JobProcessesTest, WorkersDoNotWriteOneEvaluationLogTogether) {
 }
 
 TEST(JobProcessesTest, ThePlanTellsTheRunFolder) {
-  EXPECT_EQ(RunDirOf(PlanOf(Options())), "/run/flights");
+  EXPECT_EQ(PlanOf(Options()).run_dir(), "/run/flights");
   JobProcessesOptions options = Options();
   options.has_input = false;
   options.server_processes = 0;
   options.worker_command = {"sleep", "1"};
-  EXPECT_EQ(RunDirOf(PlanOf(options)), "");
-  options.worker_command = {"train", "--config", "/home/me/config/train.textproto"};
-  EXPECT_EQ(RunDirOf(PlanOf(options)), "") << "a flag of the worker's own";
+  EXPECT_EQ(PlanOf(options).run_dir(), "/run/flights") << "though no command names it";
+}
+
+TEST(JobProcessesTest, AServerIsGivenUpOnlyIfAskedFor) {
+  JobProcessesOptions options = Options();
+  options.most_server_relaunches = 0;
+  const ProcessPlan plan = PlanOf(options);
+  EXPECT_EQ(plan.groups(0).most_failures(), 1u);
+  EXPECT_EQ(plan.groups(2).most_failures(), 4u);
+}
+
+TEST(JobProcessesTest, ServersAndWorkersStayButTheProducerDoesNot) {
+  JobProcessesOptions options = Options();
+  options.stay = true;
+  const ProcessPlan plan = PlanOf(options);
+  EXPECT_THAT(CommandOf(plan.groups(0), 0), Contains("--stay"));
+  EXPECT_THAT(CommandOf(plan.groups(1), 0), Not(Contains("--stay")));
+  EXPECT_THAT(CommandOf(plan.groups(2), 0), Contains("--stay"));
+  options.worker_command = {"sleep", "1"};
+  EXPECT_THAT(CommandOf(PlanOf(options).groups(2), 0), ElementsAre("sleep", "1"));
 }
 
 // ---- the files of the programs ----

@@ -134,6 +134,7 @@ class MasterLoopTest : public testing::Test {
     group.set_most_failures(1);
     group.add_command("/bin/true");
     options_.run_dir = "/run/mastered";
+    options_.plan.set_run_dir(options_.run_dir);
   }
 
   using Outcome = StatusOr<JobProcesses>;
@@ -220,6 +221,10 @@ TEST_F(MasterLoopTest, AMasterThatDoesNotSeeWhatRunsDoesNotStartItTwice) {
   const Outcome elsewhere = RunMaster(config_, options_, launcher, wakeup, never_);
   EXPECT_TRUE(absl::IsFailedPrecondition(elsewhere.status())) << elsewhere.status();
   EXPECT_THAT(std::string(elsewhere.status().message()), HasSubstr("--run-dir-is-lost"));
+  MasterOptions moved = options_;
+  moved.run_dir = "/run/moved";
+  const Outcome lost = RunMaster(config_, moved, launcher, wakeup, never_);
+  EXPECT_THAT(std::string(lost.status().message()), HasSubstr("give --run-dir /run/mastered"));
   EXPECT_EQ(another.starts(), 0);
   // The first one goes on.
   machine_.End("worker-0", 0);

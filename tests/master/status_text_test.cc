@@ -37,8 +37,7 @@ JobProcesses Job(std::vector<ProcessState> processes,
   ProcessGroup& group = *job.state.mutable_plan()->add_groups();
   group.add_command("/opt/WorkerApp");
   group.set_name("worker");
-  group.add_command("--config");
-  group.add_command("/run/flights/config/worker-1.textproto");
+  job.state.mutable_plan()->set_run_dir("/run/flights");
   job.processes = std::move(processes);
   return job;
 }
@@ -134,7 +133,7 @@ TEST(StatusJsonTest, HasTheSameForPrograms) {
 
 TEST(StatusJsonTest, NeverFailsOnWhatATopicHolds) {
   JobProcesses job = Job({Process(ProcessState::WAITING, 0)});
-  job.state.mutable_plan()->mutable_groups(0)->set_command(2, "/\xff/config/worker-1.textproto");
+  job.state.mutable_plan()->set_run_dir("/\xff");
   const auto json = nlohmann::json::parse(StatusJson("flights", job));
   EXPECT_TRUE(json["processes"][0]["last_end"].is_null());
 }
