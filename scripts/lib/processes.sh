@@ -38,6 +38,29 @@ launched_alive() {
   return 0
 }
 
+# shims_alive RUN-DIR: the process ids of the ProcessShims of a MasterApp with that folder. They and
+# what they have started outlive a MasterApp that is killed.
+shims_alive() {
+  local file program words
+  for file in /proc/[0-9]*/cmdline; do
+    { mapfile -d '' -t words <"$file"; } 2>/dev/null || continue
+    program=${words[0]:-}
+    [[ ${program##*/} != ProcessShim || ${words[1]:-} != "$1/processes/"* ]] || basename "${file%/cmdline}"
+  done
+}
+
+# stop_shims RUN-DIR: ends them, and so what they have started.
+stop_shims() {
+  local limit=$(($(now_ms) + 10000)) pids
+  mapfile -t pids < <(shims_alive "$1")
+  ((${#pids[@]} > 0)) || return 0
+  kill -TERM "${pids[@]}" 2>/dev/null || true
+  while mapfile -t pids < <(shims_alive "$1"); ((${#pids[@]} > 0)); do
+    (($(now_ms) < limit)) || kill -KILL "${pids[@]}" 2>/dev/null || true
+    sleep 0.05
+  done
+}
+
 # stop_launched [SECONDS]: SIGTERM to all; SIGKILL to what is there after SECONDS (10).
 stop_launched() {
   local limit=$(($(now_ms) + ${1:-10} * 1000)) pid name

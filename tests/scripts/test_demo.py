@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""scripts/demo, with stand-ins for Kafka and for the programs: what it checks first, and in which
-order its programs start; and the commands of README's tour that kill a process."""
+"""scripts/demo, with stand-ins for Kafka and for the programs: what it checks first, how MasterApp is
+called, and that nothing is left running; and the commands of README's tour that kill a process."""
 
 import gzip
 import os
@@ -8,6 +8,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -20,29 +21,46 @@ KAFKA = """\
 #!/usr/bin/env bash
 for word; do case $word in start) touch "$ROOT/kafka-started" ;; bootstrap) echo 127.0.0.1:1 ;; esac; done
 """
-# As WorkerApp does, it waits for the features; the second one of a job takes longer.
-WORKER = """\
-#!/usr/bin/env bash
-until [[ -f $ROOT/features ]]; do sleep 0.02; done
-[[ $* != *worker-2* ]] || sleep 0.5
-[[ $* != *worker-2* || ! -f $ROOT/one-partition ]] || { until [[ -f $ROOT/ended ]]; do sleep 0.02; done; exit 0; }
-echo "worker 0: joined; reads rows from offset 0"
-until [[ -f $ROOT/ended ]]; do sleep 0.02; done
-"""
 PRODUCER = """\
 #!/usr/bin/env bash
-if [[ $* == *--describe* ]]; then echo "$*" >"$ROOT/described"; echo 'name: "x"'; exit; fi
-echo "$*" >>"$ROOT/producer-words"
-if [[ $* == *--features-only* ]]; then touch "$ROOT/features"; exit "$(cat "$ROOT/fails" 2>/dev/null || echo 0)"; fi
-grep -l joined "$ROOT"/build/demo/worker-*.log >"$ROOT/joined-before"
+echo "$*" >"$ROOT/described"; echo 'name: "x"'
+"""
+# As MasterApp does, it runs until the job has ended, or has failed.
+MASTER = """\
+#!/usr/bin/env bash
+trap 'echo stopped >"$ROOT/master-end"; exit 130' TERM
+echo "$*" >"$ROOT/master-words"
+mkdir -p "$ROOT/build/demo/run/logs"
+echo 'two classes have fewer than 0.5 % of the rows' >"$ROOT/build/demo/run/logs/producer-0.log"
+until [[ -f $ROOT/ended && $* != *--stay* ]]; do sleep 0.02; done
+"""
+FAILED_MASTER = """\
+#!/usr/bin/env bash
+echo "what nobody needs to read"
+echo "the end of /run/logs/server-0.log:"
+echo "no broker answered"
+echo "MasterApp: the job has failed: server-0 has failed for good: exit code 1"
+exit 1
+"""
+# One that was killed, and has left a process; its shim is known by how it was called.
+KILLED_MASTER = """\
+#!/usr/bin/env bash
+folder=$ROOT/build/demo/run/processes/worker-0
+mkdir -p "$folder"; : >"$folder/1"
+(exec -a "$ROOT/ProcessShim" tail "$folder/1" -f) &
+echo $! >"$ROOT/shim"
+kill -KILL $$
+"""
+WATCH = """\
+#!/usr/bin/env bash
+sleep 0.2
 touch "$ROOT/ended"
 """
-SERVER = """\
+PATIENT_WATCH = """\
 #!/usr/bin/env bash
-echo "$*" >>"$ROOT/server-words"
-until [[ -f $ROOT/ended ]]; do sleep 0.02; done
+trap 'exit 0' TERM
+while :; do sleep 0.02; done
 """
-
 
 class Demo(unittest.TestCase):
     def setUp(self):
@@ -56,8 +74,7 @@ class Demo(unittest.TestCase):
         self.stub("bin/cmake", "#!/bin/sh\n")
         (self.root / "build/release").mkdir(parents=True)
         (self.root / "build/release/build.ninja").touch()
-        for name, text in (("ServerApp", SERVER), ("WorkerApp", WORKER), ("CsvProducer", PRODUCER),
-                           ("Watch", SERVER)):
+        for name, text in ("CsvProducer", PRODUCER), ("MasterApp", MASTER), ("Watch", WATCH):
             self.stub(f"build/release/apps/{name}", text)
         self.data = self.root / "rows.csv"
         self.data.write_text('\ufeffx, city,"a ""b""",y\n1,2,3,no\n2,3,4,yes\n', encoding="utf-8")
@@ -68,11 +85,19 @@ class Demo(unittest.TestCase):
         path.write_text(text)
         path.chmod(0o755)
 
-    def demo(self, *words):
+    def started(self, *words):
         environment = {**os.environ, "ROOT": str(self.root),
                        "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"}
-        return subprocess.run([self.root / "scripts" / "demo", *map(str, words)], env=environment, text=True,
-                              timeout=60, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        return subprocess.Popen([self.root / "scripts" / "demo", *map(str, words)], env=environment, text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def demo(self, *words):
+        process = self.started(*words)
+        out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def master_words(self):
+        return (self.root / "master-words").read_text()
 
     def file(self, *words):
         return self.demo("--data", self.data, "--label", "y", "--numeric", "x", "--no-picture", *words)
@@ -97,11 +122,8 @@ class Demo(unittest.TestCase):
         done = self.demo("--data", self.data, "--label", "y", "--no-picture")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.root / "described").read_text().split(), ["--describe", str(self.data), "--label", "y"])
-        self.assertEqual((self.root / "build/demo/job.textproto").read_text(),
-                         'name: "x"\ntraining { model: SOFTMAX schedule: ONE_PASS }\n')
-        for name in "producer-words", "server-words":
-            for line in (self.root / name).read_text().splitlines():
-                self.assertIn(f"--config {self.root}/build/demo/job.textproto ", line)
+        self.assertEqual((self.root / "build/demo/job.textproto").read_text(), 'name: "x"\n')
+        self.assertIn(f"--config {self.root}/build/demo/job.textproto ", self.master_words())
 
     def test_a_job_file_may_say_what_the_columns_are(self):
         job = self.root / "build/demo/job.textproto"  # as it was proposed, and changed
@@ -110,26 +132,17 @@ class Demo(unittest.TestCase):
         done = self.demo("--data", self.data, "--label", "y", "--config", job, "--no-picture")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertFalse((self.root / "described").exists())
-        for name in "producer-words", "server-words":
-            self.assertIn(f"--config {job} ", (self.root / name).read_text())
+        self.assertIn(f"--config {job} ", self.master_words())
         self.assertEqual(job.read_text(), 'features { numeric: "x" }\n')
         done = self.demo("--data", self.data, "--label", "y", "--config", job.with_name("none"))
         self.assertEqual(done.returncode, 2)
         self.assertIn("--config: there is no file", done.stderr)
 
-    def test_the_producer_is_told_how_a_file_is_learnt(self):
-        done = self.file("--schedule", "buffer", "--model", "network")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        job = self.root / "build/demo/job.textproto"
-        self.assertEqual(job.read_text(), "training { model: NETWORK schedule: BUFFER }\n")
-        for line in (self.root / "producer-words").read_text().splitlines():
-            self.assertIn(f"--config {job} ", line)
-
     def test_other_separators_and_names_in_quotes_are_no_reason_to_stop(self):
         self.data.write_text('x;city;"a,b";y\n1;2;3;no\n2;3;4;yes\n')
         done = self.file("--numeric", 'x,"a,b"', "--text", "city,x")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn('--numeric x,"a,b" ', (self.root / "producer-words").read_text())
+        self.assertIn('--numeric x,"a,b" ', self.master_words())
 
     def test_rows_of_compressed_files_are_counted_as_records(self):
         text = 'x;note;y\r\n' + '1;"a\r\nb";no\r\n\r\n' * 40
@@ -140,12 +153,11 @@ class Demo(unittest.TestCase):
             data.write_bytes(packed)
             done = self.demo("--data", data, "--label", "y", "--no-picture", "--freeze-after", "0.5")
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn("--freeze-after 20 ", (self.root / "server-words").read_text())
+            self.assertIn("--freeze-after 20 ", self.master_words())
             done = self.demo("--data", data, "--label", "y", "--no-picture", "--numeric", "z")
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(f"--numeric: {data} has no column 'z'; its columns are: x, note, y", done.stderr)
-            for name in "ended", "features", "server-words":
-                (self.root / name).unlink()
+            (self.root / "ended").unlink()
         (self.root / "rows.csv.gz").write_bytes(gzip.compress(text.encode())[:-5])
         done = self.demo("--data", self.root / "rows.csv.gz", "--label", "y", "--no-picture", "--freeze-after", "0.5")
         self.assertEqual(done.returncode, 1)
@@ -167,31 +179,63 @@ class Demo(unittest.TestCase):
             there = f"127.0.0.1:{listener.getsockname()[1]}"
             done = self.file("--brokers", f"127.0.0.1:1,PLAINTEXT://{there}")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("--broker-timeout 30", (self.root / "server-words").read_text())
+        self.assertIn("--broker-timeout 30", self.master_words())
         self.assertFalse((self.root / "kafka-started").exists())
 
-    def test_the_stream_begins_when_both_workers_have_joined(self):
-        done = self.file("--categorical", "city*x", "--text", 'a "b"')
+    def test_one_master_runs_the_whole_job(self):
+        done = self.file("--categorical", "city*x", "--rate", "7", "--servers", "2", "--", "--batch-rows", "9")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(len((self.root / "joined-before").read_text().split()), 2)
+        for words in ("--label y ", "--numeric x ", "--categorical city*x ", f"--input {self.data} ", "--rate 7 ",
+                      "--shards 2 ", f"--run-dir {self.root}/build/demo/run ", "--session-timeout 2 ",
+                      f"--worker-evaluation-log {self.root}/build/demo/worker-{{rank}}.csv "):
+            self.assertIn(words, self.master_words())
+        self.assertTrue(self.master_words().endswith(" --batch-rows 9\n"), "what the user gives wins")
+        self.assertNotIn("--stay", self.master_words())
+        self.assertIn("fewer than 0.5 %", done.stderr)
 
-    def test_a_single_logical_worker_is_waited_for_in_either_process(self):
-        (self.root / "one-partition").touch()
-        began = time.monotonic()
-        done = self.file("--workers", "1")
+    def test_what_is_kept_stays_until_it_is_stopped(self):
+        self.addCleanup(self.demo, "--stop")
+        done = self.file("--keep")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(len((self.root / "joined-before").read_text().split()), 1)
-        self.assertLess(time.monotonic() - began, 25)
+        self.assertIn("MasterApp status", done.stdout)
+        self.assertFalse((self.root / "master-end").exists())
+        done = self.file()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the last demo still runs: scripts/demo --stop ends it", done.stderr)
+        done = self.demo("--stop")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.root / "master-end").exists())
+
+    def test_ctrl_c_stops_the_master_in_an_orderly_way(self):
+        self.stub("build/release/apps/Watch", PATIENT_WATCH)
+        process = self.started("--data", self.data, "--label", "y", "--numeric", "x", "--no-picture")
+        while not (self.root / "master-words").exists():
+            self.assertIsNone(process.poll())
+            time.sleep(0.02)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertEqual((self.root / "master-end").read_text(), "stopped\n")
+        self.assertNotIn("does not stop", err)
+
+    def test_what_a_killed_master_has_left_is_stopped(self):
+        self.stub("build/release/apps/MasterApp", KILLED_MASTER)
+        self.stub("build/release/apps/Watch", PATIENT_WATCH)
+        done = self.file()
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("MasterApp failed (exit status 137)", done.stderr)
+        shim = int((self.root / "shim").read_text())
+        self.assertFalse(pathlib.Path(f"/proc/{shim}/cmdline").exists() and
+                         pathlib.Path(f"/proc/{shim}/cmdline").read_bytes())
 
     def test_a_network_is_trained_on_any_columns_in_one_pass_and_on_the_buffer(self):
         for schedule in "one-pass", "buffer":
             done = self.file("--text", 'a "b"', "--model", "network", "--schedule", schedule)
             self.assertEqual(done.returncode, 0, done.stderr)
-            words = (self.root / "server-words").read_text()
-            self.assertIn(f"--model network --schedule {schedule} ", words)
-            self.assertNotIn("--learning-rate", words)
-            for name in "ended", "features", "server-words":
-                (self.root / name).unlink()
+            self.assertIn(f"--model network --schedule {schedule} ", self.master_words())
+            self.assertNotIn("--learning-rate", self.master_words())
+            (self.root / "ended").unlink()
 
     def test_a_model_that_there_is_not_is_wrong_usage(self):
         done = self.file("--model", "net")
@@ -199,13 +243,14 @@ class Demo(unittest.TestCase):
         self.assertIn("--model: softmax, network, fm or deepfm, not 'net'", done.stderr)
         self.assertFalse((self.root / "set-up").exists())
 
-    def test_a_program_that_fails_while_the_workers_are_waited_for_ends_the_demo(self):
-        self.stub("build/release/apps/ServerApp", "#!/bin/sh\necho 'no broker answered'\nexit 1\n")
-        (self.root / "one-partition").touch()
+    def test_a_program_that_fails_ends_the_demo_in_the_master_s_words(self):
+        self.stub("build/release/apps/MasterApp", FAILED_MASTER)
+        self.stub("build/release/apps/Watch", PATIENT_WATCH)
         done = self.file()
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("server failed (exit status 1)", done.stderr)
-        self.assertIn("no broker answered", done.stderr)
+        self.assertIn("MasterApp failed (exit status 1)", done.stderr)
+        self.assertIn("no broker answered\nMasterApp: the job has failed: server-0", done.stderr)
+        self.assertNotIn("nobody needs", done.stderr)
 
 
 class Tour(unittest.TestCase):
