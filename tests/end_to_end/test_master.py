@@ -51,12 +51,6 @@ class MasterJob(topology.Job):
             children.setdefault(int(parent), []).append(int(folder.name))
         return {name: (shim, (children.get(shim) or [None])[0]) for shim, name in shims.items()}
 
-    def kill_process(self, name):
-        """The command of one of its processes, if it runs."""
-        command = self.running().get(name, (None, None))[1]
-        if command:
-            self.kill_pid(command)
-
     @staticmethod
     def kill_pid(pid):
         try:
@@ -139,25 +133,40 @@ class Jobs(OnABroker):
         self.assertIn("has ended; nothing is started", job.said("master"))
 
     def test_end_in_the_same_bytes_whoever_is_killed(self):
-        job = self.job(["--rate", "1500"], rows=12_000).start()
-        draw = random.Random(7)
-        victims = ["server-0", "worker-1", "master", "producer-0", "worker-0", "master", "shim",
-                   "server-0", "master", "worker-0", "master", "producer-0"]  # fmt: skip
+        job = self.job(["--rate", "1000"], rows=16_000).start()
+        draw = random.Random(1)
         job.wait_for_log("master", "worker-1 runs")
-        for victim in victims:
-            time.sleep(draw.uniform(0.05, 0.8))
-            if victim == "master":
-                if job.processes["master"].poll() is None:
-                    job.kill("master")
-                job.start("master")
-            elif victim == "shim":
-                if running := job.running():
-                    job.kill_pid(draw.choice(sorted(running.items()))[1][0])
-            else:
-                job.kill_process(victim)
+        job.wait_for_phases(["running"] * 4)
+        masters, deaths = 0, set()
+        # Half of them have a death to tell of, or to answer, when they die.
+        while masters < 20 and job.processes["master"].poll() is None:
+            running = sorted(job.running().items())
+            if running and draw.random() < 0.5:
+                name, (shim, command) = draw.choice(running)
+                victim = shim if draw.random() < 0.2 else command
+                if victim:
+                    job.kill_pid(victim)
+                    deaths.add((name, shim))
+            time.sleep(draw.uniform(0, 1.2))
+            job.kill("master")
+            job.start("master")
+            masters += 1
         self.assert_ended_well(job)
         self.assert_started_once(job)
-        self.assertEqual(job.summary()["rows_trained"], 12_000)
+        self.assertEqual(job.summary()["rows_trained"], 16_000)
+        # (One that was killed when it had done its work is not started again.)
+        restarts = sum(each["restarts"] for each in job.status()["processes"])
+        self.assertLessEqual(restarts, len(deaths), (masters, job.log("master")))
+
+    def test_end_in_the_same_bytes_when_workers_come_after_all_rows(self):
+        job = self.job(["--worker-processes", "0"], rows=1000).start()
+        job.wait_for_log("master", "producer-0 has ended: exit code 0")
+        job.kill("master")
+        command = job.commands["master"]
+        command[command.index("--worker-processes") + 1] = "2"
+        job.start("master")
+        self.assert_ended_well(job)
+        self.assertEqual(job.summary()["rows_trained"], 1000)
 
     def test_that_are_stopped_go_on_later(self):
         job = self.job(["--rate", "1500"], rows=4000).start()
