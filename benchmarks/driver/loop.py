@@ -69,6 +69,15 @@ class Window:
         return Rate(rounds * 1000 / ms, cpu_s * 1000 / rounds)
 
 
+def add_rounds(job, options, window, read, begin=0):
+    """What the job's `rounds` has printed since it had `read` lines; how many it has now."""
+    lines = job.log("rounds").split("\n")[:-1]
+    for line in lines[read:]:
+        ms, rounds = map(int, line.split()[:2])
+        window.add(ms, max(0, rounds - begin), lambda: job.cpu_now_s(options.broker_pid))
+    return len(lines)
+
+
 def job_rounds(job, options, begin=0, servers=("server",)):
     """Lets the job's workers train; rounds per second, not counting its first `begin` rounds."""
     workers = job.work()
@@ -79,11 +88,7 @@ def job_rounds(job, options, begin=0, servers=("server",)):
         if time.monotonic() > limit:
             raise RuntimeError(f"{job.name}: its rounds are too slow, or its rows were too few")
         time.sleep(0.02)
-        lines = job.log("rounds").rsplit("\n", 1)[0].split("\n")
-        for line in filter(None, lines[read:]):
-            ms, rounds = map(int, line.split()[:2])
-            window.add(ms, max(0, rounds - begin), lambda: job.cpu_now_s(options.broker_pid))
-        read = len(lines) if lines != [""] else 0
+        read = add_rounds(job, options, window, read, begin)
     rate = window.rate()
     job.stop(*workers, *servers, "rounds")
     print(f"  {job.name}: {rate:.1f} rounds/s, {rate.cpu_ms:.3f} ms of processor time a round",

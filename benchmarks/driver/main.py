@@ -31,6 +31,7 @@ def main():
     parser.add_argument("--classes-rows", type=int, default=100_000)
     parser.add_argument("--flights", help="rows: the CSV of datasets/flights.py")
     parser.add_argument("--rows-epochs", type=int, default=1, help="rows: how often it is streamed")
+    parser.add_argument("--master-kills", type=int, default=20, help="master: of each kind")
     parser.add_argument("--memory-rows", type=int, default=1_000_000)
     options = parser.parse_args()
     # As an exception, so that what was started is ended on the way out.

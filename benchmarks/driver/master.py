@@ -1,0 +1,254 @@
+"""What MasterApp costs a job: at its start, when a worker dies, and when it dies itself.
+
+A ServerApp, WorkerApps of four logical workers, sequential rounds of a row for each. A worker
+process that has died is noticed by Kafka's consumer group after the session timeout, 2 s here, and
+whoever comes into its place waits for that.
+
+  first round   seconds from the start of MasterApp until each logical worker has sent an update
+                (the broker's time of it); rows trickle in. The floor: the same four programs, started
+                at once by hand
+  replacement   seconds from SIGKILL of the only worker process until each logical worker has sent an
+                update again, by the process that MasterApp starts for it. The floor: the same, started
+                by hand at the moment of the death
+  takeover      the same where another worker process is there, and takes over the logical workers of
+                the one that has died, without MasterApp. The floor is the session timeout
+  kills         rounds per second while MasterApp is killed (SIGKILL) and started again, 20 times in
+                the time that is measured (--seconds, at least 20). The floor: the same job, whose
+                MasterApp nobody kills; all rows are in input-data before
+"""
+
+import os
+import pathlib
+import random
+import re
+import signal
+import statistics
+import time
+
+import loop
+from common import (APPS, PATIENCE_S, TEXT, TOOLS, WORKERS, Job, compared, cpu_s, remove_topics,
+                    text_rows)  # fmt: skip
+
+LEAST_S = 20
+SESSION_S = 2
+RATE = 400  # rows per second: a hundred rounds
+# What was on its way when a process died is in `gradients` by then, and nothing else can be: the
+# group gives its logical workers to nobody before the session timeout.
+ON_ITS_WAY_MS = 1000
+# Else updates would be deleted before they are read.
+SERVER = ["--checkpoint-interval", "60"]
+WORKER = ["--session-timeout", SESSION_S]
+
+
+def processes_in(run_dir):
+    """By name: the process ids of the shim, and of its command, of what a MasterApp has started."""
+    shims, children = {}, {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_text(errors="replace").split("\0")
+            stat = (folder / "stat").read_text(errors="replace")
+        except OSError:
+            continue  # it has just ended
+        children.setdefault(int(stat.rsplit(")", 1)[1].split()[1]), []).append(int(folder.name))
+        of_run = re.fullmatch(re.escape(f"{run_dir}/processes/") + r"([\w-]+)/\d+", "".join(words[1:2]))
+        if of_run and words[0].endswith("ProcessShim"):
+            shims[int(folder.name)] = of_run[1]
+    return {name: (shim, children[shim][0]) for shim, name in shims.items() if shim in children}
+
+
+class ByMaster(Job):
+    """A job that MasterApp runs."""
+
+    server = "server-0"
+
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        self.run_dir = self.folder / "run"
+        self.flags = []
+        self.cpu_of_ended_s = 0
+
+    def __exit__(self, *_):
+        super().__exit__()  # the master first, or it would start the others again
+        for shim, _ in processes_in(self.run_dir).values():
+            try:
+                os.kill(shim, signal.SIGKILL)  # it takes its command with it
+            except ProcessLookupError:
+                pass
+
+    def run_master(self):
+        self.start("master", APPS / "MasterApp", *self.common, *self.training, *SERVER, *WORKER,
+                   "--run-dir", self.run_dir, *self.flags)
+
+    def begin(self, data, workers):
+        self.flags = [*TEXT, "--input", data, "--rate", RATE, "--reject-file",
+                      self.folder / "rejects.csv", "--worker-processes", workers]  # fmt: skip
+        self.run_master()
+
+    def kill_worker(self):
+        os.kill(processes_in(self.run_dir)["worker-0"][1], signal.SIGKILL)
+
+    def mend(self):
+        pass
+
+    def log(self, name):
+        path = self.run_dir / "logs" / f"{name}.log"
+        if (self.folder / f"{name}.log").exists():
+            return super().log(name)
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def _reap(self, name):
+        code = super()._reap(name)
+        self.cpu_of_ended_s += self.cpu_s[name]
+        return code
+
+    def cpu_now_s(self, broker_pid):
+        started = [pid for pids in processes_in(self.run_dir).values() for pid in pids]
+        return super().cpu_now_s(broker_pid) + self.cpu_of_ended_s + sum(map(cpu_s, started))
+
+
+class ByHand(Job):
+    """The same, where each program is started by itself. A worker that has died is, too."""
+
+    server = "server"
+
+    def begin(self, data, workers):
+        self.serve(*SERVER)
+        for i in range(workers):
+            self.work_one(i)
+        self.produce(data, "--rate", RATE)
+
+    def work_one(self, i):
+        self.start(f"worker-{i}", APPS / "WorkerApp", *self.common, *WORKER, "--data-dir",
+                   self.folder / f"worker-{i}")
+
+    def kill_worker(self):
+        self.stop("worker-0", sig=signal.SIGKILL)
+        self.work_one(0)
+
+    def mend(self):
+        pass
+
+
+class ByTwo(ByHand):
+    """A worker that has died is started again when the other one has taken over."""
+
+    def kill_worker(self):
+        self.stop("worker-0", sig=signal.SIGKILL)
+
+    def mend(self):
+        self.work_one(0)
+        self.wait_for("worker-0", "joined; reads rows")
+
+
+class Updates:
+    """The updates of a job whose server answers."""
+
+    def __init__(self, job):
+        self.job = job
+        job.wait_for(job.server, "answers workers")
+        job.start("updates", TOOLS / "kafka" / "job_updates", *job.common)
+
+    def all_after(self, ms):
+        """Waits until each logical worker has sent one at that time or later; when the last of them
+        had, in milliseconds."""
+        limit = time.monotonic() + PATIENCE_S
+        while True:
+            first = {}
+            for line in self.job.log("updates").split("\n")[:-1]:
+                at, worker, _ = line.split()
+                if int(at) >= ms:
+                    first.setdefault(worker, int(at))
+            if len(first) == WORKERS:
+                return max(first.values())
+            if self.job.running["updates"].poll() is not None or time.monotonic() > limit:
+                raise RuntimeError(f"{self.job.name}: not every worker has sent an update:\n"
+                                   f"{self.job.log('updates')[-2000:]}")
+            time.sleep(0.02)
+
+
+def first_round(options, kind, name, data):
+    """Seconds from the start of the first program until each logical worker has sent an update."""
+    with kind(options.broker, name, loop.SPARSE) as job:
+        began_ms = time.time() * 1000
+        job.begin(data, 2)
+        seconds = (Updates(job).all_after(began_ms) - began_ms) / 1000
+    remove_topics(options.broker, name)
+    print(f"  {name}: {seconds:.2f} s", flush=True)
+    return seconds
+
+
+def deaths(options, kind, name, data, workers):
+    """Seconds from each death of a worker process until each logical worker has sent an update again."""
+    draw = random.Random(1)
+    seconds = []
+    with kind(options.broker, name, loop.SPARSE) as job:
+        job.begin(data, workers)
+        updates = Updates(job)
+        for _ in range(options.master_kills):
+            updates.all_after(time.time() * 1000)
+            time.sleep(draw.uniform(0.5, 1.5))
+            died_ms = time.time() * 1000
+            job.kill_worker()
+            seconds.append((updates.all_after(died_ms + ON_ITS_WAY_MS) - died_ms) / 1000)
+            job.mend()
+    remove_topics(options.broker, name)
+    p95 = sorted(seconds)[round(0.95 * (len(seconds) - 1))]
+    print(f"  {name}: {len(seconds)} deaths, seconds until training goes on: least "
+          f"{min(seconds):.2f}, median {statistics.median(seconds):.2f}, 95th percentile {p95:.2f}, "
+          f"most {max(seconds):.2f}", flush=True)
+    return seconds
+
+
+def rounds(options, name, data, kills):
+    """Rounds per second while MasterApp is killed so many times."""
+    with ByMaster(options.broker, name, loop.SPARSE) as job:
+        job.produce(data)
+        job.wait("producer")
+        job.run_master()
+        job.wait_for("master", "worker-1 runs")
+        job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
+        window, read, killed = loop.Window(options.seconds), 0, 0
+        limit = time.monotonic() + PATIENCE_S
+        begun = None
+        while window.end is None:
+            if time.monotonic() > limit:
+                raise RuntimeError(f"{name}: its rounds are too slow, or its rows were too few")
+            time.sleep(0.02)
+            read = loop.add_rounds(job, options, window, read)
+            if window.begin is None:
+                continue
+            begun = begun or time.monotonic()
+            if killed < kills and time.monotonic() > begun + 0.9 * killed * options.seconds / kills:
+                job.stop("master", sig=signal.SIGKILL)
+                job.run_master()
+                killed += 1
+        assert killed == kills, (killed, kills)
+        rate = window.rate()
+    remove_topics(options.broker, name)
+    print(f"  {name}: {rate:.1f} rounds/s, {rate.cpu_ms:.3f} ms of processor time a round",
+          flush=True)
+    return rate
+
+
+def run(options):
+    options = loop.lasting(options, LEAST_S)
+    data = text_rows(int(12000 * (loop.WARM_UP_S + options.seconds)), "words",
+                     "--min-words", "1", "--max-words", "3")
+    kills, stamp = options.master_kills, options.stamp
+    loop.warm_up(options, "master", data)
+    begun, by_hand, killed, alone = [], [], [], []
+    for turn in range(options.turns):
+        tag = f"{stamp}-{turn}"
+        begun.append(first_round(options, ByMaster, f"master-first-{tag}", data))
+        by_hand.append(first_round(options, ByHand, f"master-first-by-hand-{tag}", data))
+        killed.append(rounds(options, f"master-killed-{tag}", data, kills))
+        alone.append(rounds(options, f"master-alone-{tag}", data, 0))
+    replaced = deaths(options, ByMaster, f"master-replaced-{stamp}", data, 1)
+    again = deaths(options, ByHand, f"master-started-again-{stamp}", data, 1)
+    taken = deaths(options, ByTwo, f"master-taken-over-{stamp}", data, 2)
+    return [
+        compared("from MasterApp to the first round", "s", begun, by_hand),
+        compared("from a worker's death to its replacement", "s", replaced, again),
+        compared("  to the takeover by another process", "s", taken, [SESSION_S] * kills),
+        compared(f"rounds while MasterApp dies {kills} times", "rounds/s", killed, alone),
+    ]
