@@ -22,6 +22,7 @@ def main():
     )  # fmt: skip
     with open(path, "a", encoding="utf-8") as out:
         while shard := service.fetch_shard():
+            print(f"has {shard.start} {shard.end}", flush=True)
             time.sleep(float(seconds))
             out.write(f"{shard.start} {shard.end}\n")
             out.flush()
