@@ -66,17 +66,16 @@ std::string SpaceOf(const std::string& name) {
 
 class AvroSchemaParser {
  public:
-  StatusOr<AvroSchema> Parse(std::string_view text) {
-    if (text.size() > kMostSchemaBytes) {
-      return Error("it has more than ", kMostSchemaBytes, " bytes");
+  StatusOr<AvroSchema> Parse(std::string_view text,
+                             std::span<const AvroSchema::Referenced> referenced) {
+    for (const AvroSchema::Referenced& each : referenced) {
+      const Status parsed = ParseText(each.json);
+      if (!parsed.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("of ", each.where, ", which it refers to: ", parsed.message()));
+      }
     }
-    simdjson::dom::parser parser;
-    const simdjson::padded_string padded(text);
-    JsonElement json;
-    if (const auto error = parser.parse(padded).get(json)) {
-      return Error("malformed JSON: ", simdjson::error_message(error));
-    }
-    MILLRACE_RETURN_IF_ERROR(ParseType(json, "", 0, &schema_.root_));
+    MILLRACE_RETURN_IF_ERROR(ParseText(text));
     const AvroKind root = schema_.root().kind;
     if (root != AvroKind::kRecord && root != AvroKind::kMap && root != AvroKind::kUnion) {
       return Error("its values are of the type ", NameOfKind(root), ", but a row is a record");
@@ -86,6 +85,20 @@ class AvroSchemaParser {
 
  private:
   using Type = AvroSchema::Type;
+
+  // The last one is the root.
+  Status ParseText(std::string_view text) {
+    if (text.size() > kMostSchemaBytes) {
+      return Error("it has more than ", kMostSchemaBytes, " bytes");
+    }
+    simdjson::dom::parser parser;
+    const simdjson::padded_string padded(text);
+    JsonElement json;
+    if (const auto error = parser.parse(padded).get(json)) {
+      return Error("malformed JSON: ", simdjson::error_message(error));
+    }
+    return ParseType(json, "", 0, &schema_.root_);
+  }
 
   template <typename... Parts>
   static Status Error(const Parts&... parts) {
@@ -131,7 +144,7 @@ class AvroSchemaParser {
     const auto named = named_.find(FullName(name, space));
     if (named == named_.end()) {
       return Error("the type ", InQuotes(name),
-                   " is not defined in it; schemas that refer to others are not read");
+                   " is defined neither in it nor in a schema that it refers to");
     }
     *index = named->second;
     return absl::OkStatus();
@@ -280,8 +293,9 @@ class AvroSchemaParser {
   absl::flat_hash_map<std::string, uint32_t> named_;  // by their full names
 };
 
-StatusOr<AvroSchema> AvroSchema::Parse(std::string_view json) {
-  return AvroSchemaParser().Parse(json);
+StatusOr<AvroSchema> AvroSchema::Parse(std::string_view json,
+                                       std::span<const Referenced> referenced) {
+  return AvroSchemaParser().Parse(json, referenced);
 }
 
 std::string_view NameOf(AvroSchema::Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,10 +58,18 @@ class AvroSchema {
     std::vector<uint32_t> types;  // of a record's fields, a union's branches, items or values
   };
 
-  // InvalidArgument, with the reason: no JSON, no schema, a schema whose values are no rows (a row
-  // is a record, a map, or one of several in a union), or one beyond the limits below. An array
+  // A schema whose types another one uses by their names.
+  struct Referenced {
+    std::string where;  // for errors
+    std::string json;
+  };
+
+  // `referenced`: each may name types of those before it, and `json` types of all. InvalidArgument,
+  // with the reason: no JSON, no schema, a schema whose values are no rows (a row is a record, a
+  // map, or one of several in a union; of `json` only), or one beyond the limits below. An array
   // whose items take no bytes is none: a few bytes could stand for any number of them.
-  static StatusOr<AvroSchema> Parse(std::string_view json);
+  static StatusOr<AvroSchema> Parse(std::string_view json,
+                                    std::span<const Referenced> referenced = {});
 
   const Type& root() const { return types_[root_]; }
   // `index` is one of Type::types. A record may contain itself, behind a union, an array or a map.
@@ -76,8 +85,8 @@ class AvroSchema {
 // The name of the kind, as a schema has it.
 std::string_view NameOf(AvroSchema::Kind kind);
 
-inline constexpr size_t kMostSchemaBytes = size_t{1} << 20;
-inline constexpr size_t kMostSchemaTypes = 20'000;
-inline constexpr int kMostSchemaDepth = 64;  // definitions in definitions
+inline constexpr size_t kMostSchemaBytes = size_t{1} << 20;  // of each text
+inline constexpr size_t kMostSchemaTypes = 20'000;           // of all together
+inline constexpr int kMostSchemaDepth = 64;                  // definitions in definitions
 
 }  // namespace millrace

@@ -2,22 +2,54 @@
 
 #include <simdjson.h>
 
-#include <string>
+#include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/printable.h"
 
 namespace millrace {
+namespace {
 
-StatusOr<AvroSchema> ParseRegistryAnswer(std::string_view body) {
+Status NoAnswer(const char* what) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("the schema registry's answer is no JSON object with ", what,
+                   ": something else answers there, or in between; check --schema-registry"));
+}
+
+StatusOr<std::vector<SchemaReference>> ParseReferences(const simdjson::dom::element& answer) {
+  std::vector<SchemaReference> references;
+  simdjson::dom::array all;
+  if (answer["references"].get(all)) return references;  // none, or null
+  for (const simdjson::dom::element each : all) {
+    std::string_view subject;
+    int64_t version = 0;
+    if (each["subject"].get(subject) || each["version"].get(version) || subject.empty()) {
+      return NoAnswer("usable references");
+    }
+    if (references.size() == kMostReferences || subject.size() > kMostSubjectBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("it refers to more than ", kMostReferences,
+                                                     " schemas, or to a subject of more than ",
+                                                     kMostSubjectBytes, " bytes"));
+    }
+    if (version < 1 || version > std::numeric_limits<int32_t>::max()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("it refers to the version ", version, " of a subject; versions begin at 1"));
+    }
+    references.push_back({std::string(subject), static_cast<int32_t>(version)});
+  }
+  return references;
+}
+
+}  // namespace
+
+StatusOr<RegisteredSchema> ParseRegistryAnswer(std::string_view body) {
   simdjson::dom::parser parser;
   const simdjson::padded_string padded(body);
   simdjson::dom::element answer;
   std::string_view schema;
   if (parser.parse(padded).get(answer) || answer["schema"].get(schema)) {
-    return absl::FailedPreconditionError(
-        "the schema registry's answer is no JSON object with a schema: something else answers "
-        "there, or in between; check --schema-registry");
+    return NoAnswer("a schema");
   }
   std::string_view type = "AVRO";
   const bool has_type = !answer["schemaType"].get(type);
@@ -26,12 +58,8 @@ StatusOr<AvroSchema> ParseRegistryAnswer(std::string_view body) {
         absl::StrCat("it is of the type ", Printable(type, 30),
                      ", not AVRO; records of the type JSON are read by --format json"));
   }
-  simdjson::dom::array references;
-  if (!answer["references"].get(references) && references.size() > 0) {
-    return absl::InvalidArgumentError(
-        "it refers to other schemas, which are not read: register it with all types in it");
-  }
-  return AvroSchema::Parse(schema);
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<SchemaReference> references, ParseReferences(answer));
+  return RegisteredSchema{std::string(schema), std::move(references)};
 }
 
 int64_t RegistryErrorCode(std::string_view body) {

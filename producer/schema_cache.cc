@@ -1,7 +1,6 @@
 #include "producer/schema_cache.h"
 
 #include "absl/strings/str_cat.h"
-#include "formats/registry_answer.h"
 
 namespace millrace {
 
@@ -33,9 +32,14 @@ StatusOr<SchemaCache::Schema> SchemaCache::Ask(uint32_t id, Time* until) {
         absl::StrCat("schema ", id, ": the schema registry has no such schema"));
   }
   if (!answer.ok()) return answer.status();
-  StatusOr<AvroSchema> schema = ParseRegistryAnswer(*answer);
+  StatusOr<AvroSchema> schema = ResolveSchema(*answer, fetch_reference_);
+  if (absl::IsUnavailable(schema.status()) || absl::IsCancelled(schema.status())) {
+    return schema.status();
+  }
   if (!schema.ok()) {
-    return Status(schema.status().code(),
+    const bool is_missing = absl::IsNotFound(schema.status());
+    if (is_missing) *until = now_() + kUnknownFor;
+    return Status(is_missing ? absl::StatusCode::kInvalidArgument : schema.status().code(),
                   absl::StrCat("schema ", id, ": ", schema.status().message()));
   }
   return std::make_shared<const AvroSchema>(*std::move(schema));

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "formats/avro_schema.h"
+#include "producer/schema_references.h"
 
 namespace millrace {
 
@@ -26,12 +27,17 @@ class SchemaCache {
 
   using Say = std::function<void(const std::string& line)>;
 
-  // `say` gets a line for a schema whose records cannot be used, kMostLines in all. `now` is for
-  // tests.
-  SchemaCache(Fetch fetch, Say say, std::function<Time()> now = std::chrono::steady_clock::now)
-      : fetch_(std::move(fetch)), say_(std::move(say)), now_(std::move(now)) {}
+  // `fetch_reference` is asked for the schemas that others refer to. `say` gets a line for a schema
+  // whose records cannot be used, kMostLines in all. `now` is for tests.
+  SchemaCache(Fetch fetch, FetchReference fetch_reference, Say say,
+              std::function<Time()> now = std::chrono::steady_clock::now)
+      : fetch_(std::move(fetch)),
+        fetch_reference_(std::move(fetch_reference)),
+        say_(std::move(say)),
+        now_(std::move(now)) {}
 
-  // InvalidArgument, with the reason: the registry has no such schema, or not one that can be used.
+  // InvalidArgument, with the reason: the registry has no such schema, not one that can be used, or
+  // not one that it refers to.
   // That it has none is believed for kUnknownFor: an id may reach a registry's copy after its
   // records. Others are those of Fetch, or FailedPrecondition: the answer is none of a registry.
   // They are not kept.
@@ -54,6 +60,7 @@ class SchemaCache {
   StatusOr<Schema> Ask(uint32_t id, Time* until);
 
   const Fetch fetch_;
+  const FetchReference fetch_reference_;
   const Say say_;
   const std::function<Time()> now_;
   int lines_ = 0;

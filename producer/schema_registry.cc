@@ -10,7 +10,6 @@
 #include "base/printable.h"
 #include "base/whole_file.h"
 #include "formats/avro_schema.h"
-#include "formats/registry_answer.h"
 
 namespace millrace {
 namespace {
@@ -19,10 +18,15 @@ constexpr long kConnectTimeoutMs = 5'000;
 constexpr long kAnswerTimeoutMs = 10'000;
 // The schema is a string in JSON: each of its bytes may be escaped.
 constexpr size_t kMostAnswerBytes = 2 * kMostSchemaBytes + 4096;
-constexpr int64_t kNoSuchSchema = 40403;
+// The codes with which a registry has no such subject, version or schema.
+constexpr int64_t kFirstNotFound = 40401;
+constexpr int64_t kLastNotFound = 40403;
 
 struct FreeEasy {
   void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
+};
+struct FreeText {
+  void operator()(char* text) const { curl_free(text); }
 };
 struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
@@ -118,7 +122,20 @@ class CurlRegistry final : public SchemaRegistry {
   }
 
   StatusOr<std::string> Schema(uint32_t id) override {
-    const std::string url = absl::StrCat(url_, "/schemas/ids/", id);
+    return Ask(absl::StrCat("/schemas/ids/", id));
+  }
+
+  StatusOr<std::string> Schema(const SchemaReference& reference) override {
+    const std::string& subject = reference.subject;
+    const std::unique_ptr<char, FreeText> escaped(
+        curl_easy_escape(curl_.get(), subject.data(), static_cast<int>(subject.size())));
+    if (escaped == nullptr) return OutOfMemory();
+    return Ask(absl::StrCat("/subjects/", escaped.get(), "/versions/", reference.version));
+  }
+
+ private:
+  StatusOr<std::string> Ask(const std::string& path) {
+    const std::string url = url_ + path;
     body_.clear();
     error_[0] = '\0';
     if (!Set(CURLOPT_URL, url.c_str())) return OutOfMemory();
@@ -127,10 +144,9 @@ class CurlRegistry final : public SchemaRegistry {
     long status = 0;
     curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &status);
     if (status == 200) return std::move(body_);
-    return Refused(status);
+    return Refused(status, path);
   }
 
- private:
   template <typename Value>
   bool Set(CURLoption option, Value value) {
     return curl_easy_setopt(curl_.get(), option, value) == CURLE_OK;
@@ -165,8 +181,9 @@ class CurlRegistry final : public SchemaRegistry {
         Text("cannot be asked: ", why, "; check --schema-registry, and --schema-registry-ca"));
   }
 
-  Status Refused(long status) const {
-    if (status == 404 && RegistryErrorCode(body_) == kNoSuchSchema) {
+  Status Refused(long status, const std::string& path) const {
+    const int64_t code = status == 404 ? RegistryErrorCode(body_) : 0;
+    if (code >= kFirstNotFound && code <= kLastNotFound) {
       return absl::NotFoundError(Text("has no such schema"));
     }
     const std::string what = Text("answers with the status ", status);
@@ -175,7 +192,7 @@ class CurlRegistry final : public SchemaRegistry {
     }
     if (status == 408 || status == 429 || status >= 500) return absl::UnavailableError(what);
     return absl::FailedPreconditionError(
-        absl::StrCat(what, ", as none does to GET /schemas/ids/ID: check --schema-registry"));
+        absl::StrCat(what, ", as none does to GET ", path, ": check --schema-registry"));
   }
 
   const std::string url_;

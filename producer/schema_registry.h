@@ -1,4 +1,5 @@
-// A client of a schema registry (its published REST interface): schemas by their ids.
+// A client of a schema registry (its published REST interface): schemas by their ids, and those
+// that they refer to by their subjects and versions.
 #pragma once
 
 #include <atomic>
@@ -7,6 +8,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "formats/registry_answer.h"
 
 namespace millrace {
 
@@ -30,6 +32,8 @@ class SchemaRegistry {
   // Cancelled: stopped; FailedPrecondition: any other answer, which is none of a registry. All name
   // the URL, and none the password.
   virtual StatusOr<std::string> Schema(uint32_t id) = 0;
+  // The body of GET /subjects/{subject}/versions/{version}; likewise.
+  virtual StatusOr<std::string> Schema(const SchemaReference& reference) = 0;
 };
 
 }  // namespace millrace

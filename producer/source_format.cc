@@ -76,7 +76,8 @@ StatusOr<SourceFormat> SourceFormat::Create(const JobConfig& config, const Optio
     MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<SchemaRegistry> registry,
                               SchemaRegistry::Create(options.registry));
     format.schemas_ = std::make_shared<SchemaCache>(
-        [registry = std::move(registry)](uint32_t id) { return registry->Schema(id); }, say);
+        [registry](uint32_t id) { return registry->Schema(id); },
+        [registry](const SchemaReference& reference) { return registry->Schema(reference); }, say);
   }
   return format;
 }

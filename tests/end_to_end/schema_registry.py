@@ -6,6 +6,7 @@ import http.server
 import json
 import ssl
 import threading
+import urllib.parse
 
 
 class Registry:
@@ -75,7 +76,8 @@ class Registry:
             if self.login and request.headers.get("Authorization") != self.login:
                 status, answer = 401, {"error_code": 401, "message": "Unauthorized"}
             else:
-                words = request.path.split("?")[0].strip("/").split("/")
+                words = [urllib.parse.unquote(word)
+                         for word in request.path.split("?")[0].strip("/").split("/")]
                 status, answer = self._route(method, words, body)
             self.asked.append((f"{method} {request.path}", status))
         data = json.dumps(answer).encode()
@@ -92,6 +94,14 @@ class Registry:
             schema = self.schemas.get(int(words[2]))
             return (200, schema) if schema else (
                 404, {"error_code": 40403, "message": f"Schema {words[2]} not found"})
+        if method == "GET" and words[0] == "subjects" and words[2:3] == ["versions"] and len(words) == 4:
+            versions, version = self._subjects.get(words[1]), int(words[3])
+            if versions is None:
+                return 404, {"error_code": 40401, "message": f"Subject '{words[1]}' not found."}
+            if not 0 < version <= len(versions):
+                return 404, {"error_code": 40402, "message": f"Version {version} not found."}
+            number = versions[version - 1]
+            return 200, {"subject": words[1], "id": number, "version": version, **self.schemas[number]}
         if method == "POST" and words[0] == "subjects" and words[2:] == ["versions"]:
             number = self._id_of(body)
             versions = self._subjects.setdefault(words[1], [])

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace millrace {
 namespace {
@@ -87,6 +88,43 @@ TEST(AvroSchema, FindsNamesInTheirNamespaces) {
   EXPECT_EQ(&schema->type(schema->type(fields[6]).types[1]), &schema->root());
 }
 
+TEST(AvroSchema, UsesTheTypesOfSchemasThatItRefersTo) {
+  const std::vector<AvroSchema::Referenced> referenced = {
+      {"1", R"({"type": "enum", "name": "a.E", "symbols": ["x", "y"]})"},
+      {"2", R"({"type": "record", "name": "a.R", "fields": [{"name": "e", "type": "E"}]})"}};
+  const auto schema = AvroSchema::Parse(
+      R"({"type": "record", "name": "b.S", "fields": [
+         {"name": "r", "type": "a.R"}, {"name": "e", "type": ["null", "a.E"]}]})",
+      referenced);
+  ASSERT_TRUE(schema.ok()) << schema.status();
+  EXPECT_THAT(schema->root().names, ElementsAre("r", "e"));
+  const AvroSchema::Type& record = schema->type(schema->root().types[0]);
+  EXPECT_THAT(record.names, ElementsAre("e"));
+  EXPECT_THAT(schema->type(record.types[0]).names, ElementsAre("x", "y"));
+  const AvroSchema::Type& nullable = schema->type(schema->root().types[1]);
+  EXPECT_EQ(nullable.types[1], record.types[0]);
+  // A topic of records of several types.
+  const auto any = AvroSchema::Parse(R"(["a.R", {"type": "map", "values": "a.E"}])", referenced);
+  ASSERT_TRUE(any.ok()) << any.status();
+  EXPECT_EQ(any->type(any->root().types[0]).kind, Kind::kRecord);
+}
+
+TEST(AvroSchema, IsRefusedForASchemaThatItRefersTo) {
+  const auto why_not = [](const std::string& referenced) {
+    const std::vector<AvroSchema::Referenced> all = {{"the other one", referenced}};
+    const Status status =
+        AvroSchema::Parse(R"({"type": "record", "name": "R", "fields": []})", all).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << referenced << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(why_not("{"), HasSubstr("of the other one, which it refers to: no usable Avro"));
+  EXPECT_THAT(why_not(R"({"type": "fixed", "name": "R", "size": 1})"), HasSubstr("defined twice"));
+  EXPECT_THAT(why_not(R"({"type": "record", "name": "S", "fields": [{"name": "r", "type": "R"}]})"),
+              HasSubstr("the type 'R' is defined neither"));
+  EXPECT_THAT(why_not(std::string(kMostSchemaBytes + 1, ' ')),
+              HasSubstr("more than 1048576 bytes"));
+}
+
 TEST(AvroSchema, LeavesOutFieldsThatTakeNoBytes) {
   const auto schema = AvroSchema::Parse(R"({"type": "record", "name": "R", "fields": [
     {"name": "a", "type": "null"}, {"name": "b", "type": "int"},
@@ -111,7 +149,7 @@ TEST(AvroSchema, IsRefusedWithAReason) {
       {"name": "a", "type": "int"}, {"name": "a", "type": "int"}]})"),
               HasSubstr("two fields 'a'"));
   EXPECT_THAT(WhyNotField(R"("other.Type")"),
-              HasSubstr("'other.Type' is not defined in it; schemas that refer to others"));
+              HasSubstr("'other.Type' is defined neither in it nor in a schema that it refers to"));
   EXPECT_THAT(WhyNotField(R"({"type": "fixed", "name": "R", "size": 1})"), HasSubstr("twice"));
   EXPECT_THAT(WhyNotField(R"({"type": "fixed", "name": "F", "size": -1})"), HasSubstr("size"));
   EXPECT_THAT(WhyNotField(R"({"type": "enum", "name": "E"})"), HasSubstr("symbols"));

@@ -11,6 +11,7 @@
 #include "formats/avro_schema.h"
 #include "formats/registry_answer.h"
 #include "formats/utf8.h"
+#include "producer/schema_references.h"
 #include "tests/formats/avro_bytes.h"
 #include "tests/fuzz/mutate_message.h"
 #include "tests/fuzz/target.h"
@@ -33,13 +34,43 @@ constexpr std::string_view kSchemas[] = {
         "logicalType":"date"}},{"name":"x","type":"bytes"},{"name":"y","type":["N","long"]}]})",
 };
 
-std::string Escaped(std::string_view json) {
+// The answer of a registry with this schema, which may refer to itself and to `others` more.
+std::string AnswerWith(std::string_view json, size_t others, bool to_itself) {
   std::string text;
   for (const char c : json) {
     if (c == '"' || c == '\\') text += '\\';
     text += c == '\n' ? ' ' : c;
   }
-  return R"({"schema":")" + text + R"(","references":[]})";
+  std::string references = to_itself ? R"({"subject":"0","version":1})" : "";
+  for (size_t i = 1; i <= others; ++i) {
+    references += references.empty() ? "" : ",";
+    references += R"({"subject":")" + std::to_string(i) + R"(","version":1})";
+  }
+  return R"({"schema":")" + text + R"(","references":[)" + references + "]}";
+}
+
+// From a registry with the other schemas; without them it is the schema alone.
+StatusOr<AvroSchema> Resolve(const std::string& json, ByteSource& bytes) {
+  const size_t others = bytes.Below(3);
+  const bool to_itself = bytes.Chance(10);
+  const std::string_view around =
+      R"({"type":"record","name":"W","fields":[{"name":"u","type":"U"},{"name":"v","type":["V"]},
+         {"name":"w","type":)";
+  const std::string text = others < 2 ? json : std::string(around) + json + "}]}";
+  const std::string answer = AnswerWith(text, others, to_itself);
+  size_t asked = 0;
+  const auto fetch = [&](const SchemaReference& reference) -> StatusOr<std::string> {
+    ++asked;
+    if (reference.subject == "0") return answer;
+    std::string other(R"({"type":"fixed","name":"X","size":2})");
+    other[other.find('X')] = reference.subject == "1" ? 'U' : 'V';
+    if (bytes.Chance(30)) Mutate(other, bytes);
+    return AnswerWith(other, 0, false);
+  };
+  StatusOr<AvroSchema> schema = ResolveSchema(answer, fetch);
+  MILLRACE_CHECK(asked <= 1 + kMostReferredSchemas);
+  MILLRACE_CHECK(!to_itself || !schema.ok());
+  return schema;
 }
 
 // Values of a schema, as its bytes decide.
@@ -153,7 +184,7 @@ void FuzzOne(ByteSource& bytes) {
   std::string json(kSchemas[bytes.Below(std::size(kSchemas))]);
   if (bytes.Chance(100)) Mutate(json, bytes);
   const StatusOr<AvroSchema> schema =
-      bytes.Chance(30) ? ParseRegistryAnswer(Escaped(json)) : AvroSchema::Parse(json);
+      bytes.Chance(30) ? Resolve(json, bytes) : AvroSchema::Parse(json);
   if (!schema.ok()) {
     MILLRACE_CHECK(!schema.status().message().empty());
     (void)RegistryErrorCode(json);

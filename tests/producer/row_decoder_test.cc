@@ -90,7 +90,11 @@ TEST(DecodeAvro, OfARegistryReadsValuesOfTheSchemaInTheirHeader) {
     EXPECT_EQ(id, 258u);
     return R"({"schema": "{\"type\": \"map\", \"values\": \"int\"}"})";
   };
-  const auto schemas = std::make_shared<SchemaCache>(fetch, [](const std::string&) {});
+  const auto fetch_reference = [](const SchemaReference&) -> StatusOr<std::string> {
+    return absl::InternalError("no schema refers to others");
+  };
+  const auto schemas =
+      std::make_shared<SchemaCache>(fetch, fetch_reference, [](const std::string&) {});
   const CellDecoder decode = DecodeAvro({"x"}, false, schemas);
   const std::string value = Headed(AvroLong(1) + AvroText("x") + AvroLong(7) + AvroLong(0));
   const TakeCells take_none = [](std::span<const std::string_view>) { return absl::OkStatus(); };
@@ -99,6 +103,8 @@ TEST(DecodeAvro, OfARegistryReadsValuesOfTheSchemaInTheirHeader) {
   EXPECT_THAT(Cells(decode, value), ElementsAre("7"));
   EXPECT_THAT(Cells(decode, Headed("\x02")),
               ElementsAre(HasSubstr("schema 258: malformed Avro at byte 1")));
+  EXPECT_THAT(Cells(decode, std::string_view("\0\x80\0\0\0\2", 6)),
+              ElementsAre(HasSubstr("schema 2147483648: no registry has ids above 2147483647")));
   EXPECT_THAT(Cells(decode, "{}"), ElementsAre(HasSubstr("no schema registry's header")));
   EXPECT_THAT(Cells(decode, ""), ElementsAre(HasSubstr("no schema registry's header")));
 }

@@ -15,10 +15,10 @@ using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string Answer(const std::string& type) {
+std::string Answer(const std::string& type, const std::string& more = "") {
   return R"({"schema": "{\"type\": \"record\", \"name\": \"R\", \"fields\": [)"
          R"({\"name\": \"a\", \"type\": \")" +
-         type + R"(\"}]}"})";
+         type + R"(\"}]}")" + more + "}";
 }
 
 class SchemaCacheTest : public testing::Test {
@@ -26,12 +26,18 @@ class SchemaCacheTest : public testing::Test {
   std::string WhyNot(uint32_t id) { return std::string(cache_.Get(id).status().message()); }
 
   StatusOr<std::string> answer_ = Answer("int");
+  StatusOr<std::string> answer_to_reference_ = absl::NotFoundError("http://registry has none");
   std::vector<uint32_t> asked_;
+  std::vector<SchemaReference> referred_;
   std::vector<std::string> said_;
   SchemaCache::Time now_;
   SchemaCache cache_{[this](uint32_t id) {
                        asked_.push_back(id);
                        return answer_;
+                     },
+                     [this](const SchemaReference& reference) {
+                       referred_.push_back(reference);
+                       return answer_to_reference_;
                      },
                      [this](const std::string& line) { said_.push_back(line); },
                      [this] { return now_; }};
@@ -79,6 +85,28 @@ TEST_F(SchemaCacheTest, KeepsNothingOfAnAnswerThatIsNoneOfARegistry) {
   answer_ = Answer("int");
   EXPECT_TRUE(cache_.Get(7).ok());
   EXPECT_THAT(said_, ElementsAre());
+}
+
+TEST_F(SchemaCacheTest, AsksForTheSchemasThatASchemaRefersTo) {
+  answer_ = Answer("int", R"(, "references": [{"name": "E", "subject": "e", "version": 3}])");
+  // Not now: nothing is kept, and nobody is told.
+  answer_to_reference_ = absl::UnavailableError("the registry is away");
+  EXPECT_EQ(cache_.Get(7).status(), absl::UnavailableError("the registry is away"));
+  EXPECT_THAT(said_, ElementsAre());
+  // Not there: it may come.
+  answer_to_reference_ = absl::NotFoundError("http://registry has no such schema");
+  EXPECT_EQ(WhyNot(7),
+            "schema 7: it refers to version 3 of the subject 'e', which the schema registry does "
+            "not have");
+  EXPECT_TRUE(absl::IsInvalidArgument(cache_.Get(7).status()));
+  EXPECT_EQ(said_.size(), 1u);
+  answer_to_reference_ = R"({"schema": "{\"type\": \"fixed\", \"name\": \"E\", \"size\": 2}"})";
+  EXPECT_FALSE(cache_.Get(7).ok());
+  now_ += SchemaCache::kUnknownFor;
+  EXPECT_TRUE(cache_.Get(7).ok());
+  EXPECT_TRUE(cache_.Get(7).ok());
+  EXPECT_THAT(referred_, ElementsAre(SchemaReference{"e", 3}, SchemaReference{"e", 3},
+                                     SchemaReference{"e", 3}));
 }
 
 TEST_F(SchemaCacheTest, RefusesIdsThatNoRegistryHasWithoutAsking) {

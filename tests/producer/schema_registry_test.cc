@@ -99,12 +99,14 @@ class SchemaRegistryTest : public testing::Test {
  protected:
   SchemaRegistryTest() { setenv("no_proxy", "127.0.0.1", 1); }
 
-  StatusOr<std::string> Ask(const std::string& url) {
+  StatusOr<std::string> Ask(const std::string& url) { return Ask(url, uint32_t{4'000'000'000}); }
+  template <typename IdOrReference>
+  StatusOr<std::string> Ask(const std::string& url, const IdOrReference& which) {
     options_.url = url;
     options_.stop = &stop_;
     const auto registry = SchemaRegistry::Create(options_);
     if (!registry.ok()) return registry.status();
-    return (*registry)->Schema(4'000'000'000);
+    return (*registry)->Schema(which);
   }
   Status StatusOfAnswer(const std::string& status, const std::string& body) {
     OneAnswer server(Http(status, body));
@@ -121,6 +123,23 @@ TEST_F(SchemaRegistryTest, IsAskedByThePublishedInterface) {
   EXPECT_THAT(server.request(), AllOf(HasSubstr("GET /base/schemas/ids/4000000000 HTTP/1.1\r\n"),
                                       HasSubstr("Accept: application/vnd.schemaregistry.v1+json"),
                                       Not(HasSubstr("Authorization"))));
+}
+
+TEST_F(SchemaRegistryTest, IsAskedForAVersionOfASubjectWhateverItsNameIs) {
+  OneAnswer server(Http("200 OK", "{\"schema\": \"...\"}"));
+  const SchemaReference reference = {"a/b ?c\xC3\xA9", 12};
+  EXPECT_EQ(Ask(server.url() + "/base", reference).value(), "{\"schema\": \"...\"}");
+  EXPECT_THAT(server.request(),
+              HasSubstr("GET /base/subjects/a%2Fb%20%3Fc%C3%A9/versions/12 HTTP/1.1\r\n"));
+  for (const char* const code : {"40401", "40402"}) {
+    OneAnswer none(Http("404 Not Found", std::string(R"({"error_code": )") + code + "}"));
+    EXPECT_TRUE(absl::IsNotFound(Ask(none.url(), reference).status())) << code;
+  }
+  OneAnswer other(Http("404 Not Found", "{}"));
+  const Status status = Ask(other.url(), reference).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("none does to GET /subjects/a%2Fb%20%3Fc%C3%A9/versions/12"));
 }
 
 TEST_F(SchemaRegistryTest, GetsTheLoginThatAFileHas) {
