@@ -21,7 +21,7 @@ size_t BytesOf(const Row& row) {
 }
 
 // An entry of the queue and of the map.
-constexpr size_t kLabelBytes = 160;
+constexpr size_t kLabelBytes = 192;
 
 }  // namespace
 
@@ -82,7 +82,9 @@ void LabelJoin::AddRow(HeldRecord record, Row row, int64_t now_ms) {
 void LabelJoin::AddLabel(HeldRecord record, JoinedLabel label, int64_t now_ms) {
   LabelPartition& partition = At(labels_, record.partition);
   NoteTime(partition, record, now_ms);
-  Label entry = {.record = std::move(record), .label = label};
+  Label entry;
+  entry.record = std::move(record);
+  entry.label = label;
   if (entry.record.kind == HeldRecord::Kind::kUsable) {
     // Only rows that have left already may have had a label that was read before.
     entry.is_used = entry.record.offset < partition.left.read;
@@ -95,9 +97,9 @@ void LabelJoin::AddLabel(HeldRecord record, JoinedLabel label, int64_t now_ms) {
   partition.queue.push_back(std::move(entry));
   Label& added = partition.queue.back();
   if (added.of_key == nullptr) return;
-  OfKey& of_key = added.of_key->second;
-  (of_key.first == nullptr ? of_key.first : of_key.last->next_of_key) = &added;
-  of_key.last = &added;
+  added.time_ms = added.record.time_ms;
+  added.offset = added.record.offset;
+  added.of_key->second.Add(added);
 }
 
 void LabelJoin::PassRows(HeldRecord::Kind kind, int32_t partition, Offset next) {
@@ -117,7 +119,7 @@ void LabelJoin::PassLabels(HeldRecord::Kind kind, int32_t partition, Offset next
   passed.newest_before_ms = passed.newest_ms = labels.newest_ms;
   bytes_ += BytesOf(passed) + kLabelBytes;
   ++label_count_;
-  labels.queue.push_back({.record = std::move(passed)});
+  labels.queue.emplace_back().record = std::move(passed);
 }
 
 void LabelJoin::NoteRowsRead(int32_t partition, int64_t moment_ms) {
@@ -145,14 +147,11 @@ LabelJoin::Label* LabelJoin::Find(const HeldRecord& row) {
   for (LabelPartition& partition : labels_) {
     const auto found = partition.by_key.find(row.key);
     if (found == partition.by_key.end()) continue;
-    for (Label* label = found->second.first; label != nullptr; label = label->next_of_key) {
-      const HeldRecord& record = label->record;
-      // Rows may have left without it, and without those behind it.
-      if (record.newest_before_ms - kLateMs > last) break;
-      if (record.time_ms < first || record.time_ms > last) continue;
-      if (best == nullptr || record.time_ms < best->record.time_ms) best = label;
-      break;
-    }
+    auto* const label = static_cast<Label*>(found->second.First(first, last));
+    if (label == nullptr) continue;
+    // Rows may have left without it, and without those behind it.
+    if (label->record.newest_before_ms - kLateMs > last) continue;
+    if (best == nullptr || label->time_ms < best->time_ms) best = label;
   }
   return best;
 }
@@ -216,10 +215,9 @@ int64_t LabelJoin::LowTime() const {
 
 void LabelJoin::Forget(LabelPartition& partition, Label& label) {
   if (label.of_key == nullptr) return;
-  // It is the first one of its key, since it is that of the queue.
-  OfKey& of_key = label.of_key->second;
-  of_key.first = label.next_of_key;
-  if (of_key.first != nullptr) return;
+  LabelTimes& of_key = label.of_key->second;
+  of_key.Remove(label);
+  if (!of_key.empty()) return;
   bytes_ -= label.of_key->first.capacity();
   partition.by_key.erase(partition.by_key.find(label.of_key->first));
 }

@@ -16,6 +16,7 @@
 #include "base/types.h"
 #include "kafka/consumer.h"
 #include "models/row.h"
+#include "producer/label_times.h"
 
 namespace millrace {
 
@@ -142,22 +143,17 @@ class LabelJoin {
   int64_t LatenessMs() const { return window_ms_ + kLateMs; }
 
  private:
-  struct Label;
-  struct OfKey {
-    Label* first = nullptr;
-    Label* last = nullptr;
-  };
-  using ByKey = std::unordered_map<std::string, OfKey>;
+  using ByKey = std::unordered_map<std::string, LabelTimes>;
   struct Waiting {
     HeldRecord record;
     Row row;
   };
-  struct Label {
-    HeldRecord record;  // its key is that of by_key
+  // The node is in the tree of its key, if it is usable.
+  struct Label : LabelTimes::Node {
+    HeldRecord record{};  // its key is that of by_key
     JoinedLabel label{};
     bool is_used = false;
     ByKey::value_type* of_key = nullptr;
-    Label* next_of_key = nullptr;
   };
   template <typename Entry>
   struct Partition {
