@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "metrics/source_counts.h"
 
 namespace millrace {
 namespace {
@@ -44,7 +45,7 @@ void JobProgress::Fold(const MetricPoint& point) {
   last_timestamp_ms_ = std::max(last_timestamp_ms_, point.timestamp_ms());
   switch (point.kind_case()) {
     case MetricPoint::kProducer:
-      NoteVersion("CsvProducer", point.producer().setup());
+      NoteVersion(NameOfProducer(point.producer()), point.producer().setup());
       producer_ = point.producer();
       producer_ms_ = std::max(producer_ms_, point.timestamp_ms());
       break;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "metrics/source_counts.h"
 
 namespace millrace {
 namespace {
@@ -117,7 +118,8 @@ class Judge {
   std::vector<ProgramAge> Programs() const {
     std::vector<ProgramAge> programs;
     if (job_.producer()) {
-      programs.push_back({"CsvProducer", Age(job_.producer_ms()), job_.producer()->ended()});
+      programs.push_back(
+          {NameOfProducer(*job_.producer()), Age(job_.producer_ms()), job_.producer()->ended()});
     }
     for (const auto& [shard, heard_ms] : job_.shards_heard_ms()) {
       programs.push_back(

@@ -12,7 +12,7 @@
 namespace millrace {
 
 struct ProgramAge {
-  std::string name;    // "CsvProducer", "ServerApp, shard 1", "worker 3"
+  std::string name;    // "TopicSource", "ServerApp, shard 1", "worker 3"
   double seconds = 0;  // since its last point; of a worker: since an update of it was accepted
   bool ended = false;  // and sends no more points
 };

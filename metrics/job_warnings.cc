@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/grouped_number.h"
+#include "metrics/source_counts.h"
 
 namespace millrace {
 namespace {
@@ -47,8 +48,27 @@ void AddRejected(const ProducerPoint& producer, uint64_t rows_read, Warnings& wa
   warnings.push_back(
       {"rows_rejected",
        absl::StrCat(PartOfRows(rejected, rows_read), " rejected ", ShareText(rejected, rows_read)),
-       "CsvProducer's reject file (--reject-file) says why; cells that mean \"no value\" can be "
-       "named by --missing-tokens, classes by --classes"});
+       absl::StrCat(SourceCountsOf(producer) ? "the topic dead-letter has them, with the reason"
+                                             : "CsvProducer's reject file (--reject-file) says why",
+                    "; cells that mean \"no value\" can be named by --missing-tokens, classes by "
+                    "--classes")});
+}
+
+void AddUnlabelled(const ProducerPoint& producer, Warnings& warnings) {
+  const std::optional<SourceState> source = SourceCountsOf(producer);
+  if (!source || !source->has_labels()) return;
+  const SourceState::Labels& labels = source->labels();
+  const uint64_t rows = JoinedRows(labels);
+  const uint64_t without = labels.unmatched();
+  const bool known = producer.ended() || rows >= kRowsOfAShare;
+  const bool is_much = labels.defaulted() > 0 ? labels.matched() == 0 : without > rows / 100;
+  if (!known || !is_much) return;
+  const uint64_t unlabelled = without + labels.defaulted();
+  warnings.push_back(
+      {"rows_unlabelled",
+       absl::StrCat(PartOfRows(unlabelled, rows), " got no label from another topic ",
+                    ShareText(unlabelled, rows)),
+       "check TopicSource --join-key and --join-window"});
 }
 
 void AddUnusableTests(const JobProgress& job, Warnings& warnings) {
@@ -182,6 +202,7 @@ void AddEvents(const ServerPoint& server, Warnings& warnings) {
 std::vector<JobWarning> WarningsOf(const JobProgress& job) {
   Warnings warnings;
   if (job.producer()) AddRejected(*job.producer(), job.rows_read(), warnings);
+  if (job.producer()) AddUnlabelled(*job.producer(), warnings);
   AddUnusableTests(job, warnings);
   if (!job.server()) return warnings;
   AddUntrained(job, warnings);

@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "kafka/broker_retry.h"
 #include "kafka/timeouts.h"
+#include "metrics/source_counts.h"
 #include "producer/progress_text.h"
 #include "producer/source_positions.h"
 
@@ -485,21 +486,7 @@ void LateLabels::Tell(Time now) {
   if (now < next_line_) return;
   next_line_ = now + kLineEvery;
   if (std::exchange(told_, rows) == rows) return;
-  around_.display->Say(absl::StrCat(options_.topic, ": ", Summary(counts_)));
-}
-
-std::string LateLabels::Summary(const SourceState::Labels& labels) {
-  std::string line = absl::StrCat(GroupedNumber(labels.matched()), " rows have a label");
-  const auto append = [&line](uint64_t count, const char* what) {
-    if (count > 0) absl::StrAppend(&line, "; ", GroupedNumber(count), what);
-  };
-  append(labels.defaulted(), " without one got that of --unmatched-label");
-  append(labels.unmatched(), " without one were left out");
-  append(labels.unused(), " labels were of no row");
-  append(labels.dead_letters(), " records of labels could not be used and are in dead-letter");
-  append(labels.tombstones(), " records of labels had no value");
-  append(labels.lost(), " offsets of labels were deleted before they were read");
-  return line;
+  around_.display->Say(absl::StrCat(options_.topic, ": ", LabelCountsText(counts_)));
 }
 
 }  // namespace millrace

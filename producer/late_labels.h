@@ -94,9 +94,6 @@ class LateLabels {
   // Nothing waits, and until_end all labels were read.
   bool IsAtEnd() const;
 
-  // For the last line: counts of the whole job.
-  static std::string Summary(const SourceState::Labels& labels);
-
  private:
   using Time = std::chrono::steady_clock::time_point;
 

@@ -15,6 +15,7 @@
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
 #include "kafka/timeouts.h"
+#include "metrics/source_counts.h"
 #include "producer/class_search.h"
 #include "producer/flush_times.h"
 #include "producer/label_decoder.h"
@@ -551,6 +552,7 @@ ProducerProgress KafkaSource::Progress(bool ended) const {
   *progress.mutable_setup() = options_.setup;
   progress.set_epoch_of_stream(1);
   progress.set_epochs_of_stream(1);
+  AddSourceCounts(written_, progress);
   return progress;
 }
 
@@ -577,7 +579,7 @@ std::string KafkaSource::Summary() const {
   append(written_.lost(), " offsets were deleted before they were read");
   if (joins_) {
     absl::StrAppend(&line, "; of ", options_.labels.topic, ": ",
-                    LateLabels::Summary(written_.labels()));
+                    LabelCountsText(written_.labels()));
   }
   return line;
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/printable.h"
+#include "messages/source.pb.h"
 #include "topics/figures_codec.h"
 #include "topics/frame.h"
 #include "topics/gradient_codec.h"
@@ -45,8 +46,28 @@ Status CheckSetup(const MetricPoint::Setup& setup) {
   return absl::OkStatus();
 }
 
+// The counts of TopicSource, which the message keeps among the fields that it does not know.
+Status CheckSource(const MetricPoint::ProducerProgress& point) {
+  SourcedProgress sourced;
+  if (!sourced.ParseFromString(point.SerializeAsString())) {
+    return BadPoint("counts of a source that are none");
+  }
+  const SourceState& source = sourced.source();
+  const SourceState::Labels& labels = source.labels();
+  MILLRACE_RETURN_IF_ERROR(CheckText("topic", source.topic()));
+  MILLRACE_RETURN_IF_ERROR(CheckText("topic of labels", labels.topic()));
+  for (const uint64_t count :
+       {source.rows(), source.dead_letters(), source.tombstones(), source.lost(), labels.matched(),
+        labels.defaulted(), labels.unmatched(), labels.labels(), labels.unused(),
+        labels.dead_letters(), labels.tombstones(), labels.lost()}) {
+    MILLRACE_RETURN_IF_ERROR(CheckAtMost("records of a source:", count, kMostRow));
+  }
+  return absl::OkStatus();
+}
+
 Status CheckProducer(const MetricPoint::ProducerProgress& point) {
   MILLRACE_RETURN_IF_ERROR(CheckSetup(point.setup()));
+  MILLRACE_RETURN_IF_ERROR(CheckSource(point));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes read", point.bytes_read(), kMostBytes));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the input", point.bytes_total(), kMostBytes));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows read", point.rows_read(), kMostRow));

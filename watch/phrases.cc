@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "metrics/source_counts.h"
 #include "topics/drift_codec.h"
 #include "topics/figures_verdict.h"
 
@@ -26,6 +27,12 @@ std::string ReplacedText(const JobProgress& job) {
   if (!replaced || *replaced == 0) return "";
   return absl::StrCat(GroupedNumber(*replaced), *replaced == 1 ? " row was" : " rows were",
                       " replaced in the sliding buffers before an update used them");
+}
+
+std::string LateLabelsText(const JobProgress& job) {
+  if (!job.producer()) return "";
+  const std::optional<SourceState> source = SourceCountsOf(*job.producer());
+  return source && source->has_labels() ? LabelCountsText(source->labels()) : "";
 }
 
 std::optional<std::string> DriftNotice(const JobProgress& job) {

@@ -19,6 +19,9 @@ std::string NoFiguresText(const JobState& state, double waited_seconds);
 // others.
 std::string ReplacedText(const JobProgress& job);
 
+// Of rows whose labels come later, from another topic; empty: the job has none.
+std::string LateLabelsText(const JobProgress& job);
+
 // The last drift of the stream (DriftText); empty: there has been none.
 std::optional<std::string> DriftNotice(const JobProgress& job);
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/utc_time.h"
+#include "metrics/source_counts.h"
 
 namespace millrace {
 namespace {
@@ -25,6 +26,31 @@ Json SettingsJson(const JobProgress& job) {
   return all;
 }
 
+Json LabelsJson(const SourceState::Labels& labels) {
+  return {{"topic", labels.topic()},
+          {"matched", labels.matched()},
+          {"defaulted", labels.defaulted()},
+          {"unmatched", labels.unmatched()},
+          {"labels", labels.labels()},
+          {"unused", labels.unused()},
+          {"dead_letters", labels.dead_letters()},
+          {"tombstones", labels.tombstones()},
+          {"lost", labels.lost()}};
+}
+
+// Null: the rows are not those of a topic, or it is not known.
+Json SourceJson(const JobProgress& job) {
+  if (!job.producer()) return nullptr;
+  const std::optional<SourceState> source = SourceCountsOf(*job.producer());
+  if (!source) return nullptr;
+  return {{"topic", source->topic()},
+          {"rows", source->rows()},
+          {"dead_letters", source->dead_letters()},
+          {"tombstones", source->tombstones()},
+          {"lost", source->lost()},
+          {"labels", source->has_labels() ? LabelsJson(source->labels()) : Json()}};
+}
+
 }  // namespace
 
 Json RunJson(const JobProgress& job) {
@@ -37,7 +63,8 @@ Json RunJson(const JobProgress& job) {
                {"seed", nullptr},
                {"feature_count", nullptr},
                {"class_count", nullptr},
-               {"settings", nullptr}};
+               {"settings", nullptr},
+               {"source", SourceJson(job)}};
   if (!job.server()) return json;
   const MetricPoint::Setup& setup = job.server()->setup();
   json["shards"] = job.server()->shards();

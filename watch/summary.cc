@@ -228,6 +228,7 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const SummaryOptio
   if (const std::string replaced = ReplacedText(job); !replaced.empty()) {
     lines.push_back("  " + replaced);  // too long beside a title
   }
+  if (const std::string labels = LateLabelsText(job); !labels.empty()) line("labels", labels);
   line("rounds",
        job.server()
            ? absl::StrCat(GroupedNumber(server.rounds()), " of ", server.workers_size(),

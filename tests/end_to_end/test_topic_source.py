@@ -373,6 +373,11 @@ class Labels(OnABroker):
         weights, _ = job.reference()
         self.assertEqual(job.weights.read_bytes(), weights)
         self.assertEqual(self.letters(job, 1).count(labels.encode()), 1)
+        source = job.summary()["source"]
+        self.assertEqual((source["topic"], source["rows"]), (topic, rows - len(unlabelled)))
+        told = source["labels"]
+        self.assertEqual((told["topic"], told["matched"], told["unmatched"], told["dead_letters"]),
+                         (labels, rows - len(unlabelled), len(unlabelled), 1))
 
     def test_of_three_partitions_come_or_their_time_passes_while_the_source_is_killed(self):
         topic, labels = self.topic(3), self.labels_topic(3)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "metrics/source_counts.h"
 #include "tests/metrics/points.h"
 
 namespace millrace {
@@ -14,6 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 std::vector<std::string> Kinds(const std::vector<JobWarning>& warnings) {
   std::vector<std::string> kinds;
@@ -31,6 +33,14 @@ MetricPoint ProducerWith(uint64_t read, uint64_t rejected, bool ended) {
 std::vector<JobWarning> OfProducer(uint64_t read, uint64_t rejected, bool ended) {
   JobProgress job;
   job.Fold(ProducerWith(read, rejected, ended));
+  return WarningsOf(job);
+}
+
+std::vector<JobWarning> OfSource(const SourceState& state, bool ended) {
+  MetricPoint point = ProducerWith(10'000, 500, ended);
+  AddSourceCounts(state, *point.mutable_producer());
+  JobProgress job;
+  job.Fold(point);
   return WarningsOf(job);
 }
 
@@ -61,6 +71,36 @@ TEST(JobWarnings, TellsTheShareOfRejectedRowsWhenItIsMoreThanOneInAHundred) {
   EXPECT_EQ(few[0].text, "100 rows rejected");
   EXPECT_THAT(few[0].remedy, IsEmpty());
   EXPECT_EQ(OfProducer(10'000, 1, true)[0].text, "1 row rejected");
+}
+
+TEST(JobWarnings, SaysWhereTheRejectedRecordsOfATopicAre) {
+  const std::vector<JobWarning> warnings = OfSource(SourceState(), true);
+  ASSERT_THAT(Kinds(warnings), ElementsAre("rows_rejected"));
+  EXPECT_THAT(warnings[0].remedy, HasSubstr("the topic dead-letter has them"));
+  EXPECT_THAT(warnings[0].remedy, Not(HasSubstr("--reject-file")));
+}
+
+TEST(JobWarnings, TellsOfRowsThatGotNoLabelFromAnotherTopic) {
+  SourceState state;
+  SourceState::Labels& labels = *state.mutable_labels();
+  labels.set_matched(495);
+  labels.set_unmatched(5);
+  EXPECT_THAT(Kinds(OfSource(state, true)), ElementsAre("rows_rejected"));
+  labels.set_unmatched(6);
+  EXPECT_THAT(Kinds(OfSource(state, false)), ElementsAre("rows_rejected"));
+  const std::vector<JobWarning> warnings = OfSource(state, true);
+  ASSERT_THAT(Kinds(warnings), ElementsAre("rows_rejected", "rows_unlabelled"));
+  EXPECT_EQ(warnings[1].text, "6 of 501 rows got no label from another topic (1.2 %)");
+  EXPECT_THAT(warnings[1].remedy, HasSubstr("--join-window"));
+  labels.set_matched(2'000);
+  labels.set_unmatched(30);
+  EXPECT_EQ(OfSource(state, false).size(), 2u);
+  // With --unmatched-label it is what rows without a label are.
+  labels.set_unmatched(0);
+  labels.set_defaulted(5'000);
+  EXPECT_EQ(OfSource(state, true).size(), 1u);
+  labels.set_matched(0);
+  EXPECT_EQ(OfSource(state, true).size(), 2u);
 }
 
 TEST(JobWarnings, TellsNoShareOfTheFirstFewRowsOfAStreamThatGoesOn) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "messages/source.pb.h"
 #include "topics/frame.h"
 
 namespace millrace {
@@ -100,6 +101,23 @@ TEST(MetricPointCodec, RefusesWhatNoProgramSends) {
       {"bytes of the version",
        [](MetricPoint& p) {
          p.mutable_producer()->mutable_setup()->set_version(std::string(1001, 'x'));
+       }},
+      {"a topic of labels with control characters",
+       [](MetricPoint& p) {
+         SourcedProgress sourced;
+         sourced.mutable_source()->mutable_labels()->set_topic("\x1b[2J");
+         p.mutable_producer()->MergeFromString(sourced.SerializeAsString());
+       }},
+      {"records of a source:",
+       [](MetricPoint& p) {
+         SourcedProgress sourced;
+         sourced.mutable_source()->mutable_labels()->set_unused(UINT64_MAX);
+         p.mutable_producer()->MergeFromString(sourced.SerializeAsString());
+       }},
+      {"counts of a source that are none",
+       [](MetricPoint& p) {
+         // The field's tag (20, a message) and a length of 1: a byte that is no field.
+         p.mutable_producer()->MergeFromString("\xA2\x01\x01\xFF");
        }},
       {"a time of -2 ms",
        [](MetricPoint& p) { p.mutable_server()->mutable_setup()->set_job_started_ms(-2); }},

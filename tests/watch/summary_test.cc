@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "metrics/source_counts.h"
 #include "tests/metrics/points.h"
 
 namespace millrace {
@@ -70,6 +71,40 @@ TEST(SummaryJson, HasWhatProgramsAskFor) {
   }
   EXPECT_EQ(json["tail"]["rows"], 800);
   EXPECT_EQ(json["holdout"]["accuracy"], 0.79);
+}
+
+TEST(Summary, HasWhatASourceOfATopicHasCounted) {
+  EXPECT_TRUE(Json::parse(SummaryJson(FinishedJob(), "job", "localhost:9092"))["source"].is_null());
+  JobProgress job = FinishedJob();
+  SourceState state;
+  state.set_topic("departures");
+  state.set_rows(4'000);
+  state.set_lost(2);
+  MetricPoint point = ProducerAt(1'100, 100, 100, 4'000, true);
+  point.mutable_producer()->mutable_setup()->set_version("1.0");
+  AddSourceCounts(state, *point.mutable_producer());
+  job.Fold(point);
+  Json json = Json::parse(SummaryJson(job, "job", "localhost:9092"));
+  EXPECT_EQ(json["source"], Json({{"topic", "departures"},
+                                  {"rows", 4'000},
+                                  {"dead_letters", 0},
+                                  {"tombstones", 0},
+                                  {"lost", 2},
+                                  {"labels", nullptr}}));
+  EXPECT_TRUE(json["versions"].contains("TopicSource"));
+  EXPECT_THAT(Text(SummaryTable(job, TableOf("job", 100))), Not(HasSubstr("have a label")));
+
+  state.mutable_labels()->set_topic("verdicts");
+  state.mutable_labels()->set_matched(3'990);
+  state.mutable_labels()->set_unused(7);
+  AddSourceCounts(state, *point.mutable_producer());
+  job.Fold(point);
+  json = Json::parse(SummaryJson(job, "job", "localhost:9092"));
+  EXPECT_EQ(json["source"]["labels"]["topic"], "verdicts");
+  EXPECT_EQ(json["source"]["labels"]["matched"], 3'990);
+  EXPECT_EQ(json["source"]["labels"]["unused"], 7);
+  EXPECT_THAT(Text(SummaryTable(job, TableOf("job", 100))),
+              HasSubstr("labels           3,990 rows have a label; 7 labels were of no row"));
 }
 
 TEST(Summary, WarnsInBothFormsInTheSameOrder) {
