@@ -1,6 +1,8 @@
-// What carries a master's orders out: on this machine (local_launcher.h), later in a cluster.
+// What carries a master's orders out: on this machine (local_launcher.h), or in a cluster
+// (kubernetes/kubernetes_launcher.h).
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "base/status.h"
@@ -31,6 +33,9 @@ class Launcher {
   // The process's incarnations before this one are over: they are not looked at, and not started,
   // any more.
   virtual Status Forget(const ProcessName& process, uint64_t before) = 0;
+  // From now on Look shows whatever other masters had started before this call. Cancelled when
+  // `stop` is set.
+  virtual Status Resync(const std::atomic<bool>& /*stop*/) { return absl::OkStatus(); }
 };
 
 }  // namespace millrace

@@ -112,7 +112,7 @@ std::vector<ProcessReport> ReportsOf(const ProcessTable& table,
       *report.mutable_process() = process.process();
       report.set_incarnation(process.incarnation());
       report.mutable_end()->set_cause(ProcessEnd::UNKNOWN);
-      report.mutable_end()->set_detail("what is known of it has gone from the run folder");
+      report.mutable_end()->set_detail("what its launcher knew of it is gone");
     }
   }
   return reports;

@@ -47,6 +47,7 @@ MAY_USE = {
     "master": ["base", "job", "kafka", "launcher", "messages", "processors", "topics"],
     "metrics": ["base", "messages"],
     "launcher": ["base", "messages", "topics"],
+    "launcher/kubernetes": ["base", "formats", "http", "launcher", "messages", "topics"],
     "watch": ["base", "kafka", "messages", "metrics", "topics"],
     "python": ["base", "exports", "features", "kafka", "messages", "models"],
 }
