@@ -4,10 +4,15 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +22,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "apps/job_flags.h"
+#include "apps/kubernetes_flags.h"
 #include "apps/program.h"
 #include "base/hash.h"
 #include "base/host_and_port.h"
 #include "job/stop_signal.h"
+#include "launcher/kubernetes/kubernetes_launcher.h"
 #include "launcher/local_launcher.h"
 #include "launcher/run_folder.h"
 #include "master/job_files.h"
@@ -37,9 +44,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kDescription[] =
-    "Millrace MasterApp: runs the whole of a job on this machine. It starts ServerApp, WorkerApp\n"
-    "and CsvProducer, starts again those that die, and ends with the job. What it does stands in\n"
-    "Kafka before it does it: it may be killed itself, and the next one continues.";
+    "Millrace MasterApp: runs the whole of a job, on this machine or in a Kubernetes cluster. It\n"
+    "starts ServerApp, WorkerApp and CsvProducer, starts again those that die, and ends with the\n"
+    "job. What it does stands in Kafka before it does it: it may be killed itself, and the next\n"
+    "one continues.";
 
 constexpr char kFooter[] =
     "Commands\n"
@@ -57,6 +65,7 @@ constexpr char kFooter[] =
     "  MasterApp --job mine --server-processes 0 --worker-processes 3 \\\n"
     "            --master-address 127.0.0.1:50001 --worker-command \\\n"
     "            'env DLROVER_MASTER_ADDR=127.0.0.1:50001 WORKER_ID={rank} python3 train.py'\n"
+    "  MasterApp --job flights --launcher kubernetes --pod-template /etc/millrace/{group}.json\n"
     "\n"
     "The flags of the programs are theirs (ServerApp --help and so on). Started again with other\n"
     "flags, MasterApp stops and starts those processes that they concern; the others run on.\n"
@@ -72,7 +81,13 @@ constexpr char kFooter[] =
     "second Ctrl-C, or one before it had taken the job over, processes may still run: see\n"
     "MasterApp status.)";
 
+constexpr char kLocal[] = "local";
+constexpr char kKubernetes[] = "kubernetes";
+
 struct Flags {
+  std::string launcher = kLocal;
+  KubernetesFlags kubernetes;
+  bool has_kubernetes_flags = false;
   std::string run_dir;
   std::optional<uint32_t> server_processes;
   uint32_t worker_processes = 2;
@@ -124,12 +139,14 @@ StatusOr<std::string> FoundInPath(const std::string& program) {
       absl::StrCat("--worker-command: there is no program ", program, " in PATH"));
 }
 
-StatusOr<std::vector<std::string>> WorkerCommand(const std::string& flag) {
-  if (flag.empty()) return std::vector<std::string>();
-  StatusOr<std::vector<std::string>> words = CommandWords(flag);
+// Its words. A program that another machine is to run is looked for there.
+StatusOr<std::vector<std::string>> WorkerCommand(const Flags& flags) {
+  if (flags.worker_command.empty()) return std::vector<std::string>();
+  StatusOr<std::vector<std::string>> words = CommandWords(flags.worker_command);
   if (!words.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--worker-command: ", words.status().message()));
   }
+  if (flags.launcher == kKubernetes) return words;
   MILLRACE_ASSIGN_OR_RETURN(words->front(), FoundInPath(words->front()));
   return words;
 }
@@ -140,25 +157,41 @@ Status CheckFile(const std::string& path, const char* flag) {
   return absl::NotFoundError(absl::StrCat(flag, ": there is no file ", path));
 }
 
-Status CheckFiles(const JobConfig& config) {
+Status CheckFiles(const JobConfig& config, const Flags& flags) {
   if (config.producer().input() == "-") {
     return absl::InvalidArgumentError(
         "--input -: a process that may be started again cannot read standard input; give a file, "
         "or leave --input out and start CsvProducer by hand");
   }
+  if (flags.launcher == kKubernetes) return absl::OkStatus();  // they are in the pods
   MILLRACE_RETURN_IF_ERROR(CheckFile(config.producer().input(), "--input"));
   return CheckFile(config.server().test_file(), "--test");
 }
 
-// After the run folder is known to be this job's.
+Status CheckLauncher(const Flags& flags) {
+  if (flags.launcher == kLocal && flags.has_kubernetes_flags) {
+    return absl::InvalidArgumentError(
+        "--image, --pod-template and the flags --kubernetes-... need --launcher kubernetes");
+  }
+  if (flags.launcher == kKubernetes && !flags.run_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--run-dir is that of processes on this machine; pods have their data in volumes: see "
+        "--pod-template");
+  }
+  return absl::OkStatus();
+}
+
+// Where a program's settings are from now on: a path.
+using KeepSettings =
+    std::function<StatusOr<std::string>(JobProgram program, const JobConfig& file)>;
+
 StatusOr<ProcessPlan> PlanOf(const JobConfig& config, const Flags& flags,
-                             JobProcessesOptions options) {
+                             JobProcessesOptions options, const KeepSettings& keep_file) {
   std::error_code error;
   const fs::path here = fs::current_path(error);
   if (error) return absl::FailedPreconditionError("the current folder: " + error.message());
   const auto keep = [&](JobProgram program) {
-    return KeepJobFile(options.run_dir, std::string(GroupOf(program)),
-                       JobFileOf(config, program, here.string()));
+    return keep_file(program, JobFileOf(config, program, here.string()));
   };
   MILLRACE_ASSIGN_OR_RETURN(options.server_file, keep(JobProgram::kServer));
   MILLRACE_ASSIGN_OR_RETURN(options.worker_file, keep(JobProgram::kWorker));
@@ -168,7 +201,7 @@ StatusOr<ProcessPlan> PlanOf(const JobConfig& config, const Flags& flags,
   if (!options.worker_evaluation_log.empty()) {
     options.worker_evaluation_log = (here / options.worker_evaluation_log).string();
   }
-  MILLRACE_ASSIGN_OR_RETURN(options.worker_command, WorkerCommand(flags.worker_command));
+  MILLRACE_ASSIGN_OR_RETURN(options.worker_command, WorkerCommand(flags));
   MILLRACE_ASSIGN_OR_RETURN(ProcessPlan plan, PlanJobProcesses(options));
   const Status usable = CheckPlan(plan);
   if (!usable.ok()) {
@@ -194,6 +227,69 @@ StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const Flags& flags)
   return tasks;
 }
 
+// ---- what runs it ----
+
+struct Prepared {
+  std::unique_ptr<Launcher> launcher;
+  MasterOptions options;
+};
+
+StatusOr<Prepared> PrepareLocal(const JobConfig& config, const Flags& flags,
+                                const JobProcessesOptions& processes, MasterWakeup& wakeup) {
+  LocalLauncherOptions local;
+  local.run_dir = processes.run_dir;
+  local.shim = processes.program_dir + "/ProcessShim";
+  local.job = config.name();
+  local.epoch = config.epoch();
+  local.grace = std::chrono::milliseconds(static_cast<int64_t>(1000 * flags.grace_period_s));
+  local.on_change = [&wakeup] { wakeup.NoteProcesses(); };
+  Prepared prepared;
+  // First, since it knows whether the run folder is this job's.
+  MILLRACE_ASSIGN_OR_RETURN(prepared.launcher, LocalLauncher::Create(local));
+  const KeepSettings keep = [&](JobProgram program, const JobConfig& file) {
+    return KeepJobFile(processes.run_dir, std::string(GroupOf(program)), file);
+  };
+  MILLRACE_ASSIGN_OR_RETURN(prepared.options.plan, PlanOf(config, flags, processes, keep));
+  spdlog::info("job {}: what its processes say is in {}/logs", config.name(), processes.run_dir);
+  return prepared;
+}
+
+StatusOr<Prepared> PrepareKubernetes(const JobConfig& config, const Flags& flags,
+                                     const JobProcessesOptions& processes, MasterWakeup& wakeup,
+                                     const std::atomic<bool>& stop) {
+  Prepared prepared;
+  std::map<std::string, std::string> settings;
+  const KeepSettings keep = [&](JobProgram program,
+                                const JobConfig& file) -> StatusOr<std::string> {
+    MILLRACE_ASSIGN_OR_RETURN(std::string text, JobFileText(file));
+    std::string name = JobFileName(std::string(GroupOf(program)), text);
+    std::string path = absl::StrCat(processes.run_dir, "/config/", name);
+    settings[std::move(name)] = std::move(text);
+    return path;
+  };
+  MILLRACE_ASSIGN_OR_RETURN(prepared.options.plan, PlanOf(config, flags, processes, keep));
+  std::vector<std::string> groups;
+  for (const ProcessGroup& group : prepared.options.plan.groups()) groups.push_back(group.name());
+  MILLRACE_ASSIGN_OR_RETURN(KubernetesLauncherOptions options,
+                            ToLauncherOptions(flags.kubernetes, groups));
+  options.pods.job = config.name();
+  options.pods.epoch = config.epoch();
+  options.pods.folder = processes.run_dir;
+  // One of 0 would be taken for a pod that is gone.
+  options.pods.grace_s =
+      std::max<int64_t>(1, static_cast<int64_t>(std::ceil(flags.grace_period_s)));
+  options.settings = std::move(settings);
+  options.on_change = [&wakeup] { wakeup.NoteProcesses(); };
+  options.say = [](const std::string& line) { spdlog::warn("{}", line); };
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KubernetesLauncher> launcher,
+                            KubernetesLauncher::Create(std::move(options), stop));
+  prepared.options.place = "the namespace " + launcher->kube_namespace();
+  spdlog::info("job {}: its processes are the pods with the label {}={} in {}", config.name(),
+               kJobLabel, launcher->job_id(), prepared.options.place);
+  prepared.launcher = std::move(launcher);
+  return prepared;
+}
+
 // ---- how it ended ----
 
 void ShowLogs(const JobProcesses& job, const std::string& run_dir) {
@@ -207,21 +303,28 @@ void ShowLogs(const JobProcesses& job, const std::string& run_dir) {
   }
 }
 
-Status ResultOf(const JobConfig& config, const JobProcesses& job, const std::string& run_dir) {
+Status ResultOf(const JobConfig& config, const JobProcesses& job, const MasterOptions& options) {
   if (job.state.phase() == MasterState::ENDED) return absl::OkStatus();
   if (job.state.phase() != MasterState::FAILED) return absl::CancelledError("stopped");
-  ShowLogs(job, run_dir);
+  const std::string failed =
+      absl::StrCat("the job ", config.name(), " has failed: ", job.state.failure());
+  if (!options.place.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        failed, ". Mend that and start MasterApp again, with the same --job: the job goes on"));
+  }
+  ShowLogs(job, options.run_dir);
   return absl::FailedPreconditionError(absl::StrCat(
-      "the job ", config.name(), " has failed: ", job.state.failure(), " (logs: ", run_dir,
+      failed, " (logs: ", options.run_dir,
       "/logs). Mend what its log names and start MasterApp again, with the same --job and "
       "--run-dir: the job goes on"));
 }
 
 Status Run(const JobFlags& job_flags, const Flags& flags) {
+  MILLRACE_RETURN_IF_ERROR(CheckLauncher(flags));
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, job_flags.Load());
-  MILLRACE_RETURN_IF_ERROR(CheckFiles(config));
-  MasterOptions options;
-  MILLRACE_ASSIGN_OR_RETURN(options.tasks, TasksOf(config, flags));
+  MILLRACE_RETURN_IF_ERROR(CheckFiles(config, flags));
+  MILLRACE_ASSIGN_OR_RETURN(const TaskServerOptions tasks, TasksOf(config, flags));
+  const bool in_cluster = flags.launcher == kKubernetes;
   JobProcessesOptions processes;
   processes.shards = config.shards();
   processes.has_input = config.producer().has_input();
@@ -234,35 +337,37 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   processes.worker_evaluation_log = flags.worker_evaluation_log.empty()
                                         ? config.worker().evaluation_log()
                                         : flags.worker_evaluation_log;
-  MILLRACE_ASSIGN_OR_RETURN(processes.run_dir, RunDir(flags.run_dir, config));
+  processes.run_dir = kFolderInPods;
+  if (!in_cluster) {
+    MILLRACE_ASSIGN_OR_RETURN(processes.run_dir, RunDir(flags.run_dir, config));
+  }
   MILLRACE_ASSIGN_OR_RETURN(processes.program_dir, ProgramDir());
   MILLRACE_RETURN_IF_ERROR(PlanJobProcesses(processes).status());
   const std::atomic<bool>& stop = StopOnSignals();
   MasterWakeup wakeup;
-  LocalLauncherOptions local;
-  local.run_dir = processes.run_dir;
-  local.shim = processes.program_dir + "/ProcessShim";
-  local.job = config.name();
-  local.epoch = config.epoch();
-  local.grace = std::chrono::milliseconds(static_cast<int64_t>(1000 * flags.grace_period_s));
-  local.on_change = [&wakeup] { wakeup.NoteProcesses(); };
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<LocalLauncher> launcher,
-                            LocalLauncher::Create(local));
-  options.run_dir = processes.run_dir;
-  options.run_dir_is_lost = flags.run_dir_is_lost;
-  MILLRACE_ASSIGN_OR_RETURN(options.plan, PlanOf(config, flags, processes));
-  spdlog::info("job {}: what its processes say is in {}/logs", config.name(), processes.run_dir);
+  MILLRACE_ASSIGN_OR_RETURN(Prepared prepared,
+                            in_cluster ? PrepareKubernetes(config, flags, processes, wakeup, stop)
+                                       : PrepareLocal(config, flags, processes, wakeup));
+  prepared.options.run_dir = processes.run_dir;
+  prepared.options.run_dir_is_lost = flags.run_dir_is_lost;
+  prepared.options.tasks = tasks;
   if (!processes.has_input) {
     spdlog::info("no --input: other programs are to send the rows (CsvProducer, TopicSource)");
   }
   MILLRACE_RETURN_IF_ERROR(PrepareMasterTopics(config, stop));
-  const StatusOr<JobProcesses> job = RunMaster(config, options, *launcher, wakeup, stop);
+  const StatusOr<JobProcesses> job =
+      RunMaster(config, prepared.options, *prepared.launcher, wakeup, stop);
   if (!job.ok()) return NotOfUsage(job.status());
-  return ResultOf(config, *job, processes.run_dir);
+  return ResultOf(config, *job, prepared.options);
 }
 
 void AddOwnFlags(CLI::App& app, Flags& flags) {
   constexpr char kGroup[] = "Processes";
+  app.add_option("--launcher", flags.launcher,
+                 "What runs the processes: local, this machine; kubernetes, pods of a cluster")
+      ->check(CLI::IsMember({kLocal, kKubernetes}))
+      ->capture_default_str()
+      ->group(kGroup);
   app.add_option("--run-dir", flags.run_dir,
                  "Folder of the processes' data, settings and logs [millrace-data/JOB]")
       ->type_name("FOLDER")
@@ -328,6 +433,7 @@ void AddOwnFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0, 1'000'000'000))
       ->capture_default_str()
       ->group(kTaskGroup);
+  AddKubernetesFlags(app, flags.kubernetes);
 }
 
 int RunJob(int argc, char** argv) {
@@ -342,7 +448,10 @@ int RunJob(int argc, char** argv) {
   job_flags.AddAll(kWithout);
   Flags flags;
   AddOwnFlags(app, flags);
-  return RunProgram(app, "MasterApp", argc, argv, [&] { return Run(job_flags, flags); });
+  return RunProgram(app, "MasterApp", argc, argv, [&] {
+    flags.has_kubernetes_flags = HasKubernetesFlags(app);
+    return Run(job_flags, flags);
+  });
 }
 
 // ---- the other commands ----

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
+#include "base/hash.h"
 #include "base/printable.h"
 #include "base/private_file.h"
 #include "base/whole_file.h"
@@ -32,10 +33,7 @@ StatusOr<std::string> KeepJobFile(const std::string& run_dir, const std::string&
     return absl::FailedPreconditionError(
         absl::StrCat(folder, " cannot be made: ", error.message(), " (--run-dir)"));
   }
-  std::string text;
-  if (!google::protobuf::TextFormat::PrintToString(config, &text)) {
-    return absl::InternalError("the job's settings cannot be written as text");
-  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, JobFileText(config));
   std::string newest;
   for (int number = 1; number < kMostFiles; ++number) {
     std::string path = absl::StrCat(folder, "/", group, "-", number, ".textproto");
@@ -51,6 +49,16 @@ StatusOr<std::string> KeepJobFile(const std::string& run_dir, const std::string&
     return path;
   }
   return absl::ResourceExhaustedError(absl::StrCat(folder, " holds too many files of ", group));
+}
+
+StatusOr<std::string> JobFileText(const JobConfig& config) {
+  std::string text;
+  if (google::protobuf::TextFormat::PrintToString(config, &text)) return text;
+  return absl::InternalError("the job's settings cannot be written as text");
+}
+
+std::string JobFileName(const std::string& group, const std::string& text) {
+  return absl::StrCat(group, "-", absl::Hex(Mix64(Fnv1a64(text)), absl::kZeroPad16), ".textproto");
 }
 
 std::string LastLogLines(const std::string& path, int lines) {

@@ -16,6 +16,11 @@ namespace millrace {
 StatusOr<std::string> KeepJobFile(const std::string& run_dir, const std::string& group,
                                   const JobConfig& config);
 
+// The settings as text, for a place where texts have the names that their content gives them.
+StatusOr<std::string> JobFileText(const JobConfig& config);
+// GROUP-HASH.textproto, with which a command changes as it does with that of KeepJobFile.
+std::string JobFileName(const std::string& group, const std::string& text);
+
 // The last lines of a process's log, fit for a terminal; empty: there is none that can be read.
 std::string LastLogLines(const std::string& path, int lines);
 

@@ -13,6 +13,9 @@
 
 namespace millrace {
 
+// RUN-DIR where the processes are pods: the folder of their data and settings in a container.
+inline constexpr char kFolderInPods[] = "/millrace";
+
 struct JobProcessesOptions {
   std::string run_dir;            // RUN-DIR, an absolute path
   std::string program_dir;        // of ServerApp and the others, an absolute path

@@ -20,6 +20,7 @@
 #include "kafka/broker_retry.h"
 #include "kafka/producer.h"
 #include "kafka/timeouts.h"
+#include "master/job_processes.h"
 #include "master/master_log.h"
 #include "master/plan_reader.h"
 #include "master/task_desk.h"
@@ -43,6 +44,10 @@ constexpr seconds kMasterAnswers(10);  // or no master runs
 constexpr seconds kBetweenReads(1);
 // An earlier master of this machine ends within a second or two of being fenced, and has the port.
 constexpr seconds kListenFor(20);
+
+std::string PlaceOf(const std::string& run_dir) {
+  return run_dir == kFolderInPods ? "a Kubernetes cluster" : Printable(run_dir, kMostPathBytes);
+}
 
 class Master {
  public:
@@ -119,6 +124,8 @@ Status Master::Begin() {
   // Who is to stop what runs waits for a broker, to write that.
   const std::atomic<bool>& stop = plan_was_sent_ ? never_ : stop_;
   MILLRACE_ASSIGN_OR_RETURN(log_, MasterLog::Create(config_, stop, &wakeup_.wakeup()));
+  // No other master can say any more that something runs: it must be seen before it is missed.
+  MILLRACE_RETURN_IF_ERROR(launcher_.Resync(stop));
   MILLRACE_ASSIGN_OR_RETURN(const auto plan, ReadPlan(config_, stop));
   MILLRACE_ASSIGN_OR_RETURN(processor_, MasterProcessor::Restore(config_.epoch(), plan));
   MILLRACE_RETURN_IF_ERROR(log_->Follow(processor_->next_offset()));
@@ -181,11 +188,20 @@ Status Master::CheckWhereItRuns() {
   const std::string run_dir = master.state().plan().run_dir();
   if (!run_dir.empty() && run_dir != options_.run_dir) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the job ", config_.name(), " runs in ", Printable(run_dir, kMostPathBytes), ", not in ",
-        options_.run_dir, ": give --run-dir ", Printable(run_dir, kMostPathBytes),
-        ", on its machine; or, if what was started there is gone for good, --run-dir-is-lost"));
+        "the job ", config_.name(), " runs in ", PlaceOf(run_dir), ", not in ",
+        PlaceOf(options_.run_dir), ": give ",
+        run_dir == kFolderInPods ? "--launcher kubernetes"
+                                 : absl::StrCat("--run-dir ", PlaceOf(run_dir), ", on its machine"),
+        "; or, if what was started there is gone for good, --run-dir-is-lost"));
   }
   if (!some_ran || !seen_.empty()) return absl::OkStatus();
+  if (!options_.place.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        options_.place, " has no pod of the processes that run for the job ", config_.name(),
+        ": start MasterApp with the --kubernetes-namespace and in the cluster where they do; or, "
+        "if "
+        "they are gone for good, with --run-dir-is-lost"));
+  }
   return absl::FailedPreconditionError(absl::StrCat(
       options_.run_dir, " knows nothing of the processes that run for the job ", config_.name(),
       ": start MasterApp with the --run-dir and on the machine where they do; or, if they are gone "

@@ -34,7 +34,8 @@ class MasterWakeup {
 
 struct MasterOptions {
   ProcessPlan plan;     // REQUIRES CheckPlan(plan)
-  std::string run_dir;  // an absolute path
+  std::string run_dir;  // an absolute path; kFolderInPods (job_processes.h) in a cluster
+  std::string place{};  // in a cluster: "the namespace training"
   // What an earlier master has started is gone with its run folder.
   bool run_dir_is_lost = false;
   TaskServerOptions tasks;  // without an address: none are served

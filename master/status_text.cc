@@ -197,7 +197,9 @@ Json EndJson(const ProcessState& process) {
 
 std::string LogOf(const ProcessState& process, const MasterState& state) {
   const std::string& run_dir = state.plan().run_dir();
-  return run_dir.empty() ? "" : ProcessLogPath(run_dir, ToText(process.process()));
+  return run_dir.empty() || run_dir == kFolderInPods
+             ? ""
+             : ProcessLogPath(run_dir, ToText(process.process()));
 }
 
 }  // namespace

@@ -129,6 +129,27 @@ class Programs(unittest.TestCase):
         # As far as the broker.
         self.assertIn("no Kafka broker answered", self.master().stderr)
 
+    def test_a_master_says_what_it_cannot_run_in_a_cluster(self):
+        self.assert_one_line(self.master("--image", "x"), 2, "need --launcher kubernetes")
+        self.assert_one_line(self.master("--launcher", "cloud"), 2, "--launcher")
+
+        def pods(*words):
+            return self.master("--launcher", "kubernetes", "--kubernetes-account", self.folder, *words)
+
+        self.assert_one_line(pods("--run-dir", "x"), 2, "--run-dir is that of processes on this machine")
+        self.assert_one_line(pods("--input", "-"), 2, "cannot read standard input")
+        self.assert_one_line(pods(), 2, "runs in no Kubernetes cluster")
+        self.assert_one_line(pods("--kubernetes-api", "http://10.0.0.1"), 2, "without TLS")
+        api = ["--kubernetes-api", "http://127.0.0.1:1"]
+        self.assert_one_line(pods(*api), 2, "give --kubernetes-namespace")
+        self.assert_one_line(pods(*api, "--pod-template", "{group}.json"), 1, "--pod-template server.json")
+        api += ["--kubernetes-namespace", "training"]
+        self.assert_one_line(pods(*api), 2, "give --image")
+        (self.folder / "server.json").write_text("[]")
+        (self.folder / "worker.json").write_text("{}")
+        self.assert_one_line(pods(*api, "--image", "x", "--pod-template", "{group}.json"), 2,
+                             "that of the group server is no JSON object")
+
     def test_a_run_folder_of_another_job_is_not_used(self):
         self.master("--run-dir", "run")
         result = run("MasterApp", "--brokers", self.nobody, "--broker-timeout", "1", "--job", "other",

@@ -48,6 +48,18 @@ TEST_F(JobFilesTest, TheSameSettingsKeepTheirFileAndOthersGetANewOne) {
   EXPECT_THAT(Keep("worker", 4), EndsWith("/config/worker-1.textproto"));
 }
 
+TEST_F(JobFilesTest, AreNamedByTheirContentWhereTheyAreNoFiles) {
+  JobConfig config;
+  config.set_workers(4);
+  const std::string text = JobFileText(config).value();
+  EXPECT_EQ(text, "workers: 4\n");
+  const std::string name = JobFileName("server", text);
+  EXPECT_THAT(name, testing::MatchesRegex("server-[0-9a-f]+.textproto"));
+  EXPECT_EQ(JobFileName("server", text), name);
+  EXPECT_NE(JobFileName("server", "workers: 5\n"), name);
+  EXPECT_NE(JobFileName("worker", text), name);
+}
+
 TEST_F(JobFilesTest, AFileThatWasEditedIsNotTakenForOurs) {
   const std::string first = Keep("server", 4);
   std::ofstream(first) << "workers: 9\n";

@@ -114,9 +114,16 @@ class MachineLauncher final : public Launcher {
     machine_.Forget(process, before);
     return absl::OkStatus();
   }
+  Status Resync(const std::atomic<bool>& /*stop*/) override {
+    ++resyncs_;
+    return absl::OkStatus();
+  }
+
+  int resyncs() const { return resyncs_; }
 
  private:
   Machine& machine_;
+  int resyncs_ = 0;
 };
 
 class MasterLoopTest : public testing::Test {
@@ -225,11 +232,25 @@ TEST_F(MasterLoopTest, AMasterThatDoesNotSeeWhatRunsDoesNotStartItTwice) {
   moved.run_dir = "/run/moved";
   const Outcome lost = RunMaster(config_, moved, launcher, wakeup, never_);
   EXPECT_THAT(std::string(lost.status().message()), HasSubstr("give --run-dir /run/mastered"));
+  MasterOptions in_cluster = options_;
+  in_cluster.place = "the namespace elsewhere";
+  const Outcome no_pods = RunMaster(config_, in_cluster, launcher, wakeup, never_);
+  EXPECT_TRUE(absl::IsFailedPrecondition(no_pods.status())) << no_pods.status();
+  EXPECT_THAT(std::string(no_pods.status().message()),
+              HasSubstr("the namespace elsewhere has no pod of the processes"));
   EXPECT_EQ(another.starts(), 0);
   // The first one goes on.
   machine_.End("worker-0", 0);
   machine_.End("worker-1", 0);
   EXPECT_EQ(master.get()->state.phase(), MasterState::ENDED);
+}
+
+TEST_F(MasterLoopTest, ANewMasterSeesWhatTheLastOneStartedBeforeItMissesAnything) {
+  machine_.ExitAtOnce(0);
+  MachineLauncher launcher(machine_);
+  MasterWakeup wakeup;
+  ASSERT_TRUE(RunMaster(config_, options_, launcher, wakeup, never_).ok());
+  EXPECT_EQ(launcher.resyncs(), 1);
 }
 
 TEST_F(MasterLoopTest, RecordsOfStrangersHarmNobody) {

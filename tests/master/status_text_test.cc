@@ -131,6 +131,14 @@ TEST(StatusJsonTest, HasTheSameForPrograms) {
   EXPECT_EQ(process["log"], "/run/flights/logs/worker-0.log");
 }
 
+TEST(StatusJsonTest, HasNoFileOfALogWhereProcessesArePods) {
+  JobProcesses job = Job({Running()});
+  job.state.mutable_plan()->mutable_groups(0)->set_command(2,
+                                                           "/millrace/config/worker-0a.textproto");
+  const auto json = nlohmann::json::parse(StatusJson("flights", job));
+  EXPECT_TRUE(json["processes"][0]["log"].is_null()) << json;
+}
+
 TEST(StatusJsonTest, NeverFailsOnWhatATopicHolds) {
   JobProcesses job = Job({Process(ProcessState::WAITING, 0)});
   job.state.mutable_plan()->set_run_dir("/\xff");
