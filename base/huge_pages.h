@@ -34,7 +34,7 @@ struct HugePageAllocator {
   }
   void deallocate(T* array, size_t n) {
     const size_t bytes = n * sizeof(T);
-    ::operator delete(array, bytes, Alignment(bytes));
+    ::operator delete(array, Alignment(bytes));
   }
 
   template <typename U>

@@ -68,7 +68,7 @@ class Tasks(test_master.OnABroker):
         while "has " not in log.read_text():
             self.assertLess(time.monotonic(), end, job.log("master"))
             time.sleep(0.02)
-        job.kill_process("worker-1")  # it has a task for a second
+        job.kill_pid(job.running()["worker-1"][1])  # it has a task for a second
         self.assertEqual(job.wait("master", timeout=PATIENCE), 0, job.log("master"))
         times = self.done(folder)
         self.assertEqual(sorted(times), list(range(240)))
