@@ -75,8 +75,8 @@ class HttpRegistry final : public SchemaRegistry {
   }
 
   StatusOr<std::string> Schema(const SchemaReference& reference) override {
-    return Ask(absl::StrCat("/subjects/", UrlEscaped(reference.subject), "/versions/",
-                            reference.version));
+    return Ask(
+        absl::StrCat("/subjects/", UrlEscaped(reference.subject), "/versions/", reference.version));
   }
 
  private:
