@@ -421,19 +421,21 @@ void AddOwnFlags(CLI::App& app, Flags& flags) {
                "What the last MasterApp started, on another machine or in another --run-dir, is\n"
                "gone for good: start it anew here")
       ->group(kGroup);
-  constexpr char kTaskGroup[] = "Tasks";
+}
+
+void AddTaskFlags(CLI::App& app, Flags& flags) {
+  constexpr char kGroup[] = "Tasks";
   app.add_option("--master-address", flags.master_address,
                  "Deal out data sets as tasks there, by gRPC, to trainers that use ElasticDL's\n"
                  "Python package (docs/tasks.md). There is no login. Not set: nowhere")
       ->type_name("HOST:PORT")
-      ->group(kTaskGroup);
+      ->group(kGroup);
   app.add_option("--task-timeout", flags.task_timeout_s,
                  "Seconds after which a task that is not reported goes to another trainer, too.\n"
                  "0: never; only when the trainer's process ends")
       ->check(CLI::Range(0, 1'000'000'000))
       ->capture_default_str()
-      ->group(kTaskGroup);
-  AddKubernetesFlags(app, flags.kubernetes);
+      ->group(kGroup);
 }
 
 int RunJob(int argc, char** argv) {
@@ -448,6 +450,8 @@ int RunJob(int argc, char** argv) {
   job_flags.AddAll(kWithout);
   Flags flags;
   AddOwnFlags(app, flags);
+  AddTaskFlags(app, flags);
+  AddKubernetesFlags(app, flags.kubernetes);
   return RunProgram(app, "MasterApp", argc, argv, [&] {
     flags.has_kubernetes_flags = HasKubernetesFlags(app);
     return Run(job_flags, flags);

@@ -15,15 +15,15 @@ namespace millrace {
 // by the huge page.
 template <typename T>
 struct HugePageAllocator {
-  using value_type = T;
-  static constexpr size_t kPageBytes = size_t{2}
-                                       << 20;  // of x86-64; a multiple of others' base page
+  using value_type = T;  // NOLINT(readability-identifier-naming)
+  // Of x86-64; a multiple of others' base page.
+  static constexpr size_t kPageBytes = size_t{2} << 20;
   static constexpr size_t kLeastBytes = 2 * kPageBytes;
 
   HugePageAllocator() = default;
   template <typename U>
-  HugePageAllocator(const HugePageAllocator<U>& /*other*/) {
-  }  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): the standard wants it so
+  HugePageAllocator(const HugePageAllocator<U>& /*other*/) {}
 
   T* allocate(size_t n) {
     const size_t bytes = n * sizeof(T);
