@@ -59,7 +59,7 @@ class CurlClient final : public HttpClient {
     return multi_ == nullptr || curl_ == nullptr ? OutOfMemory() : absl::OkStatus();
   }
 
-  StatusOr<HttpAnswer> Do(const HttpRequest& request) override {
+  StatusOr<HttpAnswer> Do(const HttpClientRequest& request) override {
     request_ = &request;
     answer_ = HttpAnswer();
     error_[0] = '\0';
@@ -81,7 +81,7 @@ class CurlClient final : public HttpClient {
   }
 
   // The headers outlive the request.
-  StatusOr<Headers> SetUp(const HttpRequest& request) {
+  StatusOr<Headers> SetUp(const HttpClientRequest& request) {
     curl_easy_reset(curl_.get());  // connections stay
     Headers headers;
     for (const std::string& header : request.headers) {
@@ -155,7 +155,7 @@ class CurlClient final : public HttpClient {
   std::unique_ptr<CURL, FreeEasy> curl_;
   char error_[CURL_ERROR_SIZE] = "";
   // Of the request that is under way, or the last one.
-  const HttpRequest* request_ = nullptr;
+  const HttpClientRequest* request_ = nullptr;
   HttpAnswer answer_;
   bool is_too_long_ = false;
 };

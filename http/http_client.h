@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-struct HttpRequest {
+struct HttpClientRequest {
   std::string method = "GET";
   std::string url;                            // http or https
   std::vector<std::string> headers;           // "Name: value"
@@ -51,7 +51,7 @@ class HttpClient {
   // Whatever the server answers is an answer. Errors, which say why and name no URL: Unavailable:
   // there is none, and there may be one the next time; Cancelled; OutOfRange: the answer has more
   // bytes; FailedPrecondition: any other, such as a certificate that does not fit.
-  virtual StatusOr<HttpAnswer> Do(const HttpRequest& request) = 0;
+  virtual StatusOr<HttpAnswer> Do(const HttpClientRequest& request) = 0;
 };
 
 }  // namespace millrace

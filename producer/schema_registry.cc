@@ -81,7 +81,7 @@ class HttpRegistry final : public SchemaRegistry {
 
  private:
   StatusOr<std::string> Ask(const std::string& path) {
-    HttpRequest request;
+    HttpClientRequest request;
     request.url = url_ + path;
     request.headers = {"Accept: application/vnd.schemaregistry.v1+json, application/json"};
     request.timeout = kAnswerTimeout;

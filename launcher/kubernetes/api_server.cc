@@ -137,7 +137,7 @@ ApiServer::ApiServer(std::string url, std::string account_folder, std::string ku
       namespace_(std::move(kube_namespace)),
       client_(std::move(client)) {}
 
-StatusOr<HttpAnswer> ApiServer::Do(HttpRequest request, const std::string& path) {
+StatusOr<HttpAnswer> ApiServer::Do(HttpClientRequest request, const std::string& path) {
   request.url = absl::StrCat(url_, "/api/v1/namespaces/", namespace_, "/", path);
   request.headers = {"Accept: application/json"};
   // A token holds for an hour or so, and is replaced by then.
@@ -180,7 +180,7 @@ StatusOr<HttpAnswer> ApiServer::Do(HttpRequest request, const std::string& path)
   }
 }
 
-Status ApiServer::Refused(const HttpRequest& request, const HttpAnswer& answer) const {
+Status ApiServer::Refused(const HttpClientRequest& request, const HttpAnswer& answer) const {
   const std::string text = absl::StrCat(
       "the Kubernetes API server at ", url_, " answers with the status ", answer.status, " to ",
       request.method, " in the namespace ", namespace_, ": ", ErrorMessage(answer.body));
@@ -203,7 +203,7 @@ Status ApiServer::Refused(const HttpRequest& request, const HttpAnswer& answer) 
 
 StatusOr<HttpAnswer> ApiServer::Ask(std::string_view method, std::string_view path,
                                     std::string_view body) {
-  HttpRequest request;
+  HttpClientRequest request;
   request.method = method;
   request.body = body;
   request.timeout = kAnswerTimeout;
@@ -214,7 +214,7 @@ StatusOr<HttpAnswer> ApiServer::Ask(std::string_view method, std::string_view pa
 Status ApiServer::Watch(std::string_view path,
                         const std::function<bool(std::string_view line)>& on_line) {
   Lines lines(on_line);
-  HttpRequest request;
+  HttpClientRequest request;
   request.timeout = kWatchTimeout;
   request.most_answer_bytes = kMostLineBytes;
   request.on_bytes = [&](std::string_view bytes) { return lines.Take(bytes); };

@@ -47,8 +47,8 @@ class ApiServer {
   ApiServer(std::string url, std::string account_folder, std::string kube_namespace,
             std::unique_ptr<HttpClient> client);
 
-  StatusOr<HttpAnswer> Do(HttpRequest request, const std::string& path);
-  Status Refused(const HttpRequest& request, const HttpAnswer& answer) const;
+  StatusOr<HttpAnswer> Do(HttpClientRequest request, const std::string& path);
+  Status Refused(const HttpClientRequest& request, const HttpAnswer& answer) const;
 
   const std::string url_;
   const std::string account_folder_;

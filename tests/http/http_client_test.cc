@@ -31,7 +31,7 @@ class HttpClientTest : public testing::Test {
   }
 
   std::atomic<bool> is_cancelled_ = false;
-  HttpRequest request_;
+  HttpClientRequest request_;
 };
 
 TEST_F(HttpClientTest, SendsItsMethodItsHeadersAndItsBody) {
@@ -59,7 +59,7 @@ TEST_F(HttpClientTest, RemembersNothingOfTheRequestBefore) {
   request_.url = first.url();
   EXPECT_TRUE(client->Do(request_).ok());
   OneAnswer second(Http("200 OK", "2"));
-  HttpRequest plain;
+  HttpClientRequest plain;
   plain.url = second.url() + "/";
   EXPECT_EQ(client->Do(plain)->body, "2");
   EXPECT_THAT(second.request(),
