@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "master/job_processes.h"
+
 namespace millrace {
 namespace {
 
@@ -133,8 +135,7 @@ TEST(StatusJsonTest, HasTheSameForPrograms) {
 
 TEST(StatusJsonTest, HasNoFileOfALogWhereProcessesArePods) {
   JobProcesses job = Job({Running()});
-  job.state.mutable_plan()->mutable_groups(0)->set_command(2,
-                                                           "/millrace/config/worker-0a.textproto");
+  job.state.mutable_plan()->set_run_dir(kFolderInPods);
   const auto json = nlohmann::json::parse(StatusJson("flights", job));
   EXPECT_TRUE(json["processes"][0]["log"].is_null()) << json;
 }
