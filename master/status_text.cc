@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/printable.h"
 #include "launcher/run_folder.h"
+#include "master/job_processes.h"
 #include "topics/process_name.h"
 
 namespace millrace {
