@@ -42,6 +42,7 @@ constexpr char kProcessKey[] = "process:";
 constexpr size_t kMostPathBytes = 4096;
 constexpr seconds kMasterAnswers(10);  // or no master runs
 constexpr seconds kBetweenReads(1);
+constexpr uint64_t kTicksUntilHeard = 3;  // by then a stop is in the plan, or was overruled
 // An earlier master of this machine ends within a second or two of being fenced, and has the port.
 constexpr seconds kListenFor(20);
 
@@ -397,7 +398,9 @@ Status SendStop(const JobConfig& config, const BrokerRetry& broker_retry) {
 StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
   if (NothingRuns(job.state.phase())) return job;
-  MILLRACE_RETURN_IF_ERROR(SendStop(config, BrokerRetry(stop, config.broker_timeout_s())));
+  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
+  MILLRACE_RETURN_IF_ERROR(SendStop(config, broker_retry));
+  uint64_t sent_at_tick = job.state.ticks();
   auto answered = steady_clock::now();
   while (!NothingRuns(job.state.phase())) {
     std::this_thread::sleep_for(kBetweenReads);
@@ -405,6 +408,12 @@ StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>&
     MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
     const auto now = steady_clock::now();
     if (Offset(job.state.next_offset()) != before) answered = now;
+    // A master that begins just then says its plan after the stop, and so overrules it.
+    if (job.state.phase() == MasterState::ACTIVE &&
+        job.state.ticks() > sent_at_tick + kTicksUntilHeard) {
+      MILLRACE_RETURN_IF_ERROR(SendStop(config, broker_retry));
+      sent_at_tick = job.state.ticks();
+    }
     if (now - answered < kMasterAnswers) continue;
     return absl::UnavailableError(absl::StrCat(
         "no MasterApp of the job ", config.name(), " has answered for ", kMasterAnswers.count(),

@@ -47,8 +47,9 @@ class Machine {
     stopped.process = order.process();
     if (!stopped.end) stopped.end = Exit(130);
   }
-  std::vector<ProcessReport> Look() {
+  StatusOr<std::vector<ProcessReport>> Look() {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (is_out_of_sight_) return absl::InternalError("out of sight");
     std::vector<ProcessReport> reports;
     for (const auto& [number, incarnation] : all_) {
       ProcessReport& report = reports.emplace_back();
@@ -67,6 +68,11 @@ class Machine {
 
   // For tests.
   void ExitAtOnce(int code) { exits_at_once_ = code; }
+  // Ends the masters, and nothing else.
+  void SetOutOfSight(bool is_out_of_sight) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_out_of_sight_ = is_out_of_sight;
+  }
   void End(const std::string& name, int code) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto& [number, incarnation] : all_) {
@@ -96,6 +102,7 @@ class Machine {
   std::set<uint64_t> known_;
   std::optional<int> exits_at_once_;
   int starts_ = 0;
+  bool is_out_of_sight_ = false;
 };
 
 class MachineLauncher final : public Launcher {
@@ -153,6 +160,11 @@ class MasterLoopTest : public testing::Test {
     });
   }
   Outcome RunToItsEnd() { return Start(never_).get(); }
+  Offset ControlEnd() {
+    const auto reader = PartitionConsumer::Create(
+        cluster_.options(), {}, MasterTopicName("mastered", MasterTopic::kControl), nullptr);
+    return (*reader)->QueryRange(0, std::chrono::seconds(20))->end;
+  }
 
   MockCluster cluster_;
   JobConfig config_;
@@ -167,7 +179,7 @@ TEST_F(MasterLoopTest, AJobEndsWhenAllProcessesHaveDoneTheirWork) {
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->state.phase(), MasterState::ENDED);
   EXPECT_EQ(machine_.starts(), 2);
-  EXPECT_TRUE(machine_.Look().empty()) << "what is over is not forgotten";
+  EXPECT_TRUE(machine_.Look()->empty()) << "what is over is not forgotten";
   // Whoever reads the plan sees the same.
   const StatusOr<JobProcesses> read = ReadJobProcesses(config_, never_);
   ASSERT_TRUE(read.ok()) << read.status();
@@ -210,6 +222,25 @@ TEST_F(MasterLoopTest, AStopFromElsewhereDoesTheSame) {
   ASSERT_TRUE(stopped.ok()) << stopped.status();
   EXPECT_EQ(stopped->state.phase(), MasterState::STOPPED);
   EXPECT_EQ(master.get()->state.phase(), MasterState::STOPPED);
+  EXPECT_EQ(machine_.running(), 0u);
+}
+
+TEST_F(MasterLoopTest, AStopFromElsewhereThatAPlanOverrulesIsSaidAgain) {
+  std::future<Outcome> killed = Start(never_);
+  ASSERT_TRUE(Until([&] { return machine_.running() == 2; }));
+  machine_.SetOutOfSight(true);
+  EXPECT_FALSE(killed.get().ok());
+  machine_.SetOutOfSight(false);
+  const Offset end = ControlEnd();
+  std::future<Outcome> stopped =
+      std::async(std::launch::async, [this] { return StopJob(config_, never_); });
+  ASSERT_TRUE(Until([&] { return ControlEnd() > end; }));
+  // This one says its plan behind the stop.
+  std::future<Outcome> next = Start(never_);
+  const Outcome job = stopped.get();
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->state.phase(), MasterState::STOPPED);
+  EXPECT_EQ(next.get()->state.phase(), MasterState::STOPPED);
   EXPECT_EQ(machine_.running(), 0u);
 }
 
