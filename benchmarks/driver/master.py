@@ -18,16 +18,18 @@ whoever comes into its place waits for that.
 """
 
 import os
-import pathlib
 import random
-import re
 import signal
 import statistics
+import sys
 import time
 
 import loop
-from common import (APPS, PATIENCE_S, TEXT, TOOLS, WORKERS, Job, compared, cpu_s, remove_topics,
-                    text_rows)  # fmt: skip
+from common import (APPS, PATIENCE_S, ROOT, TEXT, TOOLS, WORKERS, Job, compared, cpu_s,
+                    remove_topics, text_rows)  # fmt: skip
+
+sys.path.append(str(ROOT / "scripts" / "lib"))
+from master_processes import processes_in  # noqa: E402
 
 LEAST_S = 20
 SESSION_S = 2
@@ -38,22 +40,6 @@ ON_ITS_WAY_MS = 1000
 # Else updates would be deleted before they are read.
 SERVER = ["--checkpoint-interval", "60"]
 WORKER = ["--session-timeout", SESSION_S]
-
-
-def processes_in(run_dir):
-    """By name: the process ids of the shim, and of its command, of what a MasterApp has started."""
-    shims, children = {}, {}
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_text(errors="replace").split("\0")
-            stat = (folder / "stat").read_text(errors="replace")
-        except OSError:
-            continue  # it has just ended
-        children.setdefault(int(stat.rsplit(")", 1)[1].split()[1]), []).append(int(folder.name))
-        of_run = re.fullmatch(re.escape(f"{run_dir}/processes/") + r"([\w-]+)/\d+", "".join(words[1:2]))
-        if of_run and words[0].endswith("ProcessShim"):
-            shims[int(folder.name)] = of_run[1]
-    return {name: (shim, children[shim][0]) for shim, name in shims.items() if shim in children}
 
 
 class ByMaster(Job):
@@ -102,7 +88,7 @@ class ByMaster(Job):
         return code
 
     def cpu_now_s(self, broker_pid):
-        started = [pid for pids in processes_in(self.run_dir).values() for pid in pids]
+        started = [pid for pids in processes_in(self.run_dir).values() for pid in pids if pid]
         return super().cpu_now_s(broker_pid) + self.cpu_of_ended_s + sum(map(cpu_s, started))
 
 

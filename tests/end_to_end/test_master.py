@@ -11,8 +11,10 @@ import sys
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts" / "lib")]
 import topology  # noqa: E402
+from master_processes import processes_in  # noqa: E402
 
 SEQUENTIAL = ["--consistency", "sequential", "--batch-rows", "16", "--learning-rate", "0.2",
               "--l2", "0.0001"]  # fmt: skip
@@ -35,21 +37,7 @@ class MasterJob(topology.Job):
         ]}  # fmt: skip
 
     def running(self):
-        """By name: the process ids of the shims, and of the commands, of what runs."""
-        shims, children = {}, {}
-        for folder in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                words = (folder / "cmdline").read_bytes()
-                parent = (folder / "stat").read_text(errors="replace").rsplit(")", 1)[1].split()[1]
-                program = os.path.basename(os.readlink(folder / "exe"))
-            except OSError:
-                continue  # it has just ended
-            of_run = re.search(re.escape(f"{self.run_dir}/processes/").encode() + rb"([\w-]+)/\d+",
-                               words)
-            if program.split()[0] == "ProcessShim" and of_run:
-                shims[int(folder.name)] = of_run.group(1).decode()
-            children.setdefault(int(parent), []).append(int(folder.name))
-        return {name: (shim, (children.get(shim) or [None])[0]) for shim, name in shims.items()}
+        return processes_in(self.run_dir)
 
     @staticmethod
     def kill_pid(pid):
