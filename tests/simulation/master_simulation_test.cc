@@ -3,33 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <map>
-#include <ostream>
-#include <string>
 #include <string_view>
 
 #include "tests/simulation/master_world.h"
+#include "tests/simulation/seeded_test.h"
 
 namespace millrace::simulation {
-
-struct PlantedInMaster {
-  MasterError error;
-  std::string_view name;
-  uint64_t seeds;  // noticed within so many from 0 on
-};
-
-void PrintTo(const PlantedInMaster& planted, std::ostream* out) { *out << planted.name; }
-
 namespace {
 
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
-}
-
-// What must have happened in a thousand seeds, or the simulator is blind for it.
 constexpr std::string_view kHappensToMasters[] = {
     "exit status lost",
     "incarnation forgotten",
@@ -72,42 +53,22 @@ constexpr std::string_view kHappensToMasters[] = {
     "unusable record",
 };
 
+SeedOutcome RunMasters(uint64_t seed) { return RunMasterSeed(seed); }
+
 TEST(MasterSimulation, EveryInvariantHoldsUnderEverySeed) {
-  const uint64_t seeds = FromEnvironment("MILLRACE_SEEDS", 1000);
-  const uint64_t first = FromEnvironment("MILLRACE_FIRST_SEED", 0);
-  std::map<std::string, uint64_t> coverage;
-  for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    const MasterOutcome outcome = RunMasterSeed(seed);
-    for (const auto& [what, count] : outcome.coverage) coverage[what] += count;
-    ASSERT_EQ(outcome.violation, "") << "seed " << seed;
-  }
-  if (seeds < 1000) return;
-  for (const std::string_view what : kHappensToMasters) {
-    EXPECT_TRUE(coverage.contains(std::string(what))) << "never happened: " << what;
-  }
+  ExpectThatEverySeedHolds(RunMasters, kHappensToMasters);
 }
 
-TEST(MasterSimulation, TheSameSeedGivesTheSameRun) {
-  for (uint64_t seed = 0; seed < 5; ++seed) {
-    EXPECT_EQ(RunMasterSeed(seed).coverage, RunMasterSeed(seed).coverage);
-  }
-}
+TEST(MasterSimulation, TheSameSeedGivesTheSameRun) { ExpectTheSameRunOfTheSameSeed(RunMasters); }
 
-class MasterSimulationNotices : public testing::TestWithParam<PlantedInMaster> {};
+class MasterSimulationNotices : public testing::TestWithParam<Planted<MasterError>> {};
 
 TEST_P(MasterSimulationNotices, PlantedErrors) {
-  const PlantedInMaster& planted = GetParam();
-  for (uint64_t seed = 0; seed < planted.seeds; ++seed) {
-    const std::string violation = RunMasterSeed(seed, planted.error).violation;
-    if (violation.empty()) continue;
-    std::printf("%s: noticed in seed %llu: %s\n", std::string(planted.name).c_str(),
-                static_cast<unsigned long long>(seed), violation.c_str());
-    return;
-  }
-  FAIL() << planted.name << " was not noticed";
+  ExpectThatItIsNoticed(GetParam(),
+                        [](uint64_t seed) { return RunMasterSeed(seed, GetParam().error); });
 }
 
-constexpr PlantedInMaster kPlantedInMaster[] = {
+constexpr Planted<MasterError> kPlantedInMaster[] = {
     {MasterError::kCountsOldReports, "AReportOfAnEarlierIncarnationThatCounts", 100},
     {MasterError::kStartsBeforeTheCommit, "OrdersBeforeTheCommit", 100},
     {MasterError::kIgnoresSlots, "SlotsThatAreIgnored", 100},
@@ -122,12 +83,8 @@ constexpr PlantedInMaster kPlantedInMaster[] = {
     {MasterError::kStartsWhatIsThere, "ALauncherThatStartsWhatIsThere", 100},
 };
 
-std::string NameOfPlanted(const testing::TestParamInfo<PlantedInMaster>& planted) {
-  return std::string(planted.param.name);
-}
-
 INSTANTIATE_TEST_SUITE_P(Planted, MasterSimulationNotices, testing::ValuesIn(kPlantedInMaster),
-                         NameOfPlanted);
+                         NameOfPlanted<MasterError>);
 
 }  // namespace
 }  // namespace millrace::simulation

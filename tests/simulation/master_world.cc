@@ -11,35 +11,16 @@
 
 #include "processors/master_processor.h"
 #include "tests/simulation/random.h"
+#include "tests/simulation/simulated_plan.h"
 #include "topics/control_codec.h"
 
 namespace millrace::simulation {
 namespace {
 
-constexpr uint64_t kJobEpoch = 1;
 constexpr uint64_t kTroubledTurns = 400;
 // Longer than the longest back-off: then nothing is to come any more.
 constexpr uint64_t kQuietTicks = ProcessTable::kMostBackOff + 3;
 constexpr uint64_t kMostQuietTurns = 30'000;
-
-using PlanRecords = std::map<std::string, std::string>;
-using Changes = std::vector<std::pair<std::string, std::optional<std::string>>>;
-
-void WriteTo(PlanRecords& plan, const Changes& changes) {
-  for (const auto& [key, value] : changes) {
-    if (value) {
-      plan[key] = *value;
-    } else {
-      plan.erase(key);
-    }
-  }
-}
-
-ControlRecord NewControl() {
-  ControlRecord record;
-  record.set_epoch(kJobEpoch);
-  return record;
-}
 
 bool IsFailure(const ProcessEnd& end) {
   return (end.cause() == ProcessEnd::EXITED && end.code() == 1) ||
@@ -57,7 +38,7 @@ struct SimulatedMaster {
   std::optional<MasterProcessor> processor;
   size_t next = 0;             // to be read
   size_t own_end = 0;          // of what it has written itself
-  Changes changes;             // not in `plan` yet
+  PlanChanges changes;         // not in `plan` yet
   std::set<std::string> said;  // kRemembersReports
   std::vector<ProcessReport> seen;
   std::deque<ProcessOrder> orders;
@@ -72,7 +53,7 @@ class MasterWorld {
     may_end_ = random_.Chance(0.5);
   }
 
-  MasterOutcome Run() {
+  SeedOutcome Run() {
     for (uint64_t turn = 0; turn < kTroubledTurns && IsRight(); ++turn) TroubledTurn();
     if (IsRight()) ComeToRest();
     if (IsRight()) CheckRest();
@@ -176,7 +157,7 @@ class MasterWorld {
     ControlRecord record = NewControl();
     switch (random_.Below(4)) {
       case 0:
-        record.set_epoch(kJobEpoch + 1);
+        record.set_epoch(kMasterEpoch + 1);
         record.mutable_stop();
         return EncodeControl(record);
       case 1:
@@ -269,7 +250,7 @@ class MasterWorld {
   }
 
   void Restore(SimulatedMaster& master) {
-    StatusOr<MasterProcessor> restored = MasterProcessor::Restore(kJobEpoch, plan_);
+    StatusOr<MasterProcessor> restored = MasterProcessor::Restore(kMasterEpoch, plan_);
     if (!restored.ok()) return Violate("not restored: " + std::string(restored.status().message()));
     master.processor.emplace(*std::move(restored));
     master.next = static_cast<size_t>(int64_t{master.processor->next_offset()});
@@ -291,7 +272,7 @@ class MasterWorld {
 
   // What a fold with the planted error makes of a record.
   std::string AsMisread(const MasterProcessor& processor, const std::string& value) const {
-    StatusOr<ControlRecord> record = DecodeControl(value, kJobEpoch);
+    StatusOr<ControlRecord> record = DecodeControl(value, kMasterEpoch);
     if (!record.ok()) return value;
     if (error_ == MasterError::kIgnoresSlots && record->has_plan()) {
       record->mutable_plan()->clear_slots();
@@ -414,7 +395,7 @@ class MasterWorld {
   // The log.
 
   void Append(const std::string& value) {
-    if (const StatusOr<ControlRecord> record = DecodeControl(value, kJobEpoch); record.ok()) {
+    if (const StatusOr<ControlRecord> record = DecodeControl(value, kMasterEpoch); record.ok()) {
       if (record->has_plan() || record->has_stop()) wish_ = *record;
     }
     control_.emplace_back(value);
@@ -447,7 +428,7 @@ class MasterWorld {
   // not started before 2^(n-1) ticks have passed, unless another plan comes.
   void CheckBackOff(size_t offset) {
     ControlRecord record;
-    if (control_[offset]) record = DecodeControl(*control_[offset], kJobEpoch).value_or(record);
+    if (control_[offset]) record = DecodeControl(*control_[offset], kMasterEpoch).value_or(record);
     if (record.has_tick()) ++ticks_;
     if (record.has_plan()) {
       failures_.clear();
@@ -466,7 +447,7 @@ class MasterWorld {
     }
   }
 
-  void NoteChanges(const Changes& changes) {
+  void NoteChanges(const PlanChanges& changes) {
     for (const auto& [key, value] : changes) {
       if (key != "state") quiet_since_tick_ = std::nullopt;
     }
@@ -578,7 +559,7 @@ class MasterWorld {
 
   Random random_;
   const MasterError error_;
-  MasterOutcome outcome_;
+  SeedOutcome outcome_;
   MasterMachine machine_;
   const bool slots_are_fixed_;
   uint32_t slots_ = 0;
@@ -596,7 +577,7 @@ class MasterWorld {
   std::set<MasterState::Phase> phases_;
   std::optional<uint64_t> quiet_since_tick_;
 
-  MasterProcessor referee_{kJobEpoch};  // folds all of `control`
+  MasterProcessor referee_{kMasterEpoch};  // folds all of `control`
   size_t referee_next_ = 0;
   PlanRecords referee_plan_;
   uint64_t ticks_ = 0;
@@ -607,7 +588,7 @@ class MasterWorld {
 
 }  // namespace
 
-MasterOutcome RunMasterSeed(uint64_t seed, MasterError error) {
+SeedOutcome RunMasterSeed(uint64_t seed, MasterError error) {
   return MasterWorld(seed, error).Run();
 }
 

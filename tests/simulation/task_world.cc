@@ -10,25 +10,16 @@
 #include "processors/master_processor.h"
 #include "processors/task_calls.h"
 #include "tests/simulation/random.h"
+#include "tests/simulation/simulated_plan.h"
 #include "topics/control_codec.h"
 #include "topics/process_name.h"
 
 namespace millrace::simulation {
 namespace {
 
-constexpr uint64_t kTaskEpoch = 1;
 constexpr uint64_t kTroubledTaskTurns = 700;
 constexpr uint64_t kMostQuietTaskTurns = 40'000;
 constexpr char kSetName[] = "rows";
-
-using PlanContents = std::map<std::string, std::string>;
-using PlanChanges = std::vector<std::pair<std::string, std::optional<std::string>>>;
-
-ControlRecord NewRecord() {
-  ControlRecord record;
-  record.set_epoch(kTaskEpoch);
-  return record;
-}
 
 // It may be killed, or be overtaken, before each step.
 struct TaskMaster {
@@ -81,7 +72,7 @@ class TaskWorld {
     fails_ = random_.Chance(0.3);
     dies_ = random_.Chance(0.5);
     prefetches_ = random_.Chance(0.3);
-    ControlRecord plan = NewRecord();
+    ControlRecord plan = NewControl();
     ProcessGroup& group = *plan.mutable_plan()->add_groups();
     group.set_name("worker");
     group.set_count(static_cast<uint32_t>(random_.Between(1, 4)));
@@ -95,7 +86,7 @@ class TaskWorld {
     Append(EncodeControl(plan));
   }
 
-  TaskOutcome Run() {
+  SeedOutcome Run() {
     for (uint64_t turn = 0; turn < kTroubledTaskTurns && IsRight(); ++turn) TroubledTurn();
     if (IsRight()) ComeToRest();
     if (IsRight()) CheckRest();
@@ -167,7 +158,7 @@ class TaskWorld {
     trainer.is_told_of_the_end = false;
     if (is_silent) return;
     trainer.is_alive = false;  // until its process is to be started again
-    ControlRecord record = NewRecord();
+    ControlRecord record = NewControl();
     *record.mutable_report()->mutable_process() = trainer.process;
     record.mutable_report()->set_incarnation(process->incarnation());
     record.mutable_report()->mutable_end()->set_cause(ProcessEnd::SIGNALED);
@@ -319,7 +310,7 @@ class TaskWorld {
   }
 
   void Restore(TaskMaster& master) {
-    StatusOr<MasterProcessor> restored = MasterProcessor::Restore(kTaskEpoch, plan_);
+    StatusOr<MasterProcessor> restored = MasterProcessor::Restore(kMasterEpoch, plan_);
     if (!restored.ok()) return Violate("not restored: " + std::string(restored.status().message()));
     master.processor.emplace(*std::move(restored));
     master.next = static_cast<size_t>(int64_t{master.processor->next_offset()});
@@ -349,7 +340,7 @@ class TaskWorld {
   // What a fold with the planted error makes of a record.
   std::string AsMisread(const TaskManager& tasks, const std::string& value) const {
     if (error_ == TaskError::kNone) return value;
-    StatusOr<ControlRecord> record = DecodeControl(value, kTaskEpoch);
+    StatusOr<ControlRecord> record = DecodeControl(value, kMasterEpoch);
     if (!record.ok()) return value;
     if (error_ == TaskError::kMissesTicks && record->has_tick()) return "damage";
     if (error_ == TaskError::kMissesADeath && record->has_report()) {
@@ -389,12 +380,12 @@ class TaskWorld {
     if (master.next >= master.own_end) {
       for (TaskCommand& command : master.calls->TakeCommands(master.processor->tasks())) {
         if (error_ == TaskError::kKeepsWhatNobodyGets && command.has_undelivered()) continue;
-        ControlRecord record = NewRecord();
+        ControlRecord record = NewControl();
         *record.mutable_task() = std::move(command);
         records.push_back(EncodeControl(record));
       }
       if (random_.Chance(0.3)) {
-        ControlRecord tick = NewRecord();
+        ControlRecord tick = NewControl();
         tick.mutable_tick();
         records.push_back(EncodeControl(tick));
       }
@@ -405,13 +396,7 @@ class TaskWorld {
       master.step = Step::kFold;
       return;
     }
-    for (const auto& [key, value] : master.changes) {
-      if (value) {
-        plan_[key] = *value;
-      } else {
-        plan_.erase(key);
-      }
-    }
+    WriteTo(plan_, master.changes);
     master.changes.clear();
     for (const std::string& record : records) Append(record);
     control_.push_back(std::nullopt);  // the marker
@@ -451,13 +436,7 @@ class TaskWorld {
   void CheckCommit(const MasterProcessor& committed) {
     const auto next = static_cast<size_t>(int64_t{committed.next_offset()});
     for (; referee_next_ < next; ++referee_next_) FoldInto(referee_, referee_next_);
-    for (auto& [key, value] : referee_.TakeChanges()) {
-      if (value) {
-        referee_plan_[key] = *value;
-      } else {
-        referee_plan_.erase(key);
-      }
-    }
+    WriteTo(referee_plan_, referee_.TakeChanges());
     if (referee_plan_ != plan_) Violate("`plan` is not the fold of `control`");
     for (const auto& [key, task] : committed.tasks().tasks()) {
       if (task.lease() == 0) continue;
@@ -511,7 +490,7 @@ class TaskWorld {
 
   Random random_;
   const TaskError error_;
-  TaskOutcome outcome_;
+  SeedOutcome outcome_;
   TaskSetSpec spec_;
   bool fails_ = false;
   bool dies_ = false;
@@ -519,7 +498,7 @@ class TaskWorld {
   bool is_quiet_ = false;
 
   std::vector<std::optional<std::string>> control_;  // by offset; empty: nothing to be read
-  PlanContents plan_;
+  PlanRecords plan_;
   uint64_t newest_fence_ = 0;
   std::vector<std::unique_ptr<TaskMaster>> masters_;
 
@@ -532,14 +511,14 @@ class TaskWorld {
   std::set<uint32_t> told_;             // so
   std::vector<ProcessState> processes_;
 
-  MasterProcessor newest_{kTaskEpoch};   // folds all that is in `control`
-  MasterProcessor referee_{kTaskEpoch};  // all that is folded into `plan`
+  MasterProcessor newest_{kMasterEpoch};   // folds all that is in `control`
+  MasterProcessor referee_{kMasterEpoch};  // all that is folded into `plan`
   size_t referee_next_ = 0;
-  PlanContents referee_plan_;
+  PlanRecords referee_plan_;
 };
 
 }  // namespace
 
-TaskOutcome RunTaskSeed(uint64_t seed, TaskError error) { return TaskWorld(seed, error).Run(); }
+SeedOutcome RunTaskSeed(uint64_t seed, TaskError error) { return TaskWorld(seed, error).Run(); }
 
 }  // namespace millrace::simulation

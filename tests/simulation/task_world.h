@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
+
+#include "tests/simulation/seed_outcome.h"
 
 namespace millrace::simulation {
 
@@ -13,7 +13,7 @@ enum class TaskError {
   kCountsAnother,           // a result that counts no more is taken for one of another task
   kLeasesTwice,             // a task that somebody has is dealt out again
   kAnswersBeforeTheCommit,  // out of a state that `plan` does not have yet
-  kForgetsTheUntold,        // what a dead master had leased is not given to who asks again
+  kForgetsTheUntold,        // who asks again does not get what a dead master had leased to it
   kGivesToAnybody,          // it is given to whoever asks
   kMissesADeath,            // what a dead process had is left with it
   kMissesTicks,             // what is slow is left with who has it
@@ -21,16 +21,11 @@ enum class TaskError {
   kKeepsWhatNobodyGets,     // a task whose trainer has gone before the answer
 };
 
-struct TaskOutcome {
-  std::string violation;  // empty: every invariant held
-  std::map<std::string, uint64_t> coverage;
-};
-
 // Runs the production fold and the production calls (processors/task_calls.h) on one seed: masters
 // that are killed between any two steps and overtaken, transactions that are aborted, commands that
 // strangers repeat, trainers that die, are slow, fail, and report twice or late. Where nobody dies
 // and nothing takes long, each task is given to one trainer once. Then all faults end, and the set
 // must be done, each task once.
-TaskOutcome RunTaskSeed(uint64_t seed, TaskError error = TaskError::kNone);
+SeedOutcome RunTaskSeed(uint64_t seed, TaskError error = TaskError::kNone);
 
 }  // namespace millrace::simulation
