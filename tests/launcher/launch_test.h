@@ -15,7 +15,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "launcher/incarnation_folder.h"
 #include "launcher/local_launcher.h"
 #include "launcher/running_process.h"
+#include "tests/launcher/orders.h"
 #include "tests/stores/temporary_folder.h"
 
 namespace millrace {
@@ -72,30 +72,9 @@ class LaunchTest : public ::testing::Test {
     return launcher.ok() ? *std::move(launcher) : nullptr;
   }
 
-  static std::vector<std::string> Shell(const std::string& text) { return {"/bin/sh", "-c", text}; }
-  static ProcessOrder Order(uint32_t rank, uint64_t incarnation,
-                            const std::vector<std::string>& command = {}) {
-    ProcessOrder order;
-    order.mutable_process()->set_group("worker");
-    order.mutable_process()->set_rank(rank);
-    order.set_incarnation(incarnation);
-    for (const std::string& word : command) order.add_command(word);
-    return order;
-  }
   IncarnationFolder Folder(uint32_t rank, uint64_t incarnation) const {
     return IncarnationFolder(run_dir() + "/processes/worker-" + std::to_string(rank) + "/" +
                              std::to_string(incarnation));
-  }
-
-  static std::optional<ProcessReport> Find(LocalLauncher& launcher, uint32_t rank,
-                                           uint64_t incarnation) {
-    const auto reports = launcher.Look();
-    EXPECT_TRUE(reports.ok()) << reports.status();
-    if (!reports.ok()) return std::nullopt;
-    for (const ProcessReport& report : *reports) {
-      if (report.process().rank() == rank && report.incarnation() == incarnation) return report;
-    }
-    return std::nullopt;
   }
 
   // Asks again whenever the launcher says that something has changed, and after `pause`. With a
@@ -139,11 +118,6 @@ class LaunchTest : public ::testing::Test {
     return WaitForEnd(launcher, rank, incarnation);
   }
 
-  static std::string Read(const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  }
   bool WaitForFile(const std::string& path) {
     return WaitUntil([&] { return Read(path).ends_with('\n'); });
   }

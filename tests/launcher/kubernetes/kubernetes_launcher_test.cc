@@ -16,12 +16,12 @@
 #include <optional>
 #include <random>
 #include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "tests/launcher/orders.h"
 #include "tests/stores/child_process.h"
 #include "tests/stores/temporary_folder.h"
 #include "topics/process_name.h"
@@ -83,30 +83,10 @@ class KubernetesLauncherTest : public testing::Test {
     return launcher.ok() ? *std::move(launcher) : nullptr;
   }
 
-  static std::vector<std::string> Shell(const std::string& text) { return {"/bin/sh", "-c", text}; }
-  static ProcessOrder Order(uint32_t rank, uint64_t incarnation,
-                            const std::vector<std::string>& command = {}) {
-    ProcessOrder order;
-    order.mutable_process()->set_group("worker");
-    order.mutable_process()->set_rank(rank);
-    order.set_incarnation(incarnation);
-    for (const std::string& word : command) order.add_command(word);
-    return order;
-  }
   std::string PodOf(uint32_t rank, uint64_t incarnation) const {
     return PodNames("tests", 1).PodOf(Order(rank, 1).process(), incarnation);
   }
 
-  static std::optional<ProcessReport> Find(KubernetesLauncher& launcher, uint32_t rank,
-                                           uint64_t incarnation) {
-    const auto reports = launcher.Look();
-    EXPECT_TRUE(reports.ok()) << reports.status();
-    if (!reports.ok()) return std::nullopt;
-    for (const ProcessReport& report : *reports) {
-      if (report.process().rank() == rank && report.incarnation() == incarnation) return report;
-    }
-    return std::nullopt;
-  }
   static bool WaitUntil(const std::function<bool()>& is_so) {
     const auto give_up = std::chrono::steady_clock::now() + kPatience;
     while (!is_so()) {
@@ -137,11 +117,6 @@ class KubernetesLauncherTest : public testing::Test {
   }
 
   std::string Path(const std::string& name) const { return folder_ / name; }
-  static std::string Read(const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  }
   // Goes on until the file is there.
   static std::string UntilThere(const std::string& file) {
     return "while [ ! -e " + file + " ]; do sleep 0.01; done; ";
