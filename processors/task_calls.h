@@ -32,9 +32,9 @@ struct TaskAnswer {
 };
 
 // A call becomes a command of `control`, and is answered when the state that has it folded is in
-// `plan`: whatever was answered survives the master. Who asks for a task is kept waiting until
-// there is one or the set is done, and without a command in `control` while there is none; also as
-// long as nobody has begun a set of that name. Not thread-safe.
+// `plan`: whatever was answered survives the master. A call for a task waits until there is one or
+// the set is done, and becomes a command of `control` only then; it also waits as long as nobody
+// has begun a set of that name. Not thread-safe.
 class TaskCalls {
  public:
   using Id = uint64_t;  // the caller's; never used twice
