@@ -13,7 +13,7 @@ enum class TaskError {
   kCountsAnother,           // a result that counts no more is taken for one of another task
   kLeasesTwice,             // a task that somebody has is dealt out again
   kAnswersBeforeTheCommit,  // out of a state that `plan` does not have yet
-  kForgetsTheUntold,        // who asks again does not get what a dead master had leased to it
+  kForgetsTheUntold,        // a trainer that asks again does not get what a dead master leased
   kGivesToAnybody,          // it is given to whoever asks
   kMissesADeath,            // what a dead process had is left with it
   kMissesTicks,             // what is slow is left with who has it
